@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A real program: redis-server, asked to SET keys of 64 bytes through a pipeline of 64.
+
+It does little but allocate, so it shows what the micro-benchmarks cannot: cache misses and lost reuse in a real heap. What
+counts is the server's user CPU time and its RSS at the end, the first from the server itself; throughput on a small machine
+is the client's as much as the server's.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from . import rows, target
+
+KEYS, QUICK_KEYS = 1_000_000, 200_000
+VALUE_BYTES, PIPELINE = 64, 64
+START_SECONDS = 30
+SERVER_OPTIONS = ["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no"]
+
+
+def missing():
+    """The program that is not there, or None."""
+    return next((p for p in ("redis-server", "redis-benchmark", "redis-cli") if not shutil.which(p)), None)
+
+
+@contextlib.contextmanager
+def server(library):
+    """A server on a socket of its own, ended with the block."""
+    with tempfile.TemporaryDirectory(prefix="bench-redis-") as directory:
+        socket = os.path.join(directory, "redis.sock")
+        command = ["redis-server", "--unixsocket", socket, "--dir", directory, *SERVER_OPTIONS]
+        process = subprocess.Popen(command, env=target.environment(library), stdout=subprocess.DEVNULL)
+        try:
+            wait_until_ready(process, socket)
+            check_preloaded(process.pid, library)
+            yield process.pid, socket
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def wait_until_ready(process, socket):
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        if ask(socket, "ping") == "PONG":
+            return
+        time.sleep(0.02)
+    raise target.Failed(f"redis-server does not answer (exit {process.poll()})")
+
+
+def check_preloaded(pid, library):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        if os.path.basename(os.path.realpath(library)) not in maps.read():
+            raise target.Failed(f"{library} was not preloaded into redis-server")
+
+
+def ask(socket, *words):
+    done = subprocess.run(["redis-cli", "-s", socket, *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def load(socket, keys):
+    command = ["redis-benchmark", "-s", socket, "-t", "set", "-q", "-c", "50"]
+    sizes = ["-n", str(keys), "-r", str(keys), "-d", str(VALUE_BYTES), "-P", str(PIPELINE)]
+    done = subprocess.run([*command, *sizes], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise target.Failed(f"redis-benchmark failed: {done.stderr.strip()[-500:]}")
+
+
+def info(socket, field):
+    for line in ask(socket, "info", "all").splitlines():
+        if line.startswith(field + ":"):
+            return float(line.split(":")[1])
+    raise target.Failed(f"redis-server does not report {field}")
+
+
+def resident_mib(pid):
+    """Exact, unlike the counters in stat and statm."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("Rss:")) / 1024
+
+
+def run_once(library, keys):
+    """User CPU in milliseconds and RSS in MiB after the load."""
+    with server(library) as (pid, socket):
+        before = info(socket, "used_cpu_user")
+        load(socket, keys)
+        return (info(socket, "used_cpu_user") - before) * 1000, resident_mib(pid)
+
+
+def redis_rows(libraries, quick):
+    """Two rows from the same runs where both are asked for: the second takes what the first left."""
+    keys = QUICK_KEYS if quick else KEYS
+    left = {}
+
+    def cpu(variant):
+        milliseconds, left[variant] = run_once(libraries[variant], keys)
+        return milliseconds
+
+    def rss(variant):
+        return left.pop(variant, None) or run_once(libraries[variant], keys)[1]
+
+    text = f"redis-server, SET of {keys:,} keys of {VALUE_BYTES} B, pipeline {PIPELINE}: "
+    variants = [rows.PLAIN, rows.JESPAN]
+    yield rows.Row("redis-cpu", "program", "ms", text + "user CPU", variants, cpu)
+    yield rows.Row("redis-rss", "program", "MiB", text + "RSS", variants, rss)

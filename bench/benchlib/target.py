@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Finds what is to be compared: the workload program, jespan as built here, and plain jemalloc."""
+
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+BENCH = pathlib.Path(__file__).resolve().parent.parent
+SOURCE = BENCH.parent
+PLAIN = "libjemalloc.so.2"
+# As an installed program is built, but for the builtins: the compiler must neither drop nor rewrite the calls.
+CFLAGS = "-std=gnu11 -O2 -g -fno-builtin -Wall -Wextra"
+CHILD_SECONDS = 300
+
+
+class Failed(Exception):
+    """Something that the user has to know and to change."""
+
+
+def find_library(wanted):
+    """jespan as asked for, else as built in the current directory or in the source tree."""
+    places = [pathlib.Path(wanted)] if wanted else [d / ".libs/libjespan.so" for d in (pathlib.Path.cwd(), SOURCE)]
+    for place in places:
+        if place.exists():
+            return str(place.resolve())
+    raise Failed(f"no {' or '.join(map(str, places))}: build jespan first, or name its library with --lib")
+
+
+def build_program(directory):
+    """The workload program of the build when it is up to date, else one compiled for this run alone."""
+    sources = sorted(BENCH.glob("*.c"))
+    newest = max(s.stat().st_mtime for s in [*sources, *BENCH.glob("*.h")])
+    built = pathlib.Path.cwd() / "bench/workloads"
+    if built.is_file() and built.stat().st_mtime >= newest:
+        return str(built)
+    program = os.path.join(directory, "workloads")
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, *CFLAGS.split(), f"-I{SOURCE}/include", "-o", program, *map(str, sources), "-pthread"]
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise Failed(f"cannot compile the workloads ({e}); set CC to a C compiler") from e
+    return program
+
+
+def list_workloads(program):
+    """Tuples of name, kind and help, in the order of the table."""
+    text = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout
+    return [tuple(line.split("\t")) for line in text.splitlines()]
+
+
+def environment(library):
+    """The caller's, with only this library preloaded. MALLOC_CONF and JESPAN_CONF pass: they hold for all."""
+    return {**os.environ, "LD_PRELOAD": library}
+
+
+def run_workload(program, library, arguments, prefix=()):
+    """Runs one workload in a process of its own and returns its line, having checked where malloc came from."""
+    command = [*prefix, program, *map(str, arguments)]
+    done = subprocess.run(
+        command, env=environment(library), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False
+    )
+    if done.returncode:
+        raise Failed(f"{shlex.join(command)} on {library}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
+    result = json.loads(done.stdout)
+    if os.path.basename(os.path.realpath(result["malloc"])) != os.path.basename(os.path.realpath(library)):
+        if os.path.basename(result["malloc"]) != os.path.basename(library):
+            raise Failed(f"{library} was not preloaded; malloc came from {result['malloc']}: {done.stderr.strip()}")
+    return result
+
+
+def about(program, library):
+    """The jemalloc inside a library, as it tells its version itself."""
+    return run_workload(program, library, ["pair", "--operations", 1])["jemalloc"].split("-g")[0] or "not jemalloc"
+
+
+def machine():
+    """One line: processor, cores, kernel, load."""
+    model = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    system = os.uname()
+    return (
+        f"{model}, {os.cpu_count()} cores, {system.sysname} {system.release} {system.machine}, "
+        f"load {os.getloadavg()[0]:.1f}"
+    )
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)

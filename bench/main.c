@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Runs one workload on the allocator of this process and prints what it cost as one line of JSON.
+ *
+ * usage: workloads --list | NAME [--span] [--ms N] [--operations N]
+ *   --span            everything inside an open span (jespan)
+ *   --ms N            measure for about N milliseconds (200)
+ *   --operations N    just do N operations, without warming up or measuring: for instruction counts
+ */
+#define _GNU_SOURCE
+#include "spans.h"
+#include "workload.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DEFAULT_MS 200
+#define DEFAULT_ROUND_MS 5
+#define NS_PER_MS 1000000u
+
+static const char *const kind_names[] = {"time", "span", "memory"};
+
+void bench_fail(const char *what)
+{
+    fprintf(stderr, "workloads: %s\n", what);
+    exit(1);
+}
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* CPU time of all threads: what another process takes of the machine, and where the scheduler puts two threads, would
+ * show in elapsed time more than the allocator does. */
+static uint64_t round_ns(const struct workload *w, void *state, size_t operations)
+{
+    uint64_t start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    w->round(state, operations);
+    return now_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
+}
+
+/* How many operations fill one inner round. Doubling up to it warms up as well. */
+static size_t calibrate(const struct workload *w, void *state)
+{
+    uint64_t wanted_ns = (uint64_t)(w->round_ms ? w->round_ms : DEFAULT_ROUND_MS) * NS_PER_MS;
+    w->round(state, w->warmup_operations);
+    size_t operations = 1024;
+    while (round_ns(w, state, operations) < wanted_ns) {
+        operations *= 2;
+    }
+    return operations;
+}
+
+/* The best of many short inner rounds: cold caches, busy neighbours and interrupts make a round longer, never shorter. */
+static double best_ns(const struct workload *w, void *state, uint64_t total_ns)
+{
+    size_t operations = calibrate(w, state);
+    uint64_t best = UINT64_MAX;
+    for (uint64_t end = now_ns(CLOCK_MONOTONIC) + total_ns; now_ns(CLOCK_MONOTONIC) < end;) {
+        uint64_t ns = round_ns(w, state, operations);
+        best = ns < best ? ns : best;
+    }
+    return (double)best / (double)operations;
+}
+
+struct options {
+    bool span;
+    unsigned long ms, operations;
+};
+
+static double run(const struct workload *w, const struct options *options)
+{
+    spans_find(w->kind == WORKLOAD_SPAN, options->span);
+    spans_enter_if_wanted();
+    if (w->kind == WORKLOAD_MEMORY) {
+        return w->bytes_per_object(w->shape);
+    }
+    double result = 0;
+    void *state = w->start(w->shape);
+    if (options->operations) {
+        w->round(state, options->operations);
+    } else {
+        result = best_ns(w, state, options->ms * NS_PER_MS);
+    }
+    w->stop(state);
+    return result;
+}
+
+/* The file that malloc comes from and the jemalloc in it, so that a failed preload cannot go unseen. */
+static void print_result(const struct workload *w, double result)
+{
+    Dl_info info = {.dli_fname = "?"};
+    void *symbol = dlsym(RTLD_DEFAULT, "malloc");
+    dladdr(symbol, &info);
+    const char *version = "";
+    size_t bytes = sizeof version;
+    int (*ctl)(const char *, void *, size_t *, void *, size_t);
+    *(void **)&ctl = dlsym(RTLD_DEFAULT, "mallctl");
+    if (ctl && ctl("version", &version, &bytes, NULL, 0)) {
+        version = "";
+    }
+    printf("{\"workload\": \"%s\", \"value\": %.3f, \"malloc\": \"%s\", \"jemalloc\": \"%s\"}\n", w->name, result,
+           info.dli_fname, version);
+}
+
+static int list(void)
+{
+    for (const struct workload *w = workloads; w->name; w++) {
+        printf("%s\t%s\t%s\n", w->name, kind_names[w->kind], w->help);
+    }
+    return 0;
+}
+
+static const struct workload *find(const char *name)
+{
+    const struct workload *w = workloads;
+    while (w->name && strcmp(w->name, name)) {
+        w++;
+    }
+    return w->name ? w : NULL;
+}
+
+static bool parse(int argc, char **argv, struct options *options)
+{
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "--span")) {
+            options->span = true;
+        } else if (!strcmp(argv[i], "--ms") && i + 1 < argc) {
+            options->ms = strtoul(argv[++i], NULL, 10);
+        } else if (!strcmp(argv[i], "--operations") && i + 1 < argc) {
+            options->operations = strtoul(argv[++i], NULL, 10);
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.ms = DEFAULT_MS};
+    if (argc == 2 && !strcmp(argv[1], "--list")) {
+        return list();
+    }
+    const struct workload *w = argc > 1 ? find(argv[1]) : NULL;
+    if (!w || !parse(argc, argv, &options)) {
+        fprintf(stderr, "usage: %s --list | NAME [--span] [--ms N] [--operations N]\n", argv[0]);
+        return 2;
+    }
+    print_result(w, run(w, &options));
+    return fflush(stdout) ? 1 : 0;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a workload of the benchmark is, and the few things that all of them use.
+ *
+ * A workload reaches the allocator only through malloc, calloc, realloc and free of the process, so that the same
+ * program measures whichever allocator is preloaded. Its own arrays come from bench_array(), never from the heap that
+ * it measures. Sequences are fixed: each state starts from the same seed.
+ */
+#ifndef BENCH_WORKLOAD_H
+#define BENCH_WORKLOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum workload_kind {
+    WORKLOAD_TIME,   /* nanoseconds of CPU time per operation, any allocator */
+    WORKLOAD_SPAN,   /* nanoseconds of CPU time per operation, jespan only */
+    WORKLOAD_MEMORY, /* bytes of RSS per object, any allocator */
+};
+
+/* One row of the table in workloads.c. Adding a workload is a row there and, if its shape is new, a file. */
+struct workload {
+    const char *name;
+    const char *help;
+    const void *shape; /* what the functions below are to do; theirs alone */
+    void *(*start)(const void *shape);
+    void (*round)(void *state, size_t operations);
+    void (*stop)(void *state);
+    double (*bytes_per_object)(const void *shape); /* WORKLOAD_MEMORY has this alone */
+    size_t warmup_operations;
+    unsigned round_ms; /* length of one inner round; 0 takes the default */
+    enum workload_kind kind;
+};
+
+extern const struct workload workloads[];
+
+/* Shapes, and the functions that take them. */
+struct churn_shape {
+    uint32_t live, min_bytes, max_bytes; /* objects at any time, and the sizes that they are drawn from, evenly */
+};
+void *pair_start(const void *shape);
+void pair_round(void *state, size_t operations);
+void *churn_start(const void *shape);
+void churn_round(void *state, size_t operations);
+void churn_stop(void *state);
+void *calloc_start(const void *shape);
+void calloc_round(void *state, size_t operations);
+void realloc_round(void *state, size_t operations);
+
+struct threads_shape {
+    unsigned threads;
+    struct churn_shape churn;
+};
+void *threads_start(const void *shape);
+void threads_round(void *state, size_t operations);
+void threads_stop(void *state);
+
+struct handover_shape {
+    uint32_t min_bytes, max_bytes;
+};
+void *handover_start(const void *shape);
+void handover_round(void *state, size_t operations);
+void handover_stop(void *state);
+
+struct span_shape {
+    size_t args; /* name and labels: 1, or 1 + 2 for each label */
+};
+void *span_start(const void *shape);
+void span_enter_exit_round(void *state, size_t operations);
+void span_scope_round(void *state, size_t operations);
+void span_stop(void *state);
+
+struct memory_shape {
+    size_t object_bytes, total_bytes;
+};
+double memory_bytes_per_object(const void *shape);
+
+/* Zeroed and touched memory straight from the system. Ends the program when there is none. */
+void *bench_array(size_t bytes);
+void bench_array_free(void *array, size_t bytes);
+
+/* Says what went wrong and ends the program with status 1. */
+_Noreturn void bench_fail(const char *what);
+
+/* Marsaglia's xorshift64: the same sequence on every machine, three instructions in each step. */
+#define BENCH_SEED 0x9e3779b97f4a7c15u
+static inline uint64_t bench_random(uint64_t *state)
+{
+    uint64_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return *state = x;
+}
+
+/* The upper half of `random`, scaled to 0 … n − 1 without a division. */
+static inline uint32_t bench_below(uint64_t random, uint32_t n)
+{
+    return (uint32_t)(((random >> 32) * n) >> 32);
+}
+
+/* Uses an object as a program would, by writing to it, and keeps the compiler from dropping the pair of calls. */
+static inline void *bench_touch(void *object)
+{
+    if (__builtin_expect(!object, 0)) {
+        bench_fail("out of memory");
+    }
+    *(volatile char *)object = 1;
+    __asm__ volatile("" : : "r"(object) : "memory");
+    return object;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Documents: their names, and parsing them.
+ *
+ * A parsed document never changes, so threads may share it. It counts its references itself: when jansson's json_decref()
+ * releases the last one, it does not wait for what other threads still read before they released theirs (no acquire).
+ */
+#ifndef DOCSTORE_DOCUMENT_H
+#define DOCSTORE_DOCUMENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NAME_MAX_BYTES 64
+
+/* What a document is stored under. */
+struct document_key {
+    char collection[NAME_MAX_BYTES + 1];
+    char id[NAME_MAX_BYTES + 1];
+};
+
+struct document;
+
+/* Call once, before the first document, while there is one thread. */
+void document_init(void);
+
+/* Copies the `bytes` bytes at `name` into a field of struct document_key. Returns false unless they are 1 to
+ * NAME_MAX_BYTES letters, digits, dots, dashes or underscores. */
+bool document_name_copy(char to[NAME_MAX_BYTES + 1], const char *name, size_t bytes);
+
+/* Parses a JSON object. Returns a reference, or NULL with `why` set to the reason. */
+struct document *document_parse(const char *text, size_t bytes, char *why, size_t why_bytes);
+
+/* Returns its argument. */
+struct document *document_ref(struct document *document);
+
+/* Ignores NULL. */
+void document_unref(struct document *document);
+
+/* Valid as long as the reference; not to be changed, nor kept by json_incref() where others have a reference too. */
+json_t *document_json(const struct document *document);
+
+/* What it occupies in the heap. */
+size_t document_heap_bytes(const struct document *document);
+
+#endif

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# For scripts: runs docstore under `jespan run` in a directory of its own.
+#
+# The caller sets JESPAN_CMD, the command jespan, and DOCSTORE, the program. In the directory: dumps/, docstore.db, and
+# what the service says, in out and err.
+
+service_pid=''
+service_url=''
+
+# service_start DIRECTORY [OPTION OF jespan run…]: returns 0 once it listens, having set service_pid and service_url
+service_start() {
+    local directory=$1 tries
+    shift
+    : > "$directory/out"
+    # shellcheck disable=SC2153
+    "$JESPAN_CMD" run --dump-dir "$directory/dumps" "$@" -- "$DOCSTORE" --port 0 --db "$directory/docstore.db" \
+        >> "$directory/out" 2> "$directory/err" &
+    service_pid=$!
+    for ((tries = 0; tries < 200; tries++)); do
+        service_url=$(sed -n 's/.*listening on \([^,]*\),.*/\1/p' "$directory/out")
+        [ -z "$service_url" ] || return 0
+        kill -0 "$service_pid" 2> /dev/null || break
+        sleep 0.1
+    done
+    echo "docstore did not start:" >&2
+    cat "$directory/err" >&2
+    return 1
+}
+
+# Ends the service, if it runs, and returns its exit status.
+service_stop() {
+    local pid=$service_pid
+    [ -n "$pid" ] || return 0
+    service_pid=
+    kill -TERM "$pid" 2> /dev/null || true
+    wait "$pid"
+}
+
+# service_dumps DIRECTORY: the whole dumps, one a line, oldest first
+service_dumps() {
+    find "$1/dumps" -maxdepth 1 -name 'heap.*.pb.gz' | sort -V
+}
+
+# service_cache_bytes: what the service says that its cache holds
+service_cache_bytes() {
+    curl -fsS "$service_url/stats" | jq .cache.bytes
+}
+
+# spans_cache_bytes DUMP: what jespan says that the spans hold in which the cache was filled. The same, once all is quiet.
+spans_cache_bytes() {
+    COLUMNS=500 "$JESPAN_CMD" report --bytes "$1" |
+        awk '/ request > (parse|cache|cache.fill|cache.fill > parse) [{]/ {bytes += $1} END {print bytes + 0}'
+}

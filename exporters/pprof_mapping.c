@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds the main program's mapping in /proc/self/maps and its build id in the notes of its ELF file. */
+#include "pprof_mapping.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_NOTES_BYTES 4096 /* of one segment; real ones have about a hundred */
+
+static void read_file_name(struct pprof_mapping *mapping)
+{
+    ssize_t bytes = readlink("/proc/self/exe", mapping->file, sizeof mapping->file - 1);
+    if (bytes > 0)
+        mapping->file[bytes] = '\0';
+    else
+        snprintf(mapping->file, sizeof mapping->file, "(unknown)");
+}
+
+/* Whether the line is the mapping of the program's code; if so, takes its figures. */
+static bool take_line(struct pprof_mapping *mapping, const char *line)
+{
+    uint64_t start, limit, offset;
+    char access[5];
+    int path_at = 0;
+    int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &limit, access, &offset, &path_at);
+    size_t file_bytes = strlen(mapping->file);
+    if (n != 4 || path_at == 0 || access[2] != 'x' || strncmp(line + path_at, mapping->file, file_bytes) != 0
+        || line[(size_t)path_at + file_bytes] != '\n')
+        return false;
+    mapping->start = start;
+    mapping->limit = limit;
+    mapping->offset = offset;
+    return true;
+}
+
+/* The program is mapped before its libraries, so this ends after a few lines. */
+static void read_addresses(struct pprof_mapping *mapping)
+{
+    char line[PATH_MAX + 128];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (maps == NULL)
+        return;
+    while (fgets(line, sizeof line, maps) != NULL && !take_line(mapping, line))
+        continue;
+    fclose(maps);
+}
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 3) & ~(size_t)3;
+}
+
+static void take_build_id(struct pprof_mapping *mapping, const unsigned char *id, size_t bytes)
+{
+    for (size_t i = 0; i < bytes && i < PPROF_BUILD_ID_BYTES; i++)
+        snprintf(mapping->build_id + 2 * i, 3, "%02x", id[i]);
+}
+
+/* Each note is a header, a name and a descriptor, the last two padded to 4 bytes. */
+static void search_notes(struct pprof_mapping *mapping, const unsigned char *notes, size_t bytes)
+{
+    ElfW(Nhdr) note;
+    for (size_t at = 0; bytes - at >= sizeof note;) {
+        memcpy(&note, notes + at, sizeof note);
+        at += sizeof note;
+        size_t name_at = at, id_at = at + padded(note.n_namesz);
+        if (note.n_namesz > bytes || note.n_descsz > bytes || id_at > bytes || note.n_descsz > bytes - id_at)
+            return;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" && memcmp(notes + name_at, "GNU", 4) == 0)
+            take_build_id(mapping, notes + id_at, note.n_descsz);
+        at = id_at + padded(note.n_descsz);
+        if (at > bytes)
+            return;
+    }
+}
+
+static void read_segment(struct pprof_mapping *mapping, int fd, const ElfW(Phdr) *segment)
+{
+    unsigned char notes[MAX_NOTES_BYTES];
+    if (segment->p_type != PT_NOTE || mapping->build_id[0] != '\0')
+        return;
+    size_t wanted = segment->p_filesz < sizeof notes ? segment->p_filesz : sizeof notes;
+    ssize_t bytes = pread(fd, notes, wanted, (off_t)segment->p_offset);
+    if (bytes > 0)
+        search_notes(mapping, notes, (size_t)bytes);
+}
+
+/* The file is of this process's own class and byte order, since it runs. */
+static void read_build_id(struct pprof_mapping *mapping)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segment;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header && header.e_phentsize == sizeof segment)
+        for (size_t i = 0; i < header.e_phnum; i++)
+            if (pread(fd, &segment, sizeof segment, (off_t)(header.e_phoff + i * sizeof segment)) == (ssize_t)sizeof segment)
+                read_segment(mapping, fd, &segment);
+    close(fd);
+}
+
+/* What the kernel adds when the file was replaced or removed, as an upgrade does. */
+static void strip_deleted(char *file)
+{
+    static const char deleted[] = " (deleted)";
+    size_t bytes = strlen(file), suffix = sizeof deleted - 1;
+    if (bytes > suffix && strcmp(file + bytes - suffix, deleted) == 0)
+        file[bytes - suffix] = '\0';
+}
+
+void pprof_mapping_read(struct pprof_mapping *mapping)
+{
+    memset(mapping, 0, sizeof *mapping);
+    read_file_name(mapping);
+    read_addresses(mapping);
+    read_build_id(mapping);
+    strip_deleted(mapping->file);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packs messages with protobuf-c, compresses them with zlib and hands the bytes to the sink. */
+#include "pprof_out.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PACKED_BYTES ((size_t)64 << 10)
+#define COMPRESSED_BYTES ((size_t)64 << 10)
+#define GZIP_WINDOW_BITS (15 + 16) /* zlib's way to ask for a gzip header; its time is 0, so equal input gives equal files */
+#define GZIP_LEVEL 4 /* a million rows: 1.2 s of CPU instead of the 2.1 s of the default level, for 1 % more bytes */
+
+int pprof_out_init(struct pprof_out *out, struct exporter_sink *sink)
+{
+    memset(out, 0, sizeof *out);
+    out->sink = sink;
+    if (deflateInit2(&out->gzip, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        out->error = -ENOMEM;
+        return out->error;
+    }
+    out->packed_capacity_bytes = PACKED_BYTES;
+    out->packed = malloc(PACKED_BYTES);
+    out->compressed = malloc(COMPRESSED_BYTES);
+    if (out->packed == NULL || out->compressed == NULL)
+        out->error = -ENOMEM;
+    out->gzip.next_out = out->compressed;
+    out->gzip.avail_out = COMPRESSED_BYTES;
+    return out->error;
+}
+
+void pprof_out_free(struct pprof_out *out)
+{
+    deflateEnd(&out->gzip);
+    free(out->packed);
+    free(out->compressed);
+}
+
+void pprof_out_fail(struct pprof_out *out, int error)
+{
+    if (out->error == 0)
+        out->error = error;
+}
+
+static void write_compressed(struct pprof_out *out)
+{
+    size_t bytes = COMPRESSED_BYTES - out->gzip.avail_out;
+    if (bytes > 0 && out->error == 0)
+        pprof_out_fail(out, out->sink->write(out->sink, out->compressed, bytes));
+    out->gzip.next_out = out->compressed;
+    out->gzip.avail_out = COMPRESSED_BYTES;
+}
+
+/* Compresses all that was packed; with Z_FINISH also ends the stream. */
+static void compress_packed(struct pprof_out *out, int flush)
+{
+    out->gzip.next_in = out->packed;
+    out->gzip.avail_in = (uInt)out->n_packed_bytes;
+    out->n_packed_bytes = 0;
+    int more = Z_OK;
+    while (out->error == 0 && more == Z_OK && (out->gzip.avail_in > 0 || flush == Z_FINISH)) {
+        more = deflate(&out->gzip, flush);
+        if (out->gzip.avail_out == 0)
+            write_compressed(out);
+    }
+}
+
+static void reserve(struct pprof_out *out, size_t bytes)
+{
+    if (bytes > UINT32_MAX) {
+        pprof_out_fail(out, -EOVERFLOW); /* more than zlib takes at once, and than protobuf allows */
+        return;
+    }
+    if (out->packed_capacity_bytes - out->n_packed_bytes < bytes)
+        compress_packed(out, Z_NO_FLUSH);
+    if (out->packed_capacity_bytes >= bytes)
+        return;
+    unsigned char *larger = realloc(out->packed, bytes);
+    if (larger == NULL) {
+        pprof_out_fail(out, -ENOMEM);
+        return;
+    }
+    out->packed = larger;
+    out->packed_capacity_bytes = bytes;
+}
+
+void pprof_out_message(struct pprof_out *out, const ProtobufCMessage *message)
+{
+    if (out->error != 0)
+        return;
+    reserve(out, protobuf_c_message_get_packed_size(message));
+    if (out->error == 0)
+        out->n_packed_bytes += protobuf_c_message_pack(message, out->packed + out->n_packed_bytes);
+}
+
+int pprof_out_finish(struct pprof_out *out)
+{
+    compress_packed(out, Z_FINISH);
+    write_compressed(out);
+    return out->error;
+}

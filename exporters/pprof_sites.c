@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sites as pprof's functions and locations. */
+#include "pprof_sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile.pb-c.h"
+
+/* String indices and the line: what makes a site that site. Hashed as bytes, so without padding. */
+struct pprof_site {
+    uint32_t name, target, file, line;
+};
+
+void pprof_sites_init(struct pprof_sites *sites, struct pprof_strings *strings)
+{
+    memset(sites, 0, sizeof *sites);
+    sites->out = strings->out;
+    sites->strings = strings;
+}
+
+void pprof_sites_free(struct pprof_sites *sites)
+{
+    pprof_index_free(&sites->index);
+    free(sites->items);
+}
+
+/* "target::name". Without a target there is none: pprof takes an equal system name for a mangled one and edits what
+ * looks like C++ in it. */
+static int64_t system_name(struct pprof_sites *sites, const char *name, const char *target)
+{
+    if (target[0] == '\0')
+        return 0;
+    size_t bytes = strlen(target) + strlen(name) + sizeof "::";
+    char *text = malloc(bytes);
+    if (text == NULL) {
+        pprof_out_fail(sites->out, -ENOMEM);
+        return 0;
+    }
+    snprintf(text, bytes, "%s::%s", target, name);
+    int64_t index = pprof_strings_append(sites->strings, text);
+    free(text);
+    return index;
+}
+
+static void write_site(struct pprof_out *out, uint32_t id, const struct pprof_site *site, int64_t system)
+{
+    JespanPprof__Function function = JESPAN_PPROF__FUNCTION__INIT, *functions = &function;
+    function.id = id;
+    function.name = site->name;
+    function.system_name = system;
+    function.filename = site->file;
+    function.start_line = site->line;
+    JespanPprof__Line line = JESPAN_PPROF__LINE__INIT, *lines = &line;
+    line.function_id = id;
+    line.line = site->line;
+    JespanPprof__Location location = JESPAN_PPROF__LOCATION__INIT, *locations = &location;
+    location.id = id;
+    location.mapping_id = PPROF_MAPPING_ID;
+    location.n_line = 1;
+    location.line = &lines;
+    JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
+    part.n_function = 1;
+    part.function = &functions;
+    part.n_location = 1;
+    part.location = &locations;
+    pprof_out_message(out, &part.base);
+}
+
+static bool is_site(const void *owner, uint32_t position, const void *key)
+{
+    const struct pprof_sites *sites = owner;
+    return memcmp(&sites->items[position], key, sizeof sites->items[position]) == 0;
+}
+
+static int reserve(struct pprof_sites *sites)
+{
+    if (sites->n < sites->capacity)
+        return 0;
+    uint32_t capacity = sites->capacity == 0 ? 64 : sites->capacity * 2;
+    struct pprof_site *items = capacity == 0 ? NULL : realloc(sites->items, capacity * sizeof *items);
+    if (items == NULL)
+        return -ENOMEM;
+    sites->items = items;
+    sites->capacity = capacity;
+    return 0;
+}
+
+uint32_t pprof_sites_location(struct pprof_sites *sites, const char *name, const char *target, const char *file,
+                              uint32_t line)
+{
+    struct pprof_site site = {
+        .name = (uint32_t)pprof_strings_intern(sites->strings, name[0] != '\0' ? name : "(unnamed)"),
+        .target = (uint32_t)pprof_strings_intern(sites->strings, target),
+        .file = (uint32_t)pprof_strings_intern(sites->strings, file),
+        .line = line,
+    };
+    uint32_t position = 0;
+    int added = reserve(sites);
+    if (added == 0)
+        added = pprof_index_intern(&sites->index, pprof_index_hash(&site, sizeof site), is_site, sites, &site, sites->n,
+                                   &position);
+    if (added < 0)
+        pprof_out_fail(sites->out, added);
+    if (added == 1) {
+        sites->items[sites->n++] = site;
+        write_site(sites->out, position + 1, &site, system_name(sites, name, target));
+    }
+    return position + 1;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The string table of a profile, written while it grows. */
+#include "pprof_strings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pprof_utf8.h"
+#include "profile.pb-c.h"
+
+static void write_entry(struct pprof_strings *strings, const char *text)
+{
+    char *clean = pprof_utf8_valid(text) ? NULL : pprof_utf8_clean(text);
+    if (clean == NULL && !pprof_utf8_valid(text)) {
+        pprof_out_fail(strings->out, -ENOMEM);
+        return;
+    }
+    char *entry = clean != NULL ? clean : (char *)text; /* protobuf-c has no const here, but only reads */
+    JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
+    part.n_string_table = 1;
+    part.string_table = &entry;
+    pprof_out_message(strings->out, &part.base);
+    free(clean);
+}
+
+static int reserve(struct pprof_strings *strings)
+{
+    if (strings->n < strings->capacity)
+        return 0;
+    uint32_t capacity = strings->capacity == 0 ? 256 : strings->capacity * 2;
+    const char **items = capacity == 0 ? NULL : realloc(strings->items, capacity * sizeof *items);
+    if (items == NULL)
+        return -ENOMEM;
+    strings->items = items;
+    strings->capacity = capacity;
+    return 0;
+}
+
+int64_t pprof_strings_append(struct pprof_strings *strings, const char *text)
+{
+    if (reserve(strings) != 0) {
+        pprof_out_fail(strings->out, -ENOMEM);
+        return 0;
+    }
+    strings->items[strings->n] = text;
+    write_entry(strings, text);
+    return strings->n++;
+}
+
+void pprof_strings_init(struct pprof_strings *strings, struct pprof_out *out)
+{
+    memset(strings, 0, sizeof *strings);
+    strings->out = out;
+    pprof_strings_append(strings, "");
+}
+
+void pprof_strings_free(struct pprof_strings *strings)
+{
+    pprof_index_free(&strings->index);
+    free(strings->items);
+}
+
+static bool is_text(const void *owner, uint32_t position, const void *key)
+{
+    const struct pprof_strings *strings = owner;
+    return strcmp(strings->items[position], key) == 0;
+}
+
+int64_t pprof_strings_intern(struct pprof_strings *strings, const char *text)
+{
+    if (text[0] == '\0' || strings->out->error != 0)
+        return 0;
+    uint32_t position = 0;
+    uint32_t hash = pprof_index_hash(text, strlen(text));
+    int added = pprof_index_intern(&strings->index, hash, is_text, strings, text, strings->n, &position);
+    if (added < 0)
+        pprof_out_fail(strings->out, added);
+    return added == 1 ? pprof_strings_append(strings, text) : position;
+}

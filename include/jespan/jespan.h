@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jespan: which span holds the memory. The span API.
+ *
+ * A *site* describes a span in the source. A *span* is one open instance of a site: opened once, entered and exited any
+ * number of times on any thread, closed once. A *context* is the path of sites and labels from the root; every allocation
+ * made while it is current is credited to it, whichever thread frees the memory later.
+ *
+ * All functions may be called from any thread at any time, also before main and in destructors. None may be called from
+ * a signal handler. Pointers handed in stay the caller's: jespan copies what it keeps. No function here ever ends the
+ * program; wrong arguments give an error code. Only jespan_open() and jespan_scope_enter() look at labels.
+ */
+#ifndef JESPAN_JESPAN_H
+#define JESPAN_JESPAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define JESPAN_API __attribute__((visibility("default")))
+
+/* The name under which a span's module is reported; define it before including this header. */
+#ifndef JESPAN_TARGET
+#define JESPAN_TARGET ""
+#endif
+
+/* The number of a context: what jespan_current() returns and what mallctl's spans.<id>.* names take. A context, and so
+ * its number, lives as long as a span of it is open, it is current on some thread, or memory credited to it is live. */
+typedef uint32_t jespan_context_t;
+
+#define JESPAN_CURRENT ((jespan_context_t)0)          /* as an argument: the calling thread's current context */
+#define JESPAN_ROOT    ((jespan_context_t)1)          /* no span */
+#define JESPAN_INVALID ((jespan_context_t)UINT32_MAX) /* as a result: failed, errno is set */
+
+/* Limits. A longer name or label is cut, more labels are left out; spans.stats.truncated counts both. */
+#define JESPAN_MAX_LABELS 16
+#define JESPAN_MAX_STRING_BYTES 255
+
+/* A static description of a span. Must stay as it is while any span of it is open; two sites with equal contents are
+ * the same site. `target` and `file` may be NULL. */
+struct jespan_site {
+    const char *name;
+    const char *target;
+    const char *file;
+    uint32_t line;
+};
+
+/* A key and a value, both NUL-terminated. A label with a NULL key or value is EINVAL. */
+struct jespan_label {
+    const char *key, *value;
+};
+
+/* An opaque handle: never dereference it. A handle that was closed is recognised as such. */
+typedef struct jespan_span jespan_span_t;
+
+/* Opens a span of `site` below `parent` (JESPAN_CURRENT, JESPAN_ROOT or a number from jespan_current()) with `n_labels`
+ * labels. Does not enter it. At max_contexts the span is credited to its nearest ancestor instead (spans.stats.overflow).
+ * Returns a handle to give to jespan_close(), or NULL with errno: EINVAL (site, name, label or parent is not valid),
+ * ENOMEM. */
+JESPAN_API jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context_t parent,
+                                      const struct jespan_label *labels, size_t n_labels);
+
+/* Makes the span current on the calling thread. May be nested to any depth, also with itself.
+ * Returns 0, EINVAL (not an open span) or ENOMEM. errno is left alone. */
+JESPAN_API int jespan_enter(jespan_span_t *span);
+
+/* Undoes the calling thread's last jespan_enter() of this span, in whatever order spans were entered; current is then
+ * the span entered last among those still entered. A span that was closed meanwhile can still be exited.
+ * Returns 0 or EINVAL (not a span), EPERM (not entered on this thread). errno is left alone. */
+JESPAN_API int jespan_exit(jespan_span_t *span);
+
+/* Closes the span; the handle is then no longer valid for jespan_enter(). Where it is still entered, those threads stay
+ * in its context until they exit. NULL and handles already closed are ignored. errno is left alone. */
+JESPAN_API void jespan_close(jespan_span_t *span);
+
+/* The calling thread's current context: what its allocations are credited to now. Never JESPAN_CURRENT; outside any
+ * span it is the context of the thread's name, or JESPAN_ROOT. */
+JESPAN_API jespan_context_t jespan_current(void);
+
+/* Makes `context` current on the calling thread until the next jespan_attach() on the same nesting level, which is how
+ * a thread pool carries a context to a worker:
+ *     jespan_context_t previous = jespan_attach(work->context);
+ *     …
+ *     jespan_attach(previous);
+ * Returns the previously current context, or JESPAN_INVALID with errno EINVAL (no such context) or ENOMEM. */
+JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
+
+/* Defines a static site with this file and line. */
+#define JESPAN_SITE(var, name_) \
+    static const struct jespan_site var = {(name_), JESPAN_TARGET, __FILE__, __LINE__}
+
+/* A span from here to the end of the block, with labels as pairs of strings:
+ *     JESPAN("parse");
+ *     JESPAN("request", "route", route, "tenant", tenant);
+ * Ends with the block however that is left: break, return, goto, a C++ exception. longjmp() past it leaves it entered
+ * until an enclosing span of the thread ends or the same block is entered again. */
+#define JESPAN(...) JESPAN_SCOPE_AT_(__COUNTER__, __VA_ARGS__)
+
+/* What JESPAN() is made of; not for direct use. */
+struct jespan_scope {
+    uint64_t entered;
+};
+JESPAN_API void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
+                                   const char *const *name_and_labels, size_t count);
+JESPAN_API void jespan_scope_exit(struct jespan_scope *scope);
+
+#define JESPAN_CAT_(a, b) a##b
+#define JESPAN_FIRST_(a, ...) a
+#define JESPAN_SCOPE_AT_(n, ...) JESPAN_SCOPE_(n, __VA_ARGS__)
+#define JESPAN_SCOPE_(n, ...)                                                                                          \
+    static const struct jespan_site JESPAN_CAT_(jespan_site_, n) = {JESPAN_FIRST_(__VA_ARGS__, 0), JESPAN_TARGET,      \
+                                                                    __FILE__, __LINE__};                              \
+    const char *const JESPAN_CAT_(jespan_args_, n)[] = {__VA_ARGS__};                                                  \
+    struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused));             \
+    jespan_scope_enter(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n), JESPAN_CAT_(jespan_args_, n),     \
+                       sizeof JESPAN_CAT_(jespan_args_, n) / sizeof JESPAN_CAT_(jespan_args_, n)[0])
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The private jemalloc. The only place that includes its header or knows how it was bound.
+ *
+ * Static binding: the build renames jemalloc's entry points to jespan_je_*, so each is one direct call. Shared binding:
+ * binding.c defines them over the shared library's mallocx family. Either way they are jemalloc's documented
+ * functions, and none of them ever calls the malloc that jespan exports.
+ */
+#ifndef JESPAN_BINDING_H
+#define JESPAN_BINDING_H
+
+#include <stddef.h>
+
+#include <jemalloc/jemalloc.h>
+
+/* Hidden: a call is direct, not by way of the procedure linkage table. */
+#pragma GCC visibility push(hidden)
+void *jespan_je_malloc(size_t size);
+void *jespan_je_calloc(size_t n, size_t size);
+void *jespan_je_realloc(void *p, size_t size);
+void jespan_je_free(void *p);
+int jespan_je_posix_memalign(void **out, size_t alignment, size_t size);
+void *jespan_je_aligned_alloc(size_t alignment, size_t size);
+void *jespan_je_mallocx(size_t size, int flags);
+void *jespan_je_rallocx(void *p, size_t size, int flags);
+size_t jespan_je_xallocx(void *p, size_t size, size_t extra, int flags);
+size_t jespan_je_sallocx(const void *p, int flags);
+void jespan_je_dallocx(void *p, int flags);
+void jespan_je_sdallocx(void *p, size_t size, int flags);
+size_t jespan_je_nallocx(size_t size, int flags);
+int jespan_je_mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
+int jespan_je_mallctlnametomib(const char *name, size_t *mib, size_t *mib_length);
+int jespan_je_mallctlbymib(const size_t *mib, size_t mib_length, void *old, size_t *old_bytes, void *new_value,
+                           size_t new_bytes);
+void jespan_je_malloc_stats_print(void (*write)(void *, const char *), void *opaque, const char *options);
+#pragma GCC visibility pop
+
+/* What realloc(p, 0) does here: jemalloc's opt.zero_realloc. */
+enum zero_realloc { ZERO_REALLOC_ALLOC, ZERO_REALLOC_FREE, ZERO_REALLOC_ABORT };
+enum zero_realloc binding_zero_realloc(void);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jemalloc's size classes, asked of it once at boot.
+ *
+ * Classes below one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything from
+ * 4 KiB on is "big": at most one object starts in a page, and its header is the page map entry itself.
+ */
+#ifndef JESPAN_CLASSES_H
+#define JESPAN_CLASSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compiler.h"
+
+#define HEADER_PAGE_BITS 12
+#define HEADER_PAGE_BYTES ((size_t)1 << HEADER_PAGE_BITS)
+#define CLASSES_MAX 64
+
+/* Usable bytes by class number. */
+extern uint32_t class_bytes[CLASSES_MAX];
+
+/* What a size means for headers. The code is what the page map keeps of it: class number and slot shift, which is
+ * floor(log2(bytes)), as objects of the class start at least that far apart. */
+struct class_info {
+    uint16_t code;  /* class << 8 | slot shift, or CODE_BIG */
+    uint16_t bytes; /* usable */
+};
+#define CODE_BIG 0xffffu /* no page's code is like this */
+#define CODE_CLASS(code) ((unsigned)(code) >> 8)
+#define CODE_SHIFT_MASK 63u
+
+extern struct class_info class_of_eights[HEADER_PAGE_BYTES / 8 + 1]; /* by size / 8, rounded up */
+
+/* For a request that is not aligned, or a usable size, of up to HEADER_PAGE_BYTES. */
+HOT_INLINE struct class_info class_of(size_t bytes)
+{
+    return class_of_eights[(bytes + 7) / 8];
+}
+
+void classes_boot(void);
+
+#endif

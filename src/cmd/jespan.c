@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command `jespan`: finds the subcommand and runs it.
+ *
+ * To add a subcommand, write a file that defines `const struct command command_NAME`, and add its row to COMMANDS.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd.h"
+
+#define COMMANDS(ROW) \
+    ROW(run)          \
+    ROW(report)
+
+/* Weak, so that a command that was left out at configure is NULL. */
+#define DECLARE(name) extern const struct command command_##name __attribute__((weak));
+COMMANDS(DECLARE)
+
+#define ADDRESS(name) &command_##name,
+static const struct command *const commands[] = {COMMANDS(ADDRESS)};
+
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static void say(const char *kind, const char *format, va_list args)
+{
+    fflush(stdout);
+    fprintf(stderr, "jespan: %s", kind);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void cmd_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("", format, args);
+    va_end(args);
+}
+
+void cmd_warning(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("warning: ", format, args);
+    va_end(args);
+}
+
+int cmd_finish_output(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    cmd_error("cannot write the output: %s", errno != 0 ? strerror(errno) : "write error");
+    return STATUS_WRITE;
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (commands[i] != NULL && strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    cmd_error("unknown command '%s'; see 'jespan --help'", name);
+    return NULL;
+}
+
+static int help_all(FILE *to)
+{
+    fprintf(to, "usage: jespan COMMAND [OPTION…]\n\nWhich span holds the memory of a program.\n\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (commands[i] != NULL)
+            fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(to, "\n'jespan help COMMAND' says more; 'jespan --version' the version.\n");
+    return to == stdout ? cmd_finish_output() : STATUS_USAGE;
+}
+
+static int help_one(const char *name)
+{
+    const struct command *command = find(name);
+    if (command == NULL)
+        return STATUS_USAGE;
+    fputs(command->usage, stdout);
+    return cmd_finish_output();
+}
+
+static int version(void)
+{
+    printf("jespan %s\n", PACKAGE_VERSION);
+    return cmd_finish_output();
+}
+
+/* A subcommand's getopt starts its messages with argv[0]. */
+static int run(int argc, char **argv)
+{
+    char name[64];
+    const struct command *command = find(argv[0]);
+    if (command == NULL)
+        return STATUS_USAGE;
+    if (argc > 1 && strcmp(argv[1], "--help") == 0)
+        return help_one(argv[0]);
+    snprintf(name, sizeof name, "jespan %s", command->name);
+    argv[0] = name;
+    return command->run(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return help_all(stderr);
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0)
+        return version();
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+        return argc > 2 ? help_one(argv[2]) : help_all(stdout);
+    if (word[0] == '-') {
+        cmd_error("unknown option '%s'; see 'jespan --help'", word);
+        return STATUS_USAGE;
+    }
+    return run(argc - 1, argv + 1);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `jespan run`: starts a program with libjespan.so preloaded and configured to write heap dumps.
+ *
+ * It replaces itself by the program, so that process id, exit status, signals and terminal are the program's own.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "run_dump_dir.h"
+#include "run_environment.h"
+#include "run_library.h"
+#include "run_options.h"
+#include "run_program.h"
+
+#define MAX_INTERVAL_S (86400ul * 365)
+#define MAX_KEEP (1ul << 30)
+
+static int check_number(const char *option, const char *text, unsigned long maximum)
+{
+    char *end;
+    errno = 0;
+    if (text == NULL)
+        return 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value <= maximum)
+        return 0;
+    cmd_error("%s: '%s' is not a number from 0 to %lu", option, text, maximum);
+    return STATUS_USAGE;
+}
+
+/* Returns only if the program could not be started. */
+static int start(const struct run_options *options, char **argv)
+{
+    struct run_library library;
+    struct run_program program;
+    struct run_environment environment = {0};
+    char dump_dir[PATH_MAX];
+    int status = run_program_find(&program, argv[0]);
+    if (status == 0)
+        status = run_library_find(&library, options->lib);
+    if (status == 0)
+        status = run_environment_check_value(library.modules);
+    if (status == 0)
+        status = run_dump_dir_choose(dump_dir, options);
+    if (status == 0)
+        status = run_environment_make(&environment, options, dump_dir, &library);
+    if (status != 0)
+        return status;
+    run_program_check(&program, library.path);
+    execvpe(program.path, argv, environment.all);
+    int error = errno;
+    cmd_error("%s: %s", argv[0], strerror(error));
+    return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+}
+
+enum { OPTION_DUMP_DIR = 1, OPTION_INTERVAL, OPTION_KEEP, OPTION_CONF, OPTION_LIB, OPTION_FOLLOW_FORK };
+
+static const struct option long_options[] = {
+    {"dump-dir", required_argument, NULL, OPTION_DUMP_DIR},
+    {"interval", required_argument, NULL, OPTION_INTERVAL},
+    {"keep", required_argument, NULL, OPTION_KEEP},
+    {"conf", required_argument, NULL, OPTION_CONF},
+    {"lib", required_argument, NULL, OPTION_LIB},
+    {"follow-fork", no_argument, NULL, OPTION_FOLLOW_FORK},
+    {NULL, 0, NULL, 0},
+};
+
+/* Stops at the first word that is not an option: the rest is the program's. */
+static int read_options(struct run_options *options, int argc, char **argv)
+{
+    const char **const values[] = {[OPTION_DUMP_DIR] = &options->dump_dir, [OPTION_INTERVAL] = &options->interval,
+                                   [OPTION_KEEP] = &options->keep, [OPTION_CONF] = &options->conf,
+                                   [OPTION_LIB] = &options->lib};
+    for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
+        if (option == '?')
+            return STATUS_USAGE;
+        if (option == OPTION_FOLLOW_FORK)
+            options->follow_fork = true;
+        else
+            *values[option] = optarg;
+    }
+    int status = check_number("--interval", options->interval, MAX_INTERVAL_S);
+    return status != 0 ? status : check_number("--keep", options->keep, MAX_KEEP);
+}
+
+static int run(int argc, char **argv)
+{
+    struct run_options options = {0};
+    int status = read_options(&options, argc, argv);
+    if (status != 0)
+        return status;
+    if (optind == argc) {
+        cmd_error("which program? see 'jespan help run'");
+        return STATUS_USAGE;
+    }
+    return start(&options, argv + optind);
+}
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "run a program under jespan, with heap dumps every few seconds",
+    .usage =
+        "usage: jespan run [OPTION…] -- PROGRAM [ARGUMENT…]\n"
+        "\n"
+        "Runs PROGRAM with jespan as its malloc. Heap dumps, heap.PID.NUMBER.pb.gz, are written every few\n"
+        "seconds and at exit; read them with 'jespan report' or 'go tool pprof'. Programs that PROGRAM\n"
+        "executes are tracked too and write their own.\n"
+        "\n"
+        "  --dump-dir DIR  where dumps go, created if missing (default: the current directory)\n"
+        "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
+        "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
+        "  --follow-fork   processes forked without executing a program write dumps too\n"
+        "  --conf STRING   more of JESPAN_CONF's key:value,…; wins over the options and JESPAN_CONF\n"
+        "  --lib PATH      the libjespan.so to use (default: $JESPAN_LIB, or the one that belongs here)\n"
+        "\n"
+        "Exit status: PROGRAM's; 2 wrong command line, 125 could not be prepared, 126 PROGRAM cannot be\n"
+        "run, 127 PROGRAM not found.\n",
+    .run = run,
+};

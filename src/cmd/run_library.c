@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Looks for libjespan.so and for the modules that belong to it. */
+#include "run_library.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd.h"
+
+#define LIBRARY "libjespan.so"
+
+/* From the command's own directory: a libtool build (also from its wrapper's directory), then an installation. */
+static const char *const beside[] = {".libs/" LIBRARY, LIBRARY, "../lib/" LIBRARY};
+
+static bool is_file(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, R_OK) == 0;
+}
+
+/* `directory` gets everything before the last slash of `path`. */
+static void directory_of(char *directory, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(directory, PATH_MAX, "%.*s", slash == NULL ? 0 : (int)(slash - path), path);
+}
+
+static bool own_directory(char *directory)
+{
+    char self[PATH_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (bytes <= 0)
+        return false;
+    self[bytes] = '\0';
+    directory_of(directory, self);
+    return true;
+}
+
+/* Makes `library` this file, if it is one. */
+static bool take(struct run_library *library, const char *directory, const char *name)
+{
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return is_file(path) && realpath(path, library->path) != NULL;
+}
+
+static bool take_beside(struct run_library *library)
+{
+    char directory[PATH_MAX];
+    if (!own_directory(directory))
+        return false;
+    for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++)
+        if (take(library, directory, beside[i]))
+            return true;
+    return false;
+}
+
+static int take_wanted(struct run_library *library, const char *path)
+{
+    if (is_file(path) && realpath(path, library->path) != NULL)
+        return 0;
+    cmd_error("%s: %s", path, errno != 0 ? strerror(errno) : "not a file");
+    return STATUS_PREPARE;
+}
+
+/* Modules lie in the library's own directory in a build, and in jespan/ below it when installed. */
+static void find_modules(struct run_library *library)
+{
+    static const char *const below[] = {"", "/jespan"};
+    char directory[PATH_MAX], module[2 * PATH_MAX];
+    directory_of(directory, library->path);
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        int bytes = snprintf(module, sizeof module, "%s%s", directory, below[i]);
+        if (strcmp(module, JESPAN_MODULE_DIR) == 0)
+            return;
+        strcpy(module + bytes, "/pprof.so");
+        if (is_file(module)) {
+            snprintf(library->modules, sizeof library->modules, "%.*s", bytes, module);
+            return;
+        }
+    }
+}
+
+/* What separates names in LD_PRELOAD cannot be quoted there. */
+static int check_name(const struct run_library *library)
+{
+    if (strpbrk(library->path, " :$") == NULL)
+        return 0;
+    cmd_error("%s: LD_PRELOAD cannot name a library whose path has a ' ', ':' or '$'", library->path);
+    return STATUS_PREPARE;
+}
+
+int run_library_find(struct run_library *library, const char *wanted)
+{
+    memset(library, 0, sizeof *library);
+    errno = 0;
+    if (wanted == NULL || wanted[0] == '\0')
+        wanted = getenv("JESPAN_LIB");
+    if (wanted != NULL && wanted[0] != '\0') {
+        int status = take_wanted(library, wanted);
+        if (status != 0)
+            return status;
+    } else if (!take_beside(library) && !take(library, JESPAN_LIBDIR, LIBRARY)) {
+        cmd_error("cannot find " LIBRARY " beside this command or in " JESPAN_LIBDIR "; name it with --lib or JESPAN_LIB");
+        return STATUS_PREPARE;
+    }
+    find_modules(library);
+    return check_name(library);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the user says on the command line of `jespan run`. */
+#ifndef JESPAN_CMD_RUN_OPTIONS_H
+#define JESPAN_CMD_RUN_OPTIONS_H
+
+#include <stdbool.h>
+
+struct run_options {
+    const char *dump_dir, *interval, *keep, *conf, *lib; /* NULL = not given */
+    bool follow_fork;
+};
+
+#endif

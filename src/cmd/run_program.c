@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds a program on PATH and looks whether it can be preloaded. */
+#include "run_program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "run_elf.h"
+
+#define DEFAULT_PATH "/bin:/usr/bin" /* execvp()'s, when there is no PATH */
+#define MAX_INTERPRETERS 4           /* as many as the kernel follows */
+
+/* 0, or why the file cannot be run. */
+static int check(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return errno;
+    return S_ISREG(status.st_mode) && access(path, X_OK) == 0 ? 0 : EACCES;
+}
+
+static int try_in(struct run_program *program, const char *directory, size_t directory_bytes, const char *name)
+{
+    int bytes = snprintf(program->path, sizeof program->path, "%.*s/%s", (int)directory_bytes, directory, name);
+    if (bytes < 0 || (size_t)bytes >= sizeof program->path)
+        return ENAMETOOLONG;
+    return check(program->path);
+}
+
+static int take(struct run_program *program, const char *path)
+{
+    if (strlen(path) >= sizeof program->path)
+        return ENAMETOOLONG;
+    strcpy(program->path, path);
+    return check(path);
+}
+
+/* Goes on after a file that may not be run, as execvp() does, but remembers it. */
+static int search(struct run_program *program, const char *name)
+{
+    const char *path = getenv("PATH");
+    int error = ENOENT;
+    for (const char *at = path != NULL ? path : DEFAULT_PATH;; at++) {
+        size_t bytes = strcspn(at, ":");
+        int this_error = try_in(program, bytes > 0 ? at : ".", bytes > 0 ? bytes : 1, name);
+        if (this_error == 0)
+            return 0;
+        if (this_error == EACCES)
+            error = EACCES;
+        at += bytes;
+        if (*at == '\0')
+            return error;
+    }
+}
+
+int run_program_find(struct run_program *program, const char *name)
+{
+    bool has_path = strchr(name, '/') != NULL;
+    int error = name[0] == '\0' ? ENOENT : has_path ? take(program, name) : search(program, name);
+    if (error == 0)
+        return 0;
+    cmd_error("%s: %s", name, strerror(error));
+    return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+}
+
+/* The loader ignores LD_PRELOAD then. */
+static bool is_privileged(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return false;
+    return ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid())
+        || ((status.st_mode & S_ISGID) != 0 && status.st_gid != getgid())
+        || (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0);
+}
+
+/* Puts the interpreter of a script that begins with "#!" in place of its path. */
+static bool follow_script(char *path)
+{
+    char line[256] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (fd >= 0)
+        close(fd);
+    if (bytes < 2 || memcmp(line, "#!", 2) != 0)
+        return false;
+    const char *interpreter = line + 2 + strspn(line + 2, " \t");
+    snprintf(path, PATH_MAX, "%.*s", (int)strcspn(interpreter, " \t\r\n"), interpreter);
+    return true;
+}
+
+void run_program_check(const struct run_program *program, const char *library)
+{
+    char path[PATH_MAX];
+    struct run_elf elf, ours;
+    strcpy(path, program->path);
+    for (int i = 0; i < MAX_INTERPRETERS && follow_script(path); i++)
+        continue;
+    if (!run_elf_read(&elf, path))
+        return;
+    if (!elf.is_dynamic)
+        cmd_warning("%s is statically linked: nothing of it will be tracked", path);
+    else if (run_elf_read(&ours, library) && (ours.elf_class != elf.elf_class || ours.machine != elf.machine))
+        cmd_warning("%s is for another kind of machine than %s: nothing of it will be tracked", path, library);
+    else if (is_privileged(path))
+        cmd_warning("%s runs with raised privileges: nothing of it will be tracked", path);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The configuration: the table and its reader. */
+#include "conf.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "compiler.h"
+#include "config.h"
+#include "die.h"
+
+struct conf conf;
+
+/* A program may define it. Weak here, so that a static link without it works too. */
+EXPORT extern const char *jespan_conf __attribute__((weak));
+
+#define KEY(name, type, min, max, text, help) {#name, type, offsetof(struct conf, name), min, max, text, help}
+
+const struct conf_key conf_keys[] = {
+    KEY(max_contexts, CONF_NUMBER, 64, 1u << 24, "131072", "contexts at most; more are credited to an ancestor"),
+    KEY(thread_contexts, CONF_BOOL, 0, 0, "true", "one context for each thread name outside spans"),
+    KEY(dump_dir, CONF_STRING, 0, 0, "", "directory for heap dumps; empty: none are written"),
+    KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
+    KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
+    KEY(dump_at_exit, CONF_BOOL, 0, 0, "false", "a heap dump when the program exits"),
+    KEY(follow_fork, CONF_BOOL, 0, 0, "false", "forked children dump too, under their own pid"),
+    KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where exporter modules lie"),
+    KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000", "how long exit waits for the last dump"),
+    KEY(confirm_conf, CONF_BOOL, 0, 0, "false", "print the effective configuration at start"),
+    {0},
+};
+
+static void *field(const struct conf_key *key)
+{
+    return (char *)&conf + key->offset;
+}
+
+static int set_number(const struct conf_key *key, const char *text)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return -1;
+    unsigned long long n = 0;
+    for (end = (char *)text; *end >= '0' && *end <= '9'; end++)
+        if (__builtin_mul_overflow(n, 10ull, &n) || __builtin_add_overflow(n, (unsigned)(*end - '0'), &n))
+            return -1;
+    if (*end || n < key->minimum || n > key->maximum)
+        return -1;
+    *(uint64_t *)field(key) = n;
+    return 0;
+}
+
+static int set(const struct conf_key *key, const char *text)
+{
+    switch (key->type) {
+    case CONF_BOOL:
+        if (strcmp(text, "true") && strcmp(text, "false"))
+            return -1;
+        *(bool *)field(key) = text[0] == 't';
+        return 0;
+    case CONF_NUMBER:
+        return set_number(key, text);
+    case CONF_STRING:
+        if (strlen(text) >= CONF_STRING_BYTES)
+            return -1;
+        strcpy(field(key), text);
+        return 0;
+    }
+    return -1;
+}
+
+static void complain(const char *origin, const struct conf_key *key, const char *name, const char *value)
+{
+    char low[NUMBER_BYTES], high[NUMBER_BYTES];
+    if (!key)
+        WARN(origin, ": unknown key \"", name, "\" is ignored");
+    else if (key->type == CONF_NUMBER)
+        WARN(origin, ": ", name, ":\"", value, "\" is not a number from ", number_text(low, key->minimum, 10), " to ",
+             number_text(high, key->maximum, 10), " and is ignored");
+    else if (key->type == CONF_BOOL)
+        WARN(origin, ": ", name, ":\"", value, "\" is neither true nor false and is ignored");
+    else
+        WARN(origin, ": ", name, ": the value is too long and is ignored");
+}
+
+static void parse_pair(char *pair, const char *origin)
+{
+    char *colon = strchr(pair, ':');
+    if (!colon) {
+        WARN(origin, ": \"", pair, "\" is not key:value and is ignored");
+        return;
+    }
+    *colon = '\0';
+    const struct conf_key *key = conf_keys;
+    while (key->name && strcmp(key->name, pair))
+        key++;
+    if (!key->name || set(key, colon + 1))
+        complain(origin, key->name ? key : NULL, pair, colon + 1);
+}
+
+void conf_parse(const char *text, const char *origin)
+{
+    char pair[CONF_STRING_BYTES + 64];
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        if (n >= sizeof pair) {
+            WARN(origin, ": a value longer than ", "1023 bytes is ignored");
+        } else if (n) {
+            memcpy(pair, text, n);
+            pair[n] = '\0';
+            parse_pair(pair, origin);
+        }
+        text += n + (text[n] == ',');
+    }
+}
+
+/* JESPAN_CONF from /proc, for allocations that come before libc has set up environ. */
+static const char *early_environment(char *buffer, size_t bytes)
+{
+    int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, buffer, bytes - 1);
+    if (fd >= 0)
+        close(fd);
+    buffer[n > 0 ? n : 0] = '\0';
+    for (const char *p = buffer; p < buffer + n; p += strlen(p) + 1)
+        if (!strncmp(p, "JESPAN_CONF=", 12))
+            return p + 12;
+    return NULL;
+}
+
+static void print_conf(void)
+{
+    char number[NUMBER_BYTES];
+    for (const struct conf_key *key = conf_keys; key->name; key++) {
+        const char *text = field(key);
+        if (key->type == CONF_BOOL)
+            text = *(bool *)field(key) ? "true" : "false";
+        else if (key->type == CONF_NUMBER)
+            text = number_text(number, *(uint64_t *)field(key), 10);
+        WARN(key->name, ":", text);
+    }
+}
+
+/* Under setuid nothing is written to files, whatever the caller's environment says. */
+static void restrict_when_privileged(void)
+{
+    if (getauxval(AT_SECURE))
+        conf.dump_dir[0] = '\0';
+}
+
+COLD void conf_boot(void)
+{
+    static char buffer[16384];
+    for (const struct conf_key *key = conf_keys; key->name; key++)
+        set(key, key->default_text);
+    if (&jespan_conf && jespan_conf)
+        conf_parse(jespan_conf, "jespan_conf");
+    if (!getauxval(AT_SECURE)) {
+        const char *text = environ ? getenv("JESPAN_CONF") : early_environment(buffer, sizeof buffer);
+        if (text)
+            conf_parse(text, "JESPAN_CONF");
+    }
+    restrict_when_privileged();
+    if (conf.confirm_conf)
+        print_conf();
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The configuration: one table of keys, read once at boot from `jespan_conf` and then JESPAN_CONF, in MALLOC_CONF's style.
+ *
+ * Adding a key: a field here and a row in conf.c.
+ */
+#ifndef JESPAN_CONF_H
+#define JESPAN_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONF_STRING_BYTES 1024
+
+struct conf {
+    uint64_t max_contexts;
+    bool thread_contexts;
+    char dump_dir[CONF_STRING_BYTES];
+    uint64_t dump_interval_s;
+    uint64_t dump_keep;
+    bool dump_at_exit;
+    bool follow_fork;
+    char module_dir[CONF_STRING_BYTES];
+    uint64_t shutdown_timeout_ms;
+    bool confirm_conf;
+};
+
+extern struct conf conf;
+
+enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING };
+
+struct conf_key {
+    const char *name;
+    enum conf_type type;
+    size_t offset;
+    uint64_t minimum, maximum; /* of a number */
+    const char *default_text;
+    const char *help;
+};
+
+extern const struct conf_key conf_keys[]; /* ends with a NULL name */
+
+/* Defaults, then the symbol, then the environment. What is wrong is named on stderr and left out. Needs no memory. */
+void conf_boot(void);
+
+/* Reads one string as JESPAN_CONF; `origin` names it in messages. */
+void conf_parse(const char *text, const char *origin);
+
+#endif

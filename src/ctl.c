@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mallctl: names and MIBs found, calls handed on.
+ *
+ * A MIB of ours has as many parts as the name: CTL_SPANS, then for spans.NAME the row; for spans.GROUP.NAME the group
+ * and the row, where the group of a context is its number, so that a caller can put another there as with jemalloc's
+ * arena and bin indices.
+ */
+#include "ctl.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../jemalloc-hooks/binding.h"
+#include "../jemalloc-hooks/extents.h"
+#include "family.h"
+#include "track.h"
+
+#define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
+#define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a context */
+#define PARTS_MAX 3
+
+int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
+{
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!call->old || !call->old_bytes)
+        return 0;
+    size_t room = *call->old_bytes;
+    *call->old_bytes = room < bytes ? room : bytes;
+    memcpy(call->old, value, *call->old_bytes);
+    return room == bytes ? 0 : EINVAL;
+}
+
+int ctl_write(const struct ctl_call *call, void *value, size_t bytes)
+{
+    if (!call->new_value || call->new_bytes != bytes)
+        return EINVAL;
+    memcpy(value, call->new_value, bytes);
+    return 0;
+}
+
+static bool is_ours(const char *name)
+{
+    return name && strncmp(name, "spans.", 6) == 0;
+}
+
+/* The row of that name; −1 when there is none. */
+static long find_row(const struct ctl_name *names, const char *name)
+{
+    for (long i = 0; names[i].name; i++)
+        if (!strcmp(names[i].name, name))
+            return i;
+    return -1;
+}
+
+/* A context's number, in decimal and nothing else; 0 otherwise. */
+static size_t parse_id(const char *text, size_t n)
+{
+    size_t id = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9' || i >= 10)
+            return 0;
+        id = id * 10 + (size_t)(text[i] - '0');
+    }
+    return id;
+}
+
+static const struct ctl_group *find_group(const char *text, size_t n, size_t *part)
+{
+    *part = parse_id(text, n);
+    for (const struct ctl_group *g = ctl_groups; g->names; g++) {
+        if (g->name ? strlen(g->name) == n && !strncmp(g->name, text, n) : *part != 0) {
+            if (g->name)
+                *part = CTL_GROUP_BASE + (size_t)(g - ctl_groups);
+            return g;
+        }
+    }
+    return NULL;
+}
+
+static int name_to_mib(const char *name, size_t *mib, size_t *length)
+{
+    size_t parts[PARTS_MAX] = {CTL_SPANS}, n = 2;
+    const char *rest = name + strlen("spans."), *dot = strchr(rest, '.');
+    const struct ctl_name *names = ctl_top_names;
+    if (dot) {
+        const struct ctl_group *group = find_group(rest, (size_t)(dot - rest), &parts[1]);
+        if (!group)
+            return ENOENT;
+        names = group->names;
+        rest = dot + 1;
+        n = 3;
+    }
+    long row = find_row(names, rest);
+    if (row < 0)
+        return ENOENT;
+    if (*length < n)
+        return EINVAL;
+    parts[n - 1] = (size_t)row;
+    memcpy(mib, parts, n * sizeof *mib);
+    *length = n;
+    return 0;
+}
+
+static size_t count_names(const struct ctl_name *names)
+{
+    size_t n = 0;
+    while (names[n].name)
+        n++;
+    return n;
+}
+
+static const struct ctl_group *group_of(size_t part)
+{
+    size_t n = 0;
+    while (ctl_groups[n].names)
+        n++;
+    if (part >= CTL_GROUP_BASE)
+        return part - CTL_GROUP_BASE < n ? &ctl_groups[part - CTL_GROUP_BASE] : NULL;
+    for (const struct ctl_group *g = ctl_groups; g->names; g++)
+        if (!g->name)
+            return part && part <= UINT32_MAX ? g : NULL;
+    return NULL;
+}
+
+static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *call)
+{
+    const struct ctl_name *names = ctl_top_names;
+    if (length < 2 || length > PARTS_MAX)
+        return ENOENT;
+    if (length == 3) {
+        const struct ctl_group *group = group_of(mib[1]);
+        names = group ? group->names : NULL;
+    }
+    size_t row = mib[length - 1];
+    if (!names || row >= count_names(names))
+        return ENOENT;
+    return names[row].handle(&names[row], (uint32_t)(length == 3 ? mib[1] : 0), call);
+}
+
+/* Discarding a whole arena would take objects away without a free of each, and the figures would be wrong from then on. */
+static bool discards_arena(const char *name)
+{
+    const char *last = strrchr(name, '.');
+    return !strncmp(name, "arena.", 6) && last && (!strcmp(last, ".reset") || !strcmp(last, ".destroy"));
+}
+
+static bool mib_discards_arena(const size_t *mib, size_t length)
+{
+    size_t reset[3], n = 3, destroy[3], m = 3;
+    return length == 3 && !jespan_je_mallctlnametomib("arena.0.reset", reset, &n) &&
+           !jespan_je_mallctlnametomib("arena.0.destroy", destroy, &m) && mib[0] == reset[0] &&
+           (mib[2] == reset[2] || mib[2] == destroy[2]);
+}
+
+/* The thread may have moved to another arena, or there is a new one. */
+static void watch_arenas(const char *name, const struct ctl_call *call)
+{
+    if (!strcmp(name, "arenas.create") && call->old && call->old_bytes && *call->old_bytes == sizeof(unsigned))
+        extents_watch_arena(*(const unsigned *)call->old);
+    if (call->new_value)
+        extents_watch_thread();
+}
+
+EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
+{
+    const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
+    track_thread();
+    if (is_ours(name)) {
+        size_t mib[PARTS_MAX], length = PARTS_MAX;
+        int error = name_to_mib(name, mib, &length);
+        return error ? error : call_by_mib(mib, length, &call);
+    }
+    if (name && discards_arena(name))
+        return EPERM;
+    int error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
+    if (!error && name)
+        watch_arenas(name, &call);
+    return error;
+}
+
+EXPORT int FAMILY(mallctlnametomib)(const char *name, size_t *mib, size_t *length)
+{
+    track_thread();
+    return is_ours(name) ? name_to_mib(name, mib, length) : jespan_je_mallctlnametomib(name, mib, length);
+}
+
+EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, size_t *old_bytes, void *new_value,
+                                size_t new_bytes)
+{
+    const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
+    track_thread();
+    if (length && mib[0] == CTL_SPANS)
+        return call_by_mib(mib, length, &call);
+    if (mib_discards_arena(mib, length))
+        return EPERM;
+    int error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
+    if (!error)
+        watch_arenas("", &call);
+    return error;
+}

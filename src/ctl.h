@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mallctl's names: jemalloc's own, passed through, and spans.*, from the tables in ctl_names.c. */
+#ifndef JESPAN_CTL_H
+#define JESPAN_CTL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The arguments of one mallctl call beyond the name, by jemalloc's rules. */
+struct ctl_call {
+    void *old;
+    size_t *old_bytes;
+    const void *new_value;
+    size_t new_bytes;
+};
+
+/* Hands out a value of `bytes`; EINVAL where the caller's room is of another size (what fits is copied), EPERM where
+ * the caller wants to write. */
+int ctl_read(const struct ctl_call *call, const void *value, size_t bytes);
+
+/* Takes a value of `bytes`; EINVAL where it is missing or of another size. */
+int ctl_write(const struct ctl_call *call, void *value, size_t bytes);
+
+/* A name under "spans.<group>." or directly under "spans.". Returns 0 or an errno value. `id` is the context's, where the group is
+ * one of a context. */
+struct ctl_name {
+    const char *name;
+    int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
+    size_t offset; /* in struct totals, of a figure */
+};
+
+struct ctl_group {
+    const char *name; /* NULL: a context's number */
+    const struct ctl_name *names;
+};
+
+extern const struct ctl_name ctl_top_names[];   /* spans.NAME; ends with a NULL name, as all do */
+extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME; ends with NULL names */
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the names under spans.* mean. Adding one is a row in a table.
+ *
+ * Figures are read live: exact for the calling thread, whose buffered frees are counted first. Enumeration (count, ids) is as of
+ * the last write to spans.epoch. Names point to memory that stays for good.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "../jemalloc-hooks/extents.h"
+#include "ctl.h"
+#include "dump.h"
+#include "headers.h"
+#include "lock.h"
+#include "meta.h"
+#include "sites.h"
+#include "snapshot.h"
+#include "sums.h"
+#include "thread.h"
+#include "track.h"
+#include "tree.h"
+
+static int read_u64(const struct ctl_call *call, uint64_t value)
+{
+    return ctl_read(call, &value, sizeof value);
+}
+
+static void flush_own(void)
+{
+    struct thread *t = track_thread();
+    if (t)
+        track_flush(t);
+}
+
+/* ---- spans.NAME ---- */
+
+static struct snapshot *enumerated; /* LOCK_CTL */
+
+/* Under LOCK_CTL. */
+static int refresh(void)
+{
+    struct snapshot *s = snapshot_take();
+    if (!s)
+        return EAGAIN;
+    snapshot_free(enumerated);
+    enumerated = s;
+    return 0;
+}
+
+static int with_enumeration(int (*answer)(const struct ctl_call *), const struct ctl_call *call)
+{
+    lock(LOCK_CTL);
+    int error = enumerated ? 0 : refresh();
+    if (!error)
+        error = answer(call);
+    unlock(LOCK_CTL);
+    return error;
+}
+
+static int answer_epoch(const struct ctl_call *call)
+{
+    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
+    uint64_t ignored;
+    int error = call->new_value || call->new_bytes ? ctl_write(call, &ignored, sizeof ignored) : 0;
+    if (!error && call->new_value)
+        error = refresh();
+    return error ? error : read_u64(&read_only, enumerated->epoch);
+}
+
+static int answer_count(const struct ctl_call *call)
+{
+    return read_u64(call, enumerated->n_rows);
+}
+
+/* As many ids as there is room for. */
+static int answer_ids(const struct ctl_call *call)
+{
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!call->old_bytes)
+        return EINVAL;
+    size_t room = call->old ? *call->old_bytes / sizeof(uint32_t) : 0, n = enumerated->n_rows;
+    for (size_t i = 0; i < n && i < room; i++)
+        ((uint32_t *)call->old)[i] = enumerated->rows[i].id;
+    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(uint32_t);
+    return 0;
+}
+
+static int top_epoch(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    flush_own();
+    return with_enumeration(answer_epoch, call);
+}
+
+static int top_count(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    return with_enumeration(answer_count, call);
+}
+
+static int top_ids(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    return with_enumeration(answer_ids, call);
+}
+
+static int top_dump(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    const char *path;
+    if (call->old || call->old_bytes)
+        return EPERM;
+    int error = ctl_write(call, &path, sizeof path);
+    if (error || !path || !path[0])
+        return EINVAL;
+    flush_own();
+    return -dump_to_path(path);
+}
+
+const struct ctl_name ctl_top_names[] = {
+    {"epoch", top_epoch, 0},
+    {"count", top_count, 0},
+    {"ids", top_ids, 0},
+    {"dump", top_dump, 0},
+    {0},
+};
+
+/* ---- Figures of contexts and of sums ---- */
+
+#define INUSE_OBJECTS sizeof(struct totals)
+#define INUSE_BYTES (sizeof(struct totals) + 1)
+
+static uint64_t figure(const struct totals *t, size_t offset)
+{
+    if (offset == INUSE_OBJECTS)
+        return totals_inuse_objects(t);
+    if (offset == INUSE_BYTES)
+        return totals_inuse_bytes(t);
+    return *(const uint64_t *)((const char *)t + offset);
+}
+
+#define FIGURES(handle)                                                                                                \
+    {"alloc_objects", handle, offsetof(struct totals, alloc_objects)},                                                 \
+    {"alloc_bytes", handle, offsetof(struct totals, alloc_bytes)},                                                     \
+    {"alloc_requested_bytes", handle, offsetof(struct totals, alloc_requested_bytes)},                                 \
+    {"free_objects", handle, offsetof(struct totals, free_objects)},                                                   \
+    {"free_bytes", handle, offsetof(struct totals, free_bytes)},                                                       \
+    {"inuse_objects", handle, INUSE_OBJECTS},                                                                          \
+    {"inuse_bytes", handle, INUSE_BYTES},                                                                              \
+    {"enters", handle, offsetof(struct totals, enters)}
+
+static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    flush_own();
+    lock(LOCK_TREE);
+    bool live = tree_is_live(id);
+    struct totals t = live ? tree_totals(id) : (struct totals){0};
+    unlock(LOCK_TREE);
+    return live ? read_u64(call, figure(&t, self->offset)) : ENOENT;
+}
+
+static int all_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    flush_own();
+    struct totals t = sums_of_all(tree_end());
+    return read_u64(call, figure(&t, self->offset));
+}
+
+static int retired_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    lock(LOCK_TREE);
+    struct totals t = tree_retired();
+    unlock(LOCK_TREE);
+    return read_u64(call, figure(&t, self->offset));
+}
+
+/* ---- What a context is ---- */
+
+static int context_text(const struct ctl_call *call, uint32_t id, const char *(*text)(const struct context *))
+{
+    lock(LOCK_TREE);
+    const char *value = tree_is_live(id) ? text(&contexts[id]) : NULL;
+    unlock(LOCK_TREE);
+    return value ? ctl_read(call, &value, sizeof value) : ENOENT;
+}
+
+static const char *text_name(const struct context *c)
+{
+    return c->site->name;
+}
+
+static const char *text_target(const struct context *c)
+{
+    return c->site->target;
+}
+
+static const char *text_file(const struct context *c)
+{
+    return c->site->file;
+}
+
+static const char *text_kind(const struct context *c)
+{
+    static const char *const names[] = {"root", "jespan", "thread", "span"};
+    return names[c->kind];
+}
+
+#define TEXT(what)                                                                                                     \
+    static int context_##what(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)                  \
+    {                                                                                                                  \
+        (void)self;                                                                                                    \
+        return context_text(call, id, text_##what);                                                                    \
+    }
+TEXT(name)
+TEXT(target)
+TEXT(file)
+TEXT(kind)
+
+static int context_line(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = tree_is_live(id);
+    uint64_t value = live ? contexts[id].site->line : 0;
+    unlock(LOCK_TREE);
+    return live ? read_u64(call, value) : ENOENT;
+}
+
+static int context_parent(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = tree_is_live(id);
+    uint64_t value = live ? contexts[id].parent : 0;
+    unlock(LOCK_TREE);
+    return live ? read_u64(call, value) : ENOENT;
+}
+
+static const struct ctl_name context_names[] = {
+    {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
+    {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
+    FIGURES(context_figure),       {0},
+};
+static const struct ctl_name all_names[] = {FIGURES(all_figure), {0}};
+static const struct ctl_name retired_names[] = {FIGURES(retired_figure), {0}};
+
+/* ---- spans.stats.NAME ---- */
+
+static struct tree_stats stats_of_tree(void)
+{
+    lock(LOCK_TREE);
+    struct tree_stats stats = tree_stats();
+    unlock(LOCK_TREE);
+    return stats;
+}
+
+static uint64_t stat_contexts(void)
+{
+    return stats_of_tree().contexts;
+}
+
+static uint64_t stat_overflow(void)
+{
+    return stats_of_tree().overflow;
+}
+
+static uint64_t stat_recycled(void)
+{
+    return stats_of_tree().recycled;
+}
+
+static uint64_t stat_pending_bytes(void)
+{
+    flush_own();
+    return sums_pending_bytes();
+}
+
+static uint64_t stat_threads(void)
+{
+    return thread_count();
+}
+
+#define STAT(name, function)                                                                                           \
+    static int read_##name(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)                      \
+    {                                                                                                                  \
+        (void)self;                                                                                                    \
+        (void)id;                                                                                                      \
+        return read_u64(call, function());                                                                             \
+    }
+STAT(meta_bytes, meta_alloc_bytes)
+STAT(map_bytes, meta_map_bytes)
+STAT(header_bytes, headers_table_bytes)
+STAT(pending_bytes, stat_pending_bytes)
+STAT(mapped_bytes, extents_mapped_bytes)
+STAT(committed_bytes, extents_committed_bytes)
+STAT(contexts, stat_contexts)
+STAT(overflow, stat_overflow)
+STAT(recycled, stat_recycled)
+STAT(truncated, sites_truncated)
+STAT(dumps, dump_count)
+STAT(lost_dumps, dump_lost_count)
+STAT(threads, stat_threads)
+
+#define ROW(name) {#name, read_##name, 0}
+static const struct ctl_name stats_names[] = {
+    ROW(meta_bytes),      ROW(map_bytes), ROW(header_bytes), ROW(pending_bytes), ROW(mapped_bytes),
+    ROW(committed_bytes), ROW(contexts),  ROW(overflow),     ROW(recycled),      ROW(truncated),
+    ROW(dumps),           ROW(lost_dumps), ROW(threads),     {0},
+};
+
+const struct ctl_group ctl_groups[] = {
+    {"all", all_names}, {"retired", retired_names}, {"stats", stats_names}, {NULL, context_names}, {0},
+};

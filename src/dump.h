@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Heap dumps: a snapshot through an exporter into a file that is whole or absent. */
+#ifndef JESPAN_DUMP_H
+#define JESPAN_DUMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Writes a pprof heap profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread
+ * with no lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
+int dump_to_path(const char *path);
+
+/* The next of this process's numbered dumps into conf.dump_dir; removes the oldest beyond conf.dump_keep. The first of a row of
+ * failures is said on stderr. Returns 0 or a negative errno. */
+int dump_next(void);
+
+/* Loads what dumps need, so that a dump later finds it whatever state the program is in. */
+void dump_prepare(void);
+
+uint64_t dump_count(void);
+uint64_t dump_lost_count(void);
+
+/* In a forked child: numbering starts again, a dump under way in the parent is none of ours. */
+void dump_after_fork(void);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What made a context. */
+#ifndef JESPAN_KIND_H
+#define JESPAN_KIND_H
+
+enum context_kind {
+    CONTEXT_ROOT,   /* "(root)", id 1 */
+    CONTEXT_SELF,   /* "(jespan)": the reporter and its exporters, id 2 */
+    CONTEXT_THREAD, /* "thread:NAME": a thread's allocations outside any span */
+    CONTEXT_SPAN,
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All locks of jespan, ranked, and the one place where fork(2) deals with them. */
+#include "lock.h"
+
+#include <pthread.h>
+
+static pthread_mutex_t locks[LOCK_RANKS] = {
+    [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
+};
+
+void lock(enum lock_rank rank)
+{
+    pthread_mutex_lock(&locks[rank]);
+}
+
+void unlock(enum lock_rank rank)
+{
+    pthread_mutex_unlock(&locks[rank]);
+}
+
+void lock_all_before_fork(void)
+{
+    for (int rank = 0; rank < LOCK_RANKS; rank++)
+        pthread_mutex_lock(&locks[rank]);
+}
+
+/* The forking thread owns them in parent and child alike, so a plain unlock is right in both. */
+void lock_release_after_fork(void)
+{
+    for (int rank = LOCK_RANKS - 1; rank >= 0; rank--)
+        pthread_mutex_unlock(&locks[rank]);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All locks of jespan, ranked, and the one place where fork(2) deals with them.
+ *
+ * A thread takes locks only in rising rank. None is taken on the hot path, none is held while jemalloc, an exporter or
+ * the file system is called. fork takes all of them, so a child finds each protected structure whole.
+ */
+#ifndef JESPAN_LOCK_H
+#define JESPAN_LOCK_H
+
+enum lock_rank {
+    LOCK_BOOT,     /* first use: boot happens once */
+    LOCK_CTL,      /* the snapshot that mallctl enumerates */
+    LOCK_THREADS,  /* the list of thread blocks */
+    LOCK_TREE,     /* context tree, spans, recycling */
+    LOCK_HEADERS,  /* header tables and page map leaves */
+    LOCK_ORPHAN,   /* counters of threads that have no block */
+    LOCK_META,     /* our own memory */
+    LOCK_RANKS,
+};
+
+void lock(enum lock_rank rank);
+void unlock(enum lock_rank rank);
+
+/* For pthread_atfork. */
+void lock_all_before_fork(void);
+void lock_release_after_fork(void);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The malloc family of C and POSIX. The fast side of malloc and free: one branch for a thread without a block, jemalloc's
+ * call, the header, the counters. They assume nothing about the process: first use is handled on the cold side. */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../jemalloc-hooks/binding.h"
+#include "family.h"
+#include "track.h"
+
+static COLD void *malloc_cold(size_t size)
+{
+    struct thread *t = track_thread_slow(); /* boots before jemalloc is first used */
+    return track_alloc_slow(t, jespan_je_malloc(size), size);
+}
+
+EXPORT void *FAMILY(malloc)(size_t size)
+{
+    struct thread *t = thread_self;
+    if (unlikely(!t))
+        return malloc_cold(size);
+    void *p = jespan_je_malloc(size);
+    return likely(track_alloc_fast(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
+EXPORT void FAMILY(free)(void *p)
+{
+    struct thread *t = thread_self;
+    if (unlikely(!t || !track_free_fast(t, p)))
+        track_free_slow(t, p);
+}
+
+/* Gone from glibc's headers, but still there for old programs. */
+EXPORT void FAMILY(cfree)(void *p)
+{
+    FAMILY(free)(p);
+}
+
+EXPORT void *FAMILY(calloc)(size_t n, size_t size)
+{
+    struct thread *t = track_thread();
+    void *p = jespan_je_calloc(n, size);
+    if (unlikely(!p))
+        return NULL;
+    size *= n; /* did not overflow, or p were NULL */
+    return likely(t && track_alloc_fast(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
+static COLD void *realloc_to_zero(void *p)
+{
+    switch (binding_zero_realloc()) {
+    case ZERO_REALLOC_FREE:
+        FAMILY(free)(p);
+        return NULL;
+    case ZERO_REALLOC_ALLOC:
+        return family_resize(p, 1, 0);
+    case ZERO_REALLOC_ABORT:
+        break;
+    }
+    return jespan_je_realloc(p, 0); /* says so and aborts */
+}
+
+EXPORT void *FAMILY(realloc)(void *p, size_t size)
+{
+    if (!p)
+        return FAMILY(malloc)(size);
+    if (unlikely(!size))
+        return realloc_to_zero(p);
+    return family_resize(p, size, 0);
+}
+
+EXPORT void *FAMILY(reallocarray)(void *p, size_t n, size_t size)
+{
+    size_t bytes;
+    if (unlikely(__builtin_mul_overflow(n, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return FAMILY(realloc)(p, bytes);
+}
+
+/* The sizes that C23 and C++ hand in are taken as a hint we do not need: a wrong one does no harm. */
+EXPORT void FAMILY(free_sized)(void *p, size_t size)
+{
+    (void)size;
+    FAMILY(free)(p);
+}
+
+EXPORT void FAMILY(free_aligned_sized)(void *p, size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    FAMILY(free)(p);
+}
+
+EXPORT int FAMILY(posix_memalign)(void **out, size_t alignment, size_t size)
+{
+    struct thread *t = track_thread();
+    int saved = errno;
+    void *p = NULL;
+    int error = jespan_je_posix_memalign(&p, alignment, size);
+    if (!error) {
+        p = track_alloc_slow(t, p, size);
+        error = p ? 0 : ENOMEM;
+    }
+    if (!error)
+        *out = p;
+    errno = saved; /* POSIX: the error is the result */
+    return error;
+}
+
+EXPORT void *FAMILY(aligned_alloc)(size_t alignment, size_t size)
+{
+    struct thread *t = track_thread();
+    return track_alloc_slow(t, jespan_je_aligned_alloc(alignment, size), size);
+}
+
+/* glibc's memalign takes any alignment and rounds it up. */
+EXPORT void *FAMILY(memalign)(size_t alignment, size_t size)
+{
+    size_t power = sizeof(void *);
+    if (alignment > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    while (power < alignment)
+        power *= 2;
+    return FAMILY(aligned_alloc)(power, size);
+}
+
+EXPORT void *FAMILY(valloc)(size_t size)
+{
+    return FAMILY(aligned_alloc)((size_t)sysconf(_SC_PAGESIZE), size);
+}
+
+EXPORT void *FAMILY(pvalloc)(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (size > SIZE_MAX - page) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    size = size ? (size + page - 1) & ~(page - 1) : page;
+    return FAMILY(aligned_alloc)(page, size);
+}
+
+EXPORT size_t FAMILY(malloc_usable_size)(void *p)
+{
+    return track_usable(p);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jemalloc's own allocation API, and resizing, which realloc shares with it. */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../jemalloc-hooks/binding.h"
+#include "family.h"
+#include "track.h"
+
+EXPORT void *FAMILY(mallocx)(size_t size, int flags)
+{
+    struct thread *t = track_thread();
+    void *p = jespan_je_mallocx(size, flags);
+    if (likely(!flags && t && track_alloc_fast(t, p, size)))
+        return p;
+    return track_alloc_slow(t, p, size);
+}
+
+/* Whether the object stays where it is for the new size: its size class is the wanted one already, or jemalloc could
+ * extend or trim it there. The new usable size is then in *usable. */
+static int resize_in_place(void *p, size_t size, int flags, size_t old_usable, size_t *usable)
+{
+    size_t alignment = (size_t)1 << (flags & 63); /* MALLOCX_LG_ALIGN() */
+    if ((uintptr_t)p & (alignment - 1))
+        return 0;
+    size_t wanted = jespan_je_nallocx(size, flags);
+    *usable = old_usable;
+    if (wanted == 0 || (wanted != old_usable && (wanted < HEADER_PAGE_BYTES || old_usable < HEADER_PAGE_BYTES)))
+        return 0; /* a small object never changes its class in place */
+    if (wanted != old_usable || (flags & MALLOCX_ZERO))
+        *usable = jespan_je_xallocx(p, size, 0, flags);
+    return *usable == wanted;
+}
+
+static void free_with(void *p, int flags)
+{
+    if (flags)
+        track_free_now(track_thread(), p, flags);
+    else
+        FAMILY(free)(p);
+}
+
+void *family_resize(void *p, size_t size, int flags)
+{
+    struct thread *t = track_thread();
+    size_t old_usable = track_usable(p), usable;
+    if (unlikely(!old_usable))
+        track_free_now(t, p, 0); /* not ours: ends the program with the pointer's name */
+    if (resize_in_place(p, size, flags, old_usable, &usable)) {
+        track_resized(t, p, old_usable, usable, size);
+        return p;
+    }
+    void *q = flags ? FAMILY(mallocx)(size, flags) : FAMILY(malloc)(size);
+    if (unlikely(!q))
+        return NULL;
+    memcpy(q, p, old_usable < size ? old_usable : size);
+    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+    return q;
+}
+
+EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
+{
+    return family_resize(p, size, flags);
+}
+
+EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
+{
+    struct thread *t = track_thread();
+    size_t old_usable = track_usable(p);
+    size_t usable = jespan_je_xallocx(p, size, extra, flags);
+    if (usable != old_usable)
+        track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
+    return usable;
+}
+
+EXPORT size_t FAMILY(sallocx)(const void *p, int flags)
+{
+    (void)flags;
+    return track_usable(p);
+}
+
+EXPORT void FAMILY(dallocx)(void *p, int flags)
+{
+    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+}
+
+EXPORT void FAMILY(sdallocx)(void *p, size_t size, int flags)
+{
+    (void)size;
+    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+}
+
+EXPORT size_t FAMILY(nallocx)(size_t size, int flags)
+{
+    track_thread();
+    return jespan_je_nallocx(size, flags);
+}
+
+EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
+{
+    track_thread();
+    jespan_je_malloc_stats_print(write, opaque, options);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jespan's own memory: straight from mmap(2), zeroed, never from the heap that it watches. */
+#include "meta.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "compiler.h"
+#include "lock.h"
+
+static char *chunk, *chunk_end; /* LOCK_META */
+static _Atomic uint64_t alloc_bytes, map_bytes;
+
+static void *map_pages(size_t bytes)
+{
+    int saved = errno;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *meta_alloc(size_t bytes)
+{
+    size_t align = bytes >= CACHE_LINE_BYTES ? CACHE_LINE_BYTES : 8;
+    void *p = NULL;
+    lock(LOCK_META);
+    char *start = (char *)(((uintptr_t)chunk + align - 1) & ~(uintptr_t)(align - 1));
+    if (!chunk || bytes > (size_t)(chunk_end - start)) {
+        start = bytes <= META_CHUNK_BYTES ? map_pages(META_CHUNK_BYTES) : NULL;
+        if (start)
+            chunk_end = start + META_CHUNK_BYTES;
+    }
+    if (start) {
+        chunk = start + bytes;
+        p = start;
+        store_relaxed(&alloc_bytes, load_relaxed(&alloc_bytes) + bytes);
+    }
+    unlock(LOCK_META);
+    return p;
+}
+
+void *meta_map(size_t bytes)
+{
+    void *p = map_pages(bytes);
+    if (p)
+        atomic_fetch_add_explicit(&map_bytes, bytes, memory_order_relaxed);
+    return p;
+}
+
+void meta_unmap(void *p, size_t bytes)
+{
+    int saved = errno;
+    if (p && munmap(p, bytes) == 0)
+        atomic_fetch_sub_explicit(&map_bytes, bytes, memory_order_relaxed);
+    errno = saved;
+}
+
+uint64_t meta_alloc_bytes(void)
+{
+    return load_relaxed(&alloc_bytes);
+}
+
+uint64_t meta_map_bytes(void)
+{
+    return load_relaxed(&map_bytes);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Exporters as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf.h"
+#include "die.h"
+#include "module.h"
+
+#define LOADED_MAX 16
+
+static const struct exporter *open_module(const char *name)
+{
+    char path[CONF_STRING_BYTES + 64], symbol[64];
+    snprintf(path, sizeof path, "%s/%s.so", conf.module_dir, name);
+    snprintf(symbol, sizeof symbol, "jespan_exporter_%s", name);
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const struct exporter *exporter = module ? dlsym(module, symbol) : NULL;
+    if (!exporter) {
+        const char *error = dlerror();
+        WARN("exporter ", name, ": ", error ? error : "unknown error");
+        return NULL;
+    }
+    if (exporter->abi != EXPORTER_ABI) {
+        WARN("exporter ", name, ": ", path, " is of another version of jespan");
+        return NULL;
+    }
+    return exporter;
+}
+
+const struct exporter *module_find(const char *name)
+{
+    static struct {
+        const char *name;
+        const struct exporter *exporter;
+    } loaded[LOADED_MAX]; /* callers are serialised by dump.c */
+    static int n;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(loaded[i].name, name))
+            return loaded[i].exporter;
+    const struct exporter *exporter = open_module(name);
+    if (n < LOADED_MAX) {
+        loaded[n].name = name;
+        loaded[n++].exporter = exporter;
+    }
+    return exporter;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Recycling of contexts that nothing refers to. See tree.h for how it is safe. */
+#include "recycle.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "meta.h"
+#include "sums.h"
+#include "tree.h"
+
+static uint32_t first_free, free_ids; /* linked through hash_next */
+static uint64_t recycled;
+static struct totals retired;
+
+uint32_t recycle_take_id(void)
+{
+    uint32_t id = first_free;
+    if (id) {
+        first_free = contexts[id].hash_next;
+        free_ids--;
+    }
+    return id;
+}
+
+uint32_t recycle_free_ids(void)
+{
+    return free_ids;
+}
+
+uint64_t recycle_count(void)
+{
+    return recycled;
+}
+
+struct totals tree_retired(void)
+{
+    return retired;
+}
+
+static bool is_quiet(const struct totals *sum)
+{
+    return sum->alloc_objects == sum->free_objects && sum->alloc_bytes == sum->free_bytes && sum->enters == sum->exits;
+}
+
+static void toggle_generation(uint32_t id)
+{
+    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 1);
+}
+
+/* Marks what seems out of use. The sums of an id with base b are quiet when b is: recycled contexts were. */
+static uint32_t doom(const struct totals *sums, uint32_t end, bool unlabelled_too)
+{
+    uint32_t n = 0;
+    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++) {
+        struct context *c = &contexts[id];
+        c->doomed = tree_is_live(id) && (c->labelled || unlabelled_too) && !c->open_spans && is_quiet(&sums[id]);
+        if (c->doomed) {
+            toggle_generation(id);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void free_context(uint32_t id, const struct totals *sum)
+{
+    struct totals own = *sum;
+    struct context *c = &contexts[id];
+    totals_subtract(&own, &context_bases[id]);
+    totals_add(&retired, &own);
+    context_bases[id] = *sum;
+    tree_unlink(id);
+    labels_free(c->labels);
+    c->labels = NULL;
+    c->doomed = false;
+    c->hash_next = first_free;
+    first_free = id;
+    free_ids++;
+    recycled++;
+}
+
+/* Frees a doomed context without children, then its parent where that was the last child, and so on up. */
+static uint32_t free_branch(uint32_t id, const struct totals *sums)
+{
+    uint32_t n = 0;
+    while (contexts[id].doomed && !contexts[id].children) {
+        uint32_t parent = contexts[id].parent;
+        free_context(id, &sums[id]);
+        contexts[parent].children--;
+        id = parent;
+        n++;
+    }
+    return n;
+}
+
+static uint32_t free_doomed(const struct totals *sums, uint32_t end)
+{
+    uint32_t n = 0;
+    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++)
+        if (contexts[id].doomed && !is_quiet(&sums[id])) {
+            contexts[id].doomed = false; /* a thread came in */
+            toggle_generation(id);
+        }
+    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++)
+        n += free_branch(id, sums);
+    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++)
+        if (contexts[id].doomed) {
+            contexts[id].doomed = false; /* has children in use */
+            toggle_generation(id);
+        }
+    return n;
+}
+
+COLD uint32_t tree_recycle(bool unlabelled_too)
+{
+    uint32_t end = tree_end(), n = 0;
+    size_t bytes = (size_t)end * sizeof(struct totals);
+    struct totals *sums = meta_map(bytes), *again = meta_map(bytes);
+    if (sums && again) {
+        int saved = errno;
+        sums_read(sums, end);
+        if (doom(sums, end, unlabelled_too)) {
+            if (tree_lockless)
+                syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+            sums_read(again, end);
+            n = free_doomed(again, end);
+        }
+        errno = saved;
+    }
+    meta_unmap(sums, bytes);
+    meta_unmap(again, bytes);
+    return n;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Recycling of contexts, and the ids it yields. For tree.c; all under LOCK_TREE. See tree.h for how it is safe. */
+#ifndef JESPAN_RECYCLE_H
+#define JESPAN_RECYCLE_H
+
+#include <stdint.h>
+
+/* A recycled id, 0 when there is none. Its generation is odd. */
+uint32_t recycle_take_id(void);
+uint32_t recycle_free_ids(void);
+uint64_t recycle_count(void);
+
+/* In tree.c: takes the context out of the hash table. */
+void tree_unlink(uint32_t id);
+
+#endif

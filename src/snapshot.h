@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A snapshot: an immutable sum of all threads' counters and the tree, complete in itself.
+ *
+ * Every free counter is read before any alloc counter, so nothing in use is ever negative. When no thread allocates
+ * meanwhile the figures are exact. The snapshot lives in memory of its own, never in the program's heap, and holds copies of
+ * all strings: contexts may be recycled while it is being read.
+ */
+#ifndef JESPAN_SNAPSHOT_H
+#define JESPAN_SNAPSHOT_H
+
+#include <stdint.h>
+
+#include "kind.h"
+#include "totals.h"
+
+struct snapshot_label {
+    const char *key, *value;
+};
+
+struct snapshot_row {
+    uint32_t id;         /* the context's number, as in spans.<id>.* */
+    uint32_t parent_row; /* index into rows; the root's is its own */
+    enum context_kind kind;
+    uint32_t line;
+    const char *name, *target, *file; /* never NULL; "" where unknown */
+    const struct snapshot_label *labels; /* this context's own, not its ancestors' */
+    uint32_t n_labels;
+    struct totals totals; /* this context alone, without its descendants */
+};
+
+struct snapshot {
+    uint64_t epoch;           /* counts snapshots of this process, from 1 */
+    uint64_t start_unix_ns;   /* when tracking began */
+    uint64_t time_unix_ns;    /* when this was taken */
+    uint32_t n_rows;          /* ordered by id; row 0 is the root */
+    uint32_t pid;
+    const struct snapshot_row *rows;
+    struct totals retired; /* contexts that were recycled; in use is 0 by construction */
+    struct totals all;     /* rows and retired */
+    uint64_t pending_bytes; /* freed by the program, not yet handed back to jemalloc */
+};
+
+/* Takes a snapshot. Free it with snapshot_free(). NULL when memory for it cannot be mapped. Any thread, not from a
+ * signal handler; takes the tree lock. */
+struct snapshot *snapshot_take(void);
+void snapshot_free(struct snapshot *s);
+
+/* Once, when tracking begins. */
+void snapshot_start_clock(void);
+
+/* The row of a context, or NULL. */
+const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The span API: arguments checked here, at the edge; errors become errno's conventions. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "handles.h"
+#include "jespan/jespan.h"
+#include "lock.h"
+#include "span.h"
+#include "track.h"
+
+/* ---- Open and close ---- */
+
+/* Under LOCK_TREE. The id of a live context, else 0. */
+static uint32_t resolve(const struct thread *t, jespan_context_t context)
+{
+    if (context == JESPAN_CURRENT)
+        return t ? t->tag : CONTEXT_ID_ROOT;
+    return tree_is_live(context) ? context : 0;
+}
+
+/* Under LOCK_TREE. */
+static int open_locked(jespan_span_t **span, const struct thread *t, const struct jespan_site *site, uint32_t parent,
+                       const struct label_set *labels)
+{
+    parent = resolve(t, parent);
+    if (!parent)
+        return EINVAL;
+    uint32_t context = tree_intern(parent, CONTEXT_SPAN, site, labels);
+    *span = context ? handle_open(context) : NULL;
+    if (!*span)
+        return ENOMEM;
+    contexts[context].open_spans++;
+    return 0;
+}
+
+static int open_span(jespan_span_t **span, const struct jespan_site *site, jespan_context_t parent,
+                     const struct jespan_label *labels, size_t n_labels)
+{
+    union label_draft draft;
+    draft.set.count = 0;
+    if (!site || !site->name || (n_labels && !labels) || (n_labels && labels_draft(&draft, labels, n_labels)))
+        return EINVAL;
+    struct thread *t = track_thread();
+    lock(LOCK_TREE);
+    int error = open_locked(span, t, site, parent, &draft.set);
+    unlock(LOCK_TREE);
+    return error;
+}
+
+EXPORT jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context_t parent,
+                                  const struct jespan_label *labels, size_t n_labels)
+{
+    jespan_span_t *span = NULL;
+    int error = open_span(&span, site, parent, labels, n_labels);
+    if (error)
+        errno = error;
+    return span;
+}
+
+EXPORT void jespan_close(jespan_span_t *span)
+{
+    if (!span || !handle_context(span))
+        return;
+    lock(LOCK_TREE);
+    uint32_t context = handle_close(span);
+    if (context)
+        contexts[context].open_spans--;
+    unlock(LOCK_TREE);
+}
+
+/* ---- Enter and exit ---- */
+
+static void undo_enter(struct counters *c)
+{
+    own_add_release(&c->exits, 1);
+}
+
+/* Counts first, looks afterwards: see tree.h. `still` says whether the context is still what it was. */
+static int enter_span(struct thread *t, jespan_span_t *span)
+{
+    uint32_t context = handle_context(span);
+    if (!context)
+        return EINVAL;
+    struct counters *c = span_count_enter(t, context);
+    if (!c)
+        return ENOMEM;
+    compiler_barrier();
+    int error = handle_context(span) == context ? 0 : EINVAL;
+    if (!error && span_push(t, ENTRY_SPAN, (uintptr_t)span, context))
+        error = ENOMEM;
+    if (error)
+        undo_enter(c);
+    return error;
+}
+
+EXPORT int jespan_enter(jespan_span_t *span)
+{
+    struct thread *t = track_thread();
+    if (!t)
+        return handle_context(span) ? ENOMEM : EINVAL;
+    if (likely(tree_lockless))
+        return enter_span(t, span);
+    lock(LOCK_TREE);
+    int error = enter_span(t, span);
+    unlock(LOCK_TREE);
+    return error;
+}
+
+EXPORT int jespan_exit(jespan_span_t *span)
+{
+    struct thread *t = track_thread();
+    int64_t index = t ? span_find(t, ENTRY_SPAN, (uintptr_t)span) : -1;
+    if (index < 0)
+        return handle_context(span) ? EPERM : EINVAL;
+    span_remove(t, (uint32_t)index);
+    return 0;
+}
+
+/* ---- Current and attach ---- */
+
+EXPORT jespan_context_t jespan_current(void)
+{
+    struct thread *t = track_thread();
+    return t ? t->tag : JESPAN_ROOT;
+}
+
+/* Under LOCK_TREE. An attachment on top is replaced; one that shows what is below it anyway is taken away. */
+static int attach_locked(struct thread *t, jespan_context_t context)
+{
+    if (context == JESPAN_ROOT)
+        context = t->base;
+    if (!tree_is_live(context))
+        return EINVAL;
+    bool replaces = t->depth && t->entries[t->depth - 1].kind == ENTRY_ATTACHED;
+    uint32_t below_depth = t->depth - replaces;
+    uint32_t below = below_depth ? t->entries[below_depth - 1].context : t->base;
+    if (context != below) {
+        struct counters *c = span_count_enter(t, context);
+        if (!c)
+            return ENOMEM;
+        if (span_push(t, ENTRY_ATTACHED, 0, context)) {
+            undo_enter(c);
+            return ENOMEM;
+        }
+    }
+    if (replaces)
+        span_remove(t, below_depth);
+    return 0;
+}
+
+EXPORT jespan_context_t jespan_attach(jespan_context_t context)
+{
+    struct thread *t = track_thread();
+    if (!t) {
+        errno = context == JESPAN_INVALID ? EINVAL : ENOMEM;
+        return JESPAN_INVALID;
+    }
+    jespan_context_t previous = t->tag;
+    if (context == JESPAN_CURRENT)
+        return previous;
+    lock(LOCK_TREE);
+    int error = attach_locked(t, context);
+    unlock(LOCK_TREE);
+    if (!error)
+        return previous;
+    errno = error;
+    return JESPAN_INVALID;
+}
+
+/* ---- Scopes ---- */
+
+static struct site_cache_line *cache_line(struct thread *t, const struct jespan_site *site)
+{
+    uint32_t hash = (uint32_t)((uintptr_t)site >> 3) * 2654435761u ^ t->tag * 2246822519u;
+    return &t->site_cache[(hash >> 16) % SITE_CACHE_LINES];
+}
+
+/* A scope at this address was left without its end (longjmp): it cannot be entered twice. */
+static void drop_dead_scope(struct thread *t, uint64_t key)
+{
+    while (t->depth && t->entries[t->depth - 1].kind == ENTRY_SCOPE && t->entries[t->depth - 1].key == key)
+        span_remove(t, t->depth - 1);
+}
+
+static bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
+{
+    struct counters *c = counters_find(t, line->context); /* there since the line was filled */
+    own_add(&c->enters, 1);
+    compiler_barrier();
+    if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
+        likely(span_push(t, ENTRY_SCOPE, key, line->context) == 0))
+        return true;
+    undo_enter(c);
+    return false;
+}
+
+/* Under LOCK_TREE. */
+static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
+                              const struct label_set *labels)
+{
+    uint32_t parent = t->tag, context = tree_intern(parent, CONTEXT_SPAN, site, labels);
+    struct counters *c = context ? span_count_enter(t, context) : NULL;
+    if (!c)
+        return ENOMEM;
+    if (span_push(t, ENTRY_SCOPE, key, context)) {
+        undo_enter(c);
+        return ENOMEM;
+    }
+    return 0;
+}
+
+static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_site *site,
+                            const struct label_set *labels)
+{
+    struct site_cache_line *line = labels ? NULL : cache_line(t, site), fresh = {site, site->name, site->line, t->tag, 0, 0};
+    lock(LOCK_TREE);
+    int error = enter_scope_locked(t, key, site, labels);
+    if (!error && line) {
+        fresh.context = t->tag;
+        fresh.generation = load_relaxed(&contexts[t->tag].generation);
+        /* At max_contexts this is an ancestor, which must not stick. */
+        if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
+            *line = fresh;
+    }
+    unlock(LOCK_TREE);
+    return error;
+}
+
+static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site,
+                               const char *const *pairs, size_t count)
+{
+    struct jespan_label labels[JESPAN_MAX_LABELS + 1];
+    union label_draft draft;
+    size_t n = 0;
+    for (size_t i = 0; i + 1 < count && n <= JESPAN_MAX_LABELS; i += 2)
+        if (pairs[i] && pairs[i + 1])
+            labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
+    labels_draft(&draft, labels, n);
+    return enter_scope(t, key, site, &draft.set);
+}
+
+EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
+                               const char *const *name_and_labels, size_t count)
+{
+    struct thread *t = track_thread();
+    if (unlikely(!scope))
+        return;
+    scope->entered = 0;
+    if (unlikely(!t || !site || !site->name))
+        return;
+    uint64_t key = (uintptr_t)scope;
+    drop_dead_scope(t, key);
+    if (unlikely(count > 1 && name_and_labels)) {
+        scope->entered = enter_labelled(t, key, site, name_and_labels + 1, count - 1) == 0;
+        return;
+    }
+    const struct site_cache_line *line = cache_line(t, site);
+    if (likely(tree_lockless && line->site == site && line->parent == t->tag && line->name == site->name &&
+               line->line == site->line) &&
+        likely(enter_cached(t, line, key)))
+        scope->entered = 1;
+    else
+        scope->entered = enter_scope(t, key, site, NULL) == 0;
+}
+
+/* Scopes inside this one are over too, however they were left; spans entered inside and not exited stay. */
+static COLD void exit_inner_scopes(struct thread *t, uint32_t index)
+{
+    for (uint32_t i = t->depth - 1; i > index; i--)
+        if (t->entries[i].kind == ENTRY_SCOPE)
+            span_remove(t, i);
+}
+
+EXPORT void jespan_scope_exit(struct jespan_scope *scope)
+{
+    struct thread *t = thread_self;
+    if (unlikely(!scope || !scope->entered || !t))
+        return;
+    int64_t index = span_find(t, ENTRY_SCOPE, (uintptr_t)scope);
+    if (unlikely(index < 0))
+        return;
+    if (unlikely((uint32_t)index + 1 != t->depth))
+        exit_inner_scopes(t, (uint32_t)index);
+    span_remove(t, (uint32_t)index);
+}

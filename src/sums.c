@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sums of all threads' counters. */
+#include "sums.h"
+
+#include "classes.h"
+#include "counters.h"
+#include "headers.h"
+
+#define TRIES 64
+
+struct freed {
+    uint32_t context;
+    uint32_t bytes;
+};
+
+/* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's free_flush(): what is
+ * read between two equal even sequence numbers was not yet counted. */
+static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
+{
+    uint32_t sequence = load_acquire(&t->pending_sequence);
+    if (sequence & 1)
+        return -1;
+    uint32_t count = load_acquire(&t->pending_count);
+    int n = 0;
+    for (uint32_t i = load_relaxed(&t->pending_done); i < count && i < PENDING_MAX; i++) {
+        uintptr_t packed = load_relaxed(&t->pending[i].pointer_and_class);
+        header_t *slot = load_relaxed(&t->pending[i].slot);
+        uint32_t tag = slot ? load_relaxed(slot) : 0;
+        if (tag) /* else freed twice: the owner will find out */
+            freed[n++] = (struct freed){tag, class_bytes[packed % CLASSES_MAX]};
+    }
+    atomic_thread_fence(memory_order_acquire);
+    return load_relaxed(&t->pending_sequence) == sequence ? n : -1;
+}
+
+static int read_pending(struct thread *t, struct freed freed[PENDING_MAX])
+{
+    for (int i = 0; i < TRIES; i++) {
+        int n = read_pending_once(t, freed);
+        if (n >= 0)
+            return n;
+    }
+    return 0;
+}
+
+static void add_frees(struct totals *to, struct counters *c)
+{
+    to->free_objects += load_acquire(&c->free_objects);
+    to->free_bytes += load_acquire(&c->free_bytes);
+    to->exits += load_acquire(&c->exits);
+}
+
+static void add_allocs(struct totals *to, struct counters *c)
+{
+    to->alloc_objects += load_relaxed(&c->alloc_objects);
+    to->alloc_bytes += load_relaxed(&c->alloc_bytes);
+    to->alloc_requested_bytes += load_relaxed(&c->alloc_requested_bytes);
+    to->enters += load_relaxed(&c->enters);
+}
+
+static void add_free(struct totals *to, struct freed freed)
+{
+    to->free_objects++;
+    to->free_bytes += freed.bytes;
+}
+
+/* Calls `add` for each of this thread's contexts below n. */
+static void each_counter(struct thread *t, struct totals *sums, uint32_t n,
+                         void (*add)(struct totals *, struct counters *))
+{
+    for (uint32_t first = 0; first < n; first += COUNTERS_PER_CHUNK) {
+        struct counters *chunk = load_acquire(&t->chunks[first >> COUNTERS_CHUNK_BITS]);
+        if (!chunk)
+            continue;
+        for (uint32_t i = 0; i < COUNTERS_PER_CHUNK && first + i < n; i++)
+            add(&sums[first + i], &chunk[i]);
+    }
+}
+
+uint64_t sums_read(struct totals *sums, uint32_t n)
+{
+    uint64_t pending_bytes = 0;
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        each_counter(t, sums, n, add_frees);
+        int count = read_pending(t, freed);
+        for (int i = 0; i < count; i++) {
+            pending_bytes += freed[i].bytes;
+            if (freed[i].context < n)
+                add_free(&sums[freed[i].context], freed[i]);
+        }
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        each_counter(t, sums, n, add_allocs);
+    return pending_bytes;
+}
+
+struct totals sums_of(uint32_t context)
+{
+    struct totals sum = {0};
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct counters *c = counters_find(t, context);
+        if (c)
+            add_frees(&sum, c);
+        int count = read_pending(t, freed);
+        for (int i = 0; i < count; i++)
+            if (freed[i].context == context)
+                add_free(&sum, freed[i]);
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct counters *c = counters_find(t, context);
+        if (c)
+            add_allocs(&sum, c);
+    }
+    return sum;
+}
+
+static void each_into_one(struct thread *t, struct totals *sum, uint32_t n,
+                          void (*add)(struct totals *, struct counters *))
+{
+    for (uint32_t context = 0; context < n; context++) {
+        struct counters *c = counters_find(t, context);
+        if (c)
+            add(sum, c);
+        else
+            context |= COUNTERS_PER_CHUNK - 1;
+    }
+}
+
+struct totals sums_of_all(uint32_t n)
+{
+    struct totals sum = {0};
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        each_into_one(t, &sum, n, add_frees);
+        int count = read_pending(t, freed);
+        for (int i = 0; i < count; i++)
+            add_free(&sum, freed[i]);
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        each_into_one(t, &sum, n, add_allocs);
+    return sum;
+}
+
+uint64_t sums_pending_bytes(void)
+{
+    uint64_t bytes = 0;
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        int count = read_pending(t, freed);
+        for (int i = 0; i < count; i++)
+            bytes += freed[i].bytes;
+    }
+    return bytes;
+}
+
+void totals_subtract(struct totals *sum, const struct totals *base)
+{
+    sum->alloc_objects -= base->alloc_objects;
+    sum->alloc_bytes -= base->alloc_bytes;
+    sum->alloc_requested_bytes -= base->alloc_requested_bytes;
+    sum->free_objects -= base->free_objects;
+    sum->free_bytes -= base->free_bytes;
+    sum->enters -= base->enters;
+    sum->exits -= base->exits;
+}
+
+void totals_add(struct totals *sum, const struct totals *more)
+{
+    sum->alloc_objects += more->alloc_objects;
+    sum->alloc_bytes += more->alloc_bytes;
+    sum->alloc_requested_bytes += more->alloc_requested_bytes;
+    sum->free_objects += more->free_objects;
+    sum->free_bytes += more->free_bytes;
+    sum->enters += more->enters;
+    sum->exits += more->exits;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sums of all threads' counters.
+ *
+ * Order: first every thread's frees (and exits), then every thread's allocations (and enters). A thread publishes a free
+ * with a release store, so an allocation whose free was read is read too: in use is never negative.
+ * A thread's buffered frees are read after its counters and only when its pending_sequence stood still meanwhile, so none
+ * is counted twice; one that moved from buffer to counter just then is missed until next time.
+ */
+#ifndef JESPAN_SUMS_H
+#define JESPAN_SUMS_H
+
+#include <stdint.h>
+
+#include "totals.h"
+
+/* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]. Returns the bytes of frees that were still buffered. */
+uint64_t sums_read(struct totals *sums, uint32_t n);
+
+/* The figures of one context. */
+struct totals sums_of(uint32_t context);
+
+/* The figures of all contexts together; n as in sums_read(). */
+struct totals sums_of_all(uint32_t n);
+
+/* Bytes of buffered frees. */
+uint64_t sums_pending_bytes(void);
+
+/* sum −= base; for each figure. */
+void totals_subtract(struct totals *sum, const struct totals *base);
+void totals_add(struct totals *sum, const struct totals *more);
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One thread's block: the registry, acquisition and return. */
+#include "thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "lock.h"
+#include "meta.h"
+
+THREAD_LOCAL struct thread *thread_self;
+THREAD_LOCAL enum thread_state thread_state;
+struct thread thread_orphan;
+
+static pthread_key_t end_key;
+static size_t directory_bytes;
+static struct thread *last = &thread_orphan; /* LOCK_THREADS */
+static struct thread *free_blocks;           /* LOCK_THREADS */
+static _Atomic uint32_t live_count;
+
+int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
+{
+    directory_bytes = max_contexts / COUNTERS_PER_CHUNK * sizeof(counters_chunk_t);
+    thread_orphan.chunks = meta_map(directory_bytes);
+    if (!thread_orphan.chunks)
+        return -ENOMEM;
+    return -pthread_key_create(&end_key, (void (*)(void *))(uintptr_t)ended);
+}
+
+static struct thread *make_block(void)
+{
+    struct thread *t = meta_alloc(sizeof *t);
+    if (!t)
+        return NULL;
+    t->chunks = meta_map(directory_bytes);
+    if (!t->chunks)
+        return NULL; /* the block's few KiB stay unused: we are out of memory anyway */
+    t->entries = t->entries_inline;
+    t->capacity = ENTRIES_INLINE;
+    lock(LOCK_THREADS);
+    store_release(&last->next, t);
+    last = t;
+    unlock(LOCK_THREADS);
+    return t;
+}
+
+struct thread *thread_acquire_block(void)
+{
+    lock(LOCK_THREADS);
+    struct thread *t = free_blocks;
+    if (t)
+        free_blocks = t->next_free;
+    unlock(LOCK_THREADS);
+    if (!t)
+        t = make_block();
+    if (!t)
+        return NULL;
+    store_relaxed(&t->live, true);
+    atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    /* May allocate: the calling thread is registering, so that goes to the orphan. Without it the block is lost when
+     * the thread ends, nothing worse. */
+    pthread_setspecific(end_key, t);
+    return t;
+}
+
+void thread_release_block(struct thread *t)
+{
+    lock(LOCK_THREADS);
+    store_relaxed(&t->live, false);
+    t->next_free = free_blocks;
+    free_blocks = t;
+    unlock(LOCK_THREADS);
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+}
+
+uint32_t thread_count(void)
+{
+    return load_relaxed(&live_count);
+}
+
+COLD void thread_after_fork(void (*abandon)(struct thread *))
+{
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
+        if (t == thread_self || !load_relaxed(&t->live))
+            continue;
+        abandon(t);
+        thread_release_block(t);
+    }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One thread's block: everything a thread writes on the hot path, in memory of our own.
+ *
+ * Blocks are type-stable: never unmapped, so a snapshot may read any of them at any time. A thread that ends hands its
+ * block, with the counters' values, to the next new thread: only sums over all blocks mean anything. A block is written
+ * by its owner alone; what others read is atomic.
+ *
+ * A thread without a block (before its first allocation, inside its own registration, after its end) works through
+ * `thread_orphan`, under LOCK_ORPHAN.
+ */
+#ifndef JESPAN_THREAD_H
+#define JESPAN_THREAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compiler.h"
+
+/* One context's figures on one thread: monotonic, one cache line. */
+struct counters {
+    _Atomic uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes;
+    _Atomic uint64_t free_objects, free_bytes; /* release: a reader that sees a free sees its allocation */
+    _Atomic uint64_t enters, exits;
+    _Atomic uint64_t unused;
+};
+
+/* Counters come in chunks, made when a thread first touches one of their contexts. */
+#define COUNTERS_CHUNK_BITS 5
+#define COUNTERS_PER_CHUNK (1u << COUNTERS_CHUNK_BITS)
+typedef _Atomic(struct counters *) counters_chunk_t;
+
+/* A free that is not yet counted nor handed to jemalloc. */
+struct pending_free {
+    _Atomic uintptr_t pointer_and_class; /* address << 8 | class */
+    _Atomic(_Atomic uint32_t *) slot;    /* its header */
+};
+#define PENDING_MAX 32
+
+/* What is entered on this thread, innermost last. */
+enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_ATTACHED };
+struct entry {
+    uint64_t key; /* span handle or scope address */
+    uint32_t context;
+    enum entry_kind kind;
+};
+#define ENTRIES_INLINE 32
+
+/* Remembers which context a site has below a parent. Valid while that context's generation is what it was. */
+struct site_cache_line {
+    const void *site, *name;
+    uint32_t line, parent, context, generation;
+};
+#define SITE_CACHE_LINES 64
+
+struct thread {
+    /* Hot. */
+    uint32_t tag;              /* of the current context */
+    _Atomic uint32_t pending_count;
+    struct counters *current;  /* the current context's */
+    counters_chunk_t *chunks;  /* by context / COUNTERS_PER_CHUNK */
+    /* Odd while pending is being processed; a reader discards what it read when this changed. */
+    _Atomic uint32_t pending_sequence;
+    _Atomic uint32_t pending_done; /* how many of them are through; 0 but during processing and after a fork in it */
+    struct pending_free pending[PENDING_MAX];
+
+    /* Spans. */
+    uint32_t base; /* the context outside any span */
+    uint32_t depth, capacity;
+    struct entry *entries;
+    struct entry entries_inline[ENTRIES_INLINE];
+    struct site_cache_line site_cache[SITE_CACHE_LINES];
+
+    /* Now and then. */
+    uint32_t slow_events, next_name_check;
+    char name[16];
+
+    /* Registry, under LOCK_THREADS. */
+    _Atomic(struct thread *) next; /* all blocks; never changes once set */
+    struct thread *next_free;
+    _Atomic bool live;
+};
+
+enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
+
+extern THREAD_LOCAL struct thread *thread_self;
+extern THREAD_LOCAL enum thread_state thread_state;
+extern struct thread thread_orphan;
+
+/* Once, before anything else here. `ended` runs on each thread with a block as it ends. Returns 0 or -ENOMEM. */
+int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *));
+
+/* Gives the calling thread a block, with old counters perhaps, nothing entered, no context. NULL: no memory. */
+struct thread *thread_acquire_block(void);
+/* Gives it back. The caller has undone what was entered. */
+void thread_release_block(struct thread *t);
+
+/* Every block there ever was, the orphan's first; follow with thread_next(). */
+static inline struct thread *thread_first(void)
+{
+    return &thread_orphan;
+}
+
+static inline struct thread *thread_next(const struct thread *t)
+{
+    return load_acquire(&t->next);
+}
+
+/* Threads that have a block now. */
+uint32_t thread_count(void);
+
+/* In a forked child: calls `abandon` for each block whose thread does not exist here, and frees the block. */
+void thread_after_fork(void (*abandon)(struct thread *));
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All accounting, in one place: what happens when memory is allocated, freed, or changes size.
+ *
+ * Allocation: account after the memory was obtained. Free: un-account before it is handed back, since the address may be reused
+ * at once. Small frees wait in a per-thread buffer until PENDING_MAX of them are there; then their headers, prefetched
+ * as they came in, are read, counted and handed to jemalloc in one go.
+ */
+#ifndef JESPAN_TRACK_H
+#define JESPAN_TRACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "counters.h"
+#include "headers.h"
+#include "thread.h"
+
+/* The calling thread's block; on its first call here, boots jespan and registers the thread. NULL where a thread has
+ * none: inside its registration, after its end, or without memory. errno is left alone. */
+struct thread *track_thread_slow(void);
+
+HOT_INLINE struct thread *track_thread(void)
+{
+    struct thread *t = thread_self;
+    return likely(t) ? t : track_thread_slow();
+}
+
+/* Accounts for a new small object in a page that already has a table of its class. False: use track_alloc_slow(). */
+HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, size_t requested)
+{
+    if (unlikely(requested > HEADER_PAGE_BYTES))
+        return false;
+    struct class_info info = class_of(requested);
+    page_entry_t *page = headers_page_of((uintptr_t)p);
+    if (unlikely(!page))
+        return false;
+    uint64_t entry = load_acquire(page);
+    if (unlikely(entry_code(entry) != info.code))
+        return false;
+    store_relaxed(entry_slot(entry, (uintptr_t)p), t->tag);
+    counters_add_alloc(t->current, info.bytes, requested);
+    return true;
+}
+
+/* Accounts for any new object, or for NULL. Returns p, or NULL with ENOMEM after freeing it where there is no memory for its
+ * header. t may be NULL. */
+void *track_alloc_slow(struct thread *t, void *p, size_t requested);
+
+/* The same with the usable size known. */
+void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable);
+
+/* Takes over a small object of this thread's or any other's for a later free. False: use track_free_slow(). */
+HOT_INLINE bool track_free_fast(struct thread *t, void *p)
+{
+    page_entry_t *page = headers_page((uintptr_t)p);
+    if (unlikely(!page))
+        return false;
+    uint64_t entry = load_relaxed(page);
+    uint32_t n = load_relaxed(&t->pending_count);
+    if (unlikely(!entry_is_small(entry) || n == PENDING_MAX))
+        return false;
+    header_t *slot = entry_slot(entry, (uintptr_t)p);
+    prefetch_write((const void *)slot);
+    store_relaxed(&t->pending[n].pointer_and_class, (uintptr_t)p << 8 | entry_class(entry));
+    store_relaxed(&t->pending[n].slot, slot);
+    store_release(&t->pending_count, n + 1);
+    return true;
+}
+
+/* Frees anything, NULL included; t may be NULL. Ends the program on a pointer that is not allocated. */
+void track_free_slow(struct thread *t, void *p);
+
+/* Frees at once, with jemalloc's flags. */
+void track_free_now(struct thread *t, void *p, int flags);
+
+/* Counts and hands over all that waits in this thread's buffer. */
+void track_flush(struct thread *t);
+
+/* The usable size of an object, 0 for NULL and for what is not ours. */
+size_t track_usable(const void *p);
+
+/* After jemalloc changed an object in place: a free of the old size and an allocation of the new one, under the current
+ * context. t may be NULL. */
+void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
+
+/* Leaves behind a thread that does not exist in this forked child. */
+void track_after_fork(void);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The context tree: interned paths of sites and labels, numbered, bounded, recycled when nothing refers to them.
+ *
+ * All under LOCK_TREE unless said otherwise. Contexts lie in one array by id, which readers may look at any time.
+ *
+ * Contexts that are not in use stay, with their cumulative figures, until their ids are needed.
+ * A context is in use while it has children, open spans, a thread inside it (enters > exits) or live memory
+ * (allocated > freed). Only the last two change without the lock. So recycling makes a context's generation odd,
+ * lets every thread see that (membarrier), and sums again: a thread that enters without the lock counts its enter first and
+ * looks at the generation afterwards, so one of the two notices the other. An id's counters are never reset, since
+ * other threads own them: what they stood at when the id was recycled is kept as its base.
+ */
+#ifndef JESPAN_TREE_H
+#define JESPAN_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "compiler.h"
+#include "kind.h"
+#include "sites.h"
+#include "totals.h"
+
+#define CONTEXT_ID_ROOT 1u
+#define CONTEXT_ID_SELF 2u
+#define CONTEXTS_MIN 64u
+#define CONTEXTS_MAX (1u << 24)
+
+struct context {
+    _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
+    uint32_t parent;
+    const struct site *site;
+    struct label_set *labels; /* NULL: none */
+    uint32_t hash, hash_next;
+    uint32_t children, open_spans;
+    enum context_kind kind;
+    bool labelled; /* it or an ancestor has labels: there may be any number of such */
+    bool doomed;   /* while recycling: in use by nothing but children */
+};
+
+extern struct context *contexts;
+extern struct totals *context_bases;
+
+/* Threads may enter without the lock: membarrier(2) works here. Constant after boot. */
+extern bool tree_lockless;
+
+/* Once, without the lock; halves max_contexts until it fits into memory. Returns 0 or -ENOMEM. */
+int tree_boot(uint32_t *max_contexts);
+
+/* The context of `site` and `labels` (NULL: none) below `parent`, made where it is missing; the nearest ancestor when
+ * there is no room for it, which is counted. Below a thread's context means below the root. Returns the id, 0 when out of memory. */
+uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
+                     const struct label_set *labels);
+
+/* Without the lock: may be wrong the next moment. */
+HOT_INLINE bool tree_is_live(uint32_t id)
+{
+    extern _Atomic uint32_t tree_next_id;
+    return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&contexts[id].generation) & 1);
+}
+
+/* Ids below this were ever used. Any thread. */
+uint32_t tree_end(void);
+
+/* Recycles what is not in use, with or without the contexts that have no labels on their path. Those are as few as the
+ * places in the code, and what they allocated so far is worth keeping apart. Returns how many. */
+uint32_t tree_recycle(bool unlabelled_too);
+
+/* The figures of a context since it got its present identity. */
+struct totals tree_totals(uint32_t id);
+struct totals tree_retired(void);
+
+struct tree_stats {
+    uint64_t contexts; /* live now */
+    uint64_t overflow; /* times that max_contexts was in the way */
+    uint64_t recycled;
+};
+struct tree_stats tree_stats(void);
+
+/* In a forked child. */
+void tree_after_fork(void);
+
+#endif

@@ -1,0 +1,274 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The command: help, errors and exit codes; that `run` starts what it should as it should; that `report` prints what it should
+# and survives any file.
+. "$(dirname "$0")/../support/lib.sh"
+
+make_profile=$top_builddir/tests/support/make_profile
+library=$JESPAN_LIB
+unset JESPAN_LIB COLUMNS
+export TZ=UTC
+"$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
+
+# shellcheck disable=SC2154 # lib.sh sets these
+# jespan ARGUMENT… : keeps stdout, stderr and status
+status=0
+jespan() {
+    status=0
+    "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+}
+
+# says WHAT STATUS STDERR-PATTERN: how the last command ended
+says() {
+    equal "$1: status" "$status" "$2"
+    # shellcheck disable=SC2053
+    [[ $(cat "$scratch/err") == $3 ]] || fail_with "$1: stderr is not like: $3" "$scratch/err"
+}
+
+prints() {
+    # shellcheck disable=SC2053
+    [[ $(cat "$scratch/out") == $2 ]] || fail_with "$1: stdout is not like: $2" "$scratch/out"
+}
+
+test_help_and_usage() {
+    jespan --version
+    says "--version" 0 ""
+    prints "--version" "jespan [0-9]*"
+    jespan --help
+    says "--help" 0 ""
+    prints "--help" "usage: *run*report*"
+    jespan help run
+    says "help run" 0 ""
+    prints "help run" "usage: jespan run *--dump-dir*"
+    jespan report --help
+    says "report --help" 0 ""
+    prints "report --help" "usage: jespan report *"
+    jespan
+    says "no command" 2 "usage: *"
+    jespan frobnicate
+    says "unknown command" 2 "jespan: unknown command 'frobnicate'*"
+    jespan help frobnicate
+    says "help on an unknown command" 2 "jespan: unknown command 'frobnicate'*"
+    jespan --frobnicate
+    says "unknown option" 2 "jespan: unknown option '--frobnicate'*"
+    jespan report
+    says "report without a file" 2 "jespan: which file*"
+    jespan report a b
+    says "report with two files" 2 "jespan: one file*"
+    jespan report --sort size a
+    says "report --sort size" 2 "jespan: --sort: 'size'*"
+    jespan report --top x a
+    says "report --top x" 2 "jespan: --top: 'x'*"
+    jespan report --frobnicate a
+    says "report --frobnicate" 2 "jespan report: *frobnicate*"
+    jespan run
+    says "run without a program" 2 "jespan: which program*"
+    jespan run --frobnicate -- true
+    says "run --frobnicate" 2 "jespan run: *frobnicate*"
+    for interval in x -1 1x "" 99999999999999999999; do
+        jespan run --interval "$interval" -- true
+        says "run --interval '$interval'" 2 "jespan: --interval: '$interval'*"
+    done
+}
+
+test_full_disk() {
+    for words in --help --version "help report" "report $scratch/small"; do
+        status=0
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" $words > /dev/full 2> "$scratch/err" || status=$?
+        says "$words on a full disk" 1 "jespan: cannot write the output: No space left on device"
+    done
+    "$JESPAN_CMD" report "$scratch/many" 2> "$scratch/err" | head -n 1 > /dev/null || true
+    equal "stderr of report | head" "$(cat "$scratch/err")" ""
+}
+
+# Values of a run's environment. What is tested is the command, so nothing needs to be tracked.
+environment_of() {
+    jespan run "$@" -- env
+    equal "run $* -- env: status" "$status" 0
+    conf=$(sed -n 's/^JESPAN_CONF=//p' "$scratch/out")
+    preload=$(sed -n 's/^LD_PRELOAD=//p' "$scratch/out")
+}
+
+test_run_environment() {
+    local conf preload
+    environment_of --dump-dir "$scratch/a/b"
+    equal "LD_PRELOAD" "$preload" "$(realpath "$library")"
+    [ -d "$scratch/a/b" ] || fail "--dump-dir was not created"
+    [[ $conf == "dump_interval_s:10,dump_at_exit:true,"*"dump_dir:$(realpath "$scratch/a/b")" ]] || fail "JESPAN_CONF: $conf"
+    environment_of --dump-dir "$scratch/a" --interval 0 --keep 3 --follow-fork --conf max_contexts:99
+    [[ $conf == *",dump_interval_s:0,dump_keep:3,follow_fork:true,max_contexts:99" ]] || fail "JESPAN_CONF: $conf"
+    export JESPAN_CONF="dump_dir:$scratch/a,dump_interval_s:7" LD_PRELOAD=libc.so.6
+    environment_of --interval 5
+    [[ $conf == "dump_interval_s:10,"*",$JESPAN_CONF,dump_interval_s:5" ]] || fail "JESPAN_CONF: $conf"
+    equal "LD_PRELOAD with another" "$preload" "$(realpath "$library"):libc.so.6"
+    unset JESPAN_CONF LD_PRELOAD
+    (cd "$scratch/a/b" && "$JESPAN_CMD" run -- env > "$scratch/out")
+    grep -q "dump_dir:$(realpath "$scratch/a/b")$" "$scratch/out" || fail "the current directory is not the default"
+}
+
+test_run_passes_through() {
+    jespan run --dump-dir "$scratch/d" -- sh -c 'echo out; echo err >&2; exit 3'
+    says "exit 3" 3 "err"
+    prints "exit 3" "out"
+    { jespan run --dump-dir "$scratch/d" sh -c 'kill -KILL $$'; } 2> /dev/null # where the shell tells of it
+    equal "status of a killed program" "$status" 137
+    # shellcheck disable=SC2016
+    "$JESPAN_CMD" run --dump-dir "$scratch/d" -- sh -c 'echo $$' > "$scratch/out" &
+    wait $!
+    equal "process id" "$(cat "$scratch/out")" "$!"
+    jespan run --dump-dir "$scratch/d" -- echo --help -- -x
+    prints "arguments" "--help -- -x"
+}
+
+test_run_errors() {
+    jespan run -- "$scratch/none"
+    says "no such file" 127 "jespan: *none: No such file or directory"
+    jespan run -- no-such-program-here
+    says "not on PATH" 127 "jespan: no-such-program-here: No such file or directory"
+    touch "$scratch/plain"
+    jespan run -- "$scratch/plain"
+    says "not executable" 126 "jespan: *plain: Permission denied"
+    jespan run -- "$scratch"
+    says "a directory" 126 "jespan: *: Permission denied"
+    mkdir "$scratch/with,comma"
+    jespan run --dump-dir "$scratch/with,comma" -- true
+    says "a comma" 125 "jespan: *with,comma: JESPAN_CONF cannot name*"
+    jespan run --dump-dir "$scratch/plain" -- true
+    says "dump dir is a file" 125 "jespan: cannot write dumps to '*plain': Not a directory"
+    jespan run --dump-dir /proc/none -- true
+    says "dump dir cannot be made" 125 "jespan: cannot write dumps to '/proc/none': *"
+    jespan run --lib "$scratch/none.so" -- true
+    says "no such library" 125 "jespan: *none.so: No such file or directory"
+    cp "$library" "$scratch/a:b.so"
+    jespan run --lib "$scratch/a:b.so" -- true
+    says "a colon" 125 "jespan: *a:b.so: LD_PRELOAD cannot name*"
+}
+
+test_run_finds_the_library() {
+    local conf
+    mkdir -p "$scratch/moved/bin" "$scratch/moved/lib/jespan"
+    cp "$JESPAN_CMD" "$scratch/moved/bin/jespan"
+    cp "$library" "$scratch/moved/lib/libjespan.so"
+    cp "$JESPAN_MODULES/pprof.so" "$scratch/moved/lib/jespan/"
+    "$scratch/moved/bin/jespan" run --dump-dir "$scratch/d" -- env > "$scratch/out"
+    grep -q "^LD_PRELOAD=$(realpath "$scratch")/moved/lib/libjespan.so$" "$scratch/out" || fail "a moved installation"
+    grep -q "module_dir:$(realpath "$scratch")/moved/lib/jespan," "$scratch/out" || fail "its modules"
+}
+
+test_run_warns() {
+    echo 'int main(void) { return 0; }' > "$scratch/nothing.c"
+    $CC -static -o "$scratch/static" "$scratch/nothing.c" 2> /dev/null || return 0
+    jespan run --dump-dir "$scratch/d" -- "$scratch/static"
+    says "a static program" 0 "jespan: warning: *static is statically linked*"
+    printf '#!%s\n' "$scratch/static" > "$scratch/script"
+    chmod +x "$scratch/script"
+    jespan run --dump-dir "$scratch/d" -- "$scratch/script"
+    says "a script for it" 0 "jespan: warning: *static is statically linked*"
+}
+
+test_run_dumps() {
+    local dump
+    jespan run --dump-dir "$scratch/dumps" --interval 0 -- sh -c 'exec sleep 0'
+    dump=$(find "$scratch/dumps" -name 'heap.*.pb.gz' | head -n 1)
+    [ -n "$dump" ] || { fail "no dump"; return; }
+    jespan report "$dump"
+    says "report of a real dump" 0 ""
+    prints "report of a real dump" "*thread:*total of * contexts*"
+}
+
+expected_table() {
+    cat << 'END'
+ IN USE   SHARE  OBJECTS  ALLOCATED  CONTEXT
+1.0 MiB   99.5%       50    3.0 MiB  request > parse {route=/doc, tenant=green, format=, tenant=blue}
+4.0 KiB    0.4%        2    4.0 KiB  (jespan)
+ 1000 B    0.1%       10    1.5 KiB  (root)
+  300 B    0.0%        3    9.8 KiB  request {route=/doc, tenant=blue}
+   64 B    0.0%        1       64 B  request {route=/put}
+    0 B    0.0%        0  120.6 KiB  (retired)
+    0 B    0.0%        0   62.5 KiB  request > parse {route=/put}
+1.0 MiB  100.0%       66    3.2 MiB  total of 7 contexts
+END
+}
+
+test_report_table() {
+    jespan report "$scratch/small"
+    says "report" 0 ""
+    equal "table" "$(tail -n +2 "$scratch/out")" "$(expected_table)"
+    [[ $(head -n 1 "$scratch/out") == */make_profile"  2026-11-18 11:06:52 +0000  after 12.3 s" ]] || fail_with "title" "$scratch/out"
+    jespan report --top 2 --bytes --sort alloc "$scratch/small"
+    equal "--top 2 --bytes --sort alloc" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
+        " IN USE   SHARE  OBJECTS  ALLOCATED  CONTEXT" \
+        "1048576   93.9%       50    3145728  request > parse {route=/doc, tenant=green, format=, tenant=blue}" \
+        "      0    3.7%        0     123456  (retired)" \
+        "   5460    2.4%       16      79660  (5 more)" \
+        "1054036  100.0%       66    3348844  total of 7 contexts")"
+    gzip -dc "$scratch/small" > "$scratch/plain.pb"
+    jespan report "$scratch/plain.pb"
+    equal "table of a plain file" "$(tail -n +2 "$scratch/out")" "$(expected_table)"
+    jespan report "$scratch/empty"
+    prints "a profile without samples" "*total of 0 contexts"
+}
+
+# Lines of at most so many columns, control characters only at their ends
+test_report_width() {
+    local columns file width
+    for columns in 60 80 133 1000; do
+        for file in small hostile deep; do
+            COLUMNS=$columns jespan report "$scratch/$file"
+            says "$file at $columns" 0 ""
+            width=$(LC_ALL=C.UTF-8 wc -L < "$scratch/out")
+            [ "$width" -le "$columns" ] || fail_with "$file at $columns is $width wide" "$scratch/out"
+            ! grep -q $'[\x01-\x09\x0b-\x1f\x7f]' "$scratch/out" || fail "$file at $columns has control characters"
+        done
+    done
+}
+
+test_report_bad_files() {
+    jespan report "$scratch/none"
+    says "no file" 2 "jespan: *none: No such file or directory"
+    jespan report "$scratch"
+    says "a directory" 2 "jespan: *: Is a directory"
+    : > "$scratch/zero"
+    jespan report "$scratch/zero"
+    says "an empty file" 2 "jespan: *zero: the file is empty"
+    jespan report "$0"
+    says "a script" 2 "jespan: *: not a pprof profile"
+    head -c 200 "$scratch/small" > "$scratch/half"
+    jespan report "$scratch/half"
+    says "a truncated file" 2 "jespan: *half: the file is truncated"
+    head -c 100 "$scratch/plain.pb" > "$scratch/half.pb"
+    jespan report "$scratch/half.pb"
+    says "a truncated plain file" 2 "jespan: *half.pb: not a pprof profile"
+    printf '\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f' > "$scratch/long"
+    jespan report "$scratch/long"
+    says "a huge length" 2 "jespan: *long: not a pprof profile"
+    cp "$scratch/many" "$scratch/damaged"
+    printf 'damaged' | dd of="$scratch/damaged" bs=1 seek=50000 conv=notrunc status=none
+    jespan report "$scratch/damaged"
+    says "a damaged file" 2 "jespan: *damaged: the gzip data is damaged"
+    printf '\x0a\x02\x08\x01\x32\x00\x32\x03cpu' > "$scratch/cpu"
+    jespan report "$scratch/cpu"
+    says "a CPU profile" 2 "jespan: *cpu: not a heap profile*"
+    jespan report /dev/zero
+    says "an endless file" 2 "jespan: /dev/zero: more than 1 GiB unpacked"
+}
+
+for kind in small hostile empty "chain 3000" "rows 30000"; do
+    # shellcheck disable=SC2086
+    "$make_profile" $kind > "$scratch/${kind%% *}"
+done
+mv "$scratch/rows" "$scratch/many"
+mv "$scratch/chain" "$scratch/deep"
+test_help_and_usage
+test_full_disk
+test_run_environment
+test_run_passes_through
+test_run_errors
+test_run_finds_the_library
+test_run_warns
+test_run_dumps
+test_report_table
+test_report_width
+test_report_bad_files
+finish

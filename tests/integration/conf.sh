@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Configuration: JESPAN_CONF and jespan_conf, what is wrong in them is named on stderr, and the program runs on.
+. "$(dirname "$0")/../support/lib.sh"
+
+program=$scratch/conf_program
+with_conf=$scratch/conf_program_with
+compile "$program" tests/integration/conf_program.c
+compile "$with_conf" tests/integration/conf_program.c -DWITH_CONF='"max_contexts:100,thread_contexts:false,what:ever"'
+
+defaults="contexts many thread_contexts true"
+
+# try WHAT CONF OUT ERR : the program with JESPAN_CONF=CONF
+try() {
+    local status=0
+    JESPAN_CONF=$2 "$program" > "$scratch/out" 2> "$scratch/err" || status=$?
+    equal "$1: status" "$status" 0
+    equal "$1: output" "$(cat "$scratch/out")" "$3"
+    equal "$1: stderr" "$(cat "$scratch/err")" "$4"
+}
+
+number() {
+    echo "<jespan>: JESPAN_CONF: $1:\"$2\" is not a number from $3 to $4 and is ignored"
+}
+
+bool() {
+    echo "<jespan>: JESPAN_CONF: $1:\"$2\" is neither true nor false and is ignored"
+}
+
+well_formed() {
+    try "nothing" "" "$defaults" ""
+    try "one key" "max_contexts:100" "contexts few thread_contexts true" ""
+    try "two keys" "thread_contexts:false,max_contexts:500" "contexts some thread_contexts false" ""
+    try "empty pairs" ",,max_contexts:100,," "contexts few thread_contexts true" ""
+    try "the last one wins" "max_contexts:100,max_contexts:131072" "$defaults" ""
+    try "smallest" "max_contexts:64" "contexts few thread_contexts true" ""
+    try "largest" "max_contexts:16777216" "$defaults" ""
+}
+
+wrong() {
+    local value
+    try "unknown key" "colour:red,max_contexts:100" "contexts few thread_contexts true" \
+        '<jespan>: JESPAN_CONF: unknown key "colour" is ignored'
+    for value in 63 16777217 -1 +100 "" " 100" 100k 0x100 1e3 99999999999999999999999999 ten; do
+        try "max_contexts:$value" "max_contexts:$value" "$defaults" "$(number max_contexts "$value" 64 16777216)"
+    done
+    for value in "" yes 1 TRUE truest tru; do
+        try "thread_contexts:$value" "thread_contexts:$value" "$defaults" "$(bool thread_contexts "$value")"
+    done
+    try "dump_interval_s" "dump_interval_s:soon" "$defaults" "$(number dump_interval_s soon 0 31536000)"
+    try "dump_keep" "dump_keep:all" "$defaults" "$(number dump_keep all 0 1073741824)"
+    try "dump_at_exit" "dump_at_exit:1" "$defaults" "$(bool dump_at_exit 1)"
+    try "follow_fork" "follow_fork:no" "$defaults" "$(bool follow_fork no)"
+    try "confirm_conf" "confirm_conf:please" "$defaults" "$(bool confirm_conf please)"
+    try "shutdown_timeout_ms" "shutdown_timeout_ms:3600001" "$defaults" "$(number shutdown_timeout_ms 3600001 0 3600000)"
+    try "no colon" "verbose" "$defaults" '<jespan>: JESPAN_CONF: "verbose" is not key:value and is ignored'
+    try "several" "a:b,max_contexts:x,thread_contexts:false" "contexts many thread_contexts false" \
+        '<jespan>: JESPAN_CONF: unknown key "a" is ignored'$'\n'"$(number max_contexts x 64 16777216)"
+}
+
+too_long() {
+    local long
+    long=$(printf 'x%.0s' $(seq 1 2000))
+    JESPAN_CONF=dump_dir:$long,max_contexts:100 "$program" > "$scratch/out" 2> "$scratch/err" || fail "a long value ended it"
+    equal "a long value: output" "$(cat "$scratch/out")" "contexts few thread_contexts true"
+    equal "a long value: lines on stderr" "$(grep -c '^<jespan>: JESPAN_CONF: ' "$scratch/err")" 1
+}
+
+confirmed() {
+    try "confirm_conf" "max_contexts:100,dump_interval_s:7,confirm_conf:true" "contexts few thread_contexts true" \
+"<jespan>: max_contexts:100
+<jespan>: thread_contexts:true
+<jespan>: dump_dir:
+<jespan>: dump_interval_s:7
+<jespan>: dump_keep:0
+<jespan>: dump_at_exit:false
+<jespan>: follow_fork:false
+<jespan>: module_dir:$(installed_module_dir)
+<jespan>: shutdown_timeout_ms:10000
+<jespan>: confirm_conf:true"
+}
+
+# Where make install puts the modules; the library has it built in.
+installed_module_dir() {
+    sed -n 's/^pkglibdir *= *//p' "$top_builddir/Makefile" > "$scratch/pkglibdir"
+    make -s -C "$top_builddir" -f - print 2> /dev/null <<< $'include Makefile\nprint:\n\t@echo $(pkglibdir)' ||
+        cat "$scratch/pkglibdir"
+}
+
+# The program's own, then the environment's on top, key by key; each complaint says where it comes from.
+precedence() {
+    local own='<jespan>: jespan_conf: unknown key "what" is ignored'
+    program=$with_conf
+    try "jespan_conf" "" "contexts few thread_contexts false" "$own"
+    try "JESPAN_CONF over jespan_conf" "max_contexts:131072" "contexts many thread_contexts false" "$own"
+    try "both" "thread_contexts:true,foo:1" "contexts few thread_contexts true" \
+        "$own"$'\n''<jespan>: JESPAN_CONF: unknown key "foo" is ignored'
+}
+
+# jemalloc's own configuration still reaches it.
+malloc_conf() {
+    compile "$scratch/stats" tests/integration/dump_program.c
+    MALLOC_CONF=stats_print:true "$scratch/stats" stats > "$scratch/out" 2> "$scratch/err" || fail "MALLOC_CONF ended it"
+    grep -q 'Begin jemalloc statistics' "$scratch/err" || fail_with "MALLOC_CONF does not reach jemalloc" "$scratch/err"
+    MALLOC_CONF=no_such_option:true "$scratch/stats" > "$scratch/out" 2> "$scratch/err" || fail "MALLOC_CONF ended it"
+    grep -q 'no_such_option' "$scratch/err" || fail_with "jemalloc does not complain of MALLOC_CONF" "$scratch/err"
+}
+
+well_formed
+wrong
+too_long
+confirmed
+precedence
+malloc_conf
+finish

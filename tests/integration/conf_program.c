@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For conf.sh: prints what the configuration led to. With -DWITH_CONF="…" it brings a configuration of its own. */
+#include <jespan/jespan.h>
+
+#include "../support/ctl.h"
+
+#ifdef WITH_CONF
+extern const char *jespan_conf;
+const char *jespan_conf = WITH_CONF;
+#endif
+
+/* How many contexts can be open at once, up to 2000, tells max_contexts. */
+static unsigned contexts_that_fit(void)
+{
+    JESPAN_SITE(site, "one of many");
+    unsigned fit = 0;
+    for (unsigned i = 0; i < 2000; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%u", i);
+        struct jespan_label label = {"number", text};
+        jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, &label, 1);
+        jespan_enter(span);
+        fit += jespan_current() != JESPAN_ROOT;
+        jespan_exit(span);
+    }
+    return fit;
+}
+
+int main(void)
+{
+    ctl_refresh();
+    int by_thread = strncmp(ctl_span_text(jespan_current(), "kind"), "thread", 6) == 0;
+    unsigned fit = contexts_that_fit();
+    char line[80];
+    int n = snprintf(line, sizeof line, "contexts %s thread_contexts %s\n",
+                     fit == 2000 ? "many" : fit > 200 ? "some" : "few", by_thread ? "true" : "false");
+    return write(STDOUT_FILENO, line, (size_t)n) == n ? check_result() : 2;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mallctl's spans.* names, each of them, by jemalloc's calling rules: errors, sizes, MIBs, the epoch. */
+#define _GNU_SOURCE
+#include <jespan/jespan.h>
+
+#include "../support/ctl.h"
+
+static const char *const figures[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
+                                      "free_bytes", "inuse_objects", "inuse_bytes", "enters", NULL};
+static const char *const texts[] = {"name", "target", "file", "kind", NULL};
+static const char *const numbers[] = {"line", "parent", NULL};
+static const char *const stats[] = {"meta_bytes", "header_bytes", "pending_bytes", "mapped_bytes", "committed_bytes",
+                                    "contexts", "overflow", "recycled", "truncated", "dumps", "lost_dumps", "threads",
+                                    NULL};
+
+/* Reads by name and by MIB; anything but the right size, and any writing, is refused. */
+static void check_read_only(const char *name, size_t size)
+{
+    char value[8] = {0}, again[8] = {0}, big[16];
+    size_t length = size, mib[4], mib_length = 4;
+    CHECK_EQ(mallctl(name, value, &length, NULL, 0), 0);
+    CHECK_EQ(length, size);
+    CHECK_EQ(mallctl(name, NULL, NULL, NULL, 0), 0);
+    length = size - 1;
+    CHECK_EQ(mallctl(name, again, &length, NULL, 0), EINVAL);
+    CHECK_EQ(length, size - 1);
+    length = sizeof big;
+    CHECK_EQ(mallctl(name, big, &length, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl(name, NULL, NULL, value, size), EPERM);
+    length = size;
+    CHECK_EQ(mallctl(name, again, &length, value, size), EPERM);
+    CHECK_EQ(mallctlnametomib(name, mib, &mib_length), 0);
+    length = size;
+    CHECK_EQ(mallctlbymib(mib, mib_length, again, &length, NULL, 0), 0);
+    CHECK_EQ(length, size);
+    if (check_failures)
+        check_note("with %s", name);
+}
+
+static void each(const char *prefix, const char *const *leaves, size_t size)
+{
+    char name[96];
+    for (; *leaves; leaves++) {
+        snprintf(name, sizeof name, "spans.%s.%s", prefix, *leaves);
+        check_read_only(name, size);
+    }
+}
+
+static void every_name(void)
+{
+    char id[16];
+    snprintf(id, sizeof id, "%u", jespan_current());
+    ctl_refresh();
+    each("1", figures, sizeof(uint64_t));
+    each("1", numbers, sizeof(uint64_t));
+    each("1", texts, sizeof(char *));
+    each(id, figures, sizeof(uint64_t));
+    each(id, numbers, sizeof(uint64_t));
+    each(id, texts, sizeof(char *));
+    each("all", figures, sizeof(uint64_t));
+    each("retired", figures, sizeof(uint64_t));
+    each("stats", stats, sizeof(uint64_t));
+    check_read_only("spans.count", sizeof(uint64_t));
+}
+
+static void unknown_names(void)
+{
+    static const char *const names[] = {
+        "spans", "spans.", "spans.x", "spans.all", "spans.all.", "spans.all.name", "spans.all.inuse_bytes.x",
+        "spans.1", "spans.1.", "spans.1.x", "spans.1.name.x", "spans.0.name", "spans.-1.name", "spans.x.name",
+        "spans.1x.name", "spans. 1.name", "spans.+1.name", "spans.4294967295.name", "spans.4294967297.name",
+        "spans.99999999999999999999.name", "spans.77777.name", "spans.stats.x", "spans..name", "span.count", "spansx.count",
+        "spans.retired.name", "spans.epoch.x", "SPANS.count"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        uint64_t value = 0;
+        size_t length = sizeof value, mib[4], mib_length = 4;
+        int error = mallctl(names[i], &value, &length, NULL, 0);
+        if (error != ENOENT)
+            check_fail("mallctl(%s) gives %d, not ENOENT", names[i], error);
+        error = mallctlnametomib(names[i], mib, &mib_length);
+        if (error == 0) /* the number of a context may be looked up only when it is read */
+            error = mallctlbymib(mib, mib_length, &value, &length, NULL, 0);
+        if (error != ENOENT)
+            check_fail("by MIB, %s gives %d, not ENOENT", names[i], error);
+    }
+}
+
+static void wrong_mibs(void)
+{
+    size_t mib[3], length = 3, bytes = sizeof(uint64_t);
+    uint64_t value = 0;
+    CHECK_EQ(mallctlnametomib("spans.1.inuse_bytes", mib, &length), 0);
+    CHECK_EQ(length, 3);
+    static const size_t ids[] = {0, 777777, UINT32_MAX, (size_t)UINT32_MAX + 2, SIZE_MAX};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        size_t wrong[3] = {mib[0], ids[i], mib[2]};
+        CHECK_EQ(mallctlbymib(wrong, 3, &value, &bytes, NULL, 0), ENOENT);
+    }
+    for (size_t last = 100; last; last *= 3) { /* overflows to end */
+        size_t wrong[3] = {mib[0], 1, last};
+        if (mallctlbymib(wrong, 3, &value, &bytes, NULL, 0) != ENOENT)
+            check_fail("a MIB with the last part %zu is accepted", last);
+        if (last > SIZE_MAX / 3)
+            break;
+    }
+    CHECK(mallctlbymib(mib, 1, &value, &bytes, NULL, 0) != 0);
+    CHECK(mallctlbymib(mib, 0, &value, &bytes, NULL, 0) != 0);
+}
+
+/* As with jemalloc's arena indices: one MIB, any context. */
+static void mib_of_any_context(void)
+{
+    JESPAN("mib");
+    void *p = malloc(777);
+    size_t mib[3], length = 3, bytes = sizeof(uint64_t);
+    uint64_t value = 0;
+    CHECK_EQ(mallctlnametomib("spans.1.inuse_bytes", mib, &length), 0);
+    mib[1] = jespan_current();
+    CHECK_EQ(mallctlbymib(mib, 3, &value, &bytes, NULL, 0), 0);
+    CHECK_EQ(value, malloc_usable_size(p));
+    CHECK_EQ(value, ctl_span(jespan_current(), "inuse_bytes"));
+    free(p);
+}
+
+static void epoch(void)
+{
+    uint64_t first = 0, second = 0, any = 99;
+    size_t length = sizeof first;
+    ctl_refresh();
+    CHECK_EQ(mallctl("spans.epoch", &first, &length, NULL, 0), 0);
+    CHECK_EQ(mallctl("spans.epoch", &second, &length, NULL, 0), 0);
+    CHECK_EQ(first, second); /* reading makes no snapshot */
+    CHECK_EQ(mallctl("spans.epoch", &second, &length, &any, sizeof any), 0);
+    CHECK(second > first);
+    CHECK_EQ(mallctl("spans.epoch", NULL, NULL, &any, 4), EINVAL);
+    CHECK_EQ(mallctl("spans.epoch", NULL, NULL, NULL, 0), 0);
+    length = 4;
+    CHECK_EQ(mallctl("spans.epoch", &first, &length, NULL, 0), EINVAL);
+}
+
+/* Enumeration is as of the epoch; figures are live. */
+static void live_and_as_of_epoch(void)
+{
+    ctl_refresh();
+    uint64_t count = ctl_u64("spans.count");
+    JESPAN("new since the epoch");
+    void *p = malloc(50);
+    CHECK_EQ(ctl_u64("spans.count"), count);
+    CHECK_EQ(ctl_span(jespan_current(), "inuse_objects"), 1);
+    ctl_refresh();
+    CHECK_EQ(ctl_u64("spans.count"), count + 1);
+    CHECK(strcmp(ctl_span_text(jespan_current(), "name"), "new since the epoch") == 0);
+    free(p);
+    CHECK_EQ(ctl_span(jespan_current(), "inuse_objects"), 0);
+}
+
+static bool contains(const uint32_t *ids, size_t n, uint32_t id)
+{
+    while (n > 0 && ids[n - 1] != id)
+        n--;
+    return n > 0;
+}
+
+static void identifiers(void)
+{
+    uint32_t ids[64] = {0};
+    size_t bytes = sizeof ids, few = 2 * sizeof *ids;
+    ctl_refresh();
+    uint64_t count = ctl_u64("spans.count");
+    CHECK_EQ(mallctl("spans.ids", ids, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, count * sizeof *ids);
+    CHECK(contains(ids, count, JESPAN_ROOT));
+    CHECK(contains(ids, count, jespan_current()));
+    for (uint64_t i = 1; i < count; i++)
+        CHECK(ids[i] > ids[i - 1]);
+    uint32_t two[3] = {0, 0, 0xabcd};
+    CHECK_EQ(mallctl("spans.ids", two, &few, NULL, 0), 0);
+    CHECK_EQ(few, 2 * sizeof *ids);
+    CHECK(two[0] == ids[0] && two[1] == ids[1] && two[2] == 0xabcd);
+    CHECK_EQ(mallctl("spans.ids", NULL, NULL, ids, bytes), EPERM);
+}
+
+static void dump(void)
+{
+    char path[64], value[8];
+    const char *argument = path, *empty = "", *missing = "/nonexistent/directory/x.pb.gz", *null = NULL;
+    size_t length = sizeof value;
+    uint64_t lost = ctl_u64("spans.stats.lost_dumps");
+    CHECK_EQ(mallctl("spans.dump", value, &length, NULL, 0), EPERM);
+    CHECK_EQ(mallctl("spans.dump", NULL, NULL, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl("spans.dump", NULL, NULL, &argument, 4), EINVAL);
+    CHECK_EQ(mallctl("spans.dump", NULL, NULL, &null, sizeof null), EINVAL);
+    CHECK_EQ(mallctl("spans.dump", NULL, NULL, &empty, sizeof empty), EINVAL);
+    CHECK(mallctl("spans.dump", NULL, NULL, &missing, sizeof missing) != 0);
+    CHECK_EQ(ctl_u64("spans.stats.lost_dumps"), lost + 1);
+}
+
+/* A name belongs to the caller for good, whatever happens to the context. */
+static void text_stays(void)
+{
+    const char *name, *file;
+    {
+        JESPAN("passing");
+        ctl_refresh();
+        name = ctl_span_text(jespan_current(), "name");
+        file = ctl_span_text(jespan_current(), "file");
+    }
+    for (int i = 0; i < 10; i++)
+        ctl_refresh();
+    CHECK(strcmp(name, "passing") == 0);
+    CHECK(strcmp(file, __FILE__) == 0);
+}
+
+static void what_the_root_is(void)
+{
+    CHECK(strcmp(ctl_span_text(JESPAN_ROOT, "name"), "(root)") == 0);
+    CHECK(strcmp(ctl_span_text(JESPAN_ROOT, "kind"), "root") == 0);
+    CHECK_EQ(ctl_span(JESPAN_ROOT, "parent"), JESPAN_ROOT);
+    CHECK(ctl_u64("spans.stats.threads") >= 1);
+    CHECK(ctl_u64("spans.stats.contexts") >= 3);
+    CHECK(ctl_u64("spans.stats.meta_bytes") > 0);
+    CHECK(ctl_u64("spans.stats.header_bytes") > 0);
+    CHECK(ctl_u64("spans.stats.mapped_bytes") >= ctl_u64("spans.all.inuse_bytes"));
+    CHECK(ctl_u64("spans.stats.committed_bytes") > 0);
+    CHECK(ctl_u64("spans.stats.committed_bytes") <= ctl_u64("spans.stats.mapped_bytes"));
+}
+
+int main(void)
+{
+    every_name();
+    unknown_names();
+    wrong_mibs();
+    mib_of_any_context();
+    epoch();
+    live_and_as_of_epoch();
+    identifiers();
+    dump();
+    text_stays();
+    what_the_root_is();
+    return check_result();
+}

@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Dumps: when they are written, what they are called, how many are kept; and that nothing that goes wrong with them hurts
+# the program. That their contents are right is for tests/interop/pprof.sh.
+. "$(dirname "$0")/../support/lib.sh"
+
+program=$scratch/dump_program
+compile "$program" tests/integration/dump_program.c
+dir=$scratch/dumps
+
+# run CONF ACTION...: the program with an empty dump directory; its status in $status, its output in out and err
+run() {
+    local conf=module_dir:$JESPAN_MODULES,$1
+    shift
+    rm -rf "$dir"
+    mkdir "$dir"
+    status=0
+    JESPAN_CONF=$conf "$program" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+    pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out" | tail -n 1)
+}
+
+# ran WHAT: it ended well and had nothing to say
+ran() {
+    equal "$1: status" "$status" 0
+    equal "$1: stderr" "$(cat "$scratch/err")" ""
+}
+
+names_of() {
+    local n
+    for n; do
+        echo "heap.$pid.$n.pb.gz"
+    done
+}
+
+all_whole() {
+    local name
+    for name in $(dumps_in "$dir"); do
+        is_whole "$dir/$name" || fail "$1: $name is not whole"
+    done
+    equal "$1: other files" "$(find "$dir" -type f ! -name 'heap.*.pb.gz' -printf '%f\n')" ""
+}
+
+nothing_by_default() {
+    run "dump_dir:$dir" sleep 10
+    ran "only a directory"
+    equal "only a directory: dumps" "$(dumps_in "$dir")" ""
+    run "dump_interval_s:1,dump_at_exit:true" sleep 1200 stats
+    ran "no directory"
+    equal "no directory: counted" "$(cut -d' ' -f3- "$scratch/out")" "dumps 0 lost 0"
+}
+
+at_exit() {
+    run "dump_dir:$dir,dump_at_exit:true" stats
+    ran "at exit"
+    equal "at exit: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+    all_whole "at exit"
+    run "dump_dir:$dir,dump_at_exit:true" stats _exit
+    equal "_exit: dumps" "$(dumps_in "$dir")" ""
+}
+
+on_interval() {
+    run "dump_dir:$dir,dump_interval_s:1" sleep 3500 stats check
+    ran "interval"
+    equal "interval: dumps" "$(dumps_in "$dir")" "$(names_of 1 2 3)"
+    equal "interval: counted" "$(cat "$scratch/out")" "pid $pid dumps 3 lost 0"
+    all_whole "interval"
+}
+
+kept() {
+    run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true" sleep 3500 stats
+    ran "keep"
+    equal "keep: dumps" "$(dumps_in "$dir")" "$(names_of 3 4)"
+    all_whole "keep"
+}
+
+# The reporter waits for nothing at exit: not for the interval, and it does not keep the program.
+short_program() {
+    local begin=$SECONDS
+    run "dump_dir:$dir,dump_interval_s:60,dump_at_exit:true" stats
+    ran "short program"
+    [ $((SECONDS - begin)) -lt 10 ] || fail "short program: took $((SECONDS - begin)) s"
+    equal "short program: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+}
+
+forks_and_execs() {
+    local child parent
+    run "dump_dir:$dir,dump_at_exit:true" fork stats
+    ran "fork"
+    equal "fork: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+    run "dump_dir:$dir,dump_at_exit:true,follow_fork:true" fork stats
+    ran "follow_fork"
+    parent=$pid
+    child=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out" | head -n 1)
+    equal "follow_fork: dumps" "$(dumps_in "$dir")" "$(printf 'heap.%d.1.pb.gz\n' "$child" "$parent" | sort -V)"
+    all_whole "follow_fork"
+    run "dump_dir:$dir,dump_at_exit:true" exec "$program" stats
+    ran "exec"
+    equal "exec: dumps" "$(dumps_in "$dir" | wc -l)" 2
+    all_whole "exec"
+}
+
+# Directories that cannot be written to: said once, counted each time. (Root may write anywhere that is a directory.)
+unwritable() {
+    local where=$1 what=$2 error=$3
+    run "dump_dir:$where,dump_interval_s:1,dump_at_exit:true" sleep 2500 stats check
+    equal "$what: status" "$status" 0
+    equal "$what: stderr" "$(cat "$scratch/err")" \
+        "<jespan>: heap dump $where/heap.$pid.1.pb.gz failed: $error; further failures are only counted"
+    equal "$what: counted" "$(cat "$scratch/out")" "pid $pid dumps 0 lost 2"
+}
+
+# A file may grow to nothing: every write fails, as on a full disk. SIGXFSZ is ignored, as a program that expects this does.
+limited_file_size() {
+    local conf=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1
+    rm -rf "$dir"
+    mkdir "$dir"
+    status=0
+    # What the program says goes through pipes, which have no such limit.
+    {
+        (trap '' XFSZ && ulimit -f 0 && JESPAN_CONF=$conf exec "$program" sleep 2500 stats check 2>&1 1>&4) |
+            cat > "$scratch/err"
+    } 4>&1 | cat > "$scratch/out" || status=$?
+    pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out")
+    equal "file size limit: status" "$status" 0
+    equal "file size limit: stderr" "$(cat "$scratch/err")" \
+        "<jespan>: heap dump $dir/heap.$pid.1.pb.gz failed: EFBIG; further failures are only counted"
+    equal "file size limit: counted" "$(cat "$scratch/out")" "pid $pid dumps 0 lost 2"
+    equal "file size limit: files" "$(ls -A "$dir")" ""
+}
+
+# shellcheck disable=SC2317 # the cleanup hook
+unmount() {
+    mountpoint -q "$scratch/full" && umount "$scratch/full"
+}
+
+# A file system of 16 KiB that is full at first, and has room again later.
+full_disk() {
+    mkdir "$scratch/full"
+    if ! mount -t tmpfs -o size=16k none "$scratch/full" 2> /dev/null; then
+        echo "dump.sh: mounting is not allowed here: a full disk is tried with a file size limit only"
+        return
+    fi
+    cleanup_hook=unmount
+    head -c 16384 /dev/zero > "$scratch/full/filler" 2> /dev/null || true
+    run "dump_dir:$scratch/full,dump_interval_s:1" sleep 2500 exec "$scratch/make_room" sleep 1300 stats check
+    equal "full disk: status" "$status" 0
+    equal "full disk: stderr" "$(cat "$scratch/err")" \
+        "<jespan>: heap dump $scratch/full/heap.$pid.1.pb.gz failed: ENOSPC; further failures are only counted"
+    equal "full disk: counted" "$(cat "$scratch/out")" "pid $pid dumps 1 lost 2"
+    equal "full disk: dumps" "$(dumps_in "$scratch/full")" "heap.$pid.1.pb.gz"
+    is_whole "$scratch/full/heap.$pid.1.pb.gz" || fail "full disk: the dump after there was room is not whole"
+    umount "$scratch/full"
+    cleanup_hook=:
+}
+
+make_room() {
+    printf '#!/bin/sh\nexec rm %s/full/filler\n' "$scratch" > "$scratch/make_room"
+    chmod +x "$scratch/make_room"
+}
+
+# Killed at any moment: a dump under its name is whole. What was being written has another name.
+kill_one() {
+    local child
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1 "$program" passing 4000 churn \
+        > "$scratch/out.$1" 2> "$scratch/err.$1" &
+    child=$!
+    sleep "1.0$(($1 % 10))$(($1 * 7 % 10))"
+    kill -KILL "$child"
+    wait "$child" 2> /dev/null || true
+}
+
+killed() {
+    local batch i name whole=0
+    rm -rf "$dir"
+    mkdir "$dir"
+    for batch in 0 1 2; do
+        for i in 0 1 2 3 4 5 6 7; do
+            kill_one $((batch * 8 + i)) &
+        done
+        wait
+    done
+    cat "$scratch"/err.* > "$scratch/err"
+    equal "killed: stderr" "$(cat "$scratch/err")" ""
+    for name in $(dumps_in "$dir"); do
+        is_whole "$dir/$name" || fail "killed: $name is not whole"
+        whole=$((whole + 1))
+    done
+    [ "$whole" -gt 0 ] || fail "killed: no dump was ever written, so nothing was tried"
+}
+
+no_module() {
+    run "dump_dir:$dir,dump_at_exit:true,module_dir:/nonexistent" stats check
+    equal "no module: status" "$status" 0
+    grep -q '^<jespan>: exporter pprof: /nonexistent/pprof.so' "$scratch/err" ||
+        fail_with "no module: the module is not named" "$scratch/err"
+    equal "no module: dumps" "$(dumps_in "$dir")" ""
+}
+
+# An explicit path, and one that is no good.
+asked_for() {
+    run "max_contexts:1000" dump "$dir/asked.pb.gz" dump "$dir/none/asked.pb.gz" stats check
+    equal "asked for: status" "$status" 0
+    equal "asked for: stderr" "$(cat "$scratch/err")" "dump: ENOENT"
+    equal "asked for: counted" "$(cat "$scratch/out")" "pid $pid dumps 1 lost 1"
+    is_whole "$dir/asked.pb.gz" || fail "asked for: not whole"
+}
+
+nothing_by_default
+at_exit
+on_interval
+kept
+short_program
+forks_and_execs
+touch "$scratch/file"
+unwritable "$scratch/missing" "missing directory" ENOENT
+unwritable "$scratch/file" "no directory at all" ENOTDIR
+unwritable /proc "unwritable directory" ENOENT
+limited_file_size
+make_room
+full_disk
+killed
+no_module
+asked_for
+finish

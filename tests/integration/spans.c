@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The span API: nesting, order, scopes, attachment, and what is credited to whom. Wrong arguments are in spans_wrong.c,
+ * limits and recycling in spans_bounded.c. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/ctl.h"
+
+#define DEEP 100000
+
+JESPAN_SITE(site_a, "a");
+JESPAN_SITE(site_b, "b");
+JESPAN_SITE(site_c, "c");
+
+#define CURRENT_IS(id) CHECK_EQ(jespan_current(), (id))
+
+static jespan_span_t *open_at(const struct jespan_site *site, jespan_context_t parent)
+{
+    jespan_span_t *span = jespan_open(site, parent, NULL, 0);
+    if (!span)
+        check_fail("jespan_open(%s, %u): %s", site->name, parent, strerror(errno));
+    return span;
+}
+
+static jespan_context_t context_of(jespan_span_t *span)
+{
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_exit(span), 0);
+    return id;
+}
+
+/* Each level is a context of its own below the last. */
+static void deep_nesting(void)
+{
+    static jespan_span_t *spans[DEEP];
+    static jespan_context_t ids[DEEP + 1];
+    ids[0] = jespan_current();
+    for (int i = 0; i < DEEP; i++) {
+        spans[i] = open_at(&site_a, JESPAN_CURRENT);
+        CHECK_EQ(jespan_enter(spans[i]), 0);
+        ids[i + 1] = jespan_current();
+    }
+    CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
+    void *p = malloc(100);
+    CHECK_EQ(ctl_span(ids[DEEP], "inuse_objects"), 1);
+    ctl_refresh();
+    CHECK_EQ(ctl_span(ids[DEEP], "parent"), ids[DEEP - 1]);
+    for (int i = DEEP; i-- > 0;) {
+        CURRENT_IS(ids[i + 1]);
+        CHECK_EQ(jespan_exit(spans[i]), 0);
+        jespan_close(spans[i]);
+    }
+    CURRENT_IS(ids[0]);
+    free(p);
+    CHECK_EQ(ctl_span(ids[DEEP], "inuse_objects"), 0);
+}
+
+static void nested_with_itself(void)
+{
+    jespan_context_t base = jespan_current();
+    jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
+    jespan_context_t id = context_of(span);
+    uint64_t enters = ctl_span(id, "enters");
+    for (int i = 0; i < DEEP; i++)
+        CHECK_EQ(jespan_enter(span), 0);
+    CHECK_EQ(ctl_span(id, "enters"), enters + DEEP);
+    for (int i = 0; i < DEEP; i++) {
+        CURRENT_IS(id);
+        CHECK_EQ(jespan_exit(span), 0);
+    }
+    CURRENT_IS(base);
+    CHECK_EQ(jespan_exit(span), EPERM);
+    jespan_close(span);
+}
+
+/* Enters a, b, c, and exits them in every order: current is the last of those still entered. */
+static void exit_in_any_order(void)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    const struct jespan_site *sites[3] = {&site_a, &site_b, &site_c};
+    jespan_context_t base = jespan_current(), ids[3];
+    jespan_span_t *spans[3];
+    for (int i = 0; i < 3; i++) {
+        spans[i] = open_at(sites[i], JESPAN_ROOT);
+        ids[i] = context_of(spans[i]);
+    }
+    for (int o = 0; o < 6; o++) {
+        bool in[3] = {true, true, true};
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(jespan_enter(spans[i]), 0);
+        for (int i = 0; i < 3; i++) {
+            CHECK_EQ(jespan_exit(spans[orders[o][i]]), 0);
+            in[orders[o][i]] = false;
+            CURRENT_IS(in[2] ? ids[2] : in[1] ? ids[1] : in[0] ? ids[0] : base);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        jespan_close(spans[i]);
+}
+
+/* a b a, then exit a: the second enter of a is undone, so b is current. */
+static void re_entry(void)
+{
+    jespan_context_t base = jespan_current();
+    jespan_span_t *a = open_at(&site_a, JESPAN_ROOT), *b = open_at(&site_b, JESPAN_ROOT);
+    jespan_context_t in_a = context_of(a), in_b = context_of(b);
+    jespan_enter(a);
+    jespan_enter(b);
+    jespan_enter(a);
+    CURRENT_IS(in_a);
+    jespan_exit(a);
+    CURRENT_IS(in_b);
+    jespan_exit(a);
+    CURRENT_IS(in_b);
+    CHECK_EQ(jespan_exit(a), EPERM);
+    jespan_exit(b);
+    CURRENT_IS(base);
+    jespan_close(a);
+    jespan_close(b);
+}
+
+static void closed_while_entered(void)
+{
+    jespan_context_t base = jespan_current();
+    jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
+    jespan_enter(span);
+    jespan_context_t id = jespan_current();
+    jespan_close(span);
+    CURRENT_IS(id);
+    CHECK_EQ(jespan_enter(span), EINVAL);
+    void *p = malloc(64);
+    CHECK_EQ(jespan_exit(span), 0);
+    CURRENT_IS(base);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 1); /* what a closed span left behind stays its own */
+    free(p);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
+}
+
+static void what_is_credited(void)
+{
+    jespan_span_t *a = open_at(&site_a, JESPAN_ROOT), *b = open_at(&site_b, JESPAN_ROOT);
+    jespan_context_t in_a = context_of(a), in_b = context_of(b);
+    uint64_t requested = ctl_span(in_a, "alloc_requested_bytes"), freed = ctl_span(in_a, "free_objects");
+    jespan_enter(a);
+    void *p = malloc(100), *q = malloc(3000);
+    jespan_exit(a);
+    CHECK_EQ(ctl_span(in_a, "inuse_objects"), 2);
+    CHECK_EQ(ctl_span(in_a, "inuse_bytes"), malloc_usable_size(p) + malloc_usable_size(q));
+    CHECK_EQ(ctl_span(in_a, "alloc_requested_bytes"), requested + 3100);
+    jespan_enter(b);
+    free(p);
+    CHECK_EQ(ctl_span(in_a, "inuse_objects"), 1);
+    CHECK_EQ(ctl_span(in_b, "free_objects"), 0);
+    q = realloc(q, 6000); /* a free of a's, an allocation of b's */
+    jespan_exit(b);
+    CHECK_EQ(ctl_span(in_a, "inuse_objects"), 0);
+    CHECK_EQ(ctl_span(in_a, "free_objects"), freed + 2);
+    CHECK_EQ(ctl_span(in_b, "inuse_objects"), 1);
+    CHECK_EQ(ctl_span(in_b, "inuse_bytes"), malloc_usable_size(q));
+    free(q);
+    jespan_close(a);
+    jespan_close(b);
+}
+
+/* The same path is the same context; other labels, another site or parent make another. */
+static void interning(void)
+{
+    struct jespan_label x = {"k", "x"}, y = {"k", "y"}, both[2] = {x, {"l", "x"}};
+    const struct jespan_site twin = site_a;
+    jespan_span_t *s[6] = {
+        open_at(&site_a, JESPAN_ROOT),
+        open_at(&twin, JESPAN_ROOT),
+        jespan_open(&site_a, JESPAN_ROOT, &x, 1),
+        jespan_open(&site_a, JESPAN_ROOT, &y, 1),
+        jespan_open(&site_a, JESPAN_ROOT, both, 2),
+        open_at(&site_b, JESPAN_ROOT),
+    };
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < i; j++)
+            CHECK_EQ(context_of(s[i]) == context_of(s[j]), i == 1 && j == 0);
+    jespan_span_t *below = open_at(&site_b, context_of(s[0]));
+    CHECK(context_of(below) != context_of(s[5]));
+    ctl_refresh();
+    CHECK_EQ(ctl_span(context_of(below), "parent"), context_of(s[0]));
+    CHECK_EQ(ctl_span(context_of(s[0]), "parent"), JESPAN_ROOT);
+    CHECK(strcmp(ctl_span_text(context_of(s[0]), "kind"), "span") == 0);
+    jespan_close(below);
+    for (int i = 0; i < 6; i++)
+        jespan_close(s[i]);
+}
+
+static jespan_context_t scope_return(void)
+{
+    JESPAN("returns");
+    return jespan_current();
+}
+
+/* However a block is left, its span ends there. */
+static void scopes(void)
+{
+    jespan_context_t base = jespan_current(), first = 0;
+    for (int i = 0; i < 1000; i++) {
+        JESPAN("loop", "parity", i % 2 ? "odd" : "even");
+        CHECK(jespan_current() != base);
+        first = i == 0 ? jespan_current() : first;
+        CHECK_EQ(jespan_current() == first, i % 2 == 0);
+        if (i % 3 == 0)
+            continue;
+        if (i == 998)
+            break;
+    }
+    CURRENT_IS(base);
+    CHECK(scope_return() != base);
+    CURRENT_IS(base);
+    for (int i = 0; i < 3; i++) {
+        JESPAN("outer");
+        jespan_context_t outer = jespan_current();
+        {
+            JESPAN("inner");
+            CHECK(jespan_current() != outer);
+            if (i == 1)
+                goto out;
+        }
+        CURRENT_IS(outer);
+    }
+out:
+    CURRENT_IS(base);
+}
+
+static void scope_is_described(void)
+{
+    JESPAN("described", "key", "value");
+    uint32_t line = __LINE__ - 1;
+    jespan_context_t id = jespan_current();
+    ctl_refresh();
+    CHECK(strcmp(ctl_span_text(id, "name"), "described") == 0);
+    CHECK(strcmp(ctl_span_text(id, "file"), __FILE__) == 0);
+    CHECK_EQ(ctl_span(id, "line"), line);
+    CHECK_EQ(ctl_span(id, "parent"), JESPAN_ROOT);
+}
+
+static jmp_buf back;
+
+static void jump_out(void)
+{
+    JESPAN("jumped past");
+    longjmp(back, 1);
+}
+
+/* A longjmp() leaves the span entered, until the enclosing one ends. */
+static void scope_and_longjmp(void)
+{
+    jespan_context_t base = jespan_current();
+    for (volatile int i = 0; i < 100; i++) {
+        JESPAN("catches");
+        if (setjmp(back) == 0)
+            jump_out();
+    }
+    CURRENT_IS(base);
+}
+
+static void *attached_worker(void *argument)
+{
+    jespan_context_t id = *(jespan_context_t *)argument, own = jespan_current();
+    CHECK(own != id);
+    CHECK_EQ(jespan_attach(id), own);
+    CURRENT_IS(id);
+    void *p = malloc(200);
+    {
+        JESPAN("inside");
+        CHECK(jespan_current() != id);
+        ctl_refresh();
+        CHECK_EQ(ctl_span(jespan_current(), "parent"), id);
+    }
+    CURRENT_IS(id);
+    CHECK_EQ(jespan_attach(own), id);
+    CURRENT_IS(own);
+    return p;
+}
+
+static void *on_thread(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    void *result = NULL;
+    CHECK_EQ(pthread_create(&thread, NULL, run, argument), 0);
+    pthread_join(thread, &result);
+    return result;
+}
+
+static void attachment(void)
+{
+    jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
+    jespan_context_t id = context_of(span), base = jespan_current();
+    void *p = on_thread(attached_worker, &id);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
+    free(p);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
+    CHECK_EQ(jespan_attach(JESPAN_CURRENT), base);
+    CURRENT_IS(base);
+    CHECK_EQ(jespan_attach(id), base);
+    CHECK_EQ(jespan_attach(JESPAN_ROOT), id); /* outside any span, which is the thread's own context */
+    CURRENT_IS(base);
+    CHECK_EQ(jespan_attach(id), base);
+    CHECK_EQ(jespan_attach(base), id);
+    CURRENT_IS(base);
+    jespan_close(span);
+}
+
+/* Carried elsewhere, a context outlives the span that it came from. */
+static void attached_and_closed(void)
+{
+    jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
+    jespan_context_t base = jespan_current(), id = context_of(span);
+    jespan_attach(id);
+    jespan_close(span);
+    CURRENT_IS(id);
+    void *p = malloc(10);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
+    CHECK_EQ(jespan_attach(base), id);
+    free(p);
+}
+
+static void *named(void *argument)
+{
+    pthread_setname_np(pthread_self(), argument);
+    char expected[32] = "thread:";
+    strcat(expected, argument);
+    jespan_context_t id = jespan_current();
+    void *p = malloc(5000);
+    ctl_refresh();
+    if (strcmp(ctl_span_text(id, "name"), expected) != 0)
+        check_fail("a thread's context is %s, not %s", ctl_span_text(id, "name"), expected);
+    CHECK(strcmp(ctl_span_text(id, "kind"), "thread") == 0);
+    CHECK_EQ(ctl_span(id, "parent"), JESPAN_ROOT);
+    CHECK(ctl_span(id, "inuse_objects") > 0);
+    *(jespan_context_t *)p = id;
+    return p;
+}
+
+/* One context for each thread name; what dead threads left behind stays there. */
+static void thread_contexts(void)
+{
+    static char alpha[] = "alpha", beta[] = "beta";
+    jespan_context_t *p = on_thread(named, alpha), *q = on_thread(named, alpha), *r = on_thread(named, beta);
+    CHECK_EQ(*p, *q);
+    CHECK(*p != *r);
+    CHECK_EQ(ctl_span(*p, "inuse_objects"), 2);
+    CHECK_EQ(ctl_span(*p, "inuse_bytes"), malloc_usable_size(p) + malloc_usable_size(q));
+    free(p);
+    free(q);
+    free(r);
+}
+
+int main(void)
+{
+    nested_with_itself();
+    exit_in_any_order();
+    re_entry();
+    closed_while_entered();
+    what_is_credited();
+    interning();
+    scopes();
+    scope_is_described();
+    scope_and_longjmp();
+    attachment();
+    attached_and_closed();
+    thread_contexts();
+    deep_nesting();
+    ctl_check_identity("the end");
+    return check_result();
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What bounds the context tree: max_contexts, its visible overflow, and recycling. Runs itself again with JESPAN_CONF. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/ctl.h"
+
+JESPAN_SITE(site, "request");
+
+static jespan_span_t *open_numbered(unsigned n, jespan_context_t parent)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", n);
+    struct jespan_label label = {"number", text};
+    jespan_span_t *span = jespan_open(&site, parent, &label, 1);
+    if (!span)
+        check_fail("span %u cannot be opened: %s", n, strerror(errno));
+    return span;
+}
+
+static jespan_context_t context_of(jespan_span_t *span)
+{
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_exit(span), 0);
+    return id;
+}
+
+/* With max_contexts:64. Beyond that, a span is credited to the nearest ancestor, counted, and exact all the same. */
+static int overflowing(void)
+{
+    enum { COUNT = 200 };
+    jespan_span_t *top = open_numbered(9999, JESPAN_ROOT), *spans[COUNT];
+    void *objects[COUNT];
+    jespan_context_t parent = context_of(top);
+    unsigned own = 0;
+    uint64_t overflow = ctl_u64("spans.stats.overflow");
+    for (unsigned i = 0; i < COUNT; i++) {
+        spans[i] = open_numbered(i, parent);
+        CHECK_EQ(jespan_enter(spans[i]), 0);
+        own += jespan_current() != parent;
+        objects[i] = malloc(100);
+        CHECK_EQ(jespan_exit(spans[i]), 0);
+    }
+    CHECK(own > 32 && own < 64);
+    CHECK_EQ(ctl_u64("spans.stats.overflow") - overflow, COUNT - own);
+    CHECK_EQ(ctl_span(parent, "inuse_objects"), COUNT - own);
+    CHECK_EQ(ctl_span(parent, "inuse_bytes"), (COUNT - own) * malloc_usable_size(objects[0]));
+    CHECK(ctl_u64("spans.stats.contexts") <= 64);
+    ctl_check_identity("with overflow");
+    for (unsigned i = 0; i < COUNT; i++) {
+        free(objects[i]);
+        jespan_close(spans[i]);
+    }
+    CHECK_EQ(ctl_span(parent, "inuse_objects"), 0);
+    for (own = 0; own < COUNT; own++) { /* there is room again: closed and empty contexts are recycled */
+        jespan_span_t *again = open_numbered(1000 + own, parent);
+        bool found = context_of(again) != parent;
+        jespan_close(again);
+        if (found)
+            break;
+    }
+    CHECK(own < COUNT);
+    ctl_check_identity("after overflow");
+    return check_result();
+}
+
+static uint64_t rss_bytes(void)
+{
+    char text[128] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    CHECK(read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    return strtoul(strchr(text, ' '), NULL, 10) * 4096;
+}
+
+static void one_request(unsigned n)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", n);
+    JESPAN("request", "number", text);
+    free(opaque_pointer(malloc(100 + n % 1000)));
+}
+
+static uint64_t sum_of_rows(const char *leaf)
+{
+    static uint32_t ids[8192];
+    size_t bytes = sizeof ids;
+    uint64_t sum = 0;
+    CHECK_EQ(mallctl("spans.ids", ids, &bytes, NULL, 0), 0);
+    for (size_t i = 0; i < bytes / sizeof *ids; i++)
+        sum += ctl_span(ids[i], leaf);
+    return sum;
+}
+
+static void check_sums(void)
+{
+    static const char *const leaves[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
+                                         "free_bytes", "inuse_objects", "inuse_bytes", "enters"};
+    for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++) {
+        char all[64], retired[64];
+        snprintf(all, sizeof all, "spans.all.%s", leaves[i]);
+        snprintf(retired, sizeof retired, "spans.retired.%s", leaves[i]);
+        if (ctl_u64(all) != sum_of_rows(leaves[i]) + ctl_u64(retired))
+            check_fail("%s is not the sum of the contexts and the retired", all);
+    }
+}
+
+/* With max_contexts:4096: a million passing contexts cost no memory, and an old leak keeps its name. */
+static int recycling(void)
+{
+    enum { WARM = 100000, COUNT = 1000000 };
+    jespan_span_t *leaky = open_numbered(12345678, JESPAN_ROOT);
+    CHECK_EQ(jespan_enter(leaky), 0);
+    jespan_context_t id = jespan_current();
+    void *leak = malloc(4321);
+    jespan_exit(leaky);
+    jespan_close(leaky);
+    for (unsigned i = 0; i < WARM; i++)
+        one_request(i);
+    ctl_refresh();
+    uint64_t objects = ctl_u64("spans.all.alloc_objects"), requested = ctl_u64("spans.all.alloc_requested_bytes");
+    uint64_t meta = ctl_u64("spans.stats.meta_bytes"), rss = rss_bytes(), expected = 0;
+    for (unsigned i = WARM; i < COUNT; i++) {
+        one_request(i);
+        expected += 100 + i % 1000;
+    }
+    ctl_refresh();
+    CHECK_EQ(ctl_u64("spans.all.alloc_objects") - objects, COUNT - WARM);
+    CHECK_EQ(ctl_u64("spans.all.alloc_requested_bytes") - requested, expected);
+    CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
+    CHECK_EQ(ctl_u64("spans.retired.inuse_bytes"), 0);
+    CHECK(ctl_u64("spans.stats.recycled") > COUNT - 3 * 4096);
+    CHECK(ctl_u64("spans.stats.contexts") <= 4096);
+    if (ctl_u64("spans.stats.meta_bytes") > meta + 65536 || rss_bytes() > rss + ((uint64_t)2 << 20))
+        check_fail("own memory grew from %llu to %llu, RSS from %llu to %llu", (unsigned long long)meta,
+                   (unsigned long long)ctl_u64("spans.stats.meta_bytes"), (unsigned long long)rss,
+                   (unsigned long long)rss_bytes());
+    check_sums();
+    CHECK(strcmp(ctl_span_text(id, "name"), "request") == 0);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
+    CHECK_EQ(ctl_span(id, "inuse_bytes"), malloc_usable_size(leak));
+    CHECK_EQ(ctl_span(id, "alloc_requested_bytes"), 4321);
+    ctl_check_identity("after recycling");
+    return check_result();
+}
+
+static const struct {
+    const char *conf;
+    int (*run)(void);
+} cases[] = {{"max_contexts:64", overflowing}, {"max_contexts:4096", recycling}};
+
+static void run_case(unsigned i)
+{
+    char number[2] = {(char)('0' + i), '\0'};
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("JESPAN_CONF", cases[i].conf, 1);
+        execl("/proc/self/exe", "spans_bounded", number, NULL);
+        _exit(127);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    if (status)
+        check_fail("%s: status %#x", cases[i].conf, status);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return cases[atoi(argv[1])].run();
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(i);
+    return check_result();
+}

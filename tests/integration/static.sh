@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# libjespan.a: in a wholly static program, and beside a shared libc; where there is no dlopen, the exporter comes from its
+# archive, and dumps are the same.
+. "$(dirname "$0")/../support/lib.sh"
+
+[ "${JESPAN_BINDING:-static}" = static ] || skip "libjespan.a is only built with a private copy of jemalloc"
+[ -f "$top_builddir/libjespan-pprof.a" ] || skip "built without the pprof exporter"
+
+exporter=('-Wl,-u,jespan_exporter_pprof' -ljespan-pprof)
+libraries=(-lprotobuf-c -lz -lm -lpthread -ldl)
+dir=$scratch/dumps
+
+# link OUTPUT SOURCE FLAGS... : with the archives, not the shared library
+link() {
+    local output=$1 source=$2
+    shift 2
+    $CC -std=gnu11 -O1 -g -Wall -Wextra -fno-builtin -I"$top_srcdir/include" -o "$output" "$top_srcdir/$source" \
+        -L"$top_builddir" "$@" > "$scratch/link" 2>&1 || fail_with "linking $* failed" "$scratch/link"
+}
+
+# try WHAT PROGRAM: it counts, and dumps on its own
+try() {
+    local status=0
+    rm -rf "$dir"
+    mkdir "$dir"
+    JESPAN_CONF=dump_dir:$dir,dump_interval_s:1,dump_at_exit:true "$2" sleep 1200 check stats dump "$dir/asked.pb.gz" \
+        > "$scratch/out" 2> "$scratch/err" || status=$?
+    equal "$1: status" "$status" 0
+    equal "$1: stderr" "$(cat "$scratch/err")" ""
+    equal "$1: counted" "$(cut -d' ' -f3- "$scratch/out")" "dumps 1 lost 0"
+    equal "$1: dumps" "$(find "$dir" -name '*.pb.gz' | wc -l)" 3
+    for dump in "$dir"/*.pb.gz; do
+        is_whole "$dump" || fail "$1: $dump is not whole"
+        gzip -dc "$dump" | grep -aq parse || fail "$1: $dump has no span in it"
+    done
+}
+
+check_static() {
+    link "$scratch/static" tests/integration/dump_program.c -static "${exporter[@]}" -l:libjespan.a "${libraries[@]}"
+    if have file; then
+        file "$scratch/static" | grep -q 'statically linked' || fail "the static program is not static"
+    fi
+    ! readelf -d "$scratch/static" | grep -q NEEDED || fail "the static program needs a library"
+    try "static" "$scratch/static"
+}
+
+check_beside_shared_libc() {
+    link "$scratch/archive" tests/integration/dump_program.c "${exporter[@]}" -l:libjespan.a "${libraries[@]}"
+    ! readelf -d "$scratch/archive" | grep -q jespan || fail "the program with the archive needs libjespan.so"
+    try "archive" "$scratch/archive"
+}
+
+# Without the exporter's archive there are no dumps, and that is said once; all else works.
+check_without_exporter() {
+    link "$scratch/bare" tests/integration/dump_program.c -static -l:libjespan.a -lm -lpthread
+    rm -rf "$dir"
+    mkdir "$dir"
+    JESPAN_CONF=dump_dir:$dir,dump_at_exit:true "$scratch/bare" check > "$scratch/out" 2> "$scratch/err" ||
+        fail "without the exporter: status $?"
+    equal "without the exporter: dumps" "$(ls -A "$dir")" ""
+    grep -q '^<jespan>: ' "$scratch/err" || fail "without the exporter: nothing is said"
+}
+
+# The tests of the family itself, in a static program.
+check_conformance() {
+    link "$scratch/conformance" tests/integration/conformance.c -static -l:libjespan.a -lm -lpthread
+    "$scratch/conformance" > "$scratch/out" 2>&1 || fail_with "conformance, static: status $?" "$scratch/out"
+    link "$scratch/spans" tests/integration/spans.c -static -l:libjespan.a -lm -lpthread
+    "$scratch/spans" > "$scratch/out" 2>&1 || fail_with "spans, static: status $?" "$scratch/out"
+}
+
+check_static
+check_beside_shared_libc
+check_without_exporter
+check_conformance
+finish

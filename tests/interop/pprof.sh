@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The real google/pprof reads each dump, and shows the same figures as jespan itself at the same moment.
+. "$(dirname "$0")/../support/lib.sh"
+
+PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
+types=(alloc_objects alloc_space inuse_objects inuse_space)
+
+have go || skip "Go is not installed, so google/pprof cannot be built"
+go_minor=$(go env GOVERSION | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+[ "${go_minor:-0}" -ge 25 ] || skip "google/pprof needs Go 1.25, this is $(go env GOVERSION)"
+bin=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/jespan-tests/pprof-$PPROF_VERSION
+if [ ! -x "$bin/pprof" ]; then
+    GOBIN=$bin GOFLAGS='' go install "github.com/google/pprof@$PPROF_VERSION" > "$scratch/go" 2>&1 ||
+        { fail_with "google/pprof cannot be built" "$scratch/go"; finish; }
+fi
+
+# pprof must say nothing on stderr: it ends with 0 after many an error.
+pprof() {
+    local status=0
+    "$bin/pprof" "$@" > "$scratch/shown" 2> "$scratch/said" || status=$?
+    [ "$status" = 0 ] || fail_with "pprof $* ended with $status" "$scratch/said"
+    [ ! -s "$scratch/said" ] || fail_with "pprof $* has something to say" "$scratch/said"
+    cat "$scratch/shown"
+}
+
+# raw FILE: a line a sample, "v1 v2 v3 v4 leaf-name", from -raw
+raw() {
+    pprof -raw "$1" > "$scratch/raw"
+    awk '
+        /^Samples:/ { part = "samples"; next }
+        /^Locations/ { part = "locations"; next }
+        /^Mappings/ { part = "" }
+        part == "samples" && /^ *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+: / {
+            sub(/:/, "", $4); n++; values[n] = $1 " " $2 " " $3 " " $4; leaf[n] = $5
+        }
+        part == "locations" && /^ *[0-9]+: 0x/ { id = $1; sub(/:/, "", id); name[id] = $4 }
+        END { for (i = 1; i <= n; i++) print values[i], name[leaf[i]] }' "$scratch/raw"
+}
+
+# Adds up the first four columns.
+sum() {
+    awk '{ for (i = 1; i <= 4; i++) s[i] += $i } END { printf "%d %d %d %d\n", s[1], s[2], s[3], s[4] }'
+}
+
+without_own() {
+    grep -vF ' (jespan)' || true
+}
+
+# compare_totals WHAT DUMP FIGURES
+compare_totals() {
+    local name values
+    raw "$2" > "$scratch/samples"
+    [ "$(wc -l < "$scratch/samples")" -ge 3 ] || fail_with "$1: too few samples" "$scratch/raw"
+    equal "$1: totals" "$(without_own < "$scratch/samples" | sum)" "$(sed -n 's/ total$//p' "$3")"
+    for name in handle parse; do
+        values=$(grep " $name\$" "$3" | sum)
+        equal "$1: $name" "$(grep " $name\$" "$scratch/samples" | sum)" "$values"
+    done
+}
+
+# -top for each sample type: its total is the samples', and so are the rows.
+check_top() {
+    local dump=$1 i total row
+    for i in 0 1 2 3; do
+        pprof -top -unit=B -nodefraction=0 -sample_index="${types[i]}" "$dump" > "$scratch/top"
+        total=$(sum < "$scratch/samples" | cut -d' ' -f$((i + 1)))
+        equal "-top ${types[i]}: total" "$(sed -n 's/^Showing nodes accounting for \([0-9]*\)B\{0,1\}, 100% of.*/\1/p' \
+            "$scratch/top")" "$total"
+        row=$(grep ' parse$' "$scratch/samples" | sum | cut -d' ' -f$((i + 1)))
+        equal "-top ${types[i]}: parse" "$(awk '$NF == "parse" { sub(/B/, "", $1); print $1 }' "$scratch/top")" "$row"
+        grep -q "^Type: ${types[i]}\$" "$scratch/top" || fail_with "-top ${types[i]}: another type" "$scratch/top"
+    done
+}
+
+check_views() {
+    local dump=$1
+    pprof -traces -sample_index=inuse_space "$dump" > "$scratch/traces"
+    grep -A1 ' parse$' "$scratch/traces" | grep -q '^ *handle$' || fail_with "-traces: no parse below handle" "$scratch/traces"
+    pprof -tags -sample_index=inuse_space "$dump" > "$scratch/tags"
+    grep -q 'ümläut "quoted"' "$scratch/tags" || fail_with "-tags: the tenant is missing" "$scratch/tags"
+    grep -q '/a/b?c=d' "$scratch/tags" || fail_with "-tags: the route is missing" "$scratch/tags"
+    pprof -top -lines -unit=B -nodefraction=0 -tagfocus='route=/a/b' "$dump" > "$scratch/lines"
+    grep -q "parse .*dump_program.c:[0-9]" "$scratch/lines" || fail_with "-lines: no line" "$scratch/lines"
+    ! grep -q '(jespan)' "$scratch/lines" || fail_with "-tagfocus: shows what has no such label" "$scratch/lines"
+    grep -q '^1: 0x.*/dump_program [0-9a-f]\{16,\}' "$scratch/raw" || fail_with "-raw: no mapping with a build id" "$scratch/raw"
+    grep -q '^alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes' "$scratch/raw" ||
+        fail_with "-raw: other sample types" "$scratch/raw"
+    grep -q '^PeriodType: space bytes' "$scratch/raw" || fail_with "-raw: another period type" "$scratch/raw"
+}
+
+# What a program holds more in the second dump is the difference, to the byte.
+check_difference() {
+    "$program" dump "$scratch/before.pb.gz" passing 100 dump "$scratch/after.pb.gz"
+    pprof -top -nodefraction=0 -sample_index=inuse_objects -base "$scratch/before.pb.gz" "$scratch/after.pb.gz" \
+        > "$scratch/top"
+    equal "-base: passing" "$(awk '$NF == "passing" { print $1 }' "$scratch/top")" 5
+    equal "-base: parse" "$(awk '$NF == "parse" { print $1 }' "$scratch/top")" ""
+}
+
+# Every dump of a program that runs under the reporter.
+check_reporter_dumps() {
+    local dumps=$scratch/dumps name
+    mkdir "$dumps"
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dumps,dump_interval_s:1,dump_at_exit:true "$program" sleep 2300 passing 1000
+    [ "$(dumps_in "$dumps" | wc -l)" -ge 3 ] || fail "the reporter wrote only: $(dumps_in "$dumps" | tr '\n' ' ')"
+    for name in $(dumps_in "$dumps"); do
+        raw "$dumps/$name" > "$scratch/samples"
+        grep -q ' parse$' "$scratch/samples" || fail_with "$name: parse is missing" "$scratch/raw"
+    done
+}
+
+# The check can fail: half a dump is no dump.
+check_truncated() {
+    head -c 200 "$scratch/one.pb.gz" > "$scratch/half.pb.gz"
+    ! "$bin/pprof" -raw "$scratch/half.pb.gz" > "$scratch/shown" 2>&1 || fail "pprof reads half a dump"
+}
+
+program=$scratch/dump_program
+compile "$program" tests/integration/dump_program.c
+export JESPAN_CONF=module_dir:$JESPAN_MODULES
+"$program" figures dump "$scratch/one.pb.gz" > "$scratch/figures"
+compare_totals "one dump" "$scratch/one.pb.gz" "$scratch/figures"
+check_top "$scratch/one.pb.gz"
+check_views "$scratch/one.pb.gz"
+JESPAN_CONF=$JESPAN_CONF,max_contexts:64 "$program" passing 10000 figures dump "$scratch/two.pb.gz" > "$scratch/figures"
+compare_totals "a dump with recycled contexts" "$scratch/two.pb.gz" "$scratch/figures"
+check_difference
+check_reporter_dumps
+check_truncated
+finish

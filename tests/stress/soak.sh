@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# docstore under load for SOAK_SECONDS (300): RSS stays flat, every dump is whole, no thread is left behind, jespan is
+# silent, the service ends well; and when it is quiet, jespan counts what its cache holds to the byte.
+#
+# RSS is compared between the second sixth of the time, when the cache is full, and the last.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=examples/docstore/service.sh
+. "$top_srcdir/examples/docstore/service.sh"
+
+seconds=${SOAK_SECONDS:-300}
+DOCSTORE=$top_builddir/examples/docstore/docstore
+max_growth_percent=10
+load_pid=
+rss=$scratch/rss threads=$scratch/threads checked=$scratch/checked
+
+[ "$seconds" -ge 12 ] || { echo "SOAK_SECONDS must be 12 or more" >&2 && exit 2; }
+[ -x "$DOCSTORE" ] || make -s -C "$top_builddir" examples || skip "the example cannot be built"
+for tool in wrk jq curl; do have $tool || skip "$tool is missing"; done
+
+stop_all() {
+    [ -z "$load_pid" ] || kill "$load_pid" 2> /dev/null || true
+    service_stop
+}
+cleanup_hook=stop_all
+
+# status FIELD: a number from the service's /proc status
+status() {
+    awk -v field="$1:" '$1 == field {print $2}' "/proc/$service_pid/status"
+}
+
+# Each dump once, soon after it came: dump_keep removes the old ones.
+check_dumps() {
+    local dump
+    for dump in $(service_dumps "$scratch"); do
+        ! grep -qxF "$dump" "$checked" || continue
+        echo "$dump" >> "$checked"
+        is_whole "$dump" || fail "not whole: $dump"
+        "$JESPAN_CMD" report "$dump" > "$scratch/report" 2>&1 || fail_with "jespan report $dump" "$scratch/report"
+    done
+}
+
+# median FILE FIRST LAST: of its lines FIRST to LAST
+median() {
+    sed -n "$2,$3p" "$1" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
+}
+
+check_rss() {
+    local n early late growth
+    n=$(wc -l < "$rss")
+    early=$(median "$rss" $((n / 6 + 1)) $((n / 3)))
+    late=$(median "$rss" $((n - n / 6 + 1)) "$n")
+    growth=$(awk -v a="$early" -v b="$late" 'BEGIN {printf "%.1f", (b - a) * 100 / a}')
+    echo "RSS: $((early / 1024)) MiB in the second sixth, $((late / 1024)) MiB in the last: $growth %"
+    awk -v g="$growth" -v m=$max_growth_percent 'BEGIN {exit !(g <= m)}' || fail "RSS grew by $growth %"
+}
+
+check_threads() {
+    local counts
+    counts=$(sort -n "$threads" | uniq -c | awk '{printf "%s%s (%s times)", sep, $2, $1; sep = ", "}')
+    echo "threads: $counts"
+    [ "$(sort -u "$threads" | wc -l)" = 1 ] || fail "the number of threads changed: $counts"
+}
+
+# With all requests answered and their connections gone, the next but one dump is all of a quiet time.
+check_cache() {
+    local own credited
+    sleep 2.5
+    own=$(service_cache_bytes)
+    credited=$(spans_cache_bytes "$(service_dumps "$scratch" | tail -n 1)")
+    echo "cache: $own bytes by its own count, $credited credited to its spans"
+    equal "bytes of the cache" "$credited" "$own"
+}
+
+: > "$checked"
+service_start "$scratch" --interval 1 --keep 20 || fail "docstore did not start"
+[ "$failures" = 0 ] || finish
+"$top_srcdir/examples/docstore/load" --seconds "$seconds" "$service_url" > "$scratch/load" 2>&1 &
+load_pid=$!
+while kill -0 "$load_pid" 2> /dev/null; do
+    sleep 1
+    kill -0 "$service_pid" 2> /dev/null || break
+    status VmRSS >> "$rss"
+    status Threads >> "$threads"
+    check_dumps
+done
+wait "$load_pid" || fail_with "the load" "$scratch/load" "$scratch/err"
+load_pid=
+tail -n 2 "$scratch/load"
+check_cache
+service_stop || fail_with "docstore ended with status $?" "$scratch/err"
+check_dumps
+check_rss
+check_threads
+echo "dumps: $(wc -l < "$checked") checked"
+[ "$(wc -l < "$checked")" -ge $((seconds / 2)) ] || fail "too few dumps"
+[ ! -s "$scratch/err" ] || fail_with "something was said on stderr" "$scratch/err"
+finish

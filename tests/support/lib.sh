@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# For test scripts: where things are, a scratch directory, compiling a helper, and checks that say what failed.
+#
+# make check sets the variables; by hand, run a script from the build directory.
+
+set -euo pipefail
+
+top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+top_builddir=${top_builddir:-$PWD}
+JESPAN_LIB=${JESPAN_LIB:-$top_builddir/.libs/libjespan.so}
+JESPAN_MODULES=${JESPAN_MODULES:-$top_builddir/.libs}
+JESPAN_CMD=${JESPAN_CMD:-$top_builddir/jespan}
+CC=${CC:-cc}
+CXX=${CXX:-c++}
+export LC_ALL=C
+unset JESPAN_CONF MALLOC_CONF LD_PRELOAD
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/jespan-test.XXXXXX")
+failures=0
+cleanup_hook=:
+
+cleanup() {
+    local status=$?
+    $cleanup_hook || true
+    rm -rf "$scratch"
+    exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+    echo "${0##*/}: failed: $*" >&2
+    failures=$((failures + 1))
+}
+
+# fail_with FILE... : the same, and shows the ends of the files
+fail_with() {
+    local message=$1 file
+    shift
+    fail "$message"
+    for file in "$@"; do
+        echo "--- ${file##*/}" >&2
+        tail -n 30 "$file" >&2 || true
+    done
+}
+
+skip() {
+    echo "${0##*/}: skipped: $*"
+    exit 77
+}
+
+finish() {
+    if [ "$failures" -gt 0 ]; then
+        echo "${0##*/}: $failures checks failed" >&2
+        exit 1
+    fi
+    exit 0
+}
+
+# equal WHAT ACTUAL EXPECTED
+equal() {
+    if [ "$2" != "$3" ]; then
+        fail "$1"$'\n'"  is:        $2"$'\n'"  should be: $3"
+    fi
+}
+
+have() {
+    command -v "$1" > /dev/null 2>&1
+}
+
+# compile OUTPUT SOURCE.c [FLAGS...]: a helper that is linked with the library under test
+compile() {
+    local output=$1 source=$2
+    shift 2
+    # shellcheck disable=SC2086
+    $CC -std=gnu11 -O1 -g -Wall -Wextra -fno-builtin -I"$top_srcdir/include" -o "$output" "$top_srcdir/$source" \
+        -L"${JESPAN_LIB%/*}" -Wl,-rpath,"${JESPAN_LIB%/*}" -ljespan -lpthread "$@"
+}
+
+# preloaded COMMAND...: under the library
+preloaded() {
+    LD_PRELOAD=$JESPAN_LIB "$@"
+}
+
+# dumps_in DIRECTORY: the names of whole dumps, one a line
+dumps_in() {
+    find "$1" -maxdepth 1 -name 'heap.*.pb.gz' -printf '%f\n' | sort -V
+}
+
+# is_whole FILE: a complete gzip stream that is not empty
+is_whole() {
+    gzip -t "$1" 2> /dev/null && [ "$(gzip -dc "$1" | wc -c)" -gt 0 ]
+}

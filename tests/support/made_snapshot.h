@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Snapshots made by hand, for testing exporters and the command without the library. */
+#ifndef JESPAN_TESTS_MADE_SNAPSHOT_H
+#define JESPAN_TESTS_MADE_SNAPSHOT_H
+
+#include <stdint.h>
+
+#include "snapshot.h"
+
+/* One of: "empty" (0 rows), "small" (a service with a few spans), "hostile" (names that are not text), "chain" (n rows, each
+ * below the one before), "rows" (n rows in a bushy tree). NULL for another kind. Free it with made_snapshot_free(). */
+struct snapshot *made_snapshot(const char *kind, uint32_t n);
+void made_snapshot_free(struct snapshot *s);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* make_profile KIND [N]: writes a hand-made snapshot as a pprof file to stdout. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "made_snapshot.h"
+#include "pprof.h"
+
+static int write_stdout(struct exporter_sink *sink, const void *data, size_t bytes)
+{
+    (void)sink;
+    return fwrite(data, 1, bytes, stdout) == bytes ? 0 : -EIO;
+}
+
+int main(int argc, char **argv)
+{
+    struct snapshot *s = argc < 2 ? NULL : made_snapshot(argv[1], argc < 3 ? 0 : (uint32_t)strtoul(argv[2], NULL, 10));
+    if (s == NULL) {
+        fprintf(stderr, "usage: make_profile empty|small|hostile|chain N|rows N\n");
+        return 2;
+    }
+    struct exporter_sink sink = {write_stdout};
+    int error = jespan_exporter_pprof.encode(s, &sink);
+    made_snapshot_free(s);
+    return error != 0 || fflush(stdout) != 0;
+}
