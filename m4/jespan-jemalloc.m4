@@ -198,6 +198,8 @@ AC_DEFUN([JESPAN_WITH_JEMALLOC], [
             jemalloc_summary="$jemalloc_summary (slower, no libjespan.a; ${static_reason:-as asked for})"
             AC_DEFINE([JESPAN_BINDING_SHARED], [1], [Define to 1 if jemalloc is a shared library beside us.])
             AC_DEFINE([JESPAN_JEMALLOC_SONAME], ["libjemalloc.so.2"], [The name of that library.])])
+    AC_SUBST([with_jemalloc])
+    AC_SUBST([with_jemalloc_binding])
     AC_SUBST([JEMALLOC_ARCHIVE])
     AC_SUBST([JEMALLOC_CFLAGS])
     AC_SUBST([JEMALLOC_LIBS])

@@ -144,11 +144,16 @@ static void print_conf(void)
     }
 }
 
-/* Under setuid nothing is written to files, whatever the caller's environment says. */
-static void restrict_when_privileged(void)
+/* A program may change its directory later. */
+static void make_dump_dir_absolute(void)
 {
-    if (getauxval(AT_SECURE))
-        conf.dump_dir[0] = '\0';
+    char path[2 * CONF_STRING_BYTES];
+    if (!conf.dump_dir[0] || conf.dump_dir[0] == '/' || !getcwd(path, CONF_STRING_BYTES))
+        return;
+    strcat(path, "/");
+    strcat(path, conf.dump_dir);
+    if (strlen(path) < CONF_STRING_BYTES)
+        strcpy(conf.dump_dir, path);
 }
 
 COLD void conf_boot(void)
@@ -162,8 +167,10 @@ COLD void conf_boot(void)
         const char *text = environ ? getenv("JESPAN_CONF") : early_environment(buffer, sizeof buffer);
         if (text)
             conf_parse(text, "JESPAN_CONF");
+    } else {
+        conf.dump_dir[0] = '\0'; /* under setuid nothing is written, whatever the program says */
     }
-    restrict_when_privileged();
+    make_dump_dir_absolute();
     if (conf.confirm_conf)
         print_conf();
 }

@@ -27,6 +27,7 @@ int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
     return -pthread_key_create(&end_key, (void (*)(void *))(uintptr_t)ended);
 }
 
+/* Under LOCK_THREADS. */
 static struct thread *make_block(void)
 {
     struct thread *t = meta_alloc(sizeof *t);
@@ -37,10 +38,8 @@ static struct thread *make_block(void)
         return NULL; /* the block's few KiB stay unused: we are out of memory anyway */
     t->entries = t->entries_inline;
     t->capacity = ENTRIES_INLINE;
-    lock(LOCK_THREADS);
     store_release(&last->next, t);
     last = t;
-    unlock(LOCK_THREADS);
     return t;
 }
 
@@ -50,12 +49,13 @@ struct thread *thread_acquire_block(void)
     struct thread *t = free_blocks;
     if (t)
         free_blocks = t->next_free;
+    else
+        t = make_block();
+    if (t)
+        store_relaxed(&t->live, true);
     unlock(LOCK_THREADS);
     if (!t)
-        t = make_block();
-    if (!t)
         return NULL;
-    store_relaxed(&t->live, true);
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
     /* May allocate: the calling thread is registering, so that goes to the orphan. Without it the block is lost when
      * the thread ends, nothing worse. */
