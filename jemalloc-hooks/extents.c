@@ -33,7 +33,8 @@ static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     return p;
 }
 
-/* Un-accounts before the range is given back, since another thread may get it at once; accounts again when it was refused. */
+/* Un-accounts before the range is given back, since another thread may get it at once; accounts again when it was
+ * refused. */
 static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned arena)
 {
     (void)hooks;

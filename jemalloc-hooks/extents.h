@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extent hooks on jemalloc's automatic arenas: they count what is mapped and release the header tables of pages that go back.
+/* Extent hooks on jemalloc's automatic arenas: they count what is mapped and release the header tables of pages that go
+ * back.
  *
  * Installed over jemalloc's default hooks, which do the work, on an arena when a thread first uses it. A hook allocates
- * nothing, takes no lock and fails only when the default one does. An arena with hooks of the program's own is left alone.
+ * nothing, takes no lock and fails only when the default one does. An arena with hooks of the program's own is left
+ * alone.
  */
 #ifndef JESPAN_EXTENTS_H
 #define JESPAN_EXTENTS_H
@@ -21,8 +23,8 @@ void extents_watch_pointer(const void *p);
 /* Allocations from here on may come from arenas that no thread is bound to. */
 extern size_t extents_oversize_bytes;
 
-/* Bytes that jemalloc has mapped for watched arenas, its own bookkeeping there included: address space, and how much of it is
- * usable without a further system call. */
+/* Bytes that jemalloc has mapped for watched arenas, its own bookkeeping there included: address space, and how much of
+ * it is usable without a further system call. */
 uint64_t extents_mapped_bytes(void);
 uint64_t extents_committed_bytes(void);
 

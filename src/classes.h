@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jemalloc's size classes, asked of it once at boot.
  *
- * Classes below one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything from
- * 4 KiB on is "big": at most one object starts in a page, and its header is the page map entry itself.
+ * Classes below one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything
+ * from 4 KiB on is "big": at most one object starts in a page, and its header is the page map entry itself.
  */
 #ifndef JESPAN_CLASSES_H
 #define JESPAN_CLASSES_H

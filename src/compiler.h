@@ -17,7 +17,8 @@
 /* Initial-exec: an access is one load and never calls into the dynamic linker, which would allocate. */
 #define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
-/* The functions of the malloc family. A build that must not replace the process's malloc (sanitizers) gives them a prefix. */
+/* The functions of the malloc family. A build that must not replace the process's malloc (sanitizers) gives them a
+ * prefix. */
 #ifdef JESPAN_NO_INTERPOSE
 #define FAMILY(name) jespan_##name
 #else
@@ -39,8 +40,8 @@
 #define UNDER_TSAN 0
 #endif
 
-/* Adds to a counter that only this thread writes and others read, with no locked cycle. On x86-64 one instruction, which
- * the compiler will not make of a relaxed load and store; there a plain store is also a release. */
+/* Adds to a counter that only this thread writes and others read, with no locked cycle. On x86-64 one instruction,
+ * which the compiler will not make of a relaxed load and store; there a plain store is also a release. */
 #if defined(__x86_64__) && !UNDER_TSAN
 HOT_INLINE void own_add(_Atomic uint64_t *counter, uint64_t n)
 {

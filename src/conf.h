@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The configuration: one table of keys, read once at boot from `jespan_conf` and then JESPAN_CONF, in MALLOC_CONF's style.
+/* The configuration: one table of keys, read once at boot from `jespan_conf` and then JESPAN_CONF, in MALLOC_CONF's
+ * style.
  *
  * Adding a key: a field here and a row in conf.c.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counters by thread and context: finding, making and summing them.
  *
- * A block's chunks are made by its owner and never go away. The orphan's lie in one mapping made at boot, so that there is
- * always a place to count a free, whatever memory is left.
+ * A block's chunks are made by its owner and never go away. The orphan's lie in one mapping made at boot, so that there
+ * is always a place to count a free, whatever memory is left.
  */
 #ifndef JESPAN_COUNTERS_H
 #define JESPAN_COUNTERS_H

@@ -140,7 +140,8 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
     return names[row].handle(&names[row], (uint32_t)(length == 3 ? mib[1] : 0), call);
 }
 
-/* Discarding a whole arena would take objects away without a free of each, and the figures would be wrong from then on. */
+/* Discarding a whole arena would take objects away without a free of each, and the figures would be wrong from then on.
+ */
 static bool discards_arena(const char *name)
 {
     const char *last = strrchr(name, '.');

@@ -21,8 +21,8 @@ int ctl_read(const struct ctl_call *call, const void *value, size_t bytes);
 /* Takes a value of `bytes`; EINVAL where it is missing or of another size. */
 int ctl_write(const struct ctl_call *call, void *value, size_t bytes);
 
-/* A name under "spans.<group>." or directly under "spans.". Returns 0 or an errno value. `id` is the context's, where the group is
- * one of a context. */
+/* A name under "spans.<group>." or directly under "spans.". Returns 0 or an errno value. `id` is the context's, where
+ * the group is one of a context. */
 struct ctl_name {
     const char *name;
     int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the names under spans.* mean. Adding one is a row in a table.
  *
- * Figures are read live: exact for the calling thread, whose buffered frees are counted first. Enumeration (count, ids) is as of
- * the last write to spans.epoch. Names point to memory that stays for good.
+ * Figures are read live: exact for the calling thread, whose buffered frees are counted first. Enumeration (count, ids)
+ * is as of the last write to spans.epoch. Names point to memory that stays for good.
  */
 #include <errno.h>
 #include <string.h>

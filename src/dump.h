@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 /* Writes a pprof heap profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread
- * with no lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
+ * with no lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted.
+ */
 int dump_to_path(const char *path);
 
-/* The next of this process's numbered dumps into conf.dump_dir; removes the oldest beyond conf.dump_keep. The first of a row of
- * failures is said on stderr. Returns 0 or a negative errno. */
+/* The next of this process's numbered dumps into conf.dump_dir; removes the oldest beyond conf.dump_keep. The first of
+ * a row of failures is said on stderr. Returns 0 or a negative errno. */
 int dump_next(void);
 
 /* Loads what dumps need, so that a dump later finds it whatever state the program is in. */

@@ -35,8 +35,8 @@ int FAMILY(mallctlnametomib)(const char *name, size_t *mib, size_t *mib_length);
 int FAMILY(mallctlbymib)(const size_t *mib, size_t mib_length, void *old, size_t *old_bytes, void *new_value,
                          size_t new_bytes);
 
-/* realloc and rallocx: p is an object, size is not 0. In place where the class stays or jemalloc can; else a new object,
- * a copy and a free. The old object is untouched when this returns NULL with ENOMEM. */
+/* realloc and rallocx: p is an object, size is not 0. In place where the class stays or jemalloc can; else a new
+ * object, a copy and a free. The old object is untouched when this returns NULL with ENOMEM. */
 void *family_resize(void *p, size_t size, int flags);
 
 #endif

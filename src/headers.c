@@ -17,8 +17,8 @@ struct free_table {
     struct free_table *next;
 };
 
-/* By slot shift. Released ones are pushed without a lock by extent hooks and taken all at once under LOCK_HEADERS, so that
- * no element is ever compared while it may be reused (no ABA). */
+/* By slot shift. Released ones are pushed without a lock by extent hooks and taken all at once under LOCK_HEADERS, so
+ * that no element is ever compared while it may be reused (no ABA). */
 static _Atomic(struct free_table *) released[HEADER_PAGE_BITS];
 static struct free_table *available[HEADER_PAGE_BITS]; /* LOCK_HEADERS */
 static _Atomic uint64_t table_bytes;

@@ -6,13 +6,13 @@
  *     big     tag (32 bits) | usable KiB (24 bits, 0: ask jemalloc) | ENTRY_BIG (8)
  *     0       nothing of ours starts in this page
  * The lowest byte is a slot shift, 3 to 11, or ENTRY_BIG, or 0.
- * A table has one 4-byte slot for every 2^slot_shift bytes of the page; an object's slot is the one its first byte is in.
- * Objects of one class start further apart than that, so each has its own. Tag 0 means no object.
+ * A table has one 4-byte slot for every 2^slot_shift bytes of the page; an object's slot is the one its first byte is
+ * in. Objects of one class start further apart than that, so each has its own. Tag 0 means no object.
  *
- * Who writes: a slot or a big entry, the thread that allocates or frees the object, which is its only owner then; a table's
- * installation, whoever allocates first in a page whose slab changed class, under LOCK_HEADERS (the objects of the old class are
- * all gone by then); a release, an extent hook, for pages that hold no object. All of it is type-stable memory: a reader that
- * comes too late reads a wrong tag, never a bad address.
+ * Who writes: a slot or a big entry, the thread that allocates or frees the object, which is its only owner then; a
+ * table's installation, whoever allocates first in a page whose slab changed class, under LOCK_HEADERS (the objects of
+ * the old class are all gone by then); a release, an extent hook, for pages that hold no object. All of it is
+ * type-stable memory: a reader that comes too late reads a wrong tag, never a bad address.
  */
 #ifndef JESPAN_HEADERS_H
 #define JESPAN_HEADERS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Start and end of the process. What allocation itself needs was booted by the first allocation (track.c); the rest waits
- * until libc is up, which is when constructors run. */
+/* Start and end of the process. What allocation itself needs was booted by the first allocation (track.c); the rest
+ * waits until libc is up, which is when constructors run. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@
 #include "snapshot.h"
 #include "track.h"
 
-/* jemalloc registered its handlers at its first use, before ours. Handlers before fork run last registered first, so our locks
- * are taken before jemalloc's, as everywhere else; those after fork run in the order of registration. */
+/* jemalloc registered its handlers at its first use, before ours. Handlers before fork run last registered first, so
+ * our locks are taken before jemalloc's, as everywhere else; those after fork run in the order of registration. */
 static void after_fork_in_child(void)
 {
     lock_release_after_fork();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The malloc family of C and POSIX. The fast side of malloc and free: one branch for a thread without a block, jemalloc's
- * call, the header, the counters. They assume nothing about the process: first use is handled on the cold side. */
+/* The malloc family of C and POSIX. The fast side of malloc and free: one branch for a thread without a block,
+ * jemalloc's call, the header, the counters. They assume nothing about the process: first use is handled on the cold
+ * side. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>

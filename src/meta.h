@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jespan's own memory: straight from mmap(2), zeroed, never from the heap that it watches.
  *
- * meta_alloc() gives small pieces that are never returned, so what lies in them may be read at any time by anyone (type-
- * stable). meta_map() gives whole pages, touched only where used, that may go back. Any thread; errno is left alone.
+ * meta_alloc() gives small pieces that are never returned, so what lies in them may be read at any time by anyone
+ * (type- stable). meta_map() gives whole pages, touched only where used, that may go back. Any thread; errno is left
+ * alone.
  */
 #ifndef JESPAN_META_H
 #define JESPAN_META_H
@@ -10,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed, aligned to 64 bytes from 64 bytes on, else to 8. NULL when the system has no more. At most META_CHUNK_BYTES. */
+/* Zeroed, aligned to 64 bytes from 64 bytes on, else to 8. NULL when the system has no more. At most META_CHUNK_BYTES.
+ */
 #define META_CHUNK_BYTES ((size_t)256 * 1024)
 void *meta_alloc(size_t bytes);
 

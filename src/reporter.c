@@ -77,7 +77,8 @@ static void make_primitives(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* A new thread inherits its creator's signal mask: with all blocked from the start it never takes a signal of the program's. */
+/* A new thread inherits its creator's signal mask: with all blocked from the start it never takes a signal of the
+ * program's. */
 static int create_thread(void)
 {
     pthread_t thread;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sites and label sets as jespan keeps them: copies, cut to the limits of the public header.
  *
- * The program's own may go away (dlclose, freed strings). Sites are interned for good, as there are only as many as places in
- * the code. Label sets come and go with their contexts. All under LOCK_TREE.
+ * The program's own may go away (dlclose, freed strings). Sites are interned for good, as there are only as many as
+ * places in the code. Label sets come and go with their contexts. All under LOCK_TREE.
  */
 #ifndef JESPAN_SITES_H
 #define JESPAN_SITES_H

@@ -2,8 +2,8 @@
 /* A snapshot: an immutable sum of all threads' counters and the tree, complete in itself.
  *
  * Every free counter is read before any alloc counter, so nothing in use is ever negative. When no thread allocates
- * meanwhile the figures are exact. The snapshot lives in memory of its own, never in the program's heap, and holds copies of
- * all strings: contexts may be recycled while it is being read.
+ * meanwhile the figures are exact. The snapshot lives in memory of its own, never in the program's heap, and holds
+ * copies of all strings: contexts may be recycled while it is being read.
  */
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H

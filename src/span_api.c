@@ -214,7 +214,8 @@ static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespa
 static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_site *site,
                             const struct label_set *labels)
 {
-    struct site_cache_line *line = labels ? NULL : cache_line(t, site), fresh = {site, site->name, site->line, t->tag, 0, 0};
+    struct site_cache_line *line = labels ? NULL : cache_line(t, site),
+                           fresh = {site, site->name, site->line, t->tag, 0, 0};
     lock(LOCK_TREE);
     int error = enter_scope_locked(t, key, site, labels);
     if (!error && line) {

@@ -13,8 +13,8 @@ struct freed {
     uint32_t bytes;
 };
 
-/* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's free_flush(): what is
- * read between two equal even sequence numbers was not yet counted. */
+/* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's track_flush(): what
+ * is read between two equal even sequence numbers was not yet counted. */
 static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
 {
     uint32_t sequence = load_acquire(&t->pending_sequence);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sums of all threads' counters.
  *
- * Order: first every thread's frees (and exits), then every thread's allocations (and enters). A thread publishes a free
- * with a release store, so an allocation whose free was read is read too: in use is never negative.
- * A thread's buffered frees are read after its counters and only when its pending_sequence stood still meanwhile, so none
- * is counted twice; one that moved from buffer to counter just then is missed until next time.
+ * Order: first every thread's frees (and exits), then every thread's allocations (and enters). A thread publishes a
+ * free with a release store, so an allocation whose free was read is read too: in use is never negative. A thread's
+ * buffered frees are read after its counters and only when its pending_sequence stood still meanwhile, so none is
+ * counted twice; one that moved from buffer to counter just then is missed until next time.
  */
 #ifndef JESPAN_SUMS_H
 #define JESPAN_SUMS_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The figures of one context, summed over all threads. All are cumulative: in use is the difference of alloc and free. */
+/* The figures of one context, summed over all threads. All are cumulative: in use is the difference of alloc and free.
+ */
 #ifndef JESPAN_TOTALS_H
 #define JESPAN_TOTALS_H
 

@@ -64,7 +64,8 @@ static bool boot(void)
     return load_acquire(&booted);
 }
 
-/* Renames of a thread are not announced to us. Looking costs a system call, so it is done rarely, and rarer with time. */
+/* Renames of a thread are not announced to us. Looking costs a system call, so it is done rarely, and rarer with time.
+ */
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";
@@ -285,8 +286,8 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
 
 /* ---- Fork ---- */
 
-/* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry at
- * pending_done may be half through: it is left alone, which leaks one object at most. */
+/* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry
+ * at pending_done may be half through: it is left alone, which leaks one object at most. */
 static void abandon(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->pending_sequence);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* All accounting, in one place: what happens when memory is allocated, freed, or changes size.
  *
- * Allocation: account after the memory was obtained. Free: un-account before it is handed back, since the address may be reused
- * at once. Small frees wait in a per-thread buffer until PENDING_MAX of them are there; then their headers, prefetched
- * as they came in, are read, counted and handed to jemalloc in one go.
+ * Allocation: account after the memory was obtained. Free: un-account before it is handed back, since the address may
+ * be reused at once. Small frees wait in a per-thread buffer until PENDING_MAX of them are there; then their headers,
+ * prefetched as they came in, are read, counted and handed to jemalloc in one go.
  */
 #ifndef JESPAN_TRACK_H
 #define JESPAN_TRACK_H
@@ -42,8 +42,8 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, size_t requested)
     return true;
 }
 
-/* Accounts for any new object, or for NULL. Returns p, or NULL with ENOMEM after freeing it where there is no memory for its
- * header. t may be NULL. */
+/* Accounts for any new object, or for NULL. Returns p, or NULL with ENOMEM after freeing it where there is no memory
+ * for its header. t may be NULL. */
 void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 
 /* The same with the usable size known. */

@@ -90,8 +90,8 @@ static uint32_t take_id(void)
     id = load_relaxed(&tree_next_id);
     if (id < max_contexts)
         return id;
-    /* Recycling reads every counter of every thread. When it brought little the last time, it waits until as many requests
-     * as a good yield have gone by. */
+    /* Recycling reads every counter of every thread. When it brought little the last time, it waits until as many
+     * requests as a good yield have gone by. */
     uint32_t good_yield = max_contexts / 16;
     if (overflow && recycled_last < good_yield && overflow - overflow_at_recycle < good_yield)
         return 0;
@@ -178,5 +178,6 @@ struct totals tree_totals(uint32_t id)
 struct tree_stats tree_stats(void)
 {
     uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT;
-    return (struct tree_stats){.contexts = made - recycle_free_ids(), .overflow = overflow, .recycled = recycle_count()};
+    return (struct tree_stats){
+        .contexts = made - recycle_free_ids(), .overflow = overflow, .recycled = recycle_count()};
 }

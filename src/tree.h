@@ -6,8 +6,8 @@
  * Contexts that are not in use stay, with their cumulative figures, until their ids are needed.
  * A context is in use while it has children, open spans, a thread inside it (enters > exits) or live memory
  * (allocated > freed). Only the last two change without the lock. So recycling makes a context's generation odd,
- * lets every thread see that (membarrier), and sums again: a thread that enters without the lock counts its enter first and
- * looks at the generation afterwards, so one of the two notices the other. An id's counters are never reset, since
+ * lets every thread see that (membarrier), and sums again: a thread that enters without the lock counts its enter first
+ * and looks at the generation afterwards, so one of the two notices the other. An id's counters are never reset, since
  * other threads own them: what they stood at when the id was recycled is kept as its base.
  */
 #ifndef JESPAN_TREE_H
@@ -48,7 +48,8 @@ extern bool tree_lockless;
 int tree_boot(uint32_t *max_contexts);
 
 /* The context of `site` and `labels` (NULL: none) below `parent`, made where it is missing; the nearest ancestor when
- * there is no room for it, which is counted. Below a thread's context means below the root. Returns the id, 0 when out of memory. */
+ * there is no room for it, which is counted. Below a thread's context means below the root. Returns the id, 0 when out
+ * of memory. */
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels);
 

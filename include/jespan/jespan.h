@@ -2,8 +2,8 @@
 /* jespan: which span holds the memory. The span API.
  *
  * A *site* describes a span in the source. A *span* is one open instance of a site: opened once, entered and exited any
- * number of times on any thread, closed once. A *context* is the path of sites and labels from the root; every allocation
- * made while it is current is credited to it, whichever thread frees the memory later.
+ * number of times on any thread, closed once. A *context* is the path of sites and labels from the root; every
+ * allocation made while it is current is credited to it, whichever thread frees the memory later.
  *
  * All functions may be called from any thread at any time, also before main and in destructors. None may be called from
  * a signal handler. Pointers handed in stay the caller's: jespan copies what it keeps. No function here ever ends the
@@ -56,9 +56,9 @@ struct jespan_label {
 typedef struct jespan_span jespan_span_t;
 
 /* Opens a span of `site` below `parent` (JESPAN_CURRENT, JESPAN_ROOT or a number from jespan_current()) with `n_labels`
- * labels. Does not enter it. At max_contexts the span is credited to its nearest ancestor instead (spans.stats.overflow).
- * Returns a handle to give to jespan_close(), or NULL with errno: EINVAL (site, name, label or parent is not valid),
- * ENOMEM. */
+ * labels. Does not enter it. At max_contexts the span is credited to its nearest ancestor instead
+ * (spans.stats.overflow). Returns a handle to give to jespan_close(), or NULL with errno: EINVAL (site, name, label or
+ * parent is not valid), ENOMEM. */
 JESPAN_API jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context_t parent,
                                       const struct jespan_label *labels, size_t n_labels);
 
@@ -111,10 +111,10 @@ JESPAN_API void jespan_scope_exit(struct jespan_scope *scope);
 #define JESPAN_SCOPE_AT_(n, ...) JESPAN_SCOPE_(n, __VA_ARGS__)
 #define JESPAN_SCOPE_(n, ...)                                                                                          \
     static const struct jespan_site JESPAN_CAT_(jespan_site_, n) = {JESPAN_FIRST_(__VA_ARGS__, 0), JESPAN_TARGET,      \
-                                                                    __FILE__, __LINE__};                              \
+                                                                    __FILE__, __LINE__};                               \
     const char *const JESPAN_CAT_(jespan_args_, n)[] = {__VA_ARGS__};                                                  \
     struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused));             \
-    jespan_scope_enter(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n), JESPAN_CAT_(jespan_args_, n),     \
+    jespan_scope_enter(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n), JESPAN_CAT_(jespan_args_, n),    \
                        sizeof JESPAN_CAT_(jespan_args_, n) / sizeof JESPAN_CAT_(jespan_args_, n)[0])
 
 #ifdef __cplusplus

@@ -119,6 +119,11 @@ static bool is_text(struct wire string, const char *text)
     return bytes == strlen(text) && memcmp(string.at, text, bytes) == 0;
 }
 
+static struct wire type_name(const struct profile *profile, uint32_t i)
+{
+    return profile_string(profile, profile_number(part(profile, &profile->types, i), TYPE_NAME));
+}
+
 static const char *find_columns(struct profile *profile)
 {
     static const char *const names[PROFILE_N_VALUES] = {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"};
@@ -127,7 +132,7 @@ static const char *find_columns(struct profile *profile)
     for (int value = 0; value < PROFILE_N_VALUES; value++) {
         profile->columns[value] = -1;
         for (uint32_t i = 0; i < profile->types.n; i++)
-            if (is_text(profile_string(profile, profile_number(part(profile, &profile->types, i), TYPE_NAME)), names[value]))
+            if (is_text(type_name(profile, i), names[value]))
                 profile->columns[value] = (int)i;
     }
     return profile->columns[PROFILE_INUSE_BYTES] < 0 ? "not a heap profile: it has no inuse_space" : NULL;

@@ -10,7 +10,13 @@
 
 #include "wire.h"
 
-enum profile_value { PROFILE_ALLOC_OBJECTS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_OBJECTS, PROFILE_INUSE_BYTES, PROFILE_N_VALUES };
+enum profile_value {
+    PROFILE_ALLOC_OBJECTS,
+    PROFILE_ALLOC_BYTES,
+    PROFILE_INUSE_OBJECTS,
+    PROFILE_INUSE_BYTES,
+    PROFILE_N_VALUES,
+};
 
 /* Field numbers. */
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
@@ -37,7 +43,7 @@ struct profile {
     int columns[PROFILE_N_VALUES]; /* which of a sample's values it is; -1 = none of them */
 };
 
-/* Reads `data`, which must stay as it is until profile_free(). Returns NULL, or in words why it is not a heap profile. */
+/* Reads `data`, which must stay as it is until profile_free(). Returns NULL, or in words why it is no heap profile. */
 const char *profile_parse(struct profile *profile, const uint8_t *data, size_t bytes);
 void profile_free(struct profile *profile);
 

@@ -66,7 +66,8 @@ int run_environment_make(struct run_environment *environment, const struct run_o
         n++;
     environment->all = calloc(n + 3, sizeof *environment->all);
     if (environment->all == NULL || text == NULL || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
-        || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, more ? ":" : "", more ? preload : "") < 0) {
+        || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, more ? ":" : "", more ? preload : "")
+            < 0) {
         cmd_error("out of memory");
         return STATUS_PREPARE;
     }

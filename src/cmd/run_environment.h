@@ -16,8 +16,8 @@ struct run_environment {
 /* Whether a path can stand in JESPAN_CONF. Returns 0, or STATUS_PREPARE after saying why not. */
 int run_environment_check_value(const char *path);
 
-/* Makes the environment. `dump_dir` may be "". Returns 0, or STATUS_PREPARE after saying why. What it allocates is never
- * freed: the process is about to become the program. */
+/* Makes the environment. `dump_dir` may be "". Returns 0, or STATUS_PREPARE after saying why. What it allocates is
+ * never freed: the process is about to become the program. */
 int run_environment_make(struct run_environment *environment, const struct run_options *options, const char *dump_dir,
                          const struct run_library *library);
 

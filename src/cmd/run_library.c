@@ -107,7 +107,8 @@ int run_library_find(struct run_library *library, const char *wanted)
         if (status != 0)
             return status;
     } else if (!take_beside(library) && !take(library, JESPAN_LIBDIR, LIBRARY)) {
-        cmd_error("cannot find " LIBRARY " beside this command or in " JESPAN_LIBDIR "; name it with --lib or JESPAN_LIB");
+        cmd_error("cannot find " LIBRARY " beside this command or in %s; name it with --lib or JESPAN_LIB",
+                  JESPAN_LIBDIR);
         return STATUS_PREPARE;
     }
     find_modules(library);

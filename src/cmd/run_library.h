@@ -11,7 +11,8 @@ struct run_library {
 };
 
 /* Finds the library: `wanted` if that is not NULL, else JESPAN_LIB, else beside this command (a build directory or an
- * installation, also a moved one), else where it was configured to be. Returns 0, or STATUS_PREPARE after saying why. */
+ * installation, also a moved one), else where it was configured to be. Returns 0, or STATUS_PREPARE after saying why.
+ */
 int run_library_find(struct run_library *library, const char *wanted);
 
 #endif

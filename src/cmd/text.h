@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A line for the terminal, made of text that may be anything: control characters and bytes that are not UTF-8 become '?',
- * so that a name in a file can neither break the layout nor command the terminal. */
+/* A line for the terminal, made of text that may be anything: control characters and bytes that are not UTF-8 become
+ * '?', so that a name in a file can neither break the layout nor command the terminal. */
 #ifndef JESPAN_CMD_TEXT_H
 #define JESPAN_CMD_TEXT_H
 

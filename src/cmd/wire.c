@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-enum { TYPE_VARINT = 0, TYPE_FIXED64 = 1, TYPE_BYTES = 2, TYPE_FIXED32 = 5 }; /* groups, 3 and 4, are not used by pprof */
+/* Groups, 3 and 4, are not used by pprof. */
+enum { TYPE_VARINT = 0, TYPE_FIXED64 = 1, TYPE_BYTES = 2, TYPE_FIXED32 = 5 };
 
 #define MAX_FIELD_NUMBER ((1u << 29) - 1)
 #define FIELD_USED_UP UINT32_MAX /* no field's number */
