@@ -71,9 +71,9 @@ void threads_stop(void *state)
     bench_array_free(crew, sizeof *crew);
 }
 
-/* Batches are large enough that the semaphores do not show beside 256 allocations. */
-#define BATCH_OBJECTS 256
-#define BATCHES 16
+/* A wake-up costs as much as a hundred allocations: batches are large enough to make it small, few enough to stay in cache. */
+#define BATCH_OBJECTS 1024
+#define BATCHES 4
 
 struct handover {
     const struct handover_shape *shape;

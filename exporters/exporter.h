@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An exporter: a module that turns snapshots into one format.
  *
- * The module `NAME` is the shared object NAME.so in the module directory, or an archive linked into a static program, and
- * defines one symbol, `jespan_exporter_NAME`. It is opened with dlopen(RTLD_LOCAL), so what it links stays out of the program's way.
- * Encoding is a pure function of the snapshot. All calls come from one thread at a time, in the context "(jespan)", with
- * no lock of jespan's held: an exporter may use malloc.
+ * The module `NAME` is the shared object NAME.so in the module directory, or an archive linked into a static program,
+ * and defines one symbol, `jespan_exporter_NAME`. It is opened with dlopen(RTLD_LOCAL), so what it links stays out of
+ * the program's way. Encoding is a pure function of the snapshot. All calls come from one thread at a time, in the
+ * context "(jespan)", with no lock of jespan's held: an exporter may use malloc.
  */
 #ifndef JESPAN_EXPORTER_H
 #define JESPAN_EXPORTER_H

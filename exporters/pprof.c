@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The exporter `pprof`: a snapshot as a gzipped pprof heap profile.
  *
- * One sample a context, its path as the stack. Everything is written as soon as it is met while the rows are walked; kept
- * is only what recognises a string or a site met before. So a snapshot of any size needs little memory, and samples,
- * sites and strings come interleaved in the file, which the format allows.
+ * One sample a context, its path as the stack. Everything is written as soon as it is met while the rows are walked;
+ * kept is only what recognises a string or a site met before. So a snapshot of any size needs little memory, and
+ * samples, sites and strings come interleaved in the file, which the format allows.
  */
 #include <errno.h>
 #include <stdbool.h>

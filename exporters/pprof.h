@@ -5,8 +5,8 @@
 
 #include "exporter.h"
 
-/* A longer path keeps its innermost frames and ends in "(path cut)"; of more labels the nearest are kept. Readers written
- * in Python recurse by frame and fail at 1,000. */
+/* A longer path keeps its innermost frames and ends in "(path cut)"; of more labels the nearest are kept. Readers
+ * written in Python recurse by frame and fail at 1,000. */
 #define PPROF_MAX_FRAMES 512
 #define PPROF_MAX_LABELS 256
 

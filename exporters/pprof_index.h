@@ -15,8 +15,8 @@ struct pprof_index {
 /* Whether the owner's thing at `position` is `key`. */
 typedef bool pprof_index_same(const void *owner, uint32_t position, const void *key);
 
-/* Sets *position to the one of `key`; a key not there yet gets `next`. Returns 1 when it was added, 0 when it was there, or
- * -ENOMEM. A zeroed index is an empty one. */
+/* Sets *position to the one of `key`; a key not there yet gets `next`. Returns 1 when it was added, 0 when it was
+ * there, or -ENOMEM. A zeroed index is an empty one. */
 int pprof_index_intern(struct pprof_index *index, uint32_t hash, pprof_index_same *same, const void *owner,
                        const void *key, uint32_t next, uint32_t *position);
 void pprof_index_free(struct pprof_index *index);

@@ -29,7 +29,8 @@ static bool take_line(struct pprof_mapping *mapping, const char *line)
     uint64_t start, limit, offset;
     char access[5];
     int path_at = 0;
-    int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &limit, access, &offset, &path_at);
+    int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &limit, access, &offset,
+                   &path_at);
     size_t file_bytes = strlen(mapping->file);
     if (n != 4 || path_at == 0 || access[2] != 'x' || strncmp(line + path_at, mapping->file, file_bytes) != 0
         || line[(size_t)path_at + file_bytes] != '\n')
@@ -92,6 +93,11 @@ static void read_segment(struct pprof_mapping *mapping, int fd, const ElfW(Phdr)
         search_notes(mapping, notes, (size_t)bytes);
 }
 
+static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+    return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
 /* The file is of this process's own class and byte order, since it runs. */
 static void read_build_id(struct pprof_mapping *mapping)
 {
@@ -100,9 +106,9 @@ static void read_build_id(struct pprof_mapping *mapping)
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header && header.e_phentsize == sizeof segment)
+    if (read_at(fd, &header, sizeof header, 0) && header.e_phentsize == sizeof segment)
         for (size_t i = 0; i < header.e_phnum; i++)
-            if (pread(fd, &segment, sizeof segment, (off_t)(header.e_phoff + i * sizeof segment)) == (ssize_t)sizeof segment)
+            if (read_at(fd, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
                 read_segment(mapping, fd, &segment);
     close(fd);
 }

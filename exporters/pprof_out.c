@@ -8,7 +8,7 @@
 
 #define PACKED_BYTES ((size_t)64 << 10)
 #define COMPRESSED_BYTES ((size_t)64 << 10)
-#define GZIP_WINDOW_BITS (15 + 16) /* zlib's way to ask for a gzip header; its time is 0, so equal input gives equal files */
+#define GZIP_WINDOW_BITS (15 + 16) /* how zlib is asked for a gzip header; its time is 0, so that files compare */
 #define GZIP_LEVEL 4 /* a million rows: 1.2 s of CPU instead of the 2.1 s of the default level, for 1 % more bytes */
 
 int pprof_out_init(struct pprof_out *out, struct exporter_sink *sink)

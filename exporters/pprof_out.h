@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The way out of the pprof exporter: messages in, gzip to the sink, one piece at a time.
  *
- * A protobuf message may be written as a sequence of partial ones: readers join their repeated fields. So a profile of any
- * size is written as many small Profile messages, and memory stays constant.
+ * A protobuf message may be written as a sequence of partial ones: readers join their repeated fields. So a profile of
+ * any size is written as many small Profile messages, and memory stays constant.
  *
  * The first error sticks: from then on every call does nothing, and callers need to look only now and then.
  */

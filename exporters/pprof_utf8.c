@@ -18,7 +18,8 @@ static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
     return bytes;
 }
 
-/* The bytes of the valid character at `text`, or 0. The terminating NUL is no continuation byte, so none is read past. */
+/* The bytes of the valid character at `text`, or 0. The terminating NUL is no continuation byte, so nothing behind it
+ * is read. */
 static size_t character_bytes(const unsigned char *text)
 {
     uint32_t lowest;

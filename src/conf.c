@@ -11,6 +11,7 @@
 #include "compiler.h"
 #include "config.h"
 #include "die.h"
+#include "meta.h"
 
 struct conf conf;
 
@@ -117,15 +118,22 @@ void conf_parse(const char *text, const char *origin)
     }
 }
 
-/* JESPAN_CONF from /proc, for allocations that come before libc has set up environ. */
-static const char *early_environment(char *buffer, size_t bytes)
+#define ENVIRON_BYTES ((size_t)4 * 1024 * 1024) /* more than the kernel lets a program start with by default */
+
+/* JESPAN_CONF from /proc, for an allocation that comes before libc has set up environ. The mapping stays, as the string
+ * is in it. */
+static COLD const char *early_environment(void)
 {
-    int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, buffer, bytes - 1);
+    char *text = meta_map(ENVIRON_BYTES), *end = text;
+    int fd = text ? open("/proc/self/environ", O_RDONLY | O_CLOEXEC) : -1;
+    ssize_t n = 1;
+    while (fd >= 0 && n > 0 && (size_t)(end - text) < ENVIRON_BYTES - 1) {
+        n = read(fd, end, ENVIRON_BYTES - 1 - (size_t)(end - text));
+        end += n > 0 ? n : 0;
+    }
     if (fd >= 0)
         close(fd);
-    buffer[n > 0 ? n : 0] = '\0';
-    for (const char *p = buffer; p < buffer + n; p += strlen(p) + 1)
+    for (const char *p = text; p < end; p += strlen(p) + 1)
         if (!strncmp(p, "JESPAN_CONF=", 12))
             return p + 12;
     return NULL;
@@ -158,13 +166,12 @@ static void make_dump_dir_absolute(void)
 
 COLD void conf_boot(void)
 {
-    static char buffer[16384];
     for (const struct conf_key *key = conf_keys; key->name; key++)
         set(key, key->default_text);
     if (&jespan_conf && jespan_conf)
         conf_parse(jespan_conf, "jespan_conf");
     if (!getauxval(AT_SECURE)) {
-        const char *text = environ ? getenv("JESPAN_CONF") : early_environment(buffer, sizeof buffer);
+        const char *text = environ ? getenv("JESPAN_CONF") : early_environment();
         if (text)
             conf_parse(text, "JESPAN_CONF");
     } else {

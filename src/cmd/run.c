@@ -109,18 +109,22 @@ const struct command command_run = {
     .usage =
         "usage: jespan run [OPTION…] -- PROGRAM [ARGUMENT…]\n"
         "\n"
-        "Runs PROGRAM with jespan as its malloc. Heap dumps, heap.PID.NUMBER.pb.gz, are written every few\n"
-        "seconds and at exit; read them with 'jespan report' or 'go tool pprof'. Programs that PROGRAM\n"
-        "executes are tracked too and write their own.\n"
+        "Runs PROGRAM with jespan as its malloc. Heap dumps, heap.PID.NUMBER.pb.gz, are\n"
+        "written every few seconds and at exit; read them with 'jespan report' or\n"
+        "'go tool pprof'. Programs that PROGRAM executes are tracked too and write their\n"
+        "own.\n"
         "\n"
-        "  --dump-dir DIR  where dumps go, created if missing (default: the current directory)\n"
+        "  --dump-dir DIR  where dumps go, created if missing (default: the current\n"
+        "                  directory)\n"
         "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
         "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
         "  --follow-fork   processes forked without executing a program write dumps too\n"
-        "  --conf STRING   more of JESPAN_CONF's key:value,…; wins over the options and JESPAN_CONF\n"
-        "  --lib PATH      the libjespan.so to use (default: $JESPAN_LIB, or the one that belongs here)\n"
+        "  --conf STRING   more of JESPAN_CONF's key:value,…; wins over the options and\n"
+        "                  the variable\n"
+        "  --lib PATH      the libjespan.so to use (default: $JESPAN_LIB, or the one that\n"
+        "                  belongs to this command)\n"
         "\n"
-        "Exit status: PROGRAM's; 2 wrong command line, 125 could not be prepared, 126 PROGRAM cannot be\n"
-        "run, 127 PROGRAM not found.\n",
+        "Exit status: PROGRAM's; 2 wrong command line, 125 could not be prepared,\n"
+        "126 PROGRAM cannot be run, 127 PROGRAM not found.\n",
     .run = run,
 };

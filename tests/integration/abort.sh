@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Double and foreign frees: exactly one line on stderr that names the pointer, then SIGABRT.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 SIGABRT_STATUS=134

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The command: help, errors and exit codes; that `run` starts what it should as it should; that `report` prints what it should
-# and survives any file.
+# The command: help, errors and exit codes; that `run` starts what it should as it should; that `report` prints what it
+# should and survives any file.
 . "$(dirname "$0")/../support/lib.sh"
 
 make_profile=$top_builddir/tests/support/make_profile
@@ -95,7 +95,8 @@ test_run_environment() {
     environment_of --dump-dir "$scratch/a/b"
     equal "LD_PRELOAD" "$preload" "$(realpath "$library")"
     [ -d "$scratch/a/b" ] || fail "--dump-dir was not created"
-    [[ $conf == "dump_interval_s:10,dump_at_exit:true,"*"dump_dir:$(realpath "$scratch/a/b")" ]] || fail "JESPAN_CONF: $conf"
+    [[ $conf == "dump_interval_s:10,dump_at_exit:true,"*"dump_dir:$(realpath "$scratch/a/b")" ]] ||
+        fail "JESPAN_CONF: $conf"
     environment_of --dump-dir "$scratch/a" --interval 0 --keep 3 --follow-fork --conf max_contexts:99
     [[ $conf == *",dump_interval_s:0,dump_keep:3,follow_fork:true,max_contexts:99" ]] || fail "JESPAN_CONF: $conf"
     export JESPAN_CONF="dump_dir:$scratch/a,dump_interval_s:7" LD_PRELOAD=libc.so.6
@@ -195,7 +196,8 @@ test_report_table() {
     jespan report "$scratch/small"
     says "report" 0 ""
     equal "table" "$(tail -n +2 "$scratch/out")" "$(expected_table)"
-    [[ $(head -n 1 "$scratch/out") == */make_profile"  2026-11-18 11:06:52 +0000  after 12.3 s" ]] || fail_with "title" "$scratch/out"
+    [[ $(head -n 1 "$scratch/out") == */make_profile"  2026-11-18 11:06:52 +0000  after 12.3 s" ]] ||
+        fail_with "title" "$scratch/out"
     jespan report --top 2 --bytes --sort alloc "$scratch/small"
     equal "--top 2 --bytes --sort alloc" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
         " IN USE   SHARE  OBJECTS  ALLOCATED  CONTEXT" \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Configuration: JESPAN_CONF and jespan_conf, what is wrong in them is named on stderr, and the program runs on.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 program=$scratch/conf_program

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Dumps: when they are written, what they are called, how many are kept; and that nothing that goes wrong with them hurts
 # the program. That their contents are right is for tests/interop/pprof.sh.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 program=$scratch/dump_program

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck disable=SC2317 # functions that same() and the cleanup call
 # Real programs under LD_PRELOAD do what they do without, and jespan says nothing. Those that are not installed are named.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 missing=()
@@ -68,7 +69,7 @@ small_tools() {
 big_c_file() {
     local i
     echo '#include <stdio.h>'
-    for i in $(seq 1 3000); do
+    for i in $(seq 1 800); do
         cat << END
 struct s$i { int a[$((i % 30 + 1))]; char name[$((i % 50 + 1))]; struct s$i *next; };
 static int f$i(struct s$i *s, int n) { int r = $i; for (int i = 0; i < n; i++) { r = r * 31 + s->a[i % $((i % 30 + 1))];
@@ -273,7 +274,7 @@ events { worker_connections 64; }
 http { access_log off; gzip on; gzip_types text/plain; server { listen unix:$scratch/nginx.sock; root html; }
     client_body_temp_path logs; proxy_temp_path logs; fastcgi_temp_path logs; uwsgi_temp_path logs; scgi_temp_path logs; }
 END
-    preloaded nginx -p "$scratch/nginx" -c nginx.conf > nginx.out 2>&1 &
+    LD_PRELOAD=$JESPAN_LIB nginx -p "$scratch/nginx" -c nginx.conf > nginx.out 2>&1 &
     server=$!
     wait_for curl -sf --unix-socket nginx.sock http://localhost/big.txt || fail_with "nginx: does not start" nginx.out
     local wrong=0

@@ -45,7 +45,7 @@ static void deep_nesting(void)
         ids[i + 1] = jespan_current();
     }
     CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
-    void *p = malloc(100);
+    void *p = F(malloc)(100);
     CHECK_EQ(ctl_span(ids[DEEP], "inuse_objects"), 1);
     ctl_refresh();
     CHECK_EQ(ctl_span(ids[DEEP], "parent"), ids[DEEP - 1]);
@@ -55,7 +55,7 @@ static void deep_nesting(void)
         jespan_close(spans[i]);
     }
     CURRENT_IS(ids[0]);
-    free(p);
+    F(free)(p);
     CHECK_EQ(ctl_span(ids[DEEP], "inuse_objects"), 0);
 }
 
@@ -132,11 +132,11 @@ static void closed_while_entered(void)
     jespan_close(span);
     CURRENT_IS(id);
     CHECK_EQ(jespan_enter(span), EINVAL);
-    void *p = malloc(64);
+    void *p = F(malloc)(64);
     CHECK_EQ(jespan_exit(span), 0);
     CURRENT_IS(base);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 1); /* what a closed span left behind stays its own */
-    free(p);
+    F(free)(p);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
 }
 
@@ -146,22 +146,22 @@ static void what_is_credited(void)
     jespan_context_t in_a = context_of(a), in_b = context_of(b);
     uint64_t requested = ctl_span(in_a, "alloc_requested_bytes"), freed = ctl_span(in_a, "free_objects");
     jespan_enter(a);
-    void *p = malloc(100), *q = malloc(3000);
+    void *p = F(malloc)(100), *q = F(malloc)(3000);
     jespan_exit(a);
     CHECK_EQ(ctl_span(in_a, "inuse_objects"), 2);
-    CHECK_EQ(ctl_span(in_a, "inuse_bytes"), malloc_usable_size(p) + malloc_usable_size(q));
+    CHECK_EQ(ctl_span(in_a, "inuse_bytes"), F(malloc_usable_size)(p) + F(malloc_usable_size)(q));
     CHECK_EQ(ctl_span(in_a, "alloc_requested_bytes"), requested + 3100);
     jespan_enter(b);
-    free(p);
+    F(free)(p);
     CHECK_EQ(ctl_span(in_a, "inuse_objects"), 1);
     CHECK_EQ(ctl_span(in_b, "free_objects"), 0);
-    q = realloc(q, 6000); /* a free of a's, an allocation of b's */
+    q = F(realloc)(q, 6000); /* a free of a's, an allocation of b's */
     jespan_exit(b);
     CHECK_EQ(ctl_span(in_a, "inuse_objects"), 0);
     CHECK_EQ(ctl_span(in_a, "free_objects"), freed + 2);
     CHECK_EQ(ctl_span(in_b, "inuse_objects"), 1);
-    CHECK_EQ(ctl_span(in_b, "inuse_bytes"), malloc_usable_size(q));
-    free(q);
+    CHECK_EQ(ctl_span(in_b, "inuse_bytes"), F(malloc_usable_size)(q));
+    F(free)(q);
     jespan_close(a);
     jespan_close(b);
 }
@@ -269,7 +269,7 @@ static void *attached_worker(void *argument)
     CHECK(own != id);
     CHECK_EQ(jespan_attach(id), own);
     CURRENT_IS(id);
-    void *p = malloc(200);
+    void *p = F(malloc)(200);
     {
         JESPAN("inside");
         CHECK(jespan_current() != id);
@@ -297,7 +297,7 @@ static void attachment(void)
     jespan_context_t id = context_of(span), base = jespan_current();
     void *p = on_thread(attached_worker, &id);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
-    free(p);
+    F(free)(p);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
     CHECK_EQ(jespan_attach(JESPAN_CURRENT), base);
     CURRENT_IS(base);
@@ -318,10 +318,10 @@ static void attached_and_closed(void)
     jespan_attach(id);
     jespan_close(span);
     CURRENT_IS(id);
-    void *p = malloc(10);
+    void *p = F(malloc)(10);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
     CHECK_EQ(jespan_attach(base), id);
-    free(p);
+    F(free)(p);
 }
 
 static void *named(void *argument)
@@ -330,7 +330,7 @@ static void *named(void *argument)
     char expected[32] = "thread:";
     strcat(expected, argument);
     jespan_context_t id = jespan_current();
-    void *p = malloc(5000);
+    void *p = F(malloc)(5000);
     ctl_refresh();
     if (strcmp(ctl_span_text(id, "name"), expected) != 0)
         check_fail("a thread's context is %s, not %s", ctl_span_text(id, "name"), expected);
@@ -349,10 +349,10 @@ static void thread_contexts(void)
     CHECK_EQ(*p, *q);
     CHECK(*p != *r);
     CHECK_EQ(ctl_span(*p, "inuse_objects"), 2);
-    CHECK_EQ(ctl_span(*p, "inuse_bytes"), malloc_usable_size(p) + malloc_usable_size(q));
-    free(p);
-    free(q);
-    free(r);
+    CHECK_EQ(ctl_span(*p, "inuse_bytes"), F(malloc_usable_size)(p) + F(malloc_usable_size)(q));
+    F(free)(p);
+    F(free)(q);
+    F(free)(r);
 }
 
 int main(void)

@@ -42,17 +42,17 @@ static int overflowing(void)
         spans[i] = open_numbered(i, parent);
         CHECK_EQ(jespan_enter(spans[i]), 0);
         own += jespan_current() != parent;
-        objects[i] = malloc(100);
+        objects[i] = F(malloc)(100);
         CHECK_EQ(jespan_exit(spans[i]), 0);
     }
     CHECK(own > 32 && own < 64);
     CHECK_EQ(ctl_u64("spans.stats.overflow") - overflow, COUNT - own);
     CHECK_EQ(ctl_span(parent, "inuse_objects"), COUNT - own);
-    CHECK_EQ(ctl_span(parent, "inuse_bytes"), (COUNT - own) * malloc_usable_size(objects[0]));
+    CHECK_EQ(ctl_span(parent, "inuse_bytes"), (COUNT - own) * F(malloc_usable_size)(objects[0]));
     CHECK(ctl_u64("spans.stats.contexts") <= 64);
     ctl_check_identity("with overflow");
     for (unsigned i = 0; i < COUNT; i++) {
-        free(objects[i]);
+        F(free)(objects[i]);
         jespan_close(spans[i]);
     }
     CHECK_EQ(ctl_span(parent, "inuse_objects"), 0);
@@ -82,7 +82,7 @@ static void one_request(unsigned n)
     char text[16];
     snprintf(text, sizeof text, "%u", n);
     JESPAN("request", "number", text);
-    free(opaque_pointer(malloc(100 + n % 1000)));
+    F(free)(opaque_pointer(F(malloc)(100 + n % 1000)));
 }
 
 static uint64_t sum_of_rows(const char *leaf)
@@ -90,7 +90,7 @@ static uint64_t sum_of_rows(const char *leaf)
     static uint32_t ids[8192];
     size_t bytes = sizeof ids;
     uint64_t sum = 0;
-    CHECK_EQ(mallctl("spans.ids", ids, &bytes, NULL, 0), 0);
+    CHECK_EQ(F(mallctl)("spans.ids", ids, &bytes, NULL, 0), 0);
     for (size_t i = 0; i < bytes / sizeof *ids; i++)
         sum += ctl_span(ids[i], leaf);
     return sum;
@@ -116,7 +116,7 @@ static int recycling(void)
     jespan_span_t *leaky = open_numbered(12345678, JESPAN_ROOT);
     CHECK_EQ(jespan_enter(leaky), 0);
     jespan_context_t id = jespan_current();
-    void *leak = malloc(4321);
+    void *leak = F(malloc)(4321);
     jespan_exit(leaky);
     jespan_close(leaky);
     for (unsigned i = 0; i < WARM; i++)
@@ -142,7 +142,7 @@ static int recycling(void)
     check_sums();
     CHECK(strcmp(ctl_span_text(id, "name"), "request") == 0);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
-    CHECK_EQ(ctl_span(id, "inuse_bytes"), malloc_usable_size(leak));
+    CHECK_EQ(ctl_span(id, "inuse_bytes"), F(malloc_usable_size)(leak));
     CHECK_EQ(ctl_span(id, "alloc_requested_bytes"), 4321);
     ctl_check_identity("after recycling");
     return check_result();

@@ -25,7 +25,7 @@ static jespan_span_t *garbage(int i, void *heap)
 
 static void handles(void)
 {
-    void *heap = calloc(1, 4096);
+    void *heap = F(calloc)(1, 4096);
     jespan_context_t base = jespan_current();
     for (int i = 0; garbage(i, heap) != (jespan_span_t *)-2; i++) {
         jespan_span_t *wrong = garbage(i, heap);
@@ -39,7 +39,7 @@ static void handles(void)
         CHECK_EQ(errno, UNTOUCHED);
         CHECK_EQ(jespan_current(), base);
     }
-    free(heap);
+    F(free)(heap);
 }
 
 /* A handle that was closed never becomes another span's. */
@@ -139,7 +139,7 @@ static void huge_counts(void)
 
 static void long_strings(void)
 {
-    char *text = malloc(MEGABYTE + 1);
+    char *text = F(malloc)(MEGABYTE + 1);
     memset(text, 'x', MEGABYTE);
     text[MEGABYTE] = '\0';
     struct jespan_label label = {text, text};
@@ -154,7 +154,7 @@ static void long_strings(void)
     CHECK_EQ(strlen(ctl_span_text(jespan_current(), "file")), JESPAN_MAX_STRING_BYTES);
     CHECK_EQ(jespan_exit(span), 0);
     jespan_close(span);
-    free(text);
+    F(free)(text);
 }
 
 static void empty_strings(void)

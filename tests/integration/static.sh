@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # libjespan.a: in a wholly static program, and beside a shared libc; where there is no dlopen, the exporter comes from its
 # archive, and dumps are the same.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 [ "${JESPAN_BINDING:-static}" = static ] || skip "libjespan.a is only built with a private copy of jemalloc"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # The real google/pprof reads each dump, and shows the same figures as jespan itself at the same moment.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe

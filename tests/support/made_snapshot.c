@@ -28,8 +28,8 @@ static struct snapshot *finish(const struct snapshot_row *rows, uint32_t n_rows)
     struct snapshot_row *copy = calloc(n_rows + (size_t)1, sizeof *copy);
     if (n_rows > 0)
         memcpy(copy, rows, n_rows * sizeof *copy);
-    made->snapshot = (struct snapshot){.epoch = 7, .start_unix_ns = 1795000000000000000u,
-                                       .time_unix_ns = 1795000012345000000u, .n_rows = n_rows, .pid = 4242, .rows = copy};
+    made->snapshot = (struct snapshot){.epoch = 7, .pid = 4242, .start_unix_ns = 1795000000000000000u,
+                                       .time_unix_ns = 1795000012345000000u, .n_rows = n_rows, .rows = copy};
     return &made->snapshot;
 }
 
@@ -50,7 +50,8 @@ static struct snapshot *made_small(void)
          .labels = parse, .n_labels = 3, .totals = live(50, 1048576, 10, 2097152)},
         {.id = 6, .parent_row = 7, .kind = CONTEXT_SPAN, .name = "parse", .target = "json", .file = "json.c", .line = 7,
          .totals = live(0, 0, 20, 64000)},
-        {.id = 7, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "idle", .target = "server", .file = "server.c", .line = 5},
+        {.id = 7, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "idle", .target = "server", .file = "server.c",
+         .line = 5},
         {.id = 9, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "request", .target = "server", .file = "server.c",
          .line = 100, .labels = put, .n_labels = 1, .totals = live(1, 64, 0, 0)},
     };
@@ -64,16 +65,18 @@ static struct snapshot *made_hostile(void)
     static char long_name[100001];
     memset(long_name, 'x', sizeof long_name - 1);
     static const struct snapshot_label labels[] = {
-        {"", ""}, {"\xff", "\xc0\x80"}, {"key\n", "a\tb\x1b[31mred\x1b[0m"}, {"quote\"", "{\"a\": 'b', c=d}"}, {"", "x"}};
+        {"", ""}, {"\xff", "\xc0\x80"}, {"key\n", "a\tb\x1b[31mred\x1b[0m"}, {"quote\"", "{\"a\": 'b', c=d}"},
+        {"", "x"}};
     const struct snapshot_row rows[] = {
         {.id = 1, .parent_row = 0, .kind = CONTEXT_ROOT, .name = "(root)", .target = "", .file = ""},
-        {.id = 2, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "", .target = "", .file = "", .totals = live(1, 1, 0, 0)},
+        {.id = 2, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "", .target = "", .file = "",
+         .totals = live(1, 1, 0, 0)},
         {.id = 3, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "bad \xe2\x82 utf8 \xed\xa0\x80", .target = "\xf5",
          .file = "\x80.c", .line = UINT32_MAX, .labels = labels, .n_labels = 5, .totals = live(1, 2, 0, 0)},
         {.id = 4, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "new\nline\ttab\x1b]0;title\x07", .target = "%s%n",
          .file = "../../etc/passwd", .totals = live(1, 4, 0, 0)},
-        {.id = 5, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "std::vector<int>::push_back(int const&)", .target = "",
-         .file = "", .totals = live(1, 8, 0, 0)},
+        {.id = 5, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "std::vector<int>::push_back(int const&)",
+         .target = "", .file = "", .totals = live(1, 8, 0, 0)},
         {.id = 6, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "_ZN3foo3barEv", .target = "", .file = "",
          .totals = live(1, 16, 0, 0)},
         {.id = 7, .parent_row = 0, .kind = CONTEXT_SPAN, .name = long_name, .target = "", .file = "",

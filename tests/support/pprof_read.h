@@ -44,7 +44,9 @@ static inline JespanPprof__Profile *read_profile(const struct memory_sink *from)
 {
     size_t capacity = (size_t)1 << 28;
     uint8_t *data = malloc(capacity);
-    z_stream gzip = {.next_in = from->data, .avail_in = (uInt)from->bytes, .next_out = data, .avail_out = (uInt)capacity};
+    z_stream gzip = {.next_in = from->data, .avail_in = (uInt)from->bytes};
+    gzip.next_out = data;
+    gzip.avail_out = (uInt)capacity;
     int end = inflateInit2(&gzip, 15 + 16) == Z_OK ? inflate(&gzip, Z_FINISH) : Z_MEM_ERROR;
     JespanPprof__Profile *profile = NULL;
     if (end == Z_STREAM_END && gzip.avail_in == 0)
