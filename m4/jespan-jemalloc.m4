@@ -116,12 +116,13 @@ AC_DEFUN([JESPAN_TRY_STATIC_JEMALLOC], [
 AC_DEFUN([JESPAN_TRY_SHARED_JEMALLOC], [
     AC_MSG_CHECKING([for jemalloc as a shared library])
     jemalloc_reason="no libjemalloc.so in $jemalloc_home"
+    # One -Wl: libtool would take the words apart, and --as-needed drop a library that is only found by dlsym.
     jespan_search=
     for jespan_dir in $jemalloc_home/lib64 $jemalloc_home/lib; do
         AS_IF([test -n "$jemalloc_home" && test -f "$jespan_dir/libjemalloc.so"],
-            [jespan_search="-L$jespan_dir -Wl,-rpath,$jespan_dir"])
+            [jespan_search=,-L$jespan_dir,-rpath,$jespan_dir])
     done
-    JEMALLOC_LIBS="$jespan_search -Wl,--push-state,--no-as-needed -ljemalloc -Wl,--pop-state"
+    JEMALLOC_LIBS="-Wl,--push-state,--no-as-needed$jespan_search,-ljemalloc,--pop-state"
     AS_IF([test -z "$jemalloc_home" || test -n "$jespan_search"],
         [JESPAN_TRY_JEMALLOC([], [$JEMALLOC_LIBS], [, has it a symbol prefix?])])
     AS_IF([test -z "$jemalloc_reason"], [jemalloc_binding=shared; AC_MSG_RESULT([yes])],

@@ -160,12 +160,19 @@ make_room() {
 }
 
 # Killed at any moment: a dump under its name is whole. What was being written has another name.
+# kill_one NUMBER: at the first sight of its first dump, begun or finished, or a moment later
 kill_one() {
-    local child
+    local child name tries=20000
     JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1 "$program" passing 4000 churn \
         > "$scratch/out.$1" 2> "$scratch/err.$1" &
     child=$!
-    sleep "1.0$(($1 % 10))$(($1 * 7 % 10))"
+    name="$dir/heap.$child.1.pb.gz"
+    [ $(($1 % 4)) = 0 ] || name+='*'
+    until compgen -G "$name" > /dev/null || [ "$tries" = 0 ]; do
+        tries=$((tries - 1))
+        [ $((tries % 8)) != 0 ] || sleep 0.001
+    done
+    [ $(($1 % 3)) != 0 ] || sleep "0.00$(($1 % 10))"
     kill -KILL "$child"
     wait "$child" 2> /dev/null || true
 }
