@@ -30,7 +30,7 @@ static void *next_symbol(void **cache, const char *name)
 #define NEXT(name, type)                                                                                               \
     static void *cache;                                                                                                \
     void *symbol = __atomic_load_n(&cache, __ATOMIC_RELAXED);                                                          \
-    type call = (type)(uintptr_t)(likely(symbol) ? symbol : next_symbol(&cache, name))
+    __typeof__(type) call = (__typeof__(type))(uintptr_t)(likely(symbol) ? symbol : next_symbol(&cache, name))
 
 void *jespan_je_mallocx(size_t size, int flags)
 {

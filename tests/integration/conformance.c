@@ -144,7 +144,7 @@ static void realloc_to_zero(void)
 #define CHECK_ENOMEM(call)                                                                                             \
     do {                                                                                                               \
         errno = 0;                                                                                                     \
-        CHECK((call) == NULL);                                                                                         \
+        CHECK(opaque_pointer(call) == NULL);                                                                           \
         CHECK_EQ(errno, ENOMEM);                                                                                       \
     } while (0)
 

@@ -26,7 +26,7 @@
 struct span {
     jespan_span_t *handle;
     struct model_node *node;
-    unsigned entered; /* by this thread; of passing spans only */
+    atomic_uint entered; /* of passing spans: by their thread; what shared ones count is of no interest */
     bool closed;
 };
 

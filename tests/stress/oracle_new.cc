@@ -79,24 +79,51 @@ void *get(Object &o, bool nothrow)
 }
 
 // Each form has a plain, a sized and a nothrow delete.
-void give(const Object &o, unsigned way)
+enum class Way { plain, sized, nothrow, ways };
+
+void give_single(const Object &o, Way way)
+{
+    switch (way) {
+    case Way::plain: return ::operator delete(o.p);
+    case Way::sized: return ::operator delete(SIZED(o.p, o.size));
+    default: return ::operator delete(o.p, std::nothrow);
+    }
+}
+
+void give_array(const Object &o, Way way)
+{
+    switch (way) {
+    case Way::plain: return ::operator delete[](o.p);
+    case Way::sized: return ::operator delete[](SIZED(o.p, o.size));
+    default: return ::operator delete[](o.p, std::nothrow);
+    }
+}
+
+void give_aligned(const Object &o, Way way)
+{
+    switch (way) {
+    case Way::plain: return ::operator delete(o.p, o.align);
+    case Way::sized: return ::operator delete(SIZED(o.p, o.size), o.align);
+    default: return ::operator delete(o.p, o.align, std::nothrow);
+    }
+}
+
+void give_aligned_array(const Object &o, Way way)
+{
+    switch (way) {
+    case Way::plain: return ::operator delete[](o.p, o.align);
+    case Way::sized: return ::operator delete[](SIZED(o.p, o.size), o.align);
+    default: return ::operator delete[](o.p, o.align, std::nothrow);
+    }
+}
+
+void give(const Object &o, Way way)
 {
     switch (o.form) {
-    case Form::plain:
-        way == 0 ? ::operator delete(o.p) : way == 1 ? ::operator delete(SIZED(o.p, o.size)) : ::operator delete(o.p, std::nothrow);
-        break;
-    case Form::array:
-        way == 0 ? ::operator delete[](o.p) : way == 1 ? ::operator delete[](SIZED(o.p, o.size)) : ::operator delete[](o.p, std::nothrow);
-        break;
-    case Form::aligned:
-        way == 0   ? ::operator delete(o.p, o.align)
-        : way == 1 ? ::operator delete(SIZED(o.p, o.size), o.align)
-                   : ::operator delete(o.p, o.align, std::nothrow);
-        break;
-    default:
-        way == 0   ? ::operator delete[](o.p, o.align)
-        : way == 1 ? ::operator delete[](SIZED(o.p, o.size), o.align)
-                   : ::operator delete[](o.p, o.align, std::nothrow);
+    case Form::plain: return give_single(o, way);
+    case Form::array: return give_array(o, way);
+    case Form::aligned: return give_aligned(o, way);
+    default: return give_aligned_array(o, way);
     }
 }
 
@@ -118,7 +145,7 @@ void make(Object &o, Random &random, Figures *owner)
 void drop(Object &o, Random &random)
 {
     o.owner->freed(o.usable);
-    give(o, static_cast<unsigned>(random(3)));
+    give(o, static_cast<Way>(random(static_cast<uint64_t>(Way::ways))));
     o.p = nullptr;
 }
 
@@ -258,7 +285,7 @@ void check_failures_of_new()
     std::size_t huge = opaque(SIZE_MAX / 2 + 10);
     bool thrown = false;
     try {
-        give(Object{::operator new(huge), huge}, 0);
+        give(Object{::operator new(huge), huge}, Way::plain);
     } catch (const std::bad_alloc &) {
         thrown = true;
     }

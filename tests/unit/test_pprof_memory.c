@@ -12,18 +12,6 @@
 #include "../support/made_snapshot.h"
 #include "pprof.h"
 
-#ifndef __has_feature
-#define __has_feature(feature) 0 /* how clang says what gcc has macros for */
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) \
-    || __has_feature(thread_sanitizer)
-int main(void)
-{
-    return TEST_SKIPPED; /* they have a malloc of their own */
-}
-#else
-
 /* glibc's own, under the names that remain when a program defines malloc. */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
@@ -121,4 +109,3 @@ int main(void)
     check_kind("rows", 20000);
     return check_result();
 }
-#endif
