@@ -87,7 +87,7 @@ static int write_file(const char *path, const char *temporary)
     return error ? error : sync_directory_of(path);
 }
 
-static int write_path(const char *path)
+static int write_by_way_of(const char *path)
 {
     char temporary[PATH_BYTES];
     int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
@@ -98,6 +98,12 @@ static int write_path(const char *path)
         unlink(temporary);
         error = write_file(path, temporary);
     }
+    return error;
+}
+
+static int write_path(const char *path)
+{
+    int error = write_by_way_of(path);
     atomic_fetch_add_explicit(error ? &lost : &written, 1, memory_order_relaxed);
     return error;
 }

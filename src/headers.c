@@ -14,7 +14,7 @@ _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
 /* A table that is not in use; lies in the table's first bytes. */
 struct free_table {
-    struct free_table *next;
+    _Atomic(struct free_table *) next;
 };
 
 /* By slot shift. Released ones are pushed without a lock by extent hooks and taken all at once under LOCK_HEADERS, so
@@ -35,8 +35,8 @@ static header_t *take_table(uint32_t slot_shift)
         available[slot_shift] = atomic_exchange_explicit(&released[slot_shift], NULL, memory_order_acquire);
     struct free_table *table = available[slot_shift];
     if (table) {
-        available[slot_shift] = table->next;
-        table->next = NULL;
+        available[slot_shift] = load_relaxed(&table->next);
+        store_relaxed(&table->next, NULL);
     } else {
         table = meta_alloc(bytes_of_table(slot_shift));
     }
@@ -51,7 +51,7 @@ static void give_table_back(uint64_t entry)
     struct free_table *table = (struct free_table *)entry_slot(entry, 0);
     struct free_table *head = load_relaxed(&released[slot_shift]);
     do {
-        table->next = head;
+        store_relaxed(&table->next, head);
     } while (!atomic_compare_exchange_weak_explicit(&released[slot_shift], &head, table, memory_order_release,
                                                     memory_order_relaxed));
     atomic_fetch_sub_explicit(&table_bytes, bytes_of_table(slot_shift), memory_order_relaxed);

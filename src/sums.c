@@ -138,7 +138,8 @@ struct totals sums_of_all(uint32_t n)
         each_into_one(t, &sum, n, add_frees);
         int count = read_pending(t, freed);
         for (int i = 0; i < count; i++)
-            add_free(&sum, freed[i]);
+            if (freed[i].context < n)
+                add_free(&sum, freed[i]);
     }
     atomic_thread_fence(memory_order_acquire);
     for (struct thread *t = thread_first(); t; t = thread_next(t))

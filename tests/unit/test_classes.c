@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of size classes against jemalloc itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../../jemalloc-hooks/binding.h"
+#include "classes.h"
+
+static int boot(void **state)
+{
+    (void)state;
+    classes_boot();
+    return 0;
+}
+
+static void test_every_size_is_of_jemallocs_class(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size <= HEADER_PAGE_BYTES; size++) {
+        size_t usable = jespan_je_nallocx(size, 0);
+        struct class_info info = class_of(size);
+        if (usable >= HEADER_PAGE_BYTES) {
+            assert_int_equal(info.code, CODE_BIG);
+            continue;
+        }
+        assert_int_equal(info.bytes, usable);
+        assert_int_equal(class_bytes[CODE_CLASS(info.code)], usable);
+    }
+}
+
+static void test_no_bytes_are_as_many_as_malloc_gives(void **state)
+{
+    (void)state;
+    void *p = jespan_je_malloc(0);
+    assert_int_equal(class_of(0).bytes, jespan_je_sallocx(p, 0));
+    assert_int_equal(class_of(0).code, class_of(1).code);
+    jespan_je_free(p);
+}
+
+/* Usable sizes are looked up like requests. */
+static void test_a_usable_size_is_of_its_own_class(void **state)
+{
+    (void)state;
+    unsigned n = 1;
+    for (; n < CLASSES_MAX && class_bytes[n]; n++) {
+        assert_int_equal(CODE_CLASS(class_of(class_bytes[n]).code), n);
+        assert_true(class_bytes[n] > class_bytes[n - 1]);
+    }
+    assert_in_range(n, 10, CLASSES_MAX - 1);
+    assert_int_equal(class_bytes[0], 0);
+    assert_int_equal(jespan_je_nallocx(class_bytes[n - 1] + 1, 0), HEADER_PAGE_BYTES);
+}
+
+static void test_the_shift_is_the_logarithm(void **state)
+{
+    (void)state;
+    for (size_t size = 1; class_of(size).code != CODE_BIG; size++) {
+        struct class_info info = class_of(size);
+        unsigned shift = info.code & CODE_SHIFT_MASK;
+        assert_int_equal(info.code & 0xff, shift);
+        assert_in_range(info.bytes, 1u << shift, (2u << shift) - 1);
+    }
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* What headers rely on: two objects never start in the same slot. */
+static void test_objects_start_at_least_a_slot_apart(void **state)
+{
+    enum { COUNT = 1500 };
+    static uintptr_t objects[COUNT];
+    (void)state;
+    for (unsigned n = 1; n < CLASSES_MAX && class_bytes[n]; n++) {
+        size_t slot_bytes = (size_t)1 << (class_of(class_bytes[n]).code & CODE_SHIFT_MASK);
+        for (int i = 0; i < COUNT; i++)
+            objects[i] = (uintptr_t)jespan_je_malloc(class_bytes[n]);
+        qsort(objects, COUNT, sizeof *objects, by_address);
+        for (int i = 1; i < COUNT; i++)
+            assert_true(objects[i] / slot_bytes > objects[i - 1] / slot_bytes);
+        for (int i = 0; i < COUNT; i++)
+            jespan_je_free((void *)objects[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_size_is_of_jemallocs_class),
+        cmocka_unit_test(test_no_bytes_are_as_many_as_malloc_gives),
+        cmocka_unit_test(test_a_usable_size_is_of_its_own_class),
+        cmocka_unit_test(test_the_shift_is_the_logarithm),
+        cmocka_unit_test(test_objects_start_at_least_a_slot_apart),
+    };
+    return cmocka_run_group_tests(tests, boot, NULL);
+}

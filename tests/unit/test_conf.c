@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The configuration, every key by the table itself, and strings that nobody would write. What is printed word for word
+ * is tried in tests/integration/conf.sh. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "conf.h"
+
+extern const char *jespan_conf; /* weak in conf.c */
+const char *jespan_conf;
+
+static char complaints[8192];
+
+/* conf_parse(), with what it says in `complaints`. Returns the number of lines. */
+static int parse(const char *text)
+{
+    FILE *to = tmpfile();
+    int saved = dup(STDERR_FILENO), lines = 0;
+    assert_true(to && saved >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
+    conf_parse(text, "HERE");
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+    rewind(to);
+    complaints[fread(complaints, 1, sizeof complaints - 1, to)] = '\0';
+    fclose(to);
+    for (const char *p = complaints; (p = strchr(p, '\n')); p++)
+        lines++;
+    return lines;
+}
+
+static const void *value_of(const struct conf_key *key)
+{
+    return (const char *)&conf + key->offset;
+}
+
+static int parse_number(const struct conf_key *key, uint64_t n)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s:%llu", key->name, (unsigned long long)n);
+    return parse(text);
+}
+
+static int parse_text(const struct conf_key *key, const char *value)
+{
+    static char text[3 * CONF_STRING_BYTES];
+    snprintf(text, sizeof text, "%s:%s", key->name, value);
+    return parse(text);
+}
+
+static int defaults(void **state)
+{
+    (void)state;
+    unsetenv("JESPAN_CONF");
+    jespan_conf = NULL;
+    memset(&conf, 0x55, sizeof conf);
+    conf_boot();
+    return 0;
+}
+
+/* 0x55 everywhere before: a key without a default would show. */
+static void test_defaults(void **state)
+{
+    (void)state;
+    assert_int_equal(conf.max_contexts, 131072);
+    assert_int_equal(conf.dump_interval_s, 0);
+    assert_int_equal(conf.dump_keep, 0);
+    assert_int_equal(conf.shutdown_timeout_ms, 10000);
+    assert_true(conf.thread_contexts);
+    assert_false(conf.dump_at_exit || conf.follow_fork || conf.confirm_conf);
+    assert_string_equal(conf.dump_dir, "");
+    assert_string_equal(conf.module_dir, JESPAN_MODULE_DIR);
+}
+
+static void check_number(const struct conf_key *key)
+{
+    const uint64_t right[] = {key->minimum, key->minimum + 1, key->maximum - 1, key->maximum};
+    const uint64_t wrong[] = {key->maximum + 1, UINT32_MAX, UINT64_MAX, key->minimum - 1};
+    const char *const too_big[] = {"18446744073709551616", "18446744073709551716"}; /* 2^64, and 100 more */
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(parse_number(key, right[i]), 0);
+        assert_int_equal(*(const uint64_t *)value_of(key), right[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(parse_text(key, too_big[i]), 1);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(parse_number(key, wrong[i]), 1);
+        assert_int_equal(*(const uint64_t *)value_of(key), key->maximum);
+    }
+}
+
+static void check_bool(const struct conf_key *key)
+{
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(parse_text(key, i % 2 ? "true" : "false"), 0);
+        assert_int_equal(*(const bool *)value_of(key), i % 2);
+    }
+    assert_int_equal(parse_text(key, "false "), 1);
+    assert_int_equal(parse_text(key, "0"), 1);
+    assert_true(*(const bool *)value_of(key));
+}
+
+static void check_string(const struct conf_key *key)
+{
+    char longest[CONF_STRING_BYTES + 1];
+    memset(longest, 'x', sizeof longest);
+    longest[CONF_STRING_BYTES] = '\0';
+    assert_int_equal(parse_text(key, "/a: b:\xff"), 0);
+    assert_string_equal(value_of(key), "/a: b:\xff");
+    assert_int_equal(parse_text(key, longest), 1);
+    assert_string_equal(value_of(key), "/a: b:\xff");
+    longest[CONF_STRING_BYTES - 1] = '\0';
+    assert_int_equal(parse_text(key, longest), 0);
+    assert_string_equal(value_of(key), longest);
+    assert_int_equal(parse_text(key, ""), 0);
+    assert_string_equal(value_of(key), "");
+}
+
+/* Right and wrong values of each; a wrong one leaves the value alone, names itself, and touches no other key. */
+static void test_every_key(void **state)
+{
+    (void)state;
+    for (const struct conf_key *key = conf_keys; key->name; key++) {
+        defaults(NULL);
+        struct conf others = conf;
+        if (key->type == CONF_NUMBER)
+            check_number(key);
+        else if (key->type == CONF_BOOL)
+            check_bool(key);
+        else
+            check_string(key);
+        assert_int_equal(parse_text(key, "\x01,"), key->type == CONF_STRING ? 0 : 1);
+        assert_true(key->type == CONF_STRING || strstr(complaints, key->name));
+        size_t bytes = key->type == CONF_NUMBER ? 8 : key->type == CONF_BOOL ? 1 : CONF_STRING_BYTES;
+        memcpy((char *)&others + key->offset, value_of(key), bytes);
+        assert_memory_equal(&others, &conf, sizeof conf);
+        assert_true(key->help && key->help[0]);
+    }
+}
+
+static void test_names_must_be_whole(void **state)
+{
+    static const char *const wrong[] = {
+        "max_context:100",  "max_contextss:100", " max_contexts:100", "max_contexts :100",
+        "MAX_CONTEXTS:100", "max_contexts=100",  ":100",              ":",
+    };
+    (void)state;
+    struct conf before = conf;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(parse(wrong[i]), 1);
+        assert_memory_equal(complaints, "<jespan>: HERE: ", 16);
+        assert_memory_equal(&before, &conf, sizeof conf);
+    }
+}
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 16;
+}
+
+/* Pieces of right ones, put together wrongly. Whatever is said, values stay within what the table allows. */
+static void test_hostile_strings(void **state)
+{
+    static const char *const pieces[] = {":", ",", "::", ",,", "true", "false", "0", "9999999999", "-", "\xff", "%s%n",
+                                         "\n", "dump_dir", "x"};
+    static char text[5000];
+    uint32_t seed = 1;
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        size_t used = 0, limit = next_random(&seed) % (i % 50 ? 200 : sizeof text - 64);
+        while (used < limit) {
+            uint32_t n = next_random(&seed) % 24;
+            const char *piece = n < 14 ? pieces[n] : conf_keys[n - 14].name;
+            used += (size_t)sprintf(text + used, "%s", piece ? piece : "?");
+        }
+        text[used] = '\0';
+        parse(text);
+        for (const struct conf_key *key = conf_keys; key->name; key++)
+            if (key->type == CONF_NUMBER)
+                assert_in_range(*(const uint64_t *)value_of(key), key->minimum, key->maximum);
+            else if (key->type == CONF_STRING)
+                assert_true(strnlen(value_of(key), CONF_STRING_BYTES) < CONF_STRING_BYTES);
+    }
+}
+
+/* Around the longest pair that is looked at; a sanitizer sees what is written beside it. */
+static void test_lengths(void **state)
+{
+    static char text[CONF_STRING_BYTES + 200];
+    (void)state;
+    for (size_t n = CONF_STRING_BYTES - 5; n < CONF_STRING_BYTES + 100; n++) {
+        memset(text, 'x', n);
+        memcpy(text, "dump_dir:", 9);
+        strcpy(text + n, ",dump_keep:7");
+        conf.dump_keep = 0;
+        assert_int_equal(parse(text), n - 9 < CONF_STRING_BYTES ? 0 : 1);
+        assert_int_equal(strlen(conf.dump_dir), n - 9 < CONF_STRING_BYTES ? n - 9 : CONF_STRING_BYTES - 1);
+        assert_int_equal(conf.dump_keep, 7);
+    }
+}
+
+static void test_boot_reads_symbol_then_environment(void **state)
+{
+    (void)state;
+    jespan_conf = "max_contexts:100,dump_keep:3";
+    setenv("JESPAN_CONF", "dump_keep:4,dump_interval_s:5", 1);
+    conf_boot();
+    assert_int_equal(conf.max_contexts, 100);
+    assert_int_equal(conf.dump_keep, 4);
+    assert_int_equal(conf.dump_interval_s, 5);
+}
+
+/* A program may change its directory later. */
+static void test_a_relative_dump_dir_becomes_absolute(void **state)
+{
+    char here[CONF_STRING_BYTES], absolute[CONF_STRING_BYTES + 16];
+    (void)state;
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(absolute, sizeof absolute, "%s/some/dir", here);
+    setenv("JESPAN_CONF", "dump_dir:some/dir", 1);
+    conf_boot();
+    assert_string_equal(conf.dump_dir, absolute);
+    setenv("JESPAN_CONF", "dump_dir:/some/dir", 1);
+    conf_boot();
+    assert_string_equal(conf.dump_dir, "/some/dir");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_defaults, defaults),
+        cmocka_unit_test_setup(test_every_key, defaults),
+        cmocka_unit_test_setup(test_names_must_be_whole, defaults),
+        cmocka_unit_test_setup(test_hostile_strings, defaults),
+        cmocka_unit_test_setup(test_lengths, defaults),
+        cmocka_unit_test_setup(test_boot_reads_symbol_then_environment, defaults),
+        cmocka_unit_test_setup(test_a_relative_dump_dir_becomes_absolute, defaults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

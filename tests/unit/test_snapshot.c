@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Snapshots: what is in one, that it stays as it is, and that it takes nothing from the heap. */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../support/family.h"
+#include "jespan/jespan.h"
+#include "lock.h"
+#include "meta.h"
+#include "snapshot.h"
+#include "track.h"
+#include "tree.h"
+
+static const struct jespan_site outer = {"outer", "target", "outer.c", 10}, inner = {"inner", NULL, NULL, 20};
+static const struct jespan_label labels[] = {{"tenant", "blue"}, {"route", ""}};
+
+static int boot(void **state)
+{
+    (void)state;
+    snapshot_start_clock();
+    return track_thread() ? 0 : -1;
+}
+
+/* Opens and enters; the caller leaves with leave(). */
+static jespan_context_t enter(const struct jespan_site *site, size_t n_labels, jespan_span_t **span)
+{
+    *span = jespan_open(site, JESPAN_CURRENT, labels, n_labels);
+    assert_int_equal(jespan_enter(*span), 0);
+    return jespan_current();
+}
+
+static void leave(jespan_span_t *span)
+{
+    assert_int_equal(jespan_exit(span), 0);
+    jespan_close(span);
+}
+
+static struct snapshot *take(void)
+{
+    struct snapshot *s = snapshot_take();
+    assert_non_null(s);
+    return s;
+}
+
+static void test_a_row_says_what_its_context_is(void **state)
+{
+    jespan_span_t *a, *b;
+    (void)state;
+    jespan_context_t in_a = enter(&outer, 2, &a), in_b = enter(&inner, 0, &b);
+    void *p = F(malloc)(100);
+    struct snapshot *s = take();
+    const struct snapshot_row *row_a = snapshot_find(s, in_a), *row_b = snapshot_find(s, in_b);
+    leave(b);
+    leave(a);
+    assert_string_equal(row_a->name, "outer");
+    assert_string_equal(row_a->target, "target");
+    assert_string_equal(row_a->file, "outer.c");
+    assert_int_equal(row_a->line, 10);
+    assert_int_equal(row_a->kind, CONTEXT_SPAN);
+    assert_int_equal(row_a->parent_row, 0);
+    assert_int_equal(row_a->n_labels, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(row_a->labels[i].key, labels[i].key);
+        assert_string_equal(row_a->labels[i].value, labels[i].value);
+    }
+    assert_string_equal(row_b->target, "");
+    assert_string_equal(row_b->file, "");
+    assert_int_equal(row_b->n_labels, 0);
+    assert_ptr_equal(&s->rows[row_b->parent_row], row_a);
+    assert_int_equal(totals_inuse_objects(&row_b->totals), 1);
+    assert_int_equal(totals_inuse_bytes(&row_b->totals), F(malloc_usable_size)(p));
+    assert_int_equal(row_b->totals.alloc_requested_bytes, 100);
+    assert_int_equal(row_b->totals.enters - row_b->totals.exits, 1);
+    assert_int_equal(row_a->totals.alloc_objects, 0);
+    F(free)(p);
+    snapshot_free(s);
+}
+
+static void test_rows_are_ordered_and_found(void **state)
+{
+    (void)state;
+    struct snapshot *s = take();
+    assert_int_equal(s->rows[0].id, CONTEXT_ID_ROOT);
+    assert_string_equal(s->rows[0].name, "(root)");
+    assert_int_equal(s->rows[0].parent_row, 0);
+    assert_int_equal(s->rows[1].kind, CONTEXT_SELF);
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        assert_true(i == 0 || s->rows[i].id > s->rows[i - 1].id);
+        assert_ptr_equal(snapshot_find(s, s->rows[i].id), &s->rows[i]);
+        assert_in_range(s->rows[i].parent_row, 0, s->n_rows - 1);
+        assert_string_not_equal(s->rows[i].name, "");
+    }
+    assert_null(snapshot_find(s, 0));
+    assert_null(snapshot_find(s, s->rows[s->n_rows - 1].id + 1));
+    assert_null(snapshot_find(s, UINT32_MAX));
+    snapshot_free(s);
+}
+
+static void test_head(void **state)
+{
+    (void)state;
+    struct snapshot *first = take(), *second = take();
+    assert_int_equal(second->epoch, first->epoch + 1);
+    assert_int_equal(first->pid, getpid());
+    assert_int_equal(second->start_unix_ns, first->start_unix_ns);
+    assert_true(first->start_unix_ns > 1600000000000000000u);
+    assert_true(first->time_unix_ns >= first->start_unix_ns && second->time_unix_ns >= first->time_unix_ns);
+    snapshot_free(first);
+    snapshot_free(second);
+}
+
+static struct totals rows_and_retired(const struct snapshot *s)
+{
+    struct totals sum = s->retired;
+    uint64_t *to = (uint64_t *)&sum;
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        for (size_t k = 0; k < sizeof sum / sizeof *to; k++)
+            to[k] += ((const uint64_t *)&s->rows[i].totals)[k];
+    return sum;
+}
+
+/* What was read stays, whoever comes later under the same number. */
+static void test_a_snapshot_outlives_its_contexts(void **state)
+{
+    jespan_span_t *span;
+    (void)state;
+    jespan_context_t id = enter(&inner, 2, &span);
+    F(free)(F(malloc)(500));
+    leave(span);
+    struct snapshot *before = take();
+    lock(LOCK_TREE);
+    assert_true(tree_recycle(true) > 0);
+    unlock(LOCK_TREE);
+    const struct jespan_label other = {"another", "label"};
+    jespan_span_t *later = jespan_open(&outer, JESPAN_ROOT, &other, 1);
+    struct snapshot *after = take();
+    struct totals sum = rows_and_retired(after);
+    assert_string_equal(snapshot_find(before, id)->name, "inner");
+    assert_string_equal(snapshot_find(before, id)->labels[0].value, "blue");
+    assert_int_equal(snapshot_find(before, id)->totals.alloc_requested_bytes, 500);
+    assert_true(after->retired.alloc_requested_bytes >= before->retired.alloc_requested_bytes + 500);
+    assert_int_equal(totals_inuse_bytes(&after->retired), 0);
+    assert_memory_equal(&sum, &after->all, sizeof sum);
+    assert_int_equal(after->all.alloc_requested_bytes, before->all.alloc_requested_bytes);
+    jespan_close(later);
+    snapshot_free(before);
+    snapshot_free(after);
+}
+
+/* Neither from ours nor from the C library's, which this build leaves in place. */
+static void test_memory_is_its_own_and_goes_back(void **state)
+{
+    uint64_t mapped = meta_map_bytes(), small = meta_alloc_bytes();
+    (void)state;
+    struct mallinfo2 heap = mallinfo2();
+    struct snapshot *first = take(), *second = take();
+    assert_int_equal(mallinfo2().uordblks, heap.uordblks);
+    assert_int_equal(mallinfo2().hblks, heap.hblks);
+    assert_int_equal(second->all.alloc_objects, first->all.alloc_objects);
+    assert_int_equal(meta_alloc_bytes(), small);
+    snapshot_free(first);
+    snapshot_free(second);
+    snapshot_free(NULL);
+    assert_int_equal(meta_map_bytes(), mapped);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_row_says_what_its_context_is), cmocka_unit_test(test_rows_are_ordered_and_found),
+        cmocka_unit_test(test_head), cmocka_unit_test(test_a_snapshot_outlives_its_contexts),
+        cmocka_unit_test(test_memory_is_its_own_and_goes_back),
+    };
+    return cmocka_run_group_tests(tests, boot, NULL);
+}
