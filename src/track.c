@@ -221,7 +221,8 @@ void track_free_now(struct thread *t, void *p, int flags)
     jespan_je_sdallocx(p, owner.usable, flags);
 }
 
-/* Each entry is finished before pending_done passes it, so that a child forked meanwhile knows where to go on. */
+/* Each entry is finished before pending_done passes it, and the count is 0 before pending_done is again, so that a child
+ * forked at any moment knows where to go on. */
 void track_flush(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->pending_sequence), n = load_relaxed(&t->pending_count);
@@ -237,11 +238,11 @@ void track_flush(struct thread *t)
             die_not_allocated(p);
         store_relaxed(slot, 0);
         count_free(t, tag, usable);
-        store_relaxed(&t->pending_done, i + 1);
+        store_release(&t->pending_done, i + 1);
         jespan_je_sdallocx(p, usable, 0);
     }
-    store_relaxed(&t->pending_done, 0);
     store_relaxed(&t->pending_count, 0);
+    store_release(&t->pending_done, 0);
     store_release(&t->pending_sequence, sequence + 2);
 }
 
