@@ -164,3 +164,24 @@ COLD enum zero_realloc binding_zero_realloc(void)
         return ZERO_REALLOC_ALLOC;
     return strcmp(action, "abort") ? ZERO_REALLOC_FREE : ZERO_REALLOC_ABORT;
 }
+
+/* An option that jemalloc was built without is off. */
+static bool option(const char *name)
+{
+    bool on = false;
+    size_t bytes = sizeof on;
+    return !jespan_je_mallctl(name, &on, &bytes, NULL, 0) && on;
+}
+
+static bool fills_with_junk(void)
+{
+    const char *junk = NULL;
+    size_t bytes = sizeof junk;
+    return !jespan_je_mallctl("opt.junk", &junk, &bytes, NULL, 0) && junk && strcmp(junk, "false") != 0;
+}
+
+COLD bool binding_lets_objects_be_kept(void)
+{
+    return option("opt.tcache") && !option("opt.prof") && !option("opt.zero") && !option("opt.utrace") &&
+           !fills_with_junk();
+}

@@ -8,6 +8,7 @@
 #ifndef JESPAN_BINDING_H
 #define JESPAN_BINDING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jemalloc/jemalloc.h>
@@ -37,5 +38,8 @@ void jespan_je_malloc_stats_print(void (*write)(void *, const char *), void *opa
 /* What realloc(p, 0) does here: jemalloc's opt.zero_realloc. */
 enum zero_realloc { ZERO_REALLOC_ALLOC, ZERO_REALLOC_FREE, ZERO_REALLOC_ABORT };
 enum zero_realloc binding_zero_realloc(void);
+
+/* Whether an object may be reused without a word to jemalloc: not if it samples, fills or does not cache by option. */
+bool binding_lets_objects_be_kept(void);
 
 #endif

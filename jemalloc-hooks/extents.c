@@ -11,6 +11,7 @@
 #define ARENAS_KNOWN 4096 /* jemalloc's arena index has 12 bits */
 
 size_t extents_oversize_bytes = SIZE_MAX;
+THREAD_LOCAL unsigned extents_pause;
 
 static extent_hooks_t *default_hooks;
 static _Atomic uint64_t mapped_bytes, committed_bytes;
@@ -181,6 +182,8 @@ COLD void extents_watch_pointer(const void *p)
 {
     unsigned index;
     size_t bytes = sizeof index;
+    if (extents_pause)
+        return;
     if (jespan_je_mallctl("arenas.lookup", &index, &bytes, &p, sizeof p) || index >= ARENAS_KNOWN ||
         load_relaxed(&watched[index]))
         return;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../src/compiler.h"
+
 /* Once, before the program's first allocation. Watches arena 0. */
 void extents_boot(void);
 
@@ -22,6 +24,10 @@ void extents_watch_pointer(const void *p);
 
 /* Allocations from here on may come from arenas that no thread is bound to. */
 extern size_t extents_oversize_bytes;
+
+/* Not 0: this thread is inside jemalloc's mallctl. That may call pthread_create, which allocates, under jemalloc's lock
+ * for control; no arena is looked up then. */
+extern THREAD_LOCAL unsigned extents_pause;
 
 /* Bytes that jemalloc has mapped for watched arenas, its own bookkeeping there included: address space, and how much of
  * it is usable without a further system call. */

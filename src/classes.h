@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "compiler.h"
+#include "thread.h"
 
 #define HEADER_PAGE_BITS 12
 #define HEADER_PAGE_BYTES ((size_t)1 << HEADER_PAGE_BITS)
-#define CLASSES_MAX 64
 
 /* Usable bytes by class number. */
 extern uint32_t class_bytes[CLASSES_MAX];
@@ -25,7 +25,7 @@ struct class_info {
     uint16_t code;  /* class << 8 | slot shift, or CODE_BIG */
     uint16_t bytes; /* usable */
 };
-#define CODE_BIG 0xffffu /* no page's code is like this */
+#define CODE_BIG 0xfeu /* class 0; no page's code is like this */
 #define CODE_CLASS(code) ((unsigned)(code) >> 8)
 #define CODE_SHIFT_MASK 63u
 

@@ -10,6 +10,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define COLD __attribute__((cold, noinline))
+#define NOINLINE __attribute__((noinline))
 #define HOT_INLINE static inline __attribute__((always_inline))
 #define EXPORT __attribute__((visibility("default")))
 #define CACHE_LINE_BYTES 64

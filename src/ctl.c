@@ -156,6 +156,26 @@ static bool mib_discards_arena(const size_t *mib, size_t length)
            (mib[2] == reset[2] || mib[2] == destroy[2]);
 }
 
+/* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
+static void give_back_before(bool concerned, const struct ctl_call *call)
+{
+    struct thread *t = thread_self;
+    if (t && concerned && (call->new_value || !call->old))
+        track_give_back(t);
+}
+
+static bool concerns_thread_or_arena(const char *name)
+{
+    return name && (!strncmp(name, "thread.", 7) || !strncmp(name, "arena.", 6));
+}
+
+static bool mib_concerns_thread_or_arena(const size_t *mib, size_t length)
+{
+    size_t thread[3], n = 3, arena[3], m = 3;
+    return length && !jespan_je_mallctlnametomib("thread.tcache.flush", thread, &n) &&
+           !jespan_je_mallctlnametomib("arena.0.purge", arena, &m) && (mib[0] == thread[0] || mib[0] == arena[0]);
+}
+
 /* The thread may have moved to another arena, or there is a new one. */
 static void watch_arenas(const char *name, const struct ctl_call *call)
 {
@@ -176,7 +196,10 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
     }
     if (name && discards_arena(name))
         return EPERM;
+    give_back_before(concerns_thread_or_arena(name), &call);
+    extents_pause++;
     int error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
+    extents_pause--;
     if (!error && name)
         watch_arenas(name, &call);
     return error;
@@ -197,7 +220,10 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
         return call_by_mib(mib, length, &call);
     if (mib_discards_arena(mib, length))
         return EPERM;
+    give_back_before(mib_concerns_thread_or_arena(mib, length), &call);
+    extents_pause++;
     int error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
+    extents_pause--;
     if (!error)
         watch_arenas("", &call);
     return error;

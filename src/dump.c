@@ -5,22 +5,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "compiler.h"
 #include "conf.h"
 #include "die.h"
-#include "jespan/jespan.h"
 #include "module.h"
-#include "tree.h"
+#include "span.h"
+#include "track.h"
 
 #define PATH_BYTES 4096
 
 /* One dump at a time. Held over file operations, so fork does not wait for it: the child gets a new one. */
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t sequence; /* dump_mutex, as are the next three */
+static uint64_t sequence; /* dump_mutex, as is all that is static below */
 static bool failing;
 static _Atomic uint64_t written, lost;
 
@@ -59,7 +61,7 @@ static int encode_to(int fd)
 /* Without this the new name may survive a crash of the machine without the new contents, or the other way round. */
 static int sync_directory_of(const char *path)
 {
-    char directory[PATH_BYTES];
+    static char directory[PATH_BYTES]; /* a thread's stack may be small */
     const char *slash = strrchr(path, '/');
     snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -89,7 +91,7 @@ static int write_file(const char *path, const char *temporary)
 
 static int write_by_way_of(const char *path)
 {
-    char temporary[PATH_BYTES];
+    static char temporary[PATH_BYTES];
     int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temporary)
         return -ENAMETOOLONG;
@@ -108,17 +110,45 @@ static int write_path(const char *path)
     return error;
 }
 
-/* Runs `write` with the dump mutex, credited to "(jespan)", with errno and cancellation as they were. */
-static int run_dump(int (*write)(const char *), const char *path)
+/* A file larger than RLIMIT_FSIZE is an error of ours, not the end of the program. */
+static void hold_sigxfsz(sigset_t *before)
 {
-    int saved = errno, cancel;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    jespan_context_t previous = jespan_attach(CONTEXT_ID_SELF);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+static void release_sigxfsz(const sigset_t *before)
+{
+    sigset_t pending, set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    if (!sigismember(before, SIGXFSZ) && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&set, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static int write_as_ourselves(struct thread *t, int (*write)(const char *), const char *path)
+{
+    bool inside = t && span_enter_self(t) == 0;
     pthread_mutex_lock(&dump_mutex);
     int error = write(path);
     pthread_mutex_unlock(&dump_mutex);
-    if (previous != JESPAN_INVALID)
-        jespan_attach(previous);
+    if (inside)
+        span_leave_self(t);
+    return error;
+}
+
+/* Runs `write` with the dump mutex, credited to "(jespan)", with errno, signals and cancellation as they were. */
+static int run_dump(int (*write)(const char *), const char *path)
+{
+    int saved = errno, cancel;
+    sigset_t signals;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    hold_sigxfsz(&signals);
+    int error = write_as_ourselves(track_thread(), write, path);
+    release_sigxfsz(&signals);
     pthread_setcancelstate(cancel, NULL);
     errno = saved;
     return error;
@@ -137,7 +167,7 @@ static void name_of(char path[PATH_BYTES], uint64_t number)
 static int write_next(const char *unused)
 {
     (void)unused;
-    char path[PATH_BYTES];
+    static char path[PATH_BYTES];
     name_of(path, sequence + 1);
     int error = write_path(path);
     if (error && !failing)

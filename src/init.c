@@ -12,12 +12,9 @@
 #include "snapshot.h"
 #include "track.h"
 
-/* jemalloc registered its handlers at its first use, before ours. Handlers before fork run last registered first, so
- * our locks are taken before jemalloc's, as everywhere else; those after fork run in the order of registration. */
+/* After that of track.c, in the order of registration. */
 static void after_fork_in_child(void)
 {
-    lock_release_after_fork();
-    track_after_fork();
     dump_after_fork();
     reporter_after_fork();
 }
@@ -36,7 +33,7 @@ static __attribute__((constructor)) void start(void)
     if (!track_thread())
         return; /* no memory: malloc says so */
     snapshot_start_clock();
-    pthread_atfork(lock_all_before_fork, lock_release_after_fork, after_fork_in_child);
+    pthread_atfork(NULL, NULL, after_fork_in_child);
     atexit(at_exit);
     if (conf.dump_dir[0])
         dump_prepare();

@@ -4,17 +4,26 @@
 
 #include <pthread.h>
 
+#include "compiler.h"
+
 static pthread_mutex_t locks[LOCK_RANKS] = {
     [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
 };
 
+/* This thread owns all of them: between our fork handlers others' may run, and those may allocate. */
+static THREAD_LOCAL bool forking;
+
 void lock(enum lock_rank rank)
 {
+    if (unlikely(forking))
+        return;
     pthread_mutex_lock(&locks[rank]);
 }
 
 void unlock(enum lock_rank rank)
 {
+    if (unlikely(forking))
+        return;
     pthread_mutex_unlock(&locks[rank]);
 }
 
@@ -22,11 +31,13 @@ void lock_all_before_fork(void)
 {
     for (int rank = 0; rank < LOCK_RANKS; rank++)
         pthread_mutex_lock(&locks[rank]);
+    forking = true;
 }
 
 /* The forking thread owns them in parent and child alike, so a plain unlock is right in both. */
 void lock_release_after_fork(void)
 {
+    forking = false;
     for (int rank = LOCK_RANKS - 1; rank >= 0; rank--)
         pthread_mutex_unlock(&locks[rank]);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The malloc family of C and POSIX. The fast side of malloc and free: one branch for a thread without a block,
- * jemalloc's call, the header, the counters. They assume nothing about the process: first use is handled on the cold
- * side. */
+/* The malloc family of C and POSIX. The fast side of malloc and free: one branch for a thread without a block, then an
+ * object of the thread's magazine or jemalloc's call, the header, the counters. They assume nothing about the process:
+ * first use is handled on the cold side. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -17,13 +17,21 @@ static COLD void *malloc_cold(size_t size)
     return track_alloc_slow(t, jespan_je_malloc(size), size);
 }
 
-EXPORT void *FAMILY(malloc)(size_t size)
+/* Apart from malloc, so that its short way needs no stack. */
+static NOINLINE void *malloc_anew(size_t size)
 {
     struct thread *t = thread_self;
     if (unlikely(!t))
         return malloc_cold(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
+EXPORT void *FAMILY(malloc)(size_t size)
+{
+    struct thread *t = thread_self;
+    void *p = likely(t) ? track_reuse(t, size) : NULL;
+    return likely(p) ? p : malloc_anew(size);
 }
 
 EXPORT void FAMILY(free)(void *p)
@@ -39,7 +47,7 @@ EXPORT void FAMILY(cfree)(void *p)
     FAMILY(free)(p);
 }
 
-EXPORT void *FAMILY(calloc)(size_t n, size_t size)
+static NOINLINE void *calloc_anew(size_t n, size_t size)
 {
     struct thread *t = track_thread();
     void *p = jespan_je_calloc(n, size);
@@ -47,6 +55,17 @@ EXPORT void *FAMILY(calloc)(size_t n, size_t size)
         return NULL;
     size *= n; /* did not overflow, or p were NULL */
     return likely(t && track_alloc_fast(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
+/* jemalloc zeroes the usable size, so that a program which asks for it and uses it finds zeroes there; so do we. */
+EXPORT void *FAMILY(calloc)(size_t n, size_t size)
+{
+    struct thread *t = thread_self;
+    size_t bytes;
+    if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
+        return calloc_anew(n, size);
+    void *p = track_reuse(t, bytes);
+    return likely(p) ? memset(p, 0, class_of(bytes).bytes) : calloc_anew(n, size);
 }
 
 static COLD void *realloc_to_zero(void *p)

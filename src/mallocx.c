@@ -68,7 +68,8 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
 {
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
-    size_t usable = jespan_je_xallocx(p, size, extra, flags);
+    jespan_je_xallocx(p, size, extra, flags);
+    size_t usable = jespan_je_sallocx(p, 0); /* 5.3.0 may return the old size where it grew by a part of extra */
     if (usable != old_usable)
         track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
     return usable;

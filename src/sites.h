@@ -29,7 +29,7 @@ struct label_set {
 };
 #define LABEL_TEXT_MAX (JESPAN_MAX_LABELS * 2 * (JESPAN_MAX_STRING_BYTES + 1))
 
-/* A label set on the stack, to compare with. */
+/* A label set in the making, to compare with. */
 union label_draft {
     struct label_set set;
     char room[sizeof(struct label_set) + LABEL_TEXT_MAX];

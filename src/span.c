@@ -66,11 +66,12 @@ static COLD int grow(struct thread *t)
     struct entry *more = meta_map(2 * bytes);
     if (!more)
         return -ENOMEM;
-    memcpy(more, t->entries, bytes);
-    if (t->entries != t->entries_inline)
-        meta_unmap(t->entries, bytes);
-    t->entries = more;
+    struct entry *old = t->entries;
+    memcpy(more, old, bytes);
+    t->entries = more; /* first, for a child that is forked meanwhile */
     t->capacity *= 2;
+    if (old != t->entries_inline)
+        meta_unmap(old, bytes);
     return 0;
 }
 
@@ -106,14 +107,31 @@ int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key)
     return -1;
 }
 
+COLD int span_enter_self(struct thread *t)
+{
+    if (!span_count_enter(t, CONTEXT_ID_SELF))
+        return -ENOMEM;
+    int error = span_push(t, ENTRY_SELF, 0, CONTEXT_ID_SELF);
+    if (error)
+        count_exit(t, CONTEXT_ID_SELF);
+    return error;
+}
+
+COLD void span_leave_self(struct thread *t)
+{
+    span_remove(t, (uint32_t)span_find(t, ENTRY_SELF, 0));
+}
+
 COLD void span_leave_all(struct thread *t)
 {
     while (t->depth)
         span_remove(t, t->depth - 1);
     if (t->entries != t->entries_inline) {
-        meta_unmap(t->entries, t->capacity * sizeof *t->entries);
+        struct entry *old = t->entries;
+        size_t bytes = t->capacity * sizeof *old;
         t->entries = t->entries_inline;
         t->capacity = ENTRIES_INLINE;
+        meta_unmap(old, bytes);
     }
     if (t->base)
         count_exit(t, t->base);

@@ -19,6 +19,10 @@ void span_leave_all(struct thread *t);
 /* Enters `context`, a live one that cannot be recycled now. Returns 0 or -ENOMEM. */
 int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context);
 
+/* From here to span_leave_self() the thread's allocations are jespan's own. Return 0 or -ENOMEM; nothing to leave then. */
+int span_enter_self(struct thread *t);
+void span_leave_self(struct thread *t);
+
 /* Counts that the thread is inside `context`. NULL: no memory. */
 struct counters *span_count_enter(struct thread *t, uint32_t context);
 

@@ -7,6 +7,7 @@
 #include "handles.h"
 #include "jespan/jespan.h"
 #include "lock.h"
+#include "meta.h"
 #include "span.h"
 #include "track.h"
 
@@ -35,16 +36,27 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     return 0;
 }
 
+/* Not on the stack, which may be small. NULL: no memory. */
+static union label_draft *draft_of(struct thread *t)
+{
+    if (t && !t->label_draft)
+        t->label_draft = meta_alloc(sizeof(union label_draft));
+    return t ? t->label_draft : NULL;
+}
+
 static int open_span(jespan_span_t **span, const struct jespan_site *site, jespan_context_t parent,
                      const struct jespan_label *labels, size_t n_labels)
 {
-    union label_draft draft;
-    draft.set.count = 0;
-    if (!site || !site->name || (n_labels && !labels) || (n_labels && labels_draft(&draft, labels, n_labels)))
-        return EINVAL;
     struct thread *t = track_thread();
+    union label_draft *draft = n_labels ? draft_of(t) : NULL;
+    if (!site || !site->name || (n_labels && !labels))
+        return EINVAL;
+    if (n_labels && !draft)
+        return ENOMEM;
+    if (n_labels && labels_draft(draft, labels, n_labels))
+        return EINVAL;
     lock(LOCK_TREE);
-    int error = open_locked(span, t, site, parent, &draft.set);
+    int error = open_locked(span, t, site, parent, n_labels ? &draft->set : NULL);
     unlock(LOCK_TREE);
     return error;
 }
@@ -74,7 +86,7 @@ EXPORT void jespan_close(jespan_span_t *span)
 
 static void undo_enter(struct counters *c)
 {
-    own_add_release(&c->exits, 1);
+    own_add_release(&c->enters, (uint64_t)-1);
 }
 
 /* Counts first, looks afterwards: see tree.h. `still` says whether the context is still what it was. */
@@ -184,6 +196,12 @@ static void drop_dead_scope(struct thread *t, uint64_t key)
         span_remove(t, t->depth - 1);
 }
 
+/* Where a plugin was, there may be another now, with another site at the same address. */
+static bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
+{
+    return line->line == site->line && !strcmp(line->name, site->name);
+}
+
 static bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
 {
     struct counters *c = counters_find(t, line->context); /* there since the line was filled */
@@ -215,12 +233,13 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
                             const struct label_set *labels)
 {
     struct site_cache_line *line = labels ? NULL : cache_line(t, site),
-                           fresh = {site, site->name, site->line, t->tag, 0, 0};
+                           fresh = {site, NULL, site->line, t->tag, 0, 0};
     lock(LOCK_TREE);
     int error = enter_scope_locked(t, key, site, labels);
     if (!error && line) {
         fresh.context = t->tag;
         fresh.generation = load_relaxed(&contexts[t->tag].generation);
+        fresh.name = contexts[t->tag].site->name;
         /* At max_contexts this is an ancestor, which must not stick. */
         if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
             *line = fresh;
@@ -233,13 +252,15 @@ static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jesp
                                const char *const *pairs, size_t count)
 {
     struct jespan_label labels[JESPAN_MAX_LABELS + 1];
-    union label_draft draft;
+    union label_draft *draft = draft_of(t);
     size_t n = 0;
+    if (!draft)
+        return ENOMEM;
     for (size_t i = 0; i + 1 < count && n <= JESPAN_MAX_LABELS; i += 2)
         if (pairs[i] && pairs[i + 1])
             labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
-    labels_draft(&draft, labels, n);
-    return enter_scope(t, key, site, &draft.set);
+    labels_draft(draft, labels, n);
+    return enter_scope(t, key, site, &draft->set);
 }
 
 EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
@@ -258,8 +279,7 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
         return;
     }
     const struct site_cache_line *line = cache_line(t, site);
-    if (likely(tree_lockless && line->site == site && line->parent == t->tag && line->name == site->name &&
-               line->line == site->line) &&
+    if (likely(tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line, site)) &&
         likely(enter_cached(t, line, key)))
         scope->entered = 1;
     else

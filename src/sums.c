@@ -5,6 +5,7 @@
 #include "classes.h"
 #include "counters.h"
 #include "headers.h"
+#include "magazine.h"
 
 #define TRIES 64
 
@@ -83,6 +84,7 @@ uint64_t sums_read(struct totals *sums, uint32_t n)
     struct freed freed[PENDING_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         each_counter(t, sums, n, add_frees);
+        pending_bytes += magazine_bytes(t);
         int count = read_pending(t, freed);
         for (int i = 0; i < count; i++) {
             pending_bytes += freed[i].bytes;
@@ -152,6 +154,7 @@ uint64_t sums_pending_bytes(void)
     uint64_t bytes = 0;
     struct freed freed[PENDING_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        bytes += magazine_bytes(t);
         int count = read_pending(t, freed);
         for (int i = 0; i < count; i++)
             bytes += freed[i].bytes;

@@ -13,7 +13,8 @@
 
 #include "totals.h"
 
-/* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]. Returns the bytes of frees that were still buffered. */
+/* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]. Returns the bytes that are freed, but still with
+ * their threads. */
 uint64_t sums_read(struct totals *sums, uint32_t n);
 
 /* The figures of one context. */
@@ -22,7 +23,7 @@ struct totals sums_of(uint32_t context);
 /* The figures of all contexts together; n as in sums_read(). */
 struct totals sums_of_all(uint32_t n);
 
-/* Bytes of buffered frees. */
+/* Bytes of buffered frees and of magazines. */
 uint64_t sums_pending_bytes(void);
 
 /* sum −= base; for each figure. */

@@ -37,8 +37,16 @@ struct pending_free {
 };
 #define PENDING_MAX 32
 
+/* A freed object that the thread keeps for its next allocation of the class; see magazine.h. */
+struct free_object {
+    void *p;
+    _Atomic uint32_t *slot; /* its header */
+};
+#define MAGAZINE_MAX 32
+#define CLASSES_MAX 64
+
 /* What is entered on this thread, innermost last. */
-enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_ATTACHED };
+enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_ATTACHED, ENTRY_SELF };
 struct entry {
     uint64_t key; /* span handle or scope address */
     uint32_t context;
@@ -63,6 +71,8 @@ struct thread {
     _Atomic uint32_t pending_sequence;
     _Atomic uint32_t pending_done; /* how many of them are through; 0 but during processing and after a fork in it */
     struct pending_free pending[PENDING_MAX];
+    _Atomic(struct free_object *) magazine_top[CLASSES_MAX];         /* the newest object, or the bottom */
+    struct free_object magazine[CLASSES_MAX][1 + MAGAZINE_MAX]; /* [0] is the bottom: never an object */
 
     /* Spans. */
     uint32_t base; /* the context outside any span */
@@ -70,6 +80,7 @@ struct thread {
     struct entry *entries;
     struct entry entries_inline[ENTRIES_INLINE];
     struct site_cache_line site_cache[SITE_CACHE_LINES];
+    void *label_draft; /* made when first used */
 
     /* Now and then. */
     uint32_t slow_events, next_name_check;

@@ -3,6 +3,7 @@
 #include "track.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -14,22 +15,49 @@
 #include "span.h"
 #include "tree.h"
 
-#define NAME_CHECKS_APART_MAX 1024 /* slow events between two looks at the thread's name, at most */
+#define NAME_CHECK_LAST 64 /* the slow event of a thread at which its name is looked at last */
 
 static _Atomic bool booted;
+
+/* ---- Fork ---- */
+
+/* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry
+ * at pending_done may be half through: it is left alone, which leaks one object at most. */
+static void abandon(struct thread *t)
+{
+    uint32_t sequence = load_relaxed(&t->pending_sequence);
+    if (sequence & 1) {
+        uint32_t done = load_relaxed(&t->pending_done) + 1;
+        bool all = done >= load_relaxed(&t->pending_count);
+        store_relaxed(&t->pending_done, all ? 0 : done);
+        if (all)
+            store_relaxed(&t->pending_count, 0);
+        store_relaxed(&t->pending_sequence, sequence + 1);
+    }
+    span_leave_all(t);
+}
+
+static void after_fork_in_child(void)
+{
+    lock_release_after_fork();
+    tree_after_fork();
+    thread_after_fork(abandon);
+}
 
 /* ---- First use ---- */
 
 static void end_thread(struct thread *t)
 {
-    track_flush(t);
+    track_give_back(t);
     thread_self = NULL;
     thread_state = THREAD_ENDED;
     span_leave_all(t);
     thread_release_block(t);
 }
 
-/* jemalloc's first use is here, before any of its arenas has memory, so that the hooks see all of it. */
+/* jemalloc's first use is here, before any of its arenas has memory, so that the hooks see all of it. Its fork handlers
+ * come right before ours, and both as early as can be: handlers before fork run last registered first, so others'
+ * may still allocate, and our locks are taken before jemalloc's, as everywhere else. */
 static int boot_locked(void)
 {
     conf_boot();
@@ -44,7 +72,48 @@ static int boot_locked(void)
         return error;
     extents_boot();
     classes_boot();
-    return 0;
+    magazine_boot();
+    return -pthread_atfork(lock_all_before_fork, lock_release_after_fork, after_fork_in_child);
+}
+
+/* What jemalloc's first use allocates through us: with background_thread:true it starts a thread. LOCK_BOOT. */
+#define EARLY_MAX 16
+static struct early {
+    void *p;
+    size_t requested;
+} early[EARLY_MAX];
+
+static bool is_booting(void)
+{
+    return thread_state == THREAD_REGISTERING && !load_acquire(&booted);
+}
+
+static bool early_add(void *p, size_t requested)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++) {
+        if (!early[i].p) {
+            early[i] = (struct early){p, requested};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool early_remove(const void *p)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++) {
+        if (early[i].p == p) {
+            early[i].p = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void early_account(void)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++)
+        track_alloc_slow(NULL, early[i].p, early[i].requested);
 }
 
 static bool boot(void)
@@ -59,18 +128,19 @@ static bool boot(void)
         if (error)
             WARN("no memory to start: ", errno_text(-error), "; every allocation fails");
         store_release(&booted, !error);
+        if (!error)
+            early_account();
     }
     unlock(LOCK_BOOT);
     return load_acquire(&booted);
 }
 
-/* Renames of a thread are not announced to us. Looking costs a system call, so it is done rarely, and rarer with time.
- */
+/* Renames of a thread are not announced to us. Most come soon after its start, so that is when we look, less and less
+ * often: each look is a system call, which a thread that has sandboxed itself may not survive. */
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";
-    uint32_t apart = t->slow_events < NAME_CHECKS_APART_MAX ? t->slow_events : NAME_CHECKS_APART_MAX;
-    t->next_name_check = t->slow_events + (apart ? apart : 1);
+    t->next_name_check = t->slow_events ? 2 * t->slow_events : 1;
     if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
         return;
     if (span_set_base_by_name(t, name) == 0)
@@ -79,7 +149,7 @@ static COLD void check_name(struct thread *t)
 
 static void slow_event(struct thread *t)
 {
-    if (++t->slow_events >= t->next_name_check && conf.thread_contexts)
+    if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
         check_name(t);
 }
 
@@ -126,12 +196,17 @@ static void count_alloc(struct thread *t, size_t usable, size_t requested)
     unlock(LOCK_ORPHAN);
 }
 
-static int set_header(struct thread *t, void *p, size_t usable, uint32_t tag)
+static uint32_t tag_of(const struct thread *t)
+{
+    return t ? t->tag : CONTEXT_ID_ROOT;
+}
+
+static int set_header(struct thread *t, void *p, size_t usable)
 {
     if (usable >= HEADER_PAGE_BYTES) {
         if (usable >= extents_oversize_bytes)
             extents_watch_pointer(p);
-        return headers_set_big((uintptr_t)p, usable, tag);
+        return headers_set_big((uintptr_t)p, usable, tag_of(t));
     }
     uint16_t code = class_of(usable).code;
     page_entry_t *page = headers_page((uintptr_t)p);
@@ -145,7 +220,7 @@ static int set_header(struct thread *t, void *p, size_t usable, uint32_t tag)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(entry_slot(entry, (uintptr_t)p), tag);
+    store_relaxed(entry_slot(entry, (uintptr_t)p), tag_of(t)); /* now: slow_event() may have changed it */
     return 0;
 }
 
@@ -153,7 +228,9 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
 {
     if (unlikely(!p))
         return NULL;
-    if (unlikely(!t && !load_acquire(&booted)) || set_header(t, p, usable, t ? t->tag : CONTEXT_ID_ROOT)) {
+    if (unlikely(is_booting()) && early_add(p, requested))
+        return p;
+    if (unlikely(!t && !load_acquire(&booted)) || set_header(t, p, usable)) {
         jespan_je_free(p);
         errno = ENOMEM;
         return NULL;
@@ -222,13 +299,13 @@ void track_free_now(struct thread *t, void *p, int flags)
 }
 
 /* Each entry is finished before pending_done passes it, and the count is 0 before pending_done is again, so that a child
- * forked at any moment knows where to go on. */
+ * forked at any moment knows where to go on. The program's own extent hooks may free meanwhile: the count may rise. */
 void track_flush(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->pending_sequence), n = load_relaxed(&t->pending_count);
+    uint32_t sequence = load_relaxed(&t->pending_sequence);
     store_relaxed(&t->pending_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* odd before any header or counter changes; see sums.c */
-    for (uint32_t i = load_relaxed(&t->pending_done); i < n; i++) {
+    for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count); i++) {
         uintptr_t packed = load_relaxed(&t->pending[i].pointer_and_class);
         header_t *slot = load_relaxed(&t->pending[i].slot);
         void *p = (void *)(packed >> 8);
@@ -239,11 +316,18 @@ void track_flush(struct thread *t)
         store_relaxed(slot, 0);
         count_free(t, tag, usable);
         store_release(&t->pending_done, i + 1);
-        jespan_je_sdallocx(p, usable, 0);
+        if (!magazine_put(t, (uint8_t)packed, (struct free_object){p, slot}))
+            jespan_je_sdallocx(p, usable, 0);
     }
     store_relaxed(&t->pending_count, 0);
     store_release(&t->pending_done, 0);
     store_release(&t->pending_sequence, sequence + 2);
+}
+
+void track_give_back(struct thread *t)
+{
+    track_flush(t);
+    magazine_empty(t);
 }
 
 void track_free_slow(struct thread *t, void *p)
@@ -258,7 +342,9 @@ void track_free_slow(struct thread *t, void *p)
         track_flush(t);
         slow_event(t);
     }
-    if (!t || !track_free_fast(t, p))
+    if (unlikely(is_booting()) && early_remove(p))
+        jespan_je_free(p);
+    else if (!t || !track_free_fast(t, p))
         track_free_now(t, p, 0);
     errno = saved;
 }
@@ -281,30 +367,6 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
     struct owner owner = take_header(p);
     count_free(t, owner.tag, old_usable);
     /* The page has its table or entry already. */
-    set_header(t, p, new_usable, t ? t->tag : CONTEXT_ID_ROOT);
+    set_header(t, p, new_usable);
     count_alloc(t, new_usable, requested);
-}
-
-/* ---- Fork ---- */
-
-/* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry
- * at pending_done may be half through: it is left alone, which leaks one object at most. */
-static void abandon(struct thread *t)
-{
-    uint32_t sequence = load_relaxed(&t->pending_sequence);
-    if (sequence & 1) {
-        uint32_t done = load_relaxed(&t->pending_done) + 1;
-        bool all = done >= load_relaxed(&t->pending_count);
-        store_relaxed(&t->pending_done, all ? 0 : done);
-        if (all)
-            store_relaxed(&t->pending_count, 0);
-        store_relaxed(&t->pending_sequence, sequence + 1);
-    }
-    span_leave_all(t);
-}
-
-COLD void track_after_fork(void)
-{
-    tree_after_fork();
-    thread_after_fork(abandon);
 }

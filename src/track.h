@@ -3,7 +3,7 @@
  *
  * Allocation: account after the memory was obtained. Free: un-account before it is handed back, since the address may
  * be reused at once. Small frees wait in a per-thread buffer until PENDING_MAX of them are there; then their headers,
- * prefetched as they came in, are read, counted and handed to jemalloc in one go.
+ * prefetched as they came in, are read, counted and put into the thread's magazines or handed to jemalloc in one go.
  */
 #ifndef JESPAN_TRACK_H
 #define JESPAN_TRACK_H
@@ -13,6 +13,7 @@
 
 #include "counters.h"
 #include "headers.h"
+#include "magazine.h"
 #include "thread.h"
 
 /* The calling thread's block; on its first call here, boots jespan and registers the thread. NULL where a thread has
@@ -23,6 +24,22 @@ HOT_INLINE struct thread *track_thread(void)
 {
     struct thread *t = thread_self;
     return likely(t) ? t : track_thread_slow();
+}
+
+/* An object that this thread freed before, accounted for; NULL if it keeps none of that size. */
+HOT_INLINE void *track_reuse(struct thread *t, size_t requested)
+{
+    if (unlikely(requested > HEADER_PAGE_BYTES))
+        return NULL;
+    struct class_info info = class_of(requested);
+    struct free_object *object = magazine_take(t, CODE_CLASS(info.code));
+    if (unlikely(!object))
+        return NULL;
+    store_relaxed(object->slot, t->tag);
+    counters_add_alloc(t->current, info.bytes, requested);
+    if (!object->p)
+        __builtin_unreachable();
+    return object->p;
 }
 
 /* Accounts for a new small object in a page that already has a table of its class. False: use track_alloc_slow(). */
@@ -73,8 +90,11 @@ void track_free_slow(struct thread *t, void *p);
 /* Frees at once, with jemalloc's flags. */
 void track_free_now(struct thread *t, void *p, int flags);
 
-/* Counts and hands over all that waits in this thread's buffer. */
+/* Counts all that waits in this thread's buffer. */
 void track_flush(struct thread *t);
+
+/* The same, and hands all that the thread keeps to jemalloc. */
+void track_give_back(struct thread *t);
 
 /* The usable size of an object, 0 for NULL and for what is not ours. */
 size_t track_usable(const void *p);
@@ -82,8 +102,5 @@ size_t track_usable(const void *p);
 /* After jemalloc changed an object in place: a free of the old size and an allocation of the new one, under the current
  * context. t may be NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
-
-/* Leaves behind a thread that does not exist in this forked child. */
-void track_after_fork(void);
 
 #endif
