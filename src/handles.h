@@ -9,7 +9,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compiler.h"
 #include "jespan/jespan.h"
+
+struct slot {
+    _Atomic uint32_t generation;
+    _Atomic uint32_t context;
+    uint32_t next_free; /* index + 1 */
+};
+#define SLOTS_PER_CHUNK 1024u
+#define CHUNKS_MAX 16384u
+extern _Atomic(struct slot *) handle_chunks[CHUNKS_MAX];
+
+HOT_INLINE struct slot *handle_slot_at(uint32_t index)
+{
+    struct slot *chunk =
+        index < CHUNKS_MAX * SLOTS_PER_CHUNK ? load_acquire(&handle_chunks[index / SLOTS_PER_CHUNK]) : NULL;
+    return chunk ? &chunk[index % SLOTS_PER_CHUNK] : NULL;
+}
+
+HOT_INLINE bool handle_is_open(struct slot *slot, jespan_span_t *span)
+{
+    uint32_t generation = (uint32_t)((uintptr_t)span >> 32);
+    return (generation & 1) && load_acquire(&slot->generation) == generation;
+}
+
+/* The slot of a handle that is open, else NULL. Needs no lock; may be outdated the next moment. */
+HOT_INLINE struct slot *handle_slot(jespan_span_t *span)
+{
+    struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
+    return slot && handle_is_open(slot, span) ? slot : NULL;
+}
 
 /* Opens a span of `context`. Under LOCK_TREE. NULL when out of memory. */
 jespan_span_t *handle_open(uint32_t context);
@@ -17,7 +47,12 @@ jespan_span_t *handle_open(uint32_t context);
 /* Closes it and returns its context, 0 when it is not open. Under LOCK_TREE. */
 uint32_t handle_close(jespan_span_t *span);
 
-/* The context of an open span, else 0. Needs no lock; may be outdated the next moment. */
-uint32_t handle_context(jespan_span_t *span);
+/* The context of an open span, else 0. As outdated. */
+HOT_INLINE uint32_t handle_context(jespan_span_t *span)
+{
+    struct slot *slot = handle_slot(span);
+    uint32_t context = slot ? load_relaxed(&slot->context) : 0;
+    return slot && handle_is_open(slot, span) ? context : 0;
+}
 
 #endif

@@ -9,35 +9,17 @@
 #include "lock.h"
 #include "meta.h"
 
-/* Counters of every entered context exist: entering counted there. */
-static void set_current(struct thread *t)
-{
-    t->tag = t->depth ? t->entries[t->depth - 1].context : t->base;
-    t->current = counters_find(t, t->tag);
-}
-
-static void count_exit(struct thread *t, uint32_t context)
-{
-    own_add_release(&counters_find(t, context)->exits, 1);
-}
-
-struct counters *span_count_enter(struct thread *t, uint32_t context)
-{
-    struct counters *c = counters_get(t, context);
-    if (likely(c))
-        own_add(&c->enters, 1);
-    return c;
-}
-
 /* LOCK_TREE is held, or the context cannot go away. */
 static int replace_base(struct thread *t, uint32_t context)
 {
-    if (!context || !span_count_enter(t, context))
+    struct counters *c = context ? span_count_enter(t, context) : NULL, *former = t->base_counters;
+    if (!c)
         return -ENOMEM;
-    if (t->base)
-        count_exit(t, t->base);
     t->base = context;
-    set_current(t);
+    t->base_counters = c;
+    span_show_innermost(t);
+    if (former)
+        span_count_exit(former);
     return 0;
 }
 
@@ -60,7 +42,7 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     return error;
 }
 
-static COLD int grow(struct thread *t)
+COLD int span_make_room(struct thread *t)
 {
     size_t bytes = t->capacity * sizeof *t->entries;
     struct entry *more = meta_map(2 * bytes);
@@ -75,26 +57,14 @@ static COLD int grow(struct thread *t)
     return 0;
 }
 
-int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context)
-{
-    if (unlikely(t->depth == t->capacity) && grow(t))
-        return -ENOMEM;
-    t->entries[t->depth++] = (struct entry){key, context, kind};
-    t->tag = context;
-    t->current = counters_find(t, context);
-    return 0;
-}
-
 void span_remove(struct thread *t, uint32_t index)
 {
-    uint32_t context = t->entries[index].context;
-    if (unlikely(index + 1 < t->depth))
-        memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof *t->entries);
-    t->depth--;
-    set_current(t);
-    count_exit(t, context); /* last: from here on the context may be recycled */
+    struct entry gone = t->entries[index];
+    memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
+    t->entries[t->depth - 1] = gone;
+    span_pop(t);
     /* Of two attachments that meet, the outer one can never show again. */
-    if (unlikely(index > 0 && index < t->depth) && t->entries[index - 1].kind == ENTRY_ATTACHED &&
+    if (index > 0 && index < t->depth && t->entries[index - 1].kind == ENTRY_ATTACHED &&
         t->entries[index].kind == ENTRY_ATTACHED)
         span_remove(t, index - 1);
 }
@@ -109,11 +79,12 @@ int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key)
 
 COLD int span_enter_self(struct thread *t)
 {
-    if (!span_count_enter(t, CONTEXT_ID_SELF))
+    struct counters *c = span_count_enter(t, CONTEXT_ID_SELF);
+    if (!c)
         return -ENOMEM;
-    int error = span_push(t, ENTRY_SELF, 0, CONTEXT_ID_SELF);
+    int error = span_push(t, ENTRY_SELF, 0, CONTEXT_ID_SELF, c);
     if (error)
-        count_exit(t, CONTEXT_ID_SELF);
+        span_count_exit(c);
     return error;
 }
 
@@ -133,8 +104,9 @@ COLD void span_leave_all(struct thread *t)
         t->capacity = ENTRIES_INLINE;
         meta_unmap(old, bytes);
     }
-    if (t->base)
-        count_exit(t, t->base);
+    struct counters *c = t->base_counters;
     t->base = t->tag = 0;
-    t->current = NULL;
+    t->base_counters = t->current = NULL;
+    if (c)
+        span_count_exit(c);
 }

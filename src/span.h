@@ -3,6 +3,9 @@
 #ifndef JESPAN_SPAN_H
 #define JESPAN_SPAN_H
 
+#include <errno.h>
+
+#include "counters.h"
 #include "thread.h"
 #include "tree.h"
 
@@ -16,17 +19,54 @@ int span_set_base_by_name(struct thread *t, const char *name);
 /* Leaves everything that is entered, and the base. For a thread that ends. */
 void span_leave_all(struct thread *t);
 
-/* Enters `context`, a live one that cannot be recycled now. Returns 0 or -ENOMEM. */
-int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context);
-
 /* From here to span_leave_self() the thread's allocations are jespan's own. Return 0 or -ENOMEM; nothing to leave then. */
 int span_enter_self(struct thread *t);
 void span_leave_self(struct thread *t);
 
 /* Counts that the thread is inside `context`. NULL: no memory. */
-struct counters *span_count_enter(struct thread *t, uint32_t context);
+HOT_INLINE struct counters *span_count_enter(struct thread *t, uint32_t context)
+{
+    struct counters *c = counters_get(t, context);
+    if (likely(c))
+        own_add(&c->enters, 1);
+    return c;
+}
 
-/* Takes the entry at `index` out, counts the exit and makes current what is innermost now. */
+HOT_INLINE void span_count_exit(struct counters *c)
+{
+    own_add_release(&c->exits, 1);
+}
+
+/* Makes room for one more entry. Returns 0 or -ENOMEM. */
+int span_make_room(struct thread *t);
+
+/* Enters `context`, whose enter was counted in `c`, so that it cannot be recycled. Returns 0 or -ENOMEM. */
+HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
+{
+    if (unlikely(t->depth == t->capacity) && span_make_room(t))
+        return -ENOMEM;
+    t->entries[t->depth++] = (struct entry){.key = key, .counters = c, .context = context, .kind = kind};
+    t->tag = context;
+    t->current = c;
+    return 0;
+}
+
+HOT_INLINE void span_show_innermost(struct thread *t)
+{
+    const struct entry *innermost = t->depth ? &t->entries[t->depth - 1] : NULL;
+    t->tag = innermost ? innermost->context : t->base;
+    t->current = innermost ? innermost->counters : t->base_counters;
+}
+
+/* Takes the innermost entry out and counts the exit: last, since from there on the context may be recycled. */
+HOT_INLINE void span_pop(struct thread *t)
+{
+    struct counters *c = t->entries[--t->depth].counters;
+    span_show_innermost(t);
+    span_count_exit(c);
+}
+
+/* The same for the entry at `index`, wherever it is. */
 void span_remove(struct thread *t, uint32_t index);
 
 /* The innermost entry of that kind and key; −1 when there is none. */

@@ -84,27 +84,31 @@ EXPORT void jespan_close(jespan_span_t *span)
 
 /* ---- Enter and exit ---- */
 
+HOT_INLINE bool is_entry(const struct entry *entry, enum entry_kind kind, uint64_t key)
+{
+    return entry->key == key && entry->kind == kind;
+}
+
 static void undo_enter(struct counters *c)
 {
     own_add_release(&c->enters, (uint64_t)-1);
 }
 
-/* Counts first, looks afterwards: see tree.h. `still` says whether the context is still what it was. */
-static int enter_span(struct thread *t, jespan_span_t *span)
+/* Counts first, looks afterwards: see tree.h. */
+HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
 {
-    uint32_t context = handle_context(span);
-    if (!context)
+    struct slot *slot = handle_slot(span);
+    if (unlikely(!slot))
         return EINVAL;
+    uint32_t context = load_relaxed(&slot->context);
     struct counters *c = span_count_enter(t, context);
-    if (!c)
+    if (unlikely(!c))
         return ENOMEM;
     compiler_barrier();
-    int error = handle_context(span) == context ? 0 : EINVAL;
-    if (!error && span_push(t, ENTRY_SPAN, (uintptr_t)span, context))
-        error = ENOMEM;
-    if (error)
+    int error = handle_is_open(slot, span) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EINVAL;
+    if (unlikely(error))
         undo_enter(c);
-    return error;
+    return -error;
 }
 
 EXPORT int jespan_enter(jespan_span_t *span)
@@ -120,14 +124,23 @@ EXPORT int jespan_enter(jespan_span_t *span)
     return error;
 }
 
-EXPORT int jespan_exit(jespan_span_t *span)
+static COLD int exit_outer(struct thread *t, jespan_span_t *span)
 {
-    struct thread *t = track_thread();
     int64_t index = t ? span_find(t, ENTRY_SPAN, (uintptr_t)span) : -1;
     if (index < 0)
         return handle_context(span) ? EPERM : EINVAL;
     span_remove(t, (uint32_t)index);
     return 0;
+}
+
+EXPORT int jespan_exit(jespan_span_t *span)
+{
+    struct thread *t = track_thread();
+    if (likely(t && t->depth && is_entry(&t->entries[t->depth - 1], ENTRY_SPAN, (uintptr_t)span))) {
+        span_pop(t);
+        return 0;
+    }
+    return exit_outer(t, span);
 }
 
 /* ---- Current and attach ---- */
@@ -152,7 +165,7 @@ static int attach_locked(struct thread *t, jespan_context_t context)
         struct counters *c = span_count_enter(t, context);
         if (!c)
             return ENOMEM;
-        if (span_push(t, ENTRY_ATTACHED, 0, context)) {
+        if (span_push(t, ENTRY_ATTACHED, 0, context, c)) {
             undo_enter(c);
             return ENOMEM;
         }
@@ -208,7 +221,7 @@ static bool enter_cached(struct thread *t, const struct site_cache_line *line, u
     own_add(&c->enters, 1);
     compiler_barrier();
     if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
-        likely(span_push(t, ENTRY_SCOPE, key, line->context) == 0))
+        likely(span_push(t, ENTRY_SCOPE, key, line->context, c) == 0))
         return true;
     undo_enter(c);
     return false;
@@ -222,7 +235,7 @@ static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespa
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;
-    if (span_push(t, ENTRY_SCOPE, key, context)) {
+    if (span_push(t, ENTRY_SCOPE, key, context, c)) {
         undo_enter(c);
         return ENOMEM;
     }
@@ -287,11 +300,12 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
 }
 
 /* Scopes inside this one are over too, however they were left; spans entered inside and not exited stay. */
-static COLD void exit_inner_scopes(struct thread *t, uint32_t index)
+static COLD void exit_outer_scope(struct thread *t, uint64_t key)
 {
-    for (uint32_t i = t->depth - 1; i > index; i--)
-        if (t->entries[i].kind == ENTRY_SCOPE)
-            span_remove(t, i);
+    int64_t index = span_find(t, ENTRY_SCOPE, key);
+    for (int64_t i = (int64_t)t->depth - 1; index >= 0 && i >= index; i--)
+        if (i == index || t->entries[i].kind == ENTRY_SCOPE)
+            span_remove(t, (uint32_t)i);
 }
 
 EXPORT void jespan_scope_exit(struct jespan_scope *scope)
@@ -299,10 +313,8 @@ EXPORT void jespan_scope_exit(struct jespan_scope *scope)
     struct thread *t = thread_self;
     if (unlikely(!scope || !scope->entered || !t))
         return;
-    int64_t index = span_find(t, ENTRY_SCOPE, (uintptr_t)scope);
-    if (unlikely(index < 0))
-        return;
-    if (unlikely((uint32_t)index + 1 != t->depth))
-        exit_inner_scopes(t, (uint32_t)index);
-    span_remove(t, (uint32_t)index);
+    if (likely(t->depth && is_entry(&t->entries[t->depth - 1], ENTRY_SCOPE, (uintptr_t)scope)))
+        span_pop(t);
+    else
+        exit_outer_scope(t, (uintptr_t)scope);
 }

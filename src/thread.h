@@ -49,6 +49,7 @@ struct free_object {
 enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_ATTACHED, ENTRY_SELF };
 struct entry {
     uint64_t key; /* span handle or scope address */
+    struct counters *counters; /* the context's, of this thread */
     uint32_t context;
     enum entry_kind kind;
 };
@@ -75,6 +76,7 @@ struct thread {
     struct free_object magazine[CLASSES_MAX][1 + MAGAZINE_MAX]; /* [0] is the bottom: never an object */
 
     /* Spans. */
+    struct counters *base_counters;
     uint32_t base; /* the context outside any span */
     uint32_t depth, capacity;
     struct entry *entries;

@@ -38,8 +38,9 @@ static int boot(void **state)
 
 static void push(enum entry_kind kind, uint64_t key, uint32_t context)
 {
-    assert_non_null(span_count_enter(self, context));
-    assert_int_equal(span_push(self, kind, key, context), 0);
+    struct counters *c = span_count_enter(self, context);
+    assert_non_null(c);
+    assert_int_equal(span_push(self, kind, key, context, c), 0);
 }
 
 static void assert_current(uint32_t context)
