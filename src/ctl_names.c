@@ -296,7 +296,8 @@ static uint64_t stat_threads(void)
     }
 STAT(meta_bytes, meta_alloc_bytes)
 STAT(map_bytes, meta_map_bytes)
-STAT(header_bytes, headers_table_bytes)
+STAT(header_bytes, tables_used_bytes)
+STAT(header_held_bytes, tables_held_bytes)
 STAT(pending_bytes, stat_pending_bytes)
 STAT(mapped_bytes, extents_mapped_bytes)
 STAT(committed_bytes, extents_committed_bytes)
@@ -310,9 +311,9 @@ STAT(threads, stat_threads)
 
 #define ROW(name) {#name, read_##name, 0}
 static const struct ctl_name stats_names[] = {
-    ROW(meta_bytes),      ROW(map_bytes), ROW(header_bytes), ROW(pending_bytes), ROW(mapped_bytes),
-    ROW(committed_bytes), ROW(contexts),  ROW(overflow),     ROW(recycled),      ROW(truncated),
-    ROW(dumps),           ROW(lost_dumps), ROW(threads),     {0},
+    ROW(meta_bytes),      ROW(map_bytes),       ROW(header_bytes), ROW(header_held_bytes), ROW(pending_bytes),
+    ROW(mapped_bytes),    ROW(committed_bytes), ROW(contexts),     ROW(overflow),          ROW(recycled),
+    ROW(truncated),       ROW(dumps),           ROW(lost_dumps),   ROW(threads),           {0},
 };
 
 const struct ctl_group ctl_groups[] = {

@@ -12,49 +12,9 @@
 
 _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
-/* A table that is not in use; lies in the table's first bytes. */
-struct free_table {
-    _Atomic(struct free_table *) next;
-};
-
-/* By slot shift. Released ones are pushed without a lock by extent hooks and taken all at once under LOCK_HEADERS, so
- * that no element is ever compared while it may be reused (no ABA). */
-static _Atomic(struct free_table *) released[HEADER_PAGE_BITS];
-static struct free_table *available[HEADER_PAGE_BITS]; /* LOCK_HEADERS */
-static _Atomic uint64_t table_bytes;
-
-static size_t bytes_of_table(uint32_t slot_shift)
-{
-    return (HEADER_PAGE_BYTES >> slot_shift) * sizeof(header_t);
-}
-
-/* Under LOCK_HEADERS. Slots of a table given back are zero but for the link. */
-static header_t *take_table(uint32_t slot_shift)
-{
-    if (!available[slot_shift])
-        available[slot_shift] = atomic_exchange_explicit(&released[slot_shift], NULL, memory_order_acquire);
-    struct free_table *table = available[slot_shift];
-    if (table) {
-        available[slot_shift] = load_relaxed(&table->next);
-        store_relaxed(&table->next, NULL);
-    } else {
-        table = meta_alloc(bytes_of_table(slot_shift));
-    }
-    if (table)
-        atomic_fetch_add_explicit(&table_bytes, bytes_of_table(slot_shift), memory_order_relaxed);
-    return (header_t *)table;
-}
-
 static void give_table_back(uint64_t entry)
 {
-    uint32_t slot_shift = entry & CODE_SHIFT_MASK;
-    struct free_table *table = (struct free_table *)entry_slot(entry, 0);
-    struct free_table *head = load_relaxed(&released[slot_shift]);
-    do {
-        store_relaxed(&table->next, head);
-    } while (!atomic_compare_exchange_weak_explicit(&released[slot_shift], &head, table, memory_order_release,
-                                                    memory_order_relaxed));
-    atomic_fetch_sub_explicit(&table_bytes, bytes_of_table(slot_shift), memory_order_relaxed);
+    tables_give_back(entry_slot(entry, 0), entry & CODE_SHIFT_MASK);
 }
 
 /* Under LOCK_HEADERS. */
@@ -80,7 +40,7 @@ COLD uint64_t headers_install(uintptr_t p, uint16_t code)
         if (entry_code(entry) != code) {
             if (entry_is_small(entry))
                 give_table_back(entry);
-            header_t *table = take_table(code & CODE_SHIFT_MASK);
+            header_t *table = tables_take(code & CODE_SHIFT_MASK);
             entry = table ? (uint64_t)(uintptr_t)table << 16 | code : 0;
             store_release(page, entry);
         }
@@ -125,9 +85,5 @@ COLD void headers_release(uintptr_t start, size_t bytes)
         if (entry_is_small(entry))
             give_table_back(entry);
     }
-}
-
-uint64_t headers_table_bytes(void)
-{
-    return load_relaxed(&table_bytes);
+    tables_tidy();
 }

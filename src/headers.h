@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 #include "classes.h"
+#include "tables.h"
 
 #define ADDRESS_BITS 48
 #define LEAF_BITS 18
@@ -30,7 +31,6 @@
 #define BIG_TAG_SHIFT 32
 
 typedef _Atomic uint64_t page_entry_t;
-typedef _Atomic uint32_t header_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
 /* The entry of the page of `p`, an address below 2^ADDRESS_BITS; NULL where the map has none. */
@@ -90,10 +90,7 @@ HOT_INLINE size_t entry_big_bytes(uint64_t entry)
     return (size_t)((entry >> BIG_KIB_SHIFT) & BIG_KIB_MAX) * 1024;
 }
 
-/* Releases the tables of pages that hold no object. Takes no lock and allocates nothing: for extent hooks. */
+/* Releases the tables of pages that hold no object. Waits for no lock and allocates nothing: for extent hooks. */
 void headers_release(uintptr_t start, size_t bytes);
-
-/* Bytes of the header tables in use. */
-uint64_t headers_table_bytes(void);
 
 #endif

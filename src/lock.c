@@ -20,6 +20,11 @@ void lock(enum lock_rank rank)
     pthread_mutex_lock(&locks[rank]);
 }
 
+bool try_lock(enum lock_rank rank)
+{
+    return forking || pthread_mutex_trylock(&locks[rank]) == 0;
+}
+
 void unlock(enum lock_rank rank)
 {
     if (unlikely(forking))

@@ -7,6 +7,8 @@
 #ifndef JESPAN_LOCK_H
 #define JESPAN_LOCK_H
 
+#include <stdbool.h>
+
 enum lock_rank {
     LOCK_BOOT,     /* first use: boot happens once */
     LOCK_CTL,      /* the snapshot that mallctl enumerates */
@@ -20,6 +22,7 @@ enum lock_rank {
 
 void lock(enum lock_rank rank);
 void unlock(enum lock_rank rank);
+bool try_lock(enum lock_rank rank);
 
 /* For pthread_atfork. */
 void lock_all_before_fork(void);

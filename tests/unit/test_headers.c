@@ -86,13 +86,13 @@ static void test_tables_come_back_empty(void **state)
 {
     uintptr_t p = BASE + 3 * LEAF;
     (void)state;
-    uint64_t before = headers_table_bytes();
+    uint64_t before = tables_used_bytes();
     for (int i = 0; i < 4; i++)
         headers_install(p + (size_t)i * PAGE, class_of(16).code);
-    assert_int_equal(headers_table_bytes() - before, 4 * PAGE / 16 * sizeof(header_t));
+    assert_int_equal(tables_used_bytes() - before, 4 * PAGE / 16 * sizeof(header_t));
     headers_release(p, 4 * PAGE);
-    assert_int_equal(headers_table_bytes(), before);
-    uint64_t own_memory = meta_alloc_bytes(), entries[4];
+    assert_int_equal(tables_used_bytes(), before);
+    uint64_t own_memory = tables_held_bytes() + meta_map_bytes(), entries[4];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4; i++) {
             assert_int_equal(entry_at(p + (size_t)i * PAGE), 0);
@@ -103,7 +103,7 @@ static void test_tables_come_back_empty(void **state)
         }
         headers_release(p, 4 * PAGE);
     }
-    assert_int_equal(meta_alloc_bytes(), own_memory); /* the same four again */
+    assert_int_equal(tables_held_bytes() + meta_map_bytes(), own_memory); /* the same four again */
 }
 
 static void test_a_page_changes_its_class(void **state)
@@ -111,14 +111,14 @@ static void test_a_page_changes_its_class(void **state)
     uintptr_t p = BASE + 4 * LEAF;
     (void)state;
     headers_install(p, class_of(16).code);
-    uint64_t before = headers_table_bytes(), entry = headers_install(p, class_of(1024).code);
+    uint64_t before = tables_used_bytes(), entry = headers_install(p, class_of(1024).code);
     assert_int_equal(entry_class(entry), CODE_CLASS(class_of(1024).code));
-    assert_int_equal(before - headers_table_bytes(), (PAGE / 16 - PAGE / 1024) * sizeof(header_t));
+    assert_int_equal(before - tables_used_bytes(), (PAGE / 16 - PAGE / 1024) * sizeof(header_t));
     assert_int_equal(headers_set_big(p, 2 * PAGE, 77), 0);
-    assert_int_equal(before - headers_table_bytes(), PAGE / 16 * sizeof(header_t));
+    assert_int_equal(before - tables_used_bytes(), PAGE / 16 * sizeof(header_t));
     entry = headers_install(p, class_of(16).code);
     assert_true(entry_is_small(entry));
-    assert_int_equal(headers_table_bytes(), before);
+    assert_int_equal(tables_used_bytes(), before);
 }
 
 /* Around leaves that exist and leaves that do not. */
@@ -183,7 +183,7 @@ static void test_threads_share_the_free_tables(void **state)
 {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
-    uint64_t before = headers_table_bytes();
+    uint64_t before = tables_used_bytes();
     (void)state;
     pthread_barrier_init(&together, NULL, THREADS);
     for (size_t i = 0; i < THREADS; i++)
@@ -193,7 +193,7 @@ static void test_threads_share_the_free_tables(void **state)
         pthread_join(threads[i], &wrong);
         assert_null(wrong);
     }
-    assert_int_equal(headers_table_bytes(), before);
+    assert_int_equal(tables_used_bytes(), before);
     pthread_barrier_destroy(&together);
 }
 
