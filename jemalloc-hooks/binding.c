@@ -14,27 +14,44 @@
 
 #include "../src/die.h"
 
+/* What we call of it. */
+#define EACH_NEXT(X)                                                                                                   \
+    X(mallocx) X(rallocx) X(xallocx) X(sallocx) X(dallocx) X(sdallocx) X(nallocx) X(mallctl) X(mallctlnametomib)       \
+    X(mallctlbymib) X(malloc_stats_print)
+#define NEXT_ENUM(name) NEXT_##name,
+#define NEXT_TEXT(name) #name,
+enum next { EACH_NEXT(NEXT_ENUM) NEXT_COUNT };
+static const char *const next_names[NEXT_COUNT] = {EACH_NEXT(NEXT_TEXT)};
+static void *next_symbols[NEXT_COUNT];
+
 /* The shared library comes after us in the search order, so "next" is its definition and never our export. Looking up
  * a symbol that exists allocates nothing. */
-static void *next_symbol(void **cache, const char *name)
+static void *next_symbol(enum next next)
 {
+    const char *name = next_names[next];
     void *symbol = dlsym(RTLD_NEXT, name);
     if (!symbol) {
         WARN("jemalloc's shared library has no ", name, "; the program cannot run with jespan");
         __builtin_trap();
     }
-    __atomic_store_n(cache, symbol, __ATOMIC_RELAXED);
+    __atomic_store_n(&next_symbols[next], symbol, __ATOMIC_RELAXED);
     return symbol;
 }
 
+/* Each dlsym() frees the message of the one that failed before, so that free() must not call it. */
+COLD void binding_boot(void)
+{
+    for (enum next next = 0; next < NEXT_COUNT; next++)
+        next_symbol(next);
+}
+
 #define NEXT(name, type)                                                                                               \
-    static void *cache;                                                                                                \
-    void *symbol = __atomic_load_n(&cache, __ATOMIC_RELAXED);                                                          \
-    __typeof__(type) call = (__typeof__(type))(uintptr_t)(likely(symbol) ? symbol : next_symbol(&cache, name))
+    void *symbol = __atomic_load_n(&next_symbols[NEXT_##name], __ATOMIC_RELAXED);                                      \
+    __typeof__(type) call = (__typeof__(type))(uintptr_t)(likely(symbol) ? symbol : next_symbol(NEXT_##name))
 
 void *jespan_je_mallocx(size_t size, int flags)
 {
-    NEXT("mallocx", void *(*)(size_t, int));
+    NEXT(mallocx, void *(*)(size_t, int));
     void *p = call(size, flags);
     if (unlikely(!p))
         errno = ENOMEM;
@@ -43,7 +60,7 @@ void *jespan_je_mallocx(size_t size, int flags)
 
 void *jespan_je_rallocx(void *p, size_t size, int flags)
 {
-    NEXT("rallocx", void *(*)(void *, size_t, int));
+    NEXT(rallocx, void *(*)(void *, size_t, int));
     void *q = call(p, size, flags);
     if (unlikely(!q))
         errno = ENOMEM;
@@ -52,56 +69,56 @@ void *jespan_je_rallocx(void *p, size_t size, int flags)
 
 size_t jespan_je_xallocx(void *p, size_t size, size_t extra, int flags)
 {
-    NEXT("xallocx", size_t(*)(void *, size_t, size_t, int));
+    NEXT(xallocx, size_t(*)(void *, size_t, size_t, int));
     return call(p, size, extra, flags);
 }
 
 size_t jespan_je_sallocx(const void *p, int flags)
 {
-    NEXT("sallocx", size_t(*)(const void *, int));
+    NEXT(sallocx, size_t(*)(const void *, int));
     return call(p, flags);
 }
 
 void jespan_je_dallocx(void *p, int flags)
 {
-    NEXT("dallocx", void (*)(void *, int));
+    NEXT(dallocx, void (*)(void *, int));
     call(p, flags);
 }
 
 void jespan_je_sdallocx(void *p, size_t size, int flags)
 {
-    NEXT("sdallocx", void (*)(void *, size_t, int));
+    NEXT(sdallocx, void (*)(void *, size_t, int));
     call(p, size, flags);
 }
 
 size_t jespan_je_nallocx(size_t size, int flags)
 {
-    NEXT("nallocx", size_t(*)(size_t, int));
+    NEXT(nallocx, size_t(*)(size_t, int));
     return call(size, flags);
 }
 
 int jespan_je_mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
-    NEXT("mallctl", int (*)(const char *, void *, size_t *, void *, size_t));
+    NEXT(mallctl, int (*)(const char *, void *, size_t *, void *, size_t));
     return call(name, old, old_bytes, new_value, new_bytes);
 }
 
 int jespan_je_mallctlnametomib(const char *name, size_t *mib, size_t *mib_length)
 {
-    NEXT("mallctlnametomib", int (*)(const char *, size_t *, size_t *));
+    NEXT(mallctlnametomib, int (*)(const char *, size_t *, size_t *));
     return call(name, mib, mib_length);
 }
 
 int jespan_je_mallctlbymib(const size_t *mib, size_t mib_length, void *old, size_t *old_bytes, void *new_value,
                            size_t new_bytes)
 {
-    NEXT("mallctlbymib", int (*)(const size_t *, size_t, void *, size_t *, void *, size_t));
+    NEXT(mallctlbymib, int (*)(const size_t *, size_t, void *, size_t *, void *, size_t));
     return call(mib, mib_length, old, old_bytes, new_value, new_bytes);
 }
 
 void jespan_je_malloc_stats_print(void (*write)(void *, const char *), void *opaque, const char *options)
 {
-    NEXT("malloc_stats_print", void (*)(void (*)(void *, const char *), void *, const char *));
+    NEXT(malloc_stats_print, void (*)(void (*)(void *, const char *), void *, const char *));
     call(write, opaque, options);
 }
 
@@ -151,6 +168,10 @@ int jespan_je_posix_memalign(void **out, size_t alignment, size_t size)
         return ENOMEM;
     *out = p;
     return 0;
+}
+#else
+COLD void binding_boot(void)
+{
 }
 #endif
 

@@ -13,6 +13,9 @@
 
 #include <jemalloc/jemalloc.h>
 
+/* Once, before jemalloc's first use. */
+void binding_boot(void);
+
 /* Hidden: a call is direct, not by way of the procedure linkage table. */
 #pragma GCC visibility push(hidden)
 void *jespan_je_malloc(size_t size);

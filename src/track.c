@@ -61,6 +61,7 @@ static void end_thread(struct thread *t)
 static int boot_locked(void)
 {
     conf_boot();
+    binding_boot();
     uint32_t max = (uint32_t)conf.max_contexts;
     int error = tree_boot(&max);
     max = (max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
@@ -315,9 +316,9 @@ void track_flush(struct thread *t)
             die_not_allocated(p);
         store_relaxed(slot, 0);
         count_free(t, tag, usable);
-        store_release(&t->pending_done, i + 1);
         if (!magazine_put(t, (uint8_t)packed, (struct free_object){p, slot}))
             jespan_je_sdallocx(p, usable, 0);
+        store_release(&t->pending_done, i + 1);
     }
     store_relaxed(&t->pending_count, 0);
     store_release(&t->pending_done, 0);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Cases that need a process each: the program runs itself again for every one, with the case's configuration.
+ *
+ * A case passes if it ends with 0 within CASE_SECONDS (60) and with nothing on stderr. One that hangs is killed with
+ * all its children. With a case's name as its argument, the program runs that one in place.
+ */
+#ifndef JESPAN_TESTS_CASES_H
+#define JESPAN_TESTS_CASES_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+struct test_case {
+    const char *name;
+    void (*run)(void);
+    const char *malloc_conf, *jespan_conf; /* NULL: none */
+};
+
+static inline const char *case_modules(void)
+{
+    const char *modules = getenv("JESPAN_MODULES");
+    return modules ? modules : ".libs";
+}
+
+/* Whether dumps can be written. */
+static inline int case_has_exporter(void)
+{
+    char module[4096];
+    snprintf(module, sizeof module, "%s/pprof.so", case_modules());
+    return access(module, R_OK) == 0;
+}
+
+/* In the child. A pipe, as cases may limit the size of files. */
+static inline void case_exec(const struct test_case *c, int output)
+{
+    char conf[4096];
+    snprintf(conf, sizeof conf, "module_dir:%s,%s", case_modules(), c->jespan_conf ? c->jespan_conf : "");
+    setpgid(0, 0);
+    setenv("JESPAN_CONF", conf, 1);
+    if (c->malloc_conf)
+        setenv("MALLOC_CONF", c->malloc_conf, 1);
+    dup2(output, STDERR_FILENO);
+    execl("/proc/self/exe", "case", c->name, NULL);
+    _exit(127);
+}
+
+static inline void case_time_is_up(int signal)
+{
+    (void)signal;
+}
+
+/* The case's status, or -1 after killing it. */
+static inline int case_wait(pid_t pid)
+{
+    int status = -1;
+    alarm((unsigned)check_env("CASE_SECONDS", 60));
+    if (waitpid(pid, &status, 0) < 0) {
+        status = -1;
+        kill(-pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    alarm(0);
+    return status;
+}
+
+static inline void case_judge(const struct test_case *c, int status, int output)
+{
+    char text[4096] = "";
+    if (status == -1)
+        check_fail("%s: hung", c->name);
+    else if (WIFSIGNALED(status))
+        check_fail("%s: ended by signal %d", c->name, WTERMSIG(status));
+    else if (status)
+        check_fail("%s: ended with %d", c->name, WEXITSTATUS(status));
+    if (read(output, text, sizeof text - 1) > 0)
+        check_fail("%s: said: %s", c->name, text);
+}
+
+static inline void case_run_again(const struct test_case *c)
+{
+    int output[2];
+    CHECK_EQ(pipe2(output, O_CLOEXEC | O_NONBLOCK), 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        case_exec(c, output[1]);
+    case_judge(c, case_wait(pid), output[0]);
+    close(output[0]);
+    close(output[1]);
+}
+
+/* What main() returns. */
+static inline int cases_main(int argc, char **argv, const struct test_case *cases, size_t n)
+{
+    struct sigaction action = {.sa_handler = case_time_is_up}; /* no SA_RESTART: it ends waitpid() */
+    if (argc == 1)
+        sigaction(SIGALRM, &action, NULL);
+    size_t ran = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
+            continue;
+        if (argc > 1)
+            cases[i].run();
+        else
+            case_run_again(&cases[i]);
+        ran++;
+    }
+    CHECK(ran > 0);
+    return check_result();
+}
+
+#endif

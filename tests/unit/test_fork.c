@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A child forked at any moment of another thread's flush: it frees nothing twice and loses one object at most.
+ *
+ * The flush is compiled here with a fork after each of its stores. The child is to see a block whose thread is gone, so
+ * the forking thread takes off its own before, and the child takes it again, as its first new thread would.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "compiler.h"
+
+static void after_store(void);
+
+#undef store_relaxed
+#define store_relaxed(p, v) (atomic_store_explicit((p), (v), memory_order_relaxed), after_store())
+#undef store_release
+#define store_release(p, v) (atomic_store_explicit((p), (v), memory_order_release), after_store())
+#include "../../src/track.c" /* so that the library's own is not linked */
+
+#include "../support/family.h"
+
+enum { OBJECTS = 5, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECONDS = 30 };
+static void *objects[OBJECTS];
+static bool forking_after_stores;
+static int forks;
+static bool to_magazine;
+
+static bool has_header(const void *p)
+{
+    return load_relaxed(entry_slot(load_relaxed(headers_page((uintptr_t)p)), (uintptr_t)p)) != 0;
+}
+
+/* Neither freed nor, where that is to be seen, there to be had again. */
+static int lost_objects(struct thread *t)
+{
+    unsigned class = CODE_CLASS(class_of(OBJECT_BYTES).code);
+    int lost = 0;
+    if (to_magazine)
+        return OBJECTS - (int)(load_relaxed(&t->magazine_top[class]) - t->magazine[class]);
+    for (int i = 0; i < OBJECTS; i++)
+        lost += has_header(objects[i]);
+    return lost;
+}
+
+/* More than were freed: what is handed out twice would be so here. */
+static bool no_object_comes_twice(void)
+{
+    void *p[4 * OBJECTS];
+    for (int i = 0; i < 4 * OBJECTS; i++) {
+        p[i] = F(malloc)(OBJECT_BYTES);
+        for (int k = 0; k < i; k++)
+            if (p[k] == p[i])
+                return false;
+    }
+    return true;
+}
+
+/* In the child, after the fork handlers. A double free ends it with a signal. */
+static int go_on(struct thread *abandoned)
+{
+    alarm(CHILD_SECONDS);
+    struct thread *t = track_thread();
+    if (t != abandoned)
+        return 2;
+    void *own = F(malloc)(OWN_BYTES);
+    F(free)(own);
+    track_flush(t);
+    if (load_relaxed(&t->pending_sequence) & 1)
+        return 3;
+    if (has_header(own) || lost_objects(t) > 1)
+        return 4;
+    return no_object_comes_twice() ? 0 : 5;
+}
+
+static void after_store(void)
+{
+    struct thread *t = thread_self;
+    int status = -1;
+    if (!forking_after_stores)
+        return;
+    forking_after_stores = false;
+    thread_self = NULL;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(go_on(t));
+    thread_self = t;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (status)
+        fail_msg("fork number %d in the flush: the child ended with status 0x%x", forks, status);
+    forks++;
+    forking_after_stores = true;
+}
+
+static void flush_with_forks(void)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        objects[i] = F(malloc)(OBJECT_BYTES);
+    for (int i = 0; i < OBJECTS; i++)
+        F(free)(objects[i]);
+    forks = 0;
+    forking_after_stores = true;
+    track_flush(thread_self);
+    forking_after_stores = false;
+    assert_in_range(forks, 2 * OBJECTS + 4, 10 * OBJECTS + 4);
+    assert_int_equal(lost_objects(thread_self), 0);
+}
+
+static void test_in_a_flush_to_the_magazine(void **state)
+{
+    (void)state;
+    track_give_back(track_thread());
+    to_magazine = true;
+    flush_with_forks();
+    to_magazine = false;
+    track_give_back(thread_self);
+}
+
+static void test_in_a_flush_to_jemalloc(void **state)
+{
+    struct thread *t = track_thread();
+    void *kept[MAGAZINE_MAX];
+    (void)state;
+    for (int i = 0; i < MAGAZINE_MAX; i++)
+        kept[i] = F(malloc)(OBJECT_BYTES);
+    for (int i = 0; i < OBJECTS; i++)
+        objects[i] = F(malloc)(OBJECT_BYTES);
+    for (int i = 0; i < MAGAZINE_MAX; i++)
+        F(free)(kept[i]);
+    track_flush(t); /* the magazine is full */
+    flush_with_forks();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_a_flush_to_the_magazine),
+        cmocka_unit_test(test_in_a_flush_to_jemalloc),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
