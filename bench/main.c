@@ -2,6 +2,7 @@
 /* Runs one workload on the allocator of this process and prints what it cost as one line of JSON.
  *
  * usage: workloads --list | NAME [--span] [--ms N] [--operations N]
+ * Prints the best inner round and the mean of all, per operation; the latter counts what happens only now and then.
  *   --span            everything inside an open span (jespan)
  *   --ms N            measure for about N milliseconds (200)
  *   --operations N    just do N operations, without warming up or measuring: for instruction counts
@@ -22,7 +23,7 @@
 #define DEFAULT_ROUND_MS 5
 #define NS_PER_MS 1000000u
 
-static const char *const kind_names[] = {"time", "span", "memory"};
+static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot"};
 
 void bench_fail(const char *what)
 {
@@ -58,16 +59,21 @@ static size_t calibrate(const struct workload *w, void *state)
     return operations;
 }
 
-/* The best of many short inner rounds: cold caches, busy neighbours and interrupts make a round longer, never shorter. */
-static double best_ns(const struct workload *w, void *state, uint64_t total_ns)
+struct result {
+    double best, mean;
+};
+
+/* The best of many short inner rounds: cold caches, busy neighbours and interrupts make a round longer, not shorter. */
+static struct result measure(const struct workload *w, void *state, uint64_t total_ns)
 {
     size_t operations = calibrate(w, state);
-    uint64_t best = UINT64_MAX;
-    for (uint64_t end = now_ns(CLOCK_MONOTONIC) + total_ns; now_ns(CLOCK_MONOTONIC) < end;) {
+    uint64_t best = UINT64_MAX, sum = 0, rounds = 0;
+    for (uint64_t end = now_ns(CLOCK_MONOTONIC) + total_ns; !rounds || now_ns(CLOCK_MONOTONIC) < end; rounds++) {
         uint64_t ns = round_ns(w, state, operations);
         best = ns < best ? ns : best;
+        sum += ns;
     }
-    return (double)best / (double)operations;
+    return (struct result){(double)best / (double)operations, (double)sum / ((double)rounds * (double)operations)};
 }
 
 struct options {
@@ -75,39 +81,47 @@ struct options {
     unsigned long ms, operations;
 };
 
-static double run(const struct workload *w, const struct options *options)
+static struct result run(const struct workload *w, const struct options *options)
 {
-    spans_find(w->kind == WORKLOAD_SPAN, options->span);
+    spans_find(w->kind == WORKLOAD_SPAN || w->kind >= WORKLOAD_CONTEXTS, options->span);
     spans_enter_if_wanted();
-    if (w->kind == WORKLOAD_MEMORY) {
-        return w->bytes_per_object(w->shape);
+    if (w->figure) {
+        double figure = w->figure(w->shape);
+        return (struct result){figure, figure};
     }
-    double result = 0;
+    struct result result = {0, 0};
     void *state = w->start(w->shape);
     if (options->operations) {
         w->round(state, options->operations);
     } else {
-        result = best_ns(w, state, options->ms * NS_PER_MS);
+        result = measure(w, state, options->ms * NS_PER_MS);
     }
     w->stop(state);
     return result;
 }
 
-/* The file that malloc comes from and the jemalloc in it, so that a failed preload cannot go unseen. */
-static void print_result(const struct workload *w, double result)
+/* What jemalloc says of itself; `value` stays as it is where there is none or it has no such name. */
+static void ask(const char *name, void *value, size_t bytes)
 {
-    Dl_info info = {.dli_fname = "?"};
-    void *symbol = dlsym(RTLD_DEFAULT, "malloc");
-    dladdr(symbol, &info);
-    const char *version = "";
-    size_t bytes = sizeof version;
     int (*ctl)(const char *, void *, size_t *, void *, size_t);
     *(void **)&ctl = dlsym(RTLD_DEFAULT, "mallctl");
-    if (ctl && ctl("version", &version, &bytes, NULL, 0)) {
-        version = "";
+    if (ctl) {
+        (void)ctl(name, value, &bytes, NULL, 0);
     }
-    printf("{\"workload\": \"%s\", \"value\": %.3f, \"malloc\": \"%s\", \"jemalloc\": \"%s\"}\n", w->name, result,
-           info.dli_fname, version);
+}
+
+/* The file that malloc comes from and the jemalloc in it, so that a failed preload cannot go unseen. */
+static void print_result(const struct workload *w, struct result result)
+{
+    Dl_info info = {.dli_fname = "?"};
+    dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info);
+    const char *version = "";
+    bool profiling = false;
+    ask("version", &version, sizeof version);
+    ask("opt.prof", &profiling, sizeof profiling);
+    printf("{\"workload\": \"%s\", \"value\": %.3f, \"mean\": %.3f, \"malloc\": \"%s\", \"jemalloc\": \"%s\", "
+           "\"prof\": %s}\n",
+           w->name, result.best, result.mean, info.dli_fname, version, profiling ? "true" : "false");
 }
 
 static int list(void)

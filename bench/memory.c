@@ -26,7 +26,7 @@ void bench_array_free(void *array, size_t bytes)
 }
 
 /* Exact: statm's resident pages are sums of per-CPU counters and may be off by a few hundred pages. */
-static size_t resident_bytes(void)
+size_t bench_resident_bytes(void)
 {
     static char text[4096];
     int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
@@ -55,7 +55,7 @@ double memory_bytes_per_object(const void *shape)
     size_t first = count / 16;
     void **objects = bench_array((first + count) * sizeof *objects);
     fill(objects, first, memory->object_bytes);
-    size_t before = resident_bytes();
+    size_t before = bench_resident_bytes();
     fill(objects + first, count, memory->object_bytes);
-    return (double)(resident_bytes() - before) / (double)count;
+    return (double)(bench_resident_bytes() - before) / (double)count;
 }

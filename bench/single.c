@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Workloads on one thread: pair, random replacement, calloc, realloc. */
+/* Workloads on one thread: pair, random replacement, aligned, calloc, realloc. */
 #include "workload.h"
 
 #include <stdbool.h>
@@ -90,6 +90,18 @@ void *calloc_start(const void *shape)
 void calloc_round(void *state, size_t operations)
 {
     replace(state, operations, true);
+}
+
+/* Alignments of 64 to 4096 bytes by turns: a cache line, a vector register, a page. */
+void aligned_round(void *state, size_t operations)
+{
+    struct churn *s = state;
+    for (size_t i = 0; i < operations; i++) {
+        uint64_t random = bench_random(&s->random);
+        void **object = &s->objects[bench_below(random, s->shape->live)];
+        free(*object);
+        *object = bench_touch(aligned_alloc((size_t)64 << (random & 7) % 7, random_bytes(s)));
+    }
 }
 
 /* One object that grows by a half each time, then starts again: what a string builder or a vector does. */

@@ -6,25 +6,18 @@
 #include "workload.h"
 
 #include <dlfcn.h>
-#include <jespan/jespan.h>
+#include <stdlib.h>
 
-static struct {
-    jespan_span_t *(*open)(const struct jespan_site *, jespan_context_t, const struct jespan_label *, size_t);
-    int (*enter)(jespan_span_t *);
-    int (*exit)(jespan_span_t *);
-    void (*close)(jespan_span_t *);
-    void (*scope_enter)(struct jespan_scope *, const struct jespan_site *, const char *const *, size_t);
-    void (*scope_exit)(struct jespan_scope *);
-} api;
+struct span_api span_api;
 
 /* POSIX's own way to turn dlsym's result into a pointer to a function. */
-#define FIND(member, name) (*(void **)&api.member = dlsym(RTLD_DEFAULT, name))
+#define FIND(member, name) (*(void **)&span_api.member = dlsym(RTLD_DEFAULT, name))
 
 static jespan_span_t *inside_span;
 
-static jespan_span_t *open_span(const struct jespan_site *site)
+static jespan_span_t *open_span(const struct jespan_site *site, const struct jespan_label *labels, size_t count)
 {
-    jespan_span_t *span = api.open(site, JESPAN_CURRENT, NULL, 0);
+    jespan_span_t *span = span_api.open(site, JESPAN_CURRENT, labels, count);
     if (!span) {
         bench_fail("jespan_open failed");
     }
@@ -38,40 +31,53 @@ void spans_find(bool needed, bool inside)
     }
     if (!FIND(open, "jespan_open") || !FIND(enter, "jespan_enter") || !FIND(exit, "jespan_exit") ||
         !FIND(close, "jespan_close") || !FIND(scope_enter, "jespan_scope_enter") ||
-        !FIND(scope_exit, "jespan_scope_exit")) {
+        !FIND(scope_exit, "jespan_scope_exit") || !FIND(mallctl, "mallctl")) {
         bench_fail("no span API in this process: preload jespan");
     }
     if (inside) {
         JESPAN_SITE(site, "bench");
-        inside_span = open_span(&site);
+        inside_span = open_span(&site, NULL, 0);
     }
 }
 
 void spans_enter_if_wanted(void)
 {
-    if (inside_span && api.enter(inside_span)) {
+    if (inside_span && span_api.enter(inside_span)) {
         bench_fail("jespan_enter failed");
     }
+}
+
+/* By hand, since a printf would cost more than what is measured. */
+jespan_span_t *spans_open_numbered(const struct jespan_site *site, uint32_t number)
+{
+    char digits[11] = "0000000000";
+    for (char *d = digits + sizeof digits - 2; number; number /= 10) {
+        *d-- = (char)('0' + number % 10);
+    }
+    return open_span(site, &(struct jespan_label){"number", digits}, 1);
 }
 
 struct span_state {
     jespan_span_t *span;
     size_t args;
+    uint32_t number;
 };
+
+static const struct jespan_label two_labels[] = {{"route", "/orders"}, {"tenant", "acme"}};
 
 void *span_start(const void *shape)
 {
     JESPAN_SITE(site, "bench span");
     struct span_state *s = bench_array(sizeof *s);
-    s->span = open_span(&site);
     s->args = ((const struct span_shape *)shape)->args;
+    s->span = open_span(&site, two_labels, (s->args - 1) / 2);
     return s;
 }
 
 void span_stop(void *state)
 {
     struct span_state *s = state;
-    api.close(s->span);
+    span_api.close(s->span);
     bench_array_free(s, sizeof *s);
 }
 
@@ -80,11 +86,33 @@ void span_enter_exit_round(void *state, size_t operations)
     jespan_span_t *span = ((struct span_state *)state)->span;
     int failed = 0;
     for (size_t i = 0; i < operations; i++) {
-        failed |= api.enter(span);
-        failed |= api.exit(span);
+        failed |= span_api.enter(span);
+        failed |= span_api.exit(span);
     }
     if (failed) {
         bench_fail("jespan_enter or jespan_exit failed");
+    }
+}
+
+void span_pair_round(void *state, size_t operations)
+{
+    jespan_span_t *span = ((struct span_state *)state)->span;
+    for (size_t i = 0; i < operations; i++) {
+        span_api.enter(span);
+        free(bench_touch(malloc(64)));
+        span_api.exit(span);
+    }
+}
+
+/* As a service does that labels each request with its id: no name comes back before DISTINCT others. */
+#define DISTINCT 1000000
+void span_distinct_round(void *state, size_t operations)
+{
+    JESPAN_SITE(site, "bench distinct");
+    struct span_state *s = state;
+    for (size_t i = 0; i < operations; i++) {
+        span_api.close(spans_open_numbered(&site, s->number));
+        s->number = (s->number + 1) % DISTINCT;
     }
 }
 
@@ -96,7 +124,7 @@ void span_scope_round(void *state, size_t operations)
     size_t count = ((struct span_state *)state)->args;
     for (size_t i = 0; i < operations; i++) {
         struct jespan_scope scope;
-        api.scope_enter(&scope, &site, args, count);
-        api.scope_exit(&scope);
+        span_api.scope_enter(&scope, &site, args, count);
+        span_api.scope_exit(&scope);
     }
 }

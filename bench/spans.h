@@ -3,13 +3,29 @@
 #ifndef BENCH_SPANS_H
 #define BENCH_SPANS_H
 
+#include <jespan/jespan.h>
 #include <stdbool.h>
 
-/* Looks the API up. With `inside`, opens the span that spans_enter_if_wanted() enters. Ends the program when it is needed
- * and not there. To be called once, before any thread is started. */
+/* Pointers to the functions of jespan.h, and to mallctl. */
+struct span_api {
+    jespan_span_t *(*open)(const struct jespan_site *, jespan_context_t, const struct jespan_label *, size_t);
+    int (*enter)(jespan_span_t *);
+    int (*exit)(jespan_span_t *);
+    void (*close)(jespan_span_t *);
+    void (*scope_enter)(struct jespan_scope *, const struct jespan_site *, const char *const *, size_t);
+    void (*scope_exit)(struct jespan_scope *);
+    int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+};
+extern struct span_api span_api;
+
+/* Looks the API up. With `inside`, opens the span that spans_enter_if_wanted() enters. Ends the program when it is
+ * needed and not there. To be called once, before any thread is started. */
 void spans_find(bool needed, bool inside);
 
 /* Enters the span on the calling thread for good, if the run is to be inside one. */
 void spans_enter_if_wanted(void);
+
+/* A span of `site` whose only label is `number`, so that it has a context of its own. Ends the program on failure. */
+jespan_span_t *spans_open_numbered(const struct jespan_site *site, uint32_t number);
 
 #endif

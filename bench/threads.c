@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Workloads on several threads: the same churn on each, and objects handed from one thread to another.
+/* Workloads on several threads: the same one on each, and objects handed from one thread to another.
  *
  * Threads start before the clock and live through all rounds; a barrier opens and ends each round.
  */
@@ -16,7 +16,7 @@
 struct crew {
     const struct threads_shape *shape;
     pthread_barrier_t turn;
-    size_t operations; /* of each thread in the next round; 0 sends them home. Written before the barrier, read after. */
+    size_t operations; /* of each thread in the next round; 0 sends them home. Written before a barrier, read after */
     pthread_t threads[MAX_THREADS];
 };
 
@@ -24,17 +24,17 @@ static void *crew_member(void *argument)
 {
     struct crew *crew = argument;
     spans_enter_if_wanted();
-    void *own = churn_start(&crew->shape->churn);
+    void *own = crew->shape->start(crew->shape->shape);
     for (;;) {
         pthread_barrier_wait(&crew->turn);
         size_t operations = crew->operations;
         if (!operations) {
             break;
         }
-        churn_round(own, operations);
+        crew->shape->round(own, operations);
         pthread_barrier_wait(&crew->turn);
     }
-    churn_stop(own);
+    crew->shape->stop(own);
     return NULL;
 }
 
@@ -71,7 +71,9 @@ void threads_stop(void *state)
     bench_array_free(crew, sizeof *crew);
 }
 
-/* A wake-up costs as much as a hundred allocations: batches are large enough to make it small, few enough to stay in cache. */
+/* Between the thread that does the rounds and one more.
+ * A wake-up costs as much as a hundred allocations: batches are large enough to make it small, few enough to stay in
+ * cache. */
 #define BATCH_OBJECTS 1024
 #define BATCHES 4
 

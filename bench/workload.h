@@ -12,9 +12,13 @@
 #include <stdint.h>
 
 enum workload_kind {
-    WORKLOAD_TIME,   /* nanoseconds of CPU time per operation, any allocator */
-    WORKLOAD_SPAN,   /* nanoseconds of CPU time per operation, jespan only */
-    WORKLOAD_MEMORY, /* bytes of RSS per object, any allocator */
+    WORKLOAD_TIME,     /* nanoseconds of CPU time per operation, any allocator */
+    WORKLOAD_SPAN,     /* the same, jespan only */
+    WORKLOAD_MEMORY,   /* bytes of RSS per object, any allocator */
+    WORKLOAD_PEER,     /* as WORKLOAD_TIME, small enough for the slowest profilers */
+    WORKLOAD_HEAP,     /* as WORKLOAD_TIME, over heaps of growing size */
+    WORKLOAD_CONTEXTS, /* as WORKLOAD_SPAN, with a growing number of contexts */
+    WORKLOAD_SNAPSHOT, /* milliseconds of elapsed time, or bytes, for a snapshot of a growing number of contexts */
 };
 
 /* One row of the table in workloads.c. Adding a workload is a row there and, if its shape is new, a file. */
@@ -25,7 +29,7 @@ struct workload {
     void *(*start)(const void *shape);
     void (*round)(void *state, size_t operations);
     void (*stop)(void *state);
-    double (*bytes_per_object)(const void *shape); /* WORKLOAD_MEMORY has this alone */
+    double (*figure)(const void *shape); /* has no operations, and no other function than this */
     size_t warmup_operations;
     unsigned round_ms; /* length of one inner round; 0 takes the default */
     enum workload_kind kind;
@@ -42,13 +46,17 @@ void pair_round(void *state, size_t operations);
 void *churn_start(const void *shape);
 void churn_round(void *state, size_t operations);
 void churn_stop(void *state);
+void aligned_round(void *state, size_t operations);
 void *calloc_start(const void *shape);
 void calloc_round(void *state, size_t operations);
 void realloc_round(void *state, size_t operations);
 
 struct threads_shape {
     unsigned threads;
-    struct churn_shape churn;
+    const void *shape; /* what each of them does: another workload's */
+    void *(*start)(const void *shape);
+    void (*round)(void *state, size_t operations);
+    void (*stop)(void *state);
 };
 void *threads_start(const void *shape);
 void threads_round(void *state, size_t operations);
@@ -66,13 +74,28 @@ struct span_shape {
 };
 void *span_start(const void *shape);
 void span_enter_exit_round(void *state, size_t operations);
+void span_pair_round(void *state, size_t operations);
+void span_distinct_round(void *state, size_t operations);
 void span_scope_round(void *state, size_t operations);
 void span_stop(void *state);
+
+struct contexts_shape {
+    uint32_t contexts, threads; /* every thread allocates in every context; threads counts for snapshots only */
+};
+void *contexts_start(const void *shape);
+void contexts_pair_round(void *state, size_t operations);
+void contexts_roam_round(void *state, size_t operations);
+void contexts_stop(void *state);
+double snapshot_ms(const void *shape);
+double snapshot_bytes_per_context(const void *shape);
 
 struct memory_shape {
     size_t object_bytes, total_bytes;
 };
 double memory_bytes_per_object(const void *shape);
+
+/* What the process holds now, page by page. */
+size_t bench_resident_bytes(void);
 
 /* Zeroed and touched memory straight from the system. Ends the program when there is none. */
 void *bench_array(size_t bytes);

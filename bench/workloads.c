@@ -8,40 +8,89 @@
 #define KIB ((size_t)1024)
 #define MIB (KIB * KIB)
 
+/* Objects by random replacement; as many operations to warm up as objects, or more. */
+#define REPLACE(name_, help_, kind_, live_, min_, max_, warmup_)                                                       \
+    {name_, help_, CHURN(live_, min_, max_), churn_start, churn_round, churn_stop, NULL, warmup_, 0, kind_}
+
+/* Several threads at once, each with its own objects or its own consumer. */
+#define ON_THREADS(name_, help_, threads_, what_, shape_)                                                              \
+    {name_, help_, &(const struct threads_shape){threads_, shape_, what_##_start, what_##_round, what_##_stop},        \
+     threads_start, threads_round, threads_stop, NULL, (threads_) * (size_t)100000, (threads_) > 16 ? 50 : 20,         \
+     WORKLOAD_TIME}
+
+#define SPAN(name_, help_, round_, args_, warmup_)                                                                     \
+    {name_, help_, &(const struct span_shape){args_}, span_start, round_, span_stop, NULL, warmup_, 0, WORKLOAD_SPAN}
+
 /* Enough objects that the fixed cost of a heap and of its page map does not show in the quotient. */
 #define RSS(bytes_)                                                                                                    \
     {.name = "rss-" #bytes_,                                                                                           \
      .help = "bytes of RSS per live object of " #bytes_ " bytes",                                                      \
      .kind = WORKLOAD_MEMORY,                                                                                          \
      .shape = &(const struct memory_shape){bytes_, (bytes_) < 256 ? 64 * MIB : 256 * MIB},                             \
-     .bytes_per_object = memory_bytes_per_object}
+     .figure = memory_bytes_per_object}
+
+/* 520 bytes are the mean of 16 to 1024. */
+#define HEAP(mib_)                                                                                                     \
+    REPLACE("heap-" #mib_ "M", "churn over " #mib_ " MiB of objects", WORKLOAD_HEAP, (uint32_t)(mib_ * MIB / 520), 16, \
+            1024, mib_ * MIB / 520)
+
+#define CONTEXTS(count_)                                                                                               \
+    {"pair-" #count_, "pair in one of " #count_ " contexts", &(const struct contexts_shape){count_, 1},                \
+     contexts_start, contexts_pair_round, contexts_stop, NULL, 0, 0, WORKLOAD_CONTEXTS},                               \
+    {"roam-" #count_, "enter one of " #count_ " contexts by chance, pair, exit",                                       \
+     &(const struct contexts_shape){count_, 1}, contexts_start, contexts_roam_round, contexts_stop, NULL, count_, 0,   \
+     WORKLOAD_CONTEXTS}
+
+#define SNAPSHOT_THREADS 16
+#define SNAPSHOT(count_)                                                                                               \
+    {.name = "snapshot-" #count_,                                                                                      \
+     .help = "spans.epoch with " #count_ " contexts on 16 threads (ms)",                                               \
+     .kind = WORKLOAD_SNAPSHOT,                                                                                        \
+     .shape = &(const struct contexts_shape){count_, SNAPSHOT_THREADS},                                                \
+     .figure = snapshot_ms},                                                                                           \
+    {                                                                                                                  \
+        .name = "snapshot-rss-" #count_, .help = "bytes of RSS per context that it adds", .kind = WORKLOAD_SNAPSHOT,   \
+        .shape = &(const struct contexts_shape){count_, SNAPSHOT_THREADS}, .figure = snapshot_bytes_per_context        \
+    }
+
+static const struct churn_shape churn = {10000, 16, 1024};
+static const struct handover_shape handover = {16, 1024};
 
 const struct workload workloads[] = {
     {"pair", "malloc(64) and free, at once", CHURN(1, 64, 64), pair_start, pair_round, churn_stop, NULL, 0, 0,
      WORKLOAD_TIME},
-    {"churn", "10,000 live objects of 16-1024 B, random replacement", CHURN(10000, 16, 1024), churn_start, churn_round,
-     churn_stop, NULL, 100000, 0, WORKLOAD_TIME},
-    {"cold", "2,000,000 live objects of 16-256 B, random replacement", CHURN(2000000, 16, 256), churn_start,
-     churn_round, churn_stop, NULL, 2000000, 0, WORKLOAD_TIME},
-    {"churn-4t", "churn on 4 threads",
-     &(const struct threads_shape){4, {10000, 16, 1024}}, threads_start, threads_round, threads_stop, NULL, 400000, 20,
-     WORKLOAD_TIME},
-    {"handover", "one thread allocates 16-1024 B, another frees", &(const struct handover_shape){16, 1024},
-     handover_start, handover_round, handover_stop, NULL, 400000, 20, WORKLOAD_TIME},
+    REPLACE("churn", "10,000 live objects of 16-1024 B, random replacement", WORKLOAD_TIME, 10000, 16, 1024, 100000),
+    REPLACE("cold", "2,000,000 live objects of 16-256 B, random replacement", WORKLOAD_TIME, 2000000, 16, 256, 2000000),
+    ON_THREADS("churn-2t", "churn on 2 threads", 2, churn, &churn),
+    ON_THREADS("churn-4t", "churn on 4 threads", 4, churn, &churn),
+    ON_THREADS("churn-16t", "churn on 16 threads", 16, churn, &churn),
+    ON_THREADS("churn-64t", "churn on 64 threads", 64, churn, &churn),
+    {"handover", "one thread allocates 16-1024 B, another frees", &handover, handover_start, handover_round,
+     handover_stop, NULL, 400000, 20, WORKLOAD_TIME},
+    ON_THREADS("handover-4t", "2 threads allocate 16-1024 B, 2 others free", 2, handover, &handover),
+    ON_THREADS("handover-16t", "8 threads allocate 16-1024 B, 8 others free", 8, handover, &handover),
     {"realloc", "one realloc of a growth from 16 B to 64 KiB by halves", CHURN(1, 16, 64 * KIB), pair_start,
      realloc_round, churn_stop, NULL, 10000, 0, WORKLOAD_TIME},
     {"calloc", "1,000 live zeroed objects of 16-1024 B, random replacement", CHURN(1000, 16, 1024), calloc_start,
      calloc_round, churn_stop, NULL, 100000, 0, WORKLOAD_TIME},
-    {"large", "64 live objects of 32 KiB-1 MiB, random replacement", CHURN(64, 32 * KIB, MIB), churn_start, churn_round,
-     churn_stop, NULL, 10000, 0, WORKLOAD_TIME},
+    {"aligned", "1,000 live objects of 16-1024 B, aligned to 64-4096 B, random replacement", CHURN(1000, 16, 1024),
+     pair_start, aligned_round, churn_stop, NULL, 100000, 0, WORKLOAD_TIME},
+    REPLACE("large", "64 live objects of 32 KiB-1 MiB, random replacement", WORKLOAD_TIME, 64, 32 * KIB, MIB, 10000),
 
-    {"enter+exit", "jespan_enter and jespan_exit of an open span", &(const struct span_shape){1}, span_start,
-     span_enter_exit_round, span_stop, NULL, 0, 0, WORKLOAD_SPAN},
-    {"scope", "JESPAN(\"name\"): open, enter, exit, close", &(const struct span_shape){1}, span_start, span_scope_round,
-     span_stop, NULL, 0, 0, WORKLOAD_SPAN},
-    {"scope-labels", "JESPAN(\"name\", ...) with two labels", &(const struct span_shape){5}, span_start,
-     span_scope_round, span_stop, NULL, 0, 0, WORKLOAD_SPAN},
+    SPAN("enter+exit", "jespan_enter and jespan_exit of an open span", span_enter_exit_round, 1, 0),
+    SPAN("enter+exit-labels", "the same of a span opened with two labels", span_enter_exit_round, 5, 0),
+    SPAN("enter+pair+exit", "the same with a pair inside", span_pair_round, 1, 0),
+    SPAN("scope", "JESPAN(\"name\"): open, enter, exit, close", span_scope_round, 1, 0),
+    SPAN("scope-labels", "JESPAN(\"name\", ...) with two labels", span_scope_round, 5, 0),
+    SPAN("open+close", "open and close a span, each of 1,000,000 with a label of its own", span_distinct_round, 1,
+         1000000),
 
     RSS(16), RSS(48), RSS(64), RSS(112), RSS(256), RSS(512), RSS(640), RSS(1024), RSS(2560), RSS(4096), RSS(8192),
+
+    REPLACE("cold-200k", "200,000 live objects of 16-256 B, random replacement", WORKLOAD_PEER, 200000, 16, 256,
+            200000),
+    HEAP(4), HEAP(64), HEAP(512), HEAP(1024), HEAP(2048), HEAP(4096),
+    CONTEXTS(10), CONTEXTS(1000), CONTEXTS(100000), CONTEXTS(1000000),
+    SNAPSHOT(10), SNAPSHOT(1000), SNAPSHOT(10000), SNAPSHOT(100000),
     {.name = NULL},
 };

@@ -4,7 +4,7 @@
 
 #include "../jemalloc-hooks/binding.h"
 
-#define CLASS_BYTES_MAX 8192 /* what a thread keeps of one class; two objects at least fit, as classes are below a page */
+#define CLASS_BYTES_MAX 8192 /* what a thread keeps of one class: two objects at least */
 
 uint8_t magazine_max[CLASSES_MAX];
 

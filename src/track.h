@@ -103,4 +103,7 @@ size_t track_usable(const void *p);
  * context. t may be NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
 
+/* In a forked child, for a block whose thread does not exist there. */
+void track_abandon(struct thread *t);
+
 #endif

@@ -39,20 +39,20 @@ def parse(lines):
     return costs
 
 
-def profile(program, library, arguments, operations):
+def profile(program, variant, arguments, operations):
     with tempfile.TemporaryDirectory(prefix="bench-callgrind-") as directory:
         out = os.path.join(directory, "out")
         prefix = [*VALGRIND, f"--callgrind-out-file={out}"]
-        target.run_workload(program, library, [*arguments, "--operations", operations], prefix)
+        target.run_workload(program, variant, [*arguments, "--operations", operations], prefix)
         with open(out, encoding="utf-8", errors="replace") as f:
             return parse(f.read().splitlines())
 
 
-def per_operation(program, library, arguments):
+def per_operation(program, variant, arguments):
     """Instructions by (object, function), the program's own left out: its loop is no part of the allocator."""
-    many, few = (profile(program, library, arguments, n) for n in (MANY, FEW))
+    many, few = (profile(program, variant, arguments, n) for n in (MANY, FEW))
     many.subtract(few)
     mine = {k: v / (MANY - FEW) for k, v in many.items() if k[0] != os.path.realpath(program) and v}
-    if not any(os.path.basename(k[0]) == os.path.basename(os.path.realpath(library)) for k in mine):
-        raise target.Failed(f"no instruction of {library} was counted")
+    if not any(target.same_library(k[0], variant.origin) for k in mine):
+        raise target.Failed(f"no instruction of {variant.origin} was counted")
     return mine

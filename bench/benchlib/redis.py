@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A real program: redis-server, asked to SET keys of 64 bytes through a pipeline of 64.
 
-It does little but allocate, so it shows what the micro-benchmarks cannot: cache misses and lost reuse in a real heap. What
-counts is the server's user CPU time and its RSS at the end, the first from the server itself; throughput on a small machine
-is the client's as much as the server's.
+It does little but allocate, so it shows what the micro-benchmarks cannot: cache misses and lost reuse in a real heap.
+What counts is the server's user CPU time and its RSS at the end, the first from the server itself; throughput on a
+small machine is the client's as much as the server's.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from . import rows, target
+from . import target
 
 KEYS, QUICK_KEYS = 1_000_000, 200_000
 VALUE_BYTES, PIPELINE = 64, 64
@@ -27,15 +27,15 @@ def missing():
 
 
 @contextlib.contextmanager
-def server(library):
+def server(variant):
     """A server on a socket of its own, ended with the block."""
     with tempfile.TemporaryDirectory(prefix="bench-redis-") as directory:
         socket = os.path.join(directory, "redis.sock")
         command = ["redis-server", "--unixsocket", socket, "--dir", directory, *SERVER_OPTIONS]
-        process = subprocess.Popen(command, env=target.environment(library), stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, env=variant.environment(), stdout=subprocess.DEVNULL)
         try:
             wait_until_ready(process, socket)
-            check_preloaded(process.pid, library)
+            check_preloaded(process.pid, variant)
             yield process.pid, socket
         finally:
             process.terminate()
@@ -51,9 +51,12 @@ def wait_until_ready(process, socket):
     raise target.Failed(f"redis-server does not answer (exit {process.poll()})")
 
 
-def check_preloaded(pid, library):
+def check_preloaded(pid, variant):
+    """By the files behind its mappings: the loader leaves out with no more than a warning what it lacks."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        if os.path.basename(os.path.realpath(library)) not in maps.read():
+        loaded = {line.split()[-1] for line in maps}
+    for library in variant.preload:
+        if not any(target.same_library(found, library) for found in loaded):
             raise target.Failed(f"{library} was not preloaded into redis-server")
 
 
@@ -83,27 +86,14 @@ def resident_mib(pid):
         return next(int(line.split()[1]) for line in f if line.startswith("Rss:")) / 1024
 
 
-def run_once(library, keys):
-    """User CPU in milliseconds and RSS in MiB after the load."""
-    with server(library) as (pid, socket):
-        before = info(socket, "used_cpu_user")
-        load(socket, keys)
-        return (info(socket, "used_cpu_user") - before) * 1000, resident_mib(pid)
-
-
-def redis_rows(libraries, quick):
-    """Two rows from the same runs where both are asked for: the second takes what the first left."""
+def text(quick):
     keys = QUICK_KEYS if quick else KEYS
-    left = {}
+    return f"redis-server, SET of {keys:,} keys of {VALUE_BYTES} B, pipeline {PIPELINE}"
 
-    def cpu(variant):
-        milliseconds, left[variant] = run_once(libraries[variant], keys)
-        return milliseconds
 
-    def rss(variant):
-        return left.pop(variant, None) or run_once(libraries[variant], keys)[1]
-
-    text = f"redis-server, SET of {keys:,} keys of {VALUE_BYTES} B, pipeline {PIPELINE}: "
-    variants = [rows.PLAIN, rows.JESPAN]
-    yield rows.Row("redis-cpu", "program", "ms", text + "user CPU", variants, cpu)
-    yield rows.Row("redis-rss", "program", "MiB", text + "RSS", variants, rss)
+def run_once(variant, quick):
+    """User CPU in milliseconds and RSS in MiB after the load."""
+    with server(variant) as (pid, socket):
+        before = info(socket, "used_cpu_user")
+        load(socket, QUICK_KEYS if quick else KEYS)
+        return (info(socket, "used_cpu_user") - before) * 1000, resident_mib(pid)

@@ -1,75 +1,117 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Prints rows as text or Markdown tables, and all figures as JSON."""
+"""Prints rows as text or Markdown tables, and all figures as JSON.
+
+With just plain jemalloc and jespan there is a table with all statistics of the two; with more variants, one of ratios
+and one of times, in which each variant has a column.
+"""
 
 import json
 import statistics
 
-from . import rows
+from .variants import JESPAN, PLAIN, SPAN
 
-TIME_HEAD = ["", "plain best", "median", "jespan best", "median", "ratio best", "median", "quartiles", "in span", "expected"]
-SPAN_HEAD = ["", "best", "median", "expected"]
-MEMORY_HEAD = ["", "plain", "jespan", "added", "expected"]
 MARK = "MISSED"
+NONE = "–"
+SHORT = {SPAN: "in span"}
 
 
 def number(value, digits=1):
     return f"{value:,.{digits}f}"
 
 
-def figure(row, value):
-    return number(value, 0 if value >= 1000 else 1)
+def figure(value):
+    return number(value, 0 if value >= 1000 else 1 if value >= 1 else 3)
 
 
-def expectation(row, value, digits=1):
+def name(row):
+    return f"{row.name} ({row.unit})"
+
+
+def expectation(row):
     if row.expected is None:
-        return "–"
-    text = f"≤ {row.expected:.{digits}f}"
-    return text if round(value, 2) <= row.expected else f"{text} {MARK}"
+        return NONE
+    text = f"≤ {row.expected:g}"
+    return f"{text} {MARK}" if row.missed else text
 
 
 def quartiles(values):
     if len(values) < 2:
-        return "–"
+        return NONE
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{low:.2f}–{high:.2f}"
 
 
-def best_ratio(row, variant):
-    return row.best(variant) / row.best(rows.PLAIN)
+def two_ratios(row, variant):
+    return f"{row.best_ratio(variant):.2f} / {statistics.median(row.ratios(variant)):.2f}"
 
 
-def time_cells(row):
-    ratios = row.ratios(rows.JESPAN)
-    middle = statistics.median(ratios)
-    inside = "–"
-    if rows.SPAN in row.samples:
-        inside = f"{best_ratio(row, rows.SPAN):.2f} / {statistics.median(row.ratios(rows.SPAN)):.2f}"
-    plain = [figure(row, row.best(rows.PLAIN)), figure(row, row.median(rows.PLAIN))]
-    mine = [figure(row, row.best(rows.JESPAN)), figure(row, row.median(rows.JESPAN))]
-    best = best_ratio(row, rows.JESPAN)
+def two_figures(row, variant):
+    return f"{figure(row.best(variant))} / {figure(row.median(variant))}"
+
+
+def extra_cell(row, variant):
+    added = "" if variant.name == variant.base else f" ({row.extra(variant):+,.1f})"
+    return number(row.median(variant)) + added
+
+
+def all_variants(rows):
+    """In the order in which they were asked for, and once each."""
+    return list({v.name: v for row in rows for v in row.variants}.values())
+
+
+def by_variant(rows, variants, cell):
+    """A line for each row, a column for each variant, and what is expected."""
+    head = ["", *(SHORT.get(v.name, v.name) for v in variants), "expected"]
+    body = [
+        [name(row), *(cell(row, v) if v.name in row.samples else NONE for v in variants), expectation(row)]
+        for row in rows
+    ]
+    return head, body
+
+
+def detailed(rows):
+    times, ratios = ["plain best", "median", "jespan best", "median"], ["ratio best", "median", "quartiles", "in span"]
+    return ["", *times, *ratios, "expected"], [detailed_cells(row) for row in rows]
+
+
+def detailed_cells(row):
+    plain, jespan, inside = (row.variant(v) for v in (PLAIN, JESPAN, SPAN))
+    times = [figure(f(v)) for v in (plain, jespan) for f in (row.best, row.median)]
+    ratios = row.ratios(jespan)
     return [
-        f"{row.name} ({row.unit})", *plain, *mine, f"{best:.2f}", f"{middle:.2f}", quartiles(ratios), inside,
-        expectation(row, best),
+        name(row), *times, f"{row.best_ratio(jespan):.2f}", f"{statistics.median(ratios):.2f}", quartiles(ratios),
+        two_ratios(row, inside) if inside else NONE, expectation(row),
     ]
 
 
-def span_cells(row):
-    best = row.best(rows.JESPAN)
-    return [f"{row.name} ({row.unit})", number(best), number(row.median(rows.JESPAN)), expectation(row, best, 0)]
+def alone(rows):
+    """jespan's own rows, which nothing can be compared with."""
+    lines = []
+    for row in rows:
+        jespan = row.variant(JESPAN)
+        lines.append([name(row), figure(row.best(jespan)), figure(row.median(jespan)), expectation(row)])
+    return ["", "best", "median", "expected"], lines
 
 
-def memory_cells(row):
-    added = row.extra(rows.JESPAN)
-    plain, mine = row.median(rows.PLAIN), row.median(rows.JESPAN)
-    return [f"{row.name} ({row.unit})", number(plain), number(mine), number(added), expectation(row, added, 0)]
-
-
-# Each table: its title, the kinds of row in it, its head, and the cells of a row.
-TABLES = [
-    ("Time, and real programs", ("time", "program"), TIME_HEAD, time_cells),
-    ("Span API, jespan alone", ("span",), SPAN_HEAD, span_cells),
-    ("Memory, bytes of RSS per object", ("memory",), MEMORY_HEAD, memory_cells),
-]
+def tables(measured):
+    """Tuples of title, head and body."""
+    of_kind = lambda *kinds: [r for r in measured if r.kind in kinds and r.samples]  # noqa: E731
+    for title, rows in (
+        ("Time, and real programs", of_kind("time", "program")),
+        ("Time, small enough for all", of_kind("peer")),
+        ("Growing heap", of_kind("heap")),
+    ):
+        variants = all_variants(rows)
+        if {v.name for v in variants} in ({PLAIN, JESPAN}, {PLAIN, JESPAN, SPAN}):
+            yield title, *detailed(rows)
+        elif rows:
+            compared = [v for v in variants if v.name != v.base]
+            yield f"{title}: ratio to plain, best / median", *by_variant(rows, compared, two_ratios)
+            yield f"{title}: best / median", *by_variant(rows, variants, two_figures)
+    yield "Span API, jespan alone", *alone(of_kind("span"))
+    yield "Growing number of contexts, jespan alone", *alone(of_kind("contexts", "snapshot"))
+    memory = of_kind("memory")
+    yield "Memory, bytes of RSS per object (added)", *by_variant(memory, all_variants(memory), extra_cell)
 
 
 def text_lines(head, body):
@@ -89,28 +131,17 @@ def markdown_lines(head, body):
 def render(measured, header, markdown):
     """All tables that have rows, under the lines of the header."""
     lines = list(header)
-    for title, kinds, head, cells in TABLES:
-        body = [cells(r) for r in measured if r.kind in kinds and r.samples]
+    for title, head, body in tables(measured):
         if body:
             lines += ["", *([f"**{title}**", ""] if markdown else [title])]
             lines += (markdown_lines if markdown else text_lines)(head, body)
     return "\n".join(lines)
 
 
-def missed(measured):
-    """Names of rows beyond what is expected of them, in the order of the tables."""
-    names = []
-    for _, kinds, _, cells in TABLES:
-        names += [r.name for r in measured if r.kind in kinds and r.samples and cells(r)[-1].endswith(MARK)]
-    return names
-
-
 def write_json(path, measured, header):
     """Every single figure, so that other statistics can be had without another run."""
-    found = [
-        {"name": r.name, "kind": r.kind, "unit": r.unit, "help": r.help, "expected": r.expected, "samples": r.samples}
-        for r in measured
-    ]
+    fields = ("name", "kind", "unit", "help", "expected", "samples", "means")
+    found = [{field: getattr(r, field) for field in fields} for r in measured]
     with open(path, "w", encoding="utf-8") as f:
         json.dump({"about": header, "rows": found}, f, indent=1)
         f.write("\n")

@@ -10,7 +10,6 @@ import sys
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = BENCH.parent
-PLAIN = "libjemalloc.so.2"
 # As an installed program is built, but for the builtins: the compiler must neither drop nor rewrite the calls.
 CFLAGS = "-std=gnu11 -O2 -g -fno-builtin -Wall -Wextra"
 CHILD_SECONDS = 300
@@ -37,13 +36,16 @@ def build_program(directory):
     if built.is_file() and built.stat().st_mtime >= newest:
         return str(built)
     program = os.path.join(directory, "workloads")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    command = [*compiler, *CFLAGS.split(), f"-I{SOURCE}/include", "-o", program, *map(str, sources), "-pthread"]
-    try:
-        subprocess.run(command, check=True)
-    except (OSError, subprocess.CalledProcessError) as e:
-        raise Failed(f"cannot compile the workloads ({e}); set CC to a C compiler") from e
+    compile_with("CC", "cc", [*CFLAGS.split(), f"-I{SOURCE}/include", "-o", program, *map(str, sources), "-pthread"])
     return program
+
+
+def compile_with(variable, default, arguments):
+    """Runs the compiler that the variable names."""
+    try:
+        subprocess.run([*shlex.split(os.environ.get(variable, default)), *arguments], check=True)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise Failed(f"cannot compile ({e}); set {variable} to a compiler") from e
 
 
 def list_workloads(program):
@@ -52,29 +54,44 @@ def list_workloads(program):
     return [tuple(line.split("\t")) for line in text.splitlines()]
 
 
-def environment(library):
-    """The caller's, with only this library preloaded. MALLOC_CONF and JESPAN_CONF pass: they hold for all."""
-    return {**os.environ, "LD_PRELOAD": library}
-
-
-def run_workload(program, library, arguments, prefix=()):
+def run_workload(program, variant, arguments, prefix=()):
     """Runs one workload in a process of its own and returns its line, having checked where malloc came from."""
-    command = [*prefix, program, *map(str, arguments)]
+    command = [*prefix, variant.program or program, *map(str, arguments), *(["--span"] if variant.inside else [])]
     done = subprocess.run(
-        command, env=environment(library), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False
+        command, env=variant.environment(), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False
     )
     if done.returncode:
-        raise Failed(f"{shlex.join(command)} on {library}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
-    result = json.loads(done.stdout)
-    if os.path.basename(os.path.realpath(result["malloc"])) != os.path.basename(os.path.realpath(library)):
-        if os.path.basename(result["malloc"]) != os.path.basename(library):
-            raise Failed(f"{library} was not preloaded; malloc came from {result['malloc']}: {done.stderr.strip()}")
+        raise Failed(f"{shlex.join(command)} as {variant.name}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
+    result = json.loads(done.stdout.splitlines()[-1])
+    if not same_library(result["malloc"], variant.origin):
+        raise Failed(f"{variant.origin} was not preloaded; malloc came from {result['malloc']}: {done.stderr.strip()}")
+    if variant.prof and not result["prof"]:
+        raise Failed(f"{variant.origin} is built without prof")
     return result
 
 
-def about(program, library):
+def same_library(found, wanted):
+    """By name: the file may have more digits behind than the loader was asked for, and links may have been followed."""
+    names = {os.path.basename(wanted), os.path.basename(os.path.realpath(wanted))}
+    return any(os.path.basename(f).startswith(n) for f in (found, os.path.realpath(found)) for n in names)
+
+
+def about(program, variant):
     """The jemalloc inside a library, as it tells its version itself."""
-    return run_workload(program, library, ["pair", "--operations", 1])["jemalloc"].split("-g")[0] or "not jemalloc"
+    return run_workload(program, variant, ["pair", "--operations", 1])["jemalloc"].split("-g")[0] or "not jemalloc"
+
+
+def usable(program, variants, required):
+    """Those that run here; says which do not, and why. Fails where one that is required does not."""
+    for variant in variants:
+        try:
+            run_workload(program, variant, ["pair", "--operations", 1])
+            yield variant
+        except (Failed, OSError, ValueError) as e:
+            if variant.name in required:
+                raise
+            hint = f" (Debian: {variant.package})" if variant.package else ""
+            say(f"{variant.name} is skipped{hint}: {e}")
 
 
 def machine():

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Builds the programs in bench/peers: Rust's exact profilers, which cannot be preloaded, and a plain one to compare."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from . import target
+from .variants import Variant
+
+RUST = "rust"
+BUILD_SECONDS = 1200
+KINDS = ("time", "peer", "memory")
+# Name of program and variant, and what it is.
+PROFILERS = [
+    ("tracing-prof", "tracing-prof in a span, reporting to nobody"),
+    ("alloc-track-none", "alloc-track without backtraces"),
+    ("alloc-track", "alloc-track with short backtraces"),
+]
+
+
+def build():
+    """The directory of the programs; kept in build/ of the current directory, since the crates take minutes."""
+    if not shutil.which("cargo"):
+        raise target.Failed("no cargo (any Rust from 1.86 on)")
+    place = pathlib.Path.cwd() / "build/bench-peers"
+    shutil.copytree(target.BENCH / "peers", place, ignore=shutil.ignore_patterns("target"), dirs_exist_ok=True)
+    target.say("building bench/peers with cargo")
+    done = subprocess.run(
+        ["cargo", "build", "--release", "--quiet"], cwd=place, capture_output=True, text=True, timeout=BUILD_SECONDS,
+        check=False, env={**os.environ, "CARGO_TARGET_DIR": str(place / "target")},
+    )
+    if done.returncode:
+        raise target.Failed(f"cargo build failed: {done.stderr.strip()[-500:]}")
+    return place / "target/release"
+
+
+def variants(plain):
+    """The Rust profilers over plain jemalloc, and the same program without any; nothing where they cannot be built."""
+    try:
+        place = build()
+    except (target.Failed, OSError, subprocess.TimeoutExpired) as e:
+        target.say(f"{', '.join(name for name, _ in PROFILERS)} are skipped: {e}")
+        return
+    for name, file, text in [(RUST, "plain", "the same program on plain jemalloc"), *((n, n, t) for n, t in PROFILERS)]:
+        yield Variant(name, text, (plain,), kinds=KINDS, program=str(place / file), base=RUST)

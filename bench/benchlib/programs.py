@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Real programs, from start to end: their user CPU time, with that of their children, and the largest RSS of any."""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+
+from . import redis, rows, target
+
+PROGRAMS = target.BENCH / "programs"
+SQL = """
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, item TEXT, price REAL);
+CREATE INDEX by_customer ON orders (customer, price);
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+INSERT INTO orders SELECT i, 'customer ' || (i * 7919 % 10007), 'item ' || i, i % 997 / 10.0 FROM n;
+SELECT count(*), group_concat(substr(customer, 10, 1)) FROM (SELECT customer FROM orders GROUP BY customer);
+"""
+
+
+def run_program(variant, command, settings, directory):
+    """User CPU in milliseconds and largest RSS in MiB. What it prints goes to a file, which is read if it fails."""
+    log = os.path.join(directory, "output")
+    environment = {**variant.environment(), **settings}
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command, env=environment, cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        said = pathlib.Path(log).read_text(encoding="utf-8", errors="replace")[-500:]
+        raise target.Failed(f"{shlex.join(command)} as {variant.name}: exit {process.returncode}: {said}")
+    return usage.ru_utime * 1000, usage.ru_maxrss / 1024
+
+
+def function_source(i):
+    """Something for an optimiser to work on: loops, branches, calls to what came before."""
+    before = f"f{i - 1}(x ^ {i}, y)" if i else "y"
+    return f"""
+static struct pair f{i}_table[16] = {{{{{i}, {i * 3}}}, {{1, 2}}}};
+unsigned f{i}(unsigned x, unsigned y)
+{{
+    unsigned sum = x % {i + 3};
+    for (unsigned n = 0; n < (y & 63); n++) {{
+        f{i}_table[n & 15].a += sum * n;
+        if (sum & {1 << i % 12})
+            sum += f{i}_table[(x + n) & 15].b;
+        else
+            sum ^= {before};
+        switch (sum % 5) {{ case 0: x++; break; case 1: y ^= x; break; case 3: sum = sum << 3; break; default: y--; }}
+    }}
+    return sum + x * y;
+}}
+"""
+
+
+def prepare_gcc(directory, quick):
+    """A generated file, large enough for a second of compilation."""
+    source = os.path.join(directory, "large.c")
+    text = "struct pair { unsigned a, b; };\n" + "".join(function_source(i) for i in range(60 if quick else 250))
+    pathlib.Path(source).write_text(text, encoding="utf-8")
+    return [shutil.which("gcc"), "-O2", "-c", "-o", "large.o", source], {}
+
+
+def prepare_json(directory, quick):
+    program = os.path.join(directory, "json")
+    target.compile_with("CXX", "c++", ["-std=c++17", "-O2", "-o", program, str(PROGRAMS / "json.cc")])
+    return [program, "5" if quick else "20"], {}
+
+
+def prepare_python(_directory, quick):
+    return ["python3", str(PROGRAMS / "objects.py"), "1" if quick else "4"], {}
+
+
+def prepare_python_malloc(directory, quick):
+    return prepare_python(directory, quick)[0], {"PYTHONMALLOC": "malloc"}
+
+
+def prepare_sqlite(_directory, _quick):
+    return ["sqlite3", ":memory:", SQL], {}
+
+
+# Name, what it is, the program that it needs, and what makes its command line and variables.
+TABLE = [
+    ("python", "python3, building and dropping dicts, lists, strings and objects", "python3", prepare_python),
+    ("python-malloc", "the same with PYTHONMALLOC=malloc, so that all objects come from malloc", "python3",
+     prepare_python_malloc),
+    ("sqlite", "sqlite3, 200,000 rows and an index in memory", "sqlite3", prepare_sqlite),
+    ("json", "a C++ program that parses JSON into maps, strings and vectors", "c++", prepare_json),
+    ("gcc", "gcc -O2 of a generated file", "gcc", prepare_gcc),
+]
+
+
+def two_rows(name, text, variants, run):
+    """CPU time and RSS from the same runs where both are asked for: the second takes what the first left."""
+    left = {}
+
+    def cpu(variant):
+        milliseconds, left[variant.name] = run(variant)
+        return milliseconds
+
+    def rss(variant):
+        return left.pop(variant.name, None) or run(variant)[1]
+
+    yield rows.Row(f"{name}-cpu", "program", "ms", f"{text}: user CPU", variants, cpu)
+    yield rows.Row(f"{name}-rss", "program", "MiB", f"{text}: RSS", variants, rss)
+
+
+def runner(prepare, directory, quick):
+    """Prepares at the first run, so that rows not asked for cost nothing."""
+    own = []
+
+    def run(variant):
+        if not own:
+            place = tempfile.mkdtemp(dir=directory)
+            own.extend([place, *prepare(place, quick)])
+        place, command, settings = own
+        return run_program(variant, command, settings, place)
+
+    return run
+
+
+def program_rows(variants, directory, quick):
+    able = [v for v in variants if "program" in v.kinds]
+    if redis.missing():
+        target.say(f"redis is skipped: no {redis.missing()} (Debian: redis-server, redis-tools)")
+    else:
+        yield from two_rows("redis", redis.text(quick), able, lambda variant: redis.run_once(variant, quick))
+    for name, text, needed, prepare in TABLE:
+        if shutil.which(needed):
+            yield from two_rows(name, text, able, runner(prepare, directory, quick))
+        else:
+            target.say(f"{name} is skipped: no {needed}")

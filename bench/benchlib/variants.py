@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is compared: allocators and profilers, each as libraries to preload and variables to set."""
+
+import dataclasses
+import os
+
+# How every run names plain jemalloc, jespan, and jespan with all threads inside an open span.
+PLAIN, JESPAN, SPAN = "plain", "jespan", "jespan-span"
+JEMALLOC = "libjemalloc.so.2"
+# Preloaded as well, for programs that are linked with another allocator, as Debian's redis-server is.
+LIBC = "libc.so.6"
+HEAPTRACK = "/usr/lib/heaptrack/libheaptrack_preload.so"
+# Long enough for two dumps with one a second, whatever --quick says.
+DUMPS_MS = 2200
+
+ALL_KINDS = ("time", "program", "memory", "peer", "heap")
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """Programs are run with `preload` in LD_PRELOAD, malloc coming from the first of them.
+
+    `settings` are added to the environment; those that end in _CONF, after the caller's own.
+    """
+
+    name: str
+    help: str
+    preload: tuple
+    settings: dict = dataclasses.field(default_factory=dict)
+    package: str = ""  # Debian's
+    kinds: tuple = ALL_KINDS  # of rows that it can run
+    inside: bool = False  # in an open span
+    by_mean: bool = False  # costs something now and then only, which a best round would hide
+    least_ms: int = 0
+    prof: bool = False  # needs a jemalloc that was built with prof
+    program: str = ""  # one that has the allocator built in, instead of bench/workloads
+    base: str = PLAIN  # the variant that it is compared with
+
+    @property
+    def origin(self):
+        """The library that malloc must come from."""
+        return self.preload[0]
+
+    def environment(self):
+        """The caller's, but for LD_PRELOAD. MALLOC_CONF and JESPAN_CONF pass: they hold for all variants."""
+        env = {**os.environ, "LD_PRELOAD": ":".join(self.preload)}
+        for name, value in self.settings.items():
+            own = os.environ.get(name) if name.endswith("_CONF") else None
+            env[name] = f"{own},{value}" if own else value
+        return env
+
+
+def jespan_variants(library, directory):
+    """The library as built, outside any span, inside one, and with its reporter at work."""
+    conf = f"dump_dir:{directory},dump_interval_s:1,dump_keep:2,module_dir:{os.path.dirname(library)}"
+    kinds = (*ALL_KINDS, "span", "contexts", "snapshot")
+    yield Variant(JESPAN, "jespan, outside any span", (library,), kinds=kinds)
+    yield Variant(SPAN, "jespan, all threads in an open span", (library,), kinds=("time", "peer", "heap"), inside=True)
+    yield Variant(
+        "jespan-dumps", "jespan, its reporter dumping every second", (library,), {"JESPAN_CONF": conf},
+        kinds=("time", "program"), by_mean=True, least_ms=DUMPS_MS,
+    )
+
+
+def allocators(plain, jespan, directory):
+    """Everything that --variants can name, plain jemalloc first."""
+    return [
+        Variant(PLAIN, "plain jemalloc", (plain,), package="libjemalloc2"),
+        *jespan_variants(jespan, directory),
+        Variant(
+            "jemalloc-prof", "plain jemalloc, sampling every 512 KiB", (plain,),
+            {"MALLOC_CONF": "prof:true,lg_prof_sample:19"}, "libjemalloc2", prof=True,
+        ),
+        Variant("glibc", "the C library's own", (LIBC,)),
+        Variant("mimalloc", "mimalloc", ("libmimalloc.so.2",), package="libmimalloc2.0"),
+        Variant("tcmalloc", "tcmalloc, minimal", ("libtcmalloc_minimal.so.4",), package="libtcmalloc-minimal4"),
+    ]
+
+
+def profilers(plain, jespan, directory):
+    """jespan and the exact profilers that are preloaded; each over plain jemalloc, where it lets one choose."""
+    return [
+        Variant(PLAIN, "plain jemalloc", (plain,), package="libjemalloc2"),
+        *list(jespan_variants(jespan, directory))[:2],
+        Variant(
+            "jemalloc-prof-0", "jemalloc prof, every allocation", (plain,),
+            {"MALLOC_CONF": "prof:true,lg_prof_sample:0"}, "libjemalloc2", prof=True,
+        ),
+        Variant(
+            "gperftools", "gperftools HEAPPROFILE on its tcmalloc", ("libtcmalloc.so.4",),
+            {"HEAPPROFILE": os.path.join(directory, "gperftools")}, "libgoogle-perftools4",
+        ),
+        Variant(
+            "heaptrack", "heaptrack, writing what it recorded to a file, uninterpreted", (HEAPTRACK, plain),
+            {"DUMP_HEAPTRACK_OUTPUT": os.path.join(directory, "heaptrack")}, "heaptrack",
+        ),
+    ]

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* First use: of the process, by whichever thread allocates first, and of each thread. Its end, and fork. */
+#include "boot.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "../jemalloc-hooks/binding.h"
+#include "../jemalloc-hooks/extents.h"
+#include "conf.h"
+#include "die.h"
+#include "lock.h"
+#include "span.h"
+#include "track.h"
+#include "tree.h"
+
+#define NAME_CHECK_LAST 64 /* the slow event of a thread at which its name is looked at last */
+
+static _Atomic bool booted;
+
+/* ---- Fork, and the end of a thread ---- */
+
+static void after_fork_in_child(void)
+{
+    lock_release_after_fork();
+    tree_after_fork();
+    thread_after_fork(track_abandon);
+}
+
+static void end_thread(struct thread *t)
+{
+    track_give_back(t);
+    thread_self = NULL;
+    thread_state = THREAD_ENDED;
+    span_leave_all(t);
+    thread_release_block(t);
+}
+
+/* ---- The process ---- */
+
+/* What jemalloc's first use allocates through us: with background_thread:true it starts a thread. LOCK_BOOT. */
+#define EARLY_MAX 16
+static struct early {
+    void *p;
+    size_t requested;
+} early[EARLY_MAX];
+
+bool boot_is_done(void)
+{
+    return load_acquire(&booted);
+}
+
+bool boot_is_under_way(void)
+{
+    return thread_state == THREAD_REGISTERING && !boot_is_done();
+}
+
+bool boot_early_add(void *p, size_t requested)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++) {
+        if (!early[i].p) {
+            early[i] = (struct early){p, requested};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool boot_early_remove(const void *p)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++) {
+        if (early[i].p == p) {
+            early[i].p = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void early_account(void)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++)
+        track_alloc_slow(NULL, early[i].p, early[i].requested);
+}
+
+/* jemalloc's first use is here, before any of its arenas has memory, so that the hooks see all of it. Its fork handlers
+ * come right before ours, and both as early as can be: handlers before fork run last registered first, so others'
+ * may still allocate, and our locks are taken before jemalloc's, as everywhere else. */
+static int boot_locked(void)
+{
+    conf_boot();
+    binding_boot();
+    uint32_t max = (uint32_t)conf.max_contexts;
+    int error = tree_boot(&max);
+    max = (max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
+    if (!error)
+        error = counters_boot(max);
+    if (!error)
+        error = thread_boot(max, end_thread);
+    if (error)
+        return error;
+    extents_boot();
+    classes_boot();
+    magazine_boot();
+    return -pthread_atfork(lock_all_before_fork, lock_release_after_fork, after_fork_in_child);
+}
+
+static bool boot(void)
+{
+    static bool tried;
+    if (boot_is_done())
+        return true;
+    lock(LOCK_BOOT);
+    if (!tried) {
+        tried = true;
+        int error = boot_locked();
+        if (error)
+            WARN("no memory to start: ", errno_text(-error), "; every allocation fails");
+        store_release(&booted, !error);
+        if (!error)
+            early_account();
+    }
+    unlock(LOCK_BOOT);
+    return boot_is_done();
+}
+
+/* ---- A thread ---- */
+
+/* Renames of a thread are not announced to us. Most come soon after its start, so that is when we look, less and less
+ * often: each look is a system call, which a thread that has sandboxed itself may not survive. */
+static COLD void check_name(struct thread *t)
+{
+    char name[sizeof t->name] = "";
+    t->next_name_check = t->slow_events ? 2 * t->slow_events : 1;
+    if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
+        return;
+    if (span_set_base_by_name(t, name) == 0)
+        memcpy(t->name, name, sizeof name);
+}
+
+void boot_slow_event(struct thread *t)
+{
+    if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
+        check_name(t);
+}
+
+static struct thread *register_thread(void)
+{
+    struct thread *t = thread_acquire_block();
+    if (!t)
+        return NULL;
+    t->name[0] = '\0';
+    t->slow_events = t->next_name_check = 0;
+    if (conf.thread_contexts)
+        check_name(t);
+    if (!t->base && span_set_base(t, CONTEXT_ID_ROOT)) {
+        thread_release_block(t);
+        return NULL;
+    }
+    extents_watch_thread();
+    return t;
+}
+
+COLD struct thread *track_thread_slow(void)
+{
+    if (thread_state != THREAD_NEW)
+        return NULL;
+    int saved = errno;
+    thread_state = THREAD_REGISTERING;
+    struct thread *t = boot() ? register_thread() : NULL;
+    thread_self = t;
+    thread_state = THREAD_NEW;
+    errno = saved;
+    return t;
+}
