@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The command: help, errors and exit codes; that `run` starts what it should as it should; that `report` prints what it
 # should and survives any file.
+# shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
 make_profile=$top_builddir/tests/support/make_profile
@@ -10,7 +11,6 @@ unset JESPAN_LIB COLUMNS
 export TZ=UTC
 "$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
 
-# shellcheck disable=SC2154 # lib.sh sets these
 # jespan ARGUMENT… : keeps stdout, stderr and status
 status=0
 jespan() {

@@ -38,7 +38,7 @@ same() {
 # ---- The library is really there ----
 
 is_loaded() {
-    preloaded cat /proc/self/maps | grep -q "$(readlink -f "$JESPAN_LIB")" || fail "the library is not loaded by LD_PRELOAD"
+    grep -q "$(readlink -f "$JESPAN_LIB")" < <(preloaded cat /proc/self/maps) || fail "the library is not loaded by LD_PRELOAD"
 }
 
 # ---- Small tools ----
@@ -251,8 +251,8 @@ redis_load() {
     redis debug populate 100000 key 100 > /dev/null
     redis bgsave > /dev/null # a fork under load
     redis-benchmark -s redis.sock -t set -n 20000 -r 1000 -q > benchmark.out 2>&1
-    wait_for eval 'redis info persistence | grep -q rdb_bgsave_in_progress:0'
-    redis info persistence | grep -q 'rdb_last_bgsave_status:ok' || fail "redis: bgsave failed"
+    wait_for eval 'grep -q rdb_bgsave_in_progress:0 < <(redis info persistence)'
+    grep -q 'rdb_last_bgsave_status:ok' < <(redis info persistence) || fail "redis: bgsave failed"
     size=$(redis dbsize)
     stop_redis save
     start_redis

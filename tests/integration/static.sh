@@ -33,22 +33,22 @@ try() {
     equal "$1: dumps" "$(find "$dir" -name '*.pb.gz' | wc -l)" 3
     for dump in "$dir"/*.pb.gz; do
         is_whole "$dump" || fail "$1: $dump is not whole"
-        gzip -dc "$dump" | grep -aq parse || fail "$1: $dump has no span in it"
+        grep -aq parse < <(gzip -dc "$dump") || fail "$1: $dump has no span in it"
     done
 }
 
 check_static() {
     link "$scratch/static" tests/integration/dump_program.c -static "${exporter[@]}" -l:libjespan.a "${libraries[@]}"
     if have file; then
-        file "$scratch/static" | grep -q 'statically linked' || fail "the static program is not static"
+        grep -q 'statically linked' < <(file "$scratch/static") || fail "the static program is not static"
     fi
-    ! readelf -d "$scratch/static" | grep -q NEEDED || fail "the static program needs a library"
+    ! grep -q NEEDED < <(readelf -d "$scratch/static") || fail "the static program needs a library"
     try "static" "$scratch/static"
 }
 
 check_beside_shared_libc() {
     link "$scratch/archive" tests/integration/dump_program.c "${exporter[@]}" -l:libjespan.a "${libraries[@]}"
-    ! readelf -d "$scratch/archive" | grep -q jespan || fail "the program with the archive needs libjespan.so"
+    ! grep -q jespan < <(readelf -d "$scratch/archive") || fail "the program with the archive needs libjespan.so"
     try "archive" "$scratch/archive"
 }
 

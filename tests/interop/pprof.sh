@@ -77,7 +77,7 @@ check_top() {
 check_views() {
     local dump=$1
     pprof -traces -sample_index=inuse_space "$dump" > "$scratch/traces"
-    grep -A1 ' parse$' "$scratch/traces" | grep -q '^ *handle$' || fail_with "-traces: no parse below handle" "$scratch/traces"
+    grep -q '^ *handle$' < <(grep -A1 ' parse$' "$scratch/traces") || fail_with "-traces: no parse below handle" "$scratch/traces"
     pprof -tags -sample_index=inuse_space "$dump" > "$scratch/tags"
     grep -q 'ümläut "quoted"' "$scratch/tags" || fail_with "-tags: the tenant is missing" "$scratch/tags"
     grep -q '/a/b?c=d' "$scratch/tags" || fail_with "-tags: the route is missing" "$scratch/tags"
