@@ -2,7 +2,7 @@
 /* Runs one workload on the allocator of this process and prints what it cost as one line of JSON.
  *
  * usage: workloads --list | NAME [--span] [--ms N] [--operations N]
- * Prints the best inner round and the mean of all, per operation; the latter counts what happens only now and then.
+ * Times are the best inner round and the mean of all, per operation; the latter counts what happens only now and then.
  *   --span            everything inside an open span (jespan)
  *   --ms N            measure for about N milliseconds (200)
  *   --operations N    just do N operations, without warming up or measuring: for instruction counts
@@ -23,7 +23,7 @@
 #define DEFAULT_ROUND_MS 5
 #define NS_PER_MS 1000000u
 
-static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot"};
+static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot", "pause"};
 
 void bench_fail(const char *what)
 {
@@ -31,20 +31,13 @@ void bench_fail(const char *what)
     exit(1);
 }
 
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* CPU time of all threads: what another process takes of the machine, and where the scheduler puts two threads, would
  * show in elapsed time more than the allocator does. */
 static uint64_t round_ns(const struct workload *w, void *state, size_t operations)
 {
-    uint64_t start = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t start = bench_now_ns(CLOCK_PROCESS_CPUTIME_ID);
     w->round(state, operations);
-    return now_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
+    return bench_now_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
 }
 
 /* How many operations fill one inner round. Doubling up to it warms up as well. */
@@ -59,21 +52,19 @@ static size_t calibrate(const struct workload *w, void *state)
     return operations;
 }
 
-struct result {
-    double best, mean;
-};
-
 /* The best of many short inner rounds: cold caches, busy neighbours and interrupts make a round longer, not shorter. */
-static struct result measure(const struct workload *w, void *state, uint64_t total_ns)
+static struct bench_result measure(const struct workload *w, void *state, uint64_t total_ns)
 {
     size_t operations = calibrate(w, state);
     uint64_t best = UINT64_MAX, sum = 0, rounds = 0;
-    for (uint64_t end = now_ns(CLOCK_MONOTONIC) + total_ns; !rounds || now_ns(CLOCK_MONOTONIC) < end; rounds++) {
+    uint64_t end = bench_now_ns(CLOCK_MONOTONIC) + total_ns;
+    for (; !rounds || bench_now_ns(CLOCK_MONOTONIC) < end; rounds++) {
         uint64_t ns = round_ns(w, state, operations);
         best = ns < best ? ns : best;
         sum += ns;
     }
-    return (struct result){(double)best / (double)operations, (double)sum / ((double)rounds * (double)operations)};
+    return (struct bench_result){{{"value", (double)best / (double)operations},
+                                  {"mean", (double)sum / ((double)rounds * (double)operations)}}};
 }
 
 struct options {
@@ -81,15 +72,14 @@ struct options {
     unsigned long ms, operations;
 };
 
-static struct result run(const struct workload *w, const struct options *options)
+static struct bench_result run(const struct workload *w, const struct options *options)
 {
     spans_find(w->kind == WORKLOAD_SPAN || w->kind >= WORKLOAD_CONTEXTS, options->span);
     spans_enter_if_wanted();
     if (w->figure) {
-        double figure = w->figure(w->shape);
-        return (struct result){figure, figure};
+        return w->figure(w->shape);
     }
-    struct result result = {0, 0};
+    struct bench_result result = {0};
     void *state = w->start(w->shape);
     if (options->operations) {
         w->round(state, options->operations);
@@ -111,7 +101,7 @@ static void ask(const char *name, void *value, size_t bytes)
 }
 
 /* The file that malloc comes from and the jemalloc in it, so that a failed preload cannot go unseen. */
-static void print_result(const struct workload *w, struct result result)
+static void print_result(const struct workload *w, const struct bench_result *result)
 {
     Dl_info info = {.dli_fname = "?"};
     dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info);
@@ -119,9 +109,12 @@ static void print_result(const struct workload *w, struct result result)
     bool profiling = false;
     ask("version", &version, sizeof version);
     ask("opt.prof", &profiling, sizeof profiling);
-    printf("{\"workload\": \"%s\", \"value\": %.3f, \"mean\": %.3f, \"malloc\": \"%s\", \"jemalloc\": \"%s\", "
-           "\"prof\": %s}\n",
-           w->name, result.best, result.mean, info.dli_fname, version, profiling ? "true" : "false");
+    printf("{\"workload\": \"%s\", ", w->name);
+    for (const struct bench_figure *f = result->figures; f->name; f++) {
+        printf("\"%s\": %.3f, ", f->name, f->value);
+    }
+    printf("\"malloc\": \"%s\", \"jemalloc\": \"%s\", \"prof\": %s}\n", info.dli_fname, version,
+           profiling ? "true" : "false");
 }
 
 static int list(void)
@@ -168,6 +161,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s --list | NAME [--span] [--ms N] [--operations N]\n", argv[0]);
         return 2;
     }
-    print_result(w, run(w, &options));
+    struct bench_result result = run(w, &options);
+    print_result(w, &result);
     return fflush(stdout) ? 1 : 0;
 }

@@ -48,7 +48,7 @@ static void fill(void **objects, size_t count, size_t object_bytes)
 }
 
 /* The first objects pay for an arena, a thread cache and the like; they are left out. */
-double memory_bytes_per_object(const void *shape)
+struct bench_result memory_bytes_per_object(const void *shape)
 {
     const struct memory_shape *memory = shape;
     size_t count = memory->total_bytes / memory->object_bytes;
@@ -57,5 +57,5 @@ double memory_bytes_per_object(const void *shape)
     fill(objects, first, memory->object_bytes);
     size_t before = bench_resident_bytes();
     fill(objects + first, count, memory->object_bytes);
-    return (double)(bench_resident_bytes() - before) / (double)count;
+    return bench_value((double)(bench_resident_bytes() - before) / (double)count);
 }

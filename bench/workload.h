@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 enum workload_kind {
     WORKLOAD_TIME,     /* nanoseconds of CPU time per operation, any allocator */
@@ -19,6 +20,16 @@ enum workload_kind {
     WORKLOAD_HEAP,     /* as WORKLOAD_TIME, over heaps of growing size */
     WORKLOAD_CONTEXTS, /* as WORKLOAD_SPAN, with a growing number of contexts */
     WORKLOAD_SNAPSHOT, /* milliseconds of elapsed time, or bytes, for a snapshot of a growing number of contexts */
+    WORKLOAD_PAUSE,    /* microseconds that snapshots hold up a thread that allocates */
+};
+
+/* What a workload reports, up to the first without a name. Most report one "value". */
+#define BENCH_FIGURES 4
+struct bench_result {
+    struct bench_figure {
+        const char *name;
+        double value;
+    } figures[BENCH_FIGURES + 1];
 };
 
 /* One row of the table in workloads.c. Adding a workload is a row there and, if its shape is new, a file. */
@@ -29,7 +40,7 @@ struct workload {
     void *(*start)(const void *shape);
     void (*round)(void *state, size_t operations);
     void (*stop)(void *state);
-    double (*figure)(const void *shape); /* has no operations, and no other function than this */
+    struct bench_result (*figure)(const void *shape); /* has no operations, and no other function than this */
     size_t warmup_operations;
     unsigned round_ms; /* length of one inner round; 0 takes the default */
     enum workload_kind kind;
@@ -80,19 +91,22 @@ void span_scope_round(void *state, size_t operations);
 void span_stop(void *state);
 
 struct contexts_shape {
-    uint32_t contexts, threads; /* every thread allocates in every context; threads counts for snapshots only */
+    uint32_t contexts;
+    uint32_t threads;  /* for snapshots: each of them allocates in every context */
+    uint32_t heap_mib; /* for snapshots: live memory besides */
 };
 void *contexts_start(const void *shape);
 void contexts_pair_round(void *state, size_t operations);
 void contexts_roam_round(void *state, size_t operations);
 void contexts_stop(void *state);
-double snapshot_ms(const void *shape);
-double snapshot_bytes_per_context(const void *shape);
+struct bench_result snapshot_ms(const void *shape);
+struct bench_result snapshot_bytes_per_context(const void *shape);
+struct bench_result snapshot_pauses(const void *shape);
 
 struct memory_shape {
     size_t object_bytes, total_bytes;
 };
-double memory_bytes_per_object(const void *shape);
+struct bench_result memory_bytes_per_object(const void *shape);
 
 /* What the process holds now, page by page. */
 size_t bench_resident_bytes(void);
@@ -100,6 +114,18 @@ size_t bench_resident_bytes(void);
 /* Zeroed and touched memory straight from the system. Ends the program when there is none. */
 void *bench_array(size_t bytes);
 void bench_array_free(void *array, size_t bytes);
+
+static inline struct bench_result bench_value(double value)
+{
+    return (struct bench_result){{{"value", value}}};
+}
+
+static inline uint64_t bench_now_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 /* Says what went wrong and ends the program with status 1. */
 _Noreturn void bench_fail(const char *what);

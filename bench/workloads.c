@@ -35,23 +35,30 @@
             1024, mib_ * MIB / 520)
 
 #define CONTEXTS(count_)                                                                                               \
-    {"pair-" #count_, "pair in one of " #count_ " contexts", &(const struct contexts_shape){count_, 1},                \
+    {"pair-" #count_, "pair in one of " #count_ " contexts", &(const struct contexts_shape){count_, 0, 0},             \
      contexts_start, contexts_pair_round, contexts_stop, NULL, 0, 0, WORKLOAD_CONTEXTS},                               \
     {"roam-" #count_, "enter one of " #count_ " contexts by chance, pair, exit",                                       \
-     &(const struct contexts_shape){count_, 1}, contexts_start, contexts_roam_round, contexts_stop, NULL, count_, 0,   \
-     WORKLOAD_CONTEXTS}
+     &(const struct contexts_shape){count_, 0, 0}, contexts_start, contexts_roam_round, contexts_stop, NULL, count_,   \
+     0, WORKLOAD_CONTEXTS}
 
-#define SNAPSHOT_THREADS 16
-#define SNAPSHOT(count_)                                                                                               \
-    {.name = "snapshot-" #count_,                                                                                      \
-     .help = "spans.epoch with " #count_ " contexts on 16 threads (ms)",                                               \
-     .kind = WORKLOAD_SNAPSHOT,                                                                                        \
-     .shape = &(const struct contexts_shape){count_, SNAPSHOT_THREADS},                                                \
-     .figure = snapshot_ms},                                                                                           \
-    {                                                                                                                  \
-        .name = "snapshot-rss-" #count_, .help = "bytes of RSS per context that it adds", .kind = WORKLOAD_SNAPSHOT,   \
-        .shape = &(const struct contexts_shape){count_, SNAPSHOT_THREADS}, .figure = snapshot_bytes_per_context        \
-    }
+#define SNAPSHOT(name_, help_, kind_, figure_, contexts_, threads_, heap_mib_)                                         \
+    {.name = name_, .help = help_, .kind = WORKLOAD_##kind_, .figure = figure_,                                        \
+     .shape = &(const struct contexts_shape){contexts_, threads_, heap_mib_}}
+
+#define SNAPSHOT_OF_CONTEXTS(count_)                                                                                   \
+    SNAPSHOT("snapshot-" #count_, "spans.epoch with " #count_ " contexts on 16 threads (ms)", SNAPSHOT, snapshot_ms,   \
+             count_, 16, 0),                                                                                           \
+    SNAPSHOT("snapshot-rss-" #count_, "bytes of RSS per context that it adds", SNAPSHOT, snapshot_bytes_per_context,   \
+             count_, 16, 0)
+#define SNAPSHOT_OF_THREADS(count_)                                                                                    \
+    SNAPSHOT("snapshot-" #count_ "t", "snapshot-10000 with " #count_ " instead of 16 threads (ms)", SNAPSHOT,          \
+             snapshot_ms, 10000, count_, 0)
+#define SNAPSHOT_OF_HEAP(mib_)                                                                                         \
+    SNAPSHOT("snapshot-heap-" #mib_ "M", "snapshot-10000 with " #mib_ " MiB of live objects (ms)", SNAPSHOT,           \
+             snapshot_ms, 10000, 16, mib_)
+#define PAUSE(count_)                                                                                                  \
+    SNAPSHOT("pause-" #count_, "gaps between allocations with " #count_ " contexts on 16 threads (us)", PAUSE,         \
+             snapshot_pauses, count_, 16, 0)
 
 static const struct churn_shape churn = {10000, 16, 1024};
 static const struct handover_shape handover = {16, 1024};
@@ -89,8 +96,12 @@ const struct workload workloads[] = {
 
     REPLACE("cold-200k", "200,000 live objects of 16-256 B, random replacement", WORKLOAD_PEER, 200000, 16, 256,
             200000),
-    HEAP(4), HEAP(64), HEAP(512), HEAP(1024), HEAP(2048), HEAP(4096),
+    HEAP(4), HEAP(64), HEAP(512), HEAP(1024), HEAP(2048), HEAP(4096), HEAP(8192),
     CONTEXTS(10), CONTEXTS(1000), CONTEXTS(100000), CONTEXTS(1000000),
-    SNAPSHOT(10), SNAPSHOT(1000), SNAPSHOT(10000), SNAPSHOT(100000),
+    SNAPSHOT_OF_CONTEXTS(10), SNAPSHOT_OF_CONTEXTS(1000), SNAPSHOT_OF_CONTEXTS(10000), SNAPSHOT_OF_CONTEXTS(100000),
+    SNAPSHOT_OF_CONTEXTS(1000000),
+    SNAPSHOT_OF_THREADS(1), SNAPSHOT_OF_THREADS(4), SNAPSHOT_OF_THREADS(64),
+    SNAPSHOT_OF_HEAP(64), SNAPSHOT_OF_HEAP(8192),
+    PAUSE(1000), PAUSE(100000),
     {.name = NULL},
 };

@@ -43,5 +43,7 @@ def variants(plain):
     except (target.Failed, OSError, subprocess.TimeoutExpired) as e:
         target.say(f"{', '.join(name for name, _ in PROFILERS)} are skipped: {e}")
         return
-    for name, file, text in [(RUST, "plain", "the same program on plain jemalloc"), *((n, n, t) for n, t in PROFILERS)]:
-        yield Variant(name, text, (plain,), kinds=KINDS, program=str(place / file), base=RUST)
+    yield Variant(RUST, "the same program on plain jemalloc", (plain,), kinds=KINDS, program=str(place / "plain"),
+                  base=RUST)
+    for name, text in PROFILERS:
+        yield Variant(name, text, (plain,), kinds=KINDS, program=str(place / name), base=RUST, exact=True)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from . import redis, rows, target
+from . import docstore, redis, rows, target
 
 PROGRAMS = target.BENCH / "programs"
 SQL = """
@@ -94,43 +94,63 @@ TABLE = [
 ]
 
 
-def two_rows(name, text, variants, run):
-    """CPU time and RSS from the same runs where both are asked for: the second takes what the first left."""
-    left = {}
-
-    def cpu(variant):
-        milliseconds, left[variant.name] = run(variant)
-        return milliseconds
-
-    def rss(variant):
-        return left.pop(variant.name, None) or run(variant)[1]
-
-    yield rows.Row(f"{name}-cpu", "program", "ms", f"{text}: user CPU", variants, cpu)
-    yield rows.Row(f"{name}-rss", "program", "MiB", f"{text}: RSS", variants, rss)
+def rows_of_one_run(table, variants, run, most_rounds=rows.Row.most_rounds):
+    """A row for each entry; `run` gives the figures of all by name."""
+    shared = rows.Shared(run)
+    for name, unit, text, more in table:
+        yield rows.Row(name, "program", unit, text, variants, shared.taker(name), most_rounds, more)
 
 
-def runner(prepare, directory, quick):
+def prepared_once(prepare, run):
     """Prepares at the first run, so that rows not asked for cost nothing."""
-    own = []
+    made = []
 
-    def run(variant):
-        if not own:
+    def prepared(variant):
+        if not made:
+            made.append(prepare())
+        return run(variant, made[0])
+
+    return prepared
+
+
+def whole_process_rows(variants, directory, quick):
+    for name, text, needed, prepare in TABLE:
+        if not shutil.which(needed):
+            target.say(f"{name} is skipped: no {needed}")
+            continue
+
+        def prepare_it(prepare=prepare):
             place = tempfile.mkdtemp(dir=directory)
-            own.extend([place, *prepare(place, quick)])
-        place, command, settings = own
-        return run_program(variant, command, settings, place)
+            return place, *prepare(place, quick)
 
-    return run
+        def run(variant, prepared, name=name):
+            place, command, settings = prepared
+            cpu, rss = run_program(variant, command, settings, place)
+            return {f"{name}-cpu": cpu, f"{name}-rss": rss}
+
+        table = [(f"{name}-cpu", "ms", f"{text}: user CPU", False), (f"{name}-rss", "MiB", f"{text}: RSS", False)]
+        yield from rows_of_one_run(table, variants, prepared_once(prepare_it, run))
+
+
+def redis_rows(variants, quick):
+    if redis.missing():
+        target.say(f"redis is skipped: no {redis.missing()} (Debian: redis-server, redis-tools)")
+        return
+    yield from rows_of_one_run(redis.ROWS, variants, lambda variant: redis.run_once(variant, quick))
+    if not quick:
+        yield from rows_of_one_run(redis.BIG_ROWS, variants, redis.run_big, most_rounds=1)
+
+
+def docstore_rows(variants, directory, quick):
+    if docstore.missing():
+        target.say(f"docstore is skipped: no {docstore.missing()} (tools/setup bench installs it)")
+        return
+    run = prepared_once(lambda: docstore.build(directory), lambda v, program: docstore.run_once(v, program, quick))
+    yield from rows_of_one_run(docstore.ROWS, variants, run)
 
 
 def program_rows(variants, directory, quick):
     able = [v for v in variants if "program" in v.kinds]
-    if redis.missing():
-        target.say(f"redis is skipped: no {redis.missing()} (Debian: redis-server, redis-tools)")
-    else:
-        yield from two_rows("redis", redis.text(quick), able, lambda variant: redis.run_once(variant, quick))
-    for name, text, needed, prepare in TABLE:
-        if shutil.which(needed):
-            yield from two_rows(name, text, able, runner(prepare, directory, quick))
-        else:
-            target.say(f"{name} is skipped: no {needed}")
+    yield from redis_rows(able, quick)
+    yield from whole_process_rows(able, directory, quick)
+    yield from docstore_rows(able, directory, quick)

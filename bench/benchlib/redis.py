@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real program: redis-server, asked to SET keys of 64 bytes through a pipeline of 64.
+"""A real program: redis-server, asked to SET, GET and LRANGE through a pipeline.
 
 It does little but allocate, so it shows what the micro-benchmarks cannot: cache misses and lost reuse in a real heap.
-What counts is the server's user CPU time and its RSS at the end, the first from the server itself; throughput on a
-small machine is the client's as much as the server's.
+What counts most is the server's user CPU time, which it reports itself, and its RSS: throughput and latency on a small
+machine are the client's as much as the server's.
 """
 
-import contextlib
+import csv
 import os
 import shutil
-import subprocess
-import tempfile
-import time
 
-from . import target
+from . import servers, target
 
-KEYS, QUICK_KEYS = 1_000_000, 200_000
-VALUE_BYTES, PIPELINE = 64, 64
-START_SECONDS = 30
-SERVER_OPTIONS = ["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no"]
+VALUE_BYTES, LIST_LENGTH, BIG_KEYS = 64, 100, 5_000_000
+OPTIONS = ["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no"]
+
+# Name of row, unit, what it is, and whether more is better.
+ROWS = [
+    ("redis-cpu", "ms", "SET of 1,000,000 keys of 64 B, pipeline 64: user CPU", False),
+    ("redis-rss", "MiB", "RSS after these", False),
+    ("redis-set-rps", "1/s", "the same SET: requests in a second", True),
+    ("redis-set-p99", "ms", "the same SET: latency that 1 % exceeds", False),
+    ("redis-get-cpu", "ms", "1,000,000 GET of these keys, pipeline 64: user CPU", False),
+    ("redis-get-rps", "1/s", "the same GET: requests in a second", True),
+    ("redis-get-p99", "ms", "the same GET: latency that 1 % exceeds", False),
+    ("redis-lrange-cpu", "ms", "100,000 LRANGE of 100 values of 64 B, pipeline 16: user CPU", False),
+    ("redis-lrange-rps", "1/s", "the same LRANGE: requests in a second", True),
+    ("redis-lrange-p99", "ms", "the same LRANGE: latency that 1 % exceeds", False),
+]
+BIG_ROWS = [("redis-5m-rss", "MiB", "redis-server with 5,000,000 keys of 64 B: RSS", False)]
 
 
 def missing():
@@ -26,74 +36,60 @@ def missing():
     return next((p for p in ("redis-server", "redis-benchmark", "redis-cli") if not shutil.which(p)), None)
 
 
-@contextlib.contextmanager
-def server(variant):
-    """A server on a socket of its own, ended with the block."""
-    with tempfile.TemporaryDirectory(prefix="bench-redis-") as directory:
-        socket = os.path.join(directory, "redis.sock")
-        command = ["redis-server", "--unixsocket", socket, "--dir", directory, *SERVER_OPTIONS]
-        process = subprocess.Popen(command, env=variant.environment(), stdout=subprocess.DEVNULL)
-        try:
-            wait_until_ready(process, socket)
-            check_preloaded(process.pid, variant)
-            yield process.pid, socket
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def wait_until_ready(process, socket):
-    end = time.monotonic() + START_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        if ask(socket, "ping") == "PONG":
-            return
-        time.sleep(0.02)
-    raise target.Failed(f"redis-server does not answer (exit {process.poll()})")
-
-
-def check_preloaded(pid, variant):
-    """By the files behind its mappings: the loader leaves out with no more than a warning what it lacks."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        loaded = {line.split()[-1] for line in maps}
-    for library in variant.preload:
-        if not any(target.same_library(found, library) for found in loaded):
-            raise target.Failed(f"{library} was not preloaded into redis-server")
+def socket_in(directory):
+    return os.path.join(directory, "redis.sock")
 
 
 def ask(socket, *words):
-    done = subprocess.run(["redis-cli", "-s", socket, *words], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    return servers.client(["redis-cli", "-s", socket, *words]).strip()
 
 
-def load(socket, keys):
-    command = ["redis-benchmark", "-s", socket, "-t", "set", "-q", "-c", "50"]
-    sizes = ["-n", str(keys), "-r", str(keys), "-d", str(VALUE_BYTES), "-P", str(PIPELINE)]
-    done = subprocess.run([*command, *sizes], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise target.Failed(f"redis-benchmark failed: {done.stderr.strip()[-500:]}")
+def answers(directory, _said):
+    try:
+        return socket_in(directory) if ask(socket_in(directory), "ping") == "PONG" else None
+    except target.Failed:
+        return None
 
 
-def info(socket, field):
-    for line in ask(socket, "info", "all").splitlines():
-        if line.startswith(field + ":"):
-            return float(line.split(":")[1])
-    raise target.Failed(f"redis-server does not report {field}")
+def server(variant, *options):
+    """Yields the process and the socket."""
+    command = lambda d: ["redis-server", "--unixsocket", socket_in(d), "--dir", d, *OPTIONS, *options]  # noqa: E731
+    return servers.running(variant, command, answers)
 
 
-def resident_mib(pid):
-    """Exact, unlike the counters in stat and statm."""
-    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("Rss:")) / 1024
+def user_ms(socket):
+    lines = ask(socket, "info", "cpu").splitlines()
+    return next(float(line.split(":")[1]) for line in lines if line.startswith("used_cpu_user:")) * 1000
 
 
-def text(quick):
-    keys = QUICK_KEYS if quick else KEYS
-    return f"redis-server, SET of {keys:,} keys of {VALUE_BYTES} B, pipeline {PIPELINE}"
+def load(socket, requests, pipeline, *what):
+    """User CPU of the server, requests in a second, and the latency that 1 % exceeds, in milliseconds."""
+    before = user_ms(socket)
+    sizes = ["-n", str(requests), "-P", str(pipeline), "-c", "50", "--csv"]
+    said = servers.client(["redis-benchmark", "-s", socket, *sizes, *what])
+    figures = next(csv.DictReader(said.splitlines()))
+    return user_ms(socket) - before, float(figures["rps"]), float(figures["p99_latency_ms"])
 
 
 def run_once(variant, quick):
-    """User CPU in milliseconds and RSS in MiB after the load."""
+    """One server for all of ROWS."""
+    got, requests = {}, 200_000 if quick else 1_000_000
+    keys = ["-r", str(requests), "-d", str(VALUE_BYTES)]
     with server(variant) as (pid, socket):
-        before = info(socket, "used_cpu_user")
-        load(socket, QUICK_KEYS if quick else KEYS)
-        return (info(socket, "used_cpu_user") - before) * 1000, resident_mib(pid)
+        got["redis-cpu"], got["redis-set-rps"], got["redis-set-p99"] = load(socket, requests, 64, *keys, "-t", "set")
+        got["redis-rss"] = servers.resident_mib(pid)
+        got |= named("redis-get", load(socket, requests, 64, *keys, "-t", "get"))
+        ask(socket, "rpush", "list", *(f"{i:0{VALUE_BYTES}}" for i in range(LIST_LENGTH)))
+        got |= named("redis-lrange", load(socket, requests // 10, 16, "lrange", "list", "0", str(LIST_LENGTH - 1)))
+    return got
+
+
+def named(row, figures):
+    return dict(zip((f"{row}-cpu", f"{row}-rps", f"{row}-p99"), figures, strict=True))
+
+
+def run_big(variant):
+    """The server makes the keys itself, as SET would, which is faster than any client."""
+    with server(variant, "--enable-debug-command", "local") as (pid, socket):
+        ask(socket, "debug", "populate", str(BIG_KEYS), "key", str(VALUE_BYTES))
+        return {"redis-5m-rss": servers.resident_mib(pid)}

@@ -65,7 +65,7 @@ def group(row, top, place, names):
 
 def render(rows):
     """The chart as text; None where nothing can be compared."""
-    rows = [r for r in rows if r.samples and compared(r)]
+    rows = [r for r in rows if r.samples and compared(r) and not r.more]
     if not rows:
         return None
     names = list(dict.fromkeys(v.name for r in rows for v in compared(r)))

@@ -2,17 +2,23 @@
 """Prints rows as text or Markdown tables, and all figures as JSON.
 
 With just plain jemalloc and jespan there is a table with all statistics of the two; with more variants, one of ratios
-and one of times, in which each variant has a column.
+and one of times, in which each variant has a column. Before them, the few ratios that README.md has.
 """
 
 import json
 import statistics
 
+from .rows import ADDED, TIMES
 from .variants import JESPAN, PLAIN, SPAN
 
 MARK = "MISSED"
 NONE = "–"
 SHORT = {SPAN: "in span"}
+# README's columns and their rows.
+SUMMARY = {
+    "malloc + free at once": "pair", "10,000 live objects": "churn", "2,000,000 live objects": "cold",
+    "one thread to another": "handover", "redis `SET`, CPU": "redis-cpu", "redis, RSS": "redis-rss",
+}
 
 
 def number(value, digits=1):
@@ -30,7 +36,7 @@ def name(row):
 def expectation(row):
     if row.expected is None:
         return NONE
-    text = f"≤ {row.expected:g}"
+    text = f"{'≥' if row.more else '≤'} {row.expected:g}"
     return f"{text} {MARK}" if row.missed else text
 
 
@@ -93,9 +99,27 @@ def alone(rows):
     return ["", "best", "median", "expected"], lines
 
 
+def summary(measured):
+    """README's table; empty unless all of it was measured."""
+    rows = {r.name: r for r in measured if r.kind in ("time", "program") and r.samples and r.variant(JESPAN)}
+    if not rows.keys() >= set(SUMMARY.values()):
+        return [], []
+    return list(SUMMARY), [[f"{rows[n].best_ratio(rows[n].variant(JESPAN)):.2f}" for n in SUMMARY.values()]]
+
+
+def times_table(rows):
+    """How many times jespan's cost each exact profiler has."""
+    peers = [v for v in all_variants(rows) if v.exact]
+    head, body = by_variant(rows, peers, lambda row, v: f"{row.times_jespan(v):.1f}")
+    for row, line in zip(rows, body, strict=True):
+        line[-1] = f"≥ {TIMES}" + (f" {MARK}" if row.too_near else "")
+    return head, body
+
+
 def tables(measured):
     """Tuples of title, head and body."""
     of_kind = lambda *kinds: [r for r in measured if r.kind in kinds and r.samples]  # noqa: E731
+    yield "Ratio to plain jemalloc, best of all rounds", *summary(measured)
     for title, rows in (
         ("Time, and real programs", of_kind("time", "program")),
         ("Time, small enough for all", of_kind("peer")),
@@ -110,8 +134,12 @@ def tables(measured):
             yield f"{title}: best / median", *by_variant(rows, variants, two_figures)
     yield "Span API, jespan alone", *alone(of_kind("span"))
     yield "Growing number of contexts, jespan alone", *alone(of_kind("contexts", "snapshot"))
-    memory = of_kind("memory")
-    yield "Memory, bytes of RSS per object (added)", *by_variant(memory, all_variants(memory), extra_cell)
+    pauses = of_kind("pause")
+    yield "Gaps between allocations: best / median", *by_variant(pauses, all_variants(pauses), two_figures)
+    for kind in ADDED:
+        memory = of_kind(kind)
+        yield "Memory, bytes of RSS per object (added)", *by_variant(memory, all_variants(memory), extra_cell)
+    yield "Exact profilers: how many times jespan's time and added memory", *times_table(of_kind("peer", "peer-memory"))
 
 
 def text_lines(head, body):
@@ -140,7 +168,7 @@ def render(measured, header, markdown):
 
 def write_json(path, measured, header):
     """Every single figure, so that other statistics can be had without another run."""
-    fields = ("name", "kind", "unit", "help", "expected", "samples", "means")
+    fields = ("name", "kind", "unit", "help", "expected", "more", "samples", "means")
     found = [{field: getattr(r, field) for field in fields} for r in measured]
     with open(path, "w", encoding="utf-8") as f:
         json.dump({"about": header, "rows": found}, f, indent=1)

@@ -3,13 +3,15 @@
 
 import dataclasses
 import os
+import typing
+
+from . import heaptrack
 
 # How every run names plain jemalloc, jespan, and jespan with all threads inside an open span.
 PLAIN, JESPAN, SPAN = "plain", "jespan", "jespan-span"
 JEMALLOC = "libjemalloc.so.2"
 # Preloaded as well, for programs that are linked with another allocator, as Debian's redis-server is.
 LIBC = "libc.so.6"
-HEAPTRACK = "/usr/lib/heaptrack/libheaptrack_preload.so"
 # Long enough for two dumps with one a second, whatever --quick says.
 DUMPS_MS = 2200
 
@@ -35,6 +37,8 @@ class Variant:
     prof: bool = False  # needs a jemalloc that was built with prof
     program: str = ""  # one that has the allocator built in, instead of bench/workloads
     base: str = PLAIN  # the variant that it is compared with
+    exact: bool = False  # a profiler that counts every allocation, which jespan is to beat
+    beside: typing.Callable | None = None  # bytes per object of the last run that another process of it holds
 
     @property
     def origin(self):
@@ -79,19 +83,21 @@ def allocators(plain, jespan, directory):
 
 def profilers(plain, jespan, directory):
     """jespan and the exact profilers that are preloaded; each over plain jemalloc, where it lets one choose."""
+    events = os.path.join(directory, "heaptrack")
     return [
         Variant(PLAIN, "plain jemalloc", (plain,), package="libjemalloc2"),
         *list(jespan_variants(jespan, directory))[:2],
         Variant(
             "jemalloc-prof-0", "jemalloc prof, every allocation", (plain,),
-            {"MALLOC_CONF": "prof:true,lg_prof_sample:0"}, "libjemalloc2", prof=True,
+            {"MALLOC_CONF": "prof:true,lg_prof_sample:0"}, "libjemalloc2", prof=True, exact=True,
         ),
         Variant(
             "gperftools", "gperftools HEAPPROFILE on its tcmalloc", ("libtcmalloc.so.4",),
-            {"HEAPPROFILE": os.path.join(directory, "gperftools")}, "libgoogle-perftools4",
+            {"HEAPPROFILE": os.path.join(directory, "gperftools")}, "libgoogle-perftools4", exact=True,
         ),
         Variant(
-            "heaptrack", "heaptrack, writing what it recorded to a file, uninterpreted", (HEAPTRACK, plain),
-            {"DUMP_HEAPTRACK_OUTPUT": os.path.join(directory, "heaptrack")}, "heaptrack",
+            "heaptrack", "heaptrack, writing what it recorded to a file", (heaptrack.PRELOAD, plain),
+            {"DUMP_HEAPTRACK_OUTPUT": events}, "heaptrack", exact=True,
+            beside=lambda: heaptrack.interpreter_bytes_per_object(events),
         ),
     ]
