@@ -156,19 +156,6 @@ void *jespan_je_aligned_alloc(size_t alignment, size_t size)
     }
     return jespan_je_mallocx(size ? size : 1, MALLOCX_ALIGN(alignment));
 }
-
-int jespan_je_posix_memalign(void **out, size_t alignment, size_t size)
-{
-    if (alignment < sizeof(void *) || (alignment & (alignment - 1)))
-        return EINVAL;
-    int saved = errno;
-    void *p = jespan_je_mallocx(size ? size : 1, MALLOCX_ALIGN(alignment));
-    errno = saved;
-    if (!p)
-        return ENOMEM;
-    *out = p;
-    return 0;
-}
 #else
 COLD void binding_boot(void)
 {

@@ -22,7 +22,6 @@ void *jespan_je_malloc(size_t size);
 void *jespan_je_calloc(size_t n, size_t size);
 void *jespan_je_realloc(void *p, size_t size);
 void jespan_je_free(void *p);
-int jespan_je_posix_memalign(void **out, size_t alignment, size_t size);
 void *jespan_je_aligned_alloc(size_t alignment, size_t size);
 void *jespan_je_mallocx(size_t size, int flags);
 void *jespan_je_rallocx(void *p, size_t size, int flags);

@@ -151,6 +151,7 @@ static struct thread *register_thread(void)
     struct thread *t = thread_acquire_block();
     if (!t)
         return NULL;
+    magazine_start(t);
     t->name[0] = '\0';
     t->slow_events = t->next_name_check = 0;
     if (conf.thread_contexts)

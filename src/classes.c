@@ -11,7 +11,7 @@ static struct class_info next_class(unsigned class, size_t usable)
 {
     uint32_t shift = 31 - (uint32_t)__builtin_clz((uint32_t)usable);
     class_bytes[class] = (uint32_t)usable;
-    return (struct class_info){(uint16_t)(class << 8 | shift), (uint16_t)usable};
+    return (struct class_info){(uint16_t)(class << 8 | (64 - HEADER_PAGE_BITS + shift)), (uint16_t)usable};
 }
 
 COLD void classes_boot(void)

@@ -14,7 +14,7 @@ _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
 static void give_table_back(uint64_t entry)
 {
-    tables_give_back(entry_slot(entry, 0), entry & CODE_SHIFT_MASK);
+    tables_give_back(entry_slot(entry, 0), CODE_SLOT_SHIFT(entry_code(entry)));
 }
 
 /* Under LOCK_HEADERS. */
@@ -40,7 +40,7 @@ COLD uint64_t headers_install(uintptr_t p, uint16_t code)
         if (entry_code(entry) != code) {
             if (entry_is_small(entry))
                 give_table_back(entry);
-            header_t *table = tables_take(code & CODE_SHIFT_MASK);
+            header_t *table = tables_take(CODE_SLOT_SHIFT(code));
             entry = table ? (uint64_t)(uintptr_t)table << 16 | code : 0;
             store_release(page, entry);
         }

@@ -2,10 +2,10 @@
 /* Headers: for every object the tag of the context that owns it, out of line.
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
- *     small   address of the page's header table (48 bits) | class number (8) | slot shift (8)
+ *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
  *     big     tag (32 bits) | usable KiB (24 bits, 0: ask jemalloc) | ENTRY_BIG (8)
  *     0       nothing of ours starts in this page
- * The lowest byte is a slot shift, 3 to 11, or ENTRY_BIG, or 0.
+ * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0.
  * A table has one 4-byte slot for every 2^slot_shift bytes of the page; an object's slot is the one its first byte is
  * in. Objects of one class start further apart than that, so each has its own. Tag 0 means no object.
  *
@@ -25,7 +25,8 @@
 #define ADDRESS_BITS 48
 #define LEAF_BITS 18
 #define ROOT_BITS (ADDRESS_BITS - HEADER_PAGE_BITS - LEAF_BITS)
-#define ENTRY_BIG 0xffu
+#define ENTRY_BIG 0x40u
+#define ENTRY_SMALL_BIT 0x20u
 #define BIG_KIB_SHIFT 8
 #define BIG_KIB_MAX 0xffffffu
 #define BIG_TAG_SHIFT 32
@@ -53,12 +54,12 @@ HOT_INLINE uint16_t entry_code(uint64_t entry)
 
 HOT_INLINE unsigned entry_class(uint64_t small_entry)
 {
-    return CODE_CLASS(entry_code(small_entry));
+    return (uint8_t)(small_entry >> 8);
 }
 
 HOT_INLINE bool entry_is_small(uint64_t entry)
 {
-    return (unsigned)(uint8_t)entry - 1 < HEADER_PAGE_BITS;
+    return entry & ENTRY_SMALL_BIT;
 }
 
 HOT_INLINE bool entry_is_big(uint64_t entry)
@@ -71,7 +72,7 @@ HOT_INLINE bool entry_is_big(uint64_t entry)
 HOT_INLINE header_t *entry_slot(uint64_t entry, uintptr_t p)
 {
     header_t *table = (header_t *)(uintptr_t)(entry >> 16);
-    return &table[(p & (HEADER_PAGE_BYTES - 1)) >> (entry & CODE_SHIFT_MASK)];
+    return &table[(uint64_t)p << (64 - HEADER_PAGE_BITS) >> (entry & CODE_SHIFT_MASK)];
 }
 
 HOT_INLINE uint32_t entry_big_tag(uint64_t entry)

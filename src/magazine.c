@@ -2,29 +2,98 @@
 /* Magazines: their sizes, and what is off the hot path. */
 #include "magazine.h"
 
+#include <string.h>
+
 #include "../jemalloc-hooks/binding.h"
 
 #define CLASS_BYTES_MAX 8192 /* what a thread keeps of one class: two objects at least */
+#define CLASS_OBJECTS_MAX 64
 
-uint8_t magazine_max[CLASSES_MAX];
+uint16_t magazine_max[CLASSES_MAX];
 
 /* Where jemalloc must see every allocation and free, nothing is kept, and these stay 0. */
 COLD void magazine_boot(void)
 {
+    uint32_t room = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each has its bottom; that past the end is none's */
     if (!binding_lets_objects_be_kept())
         return;
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         uint32_t fit = CLASS_BYTES_MAX / class_bytes[class];
-        magazine_max[class] = (uint8_t)(fit < MAGAZINE_MAX ? fit : MAGAZINE_MAX);
+        fit = fit < CLASS_OBJECTS_MAX ? fit : CLASS_OBJECTS_MAX;
+        magazine_max[class] = (uint16_t)(fit < room ? fit : room);
+        room -= magazine_max[class];
     }
+}
+
+void magazine_start(struct thread *t)
+{
+    struct free_object *bottom = t->magazine;
+    if (load_relaxed(&t->magazine_top[0]))
+        return;
+    for (unsigned class = 0; class < CLASSES_MAX; class++) {
+        t->magazine_end[class] = bottom + magazine_max[class];
+        store_release(&t->magazine_top[class], bottom);
+        bottom += magazine_max[class] + 1;
+    }
+}
+
+uint32_t magazine_objects(struct thread *t, unsigned class)
+{
+    struct free_object *top = load_acquire(&t->magazine_top[class]);
+    return top ? magazine_max[class] - (uint32_t)(t->magazine_end[class] - top) : 0; /* none: not started */
+}
+
+/* The first `given` objects of a full magazine are gone. Half of them or more: the others do not overlap with where they
+ * go, and a forked child can do it again. */
+static void close_ranks(struct thread *t, unsigned class, uint32_t given)
+{
+    struct free_object *oldest = t->magazine_end[class] - magazine_max[class] + 1;
+    memmove(oldest, oldest + given, (magazine_max[class] - given) * sizeof *oldest);
+    store_release(&t->magazine_top[class], t->magazine_end[class] - given);
+    store_release(&t->spill_class, 0);
+}
+
+static uint32_t older_half(unsigned class)
+{
+    return (magazine_max[class] + 1u) / 2;
+}
+
+/* Meanwhile the magazine is empty: the program's own extent hooks may allocate. */
+NOINLINE void magazine_put_in_full(struct thread *t, unsigned class, struct free_object object)
+{
+    struct free_object *oldest = t->magazine_end[class] - magazine_max[class] + 1;
+    if (!magazine_max[class]) {
+        jespan_je_sdallocx(object.p, class_bytes[class], 0);
+        return;
+    }
+    store_relaxed(&t->spill_given, 0);
+    store_release(&t->spill_class, class);
+    store_release(&t->magazine_top[class], oldest - 1);
+    for (uint32_t i = 0; i < older_half(class); i++) {
+        jespan_je_sdallocx(oldest[i].p, class_bytes[class], 0);
+        store_release(&t->spill_given, i + 1);
+    }
+    close_ranks(t, class, older_half(class));
+    magazine_put(t, class, object);
+}
+
+/* Of the object at spill_given nobody knows whether jemalloc got it: it is lost. */
+COLD void magazine_after_fork(struct thread *t)
+{
+    unsigned class = load_relaxed(&t->spill_class);
+    uint32_t given = load_relaxed(&t->spill_given);
+    if (class)
+        close_ranks(t, class, given < older_half(class) ? given + 1 : given);
 }
 
 COLD void magazine_empty(struct thread *t)
 {
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         struct free_object *object;
-        while ((object = magazine_take(t, class)))
+        while ((object = magazine_take(t, class))) {
             jespan_je_sdallocx(object->p, class_bytes[class], 0);
+            object->p = NULL; /* not what was taken last */
+        }
     }
 }
 
@@ -32,6 +101,6 @@ uint64_t magazine_bytes(struct thread *t)
 {
     uint64_t bytes = 0;
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
-        bytes += (uint64_t)(load_relaxed(&t->magazine_top[class]) - t->magazine[class]) * class_bytes[class];
+        bytes += (uint64_t)magazine_objects(t, class) * class_bytes[class];
     return bytes;
 }

@@ -24,13 +24,13 @@ static NOINLINE void *malloc_anew(size_t size)
     if (unlikely(!t))
         return malloc_cold(size);
     void *p = jespan_je_malloc(size);
-    return likely(track_alloc_fast(t, p, size)) ? p : track_alloc_slow(t, p, size);
+    return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)
 {
     struct thread *t = thread_self;
-    void *p = likely(t) ? track_reuse(t, size) : NULL;
+    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
     return likely(p) ? p : malloc_anew(size);
 }
 
@@ -54,7 +54,7 @@ static NOINLINE void *calloc_anew(size_t n, size_t size)
     if (unlikely(!p))
         return NULL;
     size *= n; /* did not overflow, or p were NULL */
-    return likely(t && track_alloc_fast(t, p, size)) ? p : track_alloc_slow(t, p, size);
+    return likely(t && track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 /* jemalloc zeroes the usable size, so that a program which asks for it and uses it finds zeroes there; so do we. */
@@ -64,8 +64,9 @@ EXPORT void *FAMILY(calloc)(size_t n, size_t size)
     size_t bytes;
     if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
         return calloc_anew(n, size);
-    void *p = track_reuse(t, bytes);
-    return likely(p) ? memset(p, 0, class_of(bytes).bytes) : calloc_anew(n, size);
+    struct class_info info = class_of_request(bytes);
+    void *p = track_reuse(t, info, bytes);
+    return likely(p) ? memset(p, 0, info.bytes) : calloc_anew(n, size);
 }
 
 static COLD void *realloc_to_zero(void *p)
@@ -115,26 +116,49 @@ EXPORT void FAMILY(free_aligned_sized)(void *p, size_t alignment, size_t size)
     FAMILY(free)(p);
 }
 
-EXPORT int FAMILY(posix_memalign)(void **out, size_t alignment, size_t size)
+static NOINLINE void *aligned_anew(size_t alignment, size_t size)
 {
     struct thread *t = track_thread();
-    int saved = errno;
-    void *p = NULL;
-    int error = jespan_je_posix_memalign(&p, alignment, size);
-    if (!error) {
-        p = track_alloc_slow(t, p, size);
-        error = p ? 0 : ENOMEM;
-    }
-    if (!error)
-        *out = p;
-    errno = saved; /* POSIX: the error is the result */
-    return error;
+    void *p = jespan_je_aligned_alloc(alignment, size);
+    if (unlikely(!p))
+        return NULL;
+    struct class_info info = class_of_aligned_request(alignment, size);
+    return likely(t && track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);
+}
+
+HOT_INLINE void *aligned_again(size_t alignment, size_t size)
+{
+    struct thread *t = thread_self;
+    return likely(t) ? track_reuse(t, class_of_aligned_request(alignment, size), size) : NULL;
 }
 
 EXPORT void *FAMILY(aligned_alloc)(size_t alignment, size_t size)
 {
-    struct thread *t = track_thread();
-    return track_alloc_slow(t, jespan_je_aligned_alloc(alignment, size), size);
+    void *p = aligned_again(alignment, size);
+    return likely(p) ? p : aligned_anew(alignment, size);
+}
+
+/* POSIX: the error is the result. */
+static NOINLINE int posix_memalign_anew(void **out, size_t alignment, size_t size)
+{
+    int saved = errno;
+    void *p = aligned_anew(alignment, size);
+    errno = saved;
+    if (!p)
+        return ENOMEM;
+    *out = p;
+    return 0;
+}
+
+EXPORT int FAMILY(posix_memalign)(void **out, size_t alignment, size_t size)
+{
+    if (unlikely(alignment < sizeof(void *) || alignment & (alignment - 1)))
+        return EINVAL;
+    void *p = aligned_again(alignment, size);
+    if (unlikely(!p))
+        return posix_memalign_anew(out, alignment, size);
+    *out = p;
+    return 0;
 }
 
 /* glibc's memalign takes any alignment and rounds it up. */

@@ -10,11 +10,10 @@
 
 EXPORT void *FAMILY(mallocx)(size_t size, int flags)
 {
+    if (likely(!flags))
+        return FAMILY(malloc)(size);
     struct thread *t = track_thread();
-    void *p = jespan_je_mallocx(size, flags);
-    if (likely(!flags && t && track_alloc_fast(t, p, size)))
-        return p;
-    return track_alloc_slow(t, p, size);
+    return track_alloc_slow(t, jespan_je_mallocx(size, flags), size);
 }
 
 /* Whether the object stays where it is for the new size: its size class is the wanted one already, or jemalloc could

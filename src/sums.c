@@ -24,11 +24,11 @@ static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
     uint32_t count = load_acquire(&t->pending_count);
     int n = 0;
     for (uint32_t i = load_relaxed(&t->pending_done); i < count && i < PENDING_MAX; i++) {
-        uintptr_t packed = load_relaxed(&t->pending[i].pointer_and_class);
-        header_t *slot = load_relaxed(&t->pending[i].slot);
+        unsigned class = load_relaxed(&t->pending_class[i]);
+        header_t *slot = load_relaxed(&t->pending_slot[i]);
         uint32_t tag = slot ? load_relaxed(slot) : 0;
         if (tag) /* else freed twice: the owner will find out */
-            freed[n++] = (struct freed){tag, class_bytes[packed % CLASSES_MAX]};
+            freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX]};
     }
     atomic_thread_fence(memory_order_acquire);
     return load_relaxed(&t->pending_sequence) == sequence ? n : -1;

@@ -18,19 +18,12 @@ static struct thread *last = &thread_orphan; /* LOCK_THREADS */
 static struct thread *free_blocks;           /* LOCK_THREADS */
 static _Atomic uint32_t live_count;
 
-static void init_magazines(struct thread *t)
-{
-    for (unsigned class = 0; class < CLASSES_MAX; class++)
-        store_relaxed(&t->magazine_top[class], t->magazine[class]);
-}
-
 int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
 {
     directory_bytes = max_contexts / COUNTERS_PER_CHUNK * sizeof(counters_chunk_t);
     thread_orphan.chunks = meta_map(directory_bytes);
     if (!thread_orphan.chunks)
         return -ENOMEM;
-    init_magazines(&thread_orphan);
     return -pthread_key_create(&end_key, (void (*)(void *))(uintptr_t)ended);
 }
 
@@ -45,7 +38,6 @@ static struct thread *make_block(void)
         return NULL; /* the block's few KiB stay unused: we are out of memory anyway */
     t->entries = t->entries_inline;
     t->capacity = ENTRIES_INLINE;
-    init_magazines(t);
     store_release(&last->next, t);
     last = t;
     return t;

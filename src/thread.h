@@ -30,11 +30,7 @@ struct counters {
 #define COUNTERS_PER_CHUNK (1u << COUNTERS_CHUNK_BITS)
 typedef _Atomic(struct counters *) counters_chunk_t;
 
-/* A free that is not yet counted nor handed to jemalloc. */
-struct pending_free {
-    _Atomic uintptr_t pointer_and_class; /* address << 8 | class */
-    _Atomic(_Atomic uint32_t *) slot;    /* its header */
-};
+/* Frees that are not yet counted. */
 #define PENDING_MAX 32
 
 /* A freed object that the thread keeps for its next allocation of the class; see magazine.h. */
@@ -42,8 +38,8 @@ struct free_object {
     void *p;
     _Atomic uint32_t *slot; /* its header */
 };
-#define MAGAZINE_MAX 32
 #define CLASSES_MAX 64
+#define MAGAZINE_ENTRIES 1024 /* of all classes together */
 
 /* What is entered on this thread, innermost last. */
 enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_ATTACHED, ENTRY_SELF };
@@ -71,9 +67,13 @@ struct thread {
     /* Odd while pending is being processed; a reader discards what it read when this changed. */
     _Atomic uint32_t pending_sequence;
     _Atomic uint32_t pending_done; /* how many of them are through; 0 but during processing and after a fork in it */
-    struct pending_free pending[PENDING_MAX];
-    _Atomic(struct free_object *) magazine_top[CLASSES_MAX];         /* the newest object, or the bottom */
-    struct free_object magazine[CLASSES_MAX][1 + MAGAZINE_MAX]; /* [0] is the bottom: never an object */
+    _Atomic(void *) pending_object[PENDING_MAX];
+    _Atomic(_Atomic uint32_t *) pending_slot[PENDING_MAX]; /* its header */
+    _Atomic uint8_t pending_class[PENDING_MAX];
+    _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object, or the bottom, which is none */
+    struct free_object *magazine_end[CLASSES_MAX];           /* the newest object of a full one */
+    struct free_object magazine[MAGAZINE_ENTRIES];
+    _Atomic uint32_t spill_class, spill_given; /* a magazine that is being halved, 0 for none */
 
     /* Spans. */
     struct counters *base_counters;

@@ -75,10 +75,10 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested)
 
 /* ---- Free ---- */
 
-HOT_INLINE void count_free(struct thread *t, uint32_t context, size_t usable)
+static NOINLINE void count_free_slow(struct thread *t, uint32_t context, size_t usable)
 {
-    struct counters *c = likely(t) ? counters_get(t, context) : NULL;
-    if (likely(c)) {
+    struct counters *c = t ? counters_get(t, context) : NULL;
+    if (c) {
         counters_add_free(c, usable);
         return;
     }
@@ -123,7 +123,7 @@ static struct owner take_header(void *p)
 void track_free_now(struct thread *t, void *p, int flags)
 {
     struct owner owner = take_header(p);
-    count_free(t, owner.tag, owner.usable);
+    count_free_slow(t, owner.tag, owner.usable);
     jespan_je_sdallocx(p, owner.usable, flags);
 }
 
@@ -135,17 +135,21 @@ void track_flush(struct thread *t)
     store_relaxed(&t->pending_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* odd before any header or counter changes; see sums.c */
     for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count); i++) {
-        uintptr_t packed = load_relaxed(&t->pending[i].pointer_and_class);
-        header_t *slot = load_relaxed(&t->pending[i].slot);
-        void *p = (void *)(packed >> 8);
-        size_t usable = class_bytes[(uint8_t)packed];
+        void *p = load_relaxed(&t->pending_object[i]);
+        header_t *slot = load_relaxed(&t->pending_slot[i]);
+        unsigned class = load_relaxed(&t->pending_class[i]);
+        size_t usable = class_bytes[class];
         uint32_t tag = load_relaxed(slot);
         if (unlikely(!tag))
             die_not_allocated(p);
         store_relaxed(slot, 0);
-        count_free(t, tag, usable);
-        if (!magazine_put(t, (uint8_t)packed, (struct free_object){p, slot}))
-            jespan_je_sdallocx(p, usable, 0);
+        struct counters *c = counters_find(t, tag);
+        if (likely(c))
+            counters_add_free(c, usable);
+        else
+            count_free_slow(t, tag, usable);
+        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
+            magazine_put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->pending_done, i + 1);
     }
     store_relaxed(&t->pending_count, 0);
@@ -194,7 +198,7 @@ size_t track_usable(const void *p)
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
 {
     struct owner owner = take_header(p);
-    count_free(t, owner.tag, old_usable);
+    count_free_slow(t, owner.tag, old_usable);
     /* The page has its table or entry already. */
     set_header(t, p, new_usable);
     count_alloc(t, new_usable, requested);
@@ -203,7 +207,8 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
 /* ---- Fork ---- */
 
 /* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry
- * at pending_done may be half through: it is left alone, which leaks one object at most. */
+ * at pending_done may be half through: it is left alone, which leaks an object, and another if a magazine was being
+ * halved. */
 COLD void track_abandon(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->pending_sequence);
@@ -215,5 +220,6 @@ COLD void track_abandon(struct thread *t)
             store_relaxed(&t->pending_count, 0);
         store_relaxed(&t->pending_sequence, sequence + 1);
     }
+    magazine_after_fork(t);
     span_leave_all(t);
 }

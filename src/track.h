@@ -26,12 +26,9 @@ HOT_INLINE struct thread *track_thread(void)
     return likely(t) ? t : track_thread_slow();
 }
 
-/* An object that this thread freed before, accounted for; NULL if it keeps none of that size. */
-HOT_INLINE void *track_reuse(struct thread *t, size_t requested)
+/* An object of the class that this thread freed before, accounted for; NULL if it keeps none. */
+HOT_INLINE void *track_reuse(struct thread *t, struct class_info info, size_t requested)
 {
-    if (unlikely(requested > HEADER_PAGE_BYTES))
-        return NULL;
-    struct class_info info = class_of(requested);
     struct free_object *object = magazine_take(t, CODE_CLASS(info.code));
     if (unlikely(!object))
         return NULL;
@@ -43,11 +40,8 @@ HOT_INLINE void *track_reuse(struct thread *t, size_t requested)
 }
 
 /* Accounts for a new small object in a page that already has a table of its class. False: use track_alloc_slow(). */
-HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, size_t requested)
+HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info info, size_t requested)
 {
-    if (unlikely(requested > HEADER_PAGE_BYTES))
-        return false;
-    struct class_info info = class_of(requested);
     page_entry_t *page = headers_page_of((uintptr_t)p);
     if (unlikely(!page))
         return false;
@@ -73,13 +67,24 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
     if (unlikely(!page))
         return false;
     uint64_t entry = load_relaxed(page);
-    uint32_t n = load_relaxed(&t->pending_count);
-    if (unlikely(!entry_is_small(entry) || n == PENDING_MAX))
+    if (unlikely(!entry_is_small(entry)))
         return false;
     header_t *slot = entry_slot(entry, (uintptr_t)p);
+    struct free_object *last = magazine_last(t, entry_class(entry));
+    if (last->p == p && likely(load_relaxed(slot) == t->tag)) {
+        store_relaxed(slot, 0);
+        counters_add_free(t->current, class_bytes[entry_class(entry)]);
+        last->slot = slot; /* since it was taken, its page may have got another table */
+        magazine_put_last(t, entry_class(entry), last);
+        return true;
+    }
+    uint32_t n = load_relaxed(&t->pending_count);
+    if (unlikely(n == PENDING_MAX))
+        return false;
     prefetch_write((const void *)slot);
-    store_relaxed(&t->pending[n].pointer_and_class, (uintptr_t)p << 8 | entry_class(entry));
-    store_relaxed(&t->pending[n].slot, slot);
+    store_relaxed(&t->pending_object[n], p);
+    store_relaxed(&t->pending_slot[n], slot);
+    store_relaxed(&t->pending_class[n], (uint8_t)entry_class(entry));
     store_release(&t->pending_count, n + 1);
     return true;
 }

@@ -42,6 +42,36 @@ static void test_no_bytes_are_as_many_as_malloc_gives(void **state)
     jespan_je_free(p);
 }
 
+/* Either it is the class that jemalloc would take, or none. */
+static void test_an_aligned_request_is_of_jemallocs_class(void **state)
+{
+    (void)state;
+    unsigned classed = 0;
+    for (int lg = 0; lg <= HEADER_PAGE_BITS + 1; lg++) {
+        for (size_t size = 1; size <= HEADER_PAGE_BYTES + 8; size++) {
+            size_t usable = jespan_je_nallocx(size, MALLOCX_LG_ALIGN(lg));
+            struct class_info info = class_of_aligned_request((size_t)1 << lg, size);
+            if (usable >= HEADER_PAGE_BYTES)
+                assert_int_equal(info.code, CODE_BIG);
+            else
+                assert_int_equal(info.bytes, usable);
+            classed += info.code != CODE_BIG;
+        }
+    }
+    assert_in_range(classed, 10 * (HEADER_PAGE_BYTES / 2), UINT32_MAX);
+}
+
+static void test_an_odd_alignment_has_no_class(void **state)
+{
+    static const size_t odd[] = {0, 3, 24, 96, 4095, HEADER_PAGE_BYTES * 2, SIZE_MAX, SIZE_MAX / 2 + 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        for (size_t size = 0; size <= HEADER_PAGE_BYTES; size++)
+            assert_int_equal(class_of_aligned_request(odd[i], size).code, CODE_BIG);
+    assert_int_equal(class_of_aligned_request(64, SIZE_MAX).code, CODE_BIG);
+    assert_int_equal(class_of_aligned_request(64, 0).code, CODE_BIG);
+}
+
 /* Usable sizes are looked up like requests. */
 static void test_a_usable_size_is_of_its_own_class(void **state)
 {
@@ -61,8 +91,8 @@ static void test_the_shift_is_the_logarithm(void **state)
     (void)state;
     for (size_t size = 1; class_of(size).code != CODE_BIG; size++) {
         struct class_info info = class_of(size);
-        unsigned shift = info.code & CODE_SHIFT_MASK;
-        assert_int_equal(info.code & 0xff, shift);
+        unsigned shift = CODE_SLOT_SHIFT(info.code);
+        assert_int_equal((uint8_t)info.code & ~CODE_SHIFT_MASK, 0);
         assert_in_range(info.bytes, 1u << shift, (2u << shift) - 1);
     }
 }
@@ -80,7 +110,7 @@ static void test_objects_start_at_least_a_slot_apart(void **state)
     static uintptr_t objects[COUNT];
     (void)state;
     for (unsigned n = 1; n < CLASSES_MAX && class_bytes[n]; n++) {
-        size_t slot_bytes = (size_t)1 << (class_of(class_bytes[n]).code & CODE_SHIFT_MASK);
+        size_t slot_bytes = (size_t)1 << CODE_SLOT_SHIFT(class_of(class_bytes[n]).code);
         for (int i = 0; i < COUNT; i++)
             objects[i] = (uintptr_t)jespan_je_malloc(class_bytes[n]);
         qsort(objects, COUNT, sizeof *objects, by_address);
@@ -96,6 +126,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size_is_of_jemallocs_class),
         cmocka_unit_test(test_no_bytes_are_as_many_as_malloc_gives),
+        cmocka_unit_test(test_an_aligned_request_is_of_jemallocs_class),
+        cmocka_unit_test(test_an_odd_alignment_has_no_class),
         cmocka_unit_test(test_a_usable_size_is_of_its_own_class),
         cmocka_unit_test(test_the_shift_is_the_logarithm),
         cmocka_unit_test(test_objects_start_at_least_a_slot_apart),

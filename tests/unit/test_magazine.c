@@ -52,12 +52,69 @@ static void test_bounded_in_objects_and_bytes(void **state)
     for (unsigned class = 1; class_bytes[class]; class++) {
         track_give_back(t);
         free_many(t, class_bytes[class], MANY);
-        assert_int_equal(magazine_bytes(t), (uint64_t)magazine_max[class] * class_bytes[class]);
-        assert_in_range(magazine_max[class], 2, MAGAZINE_MAX);
+        assert_in_range(magazine_max[class], 2, 64);
+        assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
+        assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
         assert_in_range(magazine_bytes(t), 1, 8192);
     }
     track_give_back(t);
     assert_int_equal(magazine_bytes(t), 0);
+}
+
+/* All classes got their share of the entries. */
+static void test_room_for_all(void **state)
+{
+    unsigned entries = CLASSES_MAX + 1, class = 1;
+    (void)state;
+    for (; class_bytes[class]; class++)
+        entries += magazine_max[class];
+    assert_in_range(entries, 800, MAGAZINE_ENTRIES - 1);
+    assert_true(magazine_max[class - 1] == 8192 / class_bytes[class - 1]);
+}
+
+/* What a thread freed last is what it gets next, whatever was freed before. */
+static void test_a_full_one_keeps_the_newest(void **state)
+{
+    struct thread *t = track_thread();
+    void *p[MANY];
+    (void)state;
+    track_give_back(t);
+    for (int i = 0; i < MANY; i++)
+        p[i] = F(malloc)(64);
+    for (int i = 0; i < MANY; i++)
+        F(free)(p[i]);
+    track_flush(t);
+    int kept = (int)magazine_objects(t, CODE_CLASS(class_of(64).code));
+    for (int i = 1; i <= kept; i++)
+        assert_ptr_equal(F(malloc)(64), p[MANY - i]);
+    for (int i = 1; i <= kept; i++)
+        F(free)(p[MANY - i]);
+}
+
+/* What was taken last goes back at once if it is freed next by the same context, however many frees wait. */
+static void test_the_last_taken_goes_back_at_once(void **state)
+{
+    struct thread *t = track_thread();
+    unsigned class = CODE_CLASS(class_of(200).code);
+    (void)state;
+    track_give_back(t);
+    free_many(t, 200, 3);
+    void *first = F(malloc)(200), *second = F(malloc)(200);
+    struct totals before = sums_of(t->tag);
+    F(free)(second);
+    assert_int_equal(t->pending_count, 0);
+    assert_int_equal(magazine_objects(t, class), 2);
+    assert_int_equal(*entry_slot(*headers_page((uintptr_t)second), (uintptr_t)second), 0);
+    assert_int_equal(sums_of(t->tag).free_bytes - before.free_bytes, class_bytes[class]);
+    F(free)(first);
+    assert_int_equal(magazine_objects(t, class), 3);
+    first = F(malloc)(200);
+    t->tag++; /* another context */
+    F(free)(first);
+    t->tag--;
+    assert_int_equal(t->pending_count, 1);
+    track_flush(t);
+    assert_int_equal(magazine_objects(t, class), 3);
 }
 
 static void test_big_objects_are_not_kept(void **state)
@@ -122,6 +179,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_newest_comes_first),
         cmocka_unit_test(test_bounded_in_objects_and_bytes),
+        cmocka_unit_test(test_room_for_all),
+        cmocka_unit_test(test_a_full_one_keeps_the_newest),
+        cmocka_unit_test(test_the_last_taken_goes_back_at_once),
         cmocka_unit_test(test_big_objects_are_not_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
         cmocka_unit_test(test_calloc_clears_what_it_reuses),
