@@ -71,6 +71,12 @@ HOT_INLINE void prefetch_write(const void *p)
     __builtin_prefetch(p, 1, 3);
 }
 
+/* Into the second-level cache. */
+HOT_INLINE void prefetch_read(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+
 /* Keeps the compiler, not the processor, from moving accesses across. Paired with membarrier(2) on the other side. */
 HOT_INLINE void compiler_barrier(void)
 {

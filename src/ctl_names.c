@@ -39,10 +39,9 @@ static struct snapshot *enumerated; /* LOCK_CTL */
 /* Under LOCK_CTL. */
 static int refresh(void)
 {
-    struct snapshot *s = snapshot_take();
+    struct snapshot *s = snapshot_retake(enumerated);
     if (!s)
         return EAGAIN;
-    snapshot_free(enumerated);
     enumerated = s;
     return 0;
 }

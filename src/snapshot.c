@@ -2,126 +2,209 @@
 /* Snapshots: one mapping that holds rows, labels and strings. */
 #include "snapshot.h"
 
-#include <string.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "lock.h"
 #include "meta.h"
+#include "reading.h"
 #include "sums.h"
 #include "tree.h"
 
-/* What follows the public part in the same mapping. Sites are kept for good, so rows point to their strings; labels are
- * copied behind the rows. */
+/* What follows the public part in the same mapping: rows, then labels, then their text. Sites are kept for good, so
+ * rows point to their strings; labels are copied. */
 struct made {
     struct snapshot public;
     size_t bytes;
-    struct totals *sums; /* by id; only while being made */
-    size_t sums_bytes;
-    uint32_t *row_of; /* by id; only while being made */
 };
+
+/* A snapshot in the making, and memory for that time only. Under LOCK_TREE. */
+struct making {
+    uint32_t end; /* of ids */
+    struct made *made;
+    struct snapshot_row *rows;
+    struct snapshot_label *label; /* where the next goes */
+    char *text;                   /* likewise */
+    bool owes_frees;              /* see settle() */
+    void *scratch;
+    size_t scratch_bytes;
+    uint32_t *row_of; /* by id */
+    struct reading *reading;
+};
+
+struct extent {
+    uint32_t rows, labels;
+    size_t text_bytes;
+};
+
+#define LABELS_AHEAD 16 /* label sets are fetched while as many contexts are handled; measured */
 
 static uint64_t epoch, start_unix_ns; /* LOCK_TREE */
 
-/* Under LOCK_TREE. Bytes of label records and their text. */
-static size_t labels_bytes(uint32_t end)
+static bool is_live(const struct context *c)
 {
-    size_t bytes = 0;
-    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++)
-        if (tree_is_live(id) && contexts[id].labels)
-            bytes += contexts[id].labels->count * sizeof(struct snapshot_label) + contexts[id].labels->bytes;
-    return bytes;
+    return !(load_relaxed(&c->generation) & 1);
 }
 
-/* Copies the labels to `records` and their text to `text`, and advances both. */
-static void copy_labels(struct snapshot_row *row, const struct label_set *set, struct snapshot_label **records,
-                        char **text)
+static void prefetch_labels(const struct making *m, uint32_t id)
 {
-    row->labels = *records;
-    row->n_labels = set->count;
-    const char *at = memcpy(*text, set->text, set->bytes);
-    *text += set->bytes;
-    for (uint32_t i = 0; i < set->count; i++) {
-        (*records)->key = at;
-        at += strlen(at) + 1;
-        (*records)->value = at;
-        at += strlen(at) + 1;
-        (*records)++;
-    }
+    if (m->end - id > LABELS_AHEAD)
+        prefetch_read(contexts[id + LABELS_AHEAD].labels);
 }
 
-/* Under LOCK_TREE, with made->sums read. */
-static void fill_rows(struct made *made, uint32_t end, struct snapshot_row *rows, uint32_t n_labels)
+/* Numbers the rows, and finds how much room they and their labels take. */
+static struct extent count_rows(struct making *m)
 {
-    struct snapshot_label *records = (struct snapshot_label *)(rows + made->public.n_rows);
-    char *text = (char *)(records + n_labels);
-    struct snapshot_row *row = rows;
-    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
+    struct extent n = {0};
+    for (uint32_t id = CONTEXT_ID_ROOT; id < m->end; id++) {
         const struct context *c = &contexts[id];
-        if (!tree_is_live(id))
-            continue;
-        made->row_of[id] = (uint32_t)(row - rows);
-        *row = (struct snapshot_row){.id = id, .kind = c->kind, .line = c->site->line, .name = c->site->name,
-                                     .target = c->site->target, .file = c->site->file, .totals = made->sums[id]};
+        prefetch_labels(m, id);
+        m->row_of[id] = n.rows;
+        n.rows += is_live(c);
+        if (is_live(c) && c->labels) {
+            n.labels += c->labels->count;
+            n.text_bytes += c->labels->bytes;
+        }
+    }
+    return n;
+}
+
+static void copy_labels(struct making *m, struct snapshot_row *row, const struct label_set *set)
+{
+    const char *from = set->text;
+    char *to = m->text;
+    row->labels = m->label;
+    row->n_labels = set->count;
+    for (uint32_t i = 0; i < set->count; i++, m->label++) {
+        m->label->key = to;
+        while ((*to++ = *from++))
+            ;
+        m->label->value = to;
+        while ((*to++ = *from++))
+            ;
+    }
+    m->text = to;
+}
+
+/* An id that was never recycled has no base: its memory need not be looked at. */
+static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
+{
+    const struct context *c = &contexts[id];
+    const struct site *site = c->site;
+    struct snapshot_row *row = &m->rows[m->row_of[id]];
+    *row = (struct snapshot_row){.id = id, .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
+                                 .name = site->name, .target = site->target, .file = site->file, .totals = *sum};
+    if (load_relaxed(&c->generation)) {
         totals_subtract(&row->totals, &context_bases[id]);
-        totals_add(&made->public.all, &row->totals);
-        if (c->labels)
-            copy_labels(row, c->labels, &records, &text);
-        row++;
+        m->owes_frees |= (int64_t)row->totals.free_objects < 0 || (int64_t)row->totals.free_bytes < 0;
     }
-    for (row = rows; row < rows + made->public.n_rows; row++)
-        row->parent_row = made->row_of[contexts[row->id].parent];
+    totals_add(&m->made->public.all, &row->totals);
+    if (c->labels)
+        copy_labels(m, row, c->labels);
 }
 
-/* Under LOCK_TREE. */
-static void count_rows(uint32_t end, uint32_t *n_rows, uint32_t *n_labels)
+static void fill_rows(struct making *m)
 {
-    *n_rows = *n_labels = 0;
-    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
-        *n_rows += tree_is_live(id);
-        *n_labels += tree_is_live(id) && contexts[id].labels ? contexts[id].labels->count : 0;
+    for (uint32_t first = 0; first < m->end; first += READING_BLOCK) {
+        struct totals sums[READING_BLOCK];
+        reading_block(m->reading, first, sums);
+        for (uint32_t id = first ? first : CONTEXT_ID_ROOT; id < m->end && id < first + READING_BLOCK; id++) {
+            prefetch_labels(m, id);
+            if (is_live(&contexts[id]))
+                fill_row(m, id, &sums[id - first]);
+        }
     }
 }
 
-/* Under LOCK_TREE. */
-static struct made *make(uint32_t end)
+/* What a context that was recycled had freed is in its base already. */
+static void add_buffered(void *making, uint32_t id, uint32_t bytes)
 {
-    uint32_t n_rows, n_labels;
-    count_rows(end, &n_rows, &n_labels);
-    size_t bytes = sizeof(struct made) + n_rows * sizeof(struct snapshot_row) + labels_bytes(end);
-    size_t sums_bytes = (size_t)end * (sizeof(struct totals) + sizeof(uint32_t));
+    struct making *m = making;
+    if (!tree_is_live(id))
+        return;
+    const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
+    totals_add(&m->rows[m->row_of[id]].totals, &freed);
+    totals_add(&m->made->public.all, &freed);
+    
+}
+
+/* A recycled id's base contains frees that were buffered then. One that is neither in a buffer nor in a counter as far
+ * as we saw, since its thread was just moving it, would leave a new context with less than no frees. */
+static void settle(struct making *m)
+{
+    struct snapshot *s = &m->made->public;
+    for (struct snapshot_row *row = m->rows; m->owes_frees && row < m->rows + s->n_rows; row++) {
+        totals_subtract(&s->all, &row->totals);
+        totals_floor_frees(&row->totals);
+        totals_add(&s->all, &row->totals);
+    }
+}
+
+/* An old snapshot's memory spares us the page faults, where it is of about the right size. */
+static struct made *find_room(struct made *old, size_t bytes)
+{
+    if (old && old->bytes >= bytes && old->bytes / 2 <= bytes)
+        return old;
+    bytes += bytes / 8; /* address space; for contexts to come */
     struct made *made = meta_map(bytes);
-    struct totals *sums = meta_map(sums_bytes);
-    if (!made || !sums) {
-        meta_unmap(made, bytes);
-        meta_unmap(sums, sums_bytes);
-        return NULL;
-    }
-    *made = (struct made){.bytes = bytes, .sums = sums, .sums_bytes = sums_bytes, .row_of = (uint32_t *)(sums + end)};
-    made->public.n_rows = n_rows;
-    made->public.rows = (const struct snapshot_row *)(made + 1);
-    made->public.pending_bytes = sums_read(sums, end);
-    fill_rows(made, end, (struct snapshot_row *)(made + 1), n_labels);
+    if (made)
+        made->bytes = bytes;
     return made;
+}
+
+static bool make(struct making *m, struct made *old)
+{
+    struct extent n = count_rows(m);
+    m->made = find_room(old, sizeof *m->made + n.rows * sizeof *m->rows + n.labels * sizeof *m->label + n.text_bytes);
+    if (!m->made)
+        return false;
+    m->rows = (struct snapshot_row *)(m->made + 1);
+    m->label = (struct snapshot_label *)(m->rows + n.rows);
+    m->text = (char *)(m->label + n.labels);
+    m->made->public = (struct snapshot){.n_rows = n.rows, .rows = m->rows, .epoch = ++epoch};
+    fill_rows(m);
+    m->made->public.pending_bytes = reading_end(m->reading, add_buffered, m);
+    settle(m);
+    m->made->public.retired = tree_retired();
+    m->made->public.start_unix_ns = start_unix_ns;
+    return true;
+}
+
+/* Buffers are read here, before any counter. */
+static bool begin(struct making *m)
+{
+    size_t row_of_bytes = ((size_t)m->end * sizeof *m->row_of + 7) & ~(size_t)7, rest = reading_bytes();
+    m->scratch_bytes = row_of_bytes + rest;
+    m->scratch = meta_map(m->scratch_bytes);
+    if (!m->scratch)
+        return false;
+    m->row_of = m->scratch;
+    m->reading = reading_begin((char *)m->scratch + row_of_bytes, rest, m->end);
+    return true;
+}
+
+struct snapshot *snapshot_retake(struct snapshot *old)
+{
+    lock(LOCK_TREE);
+    struct making m = {.end = tree_end()};
+    bool ok = begin(&m) && make(&m, (struct made *)old);
+    unlock(LOCK_TREE);
+    meta_unmap(m.scratch, m.scratch_bytes);
+    if (!ok)
+        return NULL;
+    struct snapshot *s = &m.made->public;
+    totals_add(&s->all, &s->retired);
+    s->time_unix_ns = clock_unix_ns();
+    s->pid = (uint32_t)getpid();
+    if (s != old)
+        snapshot_free(old);
+    return s;
 }
 
 struct snapshot *snapshot_take(void)
 {
-    lock(LOCK_TREE);
-    struct made *made = make(tree_end());
-    if (made) {
-        made->public.epoch = ++epoch;
-        made->public.retired = tree_retired();
-        made->public.start_unix_ns = start_unix_ns;
-    }
-    unlock(LOCK_TREE);
-    if (!made)
-        return NULL;
-    totals_add(&made->public.all, &made->public.retired);
-    made->public.time_unix_ns = clock_unix_ns();
-    made->public.pid = (uint32_t)getpid();
-    meta_unmap(made->sums, made->sums_bytes);
-    return &made->public;
+    return snapshot_retake(NULL);
 }
 
 void snapshot_free(struct snapshot *s)

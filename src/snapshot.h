@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A snapshot: an immutable sum of all threads' counters and the tree, complete in itself.
  *
- * Every free counter is read before any alloc counter, so nothing in use is ever negative. When no thread allocates
- * meanwhile the figures are exact. The snapshot lives in memory of its own, never in the program's heap, and holds
- * copies of all strings: contexts may be recycled while it is being read.
+ * Of every context all frees are read before its allocations, so nothing in use is ever negative. When no thread
+ * allocates meanwhile the figures are exact. The snapshot lives in memory of its own, never in the program's heap, and
+ * holds copies of all strings: contexts may be recycled while it is being read.
  */
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H
@@ -43,6 +43,10 @@ struct snapshot {
 /* Takes a snapshot. Free it with snapshot_free(). NULL when memory for it cannot be mapped. Any thread, not from a
  * signal handler; takes the tree lock. */
 struct snapshot *snapshot_take(void);
+
+/* The same in place of `old` (or NULL), which is gone afterwards, and in its memory if possible; when NULL is returned,
+ * `old` is as it was. */
+struct snapshot *snapshot_retake(struct snapshot *old);
 void snapshot_free(struct snapshot *s);
 
 /* Once, when tracking begins. */

@@ -9,11 +9,6 @@
 
 #define TRIES 64
 
-struct freed {
-    uint32_t context;
-    uint32_t bytes;
-};
-
 /* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's track_flush(): what
  * is read between two equal even sequence numbers was not yet counted. */
 static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
@@ -34,7 +29,7 @@ static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
     return load_relaxed(&t->pending_sequence) == sequence ? n : -1;
 }
 
-static int read_pending(struct thread *t, struct freed freed[PENDING_MAX])
+int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX])
 {
     for (int i = 0; i < TRIES; i++) {
         int n = read_pending_once(t, freed);
@@ -85,7 +80,7 @@ uint64_t sums_read(struct totals *sums, uint32_t n)
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         each_counter(t, sums, n, add_frees);
         pending_bytes += magazine_bytes(t);
-        int count = read_pending(t, freed);
+        int count = sums_read_buffer(t, freed);
         for (int i = 0; i < count; i++) {
             pending_bytes += freed[i].bytes;
             if (freed[i].context < n)
@@ -106,7 +101,7 @@ struct totals sums_of(uint32_t context)
         struct counters *c = counters_find(t, context);
         if (c)
             add_frees(&sum, c);
-        int count = read_pending(t, freed);
+        int count = sums_read_buffer(t, freed);
         for (int i = 0; i < count; i++)
             if (freed[i].context == context)
                 add_free(&sum, freed[i]);
@@ -138,7 +133,7 @@ struct totals sums_of_all(uint32_t n)
     struct freed freed[PENDING_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         each_into_one(t, &sum, n, add_frees);
-        int count = read_pending(t, freed);
+        int count = sums_read_buffer(t, freed);
         for (int i = 0; i < count; i++)
             if (freed[i].context < n)
                 add_free(&sum, freed[i]);
@@ -155,7 +150,7 @@ uint64_t sums_pending_bytes(void)
     struct freed freed[PENDING_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         bytes += magazine_bytes(t);
-        int count = read_pending(t, freed);
+        int count = sums_read_buffer(t, freed);
         for (int i = 0; i < count; i++)
             bytes += freed[i].bytes;
     }
@@ -171,6 +166,17 @@ void totals_subtract(struct totals *sum, const struct totals *base)
     sum->free_bytes -= base->free_bytes;
     sum->enters -= base->enters;
     sum->exits -= base->exits;
+}
+
+static uint64_t at_least_0(uint64_t n)
+{
+    return (int64_t)n < 0 ? 0 : n;
+}
+
+void totals_floor_frees(struct totals *sum)
+{
+    sum->free_objects = at_least_0(sum->free_objects);
+    sum->free_bytes = at_least_0(sum->free_bytes);
 }
 
 void totals_add(struct totals *sum, const struct totals *more)

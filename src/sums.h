@@ -5,12 +5,15 @@
  * free with a release store, so an allocation whose free was read is read too: in use is never negative. A thread's
  * buffered frees are read after its counters and only when its pending_sequence stood still meanwhile, so none is
  * counted twice; one that moved from buffer to counter just then is missed until next time.
+ *
+ * For all contexts at once, in a second order that reads memory once: reading.h.
  */
 #ifndef JESPAN_SUMS_H
 #define JESPAN_SUMS_H
 
 #include <stdint.h>
 
+#include "thread.h"
 #include "totals.h"
 
 /* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]. Returns the bytes that are freed, but still with
@@ -26,8 +29,20 @@ struct totals sums_of_all(uint32_t n);
 /* Bytes of buffered frees and of magazines. */
 uint64_t sums_pending_bytes(void);
 
+/* A free that its thread has not counted yet. */
+struct freed {
+    uint32_t context, bytes;
+};
+
+/* What a thread has buffered. Returns how many; 0 when its owner keeps processing them. */
+int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
+
 /* sum −= base; for each figure. */
 void totals_subtract(struct totals *sum, const struct totals *base);
 void totals_add(struct totals *sum, const struct totals *more);
+
+/* Makes frees 0 that a subtraction left negative: the base contained buffered ones, which neither buffer nor counter
+ * showed just now. */
+void totals_floor_frees(struct totals *sum);
 
 #endif

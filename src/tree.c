@@ -172,6 +172,7 @@ struct totals tree_totals(uint32_t id)
 {
     struct totals t = sums_of(id);
     totals_subtract(&t, &context_bases[id]);
+    totals_floor_frees(&t);
     return t;
 }
 

@@ -5,7 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -154,6 +157,102 @@ static void test_a_snapshot_outlives_its_contexts(void **state)
     snapshot_free(after);
 }
 
+static void recycle(void)
+{
+    lock(LOCK_TREE);
+    tree_recycle(true);
+    unlock(LOCK_TREE);
+}
+
+/* What is recycled while its last free waits in a buffer is in nobody's row. The number's next context starts from 0,
+ * even when that free can be seen neither in the buffer nor in a counter. */
+static void test_a_number_given_anew_starts_from_nothing(void **state)
+{
+    jespan_span_t *span;
+    struct thread *t = track_thread();
+    (void)state;
+    recycle(); /* so that there is one number to take afterwards */
+    jespan_context_t id = enter(&inner, 2, &span);
+    void *p = F(malloc)(500);
+    leave(span);
+    track_flush(t);
+    F(free)(p);
+    struct snapshot *before = take();
+    recycle();
+    struct snapshot *between = take();
+    assert_null(snapshot_find(between, id));
+    assert_memory_equal(&between->all, &before->all, sizeof before->all);
+    for (uint32_t i = 0; i < between->n_rows; i++)
+        assert_int_equal(between->rows[i].totals.free_objects,
+                         snapshot_find(before, between->rows[i].id)->totals.free_objects);
+    jespan_span_t *later = jespan_open(&outer, JESPAN_ROOT, NULL, 0);
+    for (int odd = 0; odd < 2; odd++) {
+        store_relaxed(&t->pending_sequence, load_relaxed(&t->pending_sequence) + 1); /* the owner is at it; done */
+        struct snapshot *after = take();
+        const struct totals none = {0}, sum = rows_and_retired(after);
+        assert_memory_equal(&snapshot_find(after, id)->totals, &none, sizeof none);
+        assert_memory_equal(&sum, &after->all, sizeof sum);
+        snapshot_free(after);
+    }
+    jespan_close(later);
+    snapshot_free(before);
+    snapshot_free(between);
+}
+
+/* Takes snapshots of a growing and shrinking number of contexts, each in place of the one before. */
+static void test_one_in_place_of_another(void **state)
+{
+    enum { MANY = 2000 };
+    static jespan_span_t *spans[MANY];
+    uint64_t mapped = meta_map_bytes();
+    (void)state;
+    struct snapshot *few = take(), *s = snapshot_retake(take());
+    for (int i = 0; i < MANY; i++) {
+        char text[8];
+        const struct jespan_label number = {"n", text};
+        snprintf(text, sizeof text, "%d", i);
+        spans[i] = jespan_open(&outer, JESPAN_ROOT, &number, 1);
+    }
+    s = snapshot_retake(s);
+    assert_int_equal(s->n_rows, few->n_rows + MANY);
+    uint64_t with_many = meta_map_bytes();
+    struct snapshot *again = snapshot_retake(s);
+    assert_ptr_equal(again, s);
+    assert_int_equal(meta_map_bytes(), with_many);
+    assert_int_equal(again->n_rows, few->n_rows + MANY);
+    for (uint32_t i = 0; i < again->n_rows; i++)
+        if (again->rows[i].n_labels == 1)
+            jespan_close(spans[strtol(again->rows[i].labels->value, NULL, 10)]); /* each once, or they would not go */
+    recycle();
+    s = snapshot_retake(again);
+    assert_true(s->n_rows <= few->n_rows && meta_map_bytes() < with_many);
+    assert_int_equal(s->epoch, few->epoch + 5);
+    snapshot_free(s);
+    snapshot_free(few);
+    assert_int_equal(meta_map_bytes(), mapped);
+}
+
+/* The old one stays, and nothing is mapped for long. */
+static void test_no_memory_for_another(void **state)
+{
+    struct rlimit had, none;
+    struct snapshot *old = take();
+    uint64_t mapped = meta_map_bytes(), epoch = old->epoch;
+    (void)state;
+    getrlimit(RLIMIT_AS, &had);
+    none = (struct rlimit){0, had.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    struct snapshot *next = snapshot_retake(old), *other = snapshot_take();
+    setrlimit(RLIMIT_AS, &had);
+    assert_null(next);
+    assert_null(other);
+    assert_int_equal(meta_map_bytes(), mapped);
+    assert_string_equal(old->rows[0].name, "(root)");
+    next = snapshot_retake(old);
+    assert_int_equal(next->epoch, epoch + 1);
+    snapshot_free(next);
+}
+
 /* Neither from ours nor from the C library's, which this build leaves in place. */
 static void test_memory_is_its_own_and_goes_back(void **state)
 {
@@ -176,6 +275,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_row_says_what_its_context_is), cmocka_unit_test(test_rows_are_ordered_and_found),
         cmocka_unit_test(test_head), cmocka_unit_test(test_a_snapshot_outlives_its_contexts),
+        cmocka_unit_test(test_a_number_given_anew_starts_from_nothing),
+        cmocka_unit_test(test_one_in_place_of_another), cmocka_unit_test(test_no_memory_for_another),
         cmocka_unit_test(test_memory_is_its_own_and_goes_back),
     };
     return cmocka_run_group_tests(tests, boot, NULL);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A reading: the sums of all threads' counters, a block of contexts at a time. */
+#include "reading.h"
+
+#include <string.h>
+
+#include "magazine.h"
+#include "sums.h"
+
+#define BATCH 16
+
+/* A thread that was there at the beginning, and what its buffer held. */
+struct source {
+    struct thread *thread;
+    counters_chunk_t *chunks;
+    uint32_t sequence;
+    int n_freed;
+};
+
+struct reading {
+    uint32_t end, n_sources;
+    struct freed *freed; /* of all sources, one behind the other */
+    struct source sources[];
+};
+
+#define SOURCE_BYTES (sizeof(struct source) + PENDING_MAX * sizeof(struct freed))
+
+size_t reading_bytes(void)
+{
+    size_t bytes = sizeof(struct reading);
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        bytes += SOURCE_BYTES;
+    return bytes;
+}
+
+struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
+{
+    struct reading *r = memory;
+    size_t room = (bytes - sizeof *r) / SOURCE_BYTES;
+    struct freed *freed = (struct freed *)&r->sources[room];
+    *r = (struct reading){.end = end, .freed = freed};
+    for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
+        struct source *s = &r->sources[r->n_sources++];
+        *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};
+        s->n_freed = sums_read_buffer(t, freed);
+        freed += s->n_freed;
+    }
+    return r;
+}
+
+/* The same block's chunks, of several threads, so that sums stay in registers. */
+struct batch {
+    uint32_t n;
+    struct counters *chunks[BATCH];
+    const struct counters *next[BATCH]; /* these threads' chunks of the next block */
+};
+
+static void add_batch_frees(struct totals *to, const struct batch *b)
+{
+    for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
+        uint64_t objects = to->free_objects, bytes = to->free_bytes, exits = to->exits;
+        for (uint32_t k = 0; k < b->n; k++) {
+            struct counters *c = &b->chunks[k][i];
+            objects += load_acquire(&c->free_objects);
+            bytes += load_acquire(&c->free_bytes);
+            exits += load_acquire(&c->exits);
+        }
+        to->free_objects = objects;
+        to->free_bytes = bytes;
+        to->exits = exits;
+    }
+}
+
+/* These counters came into the cache a moment ago, with their frees, so there is time to fetch what is next: into the
+ * second-level cache, since it is more than the first holds. */
+static void add_batch_allocs(struct totals *to, const struct batch *b)
+{
+    for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
+        uint64_t objects = to->alloc_objects, bytes = to->alloc_bytes;
+        uint64_t requested_bytes = to->alloc_requested_bytes, enters = to->enters;
+        for (uint32_t k = 0; k < b->n; k++) {
+            struct counters *c = &b->chunks[k][i];
+            prefetch_read(&b->next[k][i]);
+            objects += load_relaxed(&c->alloc_objects);
+            bytes += load_relaxed(&c->alloc_bytes);
+            requested_bytes += load_relaxed(&c->alloc_requested_bytes);
+            enters += load_relaxed(&c->enters);
+        }
+        to->alloc_objects = objects;
+        to->alloc_bytes = bytes;
+        to->alloc_requested_bytes = requested_bytes;
+        to->enters = enters;
+    }
+}
+
+typedef void add_batch(struct totals *, const struct batch *);
+
+HOT_INLINE void add_thread(struct totals *sums, struct batch *b, counters_chunk_t *chunk, bool is_last, add_batch *add)
+{
+    struct counters *counters = load_acquire(chunk);
+    if (!counters)
+        return;
+    const struct counters *next = is_last ? NULL : load_relaxed(chunk + 1);
+    b->chunks[b->n] = counters;
+    b->next[b->n] = next ? next : counters;
+    if (++b->n == BATCH) {
+        add(sums, b);
+        b->n = 0;
+    }
+}
+
+/* Threads that came after the beginning have no source, but may have allocated what others freed. */
+HOT_INLINE void add_threads(const struct reading *r, uint32_t first, struct totals *sums, add_batch *add)
+{
+    struct batch b;
+    uint32_t block = first / READING_BLOCK;
+    bool is_last = r->end - first <= READING_BLOCK;
+    b.n = 0;
+    for (uint32_t i = 0; i < r->n_sources; i++)
+        add_thread(sums, &b, &r->sources[i].chunks[block], is_last, add);
+    struct thread *t = r->sources[r->n_sources - 1].thread;
+    while ((t = thread_next(t)))
+        add_thread(sums, &b, &t->chunks[block], is_last, add);
+    add(sums, &b);
+}
+
+void reading_block(const struct reading *r, uint32_t first, struct totals sums[READING_BLOCK])
+{
+    memset(sums, 0, READING_BLOCK * sizeof *sums);
+    add_threads(r, first, sums, add_batch_frees);
+    atomic_thread_fence(memory_order_acquire);
+    add_threads(r, first, sums, add_batch_allocs);
+}
+
+/* Paired with track.c's track_flush(): whoever has read a counter that it changed sees the new sequence number too. */
+uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
+{
+    uint64_t pending_bytes = 0;
+    const struct freed *freed = r->freed;
+    atomic_thread_fence(memory_order_acquire);
+    for (const struct source *s = r->sources; s < r->sources + r->n_sources; s++) {
+        const struct freed *end = freed + s->n_freed;
+        pending_bytes += magazine_bytes(s->thread);
+        bool still_there = load_relaxed(&s->thread->pending_sequence) == s->sequence;
+        for (; still_there && freed < end; freed++) {
+            pending_bytes += freed->bytes;
+            add(to, freed->context, freed->bytes);
+        }
+        freed = end;
+    }
+    return pending_bytes;
+}
