@@ -28,7 +28,7 @@ COLD void magazine_boot(void)
 void magazine_start(struct thread *t)
 {
     struct free_object *bottom = t->magazine;
-    if (load_relaxed(&t->magazine_top[0]))
+    if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* the last to be set: a child may be forked meanwhile */
         return;
     for (unsigned class = 0; class < CLASSES_MAX; class++) {
         t->magazine_end[class] = bottom + magazine_max[class];
@@ -58,7 +58,8 @@ static uint32_t older_half(unsigned class)
     return (magazine_max[class] + 1u) / 2;
 }
 
-/* Meanwhile the magazine is empty: the program's own extent hooks may allocate. */
+/* Meanwhile the magazine is empty, and what goes is not what was taken last: the program's own extent hooks may allocate
+ * and free. */
 NOINLINE void magazine_put_in_full(struct thread *t, unsigned class, struct free_object object)
 {
     struct free_object *oldest = t->magazine_end[class] - magazine_max[class] + 1;
@@ -70,7 +71,9 @@ NOINLINE void magazine_put_in_full(struct thread *t, unsigned class, struct free
     store_release(&t->spill_class, class);
     store_release(&t->magazine_top[class], oldest - 1);
     for (uint32_t i = 0; i < older_half(class); i++) {
-        jespan_je_sdallocx(oldest[i].p, class_bytes[class], 0);
+        void *p = oldest[i].p;
+        oldest[i].p = NULL;
+        jespan_je_sdallocx(p, class_bytes[class], 0);
         store_release(&t->spill_given, i + 1);
     }
     close_ranks(t, class, older_half(class));
@@ -91,8 +94,9 @@ COLD void magazine_empty(struct thread *t)
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         struct free_object *object;
         while ((object = magazine_take(t, class))) {
-            jespan_je_sdallocx(object->p, class_bytes[class], 0);
-            object->p = NULL; /* not what was taken last */
+            void *p = object->p;
+            object->p = NULL;
+            jespan_je_sdallocx(p, class_bytes[class], 0);
         }
     }
 }

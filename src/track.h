@@ -60,7 +60,10 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 /* The same with the usable size known. */
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable);
 
-/* Takes over a small object of this thread's or any other's for a later free. False: use track_free_slow(). */
+/* Takes over a small object of this thread's or any other's for a later free. False: use track_free_slow().
+ *
+ * An object that is freed twice must not both wait and go back, or it would be reused and then freed under its new owner:
+ * the newest that waits and the newest that went back are looked at, which finds the usual mistakes. */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
     page_entry_t *page = headers_page((uintptr_t)p);
@@ -71,15 +74,16 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
         return false;
     header_t *slot = entry_slot(entry, (uintptr_t)p);
     struct free_object *last = magazine_last(t, entry_class(entry));
-    if (last->p == p && likely(load_relaxed(slot) == t->tag)) {
+    uint32_t n = load_relaxed(&t->pending_count);
+    if (last->p == p && likely(load_relaxed(slot) == t->tag) &&
+        likely(load_relaxed(&t->pending_object[(n - 1) % PENDING_MAX]) != p)) {
         store_relaxed(slot, 0);
         counters_add_free(t->current, class_bytes[entry_class(entry)]);
         last->slot = slot; /* since it was taken, its page may have got another table */
         magazine_put_last(t, entry_class(entry), last);
         return true;
     }
-    uint32_t n = load_relaxed(&t->pending_count);
-    if (unlikely(n == PENDING_MAX))
+    if (unlikely(n == PENDING_MAX || last[-1].p == p))
         return false;
     prefetch_write((const void *)slot);
     store_relaxed(&t->pending_object[n], p);

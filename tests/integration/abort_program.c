@@ -53,6 +53,48 @@ static void double_small_later(void)
     work();
 }
 
+/* Objects that come from where frees put them, so that frees need not wait; and one is had again before others are
+ * counted. */
+static void *pair[2];
+
+static void free_some(size_t bytes)
+{
+    void *p[40];
+    for (int i = 0; i < 40; i++)
+        p[i] = opaque_pointer(malloc(bytes));
+    for (int i = 0; i < 40; i++)
+        free(p[i]);
+}
+
+static void take_pair_again(void)
+{
+    free_some(100);
+    free_some(300);
+    pair[0] = opaque_pointer(malloc(100));
+    pair[1] = opaque_pointer(malloc(100));
+}
+
+static void double_reused(void)
+{
+    take_pair_again();
+    announce(pair[1]);
+    free(pair[1]);
+    free(opaque_pointer(pair[1]));
+    opaque_pointer(malloc(100));
+    free_some(300);
+}
+
+static void double_reused_after_another(void)
+{
+    take_pair_again();
+    announce(pair[0]);
+    free(pair[0]);
+    free(pair[1]);
+    free(opaque_pointer(pair[0]));
+    opaque_pointer(malloc(100));
+    free_some(300);
+}
+
 static void double_zero_size(void)
 {
     void *p = announce(malloc(0));
@@ -175,6 +217,7 @@ static const struct {
 } cases[] = {
 #define CASE(name) {#name, name}
     CASE(double_small),          CASE(double_small_later),    CASE(double_zero_size),
+    CASE(double_reused),         CASE(double_reused_after_another),
     CASE(double_large),          CASE(double_huge_later),     CASE(double_aligned),
     CASE(double_across_threads), CASE(double_large_across_threads), CASE(double_other_function),
     CASE(double_no_cache),       CASE(realloc_after_free),    CASE(foreign_stack),

@@ -68,7 +68,9 @@ static void test_an_odd_alignment_has_no_class(void **state)
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
         for (size_t size = 0; size <= HEADER_PAGE_BYTES; size++)
             assert_int_equal(class_of_aligned_request(odd[i], size).code, CODE_BIG);
-    assert_int_equal(class_of_aligned_request(64, SIZE_MAX).code, CODE_BIG);
+    for (size_t alignment = 1; alignment <= HEADER_PAGE_BYTES; alignment *= 2)
+        for (size_t below = 0; below < 2 * alignment; below++)
+            assert_int_equal(class_of_aligned_request(alignment, SIZE_MAX - below).code, CODE_BIG);
     assert_int_equal(class_of_aligned_request(64, 0).code, CODE_BIG);
 }
 

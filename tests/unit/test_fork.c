@@ -33,7 +33,7 @@ enum { OBJECTS = 5, KEPT = 64, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECOND
 static void *objects[OBJECTS];
 static bool forking_after_stores;
 static int forks;
-static enum { TO_EMPTY, TO_FULL } magazine;
+static enum { TO_EMPTY, TO_FULL, TO_NONE } magazine;
 static unsigned class; /* of these objects */
 
 static bool has_header(const void *p)
@@ -45,6 +45,8 @@ static bool has_header(const void *p)
 static int lost_objects(struct thread *t)
 {
     int kept = (int)magazine_objects(t, class), lost = 0;
+    if (magazine == TO_NONE)
+        return 0;
     if (magazine == TO_EMPTY)
         return OBJECTS - kept;
     for (int i = 0; i < OBJECTS; i++)
@@ -151,11 +153,33 @@ static void test_in_a_flush_to_a_full_magazine(void **state)
     free_and_flush_with_forks(KEPT + 2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
 }
 
+static void start_with_forks(void)
+{
+    struct thread *t = thread_self;
+    for (unsigned c = 0; c < CLASSES_MAX; c++)
+        t->magazine_top[c] = NULL; /* as in a new block */
+    forks = 0;
+    forking_after_stores = true;
+    magazine_start(t);
+    forking_after_stores = false;
+    assert_int_equal(forks, CLASSES_MAX);
+}
+
+/* The next thread that gets the block finds magazines that work. */
+static void test_at_the_start_of_a_block(void **state)
+{
+    (void)state;
+    track_give_back(track_thread());
+    magazine = TO_NONE;
+    start_with_forks();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_a_flush_to_the_magazine),
         cmocka_unit_test(test_in_a_flush_to_a_full_magazine),
+        cmocka_unit_test(test_at_the_start_of_a_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,23 @@ static void test_a_full_one_keeps_the_newest(void **state)
         F(free)(p[MANY - i]);
 }
 
+/* All of them, as jemalloc sees it. */
+static void test_what_is_given_back_is_jemallocs(void **state)
+{
+    struct thread *t = track_thread();
+    uint64_t before, after, *now;
+    size_t bytes = sizeof now;
+    (void)state;
+    track_give_back(t);
+    assert_int_equal(jespan_je_mallctl("thread.deallocatedp", &now, &bytes, NULL, 0), 0);
+    before = *now;
+    free_many(t, 400, 10);
+    assert_int_equal(*now, before);
+    track_give_back(t);
+    after = *now;
+    assert_int_equal(after - before, 10 * jespan_je_nallocx(400, 0));
+}
+
 /* What was taken last goes back at once if it is freed next by the same context, however many frees wait. */
 static void test_the_last_taken_goes_back_at_once(void **state)
 {
@@ -181,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_bounded_in_objects_and_bytes),
         cmocka_unit_test(test_room_for_all),
         cmocka_unit_test(test_a_full_one_keeps_the_newest),
+        cmocka_unit_test(test_what_is_given_back_is_jemallocs),
         cmocka_unit_test(test_the_last_taken_goes_back_at_once),
         cmocka_unit_test(test_big_objects_are_not_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
