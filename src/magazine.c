@@ -43,11 +43,24 @@ uint32_t magazine_objects(struct thread *t, unsigned class)
     return top ? magazine_max[class] - (uint32_t)(t->magazine_end[class] - top) : 0; /* none: not started */
 }
 
+static struct free_object *oldest_of(struct thread *t, unsigned class)
+{
+    return t->magazine_end[class] - magazine_max[class] + 1;
+}
+
+/* Erased before: the program's own extent hooks may get the object and free it, and it is not what was taken last. */
+static void give_to_jemalloc(struct free_object *object, unsigned class)
+{
+    void *p = object->p;
+    object->p = NULL;
+    jespan_je_sdallocx(p, class_bytes[class], 0);
+}
+
 /* The first `given` objects of a full magazine are gone. Half of them or more: the others do not overlap with where they
  * go, and a forked child can do it again. */
 static void close_ranks(struct thread *t, unsigned class, uint32_t given)
 {
-    struct free_object *oldest = t->magazine_end[class] - magazine_max[class] + 1;
+    struct free_object *oldest = oldest_of(t, class);
     memmove(oldest, oldest + given, (magazine_max[class] - given) * sizeof *oldest);
     store_release(&t->magazine_top[class], t->magazine_end[class] - given);
     store_release(&t->spill_class, 0);
@@ -58,22 +71,19 @@ static uint32_t older_half(unsigned class)
     return (magazine_max[class] + 1u) / 2;
 }
 
-/* Meanwhile the magazine is empty, and what goes is not what was taken last: the program's own extent hooks may allocate
- * and free. */
+/* Meanwhile the magazine is empty: the program's own extent hooks may allocate. */
 NOINLINE void magazine_put_in_full(struct thread *t, unsigned class, struct free_object object)
 {
-    struct free_object *oldest = t->magazine_end[class] - magazine_max[class] + 1;
+    struct free_object *oldest = oldest_of(t, class);
     if (!magazine_max[class]) {
-        jespan_je_sdallocx(object.p, class_bytes[class], 0);
+        give_to_jemalloc(&object, class);
         return;
     }
     store_relaxed(&t->spill_given, 0);
     store_release(&t->spill_class, class);
     store_release(&t->magazine_top[class], oldest - 1);
     for (uint32_t i = 0; i < older_half(class); i++) {
-        void *p = oldest[i].p;
-        oldest[i].p = NULL;
-        jespan_je_sdallocx(p, class_bytes[class], 0);
+        give_to_jemalloc(&oldest[i], class);
         store_release(&t->spill_given, i + 1);
     }
     close_ranks(t, class, older_half(class));
@@ -93,11 +103,8 @@ COLD void magazine_empty(struct thread *t)
 {
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         struct free_object *object;
-        while ((object = magazine_take(t, class))) {
-            void *p = object->p;
-            object->p = NULL;
-            jespan_je_sdallocx(p, class_bytes[class], 0);
-        }
+        while ((object = magazine_take(t, class)))
+            give_to_jemalloc(object, class);
     }
 }
 

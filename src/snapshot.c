@@ -42,11 +42,6 @@ struct extent {
 
 static uint64_t epoch, start_unix_ns; /* LOCK_TREE */
 
-static bool is_live(const struct context *c)
-{
-    return !(load_relaxed(&c->generation) & 1);
-}
-
 static void prefetch_labels(const struct making *m, uint32_t id)
 {
     if (m->end - id > LABELS_AHEAD)
@@ -61,8 +56,10 @@ static struct extent count_rows(struct making *m)
         const struct context *c = &contexts[id];
         prefetch_labels(m, id);
         m->row_of[id] = n.rows;
-        n.rows += is_live(c);
-        if (is_live(c) && c->labels) {
+        if (!tree_is_live(id))
+            continue;
+        n.rows++;
+        if (c->labels) {
             n.labels += c->labels->count;
             n.text_bytes += c->labels->bytes;
         }
@@ -111,7 +108,7 @@ static void fill_rows(struct making *m)
         reading_block(m->reading, first, sums);
         for (uint32_t id = first ? first : CONTEXT_ID_ROOT; id < m->end && id < first + READING_BLOCK; id++) {
             prefetch_labels(m, id);
-            if (is_live(&contexts[id]))
+            if (tree_is_live(id))
                 fill_row(m, id, &sums[id - first]);
         }
     }
@@ -126,7 +123,6 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
     totals_add(&m->rows[m->row_of[id]].totals, &freed);
     totals_add(&m->made->public.all, &freed);
-    
 }
 
 /* A recycled id's base contains frees that were buffered then. One that is neither in a buffer nor in a counter as far
@@ -134,7 +130,9 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
 static void settle(struct making *m)
 {
     struct snapshot *s = &m->made->public;
-    for (struct snapshot_row *row = m->rows; m->owes_frees && row < m->rows + s->n_rows; row++) {
+    if (!m->owes_frees)
+        return;
+    for (struct snapshot_row *row = m->rows; row < m->rows + s->n_rows; row++) {
         totals_subtract(&s->all, &row->totals);
         totals_floor_frees(&row->totals);
         totals_add(&s->all, &row->totals);

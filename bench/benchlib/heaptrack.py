@@ -17,8 +17,7 @@ INTERPRETER = "/usr/lib/heaptrack/libexec/heaptrack_interpret"
 def most_resident_bytes(events):
     with open(events, "rb") as source:
         process = subprocess.Popen([INTERPRETER], stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+        usage = target.usage_of(process)
     if process.returncode:
         raise target.Failed(f"{INTERPRETER}: exit {process.returncode}")
     return usage.ru_maxrss * 1024

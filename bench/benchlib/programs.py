@@ -28,8 +28,7 @@ def run_program(variant, command, settings, directory):
         process = subprocess.Popen(
             command, env=environment, cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+        usage = target.usage_of(process)
     if process.returncode:
         said = pathlib.Path(log).read_text(encoding="utf-8", errors="replace")[-500:]
         raise target.Failed(f"{shlex.join(command)} as {variant.name}: exit {process.returncode}: {said}")

@@ -70,6 +70,13 @@ def run_workload(program, variant, arguments, prefix=()):
     return result
 
 
+def usage_of(process):
+    """Waits for its end. What it and its children used; its exit code is then in `returncode`."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage
+
+
 def same_library(found, wanted):
     """By name: the file may have more digits behind than the loader was asked for, and links may have been followed."""
     names = {os.path.basename(wanted), os.path.basename(os.path.realpath(wanted))}
