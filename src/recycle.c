@@ -42,7 +42,7 @@ struct totals tree_retired(void)
 
 static bool is_quiet(const struct totals *sum)
 {
-    return sum->alloc_objects == sum->free_objects && sum->alloc_bytes == sum->free_bytes && sum->enters == sum->exits;
+    return !totals_inuse_objects(sum) && !totals_inuse_bytes(sum) && sum->enters == sum->exits;
 }
 
 static void toggle_generation(uint32_t id)

@@ -90,7 +90,7 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
     const struct context *c = &contexts[id];
     const struct site *site = c->site;
     struct snapshot_row *row = &m->rows[m->row_of[id]];
-    *row = (struct snapshot_row){.id = id, .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
+    *row = (struct snapshot_row){.id = id, .generation = load_relaxed(&c->generation), .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file, .totals = *sum};
     if (load_relaxed(&c->generation)) {
         totals_subtract(&row->totals, &context_bases[id]);
@@ -228,4 +228,30 @@ const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)
             high = middle;
     }
     return low < s->n_rows && s->rows[low].id == id ? &s->rows[low] : NULL;
+}
+
+/* Walks up from each row; of rows that were walked before it is known whether they lie below. Without memory for that,
+ * the row alone. */
+struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row)
+{
+    enum { UNKNOWN, BELOW, ELSEWHERE };
+    struct totals sum = s->rows[row].totals;
+    uint8_t *place = meta_map(s->n_rows);
+    if (!place)
+        return sum;
+    place[0] = ELSEWHERE;
+    place[row] = BELOW;
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        uint32_t top = i;
+        while (place[top] == UNKNOWN)
+            top = s->rows[top].parent_row;
+        uint8_t answer = place[top];
+        for (uint32_t r = i; place[r] == UNKNOWN; r = s->rows[r].parent_row)
+            place[r] = answer;
+        if (answer == BELOW && i != row)
+            totals_add(&sum, &s->rows[i].totals);
+    }
+    meta_unmap(place, s->n_rows);
+    sum.wall = s->rows[row].wall_ns;
+    return sum;
 }

@@ -19,13 +19,18 @@ struct snapshot_label {
 
 struct snapshot_row {
     uint32_t id;         /* the context's number, as in spans.<id>.* */
+    uint32_t generation; /* with the id, names this context and no other, ever */
     uint32_t parent_row; /* index into rows; the root's is its own */
     enum context_kind kind;
     uint32_t line;
     const char *name, *target, *file; /* never NULL; "" where unknown */
     const struct snapshot_label *labels; /* this context's own, not its ancestors' */
     uint32_t n_labels;
+    uint32_t open_spans;  /* spans of it that are open, or entered on a thread, now */
     struct totals totals; /* this context alone, without its descendants */
+    uint64_t wall_ns;     /* the time that its spans were open, which is its inclusive wall time */
+    /* Live, of spans that are closed; and the time since the last of them closed. */
+    uint64_t outlived_objects, outlived_bytes, closed_ns;
 };
 
 struct snapshot {
@@ -48,6 +53,9 @@ struct snapshot *snapshot_take(void);
  * `old` is as it was. */
 struct snapshot *snapshot_retake(struct snapshot *old);
 void snapshot_free(struct snapshot *s);
+
+/* The figures of a row together with all rows below it; wall is the row's wall_ns. */
+struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row);
 
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);

@@ -157,17 +157,6 @@ uint64_t sums_pending_bytes(void)
     return bytes;
 }
 
-void totals_subtract(struct totals *sum, const struct totals *base)
-{
-    sum->alloc_objects -= base->alloc_objects;
-    sum->alloc_bytes -= base->alloc_bytes;
-    sum->alloc_requested_bytes -= base->alloc_requested_bytes;
-    sum->free_objects -= base->free_objects;
-    sum->free_bytes -= base->free_bytes;
-    sum->enters -= base->enters;
-    sum->exits -= base->exits;
-}
-
 static uint64_t at_least_0(uint64_t n)
 {
     return (int64_t)n < 0 ? 0 : n;
@@ -177,15 +166,4 @@ void totals_floor_frees(struct totals *sum)
 {
     sum->free_objects = at_least_0(sum->free_objects);
     sum->free_bytes = at_least_0(sum->free_bytes);
-}
-
-void totals_add(struct totals *sum, const struct totals *more)
-{
-    sum->alloc_objects += more->alloc_objects;
-    sum->alloc_bytes += more->alloc_bytes;
-    sum->alloc_requested_bytes += more->alloc_requested_bytes;
-    sum->free_objects += more->free_objects;
-    sum->free_bytes += more->free_bytes;
-    sum->enters += more->enters;
-    sum->exits += more->exits;
 }

@@ -37,10 +37,6 @@ struct freed {
 /* What a thread has buffered. Returns how many; 0 when its owner keeps processing them. */
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
 
-/* sum −= base; for each figure. */
-void totals_subtract(struct totals *sum, const struct totals *base);
-void totals_add(struct totals *sum, const struct totals *more);
-
 /* Makes frees 0 that a subtraction left negative: the base contained buffered ones, which neither buffer nor counter
  * showed just now. */
 void totals_floor_frees(struct totals *sum);
