@@ -13,6 +13,7 @@
 #include "die.h"
 #include "lock.h"
 #include "span.h"
+#include "timing.h"
 #include "track.h"
 #include "tree.h"
 
@@ -27,6 +28,8 @@ static void after_fork_in_child(void)
     lock_release_after_fork();
     tree_after_fork();
     thread_after_fork(track_abandon);
+    if (thread_self)
+        timing_after_fork(thread_self);
 }
 
 static void end_thread(struct thread *t)
@@ -91,6 +94,7 @@ static void early_account(void)
 static int boot_locked(void)
 {
     conf_boot();
+    timing_boot();
     binding_boot();
     uint32_t max = (uint32_t)conf.max_contexts;
     int error = tree_boot(&max);

@@ -18,11 +18,14 @@ struct conf conf;
 /* A program may define it. Weak here, so that a static link without it works too. */
 EXPORT extern const char *jespan_conf __attribute__((weak));
 
-#define KEY(name, type, min, max, text, help) {#name, type, offsetof(struct conf, name), min, max, text, help}
+#define KEY(name, type, min, max, text, help) {#name, type, offsetof(struct conf, name), min, max, text, help, NULL}
+#define CHOICE(name, choices, text, help) {#name, CONF_CHOICE, offsetof(struct conf, name), 0, 0, text, help, choices}
 
 const struct conf_key conf_keys[] = {
     KEY(max_contexts, CONF_NUMBER, 64, 1u << 24, "131072", "contexts at most; more are credited to an ancestor"),
     KEY(thread_contexts, CONF_BOOL, 0, 0, "true", "one context for each thread name outside spans"),
+    CHOICE(track_time, "off|wall|cpu", "cpu", "times by context: none, wall and busy, CPU time too"),
+    CHOICE(cpu_clock, "auto|rseq|thread|rusage", "auto", "where CPU time comes from"),
     KEY(dump_dir, CONF_STRING, 0, 0, "", "directory for heap dumps; empty: none are written"),
     KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
     KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
@@ -54,6 +57,37 @@ static int set_number(const struct conf_key *key, const char *text)
     return 0;
 }
 
+/* The length of the choice that begins at `at`. */
+static size_t choice_length(const char *at)
+{
+    return strcspn(at, "|");
+}
+
+static int set_choice(const struct conf_key *key, const char *text)
+{
+    const char *at = key->choices;
+    for (uint64_t i = 0;; i++) {
+        size_t n = choice_length(at);
+        if (strlen(text) == n && !strncmp(at, text, n)) {
+            *(uint64_t *)field(key) = i;
+            return 0;
+        }
+        if (!at[n])
+            return -1;
+        at += n + 1;
+    }
+}
+
+static const char *choice_text(const struct conf_key *key, char *text, size_t bytes)
+{
+    const char *at = key->choices;
+    for (uint64_t i = *(uint64_t *)field(key); i; i--)
+        at += choice_length(at) + 1;
+    text[0] = '\0';
+    strncat(text, at, choice_length(at) < bytes ? choice_length(at) : bytes - 1);
+    return text;
+}
+
 static int set(const struct conf_key *key, const char *text)
 {
     switch (key->type) {
@@ -69,6 +103,8 @@ static int set(const struct conf_key *key, const char *text)
             return -1;
         strcpy(field(key), text);
         return 0;
+    case CONF_CHOICE:
+        return set_choice(key, text);
     }
     return -1;
 }
@@ -83,6 +119,8 @@ static void complain(const char *origin, const struct conf_key *key, const char 
              number_text(high, key->maximum, 10), " and is ignored");
     else if (key->type == CONF_BOOL)
         WARN(origin, ": ", name, ":\"", value, "\" is neither true nor false and is ignored");
+    else if (key->type == CONF_CHOICE)
+        WARN(origin, ": ", name, ":\"", value, "\" is none of ", key->choices, " and is ignored");
     else
         WARN(origin, ": ", name, ": the value is too long and is ignored");
 }
@@ -148,6 +186,8 @@ static void print_conf(void)
             text = *(bool *)field(key) ? "true" : "false";
         else if (key->type == CONF_NUMBER)
             text = number_text(number, *(uint64_t *)field(key), 10);
+        else if (key->type == CONF_CHOICE)
+            text = choice_text(key, number, sizeof number);
         WARN(key->name, ":", text);
     }
 }

@@ -16,6 +16,8 @@
 struct conf {
     uint64_t max_contexts;
     bool thread_contexts;
+    uint64_t track_time; /* enum track_time */
+    uint64_t cpu_clock;  /* enum cpu_clock_kind */
     char dump_dir[CONF_STRING_BYTES];
     uint64_t dump_interval_s;
     uint64_t dump_keep;
@@ -28,7 +30,9 @@ struct conf {
 
 extern struct conf conf;
 
-enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING };
+enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
+
+enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING, CONF_CHOICE };
 
 struct conf_key {
     const char *name;
@@ -37,6 +41,7 @@ struct conf_key {
     uint64_t minimum, maximum; /* of a number */
     const char *default_text;
     const char *help;
+    const char *choices; /* "a|b|c": of a choice, whose value is the index */
 };
 
 extern const struct conf_key conf_keys[]; /* ends with a NULL name */

@@ -10,13 +10,13 @@ static struct counters *orphan_counters;
 
 int counters_boot(uint32_t max_contexts)
 {
-    orphan_counters = meta_map((size_t)max_contexts * sizeof *orphan_counters);
+    orphan_counters = meta_map((size_t)max_contexts / COUNTERS_PER_CHUNK * COUNTERS_CHUNK_BYTES);
     return orphan_counters ? 0 : -ENOMEM;
 }
 
 COLD struct counters *counters_make(struct thread *t, uint32_t context)
 {
-    struct counters *chunk = meta_alloc(COUNTERS_PER_CHUNK * sizeof *chunk);
+    struct counters *chunk = meta_alloc(COUNTERS_CHUNK_BYTES);
     if (!chunk)
         return NULL;
     store_release(&t->chunks[context >> COUNTERS_CHUNK_BITS], chunk);
@@ -25,7 +25,8 @@ COLD struct counters *counters_make(struct thread *t, uint32_t context)
 
 COLD struct counters *counters_orphan(uint32_t context)
 {
-    uint32_t first = context & ~(COUNTERS_PER_CHUNK - 1);
-    store_release(&thread_orphan.chunks[context >> COUNTERS_CHUNK_BITS], &orphan_counters[first]);
-    return &orphan_counters[context];
+    uint32_t number = context >> COUNTERS_CHUNK_BITS;
+    struct counters *chunk = &orphan_counters[number * (COUNTERS_CHUNK_BYTES / sizeof *chunk)];
+    store_release(&thread_orphan.chunks[number], chunk);
+    return &chunk[context & (COUNTERS_PER_CHUNK - 1)];
 }

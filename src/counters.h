@@ -29,6 +29,12 @@ HOT_INLINE struct counters *counters_get(struct thread *t, uint32_t context)
     return likely(c) ? c : counters_make(t, context);
 }
 
+/* The other half. */
+HOT_INLINE struct counters_more *counters_more(struct counters *c)
+{
+    return (struct counters_more *)(c + COUNTERS_PER_CHUNK);
+}
+
 HOT_INLINE void counters_add_alloc(struct counters *c, uint64_t usable_bytes, uint64_t requested_bytes)
 {
     own_add(&c->alloc_objects, 1);

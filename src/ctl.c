@@ -3,7 +3,7 @@
  *
  * A MIB of ours has as many parts as the name: CTL_SPANS, then for spans.NAME the row; for spans.GROUP.NAME the group
  * and the row, where the group of a context is its number, so that a caller can put another there as with jemalloc's
- * arena and bin indices.
+ * arena and bin indices. A part of a context (spans.<id>.total.NAME) has one more.
  */
 #include "ctl.h"
 
@@ -19,7 +19,8 @@
 
 #define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
 #define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a context */
-#define PARTS_MAX 3
+#define CTL_TOTAL ((size_t)1 << 20)       /* in place of a row */
+#define PARTS_MAX 4
 
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
 {
@@ -92,6 +93,16 @@ static int name_to_mib(const char *name, size_t *mib, size_t *length)
         names = group->names;
         rest = dot + 1;
         n = 3;
+        dot = strchr(rest, '.');
+        if (dot) {
+            size_t prefix = (size_t)(dot - rest);
+            if (group->name || strlen(ctl_total_group) != prefix || strncmp(rest, ctl_total_group, prefix))
+                return ENOENT;
+            names = ctl_total_names;
+            rest = dot + 1;
+            parts[2] = CTL_TOTAL;
+            n = 4;
+        }
     }
     long row = find_row(names, rest);
     if (row < 0)
@@ -130,14 +141,16 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
     const struct ctl_name *names = ctl_top_names;
     if (length < 2 || length > PARTS_MAX)
         return ENOENT;
-    if (length == 3) {
+    if (length >= 3) {
         const struct ctl_group *group = group_of(mib[1]);
         names = group ? group->names : NULL;
+        if (length == 4)
+            names = group && !group->name && mib[2] == CTL_TOTAL ? ctl_total_names : NULL;
     }
     size_t row = mib[length - 1];
     if (!names || row >= count_names(names))
         return ENOENT;
-    return names[row].handle(&names[row], (uint32_t)(length == 3 ? mib[1] : 0), call);
+    return names[row].handle(&names[row], (uint32_t)(length >= 3 ? mib[1] : 0), call);
 }
 
 /* Discarding a whole arena would take objects away without a free of each, and the figures would be wrong from then on.

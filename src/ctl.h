@@ -34,6 +34,8 @@ struct ctl_group {
     const struct ctl_name *names;
 };
 
+extern const char ctl_total_group[];            /* spans.<id>.TOTAL.NAME: a context with all below it */
+extern const struct ctl_name ctl_total_names[];
 extern const struct ctl_name ctl_top_names[];   /* spans.NAME; ends with a NULL name, as all do */
 extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME; ends with NULL names */
 

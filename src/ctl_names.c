@@ -17,6 +17,7 @@
 #include "snapshot.h"
 #include "sums.h"
 #include "thread.h"
+#include "timing.h"
 #include "track.h"
 #include "tree.h"
 
@@ -131,27 +132,130 @@ const struct ctl_name ctl_top_names[] = {
 
 /* ---- Figures of contexts and of sums ---- */
 
-#define INUSE_OBJECTS sizeof(struct totals)
-#define INUSE_BYTES (sizeof(struct totals) + 1)
+/* Figures that are made of others, in place of an offset. */
+enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES, IDLE, CPU_USER };
 
 static uint64_t figure(const struct totals *t, size_t offset)
 {
-    if (offset == INUSE_OBJECTS)
+    switch (offset) {
+    case INUSE_OBJECTS:
         return totals_inuse_objects(t);
-    if (offset == INUSE_BYTES)
+    case INUSE_BYTES:
         return totals_inuse_bytes(t);
-    return *(const uint64_t *)((const char *)t + offset);
+    case IDLE:
+        return totals_idle(t);
+    case CPU_USER:
+        return t->cpu > t->cpu_system ? t->cpu - t->cpu_system : 0;
+    default:
+        return *(const uint64_t *)((const char *)t + offset);
+    }
 }
 
-#define FIGURES(handle)                                                                                                \
-    {"alloc_objects", handle, offsetof(struct totals, alloc_objects)},                                                 \
-    {"alloc_bytes", handle, offsetof(struct totals, alloc_bytes)},                                                     \
-    {"alloc_requested_bytes", handle, offsetof(struct totals, alloc_requested_bytes)},                                 \
-    {"free_objects", handle, offsetof(struct totals, free_objects)},                                                   \
-    {"free_bytes", handle, offsetof(struct totals, free_bytes)},                                                       \
-    {"inuse_objects", handle, INUSE_OBJECTS},                                                                          \
-    {"inuse_bytes", handle, INUSE_BYTES},                                                                              \
-    {"enters", handle, offsetof(struct totals, enters)}
+/* Times are as good as the clocks in use. */
+static bool is_known(size_t offset)
+{
+    switch (offset) {
+    case offsetof(struct totals, wall):
+    case offsetof(struct totals, busy):
+    case IDLE:
+        return timing_is_on;
+    case offsetof(struct totals, cpu):
+        return cpu_clock_in_use() != CPU_CLOCK_NONE;
+    case offsetof(struct totals, cpu_system):
+    case CPU_USER:
+        return cpu_clock_in_use() == CPU_CLOCK_RUSAGE;
+    default:
+        return true;
+    }
+}
+
+#define FIGURE(name, handle, member) {#name, handle, offsetof(struct totals, member)}
+#define MEMORY_FIGURES(handle)                                                                                         \
+    FIGURE(alloc_objects, handle, alloc_objects), FIGURE(alloc_bytes, handle, alloc_bytes),                            \
+        FIGURE(alloc_requested_bytes, handle, alloc_requested_bytes), FIGURE(free_objects, handle, free_objects),      \
+        FIGURE(free_bytes, handle, free_bytes), FIGURE(moved_in_objects, handle, moved_in_objects),                    \
+        FIGURE(moved_in_bytes, handle, moved_in_bytes), FIGURE(moved_out_objects, handle, moved_out_objects),          \
+        FIGURE(moved_out_bytes, handle, moved_out_bytes), {"inuse_objects", handle, INUSE_OBJECTS},                    \
+        {"inuse_bytes", handle, INUSE_BYTES}, FIGURE(enters, handle, enters)
+#define SNAPSHOT_FIGURES(handle)                                                                                       \
+    FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
+        {"idle_ns", handle, IDLE}, FIGURE(cpu_ns, handle, cpu), {"cpu_user_ns", handle, CPU_USER},                     \
+        FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(outlived_objects, handle, outlived_objects),                 \
+        FIGURE(outlived_bytes, handle, outlived_bytes)
+
+/* Under LOCK_CTL: a snapshot of this moment, in the memory of the last one. NULL: no memory. */
+static const struct snapshot *look(void)
+{
+    static struct snapshot *latest;
+    struct snapshot *s = snapshot_retake(latest);
+    if (s)
+        latest = s;
+    return s;
+}
+
+static int from_snapshot(const struct ctl_name *self, uint32_t id, const struct ctl_call *call,
+                         int (*take)(const struct snapshot *, uint32_t, struct totals *))
+{
+    struct totals t;
+    if (!is_known(self->offset))
+        return ENOENT;
+    flush_own();
+    lock(LOCK_CTL);
+    const struct snapshot *s = look();
+    int error = s ? take(s, id, &t) : EAGAIN;
+    unlock(LOCK_CTL);
+    return error ? error : read_u64(call, figure(&t, self->offset));
+}
+
+static int take_self(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    const struct snapshot_row *row = snapshot_find(s, id);
+    if (row)
+        *t = row->totals;
+    return row ? 0 : ENOENT;
+}
+
+static int take_inclusive(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    const struct snapshot_row *row = snapshot_find(s, id);
+    if (row)
+        *t = snapshot_inclusive(s, (uint32_t)(row - s->rows));
+    return row ? 0 : ENOENT;
+}
+
+static int take_all(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    (void)id;
+    *t = s->all;
+    return 0;
+}
+
+static int take_retired(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    (void)id;
+    *t = s->retired;
+    return 0;
+}
+
+static int context_snapshot_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_self);
+}
+
+static int total_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_inclusive);
+}
+
+static int all_snapshot_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_all);
+}
+
+static int retired_snapshot_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_retired);
+}
 
 static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
@@ -222,6 +326,18 @@ TEXT(target)
 TEXT(file)
 TEXT(kind)
 
+/* Time since the last of its spans closed. */
+static int context_closed(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_CTL);
+    const struct snapshot *s = look();
+    const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
+    uint64_t value = row ? row->closed_ns : 0;
+    unlock(LOCK_CTL);
+    return row ? read_u64(call, value) : s ? ENOENT : EAGAIN;
+}
+
 static int context_line(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
@@ -245,10 +361,15 @@ static int context_parent(const struct ctl_name *self, uint32_t id, const struct
 static const struct ctl_name context_names[] = {
     {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
     {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
-    FIGURES(context_figure),       {0},
+    {"closed_ns", context_closed, 0},
+    MEMORY_FIGURES(context_figure), SNAPSHOT_FIGURES(context_snapshot_figure), {0},
 };
-static const struct ctl_name all_names[] = {FIGURES(all_figure), {0}};
-static const struct ctl_name retired_names[] = {FIGURES(retired_figure), {0}};
+static const struct ctl_name all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};
+static const struct ctl_name retired_names[] = {
+    MEMORY_FIGURES(retired_figure), SNAPSHOT_FIGURES(retired_snapshot_figure), {0}};
+
+const char ctl_total_group[] = "total";
+const struct ctl_name ctl_total_names[] = {MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};
 
 /* ---- spans.stats.NAME ---- */
 

@@ -2,6 +2,8 @@
 /* Open spans: slots that are reused but never unmapped. */
 #include "handles.h"
 
+#include <errno.h>
+
 #include "compiler.h"
 #include "meta.h"
 
@@ -40,6 +42,7 @@ jespan_span_t *handle_open(uint32_t context)
         return NULL;
     uint32_t generation = load_relaxed(&slot->generation) + 1;
     store_relaxed(&slot->context, context);
+    slot->references = 1;
     store_release(&slot->generation, generation);
     return (jespan_span_t *)(uintptr_t)((uint64_t)generation << 32 | (index + 1));
 }
@@ -53,4 +56,22 @@ uint32_t handle_close(jespan_span_t *span)
     slot->next_free = first_free;
     first_free = (uint32_t)(uintptr_t)span;
     return load_relaxed(&slot->context);
+}
+
+int handle_ref(jespan_span_t *span)
+{
+    struct slot *slot = handle_slot(span);
+    if (!slot || slot->references == UINT32_MAX)
+        return -EINVAL;
+    slot->references++;
+    return 0;
+}
+
+int handle_unref(jespan_span_t *span, uint32_t *context)
+{
+    struct slot *slot = handle_slot(span);
+    if (!slot)
+        return -EINVAL;
+    *context = --slot->references ? 0 : handle_close(span);
+    return 0;
 }

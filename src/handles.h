@@ -15,7 +15,8 @@
 struct slot {
     _Atomic uint32_t generation;
     _Atomic uint32_t context;
-    uint32_t next_free; /* index + 1 */
+    uint32_t next_free;  /* index + 1 */
+    uint32_t references; /* LOCK_TREE */
 };
 #define SLOTS_PER_CHUNK 1024u
 #define CHUNKS_MAX 16384u
@@ -46,6 +47,11 @@ jespan_span_t *handle_open(uint32_t context);
 
 /* Closes it and returns its context, 0 when it is not open. Under LOCK_TREE. */
 uint32_t handle_close(jespan_span_t *span);
+
+/* One reference more, or less: then the span is closed with the last one, and *context is its context, else 0. Under
+ * LOCK_TREE. Return 0, or -EINVAL for what is not an open span. */
+int handle_ref(jespan_span_t *span);
+int handle_unref(jespan_span_t *span, uint32_t *context);
 
 /* The context of an open span, else 0. As outdated. */
 HOT_INLINE uint32_t handle_context(jespan_span_t *span)

@@ -6,6 +6,7 @@
 
 #include "magazine.h"
 #include "sums.h"
+#include "timing.h"
 
 #define BATCH 16
 
@@ -13,12 +14,14 @@
 struct source {
     struct thread *thread;
     counters_chunk_t *chunks;
+    uint64_t cpu; /* the thread's CPU time */
     uint32_t sequence;
     int n_freed;
 };
 
 struct reading {
     uint32_t end, n_sources;
+    uint64_t time;
     struct freed *freed; /* of all sources, one behind the other */
     struct source sources[];
 };
@@ -38,19 +41,28 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
     struct reading *r = memory;
     size_t room = (bytes - sizeof *r) / SOURCE_BYTES;
     struct freed *freed = (struct freed *)&r->sources[room];
-    *r = (struct reading){.end = end, .freed = freed};
+    *r = (struct reading){.end = end, .freed = freed, .time = timing_is_on ? clock_ticks() : 0};
     for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
         struct source *s = &r->sources[r->n_sources++];
         *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};
+        if (load_relaxed(&t->live))
+            s->cpu = cpu_clock_of(&t->cpu);
         s->n_freed = sums_read_buffer(t, freed);
         freed += s->n_freed;
     }
     return r;
 }
 
+uint64_t reading_time(const struct reading *r)
+{
+    return r->time;
+}
+
 /* The same block's chunks, of several threads, so that sums stay in registers. */
 struct batch {
     uint32_t n;
+    uint64_t time;
+    uint64_t cpu[BATCH];
     struct counters *chunks[BATCH];
     const struct counters *next[BATCH]; /* these threads' chunks of the next block */
 };
@@ -59,15 +71,21 @@ static void add_batch_frees(struct totals *to, const struct batch *b)
 {
     for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
         uint64_t objects = to->free_objects, bytes = to->free_bytes, exits = to->exits;
+        uint64_t moved_objects = to->moved_out_objects, moved_bytes = to->moved_out_bytes;
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
+            struct counters_more *more = counters_more(c);
             objects += load_acquire(&c->free_objects);
             bytes += load_acquire(&c->free_bytes);
             exits += load_acquire(&c->exits);
+            moved_objects += load_acquire(&more->moved_out_objects);
+            moved_bytes += load_acquire(&more->moved_out_bytes);
         }
         to->free_objects = objects;
         to->free_bytes = bytes;
         to->exits = exits;
+        to->moved_out_objects = moved_objects;
+        to->moved_out_bytes = moved_bytes;
     }
 }
 
@@ -81,6 +99,7 @@ static void add_batch_allocs(struct totals *to, const struct batch *b)
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
             prefetch_read(&b->next[k][i]);
+            prefetch_read(&b->next[k][i + COUNTERS_PER_CHUNK]);
             objects += load_relaxed(&c->alloc_objects);
             bytes += load_relaxed(&c->alloc_bytes);
             requested_bytes += load_relaxed(&c->alloc_requested_bytes);
@@ -93,15 +112,40 @@ static void add_batch_allocs(struct totals *to, const struct batch *b)
     }
 }
 
+static void add_batch_more(struct totals *to, const struct batch *b)
+{
+    for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
+        uint64_t busy = 0, cpu = 0, wall = 0, opens = 0;
+        for (uint32_t k = 0; k < b->n; k++) {
+            struct counters *c = &b->chunks[k][i];
+            struct counters_more *more = counters_more(c);
+            uint64_t scopes = load_relaxed(&more->opens);
+            to->moved_in_objects += load_relaxed(&more->moved_in_objects);
+            to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
+            to->cpu_system += load_relaxed(&more->cpu_system);
+            busy += timing_resolve(load_relaxed(&c->busy), b->time);
+            cpu += timing_resolve(load_relaxed(&more->cpu), b->cpu[k]);
+            wall += timing_resolve_open(load_relaxed(&more->wall), scopes & (((uint64_t)1 << OPENS_SHIFT) - 1), b->time);
+            opens += scopes >> OPENS_SHIFT;
+        }
+        to->busy += busy;
+        to->cpu += cpu;
+        to->wall += wall;
+        to->opens += opens;
+    }
+}
+
 typedef void add_batch(struct totals *, const struct batch *);
 
-HOT_INLINE void add_thread(struct totals *sums, struct batch *b, counters_chunk_t *chunk, bool is_last, add_batch *add)
+HOT_INLINE void add_thread(struct totals *sums, struct batch *b, counters_chunk_t *chunk, uint64_t cpu, bool is_last,
+                           add_batch *add)
 {
     struct counters *counters = load_acquire(chunk);
     if (!counters)
         return;
     const struct counters *next = is_last ? NULL : load_relaxed(chunk + 1);
     b->chunks[b->n] = counters;
+    b->cpu[b->n] = cpu;
     b->next[b->n] = next ? next : counters;
     if (++b->n == BATCH) {
         add(sums, b);
@@ -116,11 +160,12 @@ HOT_INLINE void add_threads(const struct reading *r, uint32_t first, struct tota
     uint32_t block = first / READING_BLOCK;
     bool is_last = r->end - first <= READING_BLOCK;
     b.n = 0;
+    b.time = r->time;
     for (uint32_t i = 0; i < r->n_sources; i++)
-        add_thread(sums, &b, &r->sources[i].chunks[block], is_last, add);
+        add_thread(sums, &b, &r->sources[i].chunks[block], r->sources[i].cpu, is_last, add);
     struct thread *t = r->sources[r->n_sources - 1].thread;
     while ((t = thread_next(t)))
-        add_thread(sums, &b, &t->chunks[block], is_last, add);
+        add_thread(sums, &b, &t->chunks[block], load_relaxed(&t->cpu.ticks), is_last, add);
     add(sums, &b);
 }
 
@@ -130,6 +175,7 @@ void reading_block(const struct reading *r, uint32_t first, struct totals sums[R
     add_threads(r, first, sums, add_batch_frees);
     atomic_thread_fence(memory_order_acquire);
     add_threads(r, first, sums, add_batch_allocs);
+    add_threads(r, first, sums, add_batch_more);
 }
 
 /* Paired with track.c's track_flush(): whoever has read a counter that it changed sees the new sequence number too. */

@@ -20,7 +20,9 @@
 /* What one chunk of each thread counts. */
 #define READING_BLOCK COUNTERS_PER_CHUNK
 
+/* Times include those that are passing, up to when the reading began: its own time by clock_ticks(). */
 struct reading;
+uint64_t reading_time(const struct reading *r);
 
 /* Memory that a reading needs for the threads there are now. Later ones are read too, but for their buffers. */
 size_t reading_bytes(void);

@@ -70,6 +70,9 @@ static void free_context(uint32_t id, const struct totals *sum)
     struct totals own = *sum;
     struct context *c = &contexts[id];
     totals_subtract(&own, &context_bases[id]);
+    tree_add_spans(&own, id, 0);
+    contexts[c->parent].children_wall += own.wall;
+    own.wall = own.wall > c->children_wall ? own.wall - c->children_wall : 0;
     totals_add(&retired, &own);
     context_bases[id] = *sum;
     tree_unlink(id);

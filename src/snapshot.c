@@ -84,6 +84,49 @@ static void copy_labels(struct making *m, struct snapshot_row *row, const struct
     m->text = to;
 }
 
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void fill_outlived(struct making *m, const struct context *c, struct snapshot_row *row)
+{
+    struct outlived *o = &contexts[row->id].outlived;
+    uint64_t objects = totals_inuse_objects(&row->totals), bytes = totals_inuse_bytes(&row->totals);
+    if (c->kind != CONTEXT_SPAN)
+        return;
+    if (o->exits != row->totals.exits && !c->opens)
+        o->closed_time = reading_time(m->reading);
+    o->exits = row->totals.exits;
+    if (!row->open_spans) {
+        o->objects = objects;
+        o->bytes = bytes;
+    }
+    row->totals.outlived_objects = lesser(o->objects, objects);
+    row->totals.outlived_bytes = lesser(o->bytes, bytes);
+    m->made->public.all.outlived_objects += row->totals.outlived_objects;
+    m->made->public.all.outlived_bytes += row->totals.outlived_bytes;
+    if (o->closed_time)
+        row->closed_ns = clock_ticks_to_ns(reading_time(m->reading) - o->closed_time);
+}
+
+static void times_to_ns(struct totals *t)
+{
+    t->wall = clock_ticks_to_ns(t->wall);
+    t->busy = clock_ticks_to_ns(t->busy);
+    t->cpu = clock_ticks_to_ns(t->cpu);
+    t->cpu_system = clock_ticks_to_ns(t->cpu_system);
+}
+
+/* The wall time of recycled children is still taken off; settle_wall() takes off that of the others. */
+static void fill_times(struct making *m, const struct context *c, struct snapshot_row *row)
+{
+    tree_add_spans(&row->totals, row->id, reading_time(m->reading));
+    times_to_ns(&row->totals);
+    row->wall_ns = row->totals.wall;
+    row->totals.wall = clock_ticks_to_ns(c->children_wall);
+}
+
 /* An id that was never recycled has no base: its memory need not be looked at. */
 static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
 {
@@ -96,6 +139,9 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
         totals_subtract(&row->totals, &context_bases[id]);
         m->owes_frees |= (int64_t)row->totals.free_objects < 0 || (int64_t)row->totals.free_bytes < 0;
     }
+    uint64_t entered = row->totals.enters - row->totals.exits;
+    row->open_spans = c->handles + (uint32_t)entered;
+    fill_times(m, c, row);
     totals_add(&m->made->public.all, &row->totals);
     if (c->labels)
         copy_labels(m, row, c->labels);
@@ -123,6 +169,36 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
     totals_add(&m->rows[m->row_of[id]].totals, &freed);
     totals_add(&m->made->public.all, &freed);
+}
+
+/* So far a row's totals.wall is that of its children that are gone. First each span adds its own to its parent's, then
+ * the few contexts that are no spans, whose own wall time is all of it. */
+static void settle_wall(struct making *m)
+{
+    struct snapshot *s = &m->made->public;
+    for (struct snapshot_row *row = m->rows + 1; row < m->rows + s->n_rows; row++)
+        if (row->kind == CONTEXT_SPAN)
+            m->rows[row->parent_row].totals.wall += row->wall_ns;
+    for (uint32_t i = s->n_rows; i--;) {
+        struct snapshot_row *row = &m->rows[i];
+        if (row->kind == CONTEXT_SPAN)
+            continue;
+        row->wall_ns = row->totals.busy + row->totals.wall;
+        if (i)
+            m->rows[row->parent_row].totals.wall += row->wall_ns;
+    }
+    s->all.wall = 0;
+    for (struct snapshot_row *row = m->rows; row < m->rows + s->n_rows; row++) {
+        row->totals.wall = row->wall_ns > row->totals.wall ? row->wall_ns - row->totals.wall : 0;
+        s->all.wall += row->totals.wall;
+    }
+}
+
+/* When all frees are known. */
+static void settle_outlived(struct making *m)
+{
+    for (struct snapshot_row *row = m->rows; row < m->rows + m->made->public.n_rows; row++)
+        fill_outlived(m, &contexts[row->id], row);
 }
 
 /* A recycled id's base contains frees that were buffered then. One that is neither in a buffer nor in a counter as far
@@ -164,7 +240,10 @@ static bool make(struct making *m, struct made *old)
     fill_rows(m);
     m->made->public.pending_bytes = reading_end(m->reading, add_buffered, m);
     settle(m);
+    settle_wall(m);
+    settle_outlived(m);
     m->made->public.retired = tree_retired();
+    times_to_ns(&m->made->public.retired);
     m->made->public.start_unix_ns = start_unix_ns;
     return true;
 }

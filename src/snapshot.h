@@ -28,9 +28,12 @@ struct snapshot_row {
     uint32_t n_labels;
     uint32_t open_spans;  /* spans of it that are open, or entered on a thread, now */
     struct totals totals; /* this context alone, without its descendants */
-    uint64_t wall_ns;     /* the time that its spans were open, which is its inclusive wall time */
-    /* Live, of spans that are closed; and the time since the last of them closed. */
-    uint64_t outlived_objects, outlived_bytes, closed_ns;
+    /* The time that its spans were open, which is its inclusive wall time; totals.wall is what of it was not that of
+     * contexts below, nor less than 0. Of what is no span: its own busy time and its children's wall time. */
+    uint64_t wall_ns;
+    /* How long ago the last of its spans closed, 0 where none did; a scope's end is known as nearly as snapshots follow
+     * each other. */
+    uint64_t closed_ns;
 };
 
 struct snapshot {

@@ -9,6 +9,26 @@
 #include "lock.h"
 #include "meta.h"
 
+static void show_innermost(struct thread *t)
+{
+    const struct entry *innermost = t->depth ? &t->entries[t->depth - 1] : NULL;
+    t->tag = innermost ? innermost->context : t->base;
+    t->current = innermost ? innermost->counters : t->base_counters;
+}
+
+/* What is entered has changed below the innermost entry. Returns the time. */
+static uint64_t settle(struct thread *t)
+{
+    struct counters *timed = t->base_counters;
+    for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
+        if (e->kind == ENTRY_OWNER)
+            e->timed = timed;
+        timed = e->timed;
+    }
+    show_innermost(t);
+    return timing_switch(t, timed);
+}
+
 /* LOCK_TREE is held, or the context cannot go away. */
 static int replace_base(struct thread *t, uint32_t context)
 {
@@ -17,9 +37,13 @@ static int replace_base(struct thread *t, uint32_t context)
         return -ENOMEM;
     t->base = context;
     t->base_counters = c;
-    span_show_innermost(t);
-    if (former)
+    if (former) {
+        settle(t);
         span_count_exit(former);
+    } else {
+        show_innermost(t);
+        timing_begin(t, c);
+    }
     return 0;
 }
 
@@ -61,8 +85,11 @@ void span_remove(struct thread *t, uint32_t index)
 {
     struct entry gone = t->entries[index];
     memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
-    t->entries[t->depth - 1] = gone;
-    span_pop(t);
+    t->depth--;
+    uint64_t now = settle(t);
+    if (gone.kind == ENTRY_SCOPE)
+        timing_close_scope(gone.counters, now);
+    span_count_exit(gone.counters);
     /* Of two attachments that meet, the outer one can never show again. */
     if (index > 0 && index < t->depth && t->entries[index - 1].kind == ENTRY_ATTACHED &&
         t->entries[index].kind == ENTRY_ATTACHED)
@@ -93,10 +120,22 @@ COLD void span_leave_self(struct thread *t)
     span_remove(t, (uint32_t)span_find(t, ENTRY_SELF, 0));
 }
 
-COLD void span_leave_all(struct thread *t)
+/* The thread's time has ended. A scope that is still open ends now. */
+static void leave_entries(struct thread *t)
 {
-    while (t->depth)
-        span_remove(t, t->depth - 1);
+    uint64_t now = timing_is_on ? clock_ticks() : 0;
+    while (t->depth) {
+        struct entry gone = t->entries[--t->depth];
+        show_innermost(t);
+        if (gone.kind == ENTRY_SCOPE)
+            timing_close_scope(gone.counters, now);
+        span_count_exit(gone.counters);
+    }
+}
+
+static void leave_base(struct thread *t)
+{
+    leave_entries(t);
     if (t->entries != t->entries_inline) {
         struct entry *old = t->entries;
         size_t bytes = t->capacity * sizeof *old;
@@ -109,4 +148,16 @@ COLD void span_leave_all(struct thread *t)
     t->base_counters = t->current = NULL;
     if (c)
         span_count_exit(c);
+}
+
+COLD void span_leave_all(struct thread *t)
+{
+    timing_end(t);
+    leave_base(t);
+}
+
+COLD void span_abandon_all(struct thread *t)
+{
+    timing_abandon(t);
+    leave_base(t);
 }

@@ -7,6 +7,7 @@
 
 #include "counters.h"
 #include "thread.h"
+#include "timing.h"
 #include "tree.h"
 
 /* Makes `context` the one outside any span on this thread, in place of the former base. Takes LOCK_TREE.
@@ -16,8 +17,10 @@ int span_set_base(struct thread *t, uint32_t context);
 /* The base for a thread of this name. Returns 0 or -ENOMEM. */
 int span_set_base_by_name(struct thread *t, const char *name);
 
-/* Leaves everything that is entered, and the base. For a thread that ends. */
+/* Leaves everything that is entered, and the base. For a thread that ends; or one that fork(2) left behind, whose clocks
+ * are not to be had any more. */
 void span_leave_all(struct thread *t);
+void span_abandon_all(struct thread *t);
 
 /* From here to span_leave_self() the thread's allocations are jespan's own. Return 0 or -ENOMEM; nothing to leave then. */
 int span_enter_self(struct thread *t);
@@ -45,28 +48,41 @@ HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, u
 {
     if (unlikely(t->depth == t->capacity) && span_make_room(t))
         return -ENOMEM;
-    t->entries[t->depth++] = (struct entry){.key = key, .counters = c, .context = context, .kind = kind};
+    struct counters *timed = kind == ENTRY_OWNER ? t->timed : c;
+    t->entries[t->depth++] =
+        (struct entry){.key = key, .counters = c, .timed = timed, .context = context, .kind = kind};
     t->tag = context;
     t->current = c;
+    if (kind == ENTRY_OWNER)
+        return 0;
+    uint64_t now = timing_switch(t, c);
+    if (kind == ENTRY_SCOPE)
+        timing_open_scope(c, now);
     return 0;
 }
 
-HOT_INLINE void span_show_innermost(struct thread *t)
+/* Takes the innermost entry, of this kind, out and counts the exit: last, since from there on the context may be
+ * recycled. */
+HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
 {
-    const struct entry *innermost = t->depth ? &t->entries[t->depth - 1] : NULL;
-    t->tag = innermost ? innermost->context : t->base;
-    t->current = innermost ? innermost->counters : t->base_counters;
-}
-
-/* Takes the innermost entry out and counts the exit: last, since from there on the context may be recycled. */
-HOT_INLINE void span_pop(struct thread *t)
-{
-    struct counters *c = t->entries[--t->depth].counters;
-    span_show_innermost(t);
+    struct counters *c = t->entries[--t->depth].counters, *timed = t->base_counters;
+    t->tag = t->base;
+    t->current = t->base_counters;
+    if (likely(t->depth)) {
+        const struct entry *innermost = &t->entries[t->depth - 1];
+        t->tag = innermost->context;
+        t->current = innermost->counters;
+        timed = innermost->timed;
+    }
+    if (kind != ENTRY_OWNER) {
+        uint64_t now = timing_switch(t, timed);
+        if (kind == ENTRY_SCOPE)
+            timing_close_scope(c, now);
+    }
     span_count_exit(c);
 }
 
-/* The same for the entry at `index`, wherever it is. */
+/* Takes the entry at `index` out, wherever it is. */
 void span_remove(struct thread *t, uint32_t index);
 
 /* The innermost entry of that kind and key; −1 when there is none. */

@@ -32,7 +32,7 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     *span = context ? handle_open(context) : NULL;
     if (!*span)
         return ENOMEM;
-    contexts[context].open_spans++;
+    tree_open_span(context, timing_is_on ? clock_ticks() : 0);
     return 0;
 }
 
@@ -71,15 +71,40 @@ EXPORT jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context
     return span;
 }
 
-EXPORT void jespan_close(jespan_span_t *span)
+/* Under LOCK_TREE. 0: it is none. */
+static void end_span(uint32_t context)
 {
-    if (!span || !handle_context(span))
-        return;
+    if (context)
+        tree_close_span(context, timing_is_on ? clock_ticks() : 0);
+}
+
+EXPORT int jespan_close(jespan_span_t *span)
+{
+    if (!span)
+        return 0;
     lock(LOCK_TREE);
     uint32_t context = handle_close(span);
-    if (context)
-        contexts[context].open_spans--;
+    end_span(context);
     unlock(LOCK_TREE);
+    return context ? 0 : EINVAL;
+}
+
+EXPORT int jespan_ref(jespan_span_t *span)
+{
+    lock(LOCK_TREE);
+    int error = handle_ref(span);
+    unlock(LOCK_TREE);
+    return -error;
+}
+
+EXPORT int jespan_unref(jespan_span_t *span)
+{
+    uint32_t context = 0;
+    lock(LOCK_TREE);
+    int error = handle_unref(span, &context);
+    end_span(context);
+    unlock(LOCK_TREE);
+    return -error;
 }
 
 /* ---- Enter and exit ---- */
@@ -137,7 +162,7 @@ EXPORT int jespan_exit(jespan_span_t *span)
 {
     struct thread *t = track_thread();
     if (likely(t && t->depth && is_entry(&t->entries[t->depth - 1], ENTRY_SPAN, (uintptr_t)span))) {
-        span_pop(t);
+        span_pop(t, ENTRY_SPAN);
         return 0;
     }
     return exit_outer(t, span);
@@ -194,6 +219,53 @@ EXPORT jespan_context_t jespan_attach(jespan_context_t context)
     return JESPAN_INVALID;
 }
 
+/* ---- Ownership ---- */
+
+/* What a caller means by a number: 0 when no such context exists. Without the lock, so the next moment it may not. */
+static uint32_t named_context(const struct thread *t, jespan_context_t context)
+{
+    if (context == JESPAN_CURRENT)
+        return t->tag;
+    if (context == JESPAN_ROOT)
+        return t->base;
+    return tree_is_live(context) ? context : 0;
+}
+
+static int retag(struct thread *t, void *p, jespan_context_t number)
+{
+    uint32_t context = named_context(t, number);
+    return context ? -track_retag(t, p, context) : EINVAL;
+}
+
+EXPORT int jespan_retag(void *p, jespan_context_t context)
+{
+    struct thread *t = track_thread();
+    if (!p)
+        return 0;
+    if (!t)
+        return ENOMEM;
+    if (likely(tree_lockless))
+        return retag(t, p, context);
+    lock(LOCK_TREE);
+    int error = retag(t, p, context);
+    unlock(LOCK_TREE);
+    return error;
+}
+
+/* Counts first, looks afterwards: see tree.h. */
+static int enter_owner(struct thread *t, uint64_t key, jespan_context_t number)
+{
+    uint32_t context = named_context(t, number);
+    struct counters *c = context ? span_count_enter(t, context) : NULL;
+    if (!c)
+        return ENOMEM;
+    compiler_barrier();
+    if (tree_is_live(context) && span_push(t, ENTRY_OWNER, key, context, c) == 0)
+        return 0;
+    undo_enter(c);
+    return EINVAL;
+}
+
 /* ---- Scopes ---- */
 
 static struct site_cache_line *cache_line(struct thread *t, const struct jespan_site *site)
@@ -202,10 +274,16 @@ static struct site_cache_line *cache_line(struct thread *t, const struct jespan_
     return &t->site_cache[(hash >> 16) % SITE_CACHE_LINES];
 }
 
-/* A scope at this address was left without its end (longjmp): it cannot be entered twice. */
-static void drop_dead_scope(struct thread *t, uint64_t key)
+/* Of JESPAN() or JESPAN_FOR(). */
+static bool is_block(const struct entry *entry)
 {
-    while (t->depth && t->entries[t->depth - 1].kind == ENTRY_SCOPE && t->entries[t->depth - 1].key == key)
+    return entry->kind == ENTRY_SCOPE || entry->kind == ENTRY_OWNER;
+}
+
+/* A scope at this address was left without its end (longjmp): it cannot be entered twice. */
+HOT_INLINE void drop_dead_scope(struct thread *t, uint64_t key)
+{
+    while (t->depth && unlikely(t->entries[t->depth - 1].key == key) && is_block(&t->entries[t->depth - 1]))
         span_remove(t, t->depth - 1);
 }
 
@@ -300,21 +378,50 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
 }
 
 /* Scopes inside this one are over too, however they were left; spans entered inside and not exited stay. */
-static COLD void exit_outer_scope(struct thread *t, uint64_t key)
+static COLD void exit_outer_scope(struct thread *t, enum entry_kind kind, uint64_t key)
 {
-    int64_t index = span_find(t, ENTRY_SCOPE, key);
+    int64_t index = span_find(t, kind, key);
     for (int64_t i = (int64_t)t->depth - 1; index >= 0 && i >= index; i--)
-        if (i == index || t->entries[i].kind == ENTRY_SCOPE)
+        if (i == index || is_block(&t->entries[i]))
             span_remove(t, (uint32_t)i);
 }
 
-EXPORT void jespan_scope_exit(struct jespan_scope *scope)
+HOT_INLINE void exit_block(struct jespan_scope *scope, enum entry_kind kind)
 {
     struct thread *t = thread_self;
     if (unlikely(!scope || !scope->entered || !t))
         return;
-    if (likely(t->depth && is_entry(&t->entries[t->depth - 1], ENTRY_SCOPE, (uintptr_t)scope)))
-        span_pop(t);
+    if (likely(t->depth && is_entry(&t->entries[t->depth - 1], kind, (uintptr_t)scope)))
+        span_pop(t, kind);
     else
-        exit_outer_scope(t, (uintptr_t)scope);
+        exit_outer_scope(t, kind, (uintptr_t)scope);
+}
+
+EXPORT void jespan_scope_exit(struct jespan_scope *scope)
+{
+    exit_block(scope, ENTRY_SCOPE);
+}
+
+EXPORT void jespan_owner_enter(struct jespan_scope *scope, jespan_context_t context)
+{
+    struct thread *t = track_thread();
+    if (unlikely(!scope))
+        return;
+    scope->entered = 0;
+    if (unlikely(!t))
+        return;
+    uint64_t key = (uintptr_t)scope;
+    drop_dead_scope(t, key);
+    if (likely(tree_lockless)) {
+        scope->entered = enter_owner(t, key, context) == 0;
+        return;
+    }
+    lock(LOCK_TREE);
+    scope->entered = enter_owner(t, key, context) == 0;
+    unlock(LOCK_TREE);
+}
+
+EXPORT void jespan_owner_exit(struct jespan_scope *scope)
+{
+    exit_block(scope, ENTRY_OWNER);
 }

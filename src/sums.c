@@ -6,6 +6,7 @@
 #include "counters.h"
 #include "headers.h"
 #include "magazine.h"
+#include "timing.h"
 
 #define TRIES 64
 
@@ -44,6 +45,8 @@ static void add_frees(struct totals *to, struct counters *c)
     to->free_objects += load_acquire(&c->free_objects);
     to->free_bytes += load_acquire(&c->free_bytes);
     to->exits += load_acquire(&c->exits);
+    to->moved_out_objects += load_acquire(&counters_more(c)->moved_out_objects);
+    to->moved_out_bytes += load_acquire(&counters_more(c)->moved_out_bytes);
 }
 
 static void add_allocs(struct totals *to, struct counters *c)
@@ -52,6 +55,19 @@ static void add_allocs(struct totals *to, struct counters *c)
     to->alloc_bytes += load_relaxed(&c->alloc_bytes);
     to->alloc_requested_bytes += load_relaxed(&c->alloc_requested_bytes);
     to->enters += load_relaxed(&c->enters);
+    to->moved_in_objects += load_relaxed(&counters_more(c)->moved_in_objects);
+    to->moved_in_bytes += load_relaxed(&counters_more(c)->moved_in_bytes);
+}
+
+/* Times that are over. */
+static void add_times(struct totals *to, struct counters *c)
+{
+    struct counters_more *more = counters_more(c);
+    to->busy += load_relaxed(&c->busy);
+    to->cpu += load_relaxed(&more->cpu);
+    to->cpu_system += load_relaxed(&more->cpu_system);
+    to->wall += load_relaxed(&more->wall);
+    to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;
 }
 
 static void add_free(struct totals *to, struct freed freed)
@@ -88,8 +104,10 @@ uint64_t sums_read(struct totals *sums, uint32_t n)
         }
     }
     atomic_thread_fence(memory_order_acquire);
-    for (struct thread *t = thread_first(); t; t = thread_next(t))
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         each_counter(t, sums, n, add_allocs);
+        each_counter(t, sums, n, add_times);
+    }
     return pending_bytes;
 }
 

@@ -16,14 +16,14 @@
 #include "thread.h"
 #include "totals.h"
 
-/* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]. Returns the bytes that are freed, but still with
- * their threads. */
+/* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]; times are right where no thread is inside. Returns the bytes
+ * that are freed, but still with their threads. */
 uint64_t sums_read(struct totals *sums, uint32_t n);
 
-/* The figures of one context. */
+/* The figures of one context, without times. */
 struct totals sums_of(uint32_t context);
 
-/* The figures of all contexts together; n as in sums_read(). */
+/* Those of all contexts together; n as in sums_read(). */
 struct totals sums_of_all(uint32_t n);
 
 /* Bytes of buffered frees and of magazines. */

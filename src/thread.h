@@ -16,18 +16,32 @@
 #include <stdint.h>
 
 #include "compiler.h"
+#include "cpu_clock.h"
 
-/* One context's figures on one thread: monotonic, one cache line. */
+/* One context's figures on one thread, in two cache lines: that of allocation and what else every enter touches, and the
+ * rest. Monotonic, but for times while they pass: timing.h. */
 struct counters {
     _Atomic uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes;
     _Atomic uint64_t free_objects, free_bytes; /* release: a reader that sees a free sees its allocation */
     _Atomic uint64_t enters, exits;
-    _Atomic uint64_t unused;
+    _Atomic uint64_t busy;
 };
 
-/* Counters come in chunks, made when a thread first touches one of their contexts. */
+struct counters_more {
+    _Atomic uint64_t cpu, cpu_system;
+    _Atomic uint64_t wall, opens; /* of scopes; OPENS_SHIFT */
+    _Atomic uint64_t moved_in_objects, moved_in_bytes;
+    _Atomic uint64_t moved_out_objects, moved_out_bytes; /* release, as with free */
+};
+
+/* `opens` is the number of scopes opened so far, times this power of two, plus the number of those that are open. */
+#define OPENS_SHIFT 16
+
+/* Counters come in chunks, made when a thread first touches one of their contexts: struct counters of each, then struct
+ * counters_more of each. */
 #define COUNTERS_CHUNK_BITS 5
 #define COUNTERS_PER_CHUNK (1u << COUNTERS_CHUNK_BITS)
+#define COUNTERS_CHUNK_BYTES (COUNTERS_PER_CHUNK * (sizeof(struct counters) + sizeof(struct counters_more)))
 typedef _Atomic(struct counters *) counters_chunk_t;
 
 /* Frees that are not yet counted. */
@@ -42,10 +56,11 @@ struct free_object {
 #define MAGAZINE_ENTRIES 1024 /* of all classes together */
 
 /* What is entered on this thread, innermost last. */
-enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_ATTACHED, ENTRY_SELF };
+enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_OWNER, ENTRY_ATTACHED, ENTRY_SELF };
 struct entry {
     uint64_t key; /* span handle or scope address */
     struct counters *counters; /* the context's, of this thread */
+    struct counters *timed;    /* for which time passes: the same, but with ENTRY_OWNER what is below */
     uint32_t context;
     enum entry_kind kind;
 };
@@ -76,6 +91,8 @@ struct thread {
     _Atomic uint32_t spill_class, spill_given; /* a magazine that is being halved, 0 for none */
 
     /* Spans. */
+    struct counters *timed; /* for which time passes */
+    struct cpu_clock cpu;
     struct counters *base_counters;
     uint32_t base; /* the context outside any span */
     uint32_t depth, capacity;

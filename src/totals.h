@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct totals {
+    /* Of memory and of enters: what counters say at any moment. */
     uint64_t alloc_objects;
     uint64_t alloc_bytes;           /* usable bytes */
     uint64_t alloc_requested_bytes; /* as asked for by the program */
@@ -18,11 +19,13 @@ struct totals {
     uint64_t moved_in_objects, moved_in_bytes;   /* live objects that came from another context (jespan_retag) */
     uint64_t moved_out_objects, moved_out_bytes; /* and that went to another one */
     uint64_t enters, exits;
+    /* What snapshots add. */
     uint64_t opens;      /* spans opened */
-    uint64_t wall;       /* time that spans were open, less that of spans below them: see snapshot.h */
+    uint64_t wall;       /* time that spans were open; of a row in a snapshot, less that of spans below */
     uint64_t busy;       /* time that the context was current, over all threads */
     uint64_t cpu;        /* CPU time meanwhile */
     uint64_t cpu_system; /* the part of it in the kernel, where the clock tells (cpu_clock) */
+    uint64_t outlived_objects, outlived_bytes; /* in snapshots: live, of spans that are closed; see tree.h */
 };
 
 static inline uint64_t totals_inuse_objects(const struct totals *t)

@@ -204,6 +204,63 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
     count_alloc(t, new_usable, requested);
 }
 
+/* ---- Change of owner ---- */
+
+/* Where the tag of an object is. */
+struct place {
+    header_t *slot;     /* of a small object */
+    page_entry_t *page; /* of a big one */
+    uint32_t tag;       /* 0: not a live object */
+};
+
+static struct place find_tag(void *p)
+{
+    page_entry_t *page = headers_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    struct place place = {.page = page, .tag = entry_big_tag(entry)};
+    if (entry_is_small(entry)) {
+        place.slot = entry_slot(entry, (uintptr_t)p);
+        place.tag = load_relaxed(place.slot);
+    }
+    return place;
+}
+
+static void set_tag(const struct place *place, uint32_t tag)
+{
+    if (place->slot)
+        store_relaxed(place->slot, tag);
+    else
+        store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
+}
+
+static void count_in(struct counters_more *c, uint64_t objects, uint64_t usable)
+{
+    own_add(&c->moved_in_objects, objects);
+    own_add(&c->moved_in_bytes, usable);
+}
+
+/* What comes in is counted first, which keeps the context from being recycled from there on (tree.h). */
+int track_retag(struct thread *t, void *p, uint32_t context)
+{
+    struct place place = find_tag(p);
+    size_t usable = track_usable(p);
+    if (!place.tag)
+        return -EINVAL;
+    struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
+    if (!to || !from)
+        return -ENOMEM;
+    count_in(counters_more(to), 1, usable);
+    compiler_barrier();
+    if (!tree_is_live(context)) {
+        count_in(counters_more(to), (uint64_t)-1, -(uint64_t)usable);
+        return -EINVAL;
+    }
+    set_tag(&place, context);
+    own_add_release(&counters_more(from)->moved_out_objects, 1);
+    own_add_release(&counters_more(from)->moved_out_bytes, usable);
+    return 0;
+}
+
 /* ---- Fork ---- */
 
 /* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry
@@ -221,5 +278,5 @@ COLD void track_abandon(struct thread *t)
         store_relaxed(&t->pending_sequence, sequence + 1);
     }
     magazine_after_fork(t);
-    span_leave_all(t);
+    span_abandon_all(t);
 }

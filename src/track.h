@@ -112,6 +112,10 @@ size_t track_usable(const void *p);
  * context. t may be NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
 
+/* Makes a live object one of `context`, which is live, or in use by the caller. Under LOCK_TREE where !tree_lockless.
+ * Returns 0, -EINVAL (not a live object; or no context any more) or -ENOMEM. */
+int track_retag(struct thread *t, void *p, uint32_t context);
+
 /* In a forked child, for a block whose thread does not exist there. */
 void track_abandon(struct thread *t);
 

@@ -138,7 +138,9 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->labels = copy;
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
-    c->children = c->open_spans = 0;
+    c->children = c->open_spans = c->handles = 0;
+    c->opens = c->wall = c->children_wall = 0;
+    c->outlived = (struct outlived){0};
     contexts[parent].children++;
     link_context(id, hash);
     if (id == load_relaxed(&tree_next_id))
@@ -166,6 +168,31 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
             return id;
     }
     return make_context(parent, kind, kept, labels, hash);
+}
+
+void tree_open_span(uint32_t id, uint64_t now)
+{
+    struct context *c = &contexts[id];
+    c->open_spans++;
+    c->handles++;
+    c->opens++;
+    c->wall -= now;
+}
+
+void tree_close_span(uint32_t id, uint64_t now)
+{
+    struct context *c = &contexts[id];
+    c->open_spans--;
+    c->handles--;
+    c->wall += now;
+    c->outlived.closed_time = now;
+}
+
+void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now)
+{
+    const struct context *c = &contexts[id];
+    sum->opens += c->opens;
+    sum->wall += c->wall + c->handles * now;
 }
 
 struct totals tree_totals(uint32_t id)

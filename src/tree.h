@@ -26,6 +26,14 @@
 #define CONTEXTS_MIN 64u
 #define CONTEXTS_MAX (1u << 24)
 
+/* What is live of spans that are closed. While one is open, memory of those that are closed cannot be told from its own:
+ * then it is what it was when none was, as far as that is live. Kept by snapshots. */
+struct outlived {
+    uint64_t objects, bytes;
+    uint64_t exits;       /* when the context was looked at last */
+    uint64_t closed_time; /* in ticks: when the last span closed, or was found to have */
+};
+
 struct context {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
     uint32_t parent;
@@ -36,7 +44,19 @@ struct context {
     enum context_kind kind;
     bool labelled; /* it or an ancestor has labels: there may be any number of such */
     bool doomed;   /* while recycling: in use by nothing but children */
+    /* Of spans that jespan_open() opened (scopes: timing.h). Wall time in ticks, less the begin of those that are open. */
+    uint32_t handles;
+    uint64_t opens, wall;
+    uint64_t children_wall; /* of contexts below that were recycled */
+    struct outlived outlived;
 };
+
+/* A span of this context begins or ends at a time by clock_ticks(). */
+void tree_open_span(uint32_t id, uint64_t now);
+void tree_close_span(uint32_t id, uint64_t now);
+
+/* What these spans add to the figures of their context. */
+void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now);
 
 extern struct context *contexts;
 extern struct totals *context_bases;

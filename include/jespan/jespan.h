@@ -71,9 +71,16 @@ JESPAN_API int jespan_enter(jespan_span_t *span);
  * Returns 0 or EINVAL (not a span), EPERM (not entered on this thread). errno is left alone. */
 JESPAN_API int jespan_exit(jespan_span_t *span);
 
-/* Closes the span; the handle is then no longer valid for jespan_enter(). Where it is still entered, those threads stay
- * in its context until they exit. NULL and handles already closed are ignored. errno is left alone. */
-JESPAN_API void jespan_close(jespan_span_t *span);
+/* Closes the span, whoever else holds references; the handle is then no longer valid but for jespan_exit(). Where it is
+ * still entered, those threads stay in its context until they exit. NULL is ignored.
+ * Returns 0 or EINVAL (not an open span: closed before, perhaps). errno is left alone. */
+JESPAN_API int jespan_close(jespan_span_t *span);
+
+/* For a span with several owners, none of whom knows which will be the last. jespan_open() gives the first reference;
+ * jespan_unref() gives one up, and with the last one closes the span. Both return 0 or EINVAL (not an open span); errno is
+ * left alone. */
+JESPAN_API int jespan_ref(jespan_span_t *span);
+JESPAN_API int jespan_unref(jespan_span_t *span);
 
 /* The calling thread's current context: what its allocations are credited to now. Never JESPAN_CURRENT; outside any
  * span it is the context of the thread's name, or JESPAN_ROOT. */
@@ -87,6 +94,12 @@ JESPAN_API jespan_context_t jespan_current(void);
  * Returns the previously current context, or JESPAN_INVALID with errno EINVAL (no such context) or ENOMEM. */
 JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
 
+/* Credits a live object to `context` (a number from jespan_current(), JESPAN_CURRENT or JESPAN_ROOT) from now on, as when a
+ * request hands its result to a cache. It is in use there then; what either context allocated stays as it is, and the
+ * move shows in their moved_in and moved_out figures. `ptr` must not be freed meanwhile; NULL is ignored.
+ * Returns 0, EINVAL (not a live object of the heap, or no such context) or ENOMEM. errno is left alone. */
+JESPAN_API int jespan_retag(void *ptr, jespan_context_t context);
+
 /* Defines a static site with this file and line. */
 #define JESPAN_SITE(var, name_) \
     static const struct jespan_site var = {(name_), JESPAN_TARGET, __FILE__, __LINE__}
@@ -98,13 +111,22 @@ JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
  * until an enclosing span of the thread ends or the same block is entered again. */
 #define JESPAN(...) JESPAN_SCOPE_AT_(__COUNTER__, __VA_ARGS__)
 
-/* What JESPAN() is made of; not for direct use. */
+/* From here to the end of the block, what is allocated is credited to `context` (as for jespan_retag()), while time
+ * still passes for who was current before:
+ *     JESPAN_FOR(cache->context);
+ *     entry = strdup(key);
+ * Of a context that does not exist nothing comes: allocations are credited as before. */
+#define JESPAN_FOR(context) JESPAN_FOR_(__COUNTER__, context)
+
+/* What JESPAN() and JESPAN_FOR() are made of; not for direct use. */
 struct jespan_scope {
     uint64_t entered;
 };
 JESPAN_API void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
                                    const char *const *name_and_labels, size_t count);
 JESPAN_API void jespan_scope_exit(struct jespan_scope *scope);
+JESPAN_API void jespan_owner_enter(struct jespan_scope *scope, jespan_context_t context);
+JESPAN_API void jespan_owner_exit(struct jespan_scope *scope);
 
 #define JESPAN_CAT_(a, b) a##b
 #define JESPAN_FIRST_(a, ...) a
@@ -116,6 +138,11 @@ JESPAN_API void jespan_scope_exit(struct jespan_scope *scope);
     struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused));             \
     jespan_scope_enter(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n), JESPAN_CAT_(jespan_args_, n),    \
                        sizeof JESPAN_CAT_(jespan_args_, n) / sizeof JESPAN_CAT_(jespan_args_, n)[0])
+
+#define JESPAN_FOR_(n, context) JESPAN_FOR_AT_(n, context)
+#define JESPAN_FOR_AT_(n, context)                                                                                     \
+    struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_owner_exit), unused));             \
+    jespan_owner_enter(&JESPAN_CAT_(jespan_scope_, n), (context))
 
 #ifdef __cplusplus
 }

@@ -71,6 +71,8 @@ confirmed() {
     try "confirm_conf" "max_contexts:100,dump_interval_s:7,confirm_conf:true" "contexts few thread_contexts true" \
 "<jespan>: max_contexts:100
 <jespan>: thread_contexts:true
+<jespan>: track_time:cpu
+<jespan>: cpu_clock:auto
 <jespan>: dump_dir:
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0

@@ -75,6 +75,8 @@ static void test_defaults(void **state)
     assert_int_equal(conf.dump_keep, 0);
     assert_int_equal(conf.shutdown_timeout_ms, 10000);
     assert_true(conf.thread_contexts);
+    assert_int_equal(conf.track_time, TRACK_TIME_CPU);
+    assert_int_equal(conf.cpu_clock, 0);
     assert_false(conf.dump_at_exit || conf.follow_fork || conf.confirm_conf);
     assert_string_equal(conf.dump_dir, "");
     assert_string_equal(conf.module_dir, JESPAN_MODULE_DIR);
@@ -108,6 +110,23 @@ static void check_bool(const struct conf_key *key)
     assert_true(*(const bool *)value_of(key));
 }
 
+/* Every choice by its whole name. */
+static void check_choice(const struct conf_key *key)
+{
+    char names[128], *rest = names;
+    uint64_t n = 0;
+    strcpy(names, key->choices);
+    for (char *name; (name = strsep(&rest, "|")); n++) {
+        assert_int_equal(parse_text(key, name), 0);
+        assert_int_equal(*(const uint64_t *)value_of(key), n);
+    }
+    assert_true(n > 1);
+    const char *const wrong[] = {"", "0", "of", "offf", "au", "off|wall", key->choices};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(parse_text(key, wrong[i]), 1);
+    assert_int_equal(*(const uint64_t *)value_of(key), n - 1);
+}
+
 static void check_string(const struct conf_key *key)
 {
     char longest[CONF_STRING_BYTES + 1];
@@ -135,6 +154,8 @@ static void test_every_key(void **state)
             check_number(key);
         else if (key->type == CONF_BOOL)
             check_bool(key);
+        else if (key->type == CONF_CHOICE)
+            check_choice(key);
         else
             check_string(key);
         assert_int_equal(parse_text(key, "\x01,"), key->type == CONF_STRING ? 0 : 1);

@@ -125,7 +125,7 @@ static void test_blocks_agree_with_single_sums(void **state)
     assert_int_equal(end(), sums_pending_bytes());
     for (uint32_t id = 0; id < tree_end(); id++) {
         struct totals one = sums_of(id);
-        assert_memory_equal(sum_of(id), &one, sizeof one);
+        assert_memory_equal(sum_of(id), &one, offsetof(struct totals, opens));
     }
     assert_true(sum_of(tree_end() - 1)->alloc_bytes > 100 && sum_of(40)->enters > 40);
     finish(threads, CROWD);
@@ -308,7 +308,7 @@ static void test_nothing_is_ever_negative(void **state)
     for (uint32_t i = CONTEXT_ID_SELF; i < s->n_rows; i++) {
         const struct totals *row = &s->rows[i].totals;
         struct totals one = tree_totals(s->rows[i].id);
-        assert_memory_equal(row, &one, sizeof one);
+        assert_memory_equal(row, &one, offsetof(struct totals, opens));
         assert_int_equal(row->alloc_bytes, row->free_bytes);
         assert_int_equal(row->enters, row->exits);
     }

@@ -181,7 +181,7 @@ static void test_a_number_given_anew_starts_from_nothing(void **state)
     recycle();
     struct snapshot *between = take();
     assert_null(snapshot_find(between, id));
-    assert_memory_equal(&between->all, &before->all, sizeof before->all);
+    assert_memory_equal(&between->all, &before->all, offsetof(struct totals, opens));
     for (uint32_t i = 0; i < between->n_rows; i++)
         assert_int_equal(between->rows[i].totals.free_objects,
                          snapshot_find(before, between->rows[i].id)->totals.free_objects);
@@ -190,7 +190,7 @@ static void test_a_number_given_anew_starts_from_nothing(void **state)
         store_relaxed(&t->pending_sequence, load_relaxed(&t->pending_sequence) + 1); /* the owner is at it; done */
         struct snapshot *after = take();
         const struct totals none = {0}, sum = rows_and_retired(after);
-        assert_memory_equal(&snapshot_find(after, id)->totals, &none, sizeof none);
+        assert_memory_equal(&snapshot_find(after, id)->totals, &none, offsetof(struct totals, opens));
         assert_memory_equal(&sum, &after->all, sizeof sum);
         snapshot_free(after);
     }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Time by context: at any moment a thread's time passes for one context.
+ *
+ * A figure of time is one word that needs no more to be read at any moment, also while time passes: when a context's time
+ * begins, the clock and TIME_INSIDE are taken off; when it ends, both are added. So a word is the time that is over, or,
+ * while time passes, that much less the begin and TIME_INSIDE, which is how a reader knows and adds what passed since.
+ * For a span's time from open to close, which may begin several times over, a count beside it tells how often.
+ * All arithmetic is modulo 2^64; times themselves are far below 2^60.
+ */
+#ifndef JESPAN_TIMING_H
+#define JESPAN_TIMING_H
+
+#include "counters.h"
+#include "cpu_clock.h"
+#include "thread.h"
+
+#define TIME_INSIDE ((uint64_t)1 << 62)
+#define TIME_OPEN ((uint64_t)1 << 61)
+
+extern bool timing_is_on; /* constant after timing_boot() */
+
+/* Once, by the configuration. */
+void timing_boot(void);
+
+/* The thread's time begins to pass, for `to`; from there on it passes for some context until timing_end(). */
+void timing_begin(struct thread *t, struct counters *to);
+void timing_end(struct thread *t);
+
+/* For a thread that was left behind by fork(2): its time ended then. For the one that lives on: its clock is another. */
+void timing_abandon(struct thread *t);
+void timing_after_fork(struct thread *t);
+
+/* The processor may have been given up: reads the thread's CPU clock. */
+uint64_t timing_read_clocks(struct thread *t);
+
+/* Time passes for `to` from now on. Returns the time, in ticks; 0 where it is not tracked. */
+HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
+{
+    struct counters *from = t->timed;
+    if (unlikely(!timing_is_on))
+        return 0;
+    uint64_t now = clock_ticks();
+    if (unlikely(!cpu_clock_stands(&t->cpu)))
+        now = timing_read_clocks(t);
+    uint64_t cpu = cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE;
+    own_add(&from->busy, now + TIME_INSIDE);
+    own_add(&counters_more(from)->cpu, cpu);
+    own_add(&to->busy, -(now + TIME_INSIDE));
+    own_add(&counters_more(to)->cpu, -cpu);
+    t->timed = to;
+    return now;
+}
+
+/* A span of this context is open from `now` on, or ends, on this thread: a JESPAN() block. */
+HOT_INLINE void timing_open_scope(struct counters *c, uint64_t now)
+{
+    struct counters_more *more = counters_more(c);
+    own_add(&more->opens, ((uint64_t)1 << OPENS_SHIFT) + 1);
+    own_add(&more->wall, -(now + TIME_OPEN));
+}
+
+HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
+{
+    struct counters_more *more = counters_more(c);
+    own_add(&more->opens, -(uint64_t)1);
+    own_add(&more->wall, now + TIME_OPEN);
+}
+
+/* What a word says at the time `now`. Never less than 0: clocks of two processors may differ by some ticks. */
+HOT_INLINE uint64_t timing_resolve(uint64_t word, uint64_t now)
+{
+    int64_t ended = ((int64_t)word + (int64_t)(TIME_INSIDE / 2)) >> 62; /* more often than begun: −1 while time passes */
+    word -= (uint64_t)ended * (TIME_INSIDE + now);
+    return (int64_t)word < 0 ? 0 : word;
+}
+
+/* The same for a word that is begun `n` times over, as counted. The count was not read at the same moment, and may differ
+ * by a few. */
+HOT_INLINE uint64_t timing_resolve_open(uint64_t word, uint64_t n, uint64_t now)
+{
+    word += n * (TIME_OPEN + now);
+    int64_t ended = ((int64_t)word + (int64_t)(TIME_OPEN / 2)) >> 61;
+    word -= (uint64_t)ended * (TIME_OPEN + now);
+    return (int64_t)word < 0 ? 0 : word;
+}
+
+#endif
