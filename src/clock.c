@@ -93,20 +93,10 @@ static COLD void measure(void)
 }
 
 /* Measures anew when that would be worth it. */
-static uint64_t current_scale(void)
+uint64_t clock_scale(void)
 {
     uint64_t over = load_relaxed(&measured_ns);
     if (clock_is_raw && over < LONGEST_NS && (!over || clock_ns(CLOCK_MONOTONIC) - start.ns >= 4 * over))
         measure();
     return load_relaxed(&scale);
-}
-
-uint64_t clock_ticks_to_ns(uint64_t ticks)
-{
-    return (uint64_t)((unsigned __int128)ticks * current_scale() >> 32);
-}
-
-uint64_t clock_ns_to_ticks(uint64_t ns)
-{
-    return (uint64_t)(((unsigned __int128)ns << 32) / current_scale());
 }

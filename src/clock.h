@@ -49,9 +49,18 @@ HOT_INLINE uint64_t clock_ticks(void)
 /* Once, before anything else here. */
 void clock_boot(void);
 
-/* Durations, by the rate that was measured since the start, exact to some millionths after a few milliseconds. Within
- * the first 200 µs of the process they wait for the end of these. */
-uint64_t clock_ticks_to_ns(uint64_t ticks);
-uint64_t clock_ns_to_ticks(uint64_t ns);
+/* Nanoseconds per tick, times 2^32, as measured since the start: exact to some millionths after a few milliseconds. Within
+ * the first 200 µs of the process it waits for the end of these. */
+uint64_t clock_scale(void);
+
+static inline uint64_t clock_ticks_to_ns(uint64_t ticks, uint64_t scale)
+{
+    return (uint64_t)((unsigned __int128)ticks * scale >> 32);
+}
+
+static inline uint64_t clock_ns_to_ticks(uint64_t ns, uint64_t scale)
+{
+    return (uint64_t)(((unsigned __int128)ns << 32) / scale);
+}
 
 #endif

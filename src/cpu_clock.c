@@ -113,9 +113,9 @@ COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
     compiler_barrier();
     uint64_t system_ns = c->system_ns, ns = read_ns(&system_ns), before = load_relaxed(&c->ns);
     uint64_t now = clock_ticks();
-    uint64_t ticks = load_relaxed(&c->ticks) + (ns > before ? clock_ns_to_ticks(ns - before) : 0);
+    uint64_t ticks = load_relaxed(&c->ticks) + (ns > before ? clock_ns_to_ticks(ns - before, clock_scale()) : 0);
     c->offset = ticks - now;
-    *system = clock_ns_to_ticks(system_ns - c->system_ns);
+    *system = system_ns > c->system_ns ? clock_ns_to_ticks(system_ns - c->system_ns, clock_scale()) : 0;
     c->system_ns = system_ns;
     note(c, ticks, ns);
     errno = saved;
@@ -155,5 +155,5 @@ uint64_t cpu_clock_of(struct cpu_clock *c)
     if (clock_gettime(clock_of_thread(c->thread_id), &t))
         return ticks;
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    return ticks + (now > ns ? clock_ns_to_ticks(now - ns) : 0);
+    return ticks + (now > ns ? clock_ns_to_ticks(now - ns, clock_scale()) : 0);
 }

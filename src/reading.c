@@ -8,7 +8,7 @@
 #include "sums.h"
 #include "timing.h"
 
-#define BATCH 16
+#define BATCH 8
 
 /* A thread that was there at the beginning, and what its buffer held. */
 struct source {

@@ -29,7 +29,10 @@ struct making {
     bool owes_frees;              /* see settle() */
     void *scratch;
     size_t scratch_bytes;
-    uint32_t *row_of; /* by id */
+    uint32_t *row_of;        /* by id */
+    uint64_t *children_wall; /* by row; no more rows than ids */
+    uint32_t last_special_row; /* the last one that is no span */
+    uint64_t scale;          /* of clock.h */
     struct reading *reading;
 };
 
@@ -58,6 +61,8 @@ static struct extent count_rows(struct making *m)
         m->row_of[id] = n.rows;
         if (!tree_is_live(id))
             continue;
+        if (c->kind != CONTEXT_SPAN)
+            m->last_special_row = n.rows;
         n.rows++;
         if (c->labels) {
             n.labels += c->labels->count;
@@ -89,42 +94,49 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void fill_outlived(struct making *m, const struct context *c, struct snapshot_row *row)
+static uint64_t to_ns(const struct making *m, uint64_t ticks)
+{
+    return clock_ticks_to_ns(ticks, m->scale);
+}
+
+/* Again when a free is found in a buffer. */
+static void fill_outlived(struct snapshot_row *row)
 {
     struct outlived *o = &contexts[row->id].outlived;
     uint64_t objects = totals_inuse_objects(&row->totals), bytes = totals_inuse_bytes(&row->totals);
-    if (c->kind != CONTEXT_SPAN)
-        return;
-    if (o->exits != row->totals.exits && !c->opens)
-        o->closed_time = reading_time(m->reading);
-    o->exits = row->totals.exits;
     if (!row->open_spans) {
         o->objects = objects;
         o->bytes = bytes;
     }
     row->totals.outlived_objects = lesser(o->objects, objects);
     row->totals.outlived_bytes = lesser(o->bytes, bytes);
-    m->made->public.all.outlived_objects += row->totals.outlived_objects;
-    m->made->public.all.outlived_bytes += row->totals.outlived_bytes;
+}
+
+static void fill_closed(const struct making *m, const struct context *c, struct snapshot_row *row)
+{
+    struct outlived *o = &contexts[row->id].outlived;
+    if (o->exits != row->totals.exits && !c->opens)
+        o->closed_time = reading_time(m->reading);
+    o->exits = row->totals.exits;
     if (o->closed_time)
-        row->closed_ns = clock_ticks_to_ns(reading_time(m->reading) - o->closed_time);
+        row->closed_ns = to_ns(m, reading_time(m->reading) - o->closed_time);
 }
 
-static void times_to_ns(struct totals *t)
+static void times_to_ns(const struct making *m, struct totals *t)
 {
-    t->wall = clock_ticks_to_ns(t->wall);
-    t->busy = clock_ticks_to_ns(t->busy);
-    t->cpu = clock_ticks_to_ns(t->cpu);
-    t->cpu_system = clock_ticks_to_ns(t->cpu_system);
+    t->wall = to_ns(m, t->wall);
+    t->busy = to_ns(m, t->busy);
+    t->cpu = to_ns(m, t->cpu);
+    t->cpu_system = to_ns(m, t->cpu_system);
 }
 
-/* The wall time of recycled children is still taken off; settle_wall() takes off that of the others. */
-static void fill_times(struct making *m, const struct context *c, struct snapshot_row *row)
+/* For now all of it is the row's own: see settle_wall(). */
+static void fill_wall(struct making *m, const struct context *c, struct snapshot_row *row)
 {
-    tree_add_spans(&row->totals, row->id, reading_time(m->reading));
-    times_to_ns(&row->totals);
     row->wall_ns = row->totals.wall;
-    row->totals.wall = clock_ticks_to_ns(c->children_wall);
+    m->children_wall[m->row_of[row->id]] += to_ns(m, c->children_wall);
+    if (row->kind == CONTEXT_SPAN)
+        m->children_wall[row->parent_row] += row->wall_ns;
 }
 
 /* An id that was never recycled has no base: its memory need not be looked at. */
@@ -133,15 +145,21 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
     const struct context *c = &contexts[id];
     const struct site *site = c->site;
     struct snapshot_row *row = &m->rows[m->row_of[id]];
-    *row = (struct snapshot_row){.id = id, .generation = load_relaxed(&c->generation), .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
+    *row = (struct snapshot_row){.id = id, .generation = load_relaxed(&c->generation),
+                                 .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file, .totals = *sum};
-    if (load_relaxed(&c->generation)) {
+    if (row->generation) {
         totals_subtract(&row->totals, &context_bases[id]);
         m->owes_frees |= (int64_t)row->totals.free_objects < 0 || (int64_t)row->totals.free_bytes < 0;
     }
-    uint64_t entered = row->totals.enters - row->totals.exits;
-    row->open_spans = c->handles + (uint32_t)entered;
-    fill_times(m, c, row);
+    row->open_spans = c->handles + (uint32_t)(row->totals.enters - row->totals.exits);
+    tree_add_spans(&row->totals, id, reading_time(m->reading));
+    times_to_ns(m, &row->totals);
+    fill_wall(m, c, row);
+    if (c->kind == CONTEXT_SPAN) {
+        fill_outlived(row);
+        fill_closed(m, c, row);
+    }
     totals_add(&m->made->public.all, &row->totals);
     if (c->labels)
         copy_labels(m, row, c->labels);
@@ -167,38 +185,35 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     if (!tree_is_live(id))
         return;
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
-    totals_add(&m->rows[m->row_of[id]].totals, &freed);
-    totals_add(&m->made->public.all, &freed);
+    struct snapshot_row *row = &m->rows[m->row_of[id]];
+    struct totals *all = &m->made->public.all, before = row->totals;
+    totals_add(&row->totals, &freed);
+    if (row->kind == CONTEXT_SPAN)
+        fill_outlived(row);
+    totals_add(all, &row->totals);
+    totals_subtract(all, &before);
 }
 
-/* So far a row's totals.wall is that of its children that are gone. First each span adds its own to its parent's, then
- * the few contexts that are no spans, whose own wall time is all of it. */
+/* Takes the wall time of its children off each row. What is no span has its own busy time and theirs; there are few such
+ * rows, and their parents come before them. */
 static void settle_wall(struct making *m)
 {
     struct snapshot *s = &m->made->public;
-    for (struct snapshot_row *row = m->rows + 1; row < m->rows + s->n_rows; row++)
-        if (row->kind == CONTEXT_SPAN)
-            m->rows[row->parent_row].totals.wall += row->wall_ns;
     for (uint32_t i = s->n_rows; i--;) {
         struct snapshot_row *row = &m->rows[i];
-        if (row->kind == CONTEXT_SPAN)
-            continue;
-        row->wall_ns = row->totals.busy + row->totals.wall;
-        if (i)
-            m->rows[row->parent_row].totals.wall += row->wall_ns;
+        uint64_t children = m->children_wall[i];
+        if (i <= m->last_special_row && row->kind != CONTEXT_SPAN) {
+            row->wall_ns = row->totals.busy + children;
+            m->children_wall[row->parent_row] += i ? row->wall_ns : 0;
+            s->all.wall += row->wall_ns - row->totals.wall;
+            row->totals.wall = row->wall_ns;
+        }
+        if (children) {
+            uint64_t own = lesser(children, row->wall_ns);
+            row->totals.wall -= own;
+            s->all.wall -= own;
+        }
     }
-    s->all.wall = 0;
-    for (struct snapshot_row *row = m->rows; row < m->rows + s->n_rows; row++) {
-        row->totals.wall = row->wall_ns > row->totals.wall ? row->wall_ns - row->totals.wall : 0;
-        s->all.wall += row->totals.wall;
-    }
-}
-
-/* When all frees are known. */
-static void settle_outlived(struct making *m)
-{
-    for (struct snapshot_row *row = m->rows; row < m->rows + m->made->public.n_rows; row++)
-        fill_outlived(m, &contexts[row->id], row);
 }
 
 /* A recycled id's base contains frees that were buffered then. One that is neither in a buffer nor in a counter as far
@@ -241,9 +256,8 @@ static bool make(struct making *m, struct made *old)
     m->made->public.pending_bytes = reading_end(m->reading, add_buffered, m);
     settle(m);
     settle_wall(m);
-    settle_outlived(m);
     m->made->public.retired = tree_retired();
-    times_to_ns(&m->made->public.retired);
+    times_to_ns(m, &m->made->public.retired);
     m->made->public.start_unix_ns = start_unix_ns;
     return true;
 }
@@ -251,13 +265,16 @@ static bool make(struct making *m, struct made *old)
 /* Buffers are read here, before any counter. */
 static bool begin(struct making *m)
 {
+    size_t wall_bytes = (size_t)m->end * sizeof *m->children_wall;
     size_t row_of_bytes = ((size_t)m->end * sizeof *m->row_of + 7) & ~(size_t)7, rest = reading_bytes();
-    m->scratch_bytes = row_of_bytes + rest;
+    m->scratch_bytes = wall_bytes + row_of_bytes + rest;
     m->scratch = meta_map(m->scratch_bytes);
     if (!m->scratch)
         return false;
-    m->row_of = m->scratch;
-    m->reading = reading_begin((char *)m->scratch + row_of_bytes, rest, m->end);
+    m->children_wall = m->scratch;
+    m->row_of = (uint32_t *)((char *)m->scratch + wall_bytes);
+    m->scale = clock_scale();
+    m->reading = reading_begin((char *)m->row_of + row_of_bytes, rest, m->end);
     return true;
 }
 

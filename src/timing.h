@@ -66,9 +66,17 @@ HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
     own_add(&more->wall, now + TIME_OPEN);
 }
 
+/* Whether a word is just the time that is over: most are. */
+HOT_INLINE bool timing_is_over(uint64_t word)
+{
+    return word < TIME_OPEN / 2;
+}
+
 /* What a word says at the time `now`. Never less than 0: clocks of two processors may differ by some ticks. */
 HOT_INLINE uint64_t timing_resolve(uint64_t word, uint64_t now)
 {
+    if (likely(timing_is_over(word)))
+        return word;
     int64_t ended = ((int64_t)word + (int64_t)(TIME_INSIDE / 2)) >> 62; /* more often than begun: −1 while time passes */
     word -= (uint64_t)ended * (TIME_INSIDE + now);
     return (int64_t)word < 0 ? 0 : word;
@@ -78,6 +86,8 @@ HOT_INLINE uint64_t timing_resolve(uint64_t word, uint64_t now)
  * by a few. */
 HOT_INLINE uint64_t timing_resolve_open(uint64_t word, uint64_t n, uint64_t now)
 {
+    if (likely(!n && timing_is_over(word)))
+        return word;
     word += n * (TIME_OPEN + now);
     int64_t ended = ((int64_t)word + (int64_t)(TIME_OPEN / 2)) >> 61;
     word -= (uint64_t)ended * (TIME_OPEN + now);
