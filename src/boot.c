@@ -9,6 +9,7 @@
 
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
+#include "age.h"
 #include "conf.h"
 #include "die.h"
 #include "lock.h"
@@ -146,6 +147,8 @@ static COLD void check_name(struct thread *t)
 
 void boot_slow_event(struct thread *t)
 {
+    if (unlikely(age_is_on) && clock_ticks() >= t->period_end)
+        span_grow_older(t);
     if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
         check_name(t);
 }

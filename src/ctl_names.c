@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../jemalloc-hooks/extents.h"
+#include "age.h"
 #include "ctl.h"
 #include "dump.h"
 #include "headers.h"
@@ -257,11 +258,19 @@ static int retired_snapshot_figure(const struct ctl_name *self, uint32_t id, con
     return from_snapshot(self, id, call, take_retired);
 }
 
+/* A period is nobody's context; what it has is its parent's. */
+static bool is_shown(uint32_t id)
+{
+    return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
+}
+
 static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
+    if (age_is_on)
+        return context_snapshot_figure(self, id, call);
     flush_own();
     lock(LOCK_TREE);
-    bool live = tree_is_live(id);
+    bool live = is_shown(id);
     struct totals t = live ? tree_totals(id) : (struct totals){0};
     unlock(LOCK_TREE);
     return live ? read_u64(call, figure(&t, self->offset)) : ENOENT;
@@ -289,7 +298,7 @@ static int retired_figure(const struct ctl_name *self, uint32_t id, const struct
 static int context_text(const struct ctl_call *call, uint32_t id, const char *(*text)(const struct context *))
 {
     lock(LOCK_TREE);
-    const char *value = tree_is_live(id) ? text(&contexts[id]) : NULL;
+    const char *value = is_shown(id) ? text(&contexts[id]) : NULL;
     unlock(LOCK_TREE);
     return value ? ctl_read(call, &value, sizeof value) : ENOENT;
 }
@@ -338,11 +347,46 @@ static int context_closed(const struct ctl_name *self, uint32_t id, const struct
     return row ? read_u64(call, value) : s ? ENOENT : EAGAIN;
 }
 
+/* Under LOCK_CTL. As many as there is room for. */
+static int answer_ages(const struct snapshot *s, uint32_t row, const struct ctl_call *call)
+{
+    size_t n = 0, room = call->old ? *call->old_bytes / sizeof(struct jespan_age) : 0;
+    for (uint32_t i = 0; i < s->n_ages; i++) {
+        const struct snapshot_age *age = &s->ages[i];
+        if (age->row != row || !totals_inuse_objects(&age->totals))
+            continue;
+        if (n < room)
+            ((struct jespan_age *)call->old)[n] = (struct jespan_age){
+                age->oldest_ns, totals_inuse_objects(&age->totals), totals_inuse_bytes(&age->totals)};
+        n++;
+    }
+    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(struct jespan_age);
+    return 0;
+}
+
+static int context_ages(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!call->old_bytes)
+        return call->old ? EINVAL : 0;
+    if (!age_is_on)
+        return ENOENT;
+    flush_own();
+    lock(LOCK_CTL);
+    const struct snapshot *s = look();
+    const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
+    int error = row ? answer_ages(s, (uint32_t)(row - s->rows), call) : s ? ENOENT : EAGAIN;
+    unlock(LOCK_CTL);
+    return error;
+}
+
 static int context_line(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
     lock(LOCK_TREE);
-    bool live = tree_is_live(id);
+    bool live = is_shown(id);
     uint64_t value = live ? contexts[id].site->line : 0;
     unlock(LOCK_TREE);
     return live ? read_u64(call, value) : ENOENT;
@@ -352,7 +396,7 @@ static int context_parent(const struct ctl_name *self, uint32_t id, const struct
 {
     (void)self;
     lock(LOCK_TREE);
-    bool live = tree_is_live(id);
+    bool live = is_shown(id);
     uint64_t value = live ? contexts[id].parent : 0;
     unlock(LOCK_TREE);
     return live ? read_u64(call, value) : ENOENT;
@@ -362,6 +406,7 @@ static const struct ctl_name context_names[] = {
     {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
     {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
     {"closed_ns", context_closed, 0},
+    {"ages", context_ages, 0},
     MEMORY_FIGURES(context_figure), SNAPSHOT_FIGURES(context_snapshot_figure), {0},
 };
 static const struct ctl_name all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};

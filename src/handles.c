@@ -43,6 +43,7 @@ jespan_span_t *handle_open(uint32_t context)
     uint32_t generation = load_relaxed(&slot->generation) + 1;
     store_relaxed(&slot->context, context);
     slot->references = 1;
+    slot->born = 0;
     store_release(&slot->generation, generation);
     return (jespan_span_t *)(uintptr_t)((uint64_t)generation << 32 | (index + 1));
 }

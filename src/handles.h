@@ -17,6 +17,7 @@ struct slot {
     _Atomic uint32_t context;
     uint32_t next_free;  /* index + 1 */
     uint32_t references; /* LOCK_TREE */
+    uint32_t born;       /* LOCK_TREE: the period that it was opened in, 0 where there are none */
 };
 #define SLOTS_PER_CHUNK 1024u
 #define CHUNKS_MAX 16384u

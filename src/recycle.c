@@ -35,6 +35,12 @@ uint64_t recycle_count(void)
     return recycled;
 }
 
+void tree_add_past(struct totals *sum, uint32_t id)
+{
+    if (context_pasts)
+        totals_add(sum, &context_pasts[id]);
+}
+
 struct totals tree_retired(void)
 {
     return retired;
@@ -71,9 +77,16 @@ static void free_context(uint32_t id, const struct totals *sum)
     struct context *c = &contexts[id];
     totals_subtract(&own, &context_bases[id]);
     tree_add_spans(&own, id, 0);
-    contexts[c->parent].children_wall += own.wall;
-    own.wall = own.wall > c->children_wall ? own.wall - c->children_wall : 0;
-    totals_add(&retired, &own);
+    tree_add_past(&own, id);
+    if (context_pasts)
+        context_pasts[id] = (struct totals){0};
+    if (c->kind == CONTEXT_PERIOD) {
+        totals_add(&context_pasts[c->parent], &own);
+    } else {
+        contexts[c->parent].children_wall += own.wall;
+        own.wall = own.wall > c->children_wall ? own.wall - c->children_wall : 0;
+        totals_add(&retired, &own);
+    }
     context_bases[id] = *sum;
     tree_unlink(id);
     labels_free(c->labels);

@@ -2,42 +2,16 @@
 /* Snapshots: one mapping that holds rows, labels and strings. */
 #include "snapshot.h"
 
-#include <stdbool.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "lock.h"
 #include "meta.h"
-#include "reading.h"
+#include "snapshot_making.h"
 #include "sums.h"
 #include "tree.h"
 
-/* What follows the public part in the same mapping: rows, then labels, then their text. Sites are kept for good, so
- * rows point to their strings; labels are copied. */
-struct made {
-    struct snapshot public;
-    size_t bytes;
-};
-
-/* A snapshot in the making, and memory for that time only. Under LOCK_TREE. */
-struct making {
-    uint32_t end; /* of ids */
-    struct made *made;
-    struct snapshot_row *rows;
-    struct snapshot_label *label; /* where the next goes */
-    char *text;                   /* likewise */
-    bool owes_frees;              /* see settle() */
-    void *scratch;
-    size_t scratch_bytes;
-    uint32_t *row_of;        /* by id */
-    uint64_t *children_wall; /* by row; no more rows than ids */
-    uint32_t last_special_row; /* the last one that is no span */
-    uint64_t scale;          /* of clock.h */
-    struct reading *reading;
-};
-
 struct extent {
-    uint32_t rows, labels;
+    uint32_t rows, labels, ages;
     size_t text_bytes;
 };
 
@@ -61,6 +35,10 @@ static struct extent count_rows(struct making *m)
         m->row_of[id] = n.rows;
         if (!tree_is_live(id))
             continue;
+        if (c->kind == CONTEXT_PERIOD) {
+            m->row_of[id] = n.ages++;
+            continue;
+        }
         if (c->kind != CONTEXT_SPAN)
             m->last_special_row = n.rows;
         n.rows++;
@@ -94,13 +72,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t to_ns(const struct making *m, uint64_t ticks)
-{
-    return clock_ticks_to_ns(ticks, m->scale);
-}
-
-/* Again when a free is found in a buffer. */
-static void fill_outlived(struct snapshot_row *row)
+void making_fill_outlived(struct snapshot_row *row)
 {
     struct outlived *o = &contexts[row->id].outlived;
     uint64_t objects = totals_inuse_objects(&row->totals), bytes = totals_inuse_bytes(&row->totals);
@@ -119,27 +91,41 @@ static void fill_closed(const struct making *m, const struct context *c, struct 
         o->closed_time = reading_time(m->reading);
     o->exits = row->totals.exits;
     if (o->closed_time)
-        row->closed_ns = to_ns(m, reading_time(m->reading) - o->closed_time);
+        row->closed_ns = making_to_ns(m, reading_time(m->reading) - o->closed_time);
 }
 
 static void times_to_ns(const struct making *m, struct totals *t)
 {
-    t->wall = to_ns(m, t->wall);
-    t->busy = to_ns(m, t->busy);
-    t->cpu = to_ns(m, t->cpu);
-    t->cpu_system = to_ns(m, t->cpu_system);
+    t->wall = making_to_ns(m, t->wall);
+    t->busy = making_to_ns(m, t->busy);
+    t->cpu = making_to_ns(m, t->cpu);
+    t->cpu_system = making_to_ns(m, t->cpu_system);
 }
 
 /* For now all of it is the row's own: see settle_wall(). */
 static void fill_wall(struct making *m, const struct context *c, struct snapshot_row *row)
 {
     row->wall_ns = row->totals.wall;
-    m->children_wall[m->row_of[row->id]] += to_ns(m, c->children_wall);
+    m->children_wall[m->row_of[row->id]] += making_to_ns(m, c->children_wall);
     if (row->kind == CONTEXT_SPAN)
         m->children_wall[row->parent_row] += row->wall_ns;
 }
 
 /* An id that was never recycled has no base: its memory need not be looked at. */
+struct totals making_own_figures(struct making *m, uint32_t id, const struct totals *sum)
+{
+    struct totals own = *sum;
+    if (load_relaxed(&contexts[id].generation)) {
+        totals_subtract(&own, &context_bases[id]);
+        m->owes_frees |= (int64_t)own.free_objects < 0 || (int64_t)own.free_bytes < 0;
+    }
+    tree_add_past(&own, id);
+    tree_add_spans(&own, id, reading_time(m->reading));
+    times_to_ns(m, &own);
+    totals_add(&m->made->public.all, &own);
+    return own;
+}
+
 static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
 {
     const struct context *c = &contexts[id];
@@ -147,20 +133,16 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
     struct snapshot_row *row = &m->rows[m->row_of[id]];
     *row = (struct snapshot_row){.id = id, .generation = load_relaxed(&c->generation),
                                  .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
-                                 .name = site->name, .target = site->target, .file = site->file, .totals = *sum};
-    if (row->generation) {
-        totals_subtract(&row->totals, &context_bases[id]);
-        m->owes_frees |= (int64_t)row->totals.free_objects < 0 || (int64_t)row->totals.free_bytes < 0;
-    }
+                                 .name = site->name, .target = site->target, .file = site->file,
+                                 .totals = making_own_figures(m, id, sum)};
     row->open_spans = c->handles + (uint32_t)(row->totals.enters - row->totals.exits);
-    tree_add_spans(&row->totals, id, reading_time(m->reading));
-    times_to_ns(m, &row->totals);
     fill_wall(m, c, row);
     if (c->kind == CONTEXT_SPAN) {
-        fill_outlived(row);
+        making_fill_outlived(row);
         fill_closed(m, c, row);
+        m->made->public.all.outlived_objects += row->totals.outlived_objects;
+        m->made->public.all.outlived_bytes += row->totals.outlived_bytes;
     }
-    totals_add(&m->made->public.all, &row->totals);
     if (c->labels)
         copy_labels(m, row, c->labels);
 }
@@ -172,7 +154,11 @@ static void fill_rows(struct making *m)
         reading_block(m->reading, first, sums);
         for (uint32_t id = first ? first : CONTEXT_ID_ROOT; id < m->end && id < first + READING_BLOCK; id++) {
             prefetch_labels(m, id);
-            if (tree_is_live(id))
+            if (!tree_is_live(id))
+                continue;
+            if (contexts[id].kind == CONTEXT_PERIOD)
+                ages_fill(m, id, &sums[id - first]);
+            else
                 fill_row(m, id, &sums[id - first]);
         }
     }
@@ -185,11 +171,17 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     if (!tree_is_live(id))
         return;
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
+    struct totals *all = &m->made->public.all;
+    if (contexts[id].kind == CONTEXT_PERIOD) {
+        totals_add(&m->ages[m->row_of[id]].totals, &freed);
+        totals_add(all, &freed);
+        return;
+    }
     struct snapshot_row *row = &m->rows[m->row_of[id]];
-    struct totals *all = &m->made->public.all, before = row->totals;
+    struct totals before = row->totals;
     totals_add(&row->totals, &freed);
     if (row->kind == CONTEXT_SPAN)
-        fill_outlived(row);
+        making_fill_outlived(row);
     totals_add(all, &row->totals);
     totals_subtract(all, &before);
 }
@@ -228,6 +220,11 @@ static void settle(struct making *m)
         totals_floor_frees(&row->totals);
         totals_add(&s->all, &row->totals);
     }
+    for (struct snapshot_age *age = m->ages; age < m->ages + s->n_ages; age++) {
+        totals_subtract(&s->all, &age->totals);
+        totals_floor_frees(&age->totals);
+        totals_add(&s->all, &age->totals);
+    }
 }
 
 /* An old snapshot's memory spares us the page faults, where it is of about the right size. */
@@ -245,16 +242,20 @@ static struct made *find_room(struct made *old, size_t bytes)
 static bool make(struct making *m, struct made *old)
 {
     struct extent n = count_rows(m);
-    m->made = find_room(old, sizeof *m->made + n.rows * sizeof *m->rows + n.labels * sizeof *m->label + n.text_bytes);
+    m->made = find_room(old, sizeof *m->made + n.rows * sizeof *m->rows + n.labels * sizeof *m->label +
+                                 n.ages * sizeof *m->ages + n.text_bytes);
     if (!m->made)
         return false;
     m->rows = (struct snapshot_row *)(m->made + 1);
     m->label = (struct snapshot_label *)(m->rows + n.rows);
-    m->text = (char *)(m->label + n.labels);
-    m->made->public = (struct snapshot){.n_rows = n.rows, .rows = m->rows, .epoch = ++epoch};
+    m->ages = (struct snapshot_age *)(m->label + n.labels);
+    m->text = (char *)(m->ages + n.ages);
+    m->made->public = (struct snapshot){
+        .n_rows = n.rows, .rows = m->rows, .n_ages = n.ages, .ages = m->ages, .epoch = ++epoch};
     fill_rows(m);
     m->made->public.pending_bytes = reading_end(m->reading, add_buffered, m);
     settle(m);
+    ages_fold(m);
     settle_wall(m);
     m->made->public.retired = tree_retired();
     times_to_ns(m, &m->made->public.retired);

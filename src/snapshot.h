@@ -8,6 +8,7 @@
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kind.h"
@@ -36,13 +37,23 @@ struct snapshot_row {
     uint64_t closed_ns;
 };
 
+/* What was born in a context within one period (age_period_s). Part of the row's own figures. */
+struct snapshot_age {
+    uint32_t row;
+    bool open;            /* a span that was open then still is */
+    uint64_t oldest_ns;   /* how long ago the period began: what was born in it is at most that old */
+    struct totals totals;
+};
+
 struct snapshot {
     uint64_t epoch;           /* counts snapshots of this process, from 1 */
     uint64_t start_unix_ns;   /* when tracking began */
     uint64_t time_unix_ns;    /* when this was taken */
     uint32_t n_rows;          /* ordered by id; row 0 is the root */
     uint32_t pid;
+    uint32_t n_ages;
     const struct snapshot_row *rows;
+    const struct snapshot_age *ages; /* in no order */
     struct totals retired; /* contexts that were recycled; in use is 0 by construction */
     struct totals all;     /* rows and retired */
     uint64_t pending_bytes; /* freed by the program, not yet handed back to jemalloc */

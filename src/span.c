@@ -5,9 +5,21 @@
 #include <errno.h>
 #include <string.h>
 
+#include "age.h"
 #include "counters.h"
 #include "lock.h"
 #include "meta.h"
+
+/* One that was moved through several periods was entered in the first, and nowhere else. */
+static void count_exits(const struct entry *gone)
+{
+    if (gone->kind & ENTRY_MOVED) {
+        span_undo_enter(gone->counters);
+        span_count_exit(gone->former);
+    } else {
+        span_count_exit(gone->counters);
+    }
+}
 
 static void show_innermost(struct thread *t)
 {
@@ -21,7 +33,7 @@ static uint64_t settle(struct thread *t)
 {
     struct counters *timed = t->base_counters;
     for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
-        if (e->kind == ENTRY_OWNER)
+        if (entry_kind(e) == ENTRY_OWNER)
             e->timed = timed;
         timed = e->timed;
     }
@@ -32,6 +44,8 @@ static uint64_t settle(struct thread *t)
 /* LOCK_TREE is held, or the context cannot go away. */
 static int replace_base(struct thread *t, uint32_t context)
 {
+    if (unlikely(age_is_on))
+        context = age_period_of(context);
     struct counters *c = context ? span_count_enter(t, context) : NULL, *former = t->base_counters;
     if (!c)
         return -ENOMEM;
@@ -66,6 +80,40 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     return error;
 }
 
+/* Under LOCK_TREE. */
+static void move_innermost(struct thread *t, uint32_t period)
+{
+    struct entry *e = &t->entries[t->depth - 1];
+    struct counters *c = span_count_enter(t, period), *former = e->counters;
+    if (!c)
+        return;
+    e->context = period;
+    e->counters = c;
+    if (entry_kind(e) != ENTRY_OWNER)
+        e->timed = c;
+    uint64_t now = settle(t);
+    if (entry_kind(e) == ENTRY_SCOPE)
+        timing_move_scope(former, c, now);
+    if (e->kind & ENTRY_MOVED) {
+        span_undo_enter(former);
+        return;
+    }
+    e->kind |= ENTRY_MOVED; /* so it is not found by the fast ways out */
+    e->former = former;
+}
+
+COLD void span_grow_older(struct thread *t)
+{
+    lock(LOCK_TREE);
+    uint32_t period = age_period_of(t->tag);
+    if (period && period != t->tag && t->depth)
+        move_innermost(t, period);
+    else if (period && period != t->tag)
+        replace_base(t, period);
+    t->period_end = age_period_end();
+    unlock(LOCK_TREE);
+}
+
 COLD int span_make_room(struct thread *t)
 {
     size_t bytes = t->capacity * sizeof *t->entries;
@@ -87,19 +135,19 @@ void span_remove(struct thread *t, uint32_t index)
     memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
     t->depth--;
     uint64_t now = settle(t);
-    if (gone.kind == ENTRY_SCOPE)
+    if (entry_kind(&gone) == ENTRY_SCOPE)
         timing_close_scope(gone.counters, now);
-    span_count_exit(gone.counters);
+    count_exits(&gone);
     /* Of two attachments that meet, the outer one can never show again. */
-    if (index > 0 && index < t->depth && t->entries[index - 1].kind == ENTRY_ATTACHED &&
-        t->entries[index].kind == ENTRY_ATTACHED)
+    if (index > 0 && index < t->depth && entry_kind(&t->entries[index - 1]) == ENTRY_ATTACHED &&
+        entry_kind(&t->entries[index]) == ENTRY_ATTACHED)
         span_remove(t, index - 1);
 }
 
 int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key)
 {
     for (int64_t i = (int64_t)t->depth - 1; i >= 0; i--)
-        if (t->entries[i].key == key && t->entries[i].kind == kind)
+        if (t->entries[i].key == key && entry_kind(&t->entries[i]) == kind)
             return i;
     return -1;
 }
@@ -127,9 +175,9 @@ static void leave_entries(struct thread *t)
     while (t->depth) {
         struct entry gone = t->entries[--t->depth];
         show_innermost(t);
-        if (gone.kind == ENTRY_SCOPE)
+        if (entry_kind(&gone) == ENTRY_SCOPE)
             timing_close_scope(gone.counters, now);
-        span_count_exit(gone.counters);
+        count_exits(&gone);
     }
 }
 

@@ -14,6 +14,10 @@
  * Returns 0 or -ENOMEM. */
 int span_set_base(struct thread *t, uint32_t context);
 
+/* Where ages are kept: what is born on this thread from now on belongs to the present period, though the thread stays
+ * where it is. */
+void span_grow_older(struct thread *t);
+
 /* The base for a thread of this name. Returns 0 or -ENOMEM. */
 int span_set_base_by_name(struct thread *t, const char *name);
 
@@ -40,6 +44,12 @@ HOT_INLINE void span_count_exit(struct counters *c)
     own_add_release(&c->exits, 1);
 }
 
+/* As if it had not been counted. */
+static inline void span_undo_enter(struct counters *c)
+{
+    own_add_release(&c->enters, (uint64_t)-1);
+}
+
 /* Makes room for one more entry. Returns 0 or -ENOMEM. */
 int span_make_room(struct thread *t);
 
@@ -49,8 +59,12 @@ HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, u
     if (unlikely(t->depth == t->capacity) && span_make_room(t))
         return -ENOMEM;
     struct counters *timed = kind == ENTRY_OWNER ? t->timed : c;
-    t->entries[t->depth++] =
-        (struct entry){.key = key, .counters = c, .timed = timed, .context = context, .kind = kind};
+    struct entry *e = &t->entries[t->depth++];
+    e->key = key;
+    e->counters = c;
+    e->timed = timed;
+    e->context = context;
+    e->kind = kind;
     t->tag = context;
     t->current = c;
     if (kind == ENTRY_OWNER)

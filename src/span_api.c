@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "age.h"
 #include "handles.h"
 #include "jespan/jespan.h"
 #include "lock.h"
@@ -21,6 +22,17 @@ static uint32_t resolve(const struct thread *t, jespan_context_t context)
     return tree_is_live(context) ? context : 0;
 }
 
+/* Under LOCK_TREE. The period in which a span was opened stays until it is closed, so that what is born since cannot be
+ * taken for memory that outlived it. */
+static COLD void pin_period(jespan_span_t *span, uint32_t context)
+{
+    uint32_t period = age_period_of(context);
+    if (!period || period == context)
+        return;
+    handle_slot(span)->born = period;
+    contexts[period].open_spans++;
+}
+
 /* Under LOCK_TREE. */
 static int open_locked(jespan_span_t **span, const struct thread *t, const struct jespan_site *site, uint32_t parent,
                        const struct label_set *labels)
@@ -33,6 +45,8 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     if (!*span)
         return ENOMEM;
     tree_open_span(context, timing_is_on ? clock_ticks() : 0);
+    if (unlikely(age_is_on))
+        pin_period(*span, context);
     return 0;
 }
 
@@ -71,11 +85,15 @@ EXPORT jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context
     return span;
 }
 
-/* Under LOCK_TREE. 0: it is none. */
-static void end_span(uint32_t context)
+/* Under LOCK_TREE, when the handle was closed. 0: it was none. */
+static void end_span(jespan_span_t *span, uint32_t context)
 {
-    if (context)
-        tree_close_span(context, timing_is_on ? clock_ticks() : 0);
+    if (!context)
+        return;
+    tree_close_span(context, timing_is_on ? clock_ticks() : 0);
+    uint32_t born = handle_slot_at((uint32_t)(uintptr_t)span - 1)->born;
+    if (born)
+        contexts[born].open_spans--;
 }
 
 EXPORT int jespan_close(jespan_span_t *span)
@@ -84,7 +102,7 @@ EXPORT int jespan_close(jespan_span_t *span)
         return 0;
     lock(LOCK_TREE);
     uint32_t context = handle_close(span);
-    end_span(context);
+    end_span(span, context);
     unlock(LOCK_TREE);
     return context ? 0 : EINVAL;
 }
@@ -102,7 +120,7 @@ EXPORT int jespan_unref(jespan_span_t *span)
     uint32_t context = 0;
     lock(LOCK_TREE);
     int error = handle_unref(span, &context);
-    end_span(context);
+    end_span(span, context);
     unlock(LOCK_TREE);
     return -error;
 }
@@ -114,11 +132,6 @@ HOT_INLINE bool is_entry(const struct entry *entry, enum entry_kind kind, uint64
     return entry->key == key && entry->kind == kind;
 }
 
-static void undo_enter(struct counters *c)
-{
-    own_add_release(&c->enters, (uint64_t)-1);
-}
-
 /* Counts first, looks afterwards: see tree.h. */
 HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
 {
@@ -126,13 +139,15 @@ HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
     if (unlikely(!slot))
         return EINVAL;
     uint32_t context = load_relaxed(&slot->context);
+    if (unlikely(age_is_on))
+        context = age_period_of(context);
     struct counters *c = span_count_enter(t, context);
     if (unlikely(!c))
         return ENOMEM;
     compiler_barrier();
     int error = handle_is_open(slot, span) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EINVAL;
     if (unlikely(error))
-        undo_enter(c);
+        span_undo_enter(c);
     return -error;
 }
 
@@ -173,7 +188,10 @@ EXPORT int jespan_exit(jespan_span_t *span)
 EXPORT jespan_context_t jespan_current(void)
 {
     struct thread *t = track_thread();
-    return t ? t->tag : JESPAN_ROOT;
+    uint32_t context = t ? t->tag : CONTEXT_ID_ROOT;
+    if (unlikely(age_is_on) && contexts[context].kind == CONTEXT_PERIOD)
+        return contexts[context].parent;
+    return context;
 }
 
 /* Under LOCK_TREE. An attachment on top is replaced; one that shows what is below it anyway is taken away. */
@@ -183,15 +201,16 @@ static int attach_locked(struct thread *t, jespan_context_t context)
         context = t->base;
     if (!tree_is_live(context))
         return EINVAL;
-    bool replaces = t->depth && t->entries[t->depth - 1].kind == ENTRY_ATTACHED;
+    context = age_period_of(context);
+    bool replaces = t->depth && entry_kind(&t->entries[t->depth - 1]) == ENTRY_ATTACHED;
     uint32_t below_depth = t->depth - replaces;
     uint32_t below = below_depth ? t->entries[below_depth - 1].context : t->base;
     if (context != below) {
-        struct counters *c = span_count_enter(t, context);
+        struct counters *c = context ? span_count_enter(t, context) : NULL;
         if (!c)
             return ENOMEM;
         if (span_push(t, ENTRY_ATTACHED, 0, context, c)) {
-            undo_enter(c);
+            span_undo_enter(c);
             return ENOMEM;
         }
     }
@@ -207,7 +226,7 @@ EXPORT jespan_context_t jespan_attach(jespan_context_t context)
         errno = context == JESPAN_INVALID ? EINVAL : ENOMEM;
         return JESPAN_INVALID;
     }
-    jespan_context_t previous = t->tag;
+    jespan_context_t previous = jespan_current();
     if (context == JESPAN_CURRENT)
         return previous;
     lock(LOCK_TREE);
@@ -234,6 +253,8 @@ static uint32_t named_context(const struct thread *t, jespan_context_t context)
 static int retag(struct thread *t, void *p, jespan_context_t number)
 {
     uint32_t context = named_context(t, number);
+    if (unlikely(age_is_on))
+        context = age_period_of(context);
     return context ? -track_retag(t, p, context) : EINVAL;
 }
 
@@ -256,13 +277,15 @@ EXPORT int jespan_retag(void *p, jespan_context_t context)
 static int enter_owner(struct thread *t, uint64_t key, jespan_context_t number)
 {
     uint32_t context = named_context(t, number);
+    if (unlikely(age_is_on))
+        context = age_period_of(context);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;
     compiler_barrier();
     if (tree_is_live(context) && span_push(t, ENTRY_OWNER, key, context, c) == 0)
         return 0;
-    undo_enter(c);
+    span_undo_enter(c);
     return EINVAL;
 }
 
@@ -277,7 +300,7 @@ static struct site_cache_line *cache_line(struct thread *t, const struct jespan_
 /* Of JESPAN() or JESPAN_FOR(). */
 static bool is_block(const struct entry *entry)
 {
-    return entry->kind == ENTRY_SCOPE || entry->kind == ENTRY_OWNER;
+    return entry_kind(entry) == ENTRY_SCOPE || entry_kind(entry) == ENTRY_OWNER;
 }
 
 /* A scope at this address was left without its end (longjmp): it cannot be entered twice. */
@@ -301,7 +324,7 @@ static bool enter_cached(struct thread *t, const struct site_cache_line *line, u
     if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
         likely(span_push(t, ENTRY_SCOPE, key, line->context, c) == 0))
         return true;
-    undo_enter(c);
+    span_undo_enter(c);
     return false;
 }
 
@@ -310,11 +333,13 @@ static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespa
                               const struct label_set *labels)
 {
     uint32_t parent = t->tag, context = tree_intern(parent, CONTEXT_SPAN, site, labels);
+    if (unlikely(age_is_on))
+        context = age_period_of(context);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;
     if (span_push(t, ENTRY_SCOPE, key, context, c)) {
-        undo_enter(c);
+        span_undo_enter(c);
         return ENOMEM;
     }
     return 0;

@@ -62,8 +62,16 @@ struct entry {
     struct counters *counters; /* the context's, of this thread */
     struct counters *timed;    /* for which time passes: the same, but with ENTRY_OWNER what is below */
     uint32_t context;
-    enum entry_kind kind;
+    unsigned kind;           /* enum entry_kind, perhaps with ENTRY_MOVED */
+    struct counters *former; /* with ENTRY_MOVED: those of the period in which it was entered, and still is; see age.h */
 };
+#define ENTRY_MOVED 8u
+
+static inline enum entry_kind entry_kind(const struct entry *entry)
+{
+    return (enum entry_kind)(entry->kind & ~ENTRY_MOVED);
+}
+
 #define ENTRIES_INLINE 32
 
 /* Remembers which context a site has below a parent. Valid while that context's generation is what it was. */
@@ -103,6 +111,7 @@ struct thread {
 
     /* Now and then. */
     uint32_t slow_events, next_name_check;
+    uint64_t period_end; /* of the period that its memory is born in: age.h */
     char name[16];
 
     /* Registry, under LOCK_THREADS. */

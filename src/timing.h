@@ -66,6 +66,14 @@ HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
     own_add(&more->wall, now + TIME_OPEN);
 }
 
+/* The same scope goes on under another context's counters. */
+HOT_INLINE void timing_move_scope(struct counters *from, struct counters *to, uint64_t now)
+{
+    timing_close_scope(from, now);
+    own_add(&counters_more(to)->opens, 1);
+    own_add(&counters_more(to)->wall, -(now + TIME_OPEN));
+}
+
 /* Whether a word is just the time that is over: most are. */
 HOT_INLINE bool timing_is_over(uint64_t word)
 {

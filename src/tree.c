@@ -7,12 +7,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "age.h"
 #include "meta.h"
 #include "recycle.h"
 #include "sums.h"
 
 struct context *contexts;
 struct totals *context_bases;
+struct totals *context_pasts;
 bool tree_lockless;
 _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 
@@ -35,25 +37,28 @@ static bool map_arrays(uint32_t max)
     contexts = meta_map((size_t)max * sizeof *contexts);
     context_bases = meta_map((size_t)max * sizeof *context_bases);
     hash_heads = meta_map((size_t)buckets * sizeof *hash_heads);
-    if (contexts && context_bases && hash_heads) {
+    context_pasts = age_is_on ? meta_map((size_t)max * sizeof *context_pasts) : NULL;
+    if (contexts && context_bases && hash_heads && (context_pasts || !age_is_on)) {
         max_contexts = max;
         hash_mask = buckets - 1;
         return true;
     }
     meta_unmap(contexts, (size_t)max * sizeof *contexts);
     meta_unmap(context_bases, (size_t)max * sizeof *context_bases);
+    meta_unmap(context_pasts, (size_t)max * sizeof *context_pasts);
     meta_unmap(hash_heads, (size_t)buckets * sizeof *hash_heads);
     return false;
 }
 
 COLD void tree_after_fork(void)
 {
-    tree_lockless = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    tree_lockless = !age_is_on && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 COLD int tree_boot(uint32_t *max)
 {
     int saved = errno;
+    age_boot();
     tree_after_fork();
     errno = saved;
     while (!map_arrays(*max)) {
@@ -138,6 +143,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->labels = copy;
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
+    c->born = 0;
     c->children = c->open_spans = c->handles = 0;
     c->opens = c->wall = c->children_wall = 0;
     c->outlived = (struct outlived){0};
@@ -153,7 +159,9 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels)
 {
-    if (contexts[parent].kind == CONTEXT_THREAD)
+    if (contexts[parent].kind == CONTEXT_PERIOD)
+        parent = contexts[parent].parent;
+    if (contexts[parent].kind == CONTEXT_THREAD && kind != CONTEXT_PERIOD)
         parent = CONTEXT_ID_ROOT;
     if (labels && !labels->count)
         labels = NULL;

@@ -48,6 +48,7 @@ struct context {
     uint32_t handles;
     uint64_t opens, wall;
     uint64_t children_wall; /* of contexts below that were recycled */
+    uint64_t born;          /* of a period's: when the period began, in ticks; not 0 */
     struct outlived outlived;
 };
 
@@ -60,8 +61,9 @@ void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now);
 
 extern struct context *contexts;
 extern struct totals *context_bases;
+extern struct totals *context_pasts; /* see tree_add_past(); NULL where there are no periods */
 
-/* Threads may enter without the lock: membarrier(2) works here. Constant after boot. */
+/* Threads may enter without the lock: membarrier(2) works here, and there are no periods. Constant after boot. */
 extern bool tree_lockless;
 
 /* Once, without the lock; halves max_contexts until it fits into memory. Returns 0 or -ENOMEM. */
@@ -87,8 +89,11 @@ uint32_t tree_end(void);
  * places in the code, and what they allocated so far is worth keeping apart. Returns how many. */
 uint32_t tree_recycle(bool unlabelled_too);
 
-/* The figures of a context since it got its present identity. */
+/* The figures of a context since it got its present identity. Without those of its periods. */
 struct totals tree_totals(uint32_t id);
+
+/* Adds what the context has from periods of which nothing is left. Under LOCK_TREE. */
+void tree_add_past(struct totals *sum, uint32_t id);
 struct totals tree_retired(void);
 
 struct tree_stats {

@@ -100,6 +100,13 @@ JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
  * Returns 0, EINVAL (not a live object of the heap, or no such context) or ENOMEM. errno is left alone. */
 JESPAN_API int jespan_retag(void *ptr, jespan_context_t context);
 
+/* What mallctl's spans.<id>.ages says, an array of these, in no order: what of a context's live memory was born in one
+ * period of age_period_s seconds. */
+struct jespan_age {
+    uint64_t oldest_ns; /* how long ago the period began: nothing of it is older */
+    uint64_t objects, bytes;
+};
+
 /* Defines a static site with this file and line. */
 #define JESPAN_SITE(var, name_) \
     static const struct jespan_site var = {(name_), JESPAN_TARGET, __FILE__, __LINE__}
