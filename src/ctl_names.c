@@ -14,6 +14,7 @@
 #include "headers.h"
 #include "lock.h"
 #include "meta.h"
+#include "outlived.h"
 #include "sites.h"
 #include "snapshot.h"
 #include "sums.h"
@@ -123,7 +124,36 @@ static int top_dump(const struct ctl_name *self, uint32_t id, const struct ctl_c
     return -dump_to_path(path);
 }
 
+static const struct snapshot *look(void);
+
+/* Under LOCK_CTL. As many as there is room for. */
+static int answer_outlived(const struct ctl_call *call)
+{
+    size_t n, room = call->old ? *call->old_bytes / sizeof(struct jespan_outlived) : 0;
+    const struct snapshot *s = look();
+    if (!s || outlived_list(s, call->old, room, &n))
+        return EAGAIN;
+    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(struct jespan_outlived);
+    return 0;
+}
+
+static int top_outlived(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!call->old_bytes)
+        return EINVAL;
+    flush_own();
+    lock(LOCK_CTL);
+    int error = answer_outlived(call);
+    unlock(LOCK_CTL);
+    return error;
+}
+
 const struct ctl_name ctl_top_names[] = {
+    {"outlived", top_outlived, 0},
     {"epoch", top_epoch, 0},
     {"count", top_count, 0},
     {"ids", top_ids, 0},

@@ -107,6 +107,18 @@ struct jespan_age {
     uint64_t objects, bytes;
 };
 
+/* What mallctl's spans.outlived says, an array of these, those with the most bytes first: live memory of spans that are
+ * closed, by site, whatever their labels and parents. Texts stay for good. */
+#define JESPAN_OUTLIVED_AGES 4
+struct jespan_outlived {
+    const char *name, *target, *file;
+    uint32_t line;
+    uint64_t objects, bytes;
+    /* The bytes by the time since the last span of their context closed: less than 1, 10, 60 minutes, more. */
+    uint64_t bytes_by_age[JESPAN_OUTLIVED_AGES];
+    int64_t growth_bytes_per_min; /* since an earlier reading, one or two minutes ago; 0 with the first */
+};
+
 /* Defines a static site with this file and line. */
 #define JESPAN_SITE(var, name_) \
     static const struct jespan_site var = {(name_), JESPAN_TARGET, __FILE__, __LINE__}

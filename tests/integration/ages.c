@@ -64,6 +64,51 @@ static void memory_of_closed_spans(void)
     CHECK_EQ(ctl_u64("spans.all.outlived_objects"), 0);
 }
 
+/* By site: the largest first, whatever labels and parents; growth since a second ago or more. */
+static void outlived_by_site(void)
+{
+    enum { TENANTS = 3 };
+    struct jespan_outlived list[4];
+    void *p[2 * TENANTS + 1];
+    jespan_context_t id;
+    size_t bytes = sizeof list;
+    CHECK_EQ(mallctl("spans.outlived", list, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, 0);
+    for (int i = 0; i < TENANTS; i++) {
+        const char *tenants[TENANTS] = {"red", "green", "blue"};
+        struct jespan_label label = {"tenant", tenants[i]};
+        jespan_span_t *span = jespan_open(&request, JESPAN_ROOT, &label, 1);
+        jespan_enter(span);
+        p[2 * i] = malloc(1000);
+        p[2 * i + 1] = malloc(1000);
+        jespan_exit(span);
+        jespan_close(span);
+    }
+    jespan_span_t *open = open_and_allocate(&busy, 100, &p[2 * TENANTS], &id);
+    jespan_close(open);
+    sleep_ms(1100);
+    bytes = sizeof list;
+    CHECK_EQ(mallctl("spans.outlived", list, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, 2 * sizeof list[0]);
+    CHECK(!strcmp(list[0].name, "request") && !strcmp(list[1].name, "busy"));
+    CHECK_EQ(list[0].line, request.line);
+    CHECK_EQ(list[0].bytes, 2 * TENANTS * 1024);
+    CHECK_EQ(list[0].objects, 2 * TENANTS);
+    CHECK_EQ(list[0].bytes_by_age[0], 2 * TENANTS * 1024);
+    CHECK_EQ(list[1].bytes, 112);
+    /* All of it came since the first reading, at least 1.1 s ago. */
+    CHECK(list[0].growth_bytes_per_min > 0 && list[0].growth_bytes_per_min <= 2 * TENANTS * 1024 * 60);
+    bytes = sizeof list[0] + 1;
+    CHECK_EQ(mallctl("spans.outlived", list, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, sizeof list[0]);
+    CHECK_EQ(mallctl("spans.outlived", NULL, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, 2 * sizeof list[0]);
+    CHECK_EQ(mallctl("spans.outlived", NULL, NULL, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl("spans.outlived", list, &bytes, list, 1), EPERM);
+    for (int i = 0; i <= 2 * TENANTS; i++)
+        free(p[i]);
+}
+
 static size_t ages_of(jespan_context_t id, struct jespan_age *ages, size_t room)
 {
     char name[64];
@@ -191,6 +236,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"memory_of_closed_spans", memory_of_closed_spans, NULL, NULL},
+        {"outlived_by_site", outlived_by_site, NULL, NULL},
         {"ages_of_a_context_that_is_always_open", ages_of_a_context_that_is_always_open, NULL, "age_period_s:1"},
         {"a_long_span_grows_older", a_long_span_grows_older, NULL, "age_period_s:1"},
         {"periods_are_merged_when_empty", periods_are_merged_when_empty, NULL, "age_period_s:1,max_contexts:64"},
