@@ -18,12 +18,14 @@
 /* Initial-exec: an access is one load and never calls into the dynamic linker, which would allocate. */
 #define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
-/* The functions of the malloc family. A build that must not replace the process's malloc (sanitizers) gives them a
- * prefix. */
+/* Functions that we have in place of libc's, the malloc family above all. A build that must not replace the process's
+ * malloc (sanitizers) gives them a prefix. */
 #ifdef JESPAN_NO_INTERPOSE
 #define FAMILY(name) jespan_##name
+#define INTERPOSES 0
 #else
 #define FAMILY(name) name
+#define INTERPOSES 1
 #endif
 
 /* Relaxed accesses: no ordering, but no tearing either, and no data race for the sanitizer. */

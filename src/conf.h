@@ -19,6 +19,7 @@ struct conf {
     uint64_t track_time; /* enum track_time */
     uint64_t cpu_clock;  /* enum cpu_clock_kind */
     uint64_t age_period_s;
+    bool inherit;
     char dump_dir[CONF_STRING_BYTES];
     uint64_t dump_interval_s;
     uint64_t dump_keep;

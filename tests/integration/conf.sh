@@ -74,6 +74,7 @@ confirmed() {
 <jespan>: track_time:cpu
 <jespan>: cpu_clock:auto
 <jespan>: age_period_s:0
+<jespan>: inherit:false
 <jespan>: dump_dir:
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0

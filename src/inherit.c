@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inherit:true: a new thread starts in the context that its creator is in.
+ *
+ * libjespan.so stands before libc with these names. Calls go through a pointer, which is settled by the first call or
+ * the constructor, whichever comes first: to libc's function (or to whoever's is next, where others stand before libc
+ * too) unless threads inherit. libjespan.a has none of it: a static program cannot have two of a name.
+ *
+ * From the creator's call until the thread has attached it, the context is kept in use like that of an open span.
+ */
+#include "inherit.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "boot.h"
+#include "conf.h"
+#include "jespan/jespan.h"
+#include "lock.h"
+#include "meta.h"
+#include "track.h"
+#include "tree.h"
+
+/* ---- What is handed to a new thread ---- */
+
+struct start {
+    union {
+        void *(*posix)(void *);
+        thrd_start_t c11;
+    } run;
+    void *argument;
+    uint32_t context;
+    struct start *next_free;
+};
+static struct start *free_starts; /* LOCK_TREE */
+
+/* NULL: there is nothing to inherit, or no memory. Outside any span each thread has a context of its own. */
+static struct start *start_hold(void *argument)
+{
+    struct thread *t = track_thread();
+    if (!t || t->tag == t->base)
+        return NULL;
+    lock(LOCK_TREE);
+    struct start *start = free_starts;
+    if (start)
+        free_starts = start->next_free;
+    else
+        start = meta_alloc(sizeof *start);
+    if (start) {
+        start->argument = argument;
+        start->context = t->tag;
+        contexts[start->context].open_spans++;
+    }
+    unlock(LOCK_TREE);
+    return start;
+}
+
+static void start_release(struct start *start)
+{
+    lock(LOCK_TREE);
+    contexts[start->context].open_spans--;
+    start->next_free = free_starts;
+    free_starts = start;
+    unlock(LOCK_TREE);
+}
+
+/* On the new thread. Without memory it stays outside any span. The context is left when the thread ends. */
+static struct start start_take(struct start *start)
+{
+    struct start copy = *start;
+    jespan_attach(copy.context);
+    start_release(start);
+    return copy;
+}
+
+static void *run_posix(void *start)
+{
+    struct start s = start_take(start);
+    return s.run.posix(s.argument);
+}
+
+static int run_c11(void *start)
+{
+    struct start s = start_take(start);
+    return s.run.c11(s.argument);
+}
+
+/* ---- The functions ---- */
+
+typedef int create_posix(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+typedef int create_c11(thrd_t *, thrd_start_t, void *);
+
+static create_posix posix_first;
+static create_c11 c11_first;
+static _Atomic(create_posix *) posix_next, posix = posix_first;
+static _Atomic(create_c11 *) c11_next, c11 = c11_first;
+
+static int posix_inheriting(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    struct start *start = start_hold(argument);
+    if (!start)
+        return load_relaxed(&posix_next)(thread, attributes, run, argument);
+    start->run.posix = run;
+    int error = load_relaxed(&posix_next)(thread, attributes, run_posix, start);
+    if (error)
+        start_release(start);
+    return error;
+}
+
+static int c11_inheriting(thrd_t *thread, thrd_start_t run, void *argument)
+{
+    struct start *start = start_hold(argument);
+    if (!start)
+        return load_relaxed(&c11_next)(thread, run, argument);
+    start->run.c11 = run;
+    int result = load_relaxed(&c11_next)(thread, run_c11, start);
+    if (result != thrd_success)
+        start_release(start);
+    return result;
+}
+
+/* A build that stands before nothing takes what the names mean there, which may be a sanitizer's. */
+static void find_next(void)
+{
+    create_posix *next_posix = pthread_create;
+    create_c11 *next_c11 = thrd_create;
+    if (INTERPOSES) {
+        next_posix = (create_posix *)(uintptr_t)dlsym(RTLD_NEXT, "pthread_create");
+        next_c11 = (create_c11 *)(uintptr_t)dlsym(RTLD_NEXT, "thrd_create");
+    }
+    store_relaxed(&posix_next, next_posix);
+    store_relaxed(&c11_next, next_c11);
+}
+
+/* Any number of threads at once come to the same. In the middle of first use the configuration is not known yet, so
+ * that the next call settles it. */
+static COLD __attribute__((constructor)) void settle(void)
+{
+    find_next();
+    track_thread();
+    if (!boot_is_done())
+        return;
+    store_release(&posix, conf.inherit ? posix_inheriting : load_relaxed(&posix_next));
+    store_release(&c11, conf.inherit ? c11_inheriting : load_relaxed(&c11_next));
+}
+
+static COLD int posix_first(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    settle();
+    create_posix *create = load_relaxed(&posix);
+    if (create == posix_first)
+        create = load_relaxed(&posix_next);
+    return create ? create(thread, attributes, run, argument) : EAGAIN;
+}
+
+static COLD int c11_first(thrd_t *thread, thrd_start_t run, void *argument)
+{
+    settle();
+    create_c11 *create = load_relaxed(&c11);
+    if (create == c11_first)
+        create = load_relaxed(&c11_next);
+    return create ? create(thread, run, argument) : thrd_error;
+}
+
+EXPORT int FAMILY(pthread_create)(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                                  void *argument)
+{
+    return load_acquire(&posix)(thread, attributes, run, argument);
+}
+
+EXPORT int FAMILY(thrd_create)(thrd_t *thread, thrd_start_t run, void *argument)
+{
+    return load_acquire(&c11)(thread, run, argument);
+}
