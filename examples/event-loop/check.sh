@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Tests that the figures of 60 requests in flight on one thread are those of the same requests one after the other.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../../tests/support/lib.sh"
+# shellcheck source=examples/figures.sh
+. "$top_srcdir/examples/figures.sh"
+
+program=$top_builddir/examples/event-loop/event-loop
+[ -x "$program" ] || make -s -C "$top_builddir" examples/event-loop/event-loop || skip "the example cannot be built"
+
+"$program" 1 > "$scratch/sequential" || fail "one at a time: status $?"
+"$program" 60 > "$scratch/async" || fail "60 in flight: status $?"
+check_memory "$scratch/sequential" "$scratch/async"
+check_times "$scratch/timed" "$program" 60
+cat "$scratch/async"
+finish

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Tests that the figures of work spread over four threads are those of the same work on one.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../../tests/support/lib.sh"
+# shellcheck source=examples/figures.sh
+. "$top_srcdir/examples/figures.sh"
+
+program=$top_builddir/examples/thread-pool/thread-pool
+[ -x "$program" ] || make -s -C "$top_builddir" examples/thread-pool/thread-pool || skip "the example cannot be built"
+
+"$program" 0 > "$scratch/sequential" || fail "on one thread: status $?"
+"$program" 4 > "$scratch/async" || fail "on four threads: status $?"
+check_memory "$scratch/sequential" "$scratch/async"
+check_times "$scratch/timed" "$program" 4
+cat "$scratch/async"
+finish

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* thread-pool: spans whose work is spread over threads, as an example in two ways.
+ *
+ * An import is split into jobs, which the pool runs in the context in which they were submitted; the last of them, on
+ * whichever thread, closes the span. A search is a span that each of its jobs enters itself, several at once.
+ */
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JESPAN_TARGET "thread-pool"
+#include <jespan/jespan.h>
+
+#include "../figures.h"
+#include "pool.h"
+
+#define N_TENANTS 2
+#define N_IMPORTS 6
+#define N_SEARCHES 6
+#define PARTS 8
+
+static const char *const tenants[N_TENANTS] = {"acme", "globex"};
+static struct pool *pool;
+
+/* What the program measures, for the check, and whose figures to print beside it. */
+static struct measured import_measured[N_TENANTS], search_measured[N_TENANTS];
+static jespan_context_t import_contexts[N_TENANTS], search_contexts[N_TENANTS];
+
+JESPAN_SITE(import_site, "import");
+JESPAN_SITE(search_site, "search");
+
+static jespan_span_t *open_for(const struct jespan_site *site, unsigned tenant)
+{
+    const struct jespan_label label = {"tenant", tenants[tenant]};
+    return jespan_open(site, JESPAN_ROOT, &label, 1);
+}
+
+static char *text_of(size_t bytes, char c, unsigned rounds)
+{
+    char *text = malloc(bytes);
+    if (!text)
+        abort();
+    memset(text, c, bytes);
+    digest(text, bytes, rounds);
+    return text;
+}
+
+static void add(uint64_t *to, uint64_t n)
+{
+    __atomic_add_fetch(to, n, __ATOMIC_RELAXED);
+}
+
+/* ---- An import: the pool carries its context ---- */
+
+struct import {
+    jespan_span_t *span;
+    unsigned tenant;
+    uint64_t opened_ns;
+    atomic_uint next, unfinished;
+    char *parts[PARTS]; /* which stay in memory */
+};
+static struct import imports[N_IMPORTS];
+
+/* Also on another thread than that which opened it, while it is current there. */
+static void import_close(struct import *i)
+{
+    struct measured *m = &import_measured[i->tenant];
+    jespan_close(i->span);
+    add(&m->wall_ns, now_ns(CLOCK_MONOTONIC) - i->opened_ns);
+    add(&m->count, 1);
+}
+
+static void import_part(void *import)
+{
+    struct import *i = import;
+    struct measured *m = &import_measured[i->tenant];
+    struct stopwatch watch = stopwatch_start_within();
+    unsigned part = atomic_fetch_add(&i->next, 1);
+    i->parts[part] = text_of(3000 + part * 1000, 'i', 300);
+    add(&m->kept_bytes, malloc_usable_size(i->parts[part]));
+    stopwatch_stop_within(watch, m);
+    if (atomic_fetch_sub(&i->unfinished, 1) == 1)
+        import_close(i);
+}
+
+/* What it takes to submit is the import's too. (Without workers, so are the jobs that run meanwhile: counted twice then.) */
+static void import_start(struct import *i, unsigned tenant)
+{
+    *i = (struct import){.tenant = tenant, .opened_ns = now_ns(CLOCK_MONOTONIC), .unfinished = PARTS};
+    i->span = open_for(&import_site, tenant);
+    struct stopwatch watch = stopwatch_start_around();
+    jespan_enter(i->span);
+    import_contexts[tenant] = jespan_current();
+    for (unsigned part = 0; part < PARTS; part++)
+        if (pool_submit(pool, import_part, i))
+            abort();
+    jespan_exit(i->span);
+    stopwatch_stop_around(watch, &import_measured[tenant]);
+}
+
+/* ---- A search: each job enters its span ---- */
+
+struct search {
+    jespan_span_t *span;
+    unsigned tenant;
+    uint64_t opened_ns;
+};
+static struct search searches[N_SEARCHES];
+
+/* Half of it is waiting, for a disk say: busy, but no CPU time. */
+static void search_part(void *search)
+{
+    static const struct timespec disk = {.tv_nsec = 2000000};
+    struct search *s = search;
+    struct stopwatch watch = stopwatch_start_around();
+    jespan_enter(s->span);
+    char *text = text_of(10000, 's', 150);
+    nanosleep(&disk, NULL);
+    free(text);
+    jespan_exit(s->span);
+    stopwatch_stop_around(watch, &search_measured[s->tenant]);
+}
+
+static void search_start(struct search *s, unsigned tenant)
+{
+    *s = (struct search){.tenant = tenant, .opened_ns = now_ns(CLOCK_MONOTONIC)};
+    s->span = open_for(&search_site, tenant);
+    jespan_enter(s->span);
+    search_contexts[tenant] = jespan_current();
+    jespan_exit(s->span);
+    for (unsigned part = 0; part < PARTS; part++)
+        if (pool_submit(pool, search_part, s))
+            abort();
+}
+
+static void search_close(struct search *s)
+{
+    struct measured *m = &search_measured[s->tenant];
+    jespan_close(s->span);
+    m->wall_ns += now_ns(CLOCK_MONOTONIC) - s->opened_ns;
+    m->count++;
+}
+
+/* ---- All of it ---- */
+
+static void run_all(void)
+{
+    for (unsigned i = 0; i < N_IMPORTS; i++)
+        import_start(&imports[i], i % N_TENANTS);
+    for (unsigned i = 0; i < N_SEARCHES; i++)
+        search_start(&searches[i], i % N_TENANTS);
+    pool_wait(pool);
+    for (unsigned i = 0; i < N_SEARCHES; i++)
+        search_close(&searches[i]);
+}
+
+static void print_figures(void)
+{
+    char name[80];
+    print_head();
+    for (unsigned tenant = 0; tenant < N_TENANTS; tenant++) {
+        snprintf(name, sizeof name, "import{%s}", tenants[tenant]);
+        print_both(name, import_contexts[tenant], &import_measured[tenant]);
+        snprintf(name, sizeof name, "search{%s}", tenants[tenant]);
+        print_both(name, search_contexts[tenant], &search_measured[tenant]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned n_workers = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 4;
+    pool = argc > 2 || n_workers > 64 ? NULL : pool_start(n_workers);
+    if (!pool) {
+        fputs("usage: thread-pool [WORKERS], at most 64; with 0 all runs on one thread\n", stderr);
+        return 2;
+    }
+    run_all();
+    pool_stop(pool);
+    print_figures();
+    for (unsigned i = 0; i < N_IMPORTS; i++)
+        for (unsigned part = 0; part < PARTS; part++)
+            free(imports[i].parts[part]);
+    return 0;
+}

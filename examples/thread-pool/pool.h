@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A thread pool whose jobs run in the context in which they were submitted. */
+#ifndef THREAD_POOL_POOL_H
+#define THREAD_POOL_POOL_H
+
+struct pool;
+
+/* NULL: no memory or no threads. With 0 workers a job runs when it is submitted. */
+struct pool *pool_start(unsigned n_workers);
+
+/* Runs `run(argument)` on a worker, soon. Returns 0 or -ENOMEM. Any thread, jobs included. */
+int pool_submit(struct pool *p, void (*run)(void *), void *argument);
+
+/* Waits until no job is left. Not from a job. */
+void pool_wait(struct pool *p);
+
+/* After pool_wait(). */
+void pool_stop(struct pool *p);
+
+#endif
