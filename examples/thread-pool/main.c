@@ -77,7 +77,7 @@ static void import_part(void *import)
     struct measured *m = &import_measured[i->tenant];
     struct stopwatch watch = stopwatch_start_within();
     unsigned part = atomic_fetch_add(&i->next, 1);
-    i->parts[part] = text_of(3000 + part * 1000, 'i', 300);
+    i->parts[part] = text_of(3000 + part * 1000, 'i', 800);
     add(&m->kept_bytes, malloc_usable_size(i->parts[part]));
     stopwatch_stop_within(watch, m);
     if (atomic_fetch_sub(&i->unfinished, 1) == 1)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans on many threads: entered on several at once, handed from one to the next, closed elsewhere or while entered,
- * used after that, carried by a pool's jobs, and inherited by new threads. Every figure must be what it would be on one
- * thread, no wrong use must change one, and nothing may be kept by what is over.
+/* Spans on many threads: entered on several at once, handed from one to the next, closed elsewhere, while entered or by
+ * the last of several owners, used after that, carried by a pool's jobs, and inherited by new threads. Every figure must
+ * be what it would be on one thread, no wrong use must change one, and nothing may be kept by what is over.
  *
  * ASYNC_THREADS: how many threads inherit (10,000).
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <jespan/jespan.h>
 
@@ -193,7 +192,8 @@ static void *inside_a_closed_one(void *span)
     CHECK_EQ(jespan_exit(span), 0);
     CHECK_EQ(jespan_current(), outside);
     CHECK_EQ(jespan_exit(span), EINVAL);
-    jespan_close(span); /* again, on all threads: ignored */
+    CHECK_EQ(jespan_close(span), EINVAL); /* again, on all threads */
+    CHECK_EQ(jespan_unref(span), EINVAL);
     CHECK_EQ(jespan_current(), outside);
     return NULL;
 }
@@ -212,6 +212,48 @@ static void closed_while_entered(void)
     pthread_barrier_destroy(&all_inside);
     pthread_barrier_init(&all_inside, NULL, THREADS);
     check_figures(id, 1 + THREADS, THREADS);
+}
+
+/* ---- A span of many owners, which the last one closes ---- */
+
+static atomic_uint closers;
+
+static void *own(void *span)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK_EQ(jespan_ref(span), 0);
+        CHECK_EQ(jespan_enter(span), 0);
+        allocate_and_free();
+        CHECK_EQ(jespan_unref(span), 0);
+        CHECK_EQ(jespan_exit(span), 0);
+    }
+    CHECK_EQ(jespan_unref(span), 0); /* the one that was got for this thread */
+    return NULL;
+}
+
+static void *close_once(void *span)
+{
+    atomic_fetch_add(&closers, jespan_close(span) == 0);
+    return NULL;
+}
+
+static void many_owners(void)
+{
+    pthread_t threads[THREADS];
+    jespan_span_t *span = open_labelled("owned", 0);
+    jespan_context_t id = context_of(span);
+    for (int i = 0; i < THREADS - 1; i++)
+        CHECK_EQ(jespan_ref(span), 0);
+    start_all(threads, own, span);
+    join_all(threads);
+    CHECK_EQ(jespan_enter(span), EINVAL);
+    CHECK_EQ(jespan_ref(span), EINVAL);
+    check_figures(id, 1 + THREADS * ROUNDS, THREADS * ROUNDS);
+
+    span = open_labelled("closed by all", 0);
+    start_all(threads, close_once, span);
+    join_all(threads);
+    CHECK_EQ(closers, 1);
 }
 
 /* ---- A span that is closed while others try to enter it ---- */
@@ -404,6 +446,7 @@ int main(void)
     entered_at_once();
     handed_on();
     closed_while_entered();
+    many_owners();
     closed_by_surprise();
     carried_by_jobs();
     inherited();
