@@ -33,11 +33,21 @@ struct start {
 };
 static struct start *free_starts; /* LOCK_TREE */
 
+/* JESPAN_FOR() is for a block of its own thread, which a new one has nothing to do with. */
+static uint32_t context_to_inherit(const struct thread *t)
+{
+    for (uint32_t i = t->depth; i-- > 0;)
+        if (t->entries[i].kind != ENTRY_OWNER)
+            return t->entries[i].context;
+    return 0;
+}
+
 /* NULL: there is nothing to inherit, or no memory. Outside any span each thread has a context of its own. */
 static struct start *start_hold(void *argument)
 {
     struct thread *t = track_thread();
-    if (!t || t->tag == t->base)
+    uint32_t context = t ? context_to_inherit(t) : 0;
+    if (!context)
         return NULL;
     lock(LOCK_TREE);
     struct start *start = free_starts;
@@ -47,8 +57,8 @@ static struct start *start_hold(void *argument)
         start = meta_alloc(sizeof *start);
     if (start) {
         start->argument = argument;
-        start->context = t->tag;
-        contexts[start->context].open_spans++;
+        start->context = context;
+        contexts[context].open_spans++;
     }
     unlock(LOCK_TREE);
     return start;

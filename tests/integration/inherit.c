@@ -147,6 +147,27 @@ static void passed_on(void)
     leave(span);
 }
 
+/* Memory that is allocated for another owner for the length of a block says nothing about who creates a thread. */
+static void not_the_owner(void)
+{
+    jespan_span_t *owner = jespan_open(&site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(owner), 0);
+    jespan_context_t owners = jespan_current();
+    CHECK_EQ(jespan_exit(owner), 0);
+    {
+        JESPAN_FOR(owners);
+        CHECK(is_own_context(context_of_thread()));
+    }
+    jespan_span_t *span = enter_new(&site, "not the owner");
+    jespan_context_t id = jespan_current();
+    {
+        JESPAN_FOR(owners);
+        CHECK_EQ(context_of_thread(), id);
+    }
+    leave(span);
+    jespan_close(owner);
+}
+
 static void is_off_by_default(void)
 {
     jespan_span_t *span = enter_new(&site, "off");
@@ -392,6 +413,7 @@ int main(int argc, char **argv)
         {"starts_in_attached", starts_in_attached, NULL, "inherit:true"},
         {"outside_any_span", outside_any_span, NULL, "inherit:true"},
         {"passed_on", passed_on, NULL, "inherit:true"},
+        {"not_the_owner", not_the_owner, NULL, "inherit:true"},
         {"is_off_by_default", is_off_by_default, NULL, NULL},
         {"before_constructors", works_before_constructors, NULL, "inherit:true"},
         {"ends_as_ever", ends_as_ever, NULL, "inherit:true"},
