@@ -37,7 +37,7 @@ static struct start *free_starts; /* LOCK_TREE */
 static uint32_t context_to_inherit(const struct thread *t)
 {
     for (uint32_t i = t->depth; i-- > 0;)
-        if (t->entries[i].kind != ENTRY_OWNER)
+        if (entry_kind(&t->entries[i]) != ENTRY_OWNER)
             return t->entries[i].context;
     return 0;
 }

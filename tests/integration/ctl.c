@@ -6,9 +6,12 @@
 #include "../support/ctl.h"
 
 static const char *const figures[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
-                                      "free_bytes", "inuse_objects", "inuse_bytes", "enters", NULL};
+                                      "free_bytes", "inuse_objects", "inuse_bytes", "enters",
+                                      "moved_in_objects", "moved_in_bytes", "moved_out_objects", "moved_out_bytes",
+                                      "opens", "wall_ns", "busy_ns", "idle_ns", "cpu_ns", "outlived_objects",
+                                      "outlived_bytes", NULL};
 static const char *const texts[] = {"name", "target", "file", "kind", NULL};
-static const char *const numbers[] = {"line", "parent", NULL};
+static const char *const numbers[] = {"line", "parent", "closed_ns", NULL};
 static const char *const stats[] = {"meta_bytes", "header_bytes", "header_held_bytes", "pending_bytes", "mapped_bytes",
                                     "committed_bytes", "contexts", "overflow", "recycled", "truncated", "dumps",
                                     "lost_dumps", "threads", NULL};
@@ -52,6 +55,7 @@ static void every_name(void)
     snprintf(id, sizeof id, "%u", jespan_current());
     ctl_refresh();
     each("1", figures, sizeof(uint64_t));
+    each("1.total", figures, sizeof(uint64_t));
     each("1", numbers, sizeof(uint64_t));
     each("1", texts, sizeof(char *));
     each(id, figures, sizeof(uint64_t));
@@ -70,7 +74,10 @@ static void unknown_names(void)
         "spans.1", "spans.1.", "spans.1.x", "spans.1.name.x", "spans.0.name", "spans.-1.name", "spans.x.name",
         "spans.1x.name", "spans. 1.name", "spans.+1.name", "spans.4294967295.name", "spans.4294967297.name",
         "spans.99999999999999999999.name", "spans.77777.name", "spans.stats.x", "spans..name", "span.count", "spansx.count",
-        "spans.retired.name", "spans.epoch.x", "SPANS.count"};
+        "spans.retired.name", "spans.epoch.x", "SPANS.count", "spans.1.total", "spans.1.total.", "spans.1.total.name",
+        "spans.1.total.enters.x", "spans.1.totals.enters", "spans.1.tota.enters", "spans.all.total.enters",
+        "spans.77777.total.enters", "spans.77777.wall_ns", "spans.1.ages",
+        "spans.1.cpu_user_ns", "spans.all.cpu_system_ns"}; /* the last three: not with this configuration */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         uint64_t value = 0;
         size_t length = sizeof value, mib[4], mib_length = 4;
@@ -103,6 +110,16 @@ static void wrong_mibs(void)
         if (last > SIZE_MAX / 3)
             break;
     }
+    size_t total[4], total_length = 4;
+    CHECK_EQ(mallctlnametomib("spans.1.total.inuse_bytes", total, &total_length), 0);
+    CHECK_EQ(total_length, 4);
+    CHECK_EQ(mallctlbymib(total, 4, &value, &bytes, NULL, 0), 0);
+    CHECK_EQ(mallctlbymib(total, 3, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){total[0], total[1], 3, total[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){total[0], (size_t)1 << 40, total[2], total[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){total[0], 1, total[2], 1000}, 4, &value, &bytes, NULL, 0), ENOENT);
+    length = 3;
+    CHECK_EQ(mallctlnametomib("spans.1.total.inuse_bytes", total, &length), EINVAL);
     CHECK(mallctlbymib(mib, 1, &value, &bytes, NULL, 0) != 0);
     CHECK(mallctlbymib(mib, 0, &value, &bytes, NULL, 0) != 0);
 }
