@@ -24,6 +24,16 @@ uint64_t age_period_end(void)
     return load_relaxed(&period_end);
 }
 
+static uint32_t owner_of(uint32_t context)
+{
+    return contexts[context].kind == CONTEXT_PERIOD ? contexts[context].parent : context;
+}
+
+bool age_is_same_owner(uint32_t a, uint32_t b)
+{
+    return owner_of(a) == owner_of(b);
+}
+
 static void begin_period(uint64_t now)
 {
     char digits[NUMBER_BYTES];
@@ -41,8 +51,7 @@ uint32_t age_period_of(uint32_t context)
     uint64_t now = clock_ticks();
     if (!age_is_on || !context || context == CONTEXT_ID_SELF)
         return context;
-    if (contexts[context].kind == CONTEXT_PERIOD)
-        context = contexts[context].parent;
+    context = owner_of(context);
     if (now >= load_relaxed(&period_end))
         begin_period(now);
     uint32_t period = tree_intern(context, CONTEXT_PERIOD, &site, &draft.set);

@@ -23,6 +23,9 @@ void age_boot(void);
  * ages are not kept. Under LOCK_TREE. Returns the id, 0 when out of memory. */
 uint32_t age_period_of(uint32_t context);
 
+/* Whether two contexts are periods of the same one. Under LOCK_TREE. */
+bool age_is_same_owner(uint32_t a, uint32_t b);
+
 /* When the present period ends, by clock_ticks(). */
 uint64_t age_period_end(void);
 

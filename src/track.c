@@ -6,6 +6,7 @@
 
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
+#include "age.h"
 #include "boot.h"
 #include "die.h"
 #include "lock.h"
@@ -246,6 +247,8 @@ int track_retag(struct thread *t, void *p, uint32_t context)
     size_t usable = track_usable(p);
     if (!place.tag)
         return -EINVAL;
+    if (place.tag == context || (age_is_on && age_is_same_owner(place.tag, context)))
+        return 0;
     struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
     if (!to || !from)
         return -ENOMEM;

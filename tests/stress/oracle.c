@@ -256,23 +256,21 @@ static void heap_step(struct worker *w)
         object_resize(o, &w->random, current(w));
     else if (random_below(&w->random, 4) == 0)
         hand_over(w, o);
+    else if (random_below(&w->random, 4) == 0)
+        object_retag(o, random_below(&w->random, 2) ? current(w) : shared[random_below(&w->random, n_shared)].node);
     else
         object_free(o, &w->random);
 }
 
 static void steps(struct worker *w, uint64_t n, unsigned floor);
 
-/* A block with a span of its own, by the macro; what is entered inside is left inside. */
-static void scope_step(struct worker *w)
+/* In a block of the macros' that was just entered; what is entered inside is left inside. */
+static void inside_block(struct worker *w, struct model_node *node, bool is_new)
 {
     unsigned floor = w->depth;
-    if (floor > FRAMES - 8)
-        return;
-    struct model_node *parent = parent_of_spans(current(w));
-    JESPAN("scope", "request", unique_label(w));
-    struct model_node *node = model_add(parent, jespan_current(), "scope");
     push(w, SCOPE, NULL, node);
-    model_unpin(node); /* the frame's pin is the scope's */
+    if (is_new)
+        model_unpin(node); /* the frame's pin is the scope's */
     steps(w, random_below(&w->random, 40), floor + 1);
     while (w->depth > floor + 1) {
         span_exit(w, floor + 1);
@@ -280,6 +278,27 @@ static void scope_step(struct worker *w)
             attach(w, w->frames[w->depth - 2].node);
     }
     drop(w, floor);
+}
+
+/* A block with a span of its own. */
+static void scope_step(struct worker *w)
+{
+    if (w->depth > FRAMES - 8)
+        return;
+    struct model_node *parent = parent_of_spans(current(w));
+    JESPAN("scope", "request", unique_label(w));
+    struct model_node *node = model_add(parent, jespan_current(), "scope");
+    inside_block(w, node, true);
+}
+
+/* A block that allocates for another. */
+static void owner_step(struct worker *w)
+{
+    if (w->depth > FRAMES - 8)
+        return;
+    struct model_node *node = shared[random_below(&w->random, n_shared)].node;
+    JESPAN_FOR(node->id);
+    inside_block(w, node, false);
 }
 
 /* A thread's own context has its name, and ends with it: no two threads of the oracle share one. */
@@ -334,8 +353,10 @@ static void step(struct worker *w, unsigned floor)
         attach(w, shared[random_below(&w->random, n_shared)].node);
     else if (draw < 9900)
         same_path_step(w);
-    else if (draw < 9995)
+    else if (draw < 9960)
         scope_step(w);
+    else if (draw < 9995)
+        owner_step(w);
     else
         guest_step(w);
 }

@@ -29,12 +29,17 @@ enum model_figure {
     ALLOC_REQUESTED_BYTES,
     FREE_OBJECTS,
     FREE_BYTES,
+    MOVED_IN_OBJECTS,
+    MOVED_IN_BYTES,
+    MOVED_OUT_OBJECTS,
+    MOVED_OUT_BYTES,
     ENTERS,
     FIGURES,
 };
 
 static const char *const model_figure_names[FIGURES] = {
-    "alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects", "free_bytes", "enters",
+    "alloc_objects",  "alloc_bytes",       "alloc_requested_bytes", "free_objects", "free_bytes", "moved_in_objects",
+    "moved_in_bytes", "moved_out_objects", "moved_out_bytes",       "enters",
 };
 
 struct model_node {

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that changes its owner: jespan_retag(), and JESPAN_FOR(). The oracle does it at random; here is each case. */
+#define _GNU_SOURCE
+#include <jespan/jespan.h>
+
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include "../support/cases.h"
+#include "../support/ctl.h"
+
+JESPAN_SITE(cache_site, "cache");
+JESPAN_SITE(request_site, "request");
+
+static jespan_span_t *cache_span, *request_span;
+static jespan_context_t cache, request;
+
+static jespan_context_t open_context(const struct jespan_site *site, jespan_span_t **span)
+{
+    *span = jespan_open(site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(*span), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_exit(*span), 0);
+    return id;
+}
+
+static void open_both(void)
+{
+    cache = open_context(&cache_site, &cache_span);
+    request = open_context(&request_site, &request_span);
+}
+
+static void *allocate_in(jespan_span_t *span, size_t bytes)
+{
+    CHECK_EQ(jespan_enter(span), 0);
+    void *p = malloc(bytes);
+    CHECK_EQ(jespan_exit(span), 0);
+    return p;
+}
+
+/* Small, one slot a page, whole pages, huge. */
+static void an_object_of_any_size_moves(void)
+{
+    static const size_t sizes[] = {1, 100, 4096, 5000, 20000, 1 << 20, 40 << 20};
+    open_both();
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *p = allocate_in(request_span, sizes[i]);
+        uint64_t usable = malloc_usable_size(p), allocated = ctl_span(request, "alloc_bytes");
+        memset(p, 7, sizes[i]);
+        CHECK_EQ(jespan_retag(p, cache), 0);
+        CHECK_EQ(ctl_span(request, "inuse_bytes"), 0);
+        CHECK_EQ(ctl_span(request, "inuse_objects"), 0);
+        CHECK_EQ(ctl_span(request, "moved_out_objects"), i + 1);
+        CHECK_EQ(ctl_span(request, "alloc_bytes"), allocated);
+        CHECK_EQ(ctl_span(cache, "inuse_bytes"), usable);
+        CHECK_EQ(ctl_span(cache, "inuse_objects"), 1);
+        CHECK_EQ(ctl_span(cache, "moved_in_objects"), i + 1);
+        CHECK_EQ(ctl_span(cache, "alloc_objects"), 0);
+        CHECK_EQ(ctl_span(cache, "total.inuse_bytes"), usable);
+        CHECK_EQ(malloc_usable_size(p), usable);
+        CHECK_EQ(((char *)p)[sizes[i] - 1], 7);
+        CHECK_EQ(jespan_retag(p, cache), 0); /* is there already */
+        CHECK_EQ(ctl_span(cache, "moved_in_objects"), i + 1);
+        ctl_check_identity("moved");
+        free(p);
+        CHECK_EQ(ctl_span(cache, "inuse_bytes"), 0);
+        CHECK_EQ(ctl_span(cache, "free_objects"), i + 1);
+        CHECK_EQ(ctl_span(request, "free_objects"), 0);
+    }
+    CHECK_EQ(ctl_span(cache, "moved_in_bytes"), ctl_span(request, "moved_out_bytes"));
+    ctl_check_identity("end");
+}
+
+static void numbers_with_a_meaning(void)
+{
+    open_both();
+    void *p = allocate_in(request_span, 64);
+    jespan_context_t here = jespan_current();
+    uint64_t before = ctl_span(here, "moved_in_objects");
+    CHECK_EQ(jespan_retag(p, JESPAN_CURRENT), 0);
+    CHECK_EQ(ctl_span(here, "moved_in_objects"), before + 1);
+    CHECK_EQ(jespan_retag(p, request), 0);
+    CHECK_EQ(jespan_retag(p, JESPAN_ROOT), 0); /* outside any span: the thread's */
+    CHECK_EQ(ctl_span(here, "moved_in_objects"), before + 2);
+    CHECK_EQ(jespan_retag(p, here), 0);
+    free(p);
+}
+
+static void what_is_wrong_changes_nothing(void)
+{
+    static char ours;
+    open_both();
+    char on_stack, *p = allocate_in(request_span, 100), *gone = allocate_in(request_span, 3 << 20);
+    errno = 77;
+    CHECK_EQ(jespan_retag(NULL, cache), 0);
+    CHECK_EQ(jespan_retag(&ours, cache), EINVAL);
+    CHECK_EQ(jespan_retag(&on_stack, cache), EINVAL);
+    CHECK_EQ(jespan_retag((void *)-1, cache), EINVAL);
+    CHECK_EQ(jespan_retag((void *)8, cache), EINVAL);
+    CHECK_EQ(jespan_retag(p, 77777), EINVAL);
+    CHECK_EQ(jespan_retag(p, JESPAN_INVALID), EINVAL);
+    CHECK_EQ(jespan_retag(NULL, 77777), 0);
+    free(gone);
+    CHECK_EQ(jespan_retag(gone, cache), EINVAL);
+    CHECK_EQ(errno, 77);
+    CHECK_EQ(ctl_span(cache, "moved_in_objects"), 0);
+    CHECK_EQ(ctl_span(request, "moved_out_objects"), 0);
+    CHECK_EQ(ctl_span(request, "inuse_objects"), 1);
+    free(p);
+}
+
+/* Adopted memory keeps its context, which was closed, from being recycled. */
+static void adopted_memory_keeps_its_context(void)
+{
+    open_both();
+    void *p = allocate_in(request_span, 1000);
+    struct jespan_label label = {"entry", "1"};
+    jespan_span_t *span = jespan_open(&cache_site, JESPAN_ROOT, &label, 1);
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_retag(p, JESPAN_CURRENT), 0);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_close(span), 0);
+    for (int i = 0; i < 1000; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", i);
+        struct jespan_label other = {"other", text};
+        CHECK_EQ(jespan_close(jespan_open(&cache_site, JESPAN_ROOT, &other, 1)), 0);
+    }
+    CHECK(ctl_u64("spans.stats.recycled") > 0);
+    CHECK_EQ(ctl_span(id, "inuse_bytes"), 1024);
+    CHECK_EQ(ctl_span(id, "outlived_bytes"), 1024);
+    free(p);
+}
+
+static void allocating_for_another(void)
+{
+    open_both();
+    void *p, *q, *r;
+    CHECK_EQ(jespan_enter(request_span), 0);
+    {
+        JESPAN_FOR(cache);
+        CHECK_EQ(jespan_current(), cache);
+        p = malloc(100);
+        {
+            JESPAN_FOR(JESPAN_ROOT);
+            q = malloc(100);
+        }
+        CHECK_EQ(jespan_current(), cache);
+        JESPAN("inside"); /* a span of the owner's */
+        CHECK_EQ(ctl_span(jespan_current(), "parent"), cache);
+        r = malloc(200);
+    }
+    CHECK_EQ(jespan_current(), request);
+    CHECK_EQ(jespan_exit(request_span), 0);
+    CHECK_EQ(ctl_span(cache, "inuse_objects"), 1);
+    CHECK_EQ(ctl_span(cache, "total.inuse_objects"), 2);
+    CHECK_EQ(ctl_span(request, "alloc_objects"), 0);
+    CHECK_EQ(ctl_span(cache, "alloc_bytes"), malloc_usable_size(p));
+    CHECK_EQ(ctl_span(cache, "opens"), 1);
+    free(p);
+    free(q);
+    free(r);
+}
+
+static void a_context_that_does_not_exist(void)
+{
+    open_both();
+    CHECK_EQ(jespan_enter(request_span), 0);
+    {
+        JESPAN_FOR(77777);
+        CHECK_EQ(jespan_current(), request);
+        free(malloc(64));
+    }
+    {
+        JESPAN_FOR(JESPAN_INVALID);
+        CHECK_EQ(jespan_current(), request);
+    }
+    CHECK_EQ(jespan_current(), request);
+    CHECK_EQ(jespan_exit(request_span), 0);
+    CHECK_EQ(jespan_exit(request_span), EPERM);
+}
+
+static jmp_buf outside;
+
+static void jump_out(void)
+{
+    JESPAN_FOR(cache);
+    longjmp(outside, 1);
+}
+
+/* As with JESPAN(): what was jumped out of ends with the enclosing block. */
+static void a_jump_out_of_the_block(void)
+{
+    open_both();
+    jespan_context_t before = jespan_current();
+    {
+        JESPAN("enclosing");
+        if (!setjmp(outside))
+            jump_out();
+    }
+    CHECK_EQ(jespan_current(), before);
+    free(malloc(10));
+    CHECK_EQ(ctl_span(cache, "inuse_objects"), 0);
+}
+
+/* Spans entered inside the block and left outside, and the other way round. */
+static void blocks_and_spans_that_cross(void)
+{
+    open_both();
+    jespan_context_t before = jespan_current();
+    CHECK_EQ(jespan_enter(request_span), 0);
+    {
+        JESPAN_FOR(cache);
+        CHECK_EQ(jespan_exit(request_span), 0);
+        CHECK_EQ(jespan_current(), cache);
+        CHECK_EQ(jespan_enter(request_span), 0);
+        CHECK_EQ(jespan_current(), request);
+    }
+    CHECK_EQ(jespan_current(), request);
+    CHECK_EQ(jespan_exit(request_span), 0);
+    CHECK_EQ(jespan_current(), before);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {"an_object_of_any_size_moves", an_object_of_any_size_moves, NULL, NULL},
+        {"numbers_with_a_meaning", numbers_with_a_meaning, NULL, NULL},
+        {"what_is_wrong_changes_nothing", what_is_wrong_changes_nothing, NULL, NULL},
+        {"adopted_memory_keeps_its_context", adopted_memory_keeps_its_context, NULL, "max_contexts:64"},
+        {"allocating_for_another", allocating_for_another, NULL, NULL},
+        {"a_context_that_does_not_exist", a_context_that_does_not_exist, NULL, NULL},
+        {"a_jump_out_of_the_block", a_jump_out_of_the_block, NULL, NULL},
+        {"blocks_and_spans_that_cross", blocks_and_spans_that_cross, NULL, NULL},
+        {"an_object_of_any_size_moves, with ages", an_object_of_any_size_moves, NULL, "age_period_s:1"},
+    };
+    return cases_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
