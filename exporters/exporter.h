@@ -14,7 +14,14 @@
 
 #include "../src/snapshot.h"
 
-#define EXPORTER_ABI 1
+#define EXPORTER_ABI 2
+
+/* What is shown of a snapshot. */
+enum exporter_profile {
+    EXPORTER_HEAP, /* who allocated what, and holds it */
+    EXPORTER_TIME, /* how long spans took: opens, and self wall, busy and CPU time */
+    EXPORTER_N_PROFILES,
+};
 
 /* Where an exporter's bytes go. `write` returns 0 or a negative errno, which encode() passes on. */
 struct exporter_sink {
@@ -25,8 +32,9 @@ struct exporter {
     uint32_t abi; /* EXPORTER_ABI */
     const char *name;
     const char *suffix; /* of files, with its dot: ".pb.gz" */
-    /* Returns 0 or a negative errno. */
-    int (*encode)(const struct snapshot *snapshot, struct exporter_sink *sink);
+    /* Returns 0 or a negative errno: EINVAL for a profile that the exporter does not know, and what comes from the sink
+     * or from want of memory. */
+    int (*encode)(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink);
 };
 
 #define EXPORTER_DEFINE(name_) extern const struct exporter jespan_exporter_##name_

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The exporter `pprof`: a snapshot as a gzipped pprof heap profile.
+/* The exporter `pprof`: a snapshot as a gzipped pprof profile, of the heap or of time.
  *
  * One sample a context, its path as the stack. Everything is written as soon as it is met while the rows are walked;
  * kept is only what recognises a string or a site met before. So a snapshot of any size needs little memory, and
@@ -14,6 +14,7 @@
 #include "exporter.h"
 #include "pprof.h"
 #include "pprof_head.h"
+#include "pprof_kind.h"
 #include "pprof_out.h"
 #include "pprof_sites.h"
 #include "pprof_strings.h"
@@ -21,6 +22,7 @@
 
 struct encoder {
     const struct snapshot *snapshot;
+    const struct pprof_kind *kind;
     struct pprof_out out;
     struct pprof_strings strings;
     struct pprof_sites sites;
@@ -38,14 +40,12 @@ static int64_t text(struct encoder *e, const char *string)
     return pprof_strings_intern(&e->strings, string);
 }
 
-static void write_sample(struct encoder *e, const struct totals *t)
+static void write_sample(struct encoder *e, int64_t values[PPROF_N_VALUES])
 {
-    int64_t values[] = {(int64_t)t->alloc_objects, (int64_t)t->alloc_bytes, (int64_t)totals_inuse_objects(t),
-                        (int64_t)totals_inuse_bytes(t)};
     JespanPprof__Sample sample = JESPAN_PPROF__SAMPLE__INIT, *samples = &sample;
     sample.n_location_id = e->n_frames;
     sample.location_id = e->frames;
-    sample.n_value = 4;
+    sample.n_value = PPROF_N_VALUES;
     sample.value = values;
     sample.n_label = e->n_labels;
     sample.label = e->label_pointers;
@@ -112,43 +112,57 @@ static void walk_path(struct encoder *e, uint32_t i)
     e->frames[e->n_frames++] = pprof_sites_location(&e->sites, "(path cut)", "", "", 0);
 }
 
+/* Returns whether there is anything to show. */
+static bool read_values(const struct encoder *e, const struct totals *t, int64_t values[PPROF_N_VALUES])
+{
+    bool any = false;
+    e->kind->read(t, values);
+    for (int i = 0; i < PPROF_N_VALUES; i++)
+        any |= values[i] != 0;
+    return any;
+}
+
 static void write_row(struct encoder *e, uint32_t i)
 {
-    const struct totals *t = &e->snapshot->rows[i].totals;
-    if (t->alloc_objects == 0 && totals_inuse_objects(t) == 0)
+    int64_t values[PPROF_N_VALUES];
+    if (!read_values(e, &e->snapshot->rows[i].totals, values))
         return;
     walk_path(e, i);
-    write_sample(e, t);
+    write_sample(e, values);
 }
 
 static void write_retired(struct encoder *e)
 {
-    const struct totals *t = &e->snapshot->retired;
-    if (t->alloc_objects == 0 && totals_inuse_objects(t) == 0)
+    int64_t values[PPROF_N_VALUES];
+    if (!read_values(e, &e->snapshot->retired, values))
         return;
     e->frames[0] = pprof_sites_location(&e->sites, "(retired)", "", "", 0);
     e->n_frames = 1;
     e->n_labels = 0;
-    write_sample(e, t);
+    write_sample(e, values);
 }
 
 static int write_profile(struct encoder *e)
 {
     pprof_strings_init(&e->strings, &e->out);
     pprof_sites_init(&e->sites, &e->strings);
-    pprof_head_write(&e->head, &e->strings, e->snapshot);
+    pprof_head_write(&e->head, &e->strings, e->kind, e->snapshot);
     for (uint32_t i = 0; i < e->snapshot->n_rows && e->out.error == 0; i++)
         write_row(e, i);
     write_retired(e);
     return pprof_out_finish(&e->out);
 }
 
-static int encode(const struct snapshot *snapshot, struct exporter_sink *sink)
+static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)
 {
+    const struct pprof_kind *kind = pprof_kind_find(profile);
+    if (kind == NULL)
+        return -EINVAL;
     struct encoder *e = calloc(1, sizeof *e);
     if (e == NULL)
         return -ENOMEM;
     e->snapshot = snapshot;
+    e->kind = kind;
     e->row_location = calloc(snapshot->n_rows + (size_t)1, sizeof *e->row_location);
     int error = pprof_out_init(&e->out, sink);
     if (error == 0)

@@ -11,23 +11,23 @@
 #include "pprof_sites.h"
 #include "profile.pb-c.h"
 
-/* pprof picks the last sample type, the space in use, by default. It is not named as the default: other readers fail on
- * that field. */
-static void write_value_types(struct pprof_strings *strings)
+static void set_type(JespanPprof__ValueType *to, struct pprof_strings *strings, const struct pprof_type *type)
 {
-    JespanPprof__ValueType types[] = {JESPAN_PPROF__VALUE_TYPE__INIT, JESPAN_PPROF__VALUE_TYPE__INIT,
-                                      JESPAN_PPROF__VALUE_TYPE__INIT, JESPAN_PPROF__VALUE_TYPE__INIT};
-    JespanPprof__ValueType *pointers[] = {&types[0], &types[1], &types[2], &types[3]};
-    static const char *const names[] = {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"};
-    for (size_t i = 0; i < 4; i++) {
-        types[i].type = pprof_strings_intern(strings, names[i]);
-        types[i].unit = pprof_strings_intern(strings, i % 2 == 0 ? "count" : "bytes");
+    jespan_pprof__value_type__init(to);
+    to->type = pprof_strings_intern(strings, type->name);
+    to->unit = pprof_strings_intern(strings, type->unit);
+}
+
+static void write_value_types(struct pprof_strings *strings, const struct pprof_kind *kind)
+{
+    JespanPprof__ValueType types[PPROF_N_VALUES], *pointers[PPROF_N_VALUES], period;
+    for (int i = 0; i < PPROF_N_VALUES; i++) {
+        set_type(&types[i], strings, &kind->values[i]);
+        pointers[i] = &types[i];
     }
-    JespanPprof__ValueType period = JESPAN_PPROF__VALUE_TYPE__INIT;
-    period.type = pprof_strings_intern(strings, "space");
-    period.unit = pprof_strings_intern(strings, "bytes");
+    set_type(&period, strings, &kind->period);
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
-    part.n_sample_type = 4;
+    part.n_sample_type = PPROF_N_VALUES;
     part.sample_type = pointers;
     part.period_type = &period;
     part.period = 1;
@@ -65,9 +65,10 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     pprof_out_message(strings->out, &part.base);
 }
 
-void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, const struct snapshot *snapshot)
+void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, const struct pprof_kind *kind,
+                      const struct snapshot *snapshot)
 {
-    write_value_types(strings);
+    write_value_types(strings, kind);
     write_mapping(strings, &head->mapping);
     write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);
 }

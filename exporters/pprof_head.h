@@ -4,6 +4,7 @@
 #define JESPAN_PPROF_HEAD_H
 
 #include "../src/snapshot.h"
+#include "pprof_kind.h"
 #include "pprof_mapping.h"
 #include "pprof_strings.h"
 
@@ -14,6 +15,7 @@ struct pprof_head {
 };
 
 /* Writes sample types, period, mapping, times and the comment. `head` must live as long as `strings`. */
-void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, const struct snapshot *snapshot);
+void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, const struct pprof_kind *kind,
+                      const struct snapshot *snapshot);
 
 #endif

@@ -32,6 +32,7 @@ const struct conf_key conf_keys[] = {
     KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
     KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
     KEY(dump_at_exit, CONF_BOOL, 0, 0, "false", "a heap dump when the program exits"),
+    KEY(dump_time, CONF_BOOL, 0, 0, "false", "a time profile beside each heap dump"),
     KEY(follow_fork, CONF_BOOL, 0, 0, "false", "forked children dump too, under their own pid"),
     KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where exporter modules lie"),
     KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000", "how long exit waits for the last dump"),

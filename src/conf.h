@@ -24,6 +24,7 @@ struct conf {
     uint64_t dump_interval_s;
     uint64_t dump_keep;
     bool dump_at_exit;
+    bool dump_time;
     bool follow_fork;
     char module_dir[CONF_STRING_BYTES];
     uint64_t shutdown_timeout_ms;

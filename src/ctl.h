@@ -26,7 +26,7 @@ int ctl_write(const struct ctl_call *call, void *value, size_t bytes);
 struct ctl_name {
     const char *name;
     int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
-    size_t offset; /* in struct totals, of a figure */
+    size_t offset; /* in struct totals, of a figure; of a dump, its profile */
 };
 
 struct ctl_group {

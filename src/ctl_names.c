@@ -112,7 +112,6 @@ static int top_ids(const struct ctl_name *self, uint32_t id, const struct ctl_ca
 
 static int top_dump(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    (void)self;
     (void)id;
     const char *path;
     if (call->old || call->old_bytes)
@@ -121,7 +120,7 @@ static int top_dump(const struct ctl_name *self, uint32_t id, const struct ctl_c
     if (error || !path || !path[0])
         return EINVAL;
     flush_own();
-    return -dump_to_path(path);
+    return -dump_to_path((enum exporter_profile)self->offset, path);
 }
 
 static const struct snapshot *look(void);
@@ -157,7 +156,8 @@ const struct ctl_name ctl_top_names[] = {
     {"epoch", top_epoch, 0},
     {"count", top_count, 0},
     {"ids", top_ids, 0},
-    {"dump", top_dump, 0},
+    {"dump", top_dump, EXPORTER_HEAP},
+    {"dump_time", top_dump, EXPORTER_TIME},
     {0},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Heap dumps: a snapshot through an exporter into a file that is whole or absent. */
+/* Dumps: a snapshot through an exporter into a file that is whole or absent. */
 #include "dump.h"
 
 #include <errno.h>
@@ -19,6 +19,9 @@
 #include "track.h"
 
 #define PATH_BYTES 4096
+
+/* What the files of each profile begin with, and what the profile is called. */
+static const char *const profile_names[EXPORTER_N_PROFILES] = {[EXPORTER_HEAP] = "heap", [EXPORTER_TIME] = "time"};
 
 /* One dump at a time. Held over file operations, so fork does not wait for it: the child gets a new one. */
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -44,18 +47,23 @@ static int write_all(struct exporter_sink *sink, const void *data, size_t bytes)
     return 0;
 }
 
-static int encode_to(int fd)
+/* What is dumped: all files of one dump show the same moment. */
+struct source {
+    const struct exporter *exporter;
+    struct snapshot *snapshot;
+};
+
+static int source_take(struct source *source)
 {
-    const struct exporter *exporter = module_find("pprof");
-    if (!exporter)
-        return -ENOENT;
-    struct snapshot *snapshot = snapshot_take();
-    if (!snapshot)
-        return -ENOMEM;
+    source->exporter = module_find("pprof");
+    source->snapshot = source->exporter ? snapshot_take() : NULL;
+    return source->snapshot ? 0 : source->exporter ? -ENOMEM : -ENOENT;
+}
+
+static int encode_to(int fd, const struct source *source, enum exporter_profile profile)
+{
     struct file_sink file = {{write_all}, fd};
-    int error = exporter->encode(snapshot, &file.sink);
-    snapshot_free(snapshot);
-    return error;
+    return source->exporter->encode(source->snapshot, profile, &file.sink);
 }
 
 /* Without this the new name may survive a crash of the machine without the new contents, or the other way round. */
@@ -72,12 +80,13 @@ static int sync_directory_of(const char *path)
     return error;
 }
 
-static int write_file(const char *path, const char *temporary)
+static int write_file(const char *path, const char *temporary, const struct source *source,
+                      enum exporter_profile profile)
 {
     int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    int error = encode_to(fd);
+    int error = encode_to(fd, source, profile);
     if (!error && fsync(fd))
         error = -errno;
     if (close(fd) && !error)
@@ -89,23 +98,25 @@ static int write_file(const char *path, const char *temporary)
     return error ? error : sync_directory_of(path);
 }
 
-static int write_by_way_of(const char *path)
+static int write_by_way_of(const char *path, const struct source *source, enum exporter_profile profile)
 {
     static char temporary[PATH_BYTES];
     int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temporary)
         return -ENAMETOOLONG;
-    int error = write_file(path, temporary);
+    int error = write_file(path, temporary, source, profile);
     if (error == -EEXIST) { /* left behind by a process of the same pid that was killed */
         unlink(temporary);
-        error = write_file(path, temporary);
+        error = write_file(path, temporary, source, profile);
     }
     return error;
 }
 
-static int write_path(const char *path)
+/* Where there is no source, `error` says why. */
+static int write_path(const char *path, int error, const struct source *source, enum exporter_profile profile)
 {
-    int error = write_by_way_of(path);
+    if (!error)
+        error = write_by_way_of(path, source, profile);
     atomic_fetch_add_explicit(error ? &lost : &written, 1, memory_order_relaxed);
     return error;
 }
@@ -129,66 +140,112 @@ static void release_sigxfsz(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static int write_as_ourselves(struct thread *t, int (*write)(const char *), const char *path)
+/* What a caller asks for. */
+struct order {
+    int (*write)(const struct order *);
+    enum exporter_profile profile;
+    const char *path;
+};
+
+static int write_as_ourselves(struct thread *t, const struct order *order)
 {
     bool inside = t && span_enter_self(t) == 0;
     pthread_mutex_lock(&dump_mutex);
-    int error = write(path);
+    int error = order->write(order);
     pthread_mutex_unlock(&dump_mutex);
     if (inside)
         span_leave_self(t);
     return error;
 }
 
-/* Runs `write` with the dump mutex, credited to "(jespan)", with errno, signals and cancellation as they were. */
-static int run_dump(int (*write)(const char *), const char *path)
+/* Carries out an order with the dump mutex, credited to "(jespan)", with errno, signals and cancellation as they were. */
+static int run_dump(struct order order)
 {
     int saved = errno, cancel;
     sigset_t signals;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     hold_sigxfsz(&signals);
-    int error = write_as_ourselves(track_thread(), write, path);
+    int error = write_as_ourselves(track_thread(), &order);
     release_sigxfsz(&signals);
     pthread_setcancelstate(cancel, NULL);
     errno = saved;
     return error;
 }
 
-int dump_to_path(const char *path)
+static int write_one(const struct order *order)
 {
-    return run_dump(write_path, path);
+    struct source source;
+    int error = write_path(order->path, source_take(&source), &source, order->profile);
+    snapshot_free(source.snapshot);
+    return error;
 }
 
-static void name_of(char path[PATH_BYTES], uint64_t number)
+int dump_to_path(enum exporter_profile profile, const char *path)
 {
-    snprintf(path, PATH_BYTES, "%s/heap.%d.%llu.pb.gz", conf.dump_dir, (int)getpid(), (unsigned long long)number);
+    return run_dump((struct order){write_one, profile, path});
 }
 
-static int write_next(const char *unused)
+static void name_of(char path[PATH_BYTES], enum exporter_profile profile, uint64_t number)
+{
+    snprintf(path, PATH_BYTES, "%s/%s.%d.%llu.pb.gz", conf.dump_dir, profile_names[profile], (int)getpid(),
+             (unsigned long long)number);
+}
+
+static bool is_wanted(enum exporter_profile profile)
+{
+    return profile == EXPORTER_HEAP || conf.dump_time;
+}
+
+/* Ends at the first file that fails: the next dump has its number, and writes them all again. */
+static int write_numbered(uint64_t number)
+{
+    static char path[PATH_BYTES];
+    struct source source;
+    int error = source_take(&source);
+    for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++) {
+        if (!is_wanted(profile))
+            continue;
+        name_of(path, profile, number);
+        error = write_path(path, error, &source, profile);
+        if (error && !failing)
+            WARN(profile_names[profile], " dump ", path, " failed: ", errno_text(-error),
+                 "; further failures are only counted");
+        if (error)
+            break;
+    }
+    snapshot_free(source.snapshot);
+    return error;
+}
+
+static void remove_numbered(uint64_t number)
+{
+    static char path[PATH_BYTES];
+    for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++) {
+        name_of(path, profile, number);
+        if (is_wanted(profile))
+            unlink(path);
+    }
+}
+
+static int write_next(const struct order *unused)
 {
     (void)unused;
-    static char path[PATH_BYTES];
-    name_of(path, sequence + 1);
-    int error = write_path(path);
-    if (error && !failing)
-        WARN("heap dump ", path, " failed: ", errno_text(-error), "; further failures are only counted");
+    int error = write_numbered(sequence + 1);
     failing = error != 0;
     if (error)
         return error;
     sequence++;
-    if (conf.dump_keep && sequence > conf.dump_keep) {
-        name_of(path, sequence - conf.dump_keep);
-        unlink(path);
-    }
+    if (conf.dump_keep && sequence > conf.dump_keep)
+        remove_numbered(sequence - conf.dump_keep);
     return 0;
 }
 
 int dump_next(void)
 {
-    return run_dump(write_next, NULL);
+    return run_dump((struct order){.write = write_next});
 }
 
-static int load_module(const char *unused)
+static int load_module(const struct order *unused)
 {
     (void)unused;
     return module_find("pprof") ? 0 : -ENOENT;
@@ -196,7 +253,7 @@ static int load_module(const char *unused)
 
 void dump_prepare(void)
 {
-    run_dump(load_module, NULL);
+    run_dump((struct order){.write = load_module});
 }
 
 uint64_t dump_count(void)

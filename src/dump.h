@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Heap dumps: a snapshot through an exporter into a file that is whole or absent. */
+/* Dumps: a snapshot through an exporter into a file that is whole or absent. */
 #ifndef JESPAN_DUMP_H
 #define JESPAN_DUMP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Writes a pprof heap profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread
- * with no lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted.
- */
-int dump_to_path(const char *path);
+#include "../exporters/exporter.h"
 
-/* The next of this process's numbered dumps into conf.dump_dir; removes the oldest beyond conf.dump_keep. The first of
- * a row of failures is said on stderr. Returns 0 or a negative errno. */
+/* Writes a pprof profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread with no
+ * lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
+int dump_to_path(enum exporter_profile profile, const char *path);
+
+/* The next of this process's numbered dumps into conf.dump_dir: the heap, and the time of the same moment if
+ * conf.dump_time; removes the oldest beyond conf.dump_keep. The first of a row of failures is said on stderr. Returns 0
+ * or a negative errno. */
 int dump_next(void);
 
 /* Loads what dumps need, so that a dump later finds it whatever state the program is in. */

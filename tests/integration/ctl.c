@@ -197,18 +197,18 @@ static void identifiers(void)
     CHECK_EQ(mallctl("spans.ids", NULL, NULL, ids, bytes), EPERM);
 }
 
-static void dump(void)
+static void dump(const char *name)
 {
     char path[64], value[8];
     const char *argument = path, *empty = "", *missing = "/nonexistent/directory/x.pb.gz", *null = NULL;
     size_t length = sizeof value;
     uint64_t lost = ctl_u64("spans.stats.lost_dumps");
-    CHECK_EQ(mallctl("spans.dump", value, &length, NULL, 0), EPERM);
-    CHECK_EQ(mallctl("spans.dump", NULL, NULL, NULL, 0), EINVAL);
-    CHECK_EQ(mallctl("spans.dump", NULL, NULL, &argument, 4), EINVAL);
-    CHECK_EQ(mallctl("spans.dump", NULL, NULL, &null, sizeof null), EINVAL);
-    CHECK_EQ(mallctl("spans.dump", NULL, NULL, &empty, sizeof empty), EINVAL);
-    CHECK(mallctl("spans.dump", NULL, NULL, &missing, sizeof missing) != 0);
+    CHECK_EQ(mallctl(name, value, &length, NULL, 0), EPERM);
+    CHECK_EQ(mallctl(name, NULL, NULL, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl(name, NULL, NULL, &argument, 4), EINVAL);
+    CHECK_EQ(mallctl(name, NULL, NULL, &null, sizeof null), EINVAL);
+    CHECK_EQ(mallctl(name, NULL, NULL, &empty, sizeof empty), EINVAL);
+    CHECK(mallctl(name, NULL, NULL, &missing, sizeof missing) != 0);
     CHECK_EQ(ctl_u64("spans.stats.lost_dumps"), lost + 1);
 }
 
@@ -251,7 +251,8 @@ int main(void)
     epoch();
     live_and_as_of_epoch();
     identifiers();
-    dump();
+    dump("spans.dump");
+    dump("spans.dump_time");
     text_stays();
     what_the_root_is();
     return check_result();

@@ -38,7 +38,7 @@ all_whole() {
     for name in $(dumps_in "$dir"); do
         is_whole "$dir/$name" || fail "$1: $name is not whole"
     done
-    equal "$1: other files" "$(find "$dir" -type f ! -name 'heap.*.pb.gz' -printf '%f\n')" ""
+    equal "$1: other files" "$(find "$dir" -type f ! -name '*.[0-9]*.pb.gz' -printf '%f\n')" ""
 }
 
 nothing_by_default() {
@@ -72,6 +72,28 @@ kept() {
     ran "keep"
     equal "keep: dumps" "$(dumps_in "$dir")" "$(names_of 3 4)"
     all_whole "keep"
+}
+
+# Beside each heap dump the times of the same moment: numbered, kept and counted together.
+with_times() {
+    local n
+    run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true,dump_time:true" sleep 2500 stats
+    ran "times"
+    equal "times: dumps" "$(ls "$dir")" "$(names_of 2 3; names_of 2 3 | sed s/heap/time/)"
+    equal "times: counted" "$(cat "$scratch/out")" "pid $pid dumps 4 lost 0"
+    for n in 2 3; do
+        is_whole "$dir/time.$pid.$n.pb.gz" || fail "times: number $n is not whole"
+        equal "times: the moment of number $n" "$(title "time.$pid.$n")" "$(title "heap.$pid.$n")"
+    done
+    run "dump_dir:$dir" dump_time "$dir/asked.pb.gz" stats
+    ran "times asked for"
+    grep -q ' CPU ' < <("$JESPAN_CMD" report "$dir/asked.pb.gz") || fail "times asked for: not what came"
+    equal "times asked for: files" "$(ls "$dir")" asked.pb.gz
+}
+
+# title NAME: the program, the time and since when, which a dump says of itself
+title() {
+    "$JESPAN_CMD" report "$dir/$1.pb.gz" | head -n 1
 }
 
 # The reporter waits for nothing at exit: not for the interval, and it does not keep the program.
@@ -217,6 +239,7 @@ nothing_by_default
 at_exit
 on_interval
 kept
+with_times
 short_program
 forks_and_execs
 touch "$scratch/file"

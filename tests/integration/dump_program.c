@@ -2,8 +2,9 @@
 /* For scripts that look at dumps: holds memory in spans, then does what its arguments say, one after another.
  *
  *   dump PATH        asks for a dump            fork        forks a child that allocates, and waits for it
- *   sleep MS         lets time pass             exec PROG   runs a program in a child
- *   stats            prints dumps and losses    figures     prints what a dump should show, see pprof.sh
+ *   dump_time PATH   asks for one of times      exec PROG   runs a program in a child
+ *   sleep MS         lets time pass             figures     prints what a dump should show, see pprof.sh
+ *   stats            prints dumps and losses    times       the same of a dump of times
  *   churn            allocates until killed     _exit       leaves without exit handlers
  *   passing N        N spans with labels of their own, the last 5 leave memory behind
  *   crash            is killed by SIGSEGV       check       the heap still works, and the books are right
@@ -51,9 +52,8 @@ static uint64_t all_but_own(const char *leaf)
     return sum;
 }
 
-static void print_figures(void)
+static void print_figures(const char *const leaves[4])
 {
-    static const char *const leaves[] = {"alloc_objects", "alloc_bytes", "inuse_objects", "inuse_bytes"};
     static uint64_t total[4], rows[256][4];
     static uint32_t ids[256];
     size_t bytes = sizeof ids;
@@ -75,6 +75,9 @@ static void print_figures(void)
             _exit(2);
     }
 }
+
+static const char *const heap_leaves[] = {"alloc_objects", "alloc_bytes", "inuse_objects", "inuse_bytes"};
+static const char *const time_leaves[] = {"opens", "wall_ns", "busy_ns", "cpu_ns"};
 
 static void print_stats(void)
 {
@@ -137,19 +140,27 @@ static void check_heap(void)
     ctl_check_identity("after dumps");
 }
 
+static void dump(const char *name, const char *path)
+{
+    int error = mallctl(name, NULL, NULL, &path, sizeof path);
+    if (error)
+        check_note("dump: %s", strerrorname_np(error));
+}
+
 static char **act(char **argument)
 {
-    if (!strcmp(*argument, "dump")) {
-        const char *path = *++argument;
-        int error = mallctl("spans.dump", NULL, NULL, &path, sizeof path);
-        if (error)
-            check_note("dump: %s", strerrorname_np(error));
-    } else if (!strcmp(*argument, "sleep"))
+    if (!strcmp(*argument, "dump"))
+        dump("spans.dump", *++argument);
+    else if (!strcmp(*argument, "dump_time"))
+        dump("spans.dump_time", *++argument);
+    else if (!strcmp(*argument, "sleep"))
         sleep_ms(atol(*++argument));
     else if (!strcmp(*argument, "stats"))
         print_stats();
     else if (!strcmp(*argument, "figures"))
-        print_figures();
+        print_figures(heap_leaves);
+    else if (!strcmp(*argument, "times"))
+        print_figures(time_leaves);
     else if (!strcmp(*argument, "fork"))
         run_in_child(NULL);
     else if (!strcmp(*argument, "exec"))

@@ -21,6 +21,16 @@ static struct totals live(uint64_t objects, uint64_t bytes, uint64_t freed_objec
                            .free_bytes = freed_bytes, .enters = 1, .exits = 1};
 }
 
+/* The same with times: opened so often, waited and worked so long. */
+static struct totals timed(struct totals t, uint64_t opens, uint64_t wall_ns, uint64_t busy_ns, uint64_t cpu_ns)
+{
+    t.opens = opens;
+    t.wall = wall_ns;
+    t.busy = busy_ns;
+    t.cpu = cpu_ns;
+    return t;
+}
+
 /* Copies rows and fills in what they sum to. */
 static struct snapshot *finish(const struct snapshot_row *rows, uint32_t n_rows)
 {
@@ -40,23 +50,24 @@ static struct snapshot *made_small(void)
     static const struct snapshot_label put[] = {{"route", "/put"}};
     const struct snapshot_row rows[] = {
         {.id = 1, .parent_row = 0, .kind = CONTEXT_ROOT, .name = "(root)", .target = "", .file = "",
-         .totals = live(10, 1000, 5, 500)},
+         .totals = timed(live(10, 1000, 5, 500), 0, 0, 12000000000, 1500000)},
         {.id = 2, .parent_row = 0, .kind = CONTEXT_SELF, .name = "(jespan)", .target = "", .file = "",
-         .totals = live(2, 4096, 0, 0)},
-        {.id = 3, .parent_row = 0, .kind = CONTEXT_THREAD, .name = "thread:main", .target = "", .file = ""},
+         .totals = timed(live(2, 4096, 0, 0), 0, 0, 0, 0)},
+        {.id = 3, .parent_row = 0, .kind = CONTEXT_THREAD, .name = "thread:main", .target = "", .file = "",
+         .totals = timed((struct totals){0}, 0, 0, 7200000000000, 999)},
         {.id = 4, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "request", .target = "server", .file = "server.c",
-         .line = 100, .labels = get, .n_labels = 2, .totals = live(3, 300, 97, 9700)},
+         .line = 100, .labels = get, .n_labels = 2, .totals = timed(live(3, 300, 97, 9700), 100, 3000000000, 250000000, 200000000)},
         {.id = 5, .parent_row = 3, .kind = CONTEXT_SPAN, .name = "parse", .target = "json", .file = "json.c", .line = 7,
-         .labels = parse, .n_labels = 3, .totals = live(50, 1048576, 10, 2097152)},
+         .labels = parse, .n_labels = 3, .totals = timed(live(50, 1048576, 10, 2097152), 60, 90000000, 90000000, 80000000)},
         {.id = 6, .parent_row = 7, .kind = CONTEXT_SPAN, .name = "parse", .target = "json", .file = "json.c", .line = 7,
-         .totals = live(0, 0, 20, 64000)},
+         .totals = timed(live(0, 0, 20, 64000), 20, 15500, 15500, 15500)},
         {.id = 7, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "idle", .target = "server", .file = "server.c",
-         .line = 5},
+         .line = 5, .totals = timed((struct totals){0}, 1, 0, 0, 0)},
         {.id = 9, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "request", .target = "server", .file = "server.c",
          .line = 100, .labels = put, .n_labels = 1, .totals = live(1, 64, 0, 0)},
     };
     struct snapshot *s = finish(rows, sizeof rows / sizeof rows[0]);
-    s->retired = live(0, 0, 1000, 123456);
+    s->retired = timed(live(0, 0, 1000, 123456), 1000, 65000000000, 64000000000, 5000000);
     return s;
 }
 
@@ -108,7 +119,8 @@ static struct snapshot *made_generated(uint32_t n, int chain)
         rows[i] = (struct snapshot_row){.id = i + 1, .parent_row = parent, .kind = i == 0 ? CONTEXT_ROOT : CONTEXT_SPAN,
                                         .name = i == 0 ? "(root)" : names[i], .target = "made", .file = "made.c",
                                         .line = chain ? i : i % 1000, .labels = &labels[i], .n_labels = i > 0,
-                                        .totals = live(i, i * (uint64_t)16, i % 7, i % 7 * (uint64_t)16)};
+                                        .totals = timed(live(i, i * (uint64_t)16, i % 7, i % 7 * (uint64_t)16), i % 5, i, i / 2,
+                                                        i / 3)};
     }
     struct snapshot *s = finish(rows, n);
     ((struct made *)s)->names = names;

@@ -33,10 +33,10 @@ static inline int memory_write(struct exporter_sink *sink, const void *data, siz
 }
 
 /* What encode() returned; `to` holds the bytes, to be freed by the caller. */
-static inline int encode_to_memory(const struct snapshot *s, struct memory_sink *to)
+static inline int encode_to_memory(const struct snapshot *s, enum exporter_profile profile, struct memory_sink *to)
 {
     to->sink.write = memory_write;
-    return jespan_exporter_pprof.encode(s, &to->sink);
+    return jespan_exporter_pprof.encode(s, profile, &to->sink);
 }
 
 /* NULL if the bytes are not one whole gzip stream with a profile. */

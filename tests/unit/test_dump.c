@@ -28,6 +28,8 @@ static int encode_error;
 static bool has_module, mode_is_private, temporary_was_there;
 static jespan_context_t encoded_in;
 static uint32_t encoded_rows;
+static uint64_t encoded_epoch[EXPORTER_N_PROFILES]; /* which snapshot each profile was last made of */
+static enum exporter_profile failing_profile;       /* the one that encode_error is for */
 
 /* The contents of a file; "absent" when there is none. */
 static const char *contents(const char *of)
@@ -42,10 +44,11 @@ static const char *contents(const char *of)
     return text;
 }
 
-static int encode(const struct snapshot *snapshot, struct exporter_sink *sink)
+static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)
 {
     struct stat status;
     encoded_rows = snapshot->n_rows;
+    encoded_epoch[profile] = snapshot->epoch;
     for (int i = 0; i < 10; i++)
         if (sink->write(sink, &TEXT[i], 1))
             return -EIO;
@@ -54,7 +57,7 @@ static int encode(const struct snapshot *snapshot, struct exporter_sink *sink)
     strcpy(seen_old, contents(path));
     encoded_in = jespan_current();
     errno = EDOM;
-    return encode_error;
+    return profile == failing_profile ? encode_error : 0;
 }
 
 /* In place of the one that opens shared objects. */
@@ -96,6 +99,8 @@ static int set_up(void **state)
 {
     (void)state;
     encode_error = 0;
+    failing_profile = EXPORTER_HEAP;
+    conf.dump_time = false;
     has_module = true;
     strcpy(conf.dump_dir, directory);
     dump_after_fork(); /* numbers and counts from the start */
@@ -123,7 +128,7 @@ static void test_absent_until_it_is_whole(void **state)
     jespan_context_t before = jespan_current();
     (void)state;
     errno = 12345;
-    assert_int_equal(dump_to_path(path), 0);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, path), 0);
     assert_int_equal(errno, 12345);
     assert_true(temporary_was_there && mode_is_private);
     assert_string_equal(seen_old, "absent");
@@ -141,7 +146,7 @@ static void test_replaces_at_the_end(void **state)
     (void)state;
     write_file(path, "the old one, which is longer");
     write_file(temporary, "of a process with our number that was killed");
-    assert_int_equal(dump_to_path(path), 0);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, path), 0);
     assert_string_equal(seen_old, "the old one, which is longer");
     assert_string_equal(contents(path), TEXT);
     assert_int_equal(files(), 1);
@@ -153,9 +158,9 @@ static void test_a_failed_dump_changes_nothing(void **state)
     (void)state;
     write_file(path, "old");
     encode_error = -ENOSPC;
-    assert_int_equal(dump_to_path(path), -ENOSPC);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, path), -ENOSPC);
     has_module = false;
-    assert_int_equal(dump_to_path(path), -ENOENT);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, path), -ENOENT);
     assert_string_equal(contents(path), "old");
     assert_int_equal(files(), 1);
     assert_int_equal(dump_count(), 0);
@@ -167,22 +172,27 @@ static void test_paths_that_are_no_good(void **state)
     char text[5000];
     (void)state;
     snprintf(text, sizeof text, "%s/missing/heap", directory);
-    assert_int_equal(dump_to_path(text), -ENOENT);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, text), -ENOENT);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(dump_to_path(path), -EISDIR);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, path), -EISDIR);
     assert_int_equal(rmdir(path), 0);
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
-    assert_int_equal(dump_to_path(text), -ENAMETOOLONG);
+    assert_int_equal(dump_to_path(EXPORTER_HEAP, text), -ENAMETOOLONG);
     assert_int_equal(dump_lost_count(), 3);
     assert_int_equal(files(), 0);
 }
 
-static const char *numbered(int n)
+static const char *numbered_of(const char *profile, int n)
 {
     static char text[240];
-    snprintf(text, sizeof text, "%s/heap.%d.%d.pb.gz", directory, (int)getpid(), n);
+    snprintf(text, sizeof text, "%s/%s.%d.%d.pb.gz", directory, profile, (int)getpid(), n);
     return contents(text);
+}
+
+static const char *numbered(int n)
+{
+    return numbered_of("heap", n);
 }
 
 static void test_numbers_and_how_many_are_kept(void **state)
@@ -200,6 +210,26 @@ static void test_numbers_and_how_many_are_kept(void **state)
     assert_int_equal(dump_count(), 0);
     assert_int_equal(dump_next(), 0);
     assert_string_equal(numbered(1), TEXT);
+}
+
+/* A heap dump and the times of the same moment: numbered and kept as one. */
+static void test_time_comes_with_the_heap(void **state)
+{
+    (void)state;
+    conf.dump_keep = 2;
+    conf.dump_time = true;
+    for (int n = 1; n <= 4; n++) {
+        assert_int_equal(dump_next(), 0);
+        assert_string_equal(numbered_of("heap", n), TEXT);
+        assert_string_equal(numbered_of("time", n), TEXT);
+        assert_int_equal(encoded_epoch[EXPORTER_TIME], encoded_epoch[EXPORTER_HEAP]);
+        assert_int_equal(files(), n == 1 ? 2 : 4);
+    }
+    assert_string_equal(numbered_of("time", 2), "absent");
+    assert_int_equal(dump_count(), 8);
+    conf.dump_keep = 0;
+    assert_int_equal(dump_to_path(EXPORTER_TIME, path), 0);
+    assert_true(encoded_epoch[EXPORTER_TIME] > encoded_epoch[EXPORTER_HEAP]);
 }
 
 /* dump_next() with stderr in a file. Returns the lines it said. */
@@ -238,6 +268,23 @@ static void test_a_failure_takes_no_number(void **state)
     assert_int_equal(dump_lost_count(), 4);
 }
 
+/* Where only one of the two can be written, the number stays free for both. */
+static void test_half_a_dump_takes_no_number(void **state)
+{
+    (void)state;
+    conf.dump_time = true;
+    encode_error = -EIO;
+    failing_profile = EXPORTER_TIME;
+    assert_int_equal(said_by_dump_next(-EIO), 1);
+    assert_string_equal(numbered_of("heap", 1), TEXT);
+    assert_string_equal(numbered_of("time", 1), "absent");
+    encode_error = 0;
+    assert_int_equal(dump_next(), 0);
+    assert_string_equal(numbered_of("time", 1), TEXT);
+    assert_int_equal(files(), 2);
+    assert_int_equal(dump_lost_count(), 1);
+}
+
 #define DUMP_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, clean_up)
 
 int main(void)
@@ -246,6 +293,7 @@ int main(void)
         DUMP_TEST(test_absent_until_it_is_whole),      DUMP_TEST(test_replaces_at_the_end),
         DUMP_TEST(test_a_failed_dump_changes_nothing), DUMP_TEST(test_paths_that_are_no_good),
         DUMP_TEST(test_numbers_and_how_many_are_kept), DUMP_TEST(test_a_failure_takes_no_number),
+        DUMP_TEST(test_time_comes_with_the_heap),      DUMP_TEST(test_half_a_dump_takes_no_number),
     };
     return cmocka_run_group_tests(tests, boot, end);
 }

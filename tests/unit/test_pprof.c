@@ -16,16 +16,21 @@
 #include "../support/made_snapshot.h"
 #include "../support/pprof_read.h"
 
-static JespanPprof__Profile *round_trip(const char *kind, uint32_t n)
+static JespanPprof__Profile *round_trip_of(enum exporter_profile profile, const char *kind, uint32_t n)
 {
     struct snapshot *s = made_snapshot(kind, n);
     struct memory_sink to = {0};
-    assert_int_equal(encode_to_memory(s, &to), 0);
+    assert_int_equal(encode_to_memory(s, profile, &to), 0);
     JespanPprof__Profile *p = read_profile(&to);
     assert_non_null(p);
     free(to.data);
     made_snapshot_free(s);
     return p;
+}
+
+static JespanPprof__Profile *round_trip(const char *kind, uint32_t n)
+{
+    return round_trip_of(EXPORTER_HEAP, kind, n);
 }
 
 static void release(JespanPprof__Profile *p)
@@ -89,6 +94,38 @@ static void test_small_is_as_expected(void **state)
     release(p);
 }
 
+/* The same rows, but of those with times the other figures. */
+static void test_time_is_as_expected(void **state)
+{
+    static const char expected[] =
+        "opens/count wall/nanoseconds busy/nanoseconds cpu/nanoseconds \n"
+        "cpu/nanoseconds 1, 1795000012345000000 ns, 12345000000 ns\n"
+        "0 0 12000000000 1500000 (root)[ :0]\n"
+        "0 0 7200000000000 999 thread:main[ :0]\n"
+        "100 3000000000 250000000 200000000 request[server::request server.c:100] route=/doc tenant=blue\n"
+        "60 90000000 90000000 80000000 parse[json::parse json.c:7] < request[server::request server.c:100]"
+        " route=/doc tenant=green format= tenant=blue\n"
+        "20 15500 15500 15500 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put\n"
+        "1 0 0 0 idle[server::idle server.c:5]\n"
+        "1000 65000000000 64000000000 5000000 (retired)[ :0]\n";
+    (void)state;
+    JespanPprof__Profile *p = round_trip_of(EXPORTER_TIME, "small", 0);
+    char *words = in_words(p);
+    assert_string_equal(words, expected);
+    free(words);
+    release(p);
+}
+
+static void test_unknown_profile(void **state)
+{
+    (void)state;
+    struct snapshot *s = made_snapshot("small", 0);
+    struct memory_sink to = {0};
+    assert_int_equal(encode_to_memory(s, EXPORTER_N_PROFILES, &to), -EINVAL);
+    assert_int_equal(to.n_writes, 0);
+    made_snapshot_free(s);
+}
+
 static void test_one_mapping_is_this_program(void **state)
 {
     char self[PATH_MAX] = "";
@@ -123,8 +160,8 @@ static void test_equal_snapshots_give_equal_bytes(void **state)
     (void)state;
     struct snapshot *s = made_snapshot("rows", 3000);
     struct memory_sink first = {0}, second = {0};
-    assert_int_equal(encode_to_memory(s, &first), 0);
-    assert_int_equal(encode_to_memory(s, &second), 0);
+    assert_int_equal(encode_to_memory(s, EXPORTER_HEAP, &first), 0);
+    assert_int_equal(encode_to_memory(s, EXPORTER_HEAP, &second), 0);
     assert_int_equal(first.bytes, second.bytes);
     assert_memory_equal(first.data, second.data, first.bytes);
     free(first.data);
@@ -203,20 +240,25 @@ static void test_deep_paths_lose_their_outer_end(void **state)
     release(p);
 }
 
-static void test_sums_of_many_rows(void **state)
+static void add_values(uint64_t sums[4], const struct totals *t, enum exporter_profile profile)
+{
+    const uint64_t values[EXPORTER_N_PROFILES][4] = {
+        [EXPORTER_HEAP] = {t->alloc_objects, t->alloc_bytes, totals_inuse_objects(t), totals_inuse_bytes(t)},
+        [EXPORTER_TIME] = {t->opens, t->wall, t->busy, t->cpu},
+    };
+    for (int k = 0; k < 4; k++)
+        sums[k] += values[profile][k];
+}
+
+static void check_sums_of_many_rows(enum exporter_profile profile)
 {
     enum { ROWS = 100000 };
-    (void)state;
     struct snapshot *s = made_snapshot("rows", ROWS);
     uint64_t expected[4] = {0}, actual[4] = {0};
-    for (uint32_t i = 0; i < ROWS; i++) {
-        const struct totals *t = &s->rows[i].totals;
-        uint64_t values[] = {t->alloc_objects, t->alloc_bytes, totals_inuse_objects(t), totals_inuse_bytes(t)};
-        for (int k = 0; k < 4; k++)
-            expected[k] += values[k];
-    }
+    for (uint32_t i = 0; i < ROWS; i++)
+        add_values(expected, &s->rows[i].totals, profile);
     made_snapshot_free(s);
-    JespanPprof__Profile *p = round_trip("rows", ROWS);
+    JespanPprof__Profile *p = round_trip_of(profile, "rows", ROWS);
     for (size_t i = 0; i < p->n_sample; i++)
         for (int k = 0; k < 4; k++)
             actual[k] += (uint64_t)p->sample[i]->value[k];
@@ -226,16 +268,23 @@ static void test_sums_of_many_rows(void **state)
     release(p);
 }
 
+static void test_sums_of_many_rows(void **state)
+{
+    (void)state;
+    check_sums_of_many_rows(EXPORTER_HEAP);
+    check_sums_of_many_rows(EXPORTER_TIME);
+}
+
 static void test_errors_of_the_sink_come_back(void **state)
 {
     (void)state;
     struct snapshot *s = made_snapshot("rows", 30000);
     struct memory_sink whole = {0};
-    assert_int_equal(encode_to_memory(s, &whole), 0);
+    assert_int_equal(encode_to_memory(s, EXPORTER_HEAP, &whole), 0);
     assert_true(whole.n_writes > 3);
     for (int i = 1; i <= whole.n_writes; i++) {
         struct memory_sink broken = {.fail_at = i};
-        assert_int_equal(encode_to_memory(s, &broken), -ENOSPC);
+        assert_int_equal(encode_to_memory(s, EXPORTER_HEAP, &broken), -ENOSPC);
         assert_int_equal(broken.n_writes, i);
         free(broken.data);
     }
@@ -247,6 +296,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_is_as_expected),
+        cmocka_unit_test(test_time_is_as_expected),
+        cmocka_unit_test(test_unknown_profile),
         cmocka_unit_test(test_one_mapping_is_this_program),
         cmocka_unit_test(test_strings_begin_empty_and_are_distinct),
         cmocka_unit_test(test_equal_snapshots_give_equal_bytes),

@@ -71,29 +71,29 @@ static int count_bytes(struct exporter_sink *sink, const void *data, size_t byte
     return 0;
 }
 
-static int encode_failing(const struct snapshot *s, long failing, size_t *bytes)
+static int encode_failing(const struct snapshot *s, enum exporter_profile profile, long failing, size_t *bytes)
 {
     struct counting_sink to = {{count_bytes}, 0};
     n_calls = n_live = 0;
     fail_at = failing;
     watching = true;
-    int error = jespan_exporter_pprof.encode(s, &to.sink);
+    int error = jespan_exporter_pprof.encode(s, profile, &to.sink);
     watching = false;
     *bytes = to.bytes;
     return error;
 }
 
-static void check_kind(const char *kind, uint32_t n)
+static void check_kind(enum exporter_profile profile, const char *kind, uint32_t n)
 {
     struct snapshot *s = made_snapshot(kind, n);
     size_t bytes, whole_bytes;
     long n_failed = 0;
-    CHECK_EQ(encode_failing(s, 0, &whole_bytes), 0);
+    CHECK_EQ(encode_failing(s, profile, 0, &whole_bytes), 0);
     CHECK_EQ(n_live, 0);
     long n_allocations = n_calls;
     CHECK(n_allocations > 5);
     for (long i = 1; i <= n_allocations; i++) {
-        int error = encode_failing(s, i, &bytes);
+        int error = encode_failing(s, profile, i, &bytes);
         CHECK(error == 0 || error == -ENOMEM);
         CHECK_EQ(n_live, 0);
         n_failed += error != 0;
@@ -104,8 +104,9 @@ static void check_kind(const char *kind, uint32_t n)
 
 int main(void)
 {
-    check_kind("small", 0);
-    check_kind("hostile", 0);
-    check_kind("rows", 20000);
+    check_kind(EXPORTER_HEAP, "small", 0);
+    check_kind(EXPORTER_TIME, "small", 0);
+    check_kind(EXPORTER_HEAP, "hostile", 0);
+    check_kind(EXPORTER_HEAP, "rows", 20000);
     return check_result();
 }
