@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "exporter.h"
 #include "pprof.h"
@@ -65,15 +66,24 @@ static int64_t value_text(struct encoder *e, const char *value)
     return e->empty_value;
 }
 
-/* A label that an inner span has too is written once; the same key with another value is kept. */
+/* Forgets a label that an inner span has too. */
+static void remove_label(struct encoder *e, int64_t key, int64_t value)
+{
+    for (size_t i = 0; i < e->n_labels; i++)
+        if (e->labels[i].key == key && e->labels[i].str == value) {
+            memmove(&e->labels[i], &e->labels[i + 1], (--e->n_labels - i) * sizeof e->labels[i]);
+            return;
+        }
+}
+
+/* A label that several spans have is written once, for the outermost of them; the same key with another value is kept.
+ * So a sample's labels end in those of any context above it, by which readers can tell what is below what. */
 static void add_label(struct encoder *e, const struct snapshot_label *label)
 {
+    int64_t key = text(e, label->key), value = value_text(e, label->value);
+    remove_label(e, key, value);
     if (e->n_labels == PPROF_MAX_LABELS)
         return;
-    int64_t key = text(e, label->key), value = value_text(e, label->value);
-    for (size_t i = 0; i < e->n_labels; i++)
-        if (e->labels[i].key == key && e->labels[i].str == value)
-            return;
     JespanPprof__Label *next = &e->labels[e->n_labels];
     jespan_pprof__label__init(next);
     next->key = key;

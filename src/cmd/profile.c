@@ -8,7 +8,7 @@
 enum { TYPE_NAME = 1 };
 enum { ANY_ID = 1, MAPPING_FILE = 5 };
 enum { PROFILE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING,
-       PROFILE_TIME = 9, PROFILE_DURATION };
+       PROFILE_TIME_NANOS = 9, PROFILE_DURATION_NANOS };
 
 #define MAX_PARTS (1u << 24) /* of a kind; with the limit on bytes this bounds memory */
 
@@ -78,9 +78,9 @@ static const char *take_field(struct profile *profile, const struct wire_field *
         return malformed;
     if (parts != NULL)
         return add_part(profile, parts, field->bytes, parts == &profile->locations || parts == &profile->functions);
-    if (field->number == PROFILE_TIME)
+    if (field->number == PROFILE_TIME_NANOS)
         profile->time_ns = (int64_t)field->value;
-    if (field->number == PROFILE_DURATION)
+    if (field->number == PROFILE_DURATION_NANOS)
         profile->duration_ns = (int64_t)field->value;
     return NULL;
 }
@@ -124,18 +124,33 @@ static struct wire type_name(const struct profile *profile, uint32_t i)
     return profile_string(profile, profile_number(part(profile, &profile->types, i), TYPE_NAME));
 }
 
-static const char *find_columns(struct profile *profile)
+static const struct {
+    const char *names[PROFILE_N_VALUES];
+    int mark; /* the value by which the kind is known; the others may be missing */
+} kinds[PROFILE_N_KINDS] = {
+    [PROFILE_HEAP] = {{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}, PROFILE_INUSE_BYTES},
+    [PROFILE_TIME] = {{"opens", "wall", "busy", "cpu"}, PROFILE_BUSY},
+};
+
+static bool find_columns(struct profile *profile, enum profile_kind kind)
 {
-    static const char *const names[PROFILE_N_VALUES] = {"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"};
-    if (profile->types.n == 0)
-        return malformed;
+    profile->kind = kind;
     for (int value = 0; value < PROFILE_N_VALUES; value++) {
         profile->columns[value] = -1;
         for (uint32_t i = 0; i < profile->types.n; i++)
-            if (is_text(type_name(profile, i), names[value]))
+            if (is_text(type_name(profile, i), kinds[kind].names[value]))
                 profile->columns[value] = (int)i;
     }
-    return profile->columns[PROFILE_INUSE_BYTES] < 0 ? "not a heap profile: it has no inuse_space" : NULL;
+    return profile->columns[kinds[kind].mark] >= 0;
+}
+
+static const char *find_kind(struct profile *profile)
+{
+    if (profile->types.n == 0)
+        return malformed;
+    if (find_columns(profile, PROFILE_HEAP) || find_columns(profile, PROFILE_TIME))
+        return NULL;
+    return "neither a heap profile nor a time profile: it has no inuse_space and no busy";
 }
 
 const char *profile_parse(struct profile *profile, const uint8_t *data, size_t bytes)
@@ -156,7 +171,7 @@ const char *profile_parse(struct profile *profile, const uint8_t *data, size_t b
         return malformed;
     sort(&profile->locations);
     sort(&profile->functions);
-    return find_columns(profile);
+    return find_kind(profile);
 }
 
 void profile_free(struct profile *profile)

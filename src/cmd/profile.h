@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A pprof heap profile as read from a file: where its parts are in the unpacked bytes. See exporters/profile.proto for
+/* A pprof profile, of the heap or of times, as read from a file: where its parts are in the unpacked bytes. See exporters/profile.proto for
  * the format. Any file may be given: references that lead nowhere give empty parts. */
 #ifndef JESPAN_CMD_PROFILE_H
 #define JESPAN_CMD_PROFILE_H
@@ -10,13 +10,11 @@
 
 #include "wire.h"
 
-enum profile_value {
-    PROFILE_ALLOC_OBJECTS,
-    PROFILE_ALLOC_BYTES,
-    PROFILE_INUSE_OBJECTS,
-    PROFILE_INUSE_BYTES,
-    PROFILE_N_VALUES,
-};
+enum profile_kind { PROFILE_HEAP, PROFILE_TIME, PROFILE_N_KINDS };
+
+/* The values of a sample, whatever their order in the file. */
+enum { PROFILE_ALLOC_OBJECTS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_OBJECTS, PROFILE_INUSE_BYTES, PROFILE_N_VALUES };
+enum { PROFILE_OPENS, PROFILE_WALL, PROFILE_BUSY, PROFILE_CPU };
 
 /* Field numbers. */
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
@@ -40,10 +38,12 @@ struct profile {
     const uint8_t *data; /* the caller's */
     struct profile_parts types, samples, mappings, locations, functions, strings;
     int64_t time_ns, duration_ns;
+    enum profile_kind kind;
     int columns[PROFILE_N_VALUES]; /* which of a sample's values it is; -1 = none of them */
 };
 
-/* Reads `data`, which must stay as it is until profile_free(). Returns NULL, or in words why it is no heap profile. */
+/* Reads `data`, which must stay as it is until profile_free(). Returns NULL, or in words why it is no profile of these
+ * kinds. */
 const char *profile_parse(struct profile *profile, const uint8_t *data, size_t bytes);
 void profile_free(struct profile *profile);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan report`: a heap dump as a table. */
+/* `jespan report`: a dump as a table. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 #include "cmd.h"
 #include "inflate.h"
 #include "profile.h"
+#include "report_kind.h"
 #include "report_path.h"
 #include "report_table.h"
 #include "text.h"
@@ -44,18 +45,13 @@ static bool wants_bold(void)
     return (no_color == NULL || no_color[0] == '\0') && terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
-static int read_sort(struct report_options *options, const char *word)
+/* Whether any kind of profile can be sorted by it. */
+static int check_sort(const char *word)
 {
-    static const struct {
-        const char *word;
-        enum profile_value value;
-    } sorts[] = {{"inuse", PROFILE_INUSE_BYTES}, {"alloc", PROFILE_ALLOC_BYTES}, {"objects", PROFILE_INUSE_OBJECTS}};
-    for (size_t i = 0; i < sizeof sorts / sizeof sorts[0]; i++)
-        if (strcmp(word, sorts[i].word) == 0) {
-            options->sort = sorts[i].value;
+    for (int kind = 0; kind < PROFILE_N_KINDS; kind++)
+        if (report_kind_sort(&report_kinds[kind], word) >= 0)
             return 0;
-        }
-    cmd_error("--sort: '%s' is not inuse, alloc or objects", word);
+    cmd_error("--sort: '%s' is none of inuse, alloc, objects; wall, busy, cpu, opens", word);
     return STATUS_USAGE;
 }
 
@@ -70,21 +66,25 @@ static int read_top(struct report_options *options, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_options(struct report_options *options, int argc, char **argv)
+static int read_options(struct report_options *options, const char **sort, int argc, char **argv)
 {
     static const struct option long_options[] = {
         {"sort", required_argument, NULL, 's'},
         {"top", required_argument, NULL, 't'},
-        {"bytes", no_argument, NULL, 'b'},
+        {"inclusive", no_argument, NULL, 'i'},
+        {"exact", no_argument, NULL, 'e'},
+        {"bytes", no_argument, NULL, 'e'}, /* what it was called first */
         {NULL, 0, NULL, 0},
     };
     int status = 0;
     for (int option; status == 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
         if (option == 's')
-            status = read_sort(options, optarg);
+            status = check_sort(*sort = optarg);
         else if (option == 't')
             status = read_top(options, optarg);
-        else if (option == 'b')
+        else if (option == 'i')
+            options->inclusive = true;
+        else if (option == 'e')
             options->exact = true;
         else
             status = STATUS_USAGE;
@@ -92,8 +92,25 @@ static int read_options(struct report_options *options, int argc, char **argv)
     return status;
 }
 
+/* `sort` is a word, or NULL for the default. */
+static const char *choose_sort(struct report_options *options, const struct profile *profile, const char *sort)
+{
+    const struct report_kind *kind = &report_kinds[profile->kind];
+    options->sort = sort == NULL ? kind->sorts[0].value : report_kind_sort(kind, sort);
+    if (options->sort >= 0)
+        return NULL;
+    return profile->kind == PROFILE_HEAP ? "a heap profile is sorted by inuse, alloc or objects"
+                                         : "a time profile is sorted by wall, busy, cpu or opens";
+}
+
+static const char *print_table(const struct profile *profile, const struct report_options *options)
+{
+    int error = report_table_print(profile, options);
+    return error == 0 ? NULL : error == -E2BIG ? "too many contexts for --inclusive" : "out of memory";
+}
+
 /* Says what is wrong with the file; NULL if nothing is. */
-static const char *print_file(const char *path, const struct report_options *options)
+static const char *print_file(const char *path, struct report_options *options, const char *sort)
 {
     uint8_t *data;
     size_t bytes;
@@ -101,8 +118,10 @@ static const char *print_file(const char *path, const struct report_options *opt
     const char *error = inflate_file(path, &data, &bytes);
     if (error == NULL)
         error = profile_parse(&profile, data, bytes);
-    if (error == NULL && report_table_print(&profile, options) != 0)
-        error = "out of memory";
+    if (error == NULL)
+        error = choose_sort(options, &profile, sort);
+    if (error == NULL)
+        error = print_table(&profile, options);
     profile_free(&profile);
     free(data);
     return error;
@@ -111,9 +130,10 @@ static const char *print_file(const char *path, const struct report_options *opt
 static int run(int argc, char **argv)
 {
     bool is_terminal = isatty(STDOUT_FILENO);
-    struct report_options options = {.sort = PROFILE_INUSE_BYTES, .top = is_terminal ? TERMINAL_ROWS : 0,
-                                     .bold = is_terminal && wants_bold(), .columns = find_columns(is_terminal)};
-    int status = read_options(&options, argc, argv);
+    struct report_options options = {.top = is_terminal ? TERMINAL_ROWS : 0, .bold = is_terminal && wants_bold(),
+                                     .columns = find_columns(is_terminal)};
+    const char *sort = NULL;
+    int status = read_options(&options, &sort, argc, argv);
     if (status != 0)
         return status;
     if (argc - optind != 1) {
@@ -121,7 +141,7 @@ static int run(int argc, char **argv)
         return STATUS_USAGE;
     }
     text_init();
-    const char *error = print_file(argv[optind], &options);
+    const char *error = print_file(argv[optind], &options, sort);
     if (error != NULL) {
         cmd_error("%s: %s", argv[optind], error);
         return STATUS_USAGE;
@@ -131,20 +151,25 @@ static int run(int argc, char **argv)
 
 const struct command command_report = {
     .name = "report",
-    .summary = "print a heap dump as a table of contexts",
+    .summary = "print a dump as a table of contexts",
     .usage =
         "usage: jespan report [OPTION…] FILE.pb.gz\n"
         "\n"
-        "Prints the contexts of a heap dump, those that hold the most memory first: bytes\n"
-        "in use, share of the total, objects in use, bytes ever allocated, and the path of\n"
-        "spans with their labels. Reads any heap profile in pprof's format, gzipped or\n"
-        "plain.\n"
+        "Prints the contexts of a dump with the path of spans and their labels. Of a heap\n"
+        "dump, those that hold the most memory first: bytes in use, share of the total,\n"
+        "objects in use, bytes ever allocated. Of a dump of times (time.PID.NUMBER.pb.gz),\n"
+        "those that took longest first: time that spans were open, share, time entered,\n"
+        "CPU time, spans opened, mean time open. Reads any heap profile in pprof's format,\n"
+        "gzipped or plain.\n"
         "\n"
-        "  --sort KEY  inuse (bytes in use, the default), alloc (bytes ever allocated) or\n"
-        "              objects (in use); shares are of this\n"
-        "  --top N     the first N contexts only; 0: all (default: 50 on a terminal,\n"
-        "              else all)\n"
-        "  --bytes     bytes in digits instead of KiB, MiB, …\n"
+        "  --sort KEY   of a heap dump inuse (bytes in use, the default), alloc (bytes ever\n"
+        "               allocated) or objects (in use); of times wall (the default), busy,\n"
+        "               cpu or opens; shares are of this\n"
+        "  --top N      the first N contexts only; 0: all (default: 50 on a terminal,\n"
+        "               else all)\n"
+        "  --inclusive  each context with all contexts below it\n"
+        "  --exact      bytes and nanoseconds in digits instead of KiB or ms; --bytes is\n"
+        "               the same\n"
         "\n"
         "Lines are as long as $COLUMNS or the terminal says, 120 characters elsewhere;\n"
         "longer paths lose their middle.\n"

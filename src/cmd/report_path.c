@@ -7,7 +7,7 @@
 
 #define END_FRAMES (REPORT_MAX_COLUMNS / 4 + 1) /* a frame and its separator take at least 4 columns */
 #define MAX_INLINED 16
-#define MAX_LABELS 64
+#define MAX_LABELS 64 /* in words */
 #define MAX_NAME_CHARS 256
 
 /* Ids of locations: the innermost ones from the leaf outwards, and as a ring the outermost ones. */
@@ -25,14 +25,17 @@ static void add_id(struct path *path, uint64_t id)
     path->n++;
 }
 
-static void read_path(struct path *path, struct wire sample)
+static void read_path(struct path *path, struct wire sample, uint32_t left_out)
 {
     struct wire_field field;
     path->n = 0;
     while (wire_next(&sample, &field) == 1) {
         uint64_t id;
         while (field.number == SAMPLE_LOCATION && wire_next_number(&field, &id) == 1)
-            add_id(path, id);
+            if (left_out == 0)
+                add_id(path, id);
+            else
+                left_out--;
     }
 }
 
@@ -99,30 +102,35 @@ static void add_label(struct text *text, const struct profile *profile, struct w
     }
 }
 
-static void add_labels(struct text *text, const struct profile *profile, struct wire sample)
+static void add_labels(struct text *text, const struct profile *profile, struct wire sample, uint32_t left_out)
 {
     struct wire_field field;
     int n = 0;
-    while (n < MAX_LABELS && wire_next(&sample, &field) == 1)
-        if (field.number == SAMPLE_LABEL && field.is_bytes) {
-            text_add(text, n++ == 0 ? " {" : ", ");
-            add_label(text, profile, field.bytes);
+    while (n < MAX_LABELS && wire_next(&sample, &field) == 1) {
+        if (field.number != SAMPLE_LABEL || !field.is_bytes)
+            continue;
+        if (left_out > 0) {
+            left_out--;
+            continue;
         }
+        text_add(text, n++ == 0 ? " {" : ", ");
+        add_label(text, profile, field.bytes);
+    }
     if (n > 0)
         text_add(text, "}");
 }
 
-void report_path(struct text *text, const struct profile *profile, uint32_t sample)
+void report_path(struct text *text, const struct profile *profile, const struct report_place *place)
 {
     struct path path;
-    struct wire bytes = profile_sample(profile, sample);
+    struct wire bytes = profile_sample(profile, place->sample);
     text_clear(text);
-    read_path(&path, bytes);
+    read_path(&path, bytes, place->frames);
     if (path.n > END_FRAMES)
         add_outer(text, profile, &path);
     for (uint64_t i = path.n < END_FRAMES ? path.n : END_FRAMES; i > 0; i--)
         add_location(text, profile, path.inner[i - 1]);
     if (path.n == 0)
         text_add(text, "(no path)");
-    add_labels(text, profile, bytes);
+    add_labels(text, profile, bytes, place->labels);
 }

@@ -9,126 +9,153 @@
 #include <string.h>
 #include <time.h>
 
+#include "report_kind.h"
 #include "report_path.h"
+#include "report_rows.h"
 #include "text.h"
 #include "units.h"
 
 #define MIN_PATH_COLUMNS 6
 #define GAP 2 /* between columns */
 
-struct row {
-    int64_t values[PROFILE_N_VALUES];
-    int64_t key; /* what is sorted by */
-    uint32_t sample;
-};
-
-/* The cells before the path. */
-enum { CELL_INUSE, CELL_SHARE, CELL_OBJECTS, CELL_ALLOCATED, N_CELLS };
-
 struct cells {
-    char text[N_CELLS][UNITS_BYTES];
+    char text[REPORT_MAX_CELLS][UNITS_BYTES];
 };
 
 struct table {
     const struct profile *profile;
+    const struct report_kind *kind;
     const struct report_options *options;
-    struct row *rows;
-    uint32_t n_rows, n_shown;
-    struct row all, hidden; /* sums */
-    int widths[N_CELLS];
+    struct report_rows rows;
+    uint32_t n_shown;
+    struct report_row hidden; /* the sum of the others */
+    int n_cells, widths[REPORT_MAX_CELLS];
 };
 
-static const struct cells heading = {{"IN USE", "SHARE", "OBJECTS", "ALLOCATED"}};
+/* The largest first; qsort() knows of no other argument. */
+static int next_value;
 
-/* Of figures that are out of range together, the sum stays at the end of the range. */
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t result;
-    return !__builtin_add_overflow(a, b, &result) ? result : a < 0 ? INT64_MIN : INT64_MAX;
-}
-
-static void add_row(struct row *to, const struct row *row)
-{
-    for (int i = 0; i < PROFILE_N_VALUES; i++)
-        to->values[i] = sum(to->values[i], row->values[i]);
-    to->key = sum(to->key, row->key);
-}
-
-/* The largest first; among equals what allocated most, then the order in the file. */
+/* Among equals another value decides, then the order in the file, from the outside inwards. */
 static int by_key(const void *a, const void *b)
 {
-    const struct row *left = a, *right = b;
+    const struct report_row *left = a, *right = b;
     if (left->key != right->key)
         return left->key < right->key ? 1 : -1;
-    if (left->values[PROFILE_ALLOC_BYTES] != right->values[PROFILE_ALLOC_BYTES])
-        return left->values[PROFILE_ALLOC_BYTES] < right->values[PROFILE_ALLOC_BYTES] ? 1 : -1;
-    return (left->sample > right->sample) - (left->sample < right->sample);
+    if (left->values[next_value] != right->values[next_value])
+        return left->values[next_value] < right->values[next_value] ? 1 : -1;
+    if (left->place.sample != right->place.sample)
+        return left->place.sample < right->place.sample ? -1 : 1;
+    return (left->place.frames < right->place.frames) - (left->place.frames > right->place.frames);
+}
+
+static void set_key(const struct table *table, struct report_row *row)
+{
+    row->key = row->values[table->options->sort];
 }
 
 static int read_rows(struct table *table)
 {
-    table->n_rows = table->profile->samples.n;
-    table->rows = calloc(table->n_rows + (size_t)1, sizeof *table->rows);
-    if (table->rows == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < table->n_rows; i++) {
-        struct row *row = &table->rows[i];
-        profile_values(table->profile, i, row->values);
-        row->key = row->values[table->options->sort];
-        row->sample = i;
-        add_row(&table->all, row);
-    }
-    qsort(table->rows, table->n_rows, sizeof *table->rows, by_key);
+    struct report_rows *rows = &table->rows;
+    int error = table->options->inclusive ? report_rows_read_inclusive(rows, table->profile, table->kind->own)
+                                          : report_rows_read(rows, table->profile);
+    if (error != 0)
+        return error;
+    for (uint32_t i = 0; i < rows->n; i++)
+        set_key(table, &rows->items[i]);
+    next_value = table->kind->next;
+    if (rows->n > 0)
+        qsort(rows->items, rows->n, sizeof *rows->items, by_key);
     uint64_t top = table->options->top;
-    table->n_shown = top == 0 || top > table->n_rows ? table->n_rows : (uint32_t)top;
-    for (uint32_t i = table->n_shown; i < table->n_rows; i++)
-        add_row(&table->hidden, &table->rows[i]);
+    table->n_shown = top == 0 || top > rows->n ? rows->n : (uint32_t)top;
+    for (uint32_t i = table->n_shown; i < rows->n; i++)
+        report_row_add(&table->hidden, rows->items[i].values, -1);
+    set_key(table, &table->hidden);
+    set_key(table, &rows->all);
     return 0;
 }
 
-static void format_row(const struct table *table, struct cells *cells, const struct row *row)
+static void format_cell(const struct table *table, char *to, const struct report_column *column,
+                        const struct report_row *row)
 {
-    units_bytes(cells->text[CELL_INUSE], row->values[PROFILE_INUSE_BYTES], table->options->exact);
-    units_share(cells->text[CELL_SHARE], row->key, table->all.key);
-    snprintf(cells->text[CELL_OBJECTS], UNITS_BYTES, "%" PRId64, row->values[PROFILE_INUSE_OBJECTS]);
-    units_bytes(cells->text[CELL_ALLOCATED], row->values[PROFILE_ALLOC_BYTES], table->options->exact);
+    int64_t value = row->values[column->value], opens = row->values[PROFILE_OPENS];
+    switch (column->unit) {
+    case REPORT_COUNT:
+        snprintf(to, UNITS_BYTES, "%" PRId64, value);
+        break;
+    case REPORT_BYTES:
+        units_bytes(to, value, table->options->exact);
+        break;
+    case REPORT_TIME:
+        units_time(to, value, table->options->exact);
+        break;
+    case REPORT_SHARE:
+        units_share(to, row->key, table->rows.all.key);
+        break;
+    case REPORT_MEAN:
+        if (opens > 0)
+            units_time(to, row->values[PROFILE_WALL] / opens, table->options->exact);
+        break;
+    }
 }
 
-static void widen_cells(struct table *table, const struct cells *cells)
+static void format_row(const struct table *table, struct cells *cells, const struct report_row *row)
 {
-    for (int i = 0; i < N_CELLS; i++)
-        if ((int)strlen(cells->text[i]) > table->widths[i])
-            table->widths[i] = (int)strlen(cells->text[i]);
+    memset(cells, 0, sizeof *cells);
+    for (int i = 0; i < table->n_cells; i++)
+        format_cell(table, cells->text[i], &table->kind->columns[i], row);
 }
 
-static void widen(struct table *table, const struct row *row)
+/* Of sums there is no mean; and contexts that include each other have no sum, unless they are all there are. */
+static void format_sum(const struct table *table, struct cells *cells, const struct report_row *row)
 {
-    struct cells cells;
-    format_row(table, &cells, row);
-    widen_cells(table, &cells);
+    bool has_sum = !table->options->inclusive || row == &table->rows.all;
+    format_row(table, cells, row);
+    for (int i = 0; i < table->n_cells; i++)
+        if (!has_sum || table->kind->columns[i].unit == REPORT_MEAN)
+            cells->text[i][0] = '\0';
+}
+
+static void format_heading(const struct table *table, struct cells *cells)
+{
+    memset(cells, 0, sizeof *cells);
+    for (int i = 0; i < table->n_cells; i++)
+        snprintf(cells->text[i], UNITS_BYTES, "%s", table->kind->columns[i].heading);
+}
+
+static void widen(struct table *table, const struct cells *cells)
+{
+    for (int i = 0; i < table->n_cells; i++)
+        if (units_columns(cells->text[i]) > table->widths[i])
+            table->widths[i] = units_columns(cells->text[i]);
 }
 
 static void measure(struct table *table)
 {
-    widen_cells(table, &heading);
-    widen(table, &table->all);
-    widen(table, &table->hidden);
-    for (uint32_t i = 0; i < table->n_shown; i++)
-        widen(table, &table->rows[i]);
+    struct cells cells;
+    format_heading(table, &cells);
+    widen(table, &cells);
+    format_sum(table, &cells, &table->rows.all);
+    widen(table, &cells);
+    format_sum(table, &cells, &table->hidden);
+    widen(table, &cells);
+    for (uint32_t i = 0; i < table->n_shown; i++) {
+        format_row(table, &cells, &table->rows.items[i]);
+        widen(table, &cells);
+    }
 }
 
 static size_t path_columns(const struct table *table)
 {
     size_t used = 0;
-    for (int i = 0; i < N_CELLS; i++)
+    for (int i = 0; i < table->n_cells; i++)
         used += (size_t)table->widths[i] + GAP;
     return used + MIN_PATH_COLUMNS < table->options->columns ? table->options->columns - used : MIN_PATH_COLUMNS;
 }
 
 static void print_line(const struct table *table, const struct cells *cells, struct text *path)
 {
-    for (int i = 0; i < N_CELLS; i++)
-        printf("%*s%*s", table->widths[i], cells->text[i], GAP, "");
+    for (int i = 0; i < table->n_cells; i++)
+        printf("%*s%s%*s", table->widths[i] - units_columns(cells->text[i]), "", cells->text[i], GAP, "");
     text_fit(path, path_columns(table));
     text_print(path);
     putchar('\n');
@@ -136,6 +163,8 @@ static void print_line(const struct table *table, const struct cells *cells, str
 
 static void print_heading(const struct table *table, struct text *path)
 {
+    struct cells heading;
+    format_heading(table, &heading);
     text_clear(path);
     text_add(path, "CONTEXT");
     fputs(table->options->bold ? "\033[1m" : "", stdout);
@@ -143,10 +172,10 @@ static void print_heading(const struct table *table, struct text *path)
     fputs(table->options->bold ? "\033[0m" : "", stdout);
 }
 
-static void print_sum(const struct table *table, const struct row *row, struct text *path, const char *what)
+static void print_sum(const struct table *table, const struct report_row *row, struct text *path, const char *what)
 {
     struct cells cells;
-    format_row(table, &cells, row);
+    format_sum(table, &cells, row);
     text_clear(path);
     text_add(path, what);
     print_line(table, &cells, path);
@@ -157,15 +186,15 @@ static void print_rows(const struct table *table, struct text *path)
     char what[64];
     for (uint32_t i = 0; i < table->n_shown && !ferror(stdout); i++) {
         struct cells cells;
-        format_row(table, &cells, &table->rows[i]);
-        report_path(path, table->profile, table->rows[i].sample);
+        format_row(table, &cells, &table->rows.items[i]);
+        report_path(path, table->profile, &table->rows.items[i].place);
         print_line(table, &cells, path);
     }
-    snprintf(what, sizeof what, "(%" PRIu32 " more)", table->n_rows - table->n_shown);
-    if (table->n_shown < table->n_rows)
+    snprintf(what, sizeof what, "(%" PRIu32 " more)", table->rows.n - table->n_shown);
+    if (table->n_shown < table->rows.n)
         print_sum(table, &table->hidden, path, what);
-    snprintf(what, sizeof what, "total of %" PRIu32 " context%s", table->n_rows, table->n_rows == 1 ? "" : "s");
-    print_sum(table, &table->all, path, what);
+    snprintf(what, sizeof what, "total of %" PRIu32 " context%s", table->rows.n, table->rows.n == 1 ? "" : "s");
+    print_sum(table, &table->rows.all, path, what);
 }
 
 /* Program, time, how long it had run. */
@@ -190,8 +219,10 @@ static void print_title(const struct table *table, struct text *line)
 
 int report_table_print(const struct profile *profile, const struct report_options *options)
 {
-    struct table table = {.profile = profile, .options = options};
+    struct table table = {.profile = profile, .kind = &report_kinds[profile->kind], .options = options};
     struct text *line = malloc(sizeof *line);
+    while (table.n_cells < REPORT_MAX_CELLS && table.kind->columns[table.n_cells].heading != NULL)
+        table.n_cells++;
     int error = line == NULL ? -ENOMEM : read_rows(&table);
     if (error == 0) {
         measure(&table);
@@ -199,7 +230,7 @@ int report_table_print(const struct profile *profile, const struct report_option
         print_heading(&table, line);
         print_rows(&table, line);
     }
-    free(table.rows);
+    report_rows_free(&table.rows);
     free(line);
     return error;
 }

@@ -60,7 +60,7 @@ static int start(const struct run_options *options, char **argv)
     return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 
-enum { OPTION_DUMP_DIR = 1, OPTION_INTERVAL, OPTION_KEEP, OPTION_CONF, OPTION_LIB, OPTION_FOLLOW_FORK };
+enum { OPTION_DUMP_DIR = 1, OPTION_INTERVAL, OPTION_KEEP, OPTION_CONF, OPTION_LIB, OPTION_TIME, OPTION_FOLLOW_FORK };
 
 static const struct option long_options[] = {
     {"dump-dir", required_argument, NULL, OPTION_DUMP_DIR},
@@ -68,6 +68,7 @@ static const struct option long_options[] = {
     {"keep", required_argument, NULL, OPTION_KEEP},
     {"conf", required_argument, NULL, OPTION_CONF},
     {"lib", required_argument, NULL, OPTION_LIB},
+    {"time", no_argument, NULL, OPTION_TIME},
     {"follow-fork", no_argument, NULL, OPTION_FOLLOW_FORK},
     {NULL, 0, NULL, 0},
 };
@@ -81,7 +82,9 @@ static int read_options(struct run_options *options, int argc, char **argv)
     for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;
-        if (option == OPTION_FOLLOW_FORK)
+        if (option == OPTION_TIME)
+            options->time = true;
+        else if (option == OPTION_FOLLOW_FORK)
             options->follow_fork = true;
         else
             *values[option] = optarg;
@@ -118,6 +121,7 @@ const struct command command_run = {
         "                  directory)\n"
         "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
         "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
+        "  --time          beside each heap dump one of times, time.PID.NUMBER.pb.gz\n"
         "  --follow-fork   processes forked without executing a program write dumps too\n"
         "  --conf STRING   more of JESPAN_CONF's key:value,…; wins over the options and\n"
         "                  the variable\n"

@@ -45,6 +45,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "dump_dir:", dump_dir);
     add(to, "dump_interval_s:", options->interval);
     add(to, "dump_keep:", options->keep);
+    add(to, "dump_time:", options->time ? "true" : NULL);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
     add(to, "", options->conf);
     return fclose(to) == 0 ? text : NULL;

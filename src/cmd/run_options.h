@@ -7,7 +7,7 @@
 
 struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib; /* NULL = not given */
-    bool follow_fork;
+    bool follow_fork, time;
 };
 
 #endif

@@ -57,6 +57,10 @@ test_help_and_usage() {
     says "report with two files" 2 "jespan: one file*"
     jespan report --sort size a
     says "report --sort size" 2 "jespan: --sort: 'size'*"
+    jespan report --sort wall "$scratch/small"
+    says "report --sort wall of a heap dump" 2 "jespan: *small: a heap profile is sorted by inuse, alloc or objects"
+    jespan report --sort inuse "$scratch/times"
+    says "report --sort inuse of a dump of times" 2 "jespan: *times: a time profile is sorted by wall, busy, cpu or opens"
     jespan report --top x a
     says "report --top x" 2 "jespan: --top: 'x'*"
     jespan report --frobnicate a
@@ -97,8 +101,8 @@ test_run_environment() {
     [ -d "$scratch/a/b" ] || fail "--dump-dir was not created"
     [[ $conf == "dump_interval_s:10,dump_at_exit:true,"*"dump_dir:$(realpath "$scratch/a/b")" ]] ||
         fail "JESPAN_CONF: $conf"
-    environment_of --dump-dir "$scratch/a" --interval 0 --keep 3 --follow-fork --conf max_contexts:99
-    [[ $conf == *",dump_interval_s:0,dump_keep:3,follow_fork:true,max_contexts:99" ]] || fail "JESPAN_CONF: $conf"
+    environment_of --dump-dir "$scratch/a" --interval 0 --keep 3 --time --follow-fork --conf max_contexts:99
+    [[ $conf == *",dump_interval_s:0,dump_keep:3,dump_time:true,follow_fork:true,max_contexts:99" ]] || fail "JESPAN_CONF: $conf"
     export JESPAN_CONF="dump_dir:$scratch/a,dump_interval_s:7" LD_PRELOAD=libc.so.6
     environment_of --interval 5
     [[ $conf == "dump_interval_s:10,"*",$JESPAN_CONF,dump_interval_s:5" ]] || fail "JESPAN_CONF: $conf"
@@ -181,7 +185,7 @@ test_run_dumps() {
 expected_table() {
     cat << 'END'
  IN USE   SHARE  OBJECTS  ALLOCATED  CONTEXT
-1.0 MiB   99.5%       50    3.0 MiB  request > parse {route=/doc, tenant=green, format=, tenant=blue}
+1.0 MiB   99.5%       50    3.0 MiB  request > parse {tenant=green, format=, route=/doc, tenant=blue}
 4.0 KiB    0.4%        2    4.0 KiB  (jespan)
  1000 B    0.1%       10    1.5 KiB  (root)
   300 B    0.0%        3    9.8 KiB  request {route=/doc, tenant=blue}
@@ -198,10 +202,13 @@ test_report_table() {
     equal "table" "$(tail -n +2 "$scratch/out")" "$(expected_table)"
     [[ $(head -n 1 "$scratch/out") == */make_profile"  2026-11-18 11:06:52 +0000  after 12.3 s" ]] ||
         fail_with "title" "$scratch/out"
+    jespan report --top 2 --exact --sort alloc "$scratch/small"
+    cp "$scratch/out" "$scratch/exact"
     jespan report --top 2 --bytes --sort alloc "$scratch/small"
-    equal "--top 2 --bytes --sort alloc" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
+    equal "--bytes" "$(cat "$scratch/out")" "$(cat "$scratch/exact")"
+    equal "--top 2 --exact --sort alloc" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
         " IN USE   SHARE  OBJECTS  ALLOCATED  CONTEXT" \
-        "1048576   93.9%       50    3145728  request > parse {route=/doc, tenant=green, format=, tenant=blue}" \
+        "1048576   93.9%       50    3145728  request > parse {tenant=green, format=, route=/doc, tenant=blue}" \
         "      0    3.7%        0     123456  (retired)" \
         "   5460    2.4%       16      79660  (5 more)" \
         "1054036  100.0%       66    3348844  total of 7 contexts")"
@@ -210,6 +217,74 @@ test_report_table() {
     equal "table of a plain file" "$(tail -n +2 "$scratch/out")" "$(expected_table)"
     jespan report "$scratch/empty"
     prints "a profile without samples" "*total of 0 contexts"
+}
+
+expected_times() {
+    cat << 'END'
+   WALL   SHARE      BUSY       CPU  OPENS     MEAN  CONTEXT
+1.1 min   95.5%   1.1 min    5.0 ms   1000  65.0 ms  (retired)
+  3.0 s    4.4%  250.0 ms  200.0 ms    100  30.0 ms  request {route=/doc, tenant=blue}
+90.0 ms    0.1%   90.0 ms   80.0 ms     60   1.5 ms  request > parse {tenant=green, format=, route=/doc, tenant=blue}
+15.5 µs    0.0%   15.5 µs   15.5 µs     20   775 ns  request > parse {route=/put}
+   0 ns    0.0%     2.0 h    999 ns      0           thread:main
+   0 ns    0.0%    12.0 s    1.5 ms      0           (root)
+   0 ns    0.0%      0 ns      0 ns      1     0 ns  idle
+1.1 min  100.0%     2.0 h  286.5 ms   1181           total of 7 contexts
+END
+}
+
+test_report_times() {
+    jespan report "$scratch/times"
+    says "report of times" 0 ""
+    equal "times" "$(tail -n +2 "$scratch/out")" "$(expected_times)"
+    COLUMNS=200 jespan report --top 2 --exact --sort cpu "$scratch/times"
+    equal "times --top 2 --exact --sort cpu" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
+        "       WALL   SHARE           BUSY        CPU  OPENS      MEAN  CONTEXT" \
+        " 3000000000   69.8%      250000000  200000000    100  30000000  request {route=/doc, tenant=blue}" \
+        "   90000000   27.9%       90000000   80000000     60   1500000  request > parse {tenant=green, format=, route=/doc, tenant=blue}" \
+        "65000015500    2.3%  7276000015500    6516499   1021            (5 more)" \
+        "68090015500  100.0%  7276340015500  286516499   1181            total of 7 contexts")"
+}
+
+# Each context with those below it, also one that has nothing of its own; opens stay its own.
+test_report_inclusive() {
+    jespan report --inclusive --top 5 "$scratch/times"
+    equal "times --inclusive" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
+        "   WALL   SHARE      BUSY       CPU  OPENS     MEAN  CONTEXT" \
+        "1.1 min   95.5%   1.1 min    5.0 ms   1000  65.0 ms  (retired)" \
+        "  3.1 s    4.5%  340.0 ms  280.0 ms    100  30.9 ms  request {route=/doc, tenant=blue}" \
+        "90.0 ms    0.1%   90.0 ms   80.0 ms     60   1.5 ms  request > parse {tenant=green, format=, route=/doc, tenant=blue}" \
+        "15.5 µs    0.0%   15.5 µs   15.5 µs      0           request {route=/put}" \
+        "15.5 µs    0.0%   15.5 µs   15.5 µs     20   775 ns  request > parse {route=/put}" \
+        "                                                     (3 more)" \
+        "1.1 min  100.0%     2.0 h  286.5 ms   1181           total of 8 contexts")"
+    jespan report --inclusive --exact "$scratch/small"
+    equal "--inclusive" "$(grep request "$scratch/out")" "$(printf '%s\n' \
+        "1048876   99.5%       53    3155728  request {route=/doc, tenant=blue}" \
+        "1048576   99.5%       50    3145728  request > parse {tenant=green, format=, route=/doc, tenant=blue}" \
+        "     64    0.0%        1      64064  request {route=/put}" \
+        "      0    0.0%        0      64000  request > parse {route=/put}")"
+}
+
+# A tree of 30,000 contexts, where each is the parent of 8 and has a label of its own: sums made without it, by number.
+# Row i is called span and i % 1000, and holds 16 i bytes.
+test_report_inclusive_tree() {
+    COLUMNS=1000 jespan report --inclusive --exact "$scratch/many"
+    sed -n 's/^ *\([0-9]*\) .*span\([0-9]*\) {.*/\2 \1/p' "$scratch/out" | sort -n -k1,1 -k2,2 > "$scratch/actual"
+    awk 'BEGIN {
+        for (i = 29999; i > 0; i--) { sum[i] += 16 * i; if (i > 8) sum[int((i - 1) / 8)] += sum[i] }
+        for (i = 1; i < 30000; i++) print i % 1000, sum[i]
+    }' | sort -n -k1,1 -k2,2 > "$scratch/expected"
+    equal "number of contexts" "$(wc -l < "$scratch/actual")" 29999
+    cmp -s "$scratch/actual" "$scratch/expected" || fail_with "a tree with --inclusive" "$scratch/actual" "$scratch/expected"
+}
+
+# Paths that were cut have no common beginning: each frame of each is a context.
+test_report_inclusive_deep() {
+    jespan report --inclusive "$scratch/hostile"
+    says "hostile --inclusive" 0 ""
+    jespan report --inclusive "$scratch/deep"
+    says "deep --inclusive" 2 "jespan: *deep: too many contexts for --inclusive"
 }
 
 # Lines of at most so many columns, control characters only at their ends
@@ -223,6 +298,9 @@ test_report_width() {
             [ "$width" -le "$columns" ] || fail_with "$file at $columns is $width wide" "$scratch/out"
             ! grep -q $'[\x01-\x09\x0b-\x1f\x7f]' "$scratch/out" || fail "$file at $columns has control characters"
         done
+        COLUMNS=$columns jespan report "$scratch/times"
+        width=$(LC_ALL=C.UTF-8 wc -L < "$scratch/out")
+        [ "$width" -le $((columns + 1)) ] || fail_with "times at $columns is $width wide" "$scratch/out"
     done
 }
 
@@ -251,11 +329,12 @@ test_report_bad_files() {
     says "a damaged file" 2 "jespan: *damaged: the gzip data is damaged"
     printf '\x0a\x02\x08\x01\x32\x00\x32\x03cpu' > "$scratch/cpu"
     jespan report "$scratch/cpu"
-    says "a CPU profile" 2 "jespan: *cpu: not a heap profile*"
+    says "a CPU profile" 2 "jespan: *cpu: neither a heap profile nor a time profile*"
     jespan report /dev/zero
     says "an endless file" 2 "jespan: /dev/zero: more than 1 GiB unpacked"
 }
 
+"$make_profile" time small > "$scratch/times"
 for kind in small hostile empty "chain 3000" "rows 30000"; do
     # shellcheck disable=SC2086
     "$make_profile" $kind > "$scratch/${kind%% *}"
@@ -271,6 +350,10 @@ test_run_finds_the_library
 test_run_warns
 test_run_dumps
 test_report_table
+test_report_times
+test_report_inclusive
+test_report_inclusive_tree
+test_report_inclusive_deep
 test_report_width
 test_report_bad_files
 finish

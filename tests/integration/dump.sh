@@ -38,7 +38,7 @@ all_whole() {
     for name in $(dumps_in "$dir"); do
         is_whole "$dir/$name" || fail "$1: $name is not whole"
     done
-    equal "$1: other files" "$(find "$dir" -type f ! -name '*.[0-9]*.pb.gz' -printf '%f\n')" ""
+    equal "$1: other files" "$(find "$dir" -type f ! -name 'heap.*.pb.gz' -printf '%f\n')" ""
 }
 
 nothing_by_default() {

@@ -78,7 +78,7 @@ static void test_small_is_as_expected(void **state)
         "2 4096 2 4096 (jespan)[ :0]\n"
         "100 10000 3 300 request[server::request server.c:100] route=/doc tenant=blue\n"
         "60 3145728 50 1048576 parse[json::parse json.c:7] < request[server::request server.c:100]"
-        " route=/doc tenant=green format= tenant=blue\n"
+        " tenant=green format= route=/doc tenant=blue\n"
         "20 64000 0 0 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put\n"
         "1 64 1 64 request[server::request server.c:100] route=/put\n"
         "1000 123456 0 0 (retired)[ :0]\n";
@@ -104,7 +104,7 @@ static void test_time_is_as_expected(void **state)
         "0 0 7200000000000 999 thread:main[ :0]\n"
         "100 3000000000 250000000 200000000 request[server::request server.c:100] route=/doc tenant=blue\n"
         "60 90000000 90000000 80000000 parse[json::parse json.c:7] < request[server::request server.c:100]"
-        " route=/doc tenant=green format= tenant=blue\n"
+        " tenant=green format= route=/doc tenant=blue\n"
         "20 15500 15500 15500 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put\n"
         "1 0 0 0 idle[server::idle server.c:5]\n"
         "1000 65000000000 64000000000 5000000 (retired)[ :0]\n";
