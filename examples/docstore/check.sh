@@ -72,6 +72,81 @@ check_sizes() {
     request 413 /docs/a/large -X PUT --data-binary "@$scratch/too-large" -H 'Transfer-Encoding: chunked'
 }
 
+# spans ROUTE FIGURE: from the answer in $scratch/body
+spans() {
+    jq --arg route "$1" --arg figure "$2" '[.routes[] | select(.route == $route) | .[$figure]] | add // 0' "$scratch/body"
+}
+
+# A document whose second half comes a second late.
+put_slowly() {
+    local port=${service_url##*:} answer
+    exec 3<> "/dev/tcp/127.0.0.1/$port"
+    printf 'PUT /docs/a/slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{"a":' >&3
+    sleep 1
+    printf '"bc"}' >&3
+    IFS= read -r -t 10 answer <&3 || answer=nothing
+    exec 3>&-
+    [[ $answer == *' 20'[14]* ]] || fail "a document that comes slowly: $answer"
+}
+
+# settle: until the service has seen off all requests but the one that asks
+settle() {
+    sleep 0.2
+}
+
+# Requests are counted one by one; each waits longer than it works; the bytes of the cache are the cache's own.
+check_spans() {
+    local route figure before after i
+    local -A was=() expected=([get]=5 [put]=3 [search]=2 [delete]=1 [stats]=1 [spans]=1 [other]=1)
+    request 200 /spans
+    for route in "${!expected[@]}"; do
+        was[$route]=$(spans "$route" requests)
+    done
+    before=$(spans put wall_ns)
+    for i in 1 2 3 4 5; do
+        request 200 /docs/a/c
+    done
+    request 201 /docs/a/d -X PUT -d '{"a": 1}'
+    request 204 /docs/a/d -X PUT -d '{"a": 2}'
+    put_slowly
+    request 200 '/docs/a?q=more'
+    request 200 '/docs/a?q=less'
+    request 204 /docs/a/slow -X DELETE
+    request 405 /docs/a -X POST -d '{}'
+    request 200 /stats
+    cp "$scratch/body" "$scratch/stats"
+    settle
+    request 200 /spans
+    for route in "${!expected[@]}"; do
+        equal "/spans: requests of $route" $(($(spans "$route" requests) - was[$route])) "${expected[$route]}"
+        for figure in wall_ns busy_ns cpu_ns; do
+            [ "$(spans "$route" $figure)" -gt 0 ] || fail_with "/spans: $figure of $route" "$scratch/body"
+        done
+        equal "/spans: mean of $route" "$(spans "$route" mean_wall_ns)" \
+            $(($(spans "$route" wall_ns) / $(spans "$route" requests)))
+        [ "$(spans "$route" busy_ns)" -le "$(spans "$route" wall_ns)" ] ||
+            fail_with "/spans: $route works longer than it takes" "$scratch/body"
+        [ "$(spans "$route" outlived_bytes)" -le "$(spans "$route" live_bytes)" ] ||
+            fail_with "/spans: $route: more outlived than is live" "$scratch/body"
+    done
+    after=$(spans put wall_ns)
+    [ $((after - before)) -ge 1000000000 ] && [ $((after - before)) -lt 5000000000 ] ||
+        fail "/spans: waiting a second for a document is not $((after - before)) ns of wall time"
+    [ "$(spans put busy_ns)" -lt 1000000000 ] || fail_with "/spans: waiting counts as busy" "$scratch/body"
+    [ "$(spans put alloc_bytes_per_s)" -gt 0 ] || fail_with "/spans: no allocation by put" "$scratch/body"
+    equal "/spans: bytes of the cache" "$(jq .cache_bytes "$scratch/body")" "$(jq .cache.bytes "$scratch/stats")"
+    [ "$(jq '[.routes[].outlived_bytes] | add' "$scratch/body")" -ge "$(jq .cache.bytes "$scratch/stats")" ] ||
+        fail_with "/spans: the cache did not outlive its requests" "$scratch/body"
+    settle
+    request 200 /spans
+    equal "/spans: allocation of routes at rest" "$(spans get alloc_bytes_per_s) $(spans put alloc_bytes_per_s)" "0 0"
+    request 200 '/spans?format=text'
+    grep -q '^get  *[0-9]* ' "$scratch/body" || fail_with "/spans?format=text" "$scratch/body"
+    request 200 /spans -H 'Accept: text/plain'
+    grep -q '^ROUTE ' "$scratch/body" || fail_with "/spans as text/plain" "$scratch/body"
+    request 405 /spans -X POST -d '{}'
+}
+
 # Whatever clients call themselves, there are 16 tenants and "other".
 check_tenants() {
     local i tenants
@@ -90,6 +165,7 @@ service_start "$scratch" --interval 0 || fail "docstore did not start"
 check_documents
 check_refusals
 check_sizes
+check_spans
 check_tenants
 [ ! -s "$scratch/err" ] || fail_with "something was said on stderr" "$scratch/err"
 finish

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "figures.h"
 #include "routes.h"
 #include "spans.h"
 #include "tenant.h"
@@ -33,6 +34,15 @@ static const char *argument(struct MHD_Connection *connection, enum MHD_ValueKin
     return MHD_lookup_connection_value(connection, kind, key);
 }
 
+/* Plain text is asked for by name: what browsers and curl send by themselves names none of the two. */
+static bool wants_text(struct MHD_Connection *connection)
+{
+    const char *format = argument(connection, MHD_GET_ARGUMENT_KIND, "format");
+    const char *accepted = argument(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+
+    return format ? strcmp(format, "text") == 0 : accepted && strstr(accepted, "text/plain");
+}
+
 static bool announces_too_much(struct MHD_Connection *connection)
 {
     const char *length = argument(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -44,8 +54,13 @@ static jespan_span_t *open_span(const struct route *route, const char *tenant)
 {
     JESPAN_SITE(site, "request");
     struct jespan_label labels[] = {{"route", routes_name(route)}, {"tenant", tenant}};
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, labels, sizeof labels / sizeof labels[0]);
 
-    return jespan_open(&site, JESPAN_ROOT, labels, sizeof labels / sizeof labels[0]);
+    if (jespan_enter(span) == 0) {
+        figures_note(routes_name(route));
+        jespan_exit(span);
+    }
+    return span;
 }
 
 static struct exchange *exchange_begin(struct MHD_Connection *connection, const char *path, const char *method)
@@ -58,6 +73,7 @@ static struct exchange *exchange_begin(struct MHD_Connection *connection, const 
     exchange->request.path = path;
     exchange->request.words = argument(connection, MHD_GET_ARGUMENT_KIND, "q");
     exchange->request.limit = argument(connection, MHD_GET_ARGUMENT_KIND, "limit");
+    exchange->request.as_text = wants_text(connection);
     exchange->route = routes_find(method, &exchange->request);
     exchange->span = open_span(exchange->route, tenant ? tenant : "invalid");
     if (!tenant)
@@ -137,7 +153,8 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
         return MHD_NO;
     }
     if (reply->body)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                reply->is_text ? "text/plain; charset=utf-8" : "application/json");
     if (reply->location[0])
         MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, reply->location);
     if (reply->allow)
@@ -187,7 +204,10 @@ struct http *http_start(struct docs *docs, uint16_t *port, unsigned n_threads)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct MHD_Daemon *daemon = MHD_start_daemon(
+    struct MHD_Daemon *daemon;
+
+    figures_start();
+    daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, handle, docs, MHD_OPTION_SOCK_ADDR, &address,
         MHD_OPTION_THREAD_POOL_SIZE, n_threads, MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, NULL, MHD_OPTION_END);

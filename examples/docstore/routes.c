@@ -6,6 +6,7 @@
  *     DELETE    /docs/COLLECTION/ID
  *     GET       /docs/COLLECTION?q=WORDS&limit=N
  *     GET       /stats
+ *     GET       /spans?format=text
  */
 #include "routes.h"
 
@@ -14,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "figures.h"
 #include "spans.h"
 
 #define WORDS_MAX_BYTES 256
 #define RESULTS_DEFAULT 20
 #define RESULTS_MAX 100
 
-enum target { NOWHERE, DOCUMENT, COLLECTION, STATS };
+enum target { NOWHERE, DOCUMENT, COLLECTION, STATS, SPANS };
 
 typedef void route_handler(struct docs *docs, const struct request *request, struct reply *reply);
 
@@ -158,6 +160,23 @@ static void get_stats(struct docs *docs, const struct request *request, struct r
     json_decref(json);
 }
 
+static void get_spans(struct docs *docs, const struct request *request, struct reply *reply)
+{
+    json_t *figures = figures_json();
+
+    (void)docs;
+    if (figures && request->as_text) {
+        reply->status = 200;
+        reply->is_text = true;
+        reply->body = figures_text(figures);
+    } else {
+        reply_json(reply, 200, figures);
+    }
+    if (!reply->body)
+        reply_error(reply, 500, "out of memory");
+    json_decref(figures);
+}
+
 static void not_found(struct docs *docs, const struct request *request, struct reply *reply)
 {
     (void)docs, (void)request;
@@ -189,9 +208,12 @@ static const struct route routes[] = {
     {"search", "HEAD", COLLECTION, search_collection},
     {"stats", "GET", STATS, get_stats},
     {"stats", "HEAD", STATS, get_stats},
+    {"spans", "GET", SPANS, get_spans},
+    {"spans", "HEAD", SPANS, get_spans},
     {"other", NULL, DOCUMENT, document_method_not_allowed},
     {"other", NULL, COLLECTION, read_method_not_allowed},
     {"other", NULL, STATS, read_method_not_allowed},
+    {"other", NULL, SPANS, read_method_not_allowed},
     {"other", NULL, NOWHERE, not_found},
 };
 
@@ -202,6 +224,8 @@ static enum target find_target(struct request *request)
 
     if (strcmp(request->path, "/stats") == 0)
         return STATS;
+    if (strcmp(request->path, "/spans") == 0)
+        return SPANS;
     if (strncmp(request->path, prefix, strlen(prefix)))
         return NOWHERE;
     name = request->path + strlen(prefix);

@@ -12,13 +12,15 @@ struct request {
     struct document_key key; /* set by routes_find() */
     const char *words;       /* to search for, or NULL */
     const char *limit;       /* of results, or NULL */
+    bool as_text;            /* rather than JSON, where there is a choice */
     const char *body;
     size_t body_bytes;
 };
 
 struct reply {
     unsigned status;
-    char *body; /* JSON, owned by whoever sends it, or NULL */
+    char *body;   /* JSON, owned by whoever sends it, or NULL */
+    bool is_text; /* no, for people */
     char location[2 * NAME_MAX_BYTES + 16];
     const char *allow; /* methods, or NULL */
 };

@@ -51,7 +51,7 @@ static int check_sort(const char *word)
     for (int kind = 0; kind < PROFILE_N_KINDS; kind++)
         if (report_kind_sort(&report_kinds[kind], word) >= 0)
             return 0;
-    cmd_error("--sort: '%s' is none of inuse, alloc, objects; wall, busy, cpu, opens", word);
+    cmd_error("--sort: '%s' is none of inuse, alloc, objects; cpu, busy, wall, opens", word);
     return STATUS_USAGE;
 }
 
@@ -100,7 +100,7 @@ static const char *choose_sort(struct report_options *options, const struct prof
     if (options->sort >= 0)
         return NULL;
     return profile->kind == PROFILE_HEAP ? "a heap profile is sorted by inuse, alloc or objects"
-                                         : "a time profile is sorted by wall, busy, cpu or opens";
+                                         : "a time profile is sorted by cpu, busy, wall or opens";
 }
 
 static const char *print_table(const struct profile *profile, const struct report_options *options)
@@ -158,13 +158,13 @@ const struct command command_report = {
         "Prints the contexts of a dump with the path of spans and their labels. Of a heap\n"
         "dump, those that hold the most memory first: bytes in use, share of the total,\n"
         "objects in use, bytes ever allocated. Of a dump of times (time.PID.NUMBER.pb.gz),\n"
-        "those that took longest first: time that spans were open, share, time entered,\n"
-        "CPU time, spans opened, mean time open. Reads any heap profile in pprof's format,\n"
-        "gzipped or plain.\n"
+        "those that took most CPU time first: CPU time, share, time entered, time that\n"
+        "spans were open, spans opened, mean time open. Reads any heap profile in pprof's\n"
+        "format, gzipped or plain.\n"
         "\n"
         "  --sort KEY   of a heap dump inuse (bytes in use, the default), alloc (bytes ever\n"
-        "               allocated) or objects (in use); of times wall (the default), busy,\n"
-        "               cpu or opens; shares are of this\n"
+        "               allocated) or objects (in use); of times cpu (the default), busy,\n"
+        "               wall or opens; shares are of this\n"
         "  --top N      the first N contexts only; 0: all (default: 50 on a terminal,\n"
         "               else all)\n"
         "  --inclusive  each context with all contexts below it\n"

@@ -6,6 +6,7 @@
 
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 types=(alloc_objects alloc_space inuse_objects inuse_space)
+time_types=(opens wall busy cpu)
 
 have go || skip "Go is not installed, so google/pprof cannot be built"
 go_minor=$(go env GOVERSION | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
@@ -90,6 +91,43 @@ check_views() {
     grep -q '^PeriodType: space bytes' "$scratch/raw" || fail_with "-raw: another period type" "$scratch/raw"
 }
 
+# figure_of TYPE COLUMN NAME: from -top, whose columns are flat, flat %, sum %, cum, cum %; in ns and counts
+figure_of() {
+    pprof -top -unit=ns -nodefraction=0 -sample_index="$1" "$scratch/times.pb.gz" > "$scratch/top"
+    awk -v column="$2" -v name="$3" '$NF == name { sub(/ns$/, "", $column); print $column + 0 }' "$scratch/top"
+}
+
+# inclusive NAME COLUMN: of the context that ends in it, from our own report
+inclusive() {
+    COLUMNS=500 "$JESPAN_CMD" report --inclusive --exact "$scratch/times.pb.gz" |
+        awk -v column="$2" -v name="$1" '{ path = $0; sub(/ [{].*/, "", path) } path ~ " " name "$" { print $column }'
+}
+
+# Of spans that are closed the times stand still, and are what jespan says itself; their cum is our inclusive.
+check_times() {
+    local i name
+    "$program" times dump_time "$scratch/times.pb.gz" > "$scratch/figures"
+    raw "$scratch/times.pb.gz" > "$scratch/samples"
+    for name in handle parse; do
+        equal "times: $name" "$(grep " $name\$" "$scratch/samples" | sum)" "$(grep " $name\$" "$scratch/figures" | sum)"
+        for i in 0 1 2 3; do
+            equal "times: -top ${time_types[i]}, $name" "$(figure_of "${time_types[i]}" 1 "$name")" \
+                "$(grep " $name\$" "$scratch/figures" | sum | cut -d' ' -f$((i + 1)))"
+        done
+    done
+    equal "times: opens" "$(grep ' handle$' "$scratch/samples" | cut -d' ' -f1)" 2
+    [ "$(figure_of wall 1 parse)" -gt 0 ] || fail_with "times: parse took no time" "$scratch/top"
+    equal "times: cum wall of handle" "$(figure_of wall 4 handle)" "$(inclusive handle 4)"
+    equal "times: cum busy of handle" "$(figure_of busy 4 handle)" "$(inclusive handle 3)"
+    equal "times: cum CPU of handle" "$(figure_of cpu 4 handle)" "$(inclusive handle 1)"
+    pprof -top "$scratch/times.pb.gz" > "$scratch/top"
+    grep -q '^Type: cpu$' "$scratch/top" || fail_with "times: another default" "$scratch/top"
+    pprof -raw "$scratch/times.pb.gz" > "$scratch/raw"
+    grep -q '^opens/count wall/nanoseconds busy/nanoseconds cpu/nanoseconds' "$scratch/raw" ||
+        fail_with "times: other sample types" "$scratch/raw"
+    grep -q '^PeriodType: cpu nanoseconds' "$scratch/raw" || fail_with "times: another period type" "$scratch/raw"
+}
+
 # What a program holds more in the second dump is the difference, to the byte.
 check_difference() {
     "$program" dump "$scratch/before.pb.gz" passing 100 dump "$scratch/after.pb.gz"
@@ -124,6 +162,7 @@ export JESPAN_CONF=module_dir:$JESPAN_MODULES
 compare_totals "one dump" "$scratch/one.pb.gz" "$scratch/figures"
 check_top "$scratch/one.pb.gz"
 check_views "$scratch/one.pb.gz"
+check_times
 JESPAN_CONF=$JESPAN_CONF,max_contexts:64 "$program" passing 10000 figures dump "$scratch/two.pb.gz" > "$scratch/figures"
 compare_totals "a dump with recycled contexts" "$scratch/two.pb.gz" "$scratch/figures"
 check_difference

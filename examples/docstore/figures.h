@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What jespan says of this program while it runs, read with mallctl: the page /spans. All functions are thread-safe. */
+#ifndef DOCSTORE_FIGURES_H
+#define DOCSTORE_FIGURES_H
+
+#include <jansson.h>
+
+/* Rates begin here. Once, before the first request. */
+void figures_start(void);
+
+/* The calling thread is in the span of a request of this route. `route` is a constant. There are as few contexts to
+ * remember as there are pairs of route and tenant. */
+void figures_note(const char *route);
+
+/* By route, all its requests with what is below them: requests, wall, busy and CPU time, allocation rate since the last
+ * call, live and outlived bytes. And what jespan credits to the spans that filled the cache. The caller releases it; NULL
+ * when there is no memory. */
+json_t *figures_json(void);
+
+/* The same for people, to be freed, or NULL. */
+char *figures_text(const json_t *figures);
+
+#endif
