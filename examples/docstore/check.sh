@@ -137,6 +137,7 @@ check_spans() {
     equal "/spans: bytes of the cache" "$(jq .cache_bytes "$scratch/body")" "$(jq .cache.bytes "$scratch/stats")"
     [ "$(jq '[.routes[].outlived_bytes] | add' "$scratch/body")" -ge "$(jq .cache.bytes "$scratch/stats")" ] ||
         fail_with "/spans: the cache did not outlive its requests" "$scratch/body"
+    spans_of_put=$(for figure in cpu_ns busy_ns wall_ns requests; do spans put $figure; done)
     settle
     request 200 /spans
     equal "/spans: allocation of routes at rest" "$(spans get alloc_bytes_per_s) $(spans put alloc_bytes_per_s)" "0 0"
@@ -160,12 +161,29 @@ check_tenants() {
     grep -q 'tenant=other' "$scratch/report" || fail_with "no tenant=other" "$scratch/report"
 }
 
-service_start "$scratch" --interval 0 || fail "docstore did not start"
+# At the end the dump of times says what /spans said of a route that had no more requests since, but for rounding.
+check_times() {
+    local dump actual expected
+    dump=$(service_dumps "$scratch" time | tail -n 1)
+    COLUMNS=500 "$JESPAN_CMD" report --inclusive --exact "$dump" > "$scratch/report"
+    actual=$(awk '/ request [{]route=put, / { cpu += $1; busy += $3; wall += $4; n += $5 } END { print cpu, busy, wall, n }' \
+        "$scratch/report")
+    expected=$(tr '\n' ' ' <<< "$spans_of_put")
+    awk -v a="$actual" -v b="$expected" 'BEGIN {
+        split(a, x); n = split(b, y)
+        for (i = 1; i <= 4; i++) if (x[i] - y[i] > 1e-4 * y[i] || y[i] - x[i] > 1e-4 * y[i]) exit 1
+        exit n != 4
+    }' || fail_with "put took (cpu, busy, wall, requests) $actual, but /spans said $expected" "$scratch/report"
+}
+
+spans_of_put=
+service_start "$scratch" --interval 0 --time || fail "docstore did not start"
 [ "$failures" = 0 ] || finish
 check_documents
 check_refusals
 check_sizes
 check_spans
 check_tenants
+check_times
 [ ! -s "$scratch/err" ] || fail_with "something was said on stderr" "$scratch/err"
 finish

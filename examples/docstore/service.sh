@@ -37,9 +37,9 @@ service_stop() {
     wait "$pid"
 }
 
-# service_dumps DIRECTORY: the whole dumps, one a line, oldest first
+# service_dumps DIRECTORY [time]: the whole heap dumps, or those of times, one a line, oldest first
 service_dumps() {
-    find "$1/dumps" -maxdepth 1 -name 'heap.*.pb.gz' | sort -V
+    find "$1/dumps" -maxdepth 1 -name "${2-heap}.*.pb.gz" | sort -V
 }
 
 # service_cache_bytes: what the service says that its cache holds

@@ -79,6 +79,7 @@ confirmed() {
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0
 <jespan>: dump_at_exit:false
+<jespan>: dump_time:false
 <jespan>: follow_fork:false
 <jespan>: module_dir:$(installed_module_dir)
 <jespan>: shutdown_timeout_ms:10000

@@ -77,7 +77,7 @@ static void test_defaults(void **state)
     assert_true(conf.thread_contexts);
     assert_int_equal(conf.track_time, TRACK_TIME_CPU);
     assert_int_equal(conf.cpu_clock, 0);
-    assert_false(conf.dump_at_exit || conf.follow_fork || conf.confirm_conf);
+    assert_false(conf.dump_at_exit || conf.dump_time || conf.follow_fork || conf.confirm_conf);
     assert_string_equal(conf.dump_dir, "");
     assert_string_equal(conf.module_dir, JESPAN_MODULE_DIR);
 }
