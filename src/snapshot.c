@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "cpu_clock.h"
 #include "lock.h"
 #include "meta.h"
 #include "snapshot_making.h"
@@ -98,7 +99,7 @@ static void times_to_ns(const struct making *m, struct totals *t)
 {
     t->wall = making_to_ns(m, t->wall);
     t->busy = making_to_ns(m, t->busy);
-    t->cpu = making_to_ns(m, t->cpu);
+    t->cpu = cpu_clock_in_use() == CPU_CLOCK_NONE ? 0 : making_to_ns(m, t->cpu); /* it counts busy time then */
     t->cpu_system = making_to_ns(m, t->cpu_system);
 }
 

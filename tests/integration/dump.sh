@@ -89,6 +89,10 @@ with_times() {
     ran "times asked for"
     grep -q ' CPU ' < <("$JESPAN_CMD" report "$dir/asked.pb.gz") || fail "times asked for: not what came"
     equal "times asked for: files" "$(ls "$dir")" asked.pb.gz
+    run "track_time:wall" dump_time "$dir/wall.pb.gz" stats
+    ran "times without CPU time"
+    equal "times without CPU time" "$("$JESPAN_CMD" report --exact "$dir/wall.pb.gz" |
+        awk '/ total of / { print $1, ($3 > 0), ($4 > 0) }')" "0 1 1"
 }
 
 # title NAME: the program, the time and since when, which a dump says of itself
