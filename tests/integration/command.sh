@@ -234,7 +234,7 @@ END
 }
 
 test_report_times() {
-    jespan report "$scratch/times"
+    COLUMNS=200 jespan report "$scratch/times"
     says "report of times" 0 ""
     equal "times" "$(tail -n +2 "$scratch/out")" "$(expected_times)"
     jespan report --top 2 --exact --sort wall "$scratch/times"
@@ -248,7 +248,7 @@ test_report_times() {
 
 # Each context with those below it, also one that has nothing of its own; opens stay its own.
 test_report_inclusive() {
-    jespan report --inclusive --top 6 "$scratch/times"
+    COLUMNS=200 jespan report --inclusive --top 6 "$scratch/times"
     equal "times --inclusive" "$(tail -n +2 "$scratch/out")" "$(printf '%s\n' \
         "     CPU   SHARE      BUSY     WALL  OPENS     MEAN  CONTEXT" \
         "280.0 ms   97.7%  340.0 ms    3.1 s    100  30.9 ms  request {route=/doc, tenant=blue}" \
