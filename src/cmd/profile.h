@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A pprof profile, of the heap or of times, as read from a file: where its parts are in the unpacked bytes. See exporters/profile.proto for
- * the format. Any file may be given: references that lead nowhere give empty parts. */
+/* A pprof profile, of the heap or of times, as read from a file: where its parts are in the unpacked bytes. See
+ * exporters/profile.proto for the format. Any file may be given: references that lead nowhere give empty parts. */
 #ifndef JESPAN_CMD_PROFILE_H
 #define JESPAN_CMD_PROFILE_H
 
