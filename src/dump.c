@@ -158,7 +158,8 @@ static int write_as_ourselves(struct thread *t, const struct order *order)
     return error;
 }
 
-/* Carries out an order with the dump mutex, credited to "(jespan)", with errno, signals and cancellation as they were. */
+/* Carries out an order under the dump mutex, credited to "(jespan)", with errno, signals and cancellation as they
+ * were. */
 static int run_dump(struct order order)
 {
     int saved = errno, cancel;

@@ -8,8 +8,8 @@
 
 #include "../exporters/exporter.h"
 
-/* Writes a pprof profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread with no
- * lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
+/* Writes a pprof profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread with
+ * no lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
 int dump_to_path(enum exporter_profile profile, const char *path);
 
 /* The next of this process's numbered dumps into conf.dump_dir: the heap, and the time of the same moment if

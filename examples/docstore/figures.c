@@ -118,7 +118,8 @@ static bool fills_cache(jespan_context_t context)
     const char *name, *above;
     uint64_t parent;
 
-    if (!read_context(context, "name", &name, sizeof name) || !read_context(context, "parent", &parent, sizeof parent) ||
+    if (!read_context(context, "name", &name, sizeof name) ||
+        !read_context(context, "parent", &parent, sizeof parent) ||
         !read_context((jespan_context_t)parent, "name", &above, sizeof above))
         return false;
     if (strcmp(name, "parse") == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rows that include what is below them.
  *
- * A sample knows its path, and the labels of the whole path, those of the leaf first. So a context above it has the same
- * path without some inner frames, and as labels the last ones of the sample's, as far as that context has a sample
- * itself; otherwise all that are left. Contexts are told apart by a hash of both alone, 64 bits of it: two would have to
- * be mixed up by chance. Labels are hashed so that their order is of no matter.
+ * A sample knows its path, and the labels of the whole path, those of the leaf first. So a context above it has the
+ * same path without some inner frames, and as labels the last ones of the sample's, as far as that context has a sample
+ * itself; otherwise all that are left. Contexts are told apart by a hash of both alone, 64 bits of it: only by chance
+ * would two be mixed up. Labels are hashed so that their order is of no matter.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -123,8 +123,8 @@ static uint32_t find(const struct tree *tree, size_t frames, size_t labels)
     return row_plus_1 == 0 ? NOT_FOUND : row_plus_1 - 1;
 }
 
-/* The row of the sample at hand without so many inner frames and first labels; added if need be. NOT_FOUND when there is
- * no room. */
+/* The row of the sample at hand without so many inner frames and first labels; added if need be. NOT_FOUND when there
+ * is no room. */
 static uint32_t intern(struct tree *tree, uint32_t sample, size_t frames, size_t labels)
 {
     uint32_t row = tree->n_slots == 0 ? NOT_FOUND : find(tree, frames, labels);

@@ -56,9 +56,11 @@ static struct snapshot *made_small(void)
         {.id = 3, .parent_row = 0, .kind = CONTEXT_THREAD, .name = "thread:main", .target = "", .file = "",
          .totals = timed((struct totals){0}, 0, 0, 7200000000000, 999)},
         {.id = 4, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "request", .target = "server", .file = "server.c",
-         .line = 100, .labels = get, .n_labels = 2, .totals = timed(live(3, 300, 97, 9700), 100, 3000000000, 250000000, 200000000)},
+         .line = 100, .labels = get, .n_labels = 2,
+         .totals = timed(live(3, 300, 97, 9700), 100, 3000000000, 250000000, 200000000)},
         {.id = 5, .parent_row = 3, .kind = CONTEXT_SPAN, .name = "parse", .target = "json", .file = "json.c", .line = 7,
-         .labels = parse, .n_labels = 3, .totals = timed(live(50, 1048576, 10, 2097152), 60, 90000000, 90000000, 80000000)},
+         .labels = parse, .n_labels = 3,
+         .totals = timed(live(50, 1048576, 10, 2097152), 60, 90000000, 90000000, 80000000)},
         {.id = 6, .parent_row = 7, .kind = CONTEXT_SPAN, .name = "parse", .target = "json", .file = "json.c", .line = 7,
          .totals = timed(live(0, 0, 20, 64000), 20, 15500, 15500, 15500)},
         {.id = 7, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "idle", .target = "server", .file = "server.c",
@@ -119,8 +121,8 @@ static struct snapshot *made_generated(uint32_t n, int chain)
         rows[i] = (struct snapshot_row){.id = i + 1, .parent_row = parent, .kind = i == 0 ? CONTEXT_ROOT : CONTEXT_SPAN,
                                         .name = i == 0 ? "(root)" : names[i], .target = "made", .file = "made.c",
                                         .line = chain ? i : i % 1000, .labels = &labels[i], .n_labels = i > 0,
-                                        .totals = timed(live(i, i * (uint64_t)16, i % 7, i % 7 * (uint64_t)16), i % 5, i, i / 2,
-                                                        i / 3)};
+                                        .totals = timed(live(i, i * (uint64_t)16, i % 7, i % 7 * (uint64_t)16),
+                                                        i % 5, i, i / 2, i / 3)};
     }
     struct snapshot *s = finish(rows, n);
     ((struct made *)s)->names = names;
