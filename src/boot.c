@@ -13,6 +13,7 @@
 #include "conf.h"
 #include "die.h"
 #include "lock.h"
+#include "sampler.h"
 #include "span.h"
 #include "timing.h"
 #include "track.h"
@@ -31,6 +32,7 @@ static void after_fork_in_child(void)
     thread_after_fork(track_abandon);
     if (thread_self)
         timing_after_fork(thread_self);
+    sampler_after_fork();
 }
 
 static void end_thread(struct thread *t)
@@ -96,6 +98,7 @@ static int boot_locked(void)
 {
     conf_boot();
     timing_boot();
+    sampler_boot();
     binding_boot();
     uint32_t max = (uint32_t)conf.max_contexts;
     int error = tree_boot(&max);

@@ -20,6 +20,8 @@ struct conf {
     uint64_t cpu_clock;  /* enum cpu_clock_kind */
     uint64_t age_period_s;
     bool inherit;
+    char sampler[CONF_STRING_BYTES];
+    char sampler_sites[CONF_STRING_BYTES];
     char dump_dir[CONF_STRING_BYTES];
     uint64_t dump_interval_s;
     uint64_t dump_keep;

@@ -8,6 +8,7 @@ enum context_kind {
     CONTEXT_SELF,   /* "(jespan)": the reporter and its exporters, id 2 */
     CONTEXT_THREAD, /* "thread:NAME": a thread's allocations outside any span */
     CONTEXT_SPAN,
+    CONTEXT_UNSAMPLED, /* "(unsampled)": spans that a sampler left out, id 3 */
     CONTEXT_PERIOD, /* below any other, for memory born in one period: age.h */
 };
 

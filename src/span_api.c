@@ -9,6 +9,7 @@
 #include "jespan/jespan.h"
 #include "lock.h"
 #include "meta.h"
+#include "sampler.h"
 #include "span.h"
 #include "track.h"
 
@@ -449,4 +450,12 @@ EXPORT void jespan_owner_enter(struct jespan_scope *scope, jespan_context_t cont
 EXPORT void jespan_owner_exit(struct jespan_scope *scope)
 {
     exit_block(scope, ENTRY_OWNER);
+}
+
+/* ---- Samplers ---- */
+
+EXPORT void jespan_set_sampler(jespan_sampler_t *decide, void *user)
+{
+    track_thread(); /* which reads the configuration, where nothing did before */
+    sampler_set(decide, user);
 }

@@ -108,6 +108,8 @@ struct thread {
     struct entry entries_inline[ENTRIES_INLINE];
     struct site_cache_line site_cache[SITE_CACHE_LINES];
     void *label_draft; /* made when first used */
+    uint64_t sampler_draws;
+    bool sampler_asking; /* in the program's sampler */
 
     /* Now and then. */
     uint32_t slow_events, next_name_check;

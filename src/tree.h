@@ -23,6 +23,7 @@
 
 #define CONTEXT_ID_ROOT 1u
 #define CONTEXT_ID_SELF 2u
+#define CONTEXT_ID_UNSAMPLED 3u /* of all spans that a sampler left out, with all below them; has no row of its own */
 #define CONTEXTS_MIN 64u
 #define CONTEXTS_MAX (1u << 24)
 

@@ -119,6 +119,18 @@ struct jespan_outlived {
     int64_t growth_bytes_per_min; /* since an earlier reading, one or two minutes ago; 0 with the first */
 };
 
+/* A sampler of the program's own: called for each span that is to be opened outside any other, on the thread that opens
+ * it, with the arguments of jespan_open() and what jespan_set_sampler() was given. The strings live as long as the call
+ * does. Non-zero: the span is sampled; zero: its allocations, and those of all spans below it, are credited to the root.
+ * It may allocate and use this API; spans that it opens are sampled. It must return, leaving no span entered. */
+typedef int jespan_sampler_t(const struct jespan_site *site, const struct jespan_label *labels, size_t n_labels,
+                             void *user);
+
+/* From now on `decide` is asked in place of the sampler that is configured; NULL: the latter again. Spans that are open
+ * stay as they are. Other threads may be in the former callback, or with spans opened at the same time about to call
+ * it, when this returns: what it uses must stay. Cannot fail; errno is left alone. */
+JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
+
 /* Defines a static site with this file and line. */
 #define JESPAN_SITE(var, name_) \
     static const struct jespan_site var = {(name_), JESPAN_TARGET, __FILE__, __LINE__}

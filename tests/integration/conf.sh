@@ -59,6 +59,15 @@ wrong() {
         '<jespan>: JESPAN_CONF: unknown key "a" is ignored'$'\n'"$(number max_contexts x 64 16777216)"
 }
 
+# What the sampler makes of its keys is tried in tests/unit/test_sampler.c.
+wrong_samplers() {
+    local rest="is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored"
+    try "sampler" "sampler:sometimes" "$defaults" "<jespan>: sampler:\"sometimes\" $rest"
+    try "sampler_sites" "sampler_sites:a=1/m|b|c=0.5" "$defaults" \
+        "<jespan>: sampler_sites: \"a=1/m\" $rest"$'\n''<jespan>: sampler_sites: "b" is not NAME=SAMPLER and is ignored'
+    try "both" "sampler:0.5,sampler_sites:a*=never|b=10/s" "$defaults" ""
+}
+
 too_long() {
     local long
     long=$(printf 'x%.0s' $(seq 1 2000))
@@ -75,6 +84,8 @@ confirmed() {
 <jespan>: cpu_clock:auto
 <jespan>: age_period_s:0
 <jespan>: inherit:false
+<jespan>: sampler:always
+<jespan>: sampler_sites:
 <jespan>: dump_dir:
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0
@@ -114,6 +125,7 @@ malloc_conf() {
 
 well_formed
 wrong
+wrong_samplers
 too_long
 confirmed
 precedence

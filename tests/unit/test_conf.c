@@ -79,6 +79,8 @@ static void test_defaults(void **state)
     assert_int_equal(conf.cpu_clock, 0);
     assert_false(conf.dump_at_exit || conf.dump_time || conf.follow_fork || conf.confirm_conf);
     assert_string_equal(conf.dump_dir, "");
+    assert_string_equal(conf.sampler, "always");
+    assert_string_equal(conf.sampler_sites, "");
     assert_string_equal(conf.module_dir, JESPAN_MODULE_DIR);
 }
 
