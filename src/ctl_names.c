@@ -350,7 +350,7 @@ static const char *text_file(const struct context *c)
 
 static const char *text_kind(const struct context *c)
 {
-    static const char *const names[] = {"root", "jespan", "thread", "span"};
+    static const char *const names[] = {"root", "jespan", "thread", "span", "unsampled"};
     return names[c->kind];
 }
 
@@ -471,6 +471,11 @@ static uint64_t stat_recycled(void)
     return stats_of_tree().recycled;
 }
 
+static uint64_t stat_unsampled(void)
+{
+    return sums_of(CONTEXT_ID_UNSAMPLED).enters;
+}
+
 static uint64_t stat_pending_bytes(void)
 {
     flush_own();
@@ -500,6 +505,7 @@ STAT(contexts, stat_contexts)
 STAT(overflow, stat_overflow)
 STAT(recycled, stat_recycled)
 STAT(truncated, sites_truncated)
+STAT(unsampled, stat_unsampled)
 STAT(dumps, dump_count)
 STAT(lost_dumps, dump_lost_count)
 STAT(threads, stat_threads)
@@ -508,7 +514,7 @@ STAT(threads, stat_threads)
 static const struct ctl_name stats_names[] = {
     ROW(meta_bytes),      ROW(map_bytes),       ROW(header_bytes), ROW(header_held_bytes), ROW(pending_bytes),
     ROW(mapped_bytes),    ROW(committed_bytes), ROW(contexts),     ROW(overflow),          ROW(recycled),
-    ROW(truncated),       ROW(dumps),           ROW(lost_dumps),   ROW(threads),           {0},
+    ROW(truncated),       ROW(unsampled),       ROW(dumps),           ROW(lost_dumps),   ROW(threads),           {0},
 };
 
 const struct ctl_group ctl_groups[] = {

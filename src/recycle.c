@@ -60,7 +60,7 @@ static void toggle_generation(uint32_t id)
 static uint32_t doom(const struct totals *sums, uint32_t end, bool unlabelled_too)
 {
     uint32_t n = 0;
-    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++) {
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++) {
         struct context *c = &contexts[id];
         c->doomed = tree_is_live(id) && (c->labelled || unlabelled_too) && !c->open_spans && is_quiet(&sums[id]);
         if (c->doomed) {
@@ -115,14 +115,14 @@ static uint32_t free_branch(uint32_t id, const struct totals *sums)
 static uint32_t free_doomed(const struct totals *sums, uint32_t end)
 {
     uint32_t n = 0;
-    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++)
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         if (contexts[id].doomed && !is_quiet(&sums[id])) {
             contexts[id].doomed = false; /* a thread came in */
             toggle_generation(id);
         }
-    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++)
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         n += free_branch(id, sums);
-    for (uint32_t id = CONTEXT_ID_SELF + 1; id < end; id++)
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         if (contexts[id].doomed) {
             contexts[id].doomed = false; /* has children in use */
             toggle_generation(id);

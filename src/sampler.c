@@ -217,6 +217,8 @@ static bool callback_decides(struct thread *t, jespan_sampler_t *decide, void *u
 
 static bool is_outside_spans(uint32_t context)
 {
+    if (contexts[context].kind == CONTEXT_PERIOD)
+        context = contexts[context].parent;
     return context == CONTEXT_ID_ROOT || contexts[context].kind == CONTEXT_THREAD;
 }
 

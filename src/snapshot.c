@@ -33,8 +33,8 @@ static struct extent count_rows(struct making *m)
     for (uint32_t id = CONTEXT_ID_ROOT; id < m->end; id++) {
         const struct context *c = &contexts[id];
         prefetch_labels(m, id);
-        m->row_of[id] = n.rows;
-        if (!tree_is_live(id))
+        m->row_of[id] = id == CONTEXT_ID_UNSAMPLED ? m->row_of[CONTEXT_ID_ROOT] : n.rows;
+        if (!tree_is_live(id) || id == CONTEXT_ID_UNSAMPLED)
             continue;
         if (c->kind == CONTEXT_PERIOD) {
             m->row_of[id] = n.ages++;
@@ -148,6 +148,18 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
         copy_labels(m, row, c->labels);
 }
 
+/* Unsampled spans belong to their nearest sampled ancestor, which is the root: after fill_row() of that. As for all
+ * that is the root's own, wall time is what they were busy. */
+static void fill_unsampled(struct making *m, const struct totals *sum)
+{
+    struct snapshot_row *root = &m->rows[m->row_of[CONTEXT_ID_ROOT]];
+    struct totals own = making_own_figures(m, CONTEXT_ID_UNSAMPLED, sum);
+    m->made->public.all.wall -= own.wall;
+    own.wall = 0;
+    root->open_spans += contexts[CONTEXT_ID_UNSAMPLED].handles + (uint32_t)(own.enters - own.exits);
+    totals_add(&root->totals, &own);
+}
+
 static void fill_rows(struct making *m)
 {
     for (uint32_t first = 0; first < m->end; first += READING_BLOCK) {
@@ -157,7 +169,9 @@ static void fill_rows(struct making *m)
             prefetch_labels(m, id);
             if (!tree_is_live(id))
                 continue;
-            if (contexts[id].kind == CONTEXT_PERIOD)
+            if (id == CONTEXT_ID_UNSAMPLED)
+                fill_unsampled(m, &sums[id - first]);
+            else if (contexts[id].kind == CONTEXT_PERIOD)
                 ages_fill(m, id, &sums[id - first]);
             else
                 fill_row(m, id, &sums[id - first]);

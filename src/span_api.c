@@ -70,6 +70,12 @@ static int open_span(jespan_span_t **span, const struct jespan_site *site, jespa
         return ENOMEM;
     if (n_labels && labels_draft(draft, labels, n_labels))
         return EINVAL;
+    if (unlikely(sampler_is_used())) {
+        if (sampler_declines(t, parent, site, labels, n_labels))
+            parent = CONTEXT_ID_UNSAMPLED;
+        else if (n_labels)
+            labels_draft(draft, labels, n_labels); /* again: the program's sampler may have opened spans with labels */
+    }
     lock(LOCK_TREE);
     int error = open_locked(span, t, site, parent, n_labels ? &draft->set : NULL);
     unlock(LOCK_TREE);
@@ -365,19 +371,43 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     return error;
 }
 
+/* One more than there may be, so that labels_draft() sees that it cuts. */
+#define PAIRS_MAX (JESPAN_MAX_LABELS + 1)
+
+static size_t labels_of_pairs(struct jespan_label labels[PAIRS_MAX], const char *const *pairs, size_t count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i + 1 < count && n < PAIRS_MAX; i += 2)
+        if (pairs[i] && pairs[i + 1])
+            labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
+    return n;
+}
+
 static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site,
                                const char *const *pairs, size_t count)
 {
-    struct jespan_label labels[JESPAN_MAX_LABELS + 1];
+    struct jespan_label labels[PAIRS_MAX];
     union label_draft *draft = draft_of(t);
-    size_t n = 0;
     if (!draft)
         return ENOMEM;
-    for (size_t i = 0; i + 1 < count && n <= JESPAN_MAX_LABELS; i += 2)
-        if (pairs[i] && pairs[i + 1])
-            labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
-    labels_draft(draft, labels, n);
+    labels_draft(draft, labels, labels_of_pairs(labels, pairs, count));
     return enter_scope(t, key, site, &draft->set);
+}
+
+/* Whether the sampler is against this scope; then enters the context of all such. */
+static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+                                 const char *const *name_and_labels, size_t count)
+{
+    struct jespan_label labels[PAIRS_MAX];
+    size_t n = count > 1 && name_and_labels ? labels_of_pairs(labels, name_and_labels + 1, count - 1) : 0;
+    if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
+        return false;
+    struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
+    if (c && span_push(t, ENTRY_SCOPE, (uintptr_t)scope, CONTEXT_ID_UNSAMPLED, c))
+        span_undo_enter(c);
+    else
+        scope->entered = c != NULL;
+    return true;
 }
 
 EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
@@ -391,6 +421,8 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
         return;
     uint64_t key = (uintptr_t)scope;
     drop_dead_scope(t, key);
+    if (unlikely(sampler_is_used()) && enter_unsampled(t, scope, site, name_and_labels, count))
+        return;
     if (unlikely(count > 1 && name_and_labels)) {
         scope->entered = enter_labelled(t, key, site, name_and_labels + 1, count - 1) == 0;
         return;

@@ -66,11 +66,13 @@ COLD int tree_boot(uint32_t *max)
             return -ENOMEM;
         *max /= 2;
     }
-    const struct jespan_site root = {.name = "(root)"}, self = {.name = "(jespan)"};
+    const struct jespan_site root = {.name = "(root)"}, self = {.name = "(jespan)"}, unsampled = {.name = "(unsampled)"};
     if (tree_intern(0, CONTEXT_ROOT, &root, NULL) != CONTEXT_ID_ROOT)
         return -ENOMEM;
     contexts[CONTEXT_ID_ROOT].parent = CONTEXT_ID_ROOT;
-    return tree_intern(CONTEXT_ID_ROOT, CONTEXT_SELF, &self, NULL) == CONTEXT_ID_SELF ? 0 : -ENOMEM;
+    if (tree_intern(CONTEXT_ID_ROOT, CONTEXT_SELF, &self, NULL) != CONTEXT_ID_SELF)
+        return -ENOMEM;
+    return tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &unsampled, NULL) == CONTEXT_ID_UNSAMPLED ? 0 : -ENOMEM;
 }
 
 uint32_t tree_end(void)
@@ -161,6 +163,8 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
 {
     if (contexts[parent].kind == CONTEXT_PERIOD)
         parent = contexts[parent].parent;
+    if (contexts[parent].kind == CONTEXT_UNSAMPLED)
+        return parent;
     if (contexts[parent].kind == CONTEXT_THREAD && kind != CONTEXT_PERIOD)
         parent = CONTEXT_ID_ROOT;
     if (labels && !labels->count)
@@ -205,7 +209,10 @@ void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now)
 
 struct totals tree_totals(uint32_t id)
 {
-    struct totals t = sums_of(id);
+    struct totals t = sums_of(id), unsampled = {0};
+    if (id == CONTEXT_ID_ROOT)
+        unsampled = sums_of(CONTEXT_ID_UNSAMPLED);
+    totals_add(&t, &unsampled);
     totals_subtract(&t, &context_bases[id]);
     totals_floor_frees(&t);
     return t;
@@ -213,7 +220,7 @@ struct totals tree_totals(uint32_t id)
 
 struct tree_stats tree_stats(void)
 {
-    uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT;
+    uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT - 1; /* that of unsampled spans has no row */
     return (struct tree_stats){
         .contexts = made - recycle_free_ids(), .overflow = overflow, .recycled = recycle_count()};
 }

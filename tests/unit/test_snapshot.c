@@ -119,6 +119,39 @@ static void test_head(void **state)
     snapshot_free(second);
 }
 
+static int sample_none(const struct jespan_site *site, const struct jespan_label *of, size_t n, void *user)
+{
+    (void)site, (void)of, (void)n, (void)user;
+    return 0;
+}
+
+/* They have no row; the root's has what they did, frees that are still buffered too. */
+static void test_unsampled_spans_are_the_roots(void **state)
+{
+    jespan_span_t *span;
+    (void)state;
+    struct snapshot *before = take();
+    jespan_set_sampler(sample_none, NULL);
+    assert_int_equal(enter(&outer, 2, &span), CONTEXT_ID_UNSAMPLED);
+    void *p = F(malloc)(100), *q = F(malloc)(3000);
+    F(free)(q);
+    struct snapshot *s = take();
+    leave(span);
+    jespan_set_sampler(NULL, NULL);
+    const struct totals *root = &s->rows[0].totals, *was = &before->rows[0].totals;
+    assert_null(snapshot_find(s, CONTEXT_ID_UNSAMPLED));
+    assert_int_equal(s->n_rows, before->n_rows);
+    assert_int_equal(root->alloc_objects, was->alloc_objects + 2);
+    assert_int_equal(root->alloc_requested_bytes, was->alloc_requested_bytes + 3100);
+    assert_int_equal(root->free_objects, was->free_objects + 1);
+    assert_int_equal(totals_inuse_bytes(root), totals_inuse_bytes(was) + F(malloc_usable_size)(p));
+    assert_int_equal(root->enters, was->enters + 1);
+    assert_int_equal(s->all.alloc_objects, before->all.alloc_objects + 2);
+    F(free)(p);
+    snapshot_free(before);
+    snapshot_free(s);
+}
+
 static struct totals rows_and_retired(const struct snapshot *s)
 {
     struct totals sum = s->retired;
@@ -275,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_row_says_what_its_context_is), cmocka_unit_test(test_rows_are_ordered_and_found),
         cmocka_unit_test(test_head), cmocka_unit_test(test_a_snapshot_outlives_its_contexts),
+        cmocka_unit_test(test_unsampled_spans_are_the_roots),
         cmocka_unit_test(test_a_number_given_anew_starts_from_nothing),
         cmocka_unit_test(test_one_in_place_of_another), cmocka_unit_test(test_no_memory_for_another),
         cmocka_unit_test(test_memory_is_its_own_and_goes_back),

@@ -64,16 +64,30 @@ static struct counters *counters_of(uint32_t id)
     return counters_get(track_thread(), id);
 }
 
-static void test_the_first_two_are_fixed(void **state)
+static void test_the_first_three_are_fixed(void **state)
 {
     (void)state;
     assert_string_equal(contexts[CONTEXT_ID_ROOT].site->name, "(root)");
     assert_int_equal(contexts[CONTEXT_ID_ROOT].parent, CONTEXT_ID_ROOT);
     assert_string_equal(contexts[CONTEXT_ID_SELF].site->name, "(jespan)");
     assert_int_equal(contexts[CONTEXT_ID_SELF].kind, CONTEXT_SELF);
+    assert_string_equal(contexts[CONTEXT_ID_UNSAMPLED].site->name, "(unsampled)");
+    assert_int_equal(contexts[CONTEXT_ID_UNSAMPLED].kind, CONTEXT_UNSAMPLED);
     assert_false(tree_is_live(0));
     assert_false(tree_is_live(tree_end()));
     assert_false(tree_is_live(UINT32_MAX));
+}
+
+static void test_nothing_is_below_unsampled(void **state)
+{
+    uint64_t made = tree_stats().contexts;
+    (void)state;
+    assert_int_equal(intern(CONTEXT_ID_UNSAMPLED, NULL, NULL), CONTEXT_ID_UNSAMPLED);
+    assert_int_equal(intern(CONTEXT_ID_UNSAMPLED, "key", "value"), CONTEXT_ID_UNSAMPLED);
+    assert_int_equal(tree_stats().contexts, made);
+    assert_int_equal(tree_stats().overflow, 0);
+    recycle(true);
+    assert_true(tree_is_live(CONTEXT_ID_UNSAMPLED));
 }
 
 static void test_equal_contents_are_the_same_context(void **state)
@@ -198,8 +212,8 @@ static void test_there_are_never_more_than_max_contexts(void **state)
     contexts[parent].open_spans = 1;
     for (uint32_t id; (id = intern(parent, "number", (char[]){(char)('0' + n), 0})) != parent; ids[n++] = id)
         contexts[id].open_spans = 1;
-    assert_int_equal(n, 64 - 4); /* 0 is no context; root, own, parent */
-    assert_int_equal(tree_stats().contexts, 63);
+    assert_int_equal(n, 64 - 5); /* 0 is no context; root, own, unsampled, parent */
+    assert_int_equal(tree_stats().contexts, 62);
     assert_int_equal(tree_stats().overflow, overflow + 1);
     assert_int_equal(intern(ids[5], "another", ""), ids[5]);
     assert_int_equal(tree_stats().overflow, overflow + 2);
@@ -210,7 +224,7 @@ static void test_there_are_never_more_than_max_contexts(void **state)
     for (int tries = 0; again == parent && tries < 64; tries++)
         again = intern(parent, "again", "");
     assert_int_not_equal(again, parent);
-    assert_in_range(tree_stats().contexts, 3, 63);
+    assert_in_range(tree_stats().contexts, 3, 62);
     contexts[parent].open_spans = 0;
 }
 
@@ -219,7 +233,8 @@ static void test_there_are_never_more_than_max_contexts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TREE_TEST(test_the_first_two_are_fixed),
+        TREE_TEST(test_the_first_three_are_fixed),
+        TREE_TEST(test_nothing_is_below_unsampled),
         TREE_TEST(test_equal_contents_are_the_same_context),
         TREE_TEST(test_any_difference_is_another_context),
         TREE_TEST(test_equal_hashes_are_no_equality),
