@@ -62,4 +62,43 @@ static inline void spans_check_inuse(jespan_context_t id, uint64_t objects, uint
                    (unsigned long long)objects, (unsigned long long)bytes);
 }
 
+static uint32_t spans_ids[65536];
+
+/* The contexts of a fresh snapshot, in spans_ids. */
+static inline size_t spans_list(void)
+{
+    size_t bytes = sizeof spans_ids;
+    ctl_refresh();
+    CHECK_EQ(F(mallctl)("spans.ids", spans_ids, &bytes, NULL, 0), 0);
+    return bytes / sizeof *spans_ids;
+}
+
+static inline size_t spans_named(const char *name)
+{
+    size_t n = spans_list(), found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += strcmp(ctl_span_text(spans_ids[i], "name"), name) == 0;
+    return found;
+}
+
+/* Each figure of all contexts together is that of spans.all, and what they hold is what jemalloc says. */
+static inline void spans_check_sums(const char *where)
+{
+    static const char *const leaves[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
+                                         "free_bytes", "inuse_objects", "inuse_bytes", "enters"};
+    size_t n = spans_list();
+    for (size_t l = 0; l < MEMBERS(leaves); l++) {
+        char all[64], retired[64];
+        snprintf(all, sizeof all, "spans.all.%s", leaves[l]);
+        snprintf(retired, sizeof retired, "spans.retired.%s", leaves[l]);
+        uint64_t sum = ctl_u64(retired);
+        for (size_t i = 0; i < n; i++)
+            sum += ctl_span(spans_ids[i], leaves[l]);
+        if (sum != ctl_u64(all))
+            check_fail("%s: %s: contexts have %llu, all %llu", where, leaves[l], (unsigned long long)sum,
+                       (unsigned long long)ctl_u64(all));
+    }
+    ctl_check_identity(where);
+}
+
 #endif
