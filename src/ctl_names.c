@@ -15,6 +15,7 @@
 #include "lock.h"
 #include "meta.h"
 #include "outlived.h"
+#include "sampler.h"
 #include "sites.h"
 #include "snapshot.h"
 #include "sums.h"
@@ -471,11 +472,6 @@ static uint64_t stat_recycled(void)
     return stats_of_tree().recycled;
 }
 
-static uint64_t stat_unsampled(void)
-{
-    return sums_of(CONTEXT_ID_UNSAMPLED).enters;
-}
-
 static uint64_t stat_pending_bytes(void)
 {
     flush_own();
@@ -505,7 +501,7 @@ STAT(contexts, stat_contexts)
 STAT(overflow, stat_overflow)
 STAT(recycled, stat_recycled)
 STAT(truncated, sites_truncated)
-STAT(unsampled, stat_unsampled)
+STAT(unsampled, sampler_unsampled)
 STAT(dumps, dump_count)
 STAT(lost_dumps, dump_lost_count)
 STAT(threads, stat_threads)

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "conf.h"
+#include "counters.h"
 #include "die.h"
 #include "lock.h"
 #include "tree.h"
@@ -247,4 +248,16 @@ bool sampler_declines(struct thread *t, jespan_context_t parent, const struct je
         return false;
     jespan_sampler_t *decide = read_callback(&user);
     return decide ? !callback_decides(t, decide, user, site, labels, n_labels) : !configuration_decides(t, site);
+}
+
+uint64_t sampler_unsampled(void)
+{
+    lock(LOCK_TREE);
+    uint64_t n = contexts[CONTEXT_ID_UNSAMPLED].opens;
+    unlock(LOCK_TREE);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct counters *c = counters_find(t, CONTEXT_ID_UNSAMPLED);
+        n += c ? load_relaxed(&counters_more(c)->opens) >> OPENS_SHIFT : 0;
+    }
+    return n;
 }

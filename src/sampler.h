@@ -35,6 +35,9 @@ void sampler_set(jespan_sampler_t *decide, void *user);
 bool sampler_declines(struct thread *t, jespan_context_t parent, const struct jespan_site *site,
                       const struct jespan_label *labels, size_t n_labels);
 
+/* Spans so far that have no context of their own. Takes LOCK_TREE. */
+uint64_t sampler_unsampled(void);
+
 /* In a forked child: draws other numbers than the parent does. */
 void sampler_after_fork(void);
 
