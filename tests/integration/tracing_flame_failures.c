@@ -37,10 +37,35 @@ static void a_line_per_event(void)
         check_fail("a dump grew from %zu to %zu bytes", few, many);
 }
 
+static void *starts_late(void *unused)
+{
+    (void)unused;
+    pthread_setname_np(pthread_self(), "late");
+    jespan_context_t *id = F(malloc)(sizeof *id);
+    *id = jespan_current();
+    spans_work(20);
+    JESPAN("late");
+    return id;
+}
+
+/* Here the program has run for 200 ms. */
+static void a_threads_first_line_is_charged_all_time_since_the_start(void)
+{
+    spans_work(200);
+    uint64_t before = spans_now_ns();
+    jespan_context_t *id = spans_on_thread(starts_late, NULL);
+    uint64_t elapsed = spans_now_ns() - before;
+    CHECK(strcmp(ctl_span_text(*id, "name"), "thread:late") == 0);
+    spans_check_time(ctl_span(*id, "busy_ns"), 20000000, elapsed, "a thread's own");
+    F(free)(id);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"a_line_per_event", a_line_per_event, NULL, NULL},
+        {"a_threads_first_line_is_charged_all_time_since_the_start", a_threads_first_line_is_charged_all_time_since_the_start,
+         NULL, NULL},
     };
     return cases_main(argc, argv, cases, MEMBERS(cases));
 }

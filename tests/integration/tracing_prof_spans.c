@@ -61,11 +61,78 @@ static void exits_out_of_order_credit_the_wrong_span(void)
     jespan_close(b);
 }
 
+/* ---- Time ---- */
+
+/* What another clock says of each span's own time: at least, and at most, since it cannot be read at the very moment of
+ * an enter or exit. */
+enum { OUTSIDE, A, B, C, D, SPANS };
+static struct {
+    uint64_t low, high;
+} expected[SPANS];
+static int now_in;
+static uint64_t last_before, last_after;
+
+static void moved(int to, uint64_t before, uint64_t after)
+{
+    expected[now_in].low += before - last_after;
+    expected[now_in].high += after - last_before;
+    last_before = before;
+    last_after = after;
+    now_in = to;
+}
+
+/* Enters or exits so that the thread is in `to`, and works there for some milliseconds. */
+#define MOVE(to, call)                                                                                                 \
+    do {                                                                                                               \
+        uint64_t before = spans_now_ns();                                                                              \
+        CHECK_EQ(call, 0);                                                                                             \
+        moved(to, before, spans_now_ns());                                                                             \
+        spans_work(3);                                                                                                 \
+    } while (0)
+
+/* Its self time is right for two levels only, and a span that is entered again counts twice. */
+static void self_time_at_depth_3_and_on_reentry(void)
+{
+    static const char *const names[SPANS] = {"outside", "a", "b", "c", "d"};
+    jespan_span_t *s[SPANS];
+    jespan_context_t ids[SPANS];
+    for (int i = A; i < SPANS; i++) {
+        s[i] = spans_open(names[i], -1, i == A ? JESPAN_ROOT : ids[i - 1]);
+        ids[i] = spans_context(s[i]);
+    }
+    last_before = last_after = spans_now_ns();
+    for (int round = 0; round < 5; round++) {
+        MOVE(A, jespan_enter(s[A]));
+        MOVE(B, jespan_enter(s[B]));
+        MOVE(C, jespan_enter(s[C]));
+        MOVE(D, jespan_enter(s[D]));
+        MOVE(B, jespan_enter(s[B])); /* again, below itself */
+        MOVE(C, jespan_enter(s[C]));
+        MOVE(C, jespan_exit(s[A])); /* out of order */
+        MOVE(B, jespan_exit(s[C]));
+        MOVE(D, jespan_exit(s[B]));
+        MOVE(C, jespan_exit(s[D]));
+        MOVE(B, jespan_exit(s[C]));
+        MOVE(OUTSIDE, jespan_exit(s[B]));
+    }
+    for (int i = A; i < SPANS; i++)
+        spans_check_time(ctl_span(ids[i], "busy_ns"), expected[i].low, expected[i].high, names[i]);
+    uint64_t low = 0, high = 0;
+    for (int i = A; i < SPANS; i++) {
+        low += expected[i].low;
+        high += expected[i].high;
+    }
+    spans_check_time(ctl_span(ids[A], "total.busy_ns"), low, high, "all of a");
+    for (int i = A; i < SPANS; i++)
+        jespan_close(s[i]);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"nesting_beyond_128", nesting_beyond_128, NULL, NULL},
         {"exits_out_of_order_credit_the_wrong_span", exits_out_of_order_credit_the_wrong_span, NULL, NULL},
+        {"self_time_at_depth_3_and_on_reentry", self_time_at_depth_3_and_on_reentry, NULL, NULL},
     };
     return cases_main(argc, argv, cases, MEMBERS(cases));
 }

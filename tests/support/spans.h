@@ -4,6 +4,7 @@
 #define JESPAN_TESTS_SPANS_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include <jespan/jespan.h>
 
@@ -60,6 +61,27 @@ static inline void spans_check_inuse(jespan_context_t id, uint64_t objects, uint
         check_fail("%s: %llu objects, %llu bytes in use, not %llu, %llu", where,
                    (unsigned long long)ctl_span(id, "inuse_objects"), (unsigned long long)ctl_span(id, "inuse_bytes"),
                    (unsigned long long)objects, (unsigned long long)bytes);
+}
+
+static inline uint64_t spans_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline void spans_work(unsigned ms)
+{
+    for (uint64_t start = spans_now_ns(); spans_now_ns() - start < ms * (uint64_t)1000000;)
+        ;
+}
+
+/* Whether a time lies within what another clock says, but for 1 %. */
+static inline void spans_check_time(uint64_t ns, uint64_t low, uint64_t high, const char *what)
+{
+    if (ns < low - low / 100 || ns > high + high / 100 + 1000)
+        check_fail("%s: %llu ns, not %llu to %llu", what, (unsigned long long)ns, (unsigned long long)low,
+                   (unsigned long long)high);
 }
 
 static uint32_t spans_ids[65536];

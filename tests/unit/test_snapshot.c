@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "clock.h"
 #include "../support/family.h"
 #include "jespan/jespan.h"
 #include "lock.h"
@@ -119,6 +120,8 @@ static void test_head(void **state)
     snapshot_free(second);
 }
 
+#define BUSY_NS 20000000
+
 static int sample_none(const struct jespan_site *site, const struct jespan_label *of, size_t n, void *user)
 {
     (void)site, (void)of, (void)n, (void)user;
@@ -135,7 +138,10 @@ static void test_unsampled_spans_are_the_roots(void **state)
     assert_int_equal(enter(&outer, 2, &span), CONTEXT_ID_UNSAMPLED);
     void *p = F(malloc)(100), *q = F(malloc)(3000);
     F(free)(q);
+    for (uint64_t start = clock_ns(CLOCK_MONOTONIC); clock_ns(CLOCK_MONOTONIC) - start < BUSY_NS;)
+        ;
     struct snapshot *s = take();
+    uint64_t elapsed = s->time_unix_ns - before->time_unix_ns;
     leave(span);
     jespan_set_sampler(NULL, NULL);
     const struct totals *root = &s->rows[0].totals, *was = &before->rows[0].totals;
@@ -146,7 +152,12 @@ static void test_unsampled_spans_are_the_roots(void **state)
     assert_int_equal(root->free_objects, was->free_objects + 1);
     assert_int_equal(totals_inuse_bytes(root), totals_inuse_bytes(was) + F(malloc_usable_size)(p));
     assert_int_equal(root->enters, was->enters + 1);
+    assert_int_equal(root->opens, was->opens + 1);
+    assert_int_equal(s->rows[0].open_spans, before->rows[0].open_spans + 2); /* open, and entered */
+    assert_in_range(root->busy - was->busy, BUSY_NS - BUSY_NS / 50, elapsed + elapsed / 50);
+    assert_int_equal(root->wall - was->wall, root->busy - was->busy);
     assert_int_equal(s->all.alloc_objects, before->all.alloc_objects + 2);
+    assert_int_equal(s->all.opens, before->all.opens + 1);
     F(free)(p);
     snapshot_free(before);
     snapshot_free(s);
