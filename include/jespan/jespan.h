@@ -127,8 +127,8 @@ typedef int jespan_sampler_t(const struct jespan_site *site, const struct jespan
                              void *user);
 
 /* From now on `decide` is asked in place of the sampler that is configured; NULL: the latter again. Spans that are open
- * stay as they are. Other threads may be in the former callback, or with spans opened at the same time about to call
- * it, when this returns: what it uses must stay. Cannot fail; errno is left alone. */
+ * stay as they are. A thread that is just opening a span may call the former one after this has returned: what that
+ * uses must stay. Cannot fail; errno is left alone. */
 JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
 
 /* Defines a static site with this file and line. */
