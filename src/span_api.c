@@ -371,35 +371,25 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     return error;
 }
 
-/* One more than there may be, so that labels_draft() sees that it cuts. */
-#define PAIRS_MAX (JESPAN_MAX_LABELS + 1)
-
-static size_t labels_of_pairs(struct jespan_label labels[PAIRS_MAX], const char *const *pairs, size_t count)
-{
-    size_t n = 0;
-    for (size_t i = 0; i + 1 < count && n < PAIRS_MAX; i += 2)
-        if (pairs[i] && pairs[i + 1])
-            labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
-    return n;
-}
-
 static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site,
                                const char *const *pairs, size_t count)
 {
-    struct jespan_label labels[PAIRS_MAX];
+    struct jespan_label labels[JESPAN_MAX_LABELS + 1];
     union label_draft *draft = draft_of(t);
+    size_t n = 0;
     if (!draft)
         return ENOMEM;
-    labels_draft(draft, labels, labels_of_pairs(labels, pairs, count));
+    for (size_t i = 0; i + 1 < count && n <= JESPAN_MAX_LABELS; i += 2)
+        if (pairs[i] && pairs[i + 1])
+            labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
+    labels_draft(draft, labels, n);
     return enter_scope(t, key, site, &draft->set);
 }
 
 /* Whether the sampler is against this scope; then enters the context of all such. */
 static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
-                                 const char *const *name_and_labels, size_t count)
+                                 const struct jespan_label *labels, size_t n)
 {
-    struct jespan_label labels[PAIRS_MAX];
-    size_t n = count > 1 && name_and_labels ? labels_of_pairs(labels, name_and_labels + 1, count - 1) : 0;
     if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
         return false;
     struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
@@ -408,6 +398,17 @@ static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, c
     else
         scope->entered = c != NULL;
     return true;
+}
+
+static COLD bool enter_unsampled_pairs(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+                                       const char *const *name_and_labels, size_t count)
+{
+    struct jespan_label labels[JESPAN_MAX_LABELS];
+    size_t n = 0;
+    for (size_t i = 1; name_and_labels && i + 1 < count && n < JESPAN_MAX_LABELS; i += 2)
+        if (name_and_labels[i] && name_and_labels[i + 1])
+            labels[n++] = (struct jespan_label){.key = name_and_labels[i], .value = name_and_labels[i + 1]};
+    return enter_unsampled(t, scope, site, labels, n);
 }
 
 EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
@@ -421,7 +422,7 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
         return;
     uint64_t key = (uintptr_t)scope;
     drop_dead_scope(t, key);
-    if (unlikely(sampler_is_used()) && enter_unsampled(t, scope, site, name_and_labels, count))
+    if (unlikely(sampler_is_used()) && enter_unsampled_pairs(t, scope, site, name_and_labels, count))
         return;
     if (unlikely(count > 1 && name_and_labels)) {
         scope->entered = enter_labelled(t, key, site, name_and_labels + 1, count - 1) == 0;

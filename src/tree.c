@@ -163,8 +163,8 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
 {
     if (contexts[parent].kind == CONTEXT_PERIOD)
         parent = contexts[parent].parent;
-    if (contexts[parent].kind == CONTEXT_UNSAMPLED)
-        return parent;
+    if (contexts[parent].kind == CONTEXT_UNSAMPLED || (kind == CONTEXT_UNSAMPLED && labels))
+        return CONTEXT_ID_UNSAMPLED; /* it stays one, whatever is opened in it or added to its spans */
     if (contexts[parent].kind == CONTEXT_THREAD && kind != CONTEXT_PERIOD)
         parent = CONTEXT_ID_ROOT;
     if (labels && !labels->count)

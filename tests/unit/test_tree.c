@@ -84,6 +84,11 @@ static void test_nothing_is_below_unsampled(void **state)
     (void)state;
     assert_int_equal(intern(CONTEXT_ID_UNSAMPLED, NULL, NULL), CONTEXT_ID_UNSAMPLED);
     assert_int_equal(intern(CONTEXT_ID_UNSAMPLED, "key", "value"), CONTEXT_ID_UNSAMPLED);
+    union label_draft draft; /* a span gets a label */
+    assert_int_equal(labels_draft(&draft, (struct jespan_label[]){{"key", "value"}}, 1), 0);
+    lock(LOCK_TREE);
+    assert_int_equal(tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &site, &draft.set), CONTEXT_ID_UNSAMPLED);
+    unlock(LOCK_TREE);
     assert_int_equal(tree_stats().contexts, made);
     assert_int_equal(tree_stats().overflow, 0);
     recycle(true);
