@@ -125,7 +125,8 @@ static bool configuration_decides(struct thread *t, const struct jespan_site *si
 
 /* ---- The configuration ---- */
 
-static const char expected[] = "is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored";
+static const char expected[] =
+    "is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored";
 
 /* NAME=SPEC. A name may contain '='. */
 static void add_site_rule(char *item)

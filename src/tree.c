@@ -66,7 +66,8 @@ COLD int tree_boot(uint32_t *max)
             return -ENOMEM;
         *max /= 2;
     }
-    const struct jespan_site root = {.name = "(root)"}, self = {.name = "(jespan)"}, unsampled = {.name = "(unsampled)"};
+    const struct jespan_site root = {.name = "(root)"}, self = {.name = "(jespan)"},
+                             unsampled = {.name = "(unsampled)"};
     if (tree_intern(0, CONTEXT_ROOT, &root, NULL) != CONTEXT_ID_ROOT)
         return -ENOMEM;
     contexts[CONTEXT_ID_ROOT].parent = CONTEXT_ID_ROOT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samplers: an unsampled span has no context of its own, and no byte is lost for it. Who is asked, and what is inherited
- * where. The rules themselves are tried in tests/unit/test_sampler.c, many threads in tests/stress/samplers.c. */
+/* Samplers: an unsampled span has no context of its own, and no byte is lost for it. Who is asked, and what is
+ * inherited where. The rules themselves are tried in tests/unit/test_sampler.c, many threads in tests/stress/samplers.c. */
 #define _GNU_SOURCE
 #include <time.h>
 
@@ -242,7 +242,8 @@ static jespan_context_t request(const char *route)
 static void callback(void)
 {
     const struct jespan_site site = {.name = "opened"};
-    const struct jespan_label health[] = {{"tenant", "blue"}, {"route", "/health"}}, doc[] = {{"a", "b"}, {"route", "/doc"}};
+    const struct jespan_label health[] = {{"tenant", "blue"}, {"route", "/health"}},
+                              doc[] = {{"a", "b"}, {"route", "/doc"}};
     struct asked asked = {0};
     jespan_set_sampler(by_route, &asked);
     jespan_context_t unsampled = request("/health"), sampled = request("/doc");
@@ -250,14 +251,16 @@ static void callback(void)
     CHECK(strcmp(ctl_span_text(unsampled, "kind"), "unsampled") == 0);
     CHECK(strcmp(ctl_span_text(sampled, "name"), "parse") == 0);
     CHECK(strcmp(ctl_span_text(asked.inside, "name"), "inside the sampler") == 0);
-    jespan_span_t *left = jespan_open(&site, JESPAN_CURRENT, health, 2), *taken = jespan_open(&site, JESPAN_ROOT, doc, 2);
+    jespan_span_t *left = jespan_open(&site, JESPAN_CURRENT, health, 2),
+                  *taken = jespan_open(&site, JESPAN_ROOT, doc, 2);
     CHECK_EQ(asked.times, 4);
     CHECK_EQ(spans_context(left), unsampled);
     CHECK(spans_context(taken) != asked.inside && spans_context(taken) != unsampled);
     CHECK_EQ(ctl_span(asked.inside, "inuse_objects"), 0);
     jespan_set_sampler(NULL, NULL);
     jespan_span_t *same = jespan_open(&site, JESPAN_ROOT, doc, 2);
-    CHECK_EQ(spans_context(taken), spans_context(same)); /* the labels were those of the call, whatever the sampler opened */
+    /* The labels were those of the call, whatever the sampler opened. */
+    CHECK_EQ(spans_context(taken), spans_context(same));
     CHECK(request("/health") != unsampled);
     CHECK_EQ(asked.times, 4);
     CHECK_EQ(spans_context(left), unsampled);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing-flame 0.2.0 gets wrong and applies to jespan, a case for each failure, named after it. Write errors that it
- * ignores are in dump.sh and host.c; that entering and leaving takes no lock is checked by tools/check-hot-path. */
+/* What tracing-flame 0.2.0 gets wrong and applies to jespan, a case for each failure, named after it. Write errors that
+ * it ignores are in dump.sh and host.c; that entering and leaving takes no lock is checked by tools/check-hot-path. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 
@@ -64,8 +64,8 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         {"a_line_per_event", a_line_per_event, NULL, NULL},
-        {"a_threads_first_line_is_charged_all_time_since_the_start", a_threads_first_line_is_charged_all_time_since_the_start,
-         NULL, NULL},
+        {"a_threads_first_line_is_charged_all_time_since_the_start",
+         a_threads_first_line_is_charged_all_time_since_the_start, NULL, NULL},
     };
     return cases_main(argc, argv, cases, MEMBERS(cases));
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing-prof 0.3.0 gets wrong in the figures of memory, a case for each failure, named after it; that of nesting,
- * order and time is in tracing_prof_spans.c.
+/* What tracing-prof 0.3.0 gets wrong in the figures of memory, a case for each failure, named after it; that of
+ * nesting, order and time is in tracing_prof_spans.c.
  *
- * Elsewhere: the tail that it loses at shutdown, other write errors and queues without bound in dump.sh and in the tests
- * of reporters; memory without bound at 2,000,000 spans in tests/stress/retention.c; labels set later in the tests of
+ * Elsewhere: the tail that it loses at shutdown, other write errors and queues without bound in dump.sh and in the
+ * tests of reporters; memory without bound at 2,000,000 spans in tests/stress/retention.c; labels set later in the tests of
  * labels.
  */
 #define _GNU_SOURCE
@@ -306,7 +306,8 @@ int main(int argc, char **argv)
         {"frees_on_a_thread_without_spans_stay_invisible", frees_on_a_thread_without_spans_stay_invisible, NULL, NULL},
         {"memory_in_a_span_not_yet_exited", memory_in_a_span_not_yet_exited, NULL, NULL},
         {"own_allocations_pollute_the_figures", own_allocations_pollute_the_figures, NULL, NULL},
-        {"a_write_error_kills_the_profiler_and_memory_grows", a_write_error_kills_the_profiler_and_memory_grows, NULL, NULL},
+        {"a_write_error_kills_the_profiler_and_memory_grows", a_write_error_kills_the_profiler_and_memory_grows, NULL,
+         NULL},
         {"no_fork_handling", no_fork_handling, NULL, NULL},
     };
     return cases_main(argc, argv, cases, MEMBERS(cases));

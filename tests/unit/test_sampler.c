@@ -97,8 +97,10 @@ static void test_what_can_be_written(void **state)
 
 static void test_what_cannot(void **state)
 {
-    static const char *const wrong[] = {"", " ", "Always", "always ", "sometimes", "1.1", "2", "19", "0.5x", "-0.5", "+0.5", ".5",
-                                        "0.", "0,5", "1e-3", "50%", "/s", "10/", "10/m", "10/ss", "0.5/s", "4294967296/s",
+    static const char *const wrong[] = {"", " ", "Always", "always ", "sometimes", "1.1", "2", "19", "0.5x",
+                                        "-0.5", "+0.5", ".5",
+                                        "0.", "0,5", "1e-3", "50%", "/s", "10/", "10/m", "10/ss", "0.5/s",
+                                        "4294967296/s",
                                         "18446744073709551616/s", "-1/s", "1.0000000000000000001x", "inf", "nan"};
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -123,7 +125,8 @@ static void test_probability(void **state)
     static const struct {
         const char *text;
         double expected, deviation;
-    } cases[] = {{"0.5", 500000, 500}, {"0.01", 10000, 99.5}, {"0.999", 999000, 31.6}, {"0.0001", 100, 10}, {"0", 0, 0}};
+    } cases[] = {{"0.5", 500000, 500},
+                 {"0.01", 10000, 99.5}, {"0.999", 999000, 31.6}, {"0.0001", 100, 10}, {"0", 0, 0}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sampler_rule rule;
