@@ -297,7 +297,7 @@ static bool is_shown(uint32_t id)
 
 static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    if (age_is_on)
+    if (age_is_on && id != CONTEXT_ID_UNSAMPLED) /* which has no periods, and no row */
         return context_snapshot_figure(self, id, call);
     flush_own();
     lock(LOCK_TREE);

@@ -277,6 +277,8 @@ int main(int argc, char **argv)
         {"allocations_go_to_the_root", allocations_go_to_the_root, NULL, "sampler:never"},
         {"handles_of_unsampled_spans", handles_of_unsampled_spans, NULL, "sampler:never"},
         {"inherited_everywhere", inherited_everywhere, NULL, "sampler_sites:left*=never"},
+        {"to_the_root_with_ages", allocations_go_to_the_root, NULL, "sampler:never,age_period_s:1"},
+        {"inherited_with_ages", inherited_everywhere, NULL, "sampler_sites:left*=never,age_period_s:1"},
         {"probability", probability, NULL, "sampler:0.25"},
         {"rate", rate, NULL, "sampler:200/s"},
         {"by_site", by_site, NULL, "sampler:always,sampler_sites:health=never|db.*=0/s"},

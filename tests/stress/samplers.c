@@ -125,6 +125,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {"replaced_while_spans_open", replaced_while_spans_open, NULL, NULL},
         {"nothing_is_lost", nothing_is_lost, NULL, "sampler:0.5,max_contexts:64"},
+        {"nothing_is_lost_with_ages", nothing_is_lost, NULL, "sampler:0.5,max_contexts:256,age_period_s:1"},
         {"never_recycled", never_recycled, NULL, "sampler:never,max_contexts:64"},
     };
     return cases_main(argc, argv, cases, MEMBERS(cases));
