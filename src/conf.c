@@ -30,6 +30,7 @@ const struct conf_key conf_keys[] = {
     KEY(inherit, CONF_BOOL, 0, 0, "false", "a new thread starts in the context of the thread that creates it"),
     KEY(sampler, CONF_STRING, 0, 0, "always", "which spans outside others have a context: always, never, 0.01, 100/s"),
     KEY(sampler_sites, CONF_STRING, 0, 0, "", "the same by name, NAME=SAMPLER|NAME=SAMPLER; the first that fits"),
+    KEY(record_labels, CONF_STRING, 0, 0, "", "keys of the labels to record, separated by |; empty: all"),
     KEY(dump_dir, CONF_STRING, 0, 0, "", "directory for heap dumps; empty: none are written"),
     KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
     KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),

@@ -22,6 +22,7 @@ struct conf {
     bool inherit;
     char sampler[CONF_STRING_BYTES];
     char sampler_sites[CONF_STRING_BYTES];
+    char record_labels[CONF_STRING_BYTES];
     char dump_dir[CONF_STRING_BYTES];
     uint64_t dump_interval_s;
     uint64_t dump_keep;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites and label sets as jespan keeps them: copies, cut to the limits of the public header.
+/* Sites as jespan keeps them: copies, cut to the limits of the public header.
  *
- * The program's own may go away (dlclose, freed strings). Sites are interned for good, as there are only as many as
- * places in the code. Label sets come and go with their contexts. All under LOCK_TREE.
+ * The program's own may go away (dlclose). They are interned for good, as there are only as many as places in the code.
+ * Under LOCK_TREE.
  */
 #ifndef JESPAN_SITES_H
 #define JESPAN_SITES_H
@@ -21,29 +21,18 @@ struct site {
 /* The one copy of this site; NULL when out of memory. */
 const struct site *site_intern(const struct jespan_site *site);
 
-/* count times "key\0value\0". */
-struct label_set {
-    uint32_t hash, count, bytes;
-    uint32_t capacity; /* of text */
-    char text[];
-};
-#define LABEL_TEXT_MAX (JESPAN_MAX_LABELS * 2 * (JESPAN_MAX_STRING_BYTES + 1))
+/* FNV-1a, continued from `hash`. */
+#define SITES_HASH_START 2166136261u
+uint32_t sites_hash(uint32_t hash, const char *p, size_t n);
 
-/* A label set in the making, to compare with. */
-union label_draft {
-    struct label_set set;
-    char room[sizeof(struct label_set) + LABEL_TEXT_MAX];
-};
+/* How much of `s` is kept: at most JESPAN_MAX_STRING_BYTES, and no part of a UTF-8 character. */
+size_t sites_cut(const char *s);
 
-/* Composes a draft. Returns 0, or -EINVAL where a key or value is NULL. Needs no lock. */
-int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count);
-
-/* A lasting copy; NULL when out of memory. */
-struct label_set *labels_copy(const struct label_set *draft);
-void labels_free(struct label_set *set);
-int labels_equal(const struct label_set *a, const struct label_set *b); /* NULL: no labels */
+/* The same, counted where something is cut off. */
+size_t sites_bounded_length(const char *s);
 
 /* How often a string or a list of labels was cut. */
 uint64_t sites_truncated(void);
+void sites_count_truncated(void);
 
 #endif

@@ -64,6 +64,8 @@ static void copy_labels(struct making *m, struct snapshot_row *row, const struct
         m->label->value = to;
         while ((*to++ = *from++))
             ;
+        m->label->is_integer = set->integers >> i & 1;
+        m->label->integer = m->label->is_integer ? labels_integer(m->label->value) : 0;
     }
     m->text = to;
 }

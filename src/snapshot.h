@@ -15,7 +15,9 @@
 #include "totals.h"
 
 struct snapshot_label {
-    const char *key, *value;
+    const char *key, *value; /* an integer in decimal */
+    int64_t integer;
+    bool is_integer;
 };
 
 struct snapshot_row {

@@ -7,8 +7,8 @@
 #include "age.h"
 #include "handles.h"
 #include "jespan/jespan.h"
+#include "labels.h"
 #include "lock.h"
-#include "meta.h"
 #include "sampler.h"
 #include "span.h"
 #include "track.h"
@@ -51,19 +51,11 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     return 0;
 }
 
-/* Not on the stack, which may be small. NULL: no memory. */
-static union label_draft *draft_of(struct thread *t)
-{
-    if (t && !t->label_draft)
-        t->label_draft = meta_alloc(sizeof(union label_draft));
-    return t ? t->label_draft : NULL;
-}
-
 static int open_span(jespan_span_t **span, const struct jespan_site *site, jespan_context_t parent,
                      const struct jespan_label *labels, size_t n_labels)
 {
     struct thread *t = track_thread();
-    union label_draft *draft = n_labels ? draft_of(t) : NULL;
+    union label_draft *draft = n_labels ? labels_draft_of(t) : NULL;
     if (!site || !site->name || (n_labels && !labels))
         return EINVAL;
     if (n_labels && !draft)
@@ -371,19 +363,47 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     return error;
 }
 
-static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site,
-                               const char *const *pairs, size_t count)
+/* What is no valid pair or label is left out. */
+static COLD int enter_pairs(struct thread *t, uint64_t key, const struct jespan_site *site, const char *const *pairs,
+                            size_t count)
 {
-    struct jespan_label labels[JESPAN_MAX_LABELS + 1];
-    union label_draft *draft = draft_of(t);
-    size_t n = 0;
+    union label_draft *draft = labels_draft_of(t);
+    int error = 0;
     if (!draft)
         return ENOMEM;
-    for (size_t i = 0; i + 1 < count && n <= JESPAN_MAX_LABELS; i += 2)
-        if (pairs[i] && pairs[i + 1])
-            labels[n++] = (struct jespan_label){pairs[i], pairs[i + 1]};
-    labels_draft(draft, labels, n);
+    labels_begin(draft);
+    for (size_t i = 0; i + 1 < count && error != -ENOSPC; i += 2) {
+        const struct jespan_label label = JESPAN_LABEL(pairs[i], pairs[i + 1]);
+        error = labels_add(draft, &label);
+    }
+    labels_end(draft);
     return enter_scope(t, key, site, &draft->set);
+}
+
+static COLD int enter_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
+                             const struct jespan_label *labels, size_t n)
+{
+    union label_draft *draft = labels_draft_of(t);
+    int error = 0;
+    if (!draft)
+        return ENOMEM;
+    labels_begin(draft);
+    for (size_t i = 0; i < n && error != -ENOSPC; i++)
+        error = labels_add(draft, &labels[i]);
+    labels_end(draft);
+    return enter_scope(t, key, site, &draft->set);
+}
+
+/* False: nothing can be entered. */
+HOT_INLINE bool begin_scope(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site)
+{
+    if (unlikely(!scope))
+        return false;
+    scope->entered = 0;
+    if (unlikely(!t || !site || !site->name))
+        return false;
+    drop_dead_scope(t, (uintptr_t)scope);
+    return true;
 }
 
 /* Whether the sampler is against this scope; then enters the context of all such. */
@@ -411,21 +431,28 @@ static COLD bool enter_unsampled_pairs(struct thread *t, struct jespan_scope *sc
     return enter_unsampled(t, scope, site, labels, n);
 }
 
+static COLD bool enter_unsampled_labels(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+                                        const struct jespan_label *given, size_t n_given)
+{
+    struct jespan_label labels[JESPAN_MAX_LABELS];
+    size_t n = 0;
+    for (size_t i = 0; i < n_given && n < JESPAN_MAX_LABELS; i++)
+        if (given[i].key && (given[i].value || given[i].type == JESPAN_INTEGER))
+            labels[n++] = given[i];
+    return enter_unsampled(t, scope, site, labels, n);
+}
+
 EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
                                const char *const *name_and_labels, size_t count)
 {
     struct thread *t = track_thread();
-    if (unlikely(!scope))
-        return;
-    scope->entered = 0;
-    if (unlikely(!t || !site || !site->name))
-        return;
     uint64_t key = (uintptr_t)scope;
-    drop_dead_scope(t, key);
+    if (unlikely(!begin_scope(t, scope, site)))
+        return;
     if (unlikely(sampler_is_used()) && enter_unsampled_pairs(t, scope, site, name_and_labels, count))
         return;
     if (unlikely(count > 1 && name_and_labels)) {
-        scope->entered = enter_labelled(t, key, site, name_and_labels + 1, count - 1) == 0;
+        scope->entered = enter_pairs(t, key, site, name_and_labels + 1, count - 1) == 0;
         return;
     }
     const struct site_cache_line *line = cache_line(t, site);
@@ -434,6 +461,18 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
         scope->entered = 1;
     else
         scope->entered = enter_scope(t, key, site, NULL) == 0;
+}
+
+EXPORT void jespan_scope_enter_labels(struct jespan_scope *scope, const struct jespan_site *site,
+                                      const struct jespan_label *labels, size_t n_labels)
+{
+    struct thread *t = track_thread();
+    n_labels = labels ? n_labels : 0;
+    if (!begin_scope(t, scope, site))
+        return;
+    if (unlikely(sampler_is_used()) && enter_unsampled_labels(t, scope, site, labels, n_labels))
+        return;
+    scope->entered = enter_labels(t, (uintptr_t)scope, site, labels, n_labels) == 0;
 }
 
 /* Scopes inside this one are over too, however they were left; spans entered inside and not exited stay. */

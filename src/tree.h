@@ -18,6 +18,7 @@
 
 #include "compiler.h"
 #include "kind.h"
+#include "labels.h"
 #include "sites.h"
 #include "totals.h"
 

@@ -7,7 +7,7 @@
  *
  * All functions may be called from any thread at any time, also before main and in destructors. None may be called from
  * a signal handler. Pointers handed in stay the caller's: jespan copies what it keeps. No function here ever ends the
- * program; wrong arguments give an error code. Only jespan_open() and jespan_scope_enter() look at labels.
+ * program; wrong arguments give an error code.
  */
 #ifndef JESPAN_JESPAN_H
 #define JESPAN_JESPAN_H
@@ -34,7 +34,8 @@ typedef uint32_t jespan_context_t;
 #define JESPAN_ROOT    ((jespan_context_t)1)          /* no span */
 #define JESPAN_INVALID ((jespan_context_t)UINT32_MAX) /* as a result: failed, errno is set */
 
-/* Limits. A longer name or label is cut, more labels are left out; spans.stats.truncated counts both. */
+/* Limits. A longer name, key or value is cut between two UTF-8 characters, labels beyond the limit are left out;
+ * spans.stats.truncated counts each. */
 #define JESPAN_MAX_LABELS 16
 #define JESPAN_MAX_STRING_BYTES 255
 
@@ -47,10 +48,22 @@ struct jespan_site {
     uint32_t line;
 };
 
-/* A key and a value, both NUL-terminated. A label with a NULL key or value is EINVAL. */
+/* A key and a value, a string or an integer: the string "7" and the integer 7 make two contexts. Strings are
+ * NUL-terminated. A label with a NULL key, a string that is NULL, or another type is EINVAL; jespan_scope_enter() and
+ * jespan_scope_enter_labels() leave it out. Where the configuration's record_labels names keys, labels with others are
+ * left out before anything else is looked at. */
+enum jespan_label_type { JESPAN_STRING, JESPAN_INTEGER };
+
 struct jespan_label {
-    const char *key, *value;
+    const char *key;
+    const char *value; /* not looked at for an integer */
+    int64_t integer;   /* not looked at for a string */
+    uint32_t type;     /* JESPAN_STRING or JESPAN_INTEGER */
 };
+
+/* Initialisers of a label. {"key", "value"} is a string too, but -Wextra warns of what it leaves out. */
+#define JESPAN_LABEL(key, value) {(key), (value), 0, JESPAN_STRING}
+#define JESPAN_LABEL_INT(key, n) {(key), NULL, (int64_t)(n), JESPAN_INTEGER}
 
 /* An opaque handle: never dereference it. A handle that was closed is recognised as such. */
 typedef struct jespan_span jespan_span_t;
@@ -142,6 +155,10 @@ JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
  * until an enclosing span of the thread ends or the same block is entered again. */
 #define JESPAN(...) JESPAN_SCOPE_AT_(__COUNTER__, __VA_ARGS__)
 
+/* The same with labels of any type, of which there must be one:
+ *     JESPAN_WITH("request", JESPAN_LABEL("route", route), JESPAN_LABEL_INT("shard", 7)); */
+#define JESPAN_WITH(name, ...) JESPAN_WITH_AT_(__COUNTER__, name, __VA_ARGS__)
+
 /* From here to the end of the block, what is allocated is credited to `context` (as for jespan_retag()), while time
  * still passes for who was current before:
  *     JESPAN_FOR(cache->context);
@@ -149,26 +166,36 @@ JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
  * Of a context that does not exist nothing comes: allocations are credited as before. */
 #define JESPAN_FOR(context) JESPAN_FOR_(__COUNTER__, context)
 
-/* What JESPAN() and JESPAN_FOR() are made of; not for direct use. */
+/* What these are made of; not for direct use. */
 struct jespan_scope {
     uint64_t entered;
 };
 JESPAN_API void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
                                    const char *const *name_and_labels, size_t count);
+JESPAN_API void jespan_scope_enter_labels(struct jespan_scope *scope, const struct jespan_site *site,
+                                          const struct jespan_label *labels, size_t n_labels);
 JESPAN_API void jespan_scope_exit(struct jespan_scope *scope);
 JESPAN_API void jespan_owner_enter(struct jespan_scope *scope, jespan_context_t context);
 JESPAN_API void jespan_owner_exit(struct jespan_scope *scope);
 
 #define JESPAN_CAT_(a, b) a##b
 #define JESPAN_FIRST_(a, ...) a
+#define JESPAN_COUNT_(array) (sizeof(array) / sizeof(array)[0])
 #define JESPAN_SCOPE_AT_(n, ...) JESPAN_SCOPE_(n, __VA_ARGS__)
+#define JESPAN_WITH_AT_(n, name, ...) JESPAN_WITH_(n, name, __VA_ARGS__)
+#define JESPAN_SCOPE_VARIABLES_(n, name)                                                                               \
+    static const struct jespan_site JESPAN_CAT_(jespan_site_, n) = {name, JESPAN_TARGET, __FILE__, __LINE__};          \
+    struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused))
 #define JESPAN_SCOPE_(n, ...)                                                                                          \
-    static const struct jespan_site JESPAN_CAT_(jespan_site_, n) = {JESPAN_FIRST_(__VA_ARGS__, 0), JESPAN_TARGET,      \
-                                                                    __FILE__, __LINE__};                               \
     const char *const JESPAN_CAT_(jespan_args_, n)[] = {__VA_ARGS__};                                                  \
-    struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused));             \
+    JESPAN_SCOPE_VARIABLES_(n, JESPAN_FIRST_(__VA_ARGS__, 0));                                                         \
     jespan_scope_enter(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n), JESPAN_CAT_(jespan_args_, n),    \
-                       sizeof JESPAN_CAT_(jespan_args_, n) / sizeof JESPAN_CAT_(jespan_args_, n)[0])
+                       JESPAN_COUNT_(JESPAN_CAT_(jespan_args_, n)))
+#define JESPAN_WITH_(n, name, ...)                                                                                     \
+    const struct jespan_label JESPAN_CAT_(jespan_labels_, n)[] = {__VA_ARGS__};                                        \
+    JESPAN_SCOPE_VARIABLES_(n, name);                                                                                  \
+    jespan_scope_enter_labels(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n),                           \
+                              JESPAN_CAT_(jespan_labels_, n), JESPAN_COUNT_(JESPAN_CAT_(jespan_labels_, n)))
 
 #define JESPAN_FOR_(n, context) JESPAN_FOR_AT_(n, context)
 #define JESPAN_FOR_AT_(n, context)                                                                                     \

@@ -86,6 +86,7 @@ confirmed() {
 <jespan>: inherit:false
 <jespan>: sampler:always
 <jespan>: sampler_sites:
+<jespan>: record_labels:
 <jespan>: dump_dir:
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0
