@@ -66,11 +66,26 @@ static int64_t value_text(struct encoder *e, const char *value)
     return e->empty_value;
 }
 
+/* With a unit, even 0 is kept; readers take the key for the unit where there is none, and would show 4096 as 4 kB where
+ * the key is "bytes" or "request". */
+static JespanPprof__Label make_label(struct encoder *e, const struct snapshot_label *label)
+{
+    JespanPprof__Label made = JESPAN_PPROF__LABEL__INIT;
+    made.key = text(e, label->key);
+    if (label->is_integer) {
+        made.num = label->integer;
+        made.num_unit = text(e, "count");
+    } else {
+        made.str = value_text(e, label->value);
+    }
+    return made;
+}
+
 /* Forgets a label that an inner span has too. */
-static void remove_label(struct encoder *e, int64_t key, int64_t value)
+static void remove_label(struct encoder *e, const JespanPprof__Label *label)
 {
     for (size_t i = 0; i < e->n_labels; i++)
-        if (e->labels[i].key == key && e->labels[i].str == value) {
+        if (e->labels[i].key == label->key && e->labels[i].str == label->str && e->labels[i].num == label->num) {
             memmove(&e->labels[i], &e->labels[i + 1], (--e->n_labels - i) * sizeof e->labels[i]);
             return;
         }
@@ -80,15 +95,13 @@ static void remove_label(struct encoder *e, int64_t key, int64_t value)
  * So a sample's labels end in those of any context above it, by which readers can tell what is below what. */
 static void add_label(struct encoder *e, const struct snapshot_label *label)
 {
-    int64_t key = text(e, label->key), value = value_text(e, label->value);
-    remove_label(e, key, value);
+    const JespanPprof__Label made = make_label(e, label);
+    remove_label(e, &made);
     if (e->n_labels == PPROF_MAX_LABELS)
         return;
-    JespanPprof__Label *next = &e->labels[e->n_labels];
-    jespan_pprof__label__init(next);
-    next->key = key;
-    next->str = value;
-    e->label_pointers[e->n_labels++] = next;
+    e->labels[e->n_labels] = made;
+    e->label_pointers[e->n_labels] = &e->labels[e->n_labels];
+    e->n_labels++;
 }
 
 static uint32_t row_location(struct encoder *e, uint32_t i)

@@ -189,9 +189,9 @@ expected_table() {
 4.0 KiB    0.4%        2    4.0 KiB  (jespan)
  1000 B    0.1%       10    1.5 KiB  (root)
   300 B    0.0%        3    9.8 KiB  request {route=/doc, tenant=blue}
-   64 B    0.0%        1       64 B  request {route=/put}
+   64 B    0.0%        1       64 B  request {route=/put, shard=7, request=4096, zero=0, below=-12}
     0 B    0.0%        0  120.6 KiB  (retired)
-    0 B    0.0%        0   62.5 KiB  request > parse {route=/put}
+    0 B    0.0%        0   62.5 KiB  request > parse {route=/put, shard=7, request=4096, zero=0, below=-12}
 1.0 MiB  100.0%       66    3.2 MiB  total of 7 contexts
 END
 }

@@ -47,7 +47,8 @@ static struct snapshot *made_small(void)
 {
     static const struct snapshot_label get[] = {{"route", "/doc"}, {"tenant", "blue"}};
     static const struct snapshot_label parse[] = {{"route", "/doc"}, {"tenant", "green"}, {"format", ""}};
-    static const struct snapshot_label put[] = {{"route", "/put"}};
+    static const struct snapshot_label put[] = {{"route", "/put"}, {"shard", "7", 7, true}, {"request", "4096", 4096, true},
+                                                {"zero", "0", 0, true}, {"below", "-12", -12, true}};
     const struct snapshot_row rows[] = {
         {.id = 1, .parent_row = 0, .kind = CONTEXT_ROOT, .name = "(root)", .target = "", .file = "",
          .totals = timed(live(10, 1000, 5, 500), 0, 0, 12000000000, 1500000)},
@@ -66,7 +67,7 @@ static struct snapshot *made_small(void)
         {.id = 7, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "idle", .target = "server", .file = "server.c",
          .line = 5, .totals = timed((struct totals){0}, 1, 0, 0, 0)},
         {.id = 9, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "request", .target = "server", .file = "server.c",
-         .line = 100, .labels = put, .n_labels = 1, .totals = live(1, 64, 0, 0)},
+         .line = 100, .labels = put, .n_labels = 5, .totals = live(1, 64, 0, 0)},
     };
     struct snapshot *s = finish(rows, sizeof rows / sizeof rows[0]);
     s->retired = timed(live(0, 0, 1000, 123456), 1000, 65000000000, 64000000000, 5000000);

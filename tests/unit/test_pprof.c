@@ -38,6 +38,13 @@ static void release(JespanPprof__Profile *p)
     jespan_pprof__profile__free_unpacked(p, NULL);
 }
 
+static void print_label(FILE *to, const JespanPprof__Profile *p, const JespanPprof__Label *l)
+{
+    fprintf(to, " %s=%s", profile_text(p, l->key), profile_text(p, l->str));
+    if (l->str == 0)
+        fprintf(to, "%lld/%s", (long long)l->num, profile_text(p, l->num_unit));
+}
+
 /* Everything but mapping and strings in words: values, path with site, labels, one sample a line. */
 static void print_sample(FILE *to, const JespanPprof__Profile *p, const JespanPprof__Sample *s)
 {
@@ -49,7 +56,7 @@ static void print_sample(FILE *to, const JespanPprof__Profile *p, const JespanPp
                 profile_text(p, f->filename), (long long)f->start_line);
     }
     for (size_t i = 0; i < s->n_label; i++)
-        fprintf(to, " %s=%s", profile_text(p, s->label[i]->key), profile_text(p, s->label[i]->str));
+        print_label(to, p, s->label[i]);
     fprintf(to, "\n");
 }
 
@@ -79,8 +86,10 @@ static void test_small_is_as_expected(void **state)
         "100 10000 3 300 request[server::request server.c:100] route=/doc tenant=blue\n"
         "60 3145728 50 1048576 parse[json::parse json.c:7] < request[server::request server.c:100]"
         " tenant=green format= route=/doc tenant=blue\n"
-        "20 64000 0 0 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put\n"
-        "1 64 1 64 request[server::request server.c:100] route=/put\n"
+        "20 64000 0 0 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put shard=7/count"
+        " request=4096/count zero=0/count below=-12/count\n"
+        "1 64 1 64 request[server::request server.c:100] route=/put shard=7/count request=4096/count zero=0/count"
+        " below=-12/count\n"
         "1000 123456 0 0 (retired)[ :0]\n";
     (void)state;
     JespanPprof__Profile *p = round_trip("small", 0);
@@ -105,7 +114,8 @@ static void test_time_is_as_expected(void **state)
         "100 3000000000 250000000 200000000 request[server::request server.c:100] route=/doc tenant=blue\n"
         "60 90000000 90000000 80000000 parse[json::parse json.c:7] < request[server::request server.c:100]"
         " tenant=green format= route=/doc tenant=blue\n"
-        "20 15500 15500 15500 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put\n"
+        "20 15500 15500 15500 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put"
+        " shard=7/count request=4096/count zero=0/count below=-12/count\n"
         "1 0 0 0 idle[server::idle server.c:5]\n"
         "1000 65000000000 64000000000 5000000 (retired)[ :0]\n";
     (void)state;
