@@ -143,6 +143,23 @@ typedef int jespan_sampler_t(const struct jespan_site *site, const struct jespan
  * stay as they are. A thread that is just opening a span may call the former one after this has returned: what that
  * uses must stay. Cannot fail; errno is left alone. */
 JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
+/* What a W3C traceparent header says (https://www.w3.org/TR/trace-context/): identifiers in lower-case hexadecimal
+ * digits, and JESPAN_TRACE_SAMPLED or not. Of a version later than 00 only that flag is known. */
+#define JESPAN_TRACE_SAMPLED 1u
+struct jespan_traceparent {
+    char trace_id[33], span_id[17]; /* of the caller's trace and span */
+    uint8_t flags;
+};
+
+/* Reads the value of a traceparent header, without white space around it. As the specification has it: identifiers of
+ * only zeroes, upper-case digits and version ff are invalid, version 00 has nothing behind the flags, and what later
+ * versions have there is passed over. Returns 0, or EINVAL (not valid, or an argument is NULL; `out` is as it was). errno
+ * is left alone. Touches nothing but its arguments, so it may be called anywhere, in a signal handler too. */
+JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_traceparent *out);
+
+/* Its two labels, to stand among others: in JESPAN_WITH(), or in an array of struct jespan_label. */
+#define JESPAN_TRACE_LABELS(traceparent)                                                                               \
+    JESPAN_LABEL("trace_id", (traceparent).trace_id), JESPAN_LABEL("span_id", (traceparent).span_id)
 
 /* Defines a static site with this file and line. */
 #define JESPAN_SITE(var, name_) \
