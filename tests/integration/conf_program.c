@@ -17,7 +17,7 @@ static unsigned contexts_that_fit(void)
     for (unsigned i = 0; i < 2000; i++) {
         char text[16];
         snprintf(text, sizeof text, "%u", i);
-        struct jespan_label label = {"number", text};
+        struct jespan_label label = JESPAN_LABEL("number", text);
         jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, &label, 1);
         jespan_enter(span);
         fit += jespan_current() != JESPAN_ROOT;

@@ -30,7 +30,7 @@ static void parse(int from)
 
 static void handle(int from)
 {
-    JESPAN("handle");
+    JESPAN_WITH("handle", JESPAN_LABEL_INT("request", 4096), JESPAN_LABEL_INT("retries", 0));
     parse(from);
     held[from + 25] = malloc(1 << 20);
     held[from + 26] = aligned_alloc(4096, 10000);

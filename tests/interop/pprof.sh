@@ -75,6 +75,19 @@ check_top() {
     done
 }
 
+# Integers are found as such; pprof says then that it takes them for ranges.
+check_ranges() {
+    local range expected
+    for range in request=4096 request=4000: retries=0 retries=-1:1 request=4095 request=4097:; do
+        expected=handle
+        case $range in *4095 | *4097:) expected=;; esac
+        "$bin/pprof" -top -nodefraction=0 -tagfocus="$range" "$1" > "$scratch/range" 2> "$scratch/said" ||
+            fail_with "-tagfocus=$range" "$scratch/said"
+        grep -q "as range, not regexp" "$scratch/said" || fail_with "-tagfocus=$range is no range" "$scratch/said"
+        equal "-tagfocus=$range" "$(awk '$NF == "handle" { print $NF }' "$scratch/range")" "$expected"
+    done
+}
+
 check_views() {
     local dump=$1
     pprof -traces -sample_index=inuse_space "$dump" > "$scratch/traces"
@@ -82,6 +95,11 @@ check_views() {
     pprof -tags -sample_index=inuse_space "$dump" > "$scratch/tags"
     grep -q 'ümläut "quoted"' "$scratch/tags" || fail_with "-tags: the tenant is missing" "$scratch/tags"
     grep -q '/a/b?c=d' "$scratch/tags" || fail_with "-tags: the route is missing" "$scratch/tags"
+    grep -q ' 4096$' < <(grep -A1 '^ *request: ' "$scratch/tags") ||
+        fail_with "-tags: request is not 4096" "$scratch/tags"
+    grep -q ' 0$' < <(grep -A1 '^ *retries: ' "$scratch/tags") ||
+        fail_with "-tags: retries is not 0" "$scratch/tags"
+    check_ranges "$dump"
     pprof -top -lines -unit=B -nodefraction=0 -tagfocus='route=/a/b' "$dump" > "$scratch/lines"
     grep -q "parse .*dump_program.c:[0-9]" "$scratch/lines" || fail_with "-lines: no line" "$scratch/lines"
     ! grep -q '(jespan)' "$scratch/lines" || fail_with "-tagfocus: shows what has no such label" "$scratch/lines"

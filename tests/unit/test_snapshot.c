@@ -23,7 +23,7 @@
 #include "tree.h"
 
 static const struct jespan_site outer = {"outer", "target", "outer.c", 10}, inner = {"inner", NULL, NULL, 20};
-static const struct jespan_label labels[] = {{"tenant", "blue"}, {"route", ""}};
+static const struct jespan_label labels[] = {{"tenant", "blue"}, {"route", ""}, JESPAN_LABEL_INT("shard", -7)};
 
 static int boot(void **state)
 {
@@ -57,7 +57,7 @@ static void test_a_row_says_what_its_context_is(void **state)
 {
     jespan_span_t *a, *b;
     (void)state;
-    jespan_context_t in_a = enter(&outer, 2, &a), in_b = enter(&inner, 0, &b);
+    jespan_context_t in_a = enter(&outer, 3, &a), in_b = enter(&inner, 0, &b);
     void *p = F(malloc)(100);
     struct snapshot *s = take();
     const struct snapshot_row *row_a = snapshot_find(s, in_a), *row_b = snapshot_find(s, in_b);
@@ -69,11 +69,16 @@ static void test_a_row_says_what_its_context_is(void **state)
     assert_int_equal(row_a->line, 10);
     assert_int_equal(row_a->kind, CONTEXT_SPAN);
     assert_int_equal(row_a->parent_row, 0);
-    assert_int_equal(row_a->n_labels, 2);
+    assert_int_equal(row_a->n_labels, 3);
     for (int i = 0; i < 2; i++) {
         assert_string_equal(row_a->labels[i].key, labels[i].key);
         assert_string_equal(row_a->labels[i].value, labels[i].value);
+        assert_false(row_a->labels[i].is_integer);
     }
+    assert_string_equal(row_a->labels[2].key, "shard");
+    assert_string_equal(row_a->labels[2].value, "-7");
+    assert_int_equal(row_a->labels[2].integer, -7);
+    assert_true(row_a->labels[2].is_integer);
     assert_string_equal(row_b->target, "");
     assert_string_equal(row_b->file, "");
     assert_int_equal(row_b->n_labels, 0);
