@@ -4,7 +4,6 @@
 
 #include "clock.h"
 #include "conf.h"
-#include "die.h"
 #include "tree.h"
 
 bool age_is_on;
@@ -36,13 +35,14 @@ bool age_is_same_owner(uint32_t a, uint32_t b)
 
 static void begin_period(uint64_t now)
 {
-    char digits[NUMBER_BYTES];
     uint64_t scale = clock_scale(), length = clock_ns_to_ticks(conf.age_period_s * 1000000000u, scale);
     number = (now - first) / length + 1;
     period_begin = now;
     store_relaxed(&period_end, first + number * length);
-    const struct jespan_label label = {"born", number_text(digits, number, 10)};
-    labels_draft(&draft, &label, 1);
+    const struct jespan_label label = JESPAN_LABEL_INT("born", number);
+    labels_begin(&draft);
+    labels_add_own(&draft, &label);
+    labels_end(&draft);
 }
 
 uint32_t age_period_of(uint32_t context)

@@ -34,13 +34,14 @@ static struct slot *take_slot(uint32_t *index)
     return slot;
 }
 
-jespan_span_t *handle_open(uint32_t context)
+jespan_span_t *handle_open(uint32_t context, bool borrows)
 {
     uint32_t index;
     struct slot *slot = take_slot(&index);
     if (!slot)
         return NULL;
     uint32_t generation = load_relaxed(&slot->generation) + 1;
+    slot->borrows = borrows;
     store_relaxed(&slot->context, context);
     slot->references = 1;
     slot->born = 0;

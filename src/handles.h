@@ -14,10 +14,11 @@
 
 struct slot {
     _Atomic uint32_t generation;
-    _Atomic uint32_t context;
-    uint32_t next_free;  /* index + 1 */
-    uint32_t references; /* LOCK_TREE */
-    uint32_t born;       /* LOCK_TREE: the period that it was opened in, 0 where there are none */
+    _Atomic uint32_t context; /* changes under LOCK_TREE while the span is open: jespan_add_label() */
+    uint32_t next_free;       /* index + 1 */
+    uint32_t references;      /* LOCK_TREE */
+    uint32_t born;            /* LOCK_TREE: the period that it was opened in, 0 where there are none */
+    bool borrows;             /* LOCK_TREE: the context is an ancestor's */
 };
 #define SLOTS_PER_CHUNK 1024u
 #define CHUNKS_MAX 16384u
@@ -43,8 +44,8 @@ HOT_INLINE struct slot *handle_slot(jespan_span_t *span)
     return slot && handle_is_open(slot, span) ? slot : NULL;
 }
 
-/* Opens a span of `context`. Under LOCK_TREE. NULL when out of memory. */
-jespan_span_t *handle_open(uint32_t context);
+/* Opens a span of `context`, its own or one that it borrows from an ancestor. Under LOCK_TREE. NULL when out of memory. */
+jespan_span_t *handle_open(uint32_t context, bool borrows);
 
 /* Closes it and returns its context, 0 when it is not open. Under LOCK_TREE. */
 uint32_t handle_close(jespan_span_t *span);

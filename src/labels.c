@@ -71,9 +71,12 @@ void labels_begin(union label_draft *draft)
 
 int labels_add(union label_draft *draft, const struct jespan_label *label)
 {
+    return is_recorded(label) ? labels_add_own(draft, label) : 0;
+}
+
+int labels_add_own(union label_draft *draft, const struct jespan_label *label)
+{
     struct label_set *set = &draft->set;
-    if (!is_recorded(label))
-        return 0;
     if (set->count == JESPAN_MAX_LABELS) {
         sites_count_truncated();
         return -ENOSPC;

@@ -36,6 +36,7 @@ union label_draft *labels_draft_of(struct thread *t);
  * or a value is NULL, or the type unknown, and the label is not in; -ENOSPC, counted, when there are as many as may be. */
 void labels_begin(union label_draft *draft);
 int labels_add(union label_draft *draft, const struct jespan_label *label);
+int labels_add_own(union label_draft *draft, const struct jespan_label *label); /* whatever record_labels says */
 void labels_end(union label_draft *draft);
 
 /* All three. Those beyond the limit are left out. Returns 0 or -EINVAL. */

@@ -144,6 +144,29 @@ void span_remove(struct thread *t, uint32_t index)
         span_remove(t, index - 1);
 }
 
+/* No context is recycled meanwhile, so exits may be counted before they show. */
+COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
+{
+    struct counters *former = NULL;
+    for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
+        if (e->key != key || entry_kind(e) != kind)
+            continue;
+        former = e->counters;
+        own_add(&c->enters, 1);
+        count_exits(e);
+        e->counters = e->timed = c;
+        e->context = context;
+        e->kind = kind;
+    }
+    if (!former)
+        return;
+    uint64_t now = settle(t);
+    if (kind == ENTRY_SCOPE) {
+        timing_close_scope(former, now);
+        timing_open_scope(c, now);
+    }
+}
+
 int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key)
 {
     for (int64_t i = (int64_t)t->depth - 1; i >= 0; i--)

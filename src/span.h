@@ -99,6 +99,10 @@ HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
 /* Takes the entry at `index` out, wherever it is. */
 void span_remove(struct thread *t, uint32_t index);
 
+/* The entries of that kind and key are in `context` from now on, whose counters are `c`, as if they were exited and
+ * entered; a block ends there and begins here. Under LOCK_TREE. */
+void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c);
+
 /* The innermost entry of that kind and key; −1 when there is none. */
 int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key);
 

@@ -42,7 +42,7 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     if (!parent)
         return EINVAL;
     uint32_t context = tree_intern(parent, CONTEXT_SPAN, site, labels);
-    *span = context ? handle_open(context) : NULL;
+    *span = context ? handle_open(context, context == tree_parent_in(parent)) : NULL;
     if (!*span)
         return ENOMEM;
     tree_open_span(context, timing_is_on ? clock_ticks() : 0);
@@ -131,23 +131,32 @@ HOT_INLINE bool is_entry(const struct entry *entry, enum entry_kind kind, uint64
     return entry->key == key && entry->kind == kind;
 }
 
-/* Counts first, looks afterwards: see tree.h. */
+/* Counts first, looks afterwards: see tree.h. EAGAIN: the span was closed, or moved to another context, meanwhile. */
 HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
 {
     struct slot *slot = handle_slot(span);
     if (unlikely(!slot))
         return EINVAL;
-    uint32_t context = load_relaxed(&slot->context);
+    uint32_t own = load_relaxed(&slot->context), context = own;
     if (unlikely(age_is_on))
-        context = age_period_of(context);
+        context = age_period_of(own);
     struct counters *c = span_count_enter(t, context);
     if (unlikely(!c))
         return ENOMEM;
     compiler_barrier();
-    int error = handle_is_open(slot, span) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EINVAL;
+    bool stands = handle_is_open(slot, span) && load_relaxed(&slot->context) == own;
+    int error = likely(stands) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EAGAIN;
     if (unlikely(error))
         span_undo_enter(c);
     return -error;
+}
+
+static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
+{
+    lock(LOCK_TREE);
+    int error = enter_span(t, span);
+    unlock(LOCK_TREE);
+    return error;
 }
 
 EXPORT int jespan_enter(jespan_span_t *span)
@@ -155,12 +164,8 @@ EXPORT int jespan_enter(jespan_span_t *span)
     struct thread *t = track_thread();
     if (!t)
         return handle_context(span) ? ENOMEM : EINVAL;
-    if (likely(tree_lockless))
-        return enter_span(t, span);
-    lock(LOCK_TREE);
-    int error = enter_span(t, span);
-    unlock(LOCK_TREE);
-    return error;
+    int error = likely(tree_lockless) ? enter_span(t, span) : EAGAIN;
+    return unlikely(error == EAGAIN) ? enter_span_locked(t, span) : error;
 }
 
 static COLD int exit_outer(struct thread *t, jespan_span_t *span)

@@ -162,12 +162,9 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels)
 {
-    if (contexts[parent].kind == CONTEXT_PERIOD)
-        parent = contexts[parent].parent;
+    parent = kind == CONTEXT_PERIOD ? tree_whole(parent) : tree_parent_in(parent);
     if (contexts[parent].kind == CONTEXT_UNSAMPLED || (kind == CONTEXT_UNSAMPLED && labels))
         return CONTEXT_ID_UNSAMPLED; /* it stays one, whatever is opened in it or added to its spans */
-    if (contexts[parent].kind == CONTEXT_THREAD && kind != CONTEXT_PERIOD)
-        parent = CONTEXT_ID_ROOT;
     if (labels && !labels->count)
         labels = NULL;
     const struct site *kept = site_intern(site);

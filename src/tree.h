@@ -77,6 +77,19 @@ int tree_boot(uint32_t *max_contexts);
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels);
 
+/* The same, or, of a period, the context whose it is. */
+static inline uint32_t tree_whole(uint32_t id)
+{
+    return contexts[id].kind == CONTEXT_PERIOD ? contexts[id].parent : id;
+}
+
+/* The parent of what is opened in a context. */
+static inline uint32_t tree_parent_in(uint32_t id)
+{
+    id = tree_whole(id);
+    return contexts[id].kind == CONTEXT_THREAD ? CONTEXT_ID_ROOT : id;
+}
+
 /* Without the lock: may be wrong the next moment. */
 HOT_INLINE bool tree_is_live(uint32_t id)
 {

@@ -95,6 +95,17 @@ JESPAN_API int jespan_close(jespan_span_t *span);
 JESPAN_API int jespan_ref(jespan_span_t *span);
 JESPAN_API int jespan_unref(jespan_span_t *span);
 
+/* Adds a label to an open span, in place of the value that it has under that key. From then on the span is of the context
+ * with that label, its parent and site as they were: the calling thread is there at once wherever it has the span entered,
+ * other threads that have it entered stay in the old context until they exit. What was allocated stays in the old context,
+ * and so do spans that were opened below it. `span` may be NULL for what the calling thread entered last, by
+ * jespan_enter() or JESPAN(). A label that record_labels leaves out changes nothing. At max_contexts, or where the span
+ * has only its ancestor's context, it stays as it is (spans.stats.overflow).
+ * Returns 0, or, with nothing changed: EINVAL (not an open span, or not a label), EPERM (`span` is NULL, and nothing is
+ * entered or jespan_attach() came last), ENOSPC (it has JESPAN_MAX_LABELS others; spans.stats.truncated), ENOMEM. errno is
+ * left alone. */
+JESPAN_API int jespan_add_label(jespan_span_t *span, const struct jespan_label *label);
+
 /* The calling thread's current context: what its allocations are credited to now. Never JESPAN_CURRENT; outside any
  * span it is the context of the thread's name, or JESPAN_ROOT. */
 JESPAN_API jespan_context_t jespan_current(void);

@@ -13,7 +13,7 @@
 static jespan_span_t *open_handle(uint32_t context)
 {
     lock(LOCK_TREE);
-    jespan_span_t *span = handle_open(context);
+    jespan_span_t *span = handle_open(context, false);
     unlock(LOCK_TREE);
     return span;
 }

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Labels and what is credited to whom: of any type, added to open spans, and left out by record_labels. */
+#define _GNU_SOURCE
+#include <pthread.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/cases.h"
+#include "../support/ctl.h"
+
+JESPAN_SITE(site, "request");
+
+static const struct jespan_label blue = JESPAN_LABEL("tenant", "blue");
+
+static jespan_context_t context_of(const struct jespan_label *labels, size_t n)
+{
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, labels, n);
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_exit(span), 0);
+    jespan_close(span);
+    return id;
+}
+
+static void *free_it(void *p)
+{
+    free(p);
+    return NULL;
+}
+
+static void free_elsewhere(void *p)
+{
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, free_it, p), 0);
+    pthread_join(thread, NULL);
+}
+
+/* Another profiler forgets them. Here, what comes later is credited to the span with its label, and what came before
+ * stays where it was, until it is freed by whomever. */
+static void labels_set_later_are_lost(void)
+{
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t before = jespan_current();
+    void *early = malloc(100);
+    CHECK_EQ(jespan_add_label(span, &blue), 0);
+    jespan_context_t after = jespan_current();
+    void *late = malloc(3000), *later = malloc(50);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK(after != before);
+    CHECK_EQ(after, context_of(&blue, 1));
+    CHECK_EQ(ctl_span(before, "inuse_objects"), 1);
+    CHECK_EQ(ctl_span(after, "inuse_objects"), 2);
+    CHECK_EQ(ctl_span(after, "inuse_bytes"), malloc_usable_size(late) + malloc_usable_size(later));
+    CHECK_EQ(ctl_span(before, "parent"), ctl_span(after, "parent"));
+    CHECK(strcmp(ctl_span_text(after, "name"), "request") == 0);
+    jespan_close(span);
+    free_elsewhere(early);
+    free_elsewhere(late);
+    free(later);
+    CHECK_EQ(ctl_span(before, "inuse_objects"), 0);
+    CHECK_EQ(ctl_span(after, "inuse_objects"), 0);
+    ctl_check_identity("after labels set later");
+}
+
+/* The same in a block, below which there is another. */
+static void in_blocks(void)
+{
+    void *p[3];
+    jespan_context_t ids[3];
+    {
+        JESPAN("outer");
+        CHECK_EQ(jespan_add_label(NULL, &blue), 0);
+        ids[0] = jespan_current();
+        p[0] = malloc(10);
+        {
+            JESPAN_WITH("inner", JESPAN_LABEL("route", "/"), JESPAN_LABEL_INT("shard", 7));
+            ids[1] = jespan_current();
+            p[1] = malloc(20);
+            const struct jespan_label retries = JESPAN_LABEL_INT("retries", 1);
+            CHECK_EQ(jespan_add_label(NULL, &retries), 0);
+            ids[2] = jespan_current();
+            p[2] = malloc(30);
+        }
+        CHECK_EQ(jespan_current(), ids[0]);
+    }
+    CHECK(ids[1] != ids[2]);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(ctl_span(ids[i], "inuse_objects"), 1);
+        CHECK_EQ(ctl_span(ids[i], "parent"), i ? ids[0] : JESPAN_ROOT);
+        free(p[i]);
+    }
+    CHECK_EQ(jespan_add_label(NULL, &blue), EPERM);
+}
+
+static void types_are_told_apart(void)
+{
+    const struct jespan_label text = JESPAN_LABEL("shard", "7"), number = JESPAN_LABEL_INT("shard", 7),
+                              plain = {"shard", "7"}, other = JESPAN_LABEL_INT("shard", -7);
+    CHECK_EQ(context_of(&text, 1), context_of(&plain, 1));
+    CHECK(context_of(&text, 1) != context_of(&number, 1));
+    CHECK(context_of(&other, 1) != context_of(&number, 1));
+}
+
+/* With record_labels:route|shard, nothing else is part of what a context is. */
+static void recorded_ones_count(void)
+{
+    const struct jespan_label all[] = {JESPAN_LABEL("user", "joe"), JESPAN_LABEL("route", "/"),
+                                       JESPAN_LABEL_INT("request", 1), JESPAN_LABEL_INT("shard", 7)};
+    const struct jespan_label listed[] = {all[1], all[3]};
+    uint64_t made = ctl_u64("spans.stats.contexts");
+    jespan_context_t id = context_of(listed, 2);
+    CHECK_EQ(context_of(all, 4), id);
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, &all[1], 1);
+    CHECK_EQ(jespan_enter(span), 0);
+    CHECK_EQ(jespan_add_label(span, &all[0]), 0);
+    CHECK_EQ(jespan_current(), context_of(&all[1], 1));
+    CHECK_EQ(jespan_add_label(span, &all[3]), 0);
+    CHECK_EQ(jespan_current(), id);
+    CHECK_EQ(jespan_exit(span), 0);
+    jespan_close(span);
+    for (int i = 0; i < 1000; i++) {
+        char user[16];
+        snprintf(user, sizeof user, "%d", i);
+        JESPAN("served", "user", user);
+        CHECK_EQ(jespan_add_label(NULL, &(struct jespan_label)JESPAN_LABEL_INT("request", i)), 0);
+    }
+    CHECK_EQ(ctl_u64("spans.stats.contexts"), made + 3);
+}
+
+static void from_a_header(void)
+{
+    struct jespan_traceparent t;
+    CHECK_EQ(jespan_parse_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", &t), 0);
+    const struct jespan_label expected[] = {{"trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"},
+                                            {"span_id", "00f067aa0ba902b7"}};
+    const struct jespan_label labels[] = {JESPAN_TRACE_LABELS(t)};
+    CHECK_EQ(context_of(labels, 2), context_of(expected, 2));
+    JESPAN_WITH("traced", JESPAN_LABEL("route", "/"), JESPAN_TRACE_LABELS(t));
+    CHECK(jespan_current() != JESPAN_ROOT);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {"labels_set_later_are_lost", labels_set_later_are_lost, NULL, NULL},
+        {"in_blocks", in_blocks, NULL, NULL},
+        {"types_are_told_apart", types_are_told_apart, NULL, NULL},
+        {"recorded_ones_count", recorded_ones_count, NULL, "record_labels:route|shard"},
+        {"from_a_header", from_a_header, NULL, NULL},
+    };
+    return cases_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
