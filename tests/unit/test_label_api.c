@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -325,6 +326,40 @@ static void test_no_room(void **state)
         jespan_close(spans[i]);
 }
 
+/* The last of 16 long labels changes until there is no memory left for the new ones. */
+static void test_no_memory(void **state)
+{
+    struct jespan_label label = {"", "", 0, JESPAN_STRING};
+    char key[2] = "a", text[JESPAN_MAX_STRING_BYTES + 1] = "";
+    struct rlimit had, none;
+    int error = 0;
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    label.key = key;
+    label.value = text;
+    jespan_span_t *span = enter_new(&site);
+    for (int i = 0; i < JESPAN_MAX_LABELS; i++, key[0]++)
+        assert_int_equal(jespan_add_label(span, &label), 0);
+    key[0]--;
+    getrlimit(RLIMIT_AS, &had);
+    none = (struct rlimit){0, had.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    uint32_t context;
+    do {
+        context = jespan_current();
+        text[0]++;
+        error = jespan_add_label(span, &label);
+    } while (!error && text[0] != 'w');
+    setrlimit(RLIMIT_AS, &had);
+    assert_int_equal(error, ENOMEM);
+    assert_current(context);
+    assert_int_equal(handle_context(span), context);
+    assert_int_equal(inside(context), 1);
+    assert_int_equal(jespan_add_label(span, &label), 0);
+    assert_int_not_equal(jespan_current(), context);
+    leave(span);
+}
+
 /* ---- Threads ---- */
 
 enum { WORKERS = 3, ROUNDS = 30000 };
@@ -501,6 +536,7 @@ int main(void)
         LABEL_TEST(test_wrong_ones),
         LABEL_TEST(test_one_too_many),
         LABEL_TEST(test_no_room),
+        LABEL_TEST(test_no_memory),
         LABEL_TEST(test_moved_between_look_and_count),
         LABEL_TEST(test_another_thread_stays_until_it_exits),
         LABEL_TEST(test_entering_while_labels_come),
