@@ -54,7 +54,7 @@ jespan_span_t *spans_open_numbered(const struct jespan_site *site, uint32_t numb
     for (char *d = digits + sizeof digits - 2; number; number /= 10) {
         *d-- = (char)('0' + number % 10);
     }
-    return open_span(site, &(struct jespan_label){"number", digits}, 1);
+    return open_span(site, &(struct jespan_label)JESPAN_LABEL("number", digits), 1);
 }
 
 struct span_state {
@@ -63,7 +63,7 @@ struct span_state {
     uint32_t number;
 };
 
-static const struct jespan_label two_labels[] = {{"route", "/orders"}, {"tenant", "acme"}};
+static const struct jespan_label two_labels[] = {JESPAN_LABEL("route", "/orders"), JESPAN_LABEL("tenant", "acme")};
 
 void *span_start(const void *shape)
 {

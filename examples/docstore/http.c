@@ -53,7 +53,7 @@ static bool announces_too_much(struct MHD_Connection *connection)
 static jespan_span_t *open_span(const struct route *route, const char *tenant)
 {
     JESPAN_SITE(site, "request");
-    struct jespan_label labels[] = {{"route", routes_name(route)}, {"tenant", tenant}};
+    struct jespan_label labels[] = {JESPAN_LABEL("route", routes_name(route)), JESPAN_LABEL("tenant", tenant)};
     jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, labels, sizeof labels / sizeof labels[0]);
 
     if (jespan_enter(span) == 0) {
