@@ -96,11 +96,12 @@ JESPAN_API int jespan_ref(jespan_span_t *span);
 JESPAN_API int jespan_unref(jespan_span_t *span);
 
 /* Adds a label to an open span, in place of the value that it has under that key. From then on the span is of the context
- * with that label, its parent and site as they were: the calling thread is there at once wherever it has the span entered,
- * other threads that have it entered stay in the old context until they exit. What was allocated stays in the old context,
- * and so do spans that were opened below it. `span` may be NULL for what the calling thread entered last, by
- * jespan_enter() or JESPAN(). A label that record_labels leaves out changes nothing. At max_contexts, or where the span
- * has only its ancestor's context, it stays as it is (spans.stats.overflow).
+ * with that label, its parent and site as they were: it counts as ended in the old context and as opened in the new one,
+ * where the calling thread is at once wherever it has the span entered; other threads stay in the old context until they
+ * exit. So does, for good, what was allocated there (outlived, unless another span of it is open) or opened below it.
+ * `span` may be NULL for what the calling thread entered last, by jespan_enter() or JESPAN().
+ * A label that record_labels leaves out changes nothing. At max_contexts (spans.stats.overflow), and where the span has only
+ * its ancestor's context, the span stays as it is.
  * Returns 0, or, with nothing changed: EINVAL (not an open span, or not a label), EPERM (`span` is NULL, and nothing is
  * entered or jespan_attach() came last), ENOSPC (it has JESPAN_MAX_LABELS others; spans.stats.truncated), ENOMEM. errno is
  * left alone. */

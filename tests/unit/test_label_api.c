@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,6 +20,7 @@
 #include "jespan/jespan.h"
 #include "lock.h"
 #include "sites.h"
+#include "snapshot.h"
 #include "sums.h"
 #include "track.h"
 #include "tree.h"
@@ -247,6 +249,85 @@ static void test_what_is_below_stays(void **state)
     assert_int_equal(contexts[jespan_current()].parent, handle_context(a));
     leave(b);
     leave(a);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Between what it must be at least and at most, but for how exact clocks are. */
+static void assert_time(uint64_t ns, uint64_t least, uint64_t most)
+{
+    assert_in_range(ns, least - least / 100, most + most / 100 + 100000);
+}
+
+/* Each context has the time from the one moment to the next, and one span. */
+static void assert_times(uint32_t id, const uint64_t from[2], const uint64_t to[2])
+{
+    struct snapshot *s = snapshot_take();
+    const struct snapshot_row *row = snapshot_find(s, id);
+    assert_time(row->totals.busy, to[0] - from[1], to[1] - from[0]);
+    assert_time(row->wall_ns, to[0] - from[1], to[1] - from[0]);
+    assert_int_equal(row->totals.opens, 1);
+    assert_int_equal(row->totals.enters, row->totals.exits);
+    assert_int_equal(row->open_spans, 0);
+    snapshot_free(s);
+}
+
+/* at[i] is what the clock says before and after something begins, gets its label, and ends. */
+static void test_time_is_divided(void **state)
+{
+    uint64_t at[3][2];
+    uint32_t plain, labelled;
+    (void)state;
+    for (int is_block = 0; is_block < 2; is_block++) {
+        struct jespan_scope scope;
+        jespan_span_t *span = NULL;
+        at[0][0] = now_ns();
+        if (is_block)
+            jespan_scope_enter(&scope, &site, &site.name, 1);
+        else
+            span = enter_new(&site);
+        at[0][1] = now_ns();
+        plain = jespan_current();
+        usleep(10000);
+        at[1][0] = now_ns();
+        assert_int_equal(jespan_add_label(span, &blue), 0);
+        at[1][1] = now_ns();
+        labelled = jespan_current();
+        usleep(30000);
+        at[2][0] = now_ns();
+        if (is_block)
+            jespan_scope_exit(&scope);
+        else
+            leave(span);
+        at[2][1] = now_ns();
+        assert_times(plain, at[0], at[1]);
+        assert_times(labelled, at[1], at[2]);
+        recycle();
+    }
+}
+
+/* Time passes for the block, and what is allocated is another's, also when the block gets a label. */
+static void test_below_another_owner(void **state)
+{
+    (void)state;
+    jespan_span_t *owner = open_in(&inner, JESPAN_ROOT);
+    uint32_t owners = handle_context(owner);
+    {
+        JESPAN("block");
+        JESPAN_FOR(owners);
+        assert_current(owners);
+        assert_int_equal(jespan_add_label(NULL, &blue), 0);
+        assert_current(owners);
+        const struct entry *block = &self->entries[self->depth - 2];
+        assert_int_equal(contexts[block->context].labels->count, 1);
+        assert_ptr_equal(self->timed, counters_find(self, block->context));
+    }
+    jespan_close(owner);
 }
 
 static void test_wrong_ones(void **state)
@@ -533,6 +614,8 @@ int main(void)
         LABEL_TEST(test_a_block_gets_one),
         LABEL_TEST(test_a_block_with_labels),
         LABEL_TEST(test_what_is_below_stays),
+        LABEL_TEST(test_time_is_divided),
+        LABEL_TEST(test_below_another_owner),
         LABEL_TEST(test_wrong_ones),
         LABEL_TEST(test_one_too_many),
         LABEL_TEST(test_no_room),
