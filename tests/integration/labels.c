@@ -93,6 +93,41 @@ static void in_blocks(void)
     CHECK_EQ(jespan_add_label(NULL, &blue), EPERM);
 }
 
+/* With age_period_s:1, and record_labels, which must not touch the periods. The thread is still inside when one ends. */
+static void across_periods(void)
+{
+    jespan_context_t before, after;
+    void *p[3];
+    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(span), 0);
+    {
+        JESPAN("block");
+        before = jespan_current();
+        p[0] = malloc(100);
+        usleep(1100000);
+        for (int i = 0; i < 100000; i++)
+            free(malloc(1 << 16)); /* now and then it looks at the clock */
+        p[1] = malloc(200);
+        CHECK_EQ(jespan_add_label(NULL, &blue), 0);
+        after = jespan_current();
+        p[2] = malloc(300);
+        CHECK(after != before);
+    }
+    CHECK_EQ(jespan_add_label(span, &blue), 0);
+    CHECK_EQ(jespan_current(), context_of(&blue, 1));
+    CHECK_EQ(jespan_exit(span), 0);
+    jespan_close(span);
+    ctl_refresh();
+    CHECK_EQ(ctl_span(before, "inuse_objects"), 2);
+    CHECK_EQ(ctl_span(after, "inuse_objects"), 1);
+    CHECK_EQ(ctl_span(before, "parent"), ctl_span(after, "parent"));
+    for (int i = 0; i < 3; i++)
+        free(p[i]);
+    CHECK_EQ(ctl_span(before, "inuse_objects"), 0);
+    CHECK_EQ(ctl_span(after, "inuse_objects"), 0);
+    ctl_check_identity("after periods");
+}
+
 static void types_are_told_apart(void)
 {
     const struct jespan_label text = JESPAN_LABEL("shard", "7"), number = JESPAN_LABEL_INT("shard", 7),
@@ -145,6 +180,9 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {"labels_set_later_are_lost", labels_set_later_are_lost, NULL, NULL},
         {"in_blocks", in_blocks, NULL, NULL},
+        {"labels_set_later_with_ages", labels_set_later_are_lost, NULL, "age_period_s:1"},
+        {"in_blocks_with_ages", in_blocks, NULL, "age_period_s:1"},
+        {"across_periods", across_periods, NULL, "age_period_s:1,record_labels:tenant"},
         {"types_are_told_apart", types_are_told_apart, NULL, NULL},
         {"recorded_ones_count", recorded_ones_count, NULL, "record_labels:route|shard"},
         {"from_a_header", from_a_header, NULL, NULL},
