@@ -51,9 +51,16 @@ static bool is_quiet(const struct totals *sum)
     return !totals_inuse_objects(sum) && !totals_inuse_bytes(sum) && sum->enters == sum->exits;
 }
 
-static void toggle_generation(uint32_t id)
+static void make_odd(uint32_t id)
 {
     store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 1);
+}
+
+/* Back to the generation that it had, since it is the same context still. */
+static void spare(uint32_t id)
+{
+    contexts[id].doomed = false;
+    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) - 1);
 }
 
 /* Marks what seems out of use. The sums of an id with base b are quiet when b is: recycled contexts were. */
@@ -64,7 +71,7 @@ static uint32_t doom(const struct totals *sums, uint32_t end, bool unlabelled_to
         struct context *c = &contexts[id];
         c->doomed = tree_is_live(id) && (c->labelled || unlabelled_too) && !c->open_spans && is_quiet(&sums[id]);
         if (c->doomed) {
-            toggle_generation(id);
+            make_odd(id);
             n++;
         }
     }
@@ -116,17 +123,13 @@ static uint32_t free_doomed(const struct totals *sums, uint32_t end)
 {
     uint32_t n = 0;
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
-        if (contexts[id].doomed && !is_quiet(&sums[id])) {
-            contexts[id].doomed = false; /* a thread came in */
-            toggle_generation(id);
-        }
+        if (contexts[id].doomed && !is_quiet(&sums[id]))
+            spare(id); /* a thread came in */
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         n += free_branch(id, sums);
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
-        if (contexts[id].doomed) {
-            contexts[id].doomed = false; /* has children in use */
-            toggle_generation(id);
-        }
+        if (contexts[id].doomed)
+            spare(id); /* has children in use */
     return n;
 }
 

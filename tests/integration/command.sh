@@ -226,7 +226,7 @@ expected_times() {
  80.0 ms   27.9%   90.0 ms  90.0 ms     60   1.5 ms  request > parse {tenant=green, format=, route=/doc, tenant=blue}
   5.0 ms    1.7%   1.1 min  1.1 min   1000  65.0 ms  (retired)
   1.5 ms    0.5%    12.0 s     0 ns      0           (root)
- 15.5 µs    0.0%   15.5 µs  15.5 µs     20   775 ns  request > parse {route=/put}
+ 15.5 µs    0.0%   15.5 µs  15.5 µs     20   775 ns  request > parse {route=/put, shard=7, request=4096, zero=0, below=-12}
   999 ns    0.0%     2.0 h     0 ns      0           thread:main
     0 ns    0.0%      0 ns     0 ns      1     0 ns  idle
 286.5 ms  100.0%     2.0 h  1.1 min   1181           total of 7 contexts
@@ -255,16 +255,16 @@ test_report_inclusive() {
         " 80.0 ms   27.9%   90.0 ms  90.0 ms     60   1.5 ms  request > parse {tenant=green, format=, route=/doc, tenant=blue}" \
         "  5.0 ms    1.7%   1.1 min  1.1 min   1000  65.0 ms  (retired)" \
         "  1.5 ms    0.5%    12.0 s     0 ns      0           (root)" \
-        " 15.5 µs    0.0%   15.5 µs  15.5 µs      0           request {route=/put}" \
-        " 15.5 µs    0.0%   15.5 µs  15.5 µs     20   775 ns  request > parse {route=/put}" \
+        " 15.5 µs    0.0%   15.5 µs  15.5 µs      0           request {route=/put, shard=7, request=4096, zero=0, below=-12}" \
+        " 15.5 µs    0.0%   15.5 µs  15.5 µs     20   775 ns  request > parse {route=/put, shard=7, request=4096, zero=0, below=-12}" \
         "                                                     (2 more)" \
         "286.5 ms  100.0%     2.0 h  1.1 min   1181           total of 8 contexts")"
     jespan report --inclusive --exact "$scratch/small"
     equal "--inclusive" "$(grep request "$scratch/out")" "$(printf '%s\n' \
         "1048876   99.5%       53    3155728  request {route=/doc, tenant=blue}" \
         "1048576   99.5%       50    3145728  request > parse {tenant=green, format=, route=/doc, tenant=blue}" \
-        "     64    0.0%        1      64064  request {route=/put}" \
-        "      0    0.0%        0      64000  request > parse {route=/put}")"
+        "     64    0.0%        1      64064  request {route=/put, shard=7, request=4096, zero=0, below=-12}" \
+        "      0    0.0%        0      64000  request > parse {route=/put, shard=7, request=4096, zero=0, below=-12}")"
 }
 
 # A tree of 30,000 contexts, where each is the parent of 8 and has a label of its own: sums made without it, by number.
