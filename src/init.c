@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "background.h"
 #include "compiler.h"
 #include "conf.h"
 #include "dump.h"
@@ -25,7 +26,9 @@ static void at_exit(void)
     struct thread *t = track_thread();
     if (t)
         track_flush(t);
-    reporter_stop();
+    uint64_t until_ns = background_deadline(conf.shutdown_timeout_ms);
+    reporter_ask_to_stop();
+    reporter_wait(until_ns);
 }
 
 static __attribute__((constructor)) void start(void)

@@ -1,52 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The reporter: wakes for each dump, and once more at the end. */
+/* The thread that dumps: wakes for each dump, and once more at the end. */
 #include "reporter.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <string.h>
-#include <time.h>
 
-#include "clock.h"
+#include "background.h"
 #include "conf.h"
 #include "die.h"
 #include "dump.h"
-#include "jespan/jespan.h"
-#include "span.h"
-#include "track.h"
-
-#define STACK_BYTES ((size_t)256 * 1024)
 
 static pthread_mutex_t mutex;
-static pthread_cond_t wake, ended; /* on the monotonic clock */
-static bool running, stopping;     /* mutex */
-
-static struct timespec deadline(uint64_t after_ns)
-{
-    uint64_t at = clock_ns(CLOCK_MONOTONIC) + after_ns;
-    return (struct timespec){.tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u)};
-}
+static pthread_cond_t wake, ended;
+static bool running, stopping; /* mutex */
 
 /* Under mutex. Sleeps until the next dump is due or the end has come. */
 static void wait_for_work(void)
 {
-    if (!conf.dump_interval_s) {
-        pthread_cond_wait(&wake, &mutex);
-        return;
-    }
-    struct timespec until = deadline(conf.dump_interval_s * 1000000000u);
-    while (!stopping && pthread_cond_timedwait(&wake, &mutex, &until) != ETIMEDOUT)
+    uint64_t due = conf.dump_interval_s ? background_deadline(conf.dump_interval_s * 1000) : UINT64_MAX;
+    while (!stopping && background_wait(&wake, &mutex, due))
         ;
 }
 
 static void *reporter_main(void *unused)
 {
-    (void)unused;
-    struct thread *t = track_thread();
-    if (t)
-        span_set_base(t, CONTEXT_ID_SELF);
+    background_begin("jespan");
     pthread_mutex_lock(&mutex);
     while (!stopping) {
         wait_for_work();
@@ -63,68 +41,41 @@ static void *reporter_main(void *unused)
     running = false;
     pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&mutex);
-    return NULL;
-}
-
-static void make_primitives(void)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&mutex, NULL);
-    pthread_cond_init(&wake, &attributes);
-    pthread_cond_init(&ended, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
-/* A new thread inherits its creator's signal mask: with all blocked from the start it never takes a signal of the
- * program's. */
-static int create_thread(void)
-{
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, reporter_main, NULL);
-    if (!error)
-        pthread_setname_np(thread, "jespan");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
+    return unused;
 }
 
 void reporter_start(void)
 {
     if (!conf.dump_dir[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
         return;
-    int saved = errno;
-    make_primitives();
+    pthread_mutex_init(&mutex, NULL);
+    pthread_cond_init(&wake, NULL);
+    pthread_cond_init(&ended, NULL);
     stopping = false;
     running = true;
-    jespan_context_t previous = jespan_attach(CONTEXT_ID_SELF); /* the thread's stack and the like are ours */
-    int error = create_thread();
-    if (previous != JESPAN_INVALID)
-        jespan_attach(previous);
+    int error = background_start(reporter_main, NULL);
     if (error) {
         running = false;
-        WARN("the reporter thread cannot start: ", errno_text(error), "; no dumps are written");
+        WARN("the reporter thread cannot start: ", errno_text(-error), "; no dumps are written");
     }
-    errno = saved;
 }
 
-void reporter_stop(void)
+void reporter_ask_to_stop(void)
 {
     if (!running)
         return;
-    struct timespec until = deadline(conf.shutdown_timeout_ms * 1000000u);
     pthread_mutex_lock(&mutex);
     stopping = true;
     pthread_cond_signal(&wake);
-    while (running && pthread_cond_timedwait(&ended, &mutex, &until) != ETIMEDOUT)
+    pthread_mutex_unlock(&mutex);
+}
+
+void reporter_wait(uint64_t until_ns)
+{
+    if (!running)
+        return;
+    pthread_mutex_lock(&mutex);
+    while (running && background_wait(&ended, &mutex, until_ns))
         ;
     bool late = running;
     pthread_mutex_unlock(&mutex);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The reporter: the one background thread. Started only when the configuration gives it something to do. */
+/* The thread that dumps. Started only when the configuration gives it something to do. */
 #ifndef JESPAN_REPORTER_H
 #define JESPAN_REPORTER_H
+
+#include <stdint.h>
 
 /* Starts it where dumps are configured. Its signals are blocked, its allocations credited to "(jespan)". */
 void reporter_start(void);
 
-/* Ends it and, where configured, has the last dump written; waits at most conf.shutdown_timeout_ms. Once. */
-void reporter_stop(void);
+/* At exit: has it end and, where configured, write the last dump; then waits for that until a time on the monotonic
+ * clock. */
+void reporter_ask_to_stop(void);
+void reporter_wait(uint64_t until_ns);
 
 /* In a forked child, where no reporter runs: starts one when conf.follow_fork says so. */
 void reporter_after_fork(void);

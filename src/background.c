@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads of jespan's own. */
+#include "background.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "clock.h"
+#include "span.h"
+#include "track.h"
+
+/* A new thread inherits its creator's signal mask: with all blocked from the start it never takes a signal of the
+ * program's. */
+static int create_thread(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, BACKGROUND_STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attributes, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return -error;
+}
+
+int background_start(void *(*run)(void *), void *argument)
+{
+    int saved = errno;
+    struct thread *t = track_thread();
+    bool inside = t && span_enter_self(t) == 0; /* the thread's stack and the like are ours */
+    int error = create_thread(run, argument);
+    if (inside)
+        span_leave_self(t);
+    errno = saved;
+    return error;
+}
+
+void background_begin(const char *name)
+{
+    char cut[16];
+    struct thread *t = track_thread();
+    if (t)
+        span_set_base(t, CONTEXT_ID_SELF);
+    snprintf(cut, sizeof cut, "%s", name);
+    pthread_setname_np(pthread_self(), cut);
+}
+
+uint64_t background_deadline(uint64_t after_ms)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    return after_ms > (UINT64_MAX - now) / 1000000u ? UINT64_MAX : now + after_ms * 1000000u;
+}
+
+bool background_wait(pthread_cond_t *wake, pthread_mutex_t *mutex, uint64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+    return pthread_cond_clockwait(wake, mutex, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
+}
