@@ -37,8 +37,10 @@ const struct conf_key conf_keys[] = {
     KEY(dump_at_exit, CONF_BOOL, 0, 0, "false", "a heap dump when the program exits"),
     KEY(dump_time, CONF_BOOL, 0, 0, "false", "a time profile beside each heap dump"),
     KEY(follow_fork, CONF_BOOL, 0, 0, "false", "forked children dump too, under their own pid"),
-    KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where exporter modules lie"),
-    KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000", "how long exit waits for the last dump"),
+    KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where modules lie: exporters and reporters"),
+    KEY(reporters, CONF_STRING, 0, 0, "", "reporter modules to load, separated by |"),
+    KEY(reporter_interval_ms, CONF_NUMBER, 0, 86400000, "10000", "milliseconds between their rounds; 0: only the last"),
+    KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000", "how long exit waits for the last dump and the reporters"),
     KEY(confirm_conf, CONF_BOOL, 0, 0, "false", "print the effective configuration at start"),
     {0},
 };
@@ -221,7 +223,7 @@ COLD void conf_boot(void)
         if (text)
             conf_parse(text, "JESPAN_CONF");
     } else {
-        conf.dump_dir[0] = '\0'; /* under setuid nothing is written, whatever the program says */
+        conf.dump_dir[0] = conf.reporters[0] = '\0'; /* under setuid nothing is written, whatever the program says */
     }
     make_dump_dir_absolute();
     if (conf.confirm_conf)

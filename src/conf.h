@@ -30,6 +30,8 @@ struct conf {
     bool dump_time;
     bool follow_fork;
     char module_dir[CONF_STRING_BYTES];
+    char reporters[CONF_STRING_BYTES];
+    uint64_t reporter_interval_ms;
     uint64_t shutdown_timeout_ms;
     bool confirm_conf;
 };

@@ -11,10 +11,12 @@
 #include "age.h"
 #include "ctl.h"
 #include "dump.h"
+#include "feed.h"
 #include "headers.h"
 #include "lock.h"
 #include "meta.h"
 #include "outlived.h"
+#include "reporters.h"
 #include "sampler.h"
 #include "sites.h"
 #include "snapshot.h"
@@ -351,8 +353,7 @@ static const char *text_file(const struct context *c)
 
 static const char *text_kind(const struct context *c)
 {
-    static const char *const names[] = {"root", "jespan", "thread", "span", "unsampled"};
-    return names[c->kind];
+    return kind_text(c->kind);
 }
 
 #define TEXT(what)                                                                                                     \
@@ -504,13 +505,17 @@ STAT(truncated, sites_truncated)
 STAT(unsampled, sampler_unsampled)
 STAT(dumps, dump_count)
 STAT(lost_dumps, dump_lost_count)
+STAT(reporters, reporters_count)
+STAT(reporter_misses, feed_misses)
+STAT(reporter_errors, feed_errors)
 STAT(threads, stat_threads)
 
 #define ROW(name) {#name, read_##name, 0}
 static const struct ctl_name stats_names[] = {
     ROW(meta_bytes),      ROW(map_bytes),       ROW(header_bytes), ROW(header_held_bytes), ROW(pending_bytes),
     ROW(mapped_bytes),    ROW(committed_bytes), ROW(contexts),     ROW(overflow),          ROW(recycled),
-    ROW(truncated),       ROW(unsampled),       ROW(dumps),           ROW(lost_dumps),   ROW(threads),           {0},
+    ROW(truncated),       ROW(unsampled),       ROW(dumps),        ROW(lost_dumps),        ROW(threads),
+    ROW(reporters),       ROW(reporter_misses), ROW(reporter_errors), {0},
 };
 
 const struct ctl_group ctl_groups[] = {

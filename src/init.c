@@ -10,6 +10,7 @@
 #include "dump.h"
 #include "lock.h"
 #include "reporter.h"
+#include "reporters.h"
 #include "snapshot.h"
 #include "track.h"
 
@@ -18,6 +19,7 @@ static void after_fork_in_child(void)
 {
     dump_after_fork();
     reporter_after_fork();
+    reporters_after_fork();
 }
 
 /* A double free among the last few would otherwise go unseen. */
@@ -28,7 +30,9 @@ static void at_exit(void)
         track_flush(t);
     uint64_t until_ns = background_deadline(conf.shutdown_timeout_ms);
     reporter_ask_to_stop();
+    reporters_ask_to_stop();
     reporter_wait(until_ns);
+    reporters_wait(until_ns);
 }
 
 static __attribute__((constructor)) void start(void)
@@ -41,4 +45,5 @@ static __attribute__((constructor)) void start(void)
     if (conf.dump_dir[0])
         dump_prepare();
     reporter_start();
+    reporters_boot();
 }

@@ -12,4 +12,10 @@ enum context_kind {
     CONTEXT_PERIOD, /* below any other, for memory born in one period: age.h */
 };
 
+static inline const char *kind_text(enum context_kind kind)
+{
+    static const char *const texts[] = {"root", "jespan", "thread", "span", "unsampled", "period"};
+    return texts[kind];
+}
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Exporters as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
+/* Exporters and reporters as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,20 +11,26 @@
 
 #define LOADED_MAX 16
 
-static const struct exporter *open_module(const char *name)
+/* What the module defines as jespan_KIND_NAME. */
+static const void *open_module(const char *kind, const char *name)
 {
     char path[CONF_STRING_BYTES + 64], symbol[64];
     snprintf(path, sizeof path, "%s/%s.so", conf.module_dir, name);
-    snprintf(symbol, sizeof symbol, "jespan_exporter_%s", name);
+    snprintf(symbol, sizeof symbol, "jespan_%s_%s", kind, name);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    const struct exporter *exporter = module ? dlsym(module, symbol) : NULL;
-    if (!exporter) {
+    const void *found = module ? dlsym(module, symbol) : NULL;
+    if (!found) {
         const char *error = dlerror();
-        WARN("exporter ", name, ": ", error ? error : "unknown error");
-        return NULL;
+        WARN(kind, " ", name, ": ", error ? error : "unknown error");
     }
-    if (exporter->abi != EXPORTER_ABI) {
-        WARN("exporter ", name, ": ", path, " is of another version of jespan");
+    return found;
+}
+
+static const struct exporter *open_exporter(const char *name)
+{
+    const struct exporter *exporter = open_module("exporter", name);
+    if (exporter && exporter->abi != EXPORTER_ABI) {
+        WARN("exporter ", name, ": it is of another version of jespan");
         return NULL;
     }
     return exporter;
@@ -40,10 +46,15 @@ const struct exporter *module_find(const char *name)
     for (int i = 0; i < n; i++)
         if (!strcmp(loaded[i].name, name))
             return loaded[i].exporter;
-    const struct exporter *exporter = open_module(name);
+    const struct exporter *exporter = open_exporter(name);
     if (n < LOADED_MAX) {
         loaded[n].name = name;
         loaded[n++].exporter = exporter;
     }
     return exporter;
+}
+
+const struct jespan_reporter *module_find_reporter(const char *name)
+{
+    return open_module("reporter", name);
 }

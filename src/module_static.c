@@ -17,3 +17,9 @@ const struct exporter *module_find(const char *name)
     WARN("exporter ", name, ": not linked into this program (see pkg-config --static jespan)");
     return NULL;
 }
+
+const struct jespan_reporter *module_find_reporter(const char *name)
+{
+    WARN("reporter ", name, ": a static program cannot load one; it can call jespan_register_reporter()");
+    return NULL;
+}

@@ -14,7 +14,7 @@ static const char *const texts[] = {"name", "target", "file", "kind", NULL};
 static const char *const numbers[] = {"line", "parent", "closed_ns", NULL};
 static const char *const stats[] = {"meta_bytes", "header_bytes", "header_held_bytes", "pending_bytes", "mapped_bytes",
                                     "committed_bytes", "contexts", "overflow", "recycled", "truncated", "dumps",
-                                    "lost_dumps", "threads", NULL};
+                                    "lost_dumps", "threads", "reporters", "reporter_misses", "reporter_errors", NULL};
 
 /* Reads by name and by MIB; anything but the right size, and any writing, is refused. */
 static void check_read_only(const char *name, size_t size)

@@ -74,6 +74,7 @@ static void test_defaults(void **state)
     assert_int_equal(conf.dump_interval_s, 0);
     assert_int_equal(conf.dump_keep, 0);
     assert_int_equal(conf.shutdown_timeout_ms, 10000);
+    assert_int_equal(conf.reporter_interval_ms, 10000);
     assert_true(conf.thread_contexts);
     assert_int_equal(conf.track_time, TRACK_TIME_CPU);
     assert_int_equal(conf.cpu_clock, 0);
@@ -81,6 +82,7 @@ static void test_defaults(void **state)
     assert_string_equal(conf.dump_dir, "");
     assert_string_equal(conf.sampler, "always");
     assert_string_equal(conf.sampler_sites, "");
+    assert_string_equal(conf.reporters, "");
     assert_string_equal(conf.module_dir, JESPAN_MODULE_DIR);
 }
 
