@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reporters in a real program: at its end, in its children, under 2,000,000 spans. Cases with long names are called after
- * what goes wrong with others. Modules are in reporters.sh. */
+ * what goes wrong with others. Modules are in reporter_modules.sh. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -285,9 +285,22 @@ static void look_around_and_report(void)
     CHECK_EQ(ctl_u64("spans.stats.reporters"), 1);
 }
 
+static _Atomic bool stop;
+
+/* The registry's mutex is rarely free then. */
+static void *hammer(void *unused)
+{
+    while (!stop)
+        CHECK_EQ(jespan_unregister_reporter((jespan_registration_t *)&stop), EINVAL);
+    return unused;
+}
+
 /* Though one of the parent's is in a callback, another in the middle of a round perhaps. */
 static void a_child_has_none_and_can_have_its_own(void)
 {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, hammer, NULL), 0);
     other.flush_ms = 2;
     add(&other, 1);
     static struct told busy;
@@ -300,6 +313,9 @@ static void a_child_has_none_and_can_have_its_own(void)
         check_all_was_told(shared);
         CHECK_EQ(shared->told.shutdowns, 1);
     }
+    stop = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
     CHECK_EQ(ctl_u64("spans.stats.reporters"), 2);
     busy.stuck = false;
     CHECK_EQ(jespan_unregister_reporter(parents), 0);
