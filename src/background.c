@@ -59,6 +59,7 @@ uint64_t background_deadline(uint64_t after_ms)
 
 bool background_wait(pthread_cond_t *wake, pthread_mutex_t *mutex, uint64_t until_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                                   .tv_nsec = (long)(until_ns % 1000000000u)};
     return pthread_cond_clockwait(wake, mutex, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }

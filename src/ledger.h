@@ -2,9 +2,9 @@
 /* What one reporter was told so far, and telling it what a snapshot has beyond that.
  *
  * All that was told of live contexts, of those that are gone, and of "(retired)" adds up to the snapshot's sum. A total
- * that is lower than what was told, as one can be for a moment while threads count (see snapshot.h), counts as unchanged until
- * it has caught up; so nothing is told twice, and no difference is negative. Memory is bounded by max_contexts.
- * One thread at a time; no lock is held in a callback.
+ * can be lower than what was told: for a moment while threads count (see snapshot.h), or when the clock's rate is
+ * corrected. It counts as unchanged then until it has caught up, so nothing is told twice, and no difference is
+ * negative. Memory is bounded by max_contexts. One thread at a time; no lock is held in a callback.
  */
 #ifndef JESPAN_LEDGER_H
 #define JESPAN_LEDGER_H

@@ -11,7 +11,8 @@
  * parents before children; for each span whose figures changed, how; and at last to flush. Of a span it hears
  * span_opened first and span_closed last. Figures are a span's own, without the spans below it. The first round
  * contains what happened since the program began. Differences are never negative, and all that were told so far add
- * up to what the program did (spans.all.*).
+ * up to what the program did (spans.all.*): counts exactly, times to a millionth, as the clock is measured better while
+ * the program runs.
  */
 #ifndef JESPAN_PUBLIC_REPORTER_H
 #define JESPAN_PUBLIC_REPORTER_H
@@ -47,8 +48,8 @@ struct jespan_cpu {
     uint64_t cpu_ns, user_ns, system_ns;
 };
 
-/* Since the last call for this span. wall_ns is the time that it was open, less that of spans below it; busy_ns the time
- * that threads were in it; idle_ns what of wall_ns was not busy. Where spans below it overlap, the total of wall_ns can
+/* Since the last call for this span. wall_ns is the time that it was open, less that of spans below it; busy_ns the
+ * time that threads were in it; idle_ns what of wall_ns was not busy. Where spans below it overlap, the total of wall_ns can
  * shrink; what was told of it then stays, and 0 is told until it has caught up. */
 struct jespan_wall {
     uint64_t opens, enters;
@@ -101,8 +102,8 @@ typedef struct jespan_registration jespan_registration_t;
 
 #define JESPAN_MAX_REPORTERS 16
 
-/* Starts a reporter, with a round every `interval_ms` milliseconds; 0: only for jespan_flush_reporters() and at the end.
- * Rounds that come due while one is under way are left out and counted (spans.stats.reporter_misses). `reporter` and
+/* Starts a reporter, with a round every `interval_ms` milliseconds; 0: only for jespan_flush_reporters() and at the
+ * end. Rounds that come due while one is under way are left out and counted (spans.stats.reporter_misses). `reporter` and
  * its name are copied; what `user` and the callbacks point to must stay until shutdown() has returned. Does not wait
  * for init(). A forked child does not have this reporter.
  * Returns a handle for jespan_unregister_reporter(), or NULL with errno: EINVAL (no name, or a size that this version
@@ -112,8 +113,8 @@ JESPAN_API jespan_registration_t *jespan_register_reporter(const struct jespan_r
                                                            uint64_t interval_ms);
 
 /* Ends a reporter with a last round and shutdown(), and waits for that at most shutdown_timeout_ms.
- * Returns 0: nothing of it is called any more; EINVAL: not registered, or no longer; ETIMEDOUT: a callback is still busy, and
- * the reporter ends after it; EDEADLK: called in a reporter's callback. Any thread, not in a signal handler. */
+ * Returns 0: nothing of it is called any more; EINVAL: not registered, or no longer; ETIMEDOUT: a callback is
+ * still busy, and the reporter ends after it; EDEADLK: called in a reporter's callback. Any thread, not in a signal handler. */
 JESPAN_API int jespan_unregister_reporter(jespan_registration_t *registration);
 
 /* Has every reporter make a round now, and waits for all of them. What other threads do meanwhile may be in it or not.

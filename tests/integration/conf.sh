@@ -94,6 +94,8 @@ confirmed() {
 <jespan>: dump_time:false
 <jespan>: follow_fork:false
 <jespan>: module_dir:$(installed_module_dir)
+<jespan>: reporters:
+<jespan>: reporter_interval_ms:10000
 <jespan>: shutdown_timeout_ms:10000
 <jespan>: confirm_conf:true"
 }

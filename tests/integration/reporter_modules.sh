@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Reporters that are modules, with the example's: what they write is what the program did; modules that are missing, broken
-# or of another version; forked children; a plugin that registers one and goes away; a static program.
+# Reporters that are modules, with the example's: what they write is what the program did; modules that are missing,
+# broken or of another version; forked children; a plugin that registers one and goes away; a static program.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -135,14 +135,15 @@ int main(int argc, char **argv)
 END
     module plugin "$scratch/plugin.c"
     $CC -O1 -o "$scratch/host" "$scratch/host.c" -ldl
-    preloaded "$scratch/host" "$scratch/plugin.so" > "$scratch/out" 2>&1 || fail_with "a plugin: status $?" "$scratch/out"
+    preloaded "$scratch/host" "$scratch/plugin.so" > "$scratch/out" 2>&1 ||
+        fail_with "a plugin: status $?" "$scratch/out"
 }
 
 static_program() {
     [ -f "$top_builddir/libjespan.a" ] || return 0
     $CC -std=gnu11 -O1 -fno-builtin -I"$top_srcdir/include" -static -o "$scratch/static" \
-        "$top_srcdir/tests/integration/reporters.c" -L"$top_builddir" -l:libjespan.a -lm -lpthread > "$scratch/out" 2>&1 ||
-        fail_with "linking a static program" "$scratch/out"
+        "$top_srcdir/tests/integration/reporters.c" -L"$top_builddir" -l:libjespan.a -lm -lpthread \
+        > "$scratch/out" 2>&1 || fail_with "linking a static program" "$scratch/out"
     status=0
     JESPAN_CONF=reporters:csv "$scratch/static" the_tail_at_shutdown_is_lost > "$scratch/out" 2> "$scratch/err" ||
         status=$?

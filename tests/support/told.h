@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A reporter that remembers what it was told, and that checks whether it was told in the promised order. It takes nothing
- * from the heap, so that it can be compared with figures to the byte. `wrong` names the first broken promise. */
+/* A reporter that remembers what it was told, and that checks whether it was told in the promised order. It takes
+ * nothing from the heap, so that it can be compared with figures to the byte. `wrong` names the first broken promise. */
 #ifndef JESPAN_TESTS_TOLD_H
 #define JESPAN_TESTS_TOLD_H
 
@@ -131,7 +131,8 @@ static inline void told_wall(void *user, const struct jespan_span_info *info, co
 {
     struct told *t = user;
     told_span(t, info);
-    told_expect(t, (int64_t)(d->opens | d->enters | d->wall_ns | d->busy_ns | d->idle_ns) > 0, "differences are positive");
+    uint64_t all_bits = d->opens | d->enters | d->wall_ns | d->busy_ns | d->idle_ns;
+    told_expect(t, (int64_t)all_bits > 0, "differences are positive");
     t->wall.opens += d->opens;
     t->wall.enters += d->enters;
     t->wall.wall_ns += d->wall_ns;

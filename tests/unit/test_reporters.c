@@ -37,7 +37,7 @@ static int set_up(void **state)
     memset(&other, 0, sizeof other);
     conf.shutdown_timeout_ms = PATIENCE_MS;
     feed_after_fork(); /* counts from 0 */
-    return track_thread() ? 0 : -1;
+    return track_thread() && !reporters_count() ? 0 : -1;
 }
 
 static jespan_registration_t *start(struct told *t, uint64_t interval_ms)
@@ -159,7 +159,7 @@ static void test_a_slow_one_delays_nobody_and_its_misses_are_counted(void **stat
     uint64_t due = (clock_ns(CLOCK_MONOTONIC) - began) / 10000000;
     assert_true(told.rounds > due / 4); /* on a busy machine */
     assert_true(other.rounds <= 4);
-    assert_true(feed_misses() >= 3 * 28);
+    assert_true(feed_misses() >= 2 * 28); /* those of the third are counted after it */
     assert_true(longest < 250000000);
     other.flush_ms = 0;
     end(fast, &told);
@@ -184,8 +184,9 @@ static const char *said_by(void (*action)(void))
 
 static void wait_until_none(void)
 {
-    while (reporters_count())
+    for (int ms = 0; reporters_count() && ms < PATIENCE_MS; ms++)
         told_sleep_ms(1);
+    assert_int_equal(reporters_count(), 0);
 }
 
 static void start_failing(void)
@@ -283,7 +284,7 @@ static void test_wrong_arguments(void **state)
 static void test_there_is_room_for_so_many(void **state)
 {
     jespan_registration_t *handles[JESPAN_MAX_REPORTERS];
-    const struct jespan_reporter r = {.size = sizeof r, .name = "one whose name is longer than the 31 bytes that are kept"};
+    const struct jespan_reporter r = {.size = sizeof r, .name = "a name that is longer than what is kept of it"};
     (void)state;
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < JESPAN_MAX_REPORTERS; i++)
