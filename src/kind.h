@@ -15,7 +15,6 @@ enum context_kind {
 static inline const char *kind_text(enum context_kind kind)
 {
     static const char *const texts[] = {"root", "jespan", "thread", "span", "unsampled", "period"};
-    static const char *const texts[] = {"root", "jespan", "thread", "span", "period"};
     return texts[kind];
 }
 

@@ -427,8 +427,9 @@ static unsigned other_holders(void)
     return n;
 }
 
-/* How many contexts there is room for: all that there may be (0 is no number), but the root, (jespan) and this thread's. */
-#define ALWAYS_IN_USE 4
+/* How many contexts there is room for: all that there may be (0 is no number), but the root, (jespan), (unsampled) and this
+ * thread's. */
+#define ALWAYS_IN_USE 5
 static unsigned room(void)
 {
     static jespan_span_t *spans[MAX_CONTEXTS];
