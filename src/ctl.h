@@ -18,6 +18,14 @@ struct ctl_call {
  * the caller wants to write. */
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes);
 
+int ctl_read_u64(const struct ctl_call *call, uint64_t value);
+
+/* Counts what the calling thread has freed, before an answer. */
+void ctl_flush_own(void);
+
+/* A snapshot of this moment, which is the next one's memory. Under LOCK_CTL. NULL: no memory. */
+const struct snapshot *ctl_look(void);
+
 /* Takes a value of `bytes`; EINVAL where it is missing or of another size. */
 int ctl_write(const struct ctl_call *call, void *value, size_t bytes);
 
@@ -34,8 +42,11 @@ struct ctl_group {
     const struct ctl_name *names;
 };
 
-extern const char ctl_total_group[];            /* spans.<id>.TOTAL.NAME: a context with all below it */
-extern const struct ctl_name ctl_total_names[];
+/* In ctl_contexts.c. */
+extern const char ctl_total_group[]; /* spans.<id>.TOTAL.NAME: a context with all below it */
+extern const struct ctl_name ctl_total_names[], ctl_context_names[], ctl_all_names[], ctl_retired_names[];
+
+/* In ctl_names.c. */
 extern const struct ctl_name ctl_top_names[];   /* spans.NAME; ends with a NULL name, as all do */
 extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME; ends with NULL names */
 

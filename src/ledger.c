@@ -188,6 +188,8 @@ static int copy_labels(struct ledger *l, struct entry *e, const struct snapshot_
     for (uint32_t i = 0; i < row->n_labels; i++) {
         labels[i].key = copy_text(&text, row->labels[i].key);
         labels[i].value = copy_text(&text, row->labels[i].value);
+        labels[i].integer = row->labels[i].integer;
+        labels[i].type = row->labels[i].is_integer ? JESPAN_INTEGER : JESPAN_STRING;
     }
     e->info.labels = labels;
     e->info.n_labels = row->n_labels;

@@ -96,6 +96,12 @@ HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
     span_count_exit(c);
 }
 
+/* Never of an entry that was moved to another period: that takes span_remove(). */
+HOT_INLINE bool span_is_innermost(const struct thread *t, enum entry_kind kind, uint64_t key)
+{
+    return t->depth && t->entries[t->depth - 1].key == key && t->entries[t->depth - 1].kind == kind;
+}
+
 /* Takes the entry at `index` out, wherever it is. */
 void span_remove(struct thread *t, uint32_t index);
 

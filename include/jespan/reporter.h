@@ -39,7 +39,7 @@ struct jespan_span_info {
     const char *name, *target, *file;       /* "" where unknown */
     uint32_t line;                          /* 0 where unknown */
     uint32_t n_labels;
-    const struct jespan_label *labels;      /* its own, without its parents' */
+    const struct jespan_label *labels;      /* its own, without its parents'; of an integer, `value` is it in decimal */
 };
 
 /* Since the last call for this span, in nanoseconds. CPU time is that of all threads in the span; system_ns, the part

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* JESPAN() blocks: a cache leads from where a thread is and a site to the context; the tree is asked for the rest. */
+#include <errno.h>
+#include <string.h>
+
+#include "age.h"
+#include "block.h"
+#include "labels.h"
+#include "lock.h"
+#include "sampler.h"
+#include "track.h"
+
+static struct site_cache_line *cache_line(struct thread *t, const struct jespan_site *site)
+{
+    uint32_t hash = (uint32_t)((uintptr_t)site >> 3) * 2654435761u ^ t->tag * 2246822519u;
+    return &t->site_cache[(hash >> 16) % SITE_CACHE_LINES];
+}
+
+/* Where a plugin was, there may be another now, with another site at the same address. */
+static bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
+{
+    return line->line == site->line && !strcmp(line->name, site->name);
+}
+
+static bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
+{
+    struct counters *c = counters_find(t, line->context); /* there since the line was filled */
+    own_add(&c->enters, 1);
+    compiler_barrier();
+    if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
+        likely(span_push(t, ENTRY_SCOPE, key, line->context, c) == 0))
+        return true;
+    span_undo_enter(c);
+    return false;
+}
+
+/* Under LOCK_TREE. */
+static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
+                              const struct label_set *labels)
+{
+    uint32_t parent = t->tag, context = tree_intern(parent, CONTEXT_SPAN, site, labels);
+    if (unlikely(age_is_on))
+        context = age_period_of(context);
+    struct counters *c = context ? span_count_enter(t, context) : NULL;
+    if (!c)
+        return ENOMEM;
+    if (span_push(t, ENTRY_SCOPE, key, context, c)) {
+        span_undo_enter(c);
+        return ENOMEM;
+    }
+    return 0;
+}
+
+static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_site *site,
+                            const struct label_set *labels)
+{
+    struct site_cache_line *line = labels ? NULL : cache_line(t, site),
+                           fresh = {site, NULL, site->line, t->tag, 0, 0};
+    lock(LOCK_TREE);
+    int error = enter_scope_locked(t, key, site, labels);
+    if (!error && line) {
+        fresh.context = t->tag;
+        fresh.generation = load_relaxed(&contexts[t->tag].generation);
+        fresh.name = contexts[t->tag].site->name;
+        /* At max_contexts this is an ancestor, which must not stick. */
+        if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
+            *line = fresh;
+    }
+    unlock(LOCK_TREE);
+    return error;
+}
+
+/* What is no valid pair or label is left out. */
+static COLD int enter_pairs(struct thread *t, uint64_t key, const struct jespan_site *site, const char *const *pairs,
+                            size_t count)
+{
+    union label_draft *draft = labels_draft_of(t);
+    int error = 0;
+    if (!draft)
+        return ENOMEM;
+    labels_begin(draft);
+    for (size_t i = 0; i + 1 < count && error != -ENOSPC; i += 2) {
+        const struct jespan_label label = JESPAN_LABEL(pairs[i], pairs[i + 1]);
+        error = labels_add(draft, &label);
+    }
+    labels_end(draft);
+    return enter_scope(t, key, site, &draft->set);
+}
+
+static COLD int enter_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
+                             const struct jespan_label *labels, size_t n)
+{
+    union label_draft *draft = labels_draft_of(t);
+    int error = 0;
+    if (!draft)
+        return ENOMEM;
+    labels_begin(draft);
+    for (size_t i = 0; i < n && error != -ENOSPC; i++)
+        error = labels_add(draft, &labels[i]);
+    labels_end(draft);
+    return enter_scope(t, key, site, &draft->set);
+}
+
+/* False: nothing can be entered. */
+HOT_INLINE bool begin_scope(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site)
+{
+    if (unlikely(!scope))
+        return false;
+    scope->entered = 0;
+    if (unlikely(!t || !site || !site->name))
+        return false;
+    block_drop_dead(t, (uintptr_t)scope);
+    return true;
+}
+
+/* Whether the sampler is against this scope; then enters the context of all such. */
+static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+                                 const struct jespan_label *labels, size_t n)
+{
+    if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
+        return false;
+    struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
+    if (c && span_push(t, ENTRY_SCOPE, (uintptr_t)scope, CONTEXT_ID_UNSAMPLED, c))
+        span_undo_enter(c);
+    else
+        scope->entered = c != NULL;
+    return true;
+}
+
+static COLD bool enter_unsampled_pairs(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+                                       const char *const *name_and_labels, size_t count)
+{
+    struct jespan_label labels[JESPAN_MAX_LABELS];
+    size_t n = 0;
+    for (size_t i = 1; name_and_labels && i + 1 < count && n < JESPAN_MAX_LABELS; i += 2)
+        if (name_and_labels[i] && name_and_labels[i + 1])
+            labels[n++] = (struct jespan_label){.key = name_and_labels[i], .value = name_and_labels[i + 1]};
+    return enter_unsampled(t, scope, site, labels, n);
+}
+
+static COLD bool enter_unsampled_labels(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+                                        const struct jespan_label *given, size_t n_given)
+{
+    struct jespan_label labels[JESPAN_MAX_LABELS];
+    size_t n = 0;
+    for (size_t i = 0; i < n_given && n < JESPAN_MAX_LABELS; i++)
+        if (given[i].key && (given[i].value || given[i].type == JESPAN_INTEGER))
+            labels[n++] = given[i];
+    return enter_unsampled(t, scope, site, labels, n);
+}
+
+EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
+                               const char *const *name_and_labels, size_t count)
+{
+    struct thread *t = track_thread();
+    uint64_t key = (uintptr_t)scope;
+    if (unlikely(!begin_scope(t, scope, site)))
+        return;
+    if (unlikely(sampler_is_used()) && enter_unsampled_pairs(t, scope, site, name_and_labels, count))
+        return;
+    if (unlikely(count > 1 && name_and_labels)) {
+        scope->entered = enter_pairs(t, key, site, name_and_labels + 1, count - 1) == 0;
+        return;
+    }
+    const struct site_cache_line *line = cache_line(t, site);
+    if (likely(tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line, site)) &&
+        likely(enter_cached(t, line, key)))
+        scope->entered = 1;
+    else
+        scope->entered = enter_scope(t, key, site, NULL) == 0;
+}
+
+EXPORT void jespan_scope_enter_labels(struct jespan_scope *scope, const struct jespan_site *site,
+                                      const struct jespan_label *labels, size_t n_labels)
+{
+    struct thread *t = track_thread();
+    n_labels = labels ? n_labels : 0;
+    if (!begin_scope(t, scope, site))
+        return;
+    if (unlikely(sampler_is_used()) && enter_unsampled_labels(t, scope, site, labels, n_labels))
+        return;
+    scope->entered = enter_labels(t, (uintptr_t)scope, site, labels, n_labels) == 0;
+}
+
+EXPORT void jespan_scope_exit(struct jespan_scope *scope)
+{
+    block_exit(scope, ENTRY_SCOPE);
+}
