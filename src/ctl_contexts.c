@@ -251,16 +251,39 @@ static int context_ages(const struct ctl_name *self, uint32_t id, const struct c
     (void)self;
     if (call->new_value || call->new_bytes)
         return EPERM;
-    if (!call->old_bytes)
-        return call->old ? EINVAL : 0;
     if (!age_is_on)
         return ENOENT;
+    if (!call->old_bytes)
+        return EINVAL;
     ctl_flush_own();
     lock(LOCK_CTL);
     const struct snapshot *s = ctl_look();
     const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
     int error = row ? answer_ages(s, (uint32_t)(row - s->rows), call) : s ? ENOENT : EAGAIN;
     unlock(LOCK_CTL);
+    return error;
+}
+
+/* Under LOCK_TREE. A copy, since labels go with their context: what fits of "key\0value\0" for each. */
+static int answer_labels(const struct label_set *set, const struct ctl_call *call)
+{
+    size_t bytes = set ? set->bytes : 0, room = call->old ? *call->old_bytes : 0;
+    if (call->old && set)
+        memcpy(call->old, set->text, room < bytes ? room : bytes);
+    *call->old_bytes = call->old && room < bytes ? room : bytes;
+    return 0;
+}
+
+static int context_labels(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!call->old_bytes)
+        return EINVAL;
+    lock(LOCK_TREE);
+    int error = is_shown(id) ? answer_labels(contexts[id].labels, call) : ENOENT;
+    unlock(LOCK_TREE);
     return error;
 }
 
@@ -289,6 +312,7 @@ const struct ctl_name ctl_context_names[] = {
     {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
     {"closed_ns", context_closed, 0},
     {"ages", context_ages, 0},
+    {"labels", context_labels, 0},
     MEMORY_FIGURES(context_figure), SNAPSHOT_FIGURES(context_snapshot_figure), {0},
 };
 const struct ctl_name ctl_all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};

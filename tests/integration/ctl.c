@@ -139,6 +139,33 @@ static void mib_of_any_context(void)
     free(p);
 }
 
+/* Its own, without those of its parents; what fits, and how much there is. */
+static void labels(void)
+{
+    static const char expected[] = "route\0/a b\0shard\0-7";
+    const struct jespan_label integer = JESPAN_LABEL_INT("shard", -7);
+    char name[64], text[64] = "", few[8];
+    size_t bytes = sizeof text;
+    JESPAN("labelled", "route", "/a b");
+    CHECK_EQ(jespan_add_label(NULL, &integer), 0);
+    ctl_span_name(name, sizeof name, jespan_current(), "labels");
+    CHECK_EQ(mallctl(name, text, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, sizeof expected);
+    CHECK(memcmp(text, expected, sizeof expected) == 0);
+    CHECK_EQ(mallctl(name, NULL, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, sizeof expected);
+    bytes = sizeof few;
+    CHECK_EQ(mallctl(name, few, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, sizeof few);
+    CHECK(memcmp(few, expected, sizeof few) == 0);
+    CHECK_EQ(mallctl(name, NULL, NULL, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl(name, text, &bytes, text, 1), EPERM);
+    JESPAN("plain");
+    bytes = sizeof text;
+    CHECK_EQ(mallctl(ctl_span_name(name, sizeof name, jespan_current(), "labels"), text, &bytes, NULL, 0), 0);
+    CHECK_EQ(bytes, 0);
+}
+
 static void epoch(void)
 {
     uint64_t first = 0, second = 0, any = 99;
@@ -248,6 +275,7 @@ int main(void)
     unknown_names();
     wrong_mibs();
     mib_of_any_context();
+    labels();
     epoch();
     live_and_as_of_epoch();
     identifiers();
