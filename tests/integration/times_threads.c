@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Times of contexts where several threads are in it: one span on many, spans that are open now, threads that end, contexts
+ * that are recycled, forks. One thread: times.c. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/cases.h"
+#include "../support/ctl.h"
+#include "../support/times.h"
+
+#define MS 1000000u
+#define CPU_PER_MILLE 10
+#define TRIES 20
+
+JESPAN_SITE(site_a, "a");
+JESPAN_SITE(site_b, "b");
+
+static jespan_span_t *open_at(const struct jespan_site *site, jespan_context_t parent)
+{
+    jespan_span_t *span = jespan_open(site, parent, NULL, 0);
+    CHECK(span != NULL);
+    return span;
+}
+
+static jespan_context_t context_of(jespan_span_t *span)
+{
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_exit(span), 0);
+    return id;
+}
+
+/* ---- One span on several threads at once ---- */
+
+enum { THREADS = 5 };
+
+struct worker {
+    pthread_t thread;
+    jespan_span_t *span;
+    struct bracket b;
+};
+
+static void *work(void *worker)
+{
+    struct worker *w = worker;
+    w->b.outer_begin = times_now();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(jespan_enter(w->span), 0);
+    w->b.inner_begin = times_now();
+    times_spin(10 * MS);
+    times_sleep(10 * MS);
+    w->b.inner_end = times_now();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(jespan_exit(w->span), 0);
+    w->b.outer_end = times_now();
+    return NULL;
+}
+
+static void *work_and_end_inside(void *worker)
+{
+    struct worker *w = worker;
+    w->b.outer_begin = times_now();
+    CHECK_EQ(jespan_enter(w->span), 0);
+    w->b.inner_begin = times_now();
+    times_spin(5 * MS);
+    times_sleep(5 * MS);
+    w->b.inner_end = times_now();
+    return NULL;
+}
+
+struct sums {
+    uint64_t least[CLOCKS], most[CLOCKS];
+};
+
+/* Their end is the thread's when they do not say it. */
+static struct sums run_workers(jespan_span_t *span, void *(*function)(void *))
+{
+    struct worker workers[THREADS] = {{0}};
+    struct sums s = {{0}, {0}};
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].span = span;
+        CHECK_EQ(pthread_create(&workers[i].thread, NULL, function, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        const struct bracket *b = &workers[i].b;
+        clockid_t clock = 0;
+        pthread_join(workers[i].thread, NULL);
+        (void)clock;
+        uint64_t now = times_ns(CLOCK_MONOTONIC);
+        for (int k = WALL; k <= CPU; k++) {
+            s.least[k] += times_inner(b, k);
+            s.most[k] += b->outer_end.ns[k] ? times_outer(b, k)
+                         : k == WALL        ? now - b->outer_begin.ns[k]
+                                            : times_inner(b, k) + 5 * MS; /* to end, which is short work */
+        }
+    }
+    return s;
+}
+
+static void on_several_threads(void *(*function)(void *))
+{
+    bool cpu_was_right = false;
+    for (int i = 0; i < TRIES && !cpu_was_right; i++) {
+        const struct jespan_site site = {"shared", "", "", (uint32_t)i};
+        uint64_t begin = times_ns(CLOCK_MONOTONIC);
+        jespan_span_t *span = open_at(&site, JESPAN_CURRENT);
+        jespan_context_t id = context_of(span);
+        struct sums s = run_workers(span, function);
+        jespan_close(span);
+        uint64_t all = times_ns(CLOCK_MONOTONIC) - begin, cpu = ctl_span(id, "cpu_ns");
+        CHECK_BETWEEN(ctl_span(id, "busy_ns"), s.least[WALL], s.most[WALL]);
+        CHECK_BETWEEN(ctl_span(id, "wall_ns"), s.least[WALL] / THREADS, all);
+        CHECK_EQ(ctl_span(id, "idle_ns"), 0);
+        cpu_was_right = times_between(cpu, s.least[CPU], s.most[CPU], CPU_PER_MILLE); /* times.c: why some tries */
+    }
+    CHECK(cpu_was_right);
+}
+
+static void one_span_on_several(void)
+{
+    on_several_threads(work);
+}
+
+static void threads_end_inside(void)
+{
+    on_several_threads(work_and_end_inside);
+}
+
+/* ---- What passes on another thread now ---- */
+
+struct inside {
+    pthread_t thread;
+    jespan_span_t *span;
+    clockid_t cpu;
+    struct instant outer, inner;
+    sem_t entered, leave;
+    _Atomic bool spinning;
+};
+
+static void *stay_inside(void *inside)
+{
+    struct inside *in = inside;
+    pthread_getcpuclockid(pthread_self(), &in->cpu);
+    in->outer = times_now();
+    CHECK_EQ(jespan_enter(in->span), 0);
+    in->inner = times_now();
+    sem_post(&in->entered);
+    while (in->spinning)
+        ;
+    while (sem_wait(&in->leave))
+        ;
+    CHECK_EQ(jespan_exit(in->span), 0);
+    return NULL;
+}
+
+static bool passes(const struct inside *in, jespan_context_t id)
+{
+    uint64_t before = times_ns(CLOCK_MONOTONIC), busy = ctl_span(id, "busy_ns"), after = times_ns(CLOCK_MONOTONIC);
+    CHECK_BETWEEN(busy, before - in->inner.ns[WALL], after - in->outer.ns[WALL]);
+    before = times_ns(in->cpu);
+    uint64_t cpu = ctl_span(id, "cpu_ns");
+    after = times_ns(in->cpu);
+    return times_between(cpu, before - in->inner.ns[CPU], after - in->outer.ns[CPU], CPU_PER_MILLE);
+}
+
+static void entered_elsewhere_now(void)
+{
+    int right = 0;
+    for (int i = 0; i < TRIES && right < 2; i++) {
+        const struct jespan_site site = {"inside", "", "", (uint32_t)i};
+        struct inside in = {.span = open_at(&site, JESPAN_CURRENT), .spinning = true};
+        /* Entered by nobody but that thread, and so at no other time: its number is what it would be here. */
+        sem_init(&in.entered, 0, 0);
+        sem_init(&in.leave, 0, 0);
+        jespan_context_t id = context_of(in.span);
+        CHECK_EQ(pthread_create(&in.thread, NULL, stay_inside, &in), 0);
+        while (sem_wait(&in.entered))
+            ;
+        times_sleep(20 * MS);
+        right = passes(&in, id);
+        in.spinning = false;
+        times_sleep(20 * MS);
+        right += passes(&in, id);
+        sem_post(&in.leave);
+        pthread_join(in.thread, NULL);
+        jespan_close(in.span);
+    }
+    CHECK_EQ(right, 2);
+}
+
+/* ---- All threads' lives ---- */
+
+static void *live(void *bracket)
+{
+    struct bracket *b = bracket;
+    jespan_current();
+    b->inner_begin = times_now();
+    for (int i = 0; i < 2000; i++) {
+        JESPAN("life");
+        if (i % 500 == 0)
+            times_sleep(MS);
+    }
+    b->inner_end = times_now();
+    return NULL;
+}
+
+static void sum_of_self_is_all_lives(void)
+{
+    struct bracket b[THREADS + 1] = {{.outer_begin = {{0}}}};
+    pthread_t threads[THREADS];
+    uint64_t least = 0, most = 0;
+    b[THREADS].outer_begin = times_now();
+    uint64_t busy = ctl_u64("spans.all.busy_ns");
+    b[THREADS].inner_begin = times_now();
+    for (int i = 0; i < THREADS; i++) {
+        b[i].outer_begin = times_now();
+        CHECK_EQ(pthread_create(&threads[i], NULL, live, &b[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        b[i].outer_end = times_now();
+    }
+    b[THREADS].inner_end = times_now();
+    busy = ctl_u64("spans.all.busy_ns") - busy;
+    b[THREADS].outer_end = times_now();
+    for (int i = 0; i <= THREADS; i++) {
+        least += times_inner(&b[i], WALL);
+        most += times_outer(&b[i], WALL);
+    }
+    CHECK_BETWEEN(busy, least, most);
+}
+
+/* ---- Recycled contexts ---- */
+
+/* With max_contexts:64. What was below stays taken off its parent, and in spans.retired. */
+static void recycled_children(void)
+{
+    enum { CHILDREN = 300 };
+    uint64_t least = 0, begin = times_ns(CLOCK_MONOTONIC);
+    jespan_span_t *top = open_at(&site_a, JESPAN_ROOT);
+    jespan_context_t parent = context_of(top);
+    for (int i = 0; i < CHILDREN; i++) {
+        char text[16];
+        struct jespan_label label = {"n", text};
+        snprintf(text, sizeof text, "%d", i);
+        jespan_span_t *span = jespan_open(&site_b, parent, &label, 1);
+        uint64_t start = times_ns(CLOCK_MONOTONIC);
+        CHECK_EQ(jespan_enter(span), 0);
+        times_sleep(MS / 10);
+        CHECK_EQ(jespan_exit(span), 0);
+        least += times_ns(CLOCK_MONOTONIC) - start;
+        CHECK_EQ(jespan_close(span), 0);
+    }
+    CHECK_EQ(jespan_close(top), 0);
+    uint64_t all = times_ns(CLOCK_MONOTONIC) - begin;
+    CHECK(ctl_u64("spans.stats.recycled") >= CHILDREN - 64);
+    CHECK_BETWEEN(ctl_span(parent, "wall_ns"), 0, all - least);
+    CHECK_BETWEEN(ctl_span(parent, "total.wall_ns"), least, all);
+    CHECK_BETWEEN(ctl_span(parent, "total.busy_ns") + ctl_u64("spans.retired.busy_ns"), least, all);
+    CHECK_BETWEEN(ctl_u64("spans.retired.wall_ns"), (uint64_t)(CHILDREN - 64) * MS / 10, all);
+    CHECK(ctl_u64("spans.retired.opens") >= CHILDREN - 64);
+}
+
+/* ---- Fork ---- */
+
+static _Atomic bool stop;
+enum { SWITCHERS = 3, CHILDREN = 100 };
+
+static void *switch_contexts(void *span)
+{
+    while (!stop) {
+        jespan_enter(span);
+        {
+            JESPAN("scope one");
+            JESPAN("scope two");
+        }
+        jespan_exit(span);
+    }
+    return NULL;
+}
+
+static const char *const figures[] = {"busy_ns", "wall_ns", "cpu_ns", "idle_ns", "opens", "enters", "total.wall_ns"};
+enum { FIGURES = sizeof figures / sizeof *figures, CONTEXTS = 12 };
+
+struct looked {
+    uint64_t f[CONTEXTS][FIGURES];
+};
+
+static bool try_figure(jespan_context_t id, const char *leaf, uint64_t *value)
+{
+    char name[96];
+    size_t length = sizeof *value;
+    *value = 0;
+    return F(mallctl)(ctl_span_name(name, sizeof name, id, leaf), value, &length, NULL, 0) == 0;
+}
+
+static void look(struct looked *l)
+{
+    for (uint32_t id = 0; id < CONTEXTS; id++)
+        for (int i = 0; i < FIGURES; i++)
+            try_figure(id, figures[i], &l->f[id][i]);
+}
+
+/* In a child, where one thread lives: its time passes for `current`, and no other's. Nothing is more than all threads
+ * could have had since the start. */
+static void check_child(jespan_context_t current, uint64_t start)
+{
+    struct looked before, after;
+    look(&before);
+    times_sleep(3 * MS);
+    look(&after);
+    uint64_t most = (times_ns(CLOCK_MONOTONIC) - start) * (SWITCHERS + 1) + 1000 * (uint64_t)MS;
+    for (uint32_t id = 0; id < CONTEXTS; id++)
+        for (int i = 0; i < FIGURES; i++) {
+            uint64_t one = before.f[id][i], two = after.f[id][i];
+            if (two > most || one > most || two + 5000 < one || (i == 0 && id != current && two > one + 5000))
+                check_fail("in a child: context %u: %s is %llu, then %llu; at most %llu", id, figures[i],
+                           (unsigned long long)one, (unsigned long long)two, (unsigned long long)most);
+        }
+}
+
+static void forks_while_others_switch(void)
+{
+    pthread_t threads[SWITCHERS];
+    jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
+    uint64_t start = times_ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < SWITCHERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, switch_contexts, span), 0);
+    times_sleep(20 * MS);
+    for (int i = 0; i < CHILDREN && !check_failures; i++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0) {
+            check_child(jespan_current(), start);
+            _exit(check_failures ? 1 : 0);
+        }
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK_EQ(status, 0);
+    }
+    stop = true;
+    for (int i = 0; i < SWITCHERS; i++)
+        pthread_join(threads[i], NULL);
+    jespan_close(span);
+}
+
+/* The child's clock begins anew; what it does is counted from there, in the span that was current. */
+static void child_goes_on(void)
+{
+    jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
+    int status = -1;
+    CHECK_EQ(jespan_enter(span), 0);
+    jespan_context_t id = jespan_current();
+    times_spin(30 * MS);
+    uint64_t cpu = ctl_span(id, "cpu_ns");
+    pid_t pid = fork();
+    if (pid == 0) {
+        uint64_t busy = ctl_span(id, "busy_ns"), begin = times_ns(CLOCK_MONOTONIC);
+        times_spin(10 * MS);
+        times_sleep(10 * MS);
+        uint64_t passed = times_ns(CLOCK_MONOTONIC) - begin, own = times_ns(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t more = ctl_span(id, "cpu_ns");
+        CHECK(more < cpu + 10 * own && more + 5 * MS > 10 * MS);
+        CHECK(ctl_span(id, "busy_ns") + 5000 >= busy + passed / 1000 * 999);
+        CHECK_EQ(jespan_exit(span), 0);
+        CHECK_EQ(jespan_close(span), 0);
+        _exit(check_failures ? 1 : 0);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_close(span), 0);
+}
+
+static const struct test_case cases[] = {
+    {"one span on several", one_span_on_several, NULL, NULL},
+    {"threads end inside", threads_end_inside, NULL, NULL},
+    {"threads end inside, thread", threads_end_inside, NULL, "cpu_clock:thread"},
+    {"entered elsewhere now", entered_elsewhere_now, NULL, NULL},
+    {"entered elsewhere now, thread", entered_elsewhere_now, NULL, "cpu_clock:thread"},
+    {"sum of self is all lives", sum_of_self_is_all_lives, NULL, NULL},
+    {"sum of self is all lives, by name", sum_of_self_is_all_lives, NULL, "thread_contexts:true"},
+    {"recycled children", recycled_children, NULL, "max_contexts:64"},
+    {"forks while others switch", forks_while_others_switch, NULL, NULL},
+    {"forks while others switch, thread", forks_while_others_switch, NULL, "cpu_clock:thread"},
+    {"child goes on", child_goes_on, NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    return cases_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
