@@ -46,6 +46,17 @@ HOT_INLINE uint64_t clock_ticks(void)
     return likely(clock_is_raw) ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
 }
 
+/* The same, and not before what was loaded from memory so far is there. */
+HOT_INLINE uint64_t clock_ticks_after_loads(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+    return clock_ticks();
+}
+
 /* Once, before anything else here. */
 void clock_boot(void);
 

@@ -17,6 +17,8 @@ extern const unsigned int __rseq_size __attribute__((weak));
 static volatile uint64_t never, always;
 #define STANDING_NEVER 1
 
+#define TRIES 64
+
 static enum cpu_clock_kind kind;
 static _Atomic int verdict; /* on restartable sequences: 0 not tried, 1 they can be relied on, −1 they cannot */
 
@@ -91,12 +93,12 @@ static uint64_t read_ns(uint64_t *system_ns)
 
 static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns)
 {
-    uint32_t sequence = load_relaxed(&c->sequence);
-    store_relaxed(&c->sequence, sequence + 1);
+    uint32_t sequence = load_relaxed(&c->sequence) | 1; /* it is odd when a thread was left behind by fork(2) just here */
+    store_relaxed(&c->sequence, sequence);
     atomic_thread_fence(memory_order_release);
     store_relaxed(&c->ticks, ticks);
     store_relaxed(&c->ns, ns);
-    store_release(&c->sequence, sequence + 2);
+    store_release(&c->sequence, sequence + 1);
 }
 
 /* The pointer is set before the clocks are read: if the thread leaves its processor from there on, that will be seen. */
@@ -144,16 +146,28 @@ static clockid_t clock_of_thread(int thread_id)
     return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
 }
 
+/* False while the owner writes it, which it does in three stores. */
+static bool last_reading(struct cpu_clock *c, uint64_t *ticks, uint64_t *ns)
+{
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t sequence = load_acquire(&c->sequence);
+        *ticks = load_relaxed(&c->ticks);
+        *ns = load_relaxed(&c->ns);
+        atomic_thread_fence(memory_order_acquire);
+        if (!(sequence & 1) && load_relaxed(&c->sequence) == sequence)
+            return true;
+    }
+    return false;
+}
+
 uint64_t cpu_clock_of(struct cpu_clock *c)
 {
     struct timespec t;
-    uint32_t sequence = load_acquire(&c->sequence);
-    uint64_t ticks = load_relaxed(&c->ticks), ns = load_relaxed(&c->ns);
-    atomic_thread_fence(memory_order_acquire);
-    if (sequence & 1 || load_relaxed(&c->sequence) != sequence || kind == CPU_CLOCK_NONE)
+    uint64_t ticks, ns;
+    if (kind == CPU_CLOCK_NONE || !last_reading(c, &ticks, &ns))
         return load_relaxed(&c->ticks);
     if (clock_gettime(clock_of_thread(c->thread_id), &t))
-        return ticks;
+        return load_relaxed(&c->ticks); /* it has ended, maybe just now */
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     return ticks + (now > ns ? clock_ns_to_ticks(now - ns, clock_scale()) : 0);
 }

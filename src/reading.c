@@ -14,7 +14,6 @@
 struct source {
     struct thread *thread;
     counters_chunk_t *chunks;
-    uint64_t cpu; /* the thread's CPU time */
     uint32_t sequence;
     int n_freed;
 };
@@ -45,8 +44,6 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
     for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
         struct source *s = &r->sources[r->n_sources++];
         *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};
-        if (load_relaxed(&t->live))
-            s->cpu = cpu_clock_of(&t->cpu);
         s->n_freed = sums_read_buffer(t, freed);
         freed += s->n_freed;
     }
@@ -61,8 +58,7 @@ uint64_t reading_time(const struct reading *r)
 /* The same block's chunks, of several threads, so that sums stay in registers. */
 struct batch {
     uint32_t n;
-    uint64_t time;
-    uint64_t cpu[BATCH];
+    struct thread *threads[BATCH];
     struct counters *chunks[BATCH];
     const struct counters *next[BATCH]; /* these threads' chunks of the next block */
 };
@@ -112,6 +108,26 @@ static void add_batch_allocs(struct totals *to, const struct batch *b)
     }
 }
 
+/* Clocks are read after the word: what it says may have begun since the reading did. Of each thread's contexts one has
+ * time passing, or few. */
+static uint64_t time_in(uint64_t word)
+{
+    return likely(timing_is_over(word)) ? word : timing_resolve(word, clock_ticks_after_loads());
+}
+
+static uint64_t cpu_time_in(uint64_t word, struct thread *t)
+{
+    return likely(timing_is_over(word)) ? word : timing_resolve(word, cpu_clock_of(&t->cpu));
+}
+
+static uint64_t open_time_in(uint64_t word, uint64_t opens)
+{
+    uint64_t n = opens & (((uint64_t)1 << OPENS_SHIFT) - 1);
+    if (likely(!n && timing_is_over(word)))
+        return word;
+    return timing_resolve_open(word, n, timing_is_on ? clock_ticks_after_loads() : 0);
+}
+
 static void add_batch_more(struct totals *to, const struct batch *b)
 {
     for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
@@ -123,9 +139,9 @@ static void add_batch_more(struct totals *to, const struct batch *b)
             to->moved_in_objects += load_relaxed(&more->moved_in_objects);
             to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
             to->cpu_system += load_relaxed(&more->cpu_system);
-            busy += timing_resolve(load_relaxed(&c->busy), b->time);
-            cpu += timing_resolve(load_relaxed(&more->cpu), b->cpu[k]);
-            wall += timing_resolve_open(load_relaxed(&more->wall), scopes & (((uint64_t)1 << OPENS_SHIFT) - 1), b->time);
+            busy += time_in(load_relaxed(&c->busy));
+            cpu += cpu_time_in(load_relaxed(&more->cpu), b->threads[k]);
+            wall += open_time_in(load_relaxed(&more->wall), scopes);
             opens += scopes >> OPENS_SHIFT;
         }
         to->busy += busy;
@@ -137,7 +153,7 @@ static void add_batch_more(struct totals *to, const struct batch *b)
 
 typedef void add_batch(struct totals *, const struct batch *);
 
-HOT_INLINE void add_thread(struct totals *sums, struct batch *b, counters_chunk_t *chunk, uint64_t cpu, bool is_last,
+HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *t, counters_chunk_t *chunk, bool is_last,
                            add_batch *add)
 {
     struct counters *counters = load_acquire(chunk);
@@ -145,7 +161,7 @@ HOT_INLINE void add_thread(struct totals *sums, struct batch *b, counters_chunk_
         return;
     const struct counters *next = is_last ? NULL : load_relaxed(chunk + 1);
     b->chunks[b->n] = counters;
-    b->cpu[b->n] = cpu;
+    b->threads[b->n] = t;
     b->next[b->n] = next ? next : counters;
     if (++b->n == BATCH) {
         add(sums, b);
@@ -160,12 +176,11 @@ HOT_INLINE void add_threads(const struct reading *r, uint32_t first, struct tota
     uint32_t block = first / READING_BLOCK;
     bool is_last = r->end - first <= READING_BLOCK;
     b.n = 0;
-    b.time = r->time;
     for (uint32_t i = 0; i < r->n_sources; i++)
-        add_thread(sums, &b, &r->sources[i].chunks[block], r->sources[i].cpu, is_last, add);
+        add_thread(sums, &b, r->sources[i].thread, &r->sources[i].chunks[block], is_last, add);
     struct thread *t = r->sources[r->n_sources - 1].thread;
     while ((t = thread_next(t)))
-        add_thread(sums, &b, &t->chunks[block], load_relaxed(&t->cpu.ticks), is_last, add);
+        add_thread(sums, &b, t, &t->chunks[block], is_last, add);
     add(sums, &b);
 }
 

@@ -20,7 +20,8 @@
 /* What one chunk of each thread counts. */
 #define READING_BLOCK COUNTERS_PER_CHUNK
 
-/* Times include those that are passing, up to when the reading began: its own time by clock_ticks(). */
+/* When it began, by clock_ticks(). Times include those that are passing, up to when they are read: whatever began
+ * meanwhile, none is less than in a reading before. */
 struct reading;
 uint64_t reading_time(const struct reading *r);
 

@@ -61,7 +61,7 @@ static void *hammer(void *unused)
             }
             jespan_exit(spans[0]);
             jespan_exit(spans[i]);
-            for (volatile int k = 0; k < 200; k++) /* elsewhere, so that what is over must stay as it is */
+            for (volatile int k = 0; k < 50000; k++) /* elsewhere, so that what is over must stay as it is */
                 ;
         }
     return unused;
@@ -130,7 +130,7 @@ static void nothing_is_taken_back(void **state)
             print_message("%s went down %u times\n", members[m].name, decreases[m]);
     print_message("%u of %u series are clean\n", clean, WINDOWS);
     assert_int_equal(decreases[3] + decreases[4], 0);
-    assert_true(clean >= WINDOWS / 4);
+    assert_true(clean >= WINDOWS / 4 * 3);
 }
 
 int main(void)
