@@ -227,8 +227,20 @@ COLD void span_leave_all(struct thread *t)
     leave_base(t);
 }
 
+/* The thread went on while fork(2) copied its memory page by page: what is entered, and in which counters, need not fit
+ * together. Each of its counters, though, is what it was at some moment, and now it is inside none. */
 COLD void span_abandon_all(struct thread *t)
 {
-    timing_abandon(t);
+    for (uint32_t id = 0, end = tree_end(); id < end; id++) {
+        struct counters *c = counters_find(t, id);
+        if (c) {
+            timing_abandon(t, c);
+            store_relaxed(&c->exits, load_relaxed(&c->enters));
+        } else {
+            id |= COUNTERS_PER_CHUNK - 1;
+        }
+    }
+    t->depth = 0;
+    t->timed = t->base_counters = NULL;
     leave_base(t);
 }

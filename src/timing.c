@@ -24,27 +24,26 @@ COLD void timing_begin(struct thread *t, struct counters *to)
     own_add(&counters_more(to)->cpu, -(cpu + TIME_INSIDE));
 }
 
-static void end(struct thread *t, uint64_t now, uint64_t cpu)
-{
-    struct counters *from = t->timed;
-    t->timed = NULL;
-    own_add(&from->busy, now + TIME_INSIDE);
-    own_add(&counters_more(from)->cpu, cpu + TIME_INSIDE);
-}
-
 COLD void timing_end(struct thread *t)
 {
     if (!t->timed)
         return;
     uint64_t now = timing_read_clocks(t);
-    end(t, now, cpu_clock_ticks(&t->cpu, now));
+    struct counters *from = t->timed;
+    t->timed = NULL;
+    own_add(&from->busy, now + TIME_INSIDE);
+    own_add(&counters_more(from)->cpu, cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE);
 }
 
 /* Its CPU time went on since the last reading, but nobody can tell how far. */
-COLD void timing_abandon(struct thread *t)
+COLD void timing_abandon(const struct thread *t, struct counters *c)
 {
-    if (t->timed)
-        end(t, clock_ticks(), load_relaxed(&t->cpu.ticks));
+    struct counters_more *more = counters_more(c);
+    uint64_t now = timing_is_on ? clock_ticks() : 0, n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
+    store_relaxed(&c->busy, timing_resolve(load_relaxed(&c->busy), now));
+    store_relaxed(&more->cpu, timing_resolve(load_relaxed(&more->cpu), load_relaxed(&t->cpu.ticks)));
+    store_relaxed(&more->wall, timing_resolve_open(load_relaxed(&more->wall), n, now));
+    own_add(&more->opens, -n);
 }
 
 COLD void timing_after_fork(struct thread *t)

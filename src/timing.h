@@ -26,8 +26,9 @@ void timing_boot(void);
 void timing_begin(struct thread *t, struct counters *to);
 void timing_end(struct thread *t);
 
-/* For a thread that was left behind by fork(2): its time ended then. For the one that lives on: its clock is another. */
-void timing_abandon(struct thread *t);
+/* For any counters of a thread that was left behind by fork(2): what time is passing, ends. For the thread that lives on:
+ * its clock is another. */
+void timing_abandon(const struct thread *t, struct counters *c);
 void timing_after_fork(struct thread *t);
 
 /* The processor may have been given up: reads the thread's CPU clock. */

@@ -86,9 +86,7 @@ static struct sums run_workers(jespan_span_t *span, void *(*function)(void *))
     }
     for (int i = 0; i < THREADS; i++) {
         const struct bracket *b = &workers[i].b;
-        clockid_t clock = 0;
         pthread_join(workers[i].thread, NULL);
-        (void)clock;
         uint64_t now = times_ns(CLOCK_MONOTONIC);
         for (int k = WALL; k <= CPU; k++) {
             s.least[k] += times_inner(b, k);
@@ -172,7 +170,6 @@ static void entered_elsewhere_now(void)
     for (int i = 0; i < TRIES && right < 2; i++) {
         const struct jespan_site site = {"inside", "", "", (uint32_t)i};
         struct inside in = {.span = open_at(&site, JESPAN_CURRENT), .spinning = true};
-        /* Entered by nobody but that thread, and so at no other time: its number is what it would be here. */
         sem_init(&in.entered, 0, 0);
         sem_init(&in.leave, 0, 0);
         jespan_context_t id = context_of(in.span);
@@ -247,11 +244,11 @@ static void recycled_children(void)
         struct jespan_label label = {"n", text};
         snprintf(text, sizeof text, "%d", i);
         jespan_span_t *span = jespan_open(&site_b, parent, &label, 1);
-        uint64_t start = times_ns(CLOCK_MONOTONIC);
         CHECK_EQ(jespan_enter(span), 0);
+        uint64_t start = times_ns(CLOCK_MONOTONIC);
         times_sleep(MS / 10);
-        CHECK_EQ(jespan_exit(span), 0);
         least += times_ns(CLOCK_MONOTONIC) - start;
+        CHECK_EQ(jespan_exit(span), 0);
         CHECK_EQ(jespan_close(span), 0);
     }
     CHECK_EQ(jespan_close(top), 0);
@@ -289,19 +286,21 @@ struct looked {
     uint64_t f[CONTEXTS][FIGURES];
 };
 
-static bool try_figure(jespan_context_t id, const char *leaf, uint64_t *value)
+/* 0 where there is no such context. */
+static uint64_t figure_of(jespan_context_t id, const char *leaf)
 {
     char name[96];
-    size_t length = sizeof *value;
-    *value = 0;
-    return F(mallctl)(ctl_span_name(name, sizeof name, id, leaf), value, &length, NULL, 0) == 0;
+    uint64_t value = 0;
+    size_t length = sizeof value;
+    F(mallctl)(ctl_span_name(name, sizeof name, id, leaf), &value, &length, NULL, 0);
+    return value;
 }
 
 static void look(struct looked *l)
 {
     for (uint32_t id = 0; id < CONTEXTS; id++)
         for (int i = 0; i < FIGURES; i++)
-            try_figure(id, figures[i], &l->f[id][i]);
+            l->f[id][i] = figure_of(id, figures[i]);
 }
 
 /* In a child, where one thread lives: its time passes for `current`, and no other's. Nothing is more than all threads

@@ -157,6 +157,36 @@ static void scope_is_open_until_it_is_closed(void **state)
     assert_true(timing_is_over(load_relaxed(&more->wall)) && load_relaxed(&more->wall) > 0);
 }
 
+/* As found in a forked child: of any counters, what time was passing has ended, and what was over stays. */
+static void what_was_left_behind_ends(void **state)
+{
+    static struct {
+        struct counters c[COUNTERS_PER_CHUNK];
+        struct counters_more more[COUNTERS_PER_CHUNK];
+    } chunk;
+    static struct thread gone;
+    struct counters *inside = &chunk.c[0], *outside = &chunk.c[1];
+    uint64_t now = clock_ticks();
+    (void)state;
+    gone.cpu.ticks = 5000;
+    inside->busy = begin(1000, now - 10);
+    chunk.more[0] = (struct counters_more){.cpu = begin(300, 4000), .opens = (7 << OPENS_SHIFT) + 2,
+                                           .wall = open_one(open_one(1000, now - 10), now - 10)};
+    outside->busy = 1000;
+    chunk.more[1] = (struct counters_more){.cpu = 300, .opens = 7 << OPENS_SHIFT, .wall = 1000};
+    timing_abandon(&gone, inside);
+    timing_abandon(&gone, outside);
+    uint64_t passed = clock_ticks() - now;
+    assert_in_range(inside->busy, 1010, 1010 + passed);
+    assert_in_range(chunk.more[0].wall, 1020, 1020 + 2 * passed);
+    assert_int_equal(chunk.more[0].cpu, 1300);
+    assert_int_equal(chunk.more[0].opens, 7 << OPENS_SHIFT);
+    assert_int_equal(outside->busy, 1000);
+    assert_int_equal(chunk.more[1].wall, 1000);
+    assert_int_equal(chunk.more[1].cpu, 300);
+    assert_int_equal(chunk.more[1].opens, 7 << OPENS_SHIFT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +194,7 @@ int main(void)
         cmocka_unit_test(several_are_open), cmocka_unit_test(count_of_another_moment),
         cmocka_unit_test_setup(exactly_one_context_is_inside, boot),
         cmocka_unit_test_setup(scope_is_open_until_it_is_closed, boot),
+        cmocka_unit_test_setup(what_was_left_behind_ends, boot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
