@@ -23,7 +23,8 @@
 #define DEFAULT_ROUND_MS 5
 #define NS_PER_MS 1000000u
 
-static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot", "pause"};
+static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot", "pause",
+                                         "timed"};
 
 void bench_fail(const char *what)
 {

@@ -21,6 +21,7 @@ enum workload_kind {
     WORKLOAD_CONTEXTS, /* as WORKLOAD_SPAN, with a growing number of contexts */
     WORKLOAD_SNAPSHOT, /* milliseconds of elapsed time, or bytes, for a snapshot of a growing number of contexts */
     WORKLOAD_PAUSE,    /* microseconds that snapshots hold up a thread that allocates */
+    WORKLOAD_TIMED,    /* as WORKLOAD_SPAN, with every way to track time */
 };
 
 /* What a workload reports, up to the first without a name. Most report one "value". */
@@ -88,6 +89,7 @@ void span_enter_exit_round(void *state, size_t operations);
 void span_pair_round(void *state, size_t operations);
 void span_distinct_round(void *state, size_t operations);
 void span_scope_round(void *state, size_t operations);
+void span_clock_round(void *state, size_t operations);
 void span_stop(void *state);
 
 struct contexts_shape {

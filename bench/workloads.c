@@ -18,6 +18,9 @@
      threads_start, threads_round, threads_stop, NULL, (threads_) * (size_t)100000, (threads_) > 16 ? 50 : 20,         \
      WORKLOAD_TIME}
 
+#define TIMED(name_, help_, round_)                                                                                    \
+    {name_, help_, &(const struct span_shape){1}, span_start, round_, span_stop, NULL, 0, 0, WORKLOAD_TIMED}
+
 #define SPAN(name_, help_, round_, args_, warmup_)                                                                     \
     {name_, help_, &(const struct span_shape){args_}, span_start, round_, span_stop, NULL, warmup_, 0, WORKLOAD_SPAN}
 
@@ -91,6 +94,10 @@ const struct workload workloads[] = {
     SPAN("scope-labels", "JESPAN(\"name\", ...) with two labels", span_scope_round, 5, 0),
     SPAN("open+close", "open and close a span, each of 1,000,000 with a label of its own", span_distinct_round, 1,
          1000000),
+
+    TIMED("clock-read", "one read of the processor's raw clock", span_clock_round),
+    TIMED("timed-enter+exit", "enter+exit by what is tracked: two clock reads, if any", span_enter_exit_round),
+    TIMED("timed-scope", "scope by what is tracked", span_scope_round),
 
     RSS(16), RSS(48), RSS(64), RSS(112), RSS(256), RSS(512), RSS(640), RSS(1024), RSS(2560), RSS(4096), RSS(8192),
 

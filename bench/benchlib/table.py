@@ -133,6 +133,8 @@ def tables(measured):
             yield f"{title}: ratio to plain, best / median", *by_variant(rows, compared, two_ratios)
             yield f"{title}: best / median", *by_variant(rows, variants, two_figures)
     yield "Span API, jespan alone", *alone(of_kind("span"))
+    timed = of_kind("timed")
+    yield "Span API by what is timed: best / median", *by_variant(timed, all_variants(timed), two_figures)
     yield "Growing number of contexts, jespan alone", *alone(of_kind("contexts", "snapshot"))
     pauses = of_kind("pause")
     yield "Gaps between allocations: best / median", *by_variant(pauses, all_variants(pauses), two_figures)

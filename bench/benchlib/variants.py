@@ -9,6 +9,8 @@ from . import heaptrack
 
 # How every run names plain jemalloc, jespan, and jespan with all threads inside an open span.
 PLAIN, JESPAN, SPAN = "plain", "jespan", "jespan-span"
+# Of times by context: nothing, wall time, CPU time by a system call. jespan's own way is CPU time without one.
+TIMED = {"time-off": "track_time:off", "time-wall": "track_time:wall", "cpu-thread": "cpu_clock:thread"}
 JEMALLOC = "libjemalloc.so.2"
 # Preloaded as well, for programs that are linked with another allocator, as Debian's redis-server is.
 LIBC = "libc.so.6"
@@ -57,13 +59,15 @@ class Variant:
 def jespan_variants(library, directory):
     """The library as built, outside any span, inside one, and with its reporter at work."""
     conf = f"dump_dir:{directory},dump_interval_s:1,dump_keep:2,module_dir:{os.path.dirname(library)}"
-    kinds = (*ALL_KINDS, "span", "contexts", "snapshot")
+    kinds = (*ALL_KINDS, "span", "contexts", "snapshot", "timed")
     yield Variant(JESPAN, "jespan, outside any span", (library,), kinds=kinds)
     yield Variant(SPAN, "jespan, all threads in an open span", (library,), kinds=("time", "peer", "heap"), inside=True)
     yield Variant(
         "jespan-dumps", "jespan, its reporter dumping every second", (library,), {"JESPAN_CONF": conf},
         kinds=("time", "program"), by_mean=True, least_ms=DUMPS_MS,
     )
+    for name, setting in TIMED.items():
+        yield Variant(name, f"jespan, {setting}", (library,), {"JESPAN_CONF": setting}, kinds=("timed",))
 
 
 def allocators(plain, jespan, directory):
