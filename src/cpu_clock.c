@@ -131,7 +131,7 @@ COLD void cpu_clock_start(struct cpu_clock *c)
     if (kind == CPU_CLOCK_NONE)
         return;
     int saved = errno;
-    c->thread_id = (int)syscall(SYS_gettid);
+    store_relaxed(&c->thread_id, (int)syscall(SYS_gettid));
     c->system_ns = 0;
     uint64_t ns = read_ns(&c->system_ns), now = clock_ticks();
     note(c, load_relaxed(&c->ticks), ns);
@@ -166,7 +166,7 @@ uint64_t cpu_clock_of(struct cpu_clock *c)
     uint64_t ticks, ns;
     if (kind == CPU_CLOCK_NONE || !last_reading(c, &ticks, &ns))
         return load_relaxed(&c->ticks);
-    if (clock_gettime(clock_of_thread(c->thread_id), &t))
+    if (clock_gettime(clock_of_thread(load_relaxed(&c->thread_id)), &t))
         return load_relaxed(&c->ticks); /* it has ended, maybe just now */
     uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     return ticks + (now > ns ? clock_ns_to_ticks(now - ns, clock_scale()) : 0);

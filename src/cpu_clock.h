@@ -19,7 +19,7 @@ struct cpu_clock {
     volatile uint64_t *watched; /* holds `standing` while CPU time in ticks is clock_ticks() + offset */
     uint64_t standing;
     uint64_t offset;
-    int thread_id;
+    _Atomic int thread_id;
     /* The last reading; odd while it is being written. */
     _Atomic uint32_t sequence;
     _Atomic uint64_t ticks, ns;

@@ -20,7 +20,7 @@ extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false,cpu_clock:thread";
 
 /* Contexts make a snapshot long, which is what lets it meet threads in all states. */
-enum { THREADS = 2, CONTEXTS = 2000, WINDOWS = 100, SNAPSHOTS = 20, BUSY_CONTEXTS = 4 };
+enum { THREADS = 3, CONTEXTS = 2000, WINDOWS = 100, SNAPSHOTS = 20, BUSY_CONTEXTS = 4 };
 static jespan_span_t *spans[BUSY_CONTEXTS];
 static jespan_context_t watched[BUSY_CONTEXTS];
 static _Atomic bool stop;
@@ -111,6 +111,24 @@ static unsigned watch(void)
     return n;
 }
 
+static void *be_short(void *unused)
+{
+    jespan_enter(spans[1]);
+    jespan_exit(spans[1]);
+    return unused;
+}
+
+/* Blocks change hands meanwhile. */
+static void *come_and_go(void *unused)
+{
+    while (!stop) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, be_short, NULL) == 0)
+            pthread_join(thread, NULL);
+    }
+    return unused;
+}
+
 /* A thread that is preempted after it has read the clock, before it has written what it read, gives what was shown
  * meanwhile to the context that follows. That needs a preemption just there, so most series of snapshots have none. */
 static void nothing_is_taken_back(void **state)
@@ -119,7 +137,7 @@ static void nothing_is_taken_back(void **state)
     unsigned clean = 0;
     (void)state;
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, hammer, NULL), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, i ? hammer : come_and_go, NULL), 0);
     for (int i = 0; i < WINDOWS; i++)
         clean += !watch();
     stop = true;
