@@ -93,7 +93,7 @@ static uint64_t read_ns(uint64_t *system_ns)
 
 static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns)
 {
-    uint32_t sequence = load_relaxed(&c->sequence) | 1; /* it is odd when a thread was left behind by fork(2) just here */
+    uint32_t sequence = load_relaxed(&c->sequence) | 1; /* as fork(2) may have left it behind */
     store_relaxed(&c->sequence, sequence);
     atomic_thread_fence(memory_order_release);
     store_relaxed(&c->ticks, ticks);

@@ -153,8 +153,8 @@ static void add_batch_more(struct totals *to, const struct batch *b)
 
 typedef void add_batch(struct totals *, const struct batch *);
 
-HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *t, counters_chunk_t *chunk, bool is_last,
-                           add_batch *add)
+HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *t, counters_chunk_t *chunk,
+                           bool is_last, add_batch *add)
 {
     struct counters *counters = load_acquire(chunk);
     if (!counters)

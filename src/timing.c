@@ -39,7 +39,8 @@ COLD void timing_end(struct thread *t)
 COLD void timing_abandon(const struct thread *t, struct counters *c)
 {
     struct counters_more *more = counters_more(c);
-    uint64_t now = timing_is_on ? clock_ticks() : 0, n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
+    uint64_t n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
+    uint64_t now = timing_is_on ? clock_ticks() : 0;
     store_relaxed(&c->busy, timing_resolve(load_relaxed(&c->busy), now));
     store_relaxed(&more->cpu, timing_resolve(load_relaxed(&more->cpu), load_relaxed(&t->cpu.ticks)));
     store_relaxed(&more->wall, timing_resolve_open(load_relaxed(&more->wall), n, now));

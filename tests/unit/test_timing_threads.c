@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots while threads enter and exit as fast as they can: no time, open or enter is ever taken back, of a context or
- * of all, nor does more time pass than there was. */
+/* Snapshots while threads enter and exit as fast as they can: no time, open or enter is ever taken back, of a context
+ * or of all. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
