@@ -137,6 +137,9 @@ static void for_another(void)
     {
         JESPAN_FOR(p.id[1]);
         CHECK_EQ(jespan_current(), p.id[1]);
+        {
+            JESPAN("inside");
+        }
         uint64_t start = times_ns(CLOCK_MONOTONIC);
         times_sleep(8 * MS);
         uint64_t middle = times_ns(CLOCK_MONOTONIC);

@@ -266,16 +266,20 @@ static void recycled_children(void)
 static _Atomic bool stop;
 enum { SWITCHERS = 3, CHILDREN = 100 };
 
+static void switch_once(jespan_span_t *span)
+{
+    jespan_enter(span);
+    {
+        JESPAN("scope one");
+        JESPAN("scope two");
+    }
+    jespan_exit(span);
+}
+
 static void *switch_contexts(void *span)
 {
-    while (!stop) {
-        jespan_enter(span);
-        {
-            JESPAN("scope one");
-            JESPAN("scope two");
-        }
-        jespan_exit(span);
-    }
+    while (!stop)
+        switch_once(span);
     return NULL;
 }
 
@@ -321,10 +325,37 @@ static void check_child(jespan_context_t current, uint64_t start)
         }
 }
 
+/* How many contexts there is room for, with max_contexts:64, once all are recycled that nobody is in. */
+static int room(void)
+{
+    int n = 0;
+    for (uint64_t overflow = ctl_u64("spans.stats.overflow"); ctl_u64("spans.stats.overflow") == overflow; n++) {
+        char text[16];
+        struct jespan_label label = {"n", text};
+        snprintf(text, sizeof text, "%d", n);
+        CHECK(jespan_open(&site_b, JESPAN_ROOT, &label, 1) != NULL);
+    }
+    return n;
+}
+
+static int room_without_threads(jespan_span_t *span)
+{
+    int status = -1;
+    pid_t pid = fork();
+    switch_once(span);
+    if (pid == 0) {
+        jespan_close(span);
+        _exit(room());
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+}
+
 static void forks_while_others_switch(void)
 {
     pthread_t threads[SWITCHERS];
     jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
+    int room_alone = room_without_threads(span);
     uint64_t start = times_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < SWITCHERS; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, switch_contexts, span), 0);
@@ -334,6 +365,8 @@ static void forks_while_others_switch(void)
         pid_t pid = fork();
         if (pid == 0) {
             check_child(jespan_current(), start);
+            jespan_close(span);
+            CHECK_EQ(room(), room_alone);
             _exit(check_failures ? 1 : 0);
         }
         CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -382,8 +415,9 @@ static const struct test_case cases[] = {
     {"sum of self is all lives", sum_of_self_is_all_lives, NULL, NULL},
     {"sum of self is all lives, by name", sum_of_self_is_all_lives, NULL, "thread_contexts:true"},
     {"recycled children", recycled_children, NULL, "max_contexts:64"},
-    {"forks while others switch", forks_while_others_switch, NULL, NULL},
-    {"forks while others switch, thread", forks_while_others_switch, NULL, "cpu_clock:thread"},
+    {"forks while others switch", forks_while_others_switch, NULL, "max_contexts:64"},
+    {"forks while others switch, thread", forks_while_others_switch, NULL,
+     "max_contexts:64,cpu_clock:thread"},
     {"child goes on", child_goes_on, NULL, NULL},
 };
 
