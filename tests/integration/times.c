@@ -193,6 +193,7 @@ static bool try_work(const struct jespan_site *site, const struct work *work, st
     CHECK_BETWEEN(f->busy, times_inner(b, WALL), times_outer(b, WALL));
     CHECK_BETWEEN(f->idle, 0, times_outer(b, WALL) - times_inner(b, WALL));
     CHECK_EQ(f->user + f->system, split_is_known() ? f->cpu : 0);
+    CHECK_EQ(ctl_span(id, "opens"), 1);
     return cpu_is_right(f, b);
 }
 
