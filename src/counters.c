@@ -6,27 +6,27 @@
 
 #include "meta.h"
 
-static struct counters *orphan_counters;
+static struct counters_chunk *orphan_chunks;
 
 int counters_boot(uint32_t max_contexts)
 {
-    orphan_counters = meta_map((size_t)max_contexts / COUNTERS_PER_CHUNK * COUNTERS_CHUNK_BYTES);
-    return orphan_counters ? 0 : -ENOMEM;
+    orphan_chunks = meta_map((size_t)max_contexts / COUNTERS_PER_CHUNK * sizeof *orphan_chunks);
+    return orphan_chunks ? 0 : -ENOMEM;
 }
 
 COLD struct counters *counters_make(struct thread *t, uint32_t context)
 {
-    struct counters *chunk = meta_alloc(COUNTERS_CHUNK_BYTES);
+    struct counters_chunk *chunk = meta_alloc(sizeof *chunk);
     if (!chunk)
         return NULL;
-    store_release(&t->chunks[context >> COUNTERS_CHUNK_BITS], chunk);
-    return &chunk[context & (COUNTERS_PER_CHUNK - 1)];
+    store_release(&t->chunks[context >> COUNTERS_CHUNK_BITS], chunk->counters);
+    return &chunk->counters[context & (COUNTERS_PER_CHUNK - 1)];
 }
 
 COLD struct counters *counters_orphan(uint32_t context)
 {
     uint32_t number = context >> COUNTERS_CHUNK_BITS;
-    struct counters *chunk = &orphan_counters[number * (COUNTERS_CHUNK_BYTES / sizeof *chunk)];
+    struct counters *chunk = orphan_chunks[number].counters;
     store_release(&thread_orphan.chunks[number], chunk);
     return &chunk[context & (COUNTERS_PER_CHUNK - 1)];
 }

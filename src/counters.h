@@ -29,10 +29,41 @@ HOT_INLINE struct counters *counters_get(struct thread *t, uint32_t context)
     return likely(c) ? c : counters_make(t, context);
 }
 
-/* The other half. */
+HOT_INLINE struct counters_chunk *counters_chunk(struct counters *c)
+{
+    return (struct counters_chunk *)((uintptr_t)c & ~(uintptr_t)(COUNTERS_PAGE_BYTES - 1));
+}
+
+HOT_INLINE uint32_t counters_index(const struct counters *c)
+{
+    return (uint32_t)((uintptr_t)c & (COUNTERS_PAGE_BYTES - 1)) / (uint32_t)sizeof *c;
+}
+
+HOT_INLINE _Atomic uint64_t *counters_cpu(struct counters *c)
+{
+    return &counters_chunk(c)->cpu[counters_index(c)];
+}
+
+/* The rest, which must be in use. */
 HOT_INLINE struct counters_more *counters_more(struct counters *c)
 {
-    return (struct counters_more *)(c + COUNTERS_PER_CHUNK);
+    return &counters_chunk(c)->more[counters_index(c)];
+}
+
+/* Has it in use from now on. Only the owner may call it. */
+static inline struct counters_more *counters_use_more(struct counters *c)
+{
+    struct counters_chunk *chunk = counters_chunk(c);
+    uint32_t used = load_relaxed(&chunk->more_used), bit = 1u << counters_index(c);
+    if (!(used & bit))
+        store_relaxed(&chunk->more_used, used | bit);
+    return counters_more(c);
+}
+
+/* The same, for a reader; NULL where it is not in use. */
+static inline struct counters_more *counters_used_more(struct counters *c)
+{
+    return load_relaxed(&counters_chunk(c)->more_used) >> counters_index(c) & 1 ? counters_more(c) : NULL;
 }
 
 HOT_INLINE void counters_add_alloc(struct counters *c, uint64_t usable_bytes, uint64_t requested_bytes)

@@ -8,6 +8,8 @@
 #include "compiler.h"
 #include "lock.h"
 
+#define PAGE_BYTES 4096
+
 static char *chunk, *chunk_end; /* LOCK_META */
 static _Atomic uint64_t alloc_bytes, map_bytes;
 
@@ -21,7 +23,7 @@ static void *map_pages(size_t bytes)
 
 void *meta_alloc(size_t bytes)
 {
-    size_t align = bytes >= CACHE_LINE_BYTES ? CACHE_LINE_BYTES : 8;
+    size_t align = bytes >= PAGE_BYTES ? PAGE_BYTES : bytes >= CACHE_LINE_BYTES ? CACHE_LINE_BYTES : 8;
     void *p = NULL;
     lock(LOCK_META);
     char *start = (char *)(((uintptr_t)chunk + align - 1) & ~(uintptr_t)(align - 1));

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed, aligned to 64 bytes from 64 bytes on, else to 8. NULL when the system has no more. At most META_CHUNK_BYTES.
+/* Zeroed, aligned to 4096 bytes from 4096 bytes on, to 64 from 64 on, else to 8. NULL when the system has no more. At most META_CHUNK_BYTES.
  */
 #define META_CHUNK_BYTES ((size_t)256 * 1024)
 void *meta_alloc(size_t bytes);

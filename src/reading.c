@@ -67,21 +67,15 @@ static void add_batch_frees(struct totals *to, const struct batch *b)
 {
     for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
         uint64_t objects = to->free_objects, bytes = to->free_bytes, exits = to->exits;
-        uint64_t moved_objects = to->moved_out_objects, moved_bytes = to->moved_out_bytes;
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
-            struct counters_more *more = counters_more(c);
             objects += load_acquire(&c->free_objects);
             bytes += load_acquire(&c->free_bytes);
             exits += load_acquire(&c->exits);
-            moved_objects += load_acquire(&more->moved_out_objects);
-            moved_bytes += load_acquire(&more->moved_out_bytes);
         }
         to->free_objects = objects;
         to->free_bytes = bytes;
         to->exits = exits;
-        to->moved_out_objects = moved_objects;
-        to->moved_out_bytes = moved_bytes;
     }
 }
 
@@ -95,7 +89,6 @@ static void add_batch_allocs(struct totals *to, const struct batch *b)
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
             prefetch_read(&b->next[k][i]);
-            prefetch_read(&b->next[k][i + COUNTERS_PER_CHUNK]);
             objects += load_relaxed(&c->alloc_objects);
             bytes += load_relaxed(&c->alloc_bytes);
             requested_bytes += load_relaxed(&c->alloc_requested_bytes);
@@ -128,27 +121,64 @@ static uint64_t open_time_in(uint64_t word, uint64_t opens)
     return timing_resolve_open(word, n, timing_is_on ? clock_ticks_after_loads() : 0);
 }
 
+/* What only some contexts have on a thread. */
+static void add_batch_moved_out(struct totals *to, const struct batch *b)
+{
+    for (uint32_t k = 0; k < b->n; k++) {
+        for (uint32_t left = load_relaxed(&counters_chunk(b->chunks[k])->more_used); left; left &= left - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(left);
+            struct counters_more *more = counters_more(&b->chunks[k][i]);
+            to[i].moved_out_objects += load_acquire(&more->moved_out_objects);
+            to[i].moved_out_bytes += load_acquire(&more->moved_out_bytes);
+        }
+    }
+}
+
+static void add_more(struct totals *to, struct counters_more *more)
+{
+    uint64_t opens = load_relaxed(&more->opens);
+    to->wall += open_time_in(load_relaxed(&more->wall), opens);
+    to->opens += opens >> OPENS_SHIFT;
+    to->moved_in_objects += load_relaxed(&more->moved_in_objects);
+    to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
+    to->cpu_system += load_relaxed(&more->cpu_system);
+}
+
 static void add_batch_more(struct totals *to, const struct batch *b)
 {
+    for (uint32_t k = 0; k < b->n; k++) {
+        for (uint32_t left = load_relaxed(&counters_chunk(b->chunks[k])->more_used); left; left &= left - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(left);
+            add_more(&to[i], counters_more(&b->chunks[k][i]));
+        }
+    }
+}
+
+static void add_batch_times(struct totals *to, const struct batch *b)
+{
     for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
-        uint64_t busy = 0, cpu = 0, wall = 0, opens = 0;
+        uint64_t busy = 0, cpu = 0;
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
-            struct counters_more *more = counters_more(c);
-            uint64_t scopes = load_relaxed(&more->opens);
-            to->moved_in_objects += load_relaxed(&more->moved_in_objects);
-            to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
-            to->cpu_system += load_relaxed(&more->cpu_system);
             busy += time_in(load_relaxed(&c->busy));
-            cpu += cpu_time_in(load_relaxed(&more->cpu), b->threads[k]);
-            wall += open_time_in(load_relaxed(&more->wall), scopes);
-            opens += scopes >> OPENS_SHIFT;
+            cpu += cpu_time_in(load_relaxed(counters_cpu(c)), b->threads[k]);
         }
         to->busy += busy;
         to->cpu += cpu;
-        to->wall += wall;
-        to->opens += opens;
     }
+}
+
+static void add_batch_first(struct totals *to, const struct batch *b)
+{
+    add_batch_frees(to, b);
+    add_batch_moved_out(to, b);
+}
+
+static void add_batch_then(struct totals *to, const struct batch *b)
+{
+    add_batch_allocs(to, b);
+    add_batch_times(to, b);
+    add_batch_more(to, b);
 }
 
 typedef void add_batch(struct totals *, const struct batch *);
@@ -187,10 +217,9 @@ HOT_INLINE void add_threads(const struct reading *r, uint32_t first, struct tota
 void reading_block(const struct reading *r, uint32_t first, struct totals sums[READING_BLOCK])
 {
     memset(sums, 0, READING_BLOCK * sizeof *sums);
-    add_threads(r, first, sums, add_batch_frees);
+    add_threads(r, first, sums, add_batch_first);
     atomic_thread_fence(memory_order_acquire);
-    add_threads(r, first, sums, add_batch_allocs);
-    add_threads(r, first, sums, add_batch_more);
+    add_threads(r, first, sums, add_batch_then);
 }
 
 /* Paired with track.c's track_flush(): whoever has read a counter that it changed sees the new sequence number too. */

@@ -258,7 +258,7 @@ uint64_t sampler_unsampled(void)
     unlock(LOCK_TREE);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         struct counters *c = counters_find(t, CONTEXT_ID_UNSAMPLED);
-        n += c ? load_relaxed(&counters_more(c)->opens) >> OPENS_SHIFT : 0;
+        n += c && counters_used_more(c) ? load_relaxed(&counters_more(c)->opens) >> OPENS_SHIFT : 0;
     }
     return n;
 }

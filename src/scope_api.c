@@ -44,6 +44,7 @@ static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespa
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;
+    counters_use_more(c); /* for good: so a cached one has it in use */
     if (span_push(t, ENTRY_SCOPE, key, context, c)) {
         span_undo_enter(c);
         return ENOMEM;
@@ -120,6 +121,8 @@ static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, c
     if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
         return false;
     struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
+    if (c)
+        counters_use_more(c);
     if (c && span_push(t, ENTRY_SCOPE, (uintptr_t)scope, CONTEXT_ID_UNSAMPLED, c))
         span_undo_enter(c);
     else

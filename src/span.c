@@ -163,6 +163,7 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
     uint64_t now = settle(t);
     if (kind == ENTRY_SCOPE) {
         timing_close_scope(former, now);
+        counters_use_more(c);
         timing_open_scope(c, now);
     }
 }

@@ -45,8 +45,11 @@ static void add_frees(struct totals *to, struct counters *c)
     to->free_objects += load_acquire(&c->free_objects);
     to->free_bytes += load_acquire(&c->free_bytes);
     to->exits += load_acquire(&c->exits);
-    to->moved_out_objects += load_acquire(&counters_more(c)->moved_out_objects);
-    to->moved_out_bytes += load_acquire(&counters_more(c)->moved_out_bytes);
+    struct counters_more *more = counters_used_more(c);
+    if (more) {
+        to->moved_out_objects += load_acquire(&more->moved_out_objects);
+        to->moved_out_bytes += load_acquire(&more->moved_out_bytes);
+    }
 }
 
 static void add_allocs(struct totals *to, struct counters *c)
@@ -55,16 +58,21 @@ static void add_allocs(struct totals *to, struct counters *c)
     to->alloc_bytes += load_relaxed(&c->alloc_bytes);
     to->alloc_requested_bytes += load_relaxed(&c->alloc_requested_bytes);
     to->enters += load_relaxed(&c->enters);
-    to->moved_in_objects += load_relaxed(&counters_more(c)->moved_in_objects);
-    to->moved_in_bytes += load_relaxed(&counters_more(c)->moved_in_bytes);
+    struct counters_more *more = counters_used_more(c);
+    if (more) {
+        to->moved_in_objects += load_relaxed(&more->moved_in_objects);
+        to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
+    }
 }
 
 /* Times that are over. */
 static void add_times(struct totals *to, struct counters *c)
 {
-    struct counters_more *more = counters_more(c);
+    struct counters_more *more = counters_used_more(c);
     to->busy += load_relaxed(&c->busy);
-    to->cpu += load_relaxed(&more->cpu);
+    to->cpu += load_relaxed(counters_cpu(c));
+    if (!more)
+        return;
     to->cpu_system += load_relaxed(&more->cpu_system);
     to->wall += load_relaxed(&more->wall);
     to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;

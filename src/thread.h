@@ -18,8 +18,8 @@
 #include "compiler.h"
 #include "cpu_clock.h"
 
-/* One context's figures on one thread, in two cache lines: that of allocation and what else every enter touches, and the
- * rest. Monotonic, but for times while they pass: timing.h. */
+/* One context's figures on one thread: what allocations and enters touch, in one cache line. Monotonic, but for times while
+ * they pass: timing.h. */
 struct counters {
     _Atomic uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes;
     _Atomic uint64_t free_objects, free_bytes; /* release: a reader that sees a free sees its allocation */
@@ -27,22 +27,30 @@ struct counters {
     _Atomic uint64_t busy;
 };
 
+/* And what only some contexts have. */
 struct counters_more {
-    _Atomic uint64_t cpu, cpu_system;
     _Atomic uint64_t wall, opens; /* of scopes; OPENS_SHIFT */
     _Atomic uint64_t moved_in_objects, moved_in_bytes;
     _Atomic uint64_t moved_out_objects, moved_out_bytes; /* release, as with free */
+    _Atomic uint64_t cpu_system;
+    _Atomic uint64_t unused;
 };
 
 /* `opens` is the number of scopes opened so far, times this power of two, plus the number of those that are open. */
 #define OPENS_SHIFT 16
 
-/* Counters come in chunks, made when a thread first touches one of their contexts: struct counters of each, then struct
- * counters_more of each. */
+/* Counters come in chunks, made when a thread first touches one of their contexts. A chunk begins a page, and what a
+ * reader does not need to look at lies in the next: see counters.h. */
 #define COUNTERS_CHUNK_BITS 5
 #define COUNTERS_PER_CHUNK (1u << COUNTERS_CHUNK_BITS)
-#define COUNTERS_CHUNK_BYTES (COUNTERS_PER_CHUNK * (sizeof(struct counters) + sizeof(struct counters_more)))
-typedef _Atomic(struct counters *) counters_chunk_t;
+#define COUNTERS_PAGE_BYTES 4096u
+struct counters_chunk {
+    struct counters counters[COUNTERS_PER_CHUNK];
+    _Atomic uint64_t cpu[COUNTERS_PER_CHUNK]; /* eight to a cache line: written with every enter, but by nobody else */
+    _Atomic uint32_t more_used;               /* bit i: more[i] is in use, for good */
+    _Alignas(COUNTERS_PAGE_BYTES) struct counters_more more[COUNTERS_PER_CHUNK];
+};
+typedef _Atomic(struct counters *) counters_chunk_t; /* the first of a chunk */
 
 /* Frees that are not yet counted. */
 #define PENDING_MAX 32

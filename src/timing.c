@@ -21,7 +21,7 @@ COLD void timing_begin(struct thread *t, struct counters *to)
     uint64_t now = clock_ticks(), cpu = cpu_clock_ticks(&t->cpu, now);
     t->timed = to;
     own_add(&to->busy, -(now + TIME_INSIDE));
-    own_add(&counters_more(to)->cpu, -(cpu + TIME_INSIDE));
+    own_add(counters_cpu(to), -(cpu + TIME_INSIDE));
 }
 
 COLD void timing_end(struct thread *t)
@@ -32,17 +32,19 @@ COLD void timing_end(struct thread *t)
     struct counters *from = t->timed;
     t->timed = NULL;
     own_add(&from->busy, now + TIME_INSIDE);
-    own_add(&counters_more(from)->cpu, cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE);
+    own_add(counters_cpu(from), cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE);
 }
 
 /* Its CPU time went on since the last reading, but nobody can tell how far. */
 COLD void timing_abandon(const struct thread *t, struct counters *c)
 {
-    struct counters_more *more = counters_more(c);
-    uint64_t n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
+    struct counters_more *more = counters_used_more(c);
     uint64_t now = timing_is_on ? clock_ticks() : 0;
     store_relaxed(&c->busy, timing_resolve(load_relaxed(&c->busy), now));
-    store_relaxed(&more->cpu, timing_resolve(load_relaxed(&more->cpu), load_relaxed(&t->cpu.ticks)));
+    store_relaxed(counters_cpu(c), timing_resolve(load_relaxed(counters_cpu(c)), load_relaxed(&t->cpu.ticks)));
+    if (!more)
+        return;
+    uint64_t n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
     store_relaxed(&more->wall, timing_resolve_open(load_relaxed(&more->wall), n, now));
     own_add(&more->opens, -n);
 }
@@ -57,6 +59,6 @@ COLD uint64_t timing_read_clocks(struct thread *t)
 {
     uint64_t system, now = cpu_clock_read(&t->cpu, &system);
     if (system)
-        own_add(&counters_more(t->timed)->cpu_system, system);
+        own_add(&counters_use_more(t->timed)->cpu_system, system);
     return now;
 }

@@ -45,14 +45,14 @@ HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
         now = timing_read_clocks(t);
     uint64_t cpu = cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE;
     own_add(&from->busy, now + TIME_INSIDE);
-    own_add(&counters_more(from)->cpu, cpu);
+    own_add(counters_cpu(from), cpu);
     own_add(&to->busy, -(now + TIME_INSIDE));
-    own_add(&counters_more(to)->cpu, -cpu);
+    own_add(counters_cpu(to), -cpu);
     t->timed = to;
     return now;
 }
 
-/* A span of this context is open from `now` on, or ends, on this thread: a JESPAN() block. */
+/* A span of this context is open from `now` on, or ends, on this thread: a JESPAN() block. Its counters_more are in use. */
 HOT_INLINE void timing_open_scope(struct counters *c, uint64_t now)
 {
     struct counters_more *more = counters_more(c);
@@ -71,8 +71,9 @@ HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
 HOT_INLINE void timing_move_scope(struct counters *from, struct counters *to, uint64_t now)
 {
     timing_close_scope(from, now);
-    own_add(&counters_more(to)->opens, 1);
-    own_add(&counters_more(to)->wall, -(now + TIME_OPEN));
+    struct counters_more *more = counters_use_more(to);
+    own_add(&more->opens, 1);
+    own_add(&more->wall, -(now + TIME_OPEN));
 }
 
 /* Whether a word is just the time that is over: most are. */

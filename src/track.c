@@ -252,14 +252,14 @@ int track_retag(struct thread *t, void *p, uint32_t context)
     struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
     if (!to || !from)
         return -ENOMEM;
-    count_in(counters_more(to), 1, usable);
+    count_in(counters_use_more(to), 1, usable);
     compiler_barrier();
     if (!tree_is_live(context)) {
         count_in(counters_more(to), (uint64_t)-1, -(uint64_t)usable);
         return -EINVAL;
     }
     set_tag(&place, context);
-    own_add_release(&counters_more(from)->moved_out_objects, 1);
+    own_add_release(&counters_use_more(from)->moved_out_objects, 1);
     own_add_release(&counters_more(from)->moved_out_bytes, usable);
     return 0;
 }

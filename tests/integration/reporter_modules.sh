@@ -82,7 +82,7 @@ failures_of_the_module() {
     run "reporters:csv" check
     expect "failing init" "<jespan>: reporter csv: init failed: EINVAL; it is left out"
     export REPORTER_CSV=/dev/full
-    run "reporters:csv,reporter_interval_ms:1" passing 10000 check
+    run "reporters:csv,reporter_interval_ms:1" passing 10000 sleep 20
     expect "full disk" "<jespan>: reporter csv: flush failed: ENOSPC; further failures are only counted"
     export REPORTER_CSV=$figures
 }

@@ -115,7 +115,7 @@ static int boot(void **state)
 
 static uint64_t cpu_of(struct counters *c)
 {
-    return timing_resolve(load_relaxed(&counters_more(c)->cpu), cpu_clock_of(&self->cpu));
+    return timing_resolve(load_relaxed(counters_cpu(c)), cpu_clock_of(&self->cpu));
 }
 
 static void exactly_one_context_is_inside(void **state)
@@ -128,13 +128,13 @@ static void exactly_one_context_is_inside(void **state)
     struct counters *c = self->timed;
     assert_ptr_not_equal(c, base);
     assert_true(timing_is_over(load_relaxed(&base->busy)));
-    assert_true(timing_is_over(load_relaxed(&counters_more(base)->cpu)));
+    assert_true(timing_is_over(load_relaxed(counters_cpu(base))));
     assert_false(timing_is_over(load_relaxed(&c->busy)));
-    assert_false(timing_is_over(load_relaxed(&counters_more(c)->cpu)));
+    assert_false(timing_is_over(load_relaxed(counters_cpu(c))));
     uint64_t before = load_relaxed(&base->busy);
     assert_int_equal(jespan_exit(span), 0);
     assert_true(timing_is_over(load_relaxed(&c->busy)));
-    assert_true(timing_is_over(load_relaxed(&counters_more(c)->cpu)));
+    assert_true(timing_is_over(load_relaxed(counters_cpu(c))));
     assert_false(timing_is_over(load_relaxed(&base->busy)));
     assert_true(timing_resolve(load_relaxed(&base->busy), clock_ticks()) > before);
     assert_true(cpu_of(base) > 0);
@@ -160,30 +160,33 @@ static void scope_is_open_until_it_is_closed(void **state)
 /* As found in a forked child: of any counters, what time was passing has ended, and what was over stays. */
 static void what_was_left_behind_ends(void **state)
 {
-    static struct {
-        struct counters c[COUNTERS_PER_CHUNK];
-        struct counters_more more[COUNTERS_PER_CHUNK];
-    } chunk;
+    static struct counters_chunk chunk;
     static struct thread gone;
-    struct counters *inside = &chunk.c[0], *outside = &chunk.c[1];
+    struct counters *inside = &chunk.counters[0], *outside = &chunk.counters[1], *unused = &chunk.counters[2];
     uint64_t now = clock_ticks();
     (void)state;
     gone.cpu.ticks = 5000;
     inside->busy = begin(1000, now - 10);
-    chunk.more[0] = (struct counters_more){.cpu = begin(300, 4000), .opens = (7 << OPENS_SHIFT) + 2,
+    chunk.more_used = 3;
+    chunk.cpu[0] = begin(300, 4000);
+    chunk.more[0] = (struct counters_more){.opens = (7 << OPENS_SHIFT) + 2,
                                            .wall = open_one(open_one(1000, now - 10), now - 10)};
     outside->busy = 1000;
-    chunk.more[1] = (struct counters_more){.cpu = 300, .opens = 7 << OPENS_SHIFT, .wall = 1000};
+    chunk.cpu[1] = 300;
+    chunk.more[1] = (struct counters_more){.opens = 7 << OPENS_SHIFT, .wall = 1000};
+    chunk.cpu[2] = begin(300, 4000);
     timing_abandon(&gone, inside);
     timing_abandon(&gone, outside);
+    timing_abandon(&gone, unused);
     uint64_t passed = clock_ticks() - now;
     assert_in_range(inside->busy, 1010, 1010 + passed);
     assert_in_range(chunk.more[0].wall, 1020, 1020 + 2 * passed);
-    assert_int_equal(chunk.more[0].cpu, 1300);
+    assert_int_equal(chunk.cpu[0], 1300);
     assert_int_equal(chunk.more[0].opens, 7 << OPENS_SHIFT);
     assert_int_equal(outside->busy, 1000);
     assert_int_equal(chunk.more[1].wall, 1000);
-    assert_int_equal(chunk.more[1].cpu, 300);
+    assert_int_equal(chunk.cpu[1], 300);
+    assert_int_equal(chunk.cpu[2], 1300);
     assert_int_equal(chunk.more[1].opens, 7 << OPENS_SHIFT);
 }
 
