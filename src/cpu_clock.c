@@ -82,13 +82,15 @@ static void watch_rseq(struct cpu_clock *c)
     c->watched = rseq_cs;
 }
 
+/* The thread's clock comes first: for it the kernel brings the thread's account up to date, which for getrusage(2) may be
+ * as old as the last tick. */
 static uint64_t read_ns(uint64_t *system_ns)
 {
     struct rusage usage;
-    if (kind != CPU_CLOCK_RUSAGE || getrusage(RUSAGE_THREAD, &usage))
-        return clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    *system_ns = (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
-    return *system_ns + (uint64_t)usage.ru_utime.tv_sec * 1000000000u + (uint64_t)usage.ru_utime.tv_usec * 1000u;
+    uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (kind == CPU_CLOCK_RUSAGE && !getrusage(RUSAGE_THREAD, &usage))
+        *system_ns = (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
+    return ns;
 }
 
 static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns)

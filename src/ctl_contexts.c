@@ -17,7 +17,7 @@
 /* ---- Figures ---- */
 
 /* Figures that are made of others, in place of an offset. */
-enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES, IDLE, CPU_USER };
+enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES, CPU_USER };
 
 static uint64_t figure(const struct totals *t, size_t offset)
 {
@@ -26,8 +26,6 @@ static uint64_t figure(const struct totals *t, size_t offset)
         return totals_inuse_objects(t);
     case INUSE_BYTES:
         return totals_inuse_bytes(t);
-    case IDLE:
-        return totals_idle(t);
     case CPU_USER:
         return t->cpu > t->cpu_system ? t->cpu - t->cpu_system : 0;
     default:
@@ -41,7 +39,7 @@ static bool is_known(size_t offset)
     switch (offset) {
     case offsetof(struct totals, wall):
     case offsetof(struct totals, busy):
-    case IDLE:
+    case offsetof(struct totals, idle):
         return timing_is_on;
     case offsetof(struct totals, cpu):
         return cpu_clock_in_use() != CPU_CLOCK_NONE;
@@ -63,7 +61,7 @@ static bool is_known(size_t offset)
         {"inuse_bytes", handle, INUSE_BYTES}, FIGURE(enters, handle, enters)
 #define SNAPSHOT_FIGURES(handle)                                                                                       \
     FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
-        {"idle_ns", handle, IDLE}, FIGURE(cpu_ns, handle, cpu), {"cpu_user_ns", handle, CPU_USER},                     \
+        FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), {"cpu_user_ns", handle, CPU_USER},                     \
         FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(outlived_objects, handle, outlived_objects),                 \
         FIGURE(outlived_bytes, handle, outlived_bytes)
 

@@ -217,7 +217,7 @@ STAT(unsampled, sampler_unsampled)
 STAT(dumps, dump_count)
 STAT(lost_dumps, dump_lost_count)
 STAT(reporters, reporters_count)
-STAT(reporter_misses, feed_misses)
+STAT(reporter_misses, reporters_misses)
 STAT(reporter_errors, feed_errors)
 STAT(threads, stat_threads)
 

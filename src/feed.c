@@ -3,14 +3,18 @@
 #include "feed.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "clock.h"
 #include "compiler.h"
 #include "conf.h"
 #include "die.h"
 
 static _Atomic uint64_t misses, errors;
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* snapshots */
 
 bool feed_knows(const struct jespan_reporter *reporter)
 {
@@ -61,10 +65,16 @@ static void note(struct feed *f, const char *what, int error)
     f->failing = error != 0;
 }
 
+/* Several at once, back to back, would keep the tree from the program: so one at a time, and then as long without. */
 static const struct snapshot *take(struct feed *f)
 {
+    pthread_mutex_lock(&one_at_a_time);
+    uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
     struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = snapshot_retake(old);
     store_relaxed(&f->snapshot, s ? s : old);
+    uint64_t took_ns = clock_ns(CLOCK_MONOTONIC) - began_ns;
+    nanosleep(&(struct timespec){(time_t)(took_ns / 1000000000u), (long)(took_ns % 1000000000u)}, NULL);
+    pthread_mutex_unlock(&one_at_a_time);
     return s;
 }
 
@@ -103,6 +113,7 @@ uint64_t feed_errors(void)
 
 void feed_after_fork(void)
 {
+    pthread_mutex_init(&one_at_a_time, NULL);
     store_relaxed(&misses, 0);
     store_relaxed(&errors, 0);
 }

@@ -80,10 +80,10 @@ static uint64_t above(uint64_t whole, uint64_t part)
 static void tell_times(const struct telling *t, const struct entry *e, const struct totals *d)
 {
     const struct jespan_cpu cpu = {d->cpu, above(d->cpu, d->cpu_system), d->cpu_system};
-    const struct jespan_wall wall = {d->opens, d->enters, d->wall, d->busy, totals_idle(d)};
+    const struct jespan_wall wall = {d->opens, d->enters, d->wall, d->busy, d->idle};
     if (t->to->cpu && (cpu.cpu_ns | cpu.system_ns))
         t->to->cpu(t->to->user, &e->info, &cpu);
-    if (t->to->wall && (wall.opens | wall.enters | wall.wall_ns | wall.busy_ns))
+    if (t->to->wall && (wall.opens | wall.enters | wall.wall_ns | wall.busy_ns | wall.idle_ns))
         t->to->wall(t->to->user, &e->info, &wall);
 }
 

@@ -92,6 +92,7 @@ static void free_context(uint32_t id, const struct totals *sum)
     } else {
         contexts[c->parent].children_wall += own.wall;
         own.wall = own.wall > c->children_wall ? own.wall - c->children_wall : 0;
+        own.idle = totals_idle(&own);
         totals_add(&retired, &own);
     }
     context_bases[id] = *sum;

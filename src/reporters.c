@@ -25,6 +25,7 @@
 struct registration {
     struct feed feed;
     uint64_t interval_ns, started_ns; /* constant while it runs */
+    uint64_t busy_since;              /* of a round that is under way, else 0; mutex */
     uint64_t serial;                  /* the handle's value; 0: free */
     uint64_t asked, done;             /* rounds */
     bool stopping;
@@ -60,11 +61,12 @@ static void make_round(struct registration *r)
 {
     pthread_mutex_lock(&mutex);
     uint64_t asked = r->asked;
+    r->busy_since = clock_ns(CLOCK_MONOTONIC);
     pthread_mutex_unlock(&mutex);
-    uint64_t before = ticks_now(r);
     feed_round(&r->feed);
-    feed_count_misses(ticks_now(r) - before);
     pthread_mutex_lock(&mutex);
+    feed_count_misses(ticks_now(r) - ticks(r, r->busy_since));
+    r->busy_since = 0;
     r->done = asked;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
@@ -304,6 +306,18 @@ void reporters_after_fork(void)
     feed_after_fork();
     if (conf.follow_fork)
         start_configured();
+}
+
+/* Those of a round that is under way are added to feed_misses() when it ends. */
+uint64_t reporters_misses(void)
+{
+    pthread_mutex_lock(&mutex);
+    uint64_t n = feed_misses();
+    for EACH(r)
+        if (r->serial && r->busy_since)
+            n += ticks_now(r) - ticks(r, r->busy_since);
+    pthread_mutex_unlock(&mutex);
+    return n;
 }
 
 uint64_t reporters_count(void)

@@ -18,4 +18,7 @@ void reporters_after_fork(void);
 /* How many there are. */
 uint64_t reporters_count(void);
 
+/* Rounds that came due while a reporter was busy, also of rounds that are not over. */
+uint64_t reporters_misses(void);
+
 #endif

@@ -103,6 +103,16 @@ static void times_to_ns(const struct making *m, struct totals *t)
     t->busy = making_to_ns(m, t->busy);
     t->cpu = cpu_clock_in_use() == CPU_CLOCK_NONE ? 0 : making_to_ns(m, t->cpu); /* it counts busy time then */
     t->cpu_system = making_to_ns(m, t->cpu_system);
+    t->idle = making_to_ns(m, t->idle);
+}
+
+/* Clocks of two processors may differ by some ticks, and a base was taken at another moment. */
+static void floor_times(struct totals *t)
+{
+    uint64_t *const times[] = {&t->wall, &t->busy, &t->cpu, &t->cpu_system};
+    for (unsigned i = 0; i < sizeof times / sizeof times[0]; i++)
+        if ((int64_t)*times[i] < 0)
+            *times[i] = 0;
 }
 
 /* For now all of it is the row's own: see settle_wall(). */
@@ -124,7 +134,10 @@ struct totals making_own_figures(struct making *m, uint32_t id, const struct tot
     }
     tree_add_past(&own, id);
     tree_add_spans(&own, id, reading_time(m->reading));
+    floor_times(&own);
     times_to_ns(m, &own);
+    own.cpu_system = lesser(own.cpu_system, own.cpu); /* it is read a moment after the other */
+    own.idle = totals_idle(&own);
     totals_add(&m->made->public.all, &own);
     return own;
 }
@@ -203,6 +216,16 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     totals_subtract(all, &before);
 }
 
+static void set_self_wall(struct making *m, struct snapshot_row *row, uint64_t wall)
+{
+    struct totals *all = &m->made->public.all;
+    all->wall += wall - row->totals.wall;
+    row->totals.wall = wall;
+    all->idle -= row->totals.idle;
+    row->totals.idle = totals_idle(&row->totals);
+    all->idle += row->totals.idle;
+}
+
 /* Takes the wall time of its children off each row. What is no span has its own busy time and theirs; there are few such
  * rows, and their parents come before them. */
 static void settle_wall(struct making *m)
@@ -211,17 +234,14 @@ static void settle_wall(struct making *m)
     for (uint32_t i = s->n_rows; i--;) {
         struct snapshot_row *row = &m->rows[i];
         uint64_t children = m->children_wall[i];
-        if (i <= m->last_special_row && row->kind != CONTEXT_SPAN) {
+        bool is_special = i <= m->last_special_row && row->kind != CONTEXT_SPAN;
+        if (!children && !is_special)
+            continue;
+        if (is_special) {
             row->wall_ns = row->totals.busy + children;
             m->children_wall[row->parent_row] += i ? row->wall_ns : 0;
-            s->all.wall += row->wall_ns - row->totals.wall;
-            row->totals.wall = row->wall_ns;
         }
-        if (children) {
-            uint64_t own = lesser(children, row->wall_ns);
-            row->totals.wall -= own;
-            s->all.wall -= own;
-        }
+        set_self_wall(m, row, row->wall_ns - lesser(children, row->wall_ns));
     }
 }
 
@@ -367,5 +387,6 @@ struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row)
     }
     meta_unmap(place, s->n_rows);
     sum.wall = s->rows[row].wall_ns;
+    sum.idle = totals_idle(&sum);
     return sum;
 }

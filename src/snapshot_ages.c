@@ -17,7 +17,10 @@ void ages_fill(struct making *m, uint32_t id, const struct totals *sum)
 static void fold(struct making *m, const struct snapshot_age *age)
 {
     struct snapshot_row *row = &m->rows[age->row];
+    m->made->public.all.idle -= row->totals.idle + age->totals.idle;
     totals_add(&row->totals, &age->totals);
+    row->totals.idle = totals_idle(&row->totals);
+    m->made->public.all.idle += row->totals.idle;
     row->wall_ns += age->totals.wall;
     row->open_spans += (uint32_t)(age->totals.enters - age->totals.exits);
     if (row->kind == CONTEXT_SPAN)

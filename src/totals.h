@@ -25,6 +25,7 @@ struct totals {
     uint64_t busy;       /* time that the context was current, over all threads */
     uint64_t cpu;        /* CPU time meanwhile */
     uint64_t cpu_system; /* the part of it in the kernel, where the clock tells (cpu_clock) */
+    uint64_t idle;       /* wall that was not busy, context by context, so that one's work does not hide another's rest */
     uint64_t outlived_objects, outlived_bytes; /* in snapshots: live, of spans that are closed; see tree.h */
 };
 
@@ -38,7 +39,7 @@ static inline uint64_t totals_inuse_bytes(const struct totals *t)
     return t->alloc_bytes + t->moved_in_bytes - t->free_bytes - t->moved_out_bytes;
 }
 
-/* Open and not entered, or entered and waiting for spans below: wall that was not busy. */
+/* Open, and nobody at work. */
 static inline uint64_t totals_idle(const struct totals *t)
 {
     return t->wall > t->busy ? t->wall - t->busy : 0;
