@@ -25,6 +25,15 @@ static _Atomic bool booted;
 
 /* ---- Fork, and the end of a thread ---- */
 
+/* What CPU time came since the last reading is known in the parent only. */
+static void before_fork(void)
+{
+    lock_all_before_fork();
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (load_relaxed(&t->live))
+            t->cpu_at_fork = cpu_clock_of(&t->cpu);
+}
+
 static void after_fork_in_child(void)
 {
     lock_release_after_fork();
@@ -112,7 +121,7 @@ static int boot_locked(void)
     extents_boot();
     classes_boot();
     magazine_boot();
-    return -pthread_atfork(lock_all_before_fork, lock_release_after_fork, after_fork_in_child);
+    return -pthread_atfork(before_fork, lock_release_after_fork, after_fork_in_child);
 }
 
 static bool boot(void)

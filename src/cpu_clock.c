@@ -28,8 +28,12 @@ static _Atomic int verdict; /* on restartable sequences: 0 not tried, 1 they can
 #define SECTION ".byte 0x0f, 0xb9, 0x3d\n.long 0x53053053\njespan_rseq_abort: ud2\njespan_rseq_start: nop\n"
 #elif defined(__aarch64__)
 #define SECTION ".inst 0xd428bc00\njespan_rseq_abort: brk 0\njespan_rseq_start: nop\n"
-#else
+#else /* the signature is not known: own_rseq_cs() finds nothing */
 #define SECTION "jespan_rseq_abort:\njespan_rseq_start:\n"
+#define SECTION_IS_EMPTY 1
+#endif
+#ifndef SECTION_IS_EMPTY
+#define SECTION_IS_EMPTY 0
 #endif
 __asm__(".pushsection .text\n" SECTION ".popsection\n");
 extern const char jespan_rseq_start[], jespan_rseq_abort[];
@@ -39,7 +43,7 @@ static const struct rseq_cs section = {.start_ip = (uintptr_t)jespan_rseq_start,
 /* The calling thread's rseq_cs; NULL where glibc has not registered it. */
 static volatile uint64_t *own_rseq_cs(void)
 {
-    if (!&__rseq_size || !&__rseq_offset || !__rseq_size)
+    if (SECTION_IS_EMPTY || !&__rseq_size || !&__rseq_offset || !__rseq_size)
         return NULL;
     struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
     return (int32_t)area->cpu_id < 0 ? NULL : (volatile uint64_t *)&area->rseq_cs;

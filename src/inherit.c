@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "../jemalloc-hooks/extents.h"
 #include "boot.h"
 #include "conf.h"
 #include "jespan/jespan.h"
@@ -46,7 +47,7 @@ static uint32_t context_to_inherit(const struct thread *t)
 static struct start *start_hold(void *argument)
 {
     struct thread *t = track_thread();
-    uint32_t context = t ? context_to_inherit(t) : 0;
+    uint32_t context = t && !extents_pause ? context_to_inherit(t) : 0; /* else jemalloc makes a thread of its own */
     if (!context)
         return NULL;
     lock(LOCK_TREE);

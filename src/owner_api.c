@@ -22,9 +22,11 @@ static uint32_t named_context(const struct thread *t, jespan_context_t context)
 static int retag(struct thread *t, void *p, jespan_context_t number)
 {
     uint32_t context = named_context(t, number);
+    if (!context)
+        return EINVAL;
     if (unlikely(age_is_on))
         context = age_period_of(context);
-    return context ? -track_retag(t, p, context) : EINVAL;
+    return context ? -track_retag(t, p, context) : ENOMEM;
 }
 
 EXPORT int jespan_retag(void *p, jespan_context_t context)

@@ -106,15 +106,6 @@ static void times_to_ns(const struct making *m, struct totals *t)
     t->idle = making_to_ns(m, t->idle);
 }
 
-/* Clocks of two processors may differ by some ticks, and a base was taken at another moment. */
-static void floor_times(struct totals *t)
-{
-    uint64_t *const times[] = {&t->wall, &t->busy, &t->cpu, &t->cpu_system};
-    for (unsigned i = 0; i < sizeof times / sizeof times[0]; i++)
-        if ((int64_t)*times[i] < 0)
-            *times[i] = 0;
-}
-
 /* For now all of it is the row's own: see settle_wall(). */
 static void fill_wall(struct making *m, const struct context *c, struct snapshot_row *row)
 {
@@ -134,7 +125,7 @@ struct totals making_own_figures(struct making *m, uint32_t id, const struct tot
     }
     tree_add_past(&own, id);
     tree_add_spans(&own, id, reading_time(m->reading));
-    floor_times(&own);
+    totals_floor_times(&own);
     times_to_ns(m, &own);
     own.cpu_system = lesser(own.cpu_system, own.cpu); /* it is read a moment after the other */
     own.idle = totals_idle(&own);
@@ -295,6 +286,7 @@ static bool make(struct making *m, struct made *old)
     ages_fold(m);
     settle_wall(m);
     m->made->public.retired = tree_retired();
+    totals_floor_times(&m->made->public.retired);
     times_to_ns(m, &m->made->public.retired);
     m->made->public.start_unix_ns = start_unix_ns;
     return true;

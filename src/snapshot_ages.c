@@ -9,7 +9,7 @@ void ages_fill(struct making *m, uint32_t id, const struct totals *sum)
     const struct context *c = &contexts[id];
     struct snapshot_age *age = &m->ages[m->row_of[id]];
     *age = (struct snapshot_age){.row = m->row_of[c->parent],
-                                 .oldest_ns = making_to_ns(m, reading_time(m->reading) - c->born),
+                                 .oldest_ns = making_to_ns(m, clock_ticks() - c->born),
                                  .totals = making_own_figures(m, id, sum)};
     age->open = c->open_spans || age->totals.enters != age->totals.exits;
 }

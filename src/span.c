@@ -41,6 +41,14 @@ static uint64_t settle(struct thread *t)
     return timing_switch(t, timed);
 }
 
+/* What is opened in a thread's context lies below the root, and keeps nothing of the thread's from being recycled. */
+static void forget_sites_below(struct thread *t, uint32_t parent)
+{
+    for (int i = 0; i < SITE_CACHE_LINES; i++)
+        if (t->site_cache[i].parent == parent)
+            t->site_cache[i].site = NULL;
+}
+
 /* LOCK_TREE is held, or the context cannot go away. */
 static int replace_base(struct thread *t, uint32_t context)
 {
@@ -49,6 +57,8 @@ static int replace_base(struct thread *t, uint32_t context)
     struct counters *c = context ? span_count_enter(t, context) : NULL, *former = t->base_counters;
     if (!c)
         return -ENOMEM;
+    if (former)
+        forget_sites_below(t, t->base);
     t->base = context;
     t->base_counters = c;
     if (former) {
@@ -216,6 +226,7 @@ static void leave_base(struct thread *t)
         meta_unmap(old, bytes);
     }
     struct counters *c = t->base_counters;
+    forget_sites_below(t, t->base);
     t->base = t->tag = 0;
     t->base_counters = t->current = NULL;
     if (c)
@@ -232,6 +243,7 @@ COLD void span_leave_all(struct thread *t)
  * together. Each of its counters, though, is what it was at some moment, and now it is inside none. */
 COLD void span_abandon_all(struct thread *t)
 {
+    store_relaxed(&t->cpu.ticks, t->cpu_at_fork);
     for (uint32_t id = 0, end = tree_end(); id < end; id++) {
         struct counters *c = counters_find(t, id);
         if (c) {

@@ -135,7 +135,7 @@ HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
     uint32_t own = load_relaxed(&slot->context), context = own;
     if (unlikely(age_is_on))
         context = age_period_of(own);
-    struct counters *c = span_count_enter(t, context);
+    struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (unlikely(!c))
         return ENOMEM;
     compiler_barrier();

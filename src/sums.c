@@ -193,3 +193,11 @@ void totals_floor_frees(struct totals *sum)
     sum->free_objects = at_least_0(sum->free_objects);
     sum->free_bytes = at_least_0(sum->free_bytes);
 }
+
+void totals_floor_times(struct totals *sum)
+{
+    sum->wall = at_least_0(sum->wall);
+    sum->busy = at_least_0(sum->busy);
+    sum->cpu = at_least_0(sum->cpu);
+    sum->cpu_system = at_least_0(sum->cpu_system);
+}

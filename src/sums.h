@@ -41,4 +41,7 @@ int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
  * showed just now. */
 void totals_floor_frees(struct totals *sum);
 
+/* Likewise times: clocks of two processors may differ by some ticks, or a CPU clock was put right meanwhile. */
+void totals_floor_times(struct totals *sum);
+
 #endif

@@ -109,6 +109,7 @@ struct thread {
     /* Spans. */
     struct counters *timed; /* for which time passes */
     struct cpu_clock cpu;
+    uint64_t cpu_at_fork;
     struct counters *base_counters;
     uint32_t base; /* the context outside any span */
     uint32_t depth, capacity;

@@ -51,8 +51,10 @@ COLD void timing_abandon(const struct thread *t, struct counters *c)
 
 COLD void timing_after_fork(struct thread *t)
 {
-    if (t->timed)
-        cpu_clock_start(&t->cpu);
+    if (!t->timed)
+        return;
+    store_relaxed(&t->cpu.ticks, t->cpu_at_fork);
+    cpu_clock_start(&t->cpu);
 }
 
 COLD uint64_t timing_read_clocks(struct thread *t)
