@@ -238,6 +238,8 @@ int main(int argc, char **argv)
         {"memory_of_closed_spans", memory_of_closed_spans, NULL, NULL},
         {"outlived_by_site", outlived_by_site, NULL, NULL},
         {"ages_of_a_context_that_is_always_open", ages_of_a_context_that_is_always_open, NULL, "age_period_s:1"},
+        {"ages_of_a_context_that_is_always_open, without times", ages_of_a_context_that_is_always_open, NULL,
+         "age_period_s:1,track_time:off"},
         {"a_long_span_grows_older", a_long_span_grows_older, NULL, "age_period_s:1"},
         {"periods_are_merged_when_empty", periods_are_merged_when_empty, NULL, "age_period_s:1,max_contexts:64"},
     };

@@ -2,6 +2,7 @@
 /* What bounds the context tree: max_contexts, its visible overflow, and recycling. Runs itself again with JESPAN_CONF. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include <jespan/jespan.h>
@@ -148,10 +149,63 @@ static int recycling(void)
     return check_result();
 }
 
+/* ---- A thread's block, with what it remembers of sites, goes to another thread ---- */
+
+static void *held;
+
+static jespan_context_t in_block(void)
+{
+    JESPAN("block");
+    if (!held)
+        held = malloc(100);
+    return jespan_current();
+}
+
+static void *remember(void *base)
+{
+    pthread_setname_np(pthread_self(), "once");
+    free(malloc(1));
+    *(jespan_context_t *)base = jespan_current();
+    in_block();
+    return NULL;
+}
+
+/* The number of the thread's own context is a span's now: the same block in it is below that span, or, for want of
+ * room, the span itself. */
+static void *find_number_again(void *base)
+{
+    jespan_context_t wanted = *(jespan_context_t *)base;
+    for (unsigned n = 0; n < 400; n++) {
+        jespan_span_t *span = open_numbered(n, JESPAN_ROOT);
+        if (context_of(span) == wanted) {
+            CHECK_EQ(jespan_enter(span), 0);
+            jespan_context_t id = in_block();
+            CHECK(id == wanted || ctl_span(id, "parent") == wanted);
+            CHECK_EQ(jespan_exit(span), 0);
+            return span;
+        }
+    }
+    return NULL;
+}
+
+static int forgetful(void)
+{
+    jespan_context_t base = 0;
+    void *found = NULL;
+    pthread_t thread;
+    free(malloc(1));
+    CHECK_EQ(pthread_create(&thread, NULL, remember, &base), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, find_number_again, &base), 0);
+    CHECK_EQ(pthread_join(thread, &found), 0);
+    CHECK(found != NULL);
+    return check_result();
+}
+
 static const struct {
     const char *conf;
     int (*run)(void);
-} cases[] = {{"max_contexts:64", overflowing}, {"max_contexts:4096", recycling}};
+} cases[] = {{"max_contexts:64", overflowing}, {"max_contexts:4096", recycling}, {"max_contexts:64", forgetful}};
 
 static void run_case(unsigned i)
 {

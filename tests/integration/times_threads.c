@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #include <jespan/jespan.h>
 
@@ -389,6 +390,7 @@ static void child_goes_on(void)
     uint64_t cpu = ctl_span(id, "cpu_ns");
     pid_t pid = fork();
     if (pid == 0) {
+        CHECK(ctl_span(id, "cpu_ns") + MS / 2 >= cpu); /* what came since the kernel was asked last is not lost */
         uint64_t busy = ctl_span(id, "busy_ns"), begin = times_ns(CLOCK_MONOTONIC);
         times_spin(10 * MS);
         times_sleep(10 * MS);
@@ -406,7 +408,47 @@ static void child_goes_on(void)
     CHECK_EQ(jespan_close(span), 0);
 }
 
+/* Contexts whose numbers were others' before, entered and left while somebody looks: a figure that is put right by some
+ * nanoseconds must not turn into hundreds of years. */
+static atomic_bool enough;
+
+static void *open_many(void *which)
+{
+    enum { AT_ONCE = 200 };
+    JESPAN_SITE(many, "many");
+    jespan_span_t *spans[AT_ONCE];
+    for (unsigned n = 0; !atomic_load(&enough);) {
+        for (int i = 0; i < AT_ONCE; i++, n++) {
+            const struct jespan_label labels[] = {JESPAN_LABEL_INT("thread", (uintptr_t)which), JESPAN_LABEL_INT("n", n)};
+            spans[i] = jespan_open(&many, JESPAN_ROOT, labels, 2);
+        }
+        for (int i = 0; i < AT_ONCE; i++) {
+            jespan_enter(spans[i]);
+            times_spin(20000);
+            jespan_exit(spans[i]);
+            jespan_close(spans[i]);
+        }
+    }
+    return NULL;
+}
+
+static void recycled_under_way(void)
+{
+    static const char *const names[] = {"spans.all.busy_ns", "spans.all.cpu_ns", "spans.all.wall_ns", "spans.retired.cpu_ns"};
+    pthread_t threads[2];
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, open_many, (void *)i), 0);
+    for (uint64_t end = times_ns(CLOCK_MONOTONIC) + 2000 * MS; times_ns(CLOCK_MONOTONIC) < end;)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            CHECK(ctl_u64(names[i]) < (uint64_t)100000000 * MS);
+    atomic_store(&enough, true);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK(ctl_u64("spans.stats.recycled") > 0);
+}
+
 static const struct test_case cases[] = {
+    {"recycled under way", recycled_under_way, NULL, "max_contexts:512"},
     {"one span on several", one_span_on_several, NULL, NULL},
     {"threads end inside", threads_end_inside, NULL, NULL},
     {"threads end inside, thread", threads_end_inside, NULL, "cpu_clock:thread"},
