@@ -77,12 +77,12 @@ int labels_add(union label_draft *draft, const struct jespan_label *label)
 int labels_add_own(union label_draft *draft, const struct jespan_label *label)
 {
     struct label_set *set = &draft->set;
-    if (!is_valid(label))
-        return -EINVAL;
     if (set->count == JESPAN_MAX_LABELS) {
         sites_count_truncated();
         return -ENOSPC;
     }
+    if (!is_valid(label))
+        return -EINVAL;
     append(set, label->key, sites_bounded_length(label->key));
     if (label->type == JESPAN_INTEGER)
         append_integer(set, label->integer);
@@ -102,7 +102,7 @@ int labels_draft(union label_draft *draft, const struct jespan_label *labels, si
 {
     int error = 0;
     labels_begin(draft);
-    for (size_t i = 0; i < count && (!error || error == -ENOSPC); i++)
+    for (size_t i = 0; i < count && !error; i++)
         error = labels_add(draft, &labels[i]);
     labels_end(draft);
     return error == -ENOSPC ? 0 : error;

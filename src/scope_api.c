@@ -76,12 +76,13 @@ static COLD int enter_pairs(struct thread *t, uint64_t key, const struct jespan_
                             size_t count)
 {
     union label_draft *draft = labels_draft_of(t);
+    int error = 0;
     if (!draft)
         return ENOMEM;
     labels_begin(draft);
-    for (size_t i = 0; i + 1 < count; i += 2) {
+    for (size_t i = 0; i + 1 < count && error != -ENOSPC; i += 2) {
         const struct jespan_label label = JESPAN_LABEL(pairs[i], pairs[i + 1]);
-        labels_add(draft, &label);
+        error = labels_add(draft, &label);
     }
     labels_end(draft);
     return enter_scope(t, key, site, &draft->set);
@@ -91,11 +92,12 @@ static COLD int enter_labels(struct thread *t, uint64_t key, const struct jespan
                              const struct jespan_label *labels, size_t n)
 {
     union label_draft *draft = labels_draft_of(t);
+    int error = 0;
     if (!draft)
         return ENOMEM;
     labels_begin(draft);
-    for (size_t i = 0; i < n; i++)
-        labels_add(draft, &labels[i]);
+    for (size_t i = 0; i < n && error != -ENOSPC; i++)
+        error = labels_add(draft, &labels[i]);
     labels_end(draft);
     return enter_scope(t, key, site, &draft->set);
 }

@@ -141,13 +141,11 @@ static void test_as_many_labels_as_there_may_be(void **state)
         labels_free(other);
     }
     assert_int_equal(draft.set.integers, 1 << (JESPAN_MAX_LABELS - 1));
+    labels[JESPAN_MAX_LABELS].value = NULL; /* beyond what is looked at */
     uint64_t truncated = sites_truncated();
     assert_int_equal(labels_draft(&draft, labels, JESPAN_MAX_LABELS + 1), 0);
     assert_int_equal(draft.set.count, JESPAN_MAX_LABELS);
     assert_int_equal(sites_truncated(), truncated + 1);
-    labels[JESPAN_MAX_LABELS].value = NULL; /* wrong, though it would be left out */
-    labels[JESPAN_MAX_LABELS].type = JESPAN_STRING;
-    assert_int_equal(labels_draft(&draft, labels, JESPAN_MAX_LABELS + 1), -EINVAL);
     labels[JESPAN_MAX_LABELS - 1].key = NULL;
     assert_int_equal(labels_draft(&draft, labels, JESPAN_MAX_LABELS), -EINVAL);
 }
