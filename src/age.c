@@ -23,14 +23,9 @@ uint64_t age_period_end(void)
     return load_relaxed(&period_end);
 }
 
-static uint32_t owner_of(uint32_t context)
-{
-    return contexts[context].kind == CONTEXT_PERIOD ? contexts[context].parent : context;
-}
-
 bool age_is_same_owner(uint32_t a, uint32_t b)
 {
-    return owner_of(a) == owner_of(b);
+    return tree_whole(a) == tree_whole(b);
 }
 
 static void begin_period(uint64_t now)
@@ -45,13 +40,13 @@ static void begin_period(uint64_t now)
     labels_end(&draft);
 }
 
-uint32_t age_period_of(uint32_t context)
+COLD uint32_t age_find_period(uint32_t context)
 {
     static const struct jespan_site site = {.name = "(born)"};
-    uint64_t now = clock_ticks();
-    if (!age_is_on || !context || context == CONTEXT_ID_SELF)
+    if (!context || context == CONTEXT_ID_SELF)
         return context;
-    context = owner_of(context);
+    context = tree_whole(context);
+    uint64_t now = clock_ticks();
     if (now >= load_relaxed(&period_end))
         begin_period(now);
     uint32_t period = tree_intern(context, CONTEXT_PERIOD, &site, &draft.set);

@@ -19,9 +19,14 @@ extern bool age_is_on; /* constant after age_boot() */
 /* Once, by the configuration. */
 void age_boot(void);
 
+uint32_t age_find_period(uint32_t context); /* for the next */
+
 /* What memory that is born now in `context` is tagged with: a context below it; the same when there is no room for one, or
  * ages are not kept. Under LOCK_TREE. Returns the id, 0 when out of memory. */
-uint32_t age_period_of(uint32_t context);
+HOT_INLINE uint32_t age_period_of(uint32_t context)
+{
+    return unlikely(age_is_on) ? age_find_period(context) : context;
+}
 
 /* Whether two contexts are periods of the same one. Under LOCK_TREE. */
 bool age_is_same_owner(uint32_t a, uint32_t b);

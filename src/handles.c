@@ -6,6 +6,7 @@
 
 #include "compiler.h"
 #include "meta.h"
+#include "tree.h"
 
 _Atomic(struct slot *) handle_chunks[CHUNKS_MAX];
 static uint32_t made, first_free; /* LOCK_TREE */
@@ -76,4 +77,13 @@ int handle_unref(jespan_span_t *span, uint32_t *context)
         return -EINVAL;
     *context = --slot->references ? 0 : handle_close(span);
     return 0;
+}
+
+void handle_set_period(struct slot *slot, uint32_t period)
+{
+    if (slot->born)
+        contexts[slot->born].open_spans--;
+    slot->born = period;
+    if (period)
+        contexts[period].open_spans++;
 }

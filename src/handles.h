@@ -50,6 +50,10 @@ jespan_span_t *handle_open(uint32_t context, bool borrows);
 /* Closes it and returns its context, 0 when it is not open. Under LOCK_TREE. */
 uint32_t handle_close(jespan_span_t *span);
 
+/* The period that the span is of (0: none) stays until it has another, so that what is born since cannot be taken for memory
+ * that outlived it. Under LOCK_TREE; the span may be closed. */
+void handle_set_period(struct slot *slot, uint32_t period);
+
 /* One reference more, or less: then the span is closed with the last one, and *context is its context, else 0. Under
  * LOCK_TREE. Return 0, or -EINVAL for what is not an open span. */
 int handle_ref(jespan_span_t *span);

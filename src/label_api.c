@@ -81,16 +81,6 @@ static int labelled_context(uint32_t *to, struct thread *t, const struct subject
     return id ? 0 : ENOMEM;
 }
 
-/* Under LOCK_TREE. Its period was that of the old context; see span_api.c. */
-static void pin_period(struct slot *slot, uint32_t context, uint32_t period)
-{
-    if (slot->born)
-        contexts[slot->born].open_spans--;
-    slot->born = period == context ? 0 : period;
-    if (slot->born)
-        contexts[slot->born].open_spans++;
-}
-
 /* Under LOCK_TREE, so that nothing is recycled while a context seems out of use. */
 static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
 {
@@ -99,11 +89,11 @@ static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
     if (!c)
         return ENOMEM;
     if (s->slot) {
-        uint64_t now = timing_is_on ? clock_ticks() : 0;
+        uint64_t now = timing_now();
         tree_open_span(to, now);
         store_relaxed(&s->slot->context, to);
         tree_close_span(s->context, now);
-        pin_period(s->slot, to, period);
+        handle_set_period(s->slot, period == to ? 0 : period);
     }
     span_move(t, s->kind, s->key, period, c);
     return 0;

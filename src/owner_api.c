@@ -24,8 +24,7 @@ static int retag(struct thread *t, void *p, jespan_context_t number)
     uint32_t context = named_context(t, number);
     if (!context)
         return EINVAL;
-    if (unlikely(age_is_on))
-        context = age_period_of(context);
+    context = age_period_of(context);
     return context ? -track_retag(t, p, context) : ENOMEM;
 }
 
@@ -50,8 +49,7 @@ EXPORT int jespan_retag(void *p, jespan_context_t context)
 static int enter_owner(struct thread *t, uint64_t key, jespan_context_t number)
 {
     uint32_t context = named_context(t, number);
-    if (unlikely(age_is_on))
-        context = age_period_of(context);
+    context = age_period_of(context);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;

@@ -40,7 +40,7 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
     struct reading *r = memory;
     size_t room = (bytes - sizeof *r) / SOURCE_BYTES;
     struct freed *freed = (struct freed *)&r->sources[room];
-    *r = (struct reading){.end = end, .freed = freed, .time = timing_is_on ? clock_ticks() : 0};
+    *r = (struct reading){.end = end, .freed = freed, .time = timing_now()};
     for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
         struct source *s = &r->sources[r->n_sources++];
         *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};

@@ -149,13 +149,10 @@ static void boot_sites(void)
 {
     static char text[CONF_STRING_BYTES];
     strcpy(text, conf.sampler_sites);
-    for (char *item = text, *next = text; next; item = next) {
-        next = strchr(item, '|');
-        if (next)
-            *next++ = '\0';
+    char *rest = text;
+    for (char *item; (item = strsep(&rest, "|"));)
         if (*item)
             add_site_rule(item);
-    }
 }
 
 COLD void sampler_boot(void)
@@ -219,8 +216,7 @@ static bool callback_decides(struct thread *t, jespan_sampler_t *decide, void *u
 
 static bool is_outside_spans(uint32_t context)
 {
-    if (contexts[context].kind == CONTEXT_PERIOD)
-        context = contexts[context].parent;
+    context = tree_whole(context);
     return context == CONTEXT_ID_ROOT || contexts[context].kind == CONTEXT_THREAD;
 }
 

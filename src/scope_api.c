@@ -39,8 +39,7 @@ static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespa
                               const struct label_set *labels)
 {
     uint32_t parent = t->tag, context = tree_intern(parent, CONTEXT_SPAN, site, labels);
-    if (unlikely(age_is_on))
-        context = age_period_of(context);
+    context = age_period_of(context);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;

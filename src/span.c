@@ -52,8 +52,7 @@ static void forget_sites_below(struct thread *t, uint32_t parent)
 /* LOCK_TREE is held, or the context cannot go away. */
 static int replace_base(struct thread *t, uint32_t context)
 {
-    if (unlikely(age_is_on))
-        context = age_period_of(context);
+    context = age_period_of(context);
     struct counters *c = context ? span_count_enter(t, context) : NULL, *former = t->base_counters;
     if (!c)
         return -ENOMEM;
@@ -205,7 +204,7 @@ COLD void span_leave_self(struct thread *t)
 /* The thread's time has ended. A scope that is still open ends now. */
 static void leave_entries(struct thread *t)
 {
-    uint64_t now = timing_is_on ? clock_ticks() : 0;
+    uint64_t now = timing_now();
     while (t->depth) {
         struct entry gone = t->entries[--t->depth];
         show_innermost(t);

@@ -23,17 +23,6 @@ static uint32_t resolve(const struct thread *t, jespan_context_t context)
     return tree_is_live(context) ? context : 0;
 }
 
-/* Under LOCK_TREE. The period in which a span was opened stays until it is closed, so that what is born since cannot be
- * taken for memory that outlived it. */
-static COLD void pin_period(jespan_span_t *span, uint32_t context)
-{
-    uint32_t period = age_period_of(context);
-    if (!period || period == context)
-        return;
-    handle_slot(span)->born = period;
-    contexts[period].open_spans++;
-}
-
 /* Under LOCK_TREE. */
 static int open_locked(jespan_span_t **span, const struct thread *t, const struct jespan_site *site, uint32_t parent,
                        const struct label_set *labels)
@@ -45,9 +34,10 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     *span = context ? handle_open(context, context == tree_parent_in(parent)) : NULL;
     if (!*span)
         return ENOMEM;
-    tree_open_span(context, timing_is_on ? clock_ticks() : 0);
-    if (unlikely(age_is_on))
-        pin_period(*span, context);
+    tree_open_span(context, timing_now());
+    uint32_t period = age_period_of(context);
+    if (period != context)
+        handle_set_period(handle_slot(*span), period);
     return 0;
 }
 
@@ -89,10 +79,8 @@ static void end_span(jespan_span_t *span, uint32_t context)
 {
     if (!context)
         return;
-    tree_close_span(context, timing_is_on ? clock_ticks() : 0);
-    uint32_t born = handle_slot_at((uint32_t)(uintptr_t)span - 1)->born;
-    if (born)
-        contexts[born].open_spans--;
+    tree_close_span(context, timing_now());
+    handle_set_period(handle_slot_at((uint32_t)(uintptr_t)span - 1), 0);
 }
 
 EXPORT int jespan_close(jespan_span_t *span)
@@ -132,9 +120,7 @@ HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
     struct slot *slot = handle_slot(span);
     if (unlikely(!slot))
         return EINVAL;
-    uint32_t own = load_relaxed(&slot->context), context = own;
-    if (unlikely(age_is_on))
-        context = age_period_of(own);
+    uint32_t own = load_relaxed(&slot->context), context = age_period_of(own);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (unlikely(!c))
         return ENOMEM;
@@ -188,9 +174,7 @@ EXPORT jespan_context_t jespan_current(void)
 {
     struct thread *t = track_thread();
     uint32_t context = t ? t->tag : CONTEXT_ID_ROOT;
-    if (unlikely(age_is_on) && contexts[context].kind == CONTEXT_PERIOD)
-        return contexts[context].parent;
-    return context;
+    return unlikely(age_is_on) ? tree_whole(context) : context;
 }
 
 /* Under LOCK_TREE. An attachment on top is replaced; one that shows what is below it anyway is taken away. */

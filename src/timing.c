@@ -39,7 +39,7 @@ COLD void timing_end(struct thread *t)
 COLD void timing_abandon(const struct thread *t, struct counters *c)
 {
     struct counters_more *more = counters_used_more(c);
-    uint64_t now = timing_is_on ? clock_ticks() : 0;
+    uint64_t now = timing_now();
     store_relaxed(&c->busy, timing_resolve(load_relaxed(&c->busy), now));
     store_relaxed(counters_cpu(c), timing_resolve(load_relaxed(counters_cpu(c)), load_relaxed(&t->cpu.ticks)));
     if (!more)

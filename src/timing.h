@@ -34,6 +34,12 @@ void timing_after_fork(struct thread *t);
 /* The processor may have been given up: reads the thread's CPU clock. */
 uint64_t timing_read_clocks(struct thread *t);
 
+/* The time, in ticks; 0 where it is not tracked. */
+HOT_INLINE uint64_t timing_now(void)
+{
+    return timing_is_on ? clock_ticks() : 0;
+}
+
 /* Time passes for `to` from now on. Returns the time, in ticks; 0 where it is not tracked. */
 HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
 {
