@@ -3,7 +3,6 @@
 #include "labels.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "conf.h"
@@ -42,7 +41,7 @@ static bool is_recorded(const struct jespan_label *label)
     return false;
 }
 
-static bool is_valid(const struct jespan_label *label)
+bool labels_is_valid(const struct jespan_label *label)
 {
     return label->key && (label->type == JESPAN_INTEGER || (label->type == JESPAN_STRING && label->value));
 }
@@ -81,7 +80,7 @@ int labels_add_own(union label_draft *draft, const struct jespan_label *label)
         sites_count_truncated();
         return -ENOSPC;
     }
-    if (!is_valid(label))
+    if (!labels_is_valid(label))
         return -EINVAL;
     append(set, label->key, sites_bounded_length(label->key));
     if (label->type == JESPAN_INTEGER)
@@ -134,7 +133,7 @@ int labels_draft_with(union label_draft *draft, const struct label_set *set, con
     uint32_t count = set ? set->count : 0;
     const char *key = set ? set->text : NULL;
     bool is_in = false;
-    int error = is_valid(label) ? 0 : -EINVAL;
+    int error = labels_is_valid(label) ? 0 : -EINVAL;
     labels_begin(draft);
     for (uint32_t i = 0; i < count && !error; i++, key = after(after(key))) {
         if (!has_key(key, label))

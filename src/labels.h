@@ -7,6 +7,7 @@
 #ifndef JESPAN_LABELS_H
 #define JESPAN_LABELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,9 @@ union label_draft {
 
 /* The thread's draft: not on the stack, which may be small. NULL: no memory. */
 union label_draft *labels_draft_of(struct thread *t);
+
+/* It has a key, and a value of a type that is known. */
+bool labels_is_valid(const struct jespan_label *label);
 
 /* Composing: begin, add each, end. Adding returns 0, also where record_labels leaves the label out; -EINVAL where a key
  * or a value is NULL, or the type unknown, and the label is not in; -ENOSPC, counted, when there are as many as may be. */

@@ -70,33 +70,32 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     return error;
 }
 
-/* What is no valid pair or label is left out. */
-static COLD int enter_pairs(struct thread *t, uint64_t key, const struct jespan_site *site, const char *const *pairs,
-                            size_t count)
+/* What a caller gives: pairs of strings, or labels. */
+struct given {
+    const char *const *pairs;
+    const struct jespan_label *labels; /* NULL: pairs */
+    size_t n;
+};
+
+static struct jespan_label label_given(const struct given *given, size_t i)
 {
-    union label_draft *draft = labels_draft_of(t);
-    int error = 0;
-    if (!draft)
-        return ENOMEM;
-    labels_begin(draft);
-    for (size_t i = 0; i + 1 < count && error != -ENOSPC; i += 2) {
-        const struct jespan_label label = JESPAN_LABEL(pairs[i], pairs[i + 1]);
-        error = labels_add(draft, &label);
-    }
-    labels_end(draft);
-    return enter_scope(t, key, site, &draft->set);
+    if (given->labels)
+        return given->labels[i];
+    return (struct jespan_label)JESPAN_LABEL(given->pairs[2 * i], given->pairs[2 * i + 1]);
 }
 
-static COLD int enter_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
-                             const struct jespan_label *labels, size_t n)
+/* What is no valid label is left out. */
+static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site, const struct given *given)
 {
     union label_draft *draft = labels_draft_of(t);
     int error = 0;
     if (!draft)
         return ENOMEM;
     labels_begin(draft);
-    for (size_t i = 0; i < n && error != -ENOSPC; i++)
-        error = labels_add(draft, &labels[i]);
+    for (size_t i = 0; i < given->n && error != -ENOSPC; i++) {
+        const struct jespan_label label = label_given(given, i);
+        error = labels_add(draft, &label);
+    }
     labels_end(draft);
     return enter_scope(t, key, site, &draft->set);
 }
@@ -115,8 +114,14 @@ HOT_INLINE bool begin_scope(struct thread *t, struct jespan_scope *scope, const 
 
 /* Whether the sampler is against this scope; then enters the context of all such. */
 static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
-                                 const struct jespan_label *labels, size_t n)
+                                 const struct given *given)
 {
+    struct jespan_label labels[JESPAN_MAX_LABELS];
+    size_t n = 0;
+    for (size_t i = 0; i < given->n && n < JESPAN_MAX_LABELS; i++) {
+        labels[n] = label_given(given, i);
+        n += labels_is_valid(&labels[n]);
+    }
     if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
         return false;
     struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
@@ -129,28 +134,6 @@ static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, c
     return true;
 }
 
-static COLD bool enter_unsampled_pairs(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
-                                       const char *const *name_and_labels, size_t count)
-{
-    struct jespan_label labels[JESPAN_MAX_LABELS];
-    size_t n = 0;
-    for (size_t i = 1; name_and_labels && i + 1 < count && n < JESPAN_MAX_LABELS; i += 2)
-        if (name_and_labels[i] && name_and_labels[i + 1])
-            labels[n++] = (struct jespan_label){.key = name_and_labels[i], .value = name_and_labels[i + 1]};
-    return enter_unsampled(t, scope, site, labels, n);
-}
-
-static COLD bool enter_unsampled_labels(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
-                                        const struct jespan_label *given, size_t n_given)
-{
-    struct jespan_label labels[JESPAN_MAX_LABELS];
-    size_t n = 0;
-    for (size_t i = 0; i < n_given && n < JESPAN_MAX_LABELS; i++)
-        if (given[i].key && (given[i].value || given[i].type == JESPAN_INTEGER))
-            labels[n++] = given[i];
-    return enter_unsampled(t, scope, site, labels, n);
-}
-
 EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
                                const char *const *name_and_labels, size_t count)
 {
@@ -158,10 +141,11 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
     uint64_t key = (uintptr_t)scope;
     if (unlikely(!begin_scope(t, scope, site)))
         return;
-    if (unlikely(sampler_is_used()) && enter_unsampled_pairs(t, scope, site, name_and_labels, count))
+    const struct given given = {name_and_labels + 1, NULL, name_and_labels && count ? (count - 1) / 2 : 0};
+    if (unlikely(sampler_is_used()) && enter_unsampled(t, scope, site, &given))
         return;
     if (unlikely(count > 1 && name_and_labels)) {
-        scope->entered = enter_pairs(t, key, site, name_and_labels + 1, count - 1) == 0;
+        scope->entered = enter_labelled(t, key, site, &given) == 0;
         return;
     }
     const struct site_cache_line *line = cache_line(t, site);
@@ -176,12 +160,12 @@ EXPORT void jespan_scope_enter_labels(struct jespan_scope *scope, const struct j
                                       const struct jespan_label *labels, size_t n_labels)
 {
     struct thread *t = track_thread();
-    n_labels = labels ? n_labels : 0;
+    const struct given given = {NULL, labels, labels ? n_labels : 0};
     if (!begin_scope(t, scope, site))
         return;
-    if (unlikely(sampler_is_used()) && enter_unsampled_labels(t, scope, site, labels, n_labels))
+    if (unlikely(sampler_is_used()) && enter_unsampled(t, scope, site, &given))
         return;
-    scope->entered = enter_labels(t, (uintptr_t)scope, site, labels, n_labels) == 0;
+    scope->entered = enter_labelled(t, (uintptr_t)scope, site, &given) == 0;
 }
 
 EXPORT void jespan_scope_exit(struct jespan_scope *scope)

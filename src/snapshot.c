@@ -236,6 +236,13 @@ static void settle_wall(struct making *m)
     }
 }
 
+static void floor_frees(struct totals *all, struct totals *part)
+{
+    totals_subtract(all, part);
+    totals_floor_frees(part);
+    totals_add(all, part);
+}
+
 /* A recycled id's base contains frees that were buffered then. One that is neither in a buffer nor in a counter as far
  * as we saw, since its thread was just moving it, would leave a new context with less than no frees. */
 static void settle(struct making *m)
@@ -243,16 +250,10 @@ static void settle(struct making *m)
     struct snapshot *s = &m->made->public;
     if (!m->owes_frees)
         return;
-    for (struct snapshot_row *row = m->rows; row < m->rows + s->n_rows; row++) {
-        totals_subtract(&s->all, &row->totals);
-        totals_floor_frees(&row->totals);
-        totals_add(&s->all, &row->totals);
-    }
-    for (struct snapshot_age *age = m->ages; age < m->ages + s->n_ages; age++) {
-        totals_subtract(&s->all, &age->totals);
-        totals_floor_frees(&age->totals);
-        totals_add(&s->all, &age->totals);
-    }
+    for (struct snapshot_row *row = m->rows; row < m->rows + s->n_rows; row++)
+        floor_frees(&s->all, &row->totals);
+    for (struct snapshot_age *age = m->ages; age < m->ages + s->n_ages; age++)
+        floor_frees(&s->all, &age->totals);
 }
 
 /* An old snapshot's memory spares us the page faults, where it is of about the right size. */
