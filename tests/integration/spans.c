@@ -8,6 +8,7 @@
 #include <jespan/jespan.h>
 
 #include "../support/ctl.h"
+#include "../support/spans.h"
 
 #define DEEP 100000
 
@@ -23,14 +24,6 @@ static jespan_span_t *open_at(const struct jespan_site *site, jespan_context_t p
     if (!span)
         check_fail("jespan_open(%s, %u): %s", site->name, parent, strerror(errno));
     return span;
-}
-
-static jespan_context_t context_of(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_enter(span), 0);
-    jespan_context_t id = jespan_current();
-    CHECK_EQ(jespan_exit(span), 0);
-    return id;
 }
 
 /* Each level is a context of its own below the last. */
@@ -63,7 +56,7 @@ static void nested_with_itself(void)
 {
     jespan_context_t base = jespan_current();
     jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
-    jespan_context_t id = context_of(span);
+    jespan_context_t id = spans_context(span);
     uint64_t enters = ctl_span(id, "enters");
     for (int i = 0; i < DEEP; i++)
         CHECK_EQ(jespan_enter(span), 0);
@@ -86,7 +79,7 @@ static void exit_in_any_order(void)
     jespan_span_t *spans[3];
     for (int i = 0; i < 3; i++) {
         spans[i] = open_at(sites[i], JESPAN_ROOT);
-        ids[i] = context_of(spans[i]);
+        ids[i] = spans_context(spans[i]);
     }
     for (int o = 0; o < 6; o++) {
         bool in[3] = {true, true, true};
@@ -107,7 +100,7 @@ static void re_entry(void)
 {
     jespan_context_t base = jespan_current();
     jespan_span_t *a = open_at(&site_a, JESPAN_ROOT), *b = open_at(&site_b, JESPAN_ROOT);
-    jespan_context_t in_a = context_of(a), in_b = context_of(b);
+    jespan_context_t in_a = spans_context(a), in_b = spans_context(b);
     jespan_enter(a);
     jespan_enter(b);
     jespan_enter(a);
@@ -143,7 +136,7 @@ static void closed_while_entered(void)
 static void what_is_credited(void)
 {
     jespan_span_t *a = open_at(&site_a, JESPAN_ROOT), *b = open_at(&site_b, JESPAN_ROOT);
-    jespan_context_t in_a = context_of(a), in_b = context_of(b);
+    jespan_context_t in_a = spans_context(a), in_b = spans_context(b);
     uint64_t requested = ctl_span(in_a, "alloc_requested_bytes"), freed = ctl_span(in_a, "free_objects");
     jespan_enter(a);
     void *p = F(malloc)(100), *q = F(malloc)(3000);
@@ -181,13 +174,13 @@ static void interning(void)
     };
     for (int i = 0; i < 6; i++)
         for (int j = 0; j < i; j++)
-            CHECK_EQ(context_of(s[i]) == context_of(s[j]), i == 1 && j == 0);
-    jespan_span_t *below = open_at(&site_b, context_of(s[0]));
-    CHECK(context_of(below) != context_of(s[5]));
+            CHECK_EQ(spans_context(s[i]) == spans_context(s[j]), i == 1 && j == 0);
+    jespan_span_t *below = open_at(&site_b, spans_context(s[0]));
+    CHECK(spans_context(below) != spans_context(s[5]));
     ctl_refresh();
-    CHECK_EQ(ctl_span(context_of(below), "parent"), context_of(s[0]));
-    CHECK_EQ(ctl_span(context_of(s[0]), "parent"), JESPAN_ROOT);
-    CHECK(strcmp(ctl_span_text(context_of(s[0]), "kind"), "span") == 0);
+    CHECK_EQ(ctl_span(spans_context(below), "parent"), spans_context(s[0]));
+    CHECK_EQ(ctl_span(spans_context(s[0]), "parent"), JESPAN_ROOT);
+    CHECK(strcmp(ctl_span_text(spans_context(s[0]), "kind"), "span") == 0);
     jespan_close(below);
     for (int i = 0; i < 6; i++)
         jespan_close(s[i]);
@@ -294,7 +287,7 @@ static void *on_thread(void *(*run)(void *), void *argument)
 static void attachment(void)
 {
     jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
-    jespan_context_t id = context_of(span), base = jespan_current();
+    jespan_context_t id = spans_context(span), base = jespan_current();
     void *p = on_thread(attached_worker, &id);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
     F(free)(p);
@@ -314,7 +307,7 @@ static void attachment(void)
 static void attached_and_closed(void)
 {
     jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
-    jespan_context_t base = jespan_current(), id = context_of(span);
+    jespan_context_t base = jespan_current(), id = spans_context(span);
     jespan_attach(id);
     jespan_close(span);
     CURRENT_IS(id);

@@ -8,6 +8,7 @@
 #include <jespan/jespan.h>
 
 #include "../support/ctl.h"
+#include "../support/spans.h"
 
 JESPAN_SITE(site, "request");
 
@@ -22,21 +23,13 @@ static jespan_span_t *open_numbered(unsigned n, jespan_context_t parent)
     return span;
 }
 
-static jespan_context_t context_of(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_enter(span), 0);
-    jespan_context_t id = jespan_current();
-    CHECK_EQ(jespan_exit(span), 0);
-    return id;
-}
-
 /* With max_contexts:64. Beyond that, a span is credited to the nearest ancestor, counted, and exact all the same. */
 static int overflowing(void)
 {
     enum { COUNT = 200 };
     jespan_span_t *top = open_numbered(9999, JESPAN_ROOT), *spans[COUNT];
     void *objects[COUNT];
-    jespan_context_t parent = context_of(top);
+    jespan_context_t parent = spans_context(top);
     unsigned own = 0;
     uint64_t overflow = ctl_u64("spans.stats.overflow");
     for (unsigned i = 0; i < COUNT; i++) {
@@ -59,7 +52,7 @@ static int overflowing(void)
     CHECK_EQ(ctl_span(parent, "inuse_objects"), 0);
     for (own = 0; own < COUNT; own++) { /* there is room again: closed and empty contexts are recycled */
         jespan_span_t *again = open_numbered(1000 + own, parent);
-        bool found = context_of(again) != parent;
+        bool found = spans_context(again) != parent;
         jespan_close(again);
         if (found)
             break;
@@ -177,7 +170,7 @@ static void *find_number_again(void *base)
     jespan_context_t wanted = *(jespan_context_t *)base;
     for (unsigned n = 0; n < 400; n++) {
         jespan_span_t *span = open_numbered(n, JESPAN_ROOT);
-        if (context_of(span) == wanted) {
+        if (spans_context(span) == wanted) {
             CHECK_EQ(jespan_enter(span), 0);
             jespan_context_t id = in_block();
             CHECK(id == wanted || ctl_span(id, "parent") == wanted);

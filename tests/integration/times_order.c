@@ -6,6 +6,7 @@
 
 #include "../support/cases.h"
 #include "../support/ctl.h"
+#include "../support/spans.h"
 #include "../support/times.h"
 
 #define MS 1000000u
@@ -15,14 +16,6 @@ static jespan_span_t *open_span(const struct jespan_site *site)
     jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
     CHECK(span != NULL);
     return span;
-}
-
-static jespan_context_t context_of(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_enter(span), 0);
-    jespan_context_t id = jespan_current();
-    CHECK_EQ(jespan_exit(span), 0);
-    return id;
 }
 
 JESPAN_SITE(site_a, "a");
@@ -42,7 +35,7 @@ static struct parts open_parts(void)
     struct parts p;
     for (int i = 0; i < PARTS; i++) {
         p.span[i] = jespan_open(sites[i], JESPAN_ROOT, NULL, 0);
-        p.id[i] = context_of(p.span[i]);
+        p.id[i] = spans_context(p.span[i]);
     }
     return p;
 }
@@ -196,9 +189,9 @@ static void child_outlives_parent(void)
     b.outer_begin = times_now();
     jespan_span_t *parent = open_span(&site_a);
     b.inner_begin = times_now();
-    jespan_context_t id = context_of(parent);
+    jespan_context_t id = spans_context(parent);
     jespan_span_t *child = jespan_open(&site_b, id, NULL, 0);
-    jespan_context_t below = context_of(child);
+    jespan_context_t below = spans_context(child);
     times_sleep(5 * MS);
     b.inner_end = times_now();
     CHECK_EQ(jespan_close(parent), 0);

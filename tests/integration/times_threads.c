@@ -10,6 +10,7 @@
 
 #include "../support/cases.h"
 #include "../support/ctl.h"
+#include "../support/spans.h"
 #include "../support/times.h"
 
 #define MS 1000000u
@@ -24,14 +25,6 @@ static jespan_span_t *open_at(const struct jespan_site *site, jespan_context_t p
     jespan_span_t *span = jespan_open(site, parent, NULL, 0);
     CHECK(span != NULL);
     return span;
-}
-
-static jespan_context_t context_of(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_enter(span), 0);
-    jespan_context_t id = jespan_current();
-    CHECK_EQ(jespan_exit(span), 0);
-    return id;
 }
 
 /* ---- One span on several threads at once ---- */
@@ -106,7 +99,7 @@ static void on_several_threads(void *(*function)(void *))
         const struct jespan_site site = {"shared", "", "", (uint32_t)i};
         uint64_t begin = times_ns(CLOCK_MONOTONIC);
         jespan_span_t *span = open_at(&site, JESPAN_CURRENT);
-        jespan_context_t id = context_of(span);
+        jespan_context_t id = spans_context(span);
         struct sums s = run_workers(span, function);
         jespan_close(span);
         uint64_t all = times_ns(CLOCK_MONOTONIC) - begin, cpu = ctl_span(id, "cpu_ns");
@@ -173,7 +166,7 @@ static void entered_elsewhere_now(void)
         struct inside in = {.span = open_at(&site, JESPAN_CURRENT), .spinning = true};
         sem_init(&in.entered, 0, 0);
         sem_init(&in.leave, 0, 0);
-        jespan_context_t id = context_of(in.span);
+        jespan_context_t id = spans_context(in.span);
         CHECK_EQ(pthread_create(&in.thread, NULL, stay_inside, &in), 0);
         while (sem_wait(&in.entered))
             ;
@@ -239,7 +232,7 @@ static void recycled_children(void)
     enum { CHILDREN = 300 };
     uint64_t least = 0, begin = times_ns(CLOCK_MONOTONIC);
     jespan_span_t *top = open_at(&site_a, JESPAN_ROOT);
-    jespan_context_t parent = context_of(top);
+    jespan_context_t parent = spans_context(top);
     for (int i = 0; i < CHILDREN; i++) {
         char text[16];
         struct jespan_label label = {"n", text};

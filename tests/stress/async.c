@@ -11,6 +11,7 @@
 #include <jespan/jespan.h>
 
 #include "../support/ctl.h"
+#include "../support/spans.h"
 #include "inherit.h"
 
 #define THREADS 8
@@ -32,14 +33,6 @@ static jespan_span_t *open_labelled(const char *what, unsigned number)
     jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, &label, 1);
     CHECK(span != NULL);
     return span;
-}
-
-static jespan_context_t context_of(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_enter(span), 0);
-    jespan_context_t id = jespan_current();
-    CHECK_EQ(jespan_exit(span), 0);
-    return id;
 }
 
 static void start_all(pthread_t *threads, void *(*run)(void *), void *argument)
@@ -90,7 +83,7 @@ static void entered_at_once(void)
 {
     pthread_t threads[THREADS];
     jespan_span_t *span = open_labelled("at once", 0);
-    jespan_context_t id = context_of(span);
+    jespan_context_t id = spans_context(span);
     start_all(threads, enter_at_once, span);
     join_all(threads);
     check_figures(id, 1 + THREADS * ROUNDS, THREADS * ROUNDS);
@@ -156,7 +149,7 @@ static void handed_on(void)
     uint64_t enters = 0;
     for (unsigned i = 0; i < HANDED / 2; i++) {
         handed[i].span = open_labelled("handed", i);
-        handed[i].id = context_of(handed[i].span);
+        handed[i].id = spans_context(handed[i].span);
     }
     start_all(threads, hand_on, NULL);
     join_all(threads);
@@ -202,7 +195,7 @@ static void closed_while_entered(void)
 {
     pthread_t threads[THREADS];
     jespan_span_t *span = open_labelled("closed", 0);
-    jespan_context_t id = context_of(span);
+    jespan_context_t id = spans_context(span);
     pthread_barrier_init(&all_inside, NULL, THREADS + 1);
     start_all(threads, inside_a_closed_one, span);
     pthread_barrier_wait(&all_inside);
@@ -241,7 +234,7 @@ static void many_owners(void)
 {
     pthread_t threads[THREADS];
     jespan_span_t *span = open_labelled("owned", 0);
-    jespan_context_t id = context_of(span);
+    jespan_context_t id = spans_context(span);
     for (int i = 0; i < THREADS - 1; i++)
         CHECK_EQ(jespan_ref(span), 0);
     start_all(threads, own, span);
