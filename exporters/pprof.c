@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The exporter `pprof`: a snapshot as a gzipped pprof profile, of the heap or of time.
+/* A snapshot as a pprof profile.
  *
  * One sample a context, its path as the stack. Everything is written as soon as it is met while the rows are walked;
  * kept is only what recognises a string or a site met before. So a snapshot of any size needs little memory, and
@@ -41,12 +41,12 @@ static int64_t text(struct encoder *e, const char *string)
     return pprof_strings_intern(&e->strings, string);
 }
 
-static void write_sample(struct encoder *e, int64_t values[PPROF_N_VALUES])
+static void write_sample(struct encoder *e, int64_t values[PPROF_MAX_VALUES])
 {
     JespanPprof__Sample sample = JESPAN_PPROF__SAMPLE__INIT, *samples = &sample;
     sample.n_location_id = e->n_frames;
     sample.location_id = e->frames;
-    sample.n_value = PPROF_N_VALUES;
+    sample.n_value = (size_t)e->kind->n_values;
     sample.value = values;
     sample.n_label = e->n_labels;
     sample.label = e->label_pointers;
@@ -104,6 +104,12 @@ static void add_label(struct encoder *e, const struct snapshot_label *label)
     e->n_labels++;
 }
 
+static void add_labels(struct encoder *e, const struct snapshot_row *row)
+{
+    for (uint32_t k = 0; k < row->n_labels; k++)
+        add_label(e, &row->labels[k]);
+}
+
 static uint32_t row_location(struct encoder *e, uint32_t i)
 {
     const struct snapshot_row *row = &e->snapshot->rows[i];
@@ -129,25 +135,25 @@ static void walk_path(struct encoder *e, uint32_t i)
         if (e->n_frames == PPROF_MAX_FRAMES)
             break;
         e->frames[e->n_frames++] = row_location(e, i);
-        for (uint32_t k = 0; k < row->n_labels; k++)
-            add_label(e, &row->labels[k]);
+        if (e->n_frames == 1 || !e->snapshot->labels_of_path)
+            add_labels(e, row);
     }
     e->frames[e->n_frames++] = pprof_sites_location(&e->sites, "(path cut)", "", "", 0);
 }
 
 /* Returns whether there is anything to show. */
-static bool read_values(const struct encoder *e, const struct totals *t, int64_t values[PPROF_N_VALUES])
+static bool read_values(const struct encoder *e, const struct totals *t, int64_t values[PPROF_MAX_VALUES])
 {
     bool any = false;
     e->kind->read(t, values);
-    for (int i = 0; i < PPROF_N_VALUES; i++)
+    for (int i = 0; i < e->kind->n_values; i++)
         any |= values[i] != 0;
     return any;
 }
 
 static void write_row(struct encoder *e, uint32_t i)
 {
-    int64_t values[PPROF_N_VALUES];
+    int64_t values[PPROF_MAX_VALUES];
     if (!read_values(e, &e->snapshot->rows[i].totals, values))
         return;
     walk_path(e, i);
@@ -156,7 +162,7 @@ static void write_row(struct encoder *e, uint32_t i)
 
 static void write_retired(struct encoder *e)
 {
-    int64_t values[PPROF_N_VALUES];
+    int64_t values[PPROF_MAX_VALUES];
     if (!read_values(e, &e->snapshot->retired, values))
         return;
     e->frames[0] = pprof_sites_location(&e->sites, "(retired)", "", "", 0);
@@ -176,18 +182,16 @@ static int write_profile(struct encoder *e)
     return pprof_out_finish(&e->out);
 }
 
-static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)
+int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind, enum pprof_form form,
+                 struct exporter_sink *sink)
 {
-    const struct pprof_kind *kind = pprof_kind_find(profile);
-    if (kind == NULL)
-        return -EINVAL;
     struct encoder *e = calloc(1, sizeof *e);
     if (e == NULL)
         return -ENOMEM;
     e->snapshot = snapshot;
     e->kind = kind;
     e->row_location = calloc(snapshot->n_rows + (size_t)1, sizeof *e->row_location);
-    int error = pprof_out_init(&e->out, sink);
+    int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)
         error = e->row_location == NULL ? -ENOMEM : write_profile(e);
     pprof_sites_free(&e->sites);
@@ -197,10 +201,3 @@ static int encode(const struct snapshot *snapshot, enum exporter_profile profile
     free(e);
     return error;
 }
-
-const struct exporter jespan_exporter_pprof = {
-    .abi = EXPORTER_ABI,
-    .name = "pprof",
-    .suffix = ".pb.gz",
-    .encode = encode,
-};

@@ -20,14 +20,14 @@ static void set_type(JespanPprof__ValueType *to, struct pprof_strings *strings, 
 
 static void write_value_types(struct pprof_strings *strings, const struct pprof_kind *kind)
 {
-    JespanPprof__ValueType types[PPROF_N_VALUES], *pointers[PPROF_N_VALUES], period;
-    for (int i = 0; i < PPROF_N_VALUES; i++) {
+    JespanPprof__ValueType types[PPROF_MAX_VALUES], *pointers[PPROF_MAX_VALUES], period;
+    for (int i = 0; i < kind->n_values; i++) {
         set_type(&types[i], strings, &kind->values[i]);
         pointers[i] = &types[i];
     }
     set_type(&period, strings, &kind->period);
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
-    part.n_sample_type = PPROF_N_VALUES;
+    part.n_sample_type = (size_t)kind->n_values;
     part.sample_type = pointers;
     part.period_type = &period;
     part.period = 1;

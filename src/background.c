@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of jespan's own. */
+/* Threads of jespan's own, and workers. */
 #include "background.h"
 
 #include <errno.h>
@@ -62,4 +62,67 @@ bool background_wait(pthread_cond_t *wake, pthread_mutex_t *mutex, uint64_t unti
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
                                    .tv_nsec = (long)(until_ns % 1000000000u)};
     return pthread_cond_clockwait(wake, mutex, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
+}
+
+/* ---- Workers ---- */
+
+static void *worker_main(void *worker)
+{
+    struct worker *w = worker;
+    background_begin(w->name);
+    w->run(w);
+    pthread_mutex_lock(&w->mutex);
+    w->running = false;
+    pthread_cond_broadcast(&w->ended);
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+int worker_start(struct worker *w, const char *name, void (*run)(struct worker *w))
+{
+    *w = (struct worker){.name = name, .run = run, .running = true, .mutex = PTHREAD_MUTEX_INITIALIZER,
+                         .wake = PTHREAD_COND_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    int error = background_start(worker_main, w);
+    if (error)
+        w->running = false;
+    return error;
+}
+
+bool worker_sleep(struct worker *w, uint64_t until_ns)
+{
+    pthread_mutex_lock(&w->mutex);
+    while (!w->stopping && background_wait(&w->wake, &w->mutex, until_ns))
+        ;
+    bool go_on = !w->stopping;
+    pthread_mutex_unlock(&w->mutex);
+    return go_on;
+}
+
+void worker_ask_to_stop(struct worker *w)
+{
+    if (!w->running)
+        return;
+    pthread_mutex_lock(&w->mutex);
+    w->stopping = true;
+    pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+bool worker_wait(struct worker *w, uint64_t until_ns)
+{
+    if (!w->running)
+        return true;
+    pthread_mutex_lock(&w->mutex);
+    while (w->running && background_wait(&w->ended, &w->mutex, until_ns))
+        ;
+    bool ended = !w->running;
+    pthread_mutex_unlock(&w->mutex);
+    return ended;
+}
+
+bool worker_after_fork(struct worker *w)
+{
+    bool had_one = w->running;
+    w->running = false;
+    return had_one;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of jespan's own: they take none of the program's signals and are credited to "(jespan)". And waiting on the
- * monotonic clock, with a limit. */
+/* Threads of jespan's own: they take none of the program's signals and are credited to "(jespan)". Waiting on the
+ * monotonic clock, with a limit. And workers: a thread that is asked to stop, and waited for. */
 #ifndef JESPAN_BACKGROUND_H
 #define JESPAN_BACKGROUND_H
 
@@ -22,5 +22,30 @@ uint64_t background_deadline(uint64_t after_ms);
 
 /* Waits for `wake`, a condition with default attributes. False when the time is up. */
 bool background_wait(pthread_cond_t *wake, pthread_mutex_t *mutex, uint64_t until_ns);
+
+/* ---- Workers ---- */
+
+/* Only the worker's own thread and its owner use it. Zero is a worker that does not run. */
+struct worker {
+    const char *name;
+    void (*run)(struct worker *w); /* on its thread; when it returns, the worker has ended */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake, ended;
+    bool running, stopping; /* mutex, but for the owner asking whether it runs at all */
+};
+
+/* Returns 0 or a negative errno. */
+int worker_start(struct worker *w, const char *name, void (*run)(struct worker *w));
+
+/* On its thread: sleeps until that time. False when it is to stop, which it then knows at once. */
+bool worker_sleep(struct worker *w, uint64_t until_ns);
+
+void worker_ask_to_stop(struct worker *w);
+
+/* False when the time is up, and it still runs. */
+bool worker_wait(struct worker *w, uint64_t until_ns);
+
+/* In a forked child, where it does not run. Returns whether it did in the parent. */
+bool worker_after_fork(struct worker *w);
 
 #endif

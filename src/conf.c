@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "compiler.h"
+#include "conf_variables.h"
 #include "config.h"
 #include "die.h"
 #include "meta.h"
@@ -40,7 +41,33 @@ const struct conf_key conf_keys[] = {
     KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where modules lie: exporters and reporters"),
     KEY(reporters, CONF_STRING, 0, 0, "", "reporter modules to load, separated by |"),
     KEY(reporter_interval_ms, CONF_NUMBER, 0, 86400000, "10000", "milliseconds between their rounds; 0: only the last"),
-    KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000", "how long exit waits for the last dump and the reporters"),
+    KEY(series_labels, CONF_STRING, 0, 0, "", "keys of the spans' labels that servers get as labels, separated by |"),
+    KEY(resource_attributes, CONF_STRING, 0, 0, "", "attributes of this process, KEY=VALUE|KEY=VALUE"),
+    KEY(pyroscope_url, CONF_URL, 0, 0, "", "Pyroscope server to push to; empty: none"),
+    KEY(pyroscope_app, CONF_STRING, 0, 0, "", "service_name there; empty: the program's name"),
+    CHOICE(pyroscope_api, "push|ingest", "push", "push.v1, or the /ingest of servers before 1.0"),
+    KEY(pyroscope_interval_ms, CONF_NUMBER, 10, 86400000, "15000", "milliseconds between pushes"),
+    KEY(pyroscope_labels, CONF_STRING, 0, 0, "", "labels of all that is pushed, KEY=VALUE|KEY=VALUE"),
+    KEY(pyroscope_user, CONF_STRING, 0, 0, "", "user for basic authentication"),
+    KEY(pyroscope_password, CONF_SECRET, 0, 0, "", "its password"),
+    KEY(pyroscope_token, CONF_SECRET, 0, 0, "", "bearer token"),
+    KEY(pyroscope_tenant, CONF_STRING, 0, 0, "", "tenant, X-Scope-OrgID"),
+    KEY(pyroscope_headers, CONF_SECRET, 0, 0, "", "more headers, NAME=VALUE|NAME=VALUE"),
+    KEY(pyroscope_ca_file, CONF_STRING, 0, 0, "", "certificates to trust, PEM; empty: the system's"),
+    KEY(pyroscope_cert_file, CONF_STRING, 0, 0, "", "client certificate, PEM"),
+    KEY(pyroscope_key_file, CONF_STRING, 0, 0, "", "its key, PEM"),
+    KEY(pyroscope_insecure, CONF_BOOL, 0, 0, "false", "any certificate will do"),
+    KEY(pyroscope_proxy, CONF_URL, 0, 0, "", "proxy; empty: as https_proxy and the like say"),
+    KEY(pyroscope_connect_timeout_ms, CONF_NUMBER, 1, 600000, "5000", "how long connecting may take"),
+    KEY(pyroscope_timeout_ms, CONF_NUMBER, 1, 600000, "10000", "how long a push may take"),
+    KEY(pyroscope_queue_bytes, CONF_NUMBER, 0, 1u << 30, "16777216", "bytes kept for a server that does not answer"),
+    KEY(pyroscope_queue_age_s, CONF_NUMBER, 1, 86400, "3000", "age at which what is kept loses its own time"),
+    KEY(pyroscope_max_samples, CONF_NUMBER, 16, 1u << 20, "16000", "samples in a profile at most"),
+    KEY(pyroscope_max_bytes, CONF_NUMBER, 65536, 1u << 30, "4194304", "bytes of a profile at most, uncompressed"),
+    KEY(http_listen, CONF_STRING, 0, 0, "", "where to answer HTTP: ADDRESS:PORT or unix:PATH; empty: nowhere"),
+    KEY(http_token, CONF_SECRET, 0, 0, "", "bearer token that callers must have"),
+    KEY(http_max_series, CONF_NUMBER, 16, 1u << 20, "10000", "series in /metrics at most"),
+    KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000", "how long exit waits for the last dump, reports and pushes"),
     KEY(confirm_conf, CONF_BOOL, 0, 0, "false", "print the effective configuration at start"),
     {0},
 };
@@ -107,9 +134,12 @@ static int set(const struct conf_key *key, const char *text)
     case CONF_NUMBER:
         return set_number(key, text);
     case CONF_STRING:
+    case CONF_SECRET:
+    case CONF_URL:
         if (strlen(text) >= CONF_STRING_BYTES)
             return -1;
-        strcpy(field(key), text);
+        if (text[0] || *(char *)field(key)) /* or leaves the page alone */
+            strcpy(field(key), text);
         return 0;
     case CONF_CHOICE:
         return set_choice(key, text);
@@ -133,24 +163,43 @@ static void complain(const char *origin, const struct conf_key *key, const char 
         WARN(origin, ": ", name, ": the value is too long and is ignored");
 }
 
-static void parse_pair(char *pair, const char *origin)
+const struct conf_key *conf_find(const char *name)
+{
+    const struct conf_key *key = conf_keys;
+    while (key->name && strcmp(key->name, name))
+        key++;
+    return key->name ? key : NULL;
+}
+
+void conf_set(const struct conf_key *key, const char *name, const char *value, const char *origin)
+{
+    if (!key || set(key, value))
+        complain(origin, key, name, value);
+}
+
+/* What stands behind a comma in a secret is part of one, too. Returns the key, or NULL. */
+static const struct conf_key *parse_pair(char *pair, const struct conf_key *before, const char *origin)
 {
     char *colon = strchr(pair, ':');
-    if (!colon) {
-        WARN(origin, ": \"", pair, "\" is not key:value and is ignored");
-        return;
+    bool hidden = before && (before->type == CONF_SECRET || before->type == CONF_URL);
+    const struct conf_key *key = NULL;
+    if (colon) {
+        *colon = '\0';
+        key = conf_find(pair);
     }
-    *colon = '\0';
-    const struct conf_key *key = conf_keys;
-    while (key->name && strcmp(key->name, pair))
-        key++;
-    if (!key->name || set(key, colon + 1))
-        complain(origin, key->name ? key : NULL, pair, colon + 1);
+    if (!key && hidden)
+        WARN(origin, ": what follows a comma in ", before->name, " is no key:value and is ignored");
+    else if (!colon)
+        WARN(origin, ": \"", pair, "\" is not key:value and is ignored");
+    else
+        conf_set(key, pair, colon + 1, origin);
+    return hidden && !key ? before : key;
 }
 
 void conf_parse(const char *text, const char *origin)
 {
     char pair[CONF_STRING_BYTES + 64];
+    const struct conf_key *before = NULL;
     while (*text) {
         size_t n = strcspn(text, ",");
         if (n >= sizeof pair) {
@@ -158,7 +207,7 @@ void conf_parse(const char *text, const char *origin)
         } else if (n) {
             memcpy(pair, text, n);
             pair[n] = '\0';
-            parse_pair(pair, origin);
+            before = parse_pair(pair, before, origin);
         }
         text += n + (text[n] == ',');
     }
@@ -166,38 +215,77 @@ void conf_parse(const char *text, const char *origin)
 
 #define ENVIRON_BYTES ((size_t)4 * 1024 * 1024) /* more than the kernel lets a program start with by default */
 
-/* JESPAN_CONF from /proc, for an allocation that comes before libc has set up environ. The mapping stays, as the string
- * is in it. */
-static COLD const char *early_environment(void)
+/* The environment from /proc, as strings behind each other, for an allocation that comes before libc has set up
+ * environ. The mapping stays, as what was found is in it. */
+static COLD const char *early_environment(const char **end)
 {
-    char *text = meta_map(ENVIRON_BYTES), *end = text;
+    char *text = meta_map(ENVIRON_BYTES), *to = text;
     int fd = text ? open("/proc/self/environ", O_RDONLY | O_CLOEXEC) : -1;
     ssize_t n = 1;
-    while (fd >= 0 && n > 0 && (size_t)(end - text) < ENVIRON_BYTES - 1) {
-        n = read(fd, end, ENVIRON_BYTES - 1 - (size_t)(end - text));
-        end += n > 0 ? n : 0;
+    while (fd >= 0 && n > 0 && (size_t)(to - text) < ENVIRON_BYTES - 1) {
+        n = read(fd, to, ENVIRON_BYTES - 1 - (size_t)(to - text));
+        to += n > 0 ? n : 0;
     }
     if (fd >= 0)
         close(fd);
-    for (const char *p = text; p < end; p += strlen(p) + 1)
-        if (!strncmp(p, "JESPAN_CONF=", 12))
-            return p + 12;
+    *end = to;
+    return text;
+}
+
+/* As getenv(). */
+static const char *variable(const char *name)
+{
+    static const char *early, *end;
+    size_t n = strlen(name);
+    if (environ)
+        return getenv(name);
+    if (!early)
+        early = early_environment(&end);
+    for (const char *p = early; p && p < end; p += strlen(p) + 1)
+        if (!strncmp(p, name, n) && p[n] == '=')
+            return p + n + 1;
     return NULL;
+}
+
+/* The URL without what stands between its scheme and an @. */
+static const char *url_without_user(const char *url)
+{
+    static char shown[CONF_STRING_BYTES + 4];
+    const char *host = strstr(url, "://");
+    host = host ? host + 3 : url;
+    const char *end = host + strcspn(host, "/?#"), *at = memrchr(host, '@', (size_t)(end - host));
+    if (!at)
+        return url;
+    memcpy(shown, url, (size_t)(host - url));
+    strcpy(stpcpy(shown + (host - url), "***"), at);
+    return shown;
+}
+
+static const char *text_of(const struct conf_key *key, char *number)
+{
+    const char *text = field(key);
+    switch (key->type) {
+    case CONF_BOOL:
+        return *(bool *)field(key) ? "true" : "false";
+    case CONF_NUMBER:
+        return number_text(number, *(uint64_t *)field(key), 10);
+    case CONF_CHOICE:
+        return choice_text(key, number, NUMBER_BYTES);
+    case CONF_SECRET:
+        return *text ? "***" : text;
+    case CONF_URL:
+        return url_without_user(text);
+    case CONF_STRING:
+        return text;
+    }
+    return text;
 }
 
 static void print_conf(void)
 {
     char number[NUMBER_BYTES];
-    for (const struct conf_key *key = conf_keys; key->name; key++) {
-        const char *text = field(key);
-        if (key->type == CONF_BOOL)
-            text = *(bool *)field(key) ? "true" : "false";
-        else if (key->type == CONF_NUMBER)
-            text = number_text(number, *(uint64_t *)field(key), 10);
-        else if (key->type == CONF_CHOICE)
-            text = choice_text(key, number, sizeof number);
-        WARN(key->name, ":", text);
-    }
+    for (const struct conf_key *key = conf_keys; key->name; key++)
+        WARN(key->name, ":", text_of(key, number));
 }
 
 /* A program may change its directory later. */
@@ -219,11 +307,13 @@ COLD void conf_boot(void)
     if (&jespan_conf && jespan_conf)
         conf_parse(jespan_conf, "jespan_conf");
     if (!getauxval(AT_SECURE)) {
-        const char *text = environ ? getenv("JESPAN_CONF") : early_environment();
+        conf_variables_read(variable);
+        const char *text = variable("JESPAN_CONF");
         if (text)
             conf_parse(text, "JESPAN_CONF");
     } else {
-        conf.dump_dir[0] = conf.reporters[0] = '\0'; /* under setuid nothing is written, whatever the program says */
+        /* Under setuid nothing is written or sent, whatever the program says. */
+        conf.dump_dir[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
     }
     make_dump_dir_absolute();
     if (conf.confirm_conf)

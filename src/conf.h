@@ -32,6 +32,32 @@ struct conf {
     char module_dir[CONF_STRING_BYTES];
     char reporters[CONF_STRING_BYTES];
     uint64_t reporter_interval_ms;
+    char series_labels[CONF_STRING_BYTES];
+    char resource_attributes[CONF_STRING_BYTES];
+    char pyroscope_url[CONF_STRING_BYTES];
+    char pyroscope_app[CONF_STRING_BYTES];
+    uint64_t pyroscope_api; /* enum pyroscope_api */
+    uint64_t pyroscope_interval_ms;
+    char pyroscope_labels[CONF_STRING_BYTES];
+    char pyroscope_user[CONF_STRING_BYTES];
+    char pyroscope_password[CONF_STRING_BYTES];
+    char pyroscope_token[CONF_STRING_BYTES];
+    char pyroscope_tenant[CONF_STRING_BYTES];
+    char pyroscope_headers[CONF_STRING_BYTES];
+    char pyroscope_ca_file[CONF_STRING_BYTES];
+    char pyroscope_cert_file[CONF_STRING_BYTES];
+    char pyroscope_key_file[CONF_STRING_BYTES];
+    bool pyroscope_insecure;
+    char pyroscope_proxy[CONF_STRING_BYTES];
+    uint64_t pyroscope_connect_timeout_ms;
+    uint64_t pyroscope_timeout_ms;
+    uint64_t pyroscope_queue_bytes;
+    uint64_t pyroscope_queue_age_s;
+    uint64_t pyroscope_max_samples;
+    uint64_t pyroscope_max_bytes;
+    char http_listen[CONF_STRING_BYTES];
+    char http_token[CONF_STRING_BYTES];
+    uint64_t http_max_series;
     uint64_t shutdown_timeout_ms;
     bool confirm_conf;
 };
@@ -39,8 +65,10 @@ struct conf {
 extern struct conf conf;
 
 enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
+enum pyroscope_api { PYROSCOPE_PUSH, PYROSCOPE_INGEST };
 
-enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING, CONF_CHOICE };
+/* Of strings: a secret is never printed, of a URL all but the user and password in it. */
+enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING, CONF_SECRET, CONF_URL, CONF_CHOICE };
 
 struct conf_key {
     const char *name;
@@ -56,6 +84,12 @@ extern const struct conf_key conf_keys[]; /* ends with a NULL name */
 
 /* Defaults, then the symbol, then the environment. What is wrong is named on stderr and left out. Needs no memory. */
 void conf_boot(void);
+
+/* NULL: there is no such key. */
+const struct conf_key *conf_find(const char *name);
+
+/* Sets a key, or says on stderr what of it is wrong; `name` and `origin` are for the message. */
+void conf_set(const struct conf_key *key, const char *name, const char *value, const char *origin);
 
 /* Reads one string as JESPAN_CONF; `origin` names it in messages. */
 void conf_parse(const char *text, const char *origin);

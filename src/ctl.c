@@ -3,7 +3,7 @@
  *
  * A MIB of ours has as many parts as the name: CTL_SPANS, then for spans.NAME the row; for spans.GROUP.NAME the group
  * and the row, where the group of a context is its number, so that a caller can put another there as with jemalloc's
- * arena and bin indices. A part of a context (spans.<id>.total.NAME) has one more.
+ * arena and bin indices; a group in a group is one more part.
  */
 #include "ctl.h"
 
@@ -19,7 +19,6 @@
 
 #define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
 #define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a context */
-#define CTL_TOTAL ((size_t)1 << 20)       /* in place of a row */
 #define PARTS_MAX 4
 
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
@@ -68,13 +67,14 @@ static size_t parse_id(const char *text, size_t n)
     return id;
 }
 
-static const struct ctl_group *find_group(const char *text, size_t n, size_t *part)
+/* The group whose name is the first `n` bytes of the text, and its part of a MIB. */
+static const struct ctl_group *find_group(const struct ctl_group *groups, const char *text, size_t n, size_t *part)
 {
     *part = parse_id(text, n);
-    for (const struct ctl_group *g = ctl_groups; g->names; g++) {
+    for (const struct ctl_group *g = groups; g && g->names; g++) {
         if (g->name ? strlen(g->name) == n && !strncmp(g->name, text, n) : *part != 0) {
             if (g->name)
-                *part = CTL_GROUP_BASE + (size_t)(g - ctl_groups);
+                *part = CTL_GROUP_BASE + (size_t)(g - groups);
             return g;
         }
     }
@@ -83,33 +83,24 @@ static const struct ctl_group *find_group(const char *text, size_t n, size_t *pa
 
 static int name_to_mib(const char *name, size_t *mib, size_t *length)
 {
-    size_t parts[PARTS_MAX] = {CTL_SPANS}, n = 2;
-    const char *rest = name + strlen("spans."), *dot = strchr(rest, '.');
+    size_t parts[PARTS_MAX] = {CTL_SPANS}, n = 1;
+    const struct ctl_group *groups = ctl_groups;
     const struct ctl_name *names = ctl_top_names;
-    if (dot) {
-        const struct ctl_group *group = find_group(rest, (size_t)(dot - rest), &parts[1]);
+    const char *rest = name + strlen("spans.");
+    for (const char *dot; (dot = strchr(rest, '.')); rest = dot + 1) {
+        const struct ctl_group *group =
+            n < PARTS_MAX - 1 ? find_group(groups, rest, (size_t)(dot - rest), &parts[n++]) : NULL;
         if (!group)
             return ENOENT;
         names = group->names;
-        rest = dot + 1;
-        n = 3;
-        dot = strchr(rest, '.');
-        if (dot) {
-            size_t prefix = (size_t)(dot - rest);
-            if (group->name || strlen(ctl_total_group) != prefix || strncmp(rest, ctl_total_group, prefix))
-                return ENOENT;
-            names = ctl_total_names;
-            rest = dot + 1;
-            parts[2] = CTL_TOTAL;
-            n = 4;
-        }
+        groups = group->groups;
     }
     long row = find_row(names, rest);
     if (row < 0)
         return ENOENT;
+    parts[n++] = (size_t)row;
     if (*length < n)
         return EINVAL;
-    parts[n - 1] = (size_t)row;
     memcpy(mib, parts, n * sizeof *mib);
     *length = n;
     return 0;
@@ -123,14 +114,14 @@ static size_t count_names(const struct ctl_name *names)
     return n;
 }
 
-static const struct ctl_group *group_of(size_t part)
+static const struct ctl_group *group_of(const struct ctl_group *groups, size_t part)
 {
     size_t n = 0;
-    while (ctl_groups[n].names)
+    while (groups && groups[n].names)
         n++;
     if (part >= CTL_GROUP_BASE)
-        return part - CTL_GROUP_BASE < n ? &ctl_groups[part - CTL_GROUP_BASE] : NULL;
-    for (const struct ctl_group *g = ctl_groups; g->names; g++)
+        return part - CTL_GROUP_BASE < n ? &groups[part - CTL_GROUP_BASE] : NULL;
+    for (const struct ctl_group *g = groups; g && g->names; g++)
         if (!g->name)
             return part && part <= UINT32_MAX ? g : NULL;
     return NULL;
@@ -138,17 +129,19 @@ static const struct ctl_group *group_of(size_t part)
 
 static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *call)
 {
+    const struct ctl_group *groups = ctl_groups;
     const struct ctl_name *names = ctl_top_names;
     if (length < 2 || length > PARTS_MAX)
         return ENOENT;
-    if (length >= 3) {
-        const struct ctl_group *group = group_of(mib[1]);
-        names = group ? group->names : NULL;
-        if (length == 4)
-            names = group && !group->name && mib[2] == CTL_TOTAL ? ctl_total_names : NULL;
+    for (size_t i = 1; i < length - 1; i++) {
+        const struct ctl_group *group = group_of(groups, mib[i]);
+        if (!group)
+            return ENOENT;
+        names = group->names;
+        groups = group->groups;
     }
     size_t row = mib[length - 1];
-    if (!names || row >= count_names(names))
+    if (row >= count_names(names))
         return ENOENT;
     return names[row].handle(&names[row], (uint32_t)(length >= 3 ? mib[1] : 0), call);
 }

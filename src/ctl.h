@@ -40,14 +40,15 @@ struct ctl_name {
 struct ctl_group {
     const char *name; /* NULL: a context's number */
     const struct ctl_name *names;
+    const struct ctl_group *groups; /* in it; NULL: none */
 };
 
 /* In ctl_contexts.c. */
-extern const char ctl_total_group[]; /* spans.<id>.TOTAL.NAME: a context with all below it */
-extern const struct ctl_name ctl_total_names[], ctl_context_names[], ctl_all_names[], ctl_retired_names[];
+extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context with all below it */
+extern const struct ctl_name ctl_context_names[], ctl_all_names[], ctl_retired_names[];
 
 /* In ctl_names.c. */
 extern const struct ctl_name ctl_top_names[];   /* spans.NAME; ends with a NULL name, as all do */
-extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME; ends with NULL names */
+extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME and spans.GROUP.GROUP.NAME; end with NULL names */
 
 #endif

@@ -317,5 +317,5 @@ const struct ctl_name ctl_all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FI
 const struct ctl_name ctl_retired_names[] = {
     MEMORY_FIGURES(retired_figure), SNAPSHOT_FIGURES(retired_snapshot_figure), {0}};
 
-const char ctl_total_group[] = "total";
-const struct ctl_name ctl_total_names[] = {MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};
+static const struct ctl_name total_names[] = {MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};
+const struct ctl_group ctl_context_groups[] = {{"total", total_names, NULL}, {0}};

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../jemalloc-hooks/extents.h"
+#include "compiler.h"
 #include "ctl.h"
 #include "dump.h"
 #include "feed.h"
@@ -16,6 +17,7 @@
 #include "outlived.h"
 #include "reporters.h"
 #include "sampler.h"
+#include "services.h"
 #include "sites.h"
 #include "snapshot.h"
 #include "sums.h"
@@ -229,6 +231,39 @@ static const struct ctl_name stats_names[] = {
     ROW(reporters),       ROW(reporter_misses), ROW(reporter_errors), {0},
 };
 
+/* ---- spans.stats.SERVICE.NAME ---- */
+
+static int read_pyroscope(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    return ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&services_pyroscope + self->offset)));
+}
+
+static int read_http(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    return ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&services_http + self->offset)));
+}
+
+static int read_last_error(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    const char *text = load_acquire(&services_pyroscope.last_error);
+    if (!text)
+        text = "";
+    return ctl_read(call, &text, sizeof text);
+}
+
+#define PYROSCOPE_ROW(name) {#name, read_pyroscope, offsetof(struct pyroscope_stats, name)},
+#define HTTP_ROW(name) {#name, read_http, offsetof(struct http_stats, name)},
+static const struct ctl_name pyroscope_names[] = {
+    PYROSCOPE_STATS(PYROSCOPE_ROW) {"last_error", read_last_error, 0}, {0}};
+static const struct ctl_name http_names[] = {HTTP_STATS(HTTP_ROW) {0}};
+static const struct ctl_group stats_groups[] = {
+    {"pyroscope", pyroscope_names, NULL}, {"http", http_names, NULL}, {0}};
+
 const struct ctl_group ctl_groups[] = {
-    {"all", ctl_all_names}, {"retired", ctl_retired_names}, {"stats", stats_names}, {NULL, ctl_context_names}, {0},
+    {"all", ctl_all_names, NULL},          {"retired", ctl_retired_names, NULL},
+    {"stats", stats_names, stats_groups},  {NULL, ctl_context_names, ctl_context_groups}, {0},
 };

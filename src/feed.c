@@ -66,15 +66,21 @@ static void note(struct feed *f, const char *what, int error)
 }
 
 /* Several at once, back to back, would keep the tree from the program: so one at a time, and then as long without. */
-static const struct snapshot *take(struct feed *f)
+struct snapshot *feed_snapshot(struct snapshot *old)
 {
     pthread_mutex_lock(&one_at_a_time);
     uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
-    struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = snapshot_retake(old);
-    store_relaxed(&f->snapshot, s ? s : old);
+    struct snapshot *s = snapshot_retake(old);
     uint64_t took_ns = clock_ns(CLOCK_MONOTONIC) - began_ns;
     nanosleep(&(struct timespec){(time_t)(took_ns / 1000000000u), (long)(took_ns % 1000000000u)}, NULL);
     pthread_mutex_unlock(&one_at_a_time);
+    return s;
+}
+
+static const struct snapshot *take(struct feed *f)
+{
+    struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = feed_snapshot(old);
+    store_relaxed(&f->snapshot, s ? s : old);
     return s;
 }
 

@@ -33,6 +33,9 @@ bool feed_init(struct feed *f);
 void feed_round(struct feed *f);
 void feed_shutdown(struct feed *f);
 
+/* As snapshot_retake(), for those who take many: it waits for others, and then for as long as it took. */
+struct snapshot *feed_snapshot(struct snapshot *old);
+
 void feed_count_misses(uint64_t n);
 uint64_t feed_misses(void);
 uint64_t feed_errors(void);

@@ -11,6 +11,7 @@
 #include "lock.h"
 #include "reporter.h"
 #include "reporters.h"
+#include "services.h"
 #include "snapshot.h"
 #include "track.h"
 
@@ -20,6 +21,27 @@ static void after_fork_in_child(void)
     dump_after_fork();
     reporter_after_fork();
     reporters_after_fork();
+    services_after_fork();
+}
+
+/* The end of the process has one limit, whoever waits. */
+static uint64_t end_by_ns(void)
+{
+    static uint64_t ns;
+    if (!ns)
+        ns = background_deadline(conf.shutdown_timeout_ms);
+    return ns;
+}
+
+static void stop_services(void)
+{
+    services_stop(end_by_ns());
+}
+
+/* What was given to atexit() later runs earlier. */
+static void end_services_before_others(void)
+{
+    atexit(stop_services);
 }
 
 /* A double free among the last few would otherwise go unseen. */
@@ -28,10 +50,11 @@ static void at_exit(void)
     struct thread *t = track_thread();
     if (t)
         track_flush(t);
-    uint64_t until_ns = background_deadline(conf.shutdown_timeout_ms);
+    uint64_t until_ns = end_by_ns();
     reporter_ask_to_stop();
     reporters_ask_to_stop();
     reporter_wait(until_ns);
+    services_stop(until_ns);
     reporters_wait(until_ns);
 }
 
@@ -46,4 +69,5 @@ static __attribute__((constructor)) void start(void)
         dump_prepare();
     reporter_start();
     reporters_boot();
+    services_boot(end_services_before_others);
 }

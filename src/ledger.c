@@ -58,20 +58,6 @@ void ledger_free(struct ledger *l)
 
 /* ---- Figures ---- */
 
-/* What `now` has beyond `told`, which then has it too. */
-static struct totals grown(struct totals *told, const struct totals *now)
-{
-    struct totals difference = {0};
-    uint64_t *was = (uint64_t *)told, *more = (uint64_t *)&difference;
-    const uint64_t *is = (const uint64_t *)now;
-    for (unsigned i = 0; i < sizeof *now / sizeof *is; i++)
-        if ((int64_t)(is[i] - was[i]) > 0) {
-            more[i] = is[i] - was[i];
-            was[i] = is[i];
-        }
-    return difference;
-}
-
 static uint64_t above(uint64_t whole, uint64_t part)
 {
     return whole > part ? whole - part : 0;
@@ -99,7 +85,7 @@ static void tell_allocations(const struct telling *t, const struct entry *e, con
 
 static void tell_figures(const struct telling *t, struct entry *e, const struct totals *now)
 {
-    const struct totals difference = grown(&e->told, now);
+    const struct totals difference = totals_grow(&e->told, now);
     tell_times(t, e, &difference);
     tell_allocations(t, e, &difference);
 }

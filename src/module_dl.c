@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Exporters and reporters as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
+/* Modules as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,4 +57,9 @@ const struct exporter *module_find(const char *name)
 const struct jespan_reporter *module_find_reporter(const char *name)
 {
     return open_module("reporter", name);
+}
+
+const struct service *module_find_service(const char *name)
+{
+    return open_module("service", name);
 }

@@ -23,3 +23,9 @@ const struct jespan_reporter *module_find_reporter(const char *name)
     WARN("reporter ", name, ": a static program cannot load one; it can call jespan_register_reporter()");
     return NULL;
 }
+
+const struct service *module_find_service(const char *name)
+{
+    WARN("service ", name, ": a static program cannot load one");
+    return NULL;
+}

@@ -2,7 +2,6 @@
 /* The thread that dumps: wakes for each dump, and once more at the end. */
 #include "reporter.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "background.h"
@@ -10,83 +9,43 @@
 #include "die.h"
 #include "dump.h"
 
-static pthread_mutex_t mutex;
-static pthread_cond_t wake, ended;
-static bool running, stopping; /* mutex */
+static struct worker worker;
 
-/* Under mutex. Sleeps until the next dump is due or the end has come. */
-static void wait_for_work(void)
+static uint64_t next_due(void)
 {
-    uint64_t due = conf.dump_interval_s ? background_deadline(conf.dump_interval_s * 1000) : UINT64_MAX;
-    while (!stopping && background_wait(&wake, &mutex, due))
-        ;
+    return conf.dump_interval_s ? background_deadline(conf.dump_interval_s * 1000) : UINT64_MAX;
 }
 
-static void *reporter_main(void *unused)
+static void run(struct worker *w)
 {
-    background_begin("jespan");
-    pthread_mutex_lock(&mutex);
-    while (!stopping) {
-        wait_for_work();
-        if (stopping)
-            break;
-        pthread_mutex_unlock(&mutex);
+    while (worker_sleep(w, next_due()))
         dump_next();
-        pthread_mutex_lock(&mutex);
-    }
-    pthread_mutex_unlock(&mutex);
     if (conf.dump_at_exit)
         dump_next();
-    pthread_mutex_lock(&mutex);
-    running = false;
-    pthread_cond_broadcast(&ended);
-    pthread_mutex_unlock(&mutex);
-    return unused;
 }
 
 void reporter_start(void)
 {
     if (!conf.dump_dir[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
         return;
-    pthread_mutex_init(&mutex, NULL);
-    pthread_cond_init(&wake, NULL);
-    pthread_cond_init(&ended, NULL);
-    stopping = false;
-    running = true;
-    int error = background_start(reporter_main, NULL);
-    if (error) {
-        running = false;
+    int error = worker_start(&worker, "jespan", run);
+    if (error)
         WARN("the reporter thread cannot start: ", errno_text(-error), "; no dumps are written");
-    }
 }
 
 void reporter_ask_to_stop(void)
 {
-    if (!running)
-        return;
-    pthread_mutex_lock(&mutex);
-    stopping = true;
-    pthread_cond_signal(&wake);
-    pthread_mutex_unlock(&mutex);
+    worker_ask_to_stop(&worker);
 }
 
 void reporter_wait(uint64_t until_ns)
 {
-    if (!running)
-        return;
-    pthread_mutex_lock(&mutex);
-    while (running && background_wait(&ended, &mutex, until_ns))
-        ;
-    bool late = running;
-    pthread_mutex_unlock(&mutex);
-    if (late)
+    if (!worker_wait(&worker, until_ns))
         WARN("the last heap dump took longer than shutdown_timeout_ms and is given up");
 }
 
 void reporter_after_fork(void)
 {
-    bool had_one = running;
-    running = false;
-    if (had_one && conf.follow_fork)
+    if (worker_after_fork(&worker) && conf.follow_fork)
         reporter_start();
 }

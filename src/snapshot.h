@@ -54,6 +54,7 @@ struct snapshot {
     uint32_t n_rows;          /* ordered by id; row 0 is the root */
     uint32_t pid;
     uint32_t n_ages;
+    bool labels_of_path; /* a row's labels are those of its path, where others made it (exporters/digest.h) */
     const struct snapshot_row *rows;
     const struct snapshot_age *ages; /* in no order */
     struct totals retired; /* contexts that were recycled; in use is 0 by construction */

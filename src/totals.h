@@ -61,4 +61,18 @@ static inline void totals_subtract(struct totals *sum, const struct totals *base
         to[i] -= from[i];
 }
 
+/* What `now` has beyond `told`, which then has it too. What went down counts as unchanged. */
+static inline struct totals totals_grow(struct totals *told, const struct totals *now)
+{
+    struct totals difference = {0};
+    uint64_t *was = (uint64_t *)told, *more = (uint64_t *)&difference;
+    const uint64_t *is = (const uint64_t *)now;
+    for (unsigned i = 0; i < sizeof *now / sizeof *is; i++)
+        if ((int64_t)(is[i] - was[i]) > 0) {
+            more[i] = is[i] - was[i];
+            was[i] = is[i];
+        }
+    return difference;
+}
+
 #endif
