@@ -381,6 +381,32 @@ void digest_merge(struct digest *newer, const struct digest *older)
         newer->from_unix_ns = older->from_unix_ns;
 }
 
+static void forget_allocations(struct totals *t)
+{
+    const uint64_t objects = totals_inuse_objects(t), bytes = totals_inuse_bytes(t);
+    t->alloc_objects = t->alloc_bytes = t->alloc_requested_bytes = t->free_objects = t->free_bytes = 0;
+    t->moved_out_objects = t->moved_out_bytes = 0;
+    t->moved_in_objects = objects;
+    t->moved_in_bytes = bytes;
+}
+
+void digest_forget(struct digest *d, enum digest_figures figures)
+{
+    for (struct node *n = d->nodes; n < d->nodes + d->n_nodes; n++) {
+        switch (figures) {
+        case DIGEST_ALLOCATIONS:
+            forget_allocations(&n->totals);
+            break;
+        case DIGEST_CPU:
+            n->totals.cpu = n->totals.cpu_system = 0;
+            break;
+        case DIGEST_WALL:
+            n->totals.wall = 0;
+            break;
+        }
+    }
+}
+
 void digest_set_time(struct digest *d, uint64_t from_unix_ns, uint64_t to_unix_ns)
 {
     d->from_unix_ns = from_unix_ns;

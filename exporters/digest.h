@@ -34,6 +34,10 @@ void digest_add(void *digest, const struct snapshot *s, uint32_t row, const stru
  * the same shape. */
 void digest_merge(struct digest *newer, const struct digest *older);
 
+/* Sets figures of the period to 0, as they were told elsewhere; what is in use stays. */
+enum digest_figures { DIGEST_ALLOCATIONS, DIGEST_CPU, DIGEST_WALL };
+void digest_forget(struct digest *d, enum digest_figures figures);
+
 /* Folds the smallest nodes until there are at most `max` with figures: into the node of the same site without labels,
  * then into its parent. Nodes are measured by bytes in use and allocated and by CPU time, as shares of the whole.
  * Returns how many were folded. */

@@ -54,8 +54,9 @@ static void write_mapping(struct pprof_strings *strings, struct pprof_mapping *f
 
 static void write_times_and_comment(struct pprof_strings *strings, const struct snapshot *s, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "jespan %s, process %" PRIu32 ", snapshot %" PRIu64, PACKAGE_VERSION, s->pid,
-             s->epoch);
+    int n = snprintf(text, bytes, "jespan %s", PACKAGE_VERSION);
+    if (s->epoch > 0) /* else it was made of others */
+        snprintf(text + n, bytes - (size_t)n, ", process %" PRIu32 ", snapshot %" PRIu64, s->pid, s->epoch);
     int64_t comment = pprof_strings_intern(strings, text);
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.time_nanos = (int64_t)s->time_unix_ns;

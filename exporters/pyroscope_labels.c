@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The labels of a process's series at a Pyroscope server. */
+#include "pyroscope_labels.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pprof_utf8.h"
+
+static bool is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9');
+}
+
+/* As a server takes it: another character becomes an underscore, which also stands before a digit at the start. */
+static char *make_name(const char *text, size_t n)
+{
+    char *name = malloc(n + 2), *to = name;
+    if (name == NULL)
+        return NULL;
+    if (text[0] >= '0' && text[0] <= '9')
+        *to++ = '_';
+    for (size_t i = 0; i < n; i++)
+        *to++ = is_name_character(text[i]) ? text[i] : '_';
+    *to = '\0';
+    return name;
+}
+
+/* The last three places are for what a server must have, or people look for. */
+#define MAX_LISTED (PYROSCOPE_MAX_LABELS - 3)
+
+/* Takes over both strings. */
+static void put(struct pyroscope_labels *labels, size_t max, char *name, char *value)
+{
+    size_t at = 0;
+    while (name != NULL && at < labels->n && strcmp(labels->pairs[at].name, name) < 0)
+        at++;
+    bool there = name != NULL && at < labels->n && strcmp(labels->pairs[at].name, name) == 0;
+    bool fits = name != NULL && value != NULL && labels->n < max;
+    if (there || !fits || value[0] == '\0') {
+        labels->left_out += !there && !fits;
+        free(name);
+        free(value);
+        return;
+    }
+    memmove(&labels->pairs[at + 1], &labels->pairs[at], (labels->n++ - at) * sizeof labels->pairs[0]);
+    labels->pairs[at] = (struct pyroscope_label){name, value};
+}
+
+static void add(struct pyroscope_labels *labels, const char *name, const char *value)
+{
+    put(labels, PYROSCOPE_MAX_LABELS, strdup(name), pprof_utf8_clean(value));
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* In place; what is no code stays. */
+static void decode_percent(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        bool coded = from[0] == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0;
+        char c = coded ? (char)(hex_digit(from[1]) << 4 | hex_digit(from[2])) : *from;
+        from += coded ? 2 : 0;
+        if (c != '\0')
+            *to++ = c;
+    }
+    *to = '\0';
+}
+
+/* OpenTelemetry's names of what Pyroscope has names of its own for. */
+static const char *translate(const char *key, size_t n)
+{
+    static const char *const names[][2] = {
+        {"service.name", "service_name"},
+        {"vcs.repository.url.full", "service_repository"},
+        {"vcs.ref.head.revision", "service_git_ref"},
+        {"host.name", "hostname"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i][0]) == n && memcmp(names[i][0], key, n) == 0)
+            return names[i][1];
+    return NULL;
+}
+
+/* Names that begin with two underscores are the server's. */
+static bool is_reserved(const char *key, size_t n)
+{
+    return n == 0 || (n >= 2 && key[0] == '_' && key[1] == '_');
+}
+
+static void add_pair(struct pyroscope_labels *labels, const char *key, size_t key_bytes, char *value, bool attribute)
+{
+    const char *translated = attribute ? translate(key, key_bytes) : NULL;
+    if (value != NULL && attribute)
+        decode_percent(value);
+    put(labels, MAX_LISTED, translated != NULL ? strdup(translated) : make_name(key, key_bytes),
+        value != NULL ? pprof_utf8_clean(value) : NULL);
+    free(value);
+}
+
+/* KEY=VALUE|KEY=VALUE; attributes are percent-encoded. */
+static void add_list(struct pyroscope_labels *labels, const char *list, bool attributes)
+{
+    for (size_t n; *list != '\0'; list += n + (list[n] == '|')) {
+        n = strcspn(list, "|");
+        const char *equals = memchr(list, '=', n);
+        size_t key_bytes = equals != NULL ? (size_t)(equals - list) : 0;
+        if (!is_reserved(list, key_bytes))
+            add_pair(labels, list, key_bytes, strndup(equals + 1, n - key_bytes - 1), attributes);
+    }
+}
+
+void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *c)
+{
+    char host[256] = "", pid[16];
+    *labels = (struct pyroscope_labels){0};
+    if (c->pyroscope_app[0] != '\0')
+        add(labels, "service_name", c->pyroscope_app);
+    add_list(labels, c->pyroscope_labels, false);
+    add_list(labels, c->resource_attributes, true);
+    if (gethostname(host, sizeof host - 1) == 0)
+        add(labels, "hostname", host);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    add(labels, "pid", pid);
+    add(labels, "service_name", program_invocation_short_name);
+}
+
+void pyroscope_labels_free(struct pyroscope_labels *labels)
+{
+    for (size_t i = 0; i < labels->n; i++) {
+        free(labels->pairs[i].name);
+        free(labels->pairs[i].value);
+    }
+    labels->n = 0;
+}
+
+const char *pyroscope_labels_get(const struct pyroscope_labels *labels, const char *name)
+{
+    for (size_t i = 0; i < labels->n; i++)
+        if (strcmp(labels->pairs[i].name, name) == 0)
+            return labels->pairs[i].value;
+    return "";
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Periods that wait to be pushed. */
+#include "pyroscope_queue.h"
+
+#include <stdlib.h>
+
+#include "random.h"
+
+/* Marked as a random UUID (RFC 9562, version 4). */
+static void make_id(unsigned char id[16])
+{
+    random_fill(id, 16);
+    id[6] = (unsigned char)((id[6] & 0x0f) | 0x40);
+    id[8] = (unsigned char)((id[8] & 0x3f) | 0x80);
+}
+
+static void forget(struct waiting *w)
+{
+    digest_free(w->digest);
+    free(w);
+}
+
+/* Its digest may have changed meanwhile, so bytes are counted anew. */
+static void count(struct pyroscope_queue *q)
+{
+    q->n = q->bytes = 0;
+    q->last = NULL;
+    for (struct waiting *w = q->first; w != NULL; w = w->next) {
+        q->n++;
+        q->bytes += sizeof *w + digest_bytes(w->digest);
+        q->last = w;
+    }
+}
+
+/* Merges `older` into the one behind it. */
+static void merge(struct pyroscope_queue *q, struct waiting **older)
+{
+    struct waiting *from = *older, *to = from->next;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        if (from->accepted[i])
+            digest_forget(from->digest, pyroscope_profiles[i].figures);
+    digest_merge(to->digest, from->digest);
+    make_id(to->id);
+    *older = to;
+    forget(from);
+    q->merged++;
+    count(q);
+}
+
+bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns)
+{
+    struct waiting *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return false;
+    w->digest = digest;
+    w->made_ns = now_ns;
+    make_id(w->id);
+    if (q->last != NULL)
+        q->last->next = w;
+    else
+        q->first = w;
+    count(q);
+    if (q->first->refused)
+        merge(q, &q->first);
+    return true;
+}
+
+void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy)
+{
+    for (;;) {
+        struct waiting **oldest = busy && q->first != NULL ? &q->first->next : &q->first;
+        if (*oldest == NULL || (*oldest)->next == NULL)
+            return;
+        if (q->bytes <= q->max_bytes && now_ns - (*oldest)->made_ns < q->max_age_ns)
+            return;
+        merge(q, oldest);
+    }
+}
+
+void pyroscope_queue_refuse(struct pyroscope_queue *q)
+{
+    q->first->refused = true;
+    if (q->first->next != NULL)
+        merge(q, &q->first);
+}
+
+void pyroscope_queue_remove(struct pyroscope_queue *q)
+{
+    struct waiting *w = q->first;
+    q->first = w->next;
+    forget(w);
+    count(q);
+}
+
+struct waiting *pyroscope_queue_first(const struct pyroscope_queue *q)
+{
+    return q->first != NULL && !q->first->refused ? q->first : NULL;
+}
+
+void pyroscope_queue_free(struct pyroscope_queue *q)
+{
+    while (q->first != NULL)
+        pyroscope_queue_remove(q);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One profile of a period as an HTTP request. */
+#include "pyroscope_request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "pprof.h"
+#include "pyroscope_profile.h"
+#include "push.pb-c.h"
+#include "random.h"
+
+#define GZIP_WINDOW_BITS (15 + 16)
+#define GZIP_LEVEL 4 /* see pprof_out.c */
+#define OWN_LABELS 3 /* __name__, __session_id__, __delta__ */
+
+/* ---- A profile in memory ---- */
+
+struct buffer {
+    struct exporter_sink sink; /* first */
+    unsigned char *data;
+    size_t bytes, room;
+};
+
+static int append(struct exporter_sink *sink, const void *data, size_t bytes)
+{
+    struct buffer *b = (struct buffer *)sink;
+    if (b->room - b->bytes < bytes) {
+        size_t room = 2 * b->room > b->bytes + bytes ? 2 * b->room : b->bytes + bytes;
+        unsigned char *larger = realloc(b->data, room);
+        if (larger == NULL)
+            return -ENOMEM;
+        b->data = larger;
+        b->room = room;
+    }
+    if (bytes > 0)
+        memcpy(b->data + b->bytes, data, bytes);
+    b->bytes += bytes;
+    return 0;
+}
+
+static int encode(struct buffer *to, struct digest *digest, const struct pprof_kind *kind)
+{
+    const struct snapshot *view = digest_view(digest);
+    to->sink.write = append;
+    to->bytes = 0;
+    return view != NULL ? pprof_encode(view, kind, PPROF_PLAIN, &to->sink) : -ENOMEM;
+}
+
+/* Folding halves the samples until the bytes fit; a profile of a few samples fits. */
+static int encode_within(struct buffer *to, struct pyroscope_request *request, struct waiting *period,
+                         const struct pprof_kind *kind, size_t max_samples, size_t max_bytes)
+{
+    for (;; max_samples = max_samples / 2 > 16 ? max_samples / 2 : 16) {
+        request->folded += digest_fold(period->digest, (uint32_t)max_samples);
+        int error = encode(to, period->digest, kind);
+        if (error != 0 || to->bytes <= max_bytes || max_samples <= 16)
+            return error;
+    }
+}
+
+static bool is_anything(struct digest *digest, const struct pprof_kind *kind)
+{
+    const struct snapshot *view = digest_view(digest);
+    int64_t values[PPROF_MAX_VALUES], any = 0;
+    for (uint32_t i = 0; view != NULL && i < view->n_rows; i++) {
+        kind->read(&view->rows[i].totals, values);
+        for (int k = 0; k < kind->n_values; k++)
+            any |= values[k];
+    }
+    return any != 0;
+}
+
+/* ---- push.v1 ---- */
+
+static char *make_text(const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    return n < 0 ? NULL : text;
+}
+
+static void write_id(char text[37], const struct waiting *period, int profile)
+{
+    const unsigned char *id = period->id;
+    snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2], id[3],
+             id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12], id[13], id[14], id[15] ^ (unsigned)profile);
+}
+
+static int gzip(unsigned char **to, size_t *to_bytes, const unsigned char *from, size_t bytes)
+{
+    z_stream z = {0};
+    if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return -ENOMEM;
+    size_t room = deflateBound(&z, bytes);
+    *to = malloc(room);
+    z.next_in = (Bytef *)from;
+    z.avail_in = (uInt)bytes;
+    z.next_out = *to;
+    z.avail_out = (uInt)room;
+    int result = *to != NULL ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
+    *to_bytes = z.total_out;
+    deflateEnd(&z);
+    return result == Z_STREAM_END ? 0 : -ENOMEM;
+}
+
+static int pack(struct pyroscope_request *request, const Jespan__Push__PushRequest *message)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(&message->base);
+    unsigned char *packed = bytes <= UINT32_MAX ? malloc(bytes) : NULL;
+    if (packed == NULL)
+        return -ENOMEM;
+    protobuf_c_message_pack(&message->base, packed);
+    int error = gzip(&request->body, &request->bytes, packed, bytes);
+    free(packed);
+    return error;
+}
+
+static int make_push(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
+                     int profile, const struct buffer *encoded)
+{
+    Jespan__Push__LabelPair pairs[PYROSCOPE_MAX_LABELS + OWN_LABELS], *labels[PYROSCOPE_MAX_LABELS + OWN_LABELS];
+    const struct pyroscope_label own[OWN_LABELS] = {
+        {"__delta__", "false"}, /* as alloc values are differences already */
+        {"__name__", (char *)pyroscope_profiles[profile].name},
+        {"__session_id__", (char *)source->session}};
+    size_t n = 0;
+    char id[37];
+    for (; n < OWN_LABELS + source->labels.n; n++) {
+        const struct pyroscope_label *from = n < OWN_LABELS ? &own[n] : &source->labels.pairs[n - OWN_LABELS];
+        jespan__push__label_pair__init(&pairs[n]);
+        pairs[n].name = from->name;
+        pairs[n].value = from->value;
+        labels[n] = &pairs[n];
+    }
+    Jespan__Push__RawSample sample = JESPAN__PUSH__RAW_SAMPLE__INIT, *samples = &sample;
+    write_id(id, period, profile);
+    sample.raw_profile = (ProtobufCBinaryData){encoded->bytes, encoded->data};
+    sample.id = id;
+    Jespan__Push__RawProfileSeries one = JESPAN__PUSH__RAW_PROFILE_SERIES__INIT, *series = &one;
+    one.n_labels = n;
+    one.labels = labels;
+    one.n_samples = 1;
+    one.samples = &samples;
+    Jespan__Push__PushRequest message = JESPAN__PUSH__PUSH_REQUEST__INIT;
+    message.n_series = 1;
+    message.series = &series;
+    request->path = strdup("/push.v1.PusherService/Push");
+    request->content_type = strdup("application/proto");
+    request->content_encoding = "gzip";
+    return pack(request, &message);
+}
+
+/* ---- /ingest ---- */
+
+/* The application's name with its labels, app{name=value,…}, for a query string. What would end a value in it cannot be
+ * said, and becomes an underscore. */
+static void write_escaped(FILE *to, const char *text, bool in_braces)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (in_braces && strchr("{},=", c) != NULL)
+            c = '_';
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || strchr("-_.~", c) != NULL)
+            fputc(c, to);
+        else
+            fprintf(to, "%%%02X", c);
+    }
+}
+
+static void write_name(FILE *to, const struct pyroscope_source *source)
+{
+    write_escaped(to, pyroscope_labels_get(&source->labels, "service_name"), true);
+    write_escaped(to, "{__session_id__=", false);
+    write_escaped(to, source->session, true);
+    for (size_t i = 0; i < source->labels.n; i++) {
+        const struct pyroscope_label *label = &source->labels.pairs[i];
+        write_escaped(to, ",", false);
+        write_escaped(to, label->name, true);
+        write_escaped(to, "=", false);
+        write_escaped(to, label->value, true);
+    }
+    write_escaped(to, "}", false);
+}
+
+static char *make_ingest_path(const struct pyroscope_source *source, const struct snapshot *view)
+{
+    char *path = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&path, &bytes);
+    if (to == NULL)
+        return NULL;
+    fputs("/ingest?name=", to);
+    write_name(to, source);
+    fprintf(to, "&from=%" PRIu64 "&until=%" PRIu64 "&sampleRate=1000000000&spyName=jespan", view->start_unix_ns,
+            view->time_unix_ns);
+    if (fclose(to) == 0)
+        return path;
+    free(path);
+    return NULL;
+}
+
+static int append_text(struct buffer *to, const char *text)
+{
+    return append(&to->sink, text, strlen(text));
+}
+
+#define PART(name, file) "Content-Disposition: form-data; name=\"" name "\"; filename=\"" file "\"\r\n\r\n"
+
+/* multipart/form-data (RFC 7578), between boundaries that are random, so that no profile contains one. */
+static int make_ingest(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
+                       int profile, const struct buffer *encoded)
+{
+    const struct snapshot *view = digest_view(period->digest);
+    struct buffer body = {.sink = {append}};
+    char boundary[37 + 16];
+    unsigned char *compressed = NULL;
+    size_t bytes;
+    write_id(boundary + 2, period, profile);
+    memcpy(boundary, "--", 2);
+    int error = gzip(&compressed, &bytes, encoded->data, encoded->bytes);
+    if (error == 0 && view != NULL
+        && (append_text(&body, boundary) != 0 || append_text(&body, "\r\n" PART("profile", "profile.pprof")) != 0
+            || append(&body.sink, compressed, bytes) != 0 || append_text(&body, "\r\n") != 0
+            || append_text(&body, boundary) != 0
+            || append_text(&body, "\r\n" PART("sample_type_config", "sample_type_config.json")) != 0
+            || append_text(&body, pyroscope_profiles[profile].ingest_types) != 0 || append_text(&body, "\r\n") != 0
+            || append_text(&body, boundary) != 0 || append_text(&body, "--\r\n") != 0))
+        error = -ENOMEM;
+    free(compressed);
+    request->path = view != NULL ? make_ingest_path(source, view) : NULL;
+    request->content_type = make_text("multipart/form-data; boundary=%s", boundary + 2);
+    request->body = body.data;
+    request->bytes = body.bytes;
+    return error;
+}
+
+/* ---- Both ---- */
+
+int pyroscope_request_make(struct pyroscope_request *request, const struct pyroscope_source *source,
+                           struct waiting *period, int profile, size_t max_samples)
+{
+    const struct pyroscope_profile *p = &pyroscope_profiles[profile];
+    struct buffer encoded = {0};
+    *request = (struct pyroscope_request){0};
+    if (source->conf->track_time < p->track_time || !is_anything(period->digest, p->kind))
+        return 0;
+    int error = encode_within(&encoded, request, period, p->kind, max_samples, source->conf->pyroscope_max_bytes);
+    if (error == 0)
+        error = (source->conf->pyroscope_api == PYROSCOPE_PUSH ? make_push : make_ingest)(request, source, period, profile,
+                                                                                          &encoded);
+    free(encoded.data);
+    if (error == 0 && (request->path == NULL || request->content_type == NULL))
+        error = -ENOMEM;
+    if (error != 0)
+        pyroscope_request_free(request);
+    return error != 0 ? error : 1;
+}
+
+void pyroscope_request_free(struct pyroscope_request *request)
+{
+    free(request->path);
+    free(request->content_type);
+    free(request->body);
+    *request = (struct pyroscope_request){0};
+}
+
+void pyroscope_source_make(struct pyroscope_source *source, const struct conf *c)
+{
+    uint64_t random_bits;
+    random_fill(&random_bits, sizeof random_bits);
+    source->conf = c;
+    pyroscope_labels_make(&source->labels, c);
+    snprintf(source->session, sizeof source->session, "%016" PRIx64, random_bits);
+}
+
+void pyroscope_source_free(struct pyroscope_source *source)
+{
+    pyroscope_labels_free(&source->labels);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One profile of a period as an HTTP request, of push.v1 or of /ingest. */
+#ifndef JESPAN_PYROSCOPE_REQUEST_H
+#define JESPAN_PYROSCOPE_REQUEST_H
+
+#include <stddef.h>
+
+#include "../src/conf.h"
+#include "pyroscope_labels.h"
+#include "pyroscope_queue.h"
+
+/* What stays the same from request to request. */
+struct pyroscope_source {
+    const struct conf *conf;
+    struct pyroscope_labels labels;
+    char session[17]; /* 16 hexadecimal digits: this process, or this child */
+};
+
+struct pyroscope_request {
+    char *path; /* behind the server's address, with its query */
+    char *content_type;
+    const char *content_encoding; /* NULL: none */
+    unsigned char *body;
+    size_t bytes;
+    size_t folded; /* contexts whose figures went to other samples */
+};
+
+/* The labels of the process, and a session of its own. */
+void pyroscope_source_make(struct pyroscope_source *source, const struct conf *conf);
+void pyroscope_source_free(struct pyroscope_source *source);
+
+/* Makes the request for the profile with that index. It is the same, to the byte, each time. Folds the period until the
+ * profile is within `max_samples` and pyroscope_max_bytes. Returns 1, 0 if there is nothing to tell, or a negative
+ * errno. */
+int pyroscope_request_make(struct pyroscope_request *request, const struct pyroscope_source *source,
+                           struct waiting *period, int profile, size_t max_samples);
+void pyroscope_request_free(struct pyroscope_request *request);
+
+#endif

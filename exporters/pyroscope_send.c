@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sending requests to a Pyroscope server with libcurl. */
+#include "pyroscope_send.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pyroscope_target.h"
+
+#define MAX_REDIRECTS 3
+#define MAX_RETRY_AFTER_S 3600
+
+/* Of a long answer only the beginning is of interest. Where the status says that all is well, the rest is not waited
+ * for: see pyroscope_sender_wait(). */
+static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
+{
+    struct pyroscope_sender *s = sender;
+    size_t room = sizeof s->answer - 1 - s->answer_bytes, n = bytes < room ? bytes : room;
+    (void)one;
+    memcpy(s->answer + s->answer_bytes, data, n);
+    s->answer_bytes += n;
+    return s->answer_bytes < sizeof s->answer - 1 ? bytes : 0;
+}
+
+/* ---- A request ---- */
+
+static char *join(const char *server, const char *path)
+{
+    size_t n = strlen(server);
+    while (n > 0 && server[n - 1] == '/')
+        n--;
+    char *url = malloc(n + strlen(path) + 1);
+    if (url != NULL)
+        strcpy((char *)memcpy(url, server, n) + n, path);
+    return url;
+}
+
+bool pyroscope_sender_open(struct pyroscope_sender *s, const struct conf *c)
+{
+    *s = (struct pyroscope_sender){.conf = c, .multi = curl_multi_init(), .easy = curl_easy_init()};
+    if (s->multi == NULL || s->easy == NULL)
+        return false;
+    pyroscope_target_set(s->easy, c);
+    curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
+    curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, keep_answer);
+    curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
+    return true;
+}
+
+static void end_request(struct pyroscope_sender *s)
+{
+    if (s->busy)
+        curl_multi_remove_handle(s->multi, s->easy);
+    s->busy = false;
+    curl_slist_free_all(s->headers);
+    s->headers = NULL;
+    pyroscope_request_free(&s->request);
+}
+
+void pyroscope_sender_close(struct pyroscope_sender *s)
+{
+    end_request(s);
+    curl_easy_cleanup(s->easy);
+    curl_multi_cleanup(s->multi);
+}
+
+static bool begin(struct pyroscope_sender *s)
+{
+    s->answer_bytes = 0;
+    s->curl_error[0] = '\0';
+    s->busy = curl_multi_add_handle(s->multi, s->easy) == CURLM_OK;
+    return s->busy;
+}
+
+bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms)
+{
+    char *url = join(s->conf->pyroscope_url, request->path);
+    s->request = *request;
+    s->redirects = 0;
+    s->detail[0] = '\0';
+    bool made = url != NULL
+        && pyroscope_target_headers(&s->headers, s->conf, request->content_type, request->content_encoding) == NULL
+        && curl_easy_setopt(s->easy, CURLOPT_URL, url) == CURLE_OK
+        && curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->headers) == CURLE_OK
+        && curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, request->body) == CURLE_OK
+        && curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->bytes) == CURLE_OK
+        && curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK && begin(s);
+    free(url);
+    if (!made)
+        end_request(s);
+    return made;
+}
+
+/* ---- Its end ---- */
+
+/* "HTTP 503"; made when first needed. */
+static const char *status_text(long status)
+{
+    static char texts[600][sizeof "HTTP 000"];
+    char *text = texts[status > 0 && status < 600 ? status : 0];
+    if (text[0] == '\0')
+        snprintf(text, sizeof texts[0], "HTTP %03ld", status > 0 && status < 600 ? status : 0);
+    return text;
+}
+
+/* The answer's beginning, as far as it is a line of text. */
+static void describe(struct pyroscope_sender *s)
+{
+    size_t n = 0;
+    if (s->answer_bytes == 0) {
+        snprintf(s->detail, sizeof s->detail, "%s", s->curl_error);
+        return;
+    }
+    while (n < s->answer_bytes && (unsigned char)s->answer[n] >= ' ' && (unsigned char)s->answer[n] < 0x7f)
+        n++;
+    memcpy(s->detail, s->answer, n);
+    s->detail[n] = '\0';
+}
+
+static bool is_same(CURLU *a, CURLU *b, CURLUPart part)
+{
+    char *x = NULL, *y = NULL;
+    bool same = curl_url_get(a, part, &x, CURLU_DEFAULT_PORT) == CURLUE_OK
+        && curl_url_get(b, part, &y, CURLU_DEFAULT_PORT) == CURLUE_OK && strcasecmp(x, y) == 0;
+    curl_free(x);
+    curl_free(y);
+    return same;
+}
+
+/* Credentials go to the host that they were given for, and by the same way. */
+static bool is_same_origin(const char *configured, const char *redirect)
+{
+    CURLU *a = curl_url(), *b = curl_url();
+    bool same = a != NULL && b != NULL && curl_url_set(a, CURLUPART_URL, configured, 0) == CURLUE_OK
+        && curl_url_set(b, CURLUPART_URL, redirect, 0) == CURLUE_OK && is_same(a, b, CURLUPART_SCHEME)
+        && is_same(a, b, CURLUPART_HOST) && is_same(a, b, CURLUPART_PORT);
+    curl_url_cleanup(a);
+    curl_url_cleanup(b);
+    return same;
+}
+
+/* True: the request is under way again. */
+static bool follow(struct pyroscope_sender *s, struct pyroscope_result *result)
+{
+    char *to = NULL;
+    curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &to);
+    result->outcome = PYROSCOPE_REFUSED;
+    result->error = "a redirect that is not followed";
+    if (to == NULL || !is_same_origin(s->conf->pyroscope_url, to))
+        return false;
+    if (++s->redirects > MAX_REDIRECTS) {
+        result->outcome = PYROSCOPE_FAILED;
+        result->error = "too many redirects";
+        return false;
+    }
+    curl_multi_remove_handle(s->multi, s->easy);
+    s->busy = false;
+    return curl_easy_setopt(s->easy, CURLOPT_URL, to) == CURLE_OK && begin(s);
+}
+
+/* A captive portal, or whatever else listens there, may say 200 to anything. */
+static bool is_from_pyroscope(const struct pyroscope_sender *s)
+{
+    char *type = NULL;
+    curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
+    return s->conf->pyroscope_api != PYROSCOPE_PUSH || (type != NULL && strncmp(type, "application/proto", 17) == 0);
+}
+
+static bool is_passing(long status)
+{
+    return status == 408 || status == 425 || status == 429 || status >= 500;
+}
+
+/* An answer counts from its status on: what follows may be cut, or never end. False: the request is under way again. */
+static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_result *result)
+{
+    curl_off_t microseconds = 0, retry_after_s = 0;
+    *result = (struct pyroscope_result){.outcome = PYROSCOPE_FAILED};
+    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &result->status);
+    curl_easy_getinfo(s->easy, CURLINFO_TOTAL_TIME_T, &microseconds);
+    curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    result->latency_ns = (uint64_t)microseconds * 1000;
+    result->detail = s->detail;
+    describe(s);
+    if (result->status < 200) {
+        result->error = curl_easy_strerror(code);
+    } else if (result->status < 300) {
+        if (is_from_pyroscope(s))
+            result->outcome = PYROSCOPE_ACCEPTED;
+        else
+            result->error = "the answer is not Pyroscope's";
+    } else if (result->status < 400) {
+        return !follow(s, result);
+    } else {
+        result->error = status_text(result->status);
+        result->outcome = is_passing(result->status) ? PYROSCOPE_FAILED : PYROSCOPE_REFUSED;
+        result->retry_after_s = retry_after_s < MAX_RETRY_AFTER_S ? (uint64_t)retry_after_s : MAX_RETRY_AFTER_S;
+    }
+    return true;
+}
+
+static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
+{
+    int left;
+    for (CURLMsg *message; (message = curl_multi_info_read(s->multi, &left)) != NULL;)
+        if (message->msg == CURLMSG_DONE && judge(s, message->data.result, result)) {
+            end_request(s);
+            return true;
+        }
+    return false;
+}
+
+bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result)
+{
+    struct curl_waitfd extra = {.fd = fd, .events = CURL_WAIT_POLLIN};
+    int running;
+    curl_multi_perform(s->multi, &running);
+    if (s->busy && is_over(s, result))
+        return true;
+    curl_multi_poll(s->multi, &extra, fd >= 0, (int)(timeout_ms < 3600000 ? timeout_ms : 3600000), NULL);
+    curl_multi_perform(s->multi, &running);
+    return s->busy && is_over(s, result);
+}

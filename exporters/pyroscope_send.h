@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sending requests to a Pyroscope server with libcurl, one at a time, without ever waiting for it: sending goes on in
+ * pyroscope_sender_wait(). */
+#ifndef JESPAN_PYROSCOPE_SEND_H
+#define JESPAN_PYROSCOPE_SEND_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../src/conf.h"
+#include "pyroscope_request.h"
+
+#define PYROSCOPE_ANSWER_BYTES 512 /* of an answer are kept, for a message */
+
+enum pyroscope_outcome {
+    PYROSCOPE_ACCEPTED,
+    PYROSCOPE_REFUSED, /* it will never be accepted as it is */
+    PYROSCOPE_FAILED,  /* it may be accepted later */
+};
+
+struct pyroscope_result {
+    enum pyroscope_outcome outcome;
+    long status;             /* HTTP's; 0: no answer */
+    uint64_t retry_after_s;  /* as the server asks; 0: it does not */
+    uint64_t latency_ns;
+    const char *error;       /* in a few words; NULL: accepted. Stays for good */
+    const char *detail;      /* more of it, or ""; until the next request */
+};
+
+struct pyroscope_sender {
+    const struct conf *conf;
+    CURLM *multi;
+    CURL *easy;
+    bool busy;
+    struct pyroscope_request request; /* under way */
+    struct curl_slist *headers;
+    int redirects;
+    char answer[PYROSCOPE_ANSWER_BYTES];
+    size_t answer_bytes;
+    char detail[PYROSCOPE_ANSWER_BYTES + CURL_ERROR_SIZE];
+    char curl_error[CURL_ERROR_SIZE];
+};
+
+/* The configuration is one that pyroscope_target_check() found good. False: no memory. */
+bool pyroscope_sender_open(struct pyroscope_sender *s, const struct conf *conf);
+void pyroscope_sender_close(struct pyroscope_sender *s);
+
+/* Begins to send; takes the request over. `timeout_ms` is for all of it. False: no memory. */
+bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms);
+
+/* Sends what can be sent, and sleeps until there is more to do, `fd` is readable (-1: none) or the time is up. True when the
+ * request is over; then `result` says how. */
+bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What all requests to a Pyroscope server have in common: its address, credentials, TLS, limits. */
+#include <config.h>
+
+#include "pyroscope_target.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* A program that is executed meanwhile must not get it. */
+static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)unused;
+    (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+void pyroscope_target_set(CURL *easy, const struct conf *c)
+{
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name that is still being looked up holds nobody up */
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "jespan/" PACKAGE_VERSION);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->pyroscope_connect_timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    if (c->pyroscope_proxy[0] != '\0')
+        curl_easy_setopt(easy, CURLOPT_PROXY, c->pyroscope_proxy);
+    if (c->pyroscope_ca_file[0] != '\0')
+        curl_easy_setopt(easy, CURLOPT_CAINFO, c->pyroscope_ca_file);
+    if (c->pyroscope_cert_file[0] != '\0')
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, c->pyroscope_cert_file);
+    if (c->pyroscope_key_file[0] != '\0')
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, c->pyroscope_key_file);
+    if (c->pyroscope_insecure) {
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+    if (c->pyroscope_user[0] != '\0') {
+        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+        curl_easy_setopt(easy, CURLOPT_USERNAME, c->pyroscope_user);
+        curl_easy_setopt(easy, CURLOPT_PASSWORD, c->pyroscope_password);
+    } else if (c->pyroscope_token[0] != '\0') {
+        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, c->pyroscope_token);
+    }
+}
+
+/* ---- Headers ---- */
+
+static bool is_token(const char *text, size_t n)
+{
+    static const char more[] = "!#$%&'*+-.^_`~"; /* RFC 9110, 5.6.2 */
+    for (size_t i = 0; i < n; i++)
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')
+              || strchr(more, text[i]) != NULL))
+            return false;
+    return n > 0;
+}
+
+static bool is_field_value(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' && text[i] != '\t')
+            return false;
+    return true;
+}
+
+static bool add_line(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*list, line);
+    if (longer != NULL)
+        *list = longer;
+    return longer != NULL;
+}
+
+static bool add_header(struct curl_slist **list, const char *name, size_t name_bytes, const char *value, size_t bytes)
+{
+    char *line = malloc(name_bytes + bytes + 3);
+    if (line == NULL)
+        return false;
+    memcpy(line, name, name_bytes);
+    memcpy(line + name_bytes, ": ", 2);
+    memcpy(line + name_bytes + 2, value, bytes);
+    line[name_bytes + 2 + bytes] = '\0';
+    bool added = add_line(list, line);
+    free(line);
+    return added;
+}
+
+static bool add_text_header(struct curl_slist **list, const char *name, const char *value)
+{
+    return value == NULL || value[0] == '\0' || add_header(list, name, strlen(name), value, strlen(value));
+}
+
+/* NAME=VALUE|NAME=VALUE */
+static const char *add_configured_headers(struct curl_slist **list, const char *configured)
+{
+    for (size_t n; *configured != '\0'; configured += n + (configured[n] == '|')) {
+        n = strcspn(configured, "|");
+        size_t name = strcspn(configured, "=|");
+        if (n == 0)
+            continue;
+        if (configured[name] != '=' || !is_token(configured, name) || !is_field_value(configured + name, n - name))
+            return "pyroscope_headers: not all of it is NAME=VALUE";
+        if (!add_header(list, configured, name, configured + name + 1, n - name - 1))
+            return "no memory";
+    }
+    return NULL;
+}
+
+const char *pyroscope_target_headers(struct curl_slist **list, const struct conf *c, const char *content_type,
+                                     const char *content_encoding)
+{
+    *list = NULL;
+    const char *wrong = add_configured_headers(list, c->pyroscope_headers);
+    if (wrong == NULL
+        && (!add_text_header(list, "X-Scope-OrgID", c->pyroscope_tenant)
+            || !add_text_header(list, "Content-Type", content_type)
+            || !add_text_header(list, "Content-Encoding", content_encoding)
+            || (c->pyroscope_api == PYROSCOPE_PUSH && !add_text_header(list, "Connect-Protocol-Version", "1"))
+            || !add_line(list, "Expect:"))) /* curl would wait for a 100 before it sends a large body */
+        wrong = "no memory";
+    if (wrong != NULL) {
+        curl_slist_free_all(*list);
+        *list = NULL;
+    }
+    return wrong;
+}
+
+/* ---- What is wrong with the configuration ---- */
+
+static const char *check_url(const char *url)
+{
+    CURLU *parsed = curl_url();
+    char *scheme = NULL, *query = NULL;
+    const char *wrong = NULL;
+    if (parsed == NULL)
+        return "no memory";
+    if (curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK
+        || curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK
+        || (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
+        wrong = "pyroscope_url: not a URL such as http://HOST:PORT";
+    else if (curl_url_get(parsed, CURLUPART_QUERY, &query, 0) == CURLUE_OK || strchr(url, '#') != NULL)
+        wrong = "pyroscope_url: must be without ? and #";
+    curl_free(scheme);
+    curl_free(query);
+    curl_url_cleanup(parsed);
+    return wrong;
+}
+
+const char *pyroscope_target_check(const struct conf *c)
+{
+    struct curl_slist *headers;
+    const char *wrong = check_url(c->pyroscope_url);
+    if (wrong == NULL && c->pyroscope_user[0] != '\0' && c->pyroscope_token[0] != '\0')
+        wrong = "pyroscope_user and pyroscope_token: there can only be one of them";
+    if (wrong == NULL && !is_field_value(c->pyroscope_tenant, strlen(c->pyroscope_tenant)))
+        wrong = "pyroscope_tenant: not a value for a header";
+    if (wrong == NULL)
+        wrong = pyroscope_target_headers(&headers, c, "", NULL);
+    if (wrong == NULL)
+        curl_slist_free_all(headers);
+    return wrong;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Random bytes that leave the program's own generators alone. */
+#ifndef JESPAN_RANDOM_H
+#define JESPAN_RANDOM_H
+
+#include <stddef.h>
+
+void random_fill(void *to, size_t bytes);
+
+#endif
