@@ -281,7 +281,10 @@ static int begin(struct pusher *p, const struct service_host *host)
     p->queue.max_bytes = c->pyroscope_queue_bytes;
     p->queue.max_age_ns = c->pyroscope_queue_age_s * 1000000000u;
     p->next_period_ns = now_ns() + ms_to_ns(c->pyroscope_interval_ms);
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    host->guard(true);
+    CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+    host->guard(false);
+    if (code != CURLE_OK)
         return -ENOMEM;
     host->end_before_others(); /* TLS libraries end themselves at exit */
     const char *wrong = pyroscope_target_check(c);
@@ -293,7 +296,7 @@ static int begin(struct pusher *p, const struct service_host *host)
         SAY(p, "pyroscope_insecure: the server's certificate is not checked");
     pyroscope_source_make(&p->source, c);
     p->period = period_make();
-    return pyroscope_sender_open(&p->sender, c) && p->period != NULL ? 0 : -ENOMEM;
+    return pyroscope_sender_open(&p->sender, host) && p->period != NULL ? 0 : -ENOMEM;
 }
 
 static void end(struct pusher *p)

@@ -36,12 +36,13 @@ static char *join(const char *server, const char *path)
     return url;
 }
 
-bool pyroscope_sender_open(struct pyroscope_sender *s, const struct conf *c)
+bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host)
 {
-    *s = (struct pyroscope_sender){.conf = c, .multi = curl_multi_init(), .easy = curl_easy_init()};
+    *s = (struct pyroscope_sender){
+        .host = host, .conf = host->conf, .multi = curl_multi_init(), .easy = curl_easy_init()};
     if (s->multi == NULL || s->easy == NULL)
         return false;
-    pyroscope_target_set(s->easy, c);
+    pyroscope_target_set(s->easy, s->conf);
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
@@ -211,14 +212,24 @@ static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
     return false;
 }
 
+/* Connecting, TLS, sending, reading: what can be done without waiting. */
+static bool go_on(struct pyroscope_sender *s, struct pyroscope_result *result)
+{
+    int running;
+    if (!s->busy)
+        return false;
+    s->host->guard(true);
+    curl_multi_perform(s->multi, &running);
+    bool over = is_over(s, result);
+    s->host->guard(false);
+    return over;
+}
+
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result)
 {
     struct curl_waitfd extra = {.fd = fd, .events = CURL_WAIT_POLLIN};
-    int running;
-    curl_multi_perform(s->multi, &running);
-    if (s->busy && is_over(s, result))
+    if (go_on(s, result))
         return true;
     curl_multi_poll(s->multi, &extra, fd >= 0, (int)(timeout_ms < 3600000 ? timeout_ms : 3600000), NULL);
-    curl_multi_perform(s->multi, &running);
-    return s->busy && is_over(s, result);
+    return go_on(s, result);
 }

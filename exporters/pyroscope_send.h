@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../src/conf.h"
 #include "pyroscope_request.h"
+#include "service.h"
 
 #define PYROSCOPE_ANSWER_BYTES 512 /* of an answer are kept, for a message */
 
@@ -30,6 +30,7 @@ struct pyroscope_result {
 };
 
 struct pyroscope_sender {
+    const struct service_host *host;
     const struct conf *conf;
     CURLM *multi;
     CURL *easy;
@@ -44,7 +45,7 @@ struct pyroscope_sender {
 };
 
 /* The configuration is one that pyroscope_target_check() found good. False: no memory. */
-bool pyroscope_sender_open(struct pyroscope_sender *s, const struct conf *conf);
+bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host);
 void pyroscope_sender_close(struct pyroscope_sender *s);
 
 /* Begins to send; takes the request over. `timeout_ms` is for all of it. False: no memory. */

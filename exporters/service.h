@@ -72,6 +72,10 @@ struct service_host {
      * to do. */
     uint64_t (*stop_by_ns)(const struct service_host *host);
 
+    /* Between guard(true) and guard(false) fork() waits, for a moment: a library's own locks would stay locked in the
+     * child, where the program may want to use that library too. For calls that do not block. */
+    void (*guard)(bool begin);
+
     /* The process ends when handlers given to atexit() so far may have to run after the service: call it when what the
      * service uses has registered its own. */
     void (*end_before_others)(void);

@@ -21,7 +21,7 @@ static void after_fork_in_child(void)
     dump_after_fork();
     reporter_after_fork();
     reporters_after_fork();
-    services_after_fork();
+    services_after_fork_in_child();
 }
 
 /* The end of the process has one limit, whoever waits. */
@@ -63,7 +63,7 @@ static __attribute__((constructor)) void start(void)
     if (!track_thread())
         return; /* no memory: malloc says so */
     snapshot_start_clock();
-    pthread_atfork(NULL, NULL, after_fork_in_child);
+    pthread_atfork(services_before_fork, services_after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
     if (conf.dump_dir[0])
         dump_prepare();

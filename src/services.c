@@ -3,9 +3,11 @@
 #include "services.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "background.h"
@@ -43,6 +45,36 @@ static uint64_t stop_by_ns(const struct service_host *host)
     return load_acquire(&((const struct running *)host)->stop_by_ns);
 }
 
+/* ---- Fork waits for guarded calls ---- */
+
+#define GUARD_MAX_MS 200 /* a library that blocks all the same does not stop the program */
+
+static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
+static bool fork_has_it; /* by the thread that forks */
+
+static void guard(bool begin)
+{
+    if (begin)
+        pthread_mutex_lock(&guarded);
+    else
+        pthread_mutex_unlock(&guarded);
+}
+
+void services_before_fork(void)
+{
+    uint64_t until_ns = background_deadline(GUARD_MAX_MS);
+    const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    fork_has_it = services_are_configured() && pthread_mutex_clocklock(&guarded, CLOCK_MONOTONIC, &until) == 0;
+}
+
+void services_after_fork_in_parent(void)
+{
+    if (fork_has_it)
+        pthread_mutex_unlock(&guarded);
+}
+
+/* ---- Start and end ---- */
+
 static void run(struct worker *w)
 {
     struct running *s = (struct running *)((char *)w - offsetof(struct running, worker));
@@ -57,7 +89,7 @@ static int make_host(struct running *s)
     s->host = (struct service_host){
         .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = feed_snapshot,
         .free_snapshot = snapshot_free, .mallctl = FAMILY(mallctl), .say = warn_parts, .stop_fd = stop_fd,
-        .stop_by_ns = stop_by_ns, .end_before_others = at_end_before_others};
+        .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
     store_relaxed(&s->stop_by_ns, 0);
     return stop_fd < 0 ? -errno : 0;
 }
@@ -122,9 +154,10 @@ void services_stop(uint64_t until_ns)
             WARN(s->name, " took longer than shutdown_timeout_ms and is given up");
 }
 
-/* Each writes its figures itself, so those of the parent's are set back. */
-void services_after_fork(void)
+/* The guard is the child's own then: the thread that had it is not there. Each writes its figures itself, so those of the parent's are set back. */
+void services_after_fork_in_child(void)
 {
+    guarded = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     memset(&services_pyroscope, 0, sizeof services_pyroscope);
     memset(&services_http, 0, sizeof services_http);
     for EACH(s) {

@@ -19,8 +19,10 @@ bool services_are_configured(void);
 /* At exit: has all of them end by a time on the monotonic clock, and waits for that. */
 void services_stop(uint64_t until_ns);
 
-/* In a forked child, where none runs: with conf.follow_fork they start anew. */
-void services_after_fork(void);
+/* Around fork. In a child none runs; with conf.follow_fork they start anew. */
+void services_before_fork(void);
+void services_after_fork_in_parent(void);
+void services_after_fork_in_child(void);
 
 extern struct pyroscope_stats services_pyroscope;
 extern struct http_stats services_http;
