@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The queue of periods: whatever is refused, too much, too old or accepted in part, what is accepted adds up to what
+ * happened, and what is in use is that of the newest. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "pyroscope_queue.h"
+
+static const struct digest_shape shape = {.labels = ""};
+static struct pyroscope_queue queue;
+static uint64_t happened_bytes, happened_cpu, accepted_bytes, accepted_cpu, in_use;
+
+static int set_up(void **state)
+{
+    (void)state;
+    queue = (struct pyroscope_queue){.max_bytes = SIZE_MAX, .max_age_ns = UINT64_MAX};
+    happened_bytes = happened_cpu = accepted_bytes = accepted_cpu = in_use = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pyroscope_queue_free(&queue);
+    assert_int_equal(queue.n, 0);
+    assert_int_equal(queue.bytes, 0);
+    return 0;
+}
+
+/* A period in which one span allocated and freed so many bytes. */
+static void add_period(uint64_t allocated, uint64_t freed, uint64_t now_ns)
+{
+    static uint64_t epoch;
+    const struct snapshot_row rows[] = {
+        {.id = 1, .name = "(root)", .target = "", .file = ""},
+        {.id = 2, .name = "span", .target = "", .file = "", .kind = CONTEXT_SPAN},
+    };
+    const struct snapshot s = {.epoch = ++epoch, .n_rows = 2, .rows = rows};
+    struct totals t = {.alloc_bytes = allocated, .free_bytes = freed, .cpu = allocated / 2};
+    t.moved_in_bytes = in_use;
+    in_use += allocated - freed;
+    struct digest *d = digest_make(&shape);
+    assert_non_null(d);
+    digest_add(d, &s, 1, &t);
+    happened_bytes += t.alloc_bytes;
+    happened_cpu += t.cpu;
+    assert_true(pyroscope_queue_add(&queue, d, now_ns));
+}
+
+static struct totals totals_of(struct digest *d)
+{
+    const struct snapshot *view = digest_view(d);
+    struct totals sum = {0};
+    for (uint32_t i = 0; i < view->n_rows; i++)
+        totals_add(&sum, &view->rows[i].totals);
+    return sum;
+}
+
+static void accept_profile(int profile)
+{
+    struct waiting *w = pyroscope_queue_first(&queue);
+    assert_non_null(w);
+    assert_false(w->accepted[profile]);
+    struct totals t = totals_of(w->digest);
+    if (pyroscope_profiles[profile].figures == DIGEST_ALLOCATIONS)
+        accepted_bytes += t.alloc_bytes;
+    if (pyroscope_profiles[profile].figures == DIGEST_CPU)
+        accepted_cpu += t.cpu;
+    w->accepted[profile] = true;
+}
+
+static void accept_rest(void)
+{
+    struct waiting *w = pyroscope_queue_first(&queue);
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        if (!w->accepted[i])
+            accept_profile(i);
+    pyroscope_queue_remove(&queue);
+}
+
+static void accept_all(void)
+{
+    while (pyroscope_queue_first(&queue) != NULL)
+        accept_rest();
+    assert_int_equal(accepted_bytes, happened_bytes);
+    assert_int_equal(accepted_cpu, happened_cpu);
+}
+
+static uint64_t in_use_of_first(void)
+{
+    struct totals t = totals_of(pyroscope_queue_first(&queue)->digest);
+    return totals_inuse_bytes(&t);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    add_period(100, 0, 1);
+    add_period(50, 20, 2);
+    assert_int_equal(queue.n, 2);
+    assert_int_equal(in_use_of_first(), 100);
+    accept_rest();
+    assert_int_equal(in_use_of_first(), 130);
+    accept_all();
+    assert_int_equal(queue.merged, 0);
+}
+
+static void test_refused_waits_for_next(void **state)
+{
+    (void)state;
+    add_period(100, 0, 1);
+    pyroscope_queue_refuse(&queue);
+    assert_null(pyroscope_queue_first(&queue));
+    assert_int_equal(queue.n, 1);
+    add_period(10, 60, 2);
+    assert_int_equal(queue.n, 1);
+    assert_int_equal(queue.merged, 1);
+    assert_int_equal(in_use_of_first(), 50);
+    accept_all();
+}
+
+static void test_refused_after_a_part(void **state)
+{
+    (void)state;
+    add_period(100, 0, 1);
+    accept_profile(0); /* memory */
+    pyroscope_queue_refuse(&queue);
+    add_period(10, 60, 2);
+    assert_int_equal(in_use_of_first(), 50);
+    accept_all();
+}
+
+static void test_merged_gets_an_id_of_its_own(void **state)
+{
+    (void)state;
+    unsigned char first[16], second[16];
+    add_period(1, 0, 1);
+    memcpy(first, queue.first->id, 16);
+    add_period(1, 0, 2);
+    memcpy(second, queue.last->id, 16);
+    assert_memory_not_equal(first, second, 16);
+    pyroscope_queue_refuse(&queue);
+    assert_memory_not_equal(queue.first->id, first, 16);
+    assert_memory_not_equal(queue.first->id, second, 16);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    add_period(1, 0, 1);
+    size_t one = queue.bytes;
+    queue.max_bytes = 10 * one;
+    for (unsigned i = 0; i < 100; i++) {
+        add_period(i, i / 2, i);
+        pyroscope_queue_limit(&queue, i, false);
+        assert_true(queue.bytes <= queue.max_bytes);
+    }
+    assert_in_range(queue.n, 5, 10);
+    assert_int_equal(queue.merged, 101 - queue.n);
+    accept_all();
+}
+
+/* What is being sent stays as it is. */
+static void test_busy(void **state)
+{
+    (void)state;
+    add_period(7, 0, 1);
+    struct waiting *first = queue.first;
+    queue.max_bytes = 1;
+    for (unsigned i = 0; i < 10; i++) {
+        add_period(i, 0, i);
+        pyroscope_queue_limit(&queue, i, true);
+    }
+    assert_ptr_equal(queue.first, first);
+    assert_int_equal(queue.n, 2);
+    struct totals t = totals_of(first->digest);
+    assert_int_equal(t.alloc_bytes, 7);
+    pyroscope_queue_limit(&queue, 10, false);
+    assert_int_equal(queue.n, 1);
+    accept_all();
+}
+
+static void test_age(void **state)
+{
+    (void)state;
+    queue.max_age_ns = 100;
+    for (unsigned i = 1; i <= 5; i++)
+        add_period(i, 0, 50 * i);
+    pyroscope_queue_limit(&queue, 250, false);
+    assert_int_equal(queue.n, 2); /* of 200 and 250; the others are 100 old and more */
+    pyroscope_queue_limit(&queue, 1000, false);
+    assert_int_equal(queue.n, 1); /* the newest stays */
+    accept_all();
+}
+
+/* Anything in any order. */
+static void test_random(void **state)
+{
+    (void)state;
+    unsigned seed = 1;
+    for (unsigned i = 0; i < 20000; i++) {
+        struct waiting *first = pyroscope_queue_first(&queue);
+        int profile = (int)(rand_r(&seed) % PYROSCOPE_N_PROFILES);
+        switch (rand_r(&seed) % 5) {
+        case 0:
+            add_period(rand_r(&seed) % 1000, in_use > 0 ? rand_r(&seed) % in_use : 0, i);
+            break;
+        case 1:
+            if (first != NULL && !first->accepted[profile])
+                accept_profile(profile);
+            break;
+        case 2:
+            if (first != NULL)
+                pyroscope_queue_refuse(&queue);
+            break;
+        case 3:
+            queue.max_bytes = rand_r(&seed) % 20000;
+            queue.max_age_ns = rand_r(&seed) % 100 + 1;
+            pyroscope_queue_limit(&queue, i, rand_r(&seed) % 2 != 0);
+            break;
+        default:
+            if (first != NULL && rand_r(&seed) % 2 != 0)
+                accept_rest();
+        }
+    }
+    add_period(1, 0, 20000);
+    queue.max_bytes = 0;
+    pyroscope_queue_limit(&queue, 20000, false);
+    assert_int_equal(in_use_of_first(), in_use);
+    accept_all();
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_order), TEST(test_refused_waits_for_next), TEST(test_refused_after_a_part),
+        TEST(test_merged_gets_an_id_of_its_own), TEST(test_bytes), TEST(test_busy), TEST(test_age), TEST(test_random)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
