@@ -177,23 +177,58 @@ void conf_set(const struct conf_key *key, const char *name, const char *value, c
         complain(origin, key, name, value);
 }
 
-/* What stands behind a comma in a secret is part of one, too. Returns the key, or NULL. */
-static const struct conf_key *parse_pair(char *pair, const struct conf_key *before, const char *origin)
+/* The key of "key:value", whose colon becomes the key's end; NULL where there is none. */
+static const struct conf_key *split_pair(char *pair, char **value)
 {
     char *colon = strchr(pair, ':');
-    bool hidden = before && (before->type == CONF_SECRET || before->type == CONF_URL);
-    const struct conf_key *key = NULL;
-    if (colon) {
-        *colon = '\0';
-        key = conf_find(pair);
+    *value = colon ? colon + 1 : NULL;
+    if (!colon)
+        return NULL;
+    *colon = '\0';
+    return conf_find(pair);
+}
+
+static bool is_hidden(const struct conf_key *key)
+{
+    return key && (key->type == CONF_SECRET || key->type == CONF_URL);
+}
+
+/* What stands behind a comma in a secret is part of one, too; of a URL that lost its @ to it, all that is left is the
+ * user and a piece of the password. */
+static void complain_of_rest(const struct conf_key *key, bool has_at, const char *origin)
+{
+    if (key->type == CONF_URL && has_at)
+        set(key, "");
+    WARN(origin, ": what follows a comma in ", key->name, " is no key:value and is ignored");
+}
+
+/* Returns the key, or NULL. */
+static const struct conf_key *parse_pair(char *pair, const struct conf_key *before, const char *origin)
+{
+    char *value;
+    bool has_at = strchr(pair, '@');
+    const struct conf_key *key = split_pair(pair, &value);
+    if (!key && is_hidden(before)) {
+        complain_of_rest(before, has_at, origin);
+        return before;
     }
-    if (!key && hidden)
-        WARN(origin, ": what follows a comma in ", before->name, " is no key:value and is ignored");
-    else if (!colon)
+    char *equals = strchr(pair, '=');
+    if (equals)
+        equals[1] = '\0'; /* what follows may be meant as a secret's value */
+    if (!value)
         WARN(origin, ": \"", pair, "\" is not key:value and is ignored");
     else
-        conf_set(key, pair, colon + 1, origin);
-    return hidden && !key ? before : key;
+        conf_set(key, pair, value, origin);
+    return key;
+}
+
+/* The same of a pair that is too long to be looked at as a whole. */
+static const struct conf_key *skip_pair(char *begin, const struct conf_key *before, const char *origin)
+{
+    char *value;
+    const struct conf_key *key = split_pair(begin, &value);
+    WARN(origin, ": a value longer than ", "1023 bytes is ignored");
+    return key || !is_hidden(before) ? key : before;
 }
 
 void conf_parse(const char *text, const char *origin)
@@ -201,14 +236,13 @@ void conf_parse(const char *text, const char *origin)
     char pair[CONF_STRING_BYTES + 64];
     const struct conf_key *before = NULL;
     while (*text) {
-        size_t n = strcspn(text, ",");
-        if (n >= sizeof pair) {
-            WARN(origin, ": a value longer than ", "1023 bytes is ignored");
-        } else if (n) {
-            memcpy(pair, text, n);
-            pair[n] = '\0';
+        size_t n = strcspn(text, ","), copied = n < sizeof pair ? n : sizeof pair - 1;
+        memcpy(pair, text, copied);
+        pair[copied] = '\0';
+        if (copied < n)
+            before = skip_pair(pair, before, origin);
+        else if (n)
             before = parse_pair(pair, before, origin);
-        }
         text += n + (text[n] == ',');
     }
 }

@@ -77,7 +77,9 @@ too_long() {
 }
 
 confirmed() {
-    try "confirm_conf" "max_contexts:100,dump_interval_s:7,confirm_conf:true" "contexts few thread_contexts true" \
+    local conf=max_contexts:100,dump_interval_s:7,confirm_conf:true,pyroscope_proxy:http://me:secret@proxy:3128/
+    conf+=,http_token:secret
+    PYROSCOPE_AUTH_TOKEN=secret PYROSCOPE_LABELS=a=1,b=2 try "confirm_conf" "$conf" "contexts few thread_contexts true" \
 "<jespan>: max_contexts:100
 <jespan>: thread_contexts:true
 <jespan>: track_time:cpu
@@ -96,6 +98,32 @@ confirmed() {
 <jespan>: module_dir:$(installed_module_dir)
 <jespan>: reporters:
 <jespan>: reporter_interval_ms:10000
+<jespan>: series_labels:
+<jespan>: resource_attributes:
+<jespan>: pyroscope_url:
+<jespan>: pyroscope_app:
+<jespan>: pyroscope_api:push
+<jespan>: pyroscope_interval_ms:15000
+<jespan>: pyroscope_labels:a=1|b=2
+<jespan>: pyroscope_user:
+<jespan>: pyroscope_password:
+<jespan>: pyroscope_token:***
+<jespan>: pyroscope_tenant:
+<jespan>: pyroscope_headers:
+<jespan>: pyroscope_ca_file:
+<jespan>: pyroscope_cert_file:
+<jespan>: pyroscope_key_file:
+<jespan>: pyroscope_insecure:false
+<jespan>: pyroscope_proxy:http://***@proxy:3128/
+<jespan>: pyroscope_connect_timeout_ms:5000
+<jespan>: pyroscope_timeout_ms:10000
+<jespan>: pyroscope_queue_bytes:16777216
+<jespan>: pyroscope_queue_age_s:3000
+<jespan>: pyroscope_max_samples:16000
+<jespan>: pyroscope_max_bytes:4194304
+<jespan>: http_listen:
+<jespan>: http_token:***
+<jespan>: http_max_series:10000
 <jespan>: shutdown_timeout_ms:10000
 <jespan>: confirm_conf:true"
 }
@@ -117,6 +145,24 @@ precedence() {
         "$own"$'\n''<jespan>: JESPAN_CONF: unknown key "foo" is ignored'
 }
 
+# Variables that others defined: read from the environment, named in complaints.
+variables() {
+    PYROSCOPE_UPLOAD_INTERVAL=soon try "a variable" "max_contexts:100" "contexts few thread_contexts true" \
+        '<jespan>: PYROSCOPE_UPLOAD_INTERVAL: the value cannot be read and is ignored'
+}
+
+# A program with setuid reads nothing of the environment, and opens nothing whatever it says itself. It is what the
+# dynamic linker calls secure, which a file system mounted without setuid has not.
+secured() {
+    local program=$scratch/conf_program_setuid status=0
+    compile "$program" tests/integration/conf_program.c \
+        -DWITH_CONF='"confirm_conf:true,dump_dir:/d,reporters:r,pyroscope_url:http://u,http_listen:127.0.0.1:1"'
+    [ "$(id -u)" = 0 ] && chmod a+rx "$scratch" && chown 65534 "$program" && chmod u+s "$program" || return 0
+    JESPAN_CONF=max_contexts:100 PYROSCOPE_APPLICATION_NAME=a "$program" > "$scratch/out" 2> "$scratch/err" || status=$?
+    [ "$status" = 0 ] && grep -qx '<jespan>: max_contexts:131072' "$scratch/err" || return 0
+    equal "setuid: keys that are off" "$(grep -cxE '<jespan>: (dump_dir|reporters|pyroscope_(url|app)|http_listen):' "$scratch/err")" 5
+}
+
 # jemalloc's own configuration still reaches it.
 malloc_conf() {
     compile "$scratch/stats" tests/integration/dump_program.c
@@ -131,6 +177,8 @@ wrong
 wrong_samplers
 too_long
 confirmed
+variables
 precedence
+secured
 malloc_conf
 finish

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 
+#include "../../exporters/service.h"
 #include "../support/ctl.h"
 
 static const char *const figures[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
@@ -15,6 +16,10 @@ static const char *const numbers[] = {"line", "parent", "closed_ns", NULL};
 static const char *const stats[] = {"meta_bytes", "header_bytes", "header_held_bytes", "pending_bytes", "mapped_bytes",
                                     "committed_bytes", "contexts", "overflow", "recycled", "truncated", "dumps",
                                     "lost_dumps", "threads", "reporters", "reporter_misses", "reporter_errors", NULL};
+#define NAME(name) #name,
+static const char *const pyroscope_stats[] = {PYROSCOPE_STATS(NAME) NULL};
+static const char *const http_stats[] = {HTTP_STATS(NAME) NULL};
+static const char *const last_error[] = {"last_error", NULL};
 
 /* Reads by name and by MIB; anything but the right size, and any writing, is refused. */
 static void check_read_only(const char *name, size_t size)
@@ -36,6 +41,7 @@ static void check_read_only(const char *name, size_t size)
     length = size;
     CHECK_EQ(mallctlbymib(mib, mib_length, again, &length, NULL, 0), 0);
     CHECK_EQ(length, size);
+    CHECK_EQ(mallctlbymib(mib, mib_length, again, &length, value, size), EPERM);
     if (check_failures)
         check_note("with %s", name);
 }
@@ -64,6 +70,9 @@ static void every_name(void)
     each("all", figures, sizeof(uint64_t));
     each("retired", figures, sizeof(uint64_t));
     each("stats", stats, sizeof(uint64_t));
+    each("stats.pyroscope", pyroscope_stats, sizeof(uint64_t));
+    each("stats.pyroscope", last_error, sizeof(char *));
+    each("stats.http", http_stats, sizeof(uint64_t));
     check_read_only("spans.count", sizeof(uint64_t));
 }
 
@@ -76,6 +85,11 @@ static void unknown_names(void)
         "spans.99999999999999999999.name", "spans.77777.name", "spans.stats.x", "spans..name", "span.count", "spansx.count",
         "spans.retired.name", "spans.epoch.x", "SPANS.count", "spans.1.total", "spans.1.total.", "spans.1.total.name",
         "spans.1.total.enters.x", "spans.1.totals.enters", "spans.1.tota.enters", "spans.all.total.enters",
+        "spans.stats.pyroscope", "spans.stats.pyroscope.", "spans.stats.pyroscope.x", "spans.stats.pyroscope.requests",
+        "spans.stats.pyroscope.pushes.x", "spans.stats.pyroscopes.pushes", "spans.stats.pyro.pushes", "spans.stats.http",
+        "spans.stats.http.pushes", "spans.stats.http.last_error", "spans.stats.http.requests.x", "spans.stats..requests",
+        "spans.stats.1.requests", "spans.stats.total.enters", "spans.http.requests", "spans.1.http.requests",
+        "spans.all.pyroscope.pushes",
         "spans.77777.total.enters", "spans.77777.wall_ns", "spans.1.ages",
         "spans.1.cpu_user_ns", "spans.all.cpu_system_ns"}; /* the last three: not with this configuration */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -122,6 +136,25 @@ static void wrong_mibs(void)
     CHECK_EQ(mallctlnametomib("spans.1.total.inuse_bytes", total, &length), EINVAL);
     CHECK(mallctlbymib(mib, 1, &value, &bytes, NULL, 0) != 0);
     CHECK(mallctlbymib(mib, 0, &value, &bytes, NULL, 0) != 0);
+}
+
+/* Each service's figures are its own, by whatever way they are asked for; of one that does not run they are 0. */
+static void mibs_of_services(void)
+{
+    size_t pushes[4], requests[4], length = 4, bytes = sizeof(uint64_t);
+    uint64_t value = 99;
+    CHECK_EQ(mallctlnametomib("spans.stats.pyroscope.pushes", pushes, &length), 0);
+    CHECK_EQ(length, 4);
+    CHECK_EQ(mallctlnametomib("spans.stats.http.requests", requests, &length), 0);
+    CHECK_EQ(length, 4);
+    CHECK(pushes[2] != requests[2]);
+    CHECK_EQ(mallctlbymib(pushes, 4, &value, &bytes, NULL, 0), 0);
+    CHECK_EQ(value, 0);
+    CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], 2, pushes[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], SIZE_MAX, pushes[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], pushes[2], 12}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], requests[2], 4}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK(strcmp(ctl_text("spans.stats.pyroscope.last_error"), "") == 0);
 }
 
 /* As with jemalloc's arena indices: one MIB, any context. */
@@ -274,6 +307,7 @@ int main(void)
     every_name();
     unknown_names();
     wrong_mibs();
+    mibs_of_services();
     mib_of_any_context();
     labels();
     epoch();

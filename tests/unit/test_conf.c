@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,14 +20,25 @@ extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf;
 
 static char complaints[8192];
+static unsigned long secure; /* what the kernel says of a program with setuid */
 
-/* conf_parse(), with what it says in `complaints`. Returns the number of lines. */
+/* In place of libc's, which only the configuration asks here. */
+unsigned long getauxval(unsigned long type)
+{
+    return type == AT_SECURE ? secure : 0;
+}
+
+/* Reads the text, or with NULL all that is read at start, with what is said in `complaints`. Returns the number of
+ * lines. */
 static int parse(const char *text)
 {
     FILE *to = tmpfile();
     int saved = dup(STDERR_FILENO), lines = 0;
     assert_true(to && saved >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
-    conf_parse(text, "HERE");
+    if (text)
+        conf_parse(text, "HERE");
+    else
+        conf_boot();
     assert_true(dup2(saved, STDERR_FILENO) >= 0);
     close(saved);
     rewind(to);
@@ -40,6 +52,12 @@ static int parse(const char *text)
 static const void *value_of(const struct conf_key *key)
 {
     return (const char *)&conf + key->offset;
+}
+
+/* Secrets and URLs, too, are strings. */
+static bool is_text(const struct conf_key *key)
+{
+    return key->type == CONF_STRING || key->type == CONF_SECRET || key->type == CONF_URL;
 }
 
 static int parse_number(const struct conf_key *key, uint64_t n)
@@ -60,7 +78,9 @@ static int defaults(void **state)
 {
     (void)state;
     unsetenv("JESPAN_CONF");
+    unsetenv("PYROSCOPE_SERVER_ADDRESS");
     jespan_conf = NULL;
+    secure = 0;
     memset(&conf, 0x55, sizeof conf);
     conf_boot();
     return 0;
@@ -84,6 +104,11 @@ static void test_defaults(void **state)
     assert_string_equal(conf.sampler_sites, "");
     assert_string_equal(conf.reporters, "");
     assert_string_equal(conf.module_dir, JESPAN_MODULE_DIR);
+    assert_string_equal(conf.pyroscope_url, "");
+    assert_string_equal(conf.http_listen, "");
+    assert_int_equal(conf.pyroscope_api, PYROSCOPE_PUSH);
+    assert_int_equal(conf.pyroscope_interval_ms, 15000);
+    assert_false(conf.pyroscope_insecure);
 }
 
 static void check_number(const struct conf_key *key)
@@ -162,9 +187,9 @@ static void test_every_key(void **state)
             check_choice(key);
         else
             check_string(key);
-        assert_int_equal(parse_text(key, "\x01,"), key->type == CONF_STRING ? 0 : 1);
-        assert_true(key->type == CONF_STRING || strstr(complaints, key->name));
-        size_t bytes = key->type == CONF_NUMBER ? 8 : key->type == CONF_BOOL ? 1 : CONF_STRING_BYTES;
+        assert_int_equal(parse_text(key, "\x01,"), is_text(key) ? 0 : 1);
+        assert_true(is_text(key) || strstr(complaints, key->name));
+        size_t bytes = is_text(key) ? CONF_STRING_BYTES : key->type == CONF_BOOL ? 1 : 8;
         memcpy((char *)&others + key->offset, value_of(key), bytes);
         assert_memory_equal(&others, &conf, sizeof conf);
         assert_true(key->help && key->help[0]);
@@ -212,7 +237,7 @@ static void test_hostile_strings(void **state)
         for (const struct conf_key *key = conf_keys; key->name; key++)
             if (key->type == CONF_NUMBER)
                 assert_in_range(*(const uint64_t *)value_of(key), key->minimum, key->maximum);
-            else if (key->type == CONF_STRING)
+            else if (is_text(key))
                 assert_true(strnlen(value_of(key), CONF_STRING_BYTES) < CONF_STRING_BYTES);
     }
 }
@@ -244,6 +269,95 @@ static void test_boot_reads_symbol_then_environment(void **state)
     assert_int_equal(conf.dump_interval_s, 5);
 }
 
+/* jespan_conf, then variables that others defined, then JESPAN_CONF. */
+static void test_precedence_of_variables(void **state)
+{
+    (void)state;
+    jespan_conf = "pyroscope_url:http://symbol";
+    conf_boot();
+    assert_string_equal(conf.pyroscope_url, "http://symbol");
+    setenv("PYROSCOPE_SERVER_ADDRESS", "http://variable", 1);
+    conf_boot();
+    assert_string_equal(conf.pyroscope_url, "http://variable");
+    setenv("JESPAN_CONF", "pyroscope_url:http://own", 1);
+    conf_boot();
+    assert_string_equal(conf.pyroscope_url, "http://own");
+    setenv("JESPAN_CONF", "pyroscope_url:", 1);
+    conf_boot();
+    assert_string_equal(conf.pyroscope_url, "");
+}
+
+/* Nothing is written or sent, whatever the program says; nothing is read of the environment. */
+static void test_setuid(void **state)
+{
+    (void)state;
+    secure = 1;
+    jespan_conf = "dump_dir:/a,reporters:a,pyroscope_url:http://a,http_listen:127.0.0.1:1,dump_keep:3";
+    setenv("JESPAN_CONF", "dump_keep:4,pyroscope_url:http://a", 1);
+    setenv("PYROSCOPE_SERVER_ADDRESS", "http://a", 1);
+    conf_boot();
+    assert_string_equal(conf.dump_dir, "");
+    assert_string_equal(conf.reporters, "");
+    assert_string_equal(conf.pyroscope_url, "");
+    assert_string_equal(conf.http_listen, "");
+    assert_int_equal(conf.dump_keep, 3);
+}
+
+/* Whatever is wrong with a secret, or near one, no part of it is said. */
+static void test_secrets_are_not_said(void **state)
+{
+    static char text[3 * CONF_STRING_BYTES], too_long[2 * CONF_STRING_BYTES];
+    static const char *const keys[] = {"pyroscope_password", "pyroscope_token", "pyroscope_headers", "http_token",
+                                       "pyroscope_url", "pyroscope_proxy"};
+    static const char *const wrong[] = {
+        "%s:a,hunter2", "%s:a,hunter2,hunter3", "%s:a,b:hunter2", "%s:a,hunter:b", "%s:a,=hunter", "%s:,hunter2",
+        "%s=hunter2", "%s=hunter2:hunter3", "%s=hunter2,max_contexts:100", "%s:a,b=hunter2,c=hunter3:d"};
+    (void)state;
+    memset(too_long, 'x', sizeof too_long - 1);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        for (size_t j = 0; j < sizeof wrong / sizeof wrong[0]; j++) {
+            snprintf(text, sizeof text, wrong[j], keys[i]);
+            assert_true(parse(text) > 0);
+            if (strstr(complaints, "hunter") || !strstr(complaints, keys[i]))
+                fail_msg("of %s is said: %s", text, complaints);
+        }
+        snprintf(text, sizeof text, "%s:%s,hunter2", keys[i], too_long);
+        assert_int_equal(parse(text), 2);
+        assert_null(strstr(complaints, "hunter"));
+        assert_null(strstr(complaints, "xxx"));
+    }
+}
+
+/* What confirm_conf shows of a URL, and of one whose password had a comma. */
+static void test_secrets_are_not_confirmed(void **state)
+{
+    static const char *const urls[][2] = {
+        {"http://host:1/p?q=a@b#c@d", "http://host:1/p?q=a@b#c@d"},
+        {"http://me:hunter2@host/@x", "http://***@host/@x"},
+        {"http://me@hunter@2@host", "http://***@host"},
+        {"me:hunter2@host:80/x", "***@host:80/x"},
+        {"http://me:hunter,2@host", ""},
+        {"http://me:hunter,a:2@host", ""},
+        {"://hunter@", "://***@"},
+        {"http://[::1]:80/", "http://[::1]:80/"},
+        {"", ""},
+    };
+    char conf_text[256], expected[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        snprintf(conf_text, sizeof conf_text, "confirm_conf:true,pyroscope_password:hunter2,http_token:hunter2,"
+                 "pyroscope_token:hunter2,pyroscope_headers:A=hunter2,pyroscope_url:%s", urls[i][0]);
+        setenv("JESPAN_CONF", conf_text, 1);
+        parse(NULL);
+        assert_null(strstr(complaints, "hunter"));
+        snprintf(expected, sizeof expected, "<jespan>: pyroscope_url:%s\n", urls[i][1]);
+        assert_non_null(strstr(complaints, expected));
+        assert_non_null(strstr(complaints, "<jespan>: http_token:***\n"));
+    }
+    assert_string_equal(conf.http_token, "hunter2");
+    assert_non_null(strstr(complaints, "<jespan>: pyroscope_user:\n"));
+}
+
 /* A program may change its directory later. */
 static void test_a_relative_dump_dir_becomes_absolute(void **state)
 {
@@ -268,6 +382,10 @@ int main(void)
         cmocka_unit_test_setup(test_hostile_strings, defaults),
         cmocka_unit_test_setup(test_lengths, defaults),
         cmocka_unit_test_setup(test_boot_reads_symbol_then_environment, defaults),
+        cmocka_unit_test_setup(test_precedence_of_variables, defaults),
+        cmocka_unit_test_setup(test_setuid, defaults),
+        cmocka_unit_test_setup(test_secrets_are_not_said, defaults),
+        cmocka_unit_test_setup(test_secrets_are_not_confirmed, defaults),
         cmocka_unit_test_setup(test_a_relative_dump_dir_becomes_absolute, defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
