@@ -56,6 +56,11 @@ static uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 #define SAY(p, ...) (p)->host->say((const char *const[]){"pyroscope: ", __VA_ARGS__, NULL})
 
 /* ---- Periods ---- */
@@ -82,7 +87,8 @@ static void end_period(struct pusher *p)
         digest_free(digest);
         return;
     }
-    digest_set_time(digest, p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns, s->time_unix_ns);
+    uint64_t from_unix_ns = p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns;
+    digest_set_time(digest, earlier(from_unix_ns, s->time_unix_ns), s->time_unix_ns); /* the clock may have been set back */
     p->period_from_unix_ns = s->time_unix_ns;
     add(&p->stats->folded, digest_fold(digest, (uint32_t)p->max_samples));
     pyroscope_queue_add(&p->queue, digest, now_ns());
@@ -201,8 +207,10 @@ static void send_profile(struct pusher *p, struct waiting *w)
     }
     p->sending_bytes = request.bytes;
     add(&p->stats->folded, made > 0 ? request.folded : 0);
-    if (made < 0 || !pyroscope_sender_start(&p->sender, &request, attempt_timeout_ms(p)))
-        back_off(p, 0);
+    if (made < 0 || !pyroscope_sender_start(&p->sender, &request, attempt_timeout_ms(p))) {
+        back_off(p, 0); /* there is no memory */
+        p->gave_up = p->stop_by_ns != 0;
+    }
 }
 
 /* The next profile of the first period, or, if the server has all of it, of the next. */
@@ -223,11 +231,6 @@ static void send_next(struct pusher *p)
 }
 
 /* ---- The loop ---- */
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint64_t sleep_ms(const struct pusher *p)
 {
