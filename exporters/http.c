@@ -1,15 +1,142 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `http`. */
+/* The service `http`: answers who asks (docs/http.md), from one thread with one loop. */
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 
+#include "http_server.h"
 #include "service.h"
+
+#define STOP_NS 500000000u /* to send what is being sent when the service ends */
+#define MAX_POLL_MS 60000
 
 SERVICE_DEFINE(http);
 
+/* ---- The loop ---- */
+
+enum { EPOLL, STOP, LISTEN, WAITING }; /* places in what is polled */
+
+struct polled {
+    struct pollfd fds[WAITING + HTTP_MAX_WAITING];
+    struct http_connection *waiting[HTTP_MAX_WAITING];
+    nfds_t n;
+};
+
+/* Who waits for an answer and goes away makes room for others; libmicrohttpd does not look at those that are suspended. */
+static void add_waiting(struct http_server *server, struct polled *p)
+{
+    p->n = WAITING;
+    for (int i = 0; i < HTTP_MAX_CONNECTIONS; i++)
+        if (server->connections[i].waiting) {
+            p->waiting[p->n - WAITING] = &server->connections[i];
+            p->fds[p->n++] = (struct pollfd){server->connections[i].fd, POLLRDHUP, 0};
+        }
+}
+
+static int timeout_ms(const struct http_server *server)
+{
+    MHD_UNSIGNED_LONG_LONG soon;
+    uint64_t now = http_server_now_ns(), next = http_server_next_ns(server);
+    uint64_t ms = next <= now ? 0 : (next - now) / 1000000u + 1;
+    if (MHD_get_timeout(server->daemon, &soon) == MHD_YES && soon < ms)
+        ms = soon;
+    return ms < MAX_POLL_MS ? (int)ms : MAX_POLL_MS;
+}
+
+static bool has_room(const struct http_server *server)
+{
+    return server->n_connections < HTTP_MAX_CONNECTIONS && server->accept_after_ns == 0;
+}
+
+/* Returns whether to go on. */
+static bool round_of(struct http_server *server, struct polled *p)
+{
+    p->fds[EPOLL] = (struct pollfd){
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, POLLIN, 0};
+    p->fds[STOP] = (struct pollfd){server->source.host->stop_fd, POLLIN, 0};
+    p->fds[LISTEN] = (struct pollfd){has_room(server) ? server->listener.fd : -1, POLLIN, 0};
+    add_waiting(server, p);
+    if (poll(p->fds, p->n, timeout_ms(server)) < 0 && errno != EINTR)
+        return false;
+    if (p->fds[STOP].revents != 0)
+        return false;
+    for (nfds_t i = WAITING; i < p->n; i++)
+        if (p->fds[i].revents != 0)
+            p->waiting[i - WAITING]->gone = true;
+    if (p->fds[LISTEN].revents != 0)
+        http_server_accept(server);
+    http_server_tend(server);
+    return true;
+}
+
+/* ---- Start and end ---- */
+
+static void say(const struct service_host *host, const char *what, const char *more)
+{
+    const char *const parts[] = {"http_listen:\"", host->conf->http_listen, "\": ", what, more, NULL};
+    host->say(parts);
+}
+
+/* Where the port was left to the system. */
+static void say_port(const struct http_server *server, const struct http_address *asked)
+{
+    char port[32];
+    if (asked->socket.any.sa_family == AF_UNIX || asked->socket.in.sin_port != 0)
+        return;
+    snprintf(port, sizeof port, "%u", http_listen_port(&server->listener));
+    say(server->source.host, "listens on port ", port);
+}
+
+static int open_listener(struct http_server *server)
+{
+    const struct service_host *host = server->source.host;
+    struct http_address address;
+    const char *wrong = http_listen_parse(&address, host->conf->http_listen);
+    if (wrong == NULL)
+        wrong = http_listen_open(&server->listener, &address);
+    if (wrong != NULL) {
+        say(host, wrong, "; http is left out");
+        return -ECANCELED;
+    }
+    server->source.local = http_listen_is_local(&address);
+    say_port(server, &address);
+    return 0;
+}
+
+static uint64_t end_by_ns(const struct service_host *host)
+{
+    uint64_t soon = http_server_now_ns() + STOP_NS, last = host->stop_by_ns(host);
+    return last > 0 && last < soon ? last : soon;
+}
+
+static int serve(struct http_server *server)
+{
+    struct polled polled;
+    int error = http_server_start(server);
+    if (error != 0)
+        return error;
+    server->source.host->end_before_others();
+    while (round_of(server, &polled))
+        ;
+    http_listen_close(&server->listener);
+    http_server_stop(server, end_by_ns(server->source.host));
+    return 0;
+}
+
 static int run(const struct service_host *host)
 {
-    (void)host;
-    return -ENOSYS;
+    struct http_server *server = calloc(1, sizeof *server);
+    if (server == NULL)
+        return -ENOMEM;
+    server->source.host = host;
+    int error = open_listener(server);
+    if (error == 0) {
+        error = serve(server);
+        http_listen_close(&server->listener);
+    }
+    free(server);
+    return error;
 }
 
 const struct service jespan_service_http = {.abi = SERVICE_ABI, .name = "http", .run = run};

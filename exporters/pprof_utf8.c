@@ -2,12 +2,11 @@
 /* UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
 #include "pprof_utf8.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
+static const char replacement[] = PPROF_UTF8_REPLACEMENT;
 
 /* How many bytes a character that starts with `first` has, and the lowest code point that needs that many. */
 static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
@@ -18,10 +17,10 @@ static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
     return bytes;
 }
 
-/* The bytes of the valid character at `text`, or 0. The terminating NUL is no continuation byte, so nothing behind it
- * is read. */
-static size_t character_bytes(const unsigned char *text)
+/* The terminating NUL is no continuation byte, so nothing behind it is read. */
+size_t pprof_utf8_character(const char *string)
 {
+    const unsigned char *text = (const unsigned char *)string;
     uint32_t lowest;
     size_t bytes = sequence_bytes(text[0], &lowest);
     if (bytes <= 1)
@@ -38,12 +37,11 @@ static size_t character_bytes(const unsigned char *text)
 
 bool pprof_utf8_valid(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at != '\0') {
-        size_t bytes = character_bytes(at);
+    while (*text != '\0') {
+        size_t bytes = pprof_utf8_character(text);
         if (bytes == 0)
             return false;
-        at += bytes;
+        text += bytes;
     }
     return true;
 }
@@ -53,7 +51,7 @@ char *pprof_utf8_clean(const char *text)
     char *clean = malloc(strlen(text) * (sizeof replacement - 1) + 1);
     char *to = clean;
     while (clean != NULL && *text != '\0') {
-        size_t bytes = character_bytes((const unsigned char *)text);
+        size_t bytes = pprof_utf8_character(text);
         const char *from = bytes == 0 ? replacement : text;
         size_t n = bytes == 0 ? sizeof replacement - 1 : bytes;
         memcpy(to, from, n);

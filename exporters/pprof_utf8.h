@@ -4,6 +4,12 @@
 #define JESPAN_PPROF_UTF8_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#define PPROF_UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
+
+/* The bytes of the valid character that a text, which is not empty, begins with; 0: it begins with none. */
+size_t pprof_utf8_character(const char *text);
 
 bool pprof_utf8_valid(const char *text);
 

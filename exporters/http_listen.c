@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the service `http` is reached. */
+#include "http_listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define HOST_BYTES 64
+
+/* ---- Addresses ---- */
+
+static const char *parse_path(struct http_address *a, const char *path)
+{
+    if (path[0] == '\0')
+        return "there is no path behind unix:";
+    if (strlen(path) >= sizeof a->socket.un.sun_path)
+        return "the path is longer than a Unix socket's may be (107 bytes)";
+    a->socket.un.sun_family = AF_UNIX;
+    strcpy(a->socket.un.sun_path, path);
+    a->bytes = sizeof a->socket.un;
+    return NULL;
+}
+
+static const char *parse_port(const char *text, in_port_t *port)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > UINT16_MAX)
+        return "the port is no number from 0 to 65535";
+    *port = htons((uint16_t)n);
+    return NULL;
+}
+
+static bool parse_host(struct http_address *a, const char *host, in_port_t port)
+{
+    size_t n = strlen(host);
+    if (host[0] == '[' && host[n - 1] == ']') {
+        char inside[HOST_BYTES];
+        memcpy(inside, host + 1, n - 2);
+        inside[n - 2] = '\0';
+        a->socket.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = port};
+        a->bytes = sizeof a->socket.in6;
+        return inet_pton(AF_INET6, inside, &a->socket.in6.sin6_addr) == 1;
+    }
+    if (host[0] == '\0' || strcmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    a->socket.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port};
+    a->bytes = sizeof a->socket.in;
+    return inet_pton(AF_INET, host, &a->socket.in.sin_addr) == 1;
+}
+
+const char *http_listen_parse(struct http_address *a, const char *text)
+{
+    char host[HOST_BYTES];
+    in_port_t port;
+    memset(a, 0, sizeof *a);
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_path(a, text + 5);
+    const char *colon = strrchr(text, ':');
+    if (colon == NULL)
+        return "it is neither ADDRESS:PORT nor unix:PATH";
+    const char *wrong = parse_port(colon + 1, &port);
+    size_t n = (size_t)(colon - text);
+    if (wrong != NULL)
+        return wrong;
+    if (n < sizeof host) {
+        memcpy(host, text, n);
+        host[n] = '\0';
+    }
+    if (n >= sizeof host || !parse_host(a, host, port))
+        return "the address is no IP address ([…] around IPv6) and not localhost";
+    return NULL;
+}
+
+bool http_listen_is_local(const struct http_address *a)
+{
+    switch (a->socket.any.sa_family) {
+    case AF_INET:
+        return ntohl(a->socket.in.sin_addr.s_addr) >> 24 == 127;
+    case AF_INET6:
+        return IN6_IS_ADDR_LOOPBACK(&a->socket.in6.sin6_addr);
+    default:
+        return true;
+    }
+}
+
+/* ---- In a forked child ---- */
+
+/* The descriptor that listens, and in the upper half the process that made it; 0: none. */
+static _Atomic uint64_t listening;
+
+static uint64_t pack(int fd)
+{
+    return (uint64_t)getpid() << 32 | (uint32_t)fd;
+}
+
+/* Two may come here at once: a service may begin in the child before all fork handlers have run. */
+static void close_inherited(void)
+{
+    uint64_t was = atomic_load(&listening);
+    if (was >> 32 != 0 && was >> 32 != (uint64_t)getpid() && atomic_compare_exchange_strong(&listening, &was, 0))
+        close((int)(uint32_t)was);
+}
+
+static void register_fork_handler(void)
+{
+    static bool registered;
+    if (!registered)
+        registered = pthread_atfork(NULL, NULL, close_inherited) == 0;
+}
+
+/* ---- Sockets ---- */
+
+static bool is_unix(const struct http_address *a)
+{
+    return a->socket.any.sa_family == AF_UNIX;
+}
+
+static const char *why(int error)
+{
+    switch (error) {
+    case EADDRINUSE:
+        return "it is in use";
+    case EADDRNOTAVAIL:
+        return "this machine has no such address";
+    case EACCES:
+    case EPERM:
+        return "that is not allowed";
+    case ENOENT:
+        return "there is no such directory";
+    case EAFNOSUPPORT:
+        return "this machine has no such addresses";
+    case ENOTSOCK:
+        return "there is a file that is no socket";
+    default:
+        return strerrordesc_np(error);
+    }
+}
+
+static bool is_refused(const struct http_address *a)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool refused = fd >= 0 && connect(fd, &a->socket.any, a->bytes) != 0 && errno == ECONNREFUSED;
+    if (fd >= 0)
+        close(fd);
+    return refused;
+}
+
+/* What somebody who is gone has left. Returns 0 or an errno. */
+static int remove_stale(const struct http_address *a)
+{
+    struct stat at;
+    if (lstat(a->socket.un.sun_path, &at) != 0)
+        return errno == ENOENT ? 0 : errno;
+    if (!S_ISSOCK(at.st_mode))
+        return ENOTSOCK;
+    if (!is_refused(a))
+        return EADDRINUSE;
+    return unlink(a->socket.un.sun_path) != 0 && errno != ENOENT ? errno : 0;
+}
+
+/* Nobody can connect before listen(), so the mode is in time. */
+static int settle_path(struct http_listener *l)
+{
+    const char *path = l->address.socket.un.sun_path;
+    struct stat at;
+    if (chmod(path, 0600) != 0 || lstat(path, &at) != 0)
+        return errno;
+    l->device = at.st_dev;
+    l->inode = at.st_ino;
+    return 0;
+}
+
+static int set_up(struct http_listener *l)
+{
+    const int yes = 1;
+    struct http_address *a = &l->address;
+    int error = is_unix(a) ? remove_stale(a) : 0;
+    if (!is_unix(a))
+        setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->socket.any.sa_family == AF_INET6)
+        setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (error == 0 && bind(l->fd, &a->socket.any, a->bytes) != 0)
+        error = errno;
+    if (error == 0 && is_unix(a))
+        error = settle_path(l);
+    else if (error == 0 && getsockname(l->fd, &a->socket.any, &a->bytes) != 0)
+        error = errno;
+    if (error == 0)
+        atomic_store(&listening, pack(l->fd)); /* before it listens */
+    return error == 0 && listen(l->fd, BACKLOG) != 0 ? errno : error;
+}
+
+const char *http_listen_open(struct http_listener *l, const struct http_address *address)
+{
+    close_inherited();
+    register_fork_handler();
+    *l = (struct http_listener){.pid = getpid(), .address = *address};
+    l->fd = socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = l->fd < 0 ? errno : set_up(l);
+    if (error == 0)
+        return NULL;
+    http_listen_close(l);
+    return why(error);
+}
+
+/* Only what is still ours. */
+static void remove_path(const struct http_listener *l)
+{
+    const char *path = l->address.socket.un.sun_path;
+    struct stat at;
+    if (l->inode != 0 && l->pid == getpid() && lstat(path, &at) == 0 && at.st_dev == l->device && at.st_ino == l->inode)
+        unlink(path);
+}
+
+/* A child that has the descriptor, too, must not keep the port. */
+void http_listen_close(struct http_listener *l)
+{
+    if (l->fd < 0)
+        return;
+    if (is_unix(&l->address))
+        remove_path(l);
+    atomic_store(&listening, 0);
+    shutdown(l->fd, SHUT_RDWR);
+    close(l->fd);
+    l->fd = -1;
+}
+
+uint16_t http_listen_port(const struct http_listener *l)
+{
+    return ntohs(l->address.socket.any.sa_family == AF_INET6 ? l->address.socket.in6.sin6_port
+                                                             : l->address.socket.in.sin_port);
+}
+
+int http_listen_accept(const struct http_listener *l, struct sockaddr_storage *peer, socklen_t *peer_bytes)
+{
+    *peer_bytes = sizeof *peer;
+    return accept4(l->fd, (struct sockaddr *)peer, peer_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What lies below /debug/pprof/, as in programs written in Go. */
+#ifndef JESPAN_HTTP_PPROF_H
+#define JESPAN_HTTP_PPROF_H
+
+#include "http_answer.h"
+
+void http_pprof_heap(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_allocs(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_cpu(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_cmdline(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_symbol(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* A snapshot whose totals are those at the end less those at the start, what was in use then included; so in use may be
+ * below 0. Contexts that are gone count as "(retired)". It refers to `end`; free() it. NULL: no memory. */
+struct snapshot *http_pprof_difference(const struct snapshot *start, const struct snapshot *end);
+
+#endif

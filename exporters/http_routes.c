@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of endpoints, and who may ask for what. */
+#include "http_routes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "http_access.h"
+#include "http_metrics.h"
+#include "http_page.h"
+#include "http_pprof.h"
+#include "http_spans.h"
+
+static void answer_health(struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    (void)source;
+    (void)request;
+    http_answer_line(answer, 200, "ok");
+}
+
+/* ---- The page ---- */
+
+static bool wants_page(const struct http_request *request)
+{
+    return request->accept != NULL && strstr(request->accept, "text/html") != NULL && request->format == NULL;
+}
+
+static bool make_nonce(char nonce[33])
+{
+    unsigned char random[16];
+    if (getrandom(random, sizeof random, GRND_NONBLOCK) != sizeof random)
+        return false;
+    for (size_t i = 0; i < sizeof random; i++) {
+        nonce[2 * i] = "0123456789abcdef"[random[i] >> 4];
+        nonce[2 * i + 1] = "0123456789abcdef"[random[i] & 15];
+    }
+    nonce[32] = '\0';
+    return true;
+}
+
+/* The page names its script and style by @NONCE@, so that a browser runs no other. */
+static void answer_page(unsigned status, struct http_answer *answer)
+{
+    static const char mark[] = "@NONCE@";
+    const char *from = http_page, *at;
+    if (!make_nonce(answer->nonce)) {
+        http_answer_line(answer, 503, "there are no random numbers");
+        return;
+    }
+    for (; (at = strstr(from, mark)) != NULL; from = at + sizeof mark - 1) {
+        http_text_bytes(&answer->body, from, (size_t)(at - from));
+        http_text_put(&answer->body, answer->nonce);
+    }
+    http_text_put(&answer->body, from);
+    answer->status = status;
+    answer->type = "text/html; charset=utf-8";
+    answer->is_page = true;
+}
+
+/* ---- The table ---- */
+
+static void answer_spans(struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    if (wants_page(request))
+        answer_page(200, answer);
+    else
+        http_spans_answer(source, request, answer);
+}
+
+static void answer_start(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+static void answer_pprof_list(struct http_source *source, const struct http_request *request,
+                              struct http_answer *answer);
+
+static const struct http_route routes[] = {
+    {"/", answer_start, NULL, false, false, 0},
+    {"/spans", answer_spans, "what each span holds and has done: a page for browsers, else JSON", false, false, 0},
+    {"/metrics", http_metrics_answer, "the same by name, for Prometheus", false, false, 0},
+    {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
+    {"/debug/pprof/heap", http_pprof_heap, "who holds memory; with ?seconds=N, what came in that time", false, true, 0},
+    {"/debug/pprof/allocs", http_pprof_allocs, "who allocated; with ?seconds=N, in that time", false, true, 0},
+    {"/debug/pprof/profile", http_pprof_cpu, "CPU time by span, over 30 s or ?seconds=N", false, true, 30},
+    {"/debug/pprof/cmdline", http_pprof_cmdline, "the program's command line", false, false, 0},
+    {"/debug/pprof/symbol", http_pprof_symbol, NULL, false, false, 0},
+    {"/healthz", answer_health, "whether we answer", true, false, 0},
+};
+
+#define EACH(r) (const struct http_route *r = routes; r < routes + sizeof routes / sizeof routes[0]; r++)
+
+static void list(struct http_answer *answer, const char *below)
+{
+    http_text_put(&answer->body, "jespan\n\n");
+    for EACH(r)
+        if (r->help != NULL && strncmp(r->path, below, strlen(below)) == 0) {
+            http_text_put(&answer->body, r->path);
+            http_text_put(&answer->body, ": ");
+            http_text_put(&answer->body, r->help);
+            http_text_put(&answer->body, "\n");
+        }
+    answer->status = 200;
+    answer->type = HTTP_TYPE_TEXT;
+}
+
+static void answer_start(struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    (void)source;
+    if (wants_page(request))
+        answer_page(200, answer);
+    else
+        list(answer, "/");
+}
+
+static void answer_pprof_list(struct http_source *source, const struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)source;
+    (void)request;
+    list(answer, "/debug/pprof/");
+}
+
+/* ---- From a request to its row ---- */
+
+static const struct http_route *find(const char *path)
+{
+    for EACH(r)
+        if (strcmp(r->path, path) == 0)
+            return r;
+    return NULL;
+}
+
+/* A browser gets the page all the same, which then asks for the token. */
+static void refuse(const struct http_request *request, struct http_answer *answer)
+{
+    const struct http_route *route = find(request->path);
+    if (route != NULL && (route->answer == answer_start || route->answer == answer_spans) && wants_page(request))
+        answer_page(401, answer);
+    else
+        http_answer_line(answer, 401, "a token is needed (http_token): Authorization: Bearer TOKEN");
+}
+
+/* Whether the caller may ask at all. */
+static bool may_ask(const struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    const char *token = source->host->conf->http_token;
+    const struct http_route *route = find(request->path);
+    if (token[0] == '\0' && source->local && !http_access_host_is_local(request->host))
+        http_answer_line(answer, 403, "the Host header must be localhost or an IP address, as there is no http_token");
+    else if (token[0] != '\0' && (route == NULL || !route->open)
+             && !http_access_has_token(request->authorization, token))
+        refuse(request, answer);
+    return answer->status == 0;
+}
+
+const struct http_route *http_routes_find(const struct http_source *source, const struct http_request *request,
+                                          struct http_answer *answer)
+{
+    const struct http_route *route = find(request->path);
+    if (!may_ask(source, request, answer))
+        return NULL;
+    if (route == NULL)
+        http_answer_line(answer, 404, "there is no such page; / has a list");
+    else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
+        http_answer_line(answer, 405, "only GET and HEAD are answered");
+    else if (request->has_body)
+        http_answer_line(answer, 413, "a request must have no body");
+    return answer->status == 0 ? route : NULL;
+}
+
+/* Who asks for the head only does not want to wait for it. */
+bool http_routes_seconds(const struct http_route *route, const struct http_request *request, unsigned *seconds,
+                         struct http_answer *answer)
+{
+    char *end;
+    *seconds = route->seconds;
+    if (route->differs && request->seconds != NULL) {
+        unsigned long n = strtoul(request->seconds, &end, 10);
+        if (request->seconds[0] < '0' || request->seconds[0] > '9' || *end != '\0' || n < 1 || n > HTTP_MAX_SECONDS) {
+            http_answer_line(answer, 400, "seconds is no number from 1 to 3600");
+            return false;
+        }
+        *seconds = (unsigned)n;
+    }
+    if (strcmp(request->method, "HEAD") == 0)
+        *seconds = 0;
+    return true;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Series, found by a hash table of their labels. */
+#include "http_series.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http_text.h"
+
+#define OTHER 0u
+#define MIN_SLOTS 64u /* a power of 2 */
+
+/* ---- Names of labels ---- */
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_taken(const struct http_series_set *set, const char *name)
+{
+    for (uint32_t i = 0; i < set->n_keys; i++)
+        if (strcmp(set->names[i], name) == 0)
+            return true;
+    return strcmp(name, "span") == 0;
+}
+
+/* A key as Prometheus allows it. What begins with __ is Prometheus's own; two keys never get the same name. */
+static void add_key(struct http_series_set *set, const char *key)
+{
+    char *name = set->names[set->n_keys];
+    size_t n = 0;
+    if (!is_letter(key[0]) || strncmp(key, "__", 2) == 0)
+        n = (size_t)(stpcpy(name, "label_") - name);
+    for (; *key != '\0' && n < sizeof *set->names - 1; key++)
+        name[n++] = is_letter(*key) || (*key >= '0' && *key <= '9') ? *key : '_';
+    name[n] = '\0';
+    while (is_taken(set, name) && n < sizeof *set->names - 1) {
+        name[n++] = '_';
+        name[n] = '\0';
+    }
+    set->n_keys++;
+}
+
+static bool is_listed(const struct http_series_set *set, const char *key)
+{
+    for (uint32_t i = 0; i < set->n_keys; i++)
+        if (strcmp(set->keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+static bool read_keys(struct http_series_set *set, const char *labels)
+{
+    uint32_t room = 1;
+    for (const char *p = labels; *p != '\0'; p++)
+        room += *p == '|';
+    set->key_text = strdup(labels);
+    set->keys = malloc(room * sizeof *set->keys);
+    set->names = malloc(room * sizeof *set->names);
+    if (set->key_text == NULL || set->keys == NULL || set->names == NULL)
+        return false;
+    char *rest = set->key_text;
+    for (char *key; (key = strsep(&rest, "|")) != NULL;)
+        if (key[0] != '\0' && !is_listed(set, key)) {
+            set->keys[set->n_keys] = key;
+            add_key(set, key);
+        }
+    return true;
+}
+
+/* ---- Finding a series ---- */
+
+static uint32_t hash_of(const char *text)
+{
+    uint32_t hash = 2166136261u;
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+static void put_in_slot(struct http_series_set *set, uint32_t index)
+{
+    uint32_t i = set->series[index].hash & (set->n_slots - 1);
+    while (set->slots[i] != 0)
+        i = (i + 1) & (set->n_slots - 1);
+    set->slots[i] = index + 1;
+}
+
+static bool make_room(struct http_series_set *set)
+{
+    if (set->n < set->room)
+        return true;
+    uint32_t room = set->room > 0 ? 2 * set->room : MIN_SLOTS / 2, *slots = calloc(2 * room, sizeof *slots);
+    struct http_series *series = slots != NULL ? realloc(set->series, room * sizeof *series) : NULL;
+    if (series == NULL) {
+        free(slots);
+        return false;
+    }
+    set->series = series;
+    set->room = room;
+    free(set->slots);
+    set->slots = slots;
+    set->n_slots = 2 * room;
+    for (uint32_t i = 0; i < set->n; i++)
+        put_in_slot(set, i);
+    return true;
+}
+
+static uint32_t make(struct http_series_set *set, const char *labels, uint32_t hash)
+{
+    char *own = set->n < set->max && make_room(set) ? strdup(labels) : NULL;
+    if (own == NULL) {
+        set->folded++;
+        return OTHER;
+    }
+    set->series[set->n] = (struct http_series){.labels = own, .hash = hash};
+    put_in_slot(set, set->n);
+    return set->n++;
+}
+
+static uint32_t find(struct http_series_set *set, const char *labels)
+{
+    uint32_t hash = hash_of(labels);
+    for (uint32_t i = hash; set->n_slots > 0 && set->slots[i & (set->n_slots - 1)] != 0; i++) {
+        uint32_t at = set->slots[i & (set->n_slots - 1)] - 1;
+        if (set->series[at].hash == hash && strcmp(set->series[at].labels, labels) == 0)
+            return at;
+    }
+    return make(set, labels, hash);
+}
+
+/* ---- Adding ---- */
+
+static const char *value_of(const struct snapshot_row *row, const char *key)
+{
+    for (uint32_t i = 0; i < row->n_labels; i++)
+        if (strcmp(row->labels[i].key, key) == 0)
+            return row->labels[i].value;
+    return "";
+}
+
+/* An empty value is to Prometheus as none. */
+static void write_labels(const struct http_series_set *set, const struct snapshot_row *row, struct http_text *to)
+{
+    to->n = 0;
+    http_text_put(to, "span=");
+    http_text_label(to, row->kind == CONTEXT_ROOT ? "(root)" : row->name);
+    for (uint32_t i = 0; i < set->n_keys; i++) {
+        const char *value = value_of(row, set->keys[i]);
+        if (value[0] == '\0')
+            continue;
+        http_text_put(to, ",");
+        http_text_put(to, set->names[i]);
+        http_text_put(to, "=");
+        http_text_label(to, value);
+    }
+    http_text_bytes(to, "", 1);
+}
+
+static void add(struct http_series *to, const struct totals *t)
+{
+    to->inuse_bytes += totals_inuse_bytes(t);
+    to->inuse_objects += totals_inuse_objects(t);
+    to->outlived_bytes += t->outlived_bytes;
+    to->alloc_bytes += t->alloc_bytes;
+    to->alloc_objects += t->alloc_objects;
+    to->opens += t->opens;
+    to->wall_ns += t->wall;
+    to->busy_ns += t->busy;
+    to->cpu_ns += t->cpu;
+}
+
+static void add_rows(struct http_series_set *set, const struct snapshot *s)
+{
+    struct http_text labels = {0};
+    set->folded = 0;
+    for (uint32_t i = 0; i < set->n; i++)
+        set->series[i].inuse_bytes = set->series[i].inuse_objects = set->series[i].outlived_bytes = 0;
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        write_labels(set, &s->rows[i], &labels);
+        uint32_t at = labels.failed ? OTHER : find(set, labels.data);
+        add(&set->series[at], &s->rows[i].totals);
+    }
+    http_text_free(&labels);
+}
+
+/* What a period has is told once, so what cannot be looked at now waits for the next. */
+int http_series_add(struct http_series_set *set, const struct snapshot *s)
+{
+    struct digest *d = digest_make(&set->shape);
+    int error = d != NULL ? period_next(set->period, s, digest_add, d) : -ENOMEM;
+    if (error != 0) {
+        digest_free(d);
+        return error;
+    }
+    if (set->waiting != NULL)
+        digest_merge(d, set->waiting);
+    digest_free(set->waiting);
+    set->waiting = d;
+    const struct snapshot *view = digest_view(d);
+    if (view == NULL)
+        return -ENOMEM;
+    add_rows(set, view);
+    digest_free(d);
+    set->waiting = NULL;
+    return 0;
+}
+
+/* ---- The set ---- */
+
+struct http_series_set *http_series_make(const char *labels, uint64_t max)
+{
+    struct http_series_set *set = calloc(1, sizeof *set);
+    if (set == NULL)
+        return NULL;
+    set->max = (uint32_t)max;
+    set->shape = (struct digest_shape){.labels = labels, .flat = true};
+    set->period = period_make();
+    if (set->period != NULL && read_keys(set, labels) && find(set, "span=\"(other)\"") == OTHER && set->n == 1)
+        return set;
+    http_series_free(set);
+    return NULL;
+}
+
+void http_series_free(struct http_series_set *set)
+{
+    if (set == NULL)
+        return;
+    for (uint32_t i = 0; i < set->n; i++)
+        free(set->series[i].labels);
+    free(set->series);
+    free(set->slots);
+    period_free(set->period);
+    digest_free(set->waiting);
+    free(set->names);
+    free(set->keys);
+    free(set->key_text);
+    free(set);
+}
