@@ -130,6 +130,7 @@ static int run(const struct service_host *host)
     if (server == NULL)
         return -ENOMEM;
     server->source.host = host;
+    host->free_snapshot(host->base); /* a child's counters go on where its parent's were */
     int error = open_listener(server);
     if (error == 0) {
         error = serve(server);

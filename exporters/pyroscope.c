@@ -274,6 +274,23 @@ static void loop(struct pusher *p)
 
 /* ---- The service ---- */
 
+static void ignore(void *user, const struct snapshot *s, uint32_t row, const struct totals *totals)
+{
+    (void)user;
+    (void)s;
+    (void)row;
+    (void)totals;
+}
+
+/* A child tells what it did itself; what it got from its parent is in use in both. */
+static int begin_at_fork(struct pusher *p, struct snapshot *base)
+{
+    int error = period_next(p->period, base, ignore, NULL);
+    p->period_from_unix_ns = base->time_unix_ns;
+    p->host->free_snapshot(base);
+    return error;
+}
+
 static int begin(struct pusher *p, const struct service_host *host)
 {
     const struct conf *c = host->conf;
@@ -299,7 +316,9 @@ static int begin(struct pusher *p, const struct service_host *host)
         SAY(p, "pyroscope_insecure: the server's certificate is not checked");
     pyroscope_source_make(&p->source, c);
     p->period = period_make();
-    return pyroscope_sender_open(&p->sender, host) && p->period != NULL ? 0 : -ENOMEM;
+    if (!pyroscope_sender_open(&p->sender, host) || p->period == NULL)
+        return -ENOMEM;
+    return host->base != NULL ? begin_at_fork(p, host->base) : 0;
 }
 
 static void end(struct pusher *p)

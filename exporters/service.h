@@ -62,6 +62,9 @@ struct service_host {
 
     int (*mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
 
+    /* In a forked child, the moment of the fork: what came before was the parent's to tell. Otherwise NULL. run() frees it. */
+    struct snapshot *base;
+
     /* A line on stderr, of the parts up to NULL. */
     void (*say)(const char *const *parts);
 

@@ -83,20 +83,20 @@ static void run(struct worker *w)
         WARN(s->name, ": ", errno_text(-error), "; it is left out");
 }
 
-static int make_host(struct running *s)
+static int make_host(struct running *s, struct snapshot *base)
 {
     int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->host = (struct service_host){
         .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = feed_snapshot,
-        .free_snapshot = snapshot_free, .mallctl = FAMILY(mallctl), .say = warn_parts, .stop_fd = stop_fd,
+        .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts, .stop_fd = stop_fd,
         .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
     store_relaxed(&s->stop_by_ns, 0);
     return stop_fd < 0 ? -errno : 0;
 }
 
-static void start(struct running *s)
+static void start(struct running *s, struct snapshot *base)
 {
-    int error = make_host(s);
+    int error = make_host(s, base);
     if (!error)
         error = worker_start(&s->worker, s->name, run);
     if (error)
@@ -130,7 +130,7 @@ void services_boot(void (*end_before_others)(void))
     for EACH(s) {
         s->service = s->switched_on_by[0] ? find(s->name) : NULL;
         if (s->service)
-            start(s);
+            start(s, NULL);
     }
     if (inside)
         span_leave_self(t);
@@ -165,6 +165,6 @@ void services_after_fork_in_child(void)
             continue;
         close(s->host.stop_fd);
         if (conf.follow_fork)
-            start(s);
+            start(s, snapshot_take());
     }
 }
