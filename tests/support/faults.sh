@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# For scripts that push to fault_server.py: cases, each with a server and a program of its own, side by side, and what can be
+# checked of any of them afterwards. Sourced after lib.sh.
+
+program=$scratch/program
+cases=()   # that run
+servers=() # that are to be ended
+
+have python3 || skip "python3 is missing"
+have curl || skip "curl is missing"
+
+end_servers() {
+    [ ${#servers[@]} = 0 ] || kill "${servers[@]}" 2> /dev/null || true
+}
+cleanup_hook=end_servers
+
+# start_server NAME [OPTION…]: its files are in $scratch/NAME; sets $port and $control
+start_server() {
+    local directory=$scratch/$1 i
+    shift
+    mkdir -p "$directory"
+    python3 -B "$top_srcdir/tests/support/fault_server.py" "$directory/ports" "$@" > "$directory/server" 2>&1 &
+    servers+=($!)
+    for ((i = 0; i < 600; i++)); do
+        [ ! -s "$directory/ports" ] || break
+        sleep 0.05
+    done
+    read -r port control < "$directory/ports" || { cat "$directory/server" >&2 && exit 1; }
+}
+
+# ask NAME PATH: what the server's control answers
+ask() {
+    local port control
+    read -r port control < "$scratch/$1/ports"
+    curl -s --noproxy '*' "http://127.0.0.1:$control/$2"
+}
+
+# What each case has in its configuration; later words win. Short times, so that much happens in few seconds.
+common="pyroscope_app:faults,series_labels:tenant,pyroscope_interval_ms:100,pyroscope_connect_timeout_ms:400"
+common+=",pyroscope_timeout_ms:600,shutdown_timeout_ms:4000,module_dir:$JESPAN_MODULES"
+server_options=()
+
+# begin NAME CONF ACTION…: starts a case; PORT in the configuration stands for that of its server. Without a URL there it is
+# that server's.
+begin() {
+    local name=$1 conf=$2 directory=$scratch/$1 port control
+    shift 2
+    start_server "$name" "${server_options[@]}"
+    conf="pyroscope_url:http://127.0.0.1:$port,$conf"
+    conf=$common,${conf//PORT/$port}
+    cases+=("$name")
+    (
+        status=0
+        FAULT_CONTROL=$control JESPAN_CONF=$conf timeout 60 "$program" "$@" > "$directory/out" 2> "$directory/err" ||
+            status=$?
+        echo "$status ${EPOCHREALTIME/[.,]/}" > "$directory/status"
+    ) &
+    echo $! > "$directory/pid"
+}
+
+# Waits for the cases that were begun, and keeps what their servers know.
+finish_cases() {
+    local name what
+    for name in "${cases[@]}"; do
+        wait "$(cat "$scratch/$name/pid")" || true
+        for what in sums log heads series wrong most; do
+            ask "$name" "$what" > "$scratch/$name/$what"
+        done
+    done
+    end_servers
+    servers=() cases=()
+}
+
+# stat NAME WHAT: of spans.stats.pyroscope at the time of `stats`
+stat_of() {
+    sed -n "s/^stat $2 //p" "$scratch/$1/out" | tail -n 1
+}
+
+# least NAME WHAT N, most NAME WHAT N: bounds of a figure in stats
+least() {
+    [ "$(stat_of "$1" "$2")" -ge "$3" ] || fail "$1: $2 is $(stat_of "$1" "$2"), less than $3"
+}
+most() {
+    [ "$(stat_of "$1" "$2")" -le "$3" ] || fail "$1: $2 is $(stat_of "$1" "$2"), more than $3"
+}
+
+# Of what the program did, by its own words: sums by the key, without those of nothing.
+own_figures() {
+    sed -n 's/^figure //p' "$scratch/$1/out" |
+        awk '{n = $NF; sub(/ [0-9]+$/, ""); sum[$0] += n} END {for (key in sum) if (sum[key]) print key, sum[key]}' | sort
+}
+
+# same_figures NAME: what the server accepted is what the program did, to the byte and to the nanosecond
+same_figures() {
+    own_figures "$1" > "$scratch/$1/own"
+    grep '^fault_' "$scratch/$1/sums" | sort > "$scratch/$1/accepted" || true
+    [ -s "$scratch/$1/own" ] || fail "$1: the program has no figures"
+    diff "$scratch/$1/own" "$scratch/$1/accepted" > "$scratch/$1/difference" ||
+        fail_with "$1: the server's sums (>) are not the program's (<)" "$scratch/$1/difference" "$scratch/$1/err"
+}
+
+# unharmed NAME [STATUS]: its own status; at work all the time, whatever the exporter met; nothing wrong was sent
+unharmed() {
+    local status end
+    read -r status end < "$scratch/$1/status"
+    equal "$1: status" "$status" "${2-0}"
+    [ "$status" = "${2-0}" ] || fail_with "$1: it said" "$scratch/$1/err"
+    equal "$1: what was wrong" "$(head -n 5 "$scratch/$1/wrong")" ""
+    awk -v name="$1" '$1 == "run" {
+            if (!first) first = $5
+            if ($5 < 0.8 * first || $9 > 350) { print name ": " $0 ", and " first " at first"; bad = 1 }
+        } END { exit bad }' "$scratch/$1/out" >&2 || fail "$1: the program was slowed down"
+}
+
+# said NAME N PATTERN: that many lines on stderr match, and there are no others
+said() {
+    equal "$1: lines like $3" "$(grep -cE "$3" "$scratch/$1/err" || true)" "$2"
+    equal "$1: other lines" "$(grep -vE "$3" "$scratch/$1/err" | head -n 3 || true)" ""
+}
+
+# took_to_end NAME: milliseconds from the program's last action to the end of the process
+took_to_end() {
+    local status end
+    read -r status end < "$scratch/$1/status"
+    echo $(((end - $(sed -n 's/^end //p' "$scratch/$1/out")) / 1000))
+}
