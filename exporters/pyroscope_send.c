@@ -105,18 +105,18 @@ static const char *status_text(long status)
     return text;
 }
 
-/* The answer's beginning, as far as it is a line of text. */
+/* What curl says, or the answer's beginning, as far as it is a line of text. */
 static void describe(struct pyroscope_sender *s)
 {
     size_t n = 0;
-    if (s->answer_bytes == 0) {
-        snprintf(s->detail, sizeof s->detail, "%s", s->curl_error);
-        return;
-    }
     while (n < s->answer_bytes && (unsigned char)s->answer[n] >= ' ' && (unsigned char)s->answer[n] < 0x7f)
         n++;
-    memcpy(s->detail, s->answer, n);
-    s->detail[n] = '\0';
+    if (s->answer_bytes == 0)
+        snprintf(s->detail, sizeof s->detail, "%s", s->curl_error);
+    else
+        snprintf(s->detail, sizeof s->detail, "%.*s", (int)n, s->answer);
+    if (pyroscope_target_gives_away(s->host->conf, s->detail))
+        strcpy(s->detail, "(not shown, as it quotes credentials)");
 }
 
 static bool is_same(CURLU *a, CURLU *b, CURLUPart part)

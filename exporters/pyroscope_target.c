@@ -5,6 +5,7 @@
 #include "pyroscope_target.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -164,4 +165,44 @@ const char *pyroscope_target_check(const struct conf *c)
     if (wrong == NULL)
         curl_slist_free_all(headers);
     return wrong;
+}
+
+/* ---- What must not be printed ---- */
+
+static bool has(const char *text, const char *secret)
+{
+    return secret[0] != '\0' && strstr(text, secret) != NULL;
+}
+
+static bool has_password_of(const char *text, const char *url)
+{
+    CURLU *parsed = curl_url();
+    char *password = NULL;
+    bool there = parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, CURLU_GUESS_SCHEME) == CURLUE_OK
+        && curl_url_get(parsed, CURLUPART_PASSWORD, &password, CURLU_URLDECODE) == CURLUE_OK && has(text, password);
+    curl_free(password);
+    curl_url_cleanup(parsed);
+    return there;
+}
+
+static bool has_header_value(const char *text, const char *configured)
+{
+    char value[CONF_STRING_BYTES];
+    for (size_t n; *configured != '\0'; configured += n + (configured[n] == '|')) {
+        n = strcspn(configured, "|");
+        size_t name = strcspn(configured, "=|") + 1;
+        snprintf(value, sizeof value, "%.*s", name < n ? (int)(n - name) : 0, configured + name);
+        if (has(text, value))
+            return true;
+    }
+    return false;
+}
+
+/* Encoded ones are known by what stands before them. */
+bool pyroscope_target_gives_away(const struct conf *c, const char *text)
+{
+    return has(text, c->pyroscope_password) || has(text, c->pyroscope_token) || has_password_of(text, c->pyroscope_url)
+        || has_password_of(text, c->pyroscope_proxy) || has_header_value(text, c->pyroscope_headers)
+        || strcasestr(text, "authorization") != NULL || strcasestr(text, "basic ") != NULL
+        || strcasestr(text, "bearer ") != NULL;
 }

@@ -4,6 +4,7 @@
 #define JESPAN_PYROSCOPE_TARGET_H
 
 #include <curl/curl.h>
+#include <stdbool.h>
 
 #include "../src/conf.h"
 
@@ -16,5 +17,8 @@ void pyroscope_target_set(CURL *easy, const struct conf *conf);
 /* The headers of a request, for curl_slist_free_all(). NULL, or what is wrong. */
 const char *pyroscope_target_headers(struct curl_slist **list, const struct conf *conf, const char *content_type,
                                      const char *content_encoding);
+
+/* Whether a text has credentials in it, as an answer may that quotes the request. */
+bool pyroscope_target_gives_away(const struct conf *conf, const char *text);
 
 #endif
