@@ -65,16 +65,18 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /* ---- Periods ---- */
 
+static void add(_Atomic uint64_t *stat, uint64_t n)
+{
+    atomic_fetch_add_explicit(stat, n, memory_order_relaxed);
+}
+
 static void update_queue_stats(struct pusher *p)
 {
     atomic_store_explicit(&p->stats->queue_length, p->queue.n, memory_order_relaxed);
     atomic_store_explicit(&p->stats->queue_bytes, p->queue.bytes, memory_order_relaxed);
     atomic_store_explicit(&p->stats->merged, p->queue.merged, memory_order_relaxed);
-}
-
-static void add(_Atomic uint64_t *stat, uint64_t n)
-{
-    atomic_fetch_add_explicit(stat, n, memory_order_relaxed);
+    add(&p->stats->folded, p->queue.folded);
+    p->queue.folded = 0;
 }
 
 /* Without memory for a snapshot or a digest, what it would have brought is part of the next one. */
@@ -161,6 +163,7 @@ static void back_off(struct pusher *p, uint64_t retry_after_s)
 static void shrink(struct pusher *p)
 {
     p->max_samples = p->max_samples / 2 > MIN_SAMPLES ? p->max_samples / 2 : MIN_SAMPLES;
+    p->queue.max_nodes = (uint32_t)p->max_samples;
 }
 
 static void act_on(struct pusher *p, const struct pyroscope_result *result)
@@ -207,6 +210,7 @@ static void send_profile(struct pusher *p, struct waiting *w)
     }
     p->sending_bytes = request.bytes;
     add(&p->stats->folded, made > 0 ? request.folded : 0);
+    w->sent = true;
     if (made < 0 || !pyroscope_sender_start(&p->sender, &request, attempt_timeout_ms(p))) {
         back_off(p, 0); /* there is no memory */
         p->gave_up = p->stop_by_ns != 0;
@@ -299,6 +303,7 @@ static int begin(struct pusher *p, const struct service_host *host)
     p->shape = (struct digest_shape){.labels = c->series_labels, .ids = true};
     p->max_samples = c->pyroscope_max_samples;
     p->queue.max_bytes = c->pyroscope_queue_bytes;
+    p->queue.max_nodes = (uint32_t)p->max_samples;
     p->queue.max_age_ns = c->pyroscope_queue_age_s * 1000000000u;
     p->next_period_ns = now_ns() + ms_to_ns(c->pyroscope_interval_ms);
     host->guard(true);

@@ -40,6 +40,8 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
         if (from->accepted[i])
             digest_forget(from->digest, pyroscope_profiles[i].figures);
     digest_merge(to->digest, from->digest);
+    if (q->max_nodes > 0)
+        q->folded += digest_fold(to->digest, q->max_nodes);
     make_id(to->id);
     *older = to;
     forget(from);
@@ -65,13 +67,19 @@ bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint6
     return true;
 }
 
+static bool is_old(const struct pyroscope_queue *q, const struct waiting *w, uint64_t now_ns)
+{
+    return now_ns - w->made_ns >= q->max_age_ns;
+}
+
 void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy)
 {
-    for (;;) {
-        struct waiting **oldest = busy && q->first != NULL ? &q->first->next : &q->first;
+    while (q->first != NULL) {
+        bool stays = busy || (q->first->sent && !is_old(q, q->first, now_ns));
+        struct waiting **oldest = stays ? &q->first->next : &q->first;
         if (*oldest == NULL || (*oldest)->next == NULL)
             return;
-        if (q->bytes <= q->max_bytes && now_ns - (*oldest)->made_ns < q->max_age_ns)
+        if (q->bytes <= q->max_bytes && !is_old(q, *oldest, now_ns))
             return;
         merge(q, oldest);
     }

@@ -2,8 +2,9 @@
 /* Periods that wait to be pushed, oldest first, within bounds of bytes and age.
  *
  * Nothing is thrown away: a period that must go, or that the server refused, is merged into the one after it, which
- * then covers the time of both. What the server has accepted of it already is left out of that. So the queue never needs more
- * than its bound and the newest period.
+ * then covers the time of both. What the server has accepted of it already is left out of that. What was sent may be there
+ * even if no answer came: it stays as it is, under its ID, by which the server knows it, until it is too old. So the queue
+ * never needs more than its bound and three periods.
  */
 #ifndef JESPAN_PYROSCOPE_QUEUE_H
 #define JESPAN_PYROSCOPE_QUEUE_H
@@ -21,6 +22,7 @@ struct waiting {
     uint64_t made_ns;      /* on CLOCK_MONOTONIC */
     unsigned char id[16];  /* random: names what is sent of it, however often */
     bool accepted[PYROSCOPE_N_PROFILES];
+    bool sent;    /* at least once: the server may have it */
     bool refused; /* not to be sent as it is */
 };
 
@@ -29,13 +31,16 @@ struct pyroscope_queue {
     size_t n, bytes;
     size_t max_bytes;
     uint64_t max_age_ns;
+    uint32_t max_nodes; /* of what was merged; 0: any number */
     uint64_t merged; /* how many periods lost their own time */
+    uint64_t folded; /* how many nodes then did */
 };
 
 /* Takes the digest over. False when there is no memory: it stays the caller's. */
 bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns);
 
-/* Merges what is too much or too old, but for the first, if `busy`: it is being sent. */
+/* Merges what is too much, but for a first that was sent, and what is too old, but for the first if `busy`: it is being
+ * sent. */
 void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy);
 
 /* The server will never take the first as it is: it becomes part of the next, also if that comes later. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,12 +36,12 @@ static int tear_down(void **state)
 }
 
 /* A period in which one span allocated and freed so many bytes. */
-static void add_period(uint64_t allocated, uint64_t freed, uint64_t now_ns)
+static void add_period_of(const char *name, uint64_t allocated, uint64_t freed, uint64_t now_ns)
 {
     static uint64_t epoch;
     const struct snapshot_row rows[] = {
         {.id = 1, .name = "(root)", .target = "", .file = ""},
-        {.id = 2, .name = "span", .target = "", .file = "", .kind = CONTEXT_SPAN},
+        {.id = 2, .name = name, .target = "", .file = "", .kind = CONTEXT_SPAN},
     };
     const struct snapshot s = {.epoch = ++epoch, .n_rows = 2, .rows = rows};
     struct totals t = {.alloc_bytes = allocated, .free_bytes = freed, .cpu = allocated / 2};
@@ -52,6 +53,11 @@ static void add_period(uint64_t allocated, uint64_t freed, uint64_t now_ns)
     happened_bytes += t.alloc_bytes;
     happened_cpu += t.cpu;
     assert_true(pyroscope_queue_add(&queue, d, now_ns));
+}
+
+static void add_period(uint64_t allocated, uint64_t freed, uint64_t now_ns)
+{
+    add_period_of("span", allocated, freed, now_ns);
 }
 
 static struct totals totals_of(struct digest *d)
@@ -187,6 +193,49 @@ static void test_busy(void **state)
     accept_all();
 }
 
+/* What was sent may be at the server: only age changes it. */
+static void test_sent(void **state)
+{
+    (void)state;
+    unsigned char id[16];
+    queue.max_age_ns = 100;
+    queue.max_bytes = 1;
+    add_period(7, 0, 1);
+    queue.first->sent = true;
+    memcpy(id, queue.first->id, 16);
+    for (unsigned i = 2; i < 10; i++) {
+        add_period(i, 0, i);
+        pyroscope_queue_limit(&queue, i, false);
+        assert_int_equal(queue.n, 2);
+    }
+    assert_memory_equal(queue.first->id, id, 16);
+    assert_int_equal(in_use_of_first(), 7);
+    pyroscope_queue_limit(&queue, 101, true);
+    assert_memory_equal(queue.first->id, id, 16);
+    pyroscope_queue_limit(&queue, 101, false);
+    assert_int_equal(queue.n, 1);
+    assert_memory_not_equal(queue.first->id, id, 16);
+    accept_all();
+}
+
+/* Labels that no other period has do not pile up. */
+static void test_merged_is_folded(void **state)
+{
+    (void)state;
+    queue.max_bytes = 1;
+    queue.max_nodes = 20;
+    for (unsigned i = 0; i < 100; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%u", i);
+        add_period_of(name, 10, 10, i);
+        pyroscope_queue_limit(&queue, i, false);
+        assert_true(digest_nodes(queue.first->digest) <= 20 + 1);
+    }
+    assert_int_equal(queue.n, 1);
+    assert_in_range(queue.folded, 80, 99);
+    accept_all();
+}
+
 static void test_age(void **state)
 {
     (void)state;
@@ -228,10 +277,12 @@ static void test_random(void **state)
         default:
             if (first != NULL && rand_r(&seed) % 2 != 0)
                 accept_rest();
+            else if (first != NULL)
+                first->sent = true;
         }
     }
     add_period(1, 0, 20000);
-    queue.max_bytes = 0;
+    queue.max_age_ns = 0;
     pyroscope_queue_limit(&queue, 20000, false);
     assert_int_equal(in_use_of_first(), in_use);
     accept_all();
@@ -242,6 +293,7 @@ int main(void)
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_order), TEST(test_refused_waits_for_next), TEST(test_refused_after_a_part),
-        TEST(test_merged_gets_an_id_of_its_own), TEST(test_bytes), TEST(test_busy), TEST(test_age), TEST(test_random)};
+        TEST(test_merged_gets_an_id_of_its_own), TEST(test_bytes), TEST(test_busy), TEST(test_sent),
+        TEST(test_merged_is_folded), TEST(test_age), TEST(test_random)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
