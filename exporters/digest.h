@@ -38,9 +38,9 @@ void digest_merge(struct digest *newer, const struct digest *older);
 enum digest_figures { DIGEST_ALLOCATIONS, DIGEST_CPU, DIGEST_WALL };
 void digest_forget(struct digest *d, enum digest_figures figures);
 
-/* Folds the smallest nodes until there are at most `max` with figures: into the node of the same site without labels,
- * then into its parent. Nodes are measured by bytes in use and allocated and by CPU time, as shares of the whole.
- * Returns how many were folded. */
+/* Folds the smallest nodes until there are at most `max` with figures, of which the root is always one: into the node of
+ * the same path without labels, then into that of the path's caller. Nodes are measured by bytes in use and allocated and by CPU
+ * and wall time, as shares of the whole, each with what was folded into it. Returns how many were folded. */
 uint32_t digest_fold(struct digest *d, uint32_t max);
 
 /* Bytes that it takes, nearly. */

@@ -132,6 +132,11 @@ static struct snapshot *made_generated(uint32_t n, int chain)
     return s;
 }
 
+struct snapshot *made_snapshot_of(const struct snapshot_row *rows, uint32_t n)
+{
+    return finish(rows, n);
+}
+
 struct snapshot *made_snapshot(const char *kind, uint32_t n)
 {
     if (strcmp(kind, "empty") == 0)

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A digest's nodes: their memory, and how they are found. */
+#include "digest_nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MIN_NODES 64u
+#define MIN_SLOTS 256u /* a power of 2 */
+#define BLOCK_BYTES 16384u
+
+struct digest_block {
+    struct digest_block *next;
+    size_t used, bytes;
+    char data[];
+};
+
+/* ---- Memory of texts ---- */
+
+static void *take(struct digest *d, size_t bytes)
+{
+    bytes = (bytes + 7) & ~(size_t)7;
+    if (d->blocks == NULL || d->blocks->bytes - d->blocks->used < bytes) {
+        size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        struct digest_block *block = malloc(sizeof *block + room);
+        if (block == NULL)
+            return NULL;
+        *block = (struct digest_block){.next = d->blocks, .bytes = room};
+        d->blocks = block;
+        d->blocks_bytes += sizeof *block + room;
+    }
+    void *taken = d->blocks->data + d->blocks->used;
+    d->blocks->used += bytes;
+    return taken;
+}
+
+static const char *copy(struct digest *d, const char *text)
+{
+    if (text[0] == '\0')
+        return "";
+    size_t bytes = strlen(text) + 1;
+    char *to = take(d, bytes);
+    return to != NULL ? memcpy(to, text, bytes) : NULL;
+}
+
+static bool copy_labels(struct digest *d, struct digest_node *n)
+{
+    struct snapshot_label *labels = n->n_labels > 0 ? take(d, n->n_labels * sizeof *labels) : NULL;
+    if (n->n_labels > 0 && labels == NULL)
+        return false;
+    for (uint32_t i = 0; i < n->n_labels; i++) {
+        labels[i] = (struct snapshot_label){copy(d, n->labels[i].key), copy(d, n->labels[i].value), 0, false};
+        if (labels[i].key == NULL || labels[i].value == NULL)
+            return false;
+    }
+    n->labels = labels;
+    return true;
+}
+
+static bool copy_texts(struct digest *d, struct digest_node *n)
+{
+    n->name = copy(d, n->name);
+    n->target = copy(d, n->target);
+    n->file = copy(d, n->file);
+    return n->name != NULL && n->target != NULL && n->file != NULL && copy_labels(d, n);
+}
+
+/* ---- Keys ---- */
+
+static uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
+/* Eight bytes at a time; the text's end is part of it. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    uint64_t word;
+    size_t n = strlen(text) + 1;
+    for (; n >= sizeof word; n -= sizeof word, text += sizeof word) {
+        memcpy(&word, text, sizeof word);
+        hash = hash_word(hash, word);
+    }
+    word = 0;
+    memcpy(&word, text, n);
+    return hash_word(hash, word);
+}
+
+static uint32_t hash_node(const struct digest_node *n)
+{
+    uint64_t hash = hash_word(n->line, n->parent);
+    hash = hash_text(hash_text(hash_text(hash, n->name), n->target), n->file);
+    for (uint32_t i = 0; i < n->n_labels; i++)
+        hash = hash_text(hash_text(hash, n->labels[i].key), n->labels[i].value);
+    return (uint32_t)hash;
+}
+
+static bool is_same(const struct digest_node *a, const struct digest_node *b)
+{
+    if (a->hash != b->hash || a->parent != b->parent || a->line != b->line || a->n_labels != b->n_labels
+        || strcmp(a->name, b->name) != 0 || strcmp(a->target, b->target) != 0 || strcmp(a->file, b->file) != 0)
+        return false;
+    for (uint32_t i = 0; i < a->n_labels; i++)
+        if (strcmp(a->labels[i].key, b->labels[i].key) != 0 || strcmp(a->labels[i].value, b->labels[i].value) != 0)
+            return false;
+    return true;
+}
+
+/* ---- The table ---- */
+
+static void put_in_slot(struct digest *d, uint32_t index)
+{
+    uint32_t i = d->nodes[index].hash & (d->n_slots - 1);
+    while (d->slots[i] != 0)
+        i = (i + 1) & (d->n_slots - 1);
+    d->slots[i] = index + 1;
+}
+
+static bool grow_slots(struct digest *d)
+{
+    if (d->n_nodes < d->n_slots / 2)
+        return true;
+    uint32_t n = d->n_slots > 0 ? 2 * d->n_slots : MIN_SLOTS, *slots = calloc(n, sizeof *slots);
+    if (slots == NULL)
+        return false;
+    free(d->slots);
+    d->slots = slots;
+    d->n_slots = n;
+    for (uint32_t i = 0; i < d->n_nodes; i++)
+        put_in_slot(d, i);
+    return true;
+}
+
+static bool grow_nodes(struct digest *d)
+{
+    if (d->n_nodes < d->nodes_room)
+        return true;
+    uint32_t room = d->nodes_room > 0 ? 2 * d->nodes_room : MIN_NODES;
+    struct digest_node *nodes = realloc(d->nodes, room * sizeof *nodes);
+    if (nodes == NULL)
+        return false;
+    d->nodes = nodes;
+    d->nodes_room = room;
+    return true;
+}
+
+uint32_t digest_find(struct digest *d, struct digest_node key)
+{
+    key.hash = hash_node(&key);
+    for (uint32_t i = key.hash; d->n_slots > 0 && d->slots[i & (d->n_slots - 1)] != 0; i++)
+        if (is_same(&d->nodes[d->slots[i & (d->n_slots - 1)] - 1], &key))
+            return d->slots[i & (d->n_slots - 1)] - 1;
+    if (!grow_nodes(d) || !grow_slots(d) || !copy_texts(d, &key))
+        return DIGEST_NONE;
+    d->nodes[d->n_nodes] = key;
+    put_in_slot(d, d->n_nodes);
+    return d->n_nodes++;
+}
+
+uint32_t digest_find_in(struct digest *to, const struct digest *from, uint32_t index, const uint32_t *map)
+{
+    if (index == DIGEST_ROOT)
+        return DIGEST_ROOT;
+    struct digest_node key = from->nodes[index];
+    key.parent = map[key.parent];
+    key.totals = (struct totals){0};
+    uint32_t node = digest_find(to, key);
+    return node != DIGEST_NONE ? node : key.parent;
+}
+
+void digest_free_nodes(struct digest *d)
+{
+    for (struct digest_block *next, *block = d->blocks; block != NULL; block = next) {
+        next = block->next;
+        free(block);
+    }
+    free(d->nodes);
+    free(d->slots);
+}
+
+bool digest_has_figures(const struct digest_node *n)
+{
+    static const struct totals none;
+    return memcmp(&n->totals, &none, sizeof none) != 0;
+}
+
+uint32_t digest_site_of(const struct digest *d, uint32_t index)
+{
+    return d->nodes[index].n_labels > 0 ? d->nodes[index].parent : index;
+}
