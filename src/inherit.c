@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inherit:true: a new thread starts in the context that its creator is in.
+/* inherit:true: a new thread starts in the context that its creator is in. Threads that services' libraries make are
+ * jespan's, like the services' own, whatever the configuration says of others.
  *
  * libjespan.so stands before libc with these names. Calls go through a pointer, which is settled by the first call or
  * the constructor, whichever comes first: to libc's function (or to whoever's is next, where others stand before libc
- * too) unless threads inherit. libjespan.a has none of it: a static program cannot have two of a name.
+ * too) unless threads inherit or there are services. libjespan.a has none of it: a static program cannot have two of a name.
  *
  * From the creator's call until the thread has attached it, the context is kept in use like that of an open span.
  */
@@ -18,6 +19,8 @@
 #include "jespan/jespan.h"
 #include "lock.h"
 #include "meta.h"
+#include "services.h"
+#include "span.h"
 #include "track.h"
 #include "tree.h"
 
@@ -37,6 +40,10 @@ static struct start *free_starts; /* LOCK_TREE */
 /* JESPAN_FOR() is for a block of its own thread, which a new one has nothing to do with. */
 static uint32_t context_to_inherit(const struct thread *t)
 {
+    if (t->tag == CONTEXT_ID_SELF)
+        return CONTEXT_ID_SELF;
+    if (!conf.inherit)
+        return 0;
     for (uint32_t i = t->depth; i-- > 0;)
         if (entry_kind(&t->entries[i]) != ENTRY_OWNER)
             return t->entries[i].context;
@@ -74,11 +81,21 @@ static void start_release(struct start *start)
     unlock(LOCK_TREE);
 }
 
+/* What is jespan's is so outside of spans, too. */
+static void take_context(uint32_t context)
+{
+    struct thread *t = context == CONTEXT_ID_SELF ? track_thread() : NULL;
+    if (t)
+        span_set_base(t, CONTEXT_ID_SELF);
+    else
+        jespan_attach(context);
+}
+
 /* On the new thread. Without memory it stays outside any span. The context is left when the thread ends. */
 static struct start start_take(struct start *start)
 {
     struct start copy = *start;
-    jespan_attach(copy.context);
+    take_context(copy.context);
     start_release(start);
     return copy;
 }
@@ -150,8 +167,9 @@ static COLD __attribute__((constructor)) void settle(void)
     track_thread();
     if (!boot_is_done())
         return;
-    store_release(&posix, conf.inherit ? posix_inheriting : load_relaxed(&posix_next));
-    store_release(&c11, conf.inherit ? c11_inheriting : load_relaxed(&c11_next));
+    bool handed_on = conf.inherit || services_are_configured();
+    store_release(&posix, handed_on ? posix_inheriting : load_relaxed(&posix_next));
+    store_release(&c11, handed_on ? c11_inheriting : load_relaxed(&c11_next));
 }
 
 static COLD int posix_first(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)

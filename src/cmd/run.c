@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan run`: starts a program with libjespan.so preloaded and configured to write heap dumps.
+/* `jespan run`: starts a program with libjespan.so preloaded and configured to write heap dumps, or to serve its figures.
  *
  * It replaces itself by the program, so that process id, exit status, signals and terminal are the program's own.
  */
@@ -18,6 +18,7 @@
 #include "run_library.h"
 #include "run_options.h"
 #include "run_program.h"
+#include "run_services.h"
 
 #define MAX_INTERVAL_S (86400ul * 365)
 #define MAX_KEEP (1ul << 30)
@@ -41,13 +42,13 @@ static int start(const struct run_options *options, char **argv)
     struct run_library library;
     struct run_program program;
     struct run_environment environment = {0};
-    char dump_dir[PATH_MAX];
+    char dump_dir[PATH_MAX] = "";
     int status = run_program_find(&program, argv[0]);
     if (status == 0)
         status = run_library_find(&library, options->lib);
     if (status == 0)
         status = run_environment_check_value(library.modules);
-    if (status == 0)
+    if (status == 0 && run_services_leave_dumps(options))
         status = run_dump_dir_choose(dump_dir, options);
     if (status == 0)
         status = run_environment_make(&environment, options, dump_dir, &library);
@@ -60,12 +61,26 @@ static int start(const struct run_options *options, char **argv)
     return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 
-enum { OPTION_DUMP_DIR = 1, OPTION_INTERVAL, OPTION_KEEP, OPTION_CONF, OPTION_LIB, OPTION_TIME, OPTION_FOLLOW_FORK };
+enum {
+    OPTION_DUMP_DIR = 1,
+    OPTION_INTERVAL,
+    OPTION_KEEP,
+    OPTION_PYROSCOPE,
+    OPTION_APP,
+    OPTION_HTTP,
+    OPTION_CONF,
+    OPTION_LIB,
+    OPTION_TIME,
+    OPTION_FOLLOW_FORK,
+};
 
 static const struct option long_options[] = {
     {"dump-dir", required_argument, NULL, OPTION_DUMP_DIR},
     {"interval", required_argument, NULL, OPTION_INTERVAL},
     {"keep", required_argument, NULL, OPTION_KEEP},
+    {"pyroscope", required_argument, NULL, OPTION_PYROSCOPE},
+    {"app", required_argument, NULL, OPTION_APP},
+    {"http", required_argument, NULL, OPTION_HTTP},
     {"conf", required_argument, NULL, OPTION_CONF},
     {"lib", required_argument, NULL, OPTION_LIB},
     {"time", no_argument, NULL, OPTION_TIME},
@@ -77,8 +92,9 @@ static const struct option long_options[] = {
 static int read_options(struct run_options *options, int argc, char **argv)
 {
     const char **const values[] = {[OPTION_DUMP_DIR] = &options->dump_dir, [OPTION_INTERVAL] = &options->interval,
-                                   [OPTION_KEEP] = &options->keep, [OPTION_CONF] = &options->conf,
-                                   [OPTION_LIB] = &options->lib};
+                                   [OPTION_KEEP] = &options->keep, [OPTION_PYROSCOPE] = &options->pyroscope,
+                                   [OPTION_APP] = &options->app, [OPTION_HTTP] = &options->http,
+                                   [OPTION_CONF] = &options->conf, [OPTION_LIB] = &options->lib};
     for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;
@@ -90,7 +106,9 @@ static int read_options(struct run_options *options, int argc, char **argv)
             *values[option] = optarg;
     }
     int status = check_number("--interval", options->interval, MAX_INTERVAL_S);
-    return status != 0 ? status : check_number("--keep", options->keep, MAX_KEEP);
+    if (status == 0)
+        status = check_number("--keep", options->keep, MAX_KEEP);
+    return status != 0 ? status : run_services_check(options);
 }
 
 static int run(int argc, char **argv)
@@ -108,21 +126,25 @@ static int run(int argc, char **argv)
 
 const struct command command_run = {
     .name = "run",
-    .summary = "run a program under jespan, with heap dumps every few seconds",
+    .summary = "run a program under jespan, with heap dumps or pushes every few seconds",
     .usage =
         "usage: jespan run [OPTION…] -- PROGRAM [ARGUMENT…]\n"
         "\n"
         "Runs PROGRAM with jespan as its malloc. Heap dumps, heap.PID.NUMBER.pb.gz, are\n"
         "written every few seconds and at exit; read them with 'jespan report' or\n"
         "'go tool pprof'. Programs that PROGRAM executes are tracked too and write their\n"
-        "own.\n"
+        "own. With --pyroscope or --http there are dumps only where --dump-dir,\n"
+        "--interval, --keep or --time asks for them.\n"
         "\n"
         "  --dump-dir DIR  where dumps go, created if missing (default: the current\n"
         "                  directory)\n"
         "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
         "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
         "  --time          beside each heap dump one of times, time.PID.NUMBER.pb.gz\n"
-        "  --follow-fork   processes forked without executing a program write dumps too\n"
+        "  --pyroscope URL push profiles to the Pyroscope server there\n"
+        "  --app NAME      the program's name there (default: its own)\n"
+        "  --http ADDRESS  answer HTTP at ADDRESS:PORT or unix:PATH: profiles, /metrics\n"
+        "  --follow-fork   processes forked without executing a program do all that too\n"
         "  --conf STRING   more of JESPAN_CONF's key:value,…; wins over the options and\n"
         "                  the variable\n"
         "  --lib PATH      the libjespan.so to use (default: $JESPAN_LIB, or the one that\n"

@@ -11,6 +11,7 @@
 
 #include "../conf.h"
 #include "cmd.h"
+#include "run_services.h"
 
 /* A configuration value ends at the next comma. */
 int run_environment_check_value(const char *path)
@@ -39,7 +40,8 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     FILE *to = open_memstream(&text, &bytes);
     if (to == NULL)
         return NULL;
-    add(to, "", "dump_interval_s:10,dump_at_exit:true");
+    if (run_services_leave_dumps(options))
+        add(to, "", "dump_interval_s:10,dump_at_exit:true");
     add(to, "module_dir:", library->modules);
     add(to, "", getenv("JESPAN_CONF"));
     add(to, "dump_dir:", dump_dir);
@@ -47,6 +49,9 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "dump_keep:", options->keep);
     add(to, "dump_time:", options->time ? "true" : NULL);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
+    add(to, "pyroscope_url:", options->pyroscope);
+    add(to, "pyroscope_app:", options->app);
+    add(to, "http_listen:", options->http);
     add(to, "", options->conf);
     return fclose(to) == 0 ? text : NULL;
 }

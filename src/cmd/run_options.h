@@ -7,6 +7,7 @@
 
 struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib; /* NULL = not given */
+    const char *pyroscope, *app, *http;
     bool follow_fork, time;
 };
 
