@@ -112,6 +112,42 @@ test_run_environment() {
     grep -q "dump_dir:$(realpath "$scratch/a/b")$" "$scratch/out" || fail "the current directory is not the default"
 }
 
+# Services are configured; dumps are left to options that ask for them.
+test_run_services() {
+    local conf preload option
+    environment_of --pyroscope http://me:secret@127.0.0.1:1/x --app "an app" --http "unix:$scratch/s" --conf max_contexts:99
+    [[ $conf =~ (^|,)pyroscope_url:http://me:secret@127.0.0.1:1/x,pyroscope_app:an\ app,http_listen:unix:$scratch/s,max_contexts:99$ ]] ||
+        fail "JESPAN_CONF: $conf"
+    [[ $conf != *dump_* ]] || fail "dumps beside services: $conf"
+    environment_of --http 127.0.0.1:0
+    [[ $conf == *http_listen:127.0.0.1:0 && $conf != *dump_* && $conf != *pyroscope* ]] || fail "JESPAN_CONF: $conf"
+    for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --time; do
+        (cd "$scratch" && "$JESPAN_CMD" run --pyroscope http://127.0.0.1:1 "$option" -- env > "$scratch/out" 2> /dev/null)
+        grep -q '^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:http://127.0.0.1:1$' \
+            "$scratch/out" || fail_with "no dumps with $option" "$scratch/out"
+    done
+    (cd "$scratch" && "$JESPAN_CMD" run --app shop -- env > "$scratch/out")
+    grep -q '^JESPAN_CONF=.*dump_dir:.*,pyroscope_app:shop$' "$scratch/out" || fail_with "--app alone" "$scratch/out"
+}
+
+test_run_services_wrong() {
+    local url long option
+    for url in ftp://me:secret@host me:secret@host http: http:// https:// HTTP://secret //secret httpx://secret; do
+        jespan run --pyroscope "$url" -- true
+        says "--pyroscope $url" 2 "jespan: --pyroscope: the URL is not http://*"
+        ! grep -q secret "$scratch/err" || fail_with "--pyroscope $url is shown" "$scratch/err"
+    done
+    long=$(printf 'x%.0s' $(seq 1024))
+    for option in --pyroscope --app --http; do
+        jespan run "$option" "" -- true
+        says "$option ''" 2 "jespan: $option: the value is empty"
+        jespan run "$option" http://me:sec,ret@host -- true
+        says "$option with a comma" 2 "jespan: $option: the value cannot contain a ','"
+        jespan run "$option" "http://$long" -- true
+        says "$option, too long" 2 "jespan: $option: the value is longer than 1023 bytes"
+    done
+}
+
 test_run_passes_through() {
     jespan run --dump-dir "$scratch/d" -- sh -c 'echo out; echo err >&2; exit 3'
     says "exit 3" 3 "err"
@@ -345,6 +381,8 @@ mv "$scratch/chain" "$scratch/deep"
 test_help_and_usage
 test_full_disk
 test_run_environment
+test_run_services
+test_run_services_wrong
 test_run_passes_through
 test_run_errors
 test_run_finds_the_library
