@@ -31,6 +31,7 @@ struct running {
     const char *name, *switched_on_by; /* the key of the configuration */
     const struct service *service;     /* NULL: not wanted, or not found */
     _Atomic uint64_t stop_by_ns;
+    bool given_up;
 };
 
 static struct running services[] = {
@@ -96,6 +97,7 @@ static int make_host(struct running *s, struct snapshot *base)
 
 static void start(struct running *s, struct snapshot *base)
 {
+    s->given_up = false;
     int error = make_host(s, base);
     if (!error)
         error = worker_start(&s->worker, s->name, run);
@@ -150,11 +152,14 @@ void services_stop(uint64_t until_ns)
     for EACH(s)
         ask_to_stop(s, until_ns);
     for EACH(s)
-        if (!worker_wait(&s->worker, until_ns))
+        if (!s->given_up && !worker_wait(&s->worker, until_ns)) {
+            s->given_up = true;
             WARN(s->name, " took longer than shutdown_timeout_ms and is given up");
+        }
 }
 
-/* The guard is the child's own then: the thread that had it is not there. Each writes its figures itself, so those of the parent's are set back. */
+/* The guard is the child's own then: the thread that had it is not there. Each service writes its figures itself, so
+ * those of the parent's are set back. */
 void services_after_fork_in_child(void)
 {
     guarded = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan run`: starts a program with libjespan.so preloaded and configured to write heap dumps, or to serve its figures.
+/* `jespan run`: starts a program with libjespan.so preloaded and configured to write heap dumps, to push or to answer.
  *
  * It replaces itself by the program, so that process id, exit status, signals and terminal are the program's own.
  */

@@ -46,6 +46,6 @@ int run_services_check(const struct run_options *options)
 
 bool run_services_leave_dumps(const struct run_options *options)
 {
-    bool services = options->pyroscope != NULL || options->http != NULL;
-    return !services || options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time;
+    bool asked_for = options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time;
+    return asked_for || (options->pyroscope == NULL && options->http == NULL);
 }

@@ -115,16 +115,17 @@ test_run_environment() {
 # Services are configured; dumps are left to options that ask for them.
 test_run_services() {
     local conf preload option
-    environment_of --pyroscope http://me:secret@127.0.0.1:1/x --app "an app" --http "unix:$scratch/s" --conf max_contexts:99
-    [[ $conf =~ (^|,)pyroscope_url:http://me:secret@127.0.0.1:1/x,pyroscope_app:an\ app,http_listen:unix:$scratch/s,max_contexts:99$ ]] ||
+    local url=http://me:secret@127.0.0.1:1/x listen=unix:$scratch/s
+    environment_of --pyroscope $url --app "an app" --http "$listen" --conf max_contexts:99
+    [[ ,$conf == *",pyroscope_url:$url,pyroscope_app:an app,http_listen:$listen,max_contexts:99" ]] ||
         fail "JESPAN_CONF: $conf"
     [[ $conf != *dump_* ]] || fail "dumps beside services: $conf"
     environment_of --http 127.0.0.1:0
     [[ $conf == *http_listen:127.0.0.1:0 && $conf != *dump_* && $conf != *pyroscope* ]] || fail "JESPAN_CONF: $conf"
     for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --time; do
-        (cd "$scratch" && "$JESPAN_CMD" run --pyroscope http://127.0.0.1:1 "$option" -- env > "$scratch/out" 2> /dev/null)
-        grep -q '^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:http://127.0.0.1:1$' \
-            "$scratch/out" || fail_with "no dumps with $option" "$scratch/out"
+        (cd "$scratch" && "$JESPAN_CMD" run --pyroscope $url "$option" -- env > "$scratch/out" 2> /dev/null)
+        grep -q "^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:$url$" "$scratch/out" ||
+            fail_with "no dumps with $option" "$scratch/out"
     done
     (cd "$scratch" && "$JESPAN_CMD" run --app shop -- env > "$scratch/out")
     grep -q '^JESPAN_CONF=.*dump_dir:.*,pyroscope_app:shop$' "$scratch/out" || fail_with "--app alone" "$scratch/out"
