@@ -71,9 +71,9 @@ static bool takes_signals(void)
 static void wait_for_the_end(const struct service_host *host)
 {
     struct pollfd stop = {.fd = host->stop_fd, .events = POLLIN};
-    while (host->stop_by_ns(host) == 0)
-        poll(&stop, 1, -1);
-    say(stop.revents == POLLIN ? "asked to stop" : "asked to stop without an event");
+    while (poll(&stop, 1, -1) <= 0)
+        ;
+    say(host->stop_by_ns(host) != 0 ? "asked to stop" : "woken, but not to stop");
 }
 
 static int run(const struct service_host *host)
