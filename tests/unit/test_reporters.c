@@ -107,14 +107,21 @@ static void assert_all_was_told(const struct told *t)
     snapshot_free(s);
 }
 
+/* Of contexts that came and went, in several rounds each. */
+static bool much_was_told(void)
+{
+    return told.closed > 64 && told.spans[0].allocations.alloc_objects > 0 && told.rounds >= 3 && other.rounds >= 2;
+}
+
 static void test_all_is_told_while_threads_run(void **state)
 {
     (void)state;
     jespan_registration_t *handle = start(&told, 1), *second = start(&other, 3);
-    churn_for(500);
-    assert_int_equal(jespan_flush_reporters(PATIENCE_MS), 0);
-    assert_true(told.closed > 64 && told.spans[0].allocations.alloc_objects > 0);
-    assert_true(told.rounds >= 3 && other.rounds >= 2);
+    for (int i = 0; i < 20 && !much_was_told(); i++) { /* once, unless others have the processors */
+        churn_for(500);
+        assert_int_equal(jespan_flush_reporters(PATIENCE_MS), 0);
+    }
+    assert_true(much_was_told());
     assert_all_was_told(&told);
     assert_all_was_told(&other);
     end(handle, &told);
@@ -143,27 +150,33 @@ static void test_rounds_on_request_only(void **state)
 
 /* ---- Who is slow, fails, or is stuck ---- */
 
+static void await_rounds(struct told *t, uint64_t rounds)
+{
+    for (int ms = 0; t->rounds < rounds && ms < PATIENCE_MS; ms++)
+        told_sleep_ms(1);
+    assert_true(t->rounds >= rounds);
+}
+
+/* It does not come back before the program and the fast one have gone on for a while. */
 static void test_a_slow_one_delays_nobody_and_its_misses_are_counted(void **state)
 {
     (void)state;
-    other.flush_ms = 300;
+    other.stuck = true;
     jespan_registration_t *slow = start(&other, 10), *fast = start(&told, 10);
-    uint64_t began = clock_ns(CLOCK_MONOTONIC), longest = 0;
-    while (other.rounds < 3) {
-        uint64_t before = clock_ns(CLOCK_MONOTONIC);
+    await_rounds(&other, 1);
+    uint64_t began = clock_ns(CLOCK_MONOTONIC), rounds = told.rounds;
+    alarm(PATIENCE_MS / 1000);
+    for (unsigned n = 0; n < 10000 || told.rounds < rounds + 5; n++) {
         JESPAN("meanwhile");
         F(free)(F(malloc)(100));
-        uint64_t took = clock_ns(CLOCK_MONOTONIC) - before;
-        longest = took > longest ? took : longest;
     }
+    alarm(0);
     uint64_t due = (clock_ns(CLOCK_MONOTONIC) - began) / 10000000;
-    assert_true(told.rounds > due / 4); /* on a busy machine */
-    assert_true(other.rounds <= 4);
-    assert_true(feed_misses() >= 2 * 28); /* those of the third are counted after it */
-    assert_true(longest < 250000000);
-    other.flush_ms = 0;
+    assert_int_equal(other.rounds, 1);
+    other.stuck = false;
     end(fast, &told);
     end(slow, &other);
+    assert_true(due > 2 && feed_misses() >= due);
 }
 
 /* What the action says on stderr. */
@@ -234,11 +247,10 @@ static void test_waiting_for_a_stuck_one_has_a_limit(void **state)
     conf.shutdown_timeout_ms = 50;
     told.stuck = true;
     jespan_registration_t *handle = start(&told, 1), *second = start(&other, 0);
-    while (!told.rounds)
-        told_sleep_ms(1);
+    await_rounds(&told, 1);
     assert_int_equal(jespan_flush_reporters(50), ETIMEDOUT);
     assert_int_equal(jespan_flush_reporters(0), ETIMEDOUT);
-    assert_true(other.rounds >= 1); /* it waits for nobody */
+    await_rounds(&other, 1); /* it waits for nobody */
     assert_int_equal(jespan_unregister_reporter(handle), ETIMEDOUT);
     assert_int_equal(told.shutdowns, 0);
     assert_int_equal(reporters_count(), 2);
