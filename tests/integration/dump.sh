@@ -60,7 +60,9 @@ at_exit() {
 }
 
 on_interval() {
-    run "dump_dir:$dir,dump_interval_s:1" sleep 3500 stats check
+    local begin_us=${EPOCHREALTIME/./}
+    run "dump_dir:$dir,dump_interval_s:1" dumps 3 stats check
+    [ $((${EPOCHREALTIME/./} - begin_us)) -ge 3000000 ] || fail "interval: three dumps in less than three seconds"
     ran "interval"
     equal "interval: dumps" "$(dumps_in "$dir")" "$(names_of 1 2 3)"
     equal "interval: counted" "$(cat "$scratch/out")" "pid $pid dumps 3 lost 0"
@@ -68,7 +70,7 @@ on_interval() {
 }
 
 kept() {
-    run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true" sleep 3500 stats
+    run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true" dumps 3 stats
     ran "keep"
     equal "keep: dumps" "$(dumps_in "$dir")" "$(names_of 3 4)"
     all_whole "keep"
@@ -77,7 +79,7 @@ kept() {
 # Beside each heap dump the times of the same moment: numbered, kept and counted together.
 with_times() {
     local n
-    run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true,dump_time:true" sleep 2500 stats
+    run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true,dump_time:true" dumps 4 stats
     ran "times"
     equal "times: dumps" "$(ls "$dir")" "$(names_of 2 3; names_of 2 3 | sed s/heap/time/)"
     equal "times: counted" "$(cat "$scratch/out")" "pid $pid dumps 4 lost 0"
@@ -105,7 +107,7 @@ short_program() {
     local begin=$SECONDS
     run "dump_dir:$dir,dump_interval_s:60,dump_at_exit:true" stats
     ran "short program"
-    [ $((SECONDS - begin)) -lt 10 ] || fail "short program: took $((SECONDS - begin)) s"
+    [ $((SECONDS - begin)) -lt 50 ] || fail "short program: took $((SECONDS - begin)) s"
     equal "short program: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
 }
 
@@ -129,7 +131,7 @@ forks_and_execs() {
 # Directories that cannot be written to: said once, counted each time. (Root may write anywhere that is a directory.)
 unwritable() {
     local where=$1 what=$2 error=$3
-    run "dump_dir:$where,dump_interval_s:1,dump_at_exit:true" sleep 2500 stats check
+    run "dump_dir:$where,dump_interval_s:1,dump_at_exit:true" losses 2 stats check
     equal "$what: status" "$status" 0
     equal "$what: stderr" "$(cat "$scratch/err")" \
         "<jespan>: heap dump $where/heap.$pid.1.pb.gz failed: $error; further failures are only counted"
@@ -144,7 +146,7 @@ limited_file_size() {
     status=0
     # What the program says goes through pipes, which have no such limit.
     {
-        (trap '' XFSZ && ulimit -f 0 && JESPAN_CONF=$conf exec "$program" sleep 2500 stats check 2>&1 1>&4) |
+        (trap '' XFSZ && ulimit -f 0 && JESPAN_CONF=$conf exec "$program" losses 2 stats check 2>&1 1>&4) |
             cat > "$scratch/err"
     } 4>&1 | cat > "$scratch/out" || status=$?
     pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out")
@@ -169,11 +171,11 @@ full_disk() {
     fi
     cleanup_hook=unmount
     head -c 16384 /dev/zero > "$scratch/full/filler" 2> /dev/null || true
-    run "dump_dir:$scratch/full,dump_interval_s:1" sleep 2500 exec "$scratch/make_room" sleep 1300 stats check
+    run "dump_dir:$scratch/full,dump_interval_s:1" losses 2 exec "$scratch/make_room" dumps 1 stats check
     equal "full disk: status" "$status" 0
     equal "full disk: stderr" "$(cat "$scratch/err")" \
         "<jespan>: heap dump $scratch/full/heap.$pid.1.pb.gz failed: ENOSPC; further failures are only counted"
-    equal "full disk: counted" "$(cat "$scratch/out")" "pid $pid dumps 1 lost 2"
+    grep -qx "pid $pid dumps 1 lost [2-9]" "$scratch/out" || fail_with "full disk: counted" "$scratch/out"
     equal "full disk: dumps" "$(dumps_in "$scratch/full")" "heap.$pid.1.pb.gz"
     is_whole "$scratch/full/heap.$pid.1.pb.gz" || fail "full disk: the dump after there was room is not whole"
     umount "$scratch/full"

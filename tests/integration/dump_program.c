@@ -4,7 +4,8 @@
  *   dump PATH        asks for a dump            fork        forks a child that allocates, and waits for it
  *   dump_time PATH   asks for one of times      exec PROG   runs a program in a child
  *   sleep MS         lets time pass             figures     prints what a dump should show, see pprof.sh
- *   stats            prints dumps and losses    times       the same of a dump of times
+ *   dumps N          waits until N are written  times       the same of a dump of times
+ *   losses N         waits until N are lost     stats       prints dumps and losses
  *   churn            allocates until killed     _exit       leaves without exit handlers
  *   passing N        N spans with labels of their own, the last 5 leave memory behind
  *   crash            is killed by SIGSEGV       check       the heap still works, and the books are right
@@ -94,6 +95,13 @@ static void sleep_ms(long ms)
     nanosleep(&t, NULL);
 }
 
+/* However long the disk and others on the processors make it. */
+static void await(const char *name, uint64_t count)
+{
+    for (int ms = 0; ctl_u64(name) < count && ms < 60000; ms++)
+        sleep_ms(1);
+}
+
 static void run_in_child(const char *program)
 {
     int status = -1;
@@ -155,6 +163,10 @@ static char **act(char **argument)
         dump("spans.dump_time", *++argument);
     else if (!strcmp(*argument, "sleep"))
         sleep_ms(atol(*++argument));
+    else if (!strcmp(*argument, "dumps"))
+        await("spans.stats.dumps", strtoull(*++argument, NULL, 10));
+    else if (!strcmp(*argument, "losses"))
+        await("spans.stats.lost_dumps", strtoull(*++argument, NULL, 10));
     else if (!strcmp(*argument, "stats"))
         print_stats();
     else if (!strcmp(*argument, "figures"))

@@ -25,7 +25,7 @@ try() {
     local status=0
     rm -rf "$dir"
     mkdir "$dir"
-    JESPAN_CONF=dump_dir:$dir,dump_interval_s:1,dump_at_exit:true "$2" sleep 1200 check stats dump "$dir/asked.pb.gz" \
+    JESPAN_CONF=dump_dir:$dir,dump_interval_s:1,dump_at_exit:true "$2" dumps 1 check stats dump "$dir/asked.pb.gz" \
         > "$scratch/out" 2> "$scratch/err" || status=$?
     equal "$1: status" "$status" 0
     equal "$1: stderr" "$(cat "$scratch/err")" ""

@@ -159,7 +159,7 @@ check_difference() {
 check_reporter_dumps() {
     local dumps=$scratch/dumps name
     mkdir "$dumps"
-    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dumps,dump_interval_s:1,dump_at_exit:true "$program" sleep 2300 passing 1000
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dumps,dump_interval_s:1,dump_at_exit:true "$program" dumps 2 passing 1000
     [ "$(dumps_in "$dumps" | wc -l)" -ge 3 ] || fail "the reporter wrote only: $(dumps_in "$dumps" | tr '\n' ' ')"
     for name in $(dumps_in "$dumps"); do
         raw "$dumps/$name" > "$scratch/samples"
