@@ -80,10 +80,22 @@ check_threads() {
     [ "$(sort -u "$threads" | wc -l)" = 1 ] || fail "the number of threads changed: $counts"
 }
 
+# last_number: of the dumps that are there
+last_number() {
+    local last
+    last=$(service_dumps "$scratch" | tail -n 1)
+    last=${last%.pb.gz}
+    echo "${last##*.}"
+}
+
 # With all requests answered and their connections gone, the next but one dump is all of a quiet time.
 check_cache() {
-    local own credited
-    sleep 2.5
+    local own credited quiet tries
+    quiet=$(($(last_number) + 2))
+    for ((tries = 0; tries < 600; tries++)); do
+        [ "$(last_number)" -lt $quiet ] || break
+        sleep 0.1
+    done
     own=$(service_cache_bytes)
     credited=$(spans_cache_bytes "$(service_dumps "$scratch" | tail -n 1)")
     echo "cache: $own bytes by its own count, $credited credited to its spans"
