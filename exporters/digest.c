@@ -59,7 +59,8 @@ static bool begin_snapshot(struct digest *d, const struct snapshot *s)
     return true;
 }
 
-/* Up to the nearest row whose node is known, then down again: paths may be too long for recursion. */
+/* Up to the nearest row whose node is known, then down again: paths may be too long for recursion. A row without a
+ * parent is the root's. */
 static uint32_t node_for(struct digest *d, const struct snapshot *s, uint32_t row)
 {
     uint32_t below = DIGEST_NONE;
@@ -67,6 +68,8 @@ static uint32_t node_for(struct digest *d, const struct snapshot *s, uint32_t ro
         d->waiting[row] = below;
         below = row;
         row = s->rows[row].parent_row;
+        if (row >= s->n_rows || row == below)
+            row = 0;
     }
     uint32_t node = d->node_of[row] - 1;
     for (; below != DIGEST_NONE; below = d->waiting[below]) {

@@ -216,18 +216,19 @@ static void remove_path(const struct http_listener *l)
 {
     const char *path = l->address.socket.un.sun_path;
     struct stat at;
-    if (l->inode != 0 && l->pid == getpid() && lstat(path, &at) == 0 && at.st_dev == l->device && at.st_ino == l->inode)
+    if (l->inode != 0 && lstat(path, &at) == 0 && at.st_dev == l->device && at.st_ino == l->inode)
         unlink(path);
 }
 
-/* A child that has the descriptor, too, must not keep the port. */
+/* Shut down first: a child that has got the descriptor all the same must not keep the port. */
 void http_listen_close(struct http_listener *l)
 {
-    if (l->fd < 0)
+    uint64_t own = pack(l->fd);
+    if (l->fd < 0 || l->pid != getpid())
         return;
     if (is_unix(&l->address))
         remove_path(l);
-    atomic_store(&listening, 0);
+    atomic_compare_exchange_strong(&listening, &own, 0);
     shutdown(l->fd, SHUT_RDWR);
     close(l->fd);
     l->fd = -1;
