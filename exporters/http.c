@@ -15,21 +15,20 @@ SERVICE_DEFINE(http);
 
 /* ---- The loop ---- */
 
-enum { EPOLL, STOP, LISTEN, WAITING }; /* places in what is polled */
+enum { EPOLL, STOP, LISTEN, HEARD }; /* places in what is polled */
 
 struct polled {
-    struct pollfd fds[WAITING + HTTP_MAX_WAITING];
-    struct http_connection *waiting[HTTP_MAX_WAITING];
+    struct pollfd fds[HEARD + HTTP_MAX_CONNECTIONS];
+    struct http_connection *connections[HTTP_MAX_CONNECTIONS]; /* of those from HEARD on */
     nfds_t n;
 };
 
-/* Who waits for an answer and goes away makes room for others; libmicrohttpd does not look at those that are suspended. */
-static void add_waiting(struct http_server *server, struct polled *p)
+static void add_heard(struct http_server *server, struct polled *p)
 {
-    p->n = WAITING;
+    p->n = HEARD;
     for (int i = 0; i < HTTP_MAX_CONNECTIONS; i++)
-        if (server->connections[i].waiting) {
-            p->waiting[p->n - WAITING] = &server->connections[i];
+        if (http_server_is_heard(&server->connections[i])) {
+            p->connections[p->n - HEARD] = &server->connections[i];
             p->fds[p->n++] = (struct pollfd){server->connections[i].fd, POLLRDHUP, 0};
         }
 }
@@ -56,14 +55,14 @@ static bool round_of(struct http_server *server, struct polled *p)
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, POLLIN, 0};
     p->fds[STOP] = (struct pollfd){server->source.host->stop_fd, POLLIN, 0};
     p->fds[LISTEN] = (struct pollfd){has_room(server) ? server->listener.fd : -1, POLLIN, 0};
-    add_waiting(server, p);
+    add_heard(server, p);
     if (poll(p->fds, p->n, timeout_ms(server)) < 0 && errno != EINTR)
         return false;
     if (p->fds[STOP].revents != 0)
         return false;
-    for (nfds_t i = WAITING; i < p->n; i++)
+    for (nfds_t i = HEARD; i < p->n; i++)
         if (p->fds[i].revents != 0)
-            p->waiting[i - WAITING]->gone = true;
+            p->connections[i - HEARD]->gone = true;
     if (p->fds[LISTEN].revents != 0)
         http_server_accept(server);
     http_server_tend(server);

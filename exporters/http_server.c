@@ -215,7 +215,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .has_body = has_body(mhd)};
-    return c->start != NULL || c->gone ? end(cls, c, &request) : begin(cls, c, &request);
+    return c->route != NULL ? end(cls, c, &request) : begin(cls, c, &request);
 }
 
 /* ---- Time ---- */
@@ -228,10 +228,19 @@ static void resume(struct http_server *server, struct http_connection *c)
     MHD_resume_connection(c->mhd);
 }
 
+static bool is_asking(const struct http_connection *c)
+{
+    return c->mhd != NULL && c->route == NULL && !c->answered;
+}
+
+bool http_server_is_heard(const struct http_connection *c)
+{
+    return c->waiting || (is_asking(c) && c->deadline_ns != UINT64_MAX);
+}
+
 static uint64_t deadline(const struct http_server *server, const struct http_connection *c)
 {
-    bool asking = c->route == NULL && !c->answered;
-    if (asking && server->n_connections == HTTP_MAX_CONNECTIONS)
+    if (is_asking(c) && c->deadline_ns != UINT64_MAX && server->n_connections == HTTP_MAX_CONNECTIONS)
         return c->since_ns + CROWDED_REQUEST_NS;
     return c->deadline_ns;
 }
@@ -247,22 +256,34 @@ uint64_t http_server_next_ns(const struct http_server *server)
     return next;
 }
 
+/* Whether all that the caller sent before it went has been read; what it asked for is answered even so. */
+static bool has_said_all(const struct http_connection *c)
+{
+    char byte;
+    return c->gone && is_asking(c) && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 /* A connection that is shut down is found so, and closed, by libmicrohttpd. */
+static void tend(struct http_server *server, struct http_connection *c, uint64_t now)
+{
+    bool over = now >= deadline(server, c);
+    if (c->waiting && (over || c->gone)) {
+        resume(server, c);
+    } else if (!c->waiting && (over || has_said_all(c))) {
+        shutdown(c->fd, SHUT_RDWR);
+        c->deadline_ns = UINT64_MAX;
+    }
+}
+
 void http_server_tend(struct http_server *server)
 {
+    MHD_run(server->daemon);
     uint64_t now = http_server_now_ns();
     if (now >= server->accept_after_ns)
         server->accept_after_ns = 0;
-    for EACH(c, server) {
-        if (c->mhd == NULL || (!c->gone && now < deadline(server, c)))
-            continue;
-        if (c->waiting) {
-            resume(server, c);
-        } else {
-            shutdown(c->fd, SHUT_RDWR);
-            c->deadline_ns = UINT64_MAX;
-        }
-    }
+    for EACH(c, server)
+        if (c->mhd != NULL)
+            tend(server, c, now);
     MHD_run(server->daemon);
 }
 

@@ -24,7 +24,8 @@ struct http_connection {
     uint64_t since_ns, deadline_ns;  /* then it is closed, or answered when it waits */
     const struct http_route *route; /* of one that waits, or has waited */
     struct snapshot *start;         /* what it differs from then */
-    bool waiting, gone, answered;
+    bool waiting, answered;
+    bool gone; /* the caller will say nothing more: set by the loop */
     size_t body_bytes;
 };
 
@@ -47,10 +48,13 @@ int http_server_start(struct http_server *server);
 /* Takes what waits to be connected. */
 void http_server_accept(struct http_server *server);
 
+/* Whether it matters that the caller goes away: libmicrohttpd does not notice while a request is suspended or unfinished. */
+bool http_server_is_heard(const struct http_connection *c);
+
 /* When http_server_tend() has something to do next. */
 uint64_t http_server_next_ns(const struct http_server *server);
 
-/* Resumes and closes what it is time for. */
+/* Reads and writes; resumes and closes what it is time for. */
 void http_server_tend(struct http_server *server);
 
 /* Has those that wait answered with 503, and closes the rest. */

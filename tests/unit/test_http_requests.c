@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The service http as it runs, with a host made by hand: requests of all kinds, made at random but each run alike, leave
+ * it answering, with nothing kept of them; and it ends when it is to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "../support/made_snapshot.h"
+#include "service.h"
+
+#define REQUESTS 20000
+#define REQUEST_BYTES 70000
+
+extern const struct service jespan_service_http;
+
+/* ---- A host ---- */
+
+static char directory[] = "/tmp/jespan-test.XXXXXX";
+static struct conf set;
+static struct http_stats stats;
+static _Atomic uint64_t stop_by;
+static atomic_int said, snapshots; /* lines; snapshots that are not freed */
+
+static struct snapshot *take(struct snapshot *old)
+{
+    if (old != NULL)
+        return old;
+    atomic_fetch_add(&snapshots, 1);
+    return made_snapshot("small", 0);
+}
+
+static void free_snapshot(struct snapshot *s)
+{
+    if (s == NULL)
+        return;
+    atomic_fetch_sub(&snapshots, 1);
+    made_snapshot_free(s);
+}
+
+static int no_mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
+{
+    (void)name;
+    (void)old;
+    (void)old_bytes;
+    (void)new_value;
+    (void)new_bytes;
+    return ENOENT;
+}
+
+static void say(const char *const *parts)
+{
+    (void)parts;
+    atomic_fetch_add(&said, 1);
+}
+
+static uint64_t stop_by_ns(const struct service_host *host)
+{
+    (void)host;
+    return atomic_load(&stop_by);
+}
+
+static void nothing(void)
+{
+}
+
+static struct service_host host = {
+    .conf = &set, .http = &stats, .snapshot = take, .free_snapshot = free_snapshot, .mallctl = no_mallctl, .say = say,
+    .stop_by_ns = stop_by_ns, .end_before_others = nothing};
+static pthread_t thread;
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+static void *run(void *result)
+{
+    *(int *)result = jespan_service_http.run(&host);
+    return NULL;
+}
+
+static int connected(void)
+{
+    for (int tries = 0; tries < 5000; tries++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+            return fd;
+        close(fd);
+        poll(NULL, 0, 1);
+    }
+    fail_msg("nobody listens: %s", strerror(errno));
+    return -1;
+}
+
+static int result;
+
+static int start(void **state)
+{
+    (void)state;
+    set = (struct conf){.http_max_series = 100};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", directory);
+    snprintf(set.http_listen, sizeof set.http_listen, "unix:%s", address.sun_path);
+    host.stop_fd = eventfd(0, EFD_NONBLOCK);
+    atomic_store(&stop_by, 0);
+    atomic_store(&said, 0);
+    return pthread_create(&thread, NULL, run, &result);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store(&stop_by, (uint64_t)(now.tv_sec + 10) * 1000000000u);
+    eventfd_write(host.stop_fd, 1);
+    pthread_join(thread, NULL);
+    struct timespec then;
+    clock_gettime(CLOCK_MONOTONIC, &then);
+    close(host.stop_fd);
+    return result != 0 || then.tv_sec - now.tv_sec > 2 || atomic_load(&snapshots) != 0 || atomic_load(&said) != 0
+        || access(address.sun_path, F_OK) == 0;
+}
+
+/* ---- Requests ---- */
+
+static uint64_t random_state = 20261122;
+
+static unsigned below(unsigned n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % n;
+}
+
+struct request {
+    char data[REQUEST_BYTES];
+    size_t n;
+};
+
+static void put(struct request *r, const char *text)
+{
+    size_t n = strlen(text);
+    if (n > sizeof r->data - r->n)
+        n = sizeof r->data - r->n;
+    memcpy(r->data + r->n, text, n);
+    r->n += n;
+}
+
+static void put_random(struct request *r, unsigned most)
+{
+    for (unsigned n = below(most + 1); n > 0 && r->n < sizeof r->data; n--)
+        r->data[r->n++] = (char)below(256);
+}
+
+#define ANY(...) any((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+static const char *any(const char *const *texts, size_t n)
+{
+    return texts[below((unsigned)n)];
+}
+
+static void put_path(struct request *r)
+{
+    put(r, ANY("/", "/spans", "/metrics", "/healthz", "/debug/pprof/heap", "/debug/pprof/allocs", "/debug/pprof/profile",
+               "/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/", "*", "", "//", "/../../etc/passwd",
+               "/%2e%2e/%00", "/spans%", "http://localhost/spans", "/spans#x"));
+    if (below(4) == 0)
+        put_random(r, 20);
+    if (below(2) == 0)
+        put(r, ANY("?seconds=1", "?seconds=0", "?seconds=3600", "?seconds=x&seconds=1", "?limit=1", "?limit=0&format=json",
+                   "?limit=-1", "?", "?&&&==", "?format", "?seconds", "?%", "?format=%00json", "?limit=999999999999999999999"));
+}
+
+static void put_header(struct request *r)
+{
+    put(r, ANY("Host: localhost", "Host: evil.example", "Host: [::1]:1", "Host:", "Accept: text/html", "Accept: */*",
+               "Authorization: Bearer x", "Authorization: Basic", "Content-Length: 0", "Content-Length: 5",
+               "Content-Length: -1", "Content-Length: 99999999999999999999", "Transfer-Encoding: chunked",
+               "Transfer-Encoding: chunked, gzip", "Expect: 100-continue", "Connection: keep-alive",
+               "Connection: Upgrade\r\nUpgrade: h2c", ": no name", "no colon", " folded", "Cookie: a=b; c=\"", "Range: bytes=0-"));
+    if (below(8) == 0)
+        put_random(r, 40);
+    if (below(200) == 0)
+        for (int i = 0; i < 4000; i++)
+            put(r, "0123456789");
+    put(r, below(20) == 0 ? "\n" : "\r\n");
+}
+
+static void make_wild_request(struct request *r)
+{
+    if (below(20) == 0)
+        put_random(r, 300);
+    put(r, ANY("GET", "HEAD", "POST", "PUT", "OPTIONS", "TRACE", "CONNECT", "get", "", "\x16\x03\x01"));
+    put(r, below(30) == 0 ? "  " : " ");
+    put_path(r);
+    put(r, ANY(" HTTP/1.1\r\n", " HTTP/1.1\r\n", " HTTP/1.0\r\n", "\r\n", " HTTP/9.9\r\n", " HTTP\r\n", "\n"));
+    for (unsigned n = below(6); n > 0; n--)
+        put_header(r);
+    put(r, below(10) == 0 ? "" : "\r\n");
+    if (below(4) == 0)
+        put(r, ANY("5\r\nhello\r\n0\r\n\r\n", "hello", "ffffffffffffffffff\r\n",
+                   "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+}
+
+static void make_tame_request(struct request *r)
+{
+    put(r, ANY("GET ", "GET ", "HEAD "));
+    put_path(r);
+    put(r, " HTTP/1.1\r\nHost: localhost\r\n");
+    if (below(3) == 0)
+        put_header(r);
+    put(r, "\r\n");
+}
+
+static void make_request(struct request *r)
+{
+    r->n = 0;
+    if (below(2) == 0)
+        make_tame_request(r);
+    else
+        make_wild_request(r);
+}
+
+/* Sends it, some in pieces, and waits, mostly, for the end of what comes. */
+static void send_request(const struct request *r)
+{
+    char answer[65536];
+    int fd = connected();
+    size_t part = below(4) == 0 && r->n > 0 ? below((unsigned)r->n) : r->n;
+    send(fd, r->data, part, MSG_NOSIGNAL);
+    if (part < r->n)
+        send(fd, r->data + part, r->n - part, MSG_NOSIGNAL);
+    unsigned how = below(10);
+    if (how > 0)
+        shutdown(fd, SHUT_WR);
+    if (how > 1) {
+        struct pollfd readable = {fd, POLLIN, 0};
+        while (poll(&readable, 1, 10000) == 1 && recv(fd, answer, sizeof answer, 0) > 0)
+            ;
+    }
+    close(fd);
+}
+
+/* The answer to one, whole. */
+static const char *ask(const char *request)
+{
+    static char answer[65536];
+    size_t n = 0;
+    ssize_t got;
+    int fd = connected();
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    while ((got = recv(fd, answer + n, sizeof answer - 1 - n, 0)) > 0)
+        n += (size_t)got;
+    answer[n] = '\0';
+    close(fd);
+    return answer;
+}
+
+static void assert_answers(void)
+{
+    const char *answer = ask("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    if (strncmp(answer, "HTTP/1.1 200 OK\r\n", 17) != 0)
+        fail_msg("no health: %s", answer);
+}
+
+static void test_random_requests(void **state)
+{
+    static struct request request;
+    (void)state;
+    for (int i = 0; i < REQUESTS; i++) {
+        make_request(&request);
+        send_request(&request);
+        if (i % 1000 == 0)
+            assert_answers();
+    }
+    assert_answers();
+    assert_true(atomic_load(&stats.requests) > REQUESTS / 10);
+    assert_true(atomic_load(&stats.errors) > REQUESTS / 10);
+}
+
+/* Those that wait take part of the room only, and get an answer at the end. */
+static void test_many_wait(void **state)
+{
+    static const char request[] = "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    int fds[8];
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        fds[i] = connected();
+        assert_int_equal(send(fds[i], request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    }
+    while (atomic_load(&snapshots) < 8)
+        poll(NULL, 0, 1);
+    assert_answers();
+    assert_non_null(strstr(ask(request), "503 Service Unavailable"));
+    for (int i = 0; i < 4; i++)
+        close(fds[i]); /* who goes away makes room */
+    while (atomic_load(&snapshots) > 4)
+        poll(NULL, 0, 1);
+    assert_non_null(strstr(ask("GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"), "200 OK"));
+    assert_int_equal(stop(NULL), 0);
+    for (int i = 4; i < 8; i++) {
+        char answer[100] = "";
+        assert_true(recv(fds[i], answer, sizeof answer - 1, 0) > 0);
+        assert_non_null(strstr(answer, "503 Service Unavailable"));
+        close(fds[i]);
+    }
+}
+
+/* Who says nothing loses its place to others. */
+static void test_silent_callers(void **state)
+{
+    int fds[80];
+    (void)state;
+    for (int i = 0; i < 80; i++)
+        fds[i] = connected();
+    assert_answers();
+    for (int i = 0; i < 80; i++)
+        close(fds[i]);
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) == NULL;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return rmdir(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_random_requests, start, stop),
+        cmocka_unit_test_setup(test_many_wait, start),
+        cmocka_unit_test_setup_teardown(test_silent_callers, start, stop),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
