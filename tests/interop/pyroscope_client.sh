@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The judge of pyroscope_push.sh is a fair one: it takes what Pyroscope's own client for Python pushes, and can refuse.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/pyroscope.sh
+. "$(dirname "$0")/../support/pyroscope.sh"
+
+start_judge
+require_client
+
+check_client() {
+    "$client_python" "$top_srcdir/tests/interop/pyroscope_client.py" "$judge" > "$scratch/client" 2>&1 ||
+        fail_with "the client failed" "$scratch/client"
+    equal "refused" "$(report 'r["refused"]')" ""
+    equal "profiles" "$(report 'sorted({s["labels"]["__name__"] for s in series})')" $'memory\nprocess_cpu'
+    equal "service_name" "$(report '{s["labels"]["service_name"] for s in series}')" "{'client.py'}"
+    equal "pushes" "$(report 'min(s["profiles"] for s in series) >= 2')" True
+    equal "a tag" "$(report '{s["labels"].get("route") for s in of("process_cpu")[0]["stacks"].values()} >= {"/a"}')" True
+    equal "CPU" "$(report '5e8 < of("process_cpu")[0]["totals"]["cpu"] < 4e9')" True
+}
+
+# post TYPE FILE: the status that it is answered with
+post() {
+    curl -sS -o "$scratch/answer" -w '%{http_code}' -H "Content-Type: $1" --data-binary "@$2" \
+        "$judge/push.v1.PusherService/Push"
+}
+
+# What is no request at all is refused, and nothing is added.
+check_refusals() {
+    local before
+    before=$(report 'r["profiles"]')
+    echo "nonsense" > "$scratch/nonsense"
+    equal "nonsense" "$(post application/proto "$scratch/nonsense")" 400
+    equal "no such type" "$(post text/plain "$scratch/nonsense")" 415
+    echo '{}' > "$scratch/empty"
+    equal "nothing" "$(post application/json "$scratch/empty")" 400
+    equal "added" "$(report 'r["profiles"]')" "$before"
+    curl -fsS -X POST "$judge/reset"
+    equal "reset" "$(report 'len(series) + len(r["refused"])')" 0
+}
+
+check_client
+check_refusals
+finish

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# For test scripts, beside lib.sh: the real parts that the Pyroscope exporter is tested against. Each is built once, from
+# its language's registry, and kept in the cache.
+#
+# shellcheck disable=SC2034,SC2154 # lib.sh's variables, and what tests read
+
+SERVER_VERSION=v0.37.2
+CLIENT_VERSION=1.4.0
+
+peers_cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/jespan-tests
+peers=()
+unset "${!PYROSCOPE_@}" "${!OTEL_@}" http_proxy HTTP_PROXY all_proxy ALL_PROXY
+export GOFLAGS=''
+
+end_peers() {
+    [ ${#peers[@]} = 0 ] || kill "${peers[@]}" 2> /dev/null || true
+    wait || true
+}
+cleanup_hook=end_peers
+
+# require_go MINOR DIRECTORY: the Go that builds what is in the directory; it may bring a newer one by itself
+require_go() {
+    local minor
+    have go || skip "Go is not installed, so Pyroscope's code cannot be built"
+    minor=$(cd "$2" && GOWORK=off go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+    [ "${minor:-0}" -ge "$1" ] || skip "Pyroscope's code needs Go 1.$1, this is $(cd / && go env GOVERSION)"
+}
+
+# build_once NAME FUNCTION: sets $built, a directory of the cache, which FUNCTION fills; of two that want it, one builds
+build_once() {
+    built=$peers_cache/$1
+    mkdir -p "$peers_cache"
+    set +e # else it would be off in what an || follows, too
+    (
+        set -e
+        flock 9
+        [ ! -d "$built" ] || exit 0
+        rm -rf "$built.new"
+        mkdir "$built.new"
+        "$2" "$built.new" > "$scratch/build" 2>&1
+        mv "$built.new" "$built"
+    ) 9> "$built.lock"
+    local status=$?
+    set -e
+    [ "$status" = 0 ] || { fail_with "$1 cannot be built" "$scratch/build"; finish; }
+}
+
+# wait_for WHAT LOG COMMAND…: until it succeeds
+wait_for() {
+    local what=$1 log=$2 i
+    shift 2
+    for ((i = 0; i < 300; i++)); do
+        if "$@" > /dev/null 2>&1; then return; fi
+        sleep 0.1
+    done
+    fail_with "$what does not start" "$log"
+    finish
+}
+
+# ---- The judge: published code of push.v1, see interop/judge/main.go ----
+
+fill_judge() {
+    cd "$top_srcdir/tests/interop/judge" && GOWORK=off go build -o "$1/judge" .
+}
+
+# Sets $judge, its URL.
+start_judge() {
+    local sources=$top_srcdir/tests/interop/judge key
+    require_go 26 "$sources"
+    key=$(cat "$sources"/*.go "$sources"/go.* | sha256sum | cut -c1-16)
+    build_once "judge-$key" fill_judge
+    "$built/judge" > "$scratch/judge.address" 2> "$scratch/judge.log" &
+    peers+=($!)
+    wait_for "the judge" "$scratch/judge.log" grep -q : "$scratch/judge.address"
+    judge=http://$(cat "$scratch/judge.address")
+}
+
+# report EXPRESSION: what the judge has added up, as Python sees it in `r`; a list is printed a line each
+report() {
+    curl -fsS "$judge/report" > "$scratch/report"
+    python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+series = list(r["series"].values())
+def of(name): return [s for s in series if s["labels"]["__name__"] == name]
+value = eval(sys.argv[2])
+print(*(value if isinstance(value, list) else [value]), sep="\n")' "$scratch/report" "$1"
+}
+
+# ---- The client of Pyroscope's own ----
+
+fill_client() {
+    python3 -m venv "$1" && "$1/bin/pip" install -q --only-binary :all: "pyroscope-io==$CLIENT_VERSION"
+}
+
+# Sets $client_python.
+require_client() {
+    have python3 || skip "Python is not installed, so Pyroscope's client cannot be run"
+    build_once "pyroscope-io-$CLIENT_VERSION" fill_client
+    client_python=$built/bin/python
+}
+
+# ---- The last server that the Go module proxy has ----
+
+# Its own dependencies as they are pinned, but for one, whose file for newer compilers lacks two functions.
+fill_server() {
+    local sources delta
+    sources=$(cd "$1" && go mod download -json "github.com/pyroscope-io/pyroscope@$SERVER_VERSION" |
+        sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p')
+    cp -r --no-preserve=mode "$sources" "$1/sources"
+    cd "$1/sources"
+    export GOWORK=off
+    go mod download github.com/pyroscope-io/godeltaprof
+    delta=$(go list -m -f '{{.Dir}}' github.com/pyroscope-io/godeltaprof)
+    cp -r --no-preserve=mode "$delta" "$1/godeltaprof"
+    cat > "$1/godeltaprof/internal/pprof/defined.go" << 'END'
+package pprof
+
+func runtime_expandFinalInlineFrame(stk []uintptr) []uintptr { return stk }
+
+func runtime_cyclesPerSecond() int64 { return 1 }
+END
+    go mod edit -replace "github.com/pyroscope-io/godeltaprof=$1/godeltaprof"
+    go build -o "$1/pyroscope" ./cmd/pyroscope
+    rm -r "$1/sources" "$1/godeltaprof"
+}
+
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# Sets $server, its URL.
+start_server() {
+    local directory=$scratch/server
+    require_go 20 /
+    build_once "pyroscope-$SERVER_VERSION" fill_server
+    mkdir "$directory"
+    : > "$directory/server.yml"
+    server=http://127.0.0.1:$(free_port)
+    "$built/pyroscope" server --config "$directory/server.yml" --api-bind-addr "${server#http://}" \
+        --storage-path "$directory/storage" --adhoc-data-path "$directory/adhoc" --admin-socket-path "$directory/socket" \
+        --analytics-opt-out --no-self-profiling --no-adhoc-ui --disable-export-to-flamegraph-dot-com \
+        > "$directory/log" 2>&1 &
+    peers+=($!)
+    wait_for "the server" "$directory/log" curl -fsS "$server/healthz"
+}
+
+# render QUERY FORMAT: json, collapsed or pprof, of the last hour
+render() {
+    curl -fsSG "$server/render" --data-urlencode "query=$1" --data "format=$2" --data "from=now-1h&until=now%2B1m"
+}
