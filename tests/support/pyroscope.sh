@@ -145,7 +145,17 @@ start_server() {
     wait_for "the server" "$directory/log" curl -fsS "$server/healthz"
 }
 
-# render QUERY FORMAT: json, collapsed or pprof, of the last hour
-render() {
-    curl -fsSG "$server/render" --data-urlencode "query=$1" --data "format=$2" --data "from=now-1h&until=now%2B1m"
+# stored [FROM UNTIL]: for each query on stdin a line of it and of all that the server has for it; of the last hour, or of
+# seconds since 1970
+stored() {
+    python3 -c 'import json, sys, urllib.parse, urllib.request
+for query in sys.stdin.read().splitlines():
+    q = urllib.parse.urlencode({"query": query, "format": "json", "from": sys.argv[2], "until": sys.argv[3]})
+    with urllib.request.urlopen(sys.argv[1] + "/render?" + q) as answer:
+        print(query, json.load(answer)["flamebearer"]["numTicks"])' "$server" "${1:-now-1h}" "${2:-now+1m}"
+}
+
+# collapsed QUERY: a line a stack
+collapsed() {
+    curl -fsSG "$server/render" --data-urlencode "query=$1" --data "format=collapsed&from=now-1h&until=now%2B1m"
 }
