@@ -193,6 +193,8 @@ static void write_name(FILE *to, const struct pyroscope_source *source)
     write_escaped(to, "}", false);
 }
 
+/* A period is sent as of the moment of its end: a server of that time divides what spans several of its steps of 10 s among
+ * them, also what was in use, and cuts off fractions. */
 static char *make_ingest_path(const struct pyroscope_source *source, const struct snapshot *view)
 {
     char *path = NULL;
@@ -202,7 +204,7 @@ static char *make_ingest_path(const struct pyroscope_source *source, const struc
         return NULL;
     fputs("/ingest?name=", to);
     write_name(to, source);
-    fprintf(to, "&from=%" PRIu64 "&until=%" PRIu64 "&sampleRate=1000000000&spyName=jespan", view->start_unix_ns,
+    fprintf(to, "&from=%" PRIu64 "&until=%" PRIu64 "&sampleRate=1000000000&spyName=jespan", view->time_unix_ns,
             view->time_unix_ns);
     if (fclose(to) == 0)
         return path;
