@@ -6,8 +6,8 @@
 # shellcheck source=tests/support/pyroscope.sh
 . "$(dirname "$0")/../support/pyroscope.sh"
 
-start_judge
 require_client
+start_judge
 
 check_client() {
     "$client_python" "$top_srcdir/tests/interop/pyroscope_client.py" "$judge" > "$scratch/client" 2>&1 ||

@@ -95,7 +95,7 @@ fill_client() {
 
 # Sets $client_python.
 require_client() {
-    have python3 || skip "Python is not installed, so Pyroscope's client cannot be run"
+    python3 -c 'import ensurepip, venv' 2> /dev/null || skip "Python or its venv is missing, so Pyroscope's client cannot be run"
     build_once "pyroscope-io-$CLIENT_VERSION" fill_client
     client_python=$built/bin/python
 }
