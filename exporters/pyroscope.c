@@ -23,6 +23,7 @@
 
 SERVICE_DEFINE(pyroscope);
 
+#define MAX_SAID 3
 #define MIN_SAMPLES 100 /* a server that takes no profile of that size is not asked for less */
 #define FIRST_BACKOFF_NS ((uint64_t)500000000)
 #define MAX_BACKOFF_NS ((uint64_t)60000000000)
@@ -47,7 +48,8 @@ struct pusher {
     size_t max_samples;
     int profile;                /* under way */
     size_t sending_bytes;
-    const char *said;           /* the error that was said last; NULL: none since the last success */
+    const char *said[MAX_SAID]; /* errors that were said since the last success */
+    size_t n_said;
     bool gave_up;               /* at the end */
 };
 
@@ -118,12 +120,20 @@ static const char *consequence(const struct pusher *p, const struct pyroscope_re
                                                 : "; it is tried again, more errors like this are only counted";
 }
 
-/* The first of a row of failures of one kind is said. */
+/* Of failures in a row, the first of each kind is said, but no more than a few: some take turns. */
+static bool is_new(const struct pusher *p, const char *error)
+{
+    for (size_t i = 0; i < p->n_said; i++)
+        if (p->said[i] == error)
+            return false;
+    return p->n_said < MAX_SAID;
+}
+
 static void say_error(struct pusher *p, const struct pyroscope_result *result)
 {
-    if (p->said == result->error)
+    if (!is_new(p, result->error))
         return;
-    p->said = result->error;
+    p->said[p->n_said++] = result->error;
     SAY(p, result->error, result->detail[0] != '\0' ? ": " : "", result->detail, consequence(p, result));
 }
 
@@ -174,7 +184,7 @@ static void act_on(struct pusher *p, const struct pyroscope_result *result)
     case PYROSCOPE_ACCEPTED:
         p->queue.first->accepted[p->profile] = true;
         p->backoff_ns = 0;
-        p->said = NULL;
+        p->n_said = 0;
         break;
     case PYROSCOPE_REFUSED:
         if (result->status == 413)
@@ -272,7 +282,7 @@ static void loop(struct pusher *p)
         if (pyroscope_sender_wait(&p->sender, p->stop_by_ns == 0 ? p->host->stop_fd : -1, sleep_ms(p), &result))
             act_on(p, &result);
     }
-    if (p->queue.n > 0 && p->said == NULL)
+    if (p->queue.n > 0 && p->n_said == 0)
         SAY(p, "the program ends before all was pushed");
 }
 
