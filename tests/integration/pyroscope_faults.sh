@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# A Pyroscope server that refuses, hangs, resets, complains, crawls, lies, sends elsewhere or is gone for a while: the program
-# is not slower for it, ends as it would and in time; and when the server is back, it has what the program did, nothing lost or
-# doubled, to the byte. Figures and messages say what happened. TLS and credentials: pyroscope_security.sh.
+# A Pyroscope server that refuses, hangs, resets, complains, crawls, lies or is gone for a while: the program is not slower for
+# it and ends as it would, in time; and when the server is back, it has what the program did, nothing lost or doubled, to
+# the byte. Figures and messages say what happened. Credentials and TLS: pyroscope_secrets.sh.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/faults.sh
@@ -10,46 +10,419 @@
 
 compile "$program" tests/integration/pyroscope_program.c -Wno-missing-field-initializers
 
-# through NAME CONF MODE…: quiet work, then under each mode for a while, then quiet work again
+# through NAME CONF MODE…: quiet work, work under each mode, and quiet work again
 through() {
-    local name=$1 conf=$2 actions=()
+    local name=$1 conf=$2 mode actions=()
     shift 2
-    for mode in "$@"; do
-        actions+=(control "mode=$mode" run 700)
+    for mode; do
+        actions+=(control "mode=$mode" run 600)
     done
-    begin "$name" "$conf" run 500 "${actions[@]}" control mode=ok run 200 settle figures stats status 7 end
+    begin "$name" "$conf" run 400 "${actions[@]}" control mode=ok run 400 settle figures stats status 7 end
 }
 
-# passed NAME FAILURES PATTERN: what must be true of all of these
-passed() {
+# survived NAME: it is as if nothing had happened
+survived() {
     unharmed "$1" 7
     same_figures "$1"
-    least "$1" failures "$2"
-    equal "$1: rejected" "$(stat_of "$1" rejected)" "${4-0}"
     equal "$1: last_status" "$(stat_of "$1" last_status)" 200
     equal "$1: last_error" "$(stat_of "$1" last_error)" ""
-    equal "$1: pushes, but for those of the end" \
-        "$(awk '$3 == 200' "$scratch/$1/log" | wc -l)" "$(($(stat_of "$1" pushes) + 3 + ${5-0}))"
-    said "$1" "$6" "$3"
-    [ "$(took_to_end "$1")" -lt 1500 ] || fail "$1: it took $(took_to_end "$1") ms to end"
+    equal "$1: folded" "$(stat_of "$1" folded)" 0
+    [ "$(took_to_end "$1")" -lt 2000 ] || fail "$1: it took $(took_to_end "$1") ms to end"
+}
+
+# failed NAME MESSAGE: the same after failures that pass
+failed() {
+    survived "$1"
+    least "$1" failures 1
+    equal "$1: rejected" "$(stat_of "$1" rejected)" 0
+    equal "$1: merged" "$(stat_of "$1" merged)" 0
+    said "$1" 1 "^<jespan>: pyroscope: $2.*; it is tried again, more errors like this are only counted\$"
+}
+
+# rejected NAME MESSAGE: the same after requests that were refused for good: none went out twice as it was
+rejected() {
+    survived "$1"
+    least "$1" rejected 1
+    equal "$1: failures" "$(stat_of "$1" failures)" "$(stat_of "$1" rejected)"
+    equal "$1: merged" "$(stat_of "$1" merged)" "$(stat_of "$1" rejected)"
+    said "$1" 1 "^<jespan>: pyroscope: $2.*; its figures go into the next push, more errors like this are only counted\$"
+}
+
+# unnoticed NAME: the same after answers with which an exporter can live
+unnoticed() {
+    survived "$1"
+    equal "$1: failures" "$(stat_of "$1" failures)" 0
+    equal "$1: merged" "$(stat_of "$1" merged)" 0
+    said "$1" 0 .
 }
 
 try_connections() {
+    local timeout="Timeout was reached: Operation timed out after [0-9]+ milliseconds with 0 bytes received" name
+    local short=pyroscope_timeout_ms:500 reset="Failure when receiving data from the peer: Recv failure: Connection reset by peer"
     through refuse "" refuse
     through refuse_ingest pyroscope_api:ingest refuse
-    through hang "" hang
-    through hang_after "" hang_after
-    through hang_stored "" 'hang_after&stored=1'
+    through hang $short hang
+    through hang_after $short hang_after
+    through hang_stored $short 'hang_after&stored=1'
     through reset "" reset
     through reset_in_body "" reset_in_body
-    through reset_after "" reset_after
     through reset_stored "" 'reset_after&stored=1'
     finish_cases
-    for name in refuse refuse_ingest hang hang_after hang_stored reset reset_in_body reset_after reset_stored; do
-        passed $name 1 .
-        cat $scratch/$name/err
-        grep ^stat "$scratch/$name/out" | tr '\n' ' '
+    for name in refuse refuse_ingest; do
+        failed $name "Couldn't connect to server: "
     done
+    for name in hang hang_after hang_stored; do
+        failed $name "$timeout"
+    done
+    for name in reset reset_in_body reset_stored; do
+        failed $name "$reset"
+    done
+    backed_off reset_in_body
 }
+
+# What failed was tried later and later, 4 intervals at most, and not in step.
+backed_off() {
+    awk -v name="$1" '$2 != "ok" && $1 - last > 0.02 { if (last) gap[++n] = $1 - last; last = $1 }
+        END {
+            for (i = 1; i <= n; i++) if (gap[i] < 0.045 || gap[i] > 0.6) bad = 1
+            if (n < 2 || gap[n] < 0.1) bad = 1
+            if (bad) { print name ": between attempts:"; for (i = 1; i <= n; i++) print gap[i]; exit 1 }
+        }' "$scratch/$1/log" >&2 || fail "$1: it does not back off"
+}
+
+# waited NAME SECONDS: nothing was asked of the server for so long after its word
+waited() {
+    awk -v least="$2" '$2 == "status" { asked = $1; next } asked { if ($1 - asked < least) exit 1; exit }' \
+        "$scratch/$1/log" || fail_with "$1: it did not wait for $2 s" "$scratch/$1/log"
+}
+
+try_statuses() {
+    local n
+    through s500 "" 'status&status=500'
+    through s503 "" 'status&status=503&stored=1'
+    through s429 "" 'status&status=429&retry_after=1&times=1'
+    through s503_date "" 'status&status=503&retry_after=date:3&times=1'
+    for n in 400 401 413 422; do
+        through s$n "" "status&status=$n"
+    done
+    through turns "" 'status&status=500' reset 'status&status=500' garbage 'status&status=503' 'status&status=502'
+    through s400_ingest pyroscope_api:ingest 'status&status=400'
+    finish_cases
+    failed s500 "HTTP 500: this is a test"
+    failed s503 "HTTP 503: this is a test"
+    failed s429 "HTTP 429: this is a test"
+    failed s503_date "HTTP 503: this is a test"
+    waited s429 1
+    waited s503_date 2 # a date is of whole seconds
+    for n in 400 401 413 422; do
+        rejected s$n "HTTP $n: this is a test"
+    done
+    rejected s400_ingest "HTTP 400: this is a test"
+    survived turns
+    said turns 3 "it is tried again, more errors like this are only counted$"
+    equal "s400: IDs that came back" "$(sent_twice s400)" ""
+    [ -n "$(sent_twice s500)" ] || fail "s500: what failed came back under another ID"
+}
+
+# sent_twice NAME: IDs
+sent_twice() {
+    cut -d ' ' -f 5 "$scratch/$1/log" | sort | uniq -d | grep -v '^-$' || true
+}
+
+try_answers() {
+    local strange="the answer is not Pyroscope's: " short=pyroscope_timeout_ms:500 name
+    through slow_reading $short slow_reading
+    through slow_answer $short slow_answer
+    through endless "" endless
+    through endless_head "" endless_head
+    through garbage "" garbage
+    through portal "" portal
+    through various "" garbage_body broken_gzip http10 bomb
+    through various_ingest pyroscope_api:ingest garbage_body broken_gzip http10 bomb
+    through close "" close
+    finish_cases
+    failed slow_reading "Timeout was reached: "
+    failed slow_answer "Timeout was reached: "
+    failed endless_head "${strange}Too large response headers: "
+    failed garbage "Unsupported protocol: Received HTTP/0.9 when not allowed"
+    failed portal "${strange}<title>Welcome</title>"
+    for name in endless various various_ingest; do
+        unnoticed $name
+    done
+    survived close
+    said close 0-1 "Recv failure|Send failure" # the end may come when a request is on its way
+}
+
+# The queue is bounded whatever is not to be had, or may be there already: what is in it is merged, and folded.
+try_bounds() {
+    local i distinct=()
+    for ((i = 0; i < 15; i++)); do
+        distinct+=(distinct 3000 run 120)
+    done
+    begin small pyroscope_queue_bytes:65536 run 300 control mode=refuse run 1500 control mode=ok settle figures stats
+    begin small_stored pyroscope_queue_bytes:0 run 300 control 'mode=status&status=500&stored=1' run 1500 \
+        control mode=ok settle figures stats
+    begin old pyroscope_queue_age_s:1 run 300 control mode=refuse run 2500 control mode=ok settle figures stats
+    begin distinct pyroscope_queue_bytes:2000000,pyroscope_max_samples:2000 run 200 \
+        control 'mode=status&status=429&retry_after=3&times=1' "${distinct[@]}" stats
+    begin files "" run 300 control mode=refuse run 300 files control mode=ok run 800 stats files settle figures stats
+    finish_cases
+    for name in small small_stored old distinct; do
+        least $name merged 5
+    done
+    for name in small small_stored old files; do
+        unharmed $name
+        same_figures $name
+    done
+    unharmed distinct
+    equal "files: the error while there were none" "$(grep -m 1 '^stat last_error' "$scratch/files/out")" \
+        "stat last_error Couldn't connect to server"
+    most small most_queue_bytes 131072
+    most small_stored most_queue_bytes 131072
+    most distinct most_queue_bytes 4000000
+    most distinct most_own_bytes 64000000
+    least distinct folded 10000
+    equal "distinct: what was allocated" "$(awk '/^fault_distinct\{.*alloc_objects/ {sum += $NF} END {print sum}' \
+        "$scratch/distinct/sums")" 45000
+    most_samples=$(sed -n 's/^samples //p' "$scratch/distinct/most")
+    [ "$most_samples" -le 2000 ] || fail "distinct: $most_samples samples in a profile"
+}
+
+try_ends() {
+    local away=(run 300 control mode=hang run 300 stats status 7 end)
+    begin hanging shutdown_timeout_ms:800,pyroscope_timeout_ms:9000 "${away[@]}"
+    begin crawling shutdown_timeout_ms:800,pyroscope_timeout_ms:9000 run 300 control 'mode=slow_reading&rate=50' status 7 end
+    begin refusing "" run 300 control mode=refuse run 300 stats status 7 end
+    begin no_time shutdown_timeout_ms:0,pyroscope_timeout_ms:9000 "${away[@]}"
+    begin no_name pyroscope_url:http://pyroscope.invalid:PORT run 700 stats status 7 end
+    begin at_once "" status 7 end
+    finish_cases
+    for name in hanging crawling refusing no_time no_name at_once; do
+        unharmed $name 7
+    done
+    for name in hanging crawling; do
+        took=$(took_to_end $name)
+        [ "$took" -ge 500 ] && [ "$took" -lt 1500 ] || fail "$name: it took $took ms to end"
+        said $name 1 '^<jespan>: pyroscope: .*the program ends before all was pushed$'
+    done
+    for name in refusing no_time no_name at_once; do
+        [ "$(took_to_end $name)" -lt 500 ] || fail "$name: it took $(took_to_end $name) ms to end"
+    done
+    said refusing 1 "^<jespan>: pyroscope: Couldn't connect to server: "
+    said no_time 1-2 '^<jespan>: pyroscope(: the program ends before| took longer than shutdown_timeout_ms)'
+    said no_name 1 "^<jespan>: pyroscope: Couldn't resolve host name: Could not resolve host: pyroscope.invalid"
+    least no_name queue_length 3
+    equal "at_once: pushes" "$(awk '$3 == 200' "$scratch/at_once/log" | wc -l)" 3
+}
+
+# sessions NAME: how many processes and sessions pushed
+sessions() {
+    sed -n 's/.*,__session_id__=\([0-9a-f]*\),.*,pid=\([0-9]*\),.*/\1 \2/p' "$scratch/$1/series" | sort -u |
+        awk '{sessions[$1]; pids[$2]} END {print length(sessions), length(pids)}'
+}
+
+try_forks() {
+    begin fork "" run 300 fork 400 settle figures stats
+    begin follow follow_fork:true run 300 fork 400 settle figures stats
+    finish_cases
+    unharmed fork
+    unharmed follow
+    same_figures fork
+    equal "fork: sessions and processes" "$(sessions fork)" "1 1"
+    equal "follow: sessions and processes" "$(sessions follow)" "2 2"
+    ! grep -q fault_child "$scratch/fork/sums" || fail "fork: the child pushed"
+    equal "follow: the child's" "$(grep fault_child "$scratch/follow/sums" | grep alloc_)" \
+        $'fault_child{} alloc_objects 400\nfault_child{} alloc_space 4096000'
+    same_figures follow '^fault_child| inuse_' # what it was before the fork was pushed once
+}
+
+try_connections() {
+    local timeout="Timeout was reached: Operation timed out after [0-9]+ milliseconds with 0 bytes received" name
+    local short=pyroscope_timeout_ms:500 reset="Failure when receiving data from the peer: Recv failure: Connection reset by peer"
+    through refuse "" refuse
+    through refuse_ingest pyroscope_api:ingest refuse
+    through hang $short hang
+    through hang_after $short hang_after
+    through hang_stored $short 'hang_after&stored=1'
+    through reset "" reset
+    through reset_in_body "" reset_in_body
+    through reset_stored "" 'reset_after&stored=1'
+    finish_cases
+    for name in refuse refuse_ingest; do
+        failed $name "Couldn't connect to server: "
+    done
+    for name in hang hang_after hang_stored; do
+        failed $name "$timeout"
+    done
+    for name in reset reset_in_body reset_stored; do
+        failed $name "$reset"
+    done
+    backed_off reset_in_body
+}
+
+# What failed was tried later and later, 4 intervals at most, and not in step.
+backed_off() {
+    awk -v name="$1" '$2 != "ok" && $1 - last > 0.02 { if (last) gap[++n] = $1 - last; last = $1 }
+        END {
+            for (i = 1; i <= n; i++) if (gap[i] < 0.045 || gap[i] > 0.6) bad = 1
+            if (n < 2 || gap[n] < 0.1) bad = 1
+            if (bad) { print name ": between attempts:"; for (i = 1; i <= n; i++) print gap[i]; exit 1 }
+        }' "$scratch/$1/log" >&2 || fail "$1: it does not back off"
+}
+
+# waited NAME SECONDS: nothing was asked of the server for so long after its word
+waited() {
+    awk -v least="$2" '$2 == "status" { asked = $1; next } asked { if ($1 - asked < least) exit 1; exit }' \
+        "$scratch/$1/log" || fail_with "$1: it did not wait for $2 s" "$scratch/$1/log"
+}
+
+try_statuses() {
+    local n
+    through s500 "" 'status&status=500'
+    through s503 "" 'status&status=503&stored=1'
+    through s429 "" 'status&status=429&retry_after=1&times=1'
+    through s503_date "" 'status&status=503&retry_after=date:3&times=1'
+    for n in 400 401 413 422; do
+        through s$n "" "status&status=$n"
+    done
+    through turns "" 'status&status=500' reset 'status&status=500' garbage 'status&status=503' 'status&status=502'
+    through s400_ingest pyroscope_api:ingest 'status&status=400'
+    finish_cases
+    failed s500 "HTTP 500: this is a test"
+    failed s503 "HTTP 503: this is a test"
+    failed s429 "HTTP 429: this is a test"
+    failed s503_date "HTTP 503: this is a test"
+    waited s429 1
+    waited s503_date 2 # a date is of whole seconds
+    for n in 400 401 413 422; do
+        rejected s$n "HTTP $n: this is a test"
+    done
+    rejected s400_ingest "HTTP 400: this is a test"
+    survived turns
+    said turns 3 "it is tried again, more errors like this are only counted$"
+    equal "s400: IDs that came back" "$(sent_twice s400)" ""
+    [ -n "$(sent_twice s500)" ] || fail "s500: what failed came back under another ID"
+}
+
+# sent_twice NAME: IDs
+sent_twice() {
+    cut -d ' ' -f 5 "$scratch/$1/log" | sort | uniq -d | grep -v '^-$' || true
+}
+
+try_answers() {
+    local strange="the answer is not Pyroscope's: " short=pyroscope_timeout_ms:500 name
+    through slow_reading $short slow_reading
+    through slow_answer $short slow_answer
+    through endless "" endless
+    through endless_head "" endless_head
+    through garbage "" garbage
+    through portal "" portal
+    through various "" garbage_body broken_gzip http10 bomb
+    through various_ingest pyroscope_api:ingest garbage_body broken_gzip http10 bomb
+    through close "" close
+    finish_cases
+    failed slow_reading "Timeout was reached: "
+    failed slow_answer "Timeout was reached: "
+    failed endless_head "${strange}Too large response headers: "
+    failed garbage "Unsupported protocol: Received HTTP/0.9 when not allowed"
+    failed portal "${strange}<title>Welcome</title>"
+    for name in endless various various_ingest; do
+        unnoticed $name
+    done
+    survived close
+    said close 0-1 "Recv failure|Send failure" # the end may come when a request is on its way
+}
+
+# The queue is bounded whatever is not to be had, or may be there already: what is in it is merged, and folded.
+try_bounds() {
+    local i distinct=()
+    for ((i = 0; i < 15; i++)); do
+        distinct+=(distinct 3000 run 120)
+    done
+    begin small pyroscope_queue_bytes:65536 run 300 control mode=refuse run 1500 control mode=ok settle figures stats
+    begin small_stored pyroscope_queue_bytes:0 run 300 control 'mode=status&status=500&stored=1' run 1500 \
+        control mode=ok settle figures stats
+    begin old pyroscope_queue_age_s:1 run 300 control mode=refuse run 2500 control mode=ok settle figures stats
+    begin distinct pyroscope_queue_bytes:2000000,pyroscope_max_samples:2000 run 200 \
+        control 'mode=status&status=429&retry_after=3&times=1' "${distinct[@]}" stats
+    begin files "" run 300 control mode=refuse run 300 files control mode=ok run 800 stats files settle figures stats
+    finish_cases
+    for name in small small_stored old distinct; do
+        least $name merged 5
+    done
+    for name in small small_stored old files; do
+        unharmed $name
+        same_figures $name
+    done
+    unharmed distinct
+    equal "files: the error while there were none" "$(grep -m 1 '^stat last_error' "$scratch/files/out")" \
+        "stat last_error Couldn't connect to server"
+    most small most_queue_bytes 131072
+    most small_stored most_queue_bytes 131072
+    most distinct most_queue_bytes 4000000
+    most distinct most_own_bytes 64000000
+    least distinct folded 10000
+    equal "distinct: what was allocated" "$(awk '/^fault_distinct\{.*alloc_objects/ {sum += $NF} END {print sum}' \
+        "$scratch/distinct/sums")" 45000
+    most_samples=$(sed -n 's/^samples //p' "$scratch/distinct/most")
+    [ "$most_samples" -le 2000 ] || fail "distinct: $most_samples samples in a profile"
+}
+
+try_ends() {
+    local away=(run 300 control mode=hang run 300 stats status 7 end)
+    begin hanging shutdown_timeout_ms:800,pyroscope_timeout_ms:9000 "${away[@]}"
+    begin crawling shutdown_timeout_ms:800,pyroscope_timeout_ms:9000 run 300 control 'mode=slow_reading&rate=50' status 7 end
+    begin refusing "" run 300 control mode=refuse run 300 stats status 7 end
+    begin no_time shutdown_timeout_ms:0,pyroscope_timeout_ms:9000 "${away[@]}"
+    begin no_name pyroscope_url:http://pyroscope.invalid:PORT run 700 stats status 7 end
+    begin at_once "" status 7 end
+    finish_cases
+    for name in hanging crawling refusing no_time no_name at_once; do
+        unharmed $name 7
+    done
+    for name in hanging crawling; do
+        took=$(took_to_end $name)
+        [ "$took" -ge 500 ] && [ "$took" -lt 1500 ] || fail "$name: it took $took ms to end"
+        said $name 1 '^<jespan>: pyroscope: .*the program ends before all was pushed$'
+    done
+    for name in refusing no_time no_name at_once; do
+        [ "$(took_to_end $name)" -lt 500 ] || fail "$name: it took $(took_to_end $name) ms to end"
+    done
+    said refusing 1 "^<jespan>: pyroscope: Couldn't connect to server: "
+    said no_time 1-2 '^<jespan>: pyroscope(: the program ends before| took longer than shutdown_timeout_ms)'
+    said no_name 1 "^<jespan>: pyroscope: Couldn't resolve host name: Could not resolve host: pyroscope.invalid"
+    least no_name queue_length 3
+    equal "at_once: pushes" "$(awk '$3 == 200' "$scratch/at_once/log" | wc -l)" 3
+}
+
+# sessions NAME: how many processes and sessions pushed
+sessions() {
+    sed -n 's/.*,__session_id__=\([0-9a-f]*\),.*,pid=\([0-9]*\),.*/\1 \2/p' "$scratch/$1/series" | sort -u |
+        awk '{sessions[$1]; pids[$2]} END {print length(sessions), length(pids)}'
+}
+
+try_forks() {
+    begin fork "" run 300 fork 400 settle figures stats
+    begin follow follow_fork:true run 300 fork 400 settle figures stats
+    finish_cases
+    unharmed fork
+    unharmed follow
+    same_figures fork
+    equal "fork: sessions and processes" "$(sessions fork)" "1 1"
+    equal "follow: sessions and processes" "$(sessions follow)" "2 2"
+    ! grep -q fault_child "$scratch/fork/sums" || fail "fork: the child pushed"
+    equal "follow: the child's" "$(grep fault_child "$scratch/follow/sums" | grep alloc_)" \
+        $'fault_child{} alloc_objects 400\nfault_child{} alloc_space 4096000'
+    own_figures follow > "$scratch/follow/own"
+    grep '^fault_' "$scratch/follow/sums" | grep -vE '^fault_child| inuse_' > "$scratch/follow/accepted"
+    equal "follow: what was before the fork was pushed once" \
+        "$(grep -v ' inuse_' "$scratch/follow/own" | diff - "$scratch/follow/accepted" | head -n 4)" ""
+}
+
 try_connections
+try_statuses
+try_answers
+try_bounds
+try_ends
+try_forks
 finish

@@ -10,6 +10,7 @@
  *   settle         until the server has accepted a push that was begun after this, and nothing waits
  *   exec PROG      runs a program in a child
  *   fork N         forks a child that does N units in a span of its own, and exits; waits for it
+ *   files          takes all files that it may open, from now on; the second time, gives them back
  *   figures        prints of each span LEAF{LABEL=VALUE,…} TYPE FIGURE, as the server's /sums
  *   stats          prints spans.stats.pyroscope.*, and the most that was seen of what is bounded
  *   end            prints the time in microseconds since 1970
@@ -18,6 +19,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -89,6 +91,26 @@ static int compare(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
+/* Whatever file becomes free, such as a connection of the exporter's, is taken at once. */
+static int files[64];
+static size_t n_files;
+static bool takes_files;
+
+static void take_files(void)
+{
+    while (takes_files && n_files < MEMBERS(files) && (files[n_files] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        n_files++;
+}
+
+static void begin_or_end_files(void)
+{
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){MEMBERS(files), MEMBERS(files)});
+    takes_files = !takes_files;
+    take_files();
+    for (; !takes_files && n_files > 0; n_files--)
+        close(files[n_files - 1]);
+}
+
 struct slices {
     uint64_t began_ns, last_ns, longest_ns;
     uint64_t done[MAX_SLICES];
@@ -121,6 +143,7 @@ static void count_unit(struct slices *s)
     if (slice + 1 > s->n && slice < MAX_SLICES) {
         s->n = slice + 1;
         watch_bounds();
+        take_files();
     }
     if (slice < MAX_SLICES)
         s->done[slice]++;
@@ -180,6 +203,8 @@ static void control(const char *query)
     const char *port = getenv("FAULT_CONTROL");
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port ? port : "0"))};
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+    if (takes_files)
+        close(files[--n_files]);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int n = snprintf(text, sizeof text, "GET /control?%s HTTP/1.0\r\n\r\n", query);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) || write(fd, text, (size_t)n) != n || read(fd, text, 15) != 15
@@ -188,6 +213,7 @@ static void control(const char *query)
     while (read(fd, text, sizeof text) > 0)
         ;
     close(fd);
+    take_files();
 }
 
 static void wait_for(const char *name, uint64_t least)
@@ -321,6 +347,8 @@ static char **act(char **argument)
         in_a_child(NULL, strtoull(*argument++, NULL, 10));
     else if (!strcmp(what, "exec"))
         in_a_child(*argument++, 0);
+    else if (!strcmp(what, "files"))
+        begin_or_end_files();
     else if (!strcmp(what, "figures"))
         print_figures();
     else if (!strcmp(what, "stats"))

@@ -99,7 +99,7 @@ class Connection:
             self.take(2)
         else:
             request.body = self.take(int(request.headers.get("content-length", 0)))
-        self.noted["bytes"] = len(request.body)
+        self.noted["bytes"], self.noted["ids"] = len(request.body), pushed.identities(request.body)
         return request
 
     def answer(self, status, body=b"", headers=(), version="1.1"):
@@ -208,7 +208,7 @@ class Server:
             if request.headers.get("content-encoding") == "gzip":
                 body = zlib.decompress(body, 31)
             with self.lock:
-                connection.noted["ids"] = self.enter(url, request.headers.get("content-type", ""), body)
+                self.enter(url, request.headers.get("content-type", ""), body)
             return 200
         except (pushed.Wrong, zlib.error, IndexError, KeyError, UnicodeDecodeError, ValueError) as error:
             self.books.wrong.append(f"{url.path}: {type(error).__name__}: {error}")
@@ -216,10 +216,11 @@ class Server:
 
     def enter(self, url, content_type, body):
         if url.path.endswith("/push.v1.PusherService/Push") and content_type == "application/proto":
-            return pushed.push(self.books, body)
-        if url.path.endswith("/ingest"):
-            return pushed.ingest(self.books, dict(urllib.parse.parse_qsl(url.query)), content_type, body)
-        raise pushed.Wrong(f"{content_type} to {url.path}")
+            pushed.push(self.books, body)
+        elif url.path.endswith("/ingest"):
+            pushed.ingest(self.books, dict(urllib.parse.parse_qsl(url.query)), content_type, body)
+        else:
+            raise pushed.Wrong(f"{content_type} to {url.path}")
 
     def log_line(self, noted):
         return (f"{noted['time'] - self.began:.3f} {noted['mode']} {noted['status']} {noted['bytes']} "

@@ -7,6 +7,7 @@ program=$scratch/program
 cases=()   # that run
 servers=() # that are to be ended
 
+unset http_proxy https_proxy all_proxy no_proxy HTTPS_PROXY ALL_PROXY NO_PROXY
 have python3 || skip "python3 is missing"
 have curl || skip "curl is missing"
 
@@ -36,9 +37,10 @@ ask() {
     curl -s --noproxy '*' "http://127.0.0.1:$control/$2"
 }
 
-# What each case has in its configuration; later words win. Short times, so that much happens in few seconds.
-common="pyroscope_app:faults,series_labels:tenant,pyroscope_interval_ms:100,pyroscope_connect_timeout_ms:400"
-common+=",pyroscope_timeout_ms:600,shutdown_timeout_ms:4000,module_dir:$JESPAN_MODULES"
+# What each case has in its configuration; later words win. Machines may be busy, so only who waits for a time-out has a
+# short one.
+common="pyroscope_app:faults,series_labels:tenant,pyroscope_interval_ms:100,shutdown_timeout_ms:5000"
+common+=",module_dir:$JESPAN_MODULES"
 server_options=()
 
 # begin NAME CONF ACTION…: starts a case; PORT in the configuration stands for that of its server. Without a URL there it is
@@ -59,11 +61,13 @@ begin() {
     echo $! > "$directory/pid"
 }
 
-# Waits for the cases that were begun, and keeps what their servers know.
+# finish_cases [SERVER…]: waits for the cases that were begun, and keeps what their servers know, and those.
 finish_cases() {
     local name what
     for name in "${cases[@]}"; do
         wait "$(cat "$scratch/$name/pid")" || true
+    done
+    for name in "${cases[@]}" "$@"; do
         for what in sums log heads series wrong most; do
             ask "$name" "$what" > "$scratch/$name/$what"
         done
@@ -91,31 +95,38 @@ own_figures() {
         awk '{n = $NF; sub(/ [0-9]+$/, ""); sum[$0] += n} END {for (key in sum) if (sum[key]) print key, sum[key]}' | sort
 }
 
-# same_figures NAME: what the server accepted is what the program did, to the byte and to the nanosecond
+# same_figures NAME [PATTERN]: what the server accepted is what the program did, to the byte, and to a nanosecond or so, as
+# ticks are turned into nanoseconds anew each time; but for lines with the pattern
 same_figures() {
-    own_figures "$1" > "$scratch/$1/own"
-    grep '^fault_' "$scratch/$1/sums" | sort > "$scratch/$1/accepted" || true
+    own_figures "$1" | grep -vE "${2-^$}" > "$scratch/$1/own" || true
+    grep '^fault_' "$scratch/$1/sums" | grep -vE "${2-^$}" > "$scratch/$1/accepted" || true
     [ -s "$scratch/$1/own" ] || fail "$1: the program has no figures"
-    diff "$scratch/$1/own" "$scratch/$1/accepted" > "$scratch/$1/difference" ||
-        fail_with "$1: the server's sums (>) are not the program's (<)" "$scratch/$1/difference" "$scratch/$1/err"
+    awk '{ n = $NF; kind = $(NF - 1); sub(/ [0-9]+$/, "") }
+        NR == FNR { own[$0] = n; next }
+        { off = n - own[$0]; leave = kind == "wall" || kind == "cpu" ? 5 + n / 10000 : 0 }
+        off > leave || off < -leave { print $0 ": " n ", and the program has " own[$0] + 0 }
+        { delete own[$0] }
+        END { for (key in own) print key ": none, and the program has " own[key] }' \
+        "$scratch/$1/own" "$scratch/$1/accepted" > "$scratch/$1/difference"
+    [ ! -s "$scratch/$1/difference" ] ||
+        fail_with "$1: the server has other sums than the program" "$scratch/$1/difference" "$scratch/$1/err"
 }
 
-# unharmed NAME [STATUS]: its own status; at work all the time, whatever the exporter met; nothing wrong was sent
+# unharmed NAME [STATUS]: its own status; at work all the time, whatever the exporter met; nothing wrong was sent. There are
+# 100 units of work in 100 ms; a thread that waits for the server would do none for as long as a time-out, half a second.
 unharmed() {
     local status end
     read -r status end < "$scratch/$1/status"
     equal "$1: status" "$status" "${2-0}"
     [ "$status" = "${2-0}" ] || fail_with "$1: it said" "$scratch/$1/err"
     equal "$1: what was wrong" "$(head -n 5 "$scratch/$1/wrong")" ""
-    awk -v name="$1" '$1 == "run" {
-            if (!first) first = $5
-            if ($5 < 0.8 * first || $9 > 350) { print name ": " $0 ", and " first " at first"; bad = 1 }
-        } END { exit bad }' "$scratch/$1/out" >&2 || fail "$1: the program was slowed down"
+    awk '$1 == "run" && ($3 > 3 && $5 < 80 || $9 > 450) { print; bad = 1 } END { exit bad }' "$scratch/$1/out" >&2 ||
+        fail "$1: the program was slowed down"
 }
 
-# said NAME N PATTERN: that many lines on stderr match, and there are no others
+# said NAME N PATTERN: that many lines on stderr match (a digit, or a range of digits), and there are no others
 said() {
-    equal "$1: lines like $3" "$(grep -cE "$3" "$scratch/$1/err" || true)" "$2"
+    [[ $(grep -cE "$3" "$scratch/$1/err" || true) =~ ^[$2]$ ]] || fail_with "$1: not $2 lines like $3" "$scratch/$1/err"
     equal "$1: other lines" "$(grep -vE "$3" "$scratch/$1/err" | head -n 3 || true)" ""
 }
 

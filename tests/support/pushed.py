@@ -223,16 +223,22 @@ class Books:
 
 
 def push(books, body):
-    """A PushRequest. Returns the IDs."""
-    identities = []
+    """A PushRequest."""
     for series in map(message, message(body)[1]):
         labels = {}
         for pair in map(message, series[1]):
             labels[bytes(one(pair[1])).decode()] = bytes(one(pair[2])).decode()
         for sample in map(message, series[2]):
-            identities.append(bytes(one(sample[2], b"")).decode())
-            books.accept(labels, bytes(one(sample[1], b"")), identities[-1])
-    return identities
+            books.accept(labels, bytes(one(sample[1], b"")), bytes(one(sample[2], b"")).decode())
+
+
+def identities(body):
+    """The IDs in what may be a PushRequest, gzipped."""
+    try:
+        series = map(message, message(gzip.decompress(body))[1])
+        return [bytes(one(message(sample)[2])).decode() for s in series for sample in s[2]]
+    except (Wrong, OSError, EOFError, IndexError, TypeError, UnicodeDecodeError, zlib.error):
+        return []
 
 
 def parts(content_type, body):
@@ -249,7 +255,7 @@ def parts(content_type, body):
 
 
 def ingest(books, query, content_type, body):
-    """A request for /ingest. Returns the IDs, of which there are none."""
+    """A request for /ingest."""
     form = parts(content_type, body)
     name, _, labels = query.get("name", "").partition("{")
     if not {"profile", "sample_type_config"} <= form.keys() or "format" in query or not name:
@@ -261,4 +267,3 @@ def ingest(books, query, content_type, body):
         if kind not in config or (kind.startswith("alloc") and config[kind].get("cumulative") is not False):
             raise Wrong(f"{kind} in {config}")
     books.accept({"__name__": ",".join(profile.types), "service_name": name, **series}, form["profile"], None)
-    return []

@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Pushing with credentials and by TLS: credentials reach the server and nothing else, neither a message, nor another host, nor
+# the output of confirm_conf; a server with the wrong certificate gets nothing.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/faults.sh
+. "$top_srcdir/tests/support/faults.sh"
+have openssl || skip "openssl is missing"
+
+compile "$program" tests/integration/pyroscope_program.c -Wno-missing-field-initializers
+pki=$scratch/pki
+mkdir "$pki"
+
+# certificate NAME SUBJECT SAN CA OPTION…: signed by CA, or by itself where that is empty
+certificate() {
+    local name=$1 subject=$2 san=$3 ca=$4
+    shift 4
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$subject" \
+        -keyout "$pki/$name.key" -out "$pki/$name.csr" 2> /dev/null
+    local signer=(-CA "$pki/$ca.pem" -CAkey "$pki/$ca.key" -CAcreateserial)
+    [ -n "$ca" ] || signer=(-signkey "$pki/$name.key")
+    openssl x509 -req -in "$pki/$name.csr" "${signer[@]}" -out "$pki/$name.pem" -days "${days:-2}" \
+        -extfile <(printf 'subjectAltName=%s\nbasicConstraints=critical,CA:%s\n' "$san" "${is_ca:-FALSE}") 2> /dev/null ||
+        { echo "openssl cannot make the certificate $name" >&2 && exit 1; }
+}
+
+make_certificates() {
+    is_ca=TRUE certificate ca "a CA of the test" DNS:ca.invalid ""
+    certificate right localhost DNS:localhost,IP:127.0.0.1 ca
+    certificate wrong elsewhere DNS:elsewhere.invalid ca
+    days=-1 certificate expired localhost DNS:localhost,IP:127.0.0.1 ca
+    certificate own localhost DNS:localhost,IP:127.0.0.1 ""
+    certificate client "a client" DNS:client.invalid ca
+}
+
+work=(run 300 settle figures stats)
+no_work=(run 700 stats)
+
+try_tls() {
+    local https=pyroscope_url:https://localhost:PORT ca=pyroscope_ca_file:$pki/ca.pem
+    local no_peer="(it is tried again, more errors like this are only counted|the program ends before all was pushed)$" name
+    tls_begin right "$https,$ca" "${work[@]}"
+    tls_begin wrong "$https,$ca" "${no_work[@]}"
+    tls_begin expired "$https,$ca" "${no_work[@]}"
+    tls_begin own "$https,$ca" "${no_work[@]}"
+    server=right tls_begin no_ca "$https" "${no_work[@]}"
+    server=wrong tls_begin insecure "$https,pyroscope_insecure:true" "${work[@]}"
+    server=right client=$pki/ca.pem tls_begin no_client "$https,$ca" "${no_work[@]}"
+    server=right client=$pki/ca.pem tls_begin client \
+        "$https,$ca,pyroscope_cert_file:$pki/client.pem,pyroscope_key_file:$pki/client.key" "${work[@]}"
+    server=right tls_begin plain_to_tls "$ca" "${no_work[@]}"
+    begin tls_to_plain "$https,$ca,pyroscope_connect_timeout_ms:300" "${no_work[@]}"
+    server=right tls_begin no_such_file "$https,pyroscope_ca_file:$pki/missing.pem" "${no_work[@]}"
+    finish_cases
+    for name in right insecure client; do
+        unharmed $name
+        same_figures $name
+    done
+    said right 0 .
+    said client 0 .
+    said insecure 1 '^<jespan>: pyroscope: pyroscope_insecure: the server.s certificate is not checked$'
+    for name in wrong expired own no_ca no_client plain_to_tls tls_to_plain no_such_file; do
+        unharmed $name
+        least $name failures 1
+        equal "$name: pushes" "$(stat_of $name pushes)" 0
+        equal "$name: what the server got" "$(cat "$scratch/$name/sums")" ""
+        said $name 1-3 "$no_peer"
+    done
+    for name in wrong expired own no_ca; do
+        equal "$name: heads" "$(cat "$scratch/$name/heads")" ""
+        grep -qE "certificate|SSL peer" "$scratch/$name/err" || fail_with "$name: why?" "$scratch/$name/err"
+    done
+}
+
+# tls_begin NAME CONF ACTION…: its server's certificate is that name's, or $server's; it demands one signed by $client
+tls_begin() {
+    local certificate=${server:-$1}
+    server_options=(--cert "$pki/$certificate.pem" --key "$pki/$certificate.key")
+    [ -z "${client-}" ] || server_options+=(--client-ca "$client")
+    begin "$@"
+    server_options=()
+}
+
+secrets='s3cret|t0ken|h3ader|pr0xy|czNjcmV0|cHIweHk'
+
+# kept NAME PATTERN: the server saw the pattern in every head, and nobody saw a secret
+kept() {
+    unharmed "$1"
+    [ "$(grep -ciE "$2" "$scratch/$1/heads")" = "$(grep -c '^POST ' "$scratch/$1/heads")" ] ||
+        fail_with "$1: heads without $2" "$scratch/$1/heads"
+    silent "$1"
+}
+
+silent() {
+    ! grep -E "$secrets" "$scratch/$1/err" "$scratch/$1/out" >&2 || fail "$1: a secret is shown"
+    grep -q '^<jespan>: pyroscope_url:http' "$scratch/$1/err" || fail "$1: confirm_conf shows nothing"
+}
+
+# Basic authentication is base64 of user:password, which is how it stands in $secrets too.
+try_credentials() {
+    local confirm=confirm_conf:true basic echo echoed
+    basic=$(printf 'jo:s3cret' | base64)
+    echoed="Authorization:%20Basic%20$basic%20s3cret%20t0ken%20h3ader"
+    echo=(run 200 control "mode=status&status=401&text=$echoed" run 250 control mode=ok "${work[@]}")
+    begin basic "$confirm,pyroscope_user:jo,pyroscope_password:s3cret" "${echo[@]}"
+    begin url "$confirm,pyroscope_url:http://jo:s3cret@127.0.0.1:PORT" "${echo[@]}"
+    begin bearer "$confirm,pyroscope_token:t0ken" "${echo[@]}"
+    begin headers "$confirm,pyroscope_headers:X-One=h3ader|X-Two=two h3ader,pyroscope_tenant:me" "${echo[@]}"
+    begin proxy "$confirm,pyroscope_url:http://pyroscope.invalid:80,pyroscope_proxy:http://jo:pr0xy@127.0.0.1:PORT" \
+        "${echo[@]}"
+    begin proxy_gone "$confirm,pyroscope_url:https://jo:s3cret@pyroscope.invalid,pyroscope_proxy:http://jo:pr0xy@127.0.0.1:1" \
+        "${no_work[@]}"
+    begin bad_url "$confirm,pyroscope_url:http://jo:s3cret@127.0.0.1:PORT/?a=b" "${no_work[@]}"
+    begin bad_header "$confirm,pyroscope_headers:X One=h3ader" "${no_work[@]}"
+    PYROSCOPE_BASIC_AUTH_USER=jo PYROSCOPE_BASIC_AUTH_PASSWORD=s3cret PYROSCOPE_HTTP_HEADERS='{"X-One":"h3ader"}' \
+        begin variables "$confirm" "${echo[@]}"
+    finish_cases
+    kept basic "^Authorization: Basic $basic"
+    kept url "^Authorization: Basic $basic"
+    kept variables "^Authorization: Basic $basic"
+    kept bearer "^Authorization: Bearer t0ken"
+    kept headers "^X-Two: two h3ader"
+    kept headers "^X-Scope-OrgID: me"
+    kept proxy "^Proxy-Authorization: Basic $(printf 'jo:pr0xy' | base64)"
+    for name in proxy_gone bad_url bad_header; do
+        unharmed $name
+        silent $name
+        [ "$(grep -c '^<jespan>: pyroscope: ' "$scratch/$name/err")" = 1 ] ||
+            fail_with "$name: what is wrong?" "$scratch/$name/err"
+    done
+    for name in basic url bearer headers proxy variables; do
+        same_figures $name
+    done
+}
+
+# Where a redirect leads elsewhere, by whatever of scheme, host and port, nothing is sent there.
+try_redirects() {
+    local auth=pyroscope_token:t0ken,confirm_conf:true other name
+    start_server other
+    other=$port
+    for name in 301 302 303 307 308; do
+        begin to_$name "$auth" run 200 control "mode=redirect&status=$name&location=http://127.0.0.1:$other/push" run 250 \
+            control mode=ok "${work[@]}"
+    done
+    begin to_host "$auth" run 200 control "mode=redirect&location=//localhost:$other/" run 250 control mode=ok "${work[@]}"
+    begin to_file "$auth" run 200 control "mode=redirect&location=file:///etc/passwd" run 250 control mode=ok "${work[@]}"
+    begin to_itself "$auth" run 200 control "mode=redirect&location=/push.v1.PusherService/Push&times=2" run 100 "${work[@]}"
+    begin to_itself_forever "$auth" run 200 control "mode=redirect&location=/push.v1.PusherService/Push" run 300 \
+        control mode=ok "${work[@]}"
+    finish_cases other
+    for name in to_301 to_302 to_303 to_307 to_308 to_host to_file; do
+        kept $name "^Authorization: Bearer t0ken"
+        same_figures $name
+        least $name rejected 1
+        grep -q 'pyroscope: a redirect that is not followed' "$scratch/$name/err" || fail_with "$name" "$scratch/$name/err"
+    done
+    kept to_itself "^Authorization: Bearer t0ken"
+    equal "to_itself: failures" "$(stat_of to_itself failures)" 0
+    grep -q 'pyroscope: too many redirects; it is tried again' "$scratch/to_itself_forever/err" ||
+        fail_with "to_itself_forever" "$scratch/to_itself_forever/err"
+    for name in to_itself to_itself_forever; do
+        same_figures $name
+    done
+    equal "what the other host was sent" "$(cat "$scratch/other/heads")" ""
+}
+
+make_certificates
+try_tls
+try_credentials
+try_redirects
+finish
