@@ -13,32 +13,37 @@
 
 /* A new thread inherits its creator's signal mask: with all blocked from the start it never takes a signal of the
  * program's. */
-static int create_thread(void *(*run)(void *), void *argument)
+static int create_thread(pthread_t *joinable, void *(*run)(void *), void *argument)
 {
-    pthread_t thread;
+    pthread_t detached;
     pthread_attr_t attributes;
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setdetachstate(&attributes, joinable ? PTHREAD_CREATE_JOINABLE : PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, BACKGROUND_STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attributes, run, argument);
+    int error = pthread_create(joinable ? joinable : &detached, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return -error;
 }
 
-int background_start(void *(*run)(void *), void *argument)
+static int start(pthread_t *joinable, void *(*run)(void *), void *argument)
 {
     int saved = errno;
     struct thread *t = track_thread();
     bool inside = t && span_enter_self(t) == 0; /* the thread's stack and the like are ours */
-    int error = create_thread(run, argument);
+    int error = create_thread(joinable, run, argument);
     if (inside)
         span_leave_self(t);
     errno = saved;
     return error;
+}
+
+int background_start(void *(*run)(void *), void *argument)
+{
+    return start(NULL, run, argument);
 }
 
 void background_begin(const char *name)
@@ -57,10 +62,14 @@ uint64_t background_deadline(uint64_t after_ms)
     return after_ms > (UINT64_MAX - now) / 1000000u ? UINT64_MAX : now + after_ms * 1000000u;
 }
 
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+}
+
 bool background_wait(pthread_cond_t *wake, pthread_mutex_t *mutex, uint64_t until_ns)
 {
-    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                                   .tv_nsec = (long)(until_ns % 1000000000u)};
+    const struct timespec until = timespec_of(until_ns);
     return pthread_cond_clockwait(wake, mutex, CLOCK_MONOTONIC, &until) != ETIMEDOUT;
 }
 
@@ -73,7 +82,6 @@ static void *worker_main(void *worker)
     w->run(w);
     pthread_mutex_lock(&w->mutex);
     w->running = false;
-    pthread_cond_broadcast(&w->ended);
     pthread_mutex_unlock(&w->mutex);
     return NULL;
 }
@@ -81,8 +89,9 @@ static void *worker_main(void *worker)
 int worker_start(struct worker *w, const char *name, void (*run)(struct worker *w))
 {
     *w = (struct worker){.name = name, .run = run, .running = true, .mutex = PTHREAD_MUTEX_INITIALIZER,
-                         .wake = PTHREAD_COND_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
-    int error = background_start(worker_main, w);
+                         .wake = PTHREAD_COND_INITIALIZER};
+    int error = start(&w->thread, worker_main, w);
+    w->joinable = !error;
     if (error)
         w->running = false;
     return error;
@@ -110,19 +119,15 @@ void worker_ask_to_stop(struct worker *w)
 
 bool worker_wait(struct worker *w, uint64_t until_ns)
 {
-    if (!w->running)
-        return true;
-    pthread_mutex_lock(&w->mutex);
-    while (w->running && background_wait(&w->ended, &w->mutex, until_ns))
-        ;
-    bool ended = !w->running;
-    pthread_mutex_unlock(&w->mutex);
-    return ended;
+    const struct timespec until = timespec_of(until_ns);
+    if (w->joinable)
+        w->joinable = pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+    return !w->joinable;
 }
 
 bool worker_after_fork(struct worker *w)
 {
     bool had_one = w->running;
-    w->running = false;
+    w->running = w->joinable = false;
     return had_one;
 }

@@ -30,8 +30,10 @@ struct worker {
     const char *name;
     void (*run)(struct worker *w); /* on its thread; when it returns, the worker has ended */
     pthread_mutex_t mutex;
-    pthread_cond_t wake, ended;
+    pthread_cond_t wake;
     bool running, stopping; /* mutex, but for the owner asking whether it runs at all */
+    bool joinable;          /* the owner's, as is the next */
+    pthread_t thread;
 };
 
 /* Returns 0 or a negative errno. */
@@ -42,7 +44,8 @@ bool worker_sleep(struct worker *w, uint64_t until_ns);
 
 void worker_ask_to_stop(struct worker *w);
 
-/* False when the time is up, and it still runs. */
+/* Until its thread is gone, so that libraries which it used have ended what they kept for it. False when the time is up,
+ * and it still runs. */
 bool worker_wait(struct worker *w, uint64_t until_ns);
 
 /* In a forked child, where it does not run. Returns whether it did in the parent. */
