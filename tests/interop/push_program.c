@@ -6,7 +6,7 @@
  * allocates there it keeps, frees, or gives to another thread, which frees it. Nothing of that goes on in its spans when
  * the figures are read. The request "steady" holds the same from the start to the end, and does nothing else.
  *
- * usage: push_program PHASES MILLISECONDS      how many phases, and how long the pause behind each is
+ * usage: push_program REQUESTS PHASES MILLISECONDS      requests of each of three threads, phases, the pause behind each
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,8 +18,7 @@
 #include "../support/ctl.h"
 
 #define THREADS 3
-#define REQUESTS 4 /* of each thread */
-#define STEADY (THREADS * REQUESTS)
+#define MAX_REQUESTS 16
 #define MAX_PHASES 64
 
 struct request {
@@ -28,17 +27,17 @@ struct request {
     void *kept[MAX_PHASES], *given;
 };
 
-static struct request requests[STEADY + 1];
+static struct request requests[THREADS * MAX_REQUESTS + 1], *steady; /* the last one */
 static pthread_barrier_t barrier;
-static int phases, pause_ms;
+static int per_thread, phases, pause_ms;
 
 static void name_requests(void)
 {
-    for (unsigned i = 0; i <= STEADY; i++) {
-        struct request *r = &requests[i];
+    for (struct request *r = requests; r <= steady; r++) {
+        unsigned i = (unsigned)(r - requests);
         snprintf(r->span_id, sizeof r->span_id, "%08x%08x", i + 1, 0xabcdef00 + i);
         snprintf(r->trace_id, sizeof r->trace_id, "%016x%016x", i % 3 + 1, i + 1);
-        snprintf(r->route, sizeof r->route, "%s", i == STEADY ? "/steady" : i % 2 ? "/b?c=d" : "/a");
+        snprintf(r->route, sizeof r->route, "%s", r == steady ? "/steady" : i % 2 ? "/b?c=d" : "/a");
         snprintf(r->tenant, sizeof r->tenant, "tenant %u", i % 3);
     }
 }
@@ -88,12 +87,12 @@ static void hold_steadily(struct request *r)
 /* Each thread frees what the next one was given. */
 static void *run(void *first)
 {
-    struct request *mine = first, *others = &requests[(mine - requests + REQUESTS) % STEADY];
+    struct request *mine = first, *others = &requests[(mine - requests + per_thread) % (steady - requests)];
     for (int phase = 0; phase < phases; phase++) {
-        for (int i = 0; i < REQUESTS; i++)
+        for (int i = 0; i < per_thread; i++)
             serve(&mine[i], phase);
         pthread_barrier_wait(&barrier);
-        for (int i = 0; i < REQUESTS; i++)
+        for (int i = 0; i < per_thread; i++)
             free(others[i].given);
         pthread_barrier_wait(&barrier);
         nanosleep(&(struct timespec){pause_ms / 1000, pause_ms % 1000 * 1000000}, NULL);
@@ -105,7 +104,7 @@ static void print_figures(void)
 {
     static const char *const leaves[] = {"alloc_objects", "alloc_bytes", "inuse_objects", "inuse_bytes", "cpu_ns", "wall_ns"};
     ctl_refresh();
-    for (const struct request *r = requests; r <= &requests[STEADY]; r++) {
+    for (const struct request *r = requests; r <= steady; r++) {
         printf("%s", r->span_id);
         for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
             printf(" %llu", (unsigned long long)(ctl_span(r->request, leaves[i])
@@ -117,14 +116,18 @@ static void print_figures(void)
 int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
-    phases = argc == 3 ? atoi(argv[1]) : 0;
-    pause_ms = argc == 3 ? atoi(argv[2]) : 0;
-    CHECK(phases > 0 && phases <= MAX_PHASES);
+    if (argc != 4)
+        return 2;
+    per_thread = atoi(argv[1]);
+    phases = atoi(argv[2]);
+    pause_ms = atoi(argv[3]);
+    CHECK(per_thread > 0 && per_thread <= MAX_REQUESTS && phases > 0 && phases <= MAX_PHASES);
+    steady = &requests[THREADS * per_thread];
     name_requests();
-    hold_steadily(&requests[STEADY]);
+    hold_steadily(steady);
     pthread_barrier_init(&barrier, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&threads[i], NULL, run, &requests[i * REQUESTS]), 0);
+        CHECK_EQ(pthread_create(&threads[i], NULL, run, &requests[i * per_thread]), 0);
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
     print_figures();

@@ -15,7 +15,7 @@ conf=module_dir:$JESPAN_MODULES,pyroscope_interval_ms:200
 # run CONF [PHASES MS]: what it says of itself, and no word on stderr
 run() {
     curl -fsS -X POST "$judge/reset"
-    JESPAN_CONF=$1 "$program" "${2:-1}" "${3:-0}" > "$scratch/figures" 2> "$scratch/said" ||
+    JESPAN_CONF=$1 "$program" 4 "${2:-1}" "${3:-0}" > "$scratch/figures" 2> "$scratch/said" ||
         fail_with "the program failed" "$scratch/said"
     [ ! -s "$scratch/said" ] || fail_with "the program has something to say" "$scratch/said"
     equal "refused" "$(report 'r["refused"]')" ""
