@@ -209,7 +209,7 @@ git_gc() {
 # ---- Servers ----
 
 wait_for() {
-    local tries=100
+    local tries=600
     until "$@" > /dev/null 2>&1; do
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || return 1
