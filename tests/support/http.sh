@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154
 # For test scripts that ask the service http: a program that answers, and requests. After lib.sh.
-# shellcheck disable=SC2034
 
 # start_program CONF: runs $program with http_listen as in CONF, or a port that is free; sets base, its address
 start_program() {
@@ -34,8 +33,8 @@ tell() {
     local line=
     echo "$1 $2" >&"$program_in"
     word=
-    while read -r -t 60 line <&"$program_out" && [ "$line" != done ]; do word=$line; done
-    equal "$1 $2" "$line" done
+    while read -r -t 60 line <&"$program_out" && [ "$line" != "done" ]; do word=$line; done
+    equal "$1 $2" "$line" "done"
 }
 
 end_program() {
