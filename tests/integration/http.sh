@@ -120,7 +120,7 @@ check_metrics() {
 begin_waiting() {
     curl -sS --max-time 30 -o "$scratch/profile" -D "$scratch/head" "$base$1" &
     waiting=$!
-    sleep 0.4
+    sleep 0.6
     status_is 200 /healthz
 }
 

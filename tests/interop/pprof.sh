@@ -3,42 +3,11 @@
 # The real google/pprof reads each dump, and shows the same figures as jespan itself at the same moment.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/pprof_tool.sh
+. "$(dirname "$0")/../support/pprof_tool.sh"
 
-PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 types=(alloc_objects alloc_space inuse_objects inuse_space)
 time_types=(opens wall busy cpu)
-
-have go || skip "Go is not installed, so google/pprof cannot be built"
-go_minor=$(go env GOVERSION | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
-[ "${go_minor:-0}" -ge 25 ] || skip "google/pprof needs Go 1.25, this is $(go env GOVERSION)"
-bin=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/jespan-tests/pprof-$PPROF_VERSION
-if [ ! -x "$bin/pprof" ]; then
-    GOBIN=$bin GOFLAGS='' go install "github.com/google/pprof@$PPROF_VERSION" > "$scratch/go" 2>&1 ||
-        { fail_with "google/pprof cannot be built" "$scratch/go"; finish; }
-fi
-
-# pprof must say nothing on stderr: it ends with 0 after many an error.
-pprof() {
-    local status=0
-    "$bin/pprof" "$@" > "$scratch/shown" 2> "$scratch/said" || status=$?
-    [ "$status" = 0 ] || fail_with "pprof $* ended with $status" "$scratch/said"
-    [ ! -s "$scratch/said" ] || fail_with "pprof $* has something to say" "$scratch/said"
-    cat "$scratch/shown"
-}
-
-# raw FILE: a line a sample, "v1 v2 v3 v4 leaf-name", from -raw
-raw() {
-    pprof -raw "$1" > "$scratch/raw"
-    awk '
-        /^Samples:/ { part = "samples"; next }
-        /^Locations/ { part = "locations"; next }
-        /^Mappings/ { part = "" }
-        part == "samples" && /^ *[0-9]+ +[0-9]+ +[0-9]+ +[0-9]+: / {
-            sub(/:/, "", $4); n++; values[n] = $1 " " $2 " " $3 " " $4; leaf[n] = $5
-        }
-        part == "locations" && /^ *[0-9]+: 0x/ { id = $1; sub(/:/, "", id); name[id] = $4 }
-        END { for (i = 1; i <= n; i++) print values[i], name[leaf[i]] }' "$scratch/raw"
-}
 
 # Adds up the first four columns.
 sum() {
@@ -81,7 +50,7 @@ check_ranges() {
     for range in request=4096 request=4000: retries=0 retries=-1:1 request=4095 request=4097:; do
         expected=handle
         case $range in *4095 | *4097:) expected=;; esac
-        "$bin/pprof" -top -nodefraction=0 -tagfocus="$range" "$1" > "$scratch/range" 2> "$scratch/said" ||
+        "$pprof_bin/pprof" -top -nodefraction=0 -tagfocus="$range" "$1" > "$scratch/range" 2> "$scratch/said" ||
             fail_with "-tagfocus=$range" "$scratch/said"
         grep -q "as range, not regexp" "$scratch/said" || fail_with "-tagfocus=$range is no range" "$scratch/said"
         equal "-tagfocus=$range" "$(awk '$NF == "handle" { print $NF }' "$scratch/range")" "$expected"
@@ -170,7 +139,7 @@ check_reporter_dumps() {
 # The check can fail: half a dump is no dump.
 check_truncated() {
     head -c 200 "$scratch/one.pb.gz" > "$scratch/half.pb.gz"
-    ! "$bin/pprof" -raw "$scratch/half.pb.gz" > "$scratch/shown" 2>&1 || fail "pprof reads half a dump"
+    ! "$pprof_bin/pprof" -raw "$scratch/half.pb.gz" > "$scratch/shown" 2>&1 || fail "pprof reads half a dump"
 }
 
 program=$scratch/dump_program
