@@ -3,10 +3,8 @@
 # A Pyroscope server that refuses, hangs, resets, complains, crawls, lies or is gone for a while: the program is not slower for
 # it and ends as it would, in time; and when the server is back, it has what the program did, nothing lost or doubled, to
 # the byte. Figures and messages say what happened. Credentials and TLS: pyroscope_secrets.sh.
-# shellcheck source=tests/support/lib.sh
-. "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/faults.sh
-. "$top_srcdir/tests/support/faults.sh"
+. "$(dirname "$0")/../support/faults.sh"
 
 compile "$program" tests/integration/pyroscope_program.c -Wno-missing-field-initializers
 

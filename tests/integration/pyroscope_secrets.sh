@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Pushing with credentials and by TLS: credentials reach the server and nothing else, neither a message, nor another host, nor
 # the output of confirm_conf; a server with the wrong certificate gets nothing.
-# shellcheck source=tests/support/lib.sh
-. "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/faults.sh
-. "$top_srcdir/tests/support/faults.sh"
+. "$(dirname "$0")/../support/faults.sh"
 have openssl || skip "openssl is missing"
 
 compile "$program" tests/integration/pyroscope_program.c -Wno-missing-field-initializers

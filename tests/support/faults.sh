@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
 # For scripts that push to fault_server.py: cases, each with a server and a program of its own, side by side, and what can be
-# checked of any of them afterwards. Sourced after lib.sh.
+# checked of any of them afterwards.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program=$scratch/program
 cases=()   # that run
@@ -54,7 +56,7 @@ begin() {
     cases+=("$name")
     (
         status=0
-        FAULT_CONTROL=$control JESPAN_CONF=$conf timeout 60 "$program" "$@" > "$directory/out" 2> "$directory/err" ||
+        FAULT_CONTROL=$control JESPAN_CONF=$conf timeout "${case_seconds:-60}" "$program" "$@" > "$directory/out" 2> "$directory/err" ||
             status=$?
         echo "$status ${EPOCHREALTIME/[.,]/}" > "$directory/status"
     ) &

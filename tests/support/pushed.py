@@ -94,7 +94,8 @@ class Profile:
     def text(self, index):
         return self.strings[index]
 
-    def samples(self):
+    def leaves(self):
+        """Names of locations, by their numbers."""
         names = {}
         for data in self.found[5]:
             function = message(data)
@@ -103,6 +104,10 @@ class Profile:
         for data in self.found[4]:
             location = message(data)
             leaves[one(location[1])] = names[one(message(one(location[4]))[1])]
+        return leaves
+
+    def samples(self):
+        leaves = self.leaves()
         for data in self.found[2]:
             yield self.sample(message(data), leaves)
 
@@ -118,13 +123,12 @@ class Profile:
             raise Wrong(f"labels {labels} of {stack}")
         return stack[0], labels, values
 
-    def sums(self):
-        """Of each type, over all samples: quick, as it looks at nothing else."""
-        sums = [0] * len(self.types)
+    def brief_samples(self):
+        """The same without labels, which is quicker."""
+        leaves = self.leaves()
         for data in self.found[2]:
-            for i, n in enumerate(numbers(v for k, v in fields(data) if k == 2)):
-                sums[i] += signed(n)
-        return zip(self.types, sums)
+            parts = dict(fields(data))  # the last label is enough
+            yield leaves[varint(parts[1], 0)[0]], {}, list(numbers([parts[2]]))
 
 
 def text_of(labels):
@@ -132,7 +136,7 @@ def text_of(labels):
 
 
 class Books:
-    """What was accepted. With `brief`, sums over all samples in place of those by leaf and labels."""
+    """What was accepted. With `brief`, as if samples had no labels."""
 
     def __init__(self, brief=False):
         self.brief = brief
@@ -184,12 +188,8 @@ class Books:
     def add(self, series, profile):
         self.series[text_of(series)] += 1
         self.begin_levels(profile)
-        if self.brief:
-            for kind, value in profile.sums():
-                self.sums["", kind] += value
-            return
         added = collections.Counter()
-        for leaf, labels, values in profile.samples():
+        for leaf, labels, values in profile.brief_samples() if self.brief else profile.samples():
             key = f"{leaf}{{{text_of(labels)}}}"
             for kind, value in zip(profile.types, values):
                 if value < 0:
