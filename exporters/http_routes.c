@@ -2,16 +2,15 @@
 /* The table of endpoints, and who may ask for what. */
 #include "http_routes.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "http_access.h"
 #include "http_metrics.h"
 #include "http_page.h"
 #include "http_pprof.h"
 #include "http_spans.h"
+#include "random.h"
 
 static void answer_health(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
@@ -27,17 +26,15 @@ static bool wants_page(const struct http_request *request)
     return request->accept != NULL && strstr(request->accept, "text/html") != NULL && request->format == NULL;
 }
 
-static bool make_nonce(char nonce[33])
+static void make_nonce(char nonce[33])
 {
     unsigned char random[16];
-    if (getrandom(random, sizeof random, GRND_NONBLOCK) != sizeof random)
-        return false;
+    random_fill(random, sizeof random);
     for (size_t i = 0; i < sizeof random; i++) {
         nonce[2 * i] = "0123456789abcdef"[random[i] >> 4];
         nonce[2 * i + 1] = "0123456789abcdef"[random[i] & 15];
     }
-    nonce[32] = '\0';
-    return true;
+    nonce[2 * sizeof random] = '\0';
 }
 
 /* The page names its script and style by @NONCE@, so that a browser runs no other. */
@@ -45,10 +42,7 @@ static void answer_page(unsigned status, struct http_answer *answer)
 {
     static const char mark[] = "@NONCE@";
     const char *from = http_page, *at;
-    if (!make_nonce(answer->nonce)) {
-        http_answer_line(answer, 503, "there are no random numbers");
-        return;
-    }
+    make_nonce(answer->nonce);
     for (; (at = strstr(from, mark)) != NULL; from = at + sizeof mark - 1) {
         http_text_bytes(&answer->body, from, (size_t)(at - from));
         http_text_put(&answer->body, answer->nonce);
