@@ -44,6 +44,7 @@ check_samples() {
     equal "labels of the second" "$(report '[" ".join(t["frames"] + sorted(t["labels"].values())) for t in
         of("memory")[0]["stacks"].values() if t["labels"].get("span_id") == "00000002abcdef01"]' | sort)" \
         "$(printf '%s /b?c=d 00000000000000020000000000000002 00000002abcdef01 tenant 1\n' "request" "request parse")"
+    equal "every sample has a frame" "$(report 'all(t["frames"] for s in series for t in s["stacks"].values())')" True
     equal "time covered" "$(report '[abs(s["last_ns"] - s["first_ns"] - s["duration_ns"]) < 1e9 for s in series]')" \
         $'True\nTrue\nTrue'
     equal "encoding" "$(report 'r["headers"]["Content-Encoding"]')" gzip

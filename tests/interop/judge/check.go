@@ -125,6 +125,8 @@ func checkSeries(pairs []*typesv1.LabelPair) (map[string]string, error) {
 		return nil, errors.New("no service_name")
 	case kinds[labels["__name__"]] == nil:
 		return nil, fmt.Errorf("__name__ is %q", labels["__name__"])
+	case labels["__session_id__"] != "" && !spanID.MatchString(labels["__session_id__"]):
+		return nil, fmt.Errorf("__session_id__ is %q", labels["__session_id__"])
 	}
 	return labels, nil
 }
@@ -206,9 +208,6 @@ func checkKind(p *profile.Profile, name string) error {
 }
 
 func checkSample(s *profile.Sample, series map[string]string) error {
-	if len(s.Location) == 0 {
-		return errors.New("a sample without a location")
-	}
 	for _, v := range s.Value {
 		if v < 0 {
 			return fmt.Errorf("a sample of %v", s.Value)
