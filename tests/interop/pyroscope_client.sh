@@ -26,18 +26,17 @@ post() {
         "$judge/push.v1.PusherService/Push"
 }
 
-# What is no request at all is refused, and nothing is added.
+# Of what is refused nothing is added, and of what comes again.
 check_refusals() {
-    local before
-    before=$(report 'r["profiles"]')
+    curl -fsS -X POST "$judge/reset"
+    equal "faults" "$(python3 "$top_srcdir/tests/interop/judge_refusals.py" "$judge" 2>&1)" ""
     echo "nonsense" > "$scratch/nonsense"
     equal "nonsense" "$(post application/proto "$scratch/nonsense")" 400
     equal "no such type" "$(post text/plain "$scratch/nonsense")" 415
     echo '{}' > "$scratch/empty"
     equal "nothing" "$(post application/json "$scratch/empty")" 400
-    equal "added" "$(report 'r["profiles"]')" "$before"
-    curl -fsS -X POST "$judge/reset"
-    equal "reset" "$(report 'len(series) + len(r["refused"])')" 0
+    equal "added" "$(report '[r["profiles"], r["repeats"], series[0]["totals"]["wall"], series[0]["spans"]]')" \
+        "$(printf '%s\n' 2 1 2 "{'00000000000000ab': {'wall': 1}}")"
 }
 
 check_client
