@@ -69,6 +69,14 @@ have() {
     command -v "$1" > /dev/null 2>&1
 }
 
+# need PROGRAM...: without them the test is skipped
+need() {
+    local program
+    for program; do
+        have "$program" || skip "$program is not installed"
+    done
+}
+
 # compile OUTPUT SOURCE.c [FLAGS...]: a helper that is linked with the library under test
 compile() {
     local output=$1 source=$2

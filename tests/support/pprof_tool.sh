@@ -3,16 +3,20 @@
 # For test scripts that use the real google/pprof: $pprof_bin/pprof, built once and kept, and pprof(), which must have
 # nothing to say. After lib.sh. Skips the test where it cannot be had.
 
+# shellcheck source=tests/support/fetched.sh
+. "$top_srcdir/tests/support/fetched.sh"
+
 PPROF_VERSION=v0.0.0-20260906184651-6331bc6350fe
 
 have go || skip "Go is not installed, so google/pprof cannot be built"
 go_minor=$(go env GOVERSION | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
 [ "${go_minor:-0}" -ge 25 ] || skip "google/pprof needs Go 1.25, this is $(go env GOVERSION)"
-pprof_bin=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/jespan-tests/pprof-$PPROF_VERSION
-if [ ! -x "$pprof_bin/pprof" ]; then
-    GOBIN=$pprof_bin GOFLAGS='' go install "github.com/google/pprof@$PPROF_VERSION" > "$scratch/go" 2>&1 ||
-        { fail_with "google/pprof cannot be built" "$scratch/go"; finish; }
-fi
+
+fill_pprof() {
+    GOBIN=$1 GOFLAGS='' go install "github.com/google/pprof@$PPROF_VERSION"
+}
+build_once "pprof-$PPROF_VERSION" fill_pprof
+pprof_bin=$built
 
 # pprof must say nothing on stderr: it ends with 0 after many an error.
 pprof() {

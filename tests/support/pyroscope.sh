@@ -8,7 +8,9 @@
 SERVER_VERSION=v0.37.2
 CLIENT_VERSION=1.4.0
 
-peers_cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/jespan-tests
+# shellcheck source=tests/support/fetched.sh
+. "$top_srcdir/tests/support/fetched.sh"
+
 peers=()
 unset "${!PYROSCOPE_@}" "${!OTEL_@}" http_proxy HTTP_PROXY all_proxy ALL_PROXY
 export GOFLAGS=''
@@ -25,25 +27,6 @@ require_go() {
     have go || skip "Go is not installed, so Pyroscope's code cannot be built"
     minor=$(cd "$2" && GOWORK=off go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
     [ "${minor:-0}" -ge "$1" ] || skip "Pyroscope's code needs Go 1.$1, this is $(cd / && go env GOVERSION)"
-}
-
-# build_once NAME FUNCTION: sets $built, a directory of the cache, which FUNCTION fills; of two that want it, one builds
-build_once() {
-    built=$peers_cache/$1
-    mkdir -p "$peers_cache"
-    set +e # else it would be off in what an || follows, too
-    (
-        set -e
-        flock 9
-        [ ! -d "$built" ] || exit 0
-        rm -rf "$built.new"
-        mkdir "$built.new"
-        "$2" "$built.new" > "$scratch/build" 2>&1
-        mv "$built.new" "$built"
-    ) 9> "$built.lock"
-    local status=$?
-    set -e
-    [ "$status" = 0 ] || { fail_with "$1 cannot be built" "$scratch/build"; finish; }
 }
 
 # wait_for WHAT LOG COMMAND…: until it succeeds
