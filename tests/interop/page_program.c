@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For page.sh: spans whose memory grows, with names that a page must show as they are, for two minutes at most. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+static void *held[4];
+
+static void grow(unsigned n)
+{
+    JESPAN("growing", "tenant", "\"><script>alert(2)</script>");
+    held[0] = realloc(held[0], (10 << 20) + n * 10000);
+}
+
+static void request(unsigned n)
+{
+    JESPAN("request", "route", "/a/b?c=d");
+    free(malloc(1000));
+    grow(n);
+}
+
+static void hold(void)
+{
+    {
+        JESPAN("<img src=x onerror=alert(1)>");
+        held[1] = malloc(3 << 20);
+    }
+    JESPAN("größe 漢字");
+    held[2] = malloc(896 << 10); /* 1008 KiB in all */
+    held[3] = malloc(112 << 10);
+}
+
+int main(void)
+{
+    hold();
+    for (unsigned n = 0; n < 2400; n++) {
+        request(n);
+        usleep(50000);
+    }
+    return 0;
+}
