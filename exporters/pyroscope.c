@@ -316,12 +316,6 @@ static int begin(struct pusher *p, const struct service_host *host)
     p->queue.max_nodes = (uint32_t)p->max_samples;
     p->queue.max_age_ns = c->pyroscope_queue_age_s * 1000000000u;
     p->next_period_ns = now_ns() + ms_to_ns(c->pyroscope_interval_ms);
-    host->guard(true);
-    CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
-    host->guard(false);
-    if (code != CURLE_OK)
-        return -ENOMEM;
-    host->end_before_others(); /* TLS libraries end themselves at exit */
     const char *wrong = pyroscope_target_check(c);
     if (wrong != NULL) {
         SAY(p, wrong, "; nothing is pushed");
@@ -345,6 +339,15 @@ static void end(struct pusher *p)
     p->host->free_snapshot(p->snapshot);
 }
 
+/* TLS libraries end themselves at exit, whether their initialisation is over or not: so it is not left to the thread. */
+static int prepare(const struct service_host *host)
+{
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -ENOMEM;
+    host->end_before_others();
+    return 0;
+}
+
 static int run(const struct service_host *host)
 {
     struct pusher *p = calloc(1, sizeof *p);
@@ -358,4 +361,5 @@ static int run(const struct service_host *host)
     return error;
 }
 
-const struct service jespan_service_pyroscope = {.abi = SERVICE_ABI, .name = "pyroscope", .run = run};
+const struct service jespan_service_pyroscope = {
+    .abi = SERVICE_ABI, .name = "pyroscope", .prepare = prepare, .run = run};

@@ -88,6 +88,10 @@ struct service {
     uint32_t abi; /* SERVICE_ABI */
     const char *name;
 
+    /* While the program starts, before there is a thread: what a process must not end in the middle of. A forked child has
+     * it from its parent. Returns 0 or a negative errno. NULL: nothing. */
+    int (*prepare)(const struct service_host *host);
+
     /* The service, on its thread. Returns 0, or a negative errno when it cannot begin or go on, which is said on stderr
      * with `name` unless it was -ECANCELED: then run() said more itself. */
     int (*run)(const struct service_host *host);

@@ -99,6 +99,8 @@ static void start(struct running *s, struct snapshot *base)
 {
     s->given_up = false;
     int error = make_host(s, base);
+    if (!error && !base && s->service->prepare)
+        error = s->service->prepare(&s->host);
     if (!error)
         error = worker_start(&s->worker, s->name, run);
     if (error)
