@@ -319,6 +319,11 @@ static void test_spans(void **state)
                                "\"alloc_objects\":160,\"opens\":160,");
     assert_non_null(total);
     assert_true(total < strstr(row + 1, "\n{\"id\""));
+    const char *root = strstr(answer.body.data, "\n{\"id\":1,\"parent\":0,\"kind\":\"root\",");
+    assert_non_null(root);
+    total = strstr(root, "\"total\":{\"inuse_bytes\":1054036,\"inuse_objects\":66,");
+    assert_non_null(total);
+    assert_true(total < strstr(root + 1, "\n{\"id\""));
     assert_non_null(strstr(answer.body.data, "],\"left_out\":0}"));
     assert_non_null(strstr(answer.body.data, "\"pid\":4242,"));
     assert_non_null(strstr(answer.body.data, "{\"time\":1795000012.345000000,"));
