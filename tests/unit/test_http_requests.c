@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -94,6 +95,7 @@ static int connected(void)
 {
     for (int tries = 0; tries < 5000; tries++) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){20, 0}, sizeof(struct timeval));
         if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
             return fd;
         close(fd);
