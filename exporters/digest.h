@@ -17,7 +17,7 @@
 /* Which labels are kept, and how. All values become strings. */
 struct digest_shape {
     const char *labels; /* keys, separated by |; of one that several spans have, the nearest span's counts */
-    bool ids;           /* span_id and trace_id, too, where they are 16 and 32 hexadecimal digits */
+    bool ids;           /* span_id and trace_id, too; listed or not, only where they are 16 and 32 hexadecimal digits */
     bool flat;          /* by a span's own name, and not its path: each node's parent is the root */
 };
 

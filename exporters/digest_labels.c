@@ -26,11 +26,12 @@ static bool is_hexadecimal(const char *text, size_t digits)
 /* An id that is no id is not kept, even where it is listed: servers refuse it. */
 static bool is_kept(const struct digest_shape *shape, const struct snapshot_label *label)
 {
+    bool wanted = is_listed(shape->labels, label->key);
     if (strcmp(label->key, "span_id") == 0)
-        return shape->ids && is_hexadecimal(label->value, 16);
+        return (shape->ids || wanted) && is_hexadecimal(label->value, 16);
     if (strcmp(label->key, "trace_id") == 0)
-        return shape->ids && is_hexadecimal(label->value, 32);
-    return is_listed(shape->labels, label->key);
+        return (shape->ids || wanted) && is_hexadecimal(label->value, 32);
+    return wanted;
 }
 
 static bool has(const struct snapshot_label *labels, uint32_t n, const char *key)

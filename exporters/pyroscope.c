@@ -7,6 +7,7 @@
  * of a fleet do not come back all at once.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ SERVICE_DEFINE(pyroscope);
 #define MIN_SAMPLES 100 /* a server that takes no profile of that size is not asked for less */
 #define FIRST_BACKOFF_NS ((uint64_t)500000000)
 #define MAX_BACKOFF_NS ((uint64_t)60000000000)
+#define END_NS ((uint64_t)3000000000) /* for the last pushes, where shutdown_timeout_ms is not less */
 #define STOP_MARGIN_NS ((uint64_t)50000000) /* for what comes between the end of the loop and that of the thread */
 
 #define ms_to_ns(ms) ((ms) * (uint64_t)1000000)
@@ -172,14 +174,15 @@ static void back_off(struct pusher *p, uint64_t retry_after_s)
 /* A server with a lower limit than is configured. */
 static void shrink(struct pusher *p)
 {
-    p->max_samples = p->max_samples / 2 > MIN_SAMPLES ? p->max_samples / 2 : MIN_SAMPLES;
+    if (p->max_samples > MIN_SAMPLES)
+        p->max_samples = p->max_samples / 2 > MIN_SAMPLES ? p->max_samples / 2 : MIN_SAMPLES;
     p->queue.max_nodes = (uint32_t)p->max_samples;
 }
 
 static void act_on(struct pusher *p, const struct pyroscope_result *result)
 {
     note_result(p, result);
-    p->gave_up |= p->stop_by_ns != 0 && result->outcome != PYROSCOPE_ACCEPTED;
+    p->gave_up |= p->stop_by_ns != 0 && result->outcome == PYROSCOPE_FAILED;
     switch (result->outcome) {
     case PYROSCOPE_ACCEPTED:
         p->queue.first->accepted[p->profile] = true;
@@ -257,7 +260,7 @@ static uint64_t sleep_ms(const struct pusher *p)
 /* The last period is sent without regard to the back-off; whatever fails then is given up. */
 static void begin_to_stop(struct pusher *p, uint64_t stop_by_ns)
 {
-    p->stop_by_ns = stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1;
+    p->stop_by_ns = earlier(stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1, now_ns() + END_NS);
     end_period(p);
 }
 
@@ -305,12 +308,22 @@ static int begin_at_fork(struct pusher *p, struct snapshot *base)
     return error;
 }
 
+static void say_labels(const struct pusher *p)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%zu", p->source.labels.left_out);
+    if (p->source.labels.malformed)
+        SAY(p, "pyroscope_labels or resource attributes: not all of it is NAME=VALUE; the rest is used");
+    if (p->source.labels.left_out > 0)
+        SAY(p, "pyroscope_labels and resource attributes: there are too many; ", number, " are left out");
+}
+
 static int begin(struct pusher *p, const struct service_host *host)
 {
     const struct conf *c = host->conf;
     p->host = host;
     p->stats = host->pyroscope;
-    p->shape = (struct digest_shape){.labels = c->series_labels, .ids = true};
+    p->shape = (struct digest_shape){.labels = c->series_labels, .ids = c->pyroscope_api == PYROSCOPE_PUSH};
     p->max_samples = c->pyroscope_max_samples;
     p->queue.max_bytes = c->pyroscope_queue_bytes;
     p->queue.max_nodes = (uint32_t)p->max_samples;
@@ -324,6 +337,7 @@ static int begin(struct pusher *p, const struct service_host *host)
     if (c->pyroscope_insecure)
         SAY(p, "pyroscope_insecure: the server's certificate is not checked");
     pyroscope_source_make(&p->source, c);
+    say_labels(p);
     p->period = period_make();
     if (!pyroscope_sender_open(&p->sender, host) || p->period == NULL)
         return -ENOMEM;

@@ -113,6 +113,7 @@ static void add_list(struct pyroscope_labels *labels, const char *list, bool att
         n = strcspn(list, "|");
         const char *equals = memchr(list, '=', n);
         size_t key_bytes = equals != NULL ? (size_t)(equals - list) : 0;
+        labels->malformed |= n > 0 && key_bytes == 0;
         if (!is_reserved(list, key_bytes))
             add_pair(labels, list, key_bytes, strndup(equals + 1, n - key_bytes - 1), attributes);
     }

@@ -3,6 +3,7 @@
 #ifndef JESPAN_PYROSCOPE_LABELS_H
 #define JESPAN_PYROSCOPE_LABELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "../src/conf.h"
@@ -18,6 +19,7 @@ struct pyroscope_label {
 struct pyroscope_labels {
     struct pyroscope_label pairs[PYROSCOPE_MAX_LABELS];
     size_t n, left_out; /* there were more, or there was no memory */
+    bool malformed;     /* not all that is configured is NAME=VALUE */
 };
 
 /* From the configuration: pyroscope_labels, then resource_attributes, then hostname, pid and service_name, which is

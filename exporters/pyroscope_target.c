@@ -152,18 +152,49 @@ static const char *check_url(const char *url)
     return wrong;
 }
 
+static bool is_one_of(const char *text, const char *const *words)
+{
+    while (*words != NULL && strcmp(text, *words) != 0)
+        words++;
+    return *words != NULL;
+}
+
+/* libcurl would name what is wrong with it, password and all. */
+static const char *check_proxy(const char *proxy)
+{
+    static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h", NULL};
+    CURLU *parsed = curl_url();
+    char *scheme = NULL;
+    bool good = parsed != NULL
+        && curl_url_set(parsed, CURLUPART_URL, proxy, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK
+        && curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK && is_one_of(scheme, schemes);
+    curl_free(scheme);
+    curl_url_cleanup(parsed);
+    return good || proxy[0] == '\0' ? NULL : "pyroscope_proxy: not a URL such as http://HOST:PORT or socks5://HOST:PORT";
+}
+
+static const char *check_credentials(const struct conf *c)
+{
+    if (c->pyroscope_user[0] != '\0' && c->pyroscope_token[0] != '\0')
+        return "pyroscope_user and pyroscope_token: there can only be one of them";
+    if (c->pyroscope_user[0] == '\0' && c->pyroscope_password[0] != '\0')
+        return "pyroscope_password: there is no pyroscope_user";
+    if (!is_field_value(c->pyroscope_tenant, strlen(c->pyroscope_tenant)))
+        return "pyroscope_tenant: not a value for a header";
+    return NULL;
+}
+
 const char *pyroscope_target_check(const struct conf *c)
 {
-    struct curl_slist *headers;
+    struct curl_slist *headers = NULL;
     const char *wrong = check_url(c->pyroscope_url);
-    if (wrong == NULL && c->pyroscope_user[0] != '\0' && c->pyroscope_token[0] != '\0')
-        wrong = "pyroscope_user and pyroscope_token: there can only be one of them";
-    if (wrong == NULL && !is_field_value(c->pyroscope_tenant, strlen(c->pyroscope_tenant)))
-        wrong = "pyroscope_tenant: not a value for a header";
+    if (wrong == NULL)
+        wrong = check_proxy(c->pyroscope_proxy);
+    if (wrong == NULL)
+        wrong = check_credentials(c);
     if (wrong == NULL)
         wrong = pyroscope_target_headers(&headers, c, "", NULL);
-    if (wrong == NULL)
-        curl_slist_free_all(headers);
+    curl_slist_free_all(headers);
     return wrong;
 }
 

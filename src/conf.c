@@ -63,7 +63,7 @@ const struct conf_key conf_keys[] = {
     KEY(pyroscope_queue_bytes, CONF_NUMBER, 0, 1u << 30, "16777216", "bytes kept for a server that does not answer"),
     KEY(pyroscope_queue_age_s, CONF_NUMBER, 1, 86400, "3000", "age at which what is kept loses its own time"),
     KEY(pyroscope_max_samples, CONF_NUMBER, 16, 1u << 20, "16000", "samples in a profile at most"),
-    KEY(pyroscope_max_bytes, CONF_NUMBER, 65536, 1u << 30, "4194304", "bytes of a profile at most, uncompressed"),
+    KEY(pyroscope_max_bytes, CONF_NUMBER, 65536, 1u << 30, "2000000", "bytes of a profile at most, uncompressed"),
     KEY(http_listen, CONF_STRING, 0, 0, "", "where to answer HTTP: ADDRESS:PORT or unix:PATH; empty: nowhere"),
     KEY(http_token, CONF_SECRET, 0, 0, "", "bearer token that callers must have"),
     KEY(http_max_series, CONF_NUMBER, 16, 1u << 20, "10000", "series in /metrics at most"),

@@ -120,7 +120,7 @@ confirmed() {
 <jespan>: pyroscope_queue_bytes:16777216
 <jespan>: pyroscope_queue_age_s:3000
 <jespan>: pyroscope_max_samples:16000
-<jespan>: pyroscope_max_bytes:4194304
+<jespan>: pyroscope_max_bytes:2000000
 <jespan>: http_listen:
 <jespan>: http_token:***
 <jespan>: http_max_series:10000

@@ -22,7 +22,7 @@
 
 static const struct digest_shape paths = {.labels = "route|tenant", .ids = true};
 static const struct digest_shape flat = {.labels = "route|tenant", .ids = true, .flat = true};
-static const struct digest_shape no_ids = {.labels = "tenant|span_id|trace_id"};
+static const struct digest_shape no_ids = {.labels = "tenant"}, listed_id = {.labels = "tenant|span_id"};
 static const struct digest_shape bare = {.labels = ""};
 static uint64_t epoch;
 
@@ -230,9 +230,12 @@ static void test_ids(void **state)
     d = digest_of(&no_ids, rows, 2);
     assert_int_equal(bytes_at(d, "a{tenant=x}"), 5);
     digest_free(d);
+    d = digest_of(&listed_id, rows, 2);
+    assert_int_equal(bytes_at(d, "a{span_id=" SPAN_ID ",tenant=x}"), 5);
+    digest_free(d);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         rows[1] = span(0, "a", wrong[i], 1, 5);
-        d = digest_of(&paths, rows, 2);
+        d = digest_of(i % 2 == 0 ? &paths : &listed_id, rows, 2);
         assert_int_equal(bytes_at(d, "a"), 5);
         digest_free(d);
     }

@@ -56,6 +56,7 @@ static void test_defaults(void **state)
     expect("pid", pid);
     assert_int_equal(labels.n, 3);
     assert_int_equal(labels.left_out, 0);
+    assert_false(labels.malformed);
 }
 
 static void test_precedence(void **state)
@@ -89,6 +90,7 @@ static void test_hostile(void **state)
     (void)state;
     make("", "=x|novalue|empty=|9lives=cat|a-b.c=d|__name__=evil|__session_id__=evil||k=v=w|bytes=\xff\xfe|%=p",
          "bad=%zz%4|nul=%00x");
+    assert_true(labels.malformed);
     expect("_9lives", "cat");
     expect("a_b_c", "d");
     expect("__name__", "");
