@@ -98,7 +98,7 @@ static uint32_t hash_node(const struct digest_node *n)
 
 static bool is_same(const struct digest_node *a, const struct digest_node *b)
 {
-    if (a->hash != b->hash || a->parent != b->parent || a->line != b->line || a->n_labels != b->n_labels
+    if (a->parent != b->parent || a->line != b->line || a->n_labels != b->n_labels
         || strcmp(a->name, b->name) != 0 || strcmp(a->target, b->target) != 0 || strcmp(a->file, b->file) != 0)
         return false;
     for (uint32_t i = 0; i < a->n_labels; i++)
@@ -109,26 +109,28 @@ static bool is_same(const struct digest_node *a, const struct digest_node *b)
 
 /* ---- The table ---- */
 
-static void put_in_slot(struct digest *d, uint32_t index)
+static void put_in_slot(struct digest *d, struct digest_slot slot)
 {
-    uint32_t i = d->nodes[index].hash & (d->n_slots - 1);
-    while (d->slots[i] != 0)
+    uint32_t i = slot.hash & (d->n_slots - 1);
+    while (d->slots[i].node_plus_1 != 0)
         i = (i + 1) & (d->n_slots - 1);
-    d->slots[i] = index + 1;
+    d->slots[i] = slot;
 }
 
 static bool grow_slots(struct digest *d)
 {
     if (d->n_nodes < d->n_slots / 2)
         return true;
-    uint32_t n = d->n_slots > 0 ? 2 * d->n_slots : MIN_SLOTS, *slots = calloc(n, sizeof *slots);
+    uint32_t n = d->n_slots, more = n > 0 ? 2 * n : MIN_SLOTS;
+    struct digest_slot *old = d->slots, *slots = calloc(more, sizeof *slots);
     if (slots == NULL)
         return false;
-    free(d->slots);
     d->slots = slots;
-    d->n_slots = n;
-    for (uint32_t i = 0; i < d->n_nodes; i++)
-        put_in_slot(d, i);
+    d->n_slots = more;
+    for (uint32_t i = 0; i < n; i++)
+        if (old[i].node_plus_1 != 0)
+            put_in_slot(d, old[i]);
+    free(old);
     return true;
 }
 
@@ -147,15 +149,19 @@ static bool grow_nodes(struct digest *d)
 
 uint32_t digest_find(struct digest *d, struct digest_node key)
 {
-    key.hash = hash_node(&key);
-    for (uint32_t i = key.hash; d->n_slots > 0 && d->slots[i & (d->n_slots - 1)] != 0; i++)
-        if (is_same(&d->nodes[d->slots[i & (d->n_slots - 1)] - 1], &key))
-            return d->slots[i & (d->n_slots - 1)] - 1;
+    uint32_t hash = hash_node(&key);
+    for (uint32_t i = hash; d->n_slots > 0; i++) {
+        const struct digest_slot *slot = &d->slots[i & (d->n_slots - 1)];
+        if (slot->node_plus_1 == 0)
+            break;
+        if (slot->hash == hash && is_same(&d->nodes[slot->node_plus_1 - 1], &key))
+            return slot->node_plus_1 - 1;
+    }
     if (!grow_nodes(d) || !grow_slots(d) || !copy_texts(d, &key))
         return DIGEST_NONE;
     d->nodes[d->n_nodes] = key;
-    put_in_slot(d, d->n_nodes);
-    return d->n_nodes++;
+    put_in_slot(d, (struct digest_slot){++d->n_nodes, hash});
+    return d->n_nodes - 1;
 }
 
 uint32_t digest_find_in(struct digest *to, const struct digest *from, uint32_t index, const uint32_t *map)

@@ -15,18 +15,23 @@
 
 struct digest_node {
     uint32_t parent, line;
-    uint32_t hash;
     uint32_t n_labels;                    /* 0: of a site */
     const char *name, *target, *file;     /* the digest's own copies; "" in nodes of labels */
     const struct snapshot_label *labels;  /* all of the path, the nearest span's of each key */
     struct totals totals;
 };
 
+/* With the hash beside it, a node is looked at only where it is likely the one. */
+struct digest_slot {
+    uint32_t node_plus_1; /* 0: empty */
+    uint32_t hash;
+};
+
 struct digest {
     const struct digest_shape *shape;
     struct digest_node *nodes;
     uint32_t n_nodes, nodes_room;
-    uint32_t *slots; /* indices of nodes + 1 */
+    struct digest_slot *slots;
     uint32_t n_slots;
     struct digest_block *blocks;
     size_t blocks_bytes;
