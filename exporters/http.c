@@ -9,7 +9,7 @@
 #include "service.h"
 
 #define STOP_NS 500000000u /* to send what is being sent when the service ends */
-#define MAX_POLL_MS 60000
+#define MAX_POLL_MS 2000 /* what woke it up may be gone (service.h) */
 
 SERVICE_DEFINE(http);
 
@@ -58,7 +58,8 @@ static bool round_of(struct http_server *server, struct polled *p)
     add_heard(server, p);
     if (poll(p->fds, p->n, timeout_ms(server)) < 0 && errno != EINTR)
         return false;
-    if (p->fds[STOP].revents != 0)
+    server->lost = !server->source.host->has_descriptors(server->source.host);
+    if (server->lost || p->fds[STOP].revents != 0)
         return false;
     for (nfds_t i = HEARD; i < p->n; i++)
         if (p->fds[i].revents != 0)
@@ -118,24 +119,43 @@ static int serve(struct http_server *server)
     server->source.host->end_before_others();
     while (round_of(server, &polled))
         ;
+    if (server->lost)
+        return 0;
     http_listen_close(&server->listener);
     http_server_stop(server, end_by_ns(server->source.host));
     return 0;
 }
 
+static int serve_once(struct http_server *server)
+{
+    int error = open_listener(server);
+    if (error == 0)
+        error = serve(server);
+    if (server->lost)
+        http_listen_forget(&server->listener);
+    else if (error != -ECANCELED)
+        http_listen_close(&server->listener);
+    return error;
+}
+
+/* Where the program has closed all descriptors, this begins anew and leaves what it had alone, memory too. */
 static int run(const struct service_host *host)
 {
-    struct http_server *server = calloc(1, sizeof *server);
-    if (server == NULL)
-        return -ENOMEM;
-    server->source.host = host;
+    bool lost = true;
+    int error = 0;
     host->free_snapshot(host->base); /* a child's counters go on where its parent's were */
-    int error = open_listener(server);
-    if (error == 0) {
-        error = serve(server);
-        http_listen_close(&server->listener);
+    while (lost && error == 0) {
+        struct http_server *server = calloc(1, sizeof *server);
+        if (server == NULL)
+            return -ENOMEM;
+        server->source.host = host;
+        error = serve_once(server);
+        lost = server->lost;
+        if (lost)
+            error = host->renew(host);
+        else
+            free(server);
     }
-    free(server);
     return error;
 }
 

@@ -94,18 +94,28 @@ bool http_listen_is_local(const struct http_address *a)
 /* ---- In a forked child ---- */
 
 /* The descriptor that listens, and in the upper half the process that made it; 0: none. */
-static _Atomic uint64_t listening;
+static _Atomic uint64_t listening, listening_cookie;
 
 static uint64_t pack(int fd)
 {
     return (uint64_t)getpid() << 32 | (uint32_t)fd;
 }
 
-/* Two may come here at once: a service may begin in the child before all fork handlers have run. */
+/* No other socket has it; 0: it is none, or the kernel (before 4.12) has no cookies. */
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t bytes = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0 ? 0 : cookie;
+}
+
+/* Two may come here at once: a service may begin in the child before all fork handlers have run. The program may have
+ * closed all descriptors, so that the number is its own. */
 static void close_inherited(void)
 {
     uint64_t was = atomic_load(&listening);
-    if (was >> 32 != 0 && was >> 32 != (uint64_t)getpid() && atomic_compare_exchange_strong(&listening, &was, 0))
+    if (was >> 32 != 0 && was >> 32 != (uint64_t)getpid() && atomic_compare_exchange_strong(&listening, &was, 0)
+        && cookie_of((int)(uint32_t)was) == atomic_load(&listening_cookie))
         close((int)(uint32_t)was);
 }
 
@@ -193,8 +203,10 @@ static int set_up(struct http_listener *l)
         error = settle_path(l);
     else if (error == 0 && getsockname(l->fd, &a->socket.any, &a->bytes) != 0)
         error = errno;
-    if (error == 0)
-        atomic_store(&listening, pack(l->fd)); /* before it listens */
+    if (error == 0) { /* before it listens */
+        atomic_store(&listening_cookie, cookie_of(l->fd));
+        atomic_store(&listening, pack(l->fd));
+    }
     return error == 0 && listen(l->fd, BACKLOG) != 0 ? errno : error;
 }
 
@@ -231,6 +243,13 @@ void http_listen_close(struct http_listener *l)
     atomic_compare_exchange_strong(&listening, &own, 0);
     shutdown(l->fd, SHUT_RDWR);
     close(l->fd);
+    l->fd = -1;
+}
+
+void http_listen_forget(struct http_listener *l)
+{
+    uint64_t own = pack(l->fd);
+    atomic_compare_exchange_strong(&listening, &own, 0);
     l->fd = -1;
 }
 

@@ -42,6 +42,7 @@ bool http_listen_is_local(const struct http_address *address);
 /* Returns NULL, or what went wrong. A Unix socket is its owner's alone; one where nobody listens any more is replaced. */
 const char *http_listen_open(struct http_listener *l, const struct http_address *address);
 void http_listen_close(struct http_listener *l);
+void http_listen_forget(struct http_listener *l); /* instead, where its number may be another's */
 
 uint16_t http_listen_port(const struct http_listener *l);
 

@@ -34,6 +34,7 @@ struct http_server {
     struct http_listener listener;
     struct MHD_Daemon *daemon;
     bool stopping;
+    bool lost; /* the program has closed all descriptors */
     unsigned n_connections, n_waiting;
     size_t body_bytes; /* of answers on their way */
     uint64_t accept_after_ns;

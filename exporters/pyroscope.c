@@ -270,10 +270,23 @@ static bool is_over(const struct pusher *p)
     return p->stop_by_ns != 0 && (idle || now_ns() >= p->stop_by_ns);
 }
 
+/* The program has closed our descriptors: what was under way may have arrived or not, as after any cut. */
+static bool begin_anew(struct pusher *p)
+{
+    if (p->sender.busy)
+        back_off(p, 0);
+    pyroscope_sender_abandon(&p->sender);
+    return p->host->renew(p->host) == 0 && pyroscope_sender_open(&p->sender, p->host);
+}
+
 static void loop(struct pusher *p)
 {
     struct pyroscope_result result;
     while (!is_over(p)) {
+        if (!p->host->has_descriptors(p->host) && !begin_anew(p)) {
+            SAY(p, "the program has closed all descriptors, and there are no new ones; nothing more is pushed");
+            break;
+        }
         uint64_t stop_by_ns = p->host->stop_by_ns(p->host);
         if (p->stop_by_ns == 0 && stop_by_ns != 0)
             begin_to_stop(p, stop_by_ns);
@@ -346,7 +359,10 @@ static int begin(struct pusher *p, const struct service_host *host)
 
 static void end(struct pusher *p)
 {
-    pyroscope_sender_close(&p->sender);
+    if (p->host->has_descriptors(p->host))
+        pyroscope_sender_close(&p->sender);
+    else
+        pyroscope_sender_abandon(&p->sender);
     pyroscope_queue_free(&p->queue);
     pyroscope_source_free(&p->source);
     period_free(p->period);

@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "../src/clock.h"
 #include "pyroscope_target.h"
 
 #define MAX_REDIRECTS 3
+#define MAX_POLL_MS 2000 /* what woke it up may be gone (service.h) */
+#define FAILED_POLL_NS 100000000
 #define MAX_RETRY_AFTER_S 3600
 
 /* Of a long answer only the beginning is of interest. Where the status says that all is well, the rest is not waited
@@ -36,12 +40,44 @@ static char *join(const char *server, const char *path)
     return url;
 }
 
+/* libcurl tells what to wait for; curl_multi_poll() would wait for it, but it also reads from a pipe of its own, and the
+ * number of that may be one of the program's files by then (service.h). */
+static int note_socket(CURL *easy, curl_socket_t fd, int what, void *sender, void *unused)
+{
+    struct pyroscope_sender *s = sender;
+    nfds_t i = 0;
+    (void)easy;
+    (void)unused;
+    while (i < s->n_sockets && s->sockets[i].fd != fd)
+        i++;
+    if (what == CURL_POLL_REMOVE) {
+        if (i < s->n_sockets)
+            s->sockets[i] = s->sockets[--s->n_sockets];
+    } else if (i < PYROSCOPE_MAX_SOCKETS) {
+        s->n_sockets += i == s->n_sockets;
+        s->sockets[i] = (struct pollfd){
+            fd, (short)((what & CURL_POLL_IN ? POLLIN : 0) | (what & CURL_POLL_OUT ? POLLOUT : 0)), 0};
+    }
+    return 0;
+}
+
+static int note_timer(CURLM *multi, long ms, void *sender)
+{
+    (void)multi;
+    ((struct pyroscope_sender *)sender)->timer_ns = ms < 0 ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC) + (uint64_t)ms * 1000000u;
+    return 0;
+}
+
 bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host)
 {
-    *s = (struct pyroscope_sender){
-        .host = host, .conf = host->conf, .multi = curl_multi_init(), .easy = curl_easy_init()};
+    *s = (struct pyroscope_sender){.host = host, .conf = host->conf, .timer_ns = UINT64_MAX, .multi = curl_multi_init(),
+                                   .easy = curl_easy_init()};
     if (s->multi == NULL || s->easy == NULL)
         return false;
+    curl_multi_setopt(s->multi, CURLMOPT_SOCKETFUNCTION, note_socket);
+    curl_multi_setopt(s->multi, CURLMOPT_SOCKETDATA, s);
+    curl_multi_setopt(s->multi, CURLMOPT_TIMERFUNCTION, note_timer);
+    curl_multi_setopt(s->multi, CURLMOPT_TIMERDATA, s);
     pyroscope_target_set(s->easy, s->conf);
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, keep_answer);
@@ -49,14 +85,27 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     return true;
 }
 
-static void end_request(struct pyroscope_sender *s)
+static void forget_request(struct pyroscope_sender *s)
 {
-    if (s->busy)
-        curl_multi_remove_handle(s->multi, s->easy);
     s->busy = false;
     curl_slist_free_all(s->headers);
     s->headers = NULL;
     pyroscope_request_free(&s->request);
+}
+
+static void end_request(struct pyroscope_sender *s)
+{
+    if (s->busy)
+        curl_multi_remove_handle(s->multi, s->easy);
+    forget_request(s);
+}
+
+void pyroscope_sender_abandon(struct pyroscope_sender *s)
+{
+    s->multi = NULL;
+    s->easy = NULL;
+    s->n_sockets = 0;
+    forget_request(s);
 }
 
 void pyroscope_sender_close(struct pyroscope_sender *s)
@@ -212,24 +261,54 @@ static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
     return false;
 }
 
-/* Connecting, TLS, sending, reading: what can be done without waiting. */
+static int events_of(short revents)
+{
+    return (revents & (POLLIN | POLLHUP) ? CURL_CSELECT_IN : 0) | (revents & POLLOUT ? CURL_CSELECT_OUT : 0)
+        | (revents & (POLLERR | POLLNVAL) ? CURL_CSELECT_ERR : 0);
+}
+
+/* Connecting, TLS, sending, reading: what can be done without waiting. libcurl may change the sockets meanwhile. */
+static void act(struct pyroscope_sender *s)
+{
+    struct pollfd ready[PYROSCOPE_MAX_SOCKETS];
+    nfds_t n = s->n_sockets;
+    int running;
+    memcpy(ready, s->sockets, n * sizeof *ready);
+    for (nfds_t i = 0; i < n; i++)
+        if (ready[i].revents != 0)
+            curl_multi_socket_action(s->multi, ready[i].fd, events_of(ready[i].revents), &running);
+    if (s->timer_ns <= clock_ns(CLOCK_MONOTONIC)) {
+        s->timer_ns = UINT64_MAX;
+        curl_multi_socket_action(s->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    }
+}
+
 static bool go_on(struct pyroscope_sender *s, struct pyroscope_result *result)
 {
-    int running;
-    if (!s->busy)
+    if (!s->busy || !s->host->has_descriptors(s->host))
         return false;
     s->host->guard(true);
-    curl_multi_perform(s->multi, &running);
+    act(s);
     bool over = is_over(s, result);
     s->host->guard(false);
     return over;
 }
 
+static int poll_ms(const struct pyroscope_sender *s, uint64_t timeout_ms)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    uint64_t timer_ms = s->timer_ns <= now ? 0 : (s->timer_ns - now) / 1000000u + 1;
+    timeout_ms = s->busy && timer_ms < timeout_ms ? timer_ms : timeout_ms;
+    return timeout_ms < MAX_POLL_MS ? (int)timeout_ms : MAX_POLL_MS;
+}
+
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result)
 {
-    struct curl_waitfd extra = {.fd = fd, .events = CURL_WAIT_POLLIN};
-    if (go_on(s, result))
-        return true;
-    curl_multi_poll(s->multi, &extra, fd >= 0, (int)(timeout_ms < 3600000 ? timeout_ms : 3600000), NULL);
+    s->sockets[s->n_sockets] = (struct pollfd){fd, POLLIN, 0};
+    if (poll(s->sockets, s->n_sockets + 1, poll_ms(s, timeout_ms)) < 0) {
+        nanosleep(&(struct timespec){0, FAILED_POLL_NS}, NULL); /* the limit of descriptors was lowered, say */
+        for (nfds_t i = 0; i < s->n_sockets; i++)
+            s->sockets[i].revents = 0;
+    }
     return go_on(s, result);
 }

@@ -5,6 +5,7 @@
 #define JESPAN_PYROSCOPE_SEND_H
 
 #include <curl/curl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,11 +30,16 @@ struct pyroscope_result {
     const char *detail;      /* more of it, or ""; until the next request */
 };
 
+#define PYROSCOPE_MAX_SOCKETS 8 /* a connection, one that is tried beside it, and the look-up of a name */
+
 struct pyroscope_sender {
     const struct service_host *host;
     const struct conf *conf;
     CURLM *multi;
     CURL *easy;
+    struct pollfd sockets[PYROSCOPE_MAX_SOCKETS + 1]; /* what libcurl waits for, and a place for the caller's */
+    nfds_t n_sockets;
+    uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX: never */
     bool busy;
     struct pyroscope_request request; /* under way */
     struct curl_slist *headers;
@@ -48,11 +54,15 @@ struct pyroscope_sender {
 bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host);
 void pyroscope_sender_close(struct pyroscope_sender *s);
 
+/* Instead, where the process's descriptors are no longer what they were: leaves them alone, and libcurl's memory with
+ * them. */
+void pyroscope_sender_abandon(struct pyroscope_sender *s);
+
 /* Begins to send; takes the request over. `timeout_ms` is for all of it. False: no memory. */
 bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms);
 
 /* Sends what can be sent, and sleeps until there is more to do, `fd` is readable (-1: none) or the time is up. True when the
- * request is over; then `result` says how. */
+ * request is over; then `result` says how. Where the host has no descriptors any more it does nothing. */
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result);
 
 #endif

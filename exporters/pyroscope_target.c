@@ -4,18 +4,28 @@
 
 #include "pyroscope_target.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-/* A program that is executed meanwhile must not get it. */
+#define HIGH_FD 512
+
+/* A program that is executed meanwhile must not get it. The number is high, where it can be, as new files of the program get
+ * the lowest that is free: see has_descriptors() in service.h. */
 static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)unused;
     (void)purpose;
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int low = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int high = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
+    if (high < 0)
+        return low;
+    close(low);
+    return high;
 }
 
 void pyroscope_target_set(CURL *easy, const struct conf *c)

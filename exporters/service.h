@@ -71,6 +71,12 @@ struct service_host {
     /* Becomes readable when the service is to end. To be waited for, never read. */
     int stop_fd;
 
+    /* False: the program has closed all descriptors, those of the service among them, and their numbers may be its own files'
+     * by now, so nothing may be done to them, not even to close them. To be asked after each sleep, and before a library is
+     * called that uses descriptors. renew() gives the service a new stop_fd then; it returns 0 or a negative errno. */
+    bool (*has_descriptors)(const struct service_host *host);
+    int (*renew)(const struct service_host *host);
+
     /* 0 while the service is to go on; then the time on CLOCK_MONOTONIC by which it must have ended, whatever it has left
      * to do. */
     uint64_t (*stop_by_ns)(const struct service_host *host);

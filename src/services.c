@@ -6,9 +6,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "background.h"
 #include "compiler.h"
@@ -18,6 +16,7 @@
 #include "feed.h"
 #include "module.h"
 #include "span.h"
+#include "stop_pair.h"
 #include "track.h"
 
 struct pyroscope_stats services_pyroscope;
@@ -31,6 +30,7 @@ struct running {
     const char *name, *switched_on_by; /* the key of the configuration */
     const struct service *service;     /* NULL: not wanted, or not found */
     _Atomic uint64_t stop_by_ns;
+    struct stop_pair stop; /* the worker's mutex, but for its own thread reading it */
     bool given_up;
 };
 
@@ -41,9 +41,40 @@ static struct running services[] = {
 
 #define EACH(s) (struct running *s = services; s < services + sizeof services / sizeof services[0]; s++)
 
+static struct running *running_of(const struct service_host *host)
+{
+    return (struct running *)(uintptr_t)host; /* its first member */
+}
+
 static uint64_t stop_by_ns(const struct service_host *host)
 {
-    return load_acquire(&((const struct running *)host)->stop_by_ns);
+    return load_acquire(&running_of(host)->stop_by_ns);
+}
+
+/* ---- Descriptors ---- */
+
+static bool has_descriptors(const struct service_host *host)
+{
+    return stop_pair_is_whole(&running_of(host)->stop);
+}
+
+static int renew(const struct service_host *host)
+{
+    struct running *s = running_of(host);
+    pthread_mutex_lock(&s->worker.mutex);
+    int error = stop_pair_open(&s->stop);
+    s->host.stop_fd = error ? -1 : s->stop.fds[0];
+    if (!error && load_acquire(&s->stop_by_ns))
+        stop_pair_signal(&s->stop);
+    pthread_mutex_unlock(&s->worker.mutex);
+    return error;
+}
+
+static void signal_stop(struct running *s)
+{
+    pthread_mutex_lock(&s->worker.mutex);
+    stop_pair_signal(&s->stop);
+    pthread_mutex_unlock(&s->worker.mutex);
 }
 
 /* ---- Fork waits for guarded calls ---- */
@@ -86,13 +117,13 @@ static void run(struct worker *w)
 
 static int make_host(struct running *s, struct snapshot *base)
 {
-    int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = stop_pair_open(&s->stop);
     s->host = (struct service_host){
         .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = feed_snapshot,
-        .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts, .stop_fd = stop_fd,
-        .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
+        .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
+        .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
     store_relaxed(&s->stop_by_ns, 0);
-    return stop_fd < 0 ? -errno : 0;
+    return error;
 }
 
 static void start(struct running *s, struct snapshot *base)
@@ -145,7 +176,7 @@ static void ask_to_stop(struct running *s, uint64_t until_ns)
     uint64_t never = 0;
     if (s->worker.running && atomic_compare_exchange_strong(&s->stop_by_ns, &never, until_ns ? until_ns : 1)) {
         worker_ask_to_stop(&s->worker);
-        eventfd_write(s->host.stop_fd, 1);
+        signal_stop(s);
     }
 }
 
@@ -170,7 +201,7 @@ void services_after_fork_in_child(void)
     for EACH(s) {
         if (!worker_after_fork(&s->worker))
             continue;
-        close(s->host.stop_fd);
+        stop_pair_close(&s->stop);
         if (conf.follow_fork)
             start(s, snapshot_take());
     }

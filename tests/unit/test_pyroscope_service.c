@@ -202,6 +202,12 @@ static void *run(void *result)
     return NULL;
 }
 
+static bool has_descriptors(const struct service_host *h)
+{
+    (void)h;
+    return true;
+}
+
 static void begin(int *result, enum pyroscope_api api, uint64_t timeout_ms)
 {
     pthread_attr_t attributes;
@@ -215,6 +221,7 @@ static void begin(int *result, enum pyroscope_api api, uint64_t timeout_ms)
         .pyroscope_queue_age_s = 3000, .pyroscope_max_samples = 16000, .pyroscope_max_bytes = 4 << 20,
         .pyroscope_token = "secret"};
     snprintf(configured.pyroscope_url, sizeof configured.pyroscope_url, "http://127.0.0.1:%d", server_port);
+    host.has_descriptors = has_descriptors;
     host.stop_fd = eventfd(0, EFD_CLOEXEC);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 256 * 1024);
