@@ -83,10 +83,10 @@ static void update_queue_stats(struct pusher *p)
     p->queue.folded = 0;
 }
 
-/* Without memory for a snapshot or a digest, what it would have brought is part of the next one. */
+/* Without memory for it, what it would have brought is part of the next one. */
 static void end_period(struct pusher *p)
 {
-    struct digest *digest = digest_make(&p->shape);
+    struct digest *digest = pyroscope_queue_reserve(&p->queue) ? digest_make(&p->shape) : NULL;
     struct snapshot *s = digest != NULL ? p->host->snapshot(p->snapshot) : NULL;
     p->snapshot = s != NULL ? s : p->snapshot;
     if (s == NULL || period_next(p->period, s, digest_add, digest) != 0) {

@@ -49,11 +49,19 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
     count(q);
 }
 
+bool pyroscope_queue_reserve(struct pyroscope_queue *q)
+{
+    if (q->spare == NULL)
+        q->spare = calloc(1, sizeof *q->spare);
+    return q->spare != NULL;
+}
+
 bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns)
 {
-    struct waiting *w = calloc(1, sizeof *w);
-    if (w == NULL)
+    if (!pyroscope_queue_reserve(q))
         return false;
+    struct waiting *w = q->spare;
+    q->spare = NULL;
     w->digest = digest;
     w->made_ns = now_ns;
     make_id(w->id);
@@ -109,4 +117,6 @@ void pyroscope_queue_free(struct pyroscope_queue *q)
 {
     while (q->first != NULL)
         pyroscope_queue_remove(q);
+    free(q->spare);
+    q->spare = NULL;
 }

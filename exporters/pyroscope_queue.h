@@ -28,6 +28,7 @@ struct waiting {
 
 struct pyroscope_queue {
     struct waiting *first, *last;
+    struct waiting *spare; /* for the next one */
     size_t n, bytes;
     size_t max_bytes;
     uint64_t max_age_ns;
@@ -36,7 +37,10 @@ struct pyroscope_queue {
     uint64_t folded; /* how many nodes then did */
 };
 
-/* Takes the digest over. False when there is no memory: it stays the caller's. */
+/* The next period can be added. False: there is no memory for it. */
+bool pyroscope_queue_reserve(struct pyroscope_queue *q);
+
+/* Takes the digest over. False when there is no memory, and none was reserved: it stays the caller's. */
 bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns);
 
 /* Merges what is too much, but for a first that was sent, and what is too old, but for the first if `busy`: it is being

@@ -66,10 +66,11 @@ static int encode_within(struct buffer *to, struct pyroscope_request *request, s
     }
 }
 
+/* Without memory to find out there may be. */
 static bool is_anything(struct digest *digest, const struct pprof_kind *kind)
 {
     const struct snapshot *view = digest_view(digest);
-    int64_t values[PPROF_MAX_VALUES], any = 0;
+    int64_t values[PPROF_MAX_VALUES], any = view == NULL;
     for (uint32_t i = 0; view != NULL && i < view->n_rows; i++) {
         kind->read(&view->rows[i].totals, values);
         for (int k = 0; k < kind->n_values; k++)

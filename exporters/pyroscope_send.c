@@ -245,7 +245,8 @@ static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_re
     } else {
         result->error = status_text(result->status);
         result->outcome = is_passing(result->status) ? PYROSCOPE_FAILED : PYROSCOPE_REFUSED;
-        result->retry_after_s = retry_after_s < MAX_RETRY_AFTER_S ? (uint64_t)retry_after_s : MAX_RETRY_AFTER_S;
+        if (retry_after_s > 0) /* a date that has passed is before 0 */
+            result->retry_after_s = retry_after_s < MAX_RETRY_AFTER_S ? (uint64_t)retry_after_s : MAX_RETRY_AFTER_S;
     }
     return true;
 }

@@ -281,15 +281,15 @@ static const char *variable(const char *name)
     return NULL;
 }
 
-/* The URL without what stands between its scheme and an @. */
+/* The URL without what stands between its scheme and its last @, also where that is no URL: a password may have any
+ * character in it that should have been encoded. */
 static const char *url_without_user(const char *url)
 {
     static char shown[CONF_STRING_BYTES + 4];
-    const char *host = strstr(url, "://");
-    host = host ? host + 3 : url;
-    const char *end = host + strcspn(host, "/?#"), *at = memrchr(host, '@', (size_t)(end - host));
+    const char *at = strrchr(url, '@'), *host = url + strcspn(url, ":@");
     if (!at)
         return url;
+    host = strncmp(host, "://", 3) ? url : host + 3;
     memcpy(shown, url, (size_t)(host - url));
     strcpy(stpcpy(shown + (host - url), "***"), at);
     return shown;

@@ -82,7 +82,7 @@ static void signal_stop(struct running *s)
 #define GUARD_MAX_MS 200 /* a library that blocks all the same does not stop the program */
 
 static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
-static bool fork_has_it; /* by the thread that forks */
+static THREAD_LOCAL bool fork_has_it; /* several threads may fork at once */
 
 static void guard(bool begin)
 {

@@ -128,6 +128,18 @@ confirmed() {
 <jespan>: confirm_conf:true"
 }
 
+# However wrong a URL is, what may be a password in it is not shown.
+wrong_urls() {
+    local url
+    for url in http:/me:secret@host http:///me:secret@host http://me:se/cret@host 'http://me:se#cret@host' \
+        http://me:secret@b@host me:secret://a@host; do
+        JESPAN_CONF=confirm_conf:true,pyroscope_proxy:$url "$program" > "$scratch/out" 2> "$scratch/err" ||
+            fail "$url: the program failed"
+        grep -qE '^<jespan>: pyroscope_proxy:(http://)?\*\*\*@host$' "$scratch/err" ||
+            fail_with "$url: how it is shown" "$scratch/err"
+    done
+}
+
 # Where make install puts the modules; the library has it built in.
 installed_module_dir() {
     sed -n 's/^pkglibdir *= *//p' "$top_builddir/Makefile" > "$scratch/pkglibdir"
@@ -177,6 +189,7 @@ wrong
 wrong_samplers
 too_long
 confirmed
+wrong_urls
 variables
 precedence
 secured

@@ -100,6 +100,7 @@ try_statuses() {
     through s503 "" 'status&status=503&stored=1'
     through s429 "" 'status&status=429&retry_after=1&times=1'
     through s503_date "" 'status&status=503&retry_after=date:3&times=1'
+    through s503_past "" 'status&status=503&retry_after=date:-86400'
     for n in 400 401 413 422; do
         through s$n "" "status&status=$n"
     done
@@ -110,6 +111,7 @@ try_statuses() {
     failed s503 "HTTP 503: this is a test"
     failed s429 "HTTP 429: this is a test"
     failed s503_date "HTTP 503: this is a test"
+    failed s503_past "HTTP 503: this is a test"
     waited s429 1
     waited s503_date 2 # a date is of whole seconds
     for n in 400 401 413 422; do

@@ -71,6 +71,8 @@ wrong_modules() {
 forks() {
     run "" fork
     expect "fork" "<jespan>: service $pid: asked to stop"
+    run "" crowd
+    expect "forks at once" "<jespan>: service $pid: asked to stop"
     run follow_fork:true follow
     equal "follow_fork: status" "$status" 0
     equal "follow_fork: services that ended" "$(grep -c '^<jespan>: service [0-9]*: asked to stop$' "$scratch/err")" 2
