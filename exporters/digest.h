@@ -26,6 +26,9 @@ struct digest;
 struct digest *digest_make(const struct digest_shape *shape); /* NULL: no memory. The shape's text must stay */
 void digest_free(struct digest *d);
 
+/* Makes room for so many nodes at once, where there is memory: growing by and by costs more. */
+void digest_reserve(struct digest *d, uint32_t n);
+
 /* Adds a context's totals; a period_each() (period.h), where `user` is the digest. Without memory they go to the nearest
  * ancestor that there is. */
 void digest_add(void *digest, const struct snapshot *s, uint32_t row, const struct totals *totals);

@@ -3,12 +3,13 @@
  * goes to its parent. The threshold is the least one, nearly, that leaves few enough.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "digest_nodes.h"
 
 #define LEAST 1e-15     /* what figures weigh at least */
 #define MOST 8.0        /* more than all together */
-#define PREFERENCE 1e-9 /* of equal ones those that came first, by up to this part of their weight, so that some stay */
+#define PREFERENCE 1e-4 /* of equal ones those that came first, by up to this part of their weight, so that some stay */
 #define MAX_STEPS 100   /* to the threshold, each of which halves where it may be */
 
 struct weight {
@@ -56,12 +57,24 @@ static uint32_t try_threshold(struct weight *weights, uint32_t n, double thresho
     return stay;
 }
 
+/* Halfway between the two in orders of magnitude, as which the bits of positive numbers are ordered (IEEE 754). */
+static double between(double low, double high)
+{
+    uint64_t a, b, half;
+    double middle;
+    memcpy(&a, &low, sizeof a);
+    memcpy(&b, &high, sizeof b);
+    half = a + (b - a) / 2;
+    memcpy(&middle, &half, sizeof middle);
+    return middle;
+}
+
 /* Leaves the weights as with the threshold. */
 static void settle(struct weight *weights, uint32_t n, uint32_t max)
 {
-    double low = 0, high = MOST;
+    double low = LEAST / 2, high = MOST;
     for (int i = 0; i < MAX_STEPS; i++) {
-        double middle = (low + high) / 2;
+        double middle = between(low, high);
         uint32_t stay = try_threshold(weights, n, middle);
         if (stay <= max && stay >= max - max / 64)
             return;

@@ -117,11 +117,10 @@ static void put_in_slot(struct digest *d, struct digest_slot slot)
     d->slots[i] = slot;
 }
 
-static bool grow_slots(struct digest *d)
+/* To a number that is a power of 2. */
+static bool set_slots(struct digest *d, uint32_t more)
 {
-    if (d->n_nodes < d->n_slots / 2)
-        return true;
-    uint32_t n = d->n_slots, more = n > 0 ? 2 * n : MIN_SLOTS;
+    uint32_t n = d->n_slots;
     struct digest_slot *old = d->slots, *slots = calloc(more, sizeof *slots);
     if (slots == NULL)
         return false;
@@ -134,17 +133,35 @@ static bool grow_slots(struct digest *d)
     return true;
 }
 
-static bool grow_nodes(struct digest *d)
+static bool grow_slots(struct digest *d)
 {
-    if (d->n_nodes < d->nodes_room)
-        return true;
-    uint32_t room = d->nodes_room > 0 ? 2 * d->nodes_room : MIN_NODES;
+    return d->n_nodes < d->n_slots / 2 || set_slots(d, d->n_slots > 0 ? 2 * d->n_slots : MIN_SLOTS);
+}
+
+static bool set_nodes(struct digest *d, uint32_t room)
+{
     struct digest_node *nodes = realloc(d->nodes, room * sizeof *nodes);
     if (nodes == NULL)
         return false;
     d->nodes = nodes;
     d->nodes_room = room;
     return true;
+}
+
+static bool grow_nodes(struct digest *d)
+{
+    return d->n_nodes < d->nodes_room || set_nodes(d, d->nodes_room > 0 ? 2 * d->nodes_room : MIN_NODES);
+}
+
+void digest_reserve(struct digest *d, uint32_t n)
+{
+    uint32_t slots = MIN_SLOTS;
+    while (slots <= UINT32_MAX / 4 && slots / 2 <= n)
+        slots *= 2;
+    if (n > d->nodes_room)
+        set_nodes(d, n);
+    if (slots > d->n_slots)
+        set_slots(d, slots);
 }
 
 uint32_t digest_find(struct digest *d, struct digest_node key)

@@ -42,6 +42,7 @@ struct pusher {
     struct pyroscope_queue queue;
     struct period *period;
     struct snapshot *snapshot; /* the last one's memory */
+    uint32_t last_nodes;       /* that the last digest had before it was folded */
     uint64_t period_from_unix_ns;
     uint64_t next_period_ns;    /* on CLOCK_MONOTONIC, as all below */
     uint64_t not_before_ns;     /* nothing is sent until then */
@@ -89,6 +90,8 @@ static void end_period(struct pusher *p)
     struct digest *digest = pyroscope_queue_reserve(&p->queue) ? digest_make(&p->shape) : NULL;
     struct snapshot *s = digest != NULL ? p->host->snapshot(p->snapshot) : NULL;
     p->snapshot = s != NULL ? s : p->snapshot;
+    if (s != NULL)
+        digest_reserve(digest, p->last_nodes);
     if (s == NULL || period_next(p->period, s, digest_add, digest) != 0) {
         digest_free(digest);
         return;
@@ -96,6 +99,7 @@ static void end_period(struct pusher *p)
     uint64_t from_unix_ns = p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns;
     digest_set_time(digest, earlier(from_unix_ns, s->time_unix_ns), s->time_unix_ns); /* the clock may have been set back */
     p->period_from_unix_ns = s->time_unix_ns;
+    p->last_nodes = digest_nodes(digest);
     add(&p->stats->folded, digest_fold(digest, (uint32_t)p->max_samples));
     pyroscope_queue_add(&p->queue, digest, now_ns());
     pyroscope_queue_limit(&p->queue, now_ns(), p->sender.busy);
