@@ -109,6 +109,8 @@ try_credentials() {
         "${echo[@]}"
     begin proxy_gone "$confirm,pyroscope_url:https://jo:s3cret@pyroscope.invalid,pyroscope_proxy:http://jo:pr0xy@127.0.0.1:1" \
         "${no_work[@]}"
+    begin bad_proxy "$confirm,pyroscope_proxy:nonsense://jo:pr0xy@127.0.0.1:1" "${no_work[@]}"
+    begin bad_proxy_user "$confirm,pyroscope_proxy:nonsense://pr0xy@127.0.0.1:1" "${no_work[@]}"
     begin bad_url "$confirm,pyroscope_url:http://jo:s3cret@127.0.0.1:PORT/?a=b" "${no_work[@]}"
     begin bad_header "$confirm,pyroscope_headers:X One=h3ader" "${no_work[@]}"
     PYROSCOPE_BASIC_AUTH_USER=jo PYROSCOPE_BASIC_AUTH_PASSWORD=s3cret PYROSCOPE_HTTP_HEADERS='{"X-One":"h3ader"}' \
@@ -121,7 +123,7 @@ try_credentials() {
     kept headers "^X-Two: two h3ader"
     kept headers "^X-Scope-OrgID: me"
     kept proxy "^Proxy-Authorization: Basic $(printf 'jo:pr0xy' | base64)"
-    for name in proxy_gone bad_url bad_header; do
+    for name in proxy_gone bad_proxy bad_proxy_user bad_url bad_header; do
         unharmed $name
         silent $name
         [ "$(grep -c '^<jespan>: pyroscope: ' "$scratch/$name/err")" = 1 ] ||
