@@ -205,7 +205,7 @@ static char *make_ingest_path(const struct pyroscope_source *source, const struc
         return NULL;
     fputs("/ingest?name=", to);
     write_name(to, source);
-    fprintf(to, "&from=%" PRIu64 "&until=%" PRIu64 "&sampleRate=1000000000&spyName=jespan", view->time_unix_ns,
+    fprintf(to, "&from=%" PRIu64 "&until=%" PRIu64 "&spyName=jespan", view->time_unix_ns,
             view->time_unix_ns);
     if (fclose(to) == 0)
         return path;

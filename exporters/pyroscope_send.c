@@ -78,11 +78,10 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     curl_multi_setopt(s->multi, CURLMOPT_SOCKETDATA, s);
     curl_multi_setopt(s->multi, CURLMOPT_TIMERFUNCTION, note_timer);
     curl_multi_setopt(s->multi, CURLMOPT_TIMERDATA, s);
-    pyroscope_target_set(s->easy, s->conf);
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
-    return true;
+    return pyroscope_target_set(s->easy, s->conf);
 }
 
 static void forget_request(struct pyroscope_sender *s)

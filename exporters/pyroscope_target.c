@@ -28,35 +28,37 @@ static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl
     return high;
 }
 
-void pyroscope_target_set(CURL *easy, const struct conf *c)
+bool pyroscope_target_set(CURL *easy, const struct conf *c)
 {
+    bool set = true; /* without one of these a request would go another way, or trust others */
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name that is still being looked up holds nobody up */
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "jespan/" PACKAGE_VERSION);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->pyroscope_connect_timeout_ms);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     if (c->pyroscope_proxy[0] != '\0')
-        curl_easy_setopt(easy, CURLOPT_PROXY, c->pyroscope_proxy);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PROXY, c->pyroscope_proxy);
     if (c->pyroscope_ca_file[0] != '\0')
-        curl_easy_setopt(easy, CURLOPT_CAINFO, c->pyroscope_ca_file);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_CAINFO, c->pyroscope_ca_file);
     if (c->pyroscope_cert_file[0] != '\0')
-        curl_easy_setopt(easy, CURLOPT_SSLCERT, c->pyroscope_cert_file);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_SSLCERT, c->pyroscope_cert_file);
     if (c->pyroscope_key_file[0] != '\0')
-        curl_easy_setopt(easy, CURLOPT_SSLKEY, c->pyroscope_key_file);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_SSLKEY, c->pyroscope_key_file);
     if (c->pyroscope_insecure) {
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
     }
     if (c->pyroscope_user[0] != '\0') {
         curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-        curl_easy_setopt(easy, CURLOPT_USERNAME, c->pyroscope_user);
-        curl_easy_setopt(easy, CURLOPT_PASSWORD, c->pyroscope_password);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_USERNAME, c->pyroscope_user);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PASSWORD, c->pyroscope_password);
     } else if (c->pyroscope_token[0] != '\0') {
         curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, c->pyroscope_token);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, c->pyroscope_token);
     }
+    return set;
 }
 
 /* ---- Headers ---- */

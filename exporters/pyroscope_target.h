@@ -11,8 +11,8 @@
 /* NULL, or what is wrong with the configuration, in a few words and with nothing secret in them. */
 const char *pyroscope_target_check(const struct conf *conf);
 
-/* Sets all of a handle that does not change from request to request. */
-void pyroscope_target_set(CURL *easy, const struct conf *conf);
+/* Sets all of a handle that does not change from request to request. False: no memory. */
+bool pyroscope_target_set(CURL *easy, const struct conf *conf);
 
 /* The headers of a request, for curl_slist_free_all(). NULL, or what is wrong. */
 const char *pyroscope_target_headers(struct curl_slist **list, const struct conf *conf, const char *content_type,

@@ -31,7 +31,8 @@ struct worker {
     void (*run)(struct worker *w); /* on its thread; when it returns, the worker has ended */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    bool running, stopping; /* mutex, but for the owner asking whether it runs at all */
+    _Atomic bool running;
+    bool stopping;          /* mutex */
     bool joinable;          /* the owner's, as is the next */
     pthread_t thread;
 };

@@ -92,11 +92,16 @@ static void guard(bool begin)
         pthread_mutex_unlock(&guarded);
 }
 
-void services_before_fork(void)
+static bool wait_for_guard(void)
 {
     uint64_t until_ns = background_deadline(GUARD_MAX_MS);
     const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    fork_has_it = services_are_configured() && pthread_mutex_clocklock(&guarded, CLOCK_MONOTONIC, &until) == 0;
+    return pthread_mutex_clocklock(&guarded, CLOCK_MONOTONIC, &until) == 0;
+}
+
+void services_before_fork(void)
+{
+    fork_has_it = services_are_configured() && wait_for_guard();
 }
 
 void services_after_fork_in_parent(void)
@@ -134,8 +139,10 @@ static void start(struct running *s, struct snapshot *base)
         error = s->service->prepare(&s->host);
     if (!error)
         error = worker_start(&s->worker, s->name, run);
-    if (error)
+    if (error) {
+        snapshot_free(base);
         WARN(s->name, " cannot start: ", errno_text(-error));
+    }
 }
 
 static const struct service *find(const char *name)
@@ -188,6 +195,7 @@ void services_stop(uint64_t until_ns)
         if (!s->given_up && !worker_wait(&s->worker, until_ns)) {
             s->given_up = true;
             WARN(s->name, " took longer than shutdown_timeout_ms and is given up");
+            wait_for_guard(); /* for good: libraries end themselves now, and nobody is to call them */
         }
 }
 

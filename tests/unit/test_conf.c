@@ -332,8 +332,12 @@ static void test_secrets_are_not_said(void **state)
 static void test_secrets_are_not_confirmed(void **state)
 {
     static const char *const urls[][2] = {
-        {"http://host:1/p?q=a@b#c@d", "http://host:1/p?q=a@b#c@d"},
-        {"http://me:hunter2@host/@x", "http://***@host/@x"},
+        {"http://host:1/p?q=a@b#c@d", "http://***@d"}, /* more than need be */
+        {"http://me:hunter2@host/@x", "http://***@x"},
+        {"http:/me:hunter2@host", "***@host"},
+        {"http:///me:hunter2@host", "http://***@host"},
+        {"http://me:hun/hunter2@host", "http://***@host"},
+        {"me:hunter://2@host", "***@host"},
         {"http://me@hunter@2@host", "http://***@host"},
         {"me:hunter2@host:80/x", "***@host:80/x"},
         {"http://me:hunter,2@host", ""},
