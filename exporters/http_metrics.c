@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "http_arenas.h"
 #include "http_series.h"
 
 enum unit { AS_IT_IS, NANOSECONDS }; /* those are told in seconds */
@@ -119,6 +120,8 @@ static const struct {
     {"reporters", "jespan_reporters", "gauge", "Reporters.", AS_IT_IS},
     {"reporter_misses", "jespan_reporter_misses_total", "counter", "Rounds of reporters that were late.", AS_IT_IS},
     {"reporter_errors", "jespan_reporter_errors_total", "counter", "Errors of reporters.", AS_IT_IS},
+    {"arenas_refused", "jespan_arenas_refused_total", "counter", "Contexts for which no span arena was left.", AS_IT_IS},
+    {"tcache_fallbacks", "jespan_tcache_fallbacks_total", "counter", "Caches for span arenas that threads lack.", AS_IT_IS},
     {"pyroscope.pushes", "jespan_pyroscope_pushes_total", "counter", "Profiles that the server accepted.", AS_IT_IS},
     {"pyroscope.pushed_bytes", "jespan_pyroscope_pushed_bytes_total", "counter", "Their bytes, as sent.", AS_IT_IS},
     {"pyroscope.failures", "jespan_pyroscope_failures_total", "counter", "Attempts that failed.", AS_IT_IS},
@@ -171,4 +174,5 @@ void http_metrics_answer(struct http_source *source, const struct http_request *
     http_metrics_write_series(&answer->body, source->series);
     write_all(&answer->body, &s->all);
     write_stats(&answer->body, host);
+    http_arenas_write_metrics(&answer->body, host);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "http_access.h"
+#include "http_arenas.h"
 #include "http_metrics.h"
 #include "http_page.h"
 #include "http_pprof.h"
@@ -70,6 +71,7 @@ static void answer_pprof_list(struct http_source *source, const struct http_requ
 static const struct http_route routes[] = {
     {"/", answer_start, NULL, false, false, 0},
     {"/spans", answer_spans, "what each span holds and has done: a page for browsers, else JSON", false, false, 0},
+    {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/metrics", http_metrics_answer, "the same by name, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
     {"/debug/pprof/heap", http_pprof_heap, "who holds memory; with ?seconds=N, what came in that time", false, true, 0},

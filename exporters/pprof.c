@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "exporter.h"
 #include "pprof.h"
 #include "pprof_head.h"
 #include "pprof_kind.h"
+#include "pprof_memory.h"
 #include "pprof_out.h"
 #include "pprof_sites.h"
 #include "pprof_strings.h"
@@ -185,19 +185,19 @@ static int write_profile(struct encoder *e)
 int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind, enum pprof_form form,
                  struct exporter_sink *sink)
 {
-    struct encoder *e = calloc(1, sizeof *e);
+    struct encoder *e = pprof_memory_take(sink->memory, 1, sizeof *e);
     if (e == NULL)
         return -ENOMEM;
     e->snapshot = snapshot;
     e->kind = kind;
-    e->row_location = calloc(snapshot->n_rows + (size_t)1, sizeof *e->row_location);
+    e->row_location = pprof_memory_take(sink->memory, snapshot->n_rows + (size_t)1, sizeof *e->row_location);
     int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)
         error = e->row_location == NULL ? -ENOMEM : write_profile(e);
     pprof_sites_free(&e->sites);
     pprof_strings_free(&e->strings);
     pprof_out_free(&e->out);
-    free(e->row_location);
-    free(e);
+    pprof_memory_give(sink->memory, e->row_location);
+    pprof_memory_give(sink->memory, e);
     return error;
 }

@@ -3,7 +3,8 @@
 #include "pprof_index.h"
 
 #include <errno.h>
-#include <stdlib.h>
+
+#include "pprof_memory.h"
 
 #define FIRST_SLOTS 256u
 
@@ -23,13 +24,13 @@ static struct pprof_index_slot *first_free(struct pprof_index_slot *slots, uint3
 static int grow(struct pprof_index *index)
 {
     uint32_t n_slots = index->n_slots == 0 ? FIRST_SLOTS : index->n_slots * 2;
-    struct pprof_index_slot *slots = n_slots == 0 ? NULL : calloc(n_slots, sizeof *slots);
+    struct pprof_index_slot *slots = n_slots == 0 ? NULL : pprof_memory_take(index->memory, n_slots, sizeof *slots);
     if (slots == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < index->n_slots; i++)
         if (index->slots[i].position_plus_1 != 0)
             *first_free(slots, n_slots, index->slots[i].hash) = index->slots[i];
-    free(index->slots);
+    pprof_memory_give(index->memory, index->slots);
     index->slots = slots;
     index->n_slots = n_slots;
     return 0;
@@ -54,7 +55,7 @@ int pprof_index_intern(struct pprof_index *index, uint32_t hash, pprof_index_sam
 
 void pprof_index_free(struct pprof_index *index)
 {
-    free(index->slots);
+    pprof_memory_give(index->memory, index->slots);
 }
 
 uint32_t pprof_index_hash(const void *data, size_t bytes)

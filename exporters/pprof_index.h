@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct pprof_index {
+    const struct exporter_memory *memory; /* NULL: malloc */
     struct pprof_index_slot *slots; /* a power of two of them, at most three quarters in use */
     uint32_t n_slots, n_used;
 };

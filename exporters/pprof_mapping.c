@@ -33,7 +33,7 @@ static bool take_line(struct pprof_mapping *mapping, const char *line)
                    &path_at);
     size_t file_bytes = strlen(mapping->file);
     if (n != 4 || path_at == 0 || access[2] != 'x' || strncmp(line + path_at, mapping->file, file_bytes) != 0
-        || line[(size_t)path_at + file_bytes] != '\n')
+        || line[(size_t)path_at + file_bytes] != '\0')
         return false;
     mapping->start = start;
     mapping->limit = limit;
@@ -41,16 +41,30 @@ static bool take_line(struct pprof_mapping *mapping, const char *line)
     return true;
 }
 
-/* The program is mapped before its libraries, so this ends after a few lines. */
+static bool take_lines(struct pprof_mapping *mapping, char *text)
+{
+    bool taken = false;
+    for (char *end; !taken && (end = strchr(text, '\n')) != NULL; text = end + 1) {
+        *end = '\0';
+        taken = take_line(mapping, text);
+    }
+    return taken;
+}
+
+/* The program is mapped before its libraries, so this ends after a few lines, of which the kernel gives whole ones only.
+ * Without stdio, which allocates: there may be no memory left. */
 static void read_addresses(struct pprof_mapping *mapping)
 {
-    char line[PATH_MAX + 128];
-    FILE *maps = fopen("/proc/self/maps", "re");
-    if (maps == NULL)
+    char lines[PATH_MAX + 128];
+    ssize_t n;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return;
-    while (fgets(line, sizeof line, maps) != NULL && !take_line(mapping, line))
-        continue;
-    fclose(maps);
+    do {
+        n = read(fd, lines, sizeof lines - 1);
+        lines[n > 0 ? n : 0] = '\0';
+    } while (n > 0 && !take_lines(mapping, lines));
+    close(fd);
 }
 
 static size_t padded(size_t bytes)

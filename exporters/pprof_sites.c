@@ -4,9 +4,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "pprof_memory.h"
 #include "profile.pb-c.h"
 
 /* String indices and the line: what makes a site that site. Hashed as bytes, so without padding. */
@@ -18,13 +18,14 @@ void pprof_sites_init(struct pprof_sites *sites, struct pprof_strings *strings)
 {
     memset(sites, 0, sizeof *sites);
     sites->out = strings->out;
+    sites->index.memory = strings->index.memory;
     sites->strings = strings;
 }
 
 void pprof_sites_free(struct pprof_sites *sites)
 {
     pprof_index_free(&sites->index);
-    free(sites->items);
+    pprof_memory_give(sites->index.memory, sites->items);
 }
 
 /* "target::name". Without a target there is none: pprof takes an equal system name for a mangled one and edits what
@@ -34,14 +35,14 @@ static int64_t system_name(struct pprof_sites *sites, const char *name, const ch
     if (target[0] == '\0')
         return 0;
     size_t bytes = strlen(target) + strlen(name) + sizeof "::";
-    char *text = malloc(bytes);
+    char *text = pprof_memory_take(sites->index.memory, 1, bytes);
     if (text == NULL) {
         pprof_out_fail(sites->out, -ENOMEM);
         return 0;
     }
     snprintf(text, bytes, "%s::%s", target, name);
     int64_t index = pprof_strings_append(sites->strings, text);
-    free(text);
+    pprof_memory_give(sites->index.memory, text);
     return index;
 }
 
@@ -80,7 +81,9 @@ static int reserve(struct pprof_sites *sites)
     if (sites->n < sites->capacity)
         return 0;
     uint32_t capacity = sites->capacity == 0 ? 64 : sites->capacity * 2;
-    struct pprof_site *items = capacity == 0 ? NULL : realloc(sites->items, capacity * sizeof *items);
+    struct pprof_site *items =
+        capacity == 0 ? NULL : pprof_memory_grow(sites->index.memory, sites->items, sites->capacity * sizeof *items,
+                                                 capacity * sizeof *items);
     if (items == NULL)
         return -ENOMEM;
     sites->items = items;

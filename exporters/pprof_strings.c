@@ -3,25 +3,29 @@
 #include "pprof_strings.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "pprof_memory.h"
 #include "pprof_utf8.h"
 #include "profile.pb-c.h"
 
 static void write_entry(struct pprof_strings *strings, const char *text)
 {
-    char *clean = pprof_utf8_valid(text) ? NULL : pprof_utf8_clean(text);
-    if (clean == NULL && !pprof_utf8_valid(text)) {
-        pprof_out_fail(strings->out, -ENOMEM);
-        return;
+    char *clean = NULL;
+    if (!pprof_utf8_valid(text)) {
+        clean = pprof_memory_take(strings->index.memory, 1, pprof_utf8_clean_bytes(text));
+        if (clean == NULL) {
+            pprof_out_fail(strings->out, -ENOMEM);
+            return;
+        }
+        pprof_utf8_clean_into(clean, text);
     }
     char *entry = clean != NULL ? clean : (char *)text; /* protobuf-c has no const here, but only reads */
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.n_string_table = 1;
     part.string_table = &entry;
     pprof_out_message(strings->out, &part.base);
-    free(clean);
+    pprof_memory_give(strings->index.memory, clean);
 }
 
 static int reserve(struct pprof_strings *strings)
@@ -29,7 +33,9 @@ static int reserve(struct pprof_strings *strings)
     if (strings->n < strings->capacity)
         return 0;
     uint32_t capacity = strings->capacity == 0 ? 256 : strings->capacity * 2;
-    const char **items = capacity == 0 ? NULL : realloc(strings->items, capacity * sizeof *items);
+    const char **items =
+        capacity == 0 ? NULL : pprof_memory_grow(strings->index.memory, strings->items,
+                                                 strings->capacity * sizeof *items, capacity * sizeof *items);
     if (items == NULL)
         return -ENOMEM;
     strings->items = items;
@@ -52,13 +58,14 @@ void pprof_strings_init(struct pprof_strings *strings, struct pprof_out *out)
 {
     memset(strings, 0, sizeof *strings);
     strings->out = out;
+    strings->index.memory = out->sink->memory;
     pprof_strings_append(strings, "");
 }
 
 void pprof_strings_free(struct pprof_strings *strings)
 {
     pprof_index_free(&strings->index);
-    free(strings->items);
+    pprof_memory_give(strings->index.memory, strings->items);
 }
 
 static bool is_text(const void *owner, uint32_t position, const void *key)

@@ -46,11 +46,14 @@ bool pprof_utf8_valid(const char *text)
     return true;
 }
 
-char *pprof_utf8_clean(const char *text)
+size_t pprof_utf8_clean_bytes(const char *text)
 {
-    char *clean = malloc(strlen(text) * (sizeof replacement - 1) + 1);
-    char *to = clean;
-    while (clean != NULL && *text != '\0') {
+    return strlen(text) * (sizeof replacement - 1) + 1;
+}
+
+void pprof_utf8_clean_into(char *to, const char *text)
+{
+    while (*text != '\0') {
         size_t bytes = pprof_utf8_character(text);
         const char *from = bytes == 0 ? replacement : text;
         size_t n = bytes == 0 ? sizeof replacement - 1 : bytes;
@@ -58,7 +61,13 @@ char *pprof_utf8_clean(const char *text)
         to += n;
         text += bytes == 0 ? 1 : bytes;
     }
+    *to = '\0';
+}
+
+char *pprof_utf8_clean(const char *text)
+{
+    char *clean = malloc(pprof_utf8_clean_bytes(text));
     if (clean != NULL)
-        *to = '\0';
+        pprof_utf8_clean_into(clean, text);
     return clean;
 }

@@ -17,4 +17,8 @@ bool pprof_utf8_valid(const char *text);
  * The caller frees it. */
 char *pprof_utf8_clean(const char *text);
 
+/* The same into memory of the caller's, of so many bytes at most. */
+size_t pprof_utf8_clean_bytes(const char *text);
+void pprof_utf8_clean_into(char *to, const char *text);
+
 #endif

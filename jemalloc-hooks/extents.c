@@ -2,24 +2,81 @@
 /* Extent hooks on jemalloc's automatic arenas. */
 #include "extents.h"
 
+#include <errno.h>
 #include <stdbool.h>
 
-#include "../src/compiler.h"
+#include "../src/clock.h"
+#include "../src/futex.h"
 #include "../src/headers.h"
-#include "binding.h"
 
 #define ARENAS_KNOWN 4096 /* jemalloc's arena index has 12 bits */
+#define WATCH_WAIT_NS 1000000000u
+#define MAX_READINGS 20 /* of jemalloc's figures of an arena */
 
 size_t extents_oversize_bytes = SIZE_MAX;
 THREAD_LOCAL unsigned extents_pause;
+bool extents_retain;
+
+struct extent_figures extents_heap;
+_Atomic uint32_t extents_high_water_events;
 
 static extent_hooks_t *default_hooks;
-static _Atomic uint64_t mapped_bytes, committed_bytes;
-static _Atomic bool watched[ARENAS_KNOWN];
+static bool by_cpu; /* opt.percpu_arena */
+static _Atomic uint64_t told_peak_bytes;
+static _Atomic uint32_t high_water_watchers;
+
+/* An arena's hooks, and what it mapped before them, are seen to by one thread; who comes to use it meanwhile waits. */
+enum { UNKNOWN, IN_HAND, SEEN_TO };
+static _Atomic uint32_t watch_state[ARENAS_KNOWN];
+static _Atomic uint64_t since_watched_bytes[ARENAS_KNOWN]; /* mapped less given back through the hooks below */
 
 static void add(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- The peak ---- */
+
+static COLD void tell_high_water(void)
+{
+    atomic_fetch_add_explicit(&extents_high_water_events, 1, memory_order_release);
+    if (load_relaxed(&high_water_watchers))
+        futex_wake_all(&extents_high_water_events);
+}
+
+/* Of several threads that see it at once, one tells. */
+static void note_peak(uint64_t mapped)
+{
+    uint64_t told = load_relaxed(&told_peak_bytes);
+    if (mapped > told && mapped - told > HIGH_WATER_STEP(told) &&
+        atomic_compare_exchange_strong(&told_peak_bytes, &told, mapped))
+        tell_high_water();
+}
+
+COLD void extents_watch_high_water(bool on)
+{
+    atomic_fetch_add(&high_water_watchers, on ? 1 : (uint32_t)-1);
+}
+
+void extents_count(struct extent_figures *figures, uint64_t mapped, uint64_t committed, uint64_t extents)
+{
+    uint64_t now = atomic_fetch_add_explicit(&figures->mapped_bytes, mapped, memory_order_relaxed) + mapped;
+    uint64_t peak = load_relaxed(&figures->peak_mapped_bytes);
+    add(&figures->committed_bytes, committed);
+    add(&figures->extents, extents);
+    while (now > peak && !atomic_compare_exchange_weak(&figures->peak_mapped_bytes, &peak, now))
+        ;
+    if (figures == &extents_heap)
+        note_peak(now);
+}
+
+/* ---- The hooks ---- */
+
+static void count_of_arena(unsigned arena, uint64_t mapped, uint64_t committed, uint64_t extents)
+{
+    if (arena < ARENAS_KNOWN)
+        add(&since_watched_bytes[arena], mapped);
+    extents_count(&extents_heap, mapped, committed, extents);
 }
 
 static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero, bool *commit,
@@ -27,28 +84,23 @@ static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
 {
     (void)hooks;
     void *p = default_hooks->alloc(default_hooks, address, size, alignment, zero, commit, arena);
-    if (p) {
-        add(&mapped_bytes, size);
-        add(&committed_bytes, *commit ? size : 0);
-    }
+    if (p)
+        count_of_arena(arena, size, *commit ? size : 0, 1);
     return p;
 }
 
 /* Un-accounts before the range is given back, since another thread may get it at once; accounts again when it was
- * refused. */
+ * refused, which with opt.retain is always. */
 static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned arena)
 {
     (void)hooks;
-    if (!default_hooks->dalloc)
+    if (extents_retain || !default_hooks->dalloc)
         return true;
     headers_release((uintptr_t)address, size);
-    add(&mapped_bytes, -(uint64_t)size);
-    add(&committed_bytes, committed ? -(uint64_t)size : 0);
+    count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     bool refused = default_hooks->dalloc(default_hooks, address, size, committed, arena);
-    if (refused) {
-        add(&mapped_bytes, size);
-        add(&committed_bytes, committed ? size : 0);
-    }
+    if (refused)
+        count_of_arena(arena, size, committed ? size : 0, 1);
     return refused;
 }
 
@@ -56,8 +108,7 @@ static void hook_destroy(extent_hooks_t *hooks, void *address, size_t size, bool
 {
     (void)hooks;
     headers_release((uintptr_t)address, size);
-    add(&mapped_bytes, -(uint64_t)size);
-    add(&committed_bytes, committed ? -(uint64_t)size : 0);
+    count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     if (default_hooks->destroy)
         default_hooks->destroy(default_hooks, address, size, committed, arena);
 }
@@ -67,7 +118,7 @@ static bool hook_commit(extent_hooks_t *hooks, void *address, size_t size, size_
     (void)hooks;
     bool refused = !default_hooks->commit || default_hooks->commit(default_hooks, address, size, offset, length, arena);
     if (!refused)
-        add(&committed_bytes, length);
+        add(&extents_heap.committed_bytes, length);
     return refused;
 }
 
@@ -80,7 +131,7 @@ static bool hook_decommit(extent_hooks_t *hooks, void *address, size_t size, siz
     headers_release((uintptr_t)address + offset, length);
     bool refused = default_hooks->decommit(default_hooks, address, size, offset, length, arena);
     if (!refused)
-        add(&committed_bytes, -(uint64_t)length);
+        add(&extents_heap.committed_bytes, -(uint64_t)length);
     return refused;
 }
 
@@ -89,8 +140,11 @@ static bool hook_purge_lazy(extent_hooks_t *hooks, void *address, size_t size, s
 {
     (void)hooks;
     headers_release((uintptr_t)address + offset, length);
-    return !default_hooks->purge_lazy ||
-           default_hooks->purge_lazy(default_hooks, address, size, offset, length, arena);
+    bool refused = !default_hooks->purge_lazy ||
+                   default_hooks->purge_lazy(default_hooks, address, size, offset, length, arena);
+    if (!refused)
+        add(&extents_heap.purged_lazy_bytes, length);
+    return refused;
 }
 
 static bool hook_purge_forced(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length,
@@ -98,26 +152,36 @@ static bool hook_purge_forced(extent_hooks_t *hooks, void *address, size_t size,
 {
     (void)hooks;
     headers_release((uintptr_t)address + offset, length);
-    return !default_hooks->purge_forced ||
-           default_hooks->purge_forced(default_hooks, address, size, offset, length, arena);
+    bool refused = !default_hooks->purge_forced ||
+                   default_hooks->purge_forced(default_hooks, address, size, offset, length, arena);
+    if (!refused)
+        add(&extents_heap.purged_forced_bytes, length);
+    return refused;
 }
 
 static bool hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t size_a, size_t size_b, bool committed,
                        unsigned arena)
 {
     (void)hooks;
-    return !default_hooks->split ||
-           default_hooks->split(default_hooks, address, size, size_a, size_b, committed, arena);
+    bool refused = !default_hooks->split ||
+                   default_hooks->split(default_hooks, address, size, size_a, size_b, committed, arena);
+    if (!refused)
+        add(&extents_heap.extents, 1);
+    return refused;
 }
 
 static bool hook_merge(extent_hooks_t *hooks, void *a, size_t size_a, void *b, size_t size_b, bool committed,
                        unsigned arena)
 {
     (void)hooks;
-    return !default_hooks->merge || default_hooks->merge(default_hooks, a, size_a, b, size_b, committed, arena);
+    bool refused =
+        !default_hooks->merge || default_hooks->merge(default_hooks, a, size_a, b, size_b, committed, arena);
+    if (!refused)
+        add(&extents_heap.extents, (uint64_t)-1);
+    return refused;
 }
 
-static extent_hooks_t our_hooks = {
+extent_hooks_t extents_hooks = {
     .alloc = hook_alloc,
     .dalloc = hook_dalloc,
     .destroy = hook_destroy,
@@ -142,15 +206,6 @@ static extent_hooks_t *exchange_hooks(unsigned index, extent_hooks_t *new_hooks)
     return old;
 }
 
-COLD void extents_watch_arena(unsigned index)
-{
-    if (!default_hooks || index >= ARENAS_KNOWN || load_relaxed(&watched[index]))
-        return;
-    store_relaxed(&watched[index], true);
-    if (exchange_hooks(index, NULL) == default_hooks)
-        exchange_hooks(index, &our_hooks);
-}
-
 static uint64_t arena_figure(const char *name, unsigned index)
 {
     size_t mib[4], length = 4, value = 0, bytes = sizeof value;
@@ -160,14 +215,67 @@ static uint64_t arena_figure(const char *name, unsigned index)
     return jespan_je_mallctlbymib(mib, length, &value, &bytes, NULL, 0) ? 0 : value;
 }
 
-/* Of an arena that was in use before its hooks came: what it has mapped counts too. */
-static COLD void count_former_extents(unsigned index)
+static uint64_t jemallocs_count(unsigned index)
 {
     uint64_t epoch = 1;
     jespan_je_mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
-    uint64_t mapped = arena_figure("stats.arenas.0.mapped", index);
-    add(&mapped_bytes, mapped);
-    add(&committed_bytes, mapped);
+    uint64_t pages = arena_figure("stats.arenas.0.pactive", index) + arena_figure("stats.arenas.0.pdirty", index) +
+                     arena_figure("stats.arenas.0.pmuzzy", index);
+    return pages * HEADER_PAGE_BYTES + arena_figure("stats.arenas.0.retained", index);
+}
+
+static uint64_t former_bytes(unsigned index)
+{
+    uint64_t since = load_relaxed(&since_watched_bytes[index]);
+    return jemallocs_count(index) - since;
+}
+
+/* What an arena mapped before its hooks came counts too. With opt.percpu_arena others may map in it meanwhile, so it is read
+ * until it is the same twice; what is on its way for longer than that is missed. A reading is a walk over all arenas. */
+static COLD void count_former_extents(unsigned index)
+{
+    uint64_t former = former_bytes(index), last = ~former;
+    for (int i = 0; by_cpu && former != last && i < MAX_READINGS; i++) {
+        last = former;
+        former = former_bytes(index);
+    }
+    extents_count(&extents_heap, former, former, former ? 1 : 0);
+}
+
+/* Not for ever, nor again: in a forked child the other thread is not there. */
+static COLD void wait_for_other(unsigned index)
+{
+    uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + WATCH_WAIT_NS;
+    while (load_acquire(&watch_state[index]) == IN_HAND)
+        if (!futex_wait(&watch_state[index], IN_HAND, until_ns))
+            store_release(&watch_state[index], SEEN_TO);
+}
+
+static COLD void see_to_arena(unsigned index)
+{
+    if (exchange_hooks(index, NULL) == default_hooks) {
+        exchange_hooks(index, &extents_hooks);
+        count_former_extents(index);
+    }
+    store_release(&watch_state[index], SEEN_TO);
+    futex_wake_all(&watch_state[index]);
+}
+
+COLD void extents_watch_arena(unsigned index)
+{
+    uint32_t state = UNKNOWN;
+    if (!default_hooks || index >= ARENAS_KNOWN || load_acquire(&watch_state[index]) == SEEN_TO)
+        return;
+    if (atomic_compare_exchange_strong(&watch_state[index], &state, IN_HAND))
+        see_to_arena(index);
+    else if (state == IN_HAND)
+        wait_for_other(index);
+}
+
+COLD void extents_leave_arena(unsigned index)
+{
+    if (index < ARENAS_KNOWN)
+        store_relaxed(&watch_state[index], SEEN_TO);
 }
 
 COLD void extents_watch_thread(void)
@@ -184,11 +292,8 @@ COLD void extents_watch_pointer(const void *p)
     size_t bytes = sizeof index;
     if (extents_pause)
         return;
-    if (jespan_je_mallctl("arenas.lookup", &index, &bytes, &p, sizeof p) || index >= ARENAS_KNOWN ||
-        load_relaxed(&watched[index]))
-        return;
-    extents_watch_arena(index);
-    count_former_extents(index);
+    if (!jespan_je_mallctl("arenas.lookup", &index, &bytes, &p, sizeof p))
+        extents_watch_arena(index);
 }
 
 COLD void extents_boot(void)
@@ -196,25 +301,17 @@ COLD void extents_boot(void)
     size_t bytes = sizeof extents_oversize_bytes;
     const char *percpu = "disabled";
     size_t percpu_bytes = sizeof percpu;
+    size_t retain_bytes = sizeof extents_retain;
     default_hooks = exchange_hooks(0, NULL);
+    jespan_je_mallctl("opt.retain", &extents_retain, &retain_bytes, NULL, 0);
     if (jespan_je_mallctl("opt.oversize_threshold", &extents_oversize_bytes, &bytes, NULL, 0) ||
         !extents_oversize_bytes)
         extents_oversize_bytes = SIZE_MAX;
     /* With an arena for each CPU a thread uses any of them: look at every page's. */
     jespan_je_mallctl("opt.percpu_arena", &percpu, &percpu_bytes, NULL, 0);
-    if (percpu[0] != 'd')
+    by_cpu = percpu[0] != 'd';
+    if (by_cpu)
         extents_oversize_bytes = 0;
     /* Its own bookkeeping for this thread has made jemalloc map extents for arena 0 already. */
     extents_watch_arena(0);
-    count_former_extents(0);
-}
-
-uint64_t extents_mapped_bytes(void)
-{
-    return load_relaxed(&mapped_bytes);
-}
-
-uint64_t extents_committed_bytes(void)
-{
-    return load_relaxed(&committed_bytes);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extent hooks on jemalloc's automatic arenas: they count what is mapped and release the header tables of pages that go
- * back.
+/* Extent hooks on jemalloc's automatic arenas: they count what is mapped, for the whole job, and release the header
+ * tables of pages that go back. Those of span arenas (span_extents.h) stand on them.
  *
  * Installed over jemalloc's default hooks, which do the work, on an arena when a thread first uses it. A hook allocates
  * nothing, takes no lock and fails only when the default one does. An arena with hooks of the program's own is left
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "../src/compiler.h"
+#include "binding.h"
 
 /* Once, before the program's first allocation. Watches arena 0. */
 void extents_boot(void);
@@ -29,9 +30,32 @@ extern size_t extents_oversize_bytes;
  * for control; no arena is looked up then. */
 extern THREAD_LOCAL unsigned extents_pause;
 
-/* Bytes that jemalloc has mapped for watched arenas, its own bookkeeping there included: address space, and how much of
- * it is usable without a further system call. */
-uint64_t extents_mapped_bytes(void);
-uint64_t extents_committed_bytes(void);
+/* What hooks saw of some arenas: now, so far, and at most. Extents are jemalloc's: it splits and merges what is mapped.
+ * Of an arena that was in use before it was watched, all that it had counts as one. */
+struct extent_figures {
+    _Atomic uint64_t mapped_bytes, committed_bytes, extents;
+    _Atomic uint64_t purged_lazy_bytes, purged_forced_bytes; /* given back, but for their addresses */
+    _Atomic uint64_t peak_mapped_bytes;
+};
+
+/* Of all watched arenas and span arenas. jemalloc's own bookkeeping is not among its extents. */
+extern struct extent_figures extents_heap;
+
+/* Adds what came, or went where it is negative. */
+void extents_count(struct extent_figures *figures, uint64_t mapped, uint64_t committed, uint64_t extents);
+
+/* Goes up when the heap's peak of mapped bytes has grown by a step since it last did. Who waits for that with
+ * FUTEX_WAIT_PRIVATE says so first. */
+extern _Atomic uint32_t extents_high_water_events;
+#define HIGH_WATER_STEP(bytes) ((bytes) / 16 > (1 << 20) ? (bytes) / 16 : (1 << 20))
+void extents_watch_high_water(bool on);
+
+/* jemalloc's opt.retain: addresses never go back. */
+extern bool extents_retain;
+
+/* For span arenas: the hooks, after extents_boot(); and to leave an arena alone, as it has its own. A program may ask
+ * for these hooks and call them from its own, so none is missing. */
+extern extent_hooks_t extents_hooks;
+void extents_leave_arena(unsigned index);
 
 #endif

@@ -27,15 +27,30 @@ static COLD __attribute__((unused)) void block_exit_outer(struct thread *t, enum
             span_remove(t, (uint32_t)i);
 }
 
+/* On a thread that has something governed entered, or none entered at all. */
+static COLD __attribute__((unused)) void block_exit_governed(enum entry_kind kind, uint64_t key)
+{
+    struct thread *t = thread_own;
+    if (!t)
+        return;
+    block_exit_outer(t, kind, key);
+    span_review(t);
+}
+
 HOT_INLINE void block_exit(struct jespan_scope *scope, enum entry_kind kind)
 {
-    struct thread *t = thread_self;
-    if (unlikely(!scope || !scope->entered || !t))
+    struct thread *t = load_relaxed(&thread_self);
+    if (unlikely(!scope || !scope->entered))
         return;
-    if (likely(span_is_innermost(t, kind, (uintptr_t)scope)))
+    if (unlikely(!t))
+        block_exit_governed(kind, (uintptr_t)scope);
+    else if (likely(span_is_innermost(t, kind, (uintptr_t)scope)))
         span_pop(t, kind);
     else
         block_exit_outer(t, kind, (uintptr_t)scope);
 }
+
+/* jespan_close() of a region whose block is over: one that would refuse, for its survivors, is set aside. */
+int span_close_anyway(jespan_span_t *span);
 
 #endif

@@ -10,9 +10,13 @@
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
 #include "age.h"
+#include "arena_conf.h"
+#include "arenas.h"
 #include "conf.h"
 #include "die.h"
+#include "limit.h"
 #include "lock.h"
+#include "regions.h"
 #include "sampler.h"
 #include "span.h"
 #include "timing.h"
@@ -25,9 +29,14 @@ static _Atomic bool booted;
 
 /* ---- Fork, and the end of a thread ---- */
 
-/* What CPU time came since the last reading is known in the parent only. */
+/* What CPU time came since the last reading is known in the parent only. A child must not have explicit tcaches from before:
+ * jemalloc's lists of them begin anew there, and to take one out that is not in them breaks those that are. */
 static void before_fork(void)
 {
+    if (thread_own) {
+        regions_before_fork(thread_own);
+        arenas_end_thread(thread_own);
+    }
     lock_all_before_fork();
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
         if (load_relaxed(&t->live))
@@ -39,15 +48,23 @@ static void after_fork_in_child(void)
     lock_release_after_fork();
     tree_after_fork();
     thread_after_fork(track_abandon);
-    if (thread_self)
-        timing_after_fork(thread_self);
+    if (thread_own)
+        timing_after_fork(thread_own);
     sampler_after_fork();
+    limits_after_fork();
+    extent_arenas_after_fork();
+    regions_after_fork(thread_own);
+    if (thread_own)
+        arenas_abandon(thread_own);
 }
 
 static void end_thread(struct thread *t)
 {
     track_give_back(t);
-    thread_self = NULL;
+    regions_leave_all(t);
+    arenas_end_thread(t);
+    store_relaxed(&thread_self, NULL);
+    thread_own = NULL;
     thread_state = THREAD_ENDED;
     span_leave_all(t);
     thread_release_block(t);
@@ -108,9 +125,12 @@ static int boot_locked(void)
     conf_boot();
     timing_boot();
     sampler_boot();
+    arena_conf_boot();
     binding_boot();
     uint32_t max = (uint32_t)conf.max_contexts;
-    int error = tree_boot(&max);
+    int error = limits_boot();
+    if (!error)
+        error = tree_boot(&max);
     max = (max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
     if (!error)
         error = counters_boot(max);
@@ -120,7 +140,7 @@ static int boot_locked(void)
         return error;
     extents_boot();
     classes_boot();
-    magazine_boot();
+    magazine_boot(arenas_take_back);
     return -pthread_atfork(before_fork, lock_release_after_fork, after_fork_in_child);
 }
 
@@ -185,12 +205,16 @@ static struct thread *register_thread(void)
 
 COLD struct thread *track_thread_slow(void)
 {
+    if (likely(thread_own))
+        return thread_own;
     if (thread_state != THREAD_NEW)
         return NULL;
     int saved = errno;
     thread_state = THREAD_REGISTERING;
     struct thread *t = boot() ? register_thread() : NULL;
-    thread_self = t;
+    thread_own = t;
+    if (t)
+        span_review(t);
     thread_state = THREAD_NEW;
     errno = saved;
     return t;

@@ -5,6 +5,7 @@
 #include "../jemalloc-hooks/binding.h"
 
 uint32_t class_bytes[CLASSES_MAX];
+bool classes_of_arenas;
 struct class_info class_of_eights[HEADER_PAGE_BYTES / 8 + 1];
 
 static struct class_info next_class(unsigned class, size_t usable)
@@ -26,4 +27,7 @@ COLD void classes_boot(void)
         }
         class_of_eights[eights] = info;
     }
+    classes_of_arenas = classes < CLASS_IN_ARENA;
+    for (unsigned class = 1; class <= classes && classes_of_arenas; class++)
+        class_bytes[class + CLASS_IN_ARENA] = class_bytes[class];
 }

@@ -7,6 +7,7 @@
 #ifndef JESPAN_CLASSES_H
 #define JESPAN_CLASSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,8 +17,11 @@
 #define HEADER_PAGE_BITS 12
 #define HEADER_PAGE_BYTES ((size_t)1 << HEADER_PAGE_BITS)
 
-/* Usable bytes by class number. */
+/* Usable bytes by class number. Where `classes_of_arenas`, each class has a second number, CLASS_IN_ARENA higher, for what waits to
+ * be freed into a span arena: such objects are no magazine's. */
 extern uint32_t class_bytes[CLASSES_MAX];
+#define CLASS_IN_ARENA (CLASSES_MAX / 2)
+extern bool classes_of_arenas;
 
 /* What a size means for headers. The code is what the page map keeps of it: class number and slot shift, which is
  * floor(log2(bytes)), as objects of the class start at least that far apart. It is kept as what is left of 64 bits below

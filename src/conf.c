@@ -32,11 +32,24 @@ const struct conf_key conf_keys[] = {
     KEY(sampler, CONF_STRING, 0, 0, "always", "which spans outside others have a context: always, never, 0.01, 100/s"),
     KEY(sampler_sites, CONF_STRING, 0, 0, "", "the same by name, NAME=SAMPLER|NAME=SAMPLER; the first that fits"),
     KEY(record_labels, CONF_STRING, 0, 0, "", "keys of the labels to record, separated by |; empty: all"),
+    KEY(max_arenas, CONF_NUMBER, 0, 4000, "64", "span arenas at most; spans for which none is left do without"),
+    KEY(arena, CONF_STRING, 0, 0, "", "arenas for spans, NAME|NAME=WISH+WISH; a NAME may end with *"),
+    KEY(max_limits, CONF_NUMBER, 0, 65535, "4096", "contexts that have a limit of their own, at most"),
+    KEY(limit, CONF_STRING, 0, 0, "", "bytes that spans may have in use, NAME=SOFT/HARD|NAME{KEY=VALUE}=HARD"),
+    CHOICE(on_limit, "fail|event|abort|dump", "fail", "what a hard limit does: malloc fails, or goes on, or aborts"),
+    KEY(limit_interval_ms, CONF_NUMBER, 1, 86400000, "100", "milliseconds between looks at soft limits"),
     KEY(dump_dir, CONF_STRING, 0, 0, "", "directory for heap dumps; empty: none are written"),
     KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
     KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
     KEY(dump_at_exit, CONF_BOOL, 0, 0, "false", "a heap dump when the program exits"),
     KEY(dump_time, CONF_BOOL, 0, 0, "false", "a time profile beside each heap dump"),
+    KEY(dump_on, CONF_STRING, 0, 0, "", "events that ask for a heap dump, separated by |: oom, limit, peak, signal"),
+    KEY(dump_signal, CONF_STRING, 0, 0, "", "the signal for dump_on:signal, as USR2"),
+    KEY(dump_oom_percent, CONF_NUMBER, 1, 99, "90", "of the memory there may be, at which dump_on:oom dumps"),
+    KEY(dump_pressure_percent, CONF_NUMBER, 0, 100, "20", "of its time lost to waiting for memory, at which dump_on:oom dumps"),
+    KEY(dump_peak_percent, CONF_NUMBER, 1, 10000, "20", "by which the heap outgrows its last peak for dump_on:peak"),
+    KEY(dump_on_interval_s, CONF_NUMBER, 0, 86400, "10", "seconds between two such dumps for the same reason"),
+    KEY(dump_reserve_bytes, CONF_NUMBER, 0, 1u << 30, "8388608", "memory set aside for such dumps"),
     KEY(follow_fork, CONF_BOOL, 0, 0, "false", "forked children dump too, under their own pid"),
     KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where modules lie: exporters and reporters"),
     KEY(reporters, CONF_STRING, 0, 0, "", "reporter modules to load, separated by |"),
@@ -347,7 +360,7 @@ COLD void conf_boot(void)
             conf_parse(text, "JESPAN_CONF");
     } else {
         /* Under setuid nothing is written or sent, whatever the program says. */
-        conf.dump_dir[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+        conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
     }
     make_dump_dir_absolute();
     if (conf.confirm_conf)

@@ -23,11 +23,24 @@ struct conf {
     char sampler[CONF_STRING_BYTES];
     char sampler_sites[CONF_STRING_BYTES];
     char record_labels[CONF_STRING_BYTES];
+    uint64_t max_arenas;
+    char arena[CONF_STRING_BYTES];
+    uint64_t max_limits;
+    char limit[CONF_STRING_BYTES];
+    uint64_t on_limit; /* enum on_limit */
+    uint64_t limit_interval_ms;
     char dump_dir[CONF_STRING_BYTES];
     uint64_t dump_interval_s;
     uint64_t dump_keep;
     bool dump_at_exit;
     bool dump_time;
+    char dump_on[CONF_STRING_BYTES];
+    char dump_signal[CONF_STRING_BYTES];
+    uint64_t dump_oom_percent;
+    uint64_t dump_pressure_percent;
+    uint64_t dump_peak_percent;
+    uint64_t dump_on_interval_s;
+    uint64_t dump_reserve_bytes;
     bool follow_fork;
     char module_dir[CONF_STRING_BYTES];
     char reporters[CONF_STRING_BYTES];
@@ -65,6 +78,7 @@ struct conf {
 extern struct conf conf;
 
 enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
+enum on_limit { ON_LIMIT_FAIL, ON_LIMIT_EVENT, ON_LIMIT_ABORT, ON_LIMIT_DUMP };
 enum pyroscope_api { PYROSCOPE_PUSH, PYROSCOPE_INGEST };
 
 /* Of strings: a secret is never printed, of a URL all but the user and password in it. */

@@ -2,8 +2,8 @@
 /* mallctl: names and MIBs found, calls handed on.
  *
  * A MIB of ours has as many parts as the name: CTL_SPANS, then for spans.NAME the row; for spans.GROUP.NAME the group
- * and the row, where the group of a context is its number, so that a caller can put another there as with jemalloc's
- * arena and bin indices; a group in a group is one more part.
+ * and the row, where the group of a context or an arena is its number, so that a caller can put another there as with
+ * jemalloc's arena and bin indices; a group in a group is one more part.
  */
 #include "ctl.h"
 
@@ -18,7 +18,7 @@
 #include "track.h"
 
 #define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
-#define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a context */
+#define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a number */
 #define PARTS_MAX 4
 
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
@@ -55,7 +55,7 @@ static long find_row(const struct ctl_name *names, const char *name)
     return -1;
 }
 
-/* A context's number, in decimal and nothing else; 0 otherwise. */
+/* A number, in decimal and nothing else; 0 otherwise. */
 static size_t parse_id(const char *text, size_t n)
 {
     size_t id = 0;
@@ -131,19 +131,21 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
 {
     const struct ctl_group *groups = ctl_groups;
     const struct ctl_name *names = ctl_top_names;
+    uint32_t id = 0;
     if (length < 2 || length > PARTS_MAX)
         return ENOENT;
     for (size_t i = 1; i < length - 1; i++) {
         const struct ctl_group *group = group_of(groups, mib[i]);
         if (!group)
             return ENOENT;
+        id = group->name ? id : (uint32_t)mib[i];
         names = group->names;
         groups = group->groups;
     }
     size_t row = mib[length - 1];
     if (row >= count_names(names))
         return ENOENT;
-    return names[row].handle(&names[row], (uint32_t)(length >= 3 ? mib[1] : 0), call);
+    return names[row].handle(&names[row], id, call);
 }
 
 /* Discarding a whole arena would take objects away without a free of each, and the figures would be wrong from then on.
@@ -165,7 +167,7 @@ static bool mib_discards_arena(const size_t *mib, size_t length)
 /* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
-    struct thread *t = thread_self;
+    struct thread *t = thread_own;
     if (t && concerned && (call->new_value || !call->old))
         track_give_back(t);
 }

@@ -29,8 +29,8 @@ const struct snapshot *ctl_look(void);
 /* Takes a value of `bytes`; EINVAL where it is missing or of another size. */
 int ctl_write(const struct ctl_call *call, void *value, size_t bytes);
 
-/* A name under "spans.<group>." or directly under "spans.". Returns 0 or an errno value. `id` is the context's, where
- * the group is one of a context. */
+/* A name under "spans.<group>." or directly under "spans.". Returns 0 or an errno value. `id` is the number of the context
+ * or the arena, where a group is one of these. */
 struct ctl_name {
     const char *name;
     int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
@@ -38,7 +38,7 @@ struct ctl_name {
 };
 
 struct ctl_group {
-    const char *name; /* NULL: a context's number */
+    const char *name; /* NULL: a number, of a context or an arena */
     const struct ctl_name *names;
     const struct ctl_group *groups; /* in it; NULL: none */
 };
@@ -46,6 +46,12 @@ struct ctl_group {
 /* In ctl_contexts.c. */
 extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context with all below it */
 extern const struct ctl_name ctl_context_names[], ctl_all_names[], ctl_retired_names[];
+
+/* In ctl_arenas.c. */
+extern const struct ctl_name ctl_arenas_names[];
+extern const struct ctl_group ctl_arenas_groups[]; /* spans.arenas.<i>.NAME */
+int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
+void ctl_refresh_jemalloc(void); /* its figures of span arenas, if there are any */
 
 /* In ctl_names.c. */
 extern const struct ctl_name ctl_top_names[];   /* spans.NAME; ends with a NULL name, as all do */

@@ -8,6 +8,8 @@
 #include "age.h"
 #include "ctl.h"
 #include "jespan/jespan.h"
+#include "limit_events.h"
+#include "limit.h"
 #include "lock.h"
 #include "snapshot.h"
 #include "sums.h"
@@ -305,12 +307,57 @@ static int context_parent(const struct ctl_name *self, uint32_t id, const struct
     return live ? ctl_read_u64(call, value) : ENOENT;
 }
 
+/* ---- Its limit ---- */
+
+enum { LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS };
+
+static uint64_t limit_figure(const struct limit_figures *figures, size_t which)
+{
+    switch (which) {
+    case LIMIT_SOFT:
+        return figures->bounds.soft;
+    case LIMIT_HARD:
+        return figures->bounds.hard;
+    case LIMIT_INUSE:
+        return figures->inuse_bytes;
+    default:
+        return figures->refusals;
+    }
+}
+
+static int context_limit_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    struct limit_figures figures;
+    if (limits_get(id, &figures) || (!figures.exists && self->offset >= LIMIT_INUSE))
+        return ENOENT;
+    return ctl_read_u64(call, limit_figure(&figures, self->offset));
+}
+
+static int context_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
+    uint64_t bytes;
+    int error = context_limit_figure(self, id, &read_only);
+    if (error || (!call->new_value && !call->new_bytes))
+        return error;
+    error = ctl_write(call, &bytes, sizeof bytes);
+    if (error)
+        return error;
+    error = limits_set(id, self->offset == LIMIT_SOFT ? &bytes : NULL, self->offset == LIMIT_HARD ? &bytes : NULL);
+    if (!error)
+        limit_events_start();
+    return -error;
+}
+
 const struct ctl_name ctl_context_names[] = {
     {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
     {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
     {"closed_ns", context_closed, 0},
     {"ages", context_ages, 0},
     {"labels", context_labels, 0},
+    {"arena", ctl_context_arena, 0},
+    {"limit_soft", context_limit, LIMIT_SOFT}, {"limit_hard", context_limit, LIMIT_HARD},
+    {"limit_inuse_bytes", context_limit_figure, LIMIT_INUSE}, {"limit_refusals", context_limit_figure, LIMIT_REFUSALS},
     MEMORY_FIGURES(context_figure), SNAPSHOT_FIGURES(context_snapshot_figure), {0},
 };
 const struct ctl_name ctl_all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the names under spans.* mean, but for those of contexts (ctl_contexts.c). Adding one is a row in a table.
+/* What the names under spans.* mean, but for those of contexts (ctl_contexts.c) and span arenas (ctl_arenas.c). Adding one
+ * is a row in a table.
  *
  * Figures are exact for the calling thread, whose buffered frees are counted first. Enumeration (count, ids) is as of the
  * last write to spans.epoch. Names point to memory that stays for good.
@@ -8,13 +9,16 @@
 #include <string.h>
 
 #include "../jemalloc-hooks/extents.h"
+#include "arenas.h"
 #include "compiler.h"
 #include "ctl.h"
 #include "dump.h"
 #include "feed.h"
+#include "limit.h"
 #include "lock.h"
 #include "meta.h"
 #include "outlived.h"
+#include "regions.h"
 #include "reporters.h"
 #include "sampler.h"
 #include "services.h"
@@ -95,6 +99,8 @@ static int top_epoch(const struct ctl_name *self, uint32_t id, const struct ctl_
     (void)self;
     (void)id;
     ctl_flush_own();
+    if (call->new_value)
+        ctl_refresh_jemalloc();
     return with_enumeration(answer_epoch, call);
 }
 
@@ -197,6 +203,56 @@ static uint64_t stat_threads(void)
     return thread_count();
 }
 
+static uint64_t stat_limits(void)
+{
+    return limits_stats().limits;
+}
+
+static uint64_t stat_limit_refusals(void)
+{
+    return limits_stats().refusals;
+}
+
+static uint64_t stat_limits_lost(void)
+{
+    return limits_stats().lost;
+}
+
+static uint64_t stat_arenas(void)
+{
+    return arenas_stats().arenas;
+}
+
+static uint64_t stat_arenas_refused(void)
+{
+    return arenas_stats().refused;
+}
+
+static uint64_t stat_tcache_fallbacks(void)
+{
+    return arenas_stats().tcache_fallbacks;
+}
+
+static uint64_t stat_oom_dumps(void)
+{
+    return dump_count_for(DUMP_OOM);
+}
+
+static uint64_t stat_limit_dumps(void)
+{
+    return dump_count_for(DUMP_LIMIT);
+}
+
+static uint64_t stat_peak_dumps(void)
+{
+    return dump_count_for(DUMP_PEAK);
+}
+
+static uint64_t stat_signal_dumps(void)
+{
+    return dump_count_for(DUMP_SIGNAL);
+}
+
 #define STAT(name, function)                                                                                           \
     static int read_##name(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)                      \
     {                                                                                                                  \
@@ -209,8 +265,6 @@ STAT(map_bytes, meta_map_bytes)
 STAT(header_bytes, tables_used_bytes)
 STAT(header_held_bytes, tables_held_bytes)
 STAT(pending_bytes, stat_pending_bytes)
-STAT(mapped_bytes, extents_mapped_bytes)
-STAT(committed_bytes, extents_committed_bytes)
 STAT(contexts, stat_contexts)
 STAT(overflow, stat_overflow)
 STAT(recycled, stat_recycled)
@@ -218,17 +272,80 @@ STAT(truncated, sites_truncated)
 STAT(unsampled, sampler_unsampled)
 STAT(dumps, dump_count)
 STAT(lost_dumps, dump_lost_count)
+STAT(oom_dumps, stat_oom_dumps)
+STAT(limit_dumps, stat_limit_dumps)
+STAT(peak_dumps, stat_peak_dumps)
+STAT(signal_dumps, stat_signal_dumps)
 STAT(reporters, reporters_count)
 STAT(reporter_misses, reporters_misses)
 STAT(reporter_errors, feed_errors)
 STAT(threads, stat_threads)
+STAT(limits, stat_limits)
+STAT(limit_refusals, stat_limit_refusals)
+STAT(limits_lost, stat_limits_lost)
+STAT(arenas, stat_arenas)
+STAT(arenas_refused, stat_arenas_refused)
+STAT(tcache_fallbacks, stat_tcache_fallbacks)
+
+static int read_extents(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    /* Extents from before the hooks may be merged after: the number of all may be less than none. */
+    int64_t value = (int64_t)load_relaxed((_Atomic uint64_t *)((char *)&extents_heap + self->offset));
+    return ctl_read_u64(call, value > 0 ? (uint64_t)value : 0);
+}
+
+static int read_regions(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    const struct regions_stats stats = regions_stats();
+    return ctl_read_u64(call, *(const uint64_t *)((const char *)&stats + self->offset));
+}
 
 #define ROW(name) {#name, read_##name, 0}
+#define REGION_ROW(name) {"regions_" #name, read_regions, offsetof(struct regions_stats, name)}
+#define EXTENT_ROW(name) {#name, read_extents, offsetof(struct extent_figures, name)}
 static const struct ctl_name stats_names[] = {
-    ROW(meta_bytes),      ROW(map_bytes),       ROW(header_bytes), ROW(header_held_bytes), ROW(pending_bytes),
-    ROW(mapped_bytes),    ROW(committed_bytes), ROW(contexts),     ROW(overflow),          ROW(recycled),
-    ROW(truncated),       ROW(unsampled),       ROW(dumps),        ROW(lost_dumps),        ROW(threads),
-    ROW(reporters),       ROW(reporter_misses), ROW(reporter_errors), {0},
+    ROW(meta_bytes),
+    ROW(map_bytes),
+    ROW(header_bytes),
+    ROW(header_held_bytes),
+    ROW(pending_bytes),
+    EXTENT_ROW(mapped_bytes),
+    EXTENT_ROW(committed_bytes),
+    EXTENT_ROW(peak_mapped_bytes),
+    EXTENT_ROW(purged_lazy_bytes),
+    EXTENT_ROW(purged_forced_bytes),
+    EXTENT_ROW(extents),
+    ROW(contexts),
+    ROW(overflow),
+    ROW(recycled),
+    ROW(truncated),
+    ROW(unsampled),
+    ROW(dumps),
+    ROW(lost_dumps),
+    ROW(threads),
+    ROW(reporters),
+    ROW(reporter_misses),
+    ROW(reporter_errors),
+    ROW(limits),
+    ROW(limit_refusals),
+    ROW(limits_lost),
+    REGION_ROW(released),
+    REGION_ROW(released_objects),
+    REGION_ROW(released_bytes),
+    REGION_ROW(shared),
+    REGION_ROW(set_aside),
+    REGION_ROW(survivors),
+    REGION_ROW(lost),
+    ROW(arenas),
+    ROW(arenas_refused),
+    ROW(tcache_fallbacks),
+    ROW(oom_dumps),
+    ROW(limit_dumps),
+    ROW(peak_dumps),
+    ROW(signal_dumps),
+    {0},
 };
 
 /* ---- spans.stats.SERVICE.NAME ---- */
@@ -265,5 +382,6 @@ static const struct ctl_group stats_groups[] = {
 
 const struct ctl_group ctl_groups[] = {
     {"all", ctl_all_names, NULL},          {"retired", ctl_retired_names, NULL},
-    {"stats", stats_names, stats_groups},  {NULL, ctl_context_names, ctl_context_groups}, {0},
+    {"stats", stats_names, stats_groups},  {"arenas", ctl_arenas_names, ctl_arenas_groups},
+    {NULL, ctl_context_names, ctl_context_groups}, {0},
 };

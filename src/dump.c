@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #include "compiler.h"
 #include "conf.h"
 #include "die.h"
+#include "meta.h"
 #include "module.h"
 #include "span.h"
 #include "track.h"
@@ -27,7 +29,9 @@ static const char *const profile_names[EXPORTER_N_PROFILES] = {[EXPORTER_HEAP] =
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t sequence; /* dump_mutex, as is all that is static below */
 static bool failing;
-static _Atomic uint64_t written, lost;
+static _Atomic uint64_t written, lost, by_reason[DUMP_N_REASONS];
+static const struct exporter_memory *memory; /* of the dump at hand; NULL: malloc */
+static bool in_haste;                        /* it may be the program's last moment */
 
 struct file_sink {
     struct exporter_sink sink;
@@ -62,7 +66,7 @@ static int source_take(struct source *source)
 
 static int encode_to(int fd, const struct source *source, enum exporter_profile profile)
 {
-    struct file_sink file = {{write_all}, fd};
+    struct file_sink file = {{write_all, memory}, fd};
     return source->exporter->encode(source->snapshot, profile, &file.sink);
 }
 
@@ -87,11 +91,13 @@ static int write_file(const char *path, const char *temporary, const struct sour
     if (fd < 0)
         return -errno;
     int error = encode_to(fd, source, profile);
+    if (!error && in_haste && rename(temporary, path)) /* what is synced first may never be named */
+        error = -errno;
     if (!error && fsync(fd))
         error = -errno;
     if (close(fd) && !error)
         error = -errno;
-    if (!error && rename(temporary, path))
+    if (!error && !in_haste && rename(temporary, path))
         error = -errno;
     if (error)
         unlink(temporary);
@@ -145,6 +151,7 @@ struct order {
     int (*write)(const struct order *);
     enum exporter_profile profile;
     const char *path;
+    const char *reason; /* of a numbered dump; "": none but its time */
 };
 
 static int write_as_ourselves(struct thread *t, const struct order *order)
@@ -186,10 +193,10 @@ int dump_to_path(enum exporter_profile profile, const char *path)
     return run_dump((struct order){write_one, profile, path});
 }
 
-static void name_of(char path[PATH_BYTES], enum exporter_profile profile, uint64_t number)
+static void name_of(char path[PATH_BYTES], enum exporter_profile profile, uint64_t number, const char *reason)
 {
-    snprintf(path, PATH_BYTES, "%s/%s.%d.%llu.pb.gz", conf.dump_dir, profile_names[profile], (int)getpid(),
-             (unsigned long long)number);
+    snprintf(path, PATH_BYTES, "%s/%s.%d.%llu%s%s.pb.gz", conf.dump_dir, profile_names[profile], (int)getpid(),
+             (unsigned long long)number, *reason ? "." : "", reason);
 }
 
 static bool is_wanted(enum exporter_profile profile)
@@ -198,7 +205,7 @@ static bool is_wanted(enum exporter_profile profile)
 }
 
 /* Ends at the first file that fails: the next dump has its number, and writes them all again. */
-static int write_numbered(uint64_t number)
+static int write_numbered(uint64_t number, const char *reason)
 {
     static char path[PATH_BYTES];
     struct source source;
@@ -206,7 +213,7 @@ static int write_numbered(uint64_t number)
     for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++) {
         if (!is_wanted(profile))
             continue;
-        name_of(path, profile, number);
+        name_of(path, profile, number, reason);
         error = write_path(path, error, &source, profile);
         if (error && !failing)
             WARN(profile_names[profile], " dump ", path, " failed: ", errno_text(-error),
@@ -222,16 +229,18 @@ static void remove_numbered(uint64_t number)
 {
     static char path[PATH_BYTES];
     for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++) {
-        name_of(path, profile, number);
-        if (is_wanted(profile))
-            unlink(path);
+        name_of(path, profile, number, "");
+        if (is_wanted(profile) && unlink(path))
+            for (int reason = 0; reason < DUMP_N_REASONS; reason++) {
+                name_of(path, profile, number, dump_reason_names[reason]);
+                unlink(path);
+            }
     }
 }
 
-static int write_next(const struct order *unused)
+static int write_next(const struct order *order)
 {
-    (void)unused;
-    int error = write_numbered(sequence + 1);
+    int error = write_numbered(sequence + 1, order->reason);
     failing = error != 0;
     if (error)
         return error;
@@ -243,7 +252,79 @@ static int write_next(const struct order *unused)
 
 int dump_next(void)
 {
-    return run_dump((struct order){.write = write_next});
+    return run_dump((struct order){.write = write_next, .reason = ""});
+}
+
+/* ---- Dumps that an event asks for ---- */
+
+/* What precedes each piece. */
+union piece {
+    size_t bytes;
+    max_align_t align;
+};
+
+static void *take_borrowed(size_t bytes)
+{
+    union piece *piece = bytes < PTRDIFF_MAX ? meta_borrow(bytes + sizeof *piece) : NULL;
+    if (!piece)
+        return NULL;
+    piece->bytes = bytes + sizeof *piece;
+    return piece + 1;
+}
+
+static void give_back(void *p)
+{
+    union piece *piece = p;
+    if (piece)
+        meta_return(piece - 1, piece[-1].bytes);
+}
+
+static const struct exporter_memory borrowed = {take_borrowed, give_back};
+
+static int write_at_once(const struct order *order)
+{
+    memory = &borrowed;
+    in_haste = true;
+    int error = write_next(order);
+    in_haste = false;
+    memory = NULL;
+    return error;
+}
+
+int dump_at_once(enum dump_reason reason)
+{
+    int error = run_dump((struct order){.write = write_at_once, .reason = dump_reason_names[reason]});
+    atomic_fetch_add_explicit(&by_reason[reason], !error, memory_order_relaxed);
+    return error;
+}
+
+static int keep_nothing(struct exporter_sink *sink, const void *data, size_t bytes)
+{
+    (void)sink;
+    (void)data;
+    (void)bytes;
+    return 0;
+}
+
+static int rehearse(const struct order *order)
+{
+    struct source source;
+    struct exporter_sink sink = {keep_nothing, &borrowed};
+    int error = source_take(&source);
+    if (!error)
+        error = source.exporter->encode(source.snapshot, order->profile, &sink);
+    snapshot_free(source.snapshot);
+    return error;
+}
+
+int dump_rehearse(void)
+{
+    return run_dump((struct order){.write = rehearse, .profile = EXPORTER_HEAP});
+}
+
+uint64_t dump_count_for(enum dump_reason reason)
+{
+    return load_relaxed(&by_reason[reason]);
 }
 
 static int load_module(const struct order *unused)
@@ -273,4 +354,6 @@ void dump_after_fork(void)
     sequence = 0;
     store_relaxed(&written, 0);
     store_relaxed(&lost, 0);
+    for (int reason = 0; reason < DUMP_N_REASONS; reason++)
+        store_relaxed(&by_reason[reason], 0);
 }

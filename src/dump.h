@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "../exporters/exporter.h"
+#include "dump_on.h"
 
 /* Writes a pprof profile to `path`, replacing what is there, by way of a temporary file beside it. On any thread with
  * no lock held; its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
@@ -17,11 +18,19 @@ int dump_to_path(enum exporter_profile profile, const char *path);
  * or a negative errno. */
 int dump_next(void);
 
+/* The same where it may be the program's last moment: with what was set aside (meta.h), in whose emergency the caller is,
+ * named before it is synced, and with the reason in its name: heap.PID.N.REASON.pb.gz. */
+int dump_at_once(enum dump_reason reason);
+
+/* All but the file, in such an emergency. Returns 0 or a negative errno. */
+int dump_rehearse(void);
+
 /* Loads what dumps need, so that a dump later finds it whatever state the program is in. */
 void dump_prepare(void);
 
 uint64_t dump_count(void);
 uint64_t dump_lost_count(void);
+uint64_t dump_count_for(enum dump_reason reason);
 
 /* In a forked child: numbering starts again, a dump under way in the parent is none of ours. */
 void dump_after_fork(void);

@@ -35,18 +35,27 @@ static struct slot *take_slot(uint32_t *index)
     return slot;
 }
 
-jespan_span_t *handle_open(uint32_t context, bool borrows)
+/* The generation that an open span's handle has, as the slot has it while its context is what it is. */
+static uint32_t as_governed(const struct slot *slot, uint32_t generation)
+{
+    bool governed = slot->region || tree_is_governed(load_relaxed(&slot->context));
+    return (generation & ~HANDLE_GOVERNED) | (governed ? HANDLE_GOVERNED : 0);
+}
+
+jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
 {
     uint32_t index;
     struct slot *slot = take_slot(&index);
     if (!slot)
         return NULL;
     uint32_t generation = load_relaxed(&slot->generation) + 1;
+    generation &= ~HANDLE_GOVERNED;
     slot->borrows = borrows;
+    slot->region = region;
     store_relaxed(&slot->context, context);
     slot->references = 1;
     slot->born = 0;
-    store_release(&slot->generation, generation);
+    store_release(&slot->generation, as_governed(slot, generation));
     return (jespan_span_t *)(uintptr_t)((uint64_t)generation << 32 | (index + 1));
 }
 
@@ -55,10 +64,25 @@ uint32_t handle_close(jespan_span_t *span)
     struct slot *slot = handle_slot(span);
     if (!slot)
         return 0;
-    store_release(&slot->generation, load_relaxed(&slot->generation) + 1);
+    store_release(&slot->generation, (load_relaxed(&slot->generation) + 1) & ~HANDLE_GOVERNED);
     slot->next_free = first_free;
     first_free = (uint32_t)(uintptr_t)span;
     return load_relaxed(&slot->context);
+}
+
+void handle_set_context(struct slot *slot, uint32_t context)
+{
+    store_relaxed(&slot->context, context);
+    store_release(&slot->generation, as_governed(slot, load_relaxed(&slot->generation)));
+}
+
+COLD void handles_review(void)
+{
+    for (uint32_t i = 0; i < made; i++) {
+        struct slot *slot = handle_slot_at(i);
+        if (load_relaxed(&slot->generation) & 1)
+            handle_set_context(slot, load_relaxed(&slot->context));
+    }
 }
 
 int handle_ref(jespan_span_t *span)

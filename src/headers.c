@@ -8,26 +8,52 @@
 #include "lock.h"
 #include "meta.h"
 
-#define LEAF_BYTES (((size_t)1 << LEAF_BITS) * sizeof(page_entry_t))
+#define LEAF_PAGES ((size_t)1 << LEAF_BITS)
+#define LEAF_SPAN ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS)) /* addresses of one leaf */
+
+typedef _Atomic uint16_t page_arena_t;
 
 _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
+static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* of the span arenas' map */
 
 static void give_table_back(uint64_t entry)
 {
-    tables_give_back(entry_slot(entry, 0), CODE_SLOT_SHIFT(entry_code(entry)));
+    if (entry_is_small_any(entry))
+        tables_give_back(entry_slot_any(entry, 0), CODE_SLOT_SHIFT(entry_plain_code(entry)));
 }
 
-/* Under LOCK_HEADERS. */
-static page_entry_t *page_or_leaf(uintptr_t p)
+/* Puts a new leaf where there is none, unless another thread does first. */
+#define LEAF_OR_NEW(root, type)                                                                                        \
+    static COLD type *root##_leaf(uintptr_t p)                                                                         \
+    {                                                                                                                  \
+        _Atomic(type *) *place = &root[p >> (HEADER_PAGE_BITS + LEAF_BITS)];                                           \
+        type *leaf = load_acquire(place);                                                                              \
+        if (leaf)                                                                                                      \
+            return leaf;                                                                                               \
+        type *made = meta_map(LEAF_PAGES * sizeof *made);                                                              \
+        if (!made || atomic_compare_exchange_strong(place, &leaf, made))                                               \
+            return made;                                                                                               \
+        meta_unmap(made, LEAF_PAGES * sizeof *made);                                                                   \
+        return leaf;                                                                                                   \
+    }
+LEAF_OR_NEW(page_root, page_entry_t)
+LEAF_OR_NEW(arena_root, page_arena_t)
+
+static size_t page_in_leaf(uintptr_t p)
 {
-    page_entry_t *page = headers_page(p);
-    if (page || p >> ADDRESS_BITS)
-        return page;
-    page_entry_t *leaf = meta_map(LEAF_BYTES);
-    if (!leaf)
-        return NULL;
-    store_release(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)], leaf);
-    return headers_page(p);
+    return (p >> HEADER_PAGE_BITS) & (LEAF_PAGES - 1);
+}
+
+static COLD page_entry_t *page_or_leaf(uintptr_t p)
+{
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
+    return leaf ? &leaf[page_in_leaf(p)] : NULL;
+}
+
+/* What a small entry's code is in a page that has this entry now. */
+static uint64_t code_beside(uint64_t old, uint16_t code)
+{
+    return old & ENTRY_ARENA ? (code & ~ENTRY_SMALL_BIT) | ENTRY_ARENA : code;
 }
 
 COLD uint64_t headers_install(uintptr_t p, uint16_t code)
@@ -37,53 +63,135 @@ COLD uint64_t headers_install(uintptr_t p, uint16_t code)
     page_entry_t *page = page_or_leaf(p);
     if (page) {
         entry = load_acquire(page);
-        if (entry_code(entry) != code) {
-            if (entry_is_small(entry))
-                give_table_back(entry);
+        if (entry_plain_code(entry) != code) {
+            give_table_back(entry);
+            uint64_t claim = entry & ENTRY_ARENA;
             header_t *table = tables_take(CODE_SLOT_SHIFT(code));
-            entry = table ? (uint64_t)(uintptr_t)table << 16 | code : 0;
-            store_release(page, entry);
+            entry = table ? (uint64_t)(uintptr_t)table << 16 | code_beside(claim, code) : 0;
+            store_release(page, table ? entry : claim);
         }
     }
     unlock(LOCK_HEADERS);
     return entry;
 }
 
+/* Where the page has a table, or is a span arena's. */
+static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
+{
+    give_table_back(old);
+    store_relaxed(page, entry | (old & ENTRY_ARENA));
+    return old & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
+}
+
 int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
 {
     page_entry_t *page = headers_page(p);
     if (unlikely(!page)) {
-        lock(LOCK_HEADERS);
         page = page_or_leaf(p);
-        unlock(LOCK_HEADERS);
         if (!page)
             return -ENOMEM;
     }
     uint64_t old = load_relaxed(page);
-    if (unlikely(entry_is_small(old)))
-        give_table_back(old);
     uint64_t kib = usable_bytes / 1024;
     if (unlikely(kib > BIG_KIB_MAX || usable_bytes % 1024))
         kib = 0;
-    store_relaxed(page, (uint64_t)tag << BIG_TAG_SHIFT | kib << BIG_KIB_SHIFT | ENTRY_BIG);
+    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | kib << BIG_KIB_SHIFT | ENTRY_BIG;
+    if (unlikely(old & (ENTRY_SMALL_BIT | ENTRY_ARENA)))
+        return set_big_over(page, old, entry);
+    store_relaxed(page, entry);
     return 0;
 }
 
-/* The pages are nobody's: jemalloc is about to give them back, and hands them out again only after this. */
-COLD void headers_release(uintptr_t start, size_t bytes)
+/* Leaves of each page's entry no more than `kept`. The pages are nobody's: jemalloc is about to give them back, and
+ * hands them out again only after this. */
+static void release(uintptr_t start, size_t bytes, uint64_t kept)
 {
     for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
         page_entry_t *page = headers_page(p);
         if (!page) {
-            p |= ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS)) - HEADER_PAGE_BYTES; /* on to the next leaf */
+            p |= LEAF_SPAN - HEADER_PAGE_BYTES; /* on to the next leaf */
             continue;
         }
         uint64_t entry = load_relaxed(page);
-        if (!entry)
+        if (entry == (entry & kept))
             continue;
-        store_relaxed(page, 0);
-        if (entry_is_small(entry))
-            give_table_back(entry);
+        store_relaxed(page, entry & kept);
+        give_table_back(entry);
     }
     tables_tidy();
+}
+
+COLD void headers_release(uintptr_t start, size_t bytes)
+{
+    release(start, bytes, ENTRY_ARENA);
+}
+
+/* ---- Span arenas ---- */
+
+/* The arena's number comes before the mark on the page, and goes after it: where the mark is, there is a number. */
+static int claim_page(uintptr_t p, uint16_t arena)
+{
+    page_entry_t *page = page_or_leaf(p);
+    page_arena_t *leaf = page ? arena_root_leaf(p) : NULL;
+    if (!leaf)
+        return -ENOMEM;
+    store_relaxed(&leaf[page_in_leaf(p)], arena);
+    give_table_back(atomic_exchange(page, ENTRY_ARENA));
+    return 0;
+}
+
+COLD int headers_claim(uintptr_t start, size_t bytes, uint16_t arena)
+{
+    for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
+        int error = claim_page(p, arena);
+        if (error) {
+            headers_disown(start, p - start);
+            return error;
+        }
+    }
+    return 0;
+}
+
+COLD void headers_disown(uintptr_t start, size_t bytes)
+{
+    release(start, bytes, 0);
+    atomic_thread_fence(memory_order_release);
+    for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
+        page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
+        if (leaf)
+            store_relaxed(&leaf[page_in_leaf(p)], 0);
+        else
+            p |= LEAF_SPAN - HEADER_PAGE_BYTES;
+    }
+}
+
+uint16_t headers_arena(uintptr_t p)
+{
+    page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
+    return leaf ? load_relaxed(&leaf[page_in_leaf(p)]) : 0;
+}
+
+bool headers_is_guard(uintptr_t p)
+{
+    page_entry_t *page = headers_page(p);
+    return page && load_acquire(page) == ENTRY_ARENA && !headers_arena(p);
+}
+
+static bool skip_to(uint16_t arena, bool claimed, uintptr_t *p, uintptr_t end)
+{
+    while (*p < end && (headers_arena(*p) == arena) != claimed) {
+        if (claimed && !load_relaxed(&arena_root[*p / LEAF_SPAN]))
+            *p |= LEAF_SPAN - HEADER_PAGE_BYTES;
+        *p += HEADER_PAGE_BYTES;
+    }
+    return *p < end;
+}
+
+size_t headers_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end)
+{
+    if (!skip_to(arena, true, start, end))
+        return 0;
+    uintptr_t stop = *start;
+    skip_to(arena, false, &stop, end);
+    return stop - *start;
 }

@@ -6,13 +6,17 @@
  *     big     tag (32 bits) | usable KiB (24 bits, 0: ask jemalloc) | ENTRY_BIG (8)
  *     0       nothing of ours starts in this page
  * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0.
+ * In a page that a span arena has claimed it has ENTRY_ARENA and lacks ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. So
+ * the fast ways, which look for ENTRY_SMALL_BIT or a whole code, leave such pages to the slow ones, which read with the
+ * functions whose names end in _any. Which arena it is says a second map, of the same two levels.
  * A table has one 4-byte slot for every 2^slot_shift bytes of the page; an object's slot is the one its first byte is
  * in. Objects of one class start further apart than that, so each has its own. Tag 0 means no object.
  *
  * Who writes: a slot or a big entry, the thread that allocates or frees the object, which is its only owner then; a
  * table's installation, whoever allocates first in a page whose slab changed class, under LOCK_HEADERS (the objects of
- * the old class are all gone by then); a release, an extent hook, for pages that hold no object. All of it is
- * type-stable memory: a reader that comes too late reads a wrong tag, never a bad address.
+ * the old class are all gone by then); a release, a claim or its end, an extent hook, for pages that hold no object.
+ * Leaves come by compare-and-swap. All of it is type-stable memory: a reader that comes too late reads a wrong tag,
+ * never a bad address.
  */
 #ifndef JESPAN_HEADERS_H
 #define JESPAN_HEADERS_H
@@ -26,7 +30,9 @@
 #define LEAF_BITS 18
 #define ROOT_BITS (ADDRESS_BITS - HEADER_PAGE_BITS - LEAF_BITS)
 #define ENTRY_BIG 0x40u
+#define ENTRY_ARENA 0x80u
 #define ENTRY_SMALL_BIT 0x20u
+#define ENTRY_SMALL_ANY 0x1fu /* a part of each small entry's shift, whoever's page it is */
 #define BIG_KIB_SHIFT 8
 #define BIG_KIB_MAX 0xffffffu
 #define BIG_TAG_SHIFT 32
@@ -75,15 +81,43 @@ HOT_INLINE header_t *entry_slot(uint64_t entry, uintptr_t p)
     return &table[(uint64_t)p << (64 - HEADER_PAGE_BITS) >> (entry & CODE_SHIFT_MASK)];
 }
 
+/* ---- The same for pages of span arenas too ---- */
+
+HOT_INLINE bool entry_is_small_any(uint64_t entry)
+{
+    return entry & ENTRY_SMALL_ANY;
+}
+
+HOT_INLINE bool entry_is_big_any(uint64_t entry)
+{
+    return entry & ENTRY_BIG;
+}
+
+HOT_INLINE header_t *entry_slot_any(uint64_t small_entry, uintptr_t p)
+{
+    return entry_slot(small_entry | ENTRY_SMALL_BIT, p);
+}
+
+/* What entry_code() would be in a page that is no span arena's. */
+HOT_INLINE uint16_t entry_plain_code(uint64_t entry)
+{
+    uint16_t code = entry_code(entry) & (uint16_t)~ENTRY_ARENA;
+    return entry_is_small_any(entry) ? code | ENTRY_SMALL_BIT : code;
+}
+
+/* ---- Of either kind ---- */
+
 HOT_INLINE uint32_t entry_big_tag(uint64_t entry)
 {
     return (uint32_t)(entry >> BIG_TAG_SHIFT);
 }
 
-/* Makes the page of `p` one of this class, with an empty table. Returns its entry, 0 when out of memory. */
+/* Makes the page of `p` one of this class, with an empty table. Returns its entry, which is a span arena's in a claimed
+ * page; 0 when out of memory. */
 uint64_t headers_install(uintptr_t p, uint16_t code);
 
-/* Writes the entry of the big object at `p`. Returns 0 or -ENOMEM. */
+/* Writes the entry of the big object at `p`. Returns 0, HEADERS_IN_ARENA in a claimed page, or -ENOMEM. */
+#define HEADERS_IN_ARENA 1
 int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag);
 
 HOT_INLINE size_t entry_big_bytes(uint64_t entry)
@@ -91,7 +125,22 @@ HOT_INLINE size_t entry_big_bytes(uint64_t entry)
     return (size_t)((entry >> BIG_KIB_SHIFT) & BIG_KIB_MAX) * 1024;
 }
 
-/* Releases the tables of pages that hold no object. Waits for no lock and allocates nothing: for extent hooks. */
+/* The following wait for no lock and allocate nothing from the heap: for extent hooks. The pages hold no object. */
+
+/* Releases the tables of pages. They stay claimed by whom they are. */
 void headers_release(uintptr_t start, size_t bytes);
+
+/* Makes whole pages a span arena's until they are disowned. Returns 0 or -ENOMEM, with nothing claimed. Arenas are
+ * numbered from 1; pages of number 0 are nobody's, but marked: headers_is_guard(). */
+int headers_claim(uintptr_t start, size_t bytes, uint16_t arena);
+void headers_disown(uintptr_t start, size_t bytes);
+
+/* The span arena that claims the page of any address at all, 0: none. */
+uint16_t headers_arena(uintptr_t p);
+bool headers_is_guard(uintptr_t p);
+
+/* The first run of pages that the arena claims from *start on, below `end`: moves *start there and returns its bytes, 0
+ * where there is none. */
+size_t headers_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end);
 
 #endif

@@ -8,6 +8,8 @@
 #include "compiler.h"
 #include "conf.h"
 #include "dump.h"
+#include "dump_watch.h"
+#include "limit_events.h"
 #include "lock.h"
 #include "reporter.h"
 #include "reporters.h"
@@ -20,7 +22,9 @@ static void after_fork_in_child(void)
 {
     dump_after_fork();
     reporter_after_fork();
+    dump_watch_after_fork();
     reporters_after_fork();
+    limit_events_after_fork();
     services_after_fork_in_child();
 }
 
@@ -52,10 +56,14 @@ static void at_exit(void)
         track_flush(t);
     uint64_t until_ns = end_by_ns();
     reporter_ask_to_stop();
+    dump_watch_ask_to_stop();
     reporters_ask_to_stop();
+    limit_events_ask_to_stop();
     reporter_wait(until_ns);
+    dump_watch_wait(until_ns);
     services_stop(until_ns);
     reporters_wait(until_ns);
+    limit_events_wait(until_ns);
 }
 
 static __attribute__((constructor)) void start(void)
@@ -68,6 +76,8 @@ static __attribute__((constructor)) void start(void)
     if (conf.dump_dir[0])
         dump_prepare();
     reporter_start();
+    dump_watch_start();
     reporters_boot();
+    limit_events_boot();
     services_boot(end_services_before_others);
 }

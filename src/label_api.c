@@ -91,7 +91,7 @@ static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
     if (s->slot) {
         uint64_t now = timing_now();
         tree_open_span(to, now);
-        store_relaxed(&s->slot->context, to);
+        handle_set_context(s->slot, to);
         tree_close_span(s->context, now);
         handle_set_period(s->slot, period == to ? 0 : period);
     }

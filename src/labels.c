@@ -107,11 +107,6 @@ int labels_draft(union label_draft *draft, const struct jespan_label *labels, si
     return error == -ENOSPC ? 0 : error;
 }
 
-static const char *after(const char *s)
-{
-    return s + strlen(s) + 1;
-}
-
 /* A key may have been cut. */
 static bool has_key(const char *kept, const struct jespan_label *label)
 {
@@ -119,28 +114,26 @@ static bool has_key(const char *kept, const struct jespan_label *label)
     return strlen(kept) == n && !memcmp(kept, label->key, n);
 }
 
-static void append_kept(struct label_set *to, const char *key, bool is_integer)
+static void append_kept(struct label_set *to, const struct label_text *label, bool is_integer)
 {
-    const char *value = after(key);
-    append(to, key, strlen(key));
-    append(to, value, strlen(value));
+    append(to, label->key, strlen(label->key));
+    append(to, label->value, strlen(label->value));
     to->integers |= (uint16_t)((unsigned)is_integer << to->count);
     to->count++;
 }
 
 int labels_draft_with(union label_draft *draft, const struct label_set *set, const struct jespan_label *label)
 {
-    uint32_t count = set ? set->count : 0;
-    const char *key = set ? set->text : NULL;
+    struct label_text kept;
     bool is_in = false;
     int error = labels_is_valid(label) ? 0 : -EINVAL;
     labels_begin(draft);
-    for (uint32_t i = 0; i < count && !error; i++, key = after(after(key))) {
-        if (!has_key(key, label))
-            append_kept(&draft->set, key, set->integers >> i & 1);
+    for (unsigned i = 0; !error && labels_each(set, i, &kept); i++) {
+        if (!has_key(kept.key, label))
+            append_kept(&draft->set, &kept, set->integers >> i & 1);
         else if (!is_in)
             error = labels_add(draft, label);
-        is_in |= has_key(key, label);
+        is_in |= has_key(kept.key, label);
     }
     if (!error && !is_in)
         error = labels_add(draft, label);

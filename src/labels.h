@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "jespan/jespan.h"
 #include "thread.h"
@@ -23,6 +24,21 @@ struct label_set {
     char text[];       /* count times "key\0value\0" */
 };
 #define LABEL_TEXT_MAX (JESPAN_MAX_LABELS * 2 * (JESPAN_MAX_STRING_BYTES + 1))
+
+/* One label, where the set keeps it. */
+struct label_text {
+    const char *key, *value;
+};
+
+/* From i = 0 on, each time the next; false behind the last, and where set is NULL. */
+static inline bool labels_each(const struct label_set *set, unsigned i, struct label_text *label)
+{
+    if (!set || i >= set->count)
+        return false;
+    label->key = i ? label->value + strlen(label->value) + 1 : set->text;
+    label->value = label->key + strlen(label->key) + 1;
+    return true;
+}
 
 /* A label set in the making, to compare with. */
 union label_draft {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* All locks of jespan, ranked, and the one place where fork(2) deals with them.
  *
- * A thread takes locks only in rising rank. None is taken on the hot path, none is held while jemalloc, an exporter or
- * the file system is called. fork takes all of them, so a child finds each protected structure whole.
+ * A thread takes locks only in rising rank. None is taken on the hot path, none but LOCK_ARENAS is held while jemalloc
+ * is called, none while an exporter or the file system is. fork takes all of them, so a child finds each protected structure whole.
  */
 #ifndef JESPAN_LOCK_H
 #define JESPAN_LOCK_H
@@ -11,10 +11,12 @@
 
 enum lock_rank {
     LOCK_BOOT,     /* first use: boot happens once */
+    LOCK_ARENAS,   /* making span arenas, which calls jemalloc */
     LOCK_CTL,      /* the snapshot that mallctl enumerates */
     LOCK_THREADS,  /* the list of thread blocks */
     LOCK_TREE,     /* context tree, spans, recycling */
-    LOCK_HEADERS,  /* header tables and page map leaves */
+    LOCK_LIMITS,   /* limits, and which contexts each has */
+    LOCK_HEADERS,  /* header tables */
     LOCK_ORPHAN,   /* counters of threads that have no block */
     LOCK_META,     /* our own memory */
     LOCK_RANKS,

@@ -10,11 +10,13 @@
 #define CLASS_OBJECTS_MAX 64
 
 uint16_t magazine_max[CLASSES_MAX];
+static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);
 
 /* Where jemalloc must see every allocation and free, nothing is kept, and these stay 0. */
-COLD void magazine_boot(void)
+COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes))
 {
     uint32_t room = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each has its bottom; that past the end is none's */
+    give_to_arena = to_arena;
     if (!binding_lets_objects_be_kept())
         return;
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
@@ -76,7 +78,10 @@ NOINLINE void magazine_put_in_full(struct thread *t, unsigned class, struct free
 {
     struct free_object *oldest = oldest_of(t, class);
     if (!magazine_max[class]) {
-        give_to_jemalloc(&object, class);
+        if (class < CLASS_IN_ARENA)
+            give_to_jemalloc(&object, class);
+        else
+            give_to_arena(t, object.p, class_bytes[class]);
         return;
     }
     store_relaxed(&t->spill_given, 0);

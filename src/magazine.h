@@ -18,8 +18,8 @@
 /* How many objects of a class a thread keeps at most, by class number: 0 for none. */
 extern uint16_t magazine_max[CLASSES_MAX];
 
-/* After classes_boot(). */
-void magazine_boot(void);
+/* After classes_boot(). What is a span arena's is given to `give_to_arena`. */
+void magazine_boot(void (*give_to_arena)(struct thread *t, void *p, size_t bytes));
 
 /* On a block that a thread begins to use. What is in its magazines stays. */
 void magazine_start(struct thread *t);
@@ -59,7 +59,7 @@ HOT_INLINE bool magazine_put(struct thread *t, unsigned class, struct free_objec
 }
 
 /* The same into a full one, whose older half goes to jemalloc: what is kept is what was freed last, as in jemalloc's own
- * caches. (To keep the oldest instead pins slabs all over the heap.) */
+ * caches. (To keep the oldest instead pins slabs all over the heap.) Of a class that has none, the object goes at once. */
 void magazine_put_in_full(struct thread *t, unsigned class, struct free_object object);
 
 /* Hands all of them to jemalloc. */

@@ -9,34 +9,36 @@
 
 #include "../jemalloc-hooks/binding.h"
 #include "family.h"
+#include "governed.h"
 #include "track.h"
 
-static COLD void *malloc_cold(size_t size)
+/* Boots before jemalloc is first used, where need be. */
+static NOINLINE void *malloc_governed(size_t size)
 {
-    struct thread *t = track_thread_slow(); /* boots before jemalloc is first used */
-    return track_alloc_slow(t, jespan_je_malloc(size), size);
+    struct thread *t = thread_own;
+    return governed_alloc(likely(t) ? t : track_thread_slow(), size, 0);
 }
 
 /* Apart from malloc, so that its short way needs no stack. */
 static NOINLINE void *malloc_anew(size_t size)
 {
-    struct thread *t = thread_self;
+    struct thread *t = load_relaxed(&thread_self);
     if (unlikely(!t))
-        return malloc_cold(size);
+        return malloc_governed(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)
 {
-    struct thread *t = thread_self;
+    struct thread *t = load_relaxed(&thread_self);
     void *p = likely(t && size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
     return likely(p) ? p : malloc_anew(size);
 }
 
 EXPORT void FAMILY(free)(void *p)
 {
-    struct thread *t = thread_self;
+    struct thread *t = load_relaxed(&thread_self);
     if (unlikely(!t || !track_free_fast(t, p)))
         track_free_slow(t, p);
 }
@@ -47,20 +49,37 @@ EXPORT void FAMILY(cfree)(void *p)
     FAMILY(free)(p);
 }
 
+static NOINLINE void *calloc_governed(size_t n, size_t size)
+{
+    struct thread *t = track_thread_slow();
+    size_t bytes;
+    if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
+        return jespan_je_calloc(n, size); /* which says no */
+    return governed_alloc(t, bytes, MALLOCX_ZERO);
+}
+
+static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(n, size, &bytes) ? NULL : track_alloc_slow(t, NULL, bytes);
+}
+
 static NOINLINE void *calloc_anew(size_t n, size_t size)
 {
-    struct thread *t = track_thread();
+    struct thread *t = load_relaxed(&thread_self);
+    if (unlikely(!t))
+        return calloc_governed(n, size);
     void *p = jespan_je_calloc(n, size);
     if (unlikely(!p))
-        return NULL;
+        return calloc_failed(t, n, size);
     size *= n; /* did not overflow, or p were NULL */
-    return likely(t && track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
+    return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 /* jemalloc zeroes the usable size, so that a program which asks for it and uses it finds zeroes there; so do we. */
 EXPORT void *FAMILY(calloc)(size_t n, size_t size)
 {
-    struct thread *t = thread_self;
+    struct thread *t = load_relaxed(&thread_self);
     size_t bytes;
     if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
         return calloc_anew(n, size);
@@ -116,19 +135,29 @@ EXPORT void FAMILY(free_aligned_sized)(void *p, size_t alignment, size_t size)
     FAMILY(free)(p);
 }
 
+static NOINLINE void *aligned_governed(size_t alignment, size_t size)
+{
+    struct thread *t = track_thread_slow();
+    if (!alignment || (alignment & (alignment - 1)))
+        return jespan_je_aligned_alloc(alignment, size); /* which says no */
+    return governed_alloc(t, size, MALLOCX_ALIGN(alignment));
+}
+
 static NOINLINE void *aligned_anew(size_t alignment, size_t size)
 {
-    struct thread *t = track_thread();
+    struct thread *t = load_relaxed(&thread_self);
+    if (unlikely(!t))
+        return aligned_governed(alignment, size);
     void *p = jespan_je_aligned_alloc(alignment, size);
     if (unlikely(!p))
         return NULL;
     struct class_info info = class_of_aligned_request(alignment, size);
-    return likely(t && track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);
+    return likely(track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);
 }
 
 HOT_INLINE void *aligned_again(size_t alignment, size_t size)
 {
-    struct thread *t = thread_self;
+    struct thread *t = load_relaxed(&thread_self);
     return likely(t) ? track_reuse(t, class_of_aligned_request(alignment, size), size) : NULL;
 }
 

@@ -5,20 +5,30 @@
 #include <string.h>
 
 #include "../jemalloc-hooks/binding.h"
+#include "arenas.h"
 #include "family.h"
+#include "governed.h"
+#include "limit.h"
 #include "track.h"
 
 EXPORT void *FAMILY(mallocx)(size_t size, int flags)
 {
     if (likely(!flags))
         return FAMILY(malloc)(size);
-    struct thread *t = track_thread();
-    return track_alloc_slow(t, jespan_je_mallocx(size, flags), size);
+    return governed_alloc(track_thread(), size, flags);
+}
+
+/* Whether a span arena's object has to move: what is cut off must not be anybody's where objects are wiped, and what is resized
+ * outside its region must not go with it. */
+static bool stays_behind(const struct thread *t, const void *p, bool is_cut)
+{
+    uint16_t arena = arenas_find(p);
+    return arena && ((is_cut && arenas_wipes(arena)) || (arenas[arena].region && (!t || t->region != arena)));
 }
 
 /* Whether the object stays where it is for the new size: its size class is the wanted one already, or jemalloc could
- * extend or trim it there. The new usable size is then in *usable. */
-static int resize_in_place(void *p, size_t size, int flags, size_t old_usable, size_t *usable)
+ * extend or trim it there. The new usable size is then in *usable. −ENOMEM: a limit does not let it grow, here or elsewhere. */
+static int resize_in_place(struct thread *t, void *p, size_t size, int flags, size_t old_usable, size_t *usable)
 {
     size_t alignment = (size_t)1 << (flags & 63); /* MALLOCX_LG_ALIGN() */
     if ((uintptr_t)p & (alignment - 1))
@@ -27,6 +37,10 @@ static int resize_in_place(void *p, size_t size, int flags, size_t old_usable, s
     *usable = old_usable;
     if (wanted == 0 || (wanted != old_usable && (wanted < HEADER_PAGE_BYTES || old_usable < HEADER_PAGE_BYTES)))
         return 0; /* a small object never changes its class in place */
+    if (unlikely(arenas) && stays_behind(t, p, wanted < old_usable))
+        return 0;
+    if (unlikely(governed_is(t)) && !governed_admits_resize(t, p, old_usable, wanted))
+        return -ENOMEM;
     if (wanted != old_usable || (flags & MALLOCX_ZERO))
         *usable = jespan_je_xallocx(p, size, 0, flags);
     return *usable == wanted;
@@ -40,17 +54,35 @@ static void free_with(void *p, int flags)
         FAMILY(free)(p);
 }
 
+/* In a region: what is from outside must not come into it by being resized, as whoever has it does not know of the region. Of
+ * an outer region it stays. */
+static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
+{
+    uint16_t region = t->region, from = arenas_find(p);
+    t->region = arenas[from].region ? from : 0;
+    void *q = governed_alloc(t, size, flags);
+    t->region = region;
+    return q;
+}
+
 void *family_resize(void *p, size_t size, int flags)
 {
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p), usable;
     if (unlikely(!old_usable))
         track_free_now(t, p, 0); /* not ours: ends the program with the pointer's name */
-    if (resize_in_place(p, size, flags, old_usable, &usable)) {
+    int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
+    if (in_place > 0)
         track_resized(t, p, old_usable, usable, size);
-        return p;
-    }
-    void *q = flags ? FAMILY(mallocx)(size, flags) : FAMILY(malloc)(size);
+    if (unlikely(governed_is(t)))
+        limits_settle(t);
+    if (in_place < 0)
+        errno = ENOMEM;
+    if (in_place)
+        return in_place > 0 ? p : NULL;
+    void *q = unlikely(t && t->region) ? alloc_beside(t, p, size, flags)
+              : flags                  ? FAMILY(mallocx)(size, flags)
+                                       : FAMILY(malloc)(size);
     if (unlikely(!q))
         return NULL;
     memcpy(q, p, old_usable < size ? old_usable : size);
@@ -63,14 +95,26 @@ EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
     return family_resize(p, size, flags);
 }
 
+/* 0: more than there can be, of which jemalloc might give a part. */
+static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
+{
+    return most && governed_admits_resize(t, p, old_usable, most);
+}
+
 EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
 {
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
+    if (size < old_usable && arenas_wipes(arenas_find(p)))
+        return old_usable;
+    if (unlikely(governed_is(t)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))
+        return old_usable;
     jespan_je_xallocx(p, size, extra, flags);
     size_t usable = jespan_je_sallocx(p, 0); /* 5.3.0 may return the old size where it grew by a part of extra */
     if (usable != old_usable)
         track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
+    if (unlikely(governed_is(t)))
+        limits_settle(t);
     return usable;
 }
 

@@ -8,6 +8,7 @@
 #ifndef JESPAN_META_H
 #define JESPAN_META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,19 @@ void *meta_alloc(size_t bytes);
 /* Zeroed pages, reserved only: memory is used as it is touched. NULL when the system has no more. */
 void *meta_map(size_t bytes);
 void meta_unmap(void *p, size_t bytes);
+
+/* Memory for a while: as meta_map(), but on a thread in an emergency from what was set aside, as far as that goes. Pieces
+ * are aligned to 64 bytes. All are returned before the emergency ends. */
+void *meta_borrow(size_t bytes);
+void meta_return(void *p, size_t bytes);
+
+/* Sets so many bytes aside for emergencies, touched and, where the system allows it, locked; again in a forked child,
+ * whose pages are its own then. One thread at a time is in one. Returns 0 or -ENOMEM. */
+int meta_set_aside(size_t bytes);
+void meta_emergency_begin(void);
+
+/* Returns whether what was set aside sufficed. */
+bool meta_emergency_end(void);
 
 /* Bytes handed out by meta_alloc() and mapped by meta_map(), the latter as address space. */
 uint64_t meta_alloc_bytes(void);

@@ -54,8 +54,11 @@ static int enter_owner(struct thread *t, uint64_t key, jespan_context_t number)
     if (!c)
         return ENOMEM;
     compiler_barrier();
-    if (tree_is_live(context) && span_push(t, ENTRY_OWNER, key, context, c) == 0)
+    if (tree_is_live(context) && span_push(t, ENTRY_OWNER, key, context, c) == 0) {
+        if (unlikely(tree_is_governed(context) || t->region))
+            span_review(t);
         return 0;
+    }
     span_undo_enter(c);
     return EINVAL;
 }

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "arenas.h"
+#include "limit.h"
 #include "meta.h"
 #include "sums.h"
 #include "tree.h"
@@ -97,6 +99,8 @@ static void free_context(uint32_t id, const struct totals *sum)
     }
     context_bases[id] = *sum;
     tree_unlink(id);
+    arenas_leave(load_relaxed(&c->arena));
+    limits_leave(id);
     labels_free(c->labels);
     c->labels = NULL;
     c->doomed = false;

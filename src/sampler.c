@@ -11,6 +11,7 @@
 #include "counters.h"
 #include "die.h"
 #include "lock.h"
+#include "pattern.h"
 #include "tree.h"
 
 #define RULES_MAX (CONF_STRING_BYTES / 4) /* "a=1|" is the shortest */
@@ -110,8 +111,7 @@ bool sampler_rule_decides(struct sampler_rule *rule, struct thread *t, uint32_t 
 static struct sampler_rule *rule_for(const char *name)
 {
     struct sampler_rule *rule = rules;
-    while (rule < &rules[n_rules] && (strncmp(name, rule->name, rule->name_bytes) != 0 ||
-                                      (!rule->is_prefix && name[rule->name_bytes] != '\0')))
+    while (rule < &rules[n_rules] && !pattern_fits(rule->name, name))
         rule++;
     return rule;
 }
@@ -138,9 +138,8 @@ static void add_site_rule(char *item)
     else if (sampler_parse(rule, equals + 1))
         WARN("sampler_sites: \"", item, "\" ", expected);
     else {
-        rule->is_prefix = equals[-1] == '*';
+        *equals = '\0';
         rule->name = item;
-        rule->name_bytes = (size_t)(equals - item) - rule->is_prefix;
         n_rules++;
     }
 }
@@ -161,7 +160,7 @@ COLD void sampler_boot(void)
     n_rules = 0;
     boot_sites();
     struct sampler_rule *rest = &rules[n_rules];
-    *rest = (struct sampler_rule){.kind = SAMPLER_ALWAYS, .is_prefix = true};
+    *rest = (struct sampler_rule){.kind = SAMPLER_ALWAYS};
     if (sampler_parse(rest, conf.sampler))
         WARN("sampler:\"", conf.sampler, "\" ", expected);
     if (n_rules || rest->kind != SAMPLER_ALWAYS)

@@ -45,9 +45,7 @@ void sampler_after_fork(void);
 
 enum sampler_kind { SAMPLER_ALWAYS, SAMPLER_NEVER, SAMPLER_PROBABILITY, SAMPLER_RATE };
 struct sampler_rule {
-    const char *name; /* of sites: not NUL-terminated */
-    size_t name_bytes;
-    bool is_prefix;
+    const char *name; /* of sites: a pattern */
     enum sampler_kind kind;
     uint64_t threshold; /* the probability, in 2^-64 */
     uint32_t per_second;

@@ -7,22 +7,36 @@
 #include "block.h"
 #include "labels.h"
 #include "lock.h"
+#include "meta.h"
 #include "sampler.h"
 #include "track.h"
 
+static uint32_t cache_hash(const struct thread *t, const struct jespan_site *site)
+{
+    return ((uint32_t)((uintptr_t)site >> 3) * 2654435761u ^ t->tag * 2246822519u) >> 16;
+}
+
 static struct site_cache_line *cache_line(struct thread *t, const struct jespan_site *site)
 {
-    uint32_t hash = (uint32_t)((uintptr_t)site >> 3) * 2654435761u ^ t->tag * 2246822519u;
-    return &t->site_cache[(hash >> 16) % SITE_CACHE_LINES];
+    return &t->site_cache[cache_hash(t, site) % SITE_CACHE_LINES];
+}
+
+/* The same for contexts that are governed, apart, so that who finds one in the first cache need not ask. NULL: there is none, for
+ * want of memory where `makes`. */
+static struct site_cache_line *governed_line(struct thread *t, uint32_t hash, bool makes)
+{
+    if (!t->governed_sites && makes)
+        t->governed_sites = meta_alloc(SITE_CACHE_LINES * sizeof(struct site_cache_line));
+    return t->governed_sites ? &t->governed_sites[hash % SITE_CACHE_LINES] : NULL;
 }
 
 /* Where a plugin was, there may be another now, with another site at the same address. */
-static bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
+HOT_INLINE bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
 {
     return line->line == site->line && !strcmp(line->name, site->name);
 }
 
-static bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
+HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
 {
     struct counters *c = counters_find(t, line->context); /* there since the line was filled */
     own_add(&c->enters, 1);
@@ -32,6 +46,11 @@ static bool enter_cached(struct thread *t, const struct site_cache_line *line, u
         return true;
     span_undo_enter(c);
     return false;
+}
+
+HOT_INLINE bool line_fits(const struct thread *t, const struct site_cache_line *line, const struct jespan_site *site)
+{
+    return tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line, site);
 }
 
 /* Under LOCK_TREE. */
@@ -56,8 +75,11 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
 {
     struct site_cache_line *line = labels ? NULL : cache_line(t, site),
                            fresh = {site, NULL, site->line, t->tag, 0, 0};
+    uint32_t hash = cache_hash(t, site);
     lock(LOCK_TREE);
     int error = enter_scope_locked(t, key, site, labels);
+    if (line && tree_is_governed(t->tag))
+        line = governed_line(t, hash, true);
     if (!error && line) {
         fresh.context = t->tag;
         fresh.generation = load_relaxed(&contexts[t->tag].generation);
@@ -66,8 +88,18 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
         if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
             *line = fresh;
     }
+    span_review(t);
     unlock(LOCK_TREE);
     return error;
+}
+
+static NOINLINE int enter_scope_uncached(struct thread *t, uint64_t key, const struct jespan_site *site)
+{
+    const struct site_cache_line *line = governed_line(t, cache_hash(t, site), false);
+    if (!line || !line_fits(t, line, site) || !enter_cached(t, line, key))
+        return enter_scope(t, key, site, NULL);
+    span_review(t);
+    return 0;
 }
 
 /* What a caller gives: pairs of strings, or labels. */
@@ -149,11 +181,10 @@ EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_s
         return;
     }
     const struct site_cache_line *line = cache_line(t, site);
-    if (likely(tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line, site)) &&
-        likely(enter_cached(t, line, key)))
+    if (likely(line_fits(t, line, site)) && likely(enter_cached(t, line, key)))
         scope->entered = 1;
     else
-        scope->entered = enter_scope(t, key, site, NULL) == 0;
+        scope->entered = enter_scope_uncached(t, key, site) == 0;
 }
 
 EXPORT void jespan_scope_enter_labels(struct jespan_scope *scope, const struct jespan_site *site,

@@ -2,8 +2,11 @@
 /* Sites as jespan keeps them. */
 #include "sites.h"
 
+#include <stdbool.h>
 #include <string.h>
 
+#include "arena_conf.h"
+#include "arenas.h"
 #include "compiler.h"
 #include "meta.h"
 
@@ -56,6 +59,23 @@ static int equals(const char *kept, const char *s, size_t n)
     return strncmp(kept, s, n) == 0 && kept[n] == '\0';
 }
 
+/* What the program asks for goes before the configuration. A block of a site that asks for what cannot be has no arena:
+ * jespan_open() would have said so. */
+static bool keep_wishes(struct site *s, const struct jespan_site *site)
+{
+    const struct jespan_arena *wished = &site->arena;
+    if (!arena_is_wished(wished) && arena_conf_find(s->name))
+        wished = arena_conf_find(s->name);
+    if (!arena_is_valid(wished)) {
+        arenas_count_refused();
+        return true;
+    }
+    s->arena = *wished;
+    if (wished->by_label)
+        s->arena.by_label = copy_string(wished->by_label, sites_cut(wished->by_label));
+    return !wished->by_label || s->arena.by_label;
+}
+
 const struct site *site_intern(const struct jespan_site *site)
 {
     const char *text[3] = {site->name, site->target ? site->target : "", site->file ? site->file : ""};
@@ -79,6 +99,8 @@ const struct site *site_intern(const struct jespan_site *site)
     s->target = copy_string(text[1], n[1]);
     s->file = copy_string(text[2], n[2]);
     if (!s->name || !s->target || !s->file)
+        return NULL;
+    if (!keep_wishes(s, site))
         return NULL;
     s->next = *bucket;
     *bucket = s;

@@ -16,6 +16,7 @@ struct site {
     struct site *next; /* same hash bucket */
     uint32_t hash, line;
     const char *name, *target, *file; /* never NULL */
+    struct jespan_arena arena;        /* what it asks for, or the configuration for it; by_label may be NULL */
 };
 
 /* The one copy of this site; NULL when out of memory. */

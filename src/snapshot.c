@@ -53,21 +53,17 @@ static struct extent count_rows(struct making *m)
 
 static void copy_labels(struct making *m, struct snapshot_row *row, const struct label_set *set)
 {
-    const char *from = set->text;
-    char *to = m->text;
+    struct label_text label;
+    memcpy(m->text, set->text, set->bytes);
     row->labels = m->label;
     row->n_labels = set->count;
-    for (uint32_t i = 0; i < set->count; i++, m->label++) {
-        m->label->key = to;
-        while ((*to++ = *from++))
-            ;
-        m->label->value = to;
-        while ((*to++ = *from++))
-            ;
+    for (unsigned i = 0; labels_each(set, i, &label); i++, m->label++) {
+        m->label->key = m->text + (label.key - set->text);
+        m->label->value = m->text + (label.value - set->text);
         m->label->is_integer = set->integers >> i & 1;
-        m->label->integer = m->label->is_integer ? labels_integer(m->label->value) : 0;
+        m->label->integer = m->label->is_integer ? labels_integer(label.value) : 0;
     }
-    m->text = to;
+    m->text += set->bytes;
 }
 
 static uint64_t lesser(uint64_t a, uint64_t b)
@@ -262,7 +258,7 @@ static struct made *find_room(struct made *old, size_t bytes)
     if (old && old->bytes >= bytes && old->bytes / 2 <= bytes)
         return old;
     bytes += bytes / 8; /* address space; for contexts to come */
-    struct made *made = meta_map(bytes);
+    struct made *made = meta_borrow(bytes);
     if (made)
         made->bytes = bytes;
     return made;
@@ -299,7 +295,7 @@ static bool begin(struct making *m)
     size_t wall_bytes = (size_t)m->end * sizeof *m->children_wall;
     size_t row_of_bytes = ((size_t)m->end * sizeof *m->row_of + 7) & ~(size_t)7, rest = reading_bytes();
     m->scratch_bytes = wall_bytes + row_of_bytes + rest;
-    m->scratch = meta_map(m->scratch_bytes);
+    m->scratch = meta_borrow(m->scratch_bytes);
     if (!m->scratch)
         return false;
     m->children_wall = m->scratch;
@@ -315,7 +311,7 @@ struct snapshot *snapshot_retake(struct snapshot *old)
     struct making m = {.end = tree_end()};
     bool ok = begin(&m) && make(&m, (struct made *)old);
     unlock(LOCK_TREE);
-    meta_unmap(m.scratch, m.scratch_bytes);
+    meta_return(m.scratch, m.scratch_bytes);
     if (!ok)
         return NULL;
     struct snapshot *s = &m.made->public;
@@ -336,7 +332,7 @@ void snapshot_free(struct snapshot *s)
 {
     struct made *made = (struct made *)s;
     if (made)
-        meta_unmap(made, made->bytes);
+        meta_return(made, made->bytes);
 }
 
 void snapshot_start_clock(void)

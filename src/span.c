@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "age.h"
+#include "arenas.h"
 #include "counters.h"
 #include "lock.h"
 #include "meta.h"
@@ -44,9 +45,13 @@ static uint64_t settle(struct thread *t)
 /* What is opened in a thread's context lies below the root, and keeps nothing of the thread's from being recycled. */
 static void forget_sites_below(struct thread *t, uint32_t parent)
 {
-    for (int i = 0; i < SITE_CACHE_LINES; i++)
+    struct site_cache_line *governed = t->governed_sites;
+    for (int i = 0; i < SITE_CACHE_LINES; i++) {
         if (t->site_cache[i].parent == parent)
             t->site_cache[i].site = NULL;
+        if (governed && governed[i].parent == parent)
+            governed[i].site = NULL;
+    }
 }
 
 /* LOCK_TREE is held, or the context cannot go away. */
@@ -70,10 +75,19 @@ static int replace_base(struct thread *t, uint32_t context)
     return 0;
 }
 
+/* A thread that is only now registering is looked at when it is. */
+static int set_base_locked(struct thread *t, uint32_t context)
+{
+    int error = replace_base(t, context);
+    if (t == thread_own)
+        span_review(t);
+    return error;
+}
+
 int span_set_base(struct thread *t, uint32_t context)
 {
     lock(LOCK_TREE);
-    int error = replace_base(t, context);
+    int error = set_base_locked(t, context);
     unlock(LOCK_TREE);
     return error;
 }
@@ -84,9 +98,50 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     strncat(text, name, sizeof t->name - 1);
     const struct jespan_site site = {.name = text};
     lock(LOCK_TREE);
-    int error = replace_base(t, tree_intern(CONTEXT_ID_ROOT, CONTEXT_THREAD, &site, NULL));
+    int error = set_base_locked(t, tree_intern(CONTEXT_ID_ROOT, CONTEXT_THREAD, &site, NULL));
     unlock(LOCK_TREE);
     return error;
+}
+
+static bool has_governed(const struct thread *t)
+{
+    bool found = tree_is_governed(t->base);
+    for (uint32_t i = 0; i < t->depth && !found; i++)
+        found = tree_is_governed(t->entries[i].context) || entry_region(&t->entries[i]);
+    return found;
+}
+
+/* Whether what is allocated there belongs to the region that was entered before: not in blocks for other owners, in spans from
+ * elsewhere, or with an arena of their own. */
+static bool is_part_of_what_is_below(const struct entry *e)
+{
+    const struct context *c = &contexts[tree_whole(e->context)];
+    uint16_t arena = load_relaxed(&c->arena);
+    bool is_opened_there = entry_kind(e) == ENTRY_SCOPE ||
+                           (entry_kind(e) == ENTRY_SPAN && c->parent == tree_whole(e[-1].context));
+    return is_opened_there && !(arena && arenas[arena].site == c->site);
+}
+
+static uint16_t region_of(const struct thread *t)
+{
+    for (const struct entry *e = t->entries + t->depth; e-- > t->entries;) {
+        if (entry_region(e))
+            return entry_region(e);
+        if (e == t->entries || !is_part_of_what_is_below(e))
+            break;
+    }
+    return 0;
+}
+
+/* Paired with thread_poke_all(): either it finds our answer and takes it back, or we find that there was a poke. */
+COLD void span_review(struct thread *t)
+{
+    do {
+        t->poked = load_acquire(&thread_pokes);
+        t->region = region_of(t);
+        store_relaxed(&thread_self, has_governed(t) ? NULL : t);
+        atomic_thread_fence(memory_order_seq_cst);
+    } while (unlikely(load_relaxed(&thread_pokes) != t->poked));
 }
 
 /* Under LOCK_TREE. */
@@ -165,7 +220,7 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
         count_exits(e);
         e->counters = e->timed = c;
         e->context = context;
-        e->kind = kind;
+        e->kind = kind | (e->kind & ~0u << ENTRY_REGION_SHIFT);
     }
     if (!former)
         return;
@@ -175,6 +230,7 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
         counters_use_more(c);
         timing_open_scope(c, now);
     }
+    span_review(t);
 }
 
 int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key)
@@ -193,12 +249,16 @@ COLD int span_enter_self(struct thread *t)
     int error = span_push(t, ENTRY_SELF, 0, CONTEXT_ID_SELF, c);
     if (error)
         span_count_exit(c);
+    if (unlikely(t->region))
+        span_review(t);
     return error;
 }
 
 COLD void span_leave_self(struct thread *t)
 {
     span_remove(t, (uint32_t)span_find(t, ENTRY_SELF, 0));
+    if (unlikely(has_governed(t)))
+        span_review(t);
 }
 
 /* The thread's time has ended. A scope that is still open ends now. */

@@ -26,6 +26,10 @@ int span_set_base_by_name(struct thread *t, const char *name);
 void span_leave_all(struct thread *t);
 void span_abandon_all(struct thread *t);
 
+/* The calling thread looks whether anything that it has entered is governed; if so it goes the cold ways from here on, where
+ * governed.h has its say. To be called after anything governed may have been entered or left. */
+void span_review(struct thread *t);
+
 /* From here to span_leave_self() the thread's allocations are jespan's own. Return 0 or -ENOMEM; nothing to leave then. */
 int span_enter_self(struct thread *t);
 void span_leave_self(struct thread *t);

@@ -5,10 +5,14 @@
 #include <string.h>
 
 #include "age.h"
+#include "arena_conf.h"
+#include "arenas.h"
+#include "block.h"
 #include "handles.h"
 #include "jespan/jespan.h"
 #include "labels.h"
 #include "lock.h"
+#include "regions.h"
 #include "sampler.h"
 #include "span.h"
 #include "track.h"
@@ -23,6 +27,12 @@ static uint32_t resolve(const struct thread *t, jespan_context_t context)
     return tree_is_live(context) ? context : 0;
 }
 
+/* Under LOCK_TREE. A region is one in an ancestor's context too. NULL: no memory. */
+static const struct site *kept_site(uint32_t context, bool borrows, const struct jespan_site *site)
+{
+    return unlikely(borrows) ? site_intern(site) : contexts[context].site;
+}
+
 /* Under LOCK_TREE. */
 static int open_locked(jespan_span_t **span, const struct thread *t, const struct jespan_site *site, uint32_t parent,
                        const struct label_set *labels)
@@ -30,8 +40,20 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     parent = resolve(t, parent);
     if (!parent)
         return EINVAL;
+    if (parent == CONTEXT_ID_UNSAMPLED && site->arena.flags & JESPAN_ARENA_REGION)
+        parent = CONTEXT_ID_ROOT; /* its memory goes all the same, so it must be known whose that is */
     uint32_t context = tree_intern(parent, CONTEXT_SPAN, site, labels);
-    *span = context ? handle_open(context, context == tree_parent_in(parent)) : NULL;
+    bool borrows = context == tree_parent_in(parent);
+    const struct site *kept = context ? kept_site(context, borrows, site) : NULL;
+    if (!kept)
+        return ENOMEM;
+    bool wants_region = kept->arena.flags & JESPAN_ARENA_REGION;
+    uint16_t region = wants_region ? regions_open(kept, borrows ? context : 0) : 0;
+    if (wants_region && !region)
+        return ENOSPC;
+    *span = handle_open(context, borrows, region);
+    if (!*span && region)
+        regions_cancel(region);
     if (!*span)
         return ENOMEM;
     tree_open_span(context, timing_now());
@@ -46,18 +68,20 @@ static int open_span(jespan_span_t **span, const struct jespan_site *site, jespa
 {
     struct thread *t = track_thread();
     union label_draft *draft = n_labels ? labels_draft_of(t) : NULL;
-    if (!site || !site->name || (n_labels && !labels))
+    if (!site || !site->name || !arena_is_valid(&site->arena) || (n_labels && !labels))
         return EINVAL;
     if (n_labels && !draft)
         return ENOMEM;
     if (n_labels && labels_draft(draft, labels, n_labels))
         return EINVAL;
-    if (unlikely(sampler_is_used())) {
+    if (unlikely(sampler_is_used()) && !(site->arena.flags & JESPAN_ARENA_REGION)) {
         if (sampler_declines(t, parent, site, labels, n_labels))
             parent = CONTEXT_ID_UNSAMPLED;
         else if (n_labels)
             labels_draft(draft, labels, n_labels); /* again: the program's sampler may have opened spans with labels */
     }
+    if (unlikely(site->arena.flags & JESPAN_ARENA_REGION) && t)
+        regions_tidy(t);
     lock(LOCK_TREE);
     int error = open_locked(span, t, site, parent, n_labels ? &draft->set : NULL);
     unlock(LOCK_TREE);
@@ -83,15 +107,64 @@ static void end_span(jespan_span_t *span, uint32_t context)
     handle_set_period(handle_slot_at((uint32_t)(uintptr_t)span - 1), 0);
 }
 
+/* Whether the span is a region, as long as it is open. */
+HOT_INLINE bool is_region(jespan_span_t *span)
+{
+    const struct slot *slot = handle_slot(span);
+    return slot && slot->region;
+}
+
+/* The arena of a region that is the last to be open there, with nobody inside, whose last reference, where these matter, is now
+ * given up; else 0. Under LOCK_TREE. */
+static uint16_t last_region(jespan_span_t *span, bool counts)
+{
+    const struct slot *slot = handle_slot(span);
+    uint16_t region = slot && !(counts && slot->references > 1) ? slot->region : 0;
+    return region && arenas[region].users == 1 && !arenas[region].inside ? region : 0;
+}
+
+/* Whether the region's survivors are in the way of closing it. */
+static COLD bool is_kept_open(struct thread *t, jespan_span_t *span, bool counts)
+{
+    lock(LOCK_TREE);
+    uint16_t region = last_region(span, counts);
+    unlock(LOCK_TREE);
+    return region && regions_refuses(t, region);
+}
+
+/* Takes the last step of closing, by `close`, which says whose context it was, 0 where the span stays open. */
+static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *), bool may_refuse)
+{
+    struct thread *t = track_thread();
+    uint32_t context = 0;
+    if (unlikely(may_refuse && is_region(span)) && is_kept_open(t, span, close == handle_unref))
+        return EBUSY;
+    lock(LOCK_TREE);
+    const struct slot *slot = handle_slot(span);
+    uint16_t region = slot ? slot->region : 0;
+    int error = close(span, &context);
+    end_span(span, context);
+    bool ends = region && context && regions_close(region);
+    unlock(LOCK_TREE);
+    if (unlikely(ends))
+        regions_release(t, region);
+    return -error;
+}
+
+static int close_all(jespan_span_t *span, uint32_t *context)
+{
+    *context = handle_close(span);
+    return *context ? 0 : -EINVAL;
+}
+
 EXPORT int jespan_close(jespan_span_t *span)
 {
-    if (!span)
-        return 0;
-    lock(LOCK_TREE);
-    uint32_t context = handle_close(span);
-    end_span(span, context);
-    unlock(LOCK_TREE);
-    return context ? 0 : EINVAL;
+    return span ? close_span(span, close_all, true) : 0;
+}
+
+int span_close_anyway(jespan_span_t *span)
+{
+    return close_span(span, close_all, false);
 }
 
 EXPORT int jespan_ref(jespan_span_t *span)
@@ -104,68 +177,102 @@ EXPORT int jespan_ref(jespan_span_t *span)
 
 EXPORT int jespan_unref(jespan_span_t *span)
 {
-    uint32_t context = 0;
-    lock(LOCK_TREE);
-    int error = handle_unref(span, &context);
-    end_span(span, context);
-    unlock(LOCK_TREE);
-    return -error;
+    return close_span(span, handle_unref, true);
 }
 
 /* ---- Enter and exit ---- */
 
 /* Counts first, looks afterwards: see tree.h. EAGAIN: the span was closed, or moved to another context, meanwhile. */
-HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span)
+HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right)(struct slot *, jespan_span_t *))
 {
-    struct slot *slot = handle_slot(span);
-    if (unlikely(!slot))
+    struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
+    if (unlikely(!slot || !is_right(slot, span)))
         return EINVAL;
     uint32_t own = load_relaxed(&slot->context), context = age_period_of(own);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (unlikely(!c))
         return ENOMEM;
     compiler_barrier();
-    bool stands = handle_is_open(slot, span) && load_relaxed(&slot->context) == own;
+    bool stands = is_right(slot, span) && load_relaxed(&slot->context) == own;
     int error = likely(stands) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EAGAIN;
     if (unlikely(error))
         span_undo_enter(c);
     return -error;
 }
 
+/* Under LOCK_TREE nobody closes it meanwhile. */
 static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
 {
     lock(LOCK_TREE);
-    int error = enter_span(t, span);
+    int error = enter_span(t, span, handle_is_open);
+    uint16_t region = error ? 0 : handle_slot(span)->region;
+    if (region) {
+        t->entries[t->depth - 1].kind |= (unsigned)region << ENTRY_REGION_SHIFT;
+        regions_enter(t, region);
+    }
     unlock(LOCK_TREE);
     return error;
 }
 
-EXPORT int jespan_enter(jespan_span_t *span)
+/* A span whose context is governed, a region, or what did not go at once. */
+static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
+{
+    int error = likely(tree_lockless && !is_region(span)) ? enter_span(t, span, handle_is_open) : EAGAIN;
+    if (unlikely(error == EAGAIN))
+        error = enter_span_locked(t, span);
+    span_review(t);
+    return error;
+}
+
+static NOINLINE int enter_span_governed(jespan_span_t *span)
 {
     struct thread *t = track_thread();
     if (!t)
         return handle_context(span) ? ENOMEM : EINVAL;
-    int error = likely(tree_lockless) ? enter_span(t, span) : EAGAIN;
-    return unlikely(error == EAGAIN) ? enter_span_locked(t, span) : error;
+    return enter_span_slow(t, span);
 }
 
-static COLD int exit_outer(struct thread *t, jespan_span_t *span)
+EXPORT int jespan_enter(jespan_span_t *span)
 {
+    struct thread *t = load_relaxed(&thread_self);
+    if (unlikely(!t))
+        return enter_span_governed(span);
+    int error = likely(tree_lockless) ? enter_span(t, span, handle_is_free) : EAGAIN;
+    return likely(!error) ? 0 : enter_span_slow(t, span);
+}
+
+static void leave_region(struct thread *t, uint16_t region)
+{
+    lock(LOCK_TREE);
+    bool ends = regions_leave(t, region);
+    unlock(LOCK_TREE);
+    if (ends)
+        regions_release(t, region);
+}
+
+/* What is not innermost, or on a thread that has something governed entered. */
+static NOINLINE int exit_slow(jespan_span_t *span)
+{
+    struct thread *t = track_thread();
     int64_t index = t ? span_find(t, ENTRY_SPAN, (uintptr_t)span) : -1;
     if (index < 0)
         return handle_context(span) ? EPERM : EINVAL;
+    uint16_t region = entry_region(&t->entries[index]);
     span_remove(t, (uint32_t)index);
+    span_review(t);
+    if (region)
+        leave_region(t, region);
     return 0;
 }
 
 EXPORT int jespan_exit(jespan_span_t *span)
 {
-    struct thread *t = track_thread();
+    struct thread *t = load_relaxed(&thread_self);
     if (likely(t && span_is_innermost(t, ENTRY_SPAN, (uintptr_t)span))) {
         span_pop(t, ENTRY_SPAN);
         return 0;
     }
-    return exit_outer(t, span);
+    return exit_slow(span);
 }
 
 /* ---- Current and attach ---- */
@@ -199,6 +306,7 @@ static int attach_locked(struct thread *t, jespan_context_t context)
     }
     if (replaces)
         span_remove(t, below_depth);
+    span_review(t);
     return 0;
 }
 

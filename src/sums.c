@@ -10,6 +10,11 @@
 
 #define TRIES 64
 
+static uint16_t arena_of(unsigned class, const void *p)
+{
+    return class < CLASS_IN_ARENA ? 0 : headers_arena((uintptr_t)p);
+}
+
 /* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's track_flush(): what
  * is read between two equal even sequence numbers was not yet counted. */
 static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
@@ -24,10 +29,9 @@ static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
         header_t *slot = load_relaxed(&t->pending_slot[i]);
         uint32_t tag = slot ? load_relaxed(slot) : 0;
         if (tag) /* else freed twice: the owner will find out */
-            freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX]};
+            freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX], arena_of(class, load_relaxed(&t->pending_object[i]))};
     }
-    atomic_thread_fence(memory_order_acquire);
-    return load_relaxed(&t->pending_sequence) == sequence ? n : -1;
+    return sums_stood_still(t, sequence) ? n : -1;
 }
 
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX])

@@ -11,8 +11,10 @@
 #ifndef JESPAN_SUMS_H
 #define JESPAN_SUMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "compiler.h"
 #include "thread.h"
 #include "totals.h"
 
@@ -32,10 +34,18 @@ uint64_t sums_pending_bytes(void);
 /* A free that its thread has not counted yet. */
 struct freed {
     uint32_t context, bytes;
+    uint16_t arena; /* 0: none */
 };
 
 /* What a thread has buffered. Returns how many; 0 when its owner keeps processing them. */
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
+
+/* Whether nothing moved from the thread's buffer to its counters since its pending_sequence was read with acquire. */
+static inline bool sums_stood_still(struct thread *t, uint32_t sequence)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return !(sequence & 1) && load_relaxed(&t->pending_sequence) == sequence;
+}
 
 /* Makes frees 0 that a subtraction left negative: the base contained buffered ones, which neither buffer nor counter
  * showed just now. */

@@ -8,9 +8,11 @@
 #include "lock.h"
 #include "meta.h"
 
-THREAD_LOCAL struct thread *thread_self;
+THREAD_LOCAL _Atomic(struct thread *) thread_self;
+THREAD_LOCAL struct thread *thread_own;
 THREAD_LOCAL enum thread_state thread_state;
 struct thread thread_orphan;
+_Atomic uint32_t thread_pokes;
 
 static pthread_key_t end_key;
 static size_t directory_bytes;
@@ -51,8 +53,10 @@ struct thread *thread_acquire_block(void)
         free_blocks = t->next_free;
     else
         t = make_block();
-    if (t)
+    if (t) {
         store_relaxed(&t->live, true);
+        t->self = &thread_self;
+    }
     unlock(LOCK_THREADS);
     if (!t)
         return NULL;
@@ -69,10 +73,22 @@ void thread_release_block(struct thread *t)
         pthread_setspecific(end_key, NULL);
     lock(LOCK_THREADS);
     store_relaxed(&t->live, false);
+    t->self = NULL;
     t->next_free = free_blocks;
     free_blocks = t;
     unlock(LOCK_THREADS);
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+}
+
+/* Paired with span_review(), which stores its answer, then reads thread_pokes. */
+COLD void thread_poke_all(void)
+{
+    lock(LOCK_THREADS);
+    atomic_fetch_add_explicit(&thread_pokes, 1, memory_order_seq_cst);
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (t->self)
+            store_release(t->self, NULL);
+    unlock(LOCK_THREADS);
 }
 
 uint32_t thread_count(void)
@@ -83,7 +99,7 @@ uint32_t thread_count(void)
 COLD void thread_after_fork(void (*abandon)(struct thread *))
 {
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
-        if (t == thread_self || !load_relaxed(&t->live))
+        if (t == thread_own || !load_relaxed(&t->live))
             continue;
         abandon(t);
         thread_release_block(t);

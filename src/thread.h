@@ -70,14 +70,22 @@ struct entry {
     struct counters *counters; /* the context's, of this thread */
     struct counters *timed;    /* for which time passes: the same, but with ENTRY_OWNER what is below */
     uint32_t context;
-    unsigned kind;           /* enum entry_kind, perhaps with ENTRY_MOVED */
+    unsigned kind;           /* enum entry_kind, perhaps with ENTRY_MOVED, and a region's arena */
     struct counters *former; /* with ENTRY_MOVED: those of the period in which it was entered, and still is; see age.h */
 };
 #define ENTRY_MOVED 8u
+#define ENTRY_KIND_MASK 7u
+#define ENTRY_REGION_SHIFT 16
 
 static inline enum entry_kind entry_kind(const struct entry *entry)
 {
-    return (enum entry_kind)(entry->kind & ~ENTRY_MOVED);
+    return (enum entry_kind)(entry->kind & ENTRY_KIND_MASK);
+}
+
+/* The span arena that an entered region has to itself; 0: it is none. */
+static inline uint16_t entry_region(const struct entry *entry)
+{
+    return (uint16_t)(entry->kind >> ENTRY_REGION_SHIFT);
 }
 
 #define ENTRIES_INLINE 32
@@ -88,6 +96,16 @@ struct site_cache_line {
     uint32_t line, parent, context, generation;
 };
 #define SITE_CACHE_LINES 64
+
+/* What a thread may allocate under a limit before it sums again; see limit_admit.c. Those of one depth are in one row, so
+ * that a limit and those above it never take each other's place. */
+struct limit_budget {
+    uint64_t left;
+    uint32_t generation;
+    uint16_t limit; /* 0: none */
+};
+#define LIMIT_DEPTHS 4 /* rows */
+#define LIMIT_LINES 16 /* in each */
 
 struct thread {
     /* Hot. */
@@ -100,7 +118,7 @@ struct thread {
     _Atomic uint32_t pending_done; /* how many of them are through; 0 but during processing and after a fork in it */
     _Atomic(void *) pending_object[PENDING_MAX];
     _Atomic(_Atomic uint32_t *) pending_slot[PENDING_MAX]; /* its header */
-    _Atomic uint8_t pending_class[PENDING_MAX];
+    _Atomic uint8_t pending_class[PENDING_MAX]; /* CLASS_IN_ARENA higher: a span arena's */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object, or the bottom, which is none */
     struct free_object *magazine_end[CLASSES_MAX];           /* the newest object of a full one */
     struct free_object magazine[MAGAZINE_ENTRIES];
@@ -120,6 +138,12 @@ struct thread {
     uint64_t sampler_draws;
     bool sampler_asking; /* in the program's sampler */
 
+    /* What governs its allocations; made when first needed. */
+    _Atomic(struct lane **) lanes; /* by span arena: arenas.h */
+    struct site_cache_line *governed_sites; /* as site_cache, of governed contexts */
+    uint32_t poked;       /* the thread_pokes that it has seen */
+    uint16_t region;      /* the arena of the region that it allocates in now; 0: none. span_review() */
+
     /* Now and then. */
     uint32_t slow_events, next_name_check;
     uint64_t period_end; /* of the period that its memory is born in: age.h */
@@ -129,11 +153,24 @@ struct thread {
     _Atomic(struct thread *) next; /* all blocks; never changes once set */
     struct thread *next_free;
     _Atomic bool live;
+    _Atomic(struct thread *) *self; /* its thread_self; NULL: none, as nobody has the block */
+
+    /* Limits: bytes that an allocation under way was admitted with, not in use yet as long as `reserved_for` has only those
+     * that it had. */
+    _Atomic uint64_t reserved_bytes, reserved_after;
+    _Atomic(struct counters *) reserved_for;
+    struct limit_budget budgets[LIMIT_DEPTHS][LIMIT_LINES];
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
 
-extern THREAD_LOCAL struct thread *thread_self;
+/* The calling thread's block, for the hot path. NULL where there is something to be looked at first: it has no block yet, or
+ * what it has entered is governed, or may be (span_review()). */
+extern THREAD_LOCAL _Atomic(struct thread *) thread_self;
+
+/* The same, governed or not. */
+extern THREAD_LOCAL struct thread *thread_own;
+
 extern THREAD_LOCAL enum thread_state thread_state;
 extern struct thread thread_orphan;
 
@@ -144,6 +181,11 @@ int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *));
 struct thread *thread_acquire_block(void);
 /* Gives it back. The caller has undone what was entered. */
 void thread_release_block(struct thread *t);
+
+/* Makes every thread look anew at what governs it, before it next allocates, frees, enters or leaves. What it is to find must
+ * be there before. */
+void thread_poke_all(void);
+extern _Atomic uint32_t thread_pokes;
 
 /* Every block there ever was, the orphan's first; follow with thread_next(). */
 static inline struct thread *thread_first(void)

@@ -3,12 +3,15 @@
 #include "track.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
 #include "age.h"
+#include "arenas.h"
 #include "boot.h"
 #include "die.h"
+#include "dump_on.h"
 #include "lock.h"
 #include "span.h"
 #include "tree.h"
@@ -31,6 +34,7 @@ static uint32_t tag_of(const struct thread *t)
     return t ? t->tag : CONTEXT_ID_ROOT;
 }
 
+/* Returns 0, HEADERS_IN_ARENA in a page of a span arena, or -ENOMEM. */
 static int set_header(struct thread *t, void *p, size_t usable)
 {
     if (usable >= HEADER_PAGE_BYTES) {
@@ -41,7 +45,7 @@ static int set_header(struct thread *t, void *p, size_t usable)
     uint16_t code = class_of(usable).code;
     page_entry_t *page = headers_page((uintptr_t)p);
     uint64_t entry = page ? load_acquire(page) : 0;
-    if (entry_code(entry) != code) {
+    if (entry_plain_code(entry) != code) {
         if (t)
             boot_slow_event(t);
         if (!extents_oversize_bytes)
@@ -50,8 +54,28 @@ static int set_header(struct thread *t, void *p, size_t usable)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(entry_slot(entry, (uintptr_t)p), tag_of(t)); /* now: boot_slow_event() may have changed it */
-    return 0;
+    store_relaxed(entry_slot_any(entry, (uintptr_t)p), tag_of(t)); /* now: boot_slow_event() may have changed it */
+    return entry & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
+}
+
+/* What comes into a region from elsewhere, or is made another's where it is, must not go with it. */
+static void count_in_arena(struct thread *t, uint16_t arena, size_t usable)
+{
+    if (!arena)
+        return;
+    arenas_count_alloc(t, arena, usable);
+    if (!t || t->region != arena)
+        store_relaxed(&arenas[arena].handed_over, true);
+}
+
+/* The header is there, or not, as set_header() says. */
+static COLD bool is_well(struct thread *t, void *p, size_t usable, int error)
+{
+    if (error < 0)
+        jespan_je_dallocx(p, MALLOCX_TCACHE_NONE);
+    else
+        count_in_arena(t, arenas_find(p), usable);
+    return error >= 0;
 }
 
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable)
@@ -60,8 +84,8 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
         return NULL;
     if (unlikely(boot_is_under_way()) && boot_early_add(p, requested))
         return p;
-    if (unlikely(!t && !boot_is_done()) || set_header(t, p, usable)) {
-        jespan_je_free(p);
+    int error = unlikely(!t && !boot_is_done()) ? -ENOMEM : set_header(t, p, usable);
+    if (unlikely(error) && !is_well(t, p, usable, error)) {
         errno = ENOMEM;
         return NULL;
     }
@@ -71,21 +95,24 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
 
 void *track_alloc_slow(struct thread *t, void *p, size_t requested)
 {
-    return p ? track_alloc_usable(t, p, requested, jespan_je_sallocx(p, 0)) : NULL;
+    if (likely(p))
+        return track_alloc_usable(t, p, requested, jespan_je_sallocx(p, 0));
+    dump_on_failure(requested, !t || t->tag == CONTEXT_ID_SELF);
+    return NULL;
 }
 
 /* ---- Free ---- */
 
-static NOINLINE void count_free_slow(struct thread *t, uint32_t context, size_t usable)
+NOINLINE void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes)
 {
     struct counters *c = t ? counters_get(t, context) : NULL;
-    if (c) {
-        counters_add_free(c, usable);
-        return;
-    }
-    lock(LOCK_ORPHAN);
-    counters_add_free(counters_orphan(context), usable);
-    unlock(LOCK_ORPHAN);
+    if (!c)
+        lock(LOCK_ORPHAN);
+    struct counters *to = c ? c : counters_orphan(context);
+    own_add_release(&to->free_objects, objects);
+    own_add_release(&to->free_bytes, bytes);
+    if (!c)
+        unlock(LOCK_ORPHAN);
 }
 
 static COLD _Noreturn void die_not_allocated(const void *p)
@@ -95,6 +122,7 @@ static COLD _Noreturn void die_not_allocated(const void *p)
 
 struct owner {
     uint32_t tag;
+    bool in_arena;
     size_t usable;
 };
 
@@ -103,9 +131,9 @@ static struct owner take_header(void *p)
 {
     page_entry_t *page = headers_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
-    struct owner owner = {0};
-    if (entry_is_small(entry)) {
-        header_t *slot = entry_slot(entry, (uintptr_t)p);
+    struct owner owner = {.in_arena = entry & ENTRY_ARENA};
+    if (entry_is_small_any(entry)) {
+        header_t *slot = entry_slot_any(entry, (uintptr_t)p);
         owner.tag = load_relaxed(slot);
         owner.usable = class_bytes[entry_class(entry)];
         store_relaxed(slot, 0);
@@ -121,11 +149,32 @@ static struct owner take_header(void *p)
     return owner;
 }
 
+/* Into the thread's cache of that arena, unless the caller names another, which nothing of a region may lie in, as it would
+ * stay there; nor in the automatic one, which serves other arenas. A survivor of a region may be freed while others look
+ * whether there are any: it counts until jemalloc is through with it. */
+static NOINLINE void free_to_arena(struct thread *t, void *p, size_t usable, int flags)
+{
+    uint16_t arena = arenas_find(p);
+    bool counts_late = arena && arenas[arena].region;
+    if (arenas_wipes(arena))
+        explicit_bzero(p, usable);
+    if (arena && !counts_late)
+        arenas_count_frees(t, arena, 1, usable);
+    if (arena && (counts_late || !(flags & PLACE_TCACHE)))
+        flags = arenas_free_flags(t ? arenas_lane(t, arena) : NULL);
+    jespan_je_sdallocx(p, usable, flags);
+    if (counts_late)
+        arenas_count_frees(t, arena, 1, usable);
+}
+
 void track_free_now(struct thread *t, void *p, int flags)
 {
     struct owner owner = take_header(p);
-    count_free_slow(t, owner.tag, owner.usable);
-    jespan_je_sdallocx(p, owner.usable, flags);
+    track_count_frees(t, owner.tag, 1, owner.usable);
+    if (unlikely(owner.in_arena))
+        free_to_arena(t, p, owner.usable, flags);
+    else
+        jespan_je_sdallocx(p, owner.usable, flags);
 }
 
 /* Each entry is finished before pending_done passes it, and the count is 0 before pending_done is again, so that a child
@@ -148,7 +197,7 @@ void track_flush(struct thread *t)
         if (likely(c))
             counters_add_free(c, usable);
         else
-            count_free_slow(t, tag, usable);
+            track_count_frees(t, tag, 1, usable);
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             magazine_put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->pending_done, i + 1);
@@ -162,6 +211,41 @@ void track_give_back(struct thread *t)
 {
     track_flush(t);
     magazine_empty(t);
+    arenas_flush_thread(t);
+}
+
+HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint64_t entry)
+{
+    header_t *slot = entry_slot_any(entry, (uintptr_t)p);
+    struct counters *c = counters_find(t, load_relaxed(slot));
+    if (unlikely(!c || !load_relaxed(slot)))
+        return false;
+    size_t usable = class_bytes[entry_class(entry)];
+    store_relaxed(slot, 0);
+    counters_add_free(c, usable);
+    lane_count_frees(lane, 1, usable);
+    jespan_je_sdallocx(p, usable, arenas_free_flags(lane));
+    return true;
+}
+
+/* A small object of a span arena, on a thread that has allocated there, and is inside if it is a region's. False: not so, or the
+ * buffer is full. */
+HOT_INLINE bool free_in_arena(struct thread *t, void *p)
+{
+    page_entry_t *page = headers_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    uint16_t arena = entry & ENTRY_ARENA && entry_is_small_any(entry) ? arenas_find(p) : 0;
+    struct lane *lane = arena ? arenas_lane(t, arena) : NULL;
+    if (!lane || unlikely(arenas_wipes(arena)))
+        return false;
+    if (arenas[arena].region) /* which may end while it waits */
+        return t->region == arena && free_at_once(t, lane, p, entry);
+    if (lane->last == p)
+        return free_at_once(t, lane, p, entry);
+    if (unlikely(!classes_of_arenas || load_relaxed(&t->pending_count) == PENDING_MAX))
+        return false;
+    track_free_later(t, p, entry_slot_any(entry, (uintptr_t)p), entry_class(entry) + CLASS_IN_ARENA);
+    return true;
 }
 
 void track_free_slow(struct thread *t, void *p)
@@ -169,8 +253,12 @@ void track_free_slow(struct thread *t, void *p)
     if (!p)
         return;
     int saved = errno;
-    if (!t)
+    if (!t && !(t = thread_own))
         t = track_thread_slow();
+    if (t && free_in_arena(t, p)) {
+        errno = saved;
+        return;
+    }
     /* An odd sequence: a signal handler came into track_flush(). */
     if (t && load_relaxed(&t->pending_count) == PENDING_MAX && !(load_relaxed(&t->pending_sequence) & 1)) {
         track_flush(t);
@@ -189,9 +277,9 @@ size_t track_usable(const void *p)
 {
     page_entry_t *page = headers_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
-    if (entry_is_small(entry))
+    if (entry_is_small_any(entry))
         return class_bytes[entry_class(entry)];
-    if (!entry_is_big(entry))
+    if (!entry_is_big_any(entry))
         return 0;
     return entry_big_bytes(entry) ? entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
 }
@@ -199,9 +287,13 @@ size_t track_usable(const void *p)
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
 {
     struct owner owner = take_header(p);
-    count_free_slow(t, owner.tag, old_usable);
+    track_count_frees(t, owner.tag, 1, old_usable);
+    uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
+    count_in_arena(t, arena, new_usable);
     /* The page has its table or entry already. */
     set_header(t, p, new_usable);
+    if (arena) /* not before, so that who looks for survivors knows that there is something */
+        arenas_count_frees(t, arena, 1, old_usable);
     count_alloc(t, new_usable, requested);
 }
 
@@ -219,11 +311,16 @@ static struct place find_tag(void *p)
     page_entry_t *page = headers_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     struct place place = {.page = page, .tag = entry_big_tag(entry)};
-    if (entry_is_small(entry)) {
-        place.slot = entry_slot(entry, (uintptr_t)p);
+    if (entry_is_small_any(entry)) {
+        place.slot = entry_slot_any(entry, (uintptr_t)p);
         place.tag = load_relaxed(place.slot);
     }
     return place;
+}
+
+uint32_t track_owner(const void *p)
+{
+    return find_tag((void *)(uintptr_t)p).tag;
 }
 
 static void set_tag(const struct place *place, uint32_t tag)
@@ -259,6 +356,11 @@ int track_retag(struct thread *t, void *p, uint32_t context)
         return -EINVAL;
     }
     set_tag(&place, context);
+    uint16_t arena = arenas_find(p);
+    if (arena) {
+        store_release(&arenas[arena].aside_objects, UINT64_MAX);
+        store_release(&arenas[arena].handed_over, true);
+    }
     own_add_release(&counters_use_more(from)->moved_out_objects, 1);
     own_add_release(&counters_more(from)->moved_out_bytes, usable);
     return 0;
@@ -281,5 +383,6 @@ COLD void track_abandon(struct thread *t)
         store_relaxed(&t->pending_sequence, sequence + 1);
     }
     magazine_after_fork(t);
+    arenas_abandon(t);
     span_abandon_all(t);
 }

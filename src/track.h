@@ -16,13 +16,13 @@
 #include "magazine.h"
 #include "thread.h"
 
-/* The calling thread's block; on its first call here, boots jespan and registers the thread. NULL where a thread has
+/* The calling thread's block, governed or not; on its first call here, boots jespan and registers the thread. NULL where a thread has
  * none: inside its registration, after its end, or without memory. errno is left alone. */
 struct thread *track_thread_slow(void);
 
 HOT_INLINE struct thread *track_thread(void)
 {
-    struct thread *t = thread_self;
+    struct thread *t = load_relaxed(&thread_self);
     return likely(t) ? t : track_thread_slow();
 }
 
@@ -60,6 +60,17 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 /* The same with the usable size known. */
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable);
 
+/* Into the buffer, which is not full. */
+HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsigned class)
+{
+    uint32_t n = load_relaxed(&t->pending_count);
+    prefetch_write((const void *)slot);
+    store_relaxed(&t->pending_object[n], p);
+    store_relaxed(&t->pending_slot[n], slot);
+    store_relaxed(&t->pending_class[n], (uint8_t)class);
+    store_release(&t->pending_count, n + 1);
+}
+
 /* Takes over a small object of this thread's or any other's for a later free. False: use track_free_slow().
  *
  * An object that is freed twice must not both wait and go back, or it would be reused and then freed under its new owner:
@@ -85,11 +96,7 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
     }
     if (unlikely(n == PENDING_MAX || last[-1].p == p))
         return false;
-    prefetch_write((const void *)slot);
-    store_relaxed(&t->pending_object[n], p);
-    store_relaxed(&t->pending_slot[n], slot);
-    store_relaxed(&t->pending_class[n], (uint8_t)entry_class(entry));
-    store_release(&t->pending_count, n + 1);
+    track_free_later(t, p, slot, entry_class(entry));
     return true;
 }
 
@@ -104,6 +111,12 @@ void track_flush(struct thread *t);
 
 /* The same, and hands all that the thread keeps to jemalloc. */
 void track_give_back(struct thread *t);
+
+/* Whose an object is; 0: it is not ours. Its owner may change meanwhile. */
+uint32_t track_owner(const void *p);
+
+/* Counts frees for a context. */
+void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes);
 
 /* The usable size of an object, 0 for NULL and for what is not ours. */
 size_t track_usable(const void *p);

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "age.h"
+#include "arenas.h"
+#include "handles.h"
+#include "limit.h"
 #include "meta.h"
 #include "recycle.h"
 #include "sums.h"
@@ -89,6 +92,14 @@ static uint32_t hash_context(uint32_t parent, enum context_kind kind, const stru
     return h ^ h >> 15;
 }
 
+/* A pattern of the configuration may fit the names of the root and of what is jespan's own: those have none. */
+static uint16_t arena_of(enum context_kind kind, const struct site *site, const struct label_set *labels, uint16_t above)
+{
+    if (kind == CONTEXT_PERIOD)
+        return arenas_share(above);
+    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD ? arenas_join(site, labels, above) : 0;
+}
+
 /* An id for a new context, 0 when all are taken. */
 static uint32_t take_id(void)
 {
@@ -141,15 +152,18 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
         return parent;
     }
     struct context *c = &contexts[id];
+    uint16_t above = load_relaxed(&contexts[parent].arena);
     c->parent = parent;
     c->site = site;
     c->labels = copy;
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
     c->born = 0;
+    store_relaxed(&c->arena, arena_of(kind, site, labels, above));
     c->children = c->open_spans = c->handles = 0;
     c->opens = c->wall = c->children_wall = 0;
     c->outlived = (struct outlived){0};
+    limits_join(id);
     contexts[parent].children++;
     link_context(id, hash);
     if (id == load_relaxed(&tree_next_id))
@@ -178,6 +192,14 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
             return id;
     }
     return make_context(parent, kind, kept, labels, hash);
+}
+
+COLD void tree_review_governed(void)
+{
+    for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
+        if (tree_is_live(id) && tree_is_governed(id))
+            store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+    handles_review();
 }
 
 void tree_open_span(uint32_t id, uint64_t now)

@@ -46,6 +46,11 @@ struct context {
     enum context_kind kind;
     bool labelled; /* it or an ancestor has labels: there may be any number of such */
     bool doomed;   /* while recycling: in use by nothing but children */
+    /* What governs allocations in it; 0: nothing. Written under LOCK_TREE, read by anyone. */
+    _Atomic uint16_t arena; /* the span arena they come from: arenas.h */
+    _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: limit.h */
+    _Atomic uint32_t limit_next; /* another member of it; 0: the last. LOCK_LIMITS, as the next */
+    uint32_t limit_before;
     /* Of spans that jespan_open() opened (scopes: timing.h). Wall time in ticks, less the begin of those that are open. */
     uint32_t handles;
     uint64_t opens, wall;
@@ -96,6 +101,16 @@ HOT_INLINE bool tree_is_live(uint32_t id)
     extern _Atomic uint32_t tree_next_id;
     return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&contexts[id].generation) & 1);
 }
+
+/* Whether allocations in it are governed: see governed.h. Without the lock. */
+HOT_INLINE bool tree_is_governed(uint32_t id)
+{
+    return load_relaxed(&contexts[id].arena) || load_relaxed(&contexts[id].limit);
+}
+
+/* What governs contexts has changed: what was remembered of them and of open spans no longer stands. For threads that have
+ * them entered there is thread_poke_all(), afterwards. Under LOCK_TREE. */
+void tree_review_governed(void);
 
 /* Ids below this were ever used. Any thread. */
 uint32_t tree_end(void);

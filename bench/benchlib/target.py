@@ -48,6 +48,15 @@ def compile_with(variable, default, arguments):
         raise Failed(f"cannot compile ({e}); set {variable} to a compiler") from e
 
 
+def build_with_no_spans(directory, name):
+    """A program of bench/programs, linked with a library whose spans do nothing: jespan, preloaded, comes before it."""
+    no_spans, program = os.path.join(directory, "libno_spans.so"), os.path.join(directory, name)
+    flags = [*CFLAGS.split(), f"-I{SOURCE}/include"]
+    compile_with("CC", "cc", [*flags, "-shared", "-fPIC", "-o", no_spans, str(BENCH / "programs/no_spans.c")])
+    compile_with("CC", "cc", [*flags, "-o", program, str(BENCH / f"programs/{name}.c"), no_spans])
+    return program
+
+
 def list_workloads(program):
     """Tuples of name, kind and help, in the order of the table."""
     text = subprocess.run([program, "--list"], check=True, capture_output=True, text=True).stdout

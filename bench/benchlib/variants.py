@@ -11,6 +11,8 @@ from . import heaptrack
 PLAIN, JESPAN, SPAN = "plain", "jespan", "jespan-span"
 # Of times by context: nothing, wall time, CPU time by a system call. jespan's own way is CPU time without one.
 TIMED = {"time-off": "track_time:off", "time-wall": "track_time:wall", "cpu-thread": "cpu_clock:thread"}
+# What governs that span: an arena of its own, a limit that nothing reaches.
+GOVERNED = {"jespan-arena": "arena:bench", "jespan-limit": "limit:bench=64G"}
 JEMALLOC = "libjemalloc.so.2"
 # Preloaded as well, for programs that are linked with another allocator, as Debian's redis-server is.
 LIBC = "libc.so.6"
@@ -66,6 +68,9 @@ def jespan_variants(library, directory):
         "jespan-dumps", "jespan, its reporter dumping every second", (library,), {"JESPAN_CONF": conf},
         kinds=("time", "program"), by_mean=True, least_ms=DUMPS_MS,
     )
+    for name, setting in GOVERNED.items():
+        settings = {"JESPAN_CONF": setting}
+        yield Variant(name, f"jespan-span with {setting}", (library,), settings, kinds=("time",), inside=True)
     for name, setting in TIMED.items():
         yield Variant(name, f"jespan, {setting}", (library,), {"JESPAN_CONF": setting}, kinds=("timed",))
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The span API of programs that are measured without jespan: it does nothing. */
 #include <jespan/jespan.h>
+#include <jespan/limit.h>
+
+#include <errno.h>
 
 static char any_span;
 
 jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context_t parent, const struct jespan_label *labels,
                            size_t n_labels)
 {
-    (void)site, (void)parent, (void)labels, (void)n_labels;
+    (void)parent, (void)labels, (void)n_labels;
+    if (site->arena.flags & JESPAN_ARENA_REGION)
+        return NULL; /* what is allocated in it will have to be freed */
     return (jespan_span_t *)(void *)&any_span;
 }
 
@@ -23,9 +28,10 @@ int jespan_exit(jespan_span_t *span)
     return 0;
 }
 
-void jespan_close(jespan_span_t *span)
+int jespan_close(jespan_span_t *span)
 {
     (void)span;
+    return 0;
 }
 
 jespan_context_t jespan_current(void)
@@ -48,4 +54,28 @@ void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *si
 void jespan_scope_exit(struct jespan_scope *scope)
 {
     (void)scope;
+}
+
+void jespan_owner_enter(struct jespan_scope *scope, jespan_context_t context)
+{
+    (void)scope, (void)context;
+}
+
+void jespan_owner_exit(struct jespan_scope *scope)
+{
+    (void)scope;
+}
+
+int jespan_set_limit(jespan_context_t context, uint64_t soft_bytes, uint64_t hard_bytes)
+{
+    (void)context, (void)soft_bytes, (void)hard_bytes;
+    return 0;
+}
+
+/* Of allocators that have none. */
+int mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
+int mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
+{
+    (void)name, (void)old, (void)old_bytes, (void)new_value, (void)new_bytes;
+    return ENOENT;
 }

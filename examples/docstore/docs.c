@@ -47,10 +47,45 @@ void docs_close(struct docs *d)
     free(d);
 }
 
-static struct document *parse(const char *text, size_t bytes, char *why, size_t why_bytes)
+static int keep(const json_t *json, jespan_context_t keeper, struct document **document)
 {
-    JESPAN("parse");
-    return document_parse(text, bytes, why, why_bytes);
+    JESPAN_FOR(keeper);
+
+    *document = document_keep(json);
+    return *document ? 0 : -ENOMEM;
+}
+
+/* Returns NULL when no arena is left for it: then what would lie in it has to be freed one by one. */
+static jespan_span_t *region_open(const struct jespan_site *site)
+{
+    jespan_span_t *region = jespan_open(site, JESPAN_CURRENT, NULL, 0);
+
+    jespan_enter(region);
+    return region;
+}
+
+/* `json` is all that lies in it, and is neither walked nor freed. */
+static void region_close(jespan_span_t *region, json_t *json)
+{
+    if (!region)
+        json_decref(json);
+    jespan_close(region);
+}
+
+/* What the parser makes goes in one go; what is kept is a copy, in the cache's arena. */
+static int parse(const char *text, size_t bytes, jespan_context_t keeper, struct document **document, char *why,
+                 size_t why_bytes)
+{
+    JESPAN_SITE(site, "parse", .arena = {.flags = JESPAN_ARENA_REGION});
+    jespan_span_t *region = region_open(&site);
+    json_t *json = NULL;
+    int error = document_parse(&json, text, bytes, why, why_bytes);
+
+    if (!error)
+        error = keep(json, keeper, document);
+    jespan_exit(region);
+    region_close(region, json);
+    return error;
 }
 
 static int store(struct docs *d, const struct document_key *key, const char *text, size_t bytes, bool *created)
@@ -59,18 +94,18 @@ static int store(struct docs *d, const struct document_key *key, const char *tex
     return store_put(d->store, key, text, bytes, created);
 }
 
-int docs_put(struct docs *d, const struct document_key *key, const char *text, size_t bytes, bool *created,
-             char *why, size_t why_bytes)
+int docs_put(struct docs *d, jespan_context_t keeper, const struct document_key *key, const char *text, size_t bytes,
+             bool *created, char *why, size_t why_bytes)
 {
-    struct document *document = parse(text, bytes, why, why_bytes);
-    int error;
+    struct document *document;
+    int error = parse(text, bytes, keeper, &document, why, why_bytes);
 
-    if (!document)
-        return -EINVAL;
+    if (error)
+        return error;
     pthread_mutex_lock(&d->write_lock);
     error = store(d, key, text, bytes, created);
     if (!error) {
-        JESPAN("cache");
+        JESPAN_FOR(keeper);
         cache_put(d->cache, key, document);
     }
     pthread_mutex_unlock(&d->write_lock);
@@ -80,7 +115,7 @@ int docs_put(struct docs *d, const struct document_key *key, const char *text, s
 
 static struct document *lookup(struct docs *d, const struct document_key *key, uint64_t *ticket)
 {
-    JESPAN("cache");
+    JESPAN("lookup");
     return cache_get(d->cache, key, ticket);
 }
 
@@ -90,32 +125,33 @@ static int query(struct docs *d, const struct document_key *key, char **text, si
     return store_get(d->store, key, text, bytes);
 }
 
-/* On a miss: reads the document from the store and leaves it in the cache. What a reader finds under
- * "cache.fill > parse" is memory that reads hold, not writes. */
-static int fill(struct docs *d, const struct document_key *key, uint64_t ticket, struct document **document)
+/* On a miss: reads the document from the store and leaves it in the cache. */
+static int fill(struct docs *d, jespan_context_t keeper, const struct document_key *key, uint64_t ticket,
+                struct document **document)
 {
     char *text, why[1];
     size_t bytes;
     int error;
-    JESPAN("cache.fill");
+    JESPAN("fill");
 
     error = query(d, key, &text, &bytes);
     if (error)
         return error;
-    *document = parse(text, bytes, why, sizeof why);
+    error = parse(text, bytes, keeper, document, why, sizeof why);
     free(text);
-    if (!*document)
-        return -EIO;
+    if (error)
+        return error == -EINVAL ? -EIO : error;
+    JESPAN_FOR(keeper);
     cache_fill(d->cache, key, *document, ticket);
     return 0;
 }
 
-int docs_get(struct docs *d, const struct document_key *key, struct document **document)
+int docs_get(struct docs *d, jespan_context_t keeper, const struct document_key *key, struct document **document)
 {
     uint64_t ticket;
 
     *document = lookup(d, key, &ticket);
-    return *document ? 0 : fill(d, key, ticket, document);
+    return *document ? 0 : fill(d, keeper, key, ticket, document);
 }
 
 int docs_delete(struct docs *d, const struct document_key *key)
@@ -130,28 +166,42 @@ int docs_delete(struct docs *d, const struct document_key *key)
     return error;
 }
 
-/* The results own their documents: searches are not what the cache should keep. */
-static int add_result(void *results, const char *id, const char *text, size_t bytes)
+/* Searches are not what the cache should keep. The region is entered again, since SQLite's context lies between. */
+static int add_result(void *to, const char *id, const char *text, size_t bytes)
 {
+    struct results *results = to;
     char why[1];
-    struct document *document = parse(text, bytes, why, sizeof why);
-    json_t *result = document ? json_pack("{s:s, s:O}", "id", id, "document", document_json(document)) : NULL;
+    json_t *json;
+    int error;
 
-    document_unref(document);
-    return json_array_append_new(results, result) ? -ENOMEM : 0;
+    jespan_enter(results->region);
+    error = document_parse(&json, text, bytes, why, sizeof why);
+    if (!error && json_array_append_new(results->json, json_pack("{s:s, s:o}", "id", id, "document", json)))
+        error = -ENOMEM;
+    jespan_exit(results->region);
+    return error == -EINVAL ? -EIO : error;
 }
 
-int docs_search(struct docs *d, const char *collection, const char *words, unsigned limit, json_t **results)
+/* A search takes many pages: they go back to the system at once, rather than wait, on each thread, for its next
+ * search. */
+int docs_search(struct docs *d, const char *collection, const char *words, unsigned limit, struct results *results)
 {
-    json_t *array = json_array();
-    int error = array ? store_search(d->store, collection, words, limit, add_result, array) : -ENOMEM;
+    JESPAN_SITE(site, "search",
+                .arena = {.flags = JESPAN_ARENA_REGION | JESPAN_ARENA_DECAY, .dirty_decay_ms = 0, .muzzy_decay_ms = 0});
+    int error;
 
-    if (error) {
-        json_decref(array);
-        return error;
-    }
-    *results = array;
-    return 0;
+    results->region = region_open(&site);
+    results->json = json_array();
+    error = results->json ? store_search(d->store, collection, words, limit, add_result, results) : -ENOMEM;
+    jespan_exit(results->region);
+    if (error)
+        docs_results_free(results);
+    return error;
+}
+
+void docs_results_free(struct results *results)
+{
+    region_close(results->region, results->json);
 }
 
 int docs_stats(struct docs *d, uint64_t *documents, struct cache_stats *cache)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The documents of the service: the store, and before it the cache. All functions but docs_close() are thread-safe.
  *
- * They return 0 or -EINVAL (not a document), -ENOENT, -ENOMEM or -EIO.
+ * They return 0 or -EINVAL (not a document), -ENOENT, -ENOMEM or -EIO. `keeper` is the context in which the cache
+ * keeps what the call brings in.
  */
 #ifndef DOCSTORE_DOCS_H
 #define DOCSTORE_DOCS_H
 
 #include "cache.h"
 #include "document.h"
+#include "spans.h"
 
 struct docs;
 
@@ -16,17 +18,23 @@ int docs_open(struct docs **docs, const char *path, size_t cache_bytes, unsigned
 void docs_close(struct docs *docs);
 
 /* Parses and stores a document. `why` gets the reason of -EINVAL. */
-int docs_put(struct docs *docs, const struct document_key *key, const char *text, size_t bytes, bool *created,
-             char *why, size_t why_bytes);
+int docs_put(struct docs *docs, jespan_context_t keeper, const struct document_key *key, const char *text, size_t bytes,
+             bool *created, char *why, size_t why_bytes);
 
 /* `document` is a reference that the caller releases. */
-int docs_get(struct docs *docs, const struct document_key *key, struct document **document);
+int docs_get(struct docs *docs, jespan_context_t keeper, const struct document_key *key, struct document **document);
 
 int docs_delete(struct docs *docs, const struct document_key *key);
 
-/* Up to `limit` documents of the collection whose text contains `words`, as an array of {"id": …, "document": …}, which
- * the caller releases. */
-int docs_search(struct docs *docs, const char *collection, const char *words, unsigned limit, json_t **results);
+/* What a search found, in a region of its own. */
+struct results {
+    json_t *json; /* an array of {"id": …, "document": …}, not to be kept by json_incref() */
+    jespan_span_t *region;
+};
+
+/* Up to `limit` documents of the collection whose text contains `words`, for docs_results_free(). */
+int docs_search(struct docs *docs, const char *collection, const char *words, unsigned limit, struct results *results);
+void docs_results_free(struct results *results);
 
 int docs_stats(struct docs *docs, uint64_t *documents, struct cache_stats *cache);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Documents: their names, and parsing them. */
+/* Documents: their names, parsing them, and keeping them. */
 #include "document.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "spans.h"
 
 struct document {
     atomic_uint references;
@@ -14,21 +17,36 @@ struct document {
     json_t *json;
 };
 
-/* What jansson allocated less what it freed on this thread. Parsing happens on one thread, so the difference before
- * and after it is what the document keeps; anything in between may be off, as documents are released anywhere. */
-static _Thread_local size_t thread_heap_bytes;
+/* What jansson does on this thread. A copy is made on one thread, so what was allocated less what was freed before and
+ * after it differs by what the copy occupies; anything in between may be off, as documents are released anywhere. */
+static _Thread_local struct {
+    size_t bytes;
+    bool is_refused; /* something, since this was last set to false */
+    bool may_borrow;
+} heap;
+
+/* From beyond the limit of the tenant. */
+static void *borrow(size_t bytes)
+{
+    JESPAN_FOR(JESPAN_ROOT);
+    return malloc(bytes);
+}
 
 static void *counted_malloc(size_t bytes)
 {
     void *p = malloc(bytes);
 
-    thread_heap_bytes += malloc_usable_size(p);
+    if (!p) {
+        heap.is_refused = true;
+        p = heap.may_borrow ? borrow(bytes) : NULL;
+    }
+    heap.bytes += malloc_usable_size(p);
     return p;
 }
 
 static void counted_free(void *p)
 {
-    thread_heap_bytes -= malloc_usable_size(p);
+    heap.bytes -= malloc_usable_size(p);
     free(p);
 }
 
@@ -49,37 +67,78 @@ bool document_name_copy(char to[NAME_MAX_BYTES + 1], const char *name, size_t by
     return strspn(to, allowed) == bytes;
 }
 
-static json_t *parse_object(const char *text, size_t bytes, char *why, size_t why_bytes)
-{
-    json_error_t error;
-    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+struct text {
+    const char *at;
+    size_t bytes;
+};
 
-    if (json_is_object(json))
+/* Hands jansson the next piece of a text; none once it was refused memory. */
+static size_t read_text(void *to, size_t bytes, void *from)
+{
+    struct text *text = from;
+
+    if (heap.is_refused)
+        return (size_t)-1;
+    if (bytes > text->bytes)
+        bytes = text->bytes;
+    memcpy(to, text->at, bytes);
+    text->at += bytes;
+    text->bytes -= bytes;
+    return bytes;
+}
+
+/* jansson's parser does not look everywhere whether it got memory, and reads what is not there when it did not get
+ * any. So when the tenant's limit is reached it may borrow what it asks for, and is told that the text ends after this
+ * piece of at most 1 KiB. All that it made so far is given back. */
+static json_t *load(struct text text, json_error_t *error)
+{
+    json_t *json;
+
+    heap.is_refused = false;
+    heap.may_borrow = true;
+    json = json_load_callback(read_text, &text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, error);
+    heap.may_borrow = false;
+    if (!heap.is_refused)
         return json;
-    if (json)
-        snprintf(why, why_bytes, "a document is a JSON object");
-    else
-        snprintf(why, why_bytes, "line %d, column %d: %s", error.line, error.column, error.text);
     json_decref(json);
     return NULL;
 }
 
-struct document *document_parse(const char *text, size_t bytes, char *why, size_t why_bytes)
+int document_parse(json_t **json, const char *text, size_t bytes, char *why, size_t why_bytes)
 {
-    size_t before = thread_heap_bytes;
-    json_t *json = parse_object(text, bytes, why, why_bytes);
-    struct document *document = json ? malloc(sizeof *document) : NULL;
+    json_error_t error;
+    json_t *loaded = load((struct text){text, bytes}, &error);
 
-    if (!document) {
-        if (json)
-            snprintf(why, why_bytes, "out of memory");
-        json_decref(json);
-        return NULL;
+    if (heap.is_refused)
+        return -ENOMEM;
+    if (json_is_object(loaded)) {
+        *json = loaded;
+        return 0;
     }
+    if (loaded)
+        snprintf(why, why_bytes, "a document is a JSON object");
+    else
+        snprintf(why, why_bytes, "line %d, column %d: %s", error.line, error.column, error.text);
+    json_decref(loaded);
+    return -EINVAL;
+}
+
+/* A copy for which there was no memory lacks something, or everything. */
+struct document *document_keep(const json_t *json)
+{
+    size_t before = heap.bytes;
+    struct document *document = malloc(sizeof *document);
+
+    if (!document)
+        return NULL;
+    heap.is_refused = false;
     atomic_init(&document->references, 1);
-    document->heap_bytes = thread_heap_bytes - before + malloc_usable_size(document);
-    document->json = json;
-    return document;
+    document->json = json_deep_copy(json);
+    document->heap_bytes = heap.bytes - before + malloc_usable_size(document);
+    if (!heap.is_refused)
+        return document;
+    document_unref(document);
+    return NULL;
 }
 
 struct document *document_ref(struct document *document)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Documents: their names, and parsing them.
+/* Documents: their names, parsing them, and keeping them.
  *
- * A parsed document never changes, so threads may share it. It counts its references itself: when jansson's json_decref()
- * releases the last one, it does not wait for what other threads still read before they released theirs (no acquire).
+ * A document that is kept never changes, so threads may share it. It counts its references itself: when jansson's
+ * json_decref() releases the last one, it does not wait for what other threads still read before they released theirs
+ * (no acquire).
  */
 #ifndef DOCSTORE_DOCUMENT_H
 #define DOCSTORE_DOCUMENT_H
@@ -28,8 +29,11 @@ void document_init(void);
  * NAME_MAX_BYTES letters, digits, dots, dashes or underscores. */
 bool document_name_copy(char to[NAME_MAX_BYTES + 1], const char *name, size_t bytes);
 
-/* Parses a JSON object. Returns a reference, or NULL with `why` set to the reason. */
-struct document *document_parse(const char *text, size_t bytes, char *why, size_t why_bytes);
+/* Parses a JSON object. Returns 0; -ENOMEM, also when a limit is reached; or -EINVAL with `why` set to the reason. */
+int document_parse(json_t **json, const char *text, size_t bytes, char *why, size_t why_bytes);
+
+/* A copy to keep, one reference to it, or NULL when there is no memory. */
+struct document *document_keep(const json_t *json);
 
 /* Returns its argument. */
 struct document *document_ref(struct document *document);

@@ -11,8 +11,9 @@
 #include <time.h>
 
 #include "spans.h"
+#include "tenant.h"
 
-#define MAX_NOTED 256 /* routes by tenants, see tenant.h */
+#define MAX_NOTED 2048 /* a table, more than twice as large as there are routes times tenants */
 #define MAX_ROUTES 16
 
 /* jespan's, by the rules of jemalloc's. */
@@ -37,7 +38,6 @@ struct route_figures {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all below */
 static struct noted noted[MAX_NOTED];
-static unsigned n_noted;
 static struct route_figures last[MAX_ROUTES];
 static double last_s;
 
@@ -57,13 +57,12 @@ void figures_start(void)
 void figures_note(const char *route)
 {
     jespan_context_t context = jespan_current();
-    unsigned i = 0;
+    unsigned i = context % MAX_NOTED;
 
     pthread_mutex_lock(&lock);
-    while (i < n_noted && noted[i].context != context)
-        i++;
-    if (i == n_noted && n_noted < MAX_NOTED)
-        noted[n_noted++] = (struct noted){route, context};
+    while (noted[i].route && noted[i].context != context)
+        i = (i + 1) % MAX_NOTED;
+    noted[i] = (struct noted){route, context};
     pthread_mutex_unlock(&lock);
 }
 
@@ -87,10 +86,10 @@ static struct route_figures *find_route(struct route_figures *routes, const char
 /* A figure that jespan does not keep, as configured, is 0. */
 static void read_routes(struct route_figures routes[MAX_ROUTES])
 {
-    for (unsigned i = 0; i < n_noted; i++) {
-        struct route_figures *to = find_route(routes, noted[i].route);
+    for (unsigned i = 0; i < MAX_NOTED; i++) {
+        struct route_figures *to = noted[i].route ? find_route(routes, noted[i].route) : NULL;
 
-        for (int figure = 0; figure < N_FIGURES; figure++) {
+        for (int figure = 0; to && figure < N_FIGURES; figure++) {
             uint64_t value;
 
             if (read_context(noted[i].context, names[figure], &value, sizeof value))
@@ -111,39 +110,25 @@ static json_t *route_json(const struct route_figures *now, const struct route_fi
                      "outlived_bytes", (json_int_t)v[OUTLIVED]);
 }
 
-/* Documents stay in the cache that were parsed for it, by a request that writes or for one that reads; searches parse
- * for themselves. See docs.c. */
-static bool fills_cache(jespan_context_t context)
+/* What stands below the context of a tenant: 0 where there is no limit. */
+static json_t *tenants_json(uint64_t *cache_bytes)
 {
-    const char *name, *above;
-    uint64_t parent;
+    json_t *array = json_array();
+    const struct tenant *tenant;
 
-    if (!read_context(context, "name", &name, sizeof name) ||
-        !read_context(context, "parent", &parent, sizeof parent) ||
-        !read_context((jespan_context_t)parent, "name", &above, sizeof above))
-        return false;
-    if (strcmp(name, "parse") == 0)
-        return strcmp(above, "request") == 0 || strcmp(above, "cache.fill") == 0;
-    return strcmp(name, "cache") == 0 || strcmp(name, "cache.fill") == 0;
-}
+    for (unsigned i = 0; (tenant = tenant_nth(i)); i++) {
+        uint64_t live = 0, limit = 0, refusals = 0, cached = 0;
 
-/* Contexts that come between the two calls for them are left out. */
-static uint64_t read_cache_bytes(void)
-{
-    uint64_t any = 1, value, sum = 0;
-    size_t bytes = 0;
-    jespan_context_t *ids = NULL;
-
-    mallctl("spans.epoch", NULL, NULL, &any, sizeof any);
-    if (mallctl("spans.ids", NULL, &bytes, NULL, 0) == 0)
-        ids = malloc(bytes);
-    if (!ids || mallctl("spans.ids", ids, &bytes, NULL, 0))
-        bytes = 0;
-    for (size_t i = 0; i < bytes / sizeof *ids; i++)
-        if (fills_cache(ids[i]) && read_context(ids[i], "inuse_bytes", &value, sizeof value))
-            sum += value;
-    free(ids);
-    return sum;
+        read_context(tenant->requests, "total.inuse_bytes", &live, sizeof live);
+        read_context(tenant->requests, "limit_hard", &limit, sizeof limit);
+        read_context(tenant->requests, "limit_refusals", &refusals, sizeof refusals);
+        read_context(tenant->cache, "inuse_bytes", &cached, sizeof cached);
+        *cache_bytes += cached;
+        json_array_append_new(array, json_pack("{s:s, s:I, s:I, s:I, s:I}", "tenant", tenant->name, "live_bytes",
+                                               (json_int_t)live, "limit_bytes", (json_int_t)limit, "refusals",
+                                               (json_int_t)refusals, "cache_bytes", (json_int_t)cached));
+    }
+    return array;
 }
 
 /* Under the lock: two calls at a time would each see half of what was allocated since the last one. */
@@ -165,13 +150,15 @@ static json_t *routes_json(double *seconds)
 json_t *figures_json(void)
 {
     double seconds = 0;
-    json_t *routes;
+    uint64_t cache_bytes = 0;
+    json_t *routes, *tenants;
 
     pthread_mutex_lock(&lock);
     routes = routes_json(&seconds);
     pthread_mutex_unlock(&lock);
-    return json_pack("{s:o, s:f, s:I}", "routes", routes, "seconds", seconds, "cache_bytes",
-                     (json_int_t)read_cache_bytes());
+    tenants = tenants_json(&cache_bytes);
+    return json_pack("{s:o, s:f, s:o, s:I}", "routes", routes, "seconds", seconds, "tenants", tenants, "cache_bytes",
+                     (json_int_t)cache_bytes);
 }
 
 static double number(const json_t *object, const char *key, double unit)
@@ -188,11 +175,19 @@ static void print_route(FILE *to, const json_t *route)
             number(route, "outlived_bytes", 1024));
 }
 
+static void print_tenant(FILE *to, const json_t *tenant)
+{
+    fprintf(to, "%-24s %10.1f %10.1f %9.0f %10.1f\n", json_string_value(json_object_get(tenant, "tenant")),
+            number(tenant, "live_bytes", 1024), number(tenant, "limit_bytes", 1024), number(tenant, "refusals", 1),
+            number(tenant, "cache_bytes", 1024));
+}
+
 char *figures_text(const json_t *figures)
 {
-    const json_t *route;
+    const json_t *route, *tenant;
     char *text = NULL;
     size_t bytes, i;
+    bool is_whole;
     FILE *to = open_memstream(&text, &bytes);
 
     if (!to)
@@ -201,7 +196,14 @@ char *figures_text(const json_t *figures)
             "CPU ms", "ALLOC KiB/s", "LIVE KiB", "OUTLIVED");
     json_array_foreach(json_object_get(figures, "routes"), i, route)
         print_route(to, route);
-    fprintf(to, "allocation over the last %.1f s; spans that filled the cache hold %.0f bytes\n",
+    fprintf(to, "\n%-24s %10s %10s %9s %10s\n", "TENANT", "LIVE KiB", "LIMIT KiB", "REFUSED", "CACHED KiB");
+    json_array_foreach(json_object_get(figures, "tenants"), i, tenant)
+        print_tenant(to, tenant);
+    fprintf(to, "\nallocation over the last %.1f s; the cache's spans hold %.0f bytes\n",
             number(figures, "seconds", 1), number(figures, "cache_bytes", 1));
-    return fclose(to) == 0 ? text : NULL;
+    is_whole = !ferror(to);
+    if (fclose(to) == 0 && is_whole)
+        return text;
+    free(text);
+    return NULL;
 }

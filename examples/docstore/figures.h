@@ -13,8 +13,8 @@ void figures_start(void);
 void figures_note(const char *route);
 
 /* By route, all its requests with what is below them: requests, wall, busy and CPU time, allocation rate since the last
- * call, live and outlived bytes. And what jespan credits to the spans that filled the cache. The caller releases it;
- * NULL when there is no memory. */
+ * call, live and outlived bytes. By tenant: what its requests hold, its limit and how often that refused something, and
+ * what the cache keeps for it, also as a sum. The caller releases it; NULL when there is no memory. */
 json_t *figures_json(void);
 
 /* The same for people, to be freed, or NULL. */

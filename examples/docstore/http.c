@@ -50,11 +50,11 @@ static bool announces_too_much(struct MHD_Connection *connection)
     return length && strtoull(length, NULL, 10) > BODY_MAX_BYTES;
 }
 
-static jespan_span_t *open_span(const struct route *route, const char *tenant)
+static jespan_span_t *open_span(const struct route *route, const struct tenant *tenant)
 {
     JESPAN_SITE(site, "request");
-    struct jespan_label labels[] = {JESPAN_LABEL("route", routes_name(route)), JESPAN_LABEL("tenant", tenant)};
-    jespan_span_t *span = jespan_open(&site, JESPAN_ROOT, labels, sizeof labels / sizeof labels[0]);
+    struct jespan_label label = JESPAN_LABEL("route", routes_name(route));
+    jespan_span_t *span = jespan_open(&site, tenant->requests, &label, 1);
 
     if (jespan_enter(span) == 0) {
         figures_note(routes_name(route));
@@ -66,17 +66,19 @@ static jespan_span_t *open_span(const struct route *route, const char *tenant)
 static struct exchange *exchange_begin(struct MHD_Connection *connection, const char *path, const char *method)
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
-    const char *tenant = tenant_label(argument(connection, MHD_HEADER_KIND, "X-Tenant"));
+    const struct tenant *named = tenant_find(argument(connection, MHD_HEADER_KIND, "X-Tenant"));
+    const struct tenant *tenant = named ? named : tenant_invalid();
 
     if (!exchange)
         return NULL;
+    exchange->request.keeper = tenant->cache;
     exchange->request.path = path;
     exchange->request.words = argument(connection, MHD_GET_ARGUMENT_KIND, "q");
     exchange->request.limit = argument(connection, MHD_GET_ARGUMENT_KIND, "limit");
     exchange->request.as_text = wants_text(connection);
     exchange->route = routes_find(method, &exchange->request);
-    exchange->span = open_span(exchange->route, tenant ? tenant : "invalid");
-    if (!tenant)
+    exchange->span = open_span(exchange->route, tenant);
+    if (!named)
         exchange->refused = MHD_HTTP_BAD_REQUEST;
     else if (announces_too_much(connection))
         exchange->refused = MHD_HTTP_CONTENT_TOO_LARGE;
@@ -124,7 +126,7 @@ static void receive(struct exchange *exchange, const char *data, size_t bytes)
     if (have + bytes > BODY_MAX_BYTES) {
         exchange->refused = MHD_HTTP_CONTENT_TOO_LARGE;
     } else if (!reserve(exchange, have + bytes)) {
-        exchange->refused = MHD_HTTP_SERVICE_UNAVAILABLE;
+        exchange->refused = MHD_HTTP_INSUFFICIENT_STORAGE;
     } else {
         memcpy(exchange->body + have, data, bytes);
         exchange->body[have + bytes] = '\0';
@@ -137,7 +139,7 @@ static const char *refusal(unsigned status)
     switch (status) {
     case MHD_HTTP_BAD_REQUEST: return "X-Tenant is a name of up to 64 letters, digits, dots, dashes, underscores";
     case MHD_HTTP_CONTENT_TOO_LARGE: return "a document has at most 1 MiB";
-    default: return "out of memory";
+    default: return "out of memory, or the tenant's limit is reached";
     }
 }
 
@@ -164,15 +166,23 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
     return result;
 }
 
+static void work(struct exchange *exchange, struct docs *docs, struct reply *reply)
+{
+    exchange->request.body = exchange->body ? exchange->body : "";
+    jespan_enter(exchange->span);
+    routes_handle(exchange->route, docs, &exchange->request, reply);
+    jespan_exit(exchange->span);
+}
+
+/* Outside the span, where the tenant's limit is none: there is memory for a refusal. */
 static enum MHD_Result answer(struct exchange *exchange, struct docs *docs, struct MHD_Connection *connection)
 {
     struct reply reply = {.status = exchange->refused};
 
-    exchange->request.body = exchange->body ? exchange->body : "";
-    if (exchange->refused)
-        reply_error(&reply, exchange->refused, refusal(exchange->refused));
-    else
-        routes_handle(exchange->route, docs, &exchange->request, &reply);
+    if (!exchange->refused)
+        work(exchange, docs, &reply);
+    if (exchange->refused || reply.status == MHD_HTTP_INSUFFICIENT_STORAGE)
+        reply_error(&reply, reply.status, refusal(reply.status));
     return send_reply(connection, &reply);
 }
 
@@ -190,13 +200,14 @@ static enum MHD_Result handle(void *docs, struct MHD_Connection *connection, con
         if (!exchange || !exchange->refused)
             return exchange ? MHD_YES : MHD_NO;
     }
-    jespan_enter(exchange->span);
-    if (*data_bytes)
+    if (*data_bytes) {
+        jespan_enter(exchange->span);
         receive(exchange, data, *data_bytes);
-    else
+        jespan_exit(exchange->span);
+    } else {
         result = answer(exchange, docs, connection);
+    }
     *data_bytes = 0;
-    jespan_exit(exchange->span);
     return result;
 }
 

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: BSD-2-Clause
 -- wrk's script for docstore: stores all documents once (phase "seed"), or mixes the routes as clients would ("mix").
 --
--- Started by `load`, as: wrk … -s load.lua URL -- PHASE DOCUMENTS COPIES
--- DOCUMENTS has a line "collection TAB id TAB JSON" a document; COPIES documents are made of each.
+-- Started by `load`, as: wrk … -s load.lua URL -- PHASE DOCUMENTS COPIES TENANTS PAUSE SEARCHES
+-- DOCUMENTS has a line "collection TAB id TAB JSON" a document; COPIES documents are made of each. The others may be 0.
 -- Every request is for something that is there, so that any status but success is an error.
 
 local tenants = {
@@ -29,13 +29,17 @@ local function read_documents(path)
     return documents
 end
 
-local phase, documents, copies
+local phase, documents, copies, searches
 local sent, stored, refused = -1, 0, 0 -- -1: wrk asks for one request beforehand, to see its form
 local created = {} -- paths of documents that this thread may delete
 
 function init(args)
-    phase, copies = args[1], tonumber(args[3])
+    phase, copies, searches = args[1], tonumber(args[3]), tonumber(args[6])
     documents = read_documents(args[2])
+    if tonumber(args[4]) > 0 then tenants = {} end
+    for i = 1, tonumber(args[4]) do tenants[i] = {["X-Tenant"] = "tenant" .. i} end
+    local pause = tonumber(args[5])
+    if pause > 0 and phase == "mix" then delay = function() return math.random(0, 2 * pause) end end
     math.randomseed(number + 1)
     response = phase == "seed" and count_stored or note_created
 end
@@ -59,8 +63,8 @@ local function get()
     return wrk.format("GET", path, tenants[math.random(#tenants)])
 end
 
-local function search()
-    local path = "/docs/countries?limit=10&q=" .. words[math.random(#words)]
+local function search(limit)
+    local path = "/docs/countries?limit=" .. limit .. "&q=" .. words[math.random(#words)]
     return wrk.format("GET", path, tenants[math.random(#tenants)])
 end
 
@@ -74,10 +78,11 @@ local function delete()
 end
 
 local function mix()
+    if math.random(100) <= searches then return search(100) end
     local dice = math.random(100)
     if dice <= 70 then return get() end
     if dice <= 85 then return put(pick()) end
-    if dice <= 88 then return search() end
+    if dice <= 88 then return search(10) end
     if dice <= 90 then return wrk.format("GET", "/stats") end
     if #created > 20 then return delete() end
     return create()

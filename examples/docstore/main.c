@@ -10,18 +10,20 @@
 
 #include "docs.h"
 #include "http.h"
+#include "tenant.h"
 
 struct options {
     const char *path;
-    unsigned long port, cache_mb, threads;
+    unsigned long port, cache_mb, tenant_mb, threads;
 };
 
 static const char usage[] =
-    "usage: docstore [--port N] [--db PATH] [--cache-mb N] [--threads N]\n"
+    "usage: docstore [--port N] [--db PATH] [--cache-mb N] [--tenant-mb N] [--threads N]\n"
     "Serves JSON documents on 127.0.0.1 until SIGTERM or SIGINT.\n"
     "  --port N      port to listen on; 0 picks a free one and prints it (8080)\n"
     "  --db PATH     SQLite database, created if it is not there (docstore.db)\n"
     "  --cache-mb N  parsed documents kept in memory (64)\n"
+    "  --tenant-mb N memory that the requests of a tenant may have at a time; 0: any amount (64)\n"
     "  --threads N   threads that serve requests (4)\n";
 
 static void fail(const char *what, const char *which)
@@ -44,10 +46,11 @@ static struct options parse_options(int argc, char **argv)
 {
     static const struct option names[] = {
         {"port", required_argument, NULL, 'p'},    {"db", required_argument, NULL, 'd'},
-        {"cache-mb", required_argument, NULL, 'c'}, {"threads", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"cache-mb", required_argument, NULL, 'c'}, {"tenant-mb", required_argument, NULL, 'm'},
+        {"threads", required_argument, NULL, 't'},  {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
-    struct options o = {.path = "docstore.db", .port = 8080, .cache_mb = 64, .threads = 4};
+    struct options o = {.path = "docstore.db", .port = 8080, .cache_mb = 64, .tenant_mb = 64, .threads = 4};
     int c;
 
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
@@ -55,6 +58,7 @@ static struct options parse_options(int argc, char **argv)
         case 'p': o.port = number(optarg, 0, 65535, "bad port"); break;
         case 'd': o.path = optarg; break;
         case 'c': o.cache_mb = number(optarg, 1, 65536, "bad cache size"); break;
+        case 'm': o.tenant_mb = number(optarg, 0, 65536, "bad limit of tenants"); break;
         case 't': o.threads = number(optarg, 1, 64, "bad number of threads"); break;
         case 'h': fputs(usage, stdout); exit(0);
         default: fputs(usage, stderr); exit(2);
@@ -107,6 +111,7 @@ int main(int argc, char **argv)
     int error, status;
 
     block_signals(&ends);
+    tenants_start(o.tenant_mb << 20);
     error = docs_open(&docs, o.path, o.cache_mb << 20, (unsigned)o.threads);
     if (error) {
         fprintf(stderr, "docstore: cannot open %s: %s\n", o.path, strerror(-error));

@@ -44,7 +44,7 @@ static void reply_json(struct reply *reply, unsigned status, const json_t *json)
     reply->status = status;
     reply->body = json ? render(json) : NULL;
     if (!reply->body)
-        reply->status = 500;
+        reply->status = 507;
 }
 
 void reply_error(struct reply *reply, unsigned status, const char *why)
@@ -60,6 +60,7 @@ static void reply_failure(struct reply *reply, int error, const char *why)
     switch (error) {
     case -EINVAL: reply_error(reply, 400, why); break;
     case -ENOENT: reply_error(reply, 404, "no such document"); break;
+    case -ENOMEM: reply->status = 507; break;
     default: reply_error(reply, 500, "the document store failed");
     }
 }
@@ -68,7 +69,8 @@ static void put_document(struct docs *docs, const struct request *request, struc
 {
     char why[200];
     bool created;
-    int error = docs_put(docs, &request->key, request->body, request->body_bytes, &created, why, sizeof why);
+    int error = docs_put(docs, request->keeper, &request->key, request->body, request->body_bytes, &created, why,
+                         sizeof why);
 
     if (error) {
         reply_failure(reply, error, why);
@@ -82,7 +84,7 @@ static void put_document(struct docs *docs, const struct request *request, struc
 static void get_document(struct docs *docs, const struct request *request, struct reply *reply)
 {
     struct document *document;
-    int error = docs_get(docs, &request->key, &document);
+    int error = docs_get(docs, request->keeper, &request->key, &document);
 
     if (error) {
         reply_failure(reply, error, NULL);
@@ -114,30 +116,24 @@ static unsigned parse_limit(const char *text)
     return end != text && !*end && limit <= RESULTS_MAX ? (unsigned)limit : 0;
 }
 
-static int search(struct docs *docs, const char *collection, const char *words, unsigned limit, json_t **results)
-{
-    JESPAN("search");
-    return docs_search(docs, collection, words, limit, results);
-}
-
 static void search_collection(struct docs *docs, const struct request *request, struct reply *reply)
 {
     const char *words = request->words ? request->words : "";
     unsigned limit = parse_limit(request->limit);
-    json_t *results;
+    struct results results;
     int error;
 
     if (limit == 0 || strlen(words) > WORDS_MAX_BYTES) {
         reply_error(reply, 400, "q has at most 256 bytes, limit is 1 to 100");
         return;
     }
-    error = search(docs, request->key.collection, words, limit, &results);
+    error = docs_search(docs, request->key.collection, words, limit, &results);
     if (error) {
         reply_failure(reply, error, NULL);
         return;
     }
-    reply_json(reply, 200, results);
-    json_decref(results);
+    reply_json(reply, 200, results.json);
+    docs_results_free(&results);
 }
 
 static void get_stats(struct docs *docs, const struct request *request, struct reply *reply)
@@ -173,7 +169,7 @@ static void get_spans(struct docs *docs, const struct request *request, struct r
         reply_json(reply, 200, figures);
     }
     if (!reply->body)
-        reply_error(reply, 500, "out of memory");
+        reply->status = 507;
     json_decref(figures);
 }
 

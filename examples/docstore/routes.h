@@ -8,6 +8,7 @@
 struct route;
 
 struct request {
+    jespan_context_t keeper; /* see docs.h */
     const char *path;
     struct document_key key; /* set by routes_find() */
     const char *words;       /* to search for, or NULL */
@@ -18,7 +19,7 @@ struct request {
 };
 
 struct reply {
-    unsigned status;
+    unsigned status; /* 507: there was no memory, or the tenant's limit was reached; without a body */
     char *body;   /* JSON, owned by whoever sends it, or NULL */
     bool is_text; /* no, for people */
     char location[2 * NAME_MAX_BYTES + 16];

@@ -2,11 +2,12 @@
 # shellcheck shell=bash
 # For scripts: runs docstore under `jespan run` in a directory of its own.
 #
-# The caller sets JESPAN_CMD, the command jespan, and DOCSTORE, the program. In the directory: dumps/, docstore.db, and
-# what the service says, in out and err.
+# The caller sets JESPAN_CMD, the command jespan, and DOCSTORE, the program; perhaps docstore_options for that. In the
+# directory: dumps/, docstore.db, and what the service says, in out and err.
 
 service_pid=''
 service_url=''
+docstore_options=()
 
 # service_start DIRECTORY [OPTION OF jespan run…]: returns 0 once it listens, having set service_pid and service_url
 service_start() {
@@ -15,7 +16,7 @@ service_start() {
     : > "$directory/out"
     # shellcheck disable=SC2153
     "$JESPAN_CMD" run --dump-dir "$directory/dumps" "$@" -- "$DOCSTORE" --port 0 --db "$directory/docstore.db" \
-        >> "$directory/out" 2> "$directory/err" &
+        "${docstore_options[@]}" >> "$directory/out" 2> "$directory/err" &
     service_pid=$!
     for ((tries = 0; tries < 200; tries++)); do
         service_url=$(sed -n 's/.*listening on \([^,]*\),.*/\1/p' "$directory/out")
@@ -47,8 +48,9 @@ service_cache_bytes() {
     curl -fsS "$service_url/stats" | jq .cache.bytes
 }
 
-# spans_cache_bytes DUMP: what jespan says that the spans hold in which the cache was filled. The same, once all is quiet.
+# spans_cache_bytes DUMP: what jespan says that the spans hold in which the cache keeps documents. The same, once all
+# is quiet.
 spans_cache_bytes() {
     COLUMNS=500 "$JESPAN_CMD" report --bytes "$1" |
-        awk '/ request > (parse|cache|cache.fill|cache.fill > parse) [{]/ {bytes += $1} END {print bytes + 0}'
+        awk '/ cache [{]tenant=/ {bytes += $1} END {print bytes + 0}'
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "spans.h"
+
 enum statement { UPDATE, INSERT, DELETE, SELECT, SEARCH, COUNT, N_STATEMENTS };
 
 static const char *const statement_sql[N_STATEMENTS] = {
@@ -33,6 +35,8 @@ struct connection {
 };
 
 struct store {
+    jespan_span_t *span;
+    jespan_context_t context; /* of all that SQLite allocates: it serves everyone, and is within no tenant's limit */
     struct connection writer;
     pthread_mutex_t lock;
     pthread_cond_t returned;
@@ -67,21 +71,44 @@ static void connection_close(struct connection *c)
     sqlite3_close(c->db);
 }
 
-int store_open(struct store **store, const char *path, unsigned n_readers)
+static void open_context(struct store *s)
 {
-    struct store *s = calloc(1, sizeof *s + n_readers * sizeof s->readers[0]);
-    int error = s ? connection_open(&s->writer, path) : -ENOMEM;
+    JESPAN_SITE(site, "sqlite");
 
+    s->span = jespan_open(&site, JESPAN_ROOT, NULL, 0);
+    s->context = JESPAN_ROOT;
+    if (jespan_enter(s->span) == 0) {
+        s->context = jespan_current();
+        jespan_exit(s->span);
+    }
+}
+
+static int open_connections(struct store *s, const char *path, unsigned n_readers)
+{
+    int error;
+    JESPAN_FOR(s->context);
+
+    error = connection_open(&s->writer, path);
     for (unsigned i = 0; !error && i < n_readers; i++) {
         error = connection_open(&s->readers[i], path);
         s->readers[i].next_idle = s->idle;
         s->idle = &s->readers[i];
         s->n_readers++;
     }
-    if (s) {
-        pthread_mutex_init(&s->lock, NULL);
-        pthread_cond_init(&s->returned, NULL);
-    }
+    return error;
+}
+
+int store_open(struct store **store, const char *path, unsigned n_readers)
+{
+    struct store *s = calloc(1, sizeof *s + n_readers * sizeof s->readers[0]);
+    int error;
+
+    if (!s)
+        return -ENOMEM;
+    open_context(s);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->returned, NULL);
+    error = open_connections(s, path, n_readers);
     if (error) {
         store_close(s);
         return error;
@@ -99,6 +126,7 @@ void store_close(struct store *s)
     connection_close(&s->writer); /* last, so that it is the one that folds the log into the database */
     pthread_cond_destroy(&s->returned);
     pthread_mutex_destroy(&s->lock);
+    jespan_close(s->span);
     free(s);
 }
 
@@ -164,38 +192,48 @@ static int put(struct connection *c, enum statement which, const struct document
 
 int store_put(struct store *s, const struct document_key *key, const char *text, size_t bytes, bool *created)
 {
-    int error = put(&s->writer, UPDATE, key, text, bytes);
+    int error;
+    JESPAN_FOR(s->context);
 
+    error = put(&s->writer, UPDATE, key, text, bytes);
     *created = error == -ENOENT;
     return *created ? put(&s->writer, INSERT, key, text, bytes) : error;
 }
 
 int store_delete(struct store *s, const struct document_key *key)
 {
-    int error = bind_key(&s->writer, DELETE, key);
+    int error;
+    JESPAN_FOR(s->context);
 
+    error = bind_key(&s->writer, DELETE, key);
     return error ? error : change(&s->writer, DELETE);
 }
 
-static int copy_column(sqlite3_stmt *statement, int column, char **text, size_t *bytes)
+static void *malloc_for(jespan_context_t owner, size_t bytes)
+{
+    JESPAN_FOR(owner);
+    return malloc(bytes);
+}
+
+static int copy_column(sqlite3_stmt *statement, int column, jespan_context_t owner, char **text, size_t *bytes)
 {
     const unsigned char *body = sqlite3_column_text(statement, column);
 
     *bytes = (size_t)sqlite3_column_bytes(statement, column);
-    *text = body ? malloc(*bytes + 1) : NULL;
+    *text = body ? malloc_for(owner, *bytes + 1) : NULL;
     if (!*text)
         return -ENOMEM;
     memcpy(*text, body, *bytes + 1);
     return 0;
 }
 
-static int get(struct connection *c, const struct document_key *key, char **text, size_t *bytes)
+static int get(struct connection *c, const struct document_key *key, jespan_context_t owner, char **text, size_t *bytes)
 {
     int error = bind_key(c, SELECT, key);
 
     if (!error) {
         switch (sqlite3_step(c->statements[SELECT])) {
-        case SQLITE_ROW: error = copy_column(c->statements[SELECT], 0, text, bytes); break;
+        case SQLITE_ROW: error = copy_column(c->statements[SELECT], 0, owner, text, bytes); break;
         case SQLITE_DONE: error = -ENOENT; break;
         default: error = failed(c);
         }
@@ -207,13 +245,25 @@ static int get(struct connection *c, const struct document_key *key, char **text
 int store_get(struct store *s, const struct document_key *key, char **text, size_t *bytes)
 {
     struct connection *c = reader_take(s);
-    int error = get(c, key, text, bytes);
+    jespan_context_t caller = jespan_current();
+    int error;
+    JESPAN_FOR(s->context);
 
+    error = get(c, key, caller, text, bytes);
     reader_return(s, c);
     return error;
 }
 
-static int search(struct connection *c, store_hit *hit, void *context)
+static int tell(sqlite3_stmt *statement, jespan_context_t caller, store_hit *hit, void *context)
+{
+    const char *id = (const char *)sqlite3_column_text(statement, 0);
+    const char *text = (const char *)sqlite3_column_text(statement, 1);
+    JESPAN_FOR(caller);
+
+    return id && text ? hit(context, id, text, (size_t)sqlite3_column_bytes(statement, 1)) : -ENOMEM;
+}
+
+static int search(struct connection *c, jespan_context_t caller, store_hit *hit, void *context)
 {
     sqlite3_stmt *statement = c->statements[SEARCH];
     int step, error = 0;
@@ -221,8 +271,7 @@ static int search(struct connection *c, store_hit *hit, void *context)
     while (!error && (step = sqlite3_step(statement)) != SQLITE_DONE) {
         if (step != SQLITE_ROW)
             return failed(c);
-        error = hit(context, (const char *)sqlite3_column_text(statement, 0),
-                    (const char *)sqlite3_column_text(statement, 1), (size_t)sqlite3_column_bytes(statement, 1));
+        error = tell(statement, caller, hit, context);
     }
     return error;
 }
@@ -231,14 +280,17 @@ int store_search(struct store *s, const char *collection, const char *words, uns
                  void *context)
 {
     struct connection *c = reader_take(s);
-    int error = bind_text(c, SEARCH, 1, collection, strlen(collection));
+    jespan_context_t caller = jespan_current();
+    int error;
+    JESPAN_FOR(s->context);
 
+    error = bind_text(c, SEARCH, 1, collection, strlen(collection));
     if (!error)
         error = bind_text(c, SEARCH, 2, words, strlen(words));
     if (!error && sqlite3_bind_int64(c->statements[SEARCH], 3, limit))
         error = failed(c);
     if (!error)
-        error = search(c, hit, context);
+        error = search(c, caller, hit, context);
     finish(c, SEARCH);
     reader_return(s, c);
     return error;
@@ -247,8 +299,10 @@ int store_search(struct store *s, const char *collection, const char *words, uns
 int store_count(struct store *s, uint64_t *documents)
 {
     struct connection *c = reader_take(s);
-    int error = sqlite3_step(c->statements[COUNT]) == SQLITE_ROW ? 0 : failed(c);
+    int error;
+    JESPAN_FOR(s->context);
 
+    error = sqlite3_step(c->statements[COUNT]) == SQLITE_ROW ? 0 : failed(c);
     if (!error)
         *documents = (uint64_t)sqlite3_column_int64(c->statements[COUNT], 0);
     finish(c, COUNT);

@@ -1,16 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tenants as a label.
+/* Tenants: a span for the requests of each, with a limit, and one for what the cache keeps for it.
  *
- * Clients name them, and each value of a label makes contexts of its own, so their number is bounded here: the first
- * MAX_TENANTS names are kept, all later ones are "other".
+ * Clients name them, and each makes contexts of its own, so their number is bounded here: the first names are kept, up
+ * to MAX_TENANTS, all later ones are "other". All functions are thread-safe.
  */
 #ifndef DOCSTORE_TENANT_H
 #define DOCSTORE_TENANT_H
 
-#define MAX_TENANTS 16
+#include <stdint.h>
 
-/* `header` is what the client sent or NULL. Returns the label's value, valid forever, or NULL if it is not a name of
- * 1 to 64 letters, digits, dots, dashes and underscores. Thread-safe. */
-const char *tenant_label(const char *header);
+#include "document.h"
+#include "spans.h"
+
+#define MAX_TENANTS 128
+#define MAX_TENANTS_AND_OTHERS (MAX_TENANTS + 3)
+
+struct tenant {
+    char name[NAME_MAX_BYTES + 1];
+    jespan_context_t requests; /* to open them below; the limit stands here */
+    jespan_context_t cache;    /* to allocate what the cache keeps */
+};
+
+/* What the requests of a tenant may have in use at a time, each; 0: any amount. Once, before the first tenant. */
+void tenants_start(uint64_t limit_bytes);
+
+/* `header` is what the client sent, or NULL: then it is the tenant "none". Returns a tenant for good, or NULL if the
+ * header is not a name of 1 to 64 letters, digits, dots, dashes and underscores. */
+const struct tenant *tenant_find(const char *header);
+
+/* Whose requests are refused for want of a valid name. */
+const struct tenant *tenant_invalid(void);
+
+/* The nth tenant from 0, or NULL: there are no more. */
+const struct tenant *tenant_nth(unsigned n);
 
 #endif

@@ -39,13 +39,48 @@ typedef uint32_t jespan_context_t;
 #define JESPAN_MAX_LABELS 16
 #define JESPAN_MAX_STRING_BYTES 255
 
+/* What a site may ask for: that its spans allocate from an arena of their own, a *span arena*, and what is special about that
+ * arena's pages. Zeroes ask for nothing. There are at most max_arenas; spans for which none is left allocate as all others
+ * do (spans.stats.arenas_refused). docs/arenas.md has the whole of it. */
+#define JESPAN_ARENA           0x0001u /* an arena for the spans of this site */
+#define JESPAN_ARENA_ALONE     0x0002u /* not for the spans below them */
+#define JESPAN_ARENA_NONE      0x0004u /* no arena, not even that of the span above */
+#define JESPAN_ARENA_DONTDUMP  0x0010u /* not in core dumps: MADV_DONTDUMP */
+#define JESPAN_ARENA_DONTFORK  0x0020u /* not in forked children, where it reads as zeroes */
+#define JESPAN_ARENA_LOCKED    0x0040u /* never paged out, nor given back: mlock(2) */
+#define JESPAN_ARENA_GUARDED   0x0080u /* pages that nobody may touch around what the arena maps */
+#define JESPAN_ARENA_WIPED     0x0100u /* objects are overwritten with zeroes as they are freed */
+#define JESPAN_ARENA_HUGE      0x0200u /* transparent huge pages: MADV_HUGEPAGE */
+#define JESPAN_ARENA_NOHUGE    0x0400u /* none: MADV_NOHUGEPAGE */
+#define JESPAN_ARENA_NUMA      0x0800u /* on the node numa_node: mbind(2) */
+#define JESPAN_ARENA_DECAY     0x1000u /* dirty_decay_ms and muzzy_decay_ms, as jemalloc's options of these names */
+#define JESPAN_ARENA_REGION    0x2000u /* each span is a region: see JESPAN_REGION() */
+#define JESPAN_ARENA_REFUSE    0x4000u /* one with survivors stays open */
+#define JESPAN_ARENA_RELEASE   0x8000u /* they go too; else they stay, and the region is set aside until they are gone */
+
+/* What an initialiser of C++20 leaves out is 0 without a warning. */
+#if defined __cplusplus && __cplusplus >= 202002L
+#define JESPAN_ZERO_ = {}
+#else
+#define JESPAN_ZERO_
+#endif
+
+struct jespan_arena {
+    uint32_t flags JESPAN_ZERO_; /* of the above */
+    int32_t numa_node JESPAN_ZERO_;
+    int64_t dirty_decay_ms JESPAN_ZERO_, muzzy_decay_ms JESPAN_ZERO_;
+    uint64_t limit_bytes JESPAN_ZERO_; /* of pages that the arena maps at most; 0: any number */
+    const char *by_label JESPAN_ZERO_; /* an arena for each value of the label of this key; NULL: one for all */
+};
+
 /* A static description of a span. Must stay as it is while any span of it is open; two sites with equal contents are
- * the same site. `target` and `file` may be NULL. */
+ * the same site, with what the first asked for. `target` and `file` may be NULL. */
 struct jespan_site {
     const char *name;
     const char *target;
     const char *file;
     uint32_t line;
+    struct jespan_arena arena;
 };
 
 /* A key and a value, a string or an integer: the string "7" and the integer 7 make two contexts. Strings are
@@ -71,7 +106,7 @@ typedef struct jespan_span jespan_span_t;
 /* Opens a span of `site` below `parent` (JESPAN_CURRENT, JESPAN_ROOT or a number from jespan_current()) with `n_labels`
  * labels. Does not enter it. At max_contexts the span is credited to its nearest ancestor instead
  * (spans.stats.overflow). Returns a handle to give to jespan_close(), or NULL with errno: EINVAL (site, name, label or
- * parent is not valid), ENOMEM. */
+ * parent is not valid, or what the site wishes of an arena), ENOSPC (a region, and max_arenas leaves none for it), ENOMEM. */
 JESPAN_API jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context_t parent,
                                       const struct jespan_label *labels, size_t n_labels);
 
@@ -86,12 +121,14 @@ JESPAN_API int jespan_exit(jespan_span_t *span);
 
 /* Closes the span, whoever else holds references; the handle is then no longer valid but for jespan_exit(). Where it is
  * still entered, those threads stay in its context until they exit. NULL is ignored.
- * Returns 0 or EINVAL (not an open span: closed before, perhaps). errno is left alone. */
+ * What is live in a region is freed now, or when the last thread exits it.
+ * Returns 0 or EINVAL (not an open span: closed before, perhaps), EBUSY (a region that refuses to be closed, as it has survivors;
+ * it stays open). errno is left alone. */
 JESPAN_API int jespan_close(jespan_span_t *span);
 
 /* For a span with several owners, none of whom knows which will be the last. jespan_open() gives the first reference;
- * jespan_unref() gives one up, and with the last one closes the span. Both return 0 or EINVAL (not an open span); errno is
- * left alone. */
+ * jespan_unref() gives one up, and with the last one closes the span. Both return 0 or EINVAL (not an open span), jespan_unref()
+ * what jespan_close() does, too; errno is left alone. */
 JESPAN_API int jespan_ref(jespan_span_t *span);
 JESPAN_API int jespan_unref(jespan_span_t *span);
 
@@ -174,9 +211,22 @@ JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_tracep
 #define JESPAN_TRACE_LABELS(traceparent)                                                                               \
     JESPAN_LABEL("trace_id", (traceparent).trace_id), JESPAN_LABEL("span_id", (traceparent).span_id)
 
-/* Defines a static site with this file and line. */
-#define JESPAN_SITE(var, name_) \
-    static const struct jespan_site var = {(name_), JESPAN_TARGET, __FILE__, __LINE__}
+/* Defines a static site with this file and line, and perhaps an arena:
+ *     JESPAN_SITE(load, "load");
+ *     JESPAN_SITE(cache, "cache", .arena = {.flags = JESPAN_ARENA, .limit_bytes = 64 << 20});
+ *     JESPAN_ARENA_SITE(secrets, "secrets", JESPAN_ARENA | JESPAN_ARENA_WIPED);
+ * The second is C, or C++20; the third is for any C++ too. */
+#define JESPAN_SITE(var, ...)                                                                                          \
+    JESPAN_EIGHTH_(__VA_ARGS__, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_,            \
+                   JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_PLAIN_, 0)(var, __VA_ARGS__)
+#define JESPAN_ARENA_SITE(var, name, flags)                                                                            \
+    static const struct jespan_site var = {(name), JESPAN_TARGET, __FILE__, __LINE__, {(flags), 0, 0, 0, 0, 0}}
+
+#define JESPAN_EIGHTH_(a, b, c, d, e, f, g, h, ...) h
+#define JESPAN_SITE_PLAIN_(var, name) JESPAN_ARENA_SITE(var, name, 0)
+#define JESPAN_SITE_WITH_(var, name_, ...)                                                                             \
+    static const struct jespan_site var = {                                                                            \
+        .name = (name_), .target = JESPAN_TARGET, .file = __FILE__, .line = __LINE__, __VA_ARGS__}
 
 /* A span from here to the end of the block, with labels as pairs of strings:
  *     JESPAN("parse");
@@ -196,10 +246,24 @@ JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_tracep
  * Of a context that does not exist nothing comes: allocations are credited as before. */
 #define JESPAN_FOR(context) JESPAN_FOR_(__COUNTER__, context)
 
+/* A region from here to the end of the block: what is allocated in it, and in blocks and spans opened inside it, comes from an
+ * arena that no other open region has, and is freed in one go at the end, without a free for each:
+ *     JESPAN_REGION("parse");
+ * What is to stay must be allocated for another owner, JESPAN_FOR(), or copied. An object that was allocated in it but handed to
+ * another by jespan_retag() is a *survivor*: with one, nothing is freed at the end, and the region is set aside until its
+ * survivors are gone. Objects may be freed and resized in it as always, by any thread. Whoever uses a pointer into it
+ * afterwards is as wrong as after free(); a free of one ends the program, as a double free does.
+ * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and what else it wishes for. Where max_arenas leaves
+ * no arena for it (spans.stats.regions_lost), the block is a span, and what is not freed in it stays. */
+#define JESPAN_REGION(name) JESPAN_REGION_AT_(__COUNTER__, name)
+#define JESPAN_REGION_OF(site) JESPAN_REGION_OF_AT_(__COUNTER__, site)
+
 /* What these are made of; not for direct use. */
 struct jespan_scope {
     uint64_t entered;
 };
+JESPAN_API void jespan_region_enter(struct jespan_scope *scope, const struct jespan_site *site);
+JESPAN_API void jespan_region_exit(struct jespan_scope *scope);
 JESPAN_API void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
                                    const char *const *name_and_labels, size_t count);
 JESPAN_API void jespan_scope_enter_labels(struct jespan_scope *scope, const struct jespan_site *site,
@@ -214,7 +278,7 @@ JESPAN_API void jespan_owner_exit(struct jespan_scope *scope);
 #define JESPAN_SCOPE_AT_(n, ...) JESPAN_SCOPE_(n, __VA_ARGS__)
 #define JESPAN_WITH_AT_(n, name, ...) JESPAN_WITH_(n, name, __VA_ARGS__)
 #define JESPAN_SCOPE_VARIABLES_(n, name)                                                                               \
-    static const struct jespan_site JESPAN_CAT_(jespan_site_, n) = {name, JESPAN_TARGET, __FILE__, __LINE__};          \
+    JESPAN_ARENA_SITE(JESPAN_CAT_(jespan_site_, n), name, 0);                                                          \
     struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused))
 #define JESPAN_SCOPE_(n, ...)                                                                                          \
     const char *const JESPAN_CAT_(jespan_args_, n)[] = {__VA_ARGS__};                                                  \
@@ -226,6 +290,13 @@ JESPAN_API void jespan_owner_exit(struct jespan_scope *scope);
     JESPAN_SCOPE_VARIABLES_(n, name);                                                                                  \
     jespan_scope_enter_labels(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n),                           \
                               JESPAN_CAT_(jespan_labels_, n), JESPAN_COUNT_(JESPAN_CAT_(jespan_labels_, n)))
+
+#define JESPAN_REGION_AT_(n, name)                                                                                     \
+    JESPAN_ARENA_SITE(JESPAN_CAT_(jespan_site_, n), name, JESPAN_ARENA_REGION);                                        \
+    JESPAN_REGION_OF_AT_(n, &JESPAN_CAT_(jespan_site_, n))
+#define JESPAN_REGION_OF_AT_(n, site)                                                                                  \
+    struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_region_exit), unused));            \
+    jespan_region_enter(&JESPAN_CAT_(jespan_scope_, n), (site))
 
 #define JESPAN_FOR_(n, context) JESPAN_FOR_AT_(n, context)
 #define JESPAN_FOR_AT_(n, context)                                                                                     \

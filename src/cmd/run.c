@@ -72,6 +72,9 @@ enum {
     OPTION_LIB,
     OPTION_TIME,
     OPTION_FOLLOW_FORK,
+    OPTION_LIMIT,
+    OPTION_ARENA,
+    OPTION_DUMP_ON,
 };
 
 static const struct option long_options[] = {
@@ -85,6 +88,9 @@ static const struct option long_options[] = {
     {"lib", required_argument, NULL, OPTION_LIB},
     {"time", no_argument, NULL, OPTION_TIME},
     {"follow-fork", no_argument, NULL, OPTION_FOLLOW_FORK},
+    {"limit", required_argument, NULL, OPTION_LIMIT},
+    {"arena", required_argument, NULL, OPTION_ARENA},
+    {"dump-on", required_argument, NULL, OPTION_DUMP_ON},
     {NULL, 0, NULL, 0},
 };
 
@@ -94,7 +100,9 @@ static int read_options(struct run_options *options, int argc, char **argv)
     const char **const values[] = {[OPTION_DUMP_DIR] = &options->dump_dir, [OPTION_INTERVAL] = &options->interval,
                                    [OPTION_KEEP] = &options->keep, [OPTION_PYROSCOPE] = &options->pyroscope,
                                    [OPTION_APP] = &options->app, [OPTION_HTTP] = &options->http,
-                                   [OPTION_CONF] = &options->conf, [OPTION_LIB] = &options->lib};
+                                   [OPTION_CONF] = &options->conf, [OPTION_LIB] = &options->lib,
+                                   [OPTION_LIMIT] = &options->limit, [OPTION_ARENA] = &options->arena,
+                                   [OPTION_DUMP_ON] = &options->dump_on};
     for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;
@@ -134,13 +142,17 @@ const struct command command_run = {
         "written every few seconds and at exit; read them with 'jespan report' or\n"
         "'go tool pprof'. Programs that PROGRAM executes are tracked too and write their\n"
         "own. With --pyroscope or --http there are dumps only where --dump-dir,\n"
-        "--interval, --keep or --time asks for them.\n"
+        "--interval, --keep, --time or --dump-on asks for them.\n"
         "\n"
         "  --dump-dir DIR  where dumps go, created if missing (default: the current\n"
         "                  directory)\n"
         "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
         "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
         "  --time          beside each heap dump one of times, time.PID.NUMBER.pb.gz\n"
+        "  --dump-on EVENTS\n"
+        "                  dumps at once, too, for oom, limit or peak, as 'oom|peak'\n"
+        "  --limit LIMITS  how much spans may have in use: 'NAME=64M|NAME{KEY=VALUE}=1G'\n"
+        "  --arena ARENAS  spans with pages of their own: 'NAME|NAME=WISH+WISH'\n"
         "  --pyroscope URL push profiles to the Pyroscope server there\n"
         "  --app NAME      the program's name there (default: its own)\n"
         "  --http ADDRESS  answer HTTP at ADDRESS:PORT or unix:PATH: profiles, /metrics\n"

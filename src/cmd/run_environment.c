@@ -49,6 +49,9 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "dump_keep:", options->keep);
     add(to, "dump_time:", options->time ? "true" : NULL);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
+    add(to, "dump_on:", options->dump_on);
+    add(to, "limit:", options->limit);
+    add(to, "arena:", options->arena);
     add(to, "pyroscope_url:", options->pyroscope);
     add(to, "pyroscope_app:", options->app);
     add(to, "http_listen:", options->http);

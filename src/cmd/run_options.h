@@ -8,6 +8,7 @@
 struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib; /* NULL = not given */
     const char *pyroscope, *app, *http;
+    const char *limit, *arena, *dump_on;
     bool follow_fork, time;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options of `jespan run` for services. */
+/* The options of `jespan run` for services, and others whose value is one of the configuration as it stands. */
 #include "run_services.h"
 
 #include <stddef.h>
@@ -38,14 +38,22 @@ static int check_url(const char *option, const char *url)
 
 int run_services_check(const struct run_options *options)
 {
+    const struct {
+        const char *option, *value;
+    } plain[] = {{"--app", options->app},
+                 {"--http", options->http},
+                 {"--limit", options->limit},
+                 {"--arena", options->arena},
+                 {"--dump-on", options->dump_on}};
     int status = check_url("--pyroscope", options->pyroscope);
-    if (status == 0)
-        status = check_value("--app", options->app);
-    return status != 0 ? status : check_value("--http", options->http);
+    for (size_t i = 0; status == 0 && i < sizeof plain / sizeof *plain; i++)
+        status = check_value(plain[i].option, plain[i].value);
+    return status;
 }
 
 bool run_services_leave_dumps(const struct run_options *options)
 {
-    bool asked_for = options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time;
+    bool asked_for = options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time
+        || options->dump_on != NULL;
     return asked_for || (options->pyroscope == NULL && options->http == NULL);
 }

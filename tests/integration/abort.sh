@@ -20,7 +20,7 @@ run_case() {
 }
 
 cases=$("$program")
-[ "$(wc -l <<< "$cases")" -ge 20 ] || fail "the program lists only: $cases"
+[ "$(wc -l <<< "$cases")" -ge 25 ] || fail "the program lists only: $cases"
 for name in $cases; do
     run_case "$name"
 done

@@ -5,8 +5,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <jespan/jespan.h>
+
 #include "../support/check.h"
 #include "../support/family.h"
+
+JESPAN_ARENA_SITE(arena_site, "arena", JESPAN_ARENA);
+#define IN_ARENA                                                                                          \
+    struct jespan_scope block __attribute__((cleanup(jespan_scope_exit)));                                             \
+    jespan_scope_enter(&block, &arena_site, NULL, 0)
+
+static void *volatile kept;
 
 static void *announce(void *p)
 {
@@ -211,6 +220,34 @@ static void interior_large(void)
     free(announce(p + 8192));
 }
 
+/* In a span arena: what was allocated last goes back at once, others wait. */
+static void double_in_arena(void)
+{
+    IN_ARENA;
+    void *p = announce(malloc(100));
+    free(p);
+    free(opaque_pointer(p));
+}
+
+static void double_in_arena_waiting(void)
+{
+    IN_ARENA;
+    void *p = announce(malloc(100));
+    kept = malloc(100);
+    free(p);
+    free(opaque_pointer(p));
+}
+
+static void double_in_arena_later(void)
+{
+    IN_ARENA;
+    void *p = announce(malloc(100));
+    kept = malloc(100);
+    free(p);
+    free_some(300);
+    free(opaque_pointer(p));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -223,7 +260,8 @@ static const struct {
     CASE(double_no_cache),       CASE(realloc_after_free),    CASE(foreign_stack),
     CASE(foreign_static),        CASE(foreign_code),          CASE(foreign_mapping),
     CASE(foreign_number),        CASE(foreign_kernel_address), CASE(foreign_realloc),
-    CASE(foreign_on_thread),     CASE(interior_large),
+    CASE(foreign_on_thread),     CASE(interior_large),        CASE(double_in_arena),
+    CASE(double_in_arena_waiting), CASE(double_in_arena_later),
 };
 
 int main(int argc, char **argv)

@@ -26,10 +26,7 @@ program=$scratch/program
 compile "$program" tests/integration/closes_all_program.c
 python3 -B "$top_srcdir/tests/support/fault_server.py" "$scratch/ports" > "$scratch/server" 2>&1 &
 server_pid=$!
-for ((tries = 0; tries < 200; tries++)); do
-    [ ! -s "$scratch/ports" ] || break
-    sleep 0.1
-done
+within 20 [ -s "$scratch/ports" ] || fail_with "the server does not start" "$scratch/server"
 read -r port control < "$scratch/ports"
 url=http://127.0.0.1:$port
 for when in 0 50 150; do

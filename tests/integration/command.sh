@@ -103,6 +103,8 @@ test_run_environment() {
         fail "JESPAN_CONF: $conf"
     environment_of --dump-dir "$scratch/a" --interval 0 --keep 3 --time --follow-fork --conf max_contexts:99
     [[ $conf == *",dump_interval_s:0,dump_keep:3,dump_time:true,follow_fork:true,max_contexts:99" ]] || fail "JESPAN_CONF: $conf"
+    environment_of --arena 'a|b=huge' --limit 'a=1M|b{k=v}=2M/3M' --dump-on 'oom|peak' --dump-dir "$scratch/a"
+    [[ $conf == *",dump_on:oom|peak,limit:a=1M|b{k=v}=2M/3M,arena:a|b=huge" ]] || fail "JESPAN_CONF: $conf"
     export JESPAN_CONF="dump_dir:$scratch/a,dump_interval_s:7" LD_PRELOAD=libc.so.6
     environment_of --interval 5
     [[ $conf == "dump_interval_s:10,"*",$JESPAN_CONF,dump_interval_s:5" ]] || fail "JESPAN_CONF: $conf"
@@ -122,7 +124,7 @@ test_run_services() {
     [[ $conf != *dump_* ]] || fail "dumps beside services: $conf"
     environment_of --http 127.0.0.1:0
     [[ $conf == *http_listen:127.0.0.1:0 && $conf != *dump_* && $conf != *pyroscope* ]] || fail "JESPAN_CONF: $conf"
-    for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --time; do
+    for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --time --dump-on=oom; do
         (cd "$scratch" && "$JESPAN_CMD" run --pyroscope $url "$option" -- env > "$scratch/out" 2> /dev/null)
         grep -q "^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:$url$" "$scratch/out" ||
             fail_with "no dumps with $option" "$scratch/out"
@@ -139,7 +141,7 @@ test_run_services_wrong() {
         ! grep -q secret "$scratch/err" || fail_with "--pyroscope $url is shown" "$scratch/err"
     done
     long=$(printf 'x%.0s' $(seq 1024))
-    for option in --pyroscope --app --http; do
+    for option in --pyroscope --app --http --limit --arena --dump-on; do
         jespan run "$option" "" -- true
         says "$option ''" 2 "jespan: $option: the value is empty"
         jespan run "$option" http://me:sec,ret@host -- true

@@ -59,6 +59,31 @@ wrong() {
         '<jespan>: JESPAN_CONF: unknown key "a" is ignored'$'\n'"$(number max_contexts x 64 16777216)"
 }
 
+# What arenas make of it: tests/integration/arenas.c.
+wrong_arenas() {
+    local rules="a=wet+wiped|b=limit:0+limit:17000000T+limit:5m+node:-1+decay:-2+by:|=wiped|c=huge+nohuge|d=off+wiped"
+    try "arena" "arena:$rules" "$defaults" "<jespan>: arena: a=wet is unknown or has a bad value, and is ignored
+<jespan>: arena: b=limit:0 is unknown or has a bad value, and is ignored
+<jespan>: arena: b=limit:17000000T is unknown or has a bad value, and is ignored
+<jespan>: arena: b=limit:5m is unknown or has a bad value, and is ignored
+<jespan>: arena: b=node:-1 is unknown or has a bad value, and is ignored
+<jespan>: arena: b=decay:-2 is unknown or has a bad value, and is ignored
+<jespan>: arena: b=by: is unknown or has a bad value, and is ignored
+<jespan>: arena: \"=wiped\" has no name, and is ignored
+<jespan>: arena: c has wishes that are against each other, and is ignored
+<jespan>: arena: d has wishes that are against each other, and is ignored"
+}
+
+wrong_limits() {
+    local item wrong="" rules="" rest="is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=…, bytes with K, M, G or T, and is ignored"
+    for item in a =1M a= a=0 a=0/0 a=1X a=1M/x 'a{b}=1M' 'a{=c}=1M' '{b=c}=1M' 'a{b=c=1M'; do
+        wrong+="<jespan>: limit: \"$item\" $rest"$'\n'
+        rules+="$item|"
+    done
+    try "limit" "limit:${rules}b=2M/1M|c=1M/2M|d=1M/" "$defaults" \
+        "$wrong<jespan>: limit: \"b=2M/1M\" has its soft limit above the hard one, and is ignored"
+}
+
 # What the sampler makes of its keys is tried in tests/unit/test_sampler.c.
 wrong_samplers() {
     local rest="is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored"
@@ -89,11 +114,24 @@ confirmed() {
 <jespan>: sampler:always
 <jespan>: sampler_sites:
 <jespan>: record_labels:
+<jespan>: max_arenas:64
+<jespan>: arena:
+<jespan>: max_limits:4096
+<jespan>: limit:
+<jespan>: on_limit:fail
+<jespan>: limit_interval_ms:100
 <jespan>: dump_dir:
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0
 <jespan>: dump_at_exit:false
 <jespan>: dump_time:false
+<jespan>: dump_on:
+<jespan>: dump_signal:
+<jespan>: dump_oom_percent:90
+<jespan>: dump_pressure_percent:20
+<jespan>: dump_peak_percent:20
+<jespan>: dump_on_interval_s:10
+<jespan>: dump_reserve_bytes:8388608
 <jespan>: follow_fork:false
 <jespan>: module_dir:$(installed_module_dir)
 <jespan>: reporters:
@@ -187,6 +225,8 @@ malloc_conf() {
 well_formed
 wrong
 wrong_samplers
+wrong_arenas
+wrong_limits
 too_long
 confirmed
 wrong_urls

@@ -4,21 +4,10 @@
 # the program. That their contents are right is for tests/interop/pprof.sh.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/dumps.sh
+. "$(dirname "$0")/../support/dumps.sh"
 
-program=$scratch/dump_program
-compile "$program" tests/integration/dump_program.c
-dir=$scratch/dumps
-
-# run CONF ACTION...: the program with an empty dump directory; its status in $status, its output in out and err
-run() {
-    local conf=module_dir:$JESPAN_MODULES,$1
-    shift
-    rm -rf "$dir"
-    mkdir "$dir"
-    status=0
-    JESPAN_CONF=$conf "$program" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
-    pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out" | tail -n 1)
-}
+compile_dumping dump_program
 
 # ran WHAT: it ended well and had nothing to say
 ran() {

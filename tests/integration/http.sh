@@ -187,7 +187,7 @@ check_token() {
 check_unix_socket() {
     local socket=$scratch/socket
     start_program "http_listen:unix:$socket"
-    for ((i = 0; i < 500; i++)); do [ ! -S "$socket" ] || break; sleep 0.02; done
+    within 10 [ -S "$socket" ] || fail "there is no socket"
     equal "the socket's mode" "$(stat -c %a "$socket")" 600
     base=http://localhost
     status_is 200 /spans --unix-socket "$socket"

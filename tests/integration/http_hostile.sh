@@ -39,6 +39,10 @@ count_sockets() {
     find "/proc/$program_pid/fd" -lname 'socket:*' -printf x | wc -c
 }
 
+has_sockets() {
+    [ "$(count_sockets)" = "$1" ]
+}
+
 start_program http_max_series:100
 tell turns 2
 quiet=$word
@@ -53,6 +57,7 @@ wait "$attacks" || fail "attacks"
 after=$(resident_kb)
 [ $((after - before)) -lt 65536 ] || fail "the program took $before kB before, $after kB after"
 equal "lines on stderr" "$(wc -l < "$scratch/said")" 1
-equal "open sockets" "$(count_sockets)" "$sockets_before"
+# Who asked and went is answered even so, and a half request has 10 s; then nothing of them is left.
+within 15 has_sockets "$sockets_before" || fail "$(count_sockets) sockets are open, before $sockets_before"
 end_program
 finish

@@ -154,6 +154,30 @@ python_tests() {
     silent "python3" python.out
 }
 
+# Arenas and limits for threads by name, in a program that knows nothing of them.
+governed_python() {
+    needs /usr/bin/python3 || return 0
+    cat > governed.py << 'END'
+import json, threading, zlib
+def work(seed):
+    kept = [json.loads(json.dumps({"n": [seed, i, "x" * (i % 500)]})) for i in range(5000)]
+    results[seed] = zlib.crc32(json.dumps(kept).encode())
+results = {}
+threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sorted(results.items()))
+END
+    (export JESPAN_CONF='arena:thread:*=guarded+wiped,limit:thread:*=1G'
+        same "python3 in arenas" env PYTHONMALLOC=malloc /usr/bin/python3 governed.py)
+    equal "python3 beyond its limit" "$(JESPAN_CONF='limit:thread:python*=200M' preloaded /usr/bin/python3 -c '
+try:
+    kept = [b"x" * 1000000 for i in range(1000)]
+except MemoryError:
+    del kept, i
+' 2>&1 | tail -n 1)" "NameError: name 'kept' is not defined"
+}
+
 build_database() {
     rm -f test.db
     sqlite3 test.db << 'END'
@@ -208,15 +232,6 @@ git_gc() {
 
 # ---- Servers ----
 
-wait_for() {
-    local tries=600
-    until "$@" > /dev/null 2>&1; do
-        tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || return 1
-        sleep 0.1
-    done
-}
-
 redis() {
     redis-cli -s redis.sock "$@" 2>&1
 }
@@ -225,7 +240,7 @@ start_redis() {
     LD_PRELOAD=$JESPAN_LIB JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/dumps,dump_interval_s:1,dump_at_exit:true \
         redis-server --port 0 --unixsocket "$scratch/redis.sock" --save '' --dir "$scratch" > redis.out 2>&1 &
     server=$!
-    wait_for redis ping || fail_with "redis: does not start" redis.out
+    within 60 redis ping || fail_with "redis: does not start" redis.out
 }
 
 stop_redis() {
@@ -251,7 +266,7 @@ redis_load() {
     redis debug populate 100000 key 100 > /dev/null
     redis bgsave > /dev/null # a fork under load
     redis-benchmark -s redis.sock -t set -n 20000 -r 1000 -q > benchmark.out 2>&1
-    wait_for eval 'grep -q rdb_bgsave_in_progress:0 < <(redis info persistence)'
+    within 60 eval 'grep -q rdb_bgsave_in_progress:0 < <(redis info persistence)'
     grep -q 'rdb_last_bgsave_status:ok' < <(redis info persistence) || fail "redis: bgsave failed"
     size=$(redis dbsize)
     stop_redis save
@@ -276,7 +291,7 @@ http { access_log off; gzip on; gzip_types text/plain; server { listen unix:$scr
 END
     LD_PRELOAD=$JESPAN_LIB nginx -p "$scratch/nginx" -c nginx.conf > nginx.out 2>&1 &
     server=$!
-    wait_for curl -sf --unix-socket nginx.sock http://localhost/big.txt || fail_with "nginx: does not start" nginx.out
+    within 60 curl -sf --unix-socket nginx.sock http://localhost/big.txt || fail_with "nginx: does not start" nginx.out
     local wrong=0
     for _ in $(seq 1 50); do
         curl -s --compressed --unix-socket nginx.sock http://localhost/big.txt | cmp -s - big.c || wrong=$((wrong + 1))
@@ -300,6 +315,7 @@ small_tools
 compilers
 cxx_program
 python_tests
+governed_python
 database
 git_gc
 redis_load

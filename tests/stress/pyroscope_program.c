@@ -131,10 +131,10 @@ static void pass(uint64_t total, uint64_t ms, int thread)
 /* A period that is being made is not in the queue, but the least of some moments is between two. */
 static void print_level(void)
 {
-    uint64_t own = UINT64_MAX, resident = UINT64_MAX;
-    for (int i = 0; i < 30000 && stat_of("queue_length") > 0; i++)
+    uint64_t own = UINT64_MAX, resident = UINT64_MAX, queued = UINT64_MAX;
+    for (int i = 0; i < 30000 && (queued = stat_of("queue_length")) > 0; i++)
         usleep(1000);
-    CHECK_EQ(stat_of("queue_length"), 0);
+    CHECK_EQ(queued, 0);
     for (int i = 0; i < 200; i++) {
         own = ctl_u64("spans.2.inuse_bytes") < own ? ctl_u64("spans.2.inuse_bytes") : own;
         resident = resident_bytes() < resident ? resident_bytes() : resident;
@@ -157,7 +157,8 @@ int main(int argc, char **argv)
     CHECK(thread > 0);
     for (int half = 0; half < 2; half++) {
         pass(total / 2, ms / 2, thread);
-        print_level();
+        if (total)
+            print_level();
     }
     printf("total %llu %llu\n", (unsigned long long)allocated_objects, (unsigned long long)allocated_bytes);
     return check_result();

@@ -20,15 +20,12 @@ cleanup_hook=end_servers
 
 # start_server NAME [OPTION…]: its files are in $scratch/NAME; sets $port and $control
 start_server() {
-    local directory=$scratch/$1 i
+    local directory=$scratch/$1
     shift
     mkdir -p "$directory"
     python3 -B "$top_srcdir/tests/support/fault_server.py" "$directory/ports" "$@" > "$directory/server" 2>&1 &
     servers+=($!)
-    for ((i = 0; i < 600; i++)); do
-        [ ! -s "$directory/ports" ] || break
-        sleep 0.05
-    done
+    within 30 [ -s "$directory/ports" ] || true
     read -r port control < "$directory/ports" || { cat "$directory/server" >&2 && exit 1; }
 }
 

@@ -77,6 +77,16 @@ need() {
     done
 }
 
+# within SECONDS COMMAND…: waits until it succeeds, in silence; fails where it never did
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" > /dev/null 2>&1; do
+        [ "$SECONDS" -le "$end" ] || return 1
+        sleep 0.05
+    done
+}
+
 # compile OUTPUT SOURCE.c [FLAGS...]: a helper that is linked with the library under test
 compile() {
     local output=$1 source=$2

@@ -31,12 +31,9 @@ require_go() {
 
 # wait_for WHAT LOG COMMAND…: until it succeeds
 wait_for() {
-    local what=$1 log=$2 i
+    local what=$1 log=$2
     shift 2
-    for ((i = 0; i < 300; i++)); do
-        if "$@" > /dev/null 2>&1; then return; fi
-        sleep 0.1
-    done
+    within 30 "$@" && return
     fail_with "$what does not start" "$log"
     finish
 }

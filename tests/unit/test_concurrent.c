@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../support/booted.h"
 #include "../support/family.h"
 #include "jespan/jespan.h"
 #include "snapshot.h"
@@ -142,12 +143,6 @@ static void test_snapshots_add_up(void **state)
             assert_not_negative(&s->rows[i].totals);
         snapshot_free(s);
     }
-}
-
-static int boot(void **state)
-{
-    (void)state;
-    return track_thread() ? 0 : -1;
 }
 
 int main(void)

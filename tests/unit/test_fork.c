@@ -86,16 +86,16 @@ static int go_on(struct thread *abandoned)
 
 static void after_store(void)
 {
-    struct thread *t = thread_self;
+    struct thread *t = thread_own;
     int status = -1;
     if (!forking_after_stores)
         return;
     forking_after_stores = false;
-    thread_self = NULL;
+    thread_self = thread_own = NULL;
     pid_t pid = fork();
     if (pid == 0)
         _exit(go_on(t));
-    thread_self = t;
+    thread_self = thread_own = t;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (status)
         fail_msg("fork number %d in the flush: the child ended with status 0x%x", forks, status);
@@ -113,7 +113,7 @@ static void free_and_flush(void *p[], int n)
 {
     for (int i = 0; i < n; i++)
         F(free)(p[i]);
-    track_flush(thread_self);
+    track_flush(thread_own);
 }
 
 static void free_and_flush_with_forks(unsigned fewest, unsigned most)
@@ -122,10 +122,10 @@ static void free_and_flush_with_forks(unsigned fewest, unsigned most)
         F(free)(objects[i]);
     forks = 0;
     forking_after_stores = true;
-    track_flush(thread_self);
+    track_flush(thread_own);
     forking_after_stores = false;
     assert_in_range(forks, fewest, most);
-    assert_int_equal(lost_objects(thread_self), 0);
+    assert_int_equal(lost_objects(thread_own), 0);
 }
 
 static void test_in_a_flush_to_the_magazine(void **state)
@@ -155,7 +155,7 @@ static void test_in_a_flush_to_a_full_magazine(void **state)
 
 static void start_with_forks(void)
 {
-    struct thread *t = thread_self;
+    struct thread *t = thread_own;
     for (unsigned c = 0; c < CLASSES_MAX; c++)
         t->magazine_top[c] = NULL; /* as in a new block */
     forks = 0;

@@ -7,13 +7,15 @@
 
 #include <cmocka.h>
 
+#include "../support/booted.h"
 #include "handles.h"
 #include "lock.h"
+#include "track.h"
 
 static jespan_span_t *open_handle(uint32_t context)
 {
     lock(LOCK_TREE);
-    jespan_span_t *span = handle_open(context, false);
+    jespan_span_t *span = handle_open(context, false, 0);
     unlock(LOCK_TREE);
     return span;
 }
@@ -104,5 +106,5 @@ int main(void)
         cmocka_unit_test(test_invented_handles_are_none),
         cmocka_unit_test(test_many_at_once),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, boot, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Page map and header tables, on addresses where nothing is: headers never look at the objects themselves. */
+/* Page map and header tables. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,25 +9,10 @@
 #include <cmocka.h>
 
 #include "../../jemalloc-hooks/binding.h"
-#include "headers.h"
+#include "../support/pages.h"
 #include "meta.h"
 
-#define PAGE HEADER_PAGE_BYTES
-#define LEAF ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS))
 #define BASE ((uintptr_t)0x100000000000) /* a test's addresses start at a leaf of its own */
-
-static int boot(void **state)
-{
-    (void)state;
-    classes_boot();
-    return 0;
-}
-
-static uint64_t entry_at(uintptr_t p)
-{
-    page_entry_t *page = headers_page(p);
-    return page ? load_acquire(page) : 0;
-}
 
 static void test_unknown_addresses_have_no_page(void **state)
 {
@@ -209,5 +194,5 @@ int main(void)
         cmocka_unit_test(test_big_entries),
         cmocka_unit_test(test_threads_share_the_free_tables),
     };
-    return cmocka_run_group_tests(tests, boot, NULL);
+    return cmocka_run_group_tests(tests, pages_boot, NULL);
 }

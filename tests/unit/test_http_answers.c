@@ -32,11 +32,32 @@ static struct snapshot *take(struct snapshot *old)
     return made;
 }
 
+static uint64_t n_arenas;
+
+/* Each figure of an arena is its number, but for one that jemalloc does not know. */
+static int arenas_mallctl(const char *name, void *old, size_t bytes)
+{
+    unsigned arena;
+    char leaf[32];
+    if (strcmp(name, "spans.arenas.count") == 0)
+        *(uint64_t *)old = n_arenas;
+    if (sscanf(name, "spans.arenas.%u.%31s", &arena, leaf) != 2)
+        return 0;
+    if (strcmp(leaf, "name") == 0)
+        *(const char **)old = arena == 1 ? "cache" : "ten\"ant";
+    else if (strcmp(leaf, "value") == 0)
+        snprintf(old, bytes, "%s", arena == 1 ? "" : "green\n");
+    else
+        *(uint64_t *)old = arena;
+    return strcmp(leaf, "resident_bytes") == 0 ? ENOENT : 0;
+}
+
 static int no_mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
-    (void)name;
     (void)new_value;
     (void)new_bytes;
+    if (strncmp(name, "spans.arenas.", 13) == 0 || strcmp(name, "epoch") == 0)
+        return arenas_mallctl(name, old, old_bytes != NULL ? *old_bytes : 0);
     assert_int_equal(*old_bytes, sizeof(uint64_t));
     *(uint64_t *)old = 42;
     return strstr(name, "pyroscope") != NULL ? ENOENT : 0;
@@ -50,6 +71,7 @@ static int set_up(void **state)
     (void)state;
     set = (struct conf){.http_max_series = 1000};
     source = (struct http_source){.host = &host, .local = true};
+    n_arenas = 2;
     made = made_snapshot("small", 0);
     return 0;
 }
@@ -394,6 +416,27 @@ static void test_metrics(void **state)
     assert_null(strstr(answer.body.data, "jespan_pyroscope_"));
 }
 
+static void test_arenas(void **state)
+{
+    (void)state;
+    assert_int_equal(ASK(.path = "/arenas"), 200);
+    assert_non_null(strstr(answer.body.data, " in use "));
+    assert_non_null(strstr(answer.body.data, "            2  \"ten\\\"ant\" \"green\\u000a\"\n"));
+    assert_int_equal(ASK(.path = "/arenas", .format = "json"), 200);
+    assert_ptr_equal(strstr(answer.body.data, "{\"arenas\":[\n{\"name\":\"cache\",\"value\":\"\",\"inuse_bytes\":1,"),
+                     answer.body.data);
+    assert_null(strstr(answer.body.data, "resident_bytes"));
+    assert_int_equal(ASK(.path = "/arenas", .format = "xml"), 400);
+    assert_int_equal(ASK(.path = "/metrics"), 200);
+    assert_non_null(strstr(answer.body.data, "\njespan_arena_inuse_bytes{arena=\"cache\",value=\"\"} 1\n"
+                                             "jespan_arena_inuse_bytes{arena=\"ten\\\"ant\",value=\"green\\n\"} 2\n"));
+    n_arenas = 0;
+    assert_int_equal(ASK(.path = "/arenas", .format = "json"), 200);
+    assert_string_equal(answer.body.data, "{\"arenas\":[]}\n");
+    assert_int_equal(ASK(.path = "/metrics"), 200);
+    assert_null(strstr(answer.body.data, "jespan_arena_"));
+}
+
 /* ---- Differences ---- */
 
 static void add_all(struct totals *sum, const struct snapshot *s)
@@ -463,7 +506,7 @@ int main(void)
         TEST(test_host),    TEST(test_token),     TEST(test_rebinding), TEST(test_without_the_token),
         TEST(test_paths),   TEST(test_methods),   TEST(test_seconds),   TEST(test_no_memory),
         TEST(test_page),    TEST(test_spans),     TEST(test_limit),     TEST(test_hostile),
-        TEST(test_metrics), TEST(test_difference), TEST(test_difference_of_others),
+        TEST(test_metrics), TEST(test_arenas),    TEST(test_difference), TEST(test_difference_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../support/family.h"
+#include "../support/no_memory.h"
 #include "counters.h"
 #include "handles.h"
 #include "jespan/jespan.h"
@@ -412,7 +412,6 @@ static void test_no_memory(void **state)
 {
     struct jespan_label label = {"", "", 0, JESPAN_STRING};
     char key[2] = "a", text[JESPAN_MAX_STRING_BYTES + 1] = "";
-    struct rlimit had, none;
     int error = 0;
     (void)state;
     memset(text, 'x', sizeof text - 1);
@@ -422,16 +421,14 @@ static void test_no_memory(void **state)
     for (int i = 0; i < JESPAN_MAX_LABELS; i++, key[0]++)
         assert_int_equal(jespan_add_label(span, &label), 0);
     key[0]--;
-    getrlimit(RLIMIT_AS, &had);
-    none = (struct rlimit){0, had.rlim_max};
-    setrlimit(RLIMIT_AS, &none);
+    no_memory_begin();
     uint32_t context;
     do {
         context = jespan_current();
         text[0]++;
         error = jespan_add_label(span, &label);
     } while (!error && text[0] != 'w');
-    setrlimit(RLIMIT_AS, &had);
+    no_memory_end();
     assert_int_equal(error, ENOMEM);
     assert_current(context);
     assert_int_equal(handle_context(span), context);

@@ -102,8 +102,50 @@ static void check_kind(enum exporter_profile profile, const char *kind, uint32_t
     made_snapshot_free(s);
 }
 
+/* ---- Memory that the sink brings ---- */
+
+static _Alignas(16) char room[8 << 20];
+static size_t room_used;
+static long n_taken;
+
+static void *take(size_t bytes)
+{
+    void *p = room + room_used;
+    room_used += (bytes + 15) & ~(size_t)15;
+    CHECK(room_used <= sizeof room);
+    n_taken++;
+    return memset(p, 0, bytes);
+}
+
+static void give(void *p)
+{
+    n_taken -= p != NULL;
+}
+
+/* None comes from malloc then, and the profile is the same. */
+static void check_memory_of_sink(const char *kind, uint32_t n)
+{
+    static const struct exporter_memory memory = {take, give};
+    struct snapshot *s = made_snapshot(kind, n);
+    struct counting_sink to = {{count_bytes, &memory}, 0};
+    size_t bytes;
+    CHECK_EQ(encode_failing(s, EXPORTER_HEAP, 0, &bytes), 0);
+    n_calls = fail_at = n_taken = 0;
+    room_used = 0;
+    watching = true;
+    CHECK_EQ(jespan_exporter_pprof.encode(s, EXPORTER_HEAP, &to.sink), 0);
+    watching = false;
+    CHECK_EQ(n_calls, 0);
+    CHECK_EQ(n_taken, 0);
+    CHECK_EQ(to.bytes, bytes);
+    made_snapshot_free(s);
+}
+
 int main(void)
 {
+    check_memory_of_sink("small", 0);
+    check_memory_of_sink("hostile", 0);
+    check_memory_of_sink("rows", 5000);
     check_kind(EXPORTER_HEAP, "small", 0);
     check_kind(EXPORTER_TIME, "small", 0);
     check_kind(EXPORTER_HEAP, "hostile", 0);

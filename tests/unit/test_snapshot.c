@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "clock.h"
 #include "../support/family.h"
+#include "../support/no_memory.h"
 #include "jespan/jespan.h"
 #include "lock.h"
 #include "meta.h"
@@ -284,15 +284,12 @@ static void test_one_in_place_of_another(void **state)
 /* The old one stays, and nothing is mapped for long. */
 static void test_no_memory_for_another(void **state)
 {
-    struct rlimit had, none;
     struct snapshot *old = take();
     uint64_t mapped = meta_map_bytes(), epoch = old->epoch;
     (void)state;
-    getrlimit(RLIMIT_AS, &had);
-    none = (struct rlimit){0, had.rlim_max};
-    setrlimit(RLIMIT_AS, &none);
+    no_memory_begin();
     struct snapshot *next = snapshot_retake(old), *other = snapshot_take();
-    setrlimit(RLIMIT_AS, &had);
+    no_memory_end();
     assert_null(next);
     assert_null(other);
     assert_int_equal(meta_map_bytes(), mapped);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "../support/booted.h"
 #include "../support/family.h"
 #include "counters.h"
 #include "lock.h"
@@ -21,12 +22,6 @@ const char *jespan_conf = "thread_contexts:false";
 
 enum { OBJECTS = 1000 };
 static void *objects[OBJECTS];
-
-static int boot(void **state)
-{
-    (void)state;
-    return track_thread() ? 0 : -1;
-}
 
 /* What changed since `before`, under the root. */
 static struct totals since(struct totals before)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../support/booted.h"
 #include "classes.h"
 #include "compiler.h"
 #include "lock.h"
@@ -108,12 +109,6 @@ static void test_tidying_does_not_wait(void **state)
     give_back_many(3, 1000);
     unlock(LOCK_HEADERS);
     tables_tidy();
-}
-
-static int boot(void **state)
-{
-    (void)state;
-    return track_thread() ? 0 : -1;
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../support/booted.h"
 #include "counters.h"
 #include "lock.h"
 #include "track.h"
@@ -18,12 +19,6 @@ const char *jespan_conf = "thread_contexts:false,max_contexts:64";
 
 static const struct jespan_site site = {"name", "target", "file", 1};
 
-static int boot(void **state)
-{
-    (void)state;
-    return track_thread() ? 0 : -1;
-}
-
 /* All that no test keeps in use. */
 static int recycle_all(void **state)
 {
@@ -33,16 +28,6 @@ static int recycle_all(void **state)
     unlock(LOCK_TREE);
     assert_int_equal(tree_stats().contexts, 2);
     return 0;
-}
-
-static uint32_t intern_with(uint32_t parent, const struct jespan_site *of, const struct jespan_label *labels, size_t n)
-{
-    union label_draft draft;
-    assert_int_equal(labels_draft(&draft, labels, n), 0);
-    lock(LOCK_TREE);
-    uint32_t id = tree_intern(parent, CONTEXT_SPAN, of, &draft.set);
-    unlock(LOCK_TREE);
-    return id;
 }
 
 static uint32_t intern(uint32_t parent, const char *key, const char *value)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the pprof encoder's memory comes from: malloc, or what the sink brings along. */
+#ifndef JESPAN_PPROF_MEMORY_H
+#define JESPAN_PPROF_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exporter.h"
+
+/* n × bytes, zeroed; NULL when there is none. */
+static inline void *pprof_memory_take(const struct exporter_memory *memory, size_t n, size_t bytes)
+{
+    if (memory == NULL)
+        return calloc(n, bytes);
+    return bytes > 0 && n > SIZE_MAX / bytes ? NULL : memory->take(n * bytes);
+}
+
+static inline void pprof_memory_give(const struct exporter_memory *memory, void *p)
+{
+    if (memory == NULL)
+        free(p);
+    else
+        memory->give(p);
+}
+
+/* As realloc() from `old_bytes` to more. */
+static inline void *pprof_memory_grow(const struct exporter_memory *memory, void *p, size_t old_bytes, size_t bytes)
+{
+    if (memory == NULL)
+        return realloc(p, bytes);
+    void *larger = memory->take(bytes);
+    if (larger != NULL && old_bytes > 0)
+        memcpy(larger, p, old_bytes);
+    if (larger != NULL)
+        memory->give(p);
+    return larger;
+}
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One span arena's pages. */
+#include "span_extents.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "../src/headers.h"
+#include "span_policy.h"
+
+#define PAGE HEADER_PAGE_BYTES
+#define AREA_BITS 21
+#define AREA_BYTES ((uintptr_t)1 << AREA_BITS)
+
+static struct extent_arena *not_forked; /* LOCK_ARENAS */
+
+static struct extent_arena *arena_of(extent_hooks_t *hooks)
+{
+    return (struct extent_arena *)hooks;
+}
+
+/* ---- Where its ranges are ----
+ * An area is an interval of 2 MiB pieces that has pages of the arena in it, and perhaps others'. Areas only grow. What
+ * is really the arena's, the page map says. */
+
+#define AREA(first, last) ((uint64_t)(first) << 32 | (last))
+#define AREA_FIRST(area) ((area) >> 32)
+#define AREA_LAST(area) ((area) & UINT32_MAX)
+
+static uint64_t united(uint64_t area, uint64_t with)
+{
+    uint64_t first = AREA_FIRST(area) < AREA_FIRST(with) ? AREA_FIRST(area) : AREA_FIRST(with);
+    uint64_t last = AREA_LAST(area) > AREA_LAST(with) ? AREA_LAST(area) : AREA_LAST(with);
+    return AREA(first, last);
+}
+
+/* Pieces between them, 0 where they touch. */
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    uint64_t first = AREA_FIRST(a) > AREA_FIRST(b) ? AREA_FIRST(a) : AREA_FIRST(b);
+    uint64_t last = AREA_LAST(a) < AREA_LAST(b) ? AREA_LAST(a) : AREA_LAST(b);
+    return first > last + 1 ? first - last - 1 : 0;
+}
+
+/* One that touches it, else a free one, else the nearest. */
+static size_t best_area(const struct extent_arena *a, uint64_t area)
+{
+    size_t best = 0;
+    uint64_t best_distance = UINT64_MAX;
+    for (size_t i = 0; i < EXTENT_AREAS; i++) {
+        uint64_t other = load_relaxed(&a->areas[i]);
+        uint64_t far = other ? distance(area, other) : 0;
+        if (far < best_distance) {
+            best = i;
+            best_distance = far;
+        }
+        if (!other)
+            break;
+    }
+    return best;
+}
+
+static void note_area(struct extent_arena *a, uintptr_t start, size_t bytes)
+{
+    uint64_t area = AREA(start >> AREA_BITS, (start + bytes - 1) >> AREA_BITS), old;
+    _Atomic uint64_t *place;
+    do {
+        place = &a->areas[best_area(a, area)];
+        old = load_relaxed(place);
+    } while (!atomic_compare_exchange_strong(place, &old, old ? united(old, area) : area));
+}
+
+/* The lowest part of an area from this piece on: areas may come to overlap as they grow. */
+static bool next_area(const struct extent_arena *a, uint64_t from, uint64_t *first, uint64_t *last)
+{
+    *first = UINT64_MAX;
+    for (size_t i = 0; i < EXTENT_AREAS; i++) {
+        uint64_t area = load_relaxed(&a->areas[i]);
+        uint64_t start = AREA_FIRST(area) > from ? AREA_FIRST(area) : from;
+        if (area && AREA_LAST(area) >= from && start < *first) {
+            *first = start;
+            *last = AREA_LAST(area);
+        }
+    }
+    return *first != UINT64_MAX;
+}
+
+int extent_arena_each_range(const struct extent_arena *a, int (*each)(void *arg, uintptr_t start, size_t bytes),
+                            void *arg)
+{
+    int result = 0;
+    for (uint64_t first = 0, last = 0; !result && next_area(a, first, &first, &last); first = last + 1) {
+        uintptr_t start = (uintptr_t)first << AREA_BITS, end = ((uintptr_t)last + 1) << AREA_BITS;
+        size_t bytes;
+        while (!result && (bytes = headers_next_claim(a->id, &start, end))) {
+            result = each(arg, start, bytes);
+            start += bytes;
+        }
+    }
+    return result;
+}
+
+/* ---- Ranges come and go ---- */
+
+/* Takes what the limit allows out of it before jemalloc has the range, as other threads do. */
+static bool take_from_limit(struct extent_arena *a, size_t bytes)
+{
+    uint64_t mapped = load_relaxed(&a->figures.mapped_bytes);
+    do {
+        uint64_t limit = load_relaxed(&a->limit_bytes);
+        if (limit && (mapped > limit || bytes > limit - mapped)) {
+            atomic_fetch_add_explicit(&a->refusals, 1, memory_order_relaxed);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&a->figures.mapped_bytes, &mapped, mapped + bytes));
+    return true;
+}
+
+static void apply_policy(struct extent_arena *a, void *start, size_t bytes)
+{
+    if (span_policy_apply(&a->policy, start, bytes))
+        atomic_fetch_add_explicit(&a->policy_errors, 1, memory_order_relaxed);
+}
+
+/* Gives a part of what extents_hooks mapped back to the system. */
+static void cut_off(uintptr_t start, size_t bytes, unsigned index)
+{
+    if (bytes) {
+        extents_count(&extents_heap, 0, 0, 1); /* it is one more, for a moment */
+        extents_hooks.destroy(&extents_hooks, (void *)start, bytes, true, index);
+    }
+}
+
+/* A range between two pages that are claimed for nobody and cannot be touched. */
+static void *map_guarded(struct extent_arena *a, size_t bytes, size_t alignment, bool *zero, bool *commit,
+                         unsigned index)
+{
+    size_t spare = alignment - PAGE, whole = bytes + 2 * PAGE, mapped = whole + spare;
+    *commit = true;
+    if (mapped < bytes)
+        return NULL;
+    uintptr_t p = (uintptr_t)extents_hooks.alloc(&extents_hooks, NULL, mapped, PAGE, zero, commit, index);
+    if (!p)
+        return NULL;
+    uintptr_t start = (p + PAGE + spare) & ~(uintptr_t)(alignment - 1), before = start - PAGE, after = start + bytes;
+    cut_off(p, before - p, index);
+    cut_off(after + PAGE, p + spare - before, index);
+    if (headers_claim(before, whole, 0)) {
+        extents_hooks.destroy(&extents_hooks, (void *)before, whole, true, index);
+        return NULL;
+    }
+    if (mprotect((void *)before, PAGE, PROT_NONE) || mprotect((void *)after, PAGE, PROT_NONE))
+        atomic_fetch_add_explicit(&a->policy_errors, 1, memory_order_relaxed);
+    return (void *)start;
+}
+
+/* A range, or the part of it that is left, with the guards that stand beside it. */
+static void unmap(const struct extent_arena *a, void *address, size_t bytes, bool committed, unsigned index)
+{
+    uintptr_t start = (uintptr_t)address, end = start + bytes;
+    if (a->policy.guarded) {
+        start -= headers_is_guard(start - PAGE) ? PAGE : 0;
+        end += headers_is_guard(end) ? PAGE : 0;
+    }
+    headers_disown(start, end - start);
+    extents_hooks.destroy(&extents_hooks, (void *)start, end - start, committed, index);
+}
+
+/* ---- The hooks ---- */
+
+static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero, bool *commit,
+                        unsigned index)
+{
+    struct extent_arena *a = arena_of(hooks);
+    if (a->policy.guarded && address)
+        return NULL; /* jemalloc finds another place */
+    if (!take_from_limit(a, size))
+        return NULL;
+    void *p = a->policy.guarded ? map_guarded(a, size, alignment, zero, commit, index)
+                                : extents_hooks.alloc(&extents_hooks, address, size, alignment, zero, commit, index);
+    if (p && headers_claim((uintptr_t)p, size, a->id)) {
+        unmap(a, p, size, *commit, index);
+        p = NULL;
+    }
+    if (!p) {
+        extents_count(&a->figures, -(uint64_t)size, 0, 0);
+        return NULL;
+    }
+    extents_count(&a->figures, 0, *commit ? size : 0, 1);
+    note_area(a, (uintptr_t)p, size);
+    apply_policy(a, p, size);
+    return p;
+}
+
+static bool span_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned index)
+{
+    struct extent_arena *a = arena_of(hooks);
+    headers_disown((uintptr_t)address, size);
+    extents_count(&a->figures, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
+    bool refused = extents_hooks.dalloc(&extents_hooks, address, size, committed, index);
+    if (refused) {
+        headers_claim((uintptr_t)address, size, a->id); /* cannot fail: it has its leaves */
+        extents_count(&a->figures, size, committed ? size : 0, 1);
+    }
+    return refused;
+}
+
+static void span_destroy(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned index)
+{
+    struct extent_arena *a = arena_of(hooks);
+    extents_count(&a->figures, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
+    unmap(a, address, size, committed, index);
+}
+
+/* Where the system does not overcommit, these are other pages than before. */
+static bool span_commit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length, unsigned index)
+{
+    struct extent_arena *a = arena_of(hooks);
+    bool refused = extents_hooks.commit(&extents_hooks, address, size, offset, length, index);
+    if (!refused) {
+        extents_count(&a->figures, 0, length, 0);
+        apply_policy(a, (char *)address + offset, length);
+    }
+    return refused;
+}
+
+static bool span_decommit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length,
+                          unsigned index)
+{
+    bool refused = extents_hooks.decommit(&extents_hooks, address, size, offset, length, index);
+    if (!refused)
+        extents_count(&arena_of(hooks)->figures, 0, -(uint64_t)length, 0);
+    return refused;
+}
+
+static bool span_purge_lazy(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length,
+                            unsigned index)
+{
+    bool refused = extents_hooks.purge_lazy(&extents_hooks, address, size, offset, length, index);
+    if (!refused)
+        atomic_fetch_add(&arena_of(hooks)->figures.purged_lazy_bytes, length);
+    return refused;
+}
+
+static bool span_purge_forced(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length,
+                              unsigned index)
+{
+    bool refused = extents_hooks.purge_forced(&extents_hooks, address, size, offset, length, index);
+    if (!refused)
+        atomic_fetch_add(&arena_of(hooks)->figures.purged_forced_bytes, length);
+    return refused;
+}
+
+static bool span_split(extent_hooks_t *hooks, void *address, size_t size, size_t size_a, size_t size_b, bool committed,
+                       unsigned index)
+{
+    bool refused = extents_hooks.split(&extents_hooks, address, size, size_a, size_b, committed, index);
+    if (!refused)
+        extents_count(&arena_of(hooks)->figures, 0, 0, 1);
+    return refused;
+}
+
+static bool span_merge(extent_hooks_t *hooks, void *a, size_t size_a, void *b, size_t size_b, bool committed,
+                       unsigned index)
+{
+    bool refused = extents_hooks.merge(&extents_hooks, a, size_a, b, size_b, committed, index);
+    if (!refused)
+        extents_count(&arena_of(hooks)->figures, 0, 0, (uint64_t)-1);
+    return refused;
+}
+
+/* Without a hook jemalloc does as if it refused. */
+static extent_hooks_t hooks_for(const struct extent_policy *policy)
+{
+    return (extent_hooks_t){
+        .alloc = span_alloc,
+        .dalloc = !extents_retain && !policy->guarded ? span_dalloc : NULL,
+        .destroy = span_destroy,
+        .commit = span_commit,
+        .decommit = policy->locked ? NULL : span_decommit,
+        .purge_lazy = policy->locked ? NULL : span_purge_lazy,
+        .purge_forced = policy->locked ? NULL : span_purge_forced,
+        .split = span_split,
+        .merge = span_merge,
+    };
+}
+
+/* ---- The arena ---- */
+
+/* jemalloc's arena_config_t. */
+struct arena_config {
+    extent_hooks_t *hooks;
+    bool metadata_use_hooks;
+};
+
+static int create(struct extent_arena *a)
+{
+    struct arena_config config = {.hooks = &a->hooks, .metadata_use_hooks = false};
+    size_t bytes = sizeof a->index;
+    int error = jespan_je_mallctl("experimental.arenas_create_ext", &a->index, &bytes, &config, sizeof config);
+    return error == ENOENT || error == EINVAL ? -ENOTSUP : -error;
+}
+
+static int set_decay(unsigned index, const char *name, int64_t ms)
+{
+    size_t mib[3], length = 3;
+    ssize_t value = (ssize_t)ms;
+    if (ms == EXTENT_DECAY_DEFAULT)
+        return 0;
+    if (jespan_je_mallctlnametomib(name, mib, &length))
+        return -ENOTSUP;
+    mib[1] = index;
+    return jespan_je_mallctlbymib(mib, length, NULL, NULL, &value, sizeof value) ? -EINVAL : 0;
+}
+
+static void destroy(unsigned index)
+{
+    size_t mib[3], length = 3;
+    if (jespan_je_mallctlnametomib("arena.0.destroy", mib, &length))
+        return;
+    mib[1] = index;
+    jespan_je_mallctlbymib(mib, length, NULL, NULL, NULL, 0);
+}
+
+/* What locked pages are freed never goes: it shall count as dirty, not as purged. */
+static int set_decays(const struct extent_arena *a)
+{
+    int64_t dirty = a->policy.locked ? -1 : a->policy.dirty_decay_ms;
+    int error = set_decay(a->index, "arena.0.dirty_decay_ms", dirty);
+    return error ? error : set_decay(a->index, "arena.0.muzzy_decay_ms", a->policy.muzzy_decay_ms);
+}
+
+static int create_with_decays(struct extent_arena *a)
+{
+    int error = create(a);
+    if (error)
+        return error;
+    error = set_decays(a);
+    if (error)
+        destroy(a->index);
+    else
+        extents_leave_arena(a->index);
+    return error;
+}
+
+COLD int extent_arena_create(struct extent_arena *a)
+{
+    if (!a->id)
+        return -EINVAL;
+    a->hooks = hooks_for(&a->policy);
+    extents_pause++; /* jemalloc may start a thread of its own */
+    int error = create_with_decays(a);
+    extents_pause--;
+    if (error)
+        return error;
+    span_policy_try(&a->policy);
+    if (a->policy.dontfork) {
+        a->next = not_forked;
+        not_forked = a;
+    }
+    return 0;
+}
+
+/* ---- Fork ---- */
+
+/* jemalloc goes on handing these addresses out, and nobody else may get them. */
+static int bring_back(void *arena, uintptr_t start, size_t bytes)
+{
+    struct extent_arena *a = arena;
+    void *p = mmap((void *)start, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == (void *)start)
+        apply_policy(a, p, bytes);
+    else
+        atomic_fetch_add_explicit(&a->policy_errors, 1, memory_order_relaxed);
+    return 0;
+}
+
+COLD void extent_arenas_after_fork(void)
+{
+    int saved = errno;
+    for (struct extent_arena *a = not_forked; a; a = a->next)
+        extent_arena_each_range(a, bring_back, a);
+    errno = saved;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For dump_on.sh: does what its arguments say, one after another.
+ *
+ *   signal N        sends itself a signal         await NAME N   waits until spans.stats.NAME is N, 10 s at most
+ *   handler N       handles it itself             threads        prints the names of all threads
+ *   grow MB         leaks in the span "leak"      fork           goes on in a child; the parent ends as it does
+ *   fail BYTES      an allocation that must fail  exhaust        takes all that there is, in small pieces
+ *   sleep MS
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/ctl.h"
+
+static void grow(size_t megabytes)
+{
+    JESPAN("leak", "tenant", "t7");
+    for (size_t i = 0; i < megabytes; i++) {
+        void *volatile p = malloc(1 << 20);
+        memset(p, 1, 1 << 20);
+    }
+}
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void await(const char *name, uint64_t n)
+{
+    char full[100];
+    snprintf(full, sizeof full, "spans.stats.%s", name);
+    for (int i = 0; i < 1000 && ctl_u64(full) < n; i++)
+        sleep_ms(10);
+    printf("%s %llu\n", name, (unsigned long long)ctl_u64(full));
+    fflush(stdout);
+}
+
+static void go_on_in_child(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        return;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static void say_handled(int number)
+{
+    (void)number;
+    if (write(STDOUT_FILENO, "handled\n", 8) != 8)
+        _exit(1);
+}
+
+static void fail(size_t bytes)
+{
+    void *volatile p = malloc(bytes);
+    printf("%s\n", p == NULL && errno == ENOMEM ? "ENOMEM" : "memory");
+    fflush(stdout);
+}
+
+/* Not a page can be had afterwards. */
+static void exhaust(void)
+{
+    JESPAN("leak", "tenant", "t7");
+    for (char *volatile p; (p = malloc(64)) != NULL;)
+        *p = 1;
+}
+
+static void act(char **argv)
+{
+    if (strcmp(argv[0], "signal") == 0)
+        raise(atoi(argv[1]));
+    else if (strcmp(argv[0], "handler") == 0)
+        signal(atoi(argv[1]), say_handled);
+    else if (strcmp(argv[0], "grow") == 0)
+        grow(strtoul(argv[1], NULL, 10));
+    else if (strcmp(argv[0], "fail") == 0)
+        fail(strtoul(argv[1], NULL, 10));
+    else if (strcmp(argv[0], "sleep") == 0)
+        sleep_ms(atol(argv[1]));
+    else
+        exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    printf("pid %d\n", (int)getpid());
+    fflush(stdout);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "fork") == 0) {
+            go_on_in_child();
+            printf("pid %d\n", (int)getpid());
+            fflush(stdout);
+        } else if (strcmp(argv[i], "threads") == 0) {
+            CHECK_EQ(system("cat /proc/$PPID/task/*/comm"), 0);
+        } else if (strcmp(argv[i], "exhaust") == 0) {
+            exhaust();
+        } else if (strcmp(argv[i], "await") == 0 && i + 2 < argc) {
+            await(argv[i + 1], strtoull(argv[i + 2], NULL, 10));
+            i += 2;
+        } else if (i + 1 < argc) {
+            act(argv + i++);
+        }
+    }
+    return check_result();
+}

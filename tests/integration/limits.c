@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Programs that meet their limits: who is refused and who is not, in every form of allocation, what makes room, by
+ * how much in use may exceed a limit, and what on_limit does. */
+#define _GNU_SOURCE
+#include <jespan/limit.h>
+
+#include <malloc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include "../support/cases.h"
+#include "../support/ctl.h"
+
+enum { KIB = 1024, MIB = 1024 * KIB };
+
+JESPAN_SITE(tenant_site, "tenant");
+JESPAN_SITE(request_site, "request");
+
+/* A compiler that sees an object go unused may leave out the allocation. */
+static void *volatile kept;
+
+static jespan_span_t *open_tenant(unsigned number, jespan_context_t *context)
+{
+    const struct jespan_label label = JESPAN_LABEL_INT("n", number);
+    jespan_span_t *span = jespan_open(&tenant_site, JESPAN_ROOT, &label, 1);
+    CHECK(span);
+    CHECK_EQ(jespan_enter(span), 0);
+    *context = jespan_current();
+    CHECK_EQ(jespan_exit(span), 0);
+    return span;
+}
+
+static jespan_span_t *span;
+static jespan_context_t context;
+
+static void open_limited(uint64_t hard)
+{
+    span = open_tenant(0, &context);
+    CHECK_EQ(jespan_set_limit(context, 0, hard), 0);
+}
+
+/* ---- Tenants ---- */
+
+/* What each keeps, and how often it was refused. Of the hundred only number 42 wants more than it may have. */
+enum { TENANTS = 100, THREADS = 4, ROGUE = 42, OBJECTS = 200 };
+static struct tenant {
+    jespan_span_t *span;
+    jespan_context_t context;
+    void *objects[OBJECTS];
+    unsigned held, refused;
+    pthread_mutex_t mutex;
+} tenants[TENANTS];
+
+/* A tenth of what a tenant may have at most, but for the rogue. */
+static void serve(struct tenant *tenant, bool is_rogue, unsigned seed)
+{
+    size_t bytes = is_rogue ? 20 * KIB : 16 + seed % 500;
+    pthread_mutex_lock(&tenant->mutex);
+    CHECK_EQ(jespan_enter(tenant->span), 0);
+    jespan_span_t *request = jespan_open(&request_site, JESPAN_CURRENT, NULL, 0);
+    if (request && !jespan_enter(request)) {
+        if (tenant->held == OBJECTS && !is_rogue)
+            while (tenant->held)
+                free(tenant->objects[--tenant->held]);
+        void *p = malloc(bytes);
+        if (p && tenant->held < OBJECTS)
+            tenant->objects[tenant->held++] = p;
+        else
+            free(p);
+        tenant->refused += !p;
+        CHECK_EQ(jespan_exit(request), 0);
+        jespan_close(request);
+    }
+    CHECK_EQ(jespan_exit(tenant->span), 0);
+    pthread_mutex_unlock(&tenant->mutex);
+}
+
+static void *serve_all(void *seed)
+{
+    unsigned x = (unsigned)(uintptr_t)seed;
+    for (int i = 0; i < 100000; i++) {
+        x = x * 1103515245 + 12345;
+        unsigned n = (x >> 16) % TENANTS;
+        serve(&tenants[n], n == ROGUE, x >> 8);
+    }
+    return NULL;
+}
+
+static void check_tenants(void)
+{
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, serve_all, (void *)(i + 1)), 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    uint64_t refused = 0;
+    for (int i = 0; i < TENANTS; i++) {
+        CHECK_EQ(tenants[i].refused != 0, i == ROGUE);
+        CHECK_EQ(ctl_span(tenants[i].context, "limit_refusals"), tenants[i].refused);
+        CHECK_EQ(ctl_span(tenants[i].context, "limit_inuse_bytes"), ctl_span(tenants[i].context, "total.inuse_bytes"));
+        refused += tenants[i].refused;
+    }
+    CHECK_EQ(ctl_u64("spans.stats.limit_refusals"), refused);
+    CHECK_EQ(ctl_u64("spans.stats.limits"), TENANTS);
+    CHECK(ctl_span(tenants[ROGUE].context, "limit_inuse_bytes") <= MIB + THREADS * 64 * KIB);
+    ctl_check_identity("tenants");
+}
+
+static void open_tenants(void)
+{
+    for (unsigned i = 0; i < TENANTS; i++) {
+        tenants[i].span = open_tenant(i, &tenants[i].context);
+        pthread_mutex_init(&tenants[i].mutex, NULL);
+    }
+}
+
+static void one_rogue_of_100(void)
+{
+    open_tenants();
+    for (unsigned i = 0; i < TENANTS; i++)
+        CHECK_EQ(jespan_set_limit(tenants[i].context, 0, MIB), 0);
+    check_tenants();
+}
+
+static void one_rogue_of_100_configured(void)
+{
+    open_tenants();
+    check_tenants();
+}
+
+/* ---- Every form ---- */
+
+static void check_refused(void *p, int line)
+{
+    if (p || errno != ENOMEM)
+        check_fail("%s:%d: not refused, or errno is %d", __FILE__, line, errno);
+    free(p);
+    errno = 0;
+}
+#define REFUSED(call) (kept = (call), check_refused(kept, __LINE__))
+
+/* clang takes it that valloc leaves errno alone, also with -fno-builtin-valloc. */
+static void *(*volatile call_valloc)(size_t) = valloc;
+
+static void every_form_is_refused(void)
+{
+    open_limited(1000 * KIB);
+    CHECK_EQ(jespan_enter(span), 0);
+    char *volatile fits = malloc(890 * KIB), *volatile small = malloc(100); /* compilers warn of use after realloc */
+    void *out = NULL;
+    CHECK(fits && small);
+    memset(fits, 7, 890 * KIB);
+    memset(small, 7, 100);
+    errno = 0;
+    REFUSED(malloc(100 * KIB));
+    REFUSED(calloc(100, KIB));
+    REFUSED(realloc(NULL, 100 * KIB));
+    REFUSED(realloc(small, 100 * KIB));
+    REFUSED(realloc(fits, 3 * MIB));
+    REFUSED(reallocarray(fits, 3, MIB));
+    REFUSED(aligned_alloc(4096, 100 * KIB));
+    REFUSED(memalign(64, 100 * KIB));
+    REFUSED(call_valloc(100 * KIB));
+    REFUSED(pvalloc(100 * KIB));
+    CHECK_EQ(posix_memalign(&out, 64, 100 * KIB), ENOMEM);
+    CHECK(!out && !errno);
+    uint64_t refusals = ctl_span(context, "limit_refusals");
+    CHECK_EQ(refusals, 11);
+    CHECK_EQ(fits[890 * KIB - 1], 7); /* untouched */
+    CHECK_EQ(small[99], 7);
+    CHECK((fits = realloc(fits, 10)) && (kept = calloc(100, KIB)));
+    free(kept);
+    free(fits);
+    free(small);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK((kept = malloc(3 * MIB))); /* nobody else is */
+    free(kept);
+    CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
+}
+
+/* An object of any size that stays within makes no difference to a program that has a limit. */
+static void all_sizes_fit(void)
+{
+    open_limited((uint64_t)1 << 30);
+    CHECK_EQ(jespan_enter(span), 0);
+    for (size_t size = 0; size < 100 * MIB; size = size * 3 / 2 + 1) {
+        char *p = malloc(size);
+        CHECK(p && malloc_usable_size(p) >= size);
+        memset(p, 1, size);
+        CHECK((p = realloc(p, size + size / 3 + 1)));
+        CHECK(size == 0 || p[size - 1] == 1);
+        free(p);
+    }
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
+    CHECK_EQ(ctl_span(context, "limit_refusals"), 0);
+    ctl_check_identity("all sizes");
+}
+
+/* ---- What makes room ---- */
+
+static void *free_it(void *p)
+{
+    free(p);
+    return NULL;
+}
+
+/* A thread's making allocates, too. */
+static void free_elsewhere(void *p)
+{
+    pthread_t thread;
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, free_it, p), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(jespan_enter(span), 0);
+}
+
+/* At the limit, what is freed can be had again at once, whichever thread frees. */
+static void a_free_makes_room(void)
+{
+    static const size_t sizes[] = {64, 1024, 5000, 100 * KIB};
+    static void *objects[MIB / 64 + 1];
+    open_limited(MIB);
+    for (int s = 0; s < 4; s++) {
+        size_t n = 0, last = 0;
+        CHECK_EQ(jespan_enter(span), 0);
+        while (n <= MIB / 64 && (objects[n] = malloc(sizes[s])))
+            n++;
+        CHECK(n > 0 && n < MIB / 64 + 1);
+        for (int i = 0; i < 200; i++) {
+            last = (last + 7) % n;
+            kept = malloc(sizes[s]);
+            CHECK(!kept);
+            if (i % 10 == 9) {
+                free_elsewhere(objects[last]);
+            } else {
+                free(objects[last]);
+            }
+            CHECK((objects[last] = malloc(sizes[s])));
+        }
+        while (n)
+            free(objects[--n]);
+        CHECK_EQ(jespan_exit(span), 0);
+        CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
+    }
+}
+
+static void moves_are_not_refused_but_count(void)
+{
+    open_limited(10 * KIB);
+    void *p = malloc(100 * KIB);
+    CHECK_EQ(jespan_retag(p, context), 0);
+    CHECK(ctl_span(context, "limit_inuse_bytes") >= 100 * KIB);
+    CHECK_EQ(jespan_enter(span), 0);
+    CHECK(!(kept = malloc(1)));
+    CHECK_EQ(jespan_retag(p, JESPAN_ROOT), 0);
+    CHECK((kept = malloc(1)));
+    free(kept);
+    CHECK_EQ(jespan_exit(span), 0);
+    free(p);
+    CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
+}
+
+/* ---- Many threads ---- */
+
+enum { MANY = 16, FILL_MAX = 200000 };
+static _Atomic bool stop;
+static pthread_barrier_t all_inside;
+
+static void *fill(void *seed)
+{
+    static void *all[MANY][FILL_MAX];
+    void **objects = all[(uintptr_t)seed - 1];
+    uint64_t x = (uintptr_t)seed;
+    size_t n = 0;
+    CHECK_EQ(jespan_enter(span), 0);
+    pthread_barrier_wait(&all_inside);
+    for (int failed = 0; failed < 100 && n < FILL_MAX; x = x * 6364136223846793005u + 1) {
+        objects[n] = malloc(16 + (x >> 40) % ((x >> 33) % 16 ? 1000 : 200 * KIB));
+        failed = objects[n] ? 0 : failed + 1;
+        n += objects[n] != NULL;
+    }
+    pthread_barrier_wait(&all_inside);
+    pthread_barrier_wait(&all_inside); /* looked at */
+    while (n)
+        free(objects[--n]);
+    CHECK_EQ(jespan_exit(span), 0);
+    return NULL;
+}
+
+static void overshoot_is_bounded(void)
+{
+    static const uint64_t limits[] = {1 * MIB, 8 * MIB, 64 * MIB};
+    open_limited(1);
+    pthread_barrier_init(&all_inside, NULL, MANY + 1);
+    for (int i = 0; i < 3; i++) {
+        pthread_t threads[MANY];
+        CHECK_EQ(jespan_set_limit(context, 0, limits[i]), 0);
+        for (uintptr_t t = 0; t < MANY; t++)
+            CHECK_EQ(pthread_create(&threads[t], NULL, fill, (void *)(t + 1)), 0);
+        pthread_barrier_wait(&all_inside);
+        pthread_barrier_wait(&all_inside);
+        uint64_t inuse = ctl_span(context, "limit_inuse_bytes");
+        CHECK(inuse <= limits[i] + MANY * 64 * KIB);
+        CHECK(inuse >= limits[i] / 2);
+        pthread_barrier_wait(&all_inside);
+        for (int t = 0; t < MANY; t++)
+            CHECK_EQ(pthread_join(threads[t], NULL), 0);
+        CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
+    }
+}
+
+static _Atomic unsigned refused, admitted;
+
+static void *allocate_until_stopped(void *unused)
+{
+    CHECK_EQ(jespan_enter(span), 0);
+    pthread_barrier_wait(&all_inside);
+    while (!stop) {
+        void *p = malloc(200);
+        *(p ? &admitted : &refused) += 1;
+        free(p);
+    }
+    CHECK_EQ(jespan_exit(span), 0);
+    return unused;
+}
+
+static bool comes_about(_Atomic unsigned *counter)
+{
+    unsigned before = *counter;
+    for (int i = 0; i < 5000 && *counter < before + 100; i++)
+        usleep(1000);
+    return *counter >= before + 100;
+}
+
+/* On a context that threads are inside, from which they never go out. */
+static void a_limit_set_live(void)
+{
+    pthread_t threads[4];
+    char name[64];
+    uint64_t bytes = 100, none = 0;
+    span = open_tenant(0, &context);
+    pthread_barrier_init(&all_inside, NULL, 5);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, allocate_until_stopped, NULL), 0);
+    pthread_barrier_wait(&all_inside);
+    ctl_span_name(name, sizeof name, context, "limit_hard");
+    for (int i = 0; i < 10; i++) {
+        CHECK(comes_about(&admitted));
+        CHECK_EQ(mallctl(name, NULL, NULL, &bytes, sizeof bytes), 0);
+        CHECK_EQ(ctl_u64(name), 100);
+        CHECK(comes_about(&refused));
+        unsigned before = admitted;
+        CHECK(comes_about(&refused));
+        CHECK(admitted <= before + 4); /* those that were just under way */
+        CHECK_EQ(mallctl(name, NULL, NULL, &none, sizeof none), 0);
+    }
+    stop = true;
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_EQ(ctl_u64("spans.stats.limits"), 0);
+    ctl_check_identity("set live");
+}
+
+/* ---- on_limit, and the rest ---- */
+
+static void only_an_event(void)
+{
+    open_limited(1000);
+    CHECK_EQ(jespan_enter(span), 0);
+    CHECK((kept = malloc(MIB)));
+    free(kept);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(ctl_span(context, "limit_refusals"), 1);
+}
+
+static _Atomic unsigned events;
+
+static void count_event(const struct jespan_limit_event *event, void *user)
+{
+    CHECK_EQ(event->context, context);
+    CHECK_EQ(event->kind, JESPAN_LIMIT_HARD);
+    CHECK(!strcmp(event->path, "tenant{n=0}"));
+    CHECK(!user);
+    free(malloc(100)); /* all of this may be called */
+    CHECK_EQ(jespan_set_limit(context, 0, 2000), 0);
+    CHECK_EQ(jespan_set_limit_callback(NULL, NULL), EDEADLK);
+    events++;
+}
+
+static void a_callback_is_told(void)
+{
+    CHECK_EQ(jespan_set_limit_callback(count_event, NULL), 0);
+    only_an_event();
+    for (int i = 0; i < 5000 && !events; i++)
+        usleep(1000);
+    CHECK_EQ(events, 1);
+    CHECK_EQ(ctl_span(context, "limit_hard"), 2000);
+    CHECK_EQ(jespan_set_limit_callback(NULL, NULL), 0);
+}
+
+/* In a child, which has the limits of its parent, as a case must be silent. */
+static void abort_names_the_limit(void)
+{
+    int output[2];
+    char text[512] = "";
+    int status;
+    open_limited(5000);
+    CHECK_EQ(pipe(output), 0);
+    pid_t pid = fork();
+    if (!pid) {
+        dup2(output[1], STDERR_FILENO);
+        jespan_enter(span);
+        kept = malloc(4000);
+        kept = malloc(4000);
+        _exit(0);
+    }
+    close(output[1]);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    CHECK(read(output[0], text, sizeof text - 1) > 0);
+    CHECK(!strcmp(text, "<jespan>: limit of tenant{n=0} reached: 4096 of 5000 bytes in use, 4096 more wanted\n"));
+}
+
+static void a_child_has_the_limits(void)
+{
+    int status;
+    open_limited(MIB);
+    CHECK_EQ(jespan_enter(span), 0);
+    void *p = malloc(600 * KIB);
+    pid_t pid = fork();
+    if (!pid) {
+        kept = malloc(600 * KIB);
+        bool was_refused = !kept;
+        free(p);
+        kept = malloc(600 * KIB);
+        _exit(was_refused && kept && ctl_span(context, "limit_refusals") == 1 ? 0 : 1);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(ctl_span(context, "limit_refusals"), 0);
+    free(p);
+    CHECK_EQ(jespan_exit(span), 0);
+}
+
+static void names_of_mallctl(void)
+{
+    char name[64];
+    uint64_t value = 5, ignored;
+    size_t size = sizeof ignored;
+    span = open_tenant(0, &context);
+    CHECK_EQ(ctl_span(context, "limit_soft"), 0);
+    CHECK_EQ(ctl_span(context, "limit_hard"), 0);
+    ctl_span_name(name, sizeof name, context, "limit_inuse_bytes");
+    CHECK_EQ(mallctl(name, &ignored, &size, NULL, 0), ENOENT);
+    CHECK_EQ(jespan_set_limit(context, 1 << 20, 1 << 21), 0);
+    CHECK_EQ(ctl_span(context, "limit_soft"), 1 << 20);
+    CHECK_EQ(ctl_span(context, "limit_hard"), 1 << 21);
+    CHECK_EQ(ctl_u64(name), 0);
+    CHECK_EQ(mallctl(name, NULL, NULL, &value, sizeof value), EPERM);
+    ctl_span_name(name, sizeof name, context, "limit_soft");
+    CHECK_EQ(mallctl(name, NULL, NULL, &value, 4), EINVAL);
+    CHECK_EQ(mallctl(name, &ignored, &size, &value, sizeof value), 0);
+    CHECK_EQ(ignored, 1 << 20);
+    CHECK_EQ(ctl_span(context, "limit_soft"), 5);
+    CHECK_EQ(ctl_span(context, "limit_hard"), 1 << 21);
+    CHECK_EQ(mallctl("spans.2.limit_hard", NULL, NULL, &value, sizeof value), EINVAL);
+    CHECK_EQ(mallctl("spans.77777.limit_hard", NULL, NULL, &value, sizeof value), ENOENT);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        {"one_rogue_of_100", one_rogue_of_100, NULL, NULL},
+        {"one_rogue_of_100_configured", one_rogue_of_100_configured, NULL, "limit:tenant{n=*}=1M"},
+        {"every_form_is_refused", every_form_is_refused, NULL, NULL},
+        {"all_sizes_fit", all_sizes_fit, NULL, NULL},
+        {"all_sizes_fit, in periods", all_sizes_fit, NULL, "age_period_s:1"},
+        {"a_free_makes_room", a_free_makes_room, NULL, NULL},
+        {"moves_are_not_refused_but_count", moves_are_not_refused_but_count, NULL, NULL},
+        {"overshoot_is_bounded", overshoot_is_bounded, NULL, NULL},
+        {"a_limit_set_live", a_limit_set_live, NULL, NULL},
+        {"a_callback_is_told", a_callback_is_told, NULL, "on_limit:event"},
+        {"abort_names_the_limit", abort_names_the_limit, NULL, "on_limit:abort"},
+        {"a_child_has_the_limits", a_child_has_the_limits, NULL, NULL},
+        {"names_of_mallctl", names_of_mallctl, NULL, NULL},
+    };
+    return cases_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}

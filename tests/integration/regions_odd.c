@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions where things do not go as usual. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/cases.h"
+#include "../support/ctl.h"
+#include "../support/family.h"
+
+JESPAN_SITE(region_site, "region", .arena = {.flags = JESPAN_ARENA_REGION});
+JESPAN_SITE(arena_site, "arena", .arena = {.flags = JESPAN_ARENA});
+JESPAN_SITE(refusing_site, "refusing", .arena = {.flags = JESPAN_ARENA_REGION | JESPAN_ARENA_REFUSE});
+JESPAN_SITE(other_site, "other");
+
+#define OBJECTS 10
+
+static uint64_t stat_of(const char *leaf)
+{
+    char name[64];
+    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
+    return ctl_u64(name);
+}
+
+static jespan_span_t *open_span(const struct jespan_site *site)
+{
+    jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
+    CHECK(span != NULL);
+    return span;
+}
+
+static jespan_span_t *enter_new(const struct jespan_site *site)
+{
+    jespan_span_t *span = open_span(site);
+    CHECK_EQ(jespan_enter(span), 0);
+    return span;
+}
+
+static void leave(jespan_span_t *span)
+{
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_close(span), 0);
+}
+
+static void fill(void)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        memset(malloc(1000), 'x', 1000);
+}
+
+/* Whether it grew where it was, or only its owner changed, or it moved: it is the other's. */
+static void what_another_resizes_stays(void)
+{
+    jespan_span_t *region = enter_new(&region_site);
+    char *big = malloc(1 << 20), *small = malloc(100);
+    CHECK_EQ(jespan_exit(region), 0);
+    jespan_span_t *other = enter_new(&other_site);
+    jespan_context_t id = jespan_current();
+    big = realloc(big, (1 << 20) + 1);
+    small = realloc(small, 101);
+    CHECK_EQ(jespan_close(region), 0);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 2);
+    memset(big, 'b', (1 << 20) + 1);
+    memset(small, 's', 101);
+    free(big);
+    free(small);
+    leave(other);
+}
+
+#define CACHE(index) (((int)(index) + 2) << 8) /* MALLOCX_TCACHE() */
+#define ARENA(index) (((index) + 1) << 20)          /* MALLOCX_ARENA() */
+
+/* Objects that the program puts into a cache of its own do not come out of it when they are gone. */
+static void no_other_cache_has_them(void)
+{
+    unsigned cache;
+    size_t bytes = sizeof cache;
+    CHECK_EQ(mallctl("tcache.create", &cache, &bytes, NULL, 0), 0);
+    void *in[OBJECTS];
+    jespan_span_t *region = enter_new(&region_site);
+    for (int i = 0; i < OBJECTS; i++)
+        in[i] = malloc(64);
+    CHECK_EQ(jespan_exit(region), 0);
+    for (int i = 0; i < OBJECTS; i++)
+        F(dallocx)(in[i], i & 1 ? CACHE(cache) : ARENA(0));
+    CHECK_EQ(jespan_close(region), 0);
+    region = enter_new(&region_site);
+    for (int i = 0; i < OBJECTS; i++)
+        in[i] = malloc(64);
+    CHECK_EQ(jespan_exit(region), 0);
+    for (int i = 0; i < OBJECTS; i++) {
+        void *p = F(mallocx)(64, CACHE(cache)), *q = malloc(64);
+        for (int j = 0; j < OBJECTS; j++)
+            CHECK(p != in[j] && q != in[j]);
+    }
+    CHECK_EQ(jespan_close(region), 0);
+}
+
+#define SURVIVORS 4
+static _Atomic(void *) handed[SURVIVORS];
+static _Atomic int ended;
+
+static void *free_survivors(void *unused)
+{
+    while (!ended)
+        for (int i = 0; i < SURVIVORS; i++) {
+            void *p = atomic_exchange(&handed[i], NULL);
+            if (p)
+                free(i & 1 ? realloc(p, 30000) : p);
+        }
+    return unused;
+}
+
+static void survivors_go_as_they_are_looked_for(void)
+{
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, free_survivors, NULL), 0);
+    for (int i = 0; i < 50000; i++) {
+        jespan_span_t *region = enter_new(&region_site);
+        void *p = malloc(i & 2 ? 48 : 24000);
+        fill();
+        CHECK_EQ(jespan_retag(p, JESPAN_ROOT), 0);
+        CHECK_EQ(jespan_exit(region), 0);
+        free(atomic_exchange(&handed[i % SURVIVORS], p));
+        CHECK_EQ(jespan_close(region), 0);
+    }
+    ended = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < SURVIVORS; i++)
+        free(handed[i]);
+    leave(enter_new(&region_site));
+    CHECK_EQ(stat_of("set_aside"), 0);
+}
+
+static void only_the_last_reference_is_refused(void)
+{
+    jespan_span_t *region = enter_new(&refusing_site);
+    void *kept = malloc(100);
+    CHECK_EQ(jespan_exit(region), 0);
+    CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_ref(region), 0);
+    CHECK_EQ(jespan_unref(region), 0);
+    CHECK_EQ(jespan_unref(region), EBUSY);
+    CHECK_EQ(jespan_close(region), EBUSY);
+    free(kept);
+    CHECK_EQ(jespan_unref(region), 0);
+    CHECK_EQ(jespan_unref(region), EINVAL);
+}
+
+/* With ages too. */
+static void spans_opened_inside_are_of_it(void)
+{
+    jespan_span_t *region = enter_new(&region_site), *inner = enter_new(&other_site);
+    fill();
+    leave(inner);
+    jespan_span_t *arena = enter_new(&arena_site);
+    void *kept = malloc(1000);
+    leave(arena);
+    leave(region);
+    CHECK_EQ(stat_of("released_objects"), OBJECTS);
+    free(kept);
+}
+
+/* With sampler:never. */
+static void samplers_leave_none_out(void)
+{
+    JESPAN("request");
+    {
+        JESPAN_REGION("parse");
+        fill();
+        JESPAN("nested");
+        fill();
+    }
+    CHECK_EQ(stat_of("released"), 1);
+    CHECK_EQ(stat_of("released_objects"), 2 * OBJECTS);
+}
+
+static void use_up_contexts(void)
+{
+    for (int i = 0; i < 5000; i++) {
+        const struct jespan_label label = JESPAN_LABEL_INT("i", i);
+        CHECK(jespan_open(&other_site, JESPAN_ROOT, &label, 1) != NULL);
+    }
+}
+
+/* With max_contexts:4096. What has an ancestor's context, as others outside have, is the region's all the same. */
+static void there_is_one_without_a_context(void)
+{
+    use_up_contexts();
+    jespan_context_t thread = jespan_current();
+    jespan_span_t *region = enter_new(&region_site);
+    CHECK_EQ(jespan_current(), JESPAN_ROOT);
+    fill();
+    jespan_span_t *inner = enter_new(&other_site);
+    fill();
+    leave(inner);
+    void *kept = malloc(1000);
+    CHECK_EQ(jespan_retag(kept, thread), 0);
+    leave(region);
+    CHECK_EQ(stat_of("survivors"), 1);
+    free(kept);
+    leave(enter_new(&region_site));
+    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(stat_of("released_objects"), 2 * OBJECTS);
+}
+
+static const struct test_case cases[] = {
+    {"what another resizes stays", what_another_resizes_stays, NULL, NULL},
+    {"no other cache has them", no_other_cache_has_them, NULL, NULL},
+    {"survivors go as they are looked for", survivors_go_as_they_are_looked_for, NULL, NULL},
+    {"spans opened inside are of it", spans_opened_inside_are_of_it, NULL, NULL},
+    {"spans opened inside are of it, with ages", spans_opened_inside_are_of_it, NULL, "age_period_s:1"},
+    {"only the last reference is refused", only_the_last_reference_is_refused, NULL, NULL},
+    {"samplers leave none out", samplers_leave_none_out, NULL, "sampler:never"},
+    {"there is one without a context", there_is_one_without_a_context, NULL, "max_contexts:4096"},
+};
+
+int main(int argc, char **argv)
+{
+    return cases_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The oracle with span arenas and limits: nearly everything is governed, by configuration, and must be as exact. Besides,
+ * jemalloc is asked of each live object which of its arenas that lies in: what it says of a span arena's objects and bytes is what
+ * the arena's own figures are.
+ *
+ * ORACLE_OPS, ORACLE_SEED: as for the oracle; 2,000,000 unless told otherwise.
+ */
+static void check_arenas(const char *where);
+#define ORACLE_CHECK_MORE check_arenas
+#define ORACLE_OPS 2000000
+#include "oracle.c"
+
+#include "../support/arenas.h"
+
+#define ARENAS 6
+extern const char *jespan_conf;
+const char *jespan_conf = "max_arenas:6,max_limits:60000,arena:accept|parse=by:tenant|query=alone|cache=off|render=wiped+decay:0|sync=nohuge,"
+                          "limit:scope=1T|parse=512G|accept=2T|worker*=1T";
+
+struct held {
+    uint64_t index, objects, bytes; /* of jemalloc's arena */
+};
+
+static void add_object(struct held held[ARENAS + 1], const struct object *o)
+{
+    uint64_t index = o->p ? arena_of_object(o->p) : 0;
+    for (uint32_t arena = 1; index && arena <= ARENAS; arena++)
+        if (held[arena].index == index) {
+            held[arena].objects++;
+            held[arena].bytes += o->usable;
+        }
+}
+
+static void check_arena(uint32_t arena, const struct held *held, const char *where)
+{
+    char name[64];
+    uint64_t allocated = 0;
+    arena_check_inuse(arena, held->objects, held->bytes, where);
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "stats.arenas.%u.%s.allocated", (unsigned)held->index, i ? "small" : "large");
+        allocated += ctl_u64(name);
+    }
+    CHECK_EQ(allocated, held->bytes + arena_figure(arena, "cached_bytes"));
+    CHECK_EQ(arena_figure(arena, "mapped_bytes"), arena_figure(arena, "active_bytes") + arena_figure(arena, "dirty_bytes") +
+                                                      arena_figure(arena, "muzzy_bytes") + arena_figure(arena, "retained_bytes"));
+}
+
+/* After the last round there is no thread left that could have a cache. */
+static void check_caches_are_gone(uint32_t arena)
+{
+    CHECK_EQ(arena_figure(arena, "cached_bytes"), 0);
+    CHECK_EQ(arena_figure(arena, "inuse_bytes"), 0);
+    CHECK(arena_figure(arena, "alloc_objects") > 0);
+}
+
+static void check_arenas(const char *where)
+{
+    struct held held[ARENAS + 1] = {{0}};
+    CHECK_EQ(ctl_u64("spans.arenas.count"), ARENAS);
+    CHECK_EQ(ctl_u64("spans.stats.tcache_fallbacks"), 0);
+    CHECK(ctl_u64("spans.stats.limits") > 100);
+    CHECK_EQ(ctl_u64("spans.stats.limit_refusals"), 0);
+    for (uint32_t arena = 1; arena <= ARENAS; arena++)
+        held[arena].index = arena_figure(arena, "index");
+    for (unsigned i = 0; i < THREADS; i++) {
+        for (unsigned k = 0; k < SLOTS; k++)
+            add_object(held, &workers[i].slots[k]);
+        for (unsigned k = 0; k < workers[i].queued; k++)
+            add_object(held, &workers[i].queue[k]);
+    }
+    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+    ctl_refresh();
+    for (uint32_t arena = 1; arena <= ARENAS; arena++) {
+        check_arena(arena, &held[arena], where);
+        if (!strcmp(where, "everything freed"))
+            check_caches_are_gone(arena);
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Short cuts for tests of span arenas: their figures, and which jemalloc arena an object is in. */
+#ifndef JESPAN_TESTS_ARENAS_H
+#define JESPAN_TESTS_ARENAS_H
+
+#include <jespan/jespan.h>
+
+#include "ctl.h"
+
+/* A span of the site from here to the end of the block. */
+#define ARENA_BLOCK(site)                                                                                              \
+    struct jespan_scope arena_block __attribute__((cleanup(jespan_scope_exit)));                                       \
+    jespan_scope_enter(&arena_block, site, NULL, 0)
+
+static inline uint64_t arena_figure(uint32_t arena, const char *leaf)
+{
+    char name[96];
+    snprintf(name, sizeof name, "spans.arenas.%u.%s", (unsigned)arena, leaf);
+    return ctl_u64(name);
+}
+
+/* The span arena of the thread's current context. */
+static inline uint32_t arena_here(void)
+{
+    return (uint32_t)ctl_span(jespan_current(), "arena");
+}
+
+/* jemalloc's arena of an object, by its own books. */
+static inline uint64_t arena_of_object(const void *p)
+{
+    unsigned index = 0;
+    size_t bytes = sizeof index;
+    CHECK_EQ(F(mallctl)("arenas.lookup", &index, &bytes, &p, sizeof p), 0);
+    return index;
+}
+
+/* Live objects and bytes of an arena. */
+static inline void arena_check_inuse(uint32_t arena, uint64_t objects, uint64_t bytes, const char *where)
+{
+    uint64_t o = arena_figure(arena, "inuse_objects"), b = arena_figure(arena, "inuse_bytes");
+    if (o != objects || b != bytes)
+        check_fail("%s: arena %u has %llu objects, %llu bytes, not %llu, %llu", where, (unsigned)arena,
+                   (unsigned long long)o, (unsigned long long)b, (unsigned long long)objects, (unsigned long long)bytes);
+}
+
+#endif

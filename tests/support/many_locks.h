@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For tests that fork with many arenas: before a fork jemalloc takes more locks than ThreadSanitizer's detector of deadlocks has
+ * room for. Included by one file of a program. */
+#ifndef JESPAN_TESTS_MANY_LOCKS_H
+#define JESPAN_TESTS_MANY_LOCKS_H
+
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "detect_deadlocks=0";
+}
+
+#endif

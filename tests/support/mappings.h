@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What jemalloc says of its arenas, and the system of mappings. */
+#ifndef JESPAN_TESTS_MAPPINGS_H
+#define JESPAN_TESTS_MAPPINGS_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../jemalloc-hooks/binding.h"
+#include "check.h"
+#include "maps.h"
+
+static inline void stats_refresh(void)
+{
+    uint64_t epoch = 1;
+    CHECK_EQ(jespan_je_mallctl("epoch", NULL, NULL, &epoch, sizeof epoch), 0);
+}
+
+/* A figure of 64 or 32 bits; after stats_refresh(), where it is a statistic. */
+static inline uint64_t stats_read(const char *name)
+{
+    uint64_t value = 0;
+    size_t bytes = sizeof value;
+    int error = jespan_je_mallctl(name, &value, &bytes, NULL, 0);
+    bytes = sizeof(uint32_t);
+    if (error == EINVAL) /* of another size */
+        error = jespan_je_mallctl(name, &value, &bytes, NULL, 0);
+    if (error)
+        check_fail("%s: %s", name, strerror(error));
+    return value;
+}
+
+static inline uint64_t stats_of_arena(unsigned index, const char *name)
+{
+    char whole[128];
+    snprintf(whole, sizeof whole, "stats.arenas.%u.%s", index, name);
+    return stats_read(whole);
+}
+
+/* Of its extents, without the arena's bookkeeping. */
+static inline uint64_t stats_mapped(unsigned index)
+{
+    uint64_t pages =
+        stats_of_arena(index, "pactive") + stats_of_arena(index, "pdirty") + stats_of_arena(index, "pmuzzy");
+    return pages * 4096 + stats_of_arena(index, "retained");
+}
+
+#endif

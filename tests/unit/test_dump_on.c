@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What dump_on names; signals by name; events and who waits for them; memory that is set aside. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "clock.h"
+#include "dump_on.h"
+#include "dump_signal.h"
+#include "dump_watch.h"
+#include "meta.h"
+
+static void test_reasons(void **state)
+{
+    (void)state;
+    assert_int_equal(dump_watch_parse(""), 0);
+    assert_int_equal(dump_watch_parse("oom"), DUMP_BIT(DUMP_OOM));
+    assert_int_equal(dump_watch_parse("signal|peak||limit"), DUMP_BIT(DUMP_SIGNAL) | DUMP_BIT(DUMP_PEAK) | DUMP_BIT(DUMP_LIMIT));
+    assert_int_equal(dump_watch_parse("OOM|o|oomx"), 0);
+}
+
+static void test_signals(void **state)
+{
+    (void)state;
+    assert_int_equal(dump_signal_parse("USR2"), SIGUSR2);
+    assert_int_equal(dump_signal_parse("SIGUSR1"), SIGUSR1);
+    assert_int_equal(dump_signal_parse("12"), 12);
+    assert_int_equal(dump_signal_parse("RTMIN+3"), SIGRTMIN + 3);
+    static const char *const bad[] = {"", "USR3", "usr2", "0", "-1", "65", "999999999999", "KILL", "9", "SEGV", "32", "33",
+                                      "RTMIN-1", "RTMIN+99", "12x", "SIG", "CHLD"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(dump_signal_parse(bad[i]), 0);
+}
+
+static void other(int number)
+{
+    (void)number;
+}
+
+static void test_handlers_stay(void **state)
+{
+    struct sigaction now;
+    (void)state;
+    assert_int_equal(dump_signal_install("USR2"), 0);
+    dump_on_accept(DUMP_BIT(DUMP_SIGNAL));
+    errno = 12345;
+    raise(SIGUSR2);
+    assert_int_equal(errno, 12345);
+    assert_int_equal(dump_on_wait(UINT64_MAX), DUMP_BIT(DUMP_SIGNAL));
+    dump_signal_remove();
+    assert_int_equal(sigaction(SIGUSR2, NULL, &now), 0);
+    assert_true(now.sa_handler == SIG_DFL);
+    signal(SIGUSR2, other);
+    assert_int_equal(dump_signal_install("USR2"), -EBUSY);
+    dump_signal_remove();
+    assert_true(signal(SIGUSR2, SIG_DFL) == other);
+    assert_int_equal(dump_signal_install("KILL"), -EINVAL);
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+    dump_on_accept(DUMP_BIT(DUMP_LIMIT));
+    dump_on_event(DUMP_PEAK); /* nobody asked for it */
+    assert_int_equal(dump_on_wait(begin + 20000000), 0);
+    assert_true(clock_ns(CLOCK_MONOTONIC) >= begin + 20000000);
+    dump_on_event(DUMP_LIMIT);
+    dump_on_event(DUMP_LIMIT);
+    assert_int_equal(dump_on_wait(UINT64_MAX), DUMP_BIT(DUMP_LIMIT));
+    dump_on_wake();
+    assert_int_equal(dump_on_wait(UINT64_MAX), 0);
+    dump_on_event(DUMP_LIMIT);
+    dump_on_done(DUMP_LIMIT, 0);
+    assert_int_equal(dump_on_wait(0), 0);
+}
+
+static void *serve(void *seen)
+{
+    *(uint32_t *)seen = dump_on_wait(UINT64_MAX);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    dump_on_done(DUMP_OOM, clock_ns(CLOCK_MONOTONIC) + 1000000000u);
+    return NULL;
+}
+
+/* A failure waits for its dump; the next one is the same event. */
+static void test_failures(void **state)
+{
+    pthread_t thread;
+    uint32_t seen = 0;
+    (void)state;
+    dump_on_failure(100, false); /* off */
+    dump_on_accept(DUMP_BIT(DUMP_OOM));
+    dump_on_failure(PTRDIFF_MAX, false); /* a mistake */
+    assert_int_equal(dump_on_wait(0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, serve, &seen), 0);
+    uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+    dump_on_failure(100, false);
+    uint64_t waited = clock_ns(CLOCK_MONOTONIC) - begin;
+    assert_true(waited >= 50000000 && waited < 900000000);
+    pthread_join(thread, NULL);
+    assert_int_equal(seen, DUMP_BIT(DUMP_OOM));
+    dump_on_failure(100, false);
+    assert_int_equal(dump_on_wait(0), 0);
+    dump_on_accept(DUMP_BIT(DUMP_OOM));
+    dump_on_failure(100, true); /* does not wait */
+    assert_int_equal(dump_on_wait(0), DUMP_BIT(DUMP_OOM));
+    dump_on_accept(0);
+}
+
+static void test_set_aside(void **state)
+{
+    enum { BYTES = 65536 };
+    (void)state;
+    char *before = meta_borrow(100);
+    assert_int_equal(meta_set_aside(BYTES), 0);
+    uint64_t mapped = meta_map_bytes();
+    for (int round = 0; round < 3; round++) {
+        meta_emergency_begin();
+        char *a = meta_borrow(1000), *b = meta_borrow(3);
+        assert_true(a && b && (uintptr_t)b % 64 == 0);
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(a[i], 0);
+        memset(a, 1, 1000);
+        meta_return(b, 3);
+        assert_ptr_equal(meta_borrow(5), b); /* the last one is there again */
+        assert_int_equal(meta_map_bytes(), mapped);
+        char *rest = meta_borrow(BYTES - 1088);
+        assert_int_equal(meta_map_bytes(), mapped);
+        memset(rest, 1, BYTES - 1088);
+        char *more = meta_borrow(1); /* of the system */
+        assert_true(meta_map_bytes() > mapped);
+        meta_return(more, 1);
+        assert_int_equal(meta_map_bytes(), mapped);
+        assert_false(meta_emergency_end());
+    }
+    meta_emergency_begin();
+    assert_true(meta_emergency_end());
+    meta_return(before, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reasons), cmocka_unit_test(test_signals),  cmocka_unit_test(test_handlers_stay),
+        cmocka_unit_test(test_events),  cmocka_unit_test(test_failures), cmocka_unit_test(test_set_aside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
