@@ -10,7 +10,7 @@
 #include "meta.h"
 #include "tree.h"
 
-struct limit *limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
+_Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
 
 static uint16_t first_free; /* LOCK_LIMITS, as is all below */
 static _Atomic uint32_t used_end = 1;
@@ -21,10 +21,12 @@ static bool said_lost;
 
 static bool make_chunk(uint32_t index)
 {
-    struct limit **chunk = &limits_chunks[index >> LIMITS_PER_CHUNK_BITS];
-    if (!*chunk)
-        *chunk = meta_alloc(sizeof **chunk << LIMITS_PER_CHUNK_BITS);
-    return *chunk;
+    _Atomic(struct limit *) *at = &limits_chunks[index >> LIMITS_PER_CHUNK_BITS];
+    if (load_relaxed(at))
+        return true;
+    struct limit *chunk = meta_alloc(sizeof *chunk << LIMITS_PER_CHUNK_BITS);
+    store_release(at, chunk);
+    return chunk;
 }
 
 COLD int limits_boot(void)
@@ -213,6 +215,7 @@ static uint32_t make_limit(uint32_t context, struct limit_bounds bounds, int *er
     store_relaxed(&l->told_refusals, 0);
     l->told_ns = 0;
     l->pinned = false;
+    atomic_thread_fence(memory_order_release); /* whoever finds its number finds it made */
     add_child(parent, limit);
     turn_shapes(limit);
     hand_over(parent, limit, context);

@@ -46,12 +46,12 @@ struct limit {
     uint64_t told_ns; /* LOCK_TREE */
 };
 
-extern struct limit *limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
+extern _Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
 
 /* The one before the first, 0, is none: it has no bounds, and those without a parent are its children. */
 HOT_INLINE struct limit *limit_at(uint32_t index)
 {
-    return &limits_chunks[index >> LIMITS_PER_CHUNK_BITS][index & ((1u << LIMITS_PER_CHUNK_BITS) - 1)];
+    return &load_acquire(&limits_chunks[index >> LIMITS_PER_CHUNK_BITS])[index & ((1u << LIMITS_PER_CHUNK_BITS) - 1)];
 }
 
 /* Reads the configuration. Once, before the first context is made. Returns 0 or -ENOMEM. */
