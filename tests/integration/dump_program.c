@@ -145,7 +145,7 @@ static void check_heap(void)
 {
     for (int i = 0; i < 10000; i++)
         free(opaque_pointer(malloc((size_t)i)));
-    ctl_check_identity("after dumps");
+    ctl_await_identity("after dumps");
 }
 
 static void dump(const char *name, const char *path)

@@ -104,7 +104,7 @@ static void check_tenants(void)
     CHECK_EQ(ctl_u64("spans.stats.limit_refusals"), refused);
     CHECK_EQ(ctl_u64("spans.stats.limits"), TENANTS);
     CHECK(ctl_span(tenants[ROGUE].context, "limit_inuse_bytes") <= MIB + THREADS * 64 * KIB);
-    ctl_check_identity("tenants");
+    ctl_await_identity("tenants");
 }
 
 static void open_tenants(void)
@@ -195,7 +195,7 @@ static void all_sizes_fit(void)
     CHECK_EQ(jespan_exit(span), 0);
     CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
     CHECK_EQ(ctl_span(context, "limit_refusals"), 0);
-    ctl_check_identity("all sizes");
+    ctl_await_identity("all sizes");
 }
 
 /* ---- What makes room ---- */
@@ -360,7 +360,7 @@ static void a_limit_set_live(void)
     for (int i = 0; i < 4; i++)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
     CHECK_EQ(ctl_u64("spans.stats.limits"), 0);
-    ctl_check_identity("set live");
+    ctl_await_identity("set live");
 }
 
 /* ---- on_limit, and the rest ---- */

@@ -4,8 +4,10 @@
 #define JESPAN_TESTS_CTL_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "family.h"
@@ -72,17 +74,51 @@ static inline uint64_t ctl_jemalloc_live_bytes(void)
            ctl_u64("stats.arenas." ARENAS_ALL ".internal");
 }
 
+struct ctl_books {
+    uint64_t in_use, pending, jemalloc;
+};
+
+static inline struct ctl_books ctl_read_books(void)
+{
+    /* Asking jespan hands this thread's buffered frees to jemalloc, whose statistics are brought up to date after that. */
+    struct ctl_books b;
+    uint64_t any = 1;
+    b.in_use = ctl_u64("spans.all.inuse_bytes");
+    b.pending = ctl_u64("spans.stats.pending_bytes");
+    CHECK_EQ(F(mallctl)("epoch", NULL, NULL, &any, sizeof any), 0);
+    b.jemalloc = ctl_jemalloc_live_bytes();
+    return b;
+}
+
+static inline bool ctl_books_agree(struct ctl_books b)
+{
+    return b.in_use + b.pending == b.jemalloc;
+}
+
+static inline void ctl_require_agreement(struct ctl_books b, const char *where)
+{
+    if (!ctl_books_agree(b))
+        check_fail("%s: in use %llu + pending %llu is not jemalloc's %llu (off by %lld)", where,
+                   (unsigned long long)b.in_use, (unsigned long long)b.pending, (unsigned long long)b.jemalloc,
+                   (long long)(b.in_use + b.pending - b.jemalloc));
+}
+
 /* The identity that ties jespan's books to jemalloc's, with live figures. Only when no other thread allocates. */
 static inline void ctl_check_identity(const char *where)
 {
-    /* Asking jespan hands this thread's buffered frees to jemalloc, whose statistics are brought up to date after that. */
-    uint64_t in_use = ctl_u64("spans.all.inuse_bytes"), pending = ctl_u64("spans.stats.pending_bytes"), any = 1;
-    int error = F(mallctl)("epoch", NULL, NULL, &any, sizeof any);
-    uint64_t jemalloc = ctl_jemalloc_live_bytes();
-    if (error || in_use + pending != jemalloc)
-        check_fail("%s: in use %llu + pending %llu is not jemalloc's %llu (off by %lld)", where,
-                   (unsigned long long)in_use, (unsigned long long)pending, (unsigned long long)jemalloc,
-                   (long long)(in_use + pending - jemalloc));
+    ctl_require_agreement(ctl_read_books(), where);
+}
+
+/* The same where a thread of jespan's may have just begun, whose first allocation jemalloc counts piece by piece: it
+ * is waited for, 10 s at most. */
+static inline void ctl_await_identity(const char *where)
+{
+    struct ctl_books b = ctl_read_books();
+    for (int ms = 0; !ctl_books_agree(b) && ms < 10000; ms++) {
+        usleep(1000);
+        b = ctl_read_books();
+    }
+    ctl_require_agreement(b, where);
 }
 
 #endif
