@@ -85,6 +85,7 @@ static void turn_shapes(uint32_t limit)
 static void void_budgets(uint32_t limit)
 {
     atomic_fetch_add_explicit(&limit_at(limit)->generation, 1, memory_order_release);
+    limits_void_spare(limit);
 }
 
 /* ---- Members ---- */

@@ -40,6 +40,7 @@ struct limit {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t shape;
     _Atomic uint32_t first_member; /* contexts, linked through limit_next; a limit has one at least, its own */
     _Atomic uint64_t room;         /* that there was when budgets were last called back; see limit_admit.c */
+    _Atomic uint64_t spare;        /* to be handed out without another sum: likewise */
     _Atomic uint64_t refusals;
     _Atomic bool over_soft; /* told, or about to be: limit_events.c */
     _Atomic uint64_t told_refusals;
@@ -69,6 +70,12 @@ HOT_INLINE void limits_settle(struct thread *t)
 {
     store_release(&t->reserved_bytes, 0);
 }
+
+/* So much has come into a context of the limit without being admitted. Nothing that was handed out before is used for it. */
+void limits_came_in(uint16_t limit, size_t usable);
+
+/* Nothing may be handed out without another sum. */
+void limits_void_spare(uint32_t limit);
 
 /* What is in use under the limit. Any thread, without LOCK_LIMITS. */
 uint64_t limits_inuse(uint32_t limit);

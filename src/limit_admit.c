@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Limits: who may allocate.
  *
- * An allocation is admitted out of the thread's budget, or after a sum. Before it sums, a thread *reserves* what it
- * wants, where all others see it; then it looks at what is in use and reserved, for each limit on its way up that it
- * has no budget of. Of two threads that want the last bytes at least one sees the other; who is refused because of
- * others looks again under LOCK_LIMITS, one at a time, so that not both are. */
+ * An allocation is admitted out of the thread's budget, or of what the last sum found to spare, or after a sum. Before it
+ * sums, a thread *reserves* what it wants, where all others see it; then it looks at what is in use and reserved, for
+ * each limit on its way up that it has no budget of. Of two threads that want the last bytes at least one sees the
+ * other; who is refused because of others looks again under LOCK_LIMITS, one at a time, so that not both are. */
 #include "limit.h"
 
 #include <stdlib.h>
@@ -154,28 +154,103 @@ static struct limit_budget *budget_of(struct thread *t, uint32_t limit)
     return &t->budgets[load_relaxed(&limit_at(limit)->depth) % LIMIT_DEPTHS][limit % LIMIT_LINES];
 }
 
+static uint64_t most_of(uint64_t hard)
+{
+    return hard / LIMITS_BUDGET_SHARE > LIMITS_BUDGET_BYTES ? hard / LIMITS_BUDGET_SHARE : LIMITS_BUDGET_BYTES;
+}
+
+/* What may be handed out without a sum: bytes, and below them how often they changed, so that who sums can tell whether
+ * others did something meanwhile. */
+#define SPARE_SHIFT 16
+#define SPARE_MAX (UINT64_MAX >> SPARE_SHIFT)
+
+static uint64_t spare_bytes(uint64_t spare)
+{
+    return spare >> SPARE_SHIFT;
+}
+
+static bool change_spare(struct limit *l, uint64_t *from, uint64_t bytes)
+{
+    return atomic_compare_exchange_strong_explicit(&l->spare, from, bytes << SPARE_SHIFT | (uint16_t)(*from + 1),
+                                                   memory_order_acq_rel, memory_order_acquire);
+}
+
+static void lower_spare(struct limit *l, uint64_t by)
+{
+    uint64_t spare = load_acquire(&l->spare);
+    while (!change_spare(l, &spare, spare_bytes(spare) > by ? spare_bytes(spare) - by : 0))
+        ;
+}
+
+void limits_void_spare(uint32_t limit)
+{
+    lower_spare(limit_at(limit), UINT64_MAX);
+}
+
+void limits_came_in(uint16_t nearest, size_t usable)
+{
+    for (uint32_t limit = nearest; limit; limit = load_relaxed(&limit_at(limit)->parent))
+        lower_spare(limit_at(limit), usable);
+}
+
+/* A budget out of what is spare. */
+static bool take_spare(struct thread *t, uint32_t limit, uint64_t wanted)
+{
+    struct limit *l = limit_at(limit);
+    uint32_t generation = load_acquire(&l->generation);
+    uint64_t most = most_of(load_relaxed(&l->hard)), spare = load_acquire(&l->spare);
+    while (wanted <= most && spare_bytes(spare) >= most)
+        if (change_spare(l, &spare, spare_bytes(spare) - most)) {
+            *budget_of(t, limit) = (struct limit_budget){most - wanted, generation, (uint16_t)limit};
+            return true;
+        }
+    return false;
+}
+
+/* What a sum found, and what it may be used for. */
+struct finding {
+    uint32_t generation; /* of the limit, and what was spare, before the sum */
+    uint64_t spare;
+    uint64_t hard, room; /* after the allocation */
+    uint64_t until_soft; /* until the soft limit is crossed; UINT64_MAX: there is none, or it was */
+    bool is_big;         /* the allocation is: more than a budget */
+};
+
+/* There is plenty of room: besides the budgets, which take half of it at most, a quarter can go without further sums.
+ * The last quarter is for what others used of their budgets while this thread summed. Where others took of the spare
+ * meanwhile, it stays as it is; but a big allocation has made it less. */
+static void set_spare(struct limit *l, const struct finding *f)
+{
+    uint64_t bytes = f->room / 4 < f->until_soft ? f->room / 4 : f->until_soft, spare = f->spare;
+    if (!change_spare(l, &spare, bytes < SPARE_MAX ? bytes : SPARE_MAX) && f->is_big)
+        lower_spare(l, UINT64_MAX);
+}
+
 /* Of the room that there is, half is handed out at most, in equal shares, so that the budgets of all threads could
  * be used up without harm. As room gets scarce, those that were handed out earlier may be too much: when it is half
  * of what it was, they are called back. What one was used for just then, and is not counted yet, may lead beyond the
  * limit; it cannot by more than the budget, on any thread. */
-static void grant(struct thread *t, uint32_t limit, uint32_t generation, uint64_t hard, uint64_t room)
+static void grant(struct thread *t, uint32_t limit, struct finding f)
 {
     struct limit *l = limit_at(limit);
     uint64_t shares = 2 * (uint64_t)(thread_count() ? thread_count() : 1);
-    uint64_t most = hard / LIMITS_BUDGET_SHARE > LIMITS_BUDGET_BYTES ? hard / LIMITS_BUDGET_SHARE : LIMITS_BUDGET_BYTES;
-    uint64_t before = load_relaxed(&l->room);
-    if (room / shares >= most) {
+    uint64_t most = most_of(f.hard), before = load_relaxed(&l->room);
+    if (f.room / shares >= most) {
         if (before != UINT64_MAX)
             store_relaxed(&l->room, UINT64_MAX);
-    } else if (room < before / 2) {
-        store_relaxed(&l->room, room);
-        atomic_fetch_add_explicit(&l->generation, 1, memory_order_release);
-        generation++;
-    } else if (room > before) {
-        store_relaxed(&l->room, room);
+        set_spare(l, &f);
+    } else {
+        lower_spare(l, UINT64_MAX);
+        if (f.room < before / 2) {
+            store_relaxed(&l->room, f.room);
+            atomic_fetch_add_explicit(&l->generation, 1, memory_order_release);
+            f.generation++;
+        } else if (f.room > before) {
+            store_relaxed(&l->room, f.room);
+        }
     }
-    uint64_t share = room / shares < most ? room / shares : most;
-    *budget_of(t, limit) = (struct limit_budget){share, generation, (uint16_t)limit};
+    uint64_t share = f.room / shares < most ? f.room / shares : most;
+    *budget_of(t, limit) = (struct limit_budget){share, f.generation, (uint16_t)limit};
 }
 
 /* ---- Refusing ---- */
@@ -240,20 +315,25 @@ static struct usage usage_alone(uint32_t limit, const struct thread *self)
 static NOINLINE bool admit_by_sum(struct thread *t, uint32_t limit, uint64_t wanted)
 {
     struct limit *l = limit_at(limit);
-    uint32_t generation = load_acquire(&l->generation);
-    uint64_t hard = load_relaxed(&l->hard), soft = load_relaxed(&l->soft);
+    struct finding f = {.generation = load_acquire(&l->generation), .spare = load_acquire(&l->spare),
+                        .hard = load_relaxed(&l->hard), .until_soft = UINT64_MAX};
+    uint64_t soft = load_relaxed(&l->soft);
     budget_of(t, limit)->limit = 0;
-    if (!hard)
+    if (!f.hard)
         return true;
     reserve(t, wanted);
     struct usage u = usage(limit, t);
-    if (!fits(&u, hard, u.reserved, wanted) && fits(&u, hard, 0, wanted))
+    if (!fits(&u, f.hard, u.reserved, wanted) && fits(&u, f.hard, 0, wanted))
         u = usage_alone(limit, t);
     if (soft && inuse(&u) + wanted > soft && !load_relaxed(&l->over_soft))
         limits_tell();
-    if (!fits(&u, hard, u.reserved, wanted))
+    if (!fits(&u, f.hard, u.reserved, wanted))
         return refuse(t, limit, inuse(&u), wanted);
-    grant(t, limit, generation, hard, hard - inuse(&u) - u.reserved - wanted);
+    f.room = f.hard - inuse(&u) - u.reserved - wanted;
+    f.is_big = wanted > most_of(f.hard);
+    if (soft && inuse(&u) + wanted <= soft)
+        f.until_soft = soft - inuse(&u) - wanted;
+    grant(t, limit, f);
     return true;
 }
 
@@ -264,7 +344,7 @@ bool limits_admit(struct thread *t, uint16_t nearest, size_t usable)
         if (likely(b->limit == limit && b->left >= usable &&
                    b->generation == load_relaxed(&limit_at(limit)->generation)))
             b->left -= usable;
-        else if (!admit_by_sum(t, limit, usable))
+        else if (!take_spare(t, limit, usable) && !admit_by_sum(t, limit, usable))
             return false;
     }
     return true;

@@ -12,6 +12,7 @@
 #include "boot.h"
 #include "die.h"
 #include "dump_on.h"
+#include "limit.h"
 #include "lock.h"
 #include "span.h"
 #include "tree.h"
@@ -356,7 +357,9 @@ int track_retag(struct thread *t, void *p, uint32_t context)
         return -EINVAL;
     }
     set_tag(&place, context);
-    uint16_t arena = arenas_find(p);
+    uint16_t arena = arenas_find(p), limit = load_relaxed(&contexts[context].limit);
+    if (unlikely(limit))
+        limits_came_in(limit, usable);
     if (arena) {
         store_release(&arenas[arena].aside_objects, UINT64_MAX);
         store_release(&arenas[arena].handed_over, true);
