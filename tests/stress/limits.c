@@ -2,7 +2,7 @@
 /* Limits that come, change and go, one above the other, on contexts that threads are just then allocating in, with forks in the middle:
  * each refusal is counted once, a context without a limit is never refused, and at the end nothing is left.
  *
- * LIMITS_ROUNDS: requests a thread (100,000; with a sanitizer 500).
+ * LIMITS_ROUNDS: requests a thread (20,000; with a sanitizer 500).
  */
 #define _GNU_SOURCE
 #include <jespan/limit.h>
@@ -113,7 +113,7 @@ static void *work(void *number)
     bool is_setter = (uintptr_t)number == THREADS - 1;
     if (is_setter)
         set_all_limits();
-    for (uint64_t i = check_env("LIMITS_ROUNDS", FAMILY_INTERPOSED ? 100000 : 500); i--;) {
+    for (uint64_t i = check_env("LIMITS_ROUNDS", FAMILY_INTERPOSED ? 20000 : 500); i--;) {
         request(&state);
         if (is_setter && i % 4 == 0)
             set_some_limit(&state);
