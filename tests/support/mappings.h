@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../jemalloc-hooks/binding.h"
 #include "check.h"
@@ -44,6 +45,17 @@ static inline uint64_t stats_mapped(unsigned index)
     uint64_t pages =
         stats_of_arena(index, "pactive") + stats_of_arena(index, "pdirty") + stats_of_arena(index, "pmuzzy");
     return pages * 4096 + stats_of_arena(index, "retained");
+}
+
+/* Fresh statistics, of all arenas' mapped bytes the counted ones, if that comes about within 10 s. What jemalloc's background
+ * thread is just giving back is in none of its statistics. */
+static inline void stats_refresh_until(const _Atomic uint64_t *counted_bytes)
+{
+    stats_refresh();
+    for (int ms = 0; *counted_bytes != stats_mapped(MALLCTL_ARENAS_ALL) && ms < 10000; ms++) {
+        usleep(1000);
+        stats_refresh();
+    }
 }
 
 #endif
