@@ -22,6 +22,7 @@ _Atomic uint32_t extents_high_water_events;
 
 static extent_hooks_t *default_hooks;
 static bool by_cpu; /* opt.percpu_arena */
+static _Atomic bool strangers; /* see extents_note_stranger() */
 static _Atomic uint64_t told_peak_bytes;
 static _Atomic uint32_t high_water_watchers;
 
@@ -251,25 +252,54 @@ static COLD void wait_for_other(unsigned index)
             store_release(&watch_state[index], SEEN_TO);
 }
 
-static COLD void see_to_arena(unsigned index)
+/* Threads watch an arena before they use it, so that one which is new to them all has mapped nothing, if there is no
+ * stranger. One that comes too late to be seen here finds the hooks. */
+static bool is_unused(bool beforehand)
 {
-    if (exchange_hooks(index, NULL) == default_hooks) {
+    atomic_thread_fence(memory_order_seq_cst);
+    return beforehand && !by_cpu && !load_relaxed(&strangers);
+}
+
+void extents_note_stranger(void)
+{
+    if (load_relaxed(&strangers))
+        return;
+    store_relaxed(&strangers, true);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* An automatic arena that is not there yet is made by being given hooks, which its bookkeeping is mapped with from then
+ * on: so it is given the default ones first. */
+static COLD void see_to_arena(unsigned index, bool beforehand)
+{
+    extent_hooks_t *hooks = exchange_hooks(index, NULL);
+    if (hooks == default_hooks) {
+        exchange_hooks(index, default_hooks);
         exchange_hooks(index, &extents_hooks);
-        count_former_extents(index);
+        if (!is_unused(beforehand))
+            count_former_extents(index);
     }
-    store_release(&watch_state[index], SEEN_TO);
+    if (!hooks)
+        extents_note_stranger(); /* there is no such arena; but jemalloc may be about to make it */
+    store_release(&watch_state[index], hooks ? SEEN_TO : UNKNOWN);
     futex_wake_all(&watch_state[index]);
 }
 
-COLD void extents_watch_arena(unsigned index)
+static COLD void watch(unsigned index, bool beforehand)
 {
     uint32_t state = UNKNOWN;
     if (!default_hooks || index >= ARENAS_KNOWN || load_acquire(&watch_state[index]) == SEEN_TO)
         return;
     if (atomic_compare_exchange_strong(&watch_state[index], &state, IN_HAND))
-        see_to_arena(index);
+        see_to_arena(index, beforehand);
     else if (state == IN_HAND)
         wait_for_other(index);
+}
+
+COLD void extents_watch_arena(unsigned index)
+{
+    if (!extents_pause)
+        watch(index, true);
 }
 
 COLD void extents_leave_arena(unsigned index)
@@ -283,7 +313,7 @@ COLD void extents_watch_thread(void)
     unsigned index;
     size_t bytes = sizeof index;
     if (jespan_je_mallctl("thread.arena", &index, &bytes, NULL, 0) == 0)
-        extents_watch_arena(index);
+        watch(index, true);
 }
 
 COLD void extents_watch_pointer(const void *p)
@@ -293,7 +323,7 @@ COLD void extents_watch_pointer(const void *p)
     if (extents_pause)
         return;
     if (!jespan_je_mallctl("arenas.lookup", &index, &bytes, &p, sizeof p))
-        extents_watch_arena(index);
+        watch(index, false);
 }
 
 COLD void extents_boot(void)
@@ -313,5 +343,5 @@ COLD void extents_boot(void)
     if (by_cpu)
         extents_oversize_bytes = 0;
     /* Its own bookkeeping for this thread has made jemalloc map extents for arena 0 already. */
-    extents_watch_arena(0);
+    watch(0, false);
 }

@@ -18,10 +18,14 @@
 /* Once, before the program's first allocation. Watches arena 0. */
 void extents_boot(void);
 
-/* Puts the hooks on the calling thread's arena, on arena `index`, on the arena that `p` came from. */
+/* Puts the hooks on the calling thread's arena, on arena `index`, on the arena that `p` came from; the first two before
+ * the thread allocates from it. */
 void extents_watch_thread(void);
 void extents_watch_arena(unsigned index);
 void extents_watch_pointer(const void *p);
+
+/* Before an allocation of a thread that watches no arena, as it has no block. */
+void extents_note_stranger(void);
 
 /* Allocations from here on may come from arenas that no thread is bound to. */
 extern size_t extents_oversize_bytes;

@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "../jemalloc-hooks/binding.h"
+#include "../jemalloc-hooks/extents.h"
 #include "arenas.h"
 #include "limit.h"
 #include "span.h"
 #include "track.h"
 
-#define ALIGN_MASK 63              /* of MALLOCX_LG_ALIGN() */
-#define PLACE_MASK (~0xff)          /* of MALLOCX_TCACHE() and MALLOCX_ARENA() */
+#define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
+#define PLACE_MASK (~0xff)    /* of MALLOCX_TCACHE() and MALLOCX_ARENA() */
+#define ARENA_SHIFT 20        /* of the latter */
 
 /* jemalloc does not take 0. */
 static size_t at_least_1(size_t size)
@@ -33,6 +35,10 @@ static void *alloc_as_all(struct thread *t, size_t size, int flags)
     void *p = t && info.bytes ? track_reuse(t, info, size) : NULL;
     if (p)
         return flags ? memset(p, 0, info.bytes) : p;
+    if (unlikely(flags >= MALLOCX_ARENA(0)))
+        extents_watch_arena(((unsigned)flags >> ARENA_SHIFT) - 1);
+    if (unlikely(!t))
+        extents_note_stranger();
     p = flags || !size ? jespan_je_mallocx(at_least_1(size), flags) : jespan_je_malloc(size);
     if (unlikely(!p))
         errno = ENOMEM;

@@ -12,6 +12,7 @@
 #include "track.h"
 
 void *jespan_malloc(size_t size);
+void *jespan_mallocx(size_t size, int flags);
 void jespan_free(void *p);
 
 #define MIB ((size_t)1 << 20)
@@ -103,6 +104,16 @@ static void case_arenas_at_once(void)
 {
     track_thread();
     churn_on_threads(MAX_THREADS);
+    check_agrees();
+}
+
+/* Arenas that a call names, before a thread of their own comes, or where none does. */
+static void case_arenas_by_number(void)
+{
+    track_thread();
+    for (int arena = 1; arena < 8; arena++)
+        CHECK(jespan_mallocx((size_t)arena * MIB, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE) != NULL);
+    churn_on_threads(20);
     check_agrees();
 }
 
@@ -221,6 +232,7 @@ static const struct test_case cases[] = {
     {"no thp", case_no_thp, "thp:never", NULL},
     {"arenas at once", case_arenas_at_once, "narenas:200", NULL},
     {"shared arenas at once", case_arenas_at_once, "narenas:8,retain:false", NULL},
+    {"arenas by number", case_arenas_by_number, "narenas:8", NULL},
     {"metadata_thp", case_figures, "metadata_thp:always", NULL},
     {"one arena", case_figures, "narenas:1,retain:false", NULL},
     {"arena for each CPU", case_figures, "percpu_arena:percpu", NULL},
