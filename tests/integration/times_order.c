@@ -145,7 +145,7 @@ static void for_another(void)
     work_in(&p, 0, least, 4);
     CHECK_EQ(jespan_exit(p.span[0]), 0);
     uint64_t all = times_ns(CLOCK_MONOTONIC) - begin;
-    CHECK_EQ(ctl_span(p.id[1], "busy_ns"), before);
+    CHECK_BETWEEN(ctl_span(p.id[1], "busy_ns"), 0, before); /* the clock's rate may have been measured again */
     CHECK_BETWEEN(ctl_span(p.id[2], "busy_ns"), least[2], all - least[0]);
     CHECK_BETWEEN(ctl_span(p.id[0], "busy_ns"), least[0], all - least[2]);
     close_parts(&p);
