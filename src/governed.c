@@ -14,7 +14,7 @@
 
 #define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
 #define PLACE_MASK (~0xff)    /* of MALLOCX_TCACHE() and MALLOCX_ARENA() */
-#define ARENA_SHIFT 20        /* of the latter */
+#define ARENA_SHIFT 20        /* of the latter, which has 1 more than its number there */
 
 /* jemalloc does not take 0. */
 static size_t at_least_1(size_t size)
@@ -35,8 +35,9 @@ static void *alloc_as_all(struct thread *t, size_t size, int flags)
     void *p = t && info.bytes ? track_reuse(t, info, size) : NULL;
     if (p)
         return flags ? memset(p, 0, info.bytes) : p;
-    if (unlikely(flags >= MALLOCX_ARENA(0)))
-        extents_watch_arena(((unsigned)flags >> ARENA_SHIFT) - 1);
+    unsigned arena = (unsigned)flags >> ARENA_SHIFT;
+    if (unlikely(arena))
+        extents_watch_arena(arena - 1);
     if (unlikely(!t))
         extents_note_stranger();
     p = flags || !size ? jespan_je_mallocx(at_least_1(size), flags) : jespan_je_malloc(size);

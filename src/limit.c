@@ -84,8 +84,9 @@ static void turn_shapes(uint32_t limit)
 
 static void void_budgets(uint32_t limit)
 {
-    atomic_fetch_add_explicit(&limit_at(limit)->generation, 1, memory_order_release);
-    limits_void_spare(limit);
+    struct limit *l = limit_at(limit);
+    atomic_fetch_add_explicit(&l->generation, 1, memory_order_release);
+    limits_void_spare(l);
 }
 
 /* ---- Members ---- */

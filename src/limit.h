@@ -75,7 +75,7 @@ HOT_INLINE void limits_settle(struct thread *t)
 void limits_came_in(uint16_t limit, size_t usable);
 
 /* Nothing may be handed out without another sum. */
-void limits_void_spare(uint32_t limit);
+void limits_void_spare(struct limit *l);
 
 /* What is in use under the limit. Any thread, without LOCK_LIMITS. */
 uint64_t limits_inuse(uint32_t limit);

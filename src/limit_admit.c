@@ -182,9 +182,9 @@ static void lower_spare(struct limit *l, uint64_t by)
         ;
 }
 
-void limits_void_spare(uint32_t limit)
+void limits_void_spare(struct limit *l)
 {
-    lower_spare(limit_at(limit), UINT64_MAX);
+    lower_spare(l, UINT64_MAX);
 }
 
 void limits_came_in(uint16_t nearest, size_t usable)
@@ -211,7 +211,8 @@ static bool take_spare(struct thread *t, uint32_t limit, uint64_t wanted)
 struct finding {
     uint32_t generation; /* of the limit, and what was spare, before the sum */
     uint64_t spare;
-    uint64_t hard, room; /* after the allocation */
+    uint64_t most;       /* that a budget may be */
+    uint64_t room;       /* after the allocation */
     uint64_t until_soft; /* until the soft limit is crossed; UINT64_MAX: there is none, or it was */
     bool is_big;         /* the allocation is: more than a budget */
 };
@@ -223,7 +224,7 @@ static void set_spare(struct limit *l, const struct finding *f)
 {
     uint64_t bytes = f->room / 4 < f->until_soft ? f->room / 4 : f->until_soft, spare = f->spare;
     if (!change_spare(l, &spare, bytes < SPARE_MAX ? bytes : SPARE_MAX) && f->is_big)
-        lower_spare(l, UINT64_MAX);
+        limits_void_spare(l);
 }
 
 /* Of the room that there is, half is handed out at most, in equal shares, so that the budgets of all threads could
@@ -234,13 +235,13 @@ static void grant(struct thread *t, uint32_t limit, struct finding f)
 {
     struct limit *l = limit_at(limit);
     uint64_t shares = 2 * (uint64_t)(thread_count() ? thread_count() : 1);
-    uint64_t most = most_of(f.hard), before = load_relaxed(&l->room);
-    if (f.room / shares >= most) {
+    uint64_t before = load_relaxed(&l->room);
+    if (f.room / shares >= f.most) {
         if (before != UINT64_MAX)
             store_relaxed(&l->room, UINT64_MAX);
         set_spare(l, &f);
     } else {
-        lower_spare(l, UINT64_MAX);
+        limits_void_spare(l);
         if (f.room < before / 2) {
             store_relaxed(&l->room, f.room);
             atomic_fetch_add_explicit(&l->generation, 1, memory_order_release);
@@ -249,7 +250,7 @@ static void grant(struct thread *t, uint32_t limit, struct finding f)
             store_relaxed(&l->room, f.room);
         }
     }
-    uint64_t share = f.room / shares < most ? f.room / shares : most;
+    uint64_t share = f.room / shares < f.most ? f.room / shares : f.most;
     *budget_of(t, limit) = (struct limit_budget){share, f.generation, (uint16_t)limit};
 }
 
@@ -316,21 +317,22 @@ static NOINLINE bool admit_by_sum(struct thread *t, uint32_t limit, uint64_t wan
 {
     struct limit *l = limit_at(limit);
     struct finding f = {.generation = load_acquire(&l->generation), .spare = load_acquire(&l->spare),
-                        .hard = load_relaxed(&l->hard), .until_soft = UINT64_MAX};
-    uint64_t soft = load_relaxed(&l->soft);
+                        .until_soft = UINT64_MAX};
+    uint64_t hard = load_relaxed(&l->hard), soft = load_relaxed(&l->soft);
     budget_of(t, limit)->limit = 0;
-    if (!f.hard)
+    if (!hard)
         return true;
     reserve(t, wanted);
     struct usage u = usage(limit, t);
-    if (!fits(&u, f.hard, u.reserved, wanted) && fits(&u, f.hard, 0, wanted))
+    if (!fits(&u, hard, u.reserved, wanted) && fits(&u, hard, 0, wanted))
         u = usage_alone(limit, t);
     if (soft && inuse(&u) + wanted > soft && !load_relaxed(&l->over_soft))
         limits_tell();
-    if (!fits(&u, f.hard, u.reserved, wanted))
+    if (!fits(&u, hard, u.reserved, wanted))
         return refuse(t, limit, inuse(&u), wanted);
-    f.room = f.hard - inuse(&u) - u.reserved - wanted;
-    f.is_big = wanted > most_of(f.hard);
+    f.room = hard - inuse(&u) - u.reserved - wanted;
+    f.most = most_of(hard);
+    f.is_big = wanted > f.most;
     if (soft && inuse(&u) + wanted <= soft)
         f.until_soft = soft - inuse(&u) - wanted;
     grant(t, limit, f);
