@@ -193,6 +193,7 @@ static struct thread *register_thread(void)
     magazine_start(t);
     t->name[0] = '\0';
     t->slow_events = t->next_name_check = 0;
+    track_begin_bytes(t);
     if (conf.thread_contexts)
         check_name(t);
     if (!t->base && span_set_base(t, CONTEXT_ID_ROOT)) {

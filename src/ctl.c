@@ -148,22 +148,6 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
     return names[row].handle(&names[row], id, call);
 }
 
-/* Discarding a whole arena would take objects away without a free of each, and the figures would be wrong from then on.
- */
-static bool discards_arena(const char *name)
-{
-    const char *last = strrchr(name, '.');
-    return !strncmp(name, "arena.", 6) && last && (!strcmp(last, ".reset") || !strcmp(last, ".destroy"));
-}
-
-static bool mib_discards_arena(const size_t *mib, size_t length)
-{
-    size_t reset[3], n = 3, destroy[3], m = 3;
-    return length == 3 && !jespan_je_mallctlnametomib("arena.0.reset", reset, &n) &&
-           !jespan_je_mallctlnametomib("arena.0.destroy", destroy, &m) && mib[0] == reset[0] &&
-           (mib[2] == reset[2] || mib[2] == destroy[2]);
-}
-
 /* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
@@ -202,11 +186,12 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
         int error = name_to_mib(name, mib, &length);
         return error ? error : call_by_mib(mib, length, &call);
     }
-    if (name && discards_arena(name))
-        return EPERM;
+    int error;
+    if (name && ctl_answers_name(name, &call, &error))
+        return error;
     give_back_before(concerns_thread_or_arena(name), &call);
     extents_pause++;
-    int error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
+    error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
     extents_pause--;
     if (!error && name)
         watch_arenas(name, &call);
@@ -226,11 +211,12 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     track_thread();
     if (length && mib[0] == CTL_SPANS)
         return call_by_mib(mib, length, &call);
-    if (mib_discards_arena(mib, length))
-        return EPERM;
+    int error;
+    if (ctl_answers_mib(mib, length, &call, &error))
+        return error;
     give_back_before(mib_concerns_thread_or_arena(mib, length), &call);
     extents_pause++;
-    int error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
+    error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
     extents_pause--;
     if (!error)
         watch_arenas("", &call);

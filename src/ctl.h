@@ -3,6 +3,7 @@
 #ifndef JESPAN_CTL_H
 #define JESPAN_CTL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,10 @@ struct ctl_group {
     const struct ctl_name *names;
     const struct ctl_group *groups; /* in it; NULL: none */
 };
+
+/* In ctl_jemalloc.c: whether the name or the MIB is one of jemalloc's that jespan answers; if so, with what result. */
+bool ctl_answers_name(const char *name, const struct ctl_call *call, int *error);
+bool ctl_answers_mib(const size_t *mib, size_t length, const struct ctl_call *call, int *error);
 
 /* In ctl_contexts.c. */
 extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context with all below it */

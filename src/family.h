@@ -3,7 +3,9 @@
 #ifndef JESPAN_FAMILY_H
 #define JESPAN_FAMILY_H
 
+#include <malloc.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "compiler.h"
 
@@ -21,6 +23,13 @@ void *FAMILY(memalign)(size_t alignment, size_t size);
 void *FAMILY(valloc)(size_t size);
 void *FAMILY(pvalloc)(size_t size);
 size_t FAMILY(malloc_usable_size)(void *p);
+
+struct mallinfo FAMILY(mallinfo)(void);
+struct mallinfo2 FAMILY(mallinfo2)(void);
+int FAMILY(malloc_trim)(size_t pad);
+void FAMILY(malloc_stats)(void);
+int FAMILY(malloc_info)(int options, FILE *stream);
+int FAMILY(mallopt)(int parameter, int value);
 
 void *FAMILY(mallocx)(size_t size, int flags);
 void *FAMILY(rallocx)(void *p, size_t size, int flags);

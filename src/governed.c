@@ -113,10 +113,8 @@ static void *alloc_within(struct thread *t, uint16_t limit, uint16_t arena, size
     return p;
 }
 
-void *governed_alloc(struct thread *t, size_t size, int flags)
+static void *alloc_as_governed(struct thread *t, size_t size, int flags)
 {
-    if (unlikely(!t))
-        return alloc_as_all(t, size, flags);
     if (unlikely(load_acquire(&thread_pokes) != t->poked))
         span_review(t);
     const struct context *c = &contexts[t->tag];
@@ -124,6 +122,13 @@ void *governed_alloc(struct thread *t, size_t size, int flags)
     if (limit)
         return alloc_within(t, limit, arena, size, flags);
     return alloc(t, arena, size, flags);
+}
+
+void *governed_alloc(struct thread *t, size_t size, int flags)
+{
+    void *p = likely(t) ? alloc_as_governed(t, size, flags) : alloc_as_all(NULL, size, flags);
+    track_publish_alloc(t, p);
+    return p;
 }
 
 /* An object that comes from elsewhere is new to the limit as a whole. */

@@ -48,10 +48,13 @@ static int resize_in_place(struct thread *t, void *p, size_t size, int flags, si
 
 static void free_with(void *p, int flags)
 {
-    if (flags)
-        track_free_now(track_thread(), p, flags);
-    else
+    if (!flags) {
         FAMILY(free)(p);
+        return;
+    }
+    struct thread *t = track_thread();
+    track_publish_free(t, p);
+    track_free_now(t, p, flags);
 }
 
 /* In a region: what is from outside must not come into it by being resized, as whoever has it does not know of the region. Of

@@ -105,7 +105,7 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
 
 static bool has_governed(const struct thread *t)
 {
-    bool found = tree_is_governed(t->base);
+    bool found = t->publishes || tree_is_governed(t->base);
     for (uint32_t i = 0; i < t->depth && !found; i++)
         found = tree_is_governed(t->entries[i].context) || entry_region(&t->entries[i]);
     return found;

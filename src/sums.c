@@ -174,6 +174,14 @@ struct totals sums_of_all(uint32_t n)
     return sum;
 }
 
+struct thread_bytes sums_of_thread(struct thread *t, uint32_t n)
+{
+    struct totals sum = {0};
+    each_into_one(t, &sum, n, add_frees);
+    each_into_one(t, &sum, n, add_allocs);
+    return (struct thread_bytes){sum.alloc_bytes, sum.free_bytes};
+}
+
 uint64_t sums_pending_bytes(void)
 {
     uint64_t bytes = 0;

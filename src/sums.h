@@ -28,6 +28,9 @@ struct totals sums_of(uint32_t context);
 /* Those of all contexts together; n as in sums_read(). */
 struct totals sums_of_all(uint32_t n);
 
+/* What the counters of one block have, but for what is buffered. */
+struct thread_bytes sums_of_thread(struct thread *t, uint32_t n);
+
 /* Bytes of buffered frees and of magazines. */
 uint64_t sums_pending_bytes(void);
 

@@ -97,6 +97,11 @@ struct site_cache_line {
 };
 #define SITE_CACHE_LINES 64
 
+/* What a thread has allocated and freed, in usable bytes: jemalloc's thread.allocated and thread.deallocated. */
+struct thread_bytes {
+    uint64_t allocated, deallocated;
+};
+
 /* What a thread may allocate under a limit before it sums again; see limit_admit.c. Those of one depth are in one row, so
  * that a limit and those above it never take each other's place. */
 struct limit_budget {
@@ -147,6 +152,9 @@ struct thread {
     /* Now and then. */
     uint32_t slow_events, next_name_check;
     uint64_t period_end; /* of the period that its memory is born in: age.h */
+    struct thread_bytes at_start;  /* what the block's counters had when this thread got it, if `start_is_known` */
+    struct thread_bytes published; /* if `publishes`: kept up to date, for a program that reads it by its address */
+    bool start_is_known, publishes;
     char name[16];
 
     /* Registry, under LOCK_THREADS. */

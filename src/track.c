@@ -15,6 +15,7 @@
 #include "limit.h"
 #include "lock.h"
 #include "span.h"
+#include "sums.h"
 #include "tree.h"
 
 /* ---- Allocation ---- */
@@ -256,6 +257,7 @@ void track_free_slow(struct thread *t, void *p)
     int saved = errno;
     if (!t && !(t = thread_own))
         t = track_thread_slow();
+    track_publish_free(t, p);
     if (t && free_in_arena(t, p)) {
         errno = saved;
         return;
@@ -289,6 +291,10 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
 {
     struct owner owner = take_header(p);
     track_count_frees(t, owner.tag, 1, old_usable);
+    if (unlikely(t && t->publishes)) {
+        t->published.allocated += new_usable;
+        t->published.deallocated += old_usable;
+    }
     uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
     count_in_arena(t, arena, new_usable);
     /* The page has its table or entry already. */
@@ -296,6 +302,53 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
     if (arena) /* not before, so that who looks for survivors knows that there is something */
         arenas_count_frees(t, arena, 1, old_usable);
     count_alloc(t, new_usable, requested);
+}
+
+/* ---- What a thread has allocated and freed ---- */
+
+/* With more contexts than this, a thread that begins does not sum what its block has counted for others before, unless a
+ * thread of the program has asked for such a figure. */
+#define START_CONTEXTS 1024
+
+static _Atomic bool bytes_wanted;
+
+/* Not on the hot path of programs with many contexts and many short threads. */
+void track_begin_bytes(struct thread *t)
+{
+    t->publishes = false;
+    t->start_is_known = tree_end() <= START_CONTEXTS || load_relaxed(&bytes_wanted);
+    if (t->start_is_known)
+        t->at_start = sums_of_thread(t, tree_end());
+}
+
+static uint64_t jemalloc_says(const char *name)
+{
+    uint64_t bytes = 0;
+    size_t size = sizeof bytes;
+    return jespan_je_mallctl(name, &bytes, &size, NULL, 0) ? 0 : bytes;
+}
+
+struct thread_bytes track_thread_bytes(struct thread *t)
+{
+    store_relaxed(&bytes_wanted, true);
+    track_flush(t);
+    struct thread_bytes now = sums_of_thread(t, tree_end());
+    if (!t->start_is_known) {
+        t->at_start.allocated = now.allocated - jemalloc_says("thread.allocated");
+        t->at_start.deallocated = now.deallocated - jemalloc_says("thread.deallocated");
+        t->start_is_known = true;
+    }
+    return (struct thread_bytes){now.allocated - t->at_start.allocated, now.deallocated - t->at_start.deallocated};
+}
+
+struct thread_bytes *track_publish_bytes(struct thread *t)
+{
+    if (!t->publishes) {
+        t->published = track_thread_bytes(t);
+        t->publishes = true;
+        span_review(t);
+    }
+    return &t->published;
 }
 
 /* ---- Change of owner ---- */

@@ -129,6 +129,30 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
  * Returns 0, -EINVAL (not a live object; or no context any more) or -ENOMEM. */
 int track_retag(struct thread *t, void *p, uint32_t context);
 
+/* ---- What the calling thread has allocated and freed ---- */
+
+/* On a block that a thread has just got. */
+void track_begin_bytes(struct thread *t);
+
+/* Since the thread began. Where that is not known, since the thread's first call here, and what jemalloc counts for before. */
+struct thread_bytes track_thread_bytes(struct thread *t);
+
+/* The same, kept up to date from here on: each allocation and free of the thread goes the cold sides. Stays as long as the thread. */
+struct thread_bytes *track_publish_bytes(struct thread *t);
+
+/* For the cold sides: the thread got an object, or is about to free one; NULL is neither. */
+static inline void track_publish_alloc(struct thread *t, const void *p)
+{
+    if (unlikely(t && t->publishes))
+        t->published.allocated += track_usable(p);
+}
+
+static inline void track_publish_free(struct thread *t, const void *p)
+{
+    if (unlikely(t && t->publishes))
+        t->published.deallocated += track_usable(p);
+}
+
 /* In a forked child, for a block whose thread does not exist there. */
 void track_abandon(struct thread *t);
 
