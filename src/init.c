@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Start and end of the process. What allocation itself needs was booted by the first allocation (track.c); the rest
+/* Start and end of the process. What allocation itself needs was booted by the first allocation (boot.c); the rest
  * waits until libc is up, which is when constructors run. */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "snapshot.h"
 #include "track.h"
 
-/* After that of track.c, in the order of registration. */
+/* After that of boot.c, in the order of registration. */
 static void after_fork_in_child(void)
 {
     dump_after_fork();
