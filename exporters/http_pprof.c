@@ -45,7 +45,7 @@ struct snapshot *http_pprof_difference(const struct snapshot *start, const struc
     subtract_rows(rows, end->n_rows, start, &gone);
     *s = *end;
     s->rows = rows;
-    s->start_unix_ns = start->time_unix_ns;
+    s->start_unix_ns += start->time_unix_ns - start->start_unix_ns; /* the clock may have been set meanwhile */
     subtract(&s->retired, &gone);
     subtract(&s->all, &start->all);
     return s;

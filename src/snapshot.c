@@ -18,7 +18,8 @@ struct extent {
 
 #define LABELS_AHEAD 16 /* label sets are fetched while as many contexts are handled; measured */
 
-static uint64_t epoch, start_unix_ns; /* LOCK_TREE */
+static uint64_t epoch; /* LOCK_TREE */
+static uint64_t start_ns; /* on a clock that nobody sets, and that goes on while the machine sleeps */
 
 static void prefetch_labels(const struct making *m, uint32_t id)
 {
@@ -285,7 +286,6 @@ static bool make(struct making *m, struct made *old)
     m->made->public.retired = tree_retired();
     totals_floor_times(&m->made->public.retired);
     times_to_ns(m, &m->made->public.retired);
-    m->made->public.start_unix_ns = start_unix_ns;
     return true;
 }
 
@@ -317,6 +317,7 @@ struct snapshot *snapshot_retake(struct snapshot *old)
     struct snapshot *s = &m.made->public;
     totals_add(&s->all, &s->retired);
     s->time_unix_ns = clock_unix_ns();
+    s->start_unix_ns = s->time_unix_ns - (clock_ns(CLOCK_BOOTTIME) - start_ns);
     s->pid = (uint32_t)getpid();
     if (s != old)
         snapshot_free(old);
@@ -337,7 +338,7 @@ void snapshot_free(struct snapshot *s)
 
 void snapshot_start_clock(void)
 {
-    start_unix_ns = clock_unix_ns();
+    start_ns = clock_ns(CLOCK_BOOTTIME);
 }
 
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)

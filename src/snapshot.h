@@ -49,7 +49,7 @@ struct snapshot_age {
 
 struct snapshot {
     uint64_t epoch;           /* counts snapshots of this process, from 1 */
-    uint64_t start_unix_ns;   /* when tracking began */
+    uint64_t start_unix_ns;   /* when tracking began, as the clock goes now, which may have been set since */
     uint64_t time_unix_ns;    /* when this was taken */
     uint32_t n_rows;          /* ordered by id; row 0 is the root */
     uint32_t pid;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -118,11 +120,43 @@ static void test_head(void **state)
     struct snapshot *first = take(), *second = take();
     assert_int_equal(second->epoch, first->epoch + 1);
     assert_int_equal(first->pid, getpid());
-    assert_int_equal(second->start_unix_ns, first->start_unix_ns);
     assert_true(first->start_unix_ns > 1600000000000000000u);
     assert_true(first->time_unix_ns >= first->start_unix_ns && second->time_unix_ns >= first->time_unix_ns);
     snapshot_free(first);
     snapshot_free(second);
+}
+
+/* The clock that a user sets. */
+static int64_t set_forward_s;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int error = (int)syscall(SYS_clock_gettime, clock, time);
+    if (clock == CLOCK_REALTIME)
+        time->tv_sec += (time_t)set_forward_s;
+    return error;
+}
+
+static uint64_t age(const struct snapshot *s)
+{
+    return s->time_unix_ns - s->start_unix_ns;
+}
+
+/* What was between two snapshots is what passed, whatever the clock was set to: the time is the clock's, the start goes
+ * with it. */
+static void test_a_clock_that_is_set(void **state)
+{
+    static const int64_t hours[] = {-24, 24, 0};
+    uint64_t last = 0;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        set_forward_s = hours[i] * 3600;
+        struct snapshot *s = take();
+        assert_true(s->time_unix_ns > s->start_unix_ns && age(s) >= last && age(s) < 3600u * 1000000000u);
+        assert_true(s->time_unix_ns <= clock_unix_ns());
+        last = age(s);
+        snapshot_free(s);
+    }
 }
 
 #define BUSY_NS 20000000
@@ -320,7 +354,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_row_says_what_its_context_is), cmocka_unit_test(test_rows_are_ordered_and_found),
-        cmocka_unit_test(test_head), cmocka_unit_test(test_a_snapshot_outlives_its_contexts),
+        cmocka_unit_test(test_head), cmocka_unit_test(test_a_clock_that_is_set),
+        cmocka_unit_test(test_a_snapshot_outlives_its_contexts),
         cmocka_unit_test(test_unsampled_spans_are_the_roots),
         cmocka_unit_test(test_a_number_given_anew_starts_from_nothing),
         cmocka_unit_test(test_one_in_place_of_another), cmocka_unit_test(test_no_memory_for_another),
