@@ -4,15 +4,20 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKLOG 128
 #define HOST_BYTES 64
+#define LOCK_TRIES 200 /* others hold the lock for no longer than it takes to begin */
+#define LOCK_PAUSE_NS 5000000
 
 /* ---- Addresses ---- */
 
@@ -163,7 +168,8 @@ static bool is_refused(const struct http_address *a)
     return refused;
 }
 
-/* What somebody who is gone has left. Returns 0 or an errno. */
+/* What somebody who is gone has left. Returns 0 or an errno. Only with the directory's lock: another process may put its
+ * own socket there once this one was found to be stale. */
 static int remove_stale(const struct http_address *a)
 {
     struct stat at;
@@ -174,6 +180,46 @@ static int remove_stale(const struct http_address *a)
     if (!is_refused(a))
         return EADDRINUSE;
     return unlink(a->socket.un.sun_path) != 0 && errno != ENOENT ? errno : 0;
+}
+
+enum { UNLOCKABLE = -1, LOCKED_BY_OTHERS = -2 };
+
+static int try_to_lock(int directory)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(directory, LOCK_EX | LOCK_NB) == 0)
+            return directory;
+        if (errno != EWOULDBLOCK)
+            return UNLOCKABLE;
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+    }
+    return LOCKED_BY_OTHERS;
+}
+
+/* Locks the directory that the path is in. Returns the descriptor that holds the lock, or why it cannot be had: a
+ * directory may be unreadable, and a file system may have no locks. */
+static int lock_directory(const char *path)
+{
+    char directory[sizeof ((struct sockaddr_un *)0)->sun_path + 1] = ".";
+    const char *slash = strrchr(path, '/');
+    if (slash != NULL) {
+        memcpy(directory, path, (size_t)(slash - path) + 1);
+        directory[slash - path + 1] = '\0';
+    }
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = fd < 0 ? UNLOCKABLE : try_to_lock(fd);
+    if (fd >= 0 && lock < 0)
+        close(fd);
+    return lock;
+}
+
+/* A child that was forked meanwhile has the descriptor, too. */
+static void unlock_directory(int lock)
+{
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_UN);
+    close(lock);
 }
 
 /* Nobody can connect before listen(), so the mode is in time. */
@@ -188,11 +234,23 @@ static int settle_path(struct http_listener *l)
     return 0;
 }
 
+/* The path as it is now, for when the program has changed its directory. */
+static void remember_path(struct http_listener *l)
+{
+    const char *path = l->address.socket.un.sun_path;
+    size_t n = 0;
+    if (path[0] != '/' && getcwd(l->path, sizeof l->path - sizeof l->address.socket.un.sun_path - 1) != NULL) {
+        n = strlen(l->path);
+        l->path[n++] = '/';
+    }
+    strcpy(l->path + n, path);
+}
+
 static int set_up(struct http_listener *l)
 {
     const int yes = 1;
     struct http_address *a = &l->address;
-    int error = is_unix(a) ? remove_stale(a) : 0;
+    int error = 0;
     if (!is_unix(a))
         setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (a->socket.any.sa_family == AF_INET6)
@@ -210,13 +268,26 @@ static int set_up(struct http_listener *l)
     return error == 0 && listen(l->fd, BACKLOG) != 0 ? errno : error;
 }
 
+/* Until it listens, it would be taken for stale. */
+static int set_up_path(struct http_listener *l)
+{
+    int lock = lock_directory(l->address.socket.un.sun_path);
+    int error = lock == LOCKED_BY_OTHERS ? EADDRINUSE : remove_stale(&l->address);
+    if (error == 0) {
+        remember_path(l);
+        error = set_up(l);
+    }
+    unlock_directory(lock);
+    return error;
+}
+
 const char *http_listen_open(struct http_listener *l, const struct http_address *address)
 {
     close_inherited();
     register_fork_handler();
     *l = (struct http_listener){.pid = getpid(), .address = *address};
     l->fd = socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = l->fd < 0 ? errno : set_up(l);
+    int error = l->fd < 0 ? errno : is_unix(address) ? set_up_path(l) : set_up(l);
     if (error == 0)
         return NULL;
     http_listen_close(l);
@@ -226,10 +297,9 @@ const char *http_listen_open(struct http_listener *l, const struct http_address 
 /* Only what is still ours. */
 static void remove_path(const struct http_listener *l)
 {
-    const char *path = l->address.socket.un.sun_path;
     struct stat at;
-    if (l->inode != 0 && lstat(path, &at) == 0 && at.st_dev == l->device && at.st_ino == l->inode)
-        unlink(path);
+    if (l->inode != 0 && lstat(l->path, &at) == 0 && at.st_dev == l->device && at.st_ino == l->inode)
+        unlink(l->path);
 }
 
 /* Shut down first: a child that has got the descriptor all the same must not keep the port. */

@@ -14,6 +14,8 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#define HTTP_PATH_BYTES 4096
+
 struct http_address {
     union {
         struct sockaddr any;
@@ -30,6 +32,7 @@ struct http_listener {
     struct http_address address; /* with the port that was chosen */
     dev_t device;            /* of a Unix socket, what it was at its path */
     ino_t inode;
+    char path[HTTP_PATH_BYTES]; /* its path, wherever the program is */
 };
 
 /* IPV4:PORT, [IPV6]:PORT, localhost:PORT, :PORT, which means the loopback address, or unix:PATH. Returns NULL, or what
@@ -39,7 +42,8 @@ const char *http_listen_parse(struct http_address *address, const char *text);
 /* Whether only this machine's processes reach it. */
 bool http_listen_is_local(const struct http_address *address);
 
-/* Returns NULL, or what went wrong. A Unix socket is its owner's alone; one where nobody listens any more is replaced. */
+/* Returns NULL, or what went wrong. A Unix socket is its owner's alone; one where nobody listens any more is replaced. Of
+ * several processes that want the same path at once, one gets it: they lock its directory meanwhile. */
 const char *http_listen_open(struct http_listener *l, const struct http_address *address);
 void http_listen_close(struct http_listener *l);
 void http_listen_forget(struct http_listener *l); /* instead, where its number may be another's */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "compiler.h"
@@ -335,16 +336,23 @@ static void print_conf(void)
         WARN(key->name, ":", text_of(key, number));
 }
 
-/* A program may change its directory later. */
-static void make_dump_dir_absolute(void)
+/* A program may change its directory later. `max_bytes` is for the path with its end. */
+static void make_absolute(char *relative, size_t max_bytes)
 {
     char path[2 * CONF_STRING_BYTES];
-    if (!conf.dump_dir[0] || conf.dump_dir[0] == '/' || !getcwd(path, CONF_STRING_BYTES))
+    if (!relative[0] || relative[0] == '/' || !getcwd(path, CONF_STRING_BYTES))
         return;
     strcat(path, "/");
-    strcat(path, conf.dump_dir);
-    if (strlen(path) < CONF_STRING_BYTES)
-        strcpy(conf.dump_dir, path);
+    strcat(path, relative);
+    if (strlen(path) < max_bytes)
+        strcpy(relative, path);
+}
+
+static void make_paths_absolute(void)
+{
+    make_absolute(conf.dump_dir, CONF_STRING_BYTES);
+    if (!strncmp(conf.http_listen, "unix:", 5))
+        make_absolute(conf.http_listen + 5, sizeof ((struct sockaddr_un *)0)->sun_path);
 }
 
 COLD void conf_boot(void)
@@ -362,7 +370,7 @@ COLD void conf_boot(void)
         /* Under setuid nothing is written or sent, whatever the program says. */
         conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
     }
-    make_dump_dir_absolute();
+    make_paths_absolute();
     if (conf.confirm_conf)
         print_conf();
 }

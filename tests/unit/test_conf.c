@@ -114,7 +114,7 @@ static void test_defaults(void **state)
 static void check_number(const struct conf_key *key)
 {
     const uint64_t right[] = {key->minimum, key->minimum + 1, key->maximum - 1, key->maximum};
-    const uint64_t wrong[] = {key->maximum + 1, UINT32_MAX, UINT64_MAX, key->minimum - 1};
+    const uint64_t wrong[] = {key->maximum + 1, key->maximum < UINT32_MAX ? UINT32_MAX : key->maximum + 2, UINT64_MAX, key->minimum - 1};
     const char *const too_big[] = {"18446744073709551616", "18446744073709551716"}; /* 2^64, and 100 more */
     for (int i = 0; i < 4; i++) {
         assert_int_equal(parse_number(key, right[i]), 0);
@@ -377,6 +377,32 @@ static void test_a_relative_dump_dir_becomes_absolute(void **state)
     assert_string_equal(conf.dump_dir, "/some/dir");
 }
 
+/* A program may change its directory before the socket is there. One that would be too long for a socket stays. */
+static void test_a_relative_socket_becomes_absolute(void **state)
+{
+    char directory[1024], expected[2048], conf_text[2100], before[1024];
+    (void)state;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir("/tmp"), 0);
+    assert_non_null(getcwd(directory, sizeof directory));
+    snprintf(expected, sizeof expected, "unix:%s/some/socket", directory);
+    setenv("JESPAN_CONF", "http_listen:unix:some/socket", 1);
+    conf_boot();
+    assert_string_equal(conf.http_listen, expected);
+    setenv("JESPAN_CONF", "http_listen:unix:/some/socket", 1);
+    conf_boot();
+    assert_string_equal(conf.http_listen, "unix:/some/socket");
+    setenv("JESPAN_CONF", "http_listen:unix:", 1);
+    conf_boot();
+    assert_string_equal(conf.http_listen, "unix:");
+    snprintf(expected, sizeof expected, "unix:%0105d", 1); /* with "/tmp/" in front 110 bytes */
+    snprintf(conf_text, sizeof conf_text, "http_listen:%s", expected);
+    setenv("JESPAN_CONF", conf_text, 1);
+    conf_boot();
+    assert_string_equal(conf.http_listen, expected);
+    assert_int_equal(chdir(before), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +417,7 @@ int main(void)
         cmocka_unit_test_setup(test_secrets_are_not_said, defaults),
         cmocka_unit_test_setup(test_secrets_are_not_confirmed, defaults),
         cmocka_unit_test_setup(test_a_relative_dump_dir_becomes_absolute, defaults),
+        cmocka_unit_test_setup(test_a_relative_socket_becomes_absolute, defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,82 @@ static void test_stale_path_is_replaced(void **state)
     http_listen_close(&l);
 }
 
+/* Begins when nobody holds `begin` any more, and listens until nobody holds `end`. */
+static _Noreturn void contend(const struct http_address *a, int begin, int ready, int end)
+{
+    struct http_listener l;
+    char byte;
+    ssize_t n = read(begin, &byte, 1);
+    bool opened = http_listen_open(&l, a) == NULL;
+    close(ready);
+    n += read(end, &byte, 1);
+    if (opened)
+        http_listen_close(&l);
+    _exit(n == 0 ? opened : 100);
+}
+
+#define CONTENDERS 6
+
+static int winners_of_a_stale_path(const struct http_address *a)
+{
+    int begin[2], end[2], winners = 0, status, ready[2];
+    pid_t pids[CONTENDERS];
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, &a->socket.any, a->bytes), 0);
+    close(fd);
+    assert_true(pipe(begin) == 0 && pipe(end) == 0 && pipe(ready) == 0);
+    for (int i = 0; i < CONTENDERS; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            close(begin[1]);
+            close(end[1]);
+            close(ready[0]);
+            contend(a, begin[0], ready[1], end[0]);
+        }
+    }
+    close(begin[0]);
+    close(end[0]);
+    close(ready[1]);
+    close(begin[1]); /* all at once */
+    for (char byte; read(ready[0], &byte, 1) == 1;)
+        ;
+    close(ready[0]);
+    assert_true(can_connect(a));
+    close(end[1]);
+    for (int i = 0; i < CONTENDERS; i++) {
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        winners += WEXITSTATUS(status);
+    }
+    return winners;
+}
+
+/* One of those that find a stale path at the same time gets it, and keeps it. */
+static void test_one_of_many_gets_a_stale_path(void **state)
+{
+    struct http_address a = in_directory("contended");
+    (void)state;
+    for (int round = 0; round < 100; round++)
+        assert_int_equal(winners_of_a_stale_path(&a), 1);
+}
+
+/* A program changes its directory; its socket does not stay behind. */
+static void test_relative_path(void **state)
+{
+    struct http_listener l;
+    struct http_address a = address_of("unix:relative");
+    struct stat at;
+    char before[4096];
+    (void)state;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(directory), 0);
+    assert_null(http_listen_open(&l, &a));
+    assert_int_equal(chdir("/"), 0);
+    http_listen_close(&l);
+    assert_int_equal(chdir(directory), 0);
+    assert_int_equal(lstat("relative", &at), -1);
+    assert_int_equal(chdir(before), 0);
+}
+
 static void test_path_in_use_stays(void **state)
 {
     struct http_listener first, second;
@@ -250,6 +326,8 @@ int main(void)
         cmocka_unit_test(test_accept),
         cmocka_unit_test(test_path_is_the_owners),
         cmocka_unit_test(test_stale_path_is_replaced),
+        cmocka_unit_test(test_one_of_many_gets_a_stale_path),
+        cmocka_unit_test(test_relative_path),
         cmocka_unit_test(test_path_in_use_stays),
         cmocka_unit_test(test_other_files_stay),
         cmocka_unit_test(test_only_own_path_is_removed),
