@@ -42,6 +42,8 @@ const struct conf_key conf_keys[] = {
     KEY(dump_dir, CONF_STRING, 0, 0, "", "directory for heap dumps; empty: none are written"),
     KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
     KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
+    KEY(dump_dir_files, CONF_NUMBER, 0, 1u << 30, "0", "files of dumps in dump_dir at most, whoever wrote them; 0: any number"),
+    KEY(dump_dir_bytes, CONF_NUMBER, 0, UINT64_C(1) << 50, "0", "their bytes at most; 0: any number"),
     KEY(dump_at_exit, CONF_BOOL, 0, 0, "false", "a heap dump when the program exits"),
     KEY(dump_time, CONF_BOOL, 0, 0, "false", "a time profile beside each heap dump"),
     KEY(dump_on, CONF_STRING, 0, 0, "", "events that ask for a heap dump, separated by |: oom, limit, peak, signal"),

@@ -32,6 +32,8 @@ struct conf {
     char dump_dir[CONF_STRING_BYTES];
     uint64_t dump_interval_s;
     uint64_t dump_keep;
+    uint64_t dump_dir_files;
+    uint64_t dump_dir_bytes;
     bool dump_at_exit;
     bool dump_time;
     char dump_on[CONF_STRING_BYTES];

@@ -3,52 +3,55 @@
 #include "dump.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "compiler.h"
 #include "conf.h"
 #include "die.h"
+#include "dump_dir.h"
+#include "dump_file.h"
+#include "dump_name.h"
 #include "meta.h"
 #include "module.h"
 #include "span.h"
 #include "track.h"
 
-#define PATH_BYTES 4096
-
-/* What the files of each profile begin with, and what the profile is called. */
-static const char *const profile_names[EXPORTER_N_PROFILES] = {[EXPORTER_HEAP] = "heap", [EXPORTER_TIME] = "time"};
+#define MAX_RUNS 32
+#define MAX_CLASHES 100
 
 /* One dump at a time. Held over file operations, so fork does not wait for it: the child gets a new one. */
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t sequence; /* dump_mutex, as is all that is static below */
-static bool failing;
+static bool failing; /* dump_mutex, as is all that is static below */
 static _Atomic uint64_t written, lost, by_reason[DUMP_N_REASONS];
 static const struct exporter_memory *memory; /* of the dump at hand; NULL: malloc */
 static bool in_haste;                        /* it may be the program's last moment */
 
+/* The numbers that this life has given to dumps, so that it removes no others: runs of numbers, as one that was taken
+ * already is left out. Those of a run that is forgotten stay for good. */
+static struct {
+    bool is_known;
+    uint64_t life, last; /* last: the number, 0: there is no dump yet */
+    struct run {
+        uint64_t first, end;
+    } runs[MAX_RUNS];
+    unsigned n_runs;
+} own;
+
 struct file_sink {
     struct exporter_sink sink;
-    int fd;
+    struct dump_file *file;
 };
 
 static int write_all(struct exporter_sink *sink, const void *data, size_t bytes)
 {
-    int fd = ((struct file_sink *)sink)->fd;
-    for (const char *at = data; bytes;) {
-        ssize_t n = write(fd, at, bytes);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        at += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    return dump_file_write(((struct file_sink *)sink)->file, data, bytes);
 }
 
 /* What is dumped: all files of one dump show the same moment. */
@@ -64,85 +67,75 @@ static int source_take(struct source *source)
     return source->snapshot ? 0 : source->exporter ? -ENOMEM : -ENOENT;
 }
 
-static int encode_to(int fd, const struct source *source, enum exporter_profile profile)
+static int encode_to(struct dump_file *file, const struct source *source, enum exporter_profile profile)
 {
-    struct file_sink file = {{write_all, memory}, fd};
-    return source->exporter->encode(source->snapshot, profile, &file.sink);
+    struct file_sink to = {{write_all, memory}, file};
+    return source->exporter->encode(source->snapshot, profile, &to.sink);
 }
 
-/* Without this the new name may survive a crash of the machine without the new contents, or the other way round. */
-static int sync_directory_of(const char *path)
-{
-    static char directory[PATH_BYTES]; /* a thread's stack may be small */
-    const char *slash = strrchr(path, '/');
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    int error = fsync(fd) && errno != EINVAL && errno != ENOTSUP ? -errno : 0;
-    close(fd);
-    return error;
-}
+typedef int name_function(const struct dump_file *file, const char *path);
 
-static int write_file(const char *path, const char *temporary, const struct source *source,
-                      enum exporter_profile profile)
+/* What is synced first may never be named, where there is haste. */
+static int finish_file(const struct dump_file *file, int error, const char *path, name_function *name)
 {
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return -errno;
-    int error = encode_to(fd, source, profile);
-    if (!error && in_haste && rename(temporary, path)) /* what is synced first may never be named */
+    if (!error && in_haste)
+        error = name(file, path);
+    if (!error && fsync(file->fd))
         error = -errno;
-    if (!error && fsync(fd))
+    if (close(file->fd) && !error)
         error = -errno;
-    if (close(fd) && !error)
-        error = -errno;
-    if (!error && !in_haste && rename(temporary, path))
-        error = -errno;
+    if (!error && !in_haste)
+        error = name(file, path);
     if (error)
-        unlink(temporary);
-    return error ? error : sync_directory_of(path);
+        unlink(file->temporary);
+    return error ? error : dump_file_sync_directory(path);
 }
 
-static int write_by_way_of(const char *path, const struct source *source, enum exporter_profile profile)
+static int write_file(const char *path, const struct source *source, enum exporter_profile profile, name_function *name)
 {
-    static char temporary[PATH_BYTES];
-    int n = snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof temporary)
-        return -ENAMETOOLONG;
-    int error = write_file(path, temporary, source, profile);
-    if (error == -EEXIST) { /* left behind by a process of the same pid that was killed */
-        unlink(temporary);
-        error = write_file(path, temporary, source, profile);
-    }
-    return error;
+    static struct dump_file file;
+    int error = dump_file_begin(&file, path);
+    return error ? error : finish_file(&file, encode_to(&file, source, profile), path, name);
 }
 
-/* Where there is no source, `error` says why. */
-static int write_path(const char *path, int error, const struct source *source, enum exporter_profile profile)
+static int write_stream(const char *path, const struct source *source, enum exporter_profile profile)
 {
-    if (!error)
-        error = write_by_way_of(path, source, profile);
+    static struct dump_file file;
+    int error = dump_file_begin_stream(&file, path);
+    if (error)
+        return error;
+    error = encode_to(&file, source, profile);
+    return close(file.fd) && !error ? -errno : error;
+}
+
+static int count(int error)
+{
     atomic_fetch_add_explicit(error ? &lost : &written, 1, memory_order_relaxed);
     return error;
 }
 
-/* A file larger than RLIMIT_FSIZE is an error of ours, not the end of the program. */
-static void hold_sigxfsz(sigset_t *before)
+/* A file larger than RLIMIT_FSIZE, or a FIFO whose reader is gone, is an error of ours, not the end of the program. */
+static const int held_signals[] = {SIGXFSZ, SIGPIPE};
+#define N_HELD (sizeof held_signals / sizeof held_signals[0])
+
+static void hold_signals(sigset_t *before)
 {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGXFSZ);
+    for (size_t i = 0; i < N_HELD; i++)
+        sigaddset(&set, held_signals[i]);
     pthread_sigmask(SIG_BLOCK, &set, before);
 }
 
-static void release_sigxfsz(const sigset_t *before)
+static void release_signals(const sigset_t *before)
 {
-    sigset_t pending, set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGXFSZ);
-    if (!sigismember(before, SIGXFSZ) && sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ))
-        sigtimedwait(&set, NULL, &(struct timespec){0});
+    for (size_t i = 0; i < N_HELD; i++) {
+        sigset_t pending, set;
+        sigemptyset(&set);
+        sigaddset(&set, held_signals[i]);
+        if (!sigismember(before, held_signals[i]) && sigpending(&pending) == 0 && sigismember(&pending, held_signals[i]))
+            sigtimedwait(&set, NULL, &(struct timespec){0});
+    }
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
@@ -151,7 +144,7 @@ struct order {
     int (*write)(const struct order *);
     enum exporter_profile profile;
     const char *path;
-    const char *reason; /* of a numbered dump; "": none but its time */
+    enum dump_reason reason; /* of a numbered dump; DUMP_N_REASONS: none but its time */
 };
 
 static int write_as_ourselves(struct thread *t, const struct order *order)
@@ -172,20 +165,32 @@ static int run_dump(struct order order)
     int saved = errno, cancel;
     sigset_t signals;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    hold_sigxfsz(&signals);
+    hold_signals(&signals);
     int error = write_as_ourselves(track_thread(), &order);
-    release_sigxfsz(&signals);
+    release_signals(&signals);
     pthread_setcancelstate(cancel, NULL);
     errno = saved;
     return error;
 }
 
+static int write_to_path(const struct order *order, const struct source *source)
+{
+    static char path[DUMP_PATH_BYTES];
+    int place = dump_file_look(path, order->path);
+    if (place < 0)
+        return place;
+    return place == DUMP_PLACE_STREAM ? write_stream(path, source, order->profile)
+                                      : write_file(path, source, order->profile, dump_file_replace);
+}
+
 static int write_one(const struct order *order)
 {
     struct source source;
-    int error = write_path(order->path, source_take(&source), &source, order->profile);
+    int error = source_take(&source);
+    if (!error)
+        error = write_to_path(order, &source);
     snapshot_free(source.snapshot);
-    return error;
+    return count(error);
 }
 
 int dump_to_path(enum exporter_profile profile, const char *path)
@@ -193,66 +198,163 @@ int dump_to_path(enum exporter_profile profile, const char *path)
     return run_dump((struct order){write_one, profile, path});
 }
 
-static void name_of(char path[PATH_BYTES], enum exporter_profile profile, uint64_t number, const char *reason)
-{
-    snprintf(path, PATH_BYTES, "%s/%s.%d.%llu%s%s.pb.gz", conf.dump_dir, profile_names[profile], (int)getpid(),
-             (unsigned long long)number, *reason ? "." : "", reason);
-}
+/* ---- Numbered dumps ---- */
 
 static bool is_wanted(enum exporter_profile profile)
 {
     return profile == EXPORTER_HEAP || conf.dump_time;
 }
 
-/* Ends at the first file that fails: the next dump has its number, and writes them all again. */
-static int write_numbered(uint64_t number, const char *reason)
+static void begin_life(void)
 {
-    static char path[PATH_BYTES];
+    own.life = dump_dir_new_life(conf.dump_dir, (uint64_t)getpid());
+    own.is_known = true;
+}
+
+static struct dump_name name_of(enum exporter_profile profile, uint64_t number, enum dump_reason reason)
+{
+    return (struct dump_name){.profile = profile, .pid = (uint64_t)getpid(), .life = own.life, .number = number,
+                              .reason = reason};
+}
+
+static void path_of(char path[DUMP_PATH_BYTES], const struct dump_name *name)
+{
+    char text[DUMP_NAME_BYTES];
+    dump_name_make(text, sizeof text, name);
+    snprintf(path, DUMP_PATH_BYTES, "%s/%s", conf.dump_dir, text);
+}
+
+/* Whether nothing has that number, whatever it shows and for whatever reason, be it a directory. */
+static bool is_free(uint64_t number)
+{
+    static char path[DUMP_PATH_BYTES];
+    struct stat at;
+    for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++)
+        for (enum dump_reason reason = 0; reason <= DUMP_N_REASONS; reason++) {
+            struct dump_name name = name_of(profile, number, reason);
+            path_of(path, &name);
+            if (lstat(path, &at) == 0)
+                return false;
+        }
+    return true;
+}
+
+/* An earlier life has left files, or another process with this number, in another namespace, writes there: then the
+ * first dump gets the life a name of its own. */
+static uint64_t choose_number(void)
+{
+    if (!own.is_known || (!own.last && !is_free(1)))
+        begin_life();
+    uint64_t number = own.last + 1;
+    while (!is_free(number))
+        number++;
+    return number;
+}
+
+static void say_failure(const char *profile, const char *path, int error)
+{
+    if (!failing)
+        WARN(profile, " dump ", path, " failed: ", errno_text(-error), "; further failures are only counted");
+}
+
+/* Ends at the first file that fails. *named: the number has a file. EEXIST where it has not: another process has it. */
+static int write_numbered(uint64_t number, enum dump_reason reason, bool *named)
+{
+    static char path[DUMP_PATH_BYTES];
     struct source source;
     int error = source_take(&source);
+    *named = false;
     for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++) {
         if (!is_wanted(profile))
             continue;
-        name_of(path, profile, number, reason);
-        error = write_path(path, error, &source, profile);
-        if (error && !failing)
-            WARN(profile_names[profile], " dump ", path, " failed: ", errno_text(-error),
-                 "; further failures are only counted");
+        struct dump_name name = name_of(profile, number, reason);
+        path_of(path, &name);
+        if (!error)
+            error = write_file(path, &source, profile, dump_file_name);
+        if (error == -EEXIST && !*named)
+            break;
+        count(error);
+        if (error)
+            say_failure(dump_profile_names[profile], path, error);
         if (error)
             break;
+        *named = true;
     }
     snapshot_free(source.snapshot);
     return error;
 }
 
-static void remove_numbered(uint64_t number)
+static void add_own(uint64_t number)
 {
-    static char path[PATH_BYTES];
-    for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++) {
-        name_of(path, profile, number, "");
-        if (is_wanted(profile) && unlink(path))
-            for (int reason = 0; reason < DUMP_N_REASONS; reason++) {
-                name_of(path, profile, number, dump_reason_names[reason]);
-                unlink(path);
-            }
+    own.last = number;
+    if (own.n_runs && own.runs[own.n_runs - 1].end == number) {
+        own.runs[own.n_runs - 1].end++;
+        return;
     }
+    if (own.n_runs == MAX_RUNS)
+        memmove(own.runs, own.runs + 1, --own.n_runs * sizeof *own.runs);
+    own.runs[own.n_runs++] = (struct run){number, number + 1};
 }
 
+static uint64_t own_dumps(void)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < own.n_runs; i++)
+        n += own.runs[i].end - own.runs[i].first;
+    return n;
+}
+
+static void remove_numbered(uint64_t number)
+{
+    static char path[DUMP_PATH_BYTES];
+    for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++)
+        for (int reason = DUMP_N_REASONS; reason >= 0; reason--) {
+            struct dump_name name = name_of(profile, number, (enum dump_reason)reason);
+            path_of(path, &name);
+            if (is_wanted(profile) && unlink(path) == 0)
+                break;
+        }
+}
+
+static void remove_oldest(void)
+{
+    remove_numbered(own.runs[0].first++);
+    if (own.runs[0].first == own.runs[0].end)
+        memmove(own.runs, own.runs + 1, --own.n_runs * sizeof *own.runs);
+}
+
+static void keep(uint64_t newest, enum dump_reason reason)
+{
+    struct dump_name name = name_of(EXPORTER_HEAP, newest, reason);
+    while (conf.dump_keep && own_dumps() > conf.dump_keep)
+        remove_oldest();
+    if (conf.dump_dir_files || conf.dump_dir_bytes)
+        dump_dir_keep(conf.dump_dir, conf.dump_dir_files, conf.dump_dir_bytes, &name);
+}
+
+/* A number is the dump's that has a file with it, also where another of its files failed. */
 static int write_next(const struct order *order)
 {
-    int error = write_numbered(sequence + 1, order->reason);
+    bool named;
+    uint64_t number = choose_number();
+    int error = write_numbered(number, order->reason, &named);
+    for (int i = 0; error == -EEXIST && !named && i < MAX_CLASHES; i++) {
+        number = choose_number();
+        error = write_numbered(number, order->reason, &named);
+    }
+    if (error == -EEXIST && !named)
+        say_failure(dump_profile_names[EXPORTER_HEAP], conf.dump_dir, count(error));
     failing = error != 0;
-    if (error)
+    if (!named)
         return error;
-    sequence++;
-    if (conf.dump_keep && sequence > conf.dump_keep)
-        remove_numbered(sequence - conf.dump_keep);
-    return 0;
+    add_own(number);
+    keep(number, order->reason);
+    return error;
 }
 
 int dump_next(void)
 {
-    return run_dump((struct order){.write = write_next, .reason = ""});
+    return run_dump((struct order){.write = write_next, .reason = DUMP_N_REASONS});
 }
 
 /* ---- Dumps that an event asks for ---- */
@@ -293,7 +395,7 @@ static int write_at_once(const struct order *order)
 
 int dump_at_once(enum dump_reason reason)
 {
-    int error = run_dump((struct order){.write = write_at_once, .reason = dump_reason_names[reason]});
+    int error = run_dump((struct order){.write = write_at_once, .reason = reason});
     atomic_fetch_add_explicit(&by_reason[reason], !error, memory_order_relaxed);
     return error;
 }
@@ -311,6 +413,8 @@ static int rehearse(const struct order *order)
     struct source source;
     struct exporter_sink sink = {keep_nothing, &borrowed};
     int error = source_take(&source);
+    if (!own.is_known)
+        begin_life();
     if (!error)
         error = source.exporter->encode(source.snapshot, order->profile, &sink);
     snapshot_free(source.snapshot);
@@ -351,7 +455,7 @@ uint64_t dump_lost_count(void)
 void dump_after_fork(void)
 {
     pthread_mutex_init(&dump_mutex, NULL);
-    sequence = 0;
+    memset(&own, 0, sizeof own);
     store_relaxed(&written, 0);
     store_relaxed(&lost, 0);
     for (int reason = 0; reason < DUMP_N_REASONS; reason++)

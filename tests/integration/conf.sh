@@ -123,6 +123,8 @@ confirmed() {
 <jespan>: dump_dir:
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0
+<jespan>: dump_dir_files:0
+<jespan>: dump_dir_bytes:0
 <jespan>: dump_at_exit:false
 <jespan>: dump_time:false
 <jespan>: dump_on:

@@ -91,6 +91,79 @@ title() {
     "$JESPAN_CMD" report "$dir/$1.pb.gz" | head -n 1
 }
 
+# Two programs of one process id, one after another, as in a container that is started again: each has its own files.
+lives() {
+    local life
+    run "dump_dir:$dir,dump_interval_s:1,dump_keep:1,dump_at_exit:true" dumps 1 become "$program" dumps 1 stats
+    ran "lives"
+    life=$(dumps_in "$dir" | sed -n "s/^heap\.$pid\.\([0-9]\{13\}\)\.2\.pb\.gz$/\1/p")
+    equal "lives: dumps" "$(dumps_in "$dir")" "$(printf 'heap.%s.pb.gz\n' "$pid.1" "$pid.$life.2")"
+    all_whole "lives"
+}
+
+# What has the next name is left alone, whatever it is.
+taken_names() {
+    rm -rf "$dir"
+    mkdir "$dir"
+    status=0
+    # shellcheck disable=SC2016
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1 \
+        sh -c 'mkdir "$1/heap.$$.2.pb.gz"; exec "$2" dumps 2 stats' sh "$dir" "$program" \
+        > "$scratch/out" 2> "$scratch/err" || status=$?
+    pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out")
+    ran "a directory"
+    equal "a directory: counted" "$(cat "$scratch/out")" "pid $pid dumps 2 lost 0"
+    equal "a directory: dumps" "$(dumps_in "$dir")" "$(names_of 1 2 3)"
+    [ -d "$dir/heap.$pid.2.pb.gz" ] || fail "a directory is gone"
+}
+
+# A bound for the whole directory, over processes and lives.
+bounded_directory() {
+    local n
+    rm -rf "$dir"
+    mkdir "$dir"
+    for n in 1 2 3 4 5; do
+        JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_at_exit:true,dump_dir_files:3 "$program" stats \
+            > "$scratch/out.$n" 2>> "$scratch/err" || fail "a bounded directory: run $n"
+        sleep 0.02 # file times go in steps of some milliseconds
+    done
+    equal "a bounded directory" "$(dumps_in "$dir" | sort)" \
+        "$(sed -n 's/^pid \([0-9]*\) .*/heap.\1.1.pb.gz/p' "$scratch"/out.[345] | sort)"
+    rm "$scratch"/out.[1-5]
+}
+
+# spans.dump onto what is no file: it is written into, or refused, and never replaced.
+# As root with devices of the test's own: without what is tested here, the machine's would be gone.
+into_others() {
+    local null=/dev/null full=/dev/full
+    if [ "$(id -u)" = 0 ]; then
+        null=$scratch/null full=$scratch/full_device
+        if ! mknod "$null" c 1 3 || ! mknod "$full" c 1 7 || ! : > "$null"; then
+            echo "dump.sh: no devices can be made here: dumps into devices are not tried"
+            return
+        fi 2> "$scratch/err"
+    fi
+    mkfifo "$scratch/fifo"
+    "$JESPAN_CMD" report "$scratch/fifo" > "$scratch/report" &
+    run "max_contexts:1000" dump "$scratch/fifo" dump "$null" stats
+    ran "a FIFO with a reader"
+    equal "a FIFO with a reader: counted" "$(cat "$scratch/out")" "pid $pid dumps 2 lost 0"
+    if [ ! -p "$scratch/fifo" ] || [ ! -c "$null" ]; then
+        fail "a FIFO or device was replaced"
+        kill $!
+        return
+    fi
+    wait $!
+    grep -q 'handle > parse' "$scratch/report" || fail_with "a FIFO with a reader" "$scratch/report"
+    run "max_contexts:1000" dump "$scratch/fifo" dump "$full" dump "$dir" stats
+    equal "a FIFO without: stderr" "$(cat "$scratch/err")" "dump: ENXIO
+dump: ENOSPC
+dump: EISDIR"
+    if [ ! -p "$scratch/fifo" ] || [ ! -c "$full" ]; then
+        fail "a FIFO or device was replaced"
+    fi
+}
+
 # The reporter waits for nothing at exit: not for the interval, and it does not keep the program.
 short_program() {
     local begin=$SECONDS
@@ -236,6 +309,10 @@ on_interval
 kept
 with_times
 short_program
+lives
+taken_names
+bounded_directory
+into_others
 forks_and_execs
 touch "$scratch/file"
 unwritable "$scratch/missing" "missing directory" ENOENT

@@ -9,6 +9,7 @@
  *   churn            allocates until killed     _exit       leaves without exit handlers
  *   passing N        N spans with labels of their own, the last 5 leave memory behind
  *   crash            is killed by SIGSEGV       check       the heap still works, and the books are right
+ *   become PROG ARG… becomes another program, with the same process id
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -185,6 +186,8 @@ static char **act(char **argument)
         check_heap();
     else if (!strcmp(*argument, "_exit"))
         _exit(0);
+    else if (!strcmp(*argument, "become"))
+        execv(argument[1], argument + 1);
     else if (!strcmp(*argument, "crash"))
         kill(getpid(), SIGSEGV);
     else
