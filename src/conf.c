@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "config.h"
 #include "die.h"
 #include "meta.h"
+#include "pattern.h"
 
 struct conf conf;
 
@@ -44,7 +46,9 @@ const struct conf_key conf_keys[] = {
     KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
     KEY(dump_dir_files, CONF_NUMBER, 0, 1u << 30, "0", "files of dumps in dump_dir at most, whoever wrote them; 0: any number"),
     KEY(dump_dir_bytes, CONF_NUMBER, 0, UINT64_C(1) << 50, "0", "their bytes at most; 0: any number"),
-    KEY(dump_at_exit, CONF_BOOL, 0, 0, "false", "a heap dump when the program exits"),
+    CHOICE(dump_at_exit, "false|true|after|both", "false", "a heap dump at exit: before static destructors, or after"),
+    KEY(dump_at_exit_min_ms, CONF_NUMBER, 0, 86400000, "0", "not of processes that lived for less"),
+    KEY(dump_at_exit_pid, CONF_NUMBER, 0, 1u << 30, "0", "but of this one in any case; 0: of none"),
     KEY(dump_time, CONF_BOOL, 0, 0, "false", "a time profile beside each heap dump"),
     KEY(dump_on, CONF_STRING, 0, 0, "", "events that ask for a heap dump, separated by |: oom, limit, peak, signal"),
     KEY(dump_signal, CONF_STRING, 0, 0, "", "the signal for dump_on:signal, as USR2"),
@@ -54,6 +58,7 @@ const struct conf_key conf_keys[] = {
     KEY(dump_on_interval_s, CONF_NUMBER, 0, 86400, "10", "seconds between two such dumps for the same reason"),
     KEY(dump_reserve_bytes, CONF_NUMBER, 0, 1u << 30, "8388608", "memory set aside for such dumps"),
     KEY(follow_fork, CONF_BOOL, 0, 0, "false", "forked children dump too, under their own pid"),
+    KEY(only_programs, CONF_STRING, 0, 0, "", "programs that write, push and answer, separated by |; empty: all"),
     KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "where modules lie: exporters and reporters"),
     KEY(reporters, CONF_STRING, 0, 0, "", "reporter modules to load, separated by |"),
     KEY(reporter_interval_ms, CONF_NUMBER, 0, 86400000, "10000", "milliseconds between their rounds; 0: only the last"),
@@ -357,6 +362,53 @@ static void make_paths_absolute(void)
         make_absolute(conf.http_listen + 5, sizeof ((struct sockaddr_un *)0)->sun_path);
 }
 
+/* ---- Programs that are left out ---- */
+
+/* What its file is called, or what it was executed as: a script, or a link. */
+struct program {
+    char path[CONF_STRING_BYTES];
+    const char *file;
+    char command[16];
+};
+
+static void find_program(struct program *p)
+{
+    ssize_t n = readlink("/proc/self/exe", p->path, sizeof p->path - 1);
+    p->path[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(p->path, '/');
+    p->file = slash ? slash + 1 : p->path;
+    if (prctl(PR_GET_NAME, p->command))
+        p->command[0] = '\0';
+}
+
+/* One of the patterns, which are taken apart. */
+static bool fits_one(char *patterns, const struct program *p)
+{
+    for (const char *pattern; (pattern = strsep(&patterns, "|"));)
+        if (strchr(pattern, '/') ? pattern_fits(pattern, p->path)
+                                 : pattern_fits(pattern, p->file) || pattern_fits(pattern, p->command))
+            return true;
+    return false;
+}
+
+static bool is_left_out(void)
+{
+    struct program p;
+    char patterns[CONF_STRING_BYTES];
+    if (!conf.only_programs[0])
+        return false;
+    find_program(&p);
+    return !fits_one(strcpy(patterns, conf.only_programs), &p);
+}
+
+/* Nothing is written or sent. */
+static void be_silent(void)
+{
+    conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    if (conf.on_limit == ON_LIMIT_DUMP)
+        conf.on_limit = ON_LIMIT_FAIL;
+}
+
 COLD void conf_boot(void)
 {
     for (const struct conf_key *key = conf_keys; key->name; key++)
@@ -368,10 +420,9 @@ COLD void conf_boot(void)
         const char *text = variable("JESPAN_CONF");
         if (text)
             conf_parse(text, "JESPAN_CONF");
-    } else {
-        /* Under setuid nothing is written or sent, whatever the program says. */
-        conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
     }
+    if (getauxval(AT_SECURE) || is_left_out()) /* under setuid, whatever the program says */
+        be_silent();
     make_paths_absolute();
     if (conf.confirm_conf)
         print_conf();

@@ -34,7 +34,9 @@ struct conf {
     uint64_t dump_keep;
     uint64_t dump_dir_files;
     uint64_t dump_dir_bytes;
-    bool dump_at_exit;
+    uint64_t dump_at_exit; /* enum dump_at_exit */
+    uint64_t dump_at_exit_min_ms;
+    uint64_t dump_at_exit_pid;
     bool dump_time;
     char dump_on[CONF_STRING_BYTES];
     char dump_signal[CONF_STRING_BYTES];
@@ -44,6 +46,7 @@ struct conf {
     uint64_t dump_on_interval_s;
     uint64_t dump_reserve_bytes;
     bool follow_fork;
+    char only_programs[CONF_STRING_BYTES];
     char module_dir[CONF_STRING_BYTES];
     char reporters[CONF_STRING_BYTES];
     uint64_t reporter_interval_ms;
@@ -80,6 +83,7 @@ struct conf {
 extern struct conf conf;
 
 enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
+enum dump_at_exit { DUMP_AT_EXIT_FALSE, DUMP_AT_EXIT_TRUE, DUMP_AT_EXIT_AFTER, DUMP_AT_EXIT_BOTH };
 enum on_limit { ON_LIMIT_FAIL, ON_LIMIT_EVENT, ON_LIMIT_ABORT, ON_LIMIT_DUMP };
 enum pyroscope_api { PYROSCOPE_PUSH, PYROSCOPE_INGEST };
 

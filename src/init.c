@@ -3,8 +3,10 @@
  * waits until libc is up, which is when constructors run. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "background.h"
+#include "clock.h"
 #include "compiler.h"
 #include "conf.h"
 #include "dump.h"
@@ -15,12 +17,48 @@
 #include "reporters.h"
 #include "services.h"
 #include "snapshot.h"
+#include "span.h"
 #include "track.h"
+
+/* ---- Before static destructors ---- */
+
+/* exit() runs the destructors of its own thread's thread_local objects before all that atexit() and static objects have
+ * registered, however late. The end of the main thread by pthread_exit() does not run them. */
+int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *in_library);
+
+static THREAD_LOCAL bool is_registered;
+static uint64_t waited_ms; /* for this dump */
+
+static void before_destructors(void *unused)
+{
+    (void)unused;
+    uint64_t begun = clock_ns(CLOCK_MONOTONIC);
+    reporter_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
+    waited_ms = (clock_ns(CLOCK_MONOTONIC) - begun) / 1000000u;
+}
+
+/* Of the main thread alone: others may end without exit(). */
+static void register_before_destructors(void)
+{
+    static char in_library;
+    bool is_wanted = conf.dump_dir[0] && (conf.dump_at_exit == DUMP_AT_EXIT_TRUE || conf.dump_at_exit == DUMP_AT_EXIT_BOTH);
+    if (!is_wanted || is_registered || gettid() != getpid())
+        return;
+    struct thread *t = track_thread();
+    bool inside = t && span_enter_self(t) == 0; /* it allocates */
+    is_registered = __cxa_thread_atexit_impl(before_destructors, NULL, &in_library) == 0;
+    if (inside)
+        span_leave_self(t);
+}
+
+/* ---- Start and end ---- */
 
 /* After that of boot.c, in the order of registration. */
 static void after_fork_in_child(void)
 {
     dump_after_fork();
+    if (conf.follow_fork)
+        register_before_destructors();
     reporter_after_fork();
     dump_watch_after_fork();
     reporters_after_fork();
@@ -28,12 +66,12 @@ static void after_fork_in_child(void)
     services_after_fork_in_child();
 }
 
-/* The end of the process has one limit, whoever waits. */
+/* The end of the process has one limit, whoever waits; what the program's own destructors take does not count. */
 static uint64_t end_by_ns(void)
 {
     static uint64_t ns;
     if (!ns)
-        ns = background_deadline(conf.shutdown_timeout_ms);
+        ns = background_deadline(conf.shutdown_timeout_ms > waited_ms ? conf.shutdown_timeout_ms - waited_ms : 0);
     return ns;
 }
 
@@ -75,6 +113,7 @@ static __attribute__((constructor)) void start(void)
     atexit(at_exit);
     if (conf.dump_dir[0])
         dump_prepare();
+    register_before_destructors();
     reporter_start();
     dump_watch_start();
     reporters_boot();

@@ -8,10 +8,12 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../bytes.h"
 #include "cmd.h"
 #include "run_dump_dir.h"
 #include "run_environment.h"
@@ -22,6 +24,7 @@
 
 #define MAX_INTERVAL_S (86400ul * 365)
 #define MAX_KEEP (1ul << 30)
+#define MAX_BYTES (UINT64_C(1) << 50)
 
 static int check_number(const char *option, const char *text, unsigned long maximum)
 {
@@ -33,6 +36,15 @@ static int check_number(const char *option, const char *text, unsigned long maxi
     if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value <= maximum)
         return 0;
     cmd_error("%s: '%s' is not a number from 0 to %lu", option, text, maximum);
+    return STATUS_USAGE;
+}
+
+static int check_bytes(const char *option, const char *text)
+{
+    uint64_t bytes;
+    if (text == NULL || (bytes_parse(text, &bytes) == 0 && bytes <= MAX_BYTES))
+        return 0;
+    cmd_error("%s: '%s' is not a number of bytes from 0 to 1024T, as 500M", option, text);
     return STATUS_USAGE;
 }
 
@@ -75,6 +87,9 @@ enum {
     OPTION_LIMIT,
     OPTION_ARENA,
     OPTION_DUMP_ON,
+    OPTION_ONLY,
+    OPTION_DIR_FILES,
+    OPTION_DIR_BYTES,
 };
 
 static const struct option long_options[] = {
@@ -91,6 +106,9 @@ static const struct option long_options[] = {
     {"limit", required_argument, NULL, OPTION_LIMIT},
     {"arena", required_argument, NULL, OPTION_ARENA},
     {"dump-on", required_argument, NULL, OPTION_DUMP_ON},
+    {"only", required_argument, NULL, OPTION_ONLY},
+    {"dir-files", required_argument, NULL, OPTION_DIR_FILES},
+    {"dir-bytes", required_argument, NULL, OPTION_DIR_BYTES},
     {NULL, 0, NULL, 0},
 };
 
@@ -102,7 +120,9 @@ static int read_options(struct run_options *options, int argc, char **argv)
                                    [OPTION_APP] = &options->app, [OPTION_HTTP] = &options->http,
                                    [OPTION_CONF] = &options->conf, [OPTION_LIB] = &options->lib,
                                    [OPTION_LIMIT] = &options->limit, [OPTION_ARENA] = &options->arena,
-                                   [OPTION_DUMP_ON] = &options->dump_on};
+                                   [OPTION_DUMP_ON] = &options->dump_on, [OPTION_ONLY] = &options->only,
+                                   [OPTION_DIR_FILES] = &options->dir_files,
+                                   [OPTION_DIR_BYTES] = &options->dir_bytes};
     for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;
@@ -116,6 +136,10 @@ static int read_options(struct run_options *options, int argc, char **argv)
     int status = check_number("--interval", options->interval, MAX_INTERVAL_S);
     if (status == 0)
         status = check_number("--keep", options->keep, MAX_KEEP);
+    if (status == 0)
+        status = check_number("--dir-files", options->dir_files, MAX_KEEP);
+    if (status == 0)
+        status = check_bytes("--dir-bytes", options->dir_bytes);
     return status != 0 ? status : run_services_check(options);
 }
 
@@ -141,13 +165,20 @@ const struct command command_run = {
         "Runs PROGRAM with jespan as its malloc. Heap dumps, heap.PID.NUMBER.pb.gz, are\n"
         "written every few seconds and at exit; read them with 'jespan report' or\n"
         "'go tool pprof'. Programs that PROGRAM executes are tracked too and write their\n"
-        "own. With --pyroscope or --http there are dumps only where --dump-dir,\n"
-        "--interval, --keep, --time or --dump-on asks for them.\n"
+        "own, at exit only if they ran for a second or --interval is 0. With\n"
+        "--pyroscope or --http there are dumps only where --dump-dir, --interval,\n"
+        "--keep, --dir-files, --dir-bytes, --time or --dump-on asks for them.\n"
         "\n"
         "  --dump-dir DIR  where dumps go, created if missing (default: the current\n"
         "                  directory)\n"
         "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
         "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
+        "  --dir-files N   keep the newest N files in DIR, whichever process wrote them\n"
+        "                  (default: 0, all)\n"
+        "  --dir-bytes N   keep the newest files of N bytes in all, as 500M (default: 0,\n"
+        "                  all)\n"
+        "  --only PROGRAMS all this only in programs of these names, 'NAME|NAME*'; others\n"
+        "                  that PROGRAM executes, or PROGRAM itself, are left out\n"
         "  --time          beside each heap dump one of times, time.PID.NUMBER.pb.gz\n"
         "  --dump-on EVENTS\n"
         "                  dumps at once, too, for oom, limit or peak, as 'oom|peak'\n"

@@ -2,6 +2,7 @@
 /* Composes JESPAN_CONF and LD_PRELOAD. */
 #include "run_environment.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,9 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../bytes.h"
 #include "../conf.h"
 #include "cmd.h"
 #include "run_services.h"
+
+#define MIN_LIFE_MS 1000
 
 /* A configuration value ends at the next comma. */
 int run_environment_check_value(const char *path)
@@ -31,6 +35,29 @@ static void add(FILE *to, const char *key, const char *value)
         fprintf(to, "%s%s%s", ftell(to) > 0 ? "," : "", key, value);
 }
 
+/* A dump at exit that nobody asked for in particular is left out for programs that PROGRAM executes and that end at once;
+ * PROGRAM has this process's id. */
+static void add_exit(FILE *to, const struct run_options *options)
+{
+    const char *variable = getenv("JESPAN_CONF");
+    bool is_asked_for = (options->interval != NULL && strtoul(options->interval, NULL, 10) == 0)
+        || (variable != NULL && strstr(variable, "dump_at_exit:") != NULL)
+        || (options->conf != NULL && strstr(options->conf, "dump_at_exit:") != NULL);
+    add(to, "", "dump_interval_s:10,dump_at_exit:true");
+    if (!is_asked_for)
+        fprintf(to, ",dump_at_exit_min_ms:%d,dump_at_exit_pid:%d", MIN_LIFE_MS, (int)getpid());
+}
+
+static void add_bytes(FILE *to, const char *key, const char *text)
+{
+    uint64_t bytes;
+    char digits[32];
+    if (text == NULL || bytes_parse(text, &bytes) != 0)
+        return;
+    snprintf(digits, sizeof digits, "%" PRIu64, bytes);
+    add(to, key, digits);
+}
+
 /* Of a key that comes several times the last one counts: what is set here, then the environment, then options, then
  * --conf. */
 static char *compose_conf(const struct run_options *options, const char *dump_dir, const struct run_library *library)
@@ -41,15 +68,18 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     if (to == NULL)
         return NULL;
     if (run_services_leave_dumps(options))
-        add(to, "", "dump_interval_s:10,dump_at_exit:true");
+        add_exit(to, options);
     add(to, "module_dir:", library->modules);
     add(to, "", getenv("JESPAN_CONF"));
     add(to, "dump_dir:", dump_dir);
     add(to, "dump_interval_s:", options->interval);
     add(to, "dump_keep:", options->keep);
+    add(to, "dump_dir_files:", options->dir_files);
+    add_bytes(to, "dump_dir_bytes:", options->dir_bytes);
     add(to, "dump_time:", options->time ? "true" : NULL);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
     add(to, "dump_on:", options->dump_on);
+    add(to, "only_programs:", options->only);
     add(to, "limit:", options->limit);
     add(to, "arena:", options->arena);
     add(to, "pyroscope_url:", options->pyroscope);

@@ -8,7 +8,8 @@
 struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib; /* NULL = not given */
     const char *pyroscope, *app, *http;
-    const char *limit, *arena, *dump_on;
+    const char *limit, *arena, *dump_on, *only;
+    const char *dir_files, *dir_bytes;
     bool follow_fork, time;
 };
 

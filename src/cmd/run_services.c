@@ -44,7 +44,8 @@ int run_services_check(const struct run_options *options)
                  {"--http", options->http},
                  {"--limit", options->limit},
                  {"--arena", options->arena},
-                 {"--dump-on", options->dump_on}};
+                 {"--dump-on", options->dump_on},
+                 {"--only", options->only}};
     int status = check_url("--pyroscope", options->pyroscope);
     for (size_t i = 0; status == 0 && i < sizeof plain / sizeof *plain; i++)
         status = check_value(plain[i].option, plain[i].value);
@@ -54,6 +55,6 @@ int run_services_check(const struct run_options *options)
 bool run_services_leave_dumps(const struct run_options *options)
 {
     bool asked_for = options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time
-        || options->dump_on != NULL;
+        || options->dump_on != NULL || options->dir_files != NULL || options->dir_bytes != NULL;
     return asked_for || (options->pyroscope == NULL && options->http == NULL);
 }

@@ -73,6 +73,12 @@ test_help_and_usage() {
         jespan run --interval "$interval" -- true
         says "run --interval '$interval'" 2 "jespan: --interval: '$interval'*"
     done
+    for bytes in x -1 1x 1KB "" 1025T 99999999999999999999; do
+        jespan run --dir-bytes "$bytes" -- true
+        says "run --dir-bytes '$bytes'" 2 "jespan: --dir-bytes: '$bytes' is not a number of bytes from 0 to 1024T, as 500M"
+    done
+    jespan run --dir-files many -- true
+    says "run --dir-files many" 2 "jespan: --dir-files: 'many'*"
 }
 
 test_full_disk() {
@@ -103,6 +109,8 @@ test_run_environment() {
         fail "JESPAN_CONF: $conf"
     environment_of --dump-dir "$scratch/a" --interval 0 --keep 3 --time --follow-fork --conf max_contexts:99
     [[ $conf == *",dump_interval_s:0,dump_keep:3,dump_time:true,follow_fork:true,max_contexts:99" ]] || fail "JESPAN_CONF: $conf"
+    environment_of --dump-dir "$scratch/a" --dir-files 7 --dir-bytes 3K --only 'a*|b'
+    [[ $conf == *",dump_dir_files:7,dump_dir_bytes:3072,only_programs:a*|b" ]] || fail "JESPAN_CONF: $conf"
     environment_of --arena 'a|b=huge' --limit 'a=1M|b{k=v}=2M/3M' --dump-on 'oom|peak' --dump-dir "$scratch/a"
     [[ $conf == *",dump_on:oom|peak,limit:a=1M|b{k=v}=2M/3M,arena:a|b=huge" ]] || fail "JESPAN_CONF: $conf"
     export JESPAN_CONF="dump_dir:$scratch/a,dump_interval_s:7" LD_PRELOAD=libc.so.6
@@ -124,7 +132,7 @@ test_run_services() {
     [[ $conf != *dump_* ]] || fail "dumps beside services: $conf"
     environment_of --http 127.0.0.1:0
     [[ $conf == *http_listen:127.0.0.1:0 && $conf != *dump_* && $conf != *pyroscope* ]] || fail "JESPAN_CONF: $conf"
-    for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --time --dump-on=oom; do
+    for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --dir-files=3 --dir-bytes=1M --time --dump-on=oom; do
         (cd "$scratch" && "$JESPAN_CMD" run --pyroscope $url "$option" -- env > "$scratch/out" 2> /dev/null)
         grep -q "^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:$url$" "$scratch/out" ||
             fail_with "no dumps with $option" "$scratch/out"
@@ -141,7 +149,7 @@ test_run_services_wrong() {
         ! grep -q secret "$scratch/err" || fail_with "--pyroscope $url is shown" "$scratch/err"
     done
     long=$(printf 'x%.0s' $(seq 1024))
-    for option in --pyroscope --app --http --limit --arena --dump-on; do
+    for option in --pyroscope --app --http --limit --arena --dump-on --only; do
         jespan run "$option" "" -- true
         says "$option ''" 2 "jespan: $option: the value is empty"
         jespan run "$option" http://me:sec,ret@host -- true
@@ -219,6 +227,53 @@ test_run_dumps() {
     jespan report "$dump"
     says "report of a real dump" 0 ""
     prints "report of a real dump" "*thread:*total of * contexts*"
+}
+
+# dumped OPTION… -- PROGRAM… : of what programs dumps came, and their process ids
+dumped() {
+    local file
+    rm -rf "$scratch/dumps"
+    status=0
+    "$JESPAN_CMD" run --dump-dir "$scratch/dumps" "$@" > "$scratch/out" 2> "$scratch/err" &
+    child=$!
+    wait $! || status=$?
+    equal "$*: status" "$status" 0
+    for file in "$scratch"/dumps/*; do
+        [ -e "$file" ] || continue
+        "$JESPAN_CMD" report "$file" | sed -n '1s/  .*//; 1s/.*\///p'
+    done | sort > "$scratch/programs"
+}
+
+# Helpers of a script are left out: those that end at once, and those of other names.
+test_run_helpers() {
+    have bash || return 0
+    cp "$(command -v sleep)" "$scratch/server"
+    cp "$(command -v sleep)" "$scratch/helper"
+    cat > "$scratch/script" << END
+#!$(command -v bash)
+$scratch/helper 0
+readlink / || true
+$scratch/server "\${1:-0}"
+$scratch/helper 0
+END
+    chmod +x "$scratch/script"
+    dumped -- "$scratch/script"
+    equal "helpers: the program alone" "$(paste -sd' ' "$scratch/programs")" bash
+    [ -e "$scratch/dumps/heap.$child.1.pb.gz" ] || fail "helpers: no dump of the program"
+    dumped -- "$scratch/script" 1.1
+    equal "helpers: one that lives" "$(paste -sd' ' "$scratch/programs")" "bash server"
+    dumped --interval 0 -- "$scratch/script"
+    equal "helpers: all asked for" "$(paste -sd' ' "$scratch/programs")" "bash helper helper readlink server"
+    dumped --conf dump_at_exit:both --only 'server' -- "$scratch/script"
+    equal "--only, both" "$(paste -sd' ' "$scratch/programs")" "server server"
+    dumped --interval 0 --only 'nothing|serv*|read*k' -- "$scratch/script"
+    equal "--only NAME" "$(paste -sd' ' "$scratch/programs")" "readlink server"
+    dumped --interval 0 --only "$(realpath "$scratch")/s*" -- "$scratch/script"
+    equal "--only PATH" "$(paste -sd' ' "$scratch/programs")" server
+    dumped --interval 0 --only script -- "$scratch/script"
+    equal "--only SCRIPT" "$(paste -sd' ' "$scratch/programs")" bash
+    dumped --interval 0 --only nothing --dump-on peak --conf on_limit:dump -- "$scratch/script"
+    equal "--only nothing" "$(cat "$scratch/programs" "$scratch/err")" ""
 }
 
 expected_table() {
@@ -391,6 +446,7 @@ test_run_errors
 test_run_finds_the_library
 test_run_warns
 test_run_dumps
+test_run_helpers
 test_report_table
 test_report_times
 test_report_inclusive

@@ -50,7 +50,8 @@ wrong() {
     done
     try "dump_interval_s" "dump_interval_s:soon" "$defaults" "$(number dump_interval_s soon 0 31536000)"
     try "dump_keep" "dump_keep:all" "$defaults" "$(number dump_keep all 0 1073741824)"
-    try "dump_at_exit" "dump_at_exit:1" "$defaults" "$(bool dump_at_exit 1)"
+    try "dump_at_exit" "dump_at_exit:1" "$defaults" \
+        '<jespan>: JESPAN_CONF: dump_at_exit:"1" is none of false|true|after|both and is ignored'
     try "follow_fork" "follow_fork:no" "$defaults" "$(bool follow_fork no)"
     try "confirm_conf" "confirm_conf:please" "$defaults" "$(bool confirm_conf please)"
     try "shutdown_timeout_ms" "shutdown_timeout_ms:3600001" "$defaults" "$(number shutdown_timeout_ms 3600001 0 3600000)"
@@ -126,6 +127,8 @@ confirmed() {
 <jespan>: dump_dir_files:0
 <jespan>: dump_dir_bytes:0
 <jespan>: dump_at_exit:false
+<jespan>: dump_at_exit_min_ms:0
+<jespan>: dump_at_exit_pid:0
 <jespan>: dump_time:false
 <jespan>: dump_on:
 <jespan>: dump_signal:
@@ -135,6 +138,7 @@ confirmed() {
 <jespan>: dump_on_interval_s:10
 <jespan>: dump_reserve_bytes:8388608
 <jespan>: follow_fork:false
+<jespan>: only_programs:
 <jespan>: module_dir:$(installed_module_dir)
 <jespan>: reporters:
 <jespan>: reporter_interval_ms:10000

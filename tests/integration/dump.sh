@@ -91,6 +91,59 @@ title() {
     "$JESPAN_CMD" report "$dir/$1.pb.gz" | head -n 1
 }
 
+# held NUMBER: the names of static objects that this dump shows
+held() {
+    "$JESPAN_CMD" report --exact "$dir/heap.$pid.$1.pb.gz" | sed -n 's/^ *10.*  static {name=\(.*\)}/\1/p' | sort | paste -sd' '
+}
+
+# Before the destructors of static objects, however late these came, and after them.
+static_objects() {
+    local how
+    # shellcheck disable=SC2086
+    $CXX -std=gnu++17 -O1 -g -I"$top_srcdir/include" -o "$scratch/dump_exit_program" \
+        "$top_srcdir/tests/integration/dump_exit_program.cc" \
+        -L"${JESPAN_LIB%/*}" -Wl,-rpath,"${JESPAN_LIB%/*}" -ljespan -lpthread
+    local program=$scratch/dump_exit_program
+    for how in return exit; do
+        run "dump_dir:$dir,dump_at_exit:true" $how
+        ran "static objects: $how"
+        equal "static objects: $how: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+        equal "static objects: $how: before" "$(held 1)" "early late"
+    done
+    run "dump_dir:$dir,dump_at_exit:both,dump_interval_s:60" return
+    ran "static objects: both"
+    equal "static objects: both: dumps" "$(dumps_in "$dir")" "$(names_of 1 2)"
+    equal "static objects: both: before" "$(held 1)" "early late"
+    equal "static objects: both: after" "$(held 2)" ""
+    run "dump_dir:$dir,dump_at_exit:after" return
+    ran "static objects: after"
+    equal "static objects: after: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+    equal "static objects: after" "$(held 1)" ""
+    for how in thread main_ends; do
+        run "dump_dir:$dir,dump_at_exit:both" $how
+        ran "static objects: $how"
+        equal "static objects: $how: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+        equal "static objects: $how: after" "$(held 1)" ""
+    done
+    equal "static objects: the end of main" "$(sed 1d "$scratch/out")" "dumps when main had ended: 0"
+    # What destructors take is not jespan's time.
+    run "dump_dir:$dir,dump_at_exit:both,shutdown_timeout_ms:5000" slow
+    ran "static objects: slow"
+    equal "static objects: slow: dumps" "$(dumps_in "$dir")" "$(names_of 1 2)"
+}
+
+# Processes that come and go, as helpers of scripts do, leave no dump.
+short_lives() {
+    run "dump_dir:$dir,dump_at_exit:true,dump_at_exit_min_ms:60000" stats
+    ran "a short life"
+    equal "a short life: dumps" "$(dumps_in "$dir")" ""
+    run "dump_dir:$dir,dump_at_exit:true,dump_at_exit_min_ms:200" sleep 250 stats
+    ran "a longer life"
+    equal "a longer life: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+    run "dump_dir:$dir,dump_at_exit:true,dump_at_exit_min_ms:60000,dump_interval_s:1" dumps 1 stats
+    equal "a short life with an interval: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
+}
+
 # Two programs of one process id, one after another, as in a container that is started again: each has its own files.
 lives() {
     local life
@@ -309,6 +362,8 @@ on_interval
 kept
 with_times
 short_program
+static_objects
+short_lives
 lives
 taken_names
 bounded_directory
