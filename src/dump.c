@@ -240,10 +240,10 @@ static bool is_free(uint64_t number)
 }
 
 /* An earlier life has left files, or another process with this number, in another namespace, writes there: then the
- * first dump gets the life a name of its own. */
+ * first dump gets the life a name of its own. What was found at the rehearsal will do where there is haste. */
 static uint64_t choose_number(void)
 {
-    if (!own.is_known || (!own.last && !is_free(1)))
+    if (!own.last && (!own.is_known || !in_haste || !is_free(1)))
         begin_life();
     uint64_t number = own.last + 1;
     while (!is_free(number))
