@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../src/descriptor.h"
+
 #define BACKLOG 128
 #define HOST_BYTES 64
 #define LOCK_TRIES 200 /* others hold the lock for no longer than it takes to begin */
@@ -159,9 +161,18 @@ static const char *why(int error)
     }
 }
 
+static int make_socket(int family)
+{
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
+    int fd = descriptor_lift(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    stdio_holes_empty(&holes);
+    return fd;
+}
+
 static bool is_refused(const struct http_address *a)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = make_socket(AF_UNIX);
     bool refused = fd >= 0 && connect(fd, &a->socket.any, a->bytes) != 0 && errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
@@ -206,7 +217,7 @@ static int lock_directory(const char *path)
         memcpy(directory, path, (size_t)(slash - path) + 1);
         directory[slash - path + 1] = '\0';
     }
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = descriptor_open(directory, O_RDONLY | O_DIRECTORY, 0);
     int lock = fd < 0 ? UNLOCKABLE : try_to_lock(fd);
     if (fd >= 0 && lock < 0)
         close(fd);
@@ -286,7 +297,7 @@ const char *http_listen_open(struct http_listener *l, const struct http_address 
     close_inherited();
     register_fork_handler();
     *l = (struct http_listener){.pid = getpid(), .address = *address};
-    l->fd = socket(address->socket.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    l->fd = make_socket(address->socket.any.sa_family);
     int error = l->fd < 0 ? errno : is_unix(address) ? set_up_path(l) : set_up(l);
     if (error == 0)
         return NULL;
@@ -331,6 +342,10 @@ uint16_t http_listen_port(const struct http_listener *l)
 
 int http_listen_accept(const struct http_listener *l, struct sockaddr_storage *peer, socklen_t *peer_bytes)
 {
+    struct stdio_holes holes;
     *peer_bytes = sizeof *peer;
-    return accept4(l->fd, (struct sockaddr *)peer, peer_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    stdio_holes_fill(&holes);
+    int fd = descriptor_lift(accept4(l->fd, (struct sockaddr *)peer, peer_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    stdio_holes_empty(&holes);
+    return fd;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../src/descriptor.h"
 #include "pprof.h"
 
 /* ---- Differences ---- */
@@ -108,7 +109,7 @@ void http_pprof_cmdline(struct http_source *source, const struct http_request *r
     ssize_t n;
     (void)source;
     (void)request;
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    int fd = descriptor_open("/proc/self/cmdline", O_RDONLY, 0);
     while (fd >= 0 && (n = read(fd, part, sizeof part)) > 0)
         http_text_bytes(&answer->body, part, (size_t)n);
     if (fd >= 0)

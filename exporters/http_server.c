@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "../src/descriptor.h"
 #include "http_series.h"
 
 #define SECOND_NS 1000000000u
@@ -291,11 +292,14 @@ void http_server_tend(struct http_server *server)
 
 int http_server_start(struct http_server *server)
 {
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
     server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL,
                                       NULL, handle, server, MHD_OPTION_NOTIFY_CONNECTION, notify, server,
                                       MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_MAX_CONNECTIONS,
                                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
                                       MHD_OPTION_END);
+    stdio_holes_empty(&holes);
     return server->daemon == NULL ? -ENOMEM : 0;
 }
 

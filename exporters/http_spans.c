@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../src/descriptor.h"
+
 /* ---- Sums over the tree ---- */
 
 /* Of each row, the figures of all below it too; rows that are in a circle keep their own. Returns false where there is
@@ -157,7 +159,7 @@ static uint64_t resident_bytes(void)
 {
     char text[128];
     char *second;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    int fd = descriptor_open("/proc/self/statm", O_RDONLY, 0);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0)
         close(fd);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../src/descriptor.h"
+
 #define MAX_NOTES_BYTES 4096 /* of one segment; real ones have about a hundred */
 
 static void read_file_name(struct pprof_mapping *mapping)
@@ -57,7 +59,7 @@ static void read_addresses(struct pprof_mapping *mapping)
 {
     char lines[PATH_MAX + 128];
     ssize_t n;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int fd = descriptor_open("/proc/self/maps", O_RDONLY, 0);
     if (fd < 0)
         return;
     do {
@@ -117,7 +119,7 @@ static void read_build_id(struct pprof_mapping *mapping)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int fd = descriptor_open("/proc/self/exe", O_RDONLY, 0);
     if (fd < 0)
         return;
     if (read_at(fd, &header, sizeof header, 0) && header.e_phentsize == sizeof segment)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "../src/clock.h"
+#include "../src/descriptor.h"
 #include "pyroscope_target.h"
 
 #define MAX_REDIRECTS 3
@@ -70,8 +71,11 @@ static int note_timer(CURLM *multi, long ms, void *sender)
 
 bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host)
 {
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
     *s = (struct pyroscope_sender){.host = host, .conf = host->conf, .timer_ns = UINT64_MAX, .multi = curl_multi_init(),
                                    .easy = curl_easy_init()};
+    stdio_holes_empty(&holes);
     if (s->multi == NULL || s->easy == NULL)
         return false;
     curl_multi_setopt(s->multi, CURLMOPT_SOCKETFUNCTION, note_socket);

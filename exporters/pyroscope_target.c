@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../src/descriptor.h"
+
 #define HIGH_FD 512
 
 /* A program that is executed meanwhile must not get it. The number is high, where it can be, as new files of the program get
@@ -20,7 +22,10 @@ static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl
 {
     (void)unused;
     (void)purpose;
-    int low = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
+    int low = descriptor_lift(socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol));
+    stdio_holes_empty(&holes);
     int high = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
     if (high < 0)
         return low;

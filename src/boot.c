@@ -19,6 +19,7 @@
 #include "regions.h"
 #include "sampler.h"
 #include "span.h"
+#include "standard_error.h"
 #include "timing.h"
 #include "track.h"
 #include "tree.h"
@@ -122,6 +123,7 @@ static void early_account(void)
  * may still allocate, and our locks are taken before jemalloc's, as everywhere else. */
 static int boot_locked(void)
 {
+    standard_error_boot();
     conf_boot();
     timing_boot();
     sampler_boot();

@@ -10,6 +10,8 @@
 #include <cpuid.h>
 #endif
 
+#include "descriptor.h"
+
 #define SHORTEST_NS 200000u   /* to measure the rate over: the clocks are read within some tens of ns of each other */
 #define LONGEST_NS 1000000000u /* from there on the rate stays, so that what was converted once is never less later */
 
@@ -47,7 +49,7 @@ static bool kernel_trusts_counter(void)
 {
     static const char *const timers[] = {"hpet", "acpi_pm", "jiffies", "pit"};
     char name[32] = "";
-    int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+    int fd = descriptor_open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY, 0);
     if (fd < 0)
         return true;
     ssize_t n = read(fd, name, sizeof name - 1);

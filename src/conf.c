@@ -13,6 +13,7 @@
 #include "compiler.h"
 #include "conf_variables.h"
 #include "config.h"
+#include "descriptor.h"
 #include "die.h"
 #include "meta.h"
 #include "pattern.h"
@@ -275,7 +276,7 @@ void conf_parse(const char *text, const char *origin)
 static COLD const char *early_environment(const char **end)
 {
     char *text = meta_map(ENVIRON_BYTES), *to = text;
-    int fd = text ? open("/proc/self/environ", O_RDONLY | O_CLOEXEC) : -1;
+    int fd = text ? descriptor_open("/proc/self/environ", O_RDONLY, 0) : -1;
     ssize_t n = 1;
     while (fd >= 0 && n > 0 && (size_t)(to - text) < ENVIRON_BYTES - 1) {
         n = read(fd, to, ENVIRON_BYTES - 1 - (size_t)(to - text));

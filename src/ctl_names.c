@@ -24,6 +24,7 @@
 #include "services.h"
 #include "sites.h"
 #include "snapshot.h"
+#include "standard_error.h"
 #include "sums.h"
 #include "thread.h"
 #include "track.h"
@@ -272,6 +273,7 @@ STAT(truncated, sites_truncated)
 STAT(unsampled, sampler_unsampled)
 STAT(dumps, dump_count)
 STAT(lost_dumps, dump_lost_count)
+STAT(lost_messages, standard_error_lost)
 STAT(oom_dumps, stat_oom_dumps)
 STAT(limit_dumps, stat_limit_dumps)
 STAT(peak_dumps, stat_peak_dumps)
@@ -324,6 +326,7 @@ static const struct ctl_name stats_names[] = {
     ROW(unsampled),
     ROW(dumps),
     ROW(lost_dumps),
+    ROW(lost_messages),
     ROW(threads),
     ROW(reporters),
     ROW(reporter_misses),

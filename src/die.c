@@ -2,12 +2,11 @@
 /* Messages on stderr without stdio and without allocation, and the end of a program whose heap is corrupt. */
 #include "die.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "compiler.h"
+#include "standard_error.h"
 
 #define LINE_BYTES 512
 
@@ -22,16 +21,12 @@ static size_t append(char *line, size_t used, const char *text)
 
 COLD void warn_parts(const char *const *parts)
 {
-    int saved = errno;
     char line[LINE_BYTES];
     size_t used = append(line, 0, "<jespan>: ");
     for (; *parts; parts++)
         used = append(line, used, *parts);
     line[used++] = '\n';
-    /* A closed or full stderr is not a reason to do anything else. */
-    if (write(STDERR_FILENO, line, used) < 0)
-        errno = saved;
-    errno = saved;
+    standard_error_write(line, used);
 }
 
 COLD const char *number_text(char buffer[NUMBER_BYTES], uint64_t value, unsigned base)
@@ -54,6 +49,6 @@ COLD _Noreturn void die_pointer(const char *what, const void *pointer)
 
 COLD const char *errno_text(int error)
 {
-    const char *name = strerrorname_np(error);
-    return name ? name : "error";
+    const char *words = strerrordesc_np(error);
+    return words ? words : "unknown error";
 }

@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* Writes "<jespan>: " and the parts up to NULL as one line with one write(2). A line is cut at 511 bytes. */
+/* Writes "<jespan>: " and the parts up to NULL as one line with one system call, which never blocks (standard_error.h).
+ * A line is cut at 511 bytes. */
 void warn_parts(const char *const *parts);
 #define WARN(...) warn_parts((const char *const[]){__VA_ARGS__, NULL})
 
@@ -19,7 +20,7 @@ _Noreturn void die_pointer(const char *what, const void *pointer);
 #define NUMBER_BYTES 32
 const char *number_text(char buffer[NUMBER_BYTES], uint64_t value, unsigned base);
 
-/* The name of an errno value, or "error". */
+/* What an errno value means, in the system's words: "Permission denied". Untranslated. */
 const char *errno_text(int error);
 
 #endif

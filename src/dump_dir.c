@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptor.h"
 
 #define NS_PER_S 1000000000u
 #define STALE_S 600     /* a temporary file that nobody has written to for so long is nobody's */
@@ -39,7 +40,7 @@ static void look_through(struct looking *l)
 
 static int open_directory(const char *path)
 {
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return descriptor_open(path, O_RDONLY | O_DIRECTORY, 0);
 }
 
 /* A regular file of this user's. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "descriptor.h"
 
 #define NS_PER_MS 1000000u
 #define STREAM_IDLE_NS (10000ull * NS_PER_MS) /* for the reader to take the next bytes */
@@ -53,7 +54,7 @@ static int name_of_descriptor(char resolved[DUMP_PATH_BYTES], int fd, const stru
 static int follow(char resolved[DUMP_PATH_BYTES], const char *path)
 {
     struct stat at;
-    int fd = open(path, O_PATH | O_CLOEXEC);
+    int fd = descriptor_open(path, O_PATH, 0);
     if (fd < 0)
         return -errno;
     int place = fstat(fd, &at) != 0 ? -errno : place_of(&at);
@@ -84,7 +85,7 @@ static int create(struct dump_file *file, const char *path)
         int n = snprintf(file->temporary, sizeof file->temporary, "%s.%d.%08x.tmp", path, (int)getpid(), stamp + i);
         if (n < 0 || (size_t)n >= sizeof file->temporary)
             return -ENAMETOOLONG;
-        int fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        int fd = descriptor_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd >= 0 ? fd : -errno;
     }
@@ -103,7 +104,7 @@ int dump_file_begin_stream(struct dump_file *file, const char *path)
     struct stat at;
     file->give_up_ns = clock_ns(CLOCK_MONOTONIC) + STREAM_NS;
     file->temporary[0] = '\0';
-    file->fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    file->fd = descriptor_open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (file->fd < 0)
         return -errno;
     if (fstat(file->fd, &at) == 0 && place_of(&at) == DUMP_PLACE_STREAM)
@@ -155,7 +156,7 @@ static bool is_unsupported(int error)
 /* Where nothing better is known. Ended in between, the process leaves an empty file. */
 static int name_by_placeholder(const char *temporary, const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = descriptor_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return -errno;
     close(fd);
@@ -185,7 +186,7 @@ int dump_file_sync_directory(const char *path)
     static char directory[DUMP_PATH_BYTES];
     const char *slash = strrchr(path, '/');
     snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = descriptor_open(directory, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return -errno;
     int error = fsync(fd) && errno != EINVAL && errno != ENOTSUP ? -errno : 0;

@@ -10,13 +10,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 #define TEXT_BYTES ((size_t)256 * 1024) /* a machine may have many mounts; what is not read into is not resident */
 
 static int open_file(const char *root, const char *directory, const char *file)
 {
     char path[2 * FILE_PATH_BYTES];
     int n = snprintf(path, sizeof path, "%s%s/%s", root, directory, file);
-    return n < 0 || (size_t)n >= sizeof path ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    return n < 0 || (size_t)n >= sizeof path ? -1 : descriptor_open(path, O_RDONLY, 0);
 }
 
 /* All that a file holds, or its beginning. */

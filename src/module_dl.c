@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "conf.h"
+#include "descriptor.h"
 #include "die.h"
 #include "module.h"
 
@@ -17,7 +18,10 @@ static const void *open_module(const char *kind, const char *name)
     char path[CONF_STRING_BYTES + 64], symbol[64];
     snprintf(path, sizeof path, "%s/%s.so", conf.module_dir, name);
     snprintf(symbol, sizeof symbol, "jespan_%s_%s", kind, name);
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    stdio_holes_empty(&holes);
     const void *found = module ? dlsym(module, symbol) : NULL;
     if (!found) {
         const char *error = dlerror();

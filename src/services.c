@@ -11,6 +11,7 @@
 #include "background.h"
 #include "compiler.h"
 #include "conf.h"
+#include "descriptor.h"
 #include "die.h"
 #include "family.h"
 #include "feed.h"
@@ -82,14 +83,18 @@ static void signal_stop(struct running *s)
 #define GUARD_MAX_MS 200 /* a library that blocks all the same does not stop the program */
 
 static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
-static THREAD_LOCAL bool fork_has_it; /* several threads may fork at once */
+static struct stdio_holes guarded_holes; /* guarded: libraries open files, too */
+static THREAD_LOCAL bool fork_has_it;    /* several threads may fork at once */
 
 static void guard(bool begin)
 {
-    if (begin)
+    if (begin) {
         pthread_mutex_lock(&guarded);
-    else
+        stdio_holes_fill(&guarded_holes);
+    } else {
+        stdio_holes_empty(&guarded_holes);
         pthread_mutex_unlock(&guarded);
+    }
 }
 
 static bool wait_for_guard(void)

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptor.h"
+
 /* 0: it is no socket, or the kernel (before 4.12) has no cookies. */
 static uint64_t cookie_of(int fd)
 {
@@ -20,13 +22,30 @@ static bool is_ours(const struct stop_pair *p, int i)
     return cookie_of(p->fds[i]) == p->cookies[i];
 }
 
+static int make_pair(int fds[2])
+{
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
+    int error = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) ? -errno : 0;
+    for (int i = 0; i < 2 && !error; i++) {
+        fds[i] = descriptor_lift(fds[i]);
+        if (fds[i] < 0) {
+            error = -errno;
+            close(fds[!i]);
+        }
+    }
+    stdio_holes_empty(&holes);
+    return error;
+}
+
 int stop_pair_open(struct stop_pair *p)
 {
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p->fds))
-        return -errno;
-    for (int i = 0; i < 2; i++)
-        p->cookies[i] = cookie_of(p->fds[i]);
-    return 0;
+    int fds[2], error = make_pair(fds);
+    for (int i = 0; i < 2 && !error; i++) {
+        p->fds[i] = fds[i];
+        p->cookies[i] = cookie_of(fds[i]);
+    }
+    return error;
 }
 
 bool stop_pair_is_whole(const struct stop_pair *p)

@@ -15,7 +15,7 @@ static const char *const texts[] = {"name", "target", "file", "kind", NULL};
 static const char *const numbers[] = {"line", "parent", "closed_ns", NULL};
 static const char *const stats[] = {"meta_bytes", "header_bytes", "header_held_bytes", "pending_bytes", "mapped_bytes",
                                     "committed_bytes", "contexts", "overflow", "recycled", "truncated", "dumps",
-                                    "lost_dumps", "threads", "reporters", "reporter_misses", "reporter_errors", NULL};
+                                    "lost_dumps", "lost_messages", "threads", "reporters", "reporter_misses", "reporter_errors", NULL};
 #define NAME(name) #name,
 static const char *const pyroscope_stats[] = {PYROSCOPE_STATS(NAME) NULL};
 static const char *const http_stats[] = {HTTP_STATS(NAME) NULL};
