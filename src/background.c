@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "last_thread.h"
 #include "span.h"
 #include "track.h"
 
@@ -54,6 +55,7 @@ void background_begin(const char *name)
         span_set_base(t, CONTEXT_ID_SELF);
     snprintf(cut, sizeof cut, "%s", name);
     pthread_setname_np(pthread_self(), cut);
+    last_thread_add_own();
 }
 
 uint64_t background_deadline(uint64_t after_ms)

@@ -14,6 +14,7 @@
 #include "arenas.h"
 #include "conf.h"
 #include "die.h"
+#include "futex.h"
 #include "limit.h"
 #include "lock.h"
 #include "regions.h"
@@ -69,6 +70,10 @@ static void end_thread(struct thread *t)
     thread_state = THREAD_ENDED;
     span_leave_all(t);
     thread_release_block(t);
+    if (load_relaxed(&thread_ends_awaited)) {
+        atomic_fetch_add_explicit(&thread_ends, 1, memory_order_release);
+        futex_wake_all(&thread_ends);
+    }
 }
 
 /* ---- The process ---- */

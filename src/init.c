@@ -11,6 +11,7 @@
 #include "conf.h"
 #include "dump.h"
 #include "dump_watch.h"
+#include "last_thread.h"
 #include "limit_events.h"
 #include "lock.h"
 #include "reporter.h"
@@ -56,6 +57,7 @@ static void register_before_destructors(void)
 /* After that of boot.c, in the order of registration. */
 static void after_fork_in_child(void)
 {
+    last_thread_after_fork();
     dump_after_fork();
     if (conf.follow_fork)
         register_before_destructors();
@@ -109,6 +111,7 @@ static __attribute__((constructor)) void start(void)
     if (!track_thread())
         return; /* no memory: malloc says so */
     snapshot_start_clock();
+    last_thread_boot();
     pthread_atfork(services_before_fork, services_after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
     if (conf.dump_dir[0])

@@ -13,6 +13,8 @@ THREAD_LOCAL struct thread *thread_own;
 THREAD_LOCAL enum thread_state thread_state;
 struct thread thread_orphan;
 _Atomic uint32_t thread_pokes;
+_Atomic uint32_t thread_ends;
+_Atomic bool thread_ends_awaited;
 
 static pthread_key_t end_key;
 static size_t directory_bytes;

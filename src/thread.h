@@ -195,6 +195,10 @@ void thread_release_block(struct thread *t);
 void thread_poke_all(void);
 extern _Atomic uint32_t thread_pokes;
 
+/* Grows as threads end, with a wake-up of who waits for it; only while that is asked for. */
+extern _Atomic uint32_t thread_ends;
+extern _Atomic bool thread_ends_awaited;
+
 /* Every block there ever was, the orphan's first; follow with thread_next(). */
 static inline struct thread *thread_first(void)
 {
