@@ -407,6 +407,7 @@ int main(int argc, char **argv)
         return 0;
     }
     sigaction(SIGALRM, &action, NULL);
+    case_make_modules_absolute();
     CHECK(mkdtemp(directory) != NULL);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (!cases[i].needs_exporter || case_has_exporter())

@@ -299,6 +299,7 @@ int main(int argc, char **argv)
         pthread_exit(NULL);
     }
     sigaction(SIGALRM, &action, NULL);
+    case_make_modules_absolute();
     CHECK(mkdtemp(directory) != NULL);
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
         run_case(i);

@@ -28,6 +28,15 @@ static inline const char *case_modules(void)
     return modules ? modules : ".libs";
 }
 
+/* For cases that change their directory. */
+static inline void case_make_modules_absolute(void)
+{
+    char *path = realpath(case_modules(), NULL);
+    if (path)
+        setenv("JESPAN_MODULES", path, 1);
+    free(path);
+}
+
 /* Whether dumps can be written. */
 static inline int case_has_exporter(void)
 {
