@@ -21,7 +21,7 @@ struct http_request {
     const char *method, *path;
     const char *host, *authorization, *accept; /* headers */
     const char *seconds, *format, *limit;      /* of the query */
-    bool has_body;
+    bool has_body, has_hosts; /* a body; more than one Host header */
     const struct snapshot *start; /* taken ?seconds= ago; NULL: what is wanted is no difference */
 };
 

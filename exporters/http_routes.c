@@ -140,7 +140,9 @@ static bool may_ask(const struct http_source *source, const struct http_request 
 {
     const char *token = source->host->conf->http_token;
     const struct http_route *route = find(request->path);
-    if (token[0] == '\0' && source->local && !http_access_host_is_local(request->host))
+    if (request->has_hosts)
+        http_answer_line(answer, 400, "a request must have one Host header");
+    else if (token[0] == '\0' && source->local && !http_access_host_is_local(request->host))
         http_answer_line(answer, 403, "the Host header must be localhost or an IP address, as there is no http_token");
     else if (token[0] != '\0' && (route == NULL || !route->open)
              && !http_access_has_token(request->authorization, token))

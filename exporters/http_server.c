@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "../src/descriptor.h"
@@ -153,6 +154,22 @@ static bool has_body(struct MHD_Connection *mhd)
     return header(mhd, "Transfer-Encoding") != NULL || (length != NULL && strcmp(length, "0") != 0);
 }
 
+static enum MHD_Result count_host(void *n, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(unsigned *)n += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+/* RFC 9112, section 3.2. */
+static bool has_hosts(struct MHD_Connection *mhd)
+{
+    unsigned n = 0;
+    MHD_get_connection_values(mhd, MHD_HEADER_KIND, count_host, &n);
+    return n > 1;
+}
+
 static enum MHD_Result begin_to_wait(struct http_server *server, struct http_connection *c, unsigned seconds,
                                      struct http_answer *answer)
 {
@@ -215,7 +232,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
     struct http_request request = {
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
-        .limit = argument(mhd, "limit"), .has_body = has_body(mhd)};
+        .limit = argument(mhd, "limit"), .has_body = has_body(mhd), .has_hosts = has_hosts(mhd)};
     return c->route != NULL ? end(cls, c, &request) : begin(cls, c, &request);
 }
 

@@ -106,6 +106,7 @@ def garbage():
     refused("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
     refused("HTTP/0.9", b"GET /spans\r\n\r\n")
     refused("another version", b"GET /spans HTTP/7.3\r\nHost: localhost\r\n\r\n")
+    refused("two Hosts", b"GET /spans HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n\r\n", (b"400",))
     refused("no Host", b"GET /spans HTTP/1.1\r\n\r\n")
     refused("chunks", b"GET /spans HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + b"fffffff\r\n" + b"x" * 1_000_000)
     refused("a broken chunk", b"POST /spans HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nzz")
