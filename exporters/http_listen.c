@@ -140,7 +140,16 @@ static bool is_unix(const struct http_address *a)
     return a->socket.any.sa_family == AF_UNIX;
 }
 
-static const char *why(int error)
+static const char *why_not_allowed(const struct http_address *a)
+{
+    if (is_unix(a))
+        return "permission denied: the user of this process may not make a socket in that directory";
+    if (http_listen_port(&(struct http_listener){.address = *a}) < 1024)
+        return "permission denied: a port below 1024 needs root or the capability CAP_NET_BIND_SERVICE";
+    return "permission denied";
+}
+
+static const char *why(int error, const struct http_address *a)
 {
     switch (error) {
     case EADDRINUSE:
@@ -149,7 +158,7 @@ static const char *why(int error)
         return "this machine has no such address";
     case EACCES:
     case EPERM:
-        return "that is not allowed";
+        return why_not_allowed(a);
     case ENOENT:
         return "there is no such directory";
     case EAFNOSUPPORT:
@@ -302,7 +311,7 @@ const char *http_listen_open(struct http_listener *l, const struct http_address 
     if (error == 0)
         return NULL;
     http_listen_close(l);
-    return why(error);
+    return why(error, address);
 }
 
 /* Only what is still ours. */

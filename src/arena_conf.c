@@ -116,7 +116,7 @@ static void read_rule(char *text)
     }
     struct rule rule = {.name = strsep(&text, "="), .arena.flags = JESPAN_ARENA};
     if (n_rules == RULES_MAX) {
-        WARN("arena: ", rule.name, ": there are too many and it is ignored");
+        WARN("arena: ", rule.name, ": there are 64 rules already; it is ignored");
         return;
     }
     for (char *wish; (wish = strsep(&text, "+"));)

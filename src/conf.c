@@ -169,11 +169,60 @@ static int set(const struct conf_key *key, const char *text)
     return -1;
 }
 
+#define NAME_BYTES 48   /* more than any key has */
+#define TYPING_ERRORS 2 /* in a name that is still taken for a key's */
+
+static char plain(char c)
+{
+    return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* How many characters must be put in, left out or replaced to make `name` of `key`. */
+static unsigned edits(const char *name, const char *key)
+{
+    unsigned row[NAME_BYTES], n = (unsigned)strlen(key);
+    for (unsigned i = 0; i <= n; i++)
+        row[i] = i;
+    for (unsigned line = 0; name[line]; line++) {
+        unsigned diagonal = row[0];
+        row[0] = line + 1;
+        for (unsigned i = 1; i <= n; i++) {
+            unsigned least = diagonal + (plain(name[line]) != key[i - 1]);
+            diagonal = row[i];
+            least = least <= row[i] ? least : row[i] + 1;
+            row[i] = least <= row[i - 1] ? least : row[i - 1] + 1;
+        }
+    }
+    return row[n];
+}
+
+/* The name of the key that was probably meant, or NULL. */
+static const char *similar_key(const char *name)
+{
+    const char *similar = NULL;
+    unsigned least = TYPING_ERRORS + 1;
+    for (const struct conf_key *key = conf_keys; key->name && strlen(name) < NAME_BYTES; key++) {
+        unsigned n = edits(name, key->name);
+        if (n < least && 2 * n < strlen(name)) {
+            least = n;
+            similar = key->name;
+        }
+    }
+    return similar;
+}
+
+static void complain_of_key(const char *origin, const char *name)
+{
+    const char *similar = similar_key(name);
+    WARN(origin, ": unknown key \"", name, "\" is ignored", similar ? "; is " : "", similar ? similar : "",
+         similar ? " meant?" : "");
+}
+
 static void complain(const char *origin, const struct conf_key *key, const char *name, const char *value)
 {
     char low[NUMBER_BYTES], high[NUMBER_BYTES];
     if (!key)
-        WARN(origin, ": unknown key \"", name, "\" is ignored");
+        complain_of_key(origin, name);
     else if (key->type == CONF_NUMBER)
         WARN(origin, ": ", name, ":\"", value, "\" is not a number from ", number_text(low, key->minimum, 10), " to ",
              number_text(high, key->maximum, 10), " and is ignored");
@@ -182,7 +231,7 @@ static void complain(const char *origin, const struct conf_key *key, const char 
     else if (key->type == CONF_CHOICE)
         WARN(origin, ": ", name, ":\"", value, "\" is none of ", key->choices, " and is ignored");
     else
-        WARN(origin, ": ", name, ": the value is too long and is ignored");
+        WARN(origin, ": ", name, ": the value is longer than 1023 bytes and is ignored");
 }
 
 const struct conf_key *conf_find(const char *name)
@@ -217,11 +266,17 @@ static bool is_hidden(const struct conf_key *key)
 
 /* What stands behind a comma in a secret is part of one, too; of a URL that lost its @ to it, all that is left is the
  * user and a piece of the password. */
-static void complain_of_rest(const struct conf_key *key, bool has_at, const char *origin)
+static void complain_of_rest(const struct conf_key *key, const char *name, bool has_at, const char *origin)
 {
+    const char *similar = similar_key(name);
     if (key->type == CONF_URL && has_at)
         set(key, "");
-    WARN(origin, ": what follows a comma in ", key->name, " is no key:value and is ignored");
+    if (similar)
+        WARN(origin, ": an unknown key that is like ", similar, " is ignored; it is not shown, as it may be part of the value of ",
+             key->name, " before it");
+    else
+        WARN(origin, ": the text after a comma behind ", key->name, " is no key:value and is ignored; it is not shown, as it may be part "
+             "of the value, which cannot contain a comma");
 }
 
 /* Returns the key, or NULL. */
@@ -231,7 +286,7 @@ static const struct conf_key *parse_pair(char *pair, const struct conf_key *befo
     bool has_at = strchr(pair, '@');
     const struct conf_key *key = split_pair(pair, &value);
     if (!key && is_hidden(before)) {
-        complain_of_rest(before, has_at, origin);
+        complain_of_rest(before, pair, has_at, origin);
         return before;
     }
     char *equals = strchr(pair, '=');
@@ -249,7 +304,10 @@ static const struct conf_key *skip_pair(char *begin, const struct conf_key *befo
 {
     char *value;
     const struct conf_key *key = split_pair(begin, &value);
-    WARN(origin, ": a value longer than ", "1023 bytes is ignored");
+    if (key)
+        WARN(origin, ": ", key->name, ": the value is longer than 1023 bytes and is ignored");
+    else
+        WARN(origin, ": a text longer than 1023 bytes between two commas is no key:value and is ignored");
     return key || !is_hidden(before) ? key : before;
 }
 

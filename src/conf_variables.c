@@ -116,29 +116,30 @@ static bool convert_duration(char *to, const char *value)
 
 struct row {
     const char *variable, *key;
-    convert *convert; /* NULL: as it is */
+    convert *convert;     /* NULL: as it is */
+    const char *expected; /* what it takes, for the message; a value may be secret */
 };
 
 /* Later rows win over earlier ones. */
 static const struct row rows[] = {
-    {"OTEL_RESOURCE_ATTRIBUTES", "resource_attributes", convert_pairs},
-    {"OTEL_SERVICE_NAME", "pyroscope_app", NULL},
-    {"PYROSCOPE_SERVER_ADDRESS", "pyroscope_url", NULL},
-    {"PYROSCOPE_APPLICATION_NAME", "pyroscope_app", NULL},
-    {"PYROSCOPE_BASIC_AUTH_USER", "pyroscope_user", NULL},
-    {"PYROSCOPE_BASIC_AUTH_PASSWORD", "pyroscope_password", NULL},
-    {"PYROSCOPE_AUTH_TOKEN", "pyroscope_token", NULL},
-    {"PYROSCOPE_TENANT_ID", "pyroscope_tenant", NULL},
-    {"PYROSCOPE_LABELS", "pyroscope_labels", convert_pairs},
-    {"PYROSCOPE_HTTP_HEADERS", "pyroscope_headers", convert_json},
-    {"PYROSCOPE_UPLOAD_INTERVAL", "pyroscope_interval_ms", convert_duration},
+    {"OTEL_RESOURCE_ATTRIBUTES", "resource_attributes", convert_pairs, NULL},
+    {"OTEL_SERVICE_NAME", "pyroscope_app", NULL, NULL},
+    {"PYROSCOPE_SERVER_ADDRESS", "pyroscope_url", NULL, NULL},
+    {"PYROSCOPE_APPLICATION_NAME", "pyroscope_app", NULL, NULL},
+    {"PYROSCOPE_BASIC_AUTH_USER", "pyroscope_user", NULL, NULL},
+    {"PYROSCOPE_BASIC_AUTH_PASSWORD", "pyroscope_password", NULL, NULL},
+    {"PYROSCOPE_AUTH_TOKEN", "pyroscope_token", NULL, NULL},
+    {"PYROSCOPE_TENANT_ID", "pyroscope_tenant", NULL, NULL},
+    {"PYROSCOPE_LABELS", "pyroscope_labels", convert_pairs, NULL},
+    {"PYROSCOPE_HTTP_HEADERS", "pyroscope_headers", convert_json, "a JSON object of strings such as {\"NAME\":\"VALUE\"}, without \\u and |"},
+    {"PYROSCOPE_UPLOAD_INTERVAL", "pyroscope_interval_ms", convert_duration, "a duration such as 15s, 500ms or 1m"},
 };
 
 static void read_row(const struct row *row, const char *value)
 {
     char converted[CONF_STRING_BYTES];
     if (row->convert && !row->convert(converted, value))
-        WARN(row->variable, ": the value cannot be read and is ignored");
+        WARN(row->variable, ": the value is not ", row->expected, ", and is ignored");
     else
         conf_set(conf_find(row->key), row->key, row->convert ? converted : value, row->variable);
 }

@@ -199,15 +199,15 @@ static uint64_t take_up(uint32_t *happened)
 static void prepare(void)
 {
     if (access(conf.dump_dir, W_OK | X_OK))
-        WARN("dump_dir:\"", conf.dump_dir, "\" cannot be written to now: ", errno_text(errno));
+        WARN("dump_dir:\"", conf.dump_dir, "\" cannot be written to: ", errno_text(errno));
     if (meta_set_aside(conf.dump_reserve_bytes))
-        WARN("there is no memory to set aside (dump_reserve_bytes)");
+        WARN("there is no memory to set aside (dump_reserve_bytes); dumps may fail when memory runs out");
     meta_emergency_begin();
     char text[OWNERS_TEXT_BYTES];
     owners_describe(text);
     int error = dump_rehearse();
     if (!meta_emergency_end() || error)
-        WARN("dump_reserve_bytes is not enough for a dump");
+        WARN("dump_reserve_bytes is not enough for a dump now; set it higher");
 }
 
 static void run(struct worker *w)
@@ -277,7 +277,7 @@ void dump_watch_start(void)
     int error = worker_start(&worker, "jespan:oom", run);
     if (error) {
         dump_on_accept(0);
-        WARN("the thread for dump_on cannot start: ", errno_text(-error));
+        WARN("the thread for dump_on cannot start: ", errno_text(-error), "; dump_on is ignored");
     }
 }
 

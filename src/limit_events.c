@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/auxv.h>
 
 #include "background.h"
 #include "clock.h"
@@ -211,9 +212,11 @@ static void start_configured(void)
         WARN("the thread that watches limits cannot start: ", errno_text(-error), "; nobody is told of them");
 }
 
+/* Under setuid no thread is started but for limits that the program sets itself. */
 void limit_events_boot(void)
 {
-    start_configured();
+    if (!getauxval(AT_SECURE))
+        start_configured();
 }
 
 void limit_events_ask_to_stop(void)
@@ -239,5 +242,5 @@ void limit_events_after_fork(void)
     store_relaxed(&limits_signal, 0);
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;
-    start_configured();
+    limit_events_boot();
 }

@@ -25,7 +25,7 @@ static const void *open_module(const char *kind, const char *name)
     const void *found = module ? dlsym(module, symbol) : NULL;
     if (!found) {
         const char *error = dlerror();
-        WARN(kind, " ", name, ": ", error ? error : "unknown error");
+        WARN(kind, " ", name, ": ", error ? error : "unknown error", "; see module_dir");
     }
     return found;
 }
@@ -34,7 +34,7 @@ static const struct exporter *open_exporter(const char *name)
 {
     const struct exporter *exporter = open_module("exporter", name);
     if (exporter && exporter->abi != EXPORTER_ABI) {
-        WARN("exporter ", name, ": it is of another version of jespan");
+        WARN("exporter ", name, ": the module in ", conf.module_dir, " is of another version of jespan; see module_dir");
         return NULL;
     }
     return exporter;

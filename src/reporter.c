@@ -47,7 +47,7 @@ static void start(void (*what)(struct worker *w))
 {
     int error = worker_start(&worker, "jespan", what);
     if (error)
-        WARN("the reporter thread cannot start: ", errno_text(-error), "; no dumps are written");
+        WARN("the thread that writes dumps cannot start: ", errno_text(-error), "; no dumps are written");
 }
 
 void reporter_start(void)

@@ -240,11 +240,11 @@ static void load(const char *name)
     while (i < JESPAN_MAX_REPORTERS && configured[i] && configured[i] != reporter)
         i++;
     if (reporter && !feed_knows(reporter))
-        WARN("reporter ", name, ": it is of another version of jespan, or has no name");
+        WARN("reporter ", name, ": the module is of another version of jespan, or has no name; it is left out");
     else if (i < JESPAN_MAX_REPORTERS)
         configured[i] = reporter;
     else
-        WARN("reporter ", name, ": there are too many");
+        WARN("reporter ", name, ": there are 16 already; it is left out");
 }
 
 static void load_configured(void)

@@ -40,7 +40,9 @@ static bool looks_redirected(const struct stat *status)
     int flags = fcntl(STDERR_FILENO, F_GETFL), access = flags & O_ACCMODE;
     if (flags < 0 || flags & O_PATH || fcntl(STDERR_FILENO, F_GETFD) & FD_CLOEXEC)
         return false;
-    return S_ISFIFO(status->st_mode) || S_ISCHR(status->st_mode) || (S_ISREG(status->st_mode) && access == O_WRONLY);
+    if (S_ISREG(status->st_mode))
+        return access == O_WRONLY || status->st_nlink == 0;
+    return S_ISFIFO(status->st_mode) || S_ISCHR(status->st_mode);
 }
 
 static bool is_standard_error(const struct stat *status)

@@ -3,9 +3,9 @@
  *
  * A line is dropped and counted where descriptor 2
  * - was closed when the program started: what is there now, if anything, is the program's own file;
- * - is another file than at the start, unless it looks like a redirected standard error: a pipe, a character device, or
- *   a regular file opened for writing only, and not close-on-exec. What does not is a file or a socket of the
- *   program's that got the number when it closed its standard error;
+ * - is another file than at the start, unless it looks like a redirected standard error: a pipe, a character device, a
+ *   regular file opened for writing only, or one without a name (tmpfile(), in which tests catch messages), and not
+ *   close-on-exec. Other files and sockets are the program's, and got the number when it closed its standard error;
  * - has no room: a pipe that nobody reads, a terminal that was stopped.
  *
  * All of it is async-signal-safe.

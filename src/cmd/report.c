@@ -137,7 +137,7 @@ static int run(int argc, char **argv)
     if (status != 0)
         return status;
     if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help report'", optind == argc ? "which file?" : "one file at a time");
+        cmd_error("%s; see 'jespan help report'", optind == argc ? "there is no FILE" : "there is more than one FILE");
         return STATUS_USAGE;
     }
     text_init();

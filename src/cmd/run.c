@@ -150,7 +150,7 @@ static int run(int argc, char **argv)
     if (status != 0)
         return status;
     if (optind == argc) {
-        cmd_error("which program? see 'jespan help run'");
+        cmd_error("there is no PROGRAM to run; see 'jespan help run'");
         return STATUS_USAGE;
     }
     return start(&options, argv + optind);

@@ -52,9 +52,9 @@ test_help_and_usage() {
     jespan --frobnicate
     says "unknown option" 2 "jespan: unknown option '--frobnicate'*"
     jespan report
-    says "report without a file" 2 "jespan: which file*"
+    says "report without a file" 2 "jespan: there is no FILE*"
     jespan report a b
-    says "report with two files" 2 "jespan: one file*"
+    says "report with two files" 2 "jespan: there is more than one FILE*"
     jespan report --sort size a
     says "report --sort size" 2 "jespan: --sort: 'size'*"
     jespan report --sort wall "$scratch/small"
@@ -66,7 +66,7 @@ test_help_and_usage() {
     jespan report --frobnicate a
     says "report --frobnicate" 2 "jespan report: *frobnicate*"
     jespan run
-    says "run without a program" 2 "jespan: which program*"
+    says "run without a program" 2 "jespan: there is no PROGRAM*"
     jespan run --frobnicate -- true
     says "run --frobnicate" 2 "jespan run: *frobnicate*"
     for interval in x -1 1x "" 99999999999999999999; do

@@ -56,6 +56,16 @@ wrong() {
     try "confirm_conf" "confirm_conf:please" "$defaults" "$(bool confirm_conf please)"
     try "shutdown_timeout_ms" "shutdown_timeout_ms:3600001" "$defaults" "$(number shutdown_timeout_ms 3600001 0 3600000)"
     try "no colon" "verbose" "$defaults" '<jespan>: JESPAN_CONF: "verbose" is not key:value and is ignored'
+    try "a key with dashes" "dump-dir:/tmp" "$defaults" \
+        '<jespan>: JESPAN_CONF: unknown key "dump-dir" is ignored; is dump_dir meant?'
+    try "a typing error" "max_context:100" "$defaults" \
+        '<jespan>: JESPAN_CONF: unknown key "max_context" is ignored; is max_contexts meant?'
+    try "a wrong key behind a secret" "pyroscope_token:s3cr3t,dump-dir:/tmp" "$defaults" \
+        '<jespan>: JESPAN_CONF: an unknown key that is like dump_dir is ignored; it is not shown, as it may be part of the value of pyroscope_token before it'
+    try "a comma in a secret" "pyroscope_token:s3c,r3t" "$defaults" \
+        '<jespan>: JESPAN_CONF: the text after a comma behind pyroscope_token is no key:value and is ignored; it is not shown, as it may be part of the value, which cannot contain a comma'
+    try "a long value" "dump_dir:$(printf 'x%.0s' {1..1100})" "$defaults" \
+        '<jespan>: JESPAN_CONF: dump_dir: the value is longer than 1023 bytes and is ignored'
     try "several" "a:b,max_contexts:x,thread_contexts:false" "contexts many thread_contexts false" \
         '<jespan>: JESPAN_CONF: unknown key "a" is ignored'$'\n'"$(number max_contexts x 64 16777216)"
 }
@@ -204,7 +214,7 @@ precedence() {
 # Variables that others defined: read from the environment, named in complaints.
 variables() {
     PYROSCOPE_UPLOAD_INTERVAL=soon try "a variable" "max_contexts:100" "contexts few thread_contexts true" \
-        '<jespan>: PYROSCOPE_UPLOAD_INTERVAL: the value cannot be read and is ignored'
+        '<jespan>: PYROSCOPE_UPLOAD_INTERVAL: the value is not a duration such as 15s, 500ms or 1m, and is ignored'
 }
 
 # A program with setuid reads nothing of the environment, and opens nothing whatever it says itself. It is what the
@@ -212,11 +222,13 @@ variables() {
 secured() {
     local program=$scratch/conf_program_setuid status=0
     compile "$program" tests/integration/conf_program.c \
-        -DWITH_CONF='"confirm_conf:true,dump_dir:/d,reporters:r,pyroscope_url:http://u,http_listen:127.0.0.1:1"'
+        -DWITH_CONF='"confirm_conf:true,dump_dir:/d,reporters:r,pyroscope_url:http://u,http_listen:127.0.0.1:1,limit:a=1M/2M,on_limit:event"' \
+        -DWITH_THREADS
     [ "$(id -u)" = 0 ] && chmod a+rx "$scratch" && chown 65534 "$program" && chmod u+s "$program" || return 0
     JESPAN_CONF=max_contexts:100 PYROSCOPE_APPLICATION_NAME=a "$program" > "$scratch/out" 2> "$scratch/err" || status=$?
     [ "$status" = 0 ] && grep -qx '<jespan>: max_contexts:131072' "$scratch/err" || return 0
     equal "setuid: keys that are off" "$(grep -cxE '<jespan>: (dump_dir|reporters|pyroscope_(url|app)|http_listen):' "$scratch/err")" 5
+    equal "setuid: threads" "$(sed -n 's/^threads //p' "$scratch/out")" 1
 }
 
 # jemalloc's own configuration still reaches it.

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For conf.sh: prints what the configuration led to. With -DWITH_CONF="…" it brings a configuration of its own. */
+#include <fcntl.h>
+
 #include <jespan/jespan.h>
 
 #include "../support/ctl.h"
@@ -26,8 +28,23 @@ static unsigned contexts_that_fit(void)
     return fit;
 }
 
+#ifdef WITH_THREADS
+static void say_threads(void)
+{
+    char text[4096] = "", line[32];
+    int fd = open("/proc/self/status", O_RDONLY);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    const char *threads = n > 0 ? strstr(text, "Threads:") : NULL;
+    int length = snprintf(line, sizeof line, "threads %d\n", threads ? atoi(threads + 8) : -1);
+    CHECK(write(STDOUT_FILENO, line, (size_t)length) == length);
+}
+#endif
+
 int main(void)
 {
+#ifdef WITH_THREADS
+    say_threads();
+#endif
     ctl_refresh();
     int by_thread = strncmp(ctl_span_text(jespan_current(), "kind"), "thread", 6) == 0;
     unsigned fit = contexts_that_fit();

@@ -267,7 +267,7 @@ limited_file_size() {
     pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out")
     equal "file size limit: status" "$status" 0
     equal "file size limit: stderr" "$(cat "$scratch/err")" \
-        "<jespan>: heap dump $dir/heap.$pid.1.pb.gz failed: EFBIG; further failures are only counted"
+        "<jespan>: heap dump $dir/heap.$pid.1.pb.gz failed: File too large; further failures are only counted"
     equal "file size limit: counted" "$(cat "$scratch/out")" "pid $pid dumps 0 lost 2"
     equal "file size limit: files" "$(ls -A "$dir")" ""
 }
@@ -289,7 +289,7 @@ full_disk() {
     run "dump_dir:$scratch/full,dump_interval_s:1" losses 2 exec "$scratch/make_room" dumps 1 stats check
     equal "full disk: status" "$status" 0
     equal "full disk: stderr" "$(cat "$scratch/err")" \
-        "<jespan>: heap dump $scratch/full/heap.$pid.1.pb.gz failed: ENOSPC; further failures are only counted"
+        "<jespan>: heap dump $scratch/full/heap.$pid.1.pb.gz failed: No space left on device; further failures are only counted"
     grep -qx "pid $pid dumps 1 lost [2-9]" "$scratch/out" || fail_with "full disk: counted" "$scratch/out"
     equal "full disk: dumps" "$(dumps_in "$scratch/full")" "heap.$pid.1.pb.gz"
     is_whole "$scratch/full/heap.$pid.1.pb.gz" || fail "full disk: the dump after there was room is not whole"

@@ -117,9 +117,9 @@ nowhere_to_write() {
     equal "no directory: status" "$status" 0
     sed 's/failed for want of memory; .*/failed/; s/[0-9]* bytes in //' "$scratch/err" > "$scratch/said"
     equal "no directory: stderr" "$(cat "$scratch/said")" \
-        "<jespan>: dump_dir:\"$scratch/missing\" cannot be written to now: ENOENT
+        "<jespan>: dump_dir:\"$scratch/missing\" cannot be written to: No such file or directory
 <jespan>: oom: an allocation failed
-<jespan>: heap dump $scratch/missing/heap.$pid.1.oom.pb.gz failed: ENOENT; further failures are only counted"
+<jespan>: heap dump $scratch/missing/heap.$pid.1.oom.pb.gz failed: No such file or directory; further failures are only counted"
 }
 
 full_disk() {
@@ -132,7 +132,7 @@ full_disk() {
             JESPAN_CONF=$conf exec "$program" fail 100000000000000 await lost_dumps 1 2>&1 1>&4) | cat > "$scratch/err"
     } 4>&1 | cat > "$scratch/out"
     equal "full disk: output" "$(sed 1d "$scratch/out")" $'ENOMEM\nlost_dumps 1'
-    grep -q '\.oom\.pb\.gz failed: EFBIG;' "$scratch/err" || fail_with "full disk: stderr" "$scratch/err"
+    grep -q '\.oom\.pb\.gz failed: File too large;' "$scratch/err" || fail_with "full disk: stderr" "$scratch/err"
     equal "full disk: files" "$(ls -A "$dir")" ""
 }
 

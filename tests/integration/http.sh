@@ -212,6 +212,14 @@ check_who_cannot_listen() {
         equal "all lines on $value" "$(wc -l < "$scratch/second")" 1
     done
     end_program
+    # Another user than root may not listen on a low port.
+    if [ "$(id -u)" = 0 ] && have setpriv && chmod a+rx "$scratch" && setpriv --reuid 65534 --clear-groups test -x "$program" &&
+        setpriv --reuid 65534 --clear-groups test -r "$JESPAN_MODULES/http.so" &&
+        [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" = 1024 ]; then
+        JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:127.0.0.1:81 setpriv --reuid 65534 --clear-groups \
+            --bounding-set=-all --inh-caps=-all "$program" < /dev/null > "$scratch/out" 2> "$scratch/second"
+        equal "a low port" "$(cat "$scratch/second")" "<jespan>: http_listen:\"127.0.0.1:81\": permission denied: a port below 1024 needs root or the capability CAP_NET_BIND_SERVICE; http is left out"
+    fi
 }
 
 # The child has no part in it, and does not keep the port when its parent has gone. Who waits is told at the end.

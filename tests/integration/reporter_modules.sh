@@ -52,7 +52,7 @@ sums() {
 
 # The program does not care, and neither do the other reporters.
 wrong_modules() {
-    local missing="$scratch/missing.so: cannot open shared object file: No such file or directory"
+    local missing="$scratch/missing.so: cannot open shared object file: No such file or directory; see module_dir"
     run "reporters:missing" check
     expect "missing" "<jespan>: reporter missing: $missing"
     echo "no library" > "$scratch/broken.so"
@@ -73,17 +73,17 @@ other_versions() {
             ', .name = "other", .init = die, .flush = die};' > "$scratch/other.c"
         module other "$scratch/other.c"
         run "reporters:other" check
-        expect "$what" "<jespan>: reporter other: it is of another version of jespan, or has no name"
+        expect "$what" "<jespan>: reporter other: the module is of another version of jespan, or has no name; it is left out"
     done
 }
 
 failures_of_the_module() {
     unset REPORTER_CSV
     run "reporters:csv" check
-    expect "failing init" "<jespan>: reporter csv: init failed: EINVAL; it is left out"
+    expect "failing init" "<jespan>: reporter csv: init failed: Invalid argument; it is left out"
     export REPORTER_CSV=/dev/full
     run "reporters:csv,reporter_interval_ms:1" passing 10000 sleep 20
-    expect "full disk" "<jespan>: reporter csv: flush failed: ENOSPC; further failures are only counted"
+    expect "full disk" "<jespan>: reporter csv: flush failed: No space left on device; further failures are only counted"
     export REPORTER_CSV=$figures
 }
 

@@ -50,7 +50,7 @@ never_stops() {
 
 fails() {
     SERVICE_DOES="fail" run "" none
-    expect "one that fails" "<jespan>: pyroscope: EACCES; it is left out"
+    expect "one that fails" "<jespan>: pyroscope: Permission denied; it is left out"
     SERVICE_DOES="cancel" run "" none
     expect "one that said why itself" ""
     SERVICE_DOES="end early" run "" none
@@ -61,11 +61,11 @@ wrong_modules() {
     local modules=$scratch/other
     module "$modules" -DABI=99
     run "" none
-    expect "another version" "<jespan>: service pyroscope: it is of another version of jespan"
+    expect "another version" "<jespan>: service pyroscope: the module in $modules is of another version of jespan; see module_dir"
     modules=$scratch/none
     run "" none
     expect "missing" \
-        "<jespan>: service pyroscope: $modules/pyroscope.so: cannot open shared object file: No such file or directory"
+        "<jespan>: service pyroscope: $modules/pyroscope.so: cannot open shared object file: No such file or directory; see module_dir"
 }
 
 forks() {
