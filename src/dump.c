@@ -251,10 +251,15 @@ static uint64_t choose_number(void)
     return number;
 }
 
+/* Servers start their workers as another user, who cannot write where they could at the start. */
 static void say_failure(const char *profile, const char *path, int error)
 {
+    char user[NUMBER_BYTES];
+    bool denied = error == -EACCES;
     if (!failing)
-        WARN(profile, " dump ", path, " failed: ", errno_text(-error), "; further failures are only counted");
+        WARN(profile, " dump ", path, " failed: ", errno_text(-error), denied ? "; this process runs as user " : "",
+             denied ? number_text(user, geteuid(), 10) : "", denied ? ", who must be able to write to the directory" : "",
+             "; further failures are only counted");
 }
 
 /* Ends at the first file that fails. *named: the number has a file. EEXIST where it has not: another process has it. */

@@ -199,7 +199,7 @@ static uint64_t take_up(uint32_t *happened)
 static void prepare(void)
 {
     if (access(conf.dump_dir, W_OK | X_OK))
-        WARN("dump_dir:\"", conf.dump_dir, "\" cannot be written to: ", errno_text(errno));
+        WARN("dump_dir:\"", conf.dump_dir, "\" cannot be written to: ", errno_text(errno), "; dumps will fail");
     if (meta_set_aside(conf.dump_reserve_bytes))
         WARN("there is no memory to set aside (dump_reserve_bytes); dumps may fail when memory runs out");
     meta_emergency_begin();

@@ -2,8 +2,11 @@
 /* Modules as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "conf.h"
 #include "descriptor.h"
@@ -12,11 +15,37 @@
 
 #define LOADED_MAX 16
 
+/* ---- Where a module is ---- */
+
+/* Modules that belong to this library lie in jespan/ beside it, and in a build tree, whose libraries are in .libs/, with it.
+ * The dynamic linker's name of a library is relative where LD_LIBRARY_PATH is. */
+static bool find_beside(char *path, size_t bytes, const char *name)
+{
+    static const char build[] = ".libs";
+    Dl_info self;
+    const char *file = dladdr((void *)(uintptr_t)find_beside, &self) ? self.dli_fname : NULL;
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    if (!slash)
+        return false;
+    size_t n = (size_t)(slash - file), suffix = sizeof build - 1;
+    bool is_build = n >= suffix && !strncmp(slash - suffix, build, suffix) && (n == suffix || slash[-(ptrdiff_t)suffix - 1] == '/');
+    int length = snprintf(path, bytes, "%.*s%s/%s.so", (int)n, file, is_build ? "" : "/jespan", name);
+    return length > 0 && (size_t)length < bytes && access(path, R_OK) == 0;
+}
+
+static void find_module(char *path, size_t bytes, const char *name)
+{
+    if (strcmp(conf.module_dir, JESPAN_MODULE_DIR) || !find_beside(path, bytes, name))
+        snprintf(path, bytes, "%s/%s.so", conf.module_dir, name);
+}
+
+/* ---- Opening it ---- */
+
 /* What the module defines as jespan_KIND_NAME. */
 static const void *open_module(const char *kind, const char *name)
 {
     char path[CONF_STRING_BYTES + 64], symbol[64];
-    snprintf(path, sizeof path, "%s/%s.so", conf.module_dir, name);
+    find_module(path, sizeof path, name);
     snprintf(symbol, sizeof symbol, "jespan_%s_%s", kind, name);
     struct stdio_holes holes;
     stdio_holes_fill(&holes);
@@ -34,7 +63,7 @@ static const struct exporter *open_exporter(const char *name)
 {
     const struct exporter *exporter = open_module("exporter", name);
     if (exporter && exporter->abi != EXPORTER_ABI) {
-        WARN("exporter ", name, ": the module in ", conf.module_dir, " is of another version of jespan; see module_dir");
+        WARN("exporter ", name, ": its module is of another version of jespan; see module_dir");
         return NULL;
     }
     return exporter;

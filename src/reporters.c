@@ -240,7 +240,7 @@ static void load(const char *name)
     while (i < JESPAN_MAX_REPORTERS && configured[i] && configured[i] != reporter)
         i++;
     if (reporter && !feed_knows(reporter))
-        WARN("reporter ", name, ": the module is of another version of jespan, or has no name; it is left out");
+        WARN("reporter ", name, ": its module is of another version of jespan, or has no name; it is left out");
     else if (i < JESPAN_MAX_REPORTERS)
         configured[i] = reporter;
     else

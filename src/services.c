@@ -154,7 +154,7 @@ static const struct service *find(const char *name)
 {
     const struct service *service = module_find_service(name);
     if (service && service->abi != SERVICE_ABI) {
-        WARN("service ", name, ": the module in ", conf.module_dir, " is of another version of jespan; see module_dir");
+        WARN("service ", name, ": its module is of another version of jespan; see module_dir");
         return NULL;
     }
     return service;

@@ -67,6 +67,7 @@ static int start(const struct run_options *options, char **argv)
     if (status != 0)
         return status;
     run_program_check(&program, library.path);
+    run_dump_dir_check_workers(dump_dir, options);
     execvpe(program.path, argv, environment.all);
     int error = errno;
     cmd_error("%s: %s", argv[0], strerror(error));

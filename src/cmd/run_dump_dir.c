@@ -49,6 +49,31 @@ static int prepare_dump_dir(char *path, const char *wanted)
     return STATUS_PREPARE;
 }
 
+/* Whether only root can write there. */
+static bool is_for_root_alone(const char *path)
+{
+    char above[PATH_MAX];
+    struct stat status;
+    if (stat(path, &status) == 0 && status.st_uid == 0 && (status.st_mode & S_IWOTH) == 0
+        && (status.st_gid == 0 || (status.st_mode & S_IWGRP) == 0))
+        return true;
+    strcpy(above, path);
+    for (char *slash; (slash = strrchr(above, '/')) != NULL && slash != above;) {
+        *slash = '\0';
+        if (stat(above, &status) == 0 && status.st_uid == 0 && status.st_gid == 0 && (status.st_mode & S_IXOTH) == 0)
+            return true;
+    }
+    return false;
+}
+
+void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *options)
+{
+    if (options->follow_fork && dump_dir[0] != '\0' && geteuid() == 0 && is_for_root_alone(dump_dir))
+        cmd_warning("only root can write to '%s': processes that run as another user, such as a server's workers, write no dumps "
+                    "there; give the directory to their user, or name another with --dump-dir",
+                    dump_dir);
+}
+
 int run_dump_dir_choose(char *dump_dir, const struct run_options *options)
 {
     dump_dir[0] = '\0';

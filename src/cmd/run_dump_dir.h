@@ -9,4 +9,7 @@
  * configuration names one, which is then left to the library. Returns 0, or STATUS_PREPARE after saying why. */
 int run_dump_dir_choose(char *dump_dir, const struct run_options *options);
 
+/* Warns where forked processes are to write dumps and only root can: a server's workers run as another user. */
+void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *options);
+
 #endif

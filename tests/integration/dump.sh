@@ -370,9 +370,9 @@ bounded_directory
 into_others
 forks_and_execs
 touch "$scratch/file"
-unwritable "$scratch/missing" "missing directory" ENOENT
-unwritable "$scratch/file" "no directory at all" ENOTDIR
-unwritable /proc "unwritable directory" ENOENT
+unwritable "$scratch/missing" "missing directory" "No such file or directory"
+unwritable "$scratch/file" "no directory at all" "Not a directory"
+unwritable /proc "unwritable directory" "No such file or directory"
 limited_file_size
 make_room
 full_disk

@@ -117,7 +117,7 @@ nowhere_to_write() {
     equal "no directory: status" "$status" 0
     sed 's/failed for want of memory; .*/failed/; s/[0-9]* bytes in //' "$scratch/err" > "$scratch/said"
     equal "no directory: stderr" "$(cat "$scratch/said")" \
-        "<jespan>: dump_dir:\"$scratch/missing\" cannot be written to: No such file or directory
+        "<jespan>: dump_dir:\"$scratch/missing\" cannot be written to: No such file or directory; dumps will fail
 <jespan>: oom: an allocation failed
 <jespan>: heap dump $scratch/missing/heap.$pid.1.oom.pb.gz failed: No such file or directory; further failures are only counted"
 }

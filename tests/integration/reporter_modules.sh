@@ -73,7 +73,7 @@ other_versions() {
             ', .name = "other", .init = die, .flush = die};' > "$scratch/other.c"
         module other "$scratch/other.c"
         run "reporters:other" check
-        expect "$what" "<jespan>: reporter other: the module is of another version of jespan, or has no name; it is left out"
+        expect "$what" "<jespan>: reporter other: its module is of another version of jespan, or has no name; it is left out"
     done
 }
 

@@ -61,7 +61,7 @@ wrong_modules() {
     local modules=$scratch/other
     module "$modules" -DABI=99
     run "" none
-    expect "another version" "<jespan>: service pyroscope: the module in $modules is of another version of jespan; see module_dir"
+    expect "another version" "<jespan>: service pyroscope: its module is of another version of jespan; see module_dir"
     modules=$scratch/none
     run "" none
     expect "missing" \
