@@ -14,9 +14,17 @@ m4_define([JESPAN_JEMALLOC_PROGRAM], [AC_LANG_SOURCE([[
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 int $1mallctl(const char *, void *, size_t *, void *, size_t);
 void *$1mallocx(size_t, int);
 void $1sdallocx(void *, size_t, int);
+
+/* What the private copy calls in place of mmap(). */
+void *jespan_je_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *jespan_je_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    return mmap(address, bytes, protection, flags, fd, offset);
+}
 
 static const char *check_version(const char *version)
 {

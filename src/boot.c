@@ -9,6 +9,7 @@
 
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
+#include "../jemalloc-hooks/reserve.h"
 #include "age.h"
 #include "arena_conf.h"
 #include "arenas.h"
@@ -17,6 +18,7 @@
 #include "futex.h"
 #include "limit.h"
 #include "lock.h"
+#include "meta.h"
 #include "regions.h"
 #include "sampler.h"
 #include "span.h"
@@ -123,6 +125,28 @@ static void early_account(void)
         track_alloc_slow(NULL, early[i].p, early[i].requested);
 }
 
+#define ROOM_BYTES ((size_t)16 << 20) /* what everything else needs at least */
+
+/* Address space for each context; see tree_boot() and counters_boot(). */
+static size_t bytes_per_context(void)
+{
+    return sizeof(struct context) + (age_is_on ? 2 : 1) * sizeof(struct totals) + 2 * sizeof(uint32_t) +
+           sizeof(struct counters_chunk) / COUNTERS_PER_CHUNK;
+}
+
+/* Where address space is limited, contexts take at most half of it. */
+static uint32_t contexts_that_fit(uint32_t max)
+{
+    for (; max > CONTEXTS_MIN; max /= 2) {
+        size_t bytes = 2 * max * bytes_per_context() + ROOM_BYTES;
+        void *p = meta_map(bytes);
+        meta_unmap(p, bytes);
+        if (p)
+            break;
+    }
+    return max;
+}
+
 /* jemalloc's first use is here, before any of its arenas has memory, so that the hooks see all of it. Its fork handlers
  * come right before ours, and both as early as can be: handlers before fork run last registered first, so others'
  * may still allocate, and our locks are taken before jemalloc's, as everywhere else. */
@@ -133,8 +157,9 @@ static int boot_locked(void)
     timing_boot();
     sampler_boot();
     arena_conf_boot();
+    reserve_spend();
     binding_boot();
-    uint32_t max = (uint32_t)conf.max_contexts;
+    uint32_t max = contexts_that_fit((uint32_t)conf.max_contexts);
     int error = limits_boot();
     if (!error)
         error = tree_boot(&max);
@@ -151,6 +176,13 @@ static int boot_locked(void)
     return -pthread_atfork(before_fork, lock_release_after_fork, after_fork_in_child);
 }
 
+static COLD void say_no_memory(int error)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        WARN("no memory to start: ", errno_text(error), "; allocations fail");
+}
+
 static bool boot(void)
 {
     static bool tried;
@@ -161,7 +193,7 @@ static bool boot(void)
         tried = true;
         int error = boot_locked();
         if (error)
-            WARN("no memory to start: ", errno_text(-error), "; every allocation fails");
+            say_no_memory(-error);
         store_release(&booted, !error);
         if (!error)
             early_account();
@@ -194,6 +226,7 @@ void boot_slow_event(struct thread *t)
 
 static struct thread *register_thread(void)
 {
+    reserve_spend();
     struct thread *t = thread_acquire_block();
     if (!t)
         return NULL;
@@ -211,6 +244,11 @@ static struct thread *register_thread(void)
     return t;
 }
 
+bool track_may_allocate(const struct thread *t)
+{
+    return t || (thread_state != THREAD_NEW && (boot_is_done() || boot_is_under_way()));
+}
+
 COLD struct thread *track_thread_slow(void)
 {
     if (likely(thread_own))
@@ -219,7 +257,13 @@ COLD struct thread *track_thread_slow(void)
         return NULL;
     int saved = errno;
     thread_state = THREAD_REGISTERING;
-    struct thread *t = boot() ? register_thread() : NULL;
+    struct thread *t = NULL;
+    if (reserve_begin()) {
+        t = boot() ? register_thread() : NULL;
+        reserve_end();
+    } else if (!boot_is_done()) {
+        say_no_memory(ENOMEM);
+    }
     thread_own = t;
     if (t)
         span_review(t);

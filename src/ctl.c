@@ -180,7 +180,8 @@ static void watch_arenas(const char *name, const struct ctl_call *call)
 EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
-    track_thread();
+    if (!track_may_allocate(track_thread()))
+        return EAGAIN;
     if (is_ours(name)) {
         size_t mib[PARTS_MAX], length = PARTS_MAX;
         int error = name_to_mib(name, mib, &length);
@@ -200,7 +201,8 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
 
 EXPORT int FAMILY(mallctlnametomib)(const char *name, size_t *mib, size_t *length)
 {
-    track_thread();
+    if (!track_may_allocate(track_thread()))
+        return EAGAIN;
     return is_ours(name) ? name_to_mib(name, mib, length) : jespan_je_mallctlnametomib(name, mib, length);
 }
 
@@ -208,7 +210,8 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
                                 size_t new_bytes)
 {
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
-    track_thread();
+    if (!track_may_allocate(track_thread()))
+        return EAGAIN;
     if (length && mib[0] == CTL_SPANS)
         return call_by_mib(mib, length, &call);
     int error;

@@ -113,6 +113,14 @@ static void *alloc_within(struct thread *t, uint16_t limit, uint16_t arena, size
     return p;
 }
 
+static COLD void *alloc_without_block(size_t size, int flags)
+{
+    if (track_may_allocate(NULL))
+        return alloc_as_all(NULL, size, flags);
+    errno = ENOMEM;
+    return NULL;
+}
+
 static void *alloc_as_governed(struct thread *t, size_t size, int flags)
 {
     if (unlikely(load_acquire(&thread_pokes) != t->poked))
@@ -126,7 +134,7 @@ static void *alloc_as_governed(struct thread *t, size_t size, int flags)
 
 void *governed_alloc(struct thread *t, size_t size, int flags)
 {
-    void *p = likely(t) ? alloc_as_governed(t, size, flags) : alloc_as_all(NULL, size, flags);
+    void *p = likely(t) ? alloc_as_governed(t, size, flags) : alloc_without_block(size, flags);
     track_publish_alloc(t, p);
     return p;
 }

@@ -53,8 +53,10 @@ static NOINLINE void *calloc_governed(size_t n, size_t size)
 {
     struct thread *t = track_thread_slow();
     size_t bytes;
-    if (unlikely(__builtin_mul_overflow(n, size, &bytes)))
-        return jespan_je_calloc(n, size); /* which says no */
+    if (unlikely(__builtin_mul_overflow(n, size, &bytes))) {
+        errno = ENOMEM;
+        return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which says no */
+    }
     return governed_alloc(t, bytes, MALLOCX_ZERO);
 }
 
@@ -90,6 +92,10 @@ EXPORT void *FAMILY(calloc)(size_t n, size_t size)
 
 static COLD void *realloc_to_zero(void *p)
 {
+    if (unlikely(!track_may_allocate(track_thread()))) { /* as by default */
+        FAMILY(free)(p);
+        return NULL;
+    }
     switch (binding_zero_realloc()) {
     case ZERO_REALLOC_FREE:
         FAMILY(free)(p);
@@ -138,8 +144,10 @@ EXPORT void FAMILY(free_aligned_sized)(void *p, size_t alignment, size_t size)
 static NOINLINE void *aligned_governed(size_t alignment, size_t size)
 {
     struct thread *t = track_thread_slow();
-    if (!alignment || (alignment & (alignment - 1)))
-        return jespan_je_aligned_alloc(alignment, size); /* which says no */
+    if (!alignment || (alignment & (alignment - 1))) {
+        errno = EINVAL;
+        return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which says no */
+    }
     return governed_alloc(t, size, MALLOCX_ALIGN(alignment));
 }
 

@@ -74,6 +74,10 @@ void *family_resize(void *p, size_t size, int flags)
     size_t old_usable = track_usable(p), usable;
     if (unlikely(!old_usable))
         track_free_now(t, p, 0); /* not ours: ends the program with the pointer's name */
+    if (unlikely(!track_may_allocate(t))) {
+        errno = ENOMEM;
+        return NULL;
+    }
     int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
     if (in_place > 0)
         track_resized(t, p, old_usable, usable, size);
@@ -108,7 +112,7 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
 {
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
-    if (size < old_usable && arenas_wipes(arenas_find(p)))
+    if (!track_may_allocate(t) || (size < old_usable && arenas_wipes(arenas_find(p))))
         return old_usable;
     if (unlikely(governed_is(t)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))
         return old_usable;
@@ -140,12 +144,11 @@ EXPORT void FAMILY(sdallocx)(void *p, size_t size, int flags)
 
 EXPORT size_t FAMILY(nallocx)(size_t size, int flags)
 {
-    track_thread();
-    return jespan_je_nallocx(size, flags);
+    return track_may_allocate(track_thread()) ? jespan_je_nallocx(size, flags) : 0;
 }
 
 EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
 {
-    track_thread();
-    jespan_je_malloc_stats_print(write, opaque, options);
+    if (track_may_allocate(track_thread()))
+        jespan_je_malloc_stats_print(write, opaque, options);
 }

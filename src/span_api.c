@@ -8,6 +8,7 @@
 #include "arena_conf.h"
 #include "arenas.h"
 #include "block.h"
+#include "boot.h"
 #include "handles.h"
 #include "jespan/jespan.h"
 #include "labels.h"
@@ -70,7 +71,7 @@ static int open_span(jespan_span_t **span, const struct jespan_site *site, jespa
     union label_draft *draft = n_labels ? labels_draft_of(t) : NULL;
     if (!site || !site->name || !arena_is_valid(&site->arena) || (n_labels && !labels))
         return EINVAL;
-    if (n_labels && !draft)
+    if ((n_labels && !draft) || (!t && !boot_is_done()))
         return ENOMEM;
     if (n_labels && labels_draft(draft, labels, n_labels))
         return EINVAL;

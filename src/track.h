@@ -20,6 +20,10 @@
  * none: inside its registration, after its end, or without memory. errno is left alone. */
 struct thread *track_thread_slow(void);
 
+/* Whether the calling thread, whose block is t or which has none, may call jemalloc for anything but a free. A thread that
+ * has none for want of memory must not: see reserve.h. */
+bool track_may_allocate(const struct thread *t);
+
 HOT_INLINE struct thread *track_thread(void)
 {
     struct thread *t = load_relaxed(&thread_self);
