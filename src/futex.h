@@ -24,6 +24,17 @@ static inline bool futex_wait(_Atomic uint32_t *word, uint32_t as_long_as, uint6
     return !late;
 }
 
+/* Whether the word can be read at all: its memory may be unmapped. Where the system does not say, it can. */
+static inline bool futex_is_mapped(const void *word)
+{
+    int saved = errno;
+    const struct timespec past = {0};
+    bool mapped = !syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, 0, &past, NULL, FUTEX_BITSET_MATCH_ANY) ||
+                  errno != EFAULT;
+    errno = saved;
+    return mapped;
+}
+
 static inline void futex_wake_all(_Atomic uint32_t *word)
 {
     int saved = errno;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "futex.h"
 #include "lock.h"
 #include "meta.h"
 
@@ -82,13 +83,23 @@ void thread_release_block(struct thread *t)
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
 }
 
-/* Paired with span_review(), which stores its answer, then reads thread_pokes. */
+/* A thread whose first allocation comes in the last round of its destructors ends without our hearing of it: what was its
+ * thread_self may be unmapped by now, or another thread's. */
+static bool is_still_its_own(const struct thread *t)
+{
+    return futex_is_mapped(t->self) && load_relaxed(t->self) == t;
+}
+
+/* Where the block's thread does not have it, it is not to be taken away either: the thread is gone, or on the cold ways, where
+ * it looks at thread_pokes.
+ *
+ * Paired with span_review(), which stores its answer, then reads thread_pokes. */
 COLD void thread_poke_all(void)
 {
     lock(LOCK_THREADS);
     atomic_fetch_add_explicit(&thread_pokes, 1, memory_order_seq_cst);
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
-        if (t->self)
+        if (t->self && is_still_its_own(t))
             store_release(t->self, NULL);
     unlock(LOCK_THREADS);
 }
