@@ -138,6 +138,20 @@ static uint32_t free_doomed(const struct totals *sums, uint32_t end)
     return n;
 }
 
+/* Whether every thread sees by now what was doomed, or will before it enters. */
+static bool tell_all_threads(void)
+{
+    return !tree_lockless || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* Where a thread may have entered one without having seen it, all of them stay. */
+static void spare_all(uint32_t end)
+{
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+        if (contexts[id].doomed)
+            spare(id);
+}
+
 COLD uint32_t tree_recycle(bool unlabelled_too)
 {
     uint32_t end = tree_end(), n = 0;
@@ -146,11 +160,12 @@ COLD uint32_t tree_recycle(bool unlabelled_too)
     if (sums && again) {
         int saved = errno;
         sums_read(sums, end);
-        if (doom(sums, end, unlabelled_too)) {
-            if (tree_lockless)
-                syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        bool any = doom(sums, end, unlabelled_too);
+        if (any && tell_all_threads()) {
             sums_read(again, end);
             n = free_doomed(again, end);
+        } else if (any) {
+            spare_all(end);
         }
         errno = saved;
     }

@@ -374,6 +374,7 @@ static void leave(struct thread *t, struct entry *e)
 {
     uint16_t arena = entry_region(e);
     e->kind &= ~(~0u << ENTRY_REGION_SHIFT);
+    t->regions_entered--;
     lock(LOCK_TREE);
     bool ends = regions_leave(t, arena);
     unlock(LOCK_TREE);

@@ -88,7 +88,8 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
         if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
             *line = fresh;
     }
-    span_review(t);
+    if (!error)
+        span_review_innermost(t);
     unlock(LOCK_TREE);
     return error;
 }
@@ -98,7 +99,7 @@ static NOINLINE int enter_scope_uncached(struct thread *t, uint64_t key, const s
     const struct site_cache_line *line = governed_line(t, cache_hash(t, site), false);
     if (!line || !line_fits(t, line, site) || !enter_cached(t, line, key))
         return enter_scope(t, key, site, NULL);
-    span_review(t);
+    span_review_innermost(t);
     return 0;
 }
 

@@ -103,11 +103,17 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     return error;
 }
 
+static bool entry_is_governed(const struct entry *e)
+{
+    return tree_is_governed(e->context) || entry_region(e);
+}
+
+/* The innermost first: what is entered inside something governed mostly is, too. */
 static bool has_governed(const struct thread *t)
 {
     bool found = t->publishes || tree_is_governed(t->base);
-    for (uint32_t i = 0; i < t->depth && !found; i++)
-        found = tree_is_governed(t->entries[i].context) || entry_region(&t->entries[i]);
+    for (uint32_t i = t->depth; i-- > 0 && !found;)
+        found = entry_is_governed(&t->entries[i]);
     return found;
 }
 
@@ -124,6 +130,8 @@ static bool is_part_of_what_is_below(const struct entry *e)
 
 static uint16_t region_of(const struct thread *t)
 {
+    if (!t->regions_entered)
+        return 0;
     for (const struct entry *e = t->entries + t->depth; e-- > t->entries;) {
         if (entry_region(e))
             return entry_region(e);
@@ -142,6 +150,22 @@ COLD void span_review(struct thread *t)
         store_relaxed(&thread_self, has_governed(t) ? NULL : t);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_pokes) != t->poked));
+}
+
+/* What is below was reviewed when it was entered. A thread that is told of a change meanwhile looks at all of it. */
+COLD void span_review_innermost(struct thread *t)
+{
+    const struct entry *e = &t->entries[t->depth - 1];
+    if (unlikely(load_acquire(&thread_pokes) != t->poked)) {
+        span_review(t);
+        return;
+    }
+    if (entry_region(e))
+        t->region = entry_region(e);
+    else if (t->region && (t->depth == 1 || !is_part_of_what_is_below(e)))
+        t->region = 0;
+    if (entry_is_governed(e))
+        store_relaxed(&thread_self, NULL);
 }
 
 /* Under LOCK_TREE. */
@@ -198,6 +222,7 @@ void span_remove(struct thread *t, uint32_t index)
     struct entry gone = t->entries[index];
     memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
     t->depth--;
+    t->regions_entered -= entry_region(&gone) != 0;
     uint64_t now = settle(t);
     if (entry_kind(&gone) == ENTRY_SCOPE)
         timing_close_scope(gone.counters, now);
@@ -267,6 +292,7 @@ static void leave_entries(struct thread *t)
     uint64_t now = timing_now();
     while (t->depth) {
         struct entry gone = t->entries[--t->depth];
+        t->regions_entered -= entry_region(&gone) != 0;
         show_innermost(t);
         if (entry_kind(&gone) == ENTRY_SCOPE)
             timing_close_scope(gone.counters, now);
@@ -312,7 +338,7 @@ COLD void span_abandon_all(struct thread *t)
             id |= COUNTERS_PER_CHUNK - 1;
         }
     }
-    t->depth = 0;
+    t->depth = t->regions_entered = 0;
     t->timed = t->base_counters = NULL;
     leave_base(t);
 }

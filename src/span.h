@@ -30,6 +30,9 @@ void span_abandon_all(struct thread *t);
  * governed.h has its say. To be called after anything governed may have been entered or left. */
 void span_review(struct thread *t);
 
+/* The same when one entry was put on top of what was looked at before, and at no cost by what is below. */
+void span_review_innermost(struct thread *t);
+
 /* From here to span_leave_self() the thread's allocations are jespan's own. Return 0 or -ENOMEM; nothing to leave then. */
 int span_enter_self(struct thread *t);
 void span_leave_self(struct thread *t);

@@ -209,6 +209,7 @@ static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
     uint16_t region = error ? 0 : handle_slot(span)->region;
     if (region) {
         t->entries[t->depth - 1].kind |= (unsigned)region << ENTRY_REGION_SHIFT;
+        t->regions_entered++;
         regions_enter(t, region);
     }
     unlock(LOCK_TREE);
@@ -221,7 +222,8 @@ static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
     int error = likely(tree_lockless && !is_region(span)) ? enter_span(t, span, handle_is_open) : EAGAIN;
     if (unlikely(error == EAGAIN))
         error = enter_span_locked(t, span);
-    span_review(t);
+    if (!error)
+        span_review_innermost(t);
     return error;
 }
 
@@ -260,7 +262,8 @@ static NOINLINE int exit_slow(jespan_span_t *span)
         return handle_context(span) ? EPERM : EINVAL;
     uint16_t region = entry_region(&t->entries[index]);
     span_remove(t, (uint32_t)index);
-    span_review(t);
+    if (!load_relaxed(&thread_self)) /* else nothing governed was entered, and nothing is now */
+        span_review(t);
     if (region)
         leave_region(t, region);
     return 0;

@@ -148,6 +148,7 @@ struct thread {
     struct site_cache_line *governed_sites; /* as site_cache, of governed contexts */
     uint32_t poked;       /* the thread_pokes that it has seen */
     uint16_t region;      /* the arena of the region that it allocates in now; 0: none. span_review() */
+    uint32_t regions_entered; /* entries that are regions */
 
     /* Now and then. */
     uint32_t slow_events, next_name_check;

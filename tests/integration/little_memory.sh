@@ -37,7 +37,7 @@ limited() {
 for ((kib = 8000; kib < 120000; kib += 2300)); do
     run "ulimit -v $kib" limited v "$kib" "$program"
 done
-for ((kib = 0; kib < 100000; kib += 9000)); do
+for ((kib = 1000; kib < 100000; kib += 9000)); do
     run "ulimit -d $kib" limited d "$kib" "$program"
 done
 for kib in 0 500 2000 5000 8000 9000 11000 15000 30000; do
