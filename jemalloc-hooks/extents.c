@@ -80,13 +80,22 @@ static void count_of_arena(unsigned arena, uint64_t mapped, uint64_t committed, 
     extents_count(&extents_heap, mapped, committed, extents);
 }
 
+static void bound_extent(const void *start, size_t bytes)
+{
+    headers_bound((uintptr_t)start);
+    headers_bound((uintptr_t)start + bytes);
+}
+
 static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero, bool *commit,
                         unsigned arena)
 {
     (void)hooks;
     void *p = default_hooks->alloc(default_hooks, address, size, alignment, zero, commit, arena);
-    if (p)
+    if (p) {
+        headers_unbound((uintptr_t)p, (uintptr_t)p + size);
+        bound_extent(p, size);
         count_of_arena(arena, size, *commit ? size : 0, 1);
+    }
     return p;
 }
 
@@ -98,10 +107,13 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
     if (extents_retain || !default_hooks->dalloc)
         return true;
     headers_release((uintptr_t)address, size);
+    headers_unbound((uintptr_t)address, (uintptr_t)address + size);
     count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     bool refused = default_hooks->dalloc(default_hooks, address, size, committed, arena);
-    if (refused)
+    if (refused) {
+        bound_extent(address, size);
         count_of_arena(arena, size, committed ? size : 0, 1);
+    }
     return refused;
 }
 
@@ -109,6 +121,7 @@ static void hook_destroy(extent_hooks_t *hooks, void *address, size_t size, bool
 {
     (void)hooks;
     headers_release((uintptr_t)address, size);
+    headers_unbound((uintptr_t)address, (uintptr_t)address + size);
     count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     if (default_hooks->destroy)
         default_hooks->destroy(default_hooks, address, size, committed, arena);
@@ -166,8 +179,11 @@ static bool hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t
     (void)hooks;
     bool refused = !default_hooks->split ||
                    default_hooks->split(default_hooks, address, size, size_a, size_b, committed, arena);
-    if (!refused)
+    if (!refused) {
+        bound_extent(address, size_a);
+        headers_bound((uintptr_t)address + size);
         add(&extents_heap.extents, 1);
+    }
     return refused;
 }
 
@@ -177,8 +193,11 @@ static bool hook_merge(extent_hooks_t *hooks, void *a, size_t size_a, void *b, s
     (void)hooks;
     bool refused =
         !default_hooks->merge || default_hooks->merge(default_hooks, a, size_a, b, size_b, committed, arena);
-    if (!refused)
+    if (!refused) {
+        bound_extent(a, size_a + size_b);
+        headers_unbound((uintptr_t)b, (uintptr_t)b + HEADER_PAGE_BYTES);
         add(&extents_heap.extents, (uint64_t)-1);
+    }
     return refused;
 }
 

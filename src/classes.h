@@ -23,6 +23,13 @@ extern uint32_t class_bytes[CLASSES_MAX];
 #define CLASS_IN_ARENA (CLASSES_MAX / 2)
 extern bool classes_of_arenas;
 
+/* By class number: ceil(2^64 / bytes). What is a multiple of the class's bytes, times this, is less than this, modulo 2^64; what
+ * is none is not. For numbers up to 2^32. */
+extern uint64_t class_reciprocal[CLASSES_MAX];
+
+/* By class number: pages of one of jemalloc's slabs of that class, 0: not known. */
+extern uint8_t class_slab_pages[CLASSES_MAX];
+
 /* What a size means for headers. The code is what the page map keeps of it: class number and slot shift, which is
  * floor(log2(bytes)), as objects of the class start at least that far apart. It is kept as what is left of 64 bits below
  * it, so that one shift leaves the slot's number of a page offset that is in the topmost bits. */

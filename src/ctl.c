@@ -20,6 +20,7 @@
 #define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
 #define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a number */
 #define PARTS_MAX 4
+#define CTL_PARTS_OF_JEMALLOC 7 /* at most */
 
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
 {
@@ -168,6 +169,19 @@ static bool mib_concerns_thread_or_arena(const size_t *mib, size_t length)
            !jespan_je_mallctlnametomib("arena.0.purge", arena, &m) && (mib[0] == thread[0] || mib[0] == arena[0]);
 }
 
+static bool mib_sets_hooks(const size_t *mib, size_t length)
+{
+    size_t set[3], n = 3, create[2], m = 2;
+    return (length == 3 && !jespan_je_mallctlnametomib("arena.0.extent_hooks", set, &n) && mib[0] == set[0] && mib[2] == set[2]) ||
+           (length == 2 && !jespan_je_mallctlnametomib("arenas.create", create, &m) && mib[0] == create[0] && mib[1] == create[1]);
+}
+
+static bool sets_hooks(const char *name)
+{
+    size_t mib[CTL_PARTS_OF_JEMALLOC], length = CTL_PARTS_OF_JEMALLOC;
+    return name && !jespan_je_mallctlnametomib(name, mib, &length) && mib_sets_hooks(mib, length);
+}
+
 /* The thread may have moved to another arena, or there is a new one. */
 static void watch_arenas(const char *name, const struct ctl_call *call)
 {
@@ -190,6 +204,8 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
     int error;
     if (name && ctl_answers_name(name, &call, &error))
         return error;
+    if (new_value && sets_hooks(name))
+        headers_void_bounds();
     give_back_before(concerns_thread_or_arena(name), &call);
     extents_pause++;
     error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
@@ -217,6 +233,8 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     int error;
     if (ctl_answers_mib(mib, length, &call, &error))
         return error;
+    if (new_value && mib_sets_hooks(mib, length))
+        headers_void_bounds();
     give_back_before(mib_concerns_thread_or_arena(mib, length), &call);
     extents_pause++;
     error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);

@@ -23,21 +23,21 @@ static void give_table_back(uint64_t entry)
 }
 
 /* Puts a new leaf where there is none, unless another thread does first. */
-#define LEAF_OR_NEW(root, type)                                                                                        \
+#define LEAF_OR_NEW(root, type, more)                                                                                  \
     static COLD type *root##_leaf(uintptr_t p)                                                                         \
     {                                                                                                                  \
         _Atomic(type *) *place = &root[p >> (HEADER_PAGE_BITS + LEAF_BITS)];                                           \
         type *leaf = load_acquire(place);                                                                              \
         if (leaf)                                                                                                      \
             return leaf;                                                                                               \
-        type *made = meta_map(LEAF_PAGES * sizeof *made);                                                              \
+        type *made = meta_map(LEAF_PAGES * sizeof *made + more);                                                       \
         if (!made || atomic_compare_exchange_strong(place, &leaf, made))                                               \
             return made;                                                                                               \
-        meta_unmap(made, LEAF_PAGES * sizeof *made);                                                                   \
+        meta_unmap(made, LEAF_PAGES * sizeof *made + more);                                                            \
         return leaf;                                                                                                   \
     }
-LEAF_OR_NEW(page_root, page_entry_t)
-LEAF_OR_NEW(arena_root, page_arena_t)
+LEAF_OR_NEW(page_root, page_entry_t, sizeof(struct leaf_more))
+LEAF_OR_NEW(arena_root, page_arena_t, 0)
 
 static size_t page_in_leaf(uintptr_t p)
 {
@@ -48,6 +48,90 @@ static COLD page_entry_t *page_or_leaf(uintptr_t p)
 {
     page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
     return leaf ? &leaf[page_in_leaf(p)] : NULL;
+}
+
+/* ---- Where objects start ---- */
+
+static _Atomic bool bounds_are_void;
+
+/* NULL: the page has no leaf. */
+static struct leaf_more *more_of(uintptr_t p)
+{
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&page_root[p / LEAF_SPAN]);
+    return leaf ? (struct leaf_more *)(leaf + LEAF_PAGES) : NULL;
+}
+
+COLD void headers_bound(uintptr_t p)
+{
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
+    if (leaf)
+        atomic_fetch_or_explicit(&((struct leaf_more *)(leaf + LEAF_PAGES))->bounds[page_in_leaf(p) / 64],
+                                 (uint64_t)1 << page_in_leaf(p) % 64, memory_order_release);
+}
+
+static uint64_t bits_from_to(uintptr_t from, uintptr_t to)
+{
+    uint64_t below = to - from < 64 ? ((uint64_t)1 << (to - from)) - 1 : UINT64_MAX;
+    return below << from;
+}
+
+COLD void headers_unbound(uintptr_t from, uintptr_t to)
+{
+    while (from < to) {
+        struct leaf_more *more = more_of(from);
+        uintptr_t step = more ? 64 * HEADER_PAGE_BYTES : LEAF_SPAN;
+        uintptr_t next = (from & ~(step - 1)) + step, end = next < to ? next : to;
+        if (more) {
+            _Atomic uint64_t *word = &more->bounds[page_in_leaf(from) / 64];
+            uint64_t gone = bits_from_to(page_in_leaf(from) % 64, page_in_leaf(from) % 64 + (end - from) / HEADER_PAGE_BYTES);
+            if (load_relaxed(word) & gone)
+                atomic_fetch_and_explicit(word, ~gone, memory_order_release);
+        }
+        from = end;
+    }
+}
+
+COLD void headers_void_bounds(void)
+{
+    store_relaxed(&bounds_are_void, true);
+}
+
+static bool is_bound(uintptr_t page)
+{
+    const struct leaf_more *more = more_of(page);
+    return more && load_acquire(&more->bounds[page_in_leaf(page) / 64]) >> page_in_leaf(page) % 64 & 1;
+}
+
+/* The extent that the page is in, if it is as large as a slab of the class; 0: it is not, or its bounds are not known. */
+static uintptr_t slab_of(uintptr_t page, unsigned class)
+{
+    size_t bytes = class_slab_pages[class] * HEADER_PAGE_BYTES;
+    uintptr_t start = page, end = page + HEADER_PAGE_BYTES;
+    while (!is_bound(start) && page - start < bytes)
+        start -= HEADER_PAGE_BYTES;
+    while (!is_bound(end) && end - start < bytes)
+        end += HEADER_PAGE_BYTES;
+    return is_bound(start) && is_bound(end) && end - start == bytes && !load_relaxed(&bounds_are_void) ? start : 0;
+}
+
+/* By p, which is so many bytes into an object. */
+static void learn_place(uintptr_t p, size_t within, unsigned class)
+{
+    size_t bytes = class_bytes[class], beyond = ((size_t)(uint32_t)p + bytes - within) % bytes;
+    store_relaxed(&more_of(p)->place[page_in_leaf(p)], (uint16_t)(beyond ? bytes - beyond : 0));
+}
+
+COLD bool headers_find_start(uintptr_t p, unsigned class)
+{
+    size_t bytes = class_bytes[class], natural = bytes & -bytes;
+    uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
+    if (p & (natural - 1)) /* slabs begin at pages */
+        return false;
+    if (!slab)
+        return true;
+    size_t within = (p - slab) % bytes;
+    learn_place(p, within, class);
+    return !within;
 }
 
 /* What a small entry's code is in a page that has this entry now. */
@@ -68,6 +152,7 @@ COLD uint64_t headers_install(uintptr_t p, uint16_t code)
             uint64_t claim = entry & ENTRY_ARENA;
             header_t *table = tables_take(CODE_SLOT_SHIFT(code));
             entry = table ? (uint64_t)(uintptr_t)table << 16 | code_beside(claim, code) : 0;
+            learn_place(p, 0, CODE_CLASS(code));
             store_release(page, table ? entry : claim);
         }
     }
@@ -83,6 +168,16 @@ static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
     return old & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
+/* jemalloc's classes have few bits that are not 0. */
+static uint64_t packed_bytes(size_t bytes)
+{
+    unsigned shift = (unsigned)__builtin_ctzl(bytes);
+    shift = shift < BIG_SHIFT_MASK ? shift : BIG_SHIFT_MASK;
+    if (unlikely(bytes >> shift > BIG_BYTES_MASK))
+        return 0;
+    return (uint64_t)(bytes >> shift) << BIG_BYTES_SHIFT | shift << BIG_SHIFT_SHIFT;
+}
+
 int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
 {
     page_entry_t *page = headers_page(p);
@@ -92,10 +187,8 @@ int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
             return -ENOMEM;
     }
     uint64_t old = load_relaxed(page);
-    uint64_t kib = usable_bytes / 1024;
-    if (unlikely(kib > BIG_KIB_MAX || usable_bytes % 1024))
-        kib = 0;
-    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | kib << BIG_KIB_SHIFT | ENTRY_BIG;
+    uint64_t start = (p & (HEADER_PAGE_BYTES - 1)) / BIG_START_UNIT;
+    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | ENTRY_BIG;
     if (unlikely(old & (ENTRY_SMALL_BIT | ENTRY_ARENA)))
         return set_big_over(page, old, entry);
     store_relaxed(page, entry);

@@ -3,7 +3,8 @@
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
  *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
- *     big     tag (32 bits) | usable KiB (24 bits, 0: ask jemalloc) | ENTRY_BIG (8)
+ *     big     tag (32 bits) | where in the page it starts, in 16 bytes (8) | usable bytes (11 bits, and 5 of a shift; 0: ask
+ *             jemalloc) | ENTRY_BIG (8)
  *     0       nothing of ours starts in this page
  * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0.
  * In a page that a span arena has claimed it has ENTRY_ARENA and lacks ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. So
@@ -11,6 +12,10 @@
  * functions whose names end in _any. Which arena it is says a second map, of the same two levels.
  * A table has one 4-byte slot for every 2^slot_shift bytes of the page; an object's slot is the one its first byte is
  * in. Objects of one class start further apart than that, so each has its own. Tag 0 means no object.
+ *
+ * Slots do not say where in them an object starts: an address inside of it may have the same one. So each page has a *place*
+ * besides, which goes with where it lies in jemalloc's slab. It is learnt when the table is installed, and stands until the slab is another's: who finds that an address is no object's start by it asks
+ * headers_find_start(), which knows by the bounds of extents that hooks saw.
  *
  * Who writes: a slot or a big entry, the thread that allocates or frees the object, which is its only owner then; a
  * table's installation, whoever allocates first in a page whose slab changed class, under LOCK_HEADERS (the objects of
@@ -33,8 +38,12 @@
 #define ENTRY_ARENA 0x80u
 #define ENTRY_SMALL_BIT 0x20u
 #define ENTRY_SMALL_ANY 0x1fu /* a part of each small entry's shift, whoever's page it is */
-#define BIG_KIB_SHIFT 8
-#define BIG_KIB_MAX 0xffffffu
+#define BIG_SHIFT_SHIFT 8
+#define BIG_SHIFT_MASK 31u
+#define BIG_BYTES_SHIFT 13
+#define BIG_BYTES_MASK 0x7ffu
+#define BIG_START_SHIFT 24
+#define BIG_START_UNIT 16
 #define BIG_TAG_SHIFT 32
 
 typedef _Atomic uint64_t page_entry_t;
@@ -52,6 +61,26 @@ HOT_INLINE page_entry_t *headers_page(uintptr_t p)
 {
     return unlikely(p >> ADDRESS_BITS) ? NULL : headers_page_of(p);
 }
+
+/* What each leaf has besides: places, and a bit for each page that an extent begins at. */
+struct leaf_more {
+    /* What makes the lowest 32 bits of an object's address a multiple of the class's bytes. */
+    _Atomic uint16_t place[(size_t)1 << LEAF_BITS];
+    _Atomic uint64_t bounds[((size_t)1 << LEAF_BITS) / 64];
+};
+
+/* Whether an object of this class starts at p, by what is known of its page, which has an entry. No: perhaps it does all the
+ * same. */
+HOT_INLINE bool headers_is_start(uintptr_t p, unsigned class)
+{
+    const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
+    const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
+    uint64_t place = load_relaxed(&more->place[((uint32_t)p >> HEADER_PAGE_BITS) & (((uint32_t)1 << LEAF_BITS) - 1)]);
+    return (place + (uint32_t)p) * class_reciprocal[class] < class_reciprocal[class];
+}
+
+/* The same, when that said no; and remembers the page's place. Yes, too, where it is not known. */
+bool headers_find_start(uintptr_t p, unsigned class);
 
 HOT_INLINE uint16_t entry_code(uint64_t entry)
 {
@@ -122,10 +151,24 @@ int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag);
 
 HOT_INLINE size_t entry_big_bytes(uint64_t entry)
 {
-    return (size_t)((entry >> BIG_KIB_SHIFT) & BIG_KIB_MAX) * 1024;
+    return (size_t)((entry >> BIG_BYTES_SHIFT) & BIG_BYTES_MASK) << ((entry >> BIG_SHIFT_SHIFT) & BIG_SHIFT_MASK);
+}
+
+/* Whether a big object with this entry starts at p. */
+HOT_INLINE bool entry_big_starts_at(uint64_t entry, uintptr_t p)
+{
+    uintptr_t start = (uint8_t)(entry >> BIG_START_SHIFT) * (uintptr_t)BIG_START_UNIT;
+    return (p & (HEADER_PAGE_BYTES - 1)) == start;
 }
 
 /* The following wait for no lock and allocate nothing from the heap: for extent hooks. The pages hold no object. */
+
+/* Bounds of extents: an extent begins there, or none does any more between two addresses. */
+void headers_bound(uintptr_t p);
+void headers_unbound(uintptr_t from, uintptr_t to);
+
+/* Somebody else sees to extents as well: bounds are not to be relied on any more. */
+void headers_void_bounds(void);
 
 /* Releases the tables of pages. They stay claimed by whom they are. */
 void headers_release(uintptr_t start, size_t bytes);

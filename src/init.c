@@ -88,12 +88,13 @@ static void end_services_before_others(void)
     atexit(stop_services);
 }
 
-/* A double free among the last few would otherwise go unseen. */
+/* A wrong free among the last few would otherwise go unseen. */
 static void at_exit(void)
 {
     struct thread *t = track_thread();
     if (t)
         track_flush(t);
+    track_check_waiting();
     uint64_t until_ns = end_by_ns();
     reporter_ask_to_stop();
     dump_watch_ask_to_stop();

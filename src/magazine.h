@@ -53,7 +53,8 @@ HOT_INLINE bool magazine_put(struct thread *t, unsigned class, struct free_objec
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
     if (top == t->magazine_end[class])
         return false;
-    top[1] = object;
+    __atomic_store_n(&top[1].p, object.p, __ATOMIC_RELAXED); /* two stores: to join them first takes longer */
+    __atomic_store_n(&top[1].slot, object.slot, __ATOMIC_RELAXED);
     store_release(&t->magazine_top[class], top + 1);
     return true;
 }

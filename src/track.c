@@ -122,6 +122,17 @@ static COLD _Noreturn void die_not_allocated(const void *p)
     die_pointer("free of a pointer that is not allocated (freed before, or never):", p);
 }
 
+/* Whether a small object of this class starts at p. */
+HOT_INLINE bool is_start(const void *p, unsigned class)
+{
+    return likely(headers_is_start((uintptr_t)p, class)) || headers_find_start((uintptr_t)p, class);
+}
+
+static bool is_start_of(const void *p, uint64_t entry)
+{
+    return entry_is_small_any(entry) ? is_start(p, entry_class(entry)) : entry_big_starts_at(entry, (uintptr_t)p);
+}
+
 struct owner {
     uint32_t tag;
     bool in_arena;
@@ -134,6 +145,8 @@ static struct owner take_header(void *p)
     page_entry_t *page = headers_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     struct owner owner = {.in_arena = entry & ENTRY_ARENA};
+    if (unlikely(entry && !is_start_of(p, entry)))
+        die_not_allocated(p);
     if (entry_is_small_any(entry)) {
         header_t *slot = entry_slot_any(entry, (uintptr_t)p);
         owner.tag = load_relaxed(slot);
@@ -183,30 +196,57 @@ void track_free_now(struct thread *t, void *p, int flags)
  * forked at any moment knows where to go on. The program's own extent hooks may free meanwhile: the count may rise. */
 void track_flush(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->pending_sequence);
+    uint32_t sequence = load_relaxed(&t->pending_sequence), last_tag = 0;
+    struct counters *c = NULL; /* of last_tag: objects that are freed together tend to be of one owner */
     store_relaxed(&t->pending_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* odd before any header or counter changes; see sums.c */
-    for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count); i++) {
+    for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count);) {
         void *p = load_relaxed(&t->pending_object[i]);
         header_t *slot = load_relaxed(&t->pending_slot[i]);
         unsigned class = load_relaxed(&t->pending_class[i]);
         size_t usable = class_bytes[class];
         uint32_t tag = load_relaxed(slot);
-        if (unlikely(!tag))
+        if (unlikely(!tag || !is_start(p, class)))
             die_not_allocated(p);
         store_relaxed(slot, 0);
-        struct counters *c = counters_find(t, tag);
-        if (likely(c))
-            counters_add_free(c, usable);
-        else
+        if (unlikely(tag != last_tag) && !(c = counters_find(t, tag))) {
             track_count_frees(t, tag, 1, usable);
+            last_tag = 0;
+        } else {
+            counters_add_free(c, usable);
+            last_tag = tag;
+        }
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             magazine_put_in_full(t, class, (struct free_object){p, slot});
-        store_release(&t->pending_done, i + 1);
+        store_release(&t->pending_done, ++i);
     }
     store_relaxed(&t->pending_count, 0);
     store_release(&t->pending_done, 0);
     store_release(&t->pending_sequence, sequence + 2);
+}
+
+/* Entries leave a buffer in track_flush() only, which turns the sequence. */
+static void check_buffer(struct thread *t)
+{
+    uint32_t sequence = load_acquire(&t->pending_sequence);
+    void *freed_twice = NULL;
+    if (sequence & 1)
+        return;
+    for (uint32_t i = load_acquire(&t->pending_done), n = load_acquire(&t->pending_count); i < n && i < PENDING_MAX; i++) {
+        header_t *slot = load_relaxed(&t->pending_slot[i]);
+        if (!load_relaxed(slot))
+            freed_twice = load_relaxed(&t->pending_object[i]);
+    }
+    atomic_thread_fence(memory_order_acquire);
+    if (freed_twice && load_relaxed(&t->pending_sequence) == sequence)
+        die_not_allocated(freed_twice);
+}
+
+COLD void track_check_waiting(void)
+{
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (load_relaxed(&t->live))
+            check_buffer(t);
 }
 
 void track_give_back(struct thread *t)
@@ -220,7 +260,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint6
 {
     header_t *slot = entry_slot_any(entry, (uintptr_t)p);
     struct counters *c = counters_find(t, load_relaxed(slot));
-    if (unlikely(!c || !load_relaxed(slot)))
+    if (unlikely(!c || !load_relaxed(slot) || !is_start(p, entry_class(entry))))
         return false;
     size_t usable = class_bytes[entry_class(entry)];
     store_relaxed(slot, 0);
@@ -369,6 +409,8 @@ static struct place find_tag(void *p)
         place.slot = entry_slot_any(entry, (uintptr_t)p);
         place.tag = load_relaxed(place.slot);
     }
+    if (place.tag && !is_start_of(p, entry))
+        place.tag = 0;
     return place;
 }
 

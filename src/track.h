@@ -113,7 +113,11 @@ void track_free_now(struct thread *t, void *p, int flags);
 /* Counts all that waits in this thread's buffer. */
 void track_flush(struct thread *t);
 
-/* The same, and hands all that the thread keeps to jemalloc. */
+/* Ends the program where a freed object that waits in a thread's buffer was freed once more and counted: its header is 0. For the
+ * end of the process, when other threads' buffers are not flushed any more. */
+void track_check_waiting(void);
+
+/* track_flush(), and hands all that the thread keeps to jemalloc. */
 void track_give_back(struct thread *t);
 
 /* Whose an object is; 0: it is not ours. Its owner may change meanwhile. */

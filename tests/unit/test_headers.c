@@ -136,13 +136,70 @@ static void test_big_entries(void **state)
         uint64_t entry = entry_at(p);
         assert_true(entry_is_big(entry) && !entry_is_small(entry));
         assert_int_equal(entry_big_tag(entry), UINT32_MAX - 1);
-        assert_int_equal(entry_big_bytes(entry), usable / 1024 <= BIG_KIB_MAX ? usable : 0);
+        assert_int_equal(entry_big_bytes(entry), usable);
         assert_int_not_equal(entry_code(entry), CODE_BIG);
     }
-    assert_int_equal(headers_set_big(p, PAGE + 512, 3), 0); /* not of our jemalloc's, but it is asked then */
+    assert_int_equal(headers_set_big(p, PAGE * 1024 + 512, 3), 0); /* not of our jemalloc's, but it is asked then */
     assert_int_equal(entry_big_bytes(entry_at(p)), 0);
     headers_release(p, PAGE);
     assert_int_equal(entry_at(p), 0);
+}
+
+/* Anywhere in its first page, as jemalloc has it for what is large. */
+static void test_where_big_objects_start(void **state)
+{
+    uintptr_t page = BASE + 13 * LEAF;
+    (void)state;
+    for (uintptr_t start = 0; start < PAGE; start += 64) {
+        assert_int_equal(headers_set_big(page + start, 5 * PAGE, 3), 0);
+        for (uintptr_t p = page; p < page + PAGE; p++)
+            assert_int_equal(entry_big_starts_at(entry_at(page), p), p == page + start);
+    }
+    headers_release(page, PAGE);
+}
+
+static bool is_start(uintptr_t p, unsigned class)
+{
+    return headers_is_start(p, class) || headers_find_start(p, class);
+}
+
+static uintptr_t first_start_in(uintptr_t page, uintptr_t slab)
+{
+    return slab + (page - slab + 47) / 48 * 48;
+}
+
+/* A slab of three pages of 48 bytes. What its pages are to it is learnt when their tables are installed. Where another slab is on
+ * the same pages later, its bounds tell. */
+static void test_where_small_objects_start(void **state)
+{
+    uintptr_t area = BASE + 14 * LEAF, slab = area + 64 * PAGE;
+    unsigned class = CODE_CLASS(class_of(48).code);
+    (void)state;
+    assert_int_equal(class_slab_pages[class], 3);
+    for (uintptr_t page = slab; page < slab + 4 * PAGE; page += PAGE)
+        headers_install(first_start_in(page, slab), class_of(48).code);
+    for (uintptr_t p = slab; p < slab + 3 * PAGE; p++)
+        assert_int_equal(headers_is_start(p, class), (p - slab) % 48 == 0);
+    slab += PAGE;
+    for (uintptr_t page = slab; page < slab + 3 * PAGE; page += PAGE) {
+        uintptr_t p = first_start_in(page, slab);
+        assert_false(headers_is_start(p, class));
+        assert_true(headers_find_start(p, class)); /* without bounds who asks is believed */
+        assert_false(headers_find_start(p + 1, class));
+    }
+    headers_bound(slab);
+    headers_bound(slab + 3 * PAGE);
+    for (uintptr_t page = slab; page < slab + 3 * PAGE; page += PAGE)
+        assert_true(is_start(first_start_in(page, slab), class));
+    for (uintptr_t p = slab; p < slab + 3 * PAGE; p++)
+        assert_int_equal(is_start(p, class), (p - slab) % 48 == 0);
+    headers_bound(slab + PAGE); /* this is no slab of the class */
+    assert_true(headers_find_start(slab + 16, class));
+    headers_unbound(slab + PAGE, slab + 2 * PAGE);
+    assert_false(headers_find_start(slab + 16, class));
+    headers_unbound(area, area + 128 * PAGE);
+    assert_true(headers_find_start(slab + 16, class));
+    headers_release(area, 128 * PAGE);
 }
 
 static pthread_barrier_t together;
@@ -192,6 +249,8 @@ int main(void)
         cmocka_unit_test(test_a_page_changes_its_class),
         cmocka_unit_test(test_release_takes_its_range_only),
         cmocka_unit_test(test_big_entries),
+        cmocka_unit_test(test_where_big_objects_start),
+        cmocka_unit_test(test_where_small_objects_start),
         cmocka_unit_test(test_threads_share_the_free_tables),
     };
     return cmocka_run_group_tests(tests, pages_boot, NULL);

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# What docs/heap-bugs.md says of mistakes with free and realloc: which of them end the program, with a line that names the
+# pointer. `heap_bugs.sh --table` prints the table, with what glibc and plain jemalloc do here.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+SIGABRT_STATUS=134
+program=$scratch/heap_bugs
+message="free of a pointer that is not allocated (freed before, or never)"
+plain_jemalloc=$(ldconfig -p | awk '/libjemalloc\.so\.2/ { print $NF; exit }')
+$CC -std=gnu11 -O1 -fno-builtin -w -o "$program" "$top_srcdir/tests/integration/heap_bugs_program.c" -lpthread
+ulimit -c 0
+
+# meet LIBRARY BUG: sets status; what the program printed is in $scratch/out and $scratch/err
+meet() {
+    status=0
+    { (LD_PRELOAD=$1 exec "$program" "$2") > "$scratch/out" 2> "$scratch/err" || status=$?; } 2> /dev/null
+}
+
+outcome() {
+    case $status in
+        0) echo "goes on" ;;
+        139) echo "SIGSEGV" ;;
+        "$SIGABRT_STATUS") if [ -s "$scratch/err" ]; then echo "**ends**"; else echo "SIGABRT"; fi ;;
+        *) echo "status $status" ;;
+    esac
+}
+
+print_table() {
+    local bug what row library
+    echo "| mistake | jespan | glibc | jemalloc |"
+    echo "|---|---|---|---|"
+    while IFS=$'\t' read -r bug what; do
+        row="| $what |"
+        for library in "$JESPAN_LIB" "" "$plain_jemalloc"; do
+            meet "$library" "$bug"
+            row+=" $(outcome) |"
+        done
+        echo "$row"
+    done < <("$program")
+}
+
+check() {
+    local bug=$1 what=$2 row
+    row=$(grep -F -- "| $what |" "$top_srcdir/docs/heap-bugs.md") || fail "docs/heap-bugs.md has no row: $what"
+    meet "$JESPAN_LIB" "$bug"
+    equal "$bug: as documented" "$(awk -F ' *[|] *' '{ print $3 }' <<< "$row")" "$(outcome)"
+    if [ "$status" != 0 ]; then
+        equal "$bug: status" "$status" "$SIGABRT_STATUS"
+        equal "$bug: stderr" "$(cat "$scratch/err")" "<jespan>: $message: $(cat "$scratch/out")"
+    else
+        equal "$bug: is not to be known" "$bug" twice_and_reused
+        equal "$bug: stderr" "$(cat "$scratch/err")" ""
+    fi
+}
+
+if [ "${1-}" = --table ]; then
+    print_table
+    exit 0
+fi
+n=0
+while IFS=$'\t' read -r bug what; do
+    check "$bug" "$what"
+    n=$((n + 1))
+done < <("$program")
+[ "$n" -ge 28 ] || fail "the program lists $n bugs only"
+finish
