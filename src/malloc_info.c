@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../jemalloc-hooks/extents.h"
+#include "boot.h"
 #include "family.h"
 #include "sums.h"
 #include "track.h"
@@ -32,6 +33,8 @@ static struct heap_figures look(void)
     struct thread *t = track_thread();
     if (t)
         track_flush(t);
+    if (!boot_is_done())
+        return (struct heap_figures){0};
     const struct totals all = sums_of_all(tree_end());
     struct heap_figures f = {.committed = extents_figure(&extents_heap.committed_bytes),
                              .peak_mapped = extents_figure(&extents_heap.peak_mapped_bytes),
