@@ -111,11 +111,12 @@ static void free_context(uint32_t id, const struct totals *sum)
 }
 
 /* Frees a doomed context without children, then its parent where that was the last child, and so on up. */
-static uint32_t free_branch(uint32_t id, const struct totals *sums)
+static uint32_t free_branch(uint32_t id, const struct totals *sums, bool *frees_thread)
 {
     uint32_t n = 0;
     while (contexts[id].doomed && !contexts[id].children) {
         uint32_t parent = contexts[id].parent;
+        *frees_thread |= contexts[id].kind == CONTEXT_THREAD;
         free_context(id, &sums[id]);
         contexts[parent].children--;
         id = parent;
@@ -127,14 +128,17 @@ static uint32_t free_branch(uint32_t id, const struct totals *sums)
 static uint32_t free_doomed(const struct totals *sums, uint32_t end)
 {
     uint32_t n = 0;
+    bool frees_thread = false;
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         if (contexts[id].doomed && !is_quiet(&sums[id]))
             spare(id); /* a thread came in */
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
-        n += free_branch(id, sums);
+        n += free_branch(id, sums, &frees_thread);
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         if (contexts[id].doomed)
             spare(id); /* has children in use */
+    if (frees_thread)
+        tree_forget_below_root();
     return n;
 }
 

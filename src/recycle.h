@@ -13,4 +13,8 @@ uint64_t recycle_count(void);
 /* In tree.c: takes the context out of the hash table. */
 void tree_unlink(uint32_t id);
 
+/* In tree.c: a thread's context was recycled. What is opened in such a context lies below the root, so nothing keeps the id
+ * from being given to a context with spans of its own below it: threads forget what they remember of it. */
+void tree_forget_below_root(void);
+
 #endif

@@ -30,10 +30,25 @@ static struct site_cache_line *governed_line(struct thread *t, uint32_t hash, bo
     return t->governed_sites ? &t->governed_sites[hash % SITE_CACHE_LINES] : NULL;
 }
 
-/* Where a plugin was, there may be another now, with another site at the same address. */
-HOT_INLINE bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
+HOT_INLINE bool is_same_text(const char *kept, const char *text)
 {
-    return line->line == site->line && !strcmp(line->name, site->name);
+    return *kept == *text && (!*text || likely(!strcmp(kept, text)));
+}
+
+/* One of its texts is NULL, or may have been cut. */
+static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_site *site)
+{
+    return kept->line == site->line && sites_is_kept_as(kept->name, site->name) &&
+           sites_is_kept_as(kept->target, site->target) && sites_is_kept_as(kept->file, site->file);
+}
+
+/* Where a plugin was, there may be another now, with another site at the same address; made from the same template, it has the
+ * same line and name. */
+HOT_INLINE bool is_same_site(const struct site *kept, const struct jespan_site *site)
+{
+    return (likely(site->target && site->file) && likely(kept->line == site->line) && is_same_text(kept->name, site->name) &&
+            is_same_text(kept->target, site->target) && is_same_text(kept->file, site->file)) ||
+           is_same_odd_site(kept, site);
 }
 
 HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
@@ -50,7 +65,7 @@ HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *lin
 
 HOT_INLINE bool line_fits(const struct thread *t, const struct site_cache_line *line, const struct jespan_site *site)
 {
-    return tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line, site);
+    return tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line->kept, site);
 }
 
 /* Under LOCK_TREE. */
@@ -74,7 +89,7 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
                             const struct label_set *labels)
 {
     struct site_cache_line *line = labels ? NULL : cache_line(t, site),
-                           fresh = {site, NULL, site->line, t->tag, 0, 0};
+                           fresh = {.site = site, .parent = t->tag};
     uint32_t hash = cache_hash(t, site);
     lock(LOCK_TREE);
     int error = enter_scope_locked(t, key, site, labels);
@@ -83,7 +98,7 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     if (!error && line) {
         fresh.context = t->tag;
         fresh.generation = load_relaxed(&contexts[t->tag].generation);
-        fresh.name = contexts[t->tag].site->name;
+        fresh.kept = contexts[t->tag].site;
         /* At max_contexts this is an ancestor, which must not stick. */
         if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
             *line = fresh;

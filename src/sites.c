@@ -59,6 +59,11 @@ static int equals(const char *kept, const char *s, size_t n)
     return strncmp(kept, s, n) == 0 && kept[n] == '\0';
 }
 
+bool sites_is_kept_as(const char *kept, const char *text)
+{
+    return text ? equals(kept, text, sites_cut(text)) : !*kept;
+}
+
 /* What the program asks for goes before the configuration. A block of a site that asks for what cannot be has no arena:
  * jespan_open() would have said so. */
 static bool keep_wishes(struct site *s, const struct jespan_site *site)

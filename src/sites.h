@@ -7,6 +7,7 @@
 #ifndef JESPAN_SITES_H
 #define JESPAN_SITES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,9 @@ size_t sites_cut(const char *s);
 
 /* The same, counted where something is cut off. */
 size_t sites_bounded_length(const char *s);
+
+/* Whether `text` (NULL: "") is kept like that. */
+bool sites_is_kept_as(const char *kept, const char *text);
 
 /* How often a string or a list of labels was cut. */
 uint64_t sites_truncated(void);

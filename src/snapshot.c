@@ -116,7 +116,7 @@ static void fill_wall(struct making *m, const struct context *c, struct snapshot
 struct totals making_own_figures(struct making *m, uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
-    if (load_relaxed(&contexts[id].generation)) {
+    if (contexts[id].incarnation) {
         totals_subtract(&own, &context_bases[id]);
         m->owes_frees |= (int64_t)own.free_objects < 0 || (int64_t)own.free_bytes < 0;
     }
@@ -135,7 +135,7 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
     const struct context *c = &contexts[id];
     const struct site *site = c->site;
     struct snapshot_row *row = &m->rows[m->row_of[id]];
-    *row = (struct snapshot_row){.id = id, .generation = load_relaxed(&c->generation),
+    *row = (struct snapshot_row){.id = id, .generation = c->incarnation,
                                  .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file,
                                  .totals = making_own_figures(m, id, sum)};

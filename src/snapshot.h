@@ -22,7 +22,7 @@ struct snapshot_label {
 
 struct snapshot_row {
     uint32_t id;         /* the context's number, as in spans.<id>.* */
-    uint32_t generation; /* with the id, names this context and no other, ever */
+    uint32_t generation; /* how many contexts had the id before: with it, names this context and no other, ever */
     uint32_t parent_row; /* index into rows; the root's is its own */
     enum context_kind kind;
     uint32_t line;

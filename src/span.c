@@ -42,18 +42,6 @@ static uint64_t settle(struct thread *t)
     return timing_switch(t, timed);
 }
 
-/* What is opened in a thread's context lies below the root, and keeps nothing of the thread's from being recycled. */
-static void forget_sites_below(struct thread *t, uint32_t parent)
-{
-    struct site_cache_line *governed = t->governed_sites;
-    for (int i = 0; i < SITE_CACHE_LINES; i++) {
-        if (t->site_cache[i].parent == parent)
-            t->site_cache[i].site = NULL;
-        if (governed && governed[i].parent == parent)
-            governed[i].site = NULL;
-    }
-}
-
 /* LOCK_TREE is held, or the context cannot go away. */
 static int replace_base(struct thread *t, uint32_t context)
 {
@@ -61,8 +49,6 @@ static int replace_base(struct thread *t, uint32_t context)
     struct counters *c = context ? span_count_enter(t, context) : NULL, *former = t->base_counters;
     if (!c)
         return -ENOMEM;
-    if (former)
-        forget_sites_below(t, t->base);
     t->base = context;
     t->base_counters = c;
     if (former) {
@@ -311,7 +297,6 @@ static void leave_base(struct thread *t)
         meta_unmap(old, bytes);
     }
     struct counters *c = t->base_counters;
-    forget_sites_below(t, t->base);
     t->base = t->tag = 0;
     t->base_counters = t->current = NULL;
     if (c)

@@ -43,8 +43,9 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
         return EINVAL;
     if (parent == CONTEXT_ID_UNSAMPLED && site->arena.flags & JESPAN_ARENA_REGION)
         parent = CONTEXT_ID_ROOT; /* its memory goes all the same, so it must be known whose that is */
+    parent = tree_parent_in(parent); /* now: a thread's context may be recycled, and be the new one, after the next line */
     uint32_t context = tree_intern(parent, CONTEXT_SPAN, site, labels);
-    bool borrows = context == tree_parent_in(parent);
+    bool borrows = context == parent;
     const struct site *kept = context ? kept_site(context, borrows, site) : NULL;
     if (!kept)
         return ENOMEM;

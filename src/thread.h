@@ -92,8 +92,9 @@ static inline uint16_t entry_region(const struct entry *entry)
 
 /* Remembers which context a site has below a parent. Valid while that context's generation is what it was. */
 struct site_cache_line {
-    const void *site, *name;
-    uint32_t line, parent, context, generation;
+    const void *site;
+    const struct site *kept; /* the context's */
+    uint32_t parent, context, generation;
 };
 #define SITE_CACHE_LINES 64
 

@@ -166,10 +166,12 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     limits_join(id);
     contexts[parent].children++;
     link_context(id, hash);
-    if (id == load_relaxed(&tree_next_id))
+    if (id == load_relaxed(&tree_next_id)) {
         store_release(&tree_next_id, id + 1); /* generation is 0: live */
-    else
+    } else {
+        c->incarnation++;
         store_release(&c->generation, load_relaxed(&c->generation) + 1);
+    }
     return id;
 }
 
@@ -194,12 +196,25 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     return make_context(parent, kind, kept, labels, hash);
 }
 
+/* What threads remember of the context no longer stands; it is the same one. */
+static void forget_context(uint32_t id)
+{
+    store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+}
+
 COLD void tree_review_governed(void)
 {
     for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
         if (tree_is_live(id) && tree_is_governed(id))
-            store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+            forget_context(id);
     handles_review();
+}
+
+COLD void tree_forget_below_root(void)
+{
+    for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
+        if (tree_is_live(id) && contexts[id].parent == CONTEXT_ID_ROOT)
+            forget_context(id);
 }
 
 void tree_open_span(uint32_t id, uint64_t now)

@@ -9,6 +9,9 @@
  * lets every thread see that (membarrier), and sums again: a thread that enters without the lock counts its enter first
  * and looks at the generation afterwards, so one of the two notices the other. An id's counters are never reset, since
  * other threads own them: what they stood at when the id was recycled is kept as its base.
+ *
+ * The generation says whether what was remembered of a context still stands, so it changes also when the context stays what
+ * it is. What names a context for good is its id with its incarnation, which changes only when the id is given to another.
  */
 #ifndef JESPAN_TREE_H
 #define JESPAN_TREE_H
@@ -38,6 +41,7 @@ struct outlived {
 
 struct context {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
+    uint32_t incarnation;        /* how many contexts had this id before */
     uint32_t parent;
     const struct site *site;
     struct label_set *labels; /* NULL: none */
