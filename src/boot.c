@@ -220,6 +220,8 @@ void boot_slow_event(struct thread *t)
 {
     if (unlikely(age_is_on) && clock_ticks() >= t->period_end)
         span_grow_older(t);
+    if (t->slow_events < NAME_CHECK_LAST)
+        cpu_clock_doubt(&t->cpu);
     if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
         check_name(t);
 }

@@ -15,9 +15,9 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 /* Where nothing can be watched: `never` differs from what is expected, `always` does not. */
 static volatile uint64_t never, always;
-#define STANDING_NEVER 1
-
 #define TRIES 64
+
+_Atomic uint64_t cpu_clock_lost;
 
 static enum cpu_clock_kind kind;
 static _Atomic int verdict; /* on restartable sequences: 0 not tried, 1 they can be relied on, −1 they cannot */
@@ -82,8 +82,18 @@ static void watch_rseq(struct cpu_clock *c)
         store_relaxed(&verdict, rseq_cs && try_out(rseq_cs) ? 1 : -1);
     if (!rseq_cs || load_relaxed(&verdict) < 0)
         return;
-    c->standing = (uintptr_t)&section;
     c->watched = rseq_cs;
+}
+
+/* The area may have been taken away since. The kernel says so in it. What was counted as CPU time since then stays counted. */
+static bool still_watches(struct cpu_clock *c)
+{
+    if (likely(own_rseq_cs() == c->watched))
+        return true;
+    c->watched = &never;
+    store_relaxed(&c->standing, CPU_CLOCK_NEVER);
+    atomic_fetch_add_explicit(&cpu_clock_lost, 1, memory_order_relaxed);
+    return false;
 }
 
 /* The thread's clock comes first: for it the kernel brings the thread's account up to date, which for getrusage(2) may be
@@ -97,14 +107,17 @@ static uint64_t read_ns(uint64_t *system_ns)
     return ns;
 }
 
-static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns)
+/* In place of the reading before the last, which nobody looks at but who began to before the last was made: they find another
+ * sequence number afterwards. */
+static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns, int thread_id)
 {
-    uint32_t sequence = load_relaxed(&c->sequence) | 1; /* as fork(2) may have left it behind */
-    store_relaxed(&c->sequence, sequence);
+    uint32_t sequence = load_relaxed(&c->sequence) + 1;
+    struct cpu_reading *r = &c->readings[sequence % 2];
     atomic_thread_fence(memory_order_release);
-    store_relaxed(&c->ticks, ticks);
-    store_relaxed(&c->ns, ns);
-    store_release(&c->sequence, sequence + 1);
+    store_relaxed(&r->ticks, ticks);
+    store_relaxed(&r->ns, ns);
+    store_relaxed(&r->thread_id, thread_id);
+    store_release(&c->sequence, sequence);
 }
 
 /* The pointer is set before the clocks are read: if the thread leaves its processor from there on, that will be seen. */
@@ -114,18 +127,24 @@ COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
     if (kind == CPU_CLOCK_NONE)
         return clock_ticks();
     int saved = errno;
+    bool lost = c->watched != &never && !still_watches(c);
     if (c->watched == &never && (kind == CPU_CLOCK_AUTO || kind == CPU_CLOCK_RSEQ))
         watch_rseq(c);
-    if (c->watched != &never)
-        *c->watched = c->standing;
+    if (c->watched != &never) {
+        store_relaxed(&c->standing, (uintptr_t)&section);
+        *c->watched = (uintptr_t)&section;
+    }
     compiler_barrier();
-    uint64_t system_ns = c->system_ns, ns = read_ns(&system_ns), before = load_relaxed(&c->ns);
+    const struct cpu_reading *last = &c->readings[load_relaxed(&c->sequence) % 2];
+    uint64_t system_ns = c->system_ns, ns = read_ns(&system_ns), before = load_relaxed(&last->ns);
     uint64_t now = clock_ticks();
-    uint64_t ticks = load_relaxed(&c->ticks) + (ns > before ? clock_ns_to_ticks(ns - before, clock_scale()) : 0);
+    uint64_t ticks = load_relaxed(&last->ticks) + (ns > before ? clock_ns_to_ticks(ns - before, clock_scale()) : 0);
+    if (unlikely(lost) && now + c->offset > ticks)
+        ticks = now + c->offset;
     c->offset = ticks - now;
     *system = system_ns > c->system_ns ? clock_ns_to_ticks(system_ns - c->system_ns, clock_scale()) : 0;
     c->system_ns = system_ns;
-    note(c, ticks, ns);
+    note(c, ticks, ns, load_relaxed(&last->thread_id));
     errno = saved;
     return now;
 }
@@ -133,15 +152,14 @@ COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
 COLD void cpu_clock_start(struct cpu_clock *c)
 {
     c->watched = kind == CPU_CLOCK_NONE ? &always : &never;
-    c->standing = kind == CPU_CLOCK_NONE ? 0 : STANDING_NEVER;
+    store_relaxed(&c->standing, kind == CPU_CLOCK_NONE ? 0 : CPU_CLOCK_NEVER);
     if (kind == CPU_CLOCK_NONE)
         return;
     int saved = errno;
-    store_relaxed(&c->thread_id, (int)syscall(SYS_gettid));
     c->system_ns = 0;
-    uint64_t ns = read_ns(&c->system_ns), now = clock_ticks();
-    note(c, load_relaxed(&c->ticks), ns);
-    c->offset = load_relaxed(&c->ticks) - now;
+    uint64_t ns = read_ns(&c->system_ns), now = clock_ticks(), ticks = cpu_clock_last(c);
+    note(c, ticks, ns, (int)syscall(SYS_gettid));
+    c->offset = ticks - now;
     errno = saved;
 }
 
@@ -152,28 +170,23 @@ static clockid_t clock_of_thread(int thread_id)
     return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
 }
 
-/* False while the owner writes it, which it does in three stores. */
-static bool last_reading(struct cpu_clock *c, uint64_t *ticks, uint64_t *ns)
-{
-    for (int i = 0; i < TRIES; i++) {
-        uint32_t sequence = load_acquire(&c->sequence);
-        *ticks = load_relaxed(&c->ticks);
-        *ns = load_relaxed(&c->ns);
-        atomic_thread_fence(memory_order_acquire);
-        if (!(sequence & 1) && load_relaxed(&c->sequence) == sequence)
-            return true;
-    }
-    return false;
-}
-
+/* A reading that is the last one still when the kernel's clock has been read, so that both are of the same thread. Else there was
+ * another reading meanwhile, which is as good as the clock. */
 uint64_t cpu_clock_of(struct cpu_clock *c)
 {
-    struct timespec t;
-    uint64_t ticks, ns;
-    if (kind == CPU_CLOCK_NONE || !last_reading(c, &ticks, &ns))
-        return load_relaxed(&c->ticks);
-    if (clock_gettime(clock_of_thread(load_relaxed(&c->thread_id)), &t))
-        return load_relaxed(&c->ticks); /* it has ended, maybe just now */
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    return ticks + (now > ns ? clock_ns_to_ticks(now - ns, clock_scale()) : 0);
+    if (kind == CPU_CLOCK_NONE)
+        return cpu_clock_last(c);
+    for (int i = 0; i < TRIES; i++) {
+        struct timespec t;
+        uint32_t sequence = load_acquire(&c->sequence);
+        const struct cpu_reading *r = &c->readings[sequence % 2];
+        uint64_t ticks = load_relaxed(&r->ticks), ns = load_relaxed(&r->ns);
+        bool ended = clock_gettime(clock_of_thread(load_relaxed(&r->thread_id)), &t) != 0; /* maybe just now */
+        atomic_thread_fence(memory_order_acquire);
+        if (load_relaxed(&c->sequence) != sequence)
+            continue;
+        uint64_t now = ended ? ns : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+        return ticks + (now > ns ? clock_ns_to_ticks(now - ns, clock_scale()) : 0);
+    }
+    return cpu_clock_last(c);
 }

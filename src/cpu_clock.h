@@ -8,7 +8,10 @@
  * place, CPU time is read from the kernel, and the pointer is set again. Whether all that is so is tried on first use;
  * else every reading is a system call.
  *
- * Only the owner writes; others may read by cpu_clock_of().
+ * A program may take the area away from the kernel, to use one of its own. Then the pointer would stand for good. So snapshots, and
+ * whatever else comes rarely, have the thread look at its area again: cpu_clock_doubt().
+ *
+ * Only the owner writes, but for `standing`; others may read by cpu_clock_of().
  */
 #ifndef JESPAN_CPU_CLOCK_H
 #define JESPAN_CPU_CLOCK_H
@@ -17,16 +20,31 @@
 
 struct cpu_clock {
     volatile uint64_t *watched; /* holds `standing` while CPU time in ticks is clock_ticks() + offset */
-    uint64_t standing;
+    _Atomic uint64_t standing;
     uint64_t offset;
-    _Atomic int thread_id;
-    /* The last reading; odd while it is being written. */
-    _Atomic uint32_t sequence;
-    _Atomic uint64_t ticks, ns;
+    _Atomic uint32_t sequence; /* of readings; the last one is readings[sequence % 2], so that a reader never waits */
+    struct cpu_reading {
+        _Atomic int thread_id;
+        _Atomic uint64_t ticks, ns;
+    } readings[2];
     uint64_t system_ns; /* the part of it in the kernel, by getrusage(2) */
 };
 
+/* In place of what stands, which is an address. */
+#define CPU_CLOCK_NEVER 1
+#define CPU_CLOCK_DOUBTED 2
+
 enum cpu_clock_kind { CPU_CLOCK_AUTO, CPU_CLOCK_RSEQ, CPU_CLOCK_THREAD, CPU_CLOCK_RUSAGE, CPU_CLOCK_NONE };
+
+/* Any thread: at its next enter or exit the owner looks whether the kernel still knows of its area. */
+static inline void cpu_clock_doubt(struct cpu_clock *c)
+{
+    if (load_relaxed(&c->standing) > CPU_CLOCK_DOUBTED)
+        store_relaxed(&c->standing, CPU_CLOCK_DOUBTED);
+}
+
+/* Threads whose area was taken away after they had begun to rely on it. */
+extern _Atomic uint64_t cpu_clock_lost;
 
 /* Once. With CPU_CLOCK_NONE no time is ever read, and what cpu_clock_ticks() says means nothing. */
 void cpu_clock_boot(enum cpu_clock_kind kind);
@@ -41,7 +59,7 @@ void cpu_clock_start(struct cpu_clock *c);
 HOT_INLINE bool cpu_clock_stands(const struct cpu_clock *c)
 {
     compiler_barrier();
-    return *c->watched == c->standing;
+    return *c->watched == load_relaxed(&c->standing);
 }
 
 /* CPU time in ticks, from an arbitrary point on, at a time by clock_ticks(). */
@@ -53,6 +71,18 @@ HOT_INLINE uint64_t cpu_clock_ticks(const struct cpu_clock *c, uint64_t now)
 /* Reads the CPU time from the kernel. Returns the time by clock_ticks() that it belongs to; *system gets the ticks in the
  * kernel since the last reading, 0 where the clock does not tell. */
 uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system);
+
+/* What the last reading said. Of the owner, or of a thread that is gone. */
+static inline uint64_t cpu_clock_last(const struct cpu_clock *c)
+{
+    return load_relaxed(&c->readings[load_relaxed(&c->sequence) % 2].ticks);
+}
+
+/* In a forked child: what it says from now on. */
+static inline void cpu_clock_set_last(struct cpu_clock *c, uint64_t ticks)
+{
+    store_relaxed(&c->readings[load_relaxed(&c->sequence) % 2].ticks, ticks);
+}
 
 /* The CPU time in ticks of any thread now; that of its last reading where the thread is gone. */
 uint64_t cpu_clock_of(struct cpu_clock *c);

@@ -102,8 +102,10 @@ static int take_self(const struct snapshot *s, uint32_t id, struct totals *t)
 static int take_inclusive(const struct snapshot *s, uint32_t id, struct totals *t)
 {
     const struct snapshot_row *row = snapshot_find(s, id);
-    if (row)
+    if (row) {
         *t = snapshot_inclusive(s, (uint32_t)(row - s->rows));
+        snapshot_keep_idle(row, t);
+    }
     return row ? 0 : ENOENT;
 }
 
@@ -307,6 +309,38 @@ static int context_parent(const struct ctl_name *self, uint32_t id, const struct
     return live ? ctl_read_u64(call, value) : ENOENT;
 }
 
+/* Blocks of one context, or of one of its periods, that are open now. */
+static uint64_t open_blocks(uint32_t id)
+{
+    uint64_t n = 0;
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct counters *c = counters_find(t, id);
+        struct counters_more *more = c ? counters_used_more(c) : NULL;
+        n += more ? load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1) : 0;
+    }
+    return n;
+}
+
+/* Under LOCK_TREE. */
+static uint64_t open_now(uint32_t id)
+{
+    uint64_t n = contexts[id].handles + open_blocks(id);
+    for (uint32_t i = CONTEXT_ID_ROOT; age_is_on && i < tree_end(); i++)
+        if (tree_is_live(i) && contexts[i].kind == CONTEXT_PERIOD && contexts[i].parent == id)
+            n += open_blocks(i);
+    return n;
+}
+
+static int context_open(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = is_shown(id);
+    uint64_t value = live ? open_now(id) : 0;
+    unlock(LOCK_TREE);
+    return live ? ctl_read_u64(call, value) : ENOENT;
+}
+
 /* ---- Its limit ---- */
 
 enum { LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS };
@@ -353,6 +387,7 @@ const struct ctl_name ctl_context_names[] = {
     {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
     {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
     {"closed_ns", context_closed, 0},
+    {"open", context_open, 0},
     {"ages", context_ages, 0},
     {"labels", context_labels, 0},
     {"arena", ctl_context_arena, 0},

@@ -11,6 +11,7 @@
 #include "../jemalloc-hooks/extents.h"
 #include "arenas.h"
 #include "compiler.h"
+#include "cpu_clock.h"
 #include "ctl.h"
 #include "dump.h"
 #include "feed.h"
@@ -183,6 +184,11 @@ static uint64_t stat_contexts(void)
     return stats_of_tree().contexts;
 }
 
+static uint64_t stat_cpu_clocks_lost(void)
+{
+    return load_relaxed(&cpu_clock_lost);
+}
+
 static uint64_t stat_overflow(void)
 {
     return stats_of_tree().overflow;
@@ -268,6 +274,7 @@ STAT(header_held_bytes, tables_held_bytes)
 STAT(pending_bytes, stat_pending_bytes)
 STAT(contexts, stat_contexts)
 STAT(overflow, stat_overflow)
+STAT(cpu_clocks_lost, stat_cpu_clocks_lost)
 STAT(recycled, stat_recycled)
 STAT(truncated, sites_truncated)
 STAT(unsampled, sampler_unsampled)
@@ -321,6 +328,7 @@ static const struct ctl_name stats_names[] = {
     EXTENT_ROW(extents),
     ROW(contexts),
     ROW(overflow),
+    ROW(cpu_clocks_lost),
     ROW(recycled),
     ROW(truncated),
     ROW(unsampled),

@@ -45,6 +45,7 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
         struct source *s = &r->sources[r->n_sources++];
         *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};
         s->n_freed = sums_read_buffer(t, freed);
+        cpu_clock_doubt(&t->cpu);
         freed += s->n_freed;
     }
     return r;
@@ -101,24 +102,50 @@ static void add_batch_allocs(struct totals *to, const struct batch *b)
     }
 }
 
-/* Clocks are read after the word: what it says may have begun since the reading did. Of each thread's contexts one has
- * time passing, or few. */
-static uint64_t time_in(uint64_t word)
+/* Clocks are read after the word: what it says may have begun since the reading did. If it says something else afterwards, that
+ * time had ended before the clock was read, perhaps long before, as we may have been preempted in between. Of each thread's
+ * contexts one has time passing, or few. */
+#define TRIES 64
+
+static uint64_t resolve_time(const _Atomic uint64_t *word, struct thread *cpu_of)
 {
-    return likely(timing_is_over(word)) ? word : timing_resolve(word, clock_ticks_after_loads());
+    uint64_t time = 0;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t says = load_relaxed(word);
+        time = timing_is_over(says) ? says : timing_resolve(says, cpu_of ? cpu_clock_of(&cpu_of->cpu) : clock_ticks_after_loads());
+        atomic_thread_fence(memory_order_acquire);
+        if (load_relaxed(word) == says)
+            break;
+    }
+    return time;
 }
 
-static uint64_t cpu_time_in(uint64_t word, struct thread *t)
+static uint64_t time_in(const _Atomic uint64_t *word)
 {
-    return likely(timing_is_over(word)) ? word : timing_resolve(word, cpu_clock_of(&t->cpu));
+    uint64_t says = load_relaxed(word);
+    return likely(timing_is_over(says)) ? says : resolve_time(word, NULL);
 }
 
-static uint64_t open_time_in(uint64_t word, uint64_t opens)
+static uint64_t cpu_time_in(const _Atomic uint64_t *word, struct thread *t)
 {
-    uint64_t n = opens & (((uint64_t)1 << OPENS_SHIFT) - 1);
-    if (likely(!n && timing_is_over(word)))
-        return word;
-    return timing_resolve_open(word, n, timing_is_on ? clock_ticks_after_loads() : 0);
+    uint64_t says = load_relaxed(word);
+    return likely(timing_is_over(says)) ? says : resolve_time(word, t);
+}
+
+static uint64_t open_time_in(const struct counters_more *more)
+{
+    uint64_t time = 0;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t opens = load_relaxed(&more->opens), says = load_relaxed(&more->wall);
+        uint64_t n = opens & (((uint64_t)1 << OPENS_SHIFT) - 1);
+        if (likely(!n && timing_is_over(says)))
+            return says;
+        time = timing_resolve_open(says, n, timing_is_on ? clock_ticks_after_loads() : 0);
+        atomic_thread_fence(memory_order_acquire);
+        if (load_relaxed(&more->wall) == says && load_relaxed(&more->opens) == opens)
+            break;
+    }
+    return time;
 }
 
 /* What only some contexts have on a thread. */
@@ -137,7 +164,7 @@ static void add_batch_moved_out(struct totals *to, const struct batch *b)
 static void add_more(struct totals *to, struct counters_more *more)
 {
     uint64_t opens = load_relaxed(&more->opens);
-    to->wall += open_time_in(load_relaxed(&more->wall), opens);
+    to->wall += open_time_in(more);
     to->opens += opens >> OPENS_SHIFT;
     to->moved_in_objects += load_relaxed(&more->moved_in_objects);
     to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
@@ -160,8 +187,8 @@ static void add_batch_times(struct totals *to, const struct batch *b)
         uint64_t busy = 0, cpu = 0;
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
-            busy += time_in(load_relaxed(&c->busy));
-            cpu += cpu_time_in(load_relaxed(counters_cpu(c)), b->threads[k]);
+            busy += time_in(&c->busy);
+            cpu += cpu_time_in(counters_cpu(c), b->threads[k]);
         }
         to->busy += busy;
         to->cpu += cpu;

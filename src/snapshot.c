@@ -265,6 +265,39 @@ static struct made *find_room(struct made *old, size_t bytes)
     return made;
 }
 
+/* Times never go back. Not all of them are read at the same moment, the clock's rate is known better as time goes by, and what is a difference, as
+ * wall time less that of the spans below, shrinks where these overlap. What was shown once stays, until the time has caught up. */
+static uint64_t raise_to(uint64_t *shown, uint64_t *now)
+{
+    uint64_t was = *now;
+    if (*shown < *now)
+        *shown = *now;
+    *now = *shown;
+    return *now - was;
+}
+
+static void keep_shown(struct shown *shown, struct totals *t, struct totals *all)
+{
+    struct totals more = {.wall = raise_to(&shown->wall, &t->wall), .busy = raise_to(&shown->busy, &t->busy),
+                          .cpu = raise_to(&shown->cpu, &t->cpu), .idle = raise_to(&shown->idle, &t->idle)};
+    if (all)
+        totals_add(all, &more);
+}
+
+static void keep_all_shown(struct making *m)
+{
+    static struct shown retired, all;
+    struct snapshot *s = &m->made->public;
+    for (struct snapshot_row *row = m->rows; row < m->rows + s->n_rows; row++) {
+        struct shown *shown = &contexts[row->id].shown;
+        keep_shown(shown, &row->totals, &s->all);
+        raise_to(&shown->wall_inclusive, &row->wall_ns);
+    }
+    keep_shown(&retired, &s->retired, NULL);
+    totals_add(&s->all, &s->retired);
+    keep_shown(&all, &s->all, NULL);
+}
+
 static bool make(struct making *m, struct made *old)
 {
     struct extent n = count_rows(m);
@@ -286,6 +319,7 @@ static bool make(struct making *m, struct made *old)
     m->made->public.retired = tree_retired();
     totals_floor_times(&m->made->public.retired);
     times_to_ns(m, &m->made->public.retired);
+    keep_all_shown(m);
     return true;
 }
 
@@ -315,7 +349,6 @@ struct snapshot *snapshot_retake(struct snapshot *old)
     if (!ok)
         return NULL;
     struct snapshot *s = &m.made->public;
-    totals_add(&s->all, &s->retired);
     s->time_unix_ns = clock_unix_ns();
     s->start_unix_ns = s->time_unix_ns - (clock_ns(CLOCK_BOOTTIME) - start_ns);
     s->pid = (uint32_t)getpid();
@@ -339,6 +372,15 @@ void snapshot_free(struct snapshot *s)
 void snapshot_start_clock(void)
 {
     start_ns = clock_ns(CLOCK_BOOTTIME);
+}
+
+void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive)
+{
+    lock(LOCK_TREE);
+    struct context *c = &contexts[row->id];
+    if (c->incarnation == row->generation)
+        raise_to(&c->shown.idle_inclusive, &inclusive->idle);
+    unlock(LOCK_TREE);
 }
 
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)

@@ -74,6 +74,9 @@ void snapshot_free(struct snapshot *s);
 /* The figures of a row together with all rows below it; wall is the row's wall_ns. */
 struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row);
 
+/* Those figures' idle time is no less than it was shown before. Takes the tree lock. */
+void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive);
+
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);
 

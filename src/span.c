@@ -313,7 +313,7 @@ COLD void span_leave_all(struct thread *t)
  * together. Each of its counters, though, is what it was at some moment, and now it is inside none. */
 COLD void span_abandon_all(struct thread *t)
 {
-    store_relaxed(&t->cpu.ticks, t->cpu_at_fork);
+    cpu_clock_set_last(&t->cpu, t->cpu_at_fork);
     for (uint32_t id = 0, end = tree_end(); id < end; id++) {
         struct counters *c = counters_find(t, id);
         if (c) {

@@ -41,7 +41,7 @@ COLD void timing_abandon(const struct thread *t, struct counters *c)
     struct counters_more *more = counters_used_more(c);
     uint64_t now = timing_now();
     store_relaxed(&c->busy, timing_resolve(load_relaxed(&c->busy), now));
-    store_relaxed(counters_cpu(c), timing_resolve(load_relaxed(counters_cpu(c)), load_relaxed(&t->cpu.ticks)));
+    store_relaxed(counters_cpu(c), timing_resolve(load_relaxed(counters_cpu(c)), cpu_clock_last(&t->cpu)));
     if (!more)
         return;
     uint64_t n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
@@ -53,7 +53,7 @@ COLD void timing_after_fork(struct thread *t)
 {
     if (!t->timed)
         return;
-    store_relaxed(&t->cpu.ticks, t->cpu_at_fork);
+    cpu_clock_set_last(&t->cpu, t->cpu_at_fork);
     cpu_clock_start(&t->cpu);
 }
 

@@ -163,6 +163,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->children = c->open_spans = c->handles = 0;
     c->opens = c->wall = c->children_wall = 0;
     c->outlived = (struct outlived){0};
+    c->shown = (struct shown){0};
     limits_join(id);
     contexts[parent].children++;
     link_context(id, hash);

@@ -61,6 +61,9 @@ struct context {
     uint64_t children_wall; /* of contexts below that were recycled */
     uint64_t born;          /* of a period's: when the period began, in ticks; not 0 */
     struct outlived outlived;
+    struct shown {
+        uint64_t wall, wall_inclusive, busy, cpu, idle, idle_inclusive; /* in ns */
+    } shown; /* by snapshots so far: LOCK_TREE */
 };
 
 /* A span of this context begins or ends at a time by clock_ticks(). */

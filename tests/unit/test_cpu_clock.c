@@ -227,7 +227,7 @@ static void of_another_thread(void **state)
     phase = 3;
     pthread_join(thread, NULL);
     /* It is gone, but for the kernel a moment later. */
-    uint64_t last = load_relaxed(&shared.ticks);
+    uint64_t last = cpu_clock_last(&shared);
     while (cpu_clock_of(&shared) != last)
         times_sleep(MS);
 }
@@ -237,7 +237,7 @@ static void of_another_thread(void **state)
 /* In a child, whose CPU time begins anew, while that of the block goes on. */
 static int child(struct cpu_clock *c)
 {
-    uint64_t before = load_relaxed(&c->ticks);
+    uint64_t before = cpu_clock_last(c);
     cpu_clock_start(c);
     uint64_t begin = cpu_now(c);
     if (begin < before || to_ns(begin - before) > 1000 * (uint64_t)MS)

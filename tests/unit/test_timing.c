@@ -165,7 +165,7 @@ static void what_was_left_behind_ends(void **state)
     struct counters *inside = &chunk.counters[0], *outside = &chunk.counters[1], *unused = &chunk.counters[2];
     uint64_t now = clock_ticks();
     (void)state;
-    gone.cpu.ticks = 5000;
+    cpu_clock_set_last(&gone.cpu, 5000);
     inside->busy = begin(1000, now - 10);
     chunk.more_used = 3;
     chunk.cpu[0] = begin(300, 4000);
