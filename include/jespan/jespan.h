@@ -15,6 +15,57 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What the macros below check while the program is compiled, from C11 and C++11 on: that a string is one, and that an integer is
+ * no pointer. */
+#define JESPAN_NO_STRING_ "jespan: this is not a string; for an integer there are JESPAN_WITH() and JESPAN_LABEL_INT()"
+#define JESPAN_NO_INTEGER_ "jespan: this is not an integer"
+#define JESPAN_NO_VALUE_ "jespan: a label has no value: JESPAN() takes a name, then pairs of a key and a value"
+#define JESPAN_NO_CONTEXT_ "jespan: this is not the number of a context, which jespan_current() returns"
+#define JESPAN_NO_SITE_ "jespan: this is not the address of a struct jespan_site"
+#if !defined __cplusplus && __STDC_VERSION__ >= 201112L
+#define JESPAN_ASSERT_(condition, message) _Static_assert(condition, message)
+#define JESPAN_IF_(condition, message, value)                                                                          \
+    __builtin_choose_expr(__extension__ sizeof(struct { _Static_assert(condition, message); char any; }) != 0, value, 0)
+#define JESPAN_IS_STRING_(s)                                                                                           \
+    __extension__ _Generic((s), char *: 1, const char *: 1, signed char *: 1, const signed char *: 1, unsigned char *: 1,            \
+             const unsigned char *: 1, void *: 1, const void *: 1, default: 0)
+#define JESPAN_IS_SITE_(s) _Generic((s), struct jespan_site *: 1, const struct jespan_site *: 1, void *: 1, default: 0)
+#define JESPAN_IS_POINTER_(n) (__builtin_classify_type(n) == 5)
+#define JESPAN_STRING_(s) JESPAN_IF_(JESPAN_IS_STRING_(s), JESPAN_NO_STRING_, (s))
+#define JESPAN_INTEGER_(n) JESPAN_IF_(!JESPAN_IS_POINTER_(n), JESPAN_NO_INTEGER_, (int64_t)(n))
+#define JESPAN_CONTEXT_(n) JESPAN_IF_(!JESPAN_IS_POINTER_(n), JESPAN_NO_CONTEXT_, (n))
+#define JESPAN_SITE_ADDRESS_(s) JESPAN_IF_(JESPAN_IS_SITE_(s), JESPAN_NO_SITE_, (s))
+#elif defined __cplusplus && __cplusplus >= 201103L
+#define JESPAN_ASSERT_(condition, message) static_assert(condition, message)
+extern "C++" {
+template <class T, class To> struct jespan_becomes_ {
+    static char test(To);
+    static long test(...);
+    static T &&make();
+    static constexpr bool value = sizeof(test(make())) == 1;
+};
+template <class T> constexpr const char *jespan_string_(T &&s)
+{
+    static_assert(jespan_becomes_<T, const char *>::value, JESPAN_NO_STRING_);
+    return static_cast<T &&>(s);
+}
+template <class T> constexpr int64_t jespan_integer_(T n)
+{
+    return static_cast<int64_t>(n);
+}
+}
+#define JESPAN_STRING_(s) jespan_string_(s)
+#define JESPAN_INTEGER_(n) jespan_integer_(n)
+#define JESPAN_CONTEXT_(n) (n)
+#define JESPAN_SITE_ADDRESS_(s) (s)
+#else
+#define JESPAN_ASSERT_(condition, message) extern char jespan_assert_[(condition) ? 1 : -1]
+#define JESPAN_STRING_(s) (s)
+#define JESPAN_INTEGER_(n) (int64_t)(n)
+#define JESPAN_CONTEXT_(n) (n)
+#define JESPAN_SITE_ADDRESS_(s) (s)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -96,9 +147,10 @@ struct jespan_label {
     uint32_t type;     /* JESPAN_STRING or JESPAN_INTEGER */
 };
 
-/* Initialisers of a label. {"key", "value"} is a string too, but -Wextra warns of what it leaves out. */
-#define JESPAN_LABEL(key, value) {(key), (value), 0, JESPAN_STRING}
-#define JESPAN_LABEL_INT(key, n) {(key), NULL, (int64_t)(n), JESPAN_INTEGER}
+/* Initialisers of a label. {"key", "value"} is a string too, but -Wextra warns of what it leaves out. Does not compile with a
+ * key or value that is no string, or a pointer in place of the integer. */
+#define JESPAN_LABEL(key, value) {JESPAN_STRING_(key), JESPAN_STRING_(value), 0, JESPAN_STRING}
+#define JESPAN_LABEL_INT(key, n) {JESPAN_STRING_(key), NULL, JESPAN_INTEGER_(n), JESPAN_INTEGER}
 
 /* An opaque handle: never dereference it. A handle that was closed is recognised as such. */
 typedef struct jespan_span jespan_span_t;
@@ -220,17 +272,18 @@ JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_tracep
     JESPAN_EIGHTH_(__VA_ARGS__, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_,            \
                    JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_PLAIN_, 0)(var, __VA_ARGS__)
 #define JESPAN_ARENA_SITE(var, name, flags)                                                                            \
-    static const struct jespan_site var = {(name), JESPAN_TARGET, __FILE__, __LINE__, {(flags), 0, 0, 0, 0, 0}}
+    static const struct jespan_site var = {JESPAN_STRING_(name), JESPAN_TARGET, __FILE__, __LINE__, {(flags), 0, 0, 0, 0, 0}}
 
 #define JESPAN_EIGHTH_(a, b, c, d, e, f, g, h, ...) h
 #define JESPAN_SITE_PLAIN_(var, name) JESPAN_ARENA_SITE(var, name, 0)
 #define JESPAN_SITE_WITH_(var, name_, ...)                                                                             \
     static const struct jespan_site var = {                                                                            \
-        .name = (name_), .target = JESPAN_TARGET, .file = __FILE__, .line = __LINE__, __VA_ARGS__}
+        .name = JESPAN_STRING_(name_), .target = JESPAN_TARGET, .file = __FILE__, .line = __LINE__, __VA_ARGS__}
 
 /* A span from here to the end of the block, with labels as pairs of strings:
  *     JESPAN("parse");
  *     JESPAN("request", "route", route, "tenant", tenant);
+ * Does not compile with a label that has no value, or with what is no string.
  * Ends with the block however that is left: break, return, goto, a C++ exception. longjmp() past it leaves it entered
  * until an enclosing span of the thread ends or the same block is entered again. */
 #define JESPAN(...) JESPAN_SCOPE_AT_(__COUNTER__, __VA_ARGS__)
@@ -281,7 +334,8 @@ JESPAN_API void jespan_owner_exit(struct jespan_scope *scope);
     JESPAN_ARENA_SITE(JESPAN_CAT_(jespan_site_, n), name, 0);                                                          \
     struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_scope_exit), unused))
 #define JESPAN_SCOPE_(n, ...)                                                                                          \
-    const char *const JESPAN_CAT_(jespan_args_, n)[] = {__VA_ARGS__};                                                  \
+    const char *const JESPAN_CAT_(jespan_args_, n)[] = {JESPAN_STRINGS_(__VA_ARGS__)};                                 \
+    JESPAN_ASSERT_(JESPAN_COUNT_(JESPAN_CAT_(jespan_args_, n)) % 2 == 1, JESPAN_NO_VALUE_);                            \
     JESPAN_SCOPE_VARIABLES_(n, JESPAN_FIRST_(__VA_ARGS__, 0));                                                         \
     jespan_scope_enter(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n), JESPAN_CAT_(jespan_args_, n),    \
                        JESPAN_COUNT_(JESPAN_CAT_(jespan_args_, n)))
@@ -291,17 +345,55 @@ JESPAN_API void jespan_owner_exit(struct jespan_scope *scope);
     jespan_scope_enter_labels(&JESPAN_CAT_(jespan_scope_, n), &JESPAN_CAT_(jespan_site_, n),                           \
                               JESPAN_CAT_(jespan_labels_, n), JESPAN_COUNT_(JESPAN_CAT_(jespan_labels_, n)))
 
+/* Each of a name and up to JESPAN_MAX_LABELS pairs; those beyond are left out of the span anyway. */
+#define JESPAN_UNCHECKED_(...) __VA_ARGS__
+#define JESPAN_STRINGS_1_(a) JESPAN_STRING_(a)
+#define JESPAN_STRINGS_3_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_1_(__VA_ARGS__)
+#define JESPAN_STRINGS_5_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_3_(__VA_ARGS__)
+#define JESPAN_STRINGS_7_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_5_(__VA_ARGS__)
+#define JESPAN_STRINGS_9_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_7_(__VA_ARGS__)
+#define JESPAN_STRINGS_11_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_9_(__VA_ARGS__)
+#define JESPAN_STRINGS_13_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_11_(__VA_ARGS__)
+#define JESPAN_STRINGS_15_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_13_(__VA_ARGS__)
+#define JESPAN_STRINGS_17_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_15_(__VA_ARGS__)
+#define JESPAN_STRINGS_19_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_17_(__VA_ARGS__)
+#define JESPAN_STRINGS_21_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_19_(__VA_ARGS__)
+#define JESPAN_STRINGS_23_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_21_(__VA_ARGS__)
+#define JESPAN_STRINGS_25_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_23_(__VA_ARGS__)
+#define JESPAN_STRINGS_27_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_25_(__VA_ARGS__)
+#define JESPAN_STRINGS_29_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_27_(__VA_ARGS__)
+#define JESPAN_STRINGS_31_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_29_(__VA_ARGS__)
+#define JESPAN_STRINGS_33_(a, b, ...) JESPAN_STRING_(a), JESPAN_STRING_(b), JESPAN_STRINGS_31_(__VA_ARGS__)
+#define JESPAN_STRINGS_(...)                                                                                           \
+    JESPAN_65TH_(__VA_ARGS__, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_,              \
+    JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_,                     \
+    JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_,                     \
+    JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_,                     \
+    JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_,                     \
+    JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_UNCHECKED_,                     \
+    JESPAN_UNCHECKED_, JESPAN_UNCHECKED_, JESPAN_STRINGS_33_, JESPAN_UNCHECKED_, JESPAN_STRINGS_31_,                   \
+    JESPAN_UNCHECKED_, JESPAN_STRINGS_29_, JESPAN_UNCHECKED_, JESPAN_STRINGS_27_, JESPAN_UNCHECKED_,                   \
+    JESPAN_STRINGS_25_, JESPAN_UNCHECKED_, JESPAN_STRINGS_23_, JESPAN_UNCHECKED_, JESPAN_STRINGS_21_,                  \
+    JESPAN_UNCHECKED_, JESPAN_STRINGS_19_, JESPAN_UNCHECKED_, JESPAN_STRINGS_17_, JESPAN_UNCHECKED_,                   \
+    JESPAN_STRINGS_15_, JESPAN_UNCHECKED_, JESPAN_STRINGS_13_, JESPAN_UNCHECKED_, JESPAN_STRINGS_11_,                  \
+    JESPAN_UNCHECKED_, JESPAN_STRINGS_9_, JESPAN_UNCHECKED_, JESPAN_STRINGS_7_, JESPAN_UNCHECKED_,                     \
+    JESPAN_STRINGS_5_, JESPAN_UNCHECKED_, JESPAN_STRINGS_3_, JESPAN_UNCHECKED_, JESPAN_STRINGS_1_, 0)(__VA_ARGS__)
+#define JESPAN_65TH_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, _20,        \
+    _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31, _32, _33, _34, _35, _36, _37, _38, _39, _40, _41, _42,      \
+    _43, _44, _45, _46, _47, _48, _49, _50, _51, _52, _53, _54, _55, _56, _57, _58, _59, _60, _61, _62, _63, _64, n, ...) \
+    n
+
 #define JESPAN_REGION_AT_(n, name)                                                                                     \
     JESPAN_ARENA_SITE(JESPAN_CAT_(jespan_site_, n), name, JESPAN_ARENA_REGION);                                        \
     JESPAN_REGION_OF_AT_(n, &JESPAN_CAT_(jespan_site_, n))
 #define JESPAN_REGION_OF_AT_(n, site)                                                                                  \
     struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_region_exit), unused));            \
-    jespan_region_enter(&JESPAN_CAT_(jespan_scope_, n), (site))
+    jespan_region_enter(&JESPAN_CAT_(jespan_scope_, n), JESPAN_SITE_ADDRESS_(site))
 
 #define JESPAN_FOR_(n, context) JESPAN_FOR_AT_(n, context)
 #define JESPAN_FOR_AT_(n, context)                                                                                     \
     struct jespan_scope JESPAN_CAT_(jespan_scope_, n) __attribute__((cleanup(jespan_owner_exit), unused));             \
-    jespan_owner_enter(&JESPAN_CAT_(jespan_scope_, n), (context))
+    jespan_owner_enter(&JESPAN_CAT_(jespan_scope_, n), JESPAN_CONTEXT_(context))
 
 #ifdef __cplusplus
 }
