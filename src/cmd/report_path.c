@@ -3,6 +3,7 @@
 #include "report_path.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #define END_FRAMES (REPORT_MAX_COLUMNS / 4 + 1) /* a frame and its separator take at least 4 columns */
@@ -47,6 +48,17 @@ static void add_function(struct text *text, const struct profile *profile, uint6
     text_add_wire(text, name, MAX_NAME_CHARS);
 }
 
+/* " (file:line)" */
+static void add_code_place(struct text *text, const struct profile *profile, uint64_t id)
+{
+    struct wire function = profile_function(profile, id);
+    char line[32];
+    text_add(text, " (");
+    text_add_wire(text, profile_string(profile, profile_number(function, FUNCTION_FILE)), MAX_NAME_CHARS);
+    snprintf(line, sizeof line, ":%" PRIu64 ")", profile_number(function, FUNCTION_START_LINE));
+    text_add(text, line);
+}
+
 static void separate(struct text *text)
 {
     if (text->n > 0)
@@ -54,7 +66,8 @@ static void separate(struct text *text)
 }
 
 /* Several lines are functions inlined into each other, innermost first. Without any there is only an address. */
-static void add_location(struct text *text, const struct profile *profile, uint64_t id)
+static void add_location(struct text *text, const struct profile *profile, const struct report_names *names, uint64_t above,
+                         uint64_t id)
 {
     uint64_t functions[MAX_INLINED];
     size_t n = 0;
@@ -69,19 +82,29 @@ static void add_location(struct text *text, const struct profile *profile, uint6
         snprintf(address, sizeof address, "0x%" PRIx64, profile_number(location, LOCATION_ADDRESS));
         text_add(text, address);
     }
-    while (n > 0) {
+    for (bool is_outer = true; n > 0; is_outer = false) {
         add_function(text, profile, functions[--n]);
+        if (is_outer && report_names_is_repeated(names, profile, above, functions[n]))
+            add_code_place(text, profile, functions[n]);
         if (n > 0)
             separate(text);
     }
 }
 
-static void add_outer(struct text *text, const struct profile *profile, const struct path *path)
+/* What is above the location, which is the k-th from the leaf of those inside; 0: nothing. */
+static uint64_t above_inner(const struct path *path, uint64_t k)
+{
+    return k + 1 < END_FRAMES ? (k + 1 < path->n ? path->inner[k + 1] : 0) : path->n > END_FRAMES ? path->outer[0] : 0;
+}
+
+static void add_outer(struct text *text, const struct profile *profile, const struct report_names *names,
+                      const struct path *path)
 {
     uint64_t beyond = path->n - END_FRAMES;
     uint64_t n = beyond < END_FRAMES ? beyond : END_FRAMES;
     for (uint64_t i = 0; i < n; i++)
-        add_location(text, profile, path->outer[(beyond - 1 - i) % END_FRAMES]);
+        add_location(text, profile, names, i > 0 ? path->outer[(beyond - i) % END_FRAMES] : 0,
+                     path->outer[(beyond - 1 - i) % END_FRAMES]);
     if (beyond > n) {
         separate(text);
         text_add_ellipsis(text);
@@ -120,16 +143,17 @@ static void add_labels(struct text *text, const struct profile *profile, struct 
         text_add(text, "}");
 }
 
-void report_path(struct text *text, const struct profile *profile, const struct report_place *place)
+void report_path(struct text *text, const struct profile *profile, const struct report_names *names,
+                 const struct report_place *place)
 {
     struct path path;
     struct wire bytes = profile_sample(profile, place->sample);
     text_clear(text);
     read_path(&path, bytes, place->frames);
     if (path.n > END_FRAMES)
-        add_outer(text, profile, &path);
+        add_outer(text, profile, names, &path);
     for (uint64_t i = path.n < END_FRAMES ? path.n : END_FRAMES; i > 0; i--)
-        add_location(text, profile, path.inner[i - 1]);
+        add_location(text, profile, names, above_inner(&path, i - 1), path.inner[i - 1]);
     if (path.n == 0)
         text_add(text, "(no path)");
     add_labels(text, profile, bytes, place->labels);

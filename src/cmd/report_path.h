@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "profile.h"
+#include "report_names.h"
 #include "text.h"
 
 #define REPORT_MAX_LABELS 256   /* more are not looked at */
@@ -17,7 +18,8 @@ struct report_place {
     uint32_t frames, labels; /* how many inner frames, and first labels, of the sample are not part of it */
 };
 
-/* Replaces `text` by path and labels. */
-void report_path(struct text *text, const struct profile *profile, const struct report_place *place);
+/* Replaces `text` by path and labels. Where a name is another's too, its place in the code stands behind it. */
+void report_path(struct text *text, const struct profile *profile, const struct report_names *names,
+                 const struct report_place *place);
 
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "report_kind.h"
+#include "report_names.h"
 #include "report_path.h"
 #include "report_rows.h"
 #include "text.h"
@@ -27,6 +28,7 @@ struct table {
     const struct report_kind *kind;
     const struct report_options *options;
     struct report_rows rows;
+    struct report_names names;
     uint32_t n_shown;
     struct report_row hidden; /* the sum of the others */
     int n_cells, widths[REPORT_MAX_CELLS];
@@ -187,7 +189,7 @@ static void print_rows(const struct table *table, struct text *path)
     for (uint32_t i = 0; i < table->n_shown && !ferror(stdout); i++) {
         struct cells cells;
         format_row(table, &cells, &table->rows.items[i]);
-        report_path(path, table->profile, &table->rows.items[i].place);
+        report_path(path, table->profile, &table->names, &table->rows.items[i].place);
         print_line(table, &cells, path);
     }
     snprintf(what, sizeof what, "(%" PRIu32 " more)", table->rows.n - table->n_shown);
@@ -224,12 +226,15 @@ int report_table_print(const struct profile *profile, const struct report_option
     while (table.n_cells < REPORT_MAX_CELLS && table.kind->columns[table.n_cells].heading != NULL)
         table.n_cells++;
     int error = line == NULL ? -ENOMEM : read_rows(&table);
+    if (error == 0)
+        error = report_names_read(&table.names, profile);
     if (error == 0) {
         measure(&table);
         print_title(&table, line);
         print_heading(&table, line);
         print_rows(&table, line);
     }
+    report_names_free(&table.names);
     report_rows_free(&table.rows);
     free(line);
     return error;

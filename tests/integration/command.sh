@@ -340,6 +340,18 @@ test_report_times() {
         "286516499  100.0%  7276340015500  68090015500   1181            total of 7 contexts")"
 }
 
+# Two places in the code with the same name and parent are told apart; with different parents they are anyway.
+test_report_twins() {
+    jespan report "$scratch/twins"
+    equal "table of names that repeat" "$(sed '1,2d; s/^.* B  //' "$scratch/out")" "$(printf '%s\n' \
+        "sessions (src/table.c:40)" "sessions (src/table.c:97)" "sessions (src/table.c:40) > parse" \
+        "sessions (src/table.c:97) > parse" "total of 4 contexts")"
+    jespan report --inclusive "$scratch/twins"
+    equal "the same, inclusive" "$(sed '1,2d; s/^.* B  //' "$scratch/out")" "$(printf '%s\n' \
+        "sessions (src/table.c:40)" "sessions (src/table.c:97)" "sessions (src/table.c:40) > parse" \
+        "sessions (src/table.c:97) > parse" "total of 4 contexts")"
+}
+
 # Each context with those below it, also one that has nothing of its own; opens stay its own.
 test_report_inclusive() {
     COLUMNS=200 jespan report --inclusive --top 6 "$scratch/times"
@@ -430,7 +442,7 @@ test_report_bad_files() {
 }
 
 "$make_profile" time small > "$scratch/times"
-for kind in small hostile empty "chain 3000" "rows 30000"; do
+for kind in small twins hostile empty "chain 3000" "rows 30000"; do
     # shellcheck disable=SC2086
     "$make_profile" $kind > "$scratch/${kind%% *}"
 done
@@ -449,6 +461,7 @@ test_run_dumps
 test_run_helpers
 test_report_table
 test_report_times
+test_report_twins
 test_report_inclusive
 test_report_inclusive_tree
 test_report_inclusive_deep

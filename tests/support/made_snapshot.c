@@ -74,6 +74,23 @@ static struct snapshot *made_small(void)
     return s;
 }
 
+/* Names that several places in the code have: below the same parent, and below different ones. */
+static struct snapshot *made_twins(void)
+{
+    const struct snapshot_row rows[] = {
+        {.id = 1, .parent_row = 0, .kind = CONTEXT_ROOT, .name = "(root)", .target = "", .file = ""},
+        {.id = 2, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "sessions", .target = "", .file = "src/table.c", .line = 40,
+         .totals = live(4, 400, 0, 0)},
+        {.id = 3, .parent_row = 0, .kind = CONTEXT_SPAN, .name = "sessions", .target = "", .file = "src/table.c", .line = 97,
+         .totals = live(3, 300, 0, 0)},
+        {.id = 4, .parent_row = 1, .kind = CONTEXT_SPAN, .name = "parse", .target = "", .file = "src/parse.c", .line = 7,
+         .totals = live(2, 200, 0, 0)},
+        {.id = 5, .parent_row = 2, .kind = CONTEXT_SPAN, .name = "parse", .target = "", .file = "src/parse.c", .line = 8,
+         .totals = live(1, 100, 0, 0)},
+    };
+    return finish(rows, sizeof rows / sizeof *rows);
+}
+
 static struct snapshot *made_hostile(void)
 {
     static char long_name[100001];
@@ -143,6 +160,8 @@ struct snapshot *made_snapshot(const char *kind, uint32_t n)
         return finish(NULL, 0);
     if (strcmp(kind, "small") == 0)
         return made_small();
+    if (strcmp(kind, "twins") == 0)
+        return made_twins();
     if (strcmp(kind, "hostile") == 0)
         return made_hostile();
     if (strcmp(kind, "chain") == 0 || strcmp(kind, "rows") == 0)

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     }
     struct snapshot *s = argc < 2 ? NULL : made_snapshot(argv[1], argc < 3 ? 0 : (uint32_t)strtoul(argv[2], NULL, 10));
     if (s == NULL) {
-        fprintf(stderr, "usage: make_profile [time] empty|small|hostile|chain N|rows N\n");
+        fprintf(stderr, "usage: make_profile [time] empty|small|twins|hostile|chain N|rows N\n");
         return 2;
     }
     struct exporter_sink sink = {write_stdout};
