@@ -18,7 +18,8 @@ HOT_INLINE void block_drop_dead(struct thread *t, uint64_t key)
         span_remove(t, t->depth - 1);
 }
 
-/* Blocks inside this one are over too, however they were left; spans entered inside and not exited stay. */
+/* Blocks inside this one are over too, however they were left, and so is what was attached in them; spans entered inside and
+ * not exited stay. */
 static COLD __attribute__((unused)) void block_exit_outer(struct thread *t, enum entry_kind kind, uint64_t key)
 {
     int64_t index = span_find(t, kind, key);

@@ -213,10 +213,8 @@ void span_remove(struct thread *t, uint32_t index)
     if (entry_kind(&gone) == ENTRY_SCOPE)
         timing_close_scope(gone.counters, now);
     count_exits(&gone);
-    /* Of two attachments that meet, the outer one can never show again. */
-    if (index > 0 && index < t->depth && entry_kind(&t->entries[index - 1]) == ENTRY_ATTACHED &&
-        entry_kind(&t->entries[index]) == ENTRY_ATTACHED)
-        span_remove(t, index - 1);
+    if (entry_kind(&gone) != ENTRY_ATTACHED && index < t->depth && entry_kind(&t->entries[index]) == ENTRY_ATTACHED)
+        span_remove(t, index); /* what was attached on its level */
 }
 
 /* No context is recycled meanwhile, so exits may be counted before they show. */

@@ -109,7 +109,7 @@ HOT_INLINE bool span_is_innermost(const struct thread *t, enum entry_kind kind, 
     return t->depth && t->entries[t->depth - 1].key == key && t->entries[t->depth - 1].kind == kind;
 }
 
-/* Takes the entry at `index` out, wherever it is. */
+/* Takes the entry at `index` out, wherever it is, and what was attached while it was innermost. */
 void span_remove(struct thread *t, uint32_t index);
 
 /* The entries of that kind and key are in `context` from now on, whose counters are `c`, as if they were exited and

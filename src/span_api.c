@@ -254,6 +254,17 @@ static void leave_region(struct thread *t, uint16_t region)
         regions_release(t, region);
 }
 
+/* Blocks that were entered inside and left by longjmp(): the stack ends above them. Further below it there may be other stacks,
+ * with blocks of coroutines. */
+#define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
+
+static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
+{
+    for (int64_t i = (int64_t)t->depth - 1; i > index; i--)
+        if (block_is_one(&t->entries[i]) && stack - t->entries[i].key - 1 < LEFT_STACK_BYTES)
+            span_remove(t, (uint32_t)i);
+}
+
 /* What is not innermost, or on a thread that has something governed entered. */
 static NOINLINE int exit_slow(jespan_span_t *span)
 {
@@ -262,6 +273,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
     if (index < 0)
         return handle_context(span) ? EPERM : EINVAL;
     uint16_t region = entry_region(&t->entries[index]);
+    remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0));
     span_remove(t, (uint32_t)index);
     if (!load_relaxed(&thread_self)) /* else nothing governed was entered, and nothing is now */
         span_review(t);

@@ -200,11 +200,12 @@ JESPAN_API int jespan_add_label(jespan_span_t *span, const struct jespan_label *
  * span it is the context of the thread's name, or JESPAN_ROOT. */
 JESPAN_API jespan_context_t jespan_current(void);
 
-/* Makes `context` current on the calling thread until the next jespan_attach() on the same nesting level, which is how
- * a thread pool carries a context to a worker:
+/* Makes `context` current on the calling thread until the next jespan_attach() on the same nesting level, or until the span or
+ * block that the thread was in is left. This is how a thread pool carries a context to a worker:
  *     jespan_context_t previous = jespan_attach(work->context);
  *     …
  *     jespan_attach(previous);
+ * In C++, where an exception may come in between, jespan::attached in jespan.hpp does both.
  * Returns the previously current context, or JESPAN_INVALID with errno EINVAL (no such context) or ENOMEM. */
 JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
 
@@ -285,7 +286,7 @@ JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_tracep
  *     JESPAN("request", "route", route, "tenant", tenant);
  * Does not compile with a label that has no value, or with what is no string.
  * Ends with the block however that is left: break, return, goto, a C++ exception. longjmp() past it leaves it entered
- * until an enclosing span of the thread ends or the same block is entered again. */
+ * until an enclosing span or block of the thread ends or the same block is entered again. */
 #define JESPAN(...) JESPAN_SCOPE_AT_(__COUNTER__, __VA_ARGS__)
 
 /* The same with labels of any type, of which there must be one:

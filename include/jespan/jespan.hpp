@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// jespan for C++17 and later: the C interface, and regions as memory resources.
+// jespan for C++17 and later: the C interface, a guard for attachments, and regions as memory resources.
 #ifndef JESPAN_JESPAN_HPP
 #define JESPAN_JESPAN_HPP
 
@@ -13,6 +13,33 @@
 #include <jespan/jespan.h>
 
 namespace jespan {
+
+// A context that is current on the calling thread from here to the end of the block, however that is left:
+//     jespan::attached attached{job->context};
+// Where there is no such context, or no memory, the thread stays where it is.
+class attached {
+public:
+    explicit attached(jespan_context_t context) noexcept : saved_{errno}, previous_{jespan_attach(context)}
+    {
+        errno = saved_;
+    }
+    attached(const attached &) = delete;
+    attached &operator=(const attached &) = delete;
+    ~attached()
+    {
+        int saved = errno;
+        if (previous_ != JESPAN_INVALID)
+            jespan_attach(previous_);
+        errno = saved;
+    }
+
+    // Whether it was attached.
+    explicit operator bool() const noexcept { return previous_ != JESPAN_INVALID; }
+
+private:
+    int saved_;
+    jespan_context_t previous_;
+};
 
 // A region (JESPAN_REGION() in jespan.h) for containers that take a memory resource, from its making to its end:
 //     JESPAN_ARENA_SITE(site, "parse", JESPAN_ARENA_REGION);

@@ -303,6 +303,67 @@ static void attachment(void)
     jespan_close(span);
 }
 
+/* What was attached and not taken back ends with the block or span that it was attached in. */
+static void attached_for_good(void)
+{
+    jespan_span_t *span = open_at(&site_c, JESPAN_ROOT), *outer = open_at(&site_c, JESPAN_ROOT);
+    jespan_context_t base = jespan_current(), id = spans_context(span);
+    {
+        JESPAN("block");
+        jespan_attach(id);
+    }
+    CURRENT_IS(base);
+    {
+        JESPAN_FOR(id);
+        jespan_attach(JESPAN_ROOT);
+        jespan_attach(id);
+        JESPAN("inside");
+        jespan_attach(base);
+    }
+    CURRENT_IS(base);
+    CHECK_EQ(jespan_enter(outer), 0);
+    jespan_context_t in_outer = jespan_current();
+    jespan_attach(id);
+    CHECK_EQ(jespan_exit(outer), 0);
+    CURRENT_IS(base);
+    CHECK_EQ(jespan_enter(outer), 0); /* in a span that stays, it stays */
+    {
+        JESPAN("block");
+        CHECK_EQ(jespan_enter(span), 0);
+        jespan_attach(base);
+    }
+    CURRENT_IS(base);
+    CHECK_EQ(jespan_exit(span), 0);
+    CURRENT_IS(in_outer);
+    CHECK_EQ(jespan_exit(outer), 0);
+    CURRENT_IS(base);
+    jespan_close(outer);
+    jespan_close(span);
+}
+
+/* A block that longjmp() left ends with the span that was entered before; one that is still there does not. */
+static void longjmp_in_entered_span(void)
+{
+    jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
+    jespan_context_t base = jespan_current();
+    for (volatile int i = 0; i < 100; i++) {
+        CHECK_EQ(jespan_enter(span), 0);
+        if (setjmp(back) == 0)
+            jump_out();
+        CHECK_EQ(jespan_exit(span), 0);
+        CURRENT_IS(base);
+    }
+    CHECK_EQ(jespan_enter(span), 0);
+    {
+        JESPAN("live");
+        jespan_context_t live = jespan_current();
+        CHECK_EQ(jespan_exit(span), 0);
+        CURRENT_IS(live);
+    }
+    CURRENT_IS(base);
+    jespan_close(span);
+}
+
 /* Carried elsewhere, a context outlives the span that it came from. */
 static void attached_and_closed(void)
 {
@@ -360,6 +421,8 @@ int main(void)
     scope_is_described();
     scope_and_longjmp();
     attachment();
+    attached_for_good();
+    longjmp_in_entered_span();
     attached_and_closed();
     thread_contexts();
     deep_nesting();

@@ -110,8 +110,8 @@ static void test_the_innermost_of_a_kind_and_key_is_found(void **state)
         span_remove(self, 0);
 }
 
-/* a, attached b, c, attached b, c: without what is between them the outer attachments can never show again. */
-static void test_attachments_that_meet_become_one(void **state)
+/* a, attached b, c, attached b, c: without what they were attached in, attachments are gone. */
+static void test_attachments_go_with_their_level(void **state)
 {
     (void)state;
     push(ENTRY_SPAN, 1, in[A]);
@@ -126,8 +126,12 @@ static void test_attachments_that_meet_become_one(void **state)
     }
     assert_int_equal(inside(in[B]), 1);
     assert_int_equal(inside(in[C]), 1);
-    while (self->depth)
-        span_remove(self, self->depth - 1);
+    push(ENTRY_ATTACHED, 0, in[A]);
+    span_remove(self, 0);
+    assert_int_equal(self->depth, 2); /* c, and what is attached in it */
+    assert_int_equal(inside(in[B]), 0);
+    span_remove(self, 0);
+    assert_int_equal(self->depth, 0);
 }
 
 static void test_deep_nesting_and_back(void **state)
@@ -205,7 +209,7 @@ int main(void)
         SPAN_TEST(test_the_thread_has_its_names_context),
         SPAN_TEST(test_removal_in_any_order),
         SPAN_TEST(test_the_innermost_of_a_kind_and_key_is_found),
-        SPAN_TEST(test_attachments_that_meet_become_one),
+        SPAN_TEST(test_attachments_go_with_their_level),
         SPAN_TEST(test_deep_nesting_and_back),
         SPAN_TEST(test_a_remembered_context_may_be_recycled),
         SPAN_TEST(test_another_base),
