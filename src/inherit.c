@@ -32,10 +32,26 @@ struct start {
         thrd_start_t c11;
     } run;
     void *argument;
-    uint32_t context;
-    struct start *next_free;
+    uint32_t context;          /* held; 0 in a forked child, which has neither of the two threads */
+    struct start *next, *prev; /* held, or free */
 };
-static struct start *free_starts; /* LOCK_TREE */
+static struct start *free_starts, *held_starts; /* LOCK_TREE */
+
+static void start_link(struct start *start)
+{
+    start->prev = NULL;
+    start->next = held_starts;
+    if (held_starts)
+        held_starts->prev = start;
+    held_starts = start;
+}
+
+static void start_unlink(struct start *start)
+{
+    *(start->prev ? &start->prev->next : &held_starts) = start->next;
+    if (start->next)
+        start->next->prev = start->prev;
+}
 
 /* JESPAN_FOR() is for a block of its own thread, which a new one has nothing to do with. */
 static uint32_t context_to_inherit(const struct thread *t)
@@ -60,24 +76,47 @@ static struct start *start_hold(void *argument)
     lock(LOCK_TREE);
     struct start *start = free_starts;
     if (start)
-        free_starts = start->next_free;
+        free_starts = start->next;
     else
         start = meta_alloc(sizeof *start);
     if (start) {
         start->argument = argument;
         start->context = context;
         contexts[context].open_spans++;
+        start_link(start);
     }
     unlock(LOCK_TREE);
     return start;
 }
 
+/* Under LOCK_TREE. */
+static void start_free(struct start *start)
+{
+    start->next = free_starts;
+    free_starts = start;
+}
+
 static void start_release(struct start *start)
 {
     lock(LOCK_TREE);
-    contexts[start->context].open_spans--;
-    start->next_free = free_starts;
-    free_starts = start;
+    if (start->context) {
+        contexts[start->context].open_spans--;
+        start_unlink(start);
+    }
+    start_free(start);
+    unlock(LOCK_TREE);
+}
+
+/* In a forked child: threads that were being created, and those that created them, are not there. The forking thread may be one
+ * of the latter, with a signal handler in between, and comes to start_release() yet. So what is given up here is not used again. */
+static void release_all_after_fork(void)
+{
+    lock(LOCK_TREE);
+    for (struct start *start = held_starts; start; start = start->next) {
+        contexts[start->context].open_spans--;
+        start->context = 0;
+    }
+    held_starts = NULL;
     unlock(LOCK_TREE);
 }
 
@@ -87,7 +126,7 @@ static void take_context(uint32_t context)
     struct thread *t = context == CONTEXT_ID_SELF ? track_thread() : NULL;
     if (t)
         span_set_base(t, CONTEXT_ID_SELF);
-    else
+    else if (context)
         jespan_attach(context);
 }
 
@@ -168,6 +207,9 @@ static COLD __attribute__((constructor)) void settle(void)
     if (!boot_is_done())
         return;
     bool handed_on = conf.inherit || services_are_configured();
+    static atomic_flag prepared = ATOMIC_FLAG_INIT;
+    if (handed_on && !atomic_flag_test_and_set(&prepared))
+        pthread_atfork(NULL, NULL, release_all_after_fork);
     store_release(&posix, handed_on ? posix_inheriting : load_relaxed(&posix_next));
     store_release(&c11, handed_on ? c11_inheriting : load_relaxed(&c11_next));
 }

@@ -368,6 +368,57 @@ static void kept_until_attached(void)
     }
 }
 
+static _Atomic bool has_begun;
+
+static void *begin(void *unused)
+{
+    has_begun = true;
+    return unused;
+}
+
+static bool has_label(jespan_context_t id, const char *label)
+{
+    char name[64], labels[64] = "";
+    size_t bytes = sizeof labels - 1;
+    return mallctl(ctl_span_name(name, sizeof name, id, "labels"), labels, &bytes, NULL, 0) == 0 &&
+           strcmp(labels + strlen("label") + 1, label) == 0;
+}
+
+/* A child that is forked while a thread is being created has neither that thread nor the context that was kept for it. */
+static void forked_before_attached(void)
+{
+    char text[32];
+    int seen = 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one); /* so that the creator comes first */
+    context_of_thread(); /* whose stack, and what libc allocates for it, is used again */
+    for (int i = 0; i < 1000 && seen < 5; i++) {
+        pthread_t thread;
+        int status = -1;
+        has_begun = false;
+        jespan_span_t *span = enter_new(&site, label_of(text, sizeof text, "forked", i));
+        jespan_context_t id = jespan_current();
+        CHECK_EQ(pthread_create(&thread, NULL, begin, NULL), 0);
+        leave(span);
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (has_begun)
+                _exit(2);
+            fill_contexts(0);
+            _exit(has_label(id, text));
+        }
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        join(thread);
+        if (status == 2 << 8)
+            continue;
+        CHECK_EQ(status, 0);
+        seen++;
+    }
+    CHECK_EQ(seen, 5);
+}
+
 /* 10,000 contexts where there is room for 64: none of them is kept by a thread that is gone. */
 static void churn(void)
 {
@@ -423,6 +474,7 @@ int main(int argc, char **argv)
         {"forked", forked, NULL, "inherit:true"},
         {"not_jemallocs_thread", not_jemallocs_thread, NULL, "inherit:true"},
         {"kept_until_attached", kept_until_attached, NULL, "inherit:true,max_contexts:64"},
+        {"forked_before_attached", forked_before_attached, NULL, "inherit:true,max_contexts:64"},
         {"churn", churn, NULL, "inherit:true,max_contexts:64"},
         {"failed_creation", failed_creation, NULL, "inherit:true,max_contexts:64"},
     };
