@@ -36,7 +36,7 @@ struct span {
     bool closed;
 };
 
-/* What is in force on a thread, innermost last. An attachment stands on its own, above what it was made in. */
+/* What is in force on a thread, innermost last. An attachment stands above what it was made in, and goes with that. */
 enum frame_kind { BASE, ENTERED, SCOPE, ATTACHED };
 struct frame {
     enum frame_kind kind;
@@ -131,15 +131,16 @@ static void push(struct worker *w, enum frame_kind kind, struct span *span, stru
     w->frames[w->depth++] = (struct frame){kind, span, node};
 }
 
-/* Forgets a frame, before jespan does. Of two attachments that meet, the inner one stays. */
+/* Forgets a frame, before jespan does, and what was attached in it. */
 static void drop(struct worker *w, unsigned level)
 {
     struct model_node *gone = w->frames[level].node;
+    bool has_level = w->frames[level].kind != ATTACHED;
     memmove(&w->frames[level], &w->frames[level + 1], (w->depth - level - 1) * sizeof w->frames[0]);
     w->depth--;
     model_unpin(gone);
-    if (level > 0 && level < w->depth && w->frames[level - 1].kind == ATTACHED && w->frames[level].kind == ATTACHED)
-        drop(w, level - 1);
+    if (has_level && level < w->depth && w->frames[level].kind == ATTACHED)
+        drop(w, level);
 }
 
 /* An attachment in place of another; to what is below anyway, just none. */
