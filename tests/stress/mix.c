@@ -48,7 +48,7 @@ static jespan_span_t *shared[SHARED];
 static pthread_barrier_t quiet, go;
 static _Atomic bool over;
 static _Atomic unsigned forks, plugged, refused, unattached;
-static bool is_child; /* ThreadSanitizer knows no threads there, and one generation is enough */
+static bool is_child; /* where libc promises no loader, as another thread may have been in it, and ThreadSanitizer no threads */
 static uint64_t seed;
 
 static size_t below(struct worker *w, size_t n)
@@ -337,10 +337,10 @@ static void steps(struct worker *w, size_t n)
             limit_step(w);
         else if (draw < 990)
             snapshot_step(w);
-        else if (draw < 995)
-            plugin_step(w);
         else if (is_child)
             continue;
+        else if (draw < 995)
+            plugin_step(w);
         else if (draw < 999)
             guest_step(w);
         else if (below(w, 8) == 0)
