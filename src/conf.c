@@ -70,10 +70,10 @@ const struct conf_key conf_keys[] = {
     CHOICE(pyroscope_api, "push|ingest", "push", "push.v1, or the /ingest of servers before 1.0"),
     KEY(pyroscope_interval_ms, CONF_NUMBER, 10, 86400000, "15000", "milliseconds between pushes"),
     KEY(pyroscope_labels, CONF_STRING, 0, 0, "", "labels of all that is pushed, KEY=VALUE|KEY=VALUE"),
-    KEY(pyroscope_user, CONF_STRING, 0, 0, "", "user for basic authentication"),
+    KEY(pyroscope_user, CONF_SECRET, 0, 0, "", "user for basic authentication"),
     KEY(pyroscope_password, CONF_SECRET, 0, 0, "", "its password"),
     KEY(pyroscope_token, CONF_SECRET, 0, 0, "", "bearer token"),
-    KEY(pyroscope_tenant, CONF_STRING, 0, 0, "", "tenant, X-Scope-OrgID"),
+    KEY(pyroscope_tenant, CONF_SECRET, 0, 0, "", "tenant, X-Scope-OrgID"),
     KEY(pyroscope_headers, CONF_SECRET, 0, 0, "", "more headers, NAME=VALUE|NAME=VALUE"),
     KEY(pyroscope_ca_file, CONF_STRING, 0, 0, "", "certificates to trust, PEM; empty: the system's"),
     KEY(pyroscope_cert_file, CONF_STRING, 0, 0, "", "client certificate, PEM"),
@@ -169,6 +169,54 @@ static int set(const struct conf_key *key, const char *text)
     return -1;
 }
 
+/* ---- What is shown of a configuration that is wrong ----
+ *
+ * A key may be misspelled, and a comma may be missing, so any value may be a secret. Keys consist of lower-case letters
+ * and underscores; secrets seldom do. */
+
+#define MAX_SHOWN 32
+
+static size_t key_length(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+}
+
+static bool is_hidden(const struct conf_key *key)
+{
+    return key->type == CONF_SECRET || key->type == CONF_URL;
+}
+
+/* The word that may be meant as a key; "…" stands for all else, also for what follows the key of a secret. Until the next
+ * call. */
+static const char *shown_name(const char *text)
+{
+    static char shown[MAX_SHOWN + sizeof "…"];
+    text += strspn(text, " \t");
+    size_t n = key_length(text), hidden = 0;
+    for (const struct conf_key *key = conf_keys; key->name; key++) {
+        size_t length = strlen(key->name);
+        if (is_hidden(key) && !strncmp(text, key->name, length) && length > hidden)
+            hidden = length;
+    }
+    if (hidden || n > MAX_SHOWN || !strchr(" \t=:;", text[n]))
+        n = hidden;
+    memcpy(shown, text, n);
+    strcpy(shown + n, text[n] ? "…" : "");
+    return shown;
+}
+
+/* A value that can be nothing but a mistyped number or word; a word not where a key's name suggests a secret, such as an
+ * API's key. */
+static bool is_shown(const struct conf_key *key, const char *value)
+{
+    const char *word = value + strspn(value, " ");
+    size_t n = strspn(word, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-._");
+    bool remote = !strncmp(key->name, "pyroscope_", 10) || !strncmp(key->name, "http_", 5);
+    if (word[n] || n > MAX_SHOWN)
+        return false;
+    return !n || !remote || (key->type == CONF_NUMBER && n <= 12 && strspn(word, "0123456789+-."));
+}
+
 #define NAME_BYTES 48   /* more than any key has */
 #define TYPING_ERRORS 2 /* in a name that is still taken for a key's */
 
@@ -214,22 +262,26 @@ static const char *similar_key(const char *name)
 static void complain_of_key(const char *origin, const char *name)
 {
     const char *similar = similar_key(name);
-    WARN(origin, ": unknown key \"", name, "\" is ignored", similar ? "; is " : "", similar ? similar : "",
+    WARN(origin, ": unknown key \"", shown_name(name), "\" is ignored", similar ? "; is " : "", similar ? similar : "",
          similar ? " meant?" : "");
 }
 
 static void complain(const char *origin, const struct conf_key *key, const char *name, const char *value)
 {
     char low[NUMBER_BYTES], high[NUMBER_BYTES];
-    if (!key)
+    if (!key) {
         complain_of_key(origin, name);
-    else if (key->type == CONF_NUMBER)
-        WARN(origin, ": ", name, ":\"", value, "\" is not a number from ", number_text(low, key->minimum, 10), " to ",
+        return;
+    }
+    bool shown = is_shown(key, value);
+    const char *begin = shown ? ":\"" : ": the value", *text = shown ? value : "", *end = shown ? "\"" : "";
+    if (key->type == CONF_NUMBER)
+        WARN(origin, ": ", name, begin, text, end, " is not a number from ", number_text(low, key->minimum, 10), " to ",
              number_text(high, key->maximum, 10), " and is ignored");
     else if (key->type == CONF_BOOL)
-        WARN(origin, ": ", name, ":\"", value, "\" is neither true nor false and is ignored");
+        WARN(origin, ": ", name, begin, text, end, " is neither true nor false and is ignored");
     else if (key->type == CONF_CHOICE)
-        WARN(origin, ": ", name, ":\"", value, "\" is none of ", key->choices, " and is ignored");
+        WARN(origin, ": ", name, begin, text, end, " is none of ", key->choices, " and is ignored");
     else
         WARN(origin, ": ", name, ": the value is longer than 1023 bytes and is ignored");
 }
@@ -259,70 +311,89 @@ static const struct conf_key *split_pair(char *pair, char **value)
     return conf_find(pair);
 }
 
-static bool is_hidden(const struct conf_key *key)
+/* What came before in the string: after a comma, the rest of its value may follow. */
+struct before {
+    const struct conf_key *key; /* NULL: none that is known */
+    bool may_be_secret;
+    char shown[MAX_SHOWN + sizeof "…"]; /* of its name */
+};
+
+static void note_key(struct before *before, const struct conf_key *key, const char *name)
 {
-    return key && (key->type == CONF_SECRET || key->type == CONF_URL);
+    before->key = key;
+    before->may_be_secret = !key || is_hidden(key);
+    strcpy(before->shown, shown_name(name));
 }
 
-/* What stands behind a comma in a secret is part of one, too; of a URL that lost its @ to it, all that is left is the
- * user and a piece of the password. */
-static void complain_of_rest(const struct conf_key *key, const char *name, bool has_at, const char *origin)
+/* The text behind a comma is part of a secret, too. A URL that lost its @ to it is left with the user and a piece of the
+ * password. */
+static void complain_of_rest(const struct before *before, const char *name, bool has_at, const char *origin)
 {
     const char *similar = similar_key(name);
-    if (key->type == CONF_URL && has_at)
-        set(key, "");
+    if (before->key && before->key->type == CONF_URL && has_at)
+        set(before->key, "");
     if (similar)
         WARN(origin, ": an unknown key that is like ", similar, " is ignored; it is not shown, as it may be part of the value of ",
-             key->name, " before it");
+             before->shown, " before it");
     else
-        WARN(origin, ": the text after a comma behind ", key->name, " is no key:value and is ignored; it is not shown, as it may be part "
-             "of the value, which cannot contain a comma");
+        WARN(origin, ": the text after a comma behind ", before->shown, " is no key:value and is ignored; it is not shown, as it may be "
+             "part of the value, which cannot contain a comma");
 }
 
-/* Returns the key, or NULL. */
-static const struct conf_key *parse_pair(char *pair, const struct conf_key *before, const char *origin)
+/* A key of a secret inside another key's value, which thus lacks a comma before it. */
+static const struct conf_key *find_secret_within(const char *value)
+{
+    for (const struct conf_key *key = conf_keys; key->name; key++)
+        for (const char *at = value; is_hidden(key) && (at = strstr(at, key->name)); at++)
+            if (strchr(" \t=:", at[strlen(key->name)]) && at[strlen(key->name)])
+                return key;
+    return NULL;
+}
+
+static void parse_pair(char *pair, struct before *before, const char *origin)
 {
     char *value;
     bool has_at = strchr(pair, '@');
-    const struct conf_key *key = split_pair(pair, &value);
-    if (!key && is_hidden(before)) {
+    const struct conf_key *key = split_pair(pair, &value), *within = value ? find_secret_within(value) : NULL;
+    if (!key && before->may_be_secret) {
         complain_of_rest(before, pair, has_at, origin);
-        return before;
+        return;
     }
-    char *equals = strchr(pair, '=');
-    if (equals)
-        equals[1] = '\0'; /* what follows may be meant as a secret's value */
+    note_key(before, key, pair);
     if (!value)
-        WARN(origin, ": \"", pair, "\" is not key:value and is ignored");
-    else
+        WARN(origin, ": \"", before->shown, "\" is not key:value and is ignored");
+    else if (within && key && !is_hidden(key)) {
+        before->may_be_secret = true;
+        WARN(origin, ": ", key->name, ": the value has ", within->name, " in it and is ignored; a comma separates keys");
+    } else
         conf_set(key, pair, value, origin);
-    return key;
 }
 
 /* The same of a pair that is too long to be looked at as a whole. */
-static const struct conf_key *skip_pair(char *begin, const struct conf_key *before, const char *origin)
+static void skip_pair(char *begin, struct before *before, const char *origin)
 {
     char *value;
     const struct conf_key *key = split_pair(begin, &value);
+    if (key || !before->may_be_secret)
+        note_key(before, key, begin);
     if (key)
         WARN(origin, ": ", key->name, ": the value is longer than 1023 bytes and is ignored");
     else
         WARN(origin, ": a text longer than 1023 bytes between two commas is no key:value and is ignored");
-    return key || !is_hidden(before) ? key : before;
 }
 
 void conf_parse(const char *text, const char *origin)
 {
     char pair[CONF_STRING_BYTES + 64];
-    const struct conf_key *before = NULL;
+    struct before before = {0};
     while (*text) {
         size_t n = strcspn(text, ","), copied = n < sizeof pair ? n : sizeof pair - 1;
         memcpy(pair, text, copied);
         pair[copied] = '\0';
         if (copied < n)
-            before = skip_pair(pair, before, origin);
+            skip_pair(pair, &before, origin);
         else if (n)
-            before = parse_pair(pair, before, origin);
+            parse_pair(pair, &before, origin);
         text += n + (text[n] == ',');
     }
 }
@@ -361,17 +432,32 @@ static const char *variable(const char *name)
     return NULL;
 }
 
-/* The URL without what stands between its scheme and its last @, also where that is no URL: a password may have any
- * character in it that should have been encoded. */
+/* HOST, HOST:PORT or [ADDRESS]:PORT, and perhaps a path. */
+static bool is_authority(const char *text)
+{
+    size_t n = text[0] == '[' ? strspn(text + 1, "0123456789abcdefABCDEF:.") + 1
+                              : strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_");
+    if (text[0] == '[' && text[n++] != ']')
+        return false;
+    if (n && text[n] == ':')
+        n += 1 + strspn(text + n + 1, "0123456789");
+    return n && (!text[n] || text[n] == '/') && !strpbrk(text + n, "?#");
+}
+
+/* The URL without a user and password, which stand between its scheme and its last @: a password may have any character in
+ * it that should have been encoded. If the rest is not an address, it may be a password too, and is not shown. */
 static const char *url_without_user(const char *url)
 {
-    static char shown[CONF_STRING_BYTES + 4];
-    const char *at = strrchr(url, '@'), *host = url + strcspn(url, ":@");
-    if (!at)
+    static char shown[CONF_STRING_BYTES + 8];
+    const char *at = strrchr(url, '@'), *host = strstr(url, "://");
+    size_t scheme = host && host - url == (ptrdiff_t)key_length(url) ? (size_t)(host - url) + 3 : 0;
+    if (!url[0])
         return url;
-    host = strncmp(host, "://", 3) ? url : host + 3;
-    memcpy(shown, url, (size_t)(host - url));
-    strcpy(stpcpy(shown + (host - url), "***"), at);
+    const char *rest = at ? at + 1 : url + scheme;
+    bool plain = !*rest || (is_authority(rest) && (at || scheme || strchr(rest, ':')));
+    memcpy(shown, url, scheme);
+    strcpy(shown + scheme, at ? "***@" : "");
+    strcat(shown, plain ? rest : "***");
     return shown;
 }
 
@@ -400,6 +486,18 @@ static void print_conf(void)
     char number[NUMBER_BYTES];
     for (const struct conf_key *key = conf_keys; key->name; key++)
         WARN(key->name, ":", text_of(key, number));
+}
+
+/* Lists are used later, or never, but what is wrong in them is said at the start. The text may be a secret. */
+static void check_pairs(const char *name, const char *list, const char *consequence)
+{
+    char number[NUMBER_BYTES];
+    for (uint64_t item = 1; *list; item++) {
+        size_t n = strcspn(list, "|"), equals = strcspn(list, "=|");
+        if (n && (list[equals] != '=' || !equals || strcspn(list, " \t") < equals))
+            WARN(name, ": item ", number_text(number, item, 10), " is not NAME=VALUE", consequence);
+        list += n + (list[n] == '|');
+    }
 }
 
 /* A program may change its directory later. `max_bytes` is for the path with its end. */
@@ -483,6 +581,9 @@ COLD void conf_boot(void)
     if (getauxval(AT_SECURE) || is_left_out()) /* under setuid, whatever the program says */
         be_silent();
     make_paths_absolute();
+    check_pairs("pyroscope_labels", conf.pyroscope_labels, " and is ignored");
+    check_pairs("resource_attributes", conf.resource_attributes, " and is ignored");
+    check_pairs("pyroscope_headers", conf.pyroscope_headers, "; nothing can be pushed with it");
     if (conf.confirm_conf)
         print_conf();
 }

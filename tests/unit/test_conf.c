@@ -311,7 +311,15 @@ static void test_secrets_are_not_said(void **state)
                                        "pyroscope_url", "pyroscope_proxy"};
     static const char *const wrong[] = {
         "%s:a,hunter2", "%s:a,hunter2,hunter3", "%s:a,b:hunter2", "%s:a,hunter:b", "%s:a,=hunter", "%s:,hunter2",
-        "%s=hunter2", "%s=hunter2:hunter3", "%s=hunter2,max_contexts:100", "%s:a,b=hunter2,c=hunter3:d"};
+        "%s=hunter2", "%s=hunter2:hunter3", "%s=hunter2,max_contexts:100", "%s:a,b=hunter2,c=hunter3:d",
+        "%s hunter2", "%s\thunter2", "%s;hunter2", "%s = hunter2", "%shunter2", "%shunter", "%s-hunter2", " %s hunter",
+        "%s hunter:a", "%shunter:a", "max_contexts:100 %s:hunter2", "max_contexts:100;%s=hunter2", "limit:a=1M %s hunter",
+        "pyroscope_api:push;%s:hunter2", "confirm_conf:true;%s:hunter2", "dump_dir:/tmp;%s=hunter2"};
+    static const char *const misspelled[] = {
+        "pyroscope_tokn:hunter2", "pyroscope_tokn hunter2", "pyroscope_tokn=hunter", "pyroscope_tokn:a,hunter",
+        "pyroscope_tokn:a,hunter:b", "PYROSCOPE_TOKEN:hunter2", "hunter2:pyroscope_token", "{\"pyroscope_token\":\"hunter2\"}",
+        "--pyroscope_token=hunter2", "pyroscope.token:hunter2", "pyroscope_insecure:hunter2", "pyroscope_api:hunter2",
+        "pyroscope_interval_ms:hunter2", "http_max_series:hunter2", "max_contexts:1;pyroscope_tokn:hunter2"};
     (void)state;
     memset(too_long, 'x', sizeof too_long - 1);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -325,6 +333,11 @@ static void test_secrets_are_not_said(void **state)
         assert_int_equal(parse(text), 2);
         assert_null(strstr(complaints, "hunter"));
         assert_null(strstr(complaints, "xxx"));
+    }
+    for (size_t i = 0; i < sizeof misspelled / sizeof misspelled[0]; i++) {
+        assert_true(parse(misspelled[i]) > 0);
+        if (strstr(complaints, "hunter"))
+            fail_msg("of %s is said: %s", misspelled[i], complaints);
     }
 }
 
@@ -343,6 +356,11 @@ static void test_secrets_are_not_confirmed(void **state)
         {"http://me:hunter,2@host", ""},
         {"http://me:hunter,a:2@host", ""},
         {"://hunter@", "://***@"},
+        {"http://host/?key=hunter2", "http://***"},
+        {"http://me:hunter2%40host:1", "http://***"},
+        {"http://me:hunter2", "http://***"},
+        {"hunter2", "***"},
+        {"host:80/x", "host:80/x"},
         {"http://[::1]:80/", "http://[::1]:80/"},
         {"", ""},
     };
@@ -360,6 +378,18 @@ static void test_secrets_are_not_confirmed(void **state)
     }
     assert_string_equal(conf.http_token, "hunter2");
     assert_non_null(strstr(complaints, "<jespan>: pyroscope_user:\n"));
+}
+
+/* Lists are read when something uses them, but what is wrong in them is said at the start. */
+static void test_lists_are_checked_at_the_start(void **state)
+{
+    (void)state;
+    setenv("JESPAN_CONF", "pyroscope_labels:a=b|c,resource_attributes:=d||e=f,pyroscope_headers:A hunter2|B c=d", 1);
+    assert_int_equal(parse(NULL), 4);
+    assert_string_equal(complaints, "<jespan>: pyroscope_labels: item 2 is not NAME=VALUE and is ignored\n"
+                                    "<jespan>: resource_attributes: item 1 is not NAME=VALUE and is ignored\n"
+                                    "<jespan>: pyroscope_headers: item 1 is not NAME=VALUE; nothing can be pushed with it\n"
+                                    "<jespan>: pyroscope_headers: item 2 is not NAME=VALUE; nothing can be pushed with it\n");
 }
 
 /* A program may change its directory later. */
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test_setup(test_setuid, defaults),
         cmocka_unit_test_setup(test_secrets_are_not_said, defaults),
         cmocka_unit_test_setup(test_secrets_are_not_confirmed, defaults),
+        cmocka_unit_test_setup(test_lists_are_checked_at_the_start, defaults),
         cmocka_unit_test_setup(test_a_relative_dump_dir_becomes_absolute, defaults),
         cmocka_unit_test_setup(test_a_relative_socket_becomes_absolute, defaults),
     };
