@@ -127,6 +127,11 @@ void digest_set_time(struct digest *d, uint64_t from_unix_ns, uint64_t to_unix_n
     d->to_unix_ns = to_unix_ns;
 }
 
+uint64_t digest_from_unix_ns(const struct digest *d)
+{
+    return d->from_unix_ns;
+}
+
 size_t digest_bytes(const struct digest *d)
 {
     return sizeof *d + d->nodes_room * sizeof *d->nodes + d->n_slots * sizeof *d->slots + d->blocks_bytes

@@ -13,10 +13,12 @@
 #include <stdint.h>
 
 #include "../src/snapshot.h"
+#include "label_names.h"
 
 /* Which labels are kept, and how. All values become strings. */
 struct digest_shape {
     const char *labels; /* keys, separated by |; of one that several spans have, the nearest span's counts */
+    const struct label_names *names; /* what the keys are called instead; NULL: nothing */
     bool ids;           /* span_id and trace_id, too; listed or not, only where they are 16 and 32 hexadecimal digits */
     bool flat;          /* by a span's own name, and not its path: each node's parent is the root */
 };
@@ -49,6 +51,9 @@ uint32_t digest_fold(struct digest *d, uint32_t max);
 /* Bytes that it takes, nearly. */
 size_t digest_bytes(const struct digest *d);
 uint32_t digest_nodes(const struct digest *d);
+
+/* Where the time that it covers begins. */
+uint64_t digest_from_unix_ns(const struct digest *d);
 
 /* The time that it covers, in nanoseconds since 1970; set by its owner, widened by digest_merge(). */
 void digest_set_time(struct digest *d, uint64_t from_unix_ns, uint64_t to_unix_ns);

@@ -34,6 +34,13 @@ static bool is_kept(const struct digest_shape *shape, const struct snapshot_labe
     return wanted;
 }
 
+/* The key, or the name that it has at a server. */
+static const char *name_of(const struct digest_shape *shape, const char *key)
+{
+    const char *name = shape->names != NULL ? label_names_find(shape->names, key) : NULL;
+    return name != NULL ? name : key;
+}
+
 static bool has(const struct snapshot_label *labels, uint32_t n, const char *key)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -46,9 +53,13 @@ uint32_t digest_keep_labels(const struct digest_shape *shape, const struct snaps
                             const struct digest_node *above, struct snapshot_label kept[DIGEST_MAX_LABELS])
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < row->n_labels && n < DIGEST_MAX_LABELS; i++)
-        if (is_kept(shape, &row->labels[i]) && !has(kept, n, row->labels[i].key))
-            kept[n++] = row->labels[i];
+    for (uint32_t i = 0; i < row->n_labels && n < DIGEST_MAX_LABELS; i++) {
+        const char *name = name_of(shape, row->labels[i].key);
+        if (!is_kept(shape, &row->labels[i]) || has(kept, n, name))
+            continue;
+        kept[n] = row->labels[i];
+        kept[n++].key = name;
+    }
     for (uint32_t i = 0; i < above->n_labels && n < DIGEST_MAX_LABELS; i++)
         if (!has(kept, n, above->labels[i].key))
             kept[n++] = above->labels[i];

@@ -9,29 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "label_names.h"
 #include "pprof_utf8.h"
 
-static bool is_name_character(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9');
-}
-
-/* As a server takes it: another character becomes an underscore, which also stands before a digit at the start. */
 static char *make_name(const char *text, size_t n)
 {
-    char *name = malloc(n + 2), *to = name;
-    if (name == NULL)
-        return NULL;
-    if (text[0] >= '0' && text[0] <= '9')
-        *to++ = '_';
-    for (size_t i = 0; i < n; i++)
-        *to++ = is_name_character(text[i]) ? text[i] : '_';
-    *to = '\0';
+    char *name = malloc(n + 2);
+    if (name != NULL)
+        label_name_write(name, text, n);
     return name;
 }
 
-/* The last three places are for what a server must have, or people look for. */
-#define MAX_LISTED (PYROSCOPE_MAX_LABELS - 3)
+#define REQUIRED 3 /* places for what a server must have, or people look for */
+
+/* A server counts the labels of samples too. */
+static size_t count_places(const char *series_labels)
+{
+    size_t n = 0;
+    for (const char *p = series_labels; *p != '\0' && n < PYROSCOPE_MAX_LABELS - REQUIRED; p++)
+        n += *p != '|' && (p[1] == '|' || p[1] == '\0');
+    return PYROSCOPE_MAX_LABELS - n;
+}
 
 /* Takes over both strings. */
 static void put(struct pyroscope_labels *labels, size_t max, char *name, char *value)
@@ -53,7 +51,7 @@ static void put(struct pyroscope_labels *labels, size_t max, char *name, char *v
 
 static void add(struct pyroscope_labels *labels, const char *name, const char *value)
 {
-    put(labels, PYROSCOPE_MAX_LABELS, strdup(name), pprof_utf8_clean(value));
+    put(labels, labels->max, strdup(name), pprof_utf8_clean(value));
 }
 
 static int hex_digit(char c)
@@ -101,7 +99,7 @@ static void add_pair(struct pyroscope_labels *labels, const char *key, size_t ke
     const char *translated = attribute ? translate(key, key_bytes) : NULL;
     if (value != NULL && attribute)
         decode_percent(value);
-    put(labels, MAX_LISTED, translated != NULL ? strdup(translated) : make_name(key, key_bytes),
+    put(labels, labels->max - REQUIRED, translated != NULL ? strdup(translated) : make_name(key, key_bytes),
         value != NULL ? pprof_utf8_clean(value) : NULL);
     free(value);
 }
@@ -122,7 +120,7 @@ static void add_list(struct pyroscope_labels *labels, const char *list, bool att
 void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *c)
 {
     char host[256] = "", pid[16];
-    *labels = (struct pyroscope_labels){0};
+    *labels = (struct pyroscope_labels){.max = count_places(c->series_labels)};
     if (c->pyroscope_app[0] != '\0')
         add(labels, "service_name", c->pyroscope_app);
     add_list(labels, c->pyroscope_labels, false);

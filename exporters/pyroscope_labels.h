@@ -8,8 +8,8 @@
 
 #include "../src/conf.h"
 
-/* A server takes 30 in all (validation.max-label-names-per-series); three are a profile's own. */
-#define PYROSCOPE_MAX_LABELS 27
+/* A server takes 30 in all (validation.max-label-names-per-series); four are a profile's own. */
+#define PYROSCOPE_MAX_LABELS 26
 
 struct pyroscope_label {
     char *name, *value;
@@ -18,7 +18,8 @@ struct pyroscope_label {
 /* Sorted by name, no name twice, values in UTF-8 and far shorter than the 2,048 bytes that a server takes. Names are those that a server takes: [a-zA-Z_][a-zA-Z0-9_]*. */
 struct pyroscope_labels {
     struct pyroscope_label pairs[PYROSCOPE_MAX_LABELS];
-    size_t n, left_out; /* there were more, or there was no memory */
+    size_t n, max;      /* series_labels take places too */
+    size_t left_out;    /* there were more, or there was no memory */
     bool malformed;     /* not all that is configured is NAME=VALUE */
 };
 

@@ -201,6 +201,34 @@ static void test_labels(void **state)
     digest_free(d);
 }
 
+/* Keys that servers do not take have other names, which differ; the nearest span's label of a key counts, as ever. */
+static void test_names(void **state)
+{
+    struct label_names names;
+    (void)state;
+    assert_true(label_names_make(&names, "tenant.id|tenant-id|tenant_id||9lives|route"));
+    assert_int_equal(names.n, 5);
+    assert_string_equal(label_names_find(&names, "tenant.id"), "tenant_id");
+    assert_string_equal(label_names_find(&names, "tenant-id"), "tenant_id_");
+    assert_string_equal(label_names_find(&names, "tenant_id"), "tenant_id__");
+    assert_string_equal(label_names_find(&names, "9lives"), "_9lives");
+    assert_string_equal(label_names_find(&names, "route"), "route");
+    assert_null(label_names_find(&names, "tenant"));
+    const struct digest_shape shape = {.labels = "tenant.id|tenant-id|tenant_id||9lives|route", .names = &names, .ids = true};
+    struct snapshot_label outer[] = {{"tenant.id", "a"}, {"tenant_id", "b"}}, inner[] = {{"tenant-id", "c"}, {"tenant.id", "d"}};
+    struct snapshot_row rows[] = {root(0), span(0, "outer", outer, 2, 5), span(1, "inner", inner, 2, 7)};
+    struct digest *d = digest_of(&shape, rows, 3);
+    const struct snapshot *view = digest_view(d);
+    const struct snapshot_row *last = &view->rows[view->n_rows - 1];
+    assert_int_equal(last->n_labels, 3);
+    for (uint32_t i = 0; i < last->n_labels; i++) {
+        const char *key = last->labels[i].key, *value = last->labels[i].value;
+        assert_string_equal(value, strcmp(key, "tenant_id") == 0 ? "d" : strcmp(key, "tenant_id_") == 0 ? "c" : "b");
+    }
+    digest_free(d);
+    label_names_free(&names);
+}
+
 /* Contexts that differ only in labels of spans above them which count no more are one. */
 static void test_labels_that_are_hidden(void **state)
 {
@@ -598,7 +626,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_sites),
-        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_names),
         cmocka_unit_test(test_labels_that_are_hidden),
         cmocka_unit_test(test_ids),
         cmocka_unit_test(test_strings_are_copied),

@@ -121,10 +121,30 @@ static void test_too_many(void **state)
     assert_true(pyroscope_labels_get(&labels, "pid")[0] != '\0');
 }
 
+/* Servers count the labels of samples, too: one that is too many is refused with all of the profile. */
+static void test_places_for_series_labels(void **state)
+{
+    (void)state;
+    char many[1024] = "";
+    for (int i = 0; i < 60; i++)
+        sprintf(many + strlen(many), "l%d=%d|", i, i);
+    strcpy(configured.series_labels, "|route|tenant||");
+    make("", many, "");
+    assert_int_equal(labels.n, PYROSCOPE_MAX_LABELS - 2);
+    pyroscope_labels_free(&labels);
+    memset(configured.series_labels, '|', sizeof configured.series_labels - 1);
+    for (size_t i = 0; i < sizeof configured.series_labels - 1; i += 2)
+        configured.series_labels[i] = 'a';
+    make("", many, "");
+    assert_int_equal(labels.n, 3);
+    expect("service_name", program_invocation_short_name);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {TEST(test_defaults), TEST(test_precedence), TEST(test_attributes),
-                                       TEST(test_hostile), TEST(test_too_many)};
+                                       TEST(test_hostile), TEST(test_too_many),
+                                       TEST(test_places_for_series_labels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
