@@ -5,6 +5,8 @@
  * becomes of it. The loop sleeps in pyroscope_sender_wait() only, so that periods end in time whatever the server does.
  * After a failure nothing is sent for a while, which doubles with each further one, with jitter, so that the processes
  * of a fleet do not come back all at once.
+ *
+ * A server takes the profiles of a request one by one, and may take some only; its answer then names the others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,11 +26,12 @@
 
 SERVICE_DEFINE(pyroscope);
 
+#define SLOW_PUSHES 3 /* in a row, until periods are merged for them */
 #define MAX_SAID 3
+#define SAY_AGAIN_NS ((uint64_t)600000000000)
 #define MIN_SAMPLES 100 /* a server that takes no profile of that size is not asked for less */
 #define FIRST_BACKOFF_NS ((uint64_t)500000000)
 #define MAX_BACKOFF_NS ((uint64_t)60000000000)
-#define END_NS ((uint64_t)3000000000) /* for the last pushes, where shutdown_timeout_ms is not less */
 #define STOP_MARGIN_NS ((uint64_t)50000000) /* for what comes between the end of the loop and that of the thread */
 
 #define ms_to_ns(ms) ((ms) * (uint64_t)1000000)
@@ -37,6 +40,7 @@ struct pusher {
     const struct service_host *host;
     struct pyroscope_stats *stats;
     struct digest_shape shape;
+    struct label_names names;
     struct pyroscope_source source;
     struct pyroscope_sender sender;
     struct pyroscope_queue queue;
@@ -45,14 +49,24 @@ struct pusher {
     uint32_t last_nodes;       /* that the last digest had before it was folded */
     uint64_t period_from_unix_ns;
     uint64_t next_period_ns;    /* on CLOCK_MONOTONIC, as all below */
+    uint64_t first_inuse_ns, next_inuse_ns; /* when memory in use is to be told, at first and again */
     uint64_t not_before_ns;     /* nothing is sent until then */
     uint64_t backoff_ns;        /* 0: the last attempt succeeded */
     uint64_t stop_by_ns;        /* 0: the program goes on */
+    unsigned slow;              /* pushes in a row that took longer than a period lasts */
     size_t max_samples;
-    int profile;                /* under way */
-    size_t sending_bytes;
-    const char *said[MAX_SAID]; /* errors that were said since the last success */
-    size_t n_said;
+    size_t max_samples_before;  /* those were halved on suspicion; 0: no */
+    struct sending {
+        bool profiles[PYROSCOPE_N_PROFILES];
+        size_t profile_bytes[PYROSCOPE_N_PROFILES], bytes, samples;
+    } sending;                  /* under way */
+    struct said {
+        const char *error;
+        uint64_t at_ns;
+    } said[MAX_SAID];           /* the last messages */
+    const char *last_error;     /* at the end */
+    char last_detail[PYROSCOPE_DETAIL_BYTES];
+    bool tried_again;           /* at the end, after a connection was cut */
     bool gave_up;               /* at the end */
 };
 
@@ -84,6 +98,20 @@ static void update_queue_stats(struct pusher *p)
     p->queue.folded = 0;
 }
 
+/* In use is a state: a server adds up what it gets of it, so it is told once in a step of a graph. */
+static bool is_inuse_due(struct pusher *p)
+{
+    uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_inuse_interval_ms), now = now_ns();
+    if (interval_ns == 0)
+        return true;
+    bool first_at_end = p->stop_by_ns != 0 && p->next_inuse_ns == p->first_inuse_ns;
+    if (now < p->next_inuse_ns && !first_at_end)
+        return false;
+    if (now >= p->next_inuse_ns)
+        p->next_inuse_ns += (1 + (now - p->next_inuse_ns) / interval_ns) * interval_ns;
+    return true;
+}
+
 /* Without memory for it, what it would have brought is part of the next one. */
 static void end_period(struct pusher *p)
 {
@@ -102,6 +130,7 @@ static void end_period(struct pusher *p)
     p->last_nodes = digest_nodes(digest);
     add(&p->stats->folded, digest_fold(digest, (uint32_t)p->max_samples));
     pyroscope_queue_add(&p->queue, digest, now_ns());
+    p->queue.last->inuse |= is_inuse_due(p);
     pyroscope_queue_limit(&p->queue, now_ns(), p->sender.busy);
     update_queue_stats(p);
 }
@@ -120,27 +149,55 @@ static void end_period_if_due(struct pusher *p)
 
 static const char *consequence(const struct pusher *p, const struct pyroscope_result *result)
 {
-    if (p->stop_by_ns != 0)
-        return "; the program ends before all was pushed";
-    return result->outcome == PYROSCOPE_REFUSED ? "; its figures go into the next push, more errors like this are only counted"
-                                                : "; it is tried again, more errors like this are only counted";
+    if (result->outcome == PYROSCOPE_REFUSED)
+        return "; its figures go into the next push";
+    if (result->may_be_there && p->host->conf->pyroscope_uncertain == PYROSCOPE_DROP)
+        return "; the server may have it, so it is not tried again (pyroscope_uncertain:drop)";
+    return "; it is tried again";
 }
 
-/* Of failures in a row, the first of each kind is said, but no more than a few: some take turns. */
-static bool is_new(const struct pusher *p, const char *error)
+/* Each kind of error is said, but not again for a while, and no more than a few: some take turns, also with successes. */
+static bool is_new(struct pusher *p, const char *error)
 {
-    for (size_t i = 0; i < p->n_said; i++)
-        if (p->said[i] == error)
+    struct said *oldest = p->said;
+    uint64_t now = now_ns();
+    for (struct said *s = p->said; s < p->said + MAX_SAID; s++) {
+        if (s->error == error && now - s->at_ns < SAY_AGAIN_NS)
             return false;
-    return p->n_said < MAX_SAID;
+        if (s->error == NULL || (oldest->error != NULL && s->at_ns < oldest->at_ns))
+            oldest = s;
+    }
+    if (oldest->error != NULL && now - oldest->at_ns < SAY_AGAIN_NS)
+        return false;
+    *oldest = (struct said){error, now};
+    return true;
 }
 
+/* At the end one line tells of all: see say_loss(). */
 static void say_error(struct pusher *p, const struct pyroscope_result *result)
 {
-    if (!is_new(p, result->error))
+    if (p->stop_by_ns != 0) {
+        p->last_error = result->error;
+        strcpy(p->last_detail, result->detail);
+    } else if (is_new(p, result->error)) {
+        SAY(p, result->error, result->detail[0] != '\0' ? ": " : "", result->detail, consequence(p, result),
+            ", more errors like this are only counted for 10 minutes");
+    }
+}
+
+/* A loss is always said. */
+static void say_loss(struct pusher *p)
+{
+    const struct waiting *first = p->queue.first;
+    char seconds[24];
+    if (first == NULL)
         return;
-    p->said[p->n_said++] = result->error;
-    SAY(p, result->error, result->detail[0] != '\0' ? ": " : "", result->detail, consequence(p, result));
+    uint64_t from_ns = digest_from_unix_ns(first->digest), now = clock_ns(CLOCK_REALTIME);
+    snprintf(seconds, sizeof seconds, "%llu", now > from_ns ? (unsigned long long)((now - from_ns) / 1000000000u + 1) : 1);
+    const char *error = p->last_error != NULL ? p->last_error : "", *detail = p->last_error != NULL ? p->last_detail : "";
+    SAY(p, error, detail[0] != '\0' ? ": " : "", detail, error[0] != '\0' ? "; " : "",
+        "the program ends before all was pushed: the figures of its last ", seconds,
+        p->sender.busy || first->sent ? " s may be lost" : " s are lost");
 }
 
 static void note_result(struct pusher *p, const struct pyroscope_result *result)
@@ -150,16 +207,81 @@ static void note_result(struct pusher *p, const struct pyroscope_result *result)
     atomic_store_explicit(&stats->last_latency_ns, result->latency_ns, memory_order_relaxed);
     atomic_store_explicit(&stats->last_error, result->error, memory_order_release);
     if (result->outcome == PYROSCOPE_ACCEPTED) {
-        add(&stats->pushes, 1);
-        add(&stats->pushed_bytes, p->sending_bytes);
-        atomic_store_explicit(&stats->last_success_s, (uint64_t)time(NULL), memory_order_relaxed);
+        add(&stats->pushed_bytes, p->sending.bytes);
+        p->slow = result->latency_ns >= ms_to_ns(p->host->conf->pyroscope_interval_ms) ? p->slow + 1 : 0;
         return;
     }
+    p->slow = 0;
     add(&stats->failures, 1);
     if (result->outcome == PYROSCOPE_REFUSED)
         add(&stats->rejected, 1);
+    if (result->may_be_there)
+        add(&stats->uncertain, 1);
     say_error(p, result);
 }
+
+/* `accepted` of the request's profiles; the last statistic of a push, as others are there when it is seen. */
+static void note_accepted(struct pusher *p, const bool accepted[PYROSCOPE_N_PROFILES])
+{
+    uint64_t n = 0;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++) {
+        if (!p->sending.profiles[i] || !accepted[i])
+            continue;
+        p->queue.first->accepted[i] = true;
+        p->sending.profiles[i] = false;
+        n++;
+    }
+    if (n == 0)
+        return;
+    atomic_store_explicit(&p->stats->last_success_s, (uint64_t)time(NULL), memory_order_relaxed);
+    add(&p->stats->pushes, n);
+}
+
+/* ---- What a server took although it complains ---- */
+
+static size_t count_text(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, what)) != NULL; text += strlen(what))
+        n++;
+    return n;
+}
+
+static bool is_named(const struct pusher *p, const char *answer, int profile)
+{
+    char text[64] = "id ";
+    pyroscope_request_id(text + 3, p->queue.first, profile);
+    return strstr(answer, strcat(text, " failed")) != NULL;
+}
+
+/* The largest one of the request that is not refused yet. */
+static int largest(const struct pusher *p, const bool refused[PYROSCOPE_N_PROFILES])
+{
+    int found = -1;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        if (p->sending.profiles[i] && !refused[i]
+            && (found < 0 || p->sending.profile_bytes[i] > p->sending.profile_bytes[found]))
+            found = i;
+    return found;
+}
+
+/* Pyroscope says "push series with index N and id ID failed" of each that it did not take, and without an ID of each that is
+ * too large to be read, which are the largest ones. The words are those of pkg/distributor/distributor.go of its sources. An
+ * answer without them is about the whole request. */
+static void note_partly_accepted(struct pusher *p, const struct pyroscope_result *result)
+{
+    bool refused[PYROSCOPE_N_PROFILES] = {false}, accepted[PYROSCOPE_N_PROFILES], any = false;
+    size_t unread = count_text(result->answer, "uncompressed profile payload size exceeds limit");
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        any |= refused[i] = p->sending.profiles[i] && is_named(p, result->answer, i);
+    for (int i; unread > 0 && (i = largest(p, refused)) >= 0; unread--)
+        any = refused[i] = true;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        accepted[i] = any && !refused[i];
+    note_accepted(p, accepted);
+}
+
+/* ---- Attempts after failures ---- */
 
 /* Between a half and the whole of the back-off; the server's word counts for more. */
 static void back_off(struct pusher *p, uint64_t retry_after_s)
@@ -175,32 +297,85 @@ static void back_off(struct pusher *p, uint64_t retry_after_s)
     p->not_before_ns = now_ns() + wait_ns;
 }
 
-/* A server with a lower limit than is configured. */
-static void shrink(struct pusher *p)
+static void set_max_samples(struct pusher *p, size_t n)
 {
-    if (p->max_samples > MIN_SAMPLES)
-        p->max_samples = p->max_samples / 2 > MIN_SAMPLES ? p->max_samples / 2 : MIN_SAMPLES;
-    p->queue.max_nodes = (uint32_t)p->max_samples;
+    p->max_samples = n;
+    p->queue.max_nodes = (uint32_t)n;
+}
+
+/* A server with a lower limit than is configured. False: there is nothing smaller. */
+static bool shrink(struct pusher *p)
+{
+    size_t from = p->sending.samples < p->max_samples ? p->sending.samples : p->max_samples;
+    if (from <= MIN_SAMPLES)
+        return false;
+    set_max_samples(p, from / 2 > MIN_SAMPLES ? from / 2 : MIN_SAMPLES);
+    return true;
+}
+
+/* Some servers do not say what they refuse a request for, so it is tried once with half the samples. */
+static bool shrink_on_suspicion(struct pusher *p)
+{
+    size_t before = p->max_samples;
+    if (p->max_samples_before != 0) {
+        set_max_samples(p, p->max_samples_before); /* it was for something else */
+        return false;
+    }
+    if (!shrink(p))
+        return false;
+    p->max_samples_before = before;
+    return true;
+}
+
+/* What is refused for its size is sent again at once, smaller and under another ID. */
+static void act_on_refusal(struct pusher *p, const struct pyroscope_result *result)
+{
+    note_partly_accepted(p, result);
+    if (result->too_large ? shrink(p) : result->status == 400 && shrink_on_suspicion(p)) {
+        pyroscope_queue_rename(&p->queue);
+        return;
+    }
+    pyroscope_queue_refuse(&p->queue);
+}
+
+/* They count as told. */
+static void drop(struct pusher *p)
+{
+    add(&p->stats->dropped, 1);
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        p->queue.first->accepted[i] |= p->sending.profiles[i];
+}
+
+static void act_on_failure(struct pusher *p, const struct pyroscope_result *result)
+{
+    note_partly_accepted(p, result);
+    back_off(p, result->retry_after_s);
+    if (p->stop_by_ns != 0) {
+        bool again = result->status == 429 || (result->cut && !p->tried_again);
+        p->tried_again |= result->cut;
+        p->gave_up |= !again || p->not_before_ns >= p->stop_by_ns;
+    }
+    p->queue.first->sent |= result->may_be_there;
+    if (result->may_be_there && p->host->conf->pyroscope_uncertain == PYROSCOPE_DROP)
+        drop(p);
+    pyroscope_queue_limit(&p->queue, now_ns(), false);
 }
 
 static void act_on(struct pusher *p, const struct pyroscope_result *result)
 {
+    static const bool all[PYROSCOPE_N_PROFILES] = {true, true, true};
     note_result(p, result);
-    p->gave_up |= p->stop_by_ns != 0 && result->outcome == PYROSCOPE_FAILED;
     switch (result->outcome) {
     case PYROSCOPE_ACCEPTED:
-        p->queue.first->accepted[p->profile] = true;
+        note_accepted(p, all);
         p->backoff_ns = 0;
-        p->n_said = 0;
+        p->max_samples_before = 0;
         break;
     case PYROSCOPE_REFUSED:
-        if (result->status == 413)
-            shrink(p);
-        pyroscope_queue_refuse(&p->queue);
+        act_on_refusal(p, result);
         break;
     case PYROSCOPE_FAILED:
-        back_off(p, result->retry_after_s);
-        pyroscope_queue_limit(&p->queue, now_ns(), false);
+        act_on_failure(p, result);
         break;
     }
     update_queue_stats(p);
@@ -217,37 +392,40 @@ static uint64_t attempt_timeout_ms(const struct pusher *p)
     return left_ms < timeout_ms ? left_ms + 1 : timeout_ms;
 }
 
-static void send_profile(struct pusher *p, struct waiting *w)
+/* Where the server has all of the period, or there is nothing to tell, it is done. */
+static void send_first(struct pusher *p)
 {
     struct pyroscope_request request;
-    int made = pyroscope_request_make(&request, &p->source, w, p->profile, p->max_samples);
+    int made = pyroscope_request_make(&request, &p->source, p->queue.first, p->max_samples);
     if (made == 0) {
-        w->accepted[p->profile] = true;
+        pyroscope_queue_remove(&p->queue);
         return;
     }
-    p->sending_bytes = request.bytes;
-    add(&p->stats->folded, made > 0 ? request.folded : 0);
-    w->sent = true;
+    if (made > 0) {
+        p->sending = (struct sending){.bytes = request.bytes, .samples = request.samples};
+        memcpy(p->sending.profiles, request.profiles, sizeof request.profiles);
+        memcpy(p->sending.profile_bytes, request.profile_bytes, sizeof request.profile_bytes);
+        add(&p->stats->folded, request.folded);
+    }
     if (made < 0 || !pyroscope_sender_start(&p->sender, &request, attempt_timeout_ms(p))) {
         back_off(p, 0); /* there is no memory */
         p->gave_up = p->stop_by_ns != 0;
     }
 }
 
-/* The next profile of the first period, or, if the server has all of it, of the next. */
+/* A server that takes longer than a period lasts gets several in one push: the queue would grow for good. */
+static void catch_up(struct pusher *p)
+{
+    if (p->slow >= SLOW_PUSHES && p->queue.n > SLOW_PUSHES)
+        pyroscope_queue_gather(&p->queue, false);
+}
+
 static void send_next(struct pusher *p)
 {
-    struct waiting *w;
-    while (!p->sender.busy && !p->gave_up && (p->stop_by_ns != 0 || now_ns() >= p->not_before_ns)
-           && (w = pyroscope_queue_first(&p->queue)) != NULL) {
-        p->profile = 0;
-        while (p->profile < PYROSCOPE_N_PROFILES && w->accepted[p->profile])
-            p->profile++;
-        if (p->profile < PYROSCOPE_N_PROFILES)
-            send_profile(p, w);
-        else
-            pyroscope_queue_remove(&p->queue);
-    }
+    if (!p->sender.busy)
+        catch_up(p);
+    while (!p->sender.busy && !p->gave_up && now_ns() >= p->not_before_ns && pyroscope_queue_first(&p->queue) != NULL)
+        send_first(p);
     update_queue_stats(p);
 }
 
@@ -256,16 +434,21 @@ static void send_next(struct pusher *p)
 static uint64_t sleep_ms(const struct pusher *p)
 {
     uint64_t now = now_ns(), until = p->stop_by_ns != 0 ? p->stop_by_ns : p->next_period_ns;
-    if (!p->sender.busy && p->stop_by_ns == 0 && pyroscope_queue_first(&p->queue) != NULL)
+    if (!p->sender.busy && !p->gave_up && pyroscope_queue_first(&p->queue) != NULL)
         until = earlier(until, p->not_before_ns);
     return until > now ? (until - now) / 1000000 + 1 : 0;
 }
 
-/* The last period is sent without regard to the back-off; whatever fails then is given up. */
+/* What waits is sent with the last period, without regard to the back-off; whatever fails then is given up, but for a rate
+ * limit that lets it through in time, and a connection that the server ended for its age, once. */
 static void begin_to_stop(struct pusher *p, uint64_t stop_by_ns)
 {
-    p->stop_by_ns = earlier(stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1, now_ns() + END_NS);
+    uint64_t timeout_ns = ms_to_ns(p->host->conf->pyroscope_exit_timeout_ms);
+    p->stop_by_ns = earlier(stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1, now_ns() + timeout_ns);
+    p->not_before_ns = p->backoff_ns = 0;
     end_period(p);
+    pyroscope_queue_gather(&p->queue, p->sender.busy);
+    update_queue_stats(p);
 }
 
 static bool is_over(const struct pusher *p)
@@ -277,8 +460,11 @@ static bool is_over(const struct pusher *p)
 /* The program has closed our descriptors: what was under way may have arrived or not, as after any cut. */
 static bool begin_anew(struct pusher *p)
 {
-    if (p->sender.busy)
-        back_off(p, 0);
+    if (p->sender.busy) {
+        const struct pyroscope_result cut = {.outcome = PYROSCOPE_FAILED, .may_be_there = true, .answer = ""};
+        add(&p->stats->uncertain, 1);
+        act_on_failure(p, &cut);
+    }
     pyroscope_sender_abandon(&p->sender);
     return p->host->renew(p->host) == 0 && pyroscope_sender_open(&p->sender, p->host);
 }
@@ -302,8 +488,7 @@ static void loop(struct pusher *p)
         if (pyroscope_sender_wait(&p->sender, p->stop_by_ns == 0 ? p->host->stop_fd : -1, sleep_ms(p), &result))
             act_on(p, &result);
     }
-    if (p->queue.n > 0 && p->n_said == 0)
-        SAY(p, "the program ends before all was pushed");
+    say_loss(p);
 }
 
 /* ---- The service ---- */
@@ -329,8 +514,6 @@ static void say_labels(const struct pusher *p)
 {
     char number[24];
     snprintf(number, sizeof number, "%zu", p->source.labels.left_out);
-    if (p->source.labels.malformed)
-        SAY(p, "pyroscope_labels or resource attributes: not all of it is NAME=VALUE; the rest is used");
     if (p->source.labels.left_out > 0)
         SAY(p, "pyroscope_labels and resource attributes: there are too many; ", number, " are left out");
 }
@@ -340,12 +523,14 @@ static int begin(struct pusher *p, const struct service_host *host)
     const struct conf *c = host->conf;
     p->host = host;
     p->stats = host->pyroscope;
-    p->shape = (struct digest_shape){.labels = c->series_labels, .ids = c->pyroscope_api == PYROSCOPE_PUSH};
+    p->shape = (struct digest_shape){.labels = c->series_labels, .names = &p->names, .ids = c->pyroscope_api == PYROSCOPE_PUSH};
     p->max_samples = c->pyroscope_max_samples;
     p->queue.max_bytes = c->pyroscope_queue_bytes;
     p->queue.max_nodes = (uint32_t)p->max_samples;
     p->queue.max_age_ns = c->pyroscope_queue_age_s * 1000000000u;
     p->next_period_ns = now_ns() + ms_to_ns(c->pyroscope_interval_ms);
+    p->first_inuse_ns = p->next_inuse_ns =
+        p->next_period_ns - ms_to_ns(c->pyroscope_interval_ms) + ms_to_ns(c->pyroscope_inuse_interval_ms);
     const char *wrong = pyroscope_target_check(c);
     if (wrong != NULL) {
         SAY(p, wrong, "; nothing is pushed");
@@ -356,7 +541,7 @@ static int begin(struct pusher *p, const struct service_host *host)
     pyroscope_source_make(&p->source, c);
     say_labels(p);
     p->period = period_make();
-    if (!pyroscope_sender_open(&p->sender, host) || p->period == NULL)
+    if (!pyroscope_sender_open(&p->sender, host) || p->period == NULL || !label_names_make(&p->names, c->series_labels))
         return -ENOMEM;
     return host->base != NULL ? begin_at_fork(p, host->base) : 0;
 }
@@ -369,6 +554,7 @@ static void end(struct pusher *p)
         pyroscope_sender_abandon(&p->sender);
     pyroscope_queue_free(&p->queue);
     pyroscope_source_free(&p->source);
+    label_names_free(&p->names);
     period_free(p->period);
     p->host->free_snapshot(p->snapshot);
 }

@@ -39,6 +39,7 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
     for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
         if (from->accepted[i])
             digest_forget(from->digest, pyroscope_profiles[i].figures);
+    to->inuse |= from->inuse && !from->accepted[PYROSCOPE_MEMORY];
     digest_merge(to->digest, from->digest);
     if (q->max_nodes > 0)
         q->folded += digest_fold(to->digest, q->max_nodes);
@@ -91,6 +92,21 @@ void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy
             return;
         merge(q, oldest);
     }
+}
+
+void pyroscope_queue_gather(struct pyroscope_queue *q, bool busy)
+{
+    if (q->first == NULL)
+        return;
+    struct waiting **oldest = busy || q->first->sent ? &q->first->next : &q->first;
+    while (*oldest != NULL && (*oldest)->next != NULL)
+        merge(q, oldest);
+}
+
+void pyroscope_queue_rename(struct pyroscope_queue *q)
+{
+    make_id(q->first->id);
+    q->first->sent = false;
 }
 
 void pyroscope_queue_refuse(struct pyroscope_queue *q)

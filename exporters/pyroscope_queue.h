@@ -2,9 +2,9 @@
 /* Periods that wait to be pushed, oldest first, within bounds of bytes and age.
  *
  * Nothing is thrown away: a period that must go, or that the server refused, is merged into the one after it, which
- * then covers the time of both. What the server has accepted of it already is left out of that. What was sent may be there
- * even if no answer came: it stays as it is, under its ID, by which the server knows it, until it is too old. So the queue
- * never needs more than its bound and three periods.
+ * then covers the time of both. What the server has accepted of it already is left out of that. A period that may be at the
+ * server although no answer came stays as it is, under its ID, until it is too old: a server that knew IDs could tell. So the
+ * queue never needs more than its bound and three periods.
  */
 #ifndef JESPAN_PYROSCOPE_QUEUE_H
 #define JESPAN_PYROSCOPE_QUEUE_H
@@ -22,7 +22,8 @@ struct waiting {
     uint64_t made_ns;      /* on CLOCK_MONOTONIC */
     unsigned char id[16];  /* random: names what is sent of it, however often */
     bool accepted[PYROSCOPE_N_PROFILES];
-    bool sent;    /* at least once: the server may have it */
+    bool inuse;   /* it tells of memory in use */
+    bool sent;    /* the server may have it */
     bool refused; /* not to be sent as it is */
 };
 
@@ -46,6 +47,12 @@ bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint6
 /* Merges what is too much, but for a first that was sent, and what is too old, but for the first if `busy`: it is being
  * sent. */
 void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy);
+
+/* Merges all but what is being sent, if `busy`, or may be at the server. */
+void pyroscope_queue_gather(struct pyroscope_queue *q, bool busy);
+
+/* The first gets another ID, as it is not going to be sent as it was. */
+void pyroscope_queue_rename(struct pyroscope_queue *q);
 
 /* The server will never take the first as it is: it becomes part of the next, also if that comes later. */
 void pyroscope_queue_refuse(struct pyroscope_queue *q);

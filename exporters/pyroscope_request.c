@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One profile of a period as an HTTP request. */
+/* Profiles of a period as an HTTP request. */
 #include "pyroscope_request.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define GZIP_WINDOW_BITS (15 + 16)
 #define GZIP_LEVEL 4 /* see pprof_out.c */
-#define OWN_LABELS 3 /* __name__, __session_id__, __delta__ */
+#define OWN_LABELS 4 /* __name__, __session_id__, __delta__, pyroscope_spy */
 
 /* ---- A profile in memory ---- */
 
@@ -54,29 +54,66 @@ static int encode(struct buffer *to, struct digest *digest, const struct pprof_k
     return view != NULL ? pprof_encode(view, kind, PPROF_PLAIN, &to->sink) : -ENOMEM;
 }
 
-/* Folding halves the samples until the bytes fit; a profile of a few samples fits. */
-static int encode_within(struct buffer *to, struct pyroscope_request *request, struct waiting *period,
-                         const struct pprof_kind *kind, size_t max_samples, size_t max_bytes)
+/* What is in it when the period is told. */
+static const struct pprof_kind *kind_of(const struct waiting *period, int profile)
 {
-    for (;; max_samples = max_samples / 2 > 16 ? max_samples / 2 : 16) {
-        request->folded += digest_fold(period->digest, (uint32_t)max_samples);
-        int error = encode(to, period->digest, kind);
-        if (error != 0 || to->bytes <= max_bytes || max_samples <= 16)
-            return error;
-    }
+    return period->inuse ? pyroscope_profiles[profile].kind : pyroscope_profiles[profile].flows;
 }
 
-/* Without memory to find out there may be. */
-static bool is_anything(struct digest *digest, const struct pprof_kind *kind)
+static size_t count_samples(struct digest *digest, const struct pprof_kind *kind)
 {
     const struct snapshot *view = digest_view(digest);
-    int64_t values[PPROF_MAX_VALUES], any = view == NULL;
+    size_t n = 0;
     for (uint32_t i = 0; view != NULL && i < view->n_rows; i++) {
+        int64_t values[PPROF_MAX_VALUES] = {0}, any = 0;
         kind->read(&view->rows[i].totals, values);
         for (int k = 0; k < kind->n_values; k++)
             any |= values[k];
+        n += any != 0;
     }
-    return any != 0;
+    return view != NULL ? n : 1; /* without memory to find out there may be some */
+}
+
+/* For push.v1 all that is to be told; for /ingest the first. */
+static bool choose(struct pyroscope_request *request, const struct pyroscope_source *source, const struct waiting *period)
+{
+    bool any = false;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES && !(any && source->conf->pyroscope_api == PYROSCOPE_INGEST); i++) {
+        size_t samples = period->accepted[i] || source->conf->track_time < pyroscope_profiles[i].track_time
+            ? 0 : count_samples(period->digest, kind_of(period, i));
+        request->profiles[i] = samples > 0;
+        request->samples = samples > request->samples ? samples : request->samples;
+        any |= samples > 0;
+    }
+    return any;
+}
+
+static int encode_all(struct buffer to[PYROSCOPE_N_PROFILES], struct pyroscope_request *request,
+                      const struct waiting *period, size_t *bytes)
+{
+    int error = 0;
+    *bytes = 0;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES && error == 0; i++) {
+        if (!request->profiles[i])
+            continue;
+        error = encode(&to[i], period->digest, kind_of(period, i));
+        *bytes += request->profile_bytes[i] = to[i].bytes;
+    }
+    return error;
+}
+
+/* Folding halves the samples until the bytes fit; profiles of a few samples fit. */
+static int encode_within(struct buffer to[PYROSCOPE_N_PROFILES], struct pyroscope_request *request,
+                         const struct waiting *period, size_t max_samples, size_t max_bytes)
+{
+    for (;; max_samples = max_samples / 2 > 16 ? max_samples / 2 : 16) {
+        size_t bytes;
+        request->folded += digest_fold(period->digest, (uint32_t)max_samples);
+        request->samples = max_samples < request->samples ? max_samples : request->samples;
+        int error = encode_all(to, request, period, &bytes);
+        if (error != 0 || bytes <= max_bytes || max_samples <= 16)
+            return error;
+    }
 }
 
 /* ---- push.v1 ---- */
@@ -91,7 +128,7 @@ static char *make_text(const char *format, ...)
     return n < 0 ? NULL : text;
 }
 
-static void write_id(char text[37], const struct waiting *period, int profile)
+void pyroscope_request_id(char text[37], const struct waiting *period, int profile)
 {
     const unsigned char *id = period->id;
     snprintf(text, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2], id[3],
@@ -127,39 +164,64 @@ static int pack(struct pyroscope_request *request, const Jespan__Push__PushReque
     return error;
 }
 
-static int make_push(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
-                     int profile, const struct buffer *encoded)
-{
+/* A series has one sample, and a label set of its own. */
+struct series {
     Jespan__Push__LabelPair pairs[PYROSCOPE_MAX_LABELS + OWN_LABELS], *labels[PYROSCOPE_MAX_LABELS + OWN_LABELS];
+    Jespan__Push__RawSample sample, *samples;
+    Jespan__Push__RawProfileSeries series;
+    char id[37];
+};
+
+static void fill_series(struct series *s, const struct pyroscope_source *source, const struct waiting *period, int profile,
+                        const struct buffer *encoded)
+{
     const struct pyroscope_label own[OWN_LABELS] = {
         {"__delta__", "false"}, /* as alloc values are differences already */
         {"__name__", (char *)pyroscope_profiles[profile].name},
-        {"__session_id__", (char *)source->session}};
+        {"__session_id__", (char *)source->session},
+        {"pyroscope_spy", "jespan"}};
     size_t n = 0;
-    char id[37];
     for (; n < OWN_LABELS + source->labels.n; n++) {
         const struct pyroscope_label *from = n < OWN_LABELS ? &own[n] : &source->labels.pairs[n - OWN_LABELS];
-        jespan__push__label_pair__init(&pairs[n]);
-        pairs[n].name = from->name;
-        pairs[n].value = from->value;
-        labels[n] = &pairs[n];
+        jespan__push__label_pair__init(&s->pairs[n]);
+        s->pairs[n].name = from->name;
+        s->pairs[n].value = from->value;
+        s->labels[n] = &s->pairs[n];
     }
-    Jespan__Push__RawSample sample = JESPAN__PUSH__RAW_SAMPLE__INIT, *samples = &sample;
-    write_id(id, period, profile);
-    sample.raw_profile = (ProtobufCBinaryData){encoded->bytes, encoded->data};
-    sample.id = id;
-    Jespan__Push__RawProfileSeries one = JESPAN__PUSH__RAW_PROFILE_SERIES__INIT, *series = &one;
-    one.n_labels = n;
-    one.labels = labels;
-    one.n_samples = 1;
-    one.samples = &samples;
+    jespan__push__raw_sample__init(&s->sample);
+    pyroscope_request_id(s->id, period, profile);
+    s->sample.raw_profile = (ProtobufCBinaryData){encoded->bytes, encoded->data};
+    s->sample.id = s->id;
+    s->samples = &s->sample;
+    jespan__push__raw_profile_series__init(&s->series);
+    s->series.n_labels = n;
+    s->series.labels = s->labels;
+    s->series.n_samples = 1;
+    s->series.samples = &s->samples;
+}
+
+/* Servers store a request in about half a second, however much is in it. */
+static int make_push(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
+                     const struct buffer encoded[PYROSCOPE_N_PROFILES])
+{
+    struct series *all = calloc(PYROSCOPE_N_PROFILES, sizeof *all);
+    Jespan__Push__RawProfileSeries *series[PYROSCOPE_N_PROFILES];
     Jespan__Push__PushRequest message = JESPAN__PUSH__PUSH_REQUEST__INIT;
-    message.n_series = 1;
-    message.series = &series;
+    if (all == NULL)
+        return -ENOMEM;
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++) {
+        if (!request->profiles[i])
+            continue;
+        fill_series(&all[i], source, period, i, &encoded[i]);
+        series[message.n_series++] = &all[i].series;
+    }
+    message.series = series;
     request->path = strdup("/push.v1.PusherService/Push");
     request->content_type = strdup("application/proto");
     request->content_encoding = "gzip";
-    return pack(request, &message);
+    int error = pack(request, &message);
+    free(all);
+    return error;
 }
 
 /* ---- /ingest ---- */
@@ -222,14 +284,18 @@ static int append_text(struct buffer *to, const char *text)
 
 /* multipart/form-data (RFC 7578), between boundaries that are random, so that no profile contains one. */
 static int make_ingest(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
-                       int profile, const struct buffer *encoded)
+                       const struct buffer all[PYROSCOPE_N_PROFILES])
 {
+    int profile = 0;
+    while (!request->profiles[profile])
+        profile++;
+    const struct buffer *encoded = &all[profile];
     const struct snapshot *view = digest_view(period->digest);
     struct buffer body = {.sink = {append}};
     char boundary[37 + 16];
     unsigned char *compressed = NULL;
     size_t bytes;
-    write_id(boundary + 2, period, profile);
+    pyroscope_request_id(boundary + 2, period, profile);
     memcpy(boundary, "--", 2);
     int error = gzip(&compressed, &bytes, encoded->data, encoded->bytes);
     if (error == 0 && view != NULL
@@ -251,18 +317,17 @@ static int make_ingest(struct pyroscope_request *request, const struct pyroscope
 /* ---- Both ---- */
 
 int pyroscope_request_make(struct pyroscope_request *request, const struct pyroscope_source *source,
-                           struct waiting *period, int profile, size_t max_samples)
+                           struct waiting *period, size_t max_samples)
 {
-    const struct pyroscope_profile *p = &pyroscope_profiles[profile];
-    struct buffer encoded = {0};
+    struct buffer encoded[PYROSCOPE_N_PROFILES] = {{{0}}};
     *request = (struct pyroscope_request){0};
-    if (source->conf->track_time < p->track_time || !is_anything(period->digest, p->kind))
+    if (!choose(request, source, period))
         return 0;
-    int error = encode_within(&encoded, request, period, p->kind, max_samples, source->conf->pyroscope_max_bytes);
+    int error = encode_within(encoded, request, period, max_samples, source->conf->pyroscope_max_bytes);
     if (error == 0)
-        error = (source->conf->pyroscope_api == PYROSCOPE_PUSH ? make_push : make_ingest)(request, source, period, profile,
-                                                                                          &encoded);
-    free(encoded.data);
+        error = (source->conf->pyroscope_api == PYROSCOPE_PUSH ? make_push : make_ingest)(request, source, period, encoded);
+    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+        free(encoded[i].data);
     if (error == 0 && (request->path == NULL || request->content_type == NULL))
         error = -ENOMEM;
     if (error != 0)

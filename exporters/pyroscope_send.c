@@ -9,6 +9,7 @@
 
 #include "../src/clock.h"
 #include "../src/descriptor.h"
+#include "pyroscope_secrets.h"
 #include "pyroscope_target.h"
 
 #define MAX_REDIRECTS 3
@@ -26,6 +27,18 @@ static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
     memcpy(s->answer + s->answer_bytes, data, n);
     s->answer_bytes += n;
     return s->answer_bytes < sizeof s->answer - 1 ? bytes : 0;
+}
+
+/* libcurl sends a request anew by itself where a connection that was used before ends without an answer, though the server may
+ * have stored it. It cannot where it would have to ask for the body again. */
+static size_t give_body(char *to, size_t one, size_t room, void *sender)
+{
+    struct pyroscope_sender *s = sender;
+    size_t left = s->request.bytes - s->given, n = one * room < left ? one * room : left;
+    if (n > 0)
+        memcpy(to, s->request.body + s->given, n);
+    s->given += n;
+    return n;
 }
 
 /* ---- A request ---- */
@@ -85,6 +98,9 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(s->easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(s->easy, CURLOPT_READFUNCTION, give_body);
+    curl_easy_setopt(s->easy, CURLOPT_READDATA, s);
     return pyroscope_target_set(s->easy, s->conf);
 }
 
@@ -120,7 +136,7 @@ void pyroscope_sender_close(struct pyroscope_sender *s)
 
 static bool begin(struct pyroscope_sender *s)
 {
-    s->answer_bytes = 0;
+    s->answer_bytes = s->given = 0;
     s->curl_error[0] = '\0';
     s->busy = curl_multi_add_handle(s->multi, s->easy) == CURLM_OK;
     return s->busy;
@@ -136,7 +152,6 @@ bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request
         && pyroscope_target_headers(&s->headers, s->conf, request->content_type, request->content_encoding) == NULL
         && curl_easy_setopt(s->easy, CURLOPT_URL, url) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->headers) == CURLE_OK
-        && curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, request->body) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->bytes) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms) == CURLE_OK && begin(s);
     free(url);
@@ -157,18 +172,26 @@ static const char *status_text(long status)
     return text;
 }
 
-/* What curl says, or the answer's beginning, as far as it is a line of text. */
-static void describe(struct pyroscope_sender *s)
+/* Servers quote the credentials that they refuse. */
+static bool is_about_credentials(long status)
 {
+    return status == 401 || status == 403 || status == 407;
+}
+
+/* What curl says, or the first line of the answer. The answer is checked for secrets as a whole, before anything is cut
+ * off: a part of a secret could not be told from other text. */
+static void describe(struct pyroscope_sender *s, const struct pyroscope_result *result)
+{
+    const char *text = s->answer_bytes == 0 ? s->curl_error : result->answer;
     size_t n = 0;
-    while (n < s->answer_bytes && (unsigned char)s->answer[n] >= ' ' && (unsigned char)s->answer[n] < 0x7f)
+    while ((unsigned char)text[n] >= ' ' && (unsigned char)text[n] < 0x7f)
         n++;
-    if (s->answer_bytes == 0)
-        snprintf(s->detail, sizeof s->detail, "%s", s->curl_error);
+    if (is_about_credentials(result->status) || n == 0)
+        s->detail[0] = '\0';
+    else if (pyroscope_secrets_are_in(s->conf, text))
+        strcpy(s->detail, "(the answer is not shown, as it may quote credentials)");
     else
-        snprintf(s->detail, sizeof s->detail, "%.*s", (int)n, s->answer);
-    if (pyroscope_target_gives_away(s->host->conf, s->detail))
-        strcpy(s->detail, "(not shown, as it quotes credentials)");
+        snprintf(s->detail, sizeof s->detail, "%.*s", (int)n, text);
 }
 
 static bool is_same(CURLU *a, CURLU *b, CURLUPart part)
@@ -225,19 +248,49 @@ static bool is_passing(long status)
     return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
+/* Servers say what is too large with 413, and Pyroscope also with 400 (/ingest: 422) and these words
+ * (pkg/validation/validate.go and pkg/distributor/distributor.go of its sources, version 2). */
+static bool is_too_large(long status, const char *answer)
+{
+    return status == 413
+        || ((status == 400 || status == 422)
+            && (strstr(answer, "max_profile_size_byte") != NULL || strstr(answer, "max_profile_stacktrace_samples") != NULL
+                || strstr(answer, "payload size exceeds limit") != NULL));
+}
+
+/* libcurl has several words for one thing: on a connection that was used before it tells of its failed attempt to begin anew. */
+static bool is_cut(CURLcode code)
+{
+    return code == CURLE_SEND_FAIL_REWIND || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR
+        || code == CURLE_GOT_NOTHING;
+}
+
+/* Of a body of known length that did not get through, nothing is stored. 503 is of who does not handle requests; other
+ * errors may come after it was stored, by the server or by what stands before it. */
+static bool may_be_there(struct pyroscope_sender *s, CURLcode code, long status)
+{
+    curl_off_t uploaded = 0;
+    curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
+    if (status < 200)
+        return code == CURLE_SEND_FAIL_REWIND || (s->request.bytes > 0 && (uint64_t)uploaded >= s->request.bytes);
+    return status < 300 ? code != CURLE_OK : status >= 500 && status != 503;
+}
+
 /* An answer counts from its status on: what follows may be cut, or never end. False: the request is under way again. */
 static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_result *result)
 {
     curl_off_t microseconds = 0, retry_after_s = 0;
-    *result = (struct pyroscope_result){.outcome = PYROSCOPE_FAILED};
+    s->answer[s->answer_bytes] = '\0';
+    *result = (struct pyroscope_result){.outcome = PYROSCOPE_FAILED, .answer = code == CURLE_OK ? s->answer : ""};
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &result->status);
     curl_easy_getinfo(s->easy, CURLINFO_TOTAL_TIME_T, &microseconds);
     curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     result->latency_ns = (uint64_t)microseconds * 1000;
     result->detail = s->detail;
-    describe(s);
+    describe(s, result);
     if (result->status < 200) {
-        result->error = curl_easy_strerror(code);
+        result->cut = is_cut(code);
+        result->error = result->cut ? "the connection ended without an answer" : curl_easy_strerror(code);
     } else if (result->status < 300) {
         if (is_from_pyroscope(s))
             result->outcome = PYROSCOPE_ACCEPTED;
@@ -248,9 +301,11 @@ static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_re
     } else {
         result->error = status_text(result->status);
         result->outcome = is_passing(result->status) ? PYROSCOPE_FAILED : PYROSCOPE_REFUSED;
+        result->too_large = is_too_large(result->status, result->answer);
         if (retry_after_s > 0) /* a date that has passed is before 0 */
             result->retry_after_s = retry_after_s < MAX_RETRY_AFTER_S ? (uint64_t)retry_after_s : MAX_RETRY_AFTER_S;
     }
+    result->may_be_there = result->outcome == PYROSCOPE_FAILED && may_be_there(s, code, result->status);
     return true;
 }
 

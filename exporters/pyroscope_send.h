@@ -13,7 +13,8 @@
 #include "pyroscope_request.h"
 #include "service.h"
 
-#define PYROSCOPE_ANSWER_BYTES 512 /* of an answer are kept, for a message */
+#define PYROSCOPE_ANSWER_BYTES 16384 /* a longer answer is not looked at */
+#define PYROSCOPE_DETAIL_BYTES 300   /* of an answer are shown at most */
 
 enum pyroscope_outcome {
     PYROSCOPE_ACCEPTED,
@@ -26,8 +27,12 @@ struct pyroscope_result {
     long status;             /* HTTP's; 0: no answer */
     uint64_t retry_after_s;  /* as the server asks; 0: it does not */
     uint64_t latency_ns;
+    bool may_be_there;       /* it failed, but the server had all of it, and may have stored it */
+    bool cut;                /* the connection ended without an answer */
+    bool too_large;          /* refused for its size; a smaller one may be accepted */
     const char *error;       /* in a few words; NULL: accepted. Stays for good */
-    const char *detail;      /* more of it, or ""; until the next request */
+    const char *detail;      /* more of it, without anything secret, or ""; until the next request */
+    const char *answer;      /* all of the server's answer, for nobody's eyes; "": it is too long, or there was none. As detail */
 };
 
 #define PYROSCOPE_MAX_SOCKETS 8 /* a connection, one that is tried beside it, and the look-up of a name */
@@ -42,11 +47,12 @@ struct pyroscope_sender {
     uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX: never */
     bool busy;
     struct pyroscope_request request; /* under way */
+    size_t given;                     /* bytes of its body that libcurl has */
     struct curl_slist *headers;
     int redirects;
     char answer[PYROSCOPE_ANSWER_BYTES];
     size_t answer_bytes;
-    char detail[PYROSCOPE_ANSWER_BYTES + CURL_ERROR_SIZE];
+    char detail[PYROSCOPE_DETAIL_BYTES];
     char curl_error[CURL_ERROR_SIZE];
 };
 

@@ -18,7 +18,4 @@ bool pyroscope_target_set(CURL *easy, const struct conf *conf);
 const char *pyroscope_target_headers(struct curl_slist **list, const struct conf *conf, const char *content_type,
                                      const char *content_encoding);
 
-/* Whether a text has credentials in it, as an answer may that quotes the request. */
-bool pyroscope_target_gives_away(const struct conf *conf, const char *text);
-
 #endif

@@ -27,6 +27,8 @@
     ROW(pushed_bytes)     /* of requests that it accepted, as sent */                                                  \
     ROW(failures)         /* attempts that failed, for whatever reason */                                              \
     ROW(rejected)         /* of them, those that the server refused for good (4xx) */                                  \
+    ROW(uncertain)        /* of the failures, those after which the server may have the figures all the same */            \
+    ROW(dropped)          /* of them, those after which nothing was sent again: pyroscope_uncertain:drop */                \
     ROW(merged)           /* periods that lost their own time: their figures went into the next one */                 \
     ROW(folded)           /* contexts whose figures went to another sample, as there were too many; summed over pushes */ \
     ROW(queue_length)     /* periods that wait */                                                                      \

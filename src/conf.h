@@ -69,6 +69,9 @@ struct conf {
     char pyroscope_proxy[CONF_STRING_BYTES];
     uint64_t pyroscope_connect_timeout_ms;
     uint64_t pyroscope_timeout_ms;
+    uint64_t pyroscope_exit_timeout_ms;
+    uint64_t pyroscope_uncertain; /* enum pyroscope_uncertain */
+    uint64_t pyroscope_inuse_interval_ms;
     uint64_t pyroscope_queue_bytes;
     uint64_t pyroscope_queue_age_s;
     uint64_t pyroscope_max_samples;
@@ -86,6 +89,7 @@ enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
 enum dump_at_exit { DUMP_AT_EXIT_FALSE, DUMP_AT_EXIT_TRUE, DUMP_AT_EXIT_AFTER, DUMP_AT_EXIT_BOTH };
 enum on_limit { ON_LIMIT_FAIL, ON_LIMIT_EVENT, ON_LIMIT_ABORT, ON_LIMIT_DUMP };
 enum pyroscope_api { PYROSCOPE_PUSH, PYROSCOPE_INGEST };
+enum pyroscope_uncertain { PYROSCOPE_RETRY, PYROSCOPE_DROP };
 
 /* Of strings: a secret is never printed, of a URL all but the user and password in it. */
 enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING, CONF_SECRET, CONF_URL, CONF_CHOICE };

@@ -171,6 +171,9 @@ confirmed() {
 <jespan>: pyroscope_proxy:http://***@proxy:3128/
 <jespan>: pyroscope_connect_timeout_ms:5000
 <jespan>: pyroscope_timeout_ms:10000
+<jespan>: pyroscope_exit_timeout_ms:3000
+<jespan>: pyroscope_uncertain:retry
+<jespan>: pyroscope_inuse_interval_ms:15000
 <jespan>: pyroscope_queue_bytes:16777216
 <jespan>: pyroscope_queue_age_s:3000
 <jespan>: pyroscope_max_samples:16000

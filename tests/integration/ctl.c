@@ -152,7 +152,7 @@ static void mibs_of_services(void)
     CHECK_EQ(value, 0);
     CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], 2, pushes[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
     CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], SIZE_MAX, pushes[3]}, 4, &value, &bytes, NULL, 0), ENOENT);
-    CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], pushes[2], 12}, 4, &value, &bytes, NULL, 0), ENOENT);
+    CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], pushes[2], 14}, 4, &value, &bytes, NULL, 0), ENOENT);
     CHECK_EQ(mallctlbymib((size_t[4]){pushes[0], pushes[1], requests[2], 4}, 4, &value, &bytes, NULL, 0), ENOENT);
     CHECK(strcmp(ctl_text("spans.stats.pyroscope.last_error"), "") == 0);
 }

@@ -308,7 +308,7 @@ static void print_figures(void)
 
 static void print_stats(void)
 {
-    static const char *const names[] = {"pushes", "pushed_bytes", "failures", "rejected", "merged", "folded",
+    static const char *const names[] = {"pushes", "pushed_bytes", "failures", "rejected", "uncertain", "dropped", "merged", "folded",
                                         "queue_length", "queue_bytes", "last_status", "last_latency_ns",
                                         "last_success_s"};
     const char *error = NULL;

@@ -20,7 +20,7 @@ wait_for_step() {
 
 # The server keeps up to 100 figures of spans that it has not stored yet, and forgets without a word what is more: few spans.
 run() {
-    local options=module_dir:$JESPAN_MODULES,pyroscope_interval_ms:300,pyroscope_url:$server,pyroscope_api:ingest
+    local options=module_dir:$JESPAN_MODULES,pyroscope_interval_ms:300,pyroscope_inuse_interval_ms:0,pyroscope_url:$server,pyroscope_api:ingest
     JESPAN_CONF=$options,pyroscope_app:shop,'series_labels:route|span_id|trace_id',pyroscope_labels:region=eu "$program" 1 10 150 \
         > "$scratch/figures" 2> "$scratch/said" || fail_with "the program failed" "$scratch/said"
     [ ! -s "$scratch/said" ] || fail_with "the program has something to say" "$scratch/said"

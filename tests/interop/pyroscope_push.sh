@@ -10,7 +10,7 @@
 start_judge
 program=$scratch/push_program
 compile "$program" tests/interop/push_program.c
-conf=module_dir:$JESPAN_MODULES,pyroscope_interval_ms:200
+conf=module_dir:$JESPAN_MODULES,pyroscope_interval_ms:200,pyroscope_inuse_interval_ms:0
 
 # run CONF [PHASES MS]: what it says of itself, and no word on stderr
 run() {
@@ -57,7 +57,7 @@ labels_of() {
 
 check_labels() {
     local own
-    own=$(printf '%s\n' __delta__=false __name__=memory "hostname=$(uname -n)")
+    own=$(printf '%s\n' __delta__=false __name__=memory "hostname=$(uname -n)" pyroscope_spy=jespan)
     equal "labels" "$(labels_of memory)" "$own"$'\n'service_name=push_program
     equal "sessions" "$(report 'len({s["labels"]["__session_id__"] + s["labels"]["pid"] for s in series})')" 1
     equal "names" "$(report 'sorted(s["labels"]["__name__"] for s in series)')" $'memory\nprocess_cpu\nwall'
@@ -72,14 +72,14 @@ check_labels() {
 check_variables() {
     OTEL_RESOURCE_ATTRIBUTES='service.name=by%20attribute,deployment.environment=test,vcs.ref.head.revision=abc' \
         run "$conf,pyroscope_url:$judge"
-    equal "attributes" "$(labels_of wall | grep -v '^[_h]')" \
+    equal "attributes" "$(labels_of wall | grep -vE '^[_h]|^pyroscope_spy=jespan$')" \
         "$(printf '%s\n' deployment_environment=test service_git_ref=abc 'service_name=by attribute')"
     OTEL_SERVICE_NAME=by-otel OTEL_RESOURCE_ATTRIBUTES=service.name=other run "$conf,pyroscope_url:$judge"
     equal "OTEL_SERVICE_NAME" "$(labels_of wall | grep service)" service_name=by-otel
     PYROSCOPE_SERVER_ADDRESS=$judge PYROSCOPE_APPLICATION_NAME=by-pyroscope OTEL_SERVICE_NAME=by-otel \
         PYROSCOPE_LABELS=region=eu,zone=b PYROSCOPE_TENANT_ID=team-1 PYROSCOPE_BASIC_AUTH_USER=me \
         PYROSCOPE_BASIC_AUTH_PASSWORD=secret PYROSCOPE_HTTP_HEADERS='{"X-Mine": "a b"}' run "$conf"
-    equal "PYROSCOPE_…" "$(labels_of wall | grep -v '^[_h]')" \
+    equal "PYROSCOPE_…" "$(labels_of wall | grep -vE '^[_h]|^pyroscope_spy=jespan$')" \
         "$(printf '%s\n' region=eu service_name=by-pyroscope zone=b)"
     equal "headers" "$(report 'r["headers"]["X-Scope-Orgid"] + r["headers"]["Authorization"] + r["headers"]["X-Mine"]')" \
         "$(printf '%s\n' team-1 "Basic $(printf me:secret | base64)" 'a b')"

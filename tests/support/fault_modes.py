@@ -7,6 +7,7 @@
 import email.utils
 import functools
 import gzip
+import json
 import time
 
 EMPTY = gzip.compress(b"")  # gzipped like the request
@@ -136,6 +137,30 @@ def bomb(c, _):
     c.answer(c.server.store(c, c.receive()), make_bomb(), [PROTO, GZIP])
 
 
+def v2(c, options):
+    """As version 2 of the server, a mock (pushed.py): delay=SECONDS, limits samples=N and bytes=N, refuse=NAME of a series with
+    status=N, lost=1: no answer comes."""
+    request = c.receive()
+    c.server.over.wait(float(options.get("delay", 0)))
+    errors = c.server.store_v2(request, options)
+    if "lost" in options:
+        c.reset()
+    if errors:
+        c.answer(int(options.get("status", 400)), json.dumps({"code": "invalid_argument", "message": errors}).encode(),
+                 ["Content-Type: application/json"])
+    else:
+        c.answer(200, headers=[PROTO])
+
+
+def quote(c, options):
+    """status=N, and an answer that quotes the request's credentials behind `before` other characters: whole, or from= and
+    to= of their characters."""
+    head = c.receive().headers
+    said = head.get("authorization", "") + head.get("x-one", "")
+    said = said[int(options.get("from", 0)):int(options.get("to", len(said)))]
+    c.answer(int(options["status"]), b"x" * int(options.get("before", 0)) + said.encode(), ["Content-Type: text/plain"])
+
+
 def redirect(c, options):
     """To location=URL with status=N (307 by default)."""
     c.receive()
@@ -155,4 +180,4 @@ def close(c, _):
 
 MODES = {function.__name__: function for function in (
     ok, portal, hang, hang_after, reset, reset_in_body, reset_after, status, slow_reading, slow_answer, endless, endless_head,
-    garbage, garbage_body, broken_gzip, bomb, redirect, http10, close)}
+    garbage, garbage_body, broken_gzip, bomb, v2, quote, redirect, http10, close)}

@@ -214,6 +214,11 @@ class Server:
             self.books.wrong.append(f"{url.path}: {type(error).__name__}: {error}")
             return 400
 
+    def store_v2(self, request, options):
+        """Returns the errors."""
+        with self.lock:
+            return pushed.push_v2(self.books, zlib.decompress(request.body, 31), options)
+
     def enter(self, url, content_type, body):
         if url.path.endswith("/push.v1.PusherService/Push") and content_type == "application/proto":
             pushed.push(self.books, body)

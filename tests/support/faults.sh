@@ -39,6 +39,7 @@ ask() {
 # What each case has in its configuration; later words win. Machines may be busy, so only who waits for a time-out has a
 # short one.
 common="pyroscope_app:faults,series_labels:tenant|span_id,pyroscope_interval_ms:100,shutdown_timeout_ms:5000"
+common+=",pyroscope_inuse_interval_ms:0"
 common+=",module_dir:$JESPAN_MODULES"
 server_options=()
 

@@ -14,7 +14,7 @@ import zlib
 
 MAX_SAMPLES, MAX_BYTES, MAX_SAMPLE_LABELS, MAX_SERIES_LABELS = 16000, 4 << 20, 100, 30
 LEVELS = ("inuse_objects", "inuse_space")  # all others are sums
-NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.]*$")
+NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*$")  # Grafana hides others
 
 
 class Wrong(Exception):
@@ -188,6 +188,8 @@ class Books:
     def add(self, series, profile):
         self.series[text_of(series)] += 1
         self.begin_levels(profile)
+        if "alloc_space" in profile.types:
+            self.most["with_inuse" if "inuse_space" in profile.types else "without_inuse"] += 1
         added = collections.Counter()
         for leaf, labels, values in profile.brief_samples() if self.brief else profile.samples():
             key = f"{leaf}{{{text_of(labels)}}}"
@@ -222,14 +224,45 @@ class Books:
         return "".join(f"{line}\n" for line in sorted(lines))
 
 
-def push(books, body):
-    """A PushRequest."""
+def pushed_samples(body):
+    """Of a PushRequest: labels, profile and ID of each sample."""
     for series in map(message, message(body)[1]):
         labels = {}
         for pair in map(message, series[1]):
             labels[bytes(one(pair[1])).decode()] = bytes(one(pair[2])).decode()
         for sample in map(message, series[2]):
-            books.accept(labels, bytes(one(sample[1], b"")), bytes(one(sample[2], b"")).decode())
+            yield labels, bytes(one(sample[1], b"")), bytes(one(sample[2], b"")).decode()
+
+
+def push(books, body):
+    """A PushRequest."""
+    for labels, data, identity in pushed_samples(body):
+        books.accept(labels, data, identity)
+
+
+def v2_error(labels, data, options):
+    """Why version 2 of the server refuses a series, in its words, or None."""
+    if labels["__name__"] == options.get("refuse"):
+        return "resource_exhausted: push rate limit (4.0 MiB) exceeded while adding 1 B"
+    profile = Profile(data)
+    if profile.count > int(options.get("samples", MAX_SAMPLES)):
+        return (f"the profile with labels '{text_of(labels)}' exceeds the samples count limit (max_profile_stacktrace_samples, "
+                f"actual: {profile.count}, limit: {options['samples']})")
+    return None
+
+
+def push_v2(books, body, options):
+    """A PushRequest as version 2 of the server takes it: each series by itself, and IDs mean nothing. Returns its errors. A
+    mock, after pkg/distributor/distributor.go and pkg/validation/validate.go of its sources."""
+    errors = []
+    for index, (labels, data, identity) in enumerate(pushed_samples(body)):
+        if len(data) > int(options.get("bytes", MAX_BYTES)):
+            errors.append("uncompressed profile payload size exceeds limit of 1 B")
+        elif error := v2_error(labels, data, options):
+            errors.append(f"push series with index {index} and id {identity} failed: {error}")
+        else:
+            books.accept(labels, data, None)
+    return f"{len(errors)} errors: {'; '.join(errors)}" if len(errors) > 1 else "".join(errors)
 
 
 def identities(body):

@@ -65,14 +65,14 @@ static struct digest *make_digest(void)
 }
 
 /* How it ends. */
-static int make_request(const struct pyroscope_source *source, int profile, long failing)
+static int make_request(const struct pyroscope_source *source, long failing)
 {
     struct pyroscope_request request;
-    struct waiting w = {.digest = make_digest()};
+    struct waiting w = {.digest = make_digest(), .inuse = true};
     n_calls = 0;
     fail_at = failing;
     watching = true;
-    int made = pyroscope_request_make(&request, source, &w, profile, 1000);
+    int made = pyroscope_request_make(&request, source, &w, 1000);
     fail_at = 0;
     and_all_after = false;
     watching = false;
@@ -87,13 +87,13 @@ static void check_requests(uint64_t api)
     struct conf configured = {.pyroscope_max_bytes = 1 << 22, .track_time = TRACK_TIME_CPU, .pyroscope_api = api};
     struct pyroscope_source source;
     pyroscope_source_make(&source, &configured);
-    CHECK_EQ(make_request(&source, 0, 0), 1);
+    CHECK_EQ(make_request(&source, 0), 1);
     long n_allocations = n_calls;
     CHECK(n_allocations > 10);
     for (long i = 1; i <= n_allocations; i++)
         for (int all = 0; all < 2; all++) {
             and_all_after = all;
-            int made = make_request(&source, 0, i);
+            int made = make_request(&source, i);
             CHECK(made == -ENOMEM || made == 1); /* some can do without */
         }
     pyroscope_source_free(&source);

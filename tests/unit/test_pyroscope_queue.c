@@ -218,6 +218,46 @@ static void test_sent(void **state)
     accept_all();
 }
 
+/* At the end, all but what is under way or may be at the server goes into one. */
+static void test_gather(void **state)
+{
+    (void)state;
+    pyroscope_queue_gather(&queue, false);
+    for (unsigned i = 1; i <= 5; i++)
+        add_period(i, 0, i);
+    pyroscope_queue_gather(&queue, true);
+    assert_int_equal(queue.n, 2);
+    assert_int_equal(in_use_of_first(), 1);
+    accept_rest();
+    for (unsigned i = 1; i <= 5; i++)
+        add_period(i, 0, i);
+    queue.first->sent = true;
+    pyroscope_queue_gather(&queue, false);
+    assert_int_equal(queue.n, 2);
+    pyroscope_queue_rename(&queue);
+    pyroscope_queue_gather(&queue, false);
+    assert_int_equal(queue.n, 1);
+    accept_all();
+}
+
+/* A period into which one is merged that was to tell of memory in use tells of it, unless it was told. */
+static void test_inuse(void **state)
+{
+    (void)state;
+    add_period(1, 0, 1);
+    queue.last->inuse = true;
+    add_period(2, 0, 2);
+    add_period(3, 0, 3);
+    pyroscope_queue_gather(&queue, false);
+    assert_true(queue.first->inuse);
+    accept_profile(PYROSCOPE_MEMORY);
+    add_period(4, 0, 4);
+    pyroscope_queue_gather(&queue, false);
+    assert_int_equal(queue.n, 1);
+    assert_false(queue.first->inuse);
+    accept_all();
+}
+
 /* Labels that no other period has do not pile up. */
 static void test_merged_is_folded(void **state)
 {
@@ -294,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_order), TEST(test_refused_waits_for_next), TEST(test_refused_after_a_part),
         TEST(test_merged_gets_an_id_of_its_own), TEST(test_bytes), TEST(test_busy), TEST(test_sent),
+        TEST(test_gather), TEST(test_inuse),
         TEST(test_merged_is_folded), TEST(test_age), TEST(test_random)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

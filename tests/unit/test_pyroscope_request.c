@@ -49,6 +49,7 @@ static void fill(const char *kind, uint32_t n)
     struct period *p = period_make();
     waiting.digest = digest_make(&shape);
     assert_int_equal(period_next(p, s, digest_add, waiting.digest), 0);
+    waiting.inuse = true;
     digest_set_time(waiting.digest, s->start_unix_ns, s->time_unix_ns);
     period_free(p);
     made_snapshot_free(s);
@@ -75,36 +76,85 @@ static const char *label_of(const Jespan__Push__RawProfileSeries *series, const 
     return "";
 }
 
+static void check_series(const Jespan__Push__RawProfileSeries *series, int profile)
+{
+    char id[37];
+    const struct pprof_kind *kind = pyroscope_profiles[profile].kind;
+    assert_string_equal(label_of(series, "__name__"), pyroscope_profiles[profile].name);
+    assert_string_equal(label_of(series, "service_name"), "shop, \"{a}\"");
+    assert_string_equal(label_of(series, "__delta__"), "false");
+    assert_string_equal(label_of(series, "pyroscope_spy"), "jespan");
+    assert_int_equal(strlen(label_of(series, "__session_id__")), 16);
+    assert_int_equal(series->n_samples, 1);
+    pyroscope_request_id(id, &waiting, profile);
+    assert_string_equal(series->samples[0]->id, id);
+    ProtobufCBinaryData raw = series->samples[0]->raw_profile;
+    JespanPprof__Profile *p = jespan_pprof__profile__unpack(NULL, raw.len, raw.data);
+    assert_non_null(p);
+    assert_int_equal((int)p->n_sample_type, kind->n_values);
+    assert_string_equal(p->string_table[p->sample_type[0]->type], kind->values[0].name);
+    assert_int_equal(p->time_nanos, 1795000012345000000);
+    assert_int_equal(p->duration_nanos, 12345000000);
+    jespan_pprof__profile__free_unpacked(p, NULL);
+}
+
+/* All profiles of a period are in one request. */
 static void test_push(void **state)
 {
     (void)state;
+    struct pyroscope_request request;
     fill("small", 0);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
+    assert_string_equal(request.path, "/push.v1.PusherService/Push");
+    assert_string_equal(request.content_type, "application/proto");
+    assert_string_equal(request.content_encoding, "gzip");
+    assert_int_equal(request.folded, 0);
+    Jespan__Push__PushRequest *push = read_push(&request);
+    assert_int_equal(push->n_series, PYROSCOPE_N_PROFILES);
     for (int profile = 0; profile < PYROSCOPE_N_PROFILES; profile++) {
-        struct pyroscope_request request;
-        assert_int_equal(pyroscope_request_make(&request, &source, &waiting, profile, 16000), 1);
-        assert_string_equal(request.path, "/push.v1.PusherService/Push");
-        assert_string_equal(request.content_type, "application/proto");
-        assert_string_equal(request.content_encoding, "gzip");
-        assert_int_equal(request.folded, 0);
-        Jespan__Push__PushRequest *push = read_push(&request);
-        assert_int_equal(push->n_series, 1);
-        assert_string_equal(label_of(push->series[0], "__name__"), pyroscope_profiles[profile].name);
-        assert_string_equal(label_of(push->series[0], "service_name"), "shop, \"{a}\"");
-        assert_string_equal(label_of(push->series[0], "__delta__"), "false");
-        assert_int_equal(strlen(label_of(push->series[0], "__session_id__")), 16);
-        assert_int_equal(push->series[0]->n_samples, 1);
-        assert_int_equal(strlen(push->series[0]->samples[0]->id), 36);
-        ProtobufCBinaryData raw = push->series[0]->samples[0]->raw_profile;
-        JespanPprof__Profile *p = jespan_pprof__profile__unpack(NULL, raw.len, raw.data);
-        assert_non_null(p);
-        assert_int_equal((int)p->n_sample_type, pyroscope_profiles[profile].kind->n_values);
-        assert_string_equal(p->string_table[p->sample_type[0]->type], pyroscope_profiles[profile].kind->values[0].name);
-        assert_int_equal(p->time_nanos, 1795000012345000000);
-        assert_int_equal(p->duration_nanos, 12345000000);
-        jespan_pprof__profile__free_unpacked(p, NULL);
-        jespan__push__push_request__free_unpacked(push, NULL);
-        pyroscope_request_free(&request);
+        assert_true(request.profiles[profile]);
+        check_series(push->series[profile], profile);
+        assert_int_equal(request.profile_bytes[profile], push->series[profile]->samples[0]->raw_profile.len);
     }
+    jespan__push__push_request__free_unpacked(push, NULL);
+    pyroscope_request_free(&request);
+}
+
+/* What the server has accepted is not in the next request. */
+static void test_the_rest(void **state)
+{
+    (void)state;
+    struct pyroscope_request request;
+    fill("small", 0);
+    waiting.accepted[0] = waiting.accepted[2] = true;
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
+    assert_true(!request.profiles[0] && request.profiles[1] && !request.profiles[2]);
+    Jespan__Push__PushRequest *push = read_push(&request);
+    assert_int_equal(push->n_series, 1);
+    check_series(push->series[0], 1);
+    jespan__push__push_request__free_unpacked(push, NULL);
+    pyroscope_request_free(&request);
+    waiting.accepted[1] = true;
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 0);
+}
+
+/* A period that is not to tell of memory in use has no values of it, rather than zeros. */
+static void test_without_inuse(void **state)
+{
+    (void)state;
+    struct pyroscope_request request;
+    fill("small", 0);
+    waiting.inuse = false;
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
+    Jespan__Push__PushRequest *push = read_push(&request);
+    ProtobufCBinaryData raw = push->series[0]->samples[0]->raw_profile;
+    JespanPprof__Profile *p = jespan_pprof__profile__unpack(NULL, raw.len, raw.data);
+    assert_int_equal((int)p->n_sample_type, 2);
+    assert_string_equal(p->string_table[p->sample_type[0]->type], "alloc_objects");
+    assert_string_equal(p->string_table[p->sample_type[1]->type], "alloc_space");
+    jespan_pprof__profile__free_unpacked(p, NULL);
+    jespan__push__push_request__free_unpacked(push, NULL);
+    pyroscope_request_free(&request);
 }
 
 /* What is sent again is the same, so that a server can tell. */
@@ -113,8 +163,8 @@ static void test_same_again(void **state)
     (void)state;
     struct pyroscope_request one, two;
     fill("small", 0);
-    pyroscope_request_make(&one, &source, &waiting, 0, 16000);
-    pyroscope_request_make(&two, &source, &waiting, 0, 16000);
+    pyroscope_request_make(&one, &source, &waiting, 16000);
+    pyroscope_request_make(&two, &source, &waiting, 16000);
     assert_int_equal(one.bytes, two.bytes);
     assert_memory_equal(one.body, two.body, one.bytes);
     pyroscope_request_free(&one);
@@ -126,8 +176,7 @@ static void test_nothing_to_tell(void **state)
     (void)state;
     struct pyroscope_request request;
     fill("empty", 0);
-    for (int profile = 0; profile < PYROSCOPE_N_PROFILES; profile++)
-        assert_int_equal(pyroscope_request_make(&request, &source, &waiting, profile, 16000), 0);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 0);
 }
 
 static void test_times_are_off(void **state)
@@ -136,13 +185,12 @@ static void test_times_are_off(void **state)
     struct pyroscope_request request;
     configured.track_time = TRACK_TIME_OFF;
     fill("small", 0);
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 1, 16000), 0);
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 2, 16000), 0);
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 0, 16000), 1);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
+    assert_true(request.profiles[0] && !request.profiles[1] && !request.profiles[2]);
     pyroscope_request_free(&request);
 }
 
-/* The sum of all alloc_space values of a request. */
+/* The sum of all alloc_space values of a request; `bytes` are those of all its profiles. */
 static int64_t allocated_bytes(const struct pyroscope_request *request, size_t *n_samples, size_t *bytes)
 {
     Jespan__Push__PushRequest *push = read_push(request);
@@ -152,7 +200,9 @@ static int64_t allocated_bytes(const struct pyroscope_request *request, size_t *
     for (size_t i = 0; i < p->n_sample; i++)
         sum += p->sample[i]->value[1];
     *n_samples = p->n_sample;
-    *bytes = raw.len;
+    *bytes = 0;
+    for (size_t i = 0; i < push->n_series; i++)
+        *bytes += push->series[i]->samples[0]->raw_profile.len;
     jespan_pprof__profile__free_unpacked(p, NULL);
     jespan__push__push_request__free_unpacked(push, NULL);
     return sum;
@@ -164,16 +214,16 @@ static void test_limits(void **state)
     struct pyroscope_request request;
     size_t n, bytes;
     fill("rows", 5000);
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 0, 16000), 1);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
     int64_t all = allocated_bytes(&request, &n, &bytes);
     assert_true(n > 1000 && bytes > 65536);
     pyroscope_request_free(&request);
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 0, 1000), 1);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 1000), 1);
     assert_int_equal(allocated_bytes(&request, &n, &bytes), all);
     assert_true(n <= 1000 && request.folded > 0);
     pyroscope_request_free(&request);
     configured.pyroscope_max_bytes = bytes / 3;
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 0, 1000), 1);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 1000), 1);
     assert_int_equal(allocated_bytes(&request, &n, &bytes), all);
     assert_true(bytes <= configured.pyroscope_max_bytes);
     pyroscope_request_free(&request);
@@ -185,7 +235,7 @@ static void test_ingest(void **state)
     struct pyroscope_request request;
     configured.pyroscope_api = PYROSCOPE_INGEST;
     fill("small", 0);
-    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 0, 16000), 1);
+    assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
     assert_ptr_equal(strstr(request.path, "/ingest?name=shop_%20%22_a_%22%7B__session_id__%3D"), request.path);
     assert_non_null(strstr(request.path, "&from=1795000012345000000&until=1795000012345000000&"));
     assert_null(strstr(request.path, "format="));
@@ -208,7 +258,7 @@ static void test_ingest(void **state)
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_push),           TEST(test_same_again), TEST(test_nothing_to_tell),
+    const struct CMUnitTest tests[] = {TEST(test_push), TEST(test_the_rest), TEST(test_without_inuse), TEST(test_same_again), TEST(test_nothing_to_tell),
                                        TEST(test_times_are_off), TEST(test_limits),     TEST(test_ingest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static void begin(int *result, enum pyroscope_api api, uint64_t timeout_ms)
         .track_time = TRACK_TIME_CPU, .pyroscope_app = "test", .pyroscope_api = api, .pyroscope_interval_ms = 20,
         .pyroscope_connect_timeout_ms = 200, .pyroscope_timeout_ms = timeout_ms, .pyroscope_queue_bytes = 100000,
         .pyroscope_queue_age_s = 3000, .pyroscope_max_samples = 16000, .pyroscope_max_bytes = 4 << 20,
-        .pyroscope_token = "secret"};
+        .pyroscope_token = "secret", .pyroscope_exit_timeout_ms = 30000};
     snprintf(configured.pyroscope_url, sizeof configured.pyroscope_url, "http://127.0.0.1:%d", server_port);
     host.has_descriptors = has_descriptors;
     host.stop_fd = eventfd(0, EFD_CLOEXEC);

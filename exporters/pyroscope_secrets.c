@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which texts may be printed: an answer may quote the request, credentials and all.
+ *
+ * A server may quote a part of a credential, and in another spelling: in base64 as HTTP carries it, in lower case, with %XX or
+ * \u00XX, with other punctuation. So only letters and digits are compared, in the text as it is and as decoded. A harmless
+ * text that looks like a credential is not printed either. */
+#include "pyroscope_secrets.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PART 4 /* characters of a credential that give too much away */
+
+/* ---- Texts as they are compared ---- */
+
+struct text {
+    const char *raw;
+    char *plain;   /* letters in lower case, and digits */
+    char *decoded; /* the same of the decoded text */
+};
+
+static int hex_digits(const char *text, int n)
+{
+    int value = 0;
+    for (int i = 0; i < n; i++) {
+        char c = text[i];
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+/* The character that begins there, and its length. */
+static int read_character(const char *text, bool decode, size_t *bytes)
+{
+    int value = -1;
+    *bytes = 1;
+    if (decode && text[0] == '%' && (value = hex_digits(text + 1, 2)) > 0)
+        *bytes = 3;
+    else if (decode && text[0] == '\\' && text[1] == 'u' && (value = hex_digits(text + 2, 4)) > 0)
+        *bytes = 6;
+    return *bytes > 1 ? value : (unsigned char)text[0];
+}
+
+static char *make_plain(const char *text, bool decode)
+{
+    char *plain = malloc(strlen(text) + 1), *to = plain;
+    for (size_t bytes; plain != NULL && *text != '\0'; text += bytes) {
+        int c = read_character(text, decode, &bytes);
+        if (c >= 'A' && c <= 'Z')
+            c += 'a' - 'A';
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c >= 0x80 && c <= 0xff))
+            *to++ = (char)c;
+    }
+    if (plain != NULL)
+        *to = '\0';
+    return plain;
+}
+
+static bool shares_part(const char *text, const char *secret)
+{
+    char part[PART + 1] = "";
+    for (size_t n = strlen(secret), i = 0; i + PART <= n; i++)
+        if (strstr(text, memcpy(part, secret + i, PART)) != NULL)
+            return true;
+    return false;
+}
+
+static bool is_in(const struct text *text, const char *secret)
+{
+    if (secret[0] == '\0')
+        return false;
+    char *plain = make_plain(secret, false);
+    bool there = plain == NULL || strstr(text->raw, secret) != NULL || shares_part(text->raw, secret)
+        || shares_part(text->plain, plain) || shares_part(text->decoded, plain);
+    free(plain);
+    return there;
+}
+
+/* ---- Credentials ---- */
+
+/* As in the header of basic authentication. */
+static char *make_base64(const char *user, const char *password)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = strlen(user) + 1 + strlen(password);
+    char *from = malloc(n + 3), *base64 = malloc(n / 3 * 4 + 5), *to = base64;
+    if (from != NULL && base64 != NULL) {
+        sprintf(from, "%s:%s", user, password);
+        memset(from + n, 0, 3);
+        for (size_t i = 0; i < n; i += 3) {
+            unsigned long bits = (unsigned long)(unsigned char)from[i] << 16 | (unsigned long)(unsigned char)from[i + 1] << 8
+                | (unsigned char)from[i + 2];
+            for (int k = 0; k < 4 && (size_t)k <= n - i; k++)
+                *to++ = digits[bits >> (18 - 6 * k) & 63];
+        }
+        *to = '\0';
+    } else {
+        free(base64);
+        base64 = NULL;
+    }
+    free(from);
+    return base64;
+}
+
+static bool has_pair(const struct text *text, const char *user, const char *password)
+{
+    if (password[0] == '\0')
+        return false;
+    char *base64 = make_base64(user, password);
+    bool there = base64 == NULL || is_in(text, password) || is_in(text, base64);
+    free(base64);
+    return there;
+}
+
+/* A user without a password may be a token. What stands before an @ in a text that is no URL may be anything. */
+static bool has_user_of(const struct text *text, const char *url)
+{
+    char userinfo[CONF_STRING_BYTES], *user = NULL, *password = NULL;
+    const char *at = strrchr(url, '@'), *begin = strstr(url, "://");
+    CURLU *parsed = curl_url();
+    bool there = false;
+    if (parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK
+        && curl_url_get(parsed, CURLUPART_USER, &user, CURLU_URLDECODE) == CURLUE_OK
+        && curl_url_get(parsed, CURLUPART_PASSWORD, &password, CURLU_URLDECODE) == CURLUE_OK) {
+        there = has_pair(text, user, password);
+    } else if (at != NULL) {
+        begin = begin != NULL && begin < at ? begin + 3 : url;
+        snprintf(userinfo, sizeof userinfo, "%.*s", (int)(at - begin), begin);
+        there = is_in(text, userinfo);
+    }
+    curl_free(user);
+    curl_free(password);
+    curl_url_cleanup(parsed);
+    return there;
+}
+
+static bool has_header_value(const struct text *text, const char *configured)
+{
+    char value[CONF_STRING_BYTES];
+    for (size_t n; *configured != '\0'; configured += n + (configured[n] == '|')) {
+        n = strcspn(configured, "|");
+        size_t name = strcspn(configured, "=|") + 1;
+        snprintf(value, sizeof value, "%.*s", name < n ? (int)(n - name) : 0, configured + (name < n ? name : 0));
+        if (is_in(text, value))
+            return true;
+    }
+    return false;
+}
+
+static bool has_user_of_environment(const struct text *text)
+{
+    static const char *const variables[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *url = getenv(variables[i]);
+        if (url != NULL && has_user_of(text, url))
+            return true;
+    }
+    return false;
+}
+
+bool pyroscope_secrets_are_in(const struct conf *c, const char *raw)
+{
+    const struct text text = {raw, make_plain(raw, false), make_plain(raw, true)};
+    bool there = text.plain == NULL || text.decoded == NULL || is_in(&text, c->pyroscope_token)
+        || is_in(&text, c->pyroscope_password) || has_pair(&text, c->pyroscope_user, c->pyroscope_password)
+        || has_user_of(&text, c->pyroscope_url) || has_user_of(&text, c->pyroscope_proxy)
+        || has_header_value(&text, c->pyroscope_headers) || has_user_of_environment(&text);
+    free(text.plain);
+    free(text.decoded);
+    return there;
+}
