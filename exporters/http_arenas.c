@@ -32,6 +32,7 @@ static const struct figure {
 #define FIGURES (sizeof figures / sizeof figures[0])
 
 struct arena {
+    uint32_t number; /* <i> of spans.arenas.<i>: several arenas can have the same name and value */
     const char *name;
     char value[256]; /* of the label that there is one for each of; or "" */
     uint64_t figures[FIGURES];
@@ -52,6 +53,7 @@ static bool ask(const struct service_host *host, uint32_t arena, const char *lea
 
 static void read_arena(const struct service_host *host, uint32_t number, struct arena *a)
 {
+    a->number = number;
     a->name = "";
     ask(host, number, "name", &a->name, sizeof a->name);
     ask(host, number, "value", a->value, sizeof a->value);
@@ -115,7 +117,9 @@ static void write_json(struct http_text *to, const struct arenas *all)
     http_text_put(to, "{\"arenas\":[");
     for (uint32_t k = 0; k < all->n; k++) {
         const struct arena *a = &all->list[k];
-        http_text_put(to, k > 0 ? ",\n{\"name\":" : "\n{\"name\":");
+        http_text_put(to, k > 0 ? ",\n{\"number\":" : "\n{\"number\":");
+        http_text_number(to, a->number);
+        http_text_put(to, ",\"name\":");
         http_text_json(to, a->name);
         http_text_put(to, ",\"value\":");
         http_text_json(to, a->value);
@@ -131,6 +135,8 @@ static void write_json(struct http_text *to, const struct arenas *all)
     http_text_put(to, "]}\n");
 }
 
+/* Prometheus keeps the first of several samples with the same labels and drops the others without a message. The number
+ * makes each arena a series of its own: a limit and a fragmentation cannot be added up. */
 static void write_metric(struct http_text *to, const struct figure *f, const struct arenas *all)
 {
     const char *const head[] = {"# HELP jespan_arena_", f->metric, " ", f->help, "\n# TYPE jespan_arena_", f->metric, " ",
@@ -147,7 +153,9 @@ static void write_metric(struct http_text *to, const struct figure *f, const str
         http_text_label(to, a->name);
         http_text_put(to, ",value=");
         http_text_label(to, a->value);
-        http_text_put(to, "} ");
+        http_text_put(to, ",number=\"");
+        http_text_number(to, a->number);
+        http_text_put(to, "\"} ");
         http_text_number(to, a->figures[f - figures]);
         http_text_put(to, "\n");
     }

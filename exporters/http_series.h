@@ -28,7 +28,7 @@ struct http_series_set {
     struct digest *waiting; /* a period that could not be added; mostly NULL */
     struct digest_shape shape;
     const char **keys;  /* of labels, in key_text */
-    char (*names)[256]; /* what they are called in series */
+    char (*names)[300]; /* what they are called in series: a key of 255 bytes, a prefix, and _ where names would be equal */
     char *key_text;
     uint32_t n_keys;
 };

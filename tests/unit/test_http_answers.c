@@ -423,13 +423,16 @@ static void test_arenas(void **state)
     assert_non_null(strstr(answer.body.data, " in use "));
     assert_non_null(strstr(answer.body.data, "            2  \"ten\\\"ant\" \"green\\u000a\"\n"));
     assert_int_equal(ASK(.path = "/arenas", .format = "json"), 200);
-    assert_ptr_equal(strstr(answer.body.data, "{\"arenas\":[\n{\"name\":\"cache\",\"value\":\"\",\"inuse_bytes\":1,"),
+    assert_ptr_equal(strstr(answer.body.data, "{\"arenas\":[\n{\"number\":1,\"name\":\"cache\",\"value\":\"\",\"inuse_bytes\":1,"),
                      answer.body.data);
     assert_null(strstr(answer.body.data, "resident_bytes"));
     assert_int_equal(ASK(.path = "/arenas", .format = "xml"), 400);
     assert_int_equal(ASK(.path = "/metrics"), 200);
-    assert_non_null(strstr(answer.body.data, "\njespan_arena_inuse_bytes{arena=\"cache\",value=\"\"} 1\n"
-                                             "jespan_arena_inuse_bytes{arena=\"ten\\\"ant\",value=\"green\\n\"} 2\n"));
+    assert_non_null(strstr(answer.body.data, "\njespan_arena_inuse_bytes{arena=\"cache\",value=\"\",number=\"1\"} 1\n"
+                                             "jespan_arena_inuse_bytes{arena=\"ten\\\"ant\",value=\"green\\n\",number=\"2\"} 2\n"));
+    n_arenas = 3; /* the third has the second's name and value */
+    assert_int_equal(ASK(.path = "/metrics"), 200);
+    assert_non_null(strstr(answer.body.data, "\njespan_arena_inuse_bytes{arena=\"ten\\\"ant\",value=\"green\\n\",number=\"3\"} 3\n"));
     n_arenas = 0;
     assert_int_equal(ASK(.path = "/arenas", .format = "json"), 200);
     assert_string_equal(answer.body.data, "{\"arenas\":[]}\n");

@@ -117,6 +117,29 @@ static void test_names_of_labels(void **state)
     http_series_free(set);
 }
 
+/* Keys as long as labels can have them, which differ where Prometheus knows no difference. */
+static void test_names_of_long_labels(void **state)
+{
+    static char keys[3][256], list[800];
+    struct snapshot_label labels[3];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        memset(keys[i], 'k', 255);
+        keys[i][254] = "-.+"[i];
+        labels[i] = (struct snapshot_label){keys[i], (const char *const[]){"a", "b", "c"}[i], 0, false};
+    }
+    snprintf(list, sizeof list, "%s|%s|%s", keys[0], keys[1], keys[2]);
+    struct http_series_set *set = make(list, 100);
+    struct snapshot_row *row = add(0, "s", 1);
+    row->labels = labels;
+    row->n_labels = 3;
+    scrape(set);
+    assert_int_equal(strlen(set->names[0]), 255);
+    assert_int_equal(strlen(set->names[1]), 256);
+    assert_int_equal(strlen(set->names[2]), 257);
+    http_series_free(set);
+}
+
 /* Names that differ in bytes that are no UTF-8 look the same, so they are. */
 static void test_names_of_any_bytes(void **state)
 {
@@ -217,6 +240,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
     const struct CMUnitTest tests[] = {
         TEST(test_a_name_is_one_series),      TEST(test_listed_labels_alone), TEST(test_names_of_labels),
+        TEST(test_names_of_long_labels),
         TEST(test_names_of_any_bytes),        TEST(test_counters_outlive_contexts), TEST(test_never_too_many),
         TEST(test_as_text),
     };
