@@ -35,21 +35,37 @@ static void write_value_types(struct pprof_strings *strings, const struct pprof_
 }
 
 /* With functions, files and lines said to be known, no reader tries to look them up in the binary. */
-static void write_mapping(struct pprof_strings *strings, struct pprof_mapping *from)
+static void write_mapping(struct pprof_strings *strings, JespanPprof__Mapping *mapping)
+{
+    mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = 1;
+    JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
+    part.n_mapping = 1;
+    part.mapping = &mapping;
+    pprof_out_message(strings->out, &part.base);
+}
+
+static void write_program(struct pprof_strings *strings, struct pprof_mapping *from)
 {
     pprof_mapping_read(from);
-    JespanPprof__Mapping mapping = JESPAN_PPROF__MAPPING__INIT, *mappings = &mapping;
-    mapping.id = PPROF_MAPPING_ID;
+    JespanPprof__Mapping mapping = JESPAN_PPROF__MAPPING__INIT;
+    mapping.id = PPROF_PROGRAM_MAPPING_ID;
     mapping.memory_start = from->start;
     mapping.memory_limit = from->limit;
     mapping.file_offset = from->offset;
     mapping.filename = pprof_strings_intern(strings, from->file);
     mapping.build_id = pprof_strings_intern(strings, from->build_id);
-    mapping.has_functions = mapping.has_filenames = mapping.has_line_numbers = 1;
-    JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
-    part.n_mapping = 1;
-    part.mapping = &mappings;
-    pprof_out_message(strings->out, &part.base);
+    write_mapping(strings, &mapping);
+}
+
+/* Where the made-up addresses of sites are. A name in brackets is that of no file, as with the kernel's [vdso]. */
+static void write_sites_mapping(struct pprof_strings *strings)
+{
+    JespanPprof__Mapping mapping = JESPAN_PPROF__MAPPING__INIT;
+    mapping.id = PPROF_SITES_MAPPING_ID;
+    mapping.memory_start = PPROF_SITES_START;
+    mapping.memory_limit = PPROF_SITES_LIMIT;
+    mapping.filename = pprof_strings_intern(strings, "[jespan]");
+    write_mapping(strings, &mapping);
 }
 
 static void write_times_and_comment(struct pprof_strings *strings, const struct snapshot *s, char *text, size_t bytes)
@@ -70,6 +86,7 @@ void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, co
                       const struct snapshot *snapshot)
 {
     write_value_types(strings, kind);
-    write_mapping(strings, &head->mapping);
+    write_program(strings, &head->mapping);
+    write_sites_mapping(strings);
     write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);
 }

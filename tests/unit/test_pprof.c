@@ -136,20 +136,109 @@ static void test_unknown_profile(void **state)
     made_snapshot_free(s);
 }
 
-static void test_one_mapping_is_this_program(void **state)
+static void test_first_mapping_is_this_program(void **state)
 {
     char self[PATH_MAX] = "";
     (void)state;
     JespanPprof__Profile *p = round_trip("small", 0);
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    assert_int_equal(p->n_mapping, 1);
+    assert_int_equal(p->n_mapping, 2);
     const JespanPprof__Mapping *m = p->mapping[0];
     assert_string_equal(profile_text(p, m->filename), self);
-    uint64_t here = (uint64_t)(uintptr_t)&test_one_mapping_is_this_program;
+    uint64_t here = (uint64_t)(uintptr_t)&test_first_mapping_is_this_program;
     assert_true(m->memory_start <= here && here < m->memory_limit);
     assert_true(m->has_functions && m->has_filenames && m->has_line_numbers);
-    for (size_t i = 0; i < p->n_location; i++)
+    release(p);
+}
+
+/* ---- Addresses ---- */
+
+static uint64_t address_of(const JespanPprof__Profile *p, const char *name, int64_t line)
+{
+    for (size_t i = 0; i < p->n_location; i++) {
+        const JespanPprof__Function *f = profile_function(p, p->location[i]->id);
+        if (strcmp(profile_text(p, f->name), name) == 0 && f->start_line == line)
+            return p->location[i]->address;
+    }
+    fail_msg("no location %s:%d", name, (int)line);
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* All are in a mapping that is no program's, and no two are the same. */
+static void assert_addresses(const JespanPprof__Profile *p)
+{
+    const JespanPprof__Mapping *m = p->mapping[1];
+    uint64_t *sorted = calloc(p->n_location, sizeof *sorted);
+    assert_string_equal(profile_text(p, m->filename), "[jespan]");
+    assert_true(m->has_functions && m->has_filenames && m->has_line_numbers);
+    for (size_t i = 0; i < p->n_location; i++) {
         assert_int_equal(p->location[i]->mapping_id, m->id);
+        sorted[i] = p->location[i]->address;
+        assert_true(m->memory_start <= sorted[i] && sorted[i] < m->memory_limit);
+    }
+    qsort(sorted, p->n_location, sizeof *sorted, by_value);
+    for (size_t i = 1; i < p->n_location; i++)
+        assert_int_not_equal(sorted[i - 1], sorted[i]);
+    free(sorted);
+}
+
+static void test_addresses_differ(void **state)
+{
+    static const char *const kinds[] = {"small", "hostile", "rows", "chain"};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        JespanPprof__Profile *p = round_trip(kinds[i], 3000);
+        assert_addresses(p);
+        release(p);
+    }
+}
+
+static JespanPprof__Profile *encode_rows(struct snapshot_row *rows, uint32_t n)
+{
+    struct memory_sink to = {0};
+    const struct snapshot s = {.rows = rows, .n_rows = n};
+    assert_int_equal(encode_to_memory(&s, EXPORTER_HEAP, &to), 0);
+    JespanPprof__Profile *p = read_profile(&to);
+    assert_non_null(p);
+    free(to.data);
+    return p;
+}
+
+static struct snapshot_row site_row(const char *name, uint32_t line)
+{
+    return (struct snapshot_row){.kind = CONTEXT_SPAN, .name = name, .target = "", .file = "c.c", .line = line,
+                                 .totals = {.alloc_objects = 1}};
+}
+
+/* Whatever else is in the profile, and in whatever order: another profile has other ids, and other strings. */
+static void test_addresses_are_the_sites_own(void **state)
+{
+    (void)state;
+    struct snapshot_row rows[] = {site_row("(root)", 0), site_row("alpha", 1), site_row("alpha", 2), site_row("beta", 1)};
+    struct snapshot_row others[] = {site_row("(root)", 0), site_row("new", 7), site_row("beta", 1), site_row("alpha", 2)};
+    JespanPprof__Profile *p = encode_rows(rows, 4), *other = encode_rows(others, 4);
+    assert_int_equal(address_of(p, "alpha", 2), address_of(other, "alpha", 2));
+    assert_int_equal(address_of(p, "beta", 1), address_of(other, "beta", 1));
+    assert_addresses(p);
+    assert_addresses(other);
+    release(p);
+    release(other);
+}
+
+/* Two lines that were looked for, among 150 million: they want the same address. */
+static void test_addresses_that_collide(void **state)
+{
+    (void)state;
+    struct snapshot_row rows[] = {site_row("(root)", 0), site_row("collides", 31013838), site_row("collides", 118336671)};
+    JespanPprof__Profile *p = encode_rows(rows, 3);
+    assert_addresses(p);
+    assert_int_equal(address_of(p, "collides", 31013838) + 1, address_of(p, "collides", 118336671));
     release(p);
 }
 
@@ -185,7 +274,7 @@ static void test_empty(void **state)
     JespanPprof__Profile *p = round_trip("empty", 0);
     assert_int_equal(p->n_sample, 0);
     assert_int_equal(p->n_sample_type, 4);
-    assert_int_equal(p->n_mapping, 1);
+    assert_int_equal(p->n_mapping, 2);
     release(p);
 }
 
@@ -308,7 +397,10 @@ int main(void)
         cmocka_unit_test(test_small_is_as_expected),
         cmocka_unit_test(test_time_is_as_expected),
         cmocka_unit_test(test_unknown_profile),
-        cmocka_unit_test(test_one_mapping_is_this_program),
+        cmocka_unit_test(test_first_mapping_is_this_program),
+        cmocka_unit_test(test_addresses_differ),
+        cmocka_unit_test(test_addresses_are_the_sites_own),
+        cmocka_unit_test(test_addresses_that_collide),
         cmocka_unit_test(test_strings_begin_empty_and_are_distinct),
         cmocka_unit_test(test_equal_snapshots_give_equal_bytes),
         cmocka_unit_test(test_empty),
