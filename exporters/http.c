@@ -26,10 +26,11 @@ struct polled {
 static void add_heard(struct http_server *server, struct polled *p)
 {
     p->n = HEARD;
+    short events;
     for (int i = 0; i < HTTP_MAX_CONNECTIONS; i++)
-        if (http_server_is_heard(&server->connections[i])) {
+        if (http_server_is_heard(&server->connections[i], &events)) {
             p->connections[p->n - HEARD] = &server->connections[i];
-            p->fds[p->n++] = (struct pollfd){server->connections[i].fd, POLLRDHUP, 0};
+            p->fds[p->n++] = (struct pollfd){server->connections[i].fd, events, 0};
         }
 }
 
@@ -63,7 +64,7 @@ static bool round_of(struct http_server *server, struct polled *p)
         return false;
     for (nfds_t i = HEARD; i < p->n; i++)
         if (p->fds[i].revents != 0)
-            p->connections[i - HEARD]->gone = true;
+            http_server_heard(p->connections[i - HEARD], p->fds[i].revents);
     if (p->fds[LISTEN].revents != 0)
         http_server_accept(server);
     http_server_tend(server);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "http_start.h"
 #include "http_text.h"
 #include "service.h"
 
@@ -20,9 +21,9 @@ struct http_source {
 struct http_request {
     const char *method, *path;
     const char *host, *authorization, *accept; /* headers */
-    const char *seconds, *format, *limit;      /* of the query */
+    const char *seconds, *format, *limit, *labels; /* of the query */
     bool has_body, has_hosts; /* a body; more than one Host header */
-    const struct snapshot *start; /* taken ?seconds= ago; NULL: what is wanted is no difference */
+    const struct http_start *start; /* made ?seconds= ago; NULL: what is wanted is no difference */
 };
 
 struct http_answer {

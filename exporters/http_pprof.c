@@ -4,53 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../src/descriptor.h"
+#include "digest.h"
+#include "period.h"
 #include "pprof.h"
-
-/* ---- Differences ---- */
-
-/* CPU time that the kernel took back is none that was spent. */
-static void subtract(struct totals *t, const struct totals *base)
-{
-    totals_subtract(t, base);
-    if ((int64_t)t->cpu < 0)
-        t->cpu = 0;
-}
-
-/* Both are ordered by id, but an id may have been given to another context. */
-static void subtract_rows(struct snapshot_row *rows, uint32_t n, const struct snapshot *start, struct totals *gone)
-{
-    for (uint32_t i = 0, at = 0; i < start->n_rows; i++) {
-        const struct snapshot_row *was = &start->rows[i];
-        while (at < n && rows[at].id < was->id)
-            at++;
-        if (at < n && rows[at].id == was->id && rows[at].generation == was->generation)
-            subtract(&rows[at].totals, &was->totals);
-        else
-            totals_add(gone, &was->totals);
-    }
-}
-
-struct snapshot *http_pprof_difference(const struct snapshot *start, const struct snapshot *end)
-{
-    struct totals gone = start->retired;
-    struct snapshot *s = malloc(sizeof *s + end->n_rows * sizeof *end->rows);
-    if (s == NULL)
-        return NULL;
-    struct snapshot_row *rows = (struct snapshot_row *)(s + 1);
-    memcpy(rows, end->rows, end->n_rows * sizeof *rows);
-    subtract_rows(rows, end->n_rows, start, &gone);
-    *s = *end;
-    s->rows = rows;
-    s->start_unix_ns += start->time_unix_ns - start->start_unix_ns; /* the clock may have been set meanwhile */
-    subtract(&s->retired, &gone);
-    subtract(&s->all, &start->all);
-    return s;
-}
 
 /* ---- Profiles ---- */
 
@@ -66,18 +27,46 @@ static int write_text(struct exporter_sink *sink, const void *data, size_t bytes
     return text->failed ? -ENOMEM : 0;
 }
 
+/* With the labels that series_labels lists: each value of a label that a scraper passes on is a series at a server. Contexts
+ * that differ in other labels only are one sample. */
+static int encode_listed(const struct snapshot *s, const char *labels, const struct pprof_kind *kind,
+                         struct exporter_sink *sink)
+{
+    const struct digest_shape shape = {.labels = labels};
+    struct digest *d = digest_make(&shape);
+    int error = -ENOMEM;
+    if (d == NULL)
+        return error;
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        digest_add(d, s, i, &s->rows[i].totals);
+    digest_add(d, s, PERIOD_RETIRED, &s->retired);
+    digest_set_time(d, s->start_unix_ns, s->time_unix_ns);
+    const struct snapshot *view = digest_view(d);
+    if (view != NULL) {
+        struct snapshot shown = *view;
+        shown.epoch = s->epoch;
+        shown.pid = s->pid;
+        error = pprof_encode(&shown, kind, PPROF_GZIP, sink);
+    }
+    digest_free(d);
+    return error;
+}
+
 static void answer_profile(struct http_source *source, const struct http_request *request, struct http_answer *answer,
                            const struct pprof_kind *kind, const char *file)
 {
     struct text_sink to = {{write_text}, &answer->body};
-    const struct snapshot *now = http_answer_look(source, answer);
-    if (now == NULL)
+    const bool all_labels = request->labels != NULL && strcmp(request->labels, "all") == 0;
+    if (request->labels != NULL && !all_labels) {
+        http_answer_line(answer, 400, "labels can be all; without it, profiles have the labels that series_labels lists");
         return;
-    struct snapshot *difference = request->start != NULL ? http_pprof_difference(request->start, now) : NULL;
-    int error = request->start != NULL && difference == NULL ? -ENOMEM : 0;
-    if (error == 0)
-        error = pprof_encode(difference != NULL ? difference : now, kind, PPROF_GZIP, &to.sink);
-    free(difference);
+    }
+    if (http_answer_look(source, answer) == NULL)
+        return;
+    if (request->start != NULL)
+        http_start_subtract(request->start, source->latest);
+    int error = all_labels ? pprof_encode(source->latest, kind, PPROF_GZIP, &to.sink)
+                           : encode_listed(source->latest, source->host->conf->series_labels, kind, &to.sink);
     answer->status = 200;
     answer->type = "application/octet-stream";
     answer->file = file;

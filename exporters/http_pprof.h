@@ -11,8 +11,4 @@ void http_pprof_cpu(struct http_source *source, const struct http_request *reque
 void http_pprof_cmdline(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 void http_pprof_symbol(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
-/* A snapshot whose totals are those at the end less those at the start, what was in use then included; so in use may be
- * below 0. Contexts that are gone count as "(retired)". It refers to `end`; free() it. NULL: no memory. */
-struct snapshot *http_pprof_difference(const struct snapshot *start, const struct snapshot *end);
-
 #endif

@@ -3,6 +3,7 @@
 #include "http_server.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,8 +20,11 @@
 #define CROWDED_REQUEST_NS (1ull * SECOND_NS) /* the same when there is room for nobody else */
 #define ANSWER_NS (60ull * SECOND_NS)         /* to read the answer */
 #define ACCEPT_PAUSE_NS (SECOND_NS / 10)      /* after there was no descriptor for a connection */
-#define MEMORY_BYTES ((size_t)32 * 1024)      /* of a connection: what a request's head may have */
+#define MEMORY_BYTES ((size_t)128 * 1024)     /* of a connection: a head of 32 KiB, and 64 bytes for each argument and field */
+#define MAX_ARGUMENTS 1000                    /* of a query; of more, libmicrohttpd has no memory left to refuse them */
 #define MAX_BODY_BYTES ((size_t)64 << 20)     /* of answers on their way; one may be larger */
+#define MAX_START_BYTES ((size_t)64 << 20)    /* of what those differ from that wait; one may be larger */
+#define SHARED_PART 100                       /* a start may be as old as this part of the time that it is for */
 
 static const char page_policy[] = "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; connect-src 'self'; "
                                   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -42,6 +46,11 @@ static void count(_Atomic uint64_t *stat, uint64_t n)
     atomic_fetch_add_explicit(stat, n, memory_order_relaxed);
 }
 
+static size_t start_bytes(const struct http_start *start)
+{
+    return sizeof *start + start->n_rows * sizeof start->rows[0];
+}
+
 static void opened(struct http_server *server, struct MHD_Connection *mhd, void **place)
 {
     for EACH(c, server)
@@ -55,9 +64,18 @@ static void opened(struct http_server *server, struct MHD_Connection *mhd, void 
         }
 }
 
+static void drop_start(struct http_server *server, struct http_connection *c)
+{
+    if (c->start != NULL && --c->start->callers == 0) {
+        server->start_bytes -= start_bytes(c->start);
+        free(c->start);
+    }
+    c->start = NULL;
+}
+
 static void closed(struct http_server *server, struct http_connection *c)
 {
-    server->source.host->free_snapshot(c->start);
+    drop_start(server, c);
     server->body_bytes -= c->body_bytes;
     if (!c->answered)
         count(&server->source.host->http->errors, 1);
@@ -170,20 +188,100 @@ static bool has_hosts(struct MHD_Connection *mhd)
     return n > 1;
 }
 
-static enum MHD_Result begin_to_wait(struct http_server *server, struct http_connection *c, unsigned seconds,
-                                     struct http_answer *answer)
+/* Another caller's start that is as good as a new one: no older than a part of the time that it is for. */
+static struct http_start *find_start(struct http_server *server, uint64_t now, uint64_t ns)
 {
-    if (server->n_waiting == HTTP_MAX_WAITING || server->stopping) {
-        http_answer_line(answer, 503, "too many others wait for an answer with ?seconds=");
-        return send_answer(server, c, answer);
+    struct http_start *found = NULL;
+    for EACH(c, server)
+        if (c->start != NULL && now - c->start->taken_ns <= ns / SHARED_PART
+            && (found == NULL || c->start->taken_ns > found->taken_ns))
+            found = c->start;
+    return found;
+}
+
+/* NULL: `answer` says why there is none. */
+static struct http_start *make_start(struct http_server *server, uint64_t now, struct http_answer *answer)
+{
+    const struct snapshot *s = http_answer_look(&server->source, answer);
+    if (s == NULL)
+        return NULL;
+    size_t bytes = http_start_bytes(s);
+    if (server->start_bytes > 0 && server->start_bytes + bytes > MAX_START_BYTES) {
+        http_answer_line(answer, 503, "others wait with ?seconds=, and there is no room for what this answer would be the "
+                                      "difference to");
+        return NULL;
     }
-    c->start = server->source.host->snapshot(NULL);
-    if (c->start == NULL) {
-        http_answer_line(answer, 503, "there is no memory for a snapshot");
-        return send_answer(server, c, answer);
+    struct http_start *start = http_start_make(s);
+    if (start == NULL) {
+        http_answer_line(answer, 503, "there is no memory for the start of the difference");
+        return NULL;
     }
-    c->deadline_ns = http_server_now_ns() + seconds * (uint64_t)SECOND_NS;
+    start->taken_ns = now;
+    server->start_bytes += bytes;
+    return start;
+}
+
+/* The kernel then asks whether the caller is still there: after a minute it is not. */
+static void watch_half_closed(struct http_connection *c)
+{
+    const int yes = 1, seconds = 10;
+    setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    c->half_closed = true;
+}
+
+void http_server_heard(struct http_connection *c, short events)
+{
+    if (!c->waiting || (events & (POLLHUP | POLLERR | POLLNVAL)) != 0)
+        c->gone = true;
+    else if (!c->half_closed)
+        watch_half_closed(c);
+}
+
+/* A caller that has shut down its side may be gone altogether, which TCP does not tell. It waits as others do, but where there
+ * are too many, such callers give way to new ones, the oldest first. */
+static bool make_room_to_wait(struct http_server *server)
+{
+    struct http_connection *oldest = NULL;
+    if (server->n_waiting < HTTP_MAX_WAITING)
+        return true;
+    for EACH(c, server) {
+        struct pollfd now = {c->fd, POLLRDHUP, 0};
+        if (!c->waiting || c->displaced)
+            continue;
+        if (!c->half_closed && poll(&now, 1, 0) == 1)
+            http_server_heard(c, now.revents);
+        if ((c->half_closed || c->gone) && (oldest == NULL || c->since_ns < oldest->since_ns))
+            oldest = c;
+    }
+    if (oldest == NULL)
+        return false;
+    oldest->displaced = true;
+    oldest->deadline_ns = 0;
+    return true;
+}
+
+static enum MHD_Result begin_to_wait(struct http_server *server, struct http_connection *c)
+{
+    struct http_answer answer = {0};
+    const uint64_t ns = c->seconds * (uint64_t)SECOND_NS, now = http_server_now_ns();
+    if (server->stopping || !make_room_to_wait(server)) {
+        http_answer_line(&answer, 503, "too many others wait for an answer with ?seconds=");
+        return send_answer(server, c, &answer);
+    }
+    struct http_start *start = find_start(server, now, ns);
+    if (start == NULL)
+        start = make_start(server, now, &answer);
+    if (start == NULL)
+        return send_answer(server, c, &answer);
+    start->callers++;
+    c->start = start;
+    c->deadline_ns = start->taken_ns + ns;
     c->waiting = true;
+    if (c->gone)
+        watch_half_closed(c);
+    c->gone = false;
     server->n_waiting++;
     MHD_suspend_connection(c->mhd);
     return MHD_YES;
@@ -192,11 +290,10 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
 static enum MHD_Result begin(struct http_server *server, struct http_connection *c, const struct http_request *request)
 {
     struct http_answer answer = {0};
-    unsigned seconds = 0;
     c->route = http_routes_find(&server->source, request, &answer);
-    if (c->route != NULL && http_routes_seconds(c->route, request, &seconds, &answer)) {
-        if (seconds > 0)
-            return begin_to_wait(server, c, seconds, &answer);
+    if (c->route != NULL && http_routes_seconds(c->route, request, &c->seconds, &answer)) {
+        if (c->seconds > 0)
+            return MHD_YES; /* and begin_to_wait() next: before, libmicrohttpd gives up a caller that has shut down its side */
         c->route->answer(&server->source, request, &answer);
     }
     return send_answer(server, c, &answer);
@@ -211,14 +308,36 @@ static enum MHD_Result end(struct http_server *server, struct http_connection *c
     request->start = c->start;
     if (server->stopping)
         http_answer_line(&answer, 503, "the program ends");
+    else if (c->displaced)
+        http_answer_line(&answer, 503, "too many others wait for an answer with ?seconds=, and you have closed your side");
     else
         c->route->answer(&server->source, request, &answer);
-    server->source.host->free_snapshot(c->start);
-    c->start = NULL;
+    drop_start(server, c);
     return send_answer(server, c, &answer);
 }
 
-/* Called when a request's head is complete, and again when it was resumed. Bodies are not read. */
+/* Called when the first line of a request is there. Where libmicrohttpd has no memory for all arguments it closes the
+ * connection without an answer, so this is one before that happens. */
+static void *look_at_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+    static const char answer[] = "HTTP/1.1 414 URI Too Long\r\nContent-Type: " HTTP_TYPE_TEXT "\r\nContent-Length: 39\r\n"
+                                 "Connection: close\r\n\r\nthe query has more than 1000 arguments\n";
+    struct http_connection *c = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    struct http_server *server = cls;
+    unsigned n = 0;
+    for (; *uri != '\0'; uri++)
+        n += *uri == '&';
+    if (c == NULL || c->answered || n < MAX_ARGUMENTS)
+        return NULL;
+    send(c->fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    c->answered = true;
+    c->deadline_ns = http_server_now_ns() + SECOND_NS;
+    count(&server->source.host->http->errors, 1);
+    return NULL;
+}
+
+/* Called when a request's head is complete, again where that did not answer it, and again when it was resumed. Bodies are not
+ * read. */
 static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_bytes, void **request_place)
 {
@@ -232,18 +351,25 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
     struct http_request request = {
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
-        .limit = argument(mhd, "limit"), .has_body = has_body(mhd), .has_hosts = has_hosts(mhd)};
-    return c->route != NULL ? end(cls, c, &request) : begin(cls, c, &request);
+        .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
+        .has_hosts = has_hosts(mhd)};
+    if (c->route == NULL)
+        return begin(cls, c, &request);
+    return c->start == NULL ? begin_to_wait(cls, c) : end(cls, c, &request);
 }
 
 /* ---- Time ---- */
 
+/* One at a time, until its answer is on its way: of several half-closed ones that are resumed at once, libmicrohttpd answers one
+ * and closes the others. */
 static void resume(struct http_server *server, struct http_connection *c)
 {
     c->waiting = false;
     c->deadline_ns = http_server_now_ns() + ANSWER_NS;
     server->n_waiting--;
     MHD_resume_connection(c->mhd);
+    MHD_run(server->daemon);
+    MHD_run(server->daemon);
 }
 
 static bool is_asking(const struct http_connection *c)
@@ -251,8 +377,10 @@ static bool is_asking(const struct http_connection *c)
     return c->mhd != NULL && c->route == NULL && !c->answered;
 }
 
-bool http_server_is_heard(const struct http_connection *c)
+/* Of a half-closed one only its end is news: errors and POLLHUP come without being asked for. */
+bool http_server_is_heard(const struct http_connection *c, short *events)
 {
+    *events = c->half_closed ? 0 : POLLRDHUP;
     return c->waiting || (is_asking(c) && c->deadline_ns != UINT64_MAX);
 }
 
@@ -315,7 +443,7 @@ int http_server_start(struct http_server *server)
                                       NULL, handle, server, MHD_OPTION_NOTIFY_CONNECTION, notify, server,
                                       MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_MAX_CONNECTIONS,
                                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                                      MHD_OPTION_END);
+                                      MHD_OPTION_URI_LOG_CALLBACK, look_at_uri, server, MHD_OPTION_END);
     stdio_holes_empty(&holes);
     return server->daemon == NULL ? -ENOMEM : 0;
 }

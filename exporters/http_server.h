@@ -23,9 +23,12 @@ struct http_connection {
     int fd;
     uint64_t since_ns, deadline_ns;  /* then it is closed, or answered when it waits */
     const struct http_route *route; /* of one that waits, or has waited */
-    struct snapshot *start;         /* what it differs from then */
+    unsigned seconds;               /* for which it is to wait */
+    struct http_start *start;       /* what it differs from then; perhaps others' too */
     bool waiting, answered;
-    bool gone; /* the caller will say nothing more: set by the loop */
+    bool displaced;   /* another caller gets its place among those that wait */
+    bool half_closed; /* the caller will say nothing more, or is gone: only the kernel may find out which */
+    bool gone;        /* of one that waits: the caller is gone; else: it will say nothing more. Set by the loop */
     size_t body_bytes;
 };
 
@@ -36,7 +39,8 @@ struct http_server {
     bool stopping;
     bool lost; /* the program has closed all descriptors */
     unsigned n_connections, n_waiting;
-    size_t body_bytes; /* of answers on their way */
+    size_t body_bytes;  /* of answers on their way */
+    size_t start_bytes; /* of what those differ from that wait */
     uint64_t accept_after_ns;
     struct http_connection connections[HTTP_MAX_CONNECTIONS];
 };
@@ -49,8 +53,10 @@ int http_server_start(struct http_server *server);
 /* Takes what waits to be connected. */
 void http_server_accept(struct http_server *server);
 
-/* Whether it matters that the caller goes away: libmicrohttpd does not notice while a request is suspended or unfinished. */
-bool http_server_is_heard(const struct http_connection *c);
+/* Whether it matters that the caller goes away: libmicrohttpd does not notice while a request is suspended or unfinished.
+ * Sets what to poll for; http_server_heard() gets what poll() found. */
+bool http_server_is_heard(const struct http_connection *c, short *events);
+void http_server_heard(struct http_connection *c, short events);
 
 /* When http_server_tend() has something to do next. */
 uint64_t http_server_next_ns(const struct http_server *server);

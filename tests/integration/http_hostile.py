@@ -84,6 +84,25 @@ def huge():
     refused("a huge body", b"GET /spans HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 10_000_000)
 
 
+def arguments():
+    """A head of 32 KiB is answered; a query of more arguments than there is room for is refused, and not just closed."""
+    for n, expected in ((500, b"200"), (1000, b"200"), (1001, b"414"), (3000, b"414"), (16000, b"414")):
+        answer = exchange(b"GET /healthz?a" + b"&a" * (n - 1) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        check(f"{n} arguments: {answer[:100]!r}", status(answer) == expected)
+    head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+    answer = exchange(head + b"x" * (32768 - len(head) - 4) + b"\r\n\r\n")
+    check(f"a head of 32 KiB: {answer[:100]!r}", status(answer) == b"200")
+
+
+def leave():
+    """Who waits for long and is gone does not keep others from waiting."""
+    for _ in range(40):
+        with connect() as s:
+            s.sendall(b"GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = exchange(b"GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    check(f"nobody can wait: {answer[:200]!r}", status(answer) == b"200")
+
+
 def pipelined():
     answer = exchange(GOOD * 1000)
     check(f"{answer.count(b'HTTP/1.1 200')} of 1000 at once were answered, not one", answer.count(b"HTTP/1.1 200") == 1)
@@ -126,6 +145,13 @@ def half_closed():
         s.shutdown(socket.SHUT_WR)
         everything(s)
     check("half a request keeps its place", time.monotonic() - began < 5)
+    callers = [connect() for _ in range(8)]
+    for s in callers:
+        s.sendall(b"GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        s.shutdown(socket.SHUT_WR)
+    for s in callers:
+        check("who has said all and waits", status(everything(s)) == b"200")
+        s.close()
 
 
 def deaf():
@@ -162,5 +188,5 @@ def many():
         s.close()
 
 
-CASES = {f.__name__: f for f in (slow, huge, pipelined, paths, garbage, half_closed, deaf, many)}
+CASES = {f.__name__: f for f in (slow, huge, arguments, leave, pipelined, paths, garbage, half_closed, deaf, many)}
 CASES[sys.argv[2]]()

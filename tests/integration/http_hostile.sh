@@ -22,7 +22,7 @@ check_attacks() {
     local name slow
     attack slow &
     slow=$!
-    for name in pipelined paths garbage half_closed huge deaf many; do
+    for name in pipelined paths garbage half_closed arguments leave huge deaf many; do
         [ $name != many ] || wait "$slow"
         attack $name
         ask /healthz --retry 10 --retry-connrefused --max-time 20 > /dev/null
@@ -39,8 +39,8 @@ count_sockets() {
     find "/proc/$program_pid/fd" -lname 'socket:*' -printf x | wc -c
 }
 
-has_sockets() {
-    [ "$(count_sockets)" = "$1" ]
+few_sockets() {
+    [ "$(count_sockets)" -le "$1" ]
 }
 
 start_program http_max_series:100
@@ -57,7 +57,8 @@ wait "$attacks" || fail "attacks"
 after=$(resident_kb)
 [ $((after - before)) -lt 65536 ] || fail "the program took $before kB before, $after kB after"
 equal "lines on stderr" "$(wc -l < "$scratch/said")" 1
-# Who asked and went is answered even so, and a half request has 10 s; then nothing of them is left.
-within 15 has_sockets "$sockets_before" || fail "$(count_sockets) sockets are open, before $sockets_before"
+# Who asked and went is answered even so, and a half request has 10 s; of those that wait the kernel knows after a minute
+# that they are gone: 8 may be left.
+within 15 few_sockets $((sockets_before + 8)) || fail "$(count_sockets) sockets are open, before $sockets_before"
 end_program
 finish

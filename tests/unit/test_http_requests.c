@@ -36,10 +36,11 @@ static char directory[] = "/tmp/jespan-test.XXXXXX";
 static struct conf set;
 static struct http_stats stats;
 static _Atomic uint64_t stop_by;
-static atomic_int said, snapshots; /* lines; snapshots that are not freed */
+static atomic_int said, snapshots, taken; /* lines; snapshots that are not freed; and all */
 
 static struct snapshot *take(struct snapshot *old)
 {
+    atomic_fetch_add(&taken, 1);
     if (old != NULL)
         return old;
     atomic_fetch_add(&snapshots, 1);
@@ -240,6 +241,16 @@ static void make_request(struct request *r)
         make_wild_request(r);
 }
 
+/* What is answered only later, if it is understood. */
+static bool may_wait(const struct request *r)
+{
+    static const char *const texts[] = {"pprof/profile", "seconds=1", "seconds=3600"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (memmem(r->data, r->n, texts[i], strlen(texts[i])) != NULL)
+            return true;
+    return false;
+}
+
 /* Sends it, some in pieces, and waits, mostly, for the end of what comes. */
 static void send_request(const struct request *r)
 {
@@ -252,7 +263,7 @@ static void send_request(const struct request *r)
     unsigned how = below(10);
     if (how > 0)
         shutdown(fd, SHUT_WR);
-    if (how > 1) {
+    if (how > 1 && !may_wait(r)) {
         struct pollfd readable = {fd, POLLIN, 0};
         while (poll(&readable, 1, 10000) == 1 && recv(fd, answer, sizeof answer, 0) > 0)
             ;
@@ -297,31 +308,134 @@ static void test_random_requests(void **state)
     assert_true(atomic_load(&stats.errors) > REQUESTS / 10);
 }
 
+static const char wait_long[] = "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+static const char wait_a_second[] = "GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/* Waits until the service has taken what was asked for up to now, as requests are taken in turn; it needs no place. */
+static void settle(void)
+{
+    assert_answers();
+    assert_answers();
+}
+
+static bool is_refused(const char *request)
+{
+    return strstr(ask(request), "503 Service Unavailable") != NULL;
+}
+
 /* Those that wait take part of the room only, and get an answer at the end. */
 static void test_many_wait(void **state)
 {
-    static const char request[] = "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     int fds[8];
     (void)state;
     for (int i = 0; i < 8; i++) {
         fds[i] = connected();
-        assert_int_equal(send(fds[i], request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+        assert_int_equal(send(fds[i], wait_long, sizeof wait_long - 1, MSG_NOSIGNAL), sizeof wait_long - 1);
+        settle();
     }
-    while (atomic_load(&snapshots) < 8)
-        poll(NULL, 0, 1);
-    assert_answers();
-    assert_non_null(strstr(ask(request), "503 Service Unavailable"));
+    assert_true(is_refused(wait_long));
     for (int i = 0; i < 4; i++)
         close(fds[i]); /* who goes away makes room */
-    while (atomic_load(&snapshots) > 4)
+    for (int i = 0; i < 1000 && is_refused(wait_a_second); i++)
         poll(NULL, 0, 1);
-    assert_non_null(strstr(ask("GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"), "200 OK"));
+    assert_non_null(strstr(ask(wait_a_second), "200 OK"));
     assert_int_equal(stop(NULL), 0);
     for (int i = 4; i < 8; i++) {
         char answer[100] = "";
         assert_true(recv(fds[i], answer, sizeof answer - 1, 0) > 0);
         assert_non_null(strstr(answer, "503 Service Unavailable"));
         close(fds[i]);
+    }
+}
+
+static int half_closed(const char *request)
+{
+    int fd = connected();
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    return fd;
+}
+
+/* Reads the head of the answer, and whether it is that status. */
+static void assert_status(int fd, const char *status)
+{
+    char answer[100] = "";
+    ssize_t n = recv(fd, answer, sizeof answer - 1, 0);
+    if (n <= 0)
+        fail_msg("no %s, but %zd, on %d: %s", status, n, fd, strerror(errno));
+    if (strstr(answer, status) == NULL)
+        fail_msg("not %s: %s", status, answer);
+    close(fd);
+}
+
+/* Who has shut down its side waits for its answer as others do. Where there are too many, a new caller gets its place. */
+static void test_half_closed_wait(void **state)
+{
+    int fds[8];
+    (void)state;
+    assert_status(half_closed(wait_a_second), "200 OK");
+    for (int i = 0; i < 8; i++) {
+        fds[i] = half_closed(wait_long);
+        settle();
+    }
+    assert_non_null(strstr(ask(wait_a_second), "200 OK"));
+    assert_status(fds[0], "503 Service Unavailable");
+    assert_int_equal(stop(NULL), 0);
+    for (int i = 1; i < 8; i++)
+        assert_status(fds[i], "503 Service Unavailable");
+}
+
+/* Who begins at the same time shares what the difference is to. */
+static void test_share_a_start(void **state)
+{
+    int fds[8];
+    (void)state;
+    int before = atomic_load(&taken);
+    for (int i = 0; i < 8; i++) {
+        fds[i] = connected();
+        assert_int_equal(send(fds[i], wait_long, sizeof wait_long - 1, MSG_NOSIGNAL), sizeof wait_long - 1);
+        settle();
+    }
+    assert_int_equal(atomic_load(&taken), before + 1); /* it is good for 36 s */
+    assert_int_equal(atomic_load(&snapshots), 1);
+    assert_int_equal(stop(NULL), 0);
+    for (int i = 0; i < 8; i++)
+        close(fds[i]);
+}
+
+/* A head of 32 KiB is answered, whatever is in it; and so is a query with too many arguments. */
+static void test_large_heads(void **state)
+{
+    static struct request r;
+    static const struct {
+        const char *first, *repeated, *last, *status;
+        size_t bytes;
+    } cases[] = {
+        {"GET /healthz?", "&a", "", "200 OK", 2010},
+        {"GET /healthz?", "&", "", "200 OK", 1010},
+        {"GET /healthz?", "&0123456789abcdef0123456789abcde", "", "200 OK", 32000},
+        {"GET /healthz?x=", "0123456789", "", "200 OK", 32768},
+        {"GET /healthz?", "", "Cookie: ", "200 OK", 32768},
+        {"GET /healthz?", "&a", "", "414 URI Too Long", 3000},
+        {"GET /healthz?", "&", "", "414 URI Too Long", 32768},
+        {"GET /healthz?", "&a=b", "", "414 URI Too Long", 32768},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static const char end[] = " HTTP/1.1\r\nHost: localhost\r\n";
+        r.n = 0;
+        put(&r, cases[i].first);
+        while (cases[i].repeated[0] != '\0' && r.n + strlen(cases[i].repeated) + sizeof end + 2 <= cases[i].bytes)
+            put(&r, cases[i].repeated);
+        put(&r, end);
+        put(&r, cases[i].last);
+        while (cases[i].last[0] != '\0' && r.n + 4 < cases[i].bytes)
+            put(&r, "x");
+        put(&r, cases[i].last[0] != '\0' ? "\r\n\r\n" : "\r\n");
+        r.data[r.n] = '\0';
+        const char *answer = ask(r.data);
+        if (strncmp(answer, "HTTP/1.1 ", 9) != 0 || strncmp(answer + 9, cases[i].status, strlen(cases[i].status)) != 0)
+            fail_msg("case %zu, %zu bytes: %.100s", i, r.n, answer);
     }
 }
 
@@ -354,6 +468,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_random_requests, start, stop),
         cmocka_unit_test_setup(test_many_wait, start),
+        cmocka_unit_test_setup(test_half_closed_wait, start),
+        cmocka_unit_test_setup(test_share_a_start, start),
+        cmocka_unit_test_setup_teardown(test_large_heads, start, stop),
         cmocka_unit_test_setup_teardown(test_silent_callers, start, stop),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
