@@ -74,7 +74,7 @@ static const struct http_route routes[] = {
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/metrics", http_metrics_answer, "the same by name, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
-    {"/debug/pprof/heap", http_pprof_heap, "who holds memory; with ?seconds=N, what came in that time", false, true, 0},
+    {"/debug/pprof/heap", http_pprof_heap, "who holds memory; with ?seconds=N, what came in that time; with ?labels=all, by all labels", false, true, 0},
     {"/debug/pprof/allocs", http_pprof_allocs, "who allocated; with ?seconds=N, in that time", false, true, 0},
     {"/debug/pprof/profile", http_pprof_cpu, "CPU time by span, over 30 s or ?seconds=N", false, true, 30},
     {"/debug/pprof/cmdline", http_pprof_cmdline, "the program's command line", false, false, 0},

@@ -66,4 +66,27 @@ grep -q '^Type: cpu$' "$scratch/top" || fail_with "profile: another type" "$scra
 grep -q '^.*Duration: 3' "$scratch/top" || fail_with "profile: another time" "$scratch/top"
 [ "$failures" = 0 ] || cat "$scratch/said" >&2
 end_program
+
+# labels_of FILE: "KEY VALUE" of each label that a sample has, one a line
+labels_of() {
+    pprof -raw "$1" | grep -o "[a-z]*:\[[^]]*\]" | tr ":[]" "   " | sort -u
+}
+
+# Labels that are not listed are not there, and samples that differ in them only are one; unless they are asked for.
+start_program http_max_series:100,series_labels:tenant
+tell cycle 50
+fetch "$scratch/listed" /debug/pprof/heap
+labels_of "$scratch/listed" > "$scratch/labels"
+equal "listed labels" "$(cut -d' ' -f1 "$scratch/labels" | sort -u)" tenant
+raw "$scratch/listed" > "$scratch/samples"
+equal "listed: cycle" "$(row cycle)" "50 51200 0 0 cycle"
+equal "listed: hold" "$(row hold)" "10 10240 10 10240 hold"
+fetch "$scratch/all" '/debug/pprof/heap?labels=all'
+equal "all labels" "$(labels_of "$scratch/all" | cut -d" " -f1 | grep . | sort -u | tr "\n" " ")" "request tenant "
+raw "$scratch/all" > "$scratch/samples"
+equal "all: cycle" "$(row cycle | sort -u)" "1 1024 0 0 cycle"
+equal "all: samples of cycle" "$(row cycle | wc -l)" 50
+fetch "$scratch/none" '/debug/pprof/allocs?labels=all&seconds=1'
+equal "in a second: cycle" "$(raw "$scratch/none" | awk '$NF == "cycle"')" ""
+end_program
 finish
