@@ -15,6 +15,7 @@ struct http_source {
     bool local;                  /* no other machine reaches us */
     struct snapshot *latest;     /* its memory is used again */
     struct http_series_set *series; /* NULL: not asked for yet */
+    struct http_history *history;   /* the same, of profiles */
 };
 
 /* NULL: the request has none. */

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,44 +29,113 @@ static int write_text(struct exporter_sink *sink, const void *data, size_t bytes
 
 /* With the labels that series_labels lists: each value of a label that a scraper passes on is a series at a server. Contexts
  * that differ in other labels only are one sample. */
-static int encode_listed(const struct snapshot *s, const char *labels, const struct pprof_kind *kind,
+static int encode_digest(struct digest *d, const struct snapshot *s, const struct pprof_kind *kind,
                          struct exporter_sink *sink)
+{
+    digest_set_time(d, s->start_unix_ns, s->time_unix_ns);
+    const struct snapshot *view = digest_view(d);
+    if (view == NULL)
+        return -ENOMEM;
+    struct snapshot shown = *view;
+    shown.epoch = s->epoch;
+    shown.pid = s->pid;
+    return pprof_encode(&shown, kind, PPROF_GZIP, sink);
+}
+
+static int encode_difference(const struct snapshot *s, const char *labels, const struct pprof_kind *kind,
+                             struct exporter_sink *sink)
 {
     const struct digest_shape shape = {.labels = labels};
     struct digest *d = digest_make(&shape);
-    int error = -ENOMEM;
     if (d == NULL)
-        return error;
+        return -ENOMEM;
     for (uint32_t i = 0; i < s->n_rows; i++)
         digest_add(d, s, i, &s->rows[i].totals);
     digest_add(d, s, PERIOD_RETIRED, &s->retired);
-    digest_set_time(d, s->start_unix_ns, s->time_unix_ns);
-    const struct snapshot *view = digest_view(d);
-    if (view != NULL) {
-        struct snapshot shown = *view;
-        shown.epoch = s->epoch;
-        shown.pid = s->pid;
-        error = pprof_encode(&shown, kind, PPROF_GZIP, sink);
-    }
+    int error = encode_digest(d, s, kind, sink);
     digest_free(d);
     return error;
+}
+
+/* ---- Since the program began ---- */
+
+/* Scrapers subtract such profiles from one another. A context that is recycled takes its figures to "(retired)": what was
+ * told of it would be told again there, and its sample would go down. So what was told of each sample is kept. */
+struct http_history {
+    struct digest_shape shape;
+    struct period *period;
+    struct digest *digest; /* of all periods; NULL: there was none yet */
+};
+
+void http_pprof_free(struct http_history *history)
+{
+    if (history == NULL)
+        return;
+    period_free(history->period);
+    digest_free(history->digest);
+    free(history);
+}
+
+static struct http_history *make_history(const char *labels)
+{
+    struct http_history *history = calloc(1, sizeof *history);
+    if (history == NULL)
+        return NULL;
+    history->shape.labels = labels;
+    history->period = period_make();
+    if (history->period != NULL)
+        return history;
+    free(history);
+    return NULL;
+}
+
+/* Without memory it is as it was, and what is new is part of the next. */
+static int add_period(struct http_history *history, const struct snapshot *s)
+{
+    struct digest *d = digest_make(&history->shape);
+    int error = d != NULL ? period_next(history->period, s, digest_add, d) : -ENOMEM;
+    if (error != 0) {
+        digest_free(d);
+        return error;
+    }
+    if (history->digest != NULL)
+        digest_merge(d, history->digest);
+    digest_free(history->digest);
+    history->digest = d;
+    return 0;
+}
+
+static int encode_history(struct http_source *source, const struct pprof_kind *kind, struct exporter_sink *sink)
+{
+    if (source->history == NULL)
+        source->history = make_history(source->host->conf->series_labels);
+    int error = source->history != NULL ? add_period(source->history, source->latest) : -ENOMEM;
+    return error != 0 ? error : encode_digest(source->history->digest, source->latest, kind, sink);
+}
+
+static int encode(struct http_source *source, const struct http_request *request, const struct pprof_kind *kind,
+                  struct exporter_sink *sink)
+{
+    if (request->start != NULL)
+        http_start_subtract(request->start, source->latest);
+    if (request->labels != NULL)
+        return pprof_encode(source->latest, kind, PPROF_GZIP, sink);
+    if (request->start != NULL)
+        return encode_difference(source->latest, source->host->conf->series_labels, kind, sink);
+    return encode_history(source, kind, sink);
 }
 
 static void answer_profile(struct http_source *source, const struct http_request *request, struct http_answer *answer,
                            const struct pprof_kind *kind, const char *file)
 {
     struct text_sink to = {{write_text}, &answer->body};
-    const bool all_labels = request->labels != NULL && strcmp(request->labels, "all") == 0;
-    if (request->labels != NULL && !all_labels) {
+    if (request->labels != NULL && strcmp(request->labels, "all") != 0) {
         http_answer_line(answer, 400, "labels can be all; without it, profiles have the labels that series_labels lists");
         return;
     }
     if (http_answer_look(source, answer) == NULL)
         return;
-    if (request->start != NULL)
-        http_start_subtract(request->start, source->latest);
-    int error = all_labels ? pprof_encode(source->latest, kind, PPROF_GZIP, &to.sink)
-                           : encode_listed(source->latest, source->host->conf->series_labels, kind, &to.sink);
+    int error = encode(source, request, kind, &to.sink);
     answer->status = 200;
     answer->type = "application/octet-stream";
     answer->file = file;

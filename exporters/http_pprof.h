@@ -9,6 +9,9 @@ void http_pprof_heap(struct http_source *source, const struct http_request *requ
 void http_pprof_allocs(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 void http_pprof_cpu(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 void http_pprof_cmdline(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+/* Frees what profiles need from one request to the next. NULL: nothing. */
+void http_pprof_free(struct http_history *history);
+
 void http_pprof_symbol(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
 #endif

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "../src/descriptor.h"
+#include "http_pprof.h"
 #include "http_series.h"
 
 #define SECOND_NS 1000000000u
@@ -469,4 +470,5 @@ void http_server_stop(struct http_server *server, uint64_t until_ns)
     MHD_stop_daemon(server->daemon);
     server->source.host->free_snapshot(server->source.latest);
     http_series_free(server->source.series);
+    http_pprof_free(server->source.history);
 }

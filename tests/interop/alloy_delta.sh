@@ -79,4 +79,20 @@ done
 # What is in use stays as it is.
 equal "in use" "$(raw "$scratch/profile.3.delta" | awk '$NF == "grow" { print $3, $4 }')" "57 58368"
 end_program
+
+# Where contexts are recycled nothing is told twice, and nothing goes down: what was not told before is in (retired).
+start_program max_contexts:64,http_max_series:100
+for i in 0 1 2 3; do
+    tell cycle 1000
+    scrape $i
+done
+"$built/delta" "$scratch/profile.0" "$scratch/profile.1" "$scratch/profile.2" "$scratch/profile.3" > "$scratch/delta" 2>&1 ||
+    fail_with "fastdelta refuses it" "$scratch/delta"
+for i in 1 2 3; do
+    sums "$scratch/profile.$i.delta" > "$scratch/sums"
+    equal "recycled, difference $i" "$(awk '$3 == "cycle" || $3 == "(retired)" { o += $1; b += $2 } END { print o, b }' "$scratch/sums")" \
+        "1000 1024000"
+    ! grep -q ' -\|^-' "$scratch/sums" || fail_with "recycled, difference $i: less than nothing" "$scratch/sums"
+done
+end_program
 finish

@@ -82,6 +82,7 @@ static int tear_down(void **state)
     if (made != NULL)
         made_snapshot_free(made);
     http_series_free(source.series);
+    http_pprof_free(source.history);
     return 0;
 }
 
