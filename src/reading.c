@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "clock.h"
 #include "magazine.h"
 #include "sums.h"
 #include "timing.h"
@@ -20,7 +21,7 @@ struct source {
 
 struct reading {
     uint32_t end, n_sources;
-    uint64_t time;
+    uint64_t time, patience;
     struct freed *freed; /* of all sources, one behind the other */
     struct source sources[];
 };
@@ -40,7 +41,7 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
     struct reading *r = memory;
     size_t room = (bytes - sizeof *r) / SOURCE_BYTES;
     struct freed *freed = (struct freed *)&r->sources[room];
-    *r = (struct reading){.end = end, .freed = freed, .time = timing_now()};
+    *r = (struct reading){.end = end, .freed = freed, .time = timing_now(), .patience = sums_patience()};
     for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
         struct source *s = &r->sources[r->n_sources++];
         *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};
@@ -64,41 +65,60 @@ struct batch {
     const struct counters *next[BATCH]; /* these threads' chunks of the next block */
 };
 
-static void add_batch_frees(struct totals *to, const struct batch *b)
+struct sums {
+    uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes, free_objects, free_bytes, enters, exits;
+};
+
+/* The thread freed something as it was read. */
+static NOINLINE void add_moving_pair(struct sums *s, struct counters *c)
 {
-    for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
-        uint64_t objects = to->free_objects, bytes = to->free_bytes, exits = to->exits;
-        for (uint32_t k = 0; k < b->n; k++) {
-            struct counters *c = &b->chunks[k][i];
-            objects += load_acquire(&c->free_objects);
-            bytes += load_acquire(&c->free_bytes);
-            exits += load_acquire(&c->exits);
-        }
-        to->free_objects = objects;
-        to->free_bytes = bytes;
-        to->exits = exits;
-    }
+    struct totals pair = {0};
+    sums_add_pair(&pair, c);
+    s->alloc_objects += pair.alloc_objects;
+    s->alloc_bytes += pair.alloc_bytes;
+    s->alloc_requested_bytes += pair.alloc_requested_bytes;
+    s->free_objects += pair.free_objects;
+    s->free_bytes += pair.free_bytes;
+    s->enters += pair.enters;
+    s->exits += pair.exits;
 }
 
-/* These counters came into the cache a moment ago, with their frees, so there is time to fetch what is next: into the
- * second-level cache, since it is more than the first holds. */
-static void add_batch_allocs(struct totals *to, const struct batch *b)
+HOT_INLINE void add_counters_pair(struct sums *s, struct counters *c)
+{
+    uint64_t free_objects = load_acquire(&c->free_objects), free_bytes = load_acquire(&c->free_bytes);
+    uint64_t exits = load_acquire(&c->exits), alloc_objects = load_relaxed(&c->alloc_objects);
+    uint64_t alloc_bytes = load_acquire(&c->alloc_bytes), requested_bytes = load_acquire(&c->alloc_requested_bytes);
+    uint64_t enters = load_acquire(&c->enters);
+    if (unlikely(load_relaxed(&c->free_bytes) != free_bytes)) {
+        add_moving_pair(s, c);
+        return;
+    }
+    s->alloc_objects += alloc_objects;
+    s->alloc_bytes += alloc_bytes;
+    s->alloc_requested_bytes += requested_bytes;
+    s->free_objects += free_objects;
+    s->free_bytes += free_bytes;
+    s->enters += enters;
+    s->exits += exits;
+}
+
+/* What is next is fetched meanwhile: into the second-level cache, since it is more than the first holds. */
+static void add_batch_pairs(struct totals *to, const struct batch *b)
 {
     for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
-        uint64_t objects = to->alloc_objects, bytes = to->alloc_bytes;
-        uint64_t requested_bytes = to->alloc_requested_bytes, enters = to->enters;
+        struct sums s = {to->alloc_objects, to->alloc_bytes, to->alloc_requested_bytes,
+                         to->free_objects, to->free_bytes, to->enters, to->exits};
         for (uint32_t k = 0; k < b->n; k++) {
-            struct counters *c = &b->chunks[k][i];
             prefetch_read(&b->next[k][i]);
-            objects += load_relaxed(&c->alloc_objects);
-            bytes += load_relaxed(&c->alloc_bytes);
-            requested_bytes += load_relaxed(&c->alloc_requested_bytes);
-            enters += load_relaxed(&c->enters);
+            add_counters_pair(&s, &b->chunks[k][i]);
         }
-        to->alloc_objects = objects;
-        to->alloc_bytes = bytes;
-        to->alloc_requested_bytes = requested_bytes;
-        to->enters = enters;
+        to->alloc_objects = s.alloc_objects;
+        to->alloc_bytes = s.alloc_bytes;
+        to->alloc_requested_bytes = s.alloc_requested_bytes;
+        to->free_objects = s.free_objects;
+        to->free_bytes = s.free_bytes;
+        to->enters = s.enters;
+        to->exits = s.exits;
     }
 }
 
@@ -149,25 +169,15 @@ static uint64_t open_time_in(const struct counters_more *more)
 }
 
 /* What only some contexts have on a thread. */
-static void add_batch_moved_out(struct totals *to, const struct batch *b)
-{
-    for (uint32_t k = 0; k < b->n; k++) {
-        for (uint32_t left = load_relaxed(&counters_chunk(b->chunks[k])->more_used); left; left &= left - 1) {
-            uint32_t i = (uint32_t)__builtin_ctz(left);
-            struct counters_more *more = counters_more(&b->chunks[k][i]);
-            to[i].moved_out_objects += load_acquire(&more->moved_out_objects);
-            to[i].moved_out_bytes += load_acquire(&more->moved_out_bytes);
-        }
-    }
-}
-
 static void add_more(struct totals *to, struct counters_more *more)
 {
+    to->moved_out_objects += load_acquire(&more->moved_out_objects);
+    to->moved_out_bytes += load_acquire(&more->moved_out_bytes);
+    to->moved_in_objects += load_relaxed(&more->moved_in_objects);
+    to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
     uint64_t opens = load_relaxed(&more->opens);
     to->wall += open_time_in(more);
     to->opens += opens >> OPENS_SHIFT;
-    to->moved_in_objects += load_relaxed(&more->moved_in_objects);
-    to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
     to->cpu_system += load_relaxed(&more->cpu_system);
 }
 
@@ -195,23 +205,15 @@ static void add_batch_times(struct totals *to, const struct batch *b)
     }
 }
 
-static void add_batch_first(struct totals *to, const struct batch *b)
+static void add_batch(struct totals *to, const struct batch *b)
 {
-    add_batch_frees(to, b);
-    add_batch_moved_out(to, b);
-}
-
-static void add_batch_then(struct totals *to, const struct batch *b)
-{
-    add_batch_allocs(to, b);
+    add_batch_pairs(to, b);
     add_batch_times(to, b);
     add_batch_more(to, b);
 }
 
-typedef void add_batch(struct totals *, const struct batch *);
-
 HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *t, counters_chunk_t *chunk,
-                           bool is_last, add_batch *add)
+                           bool is_last)
 {
     struct counters *counters = load_acquire(chunk);
     if (!counters)
@@ -221,32 +223,38 @@ HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *
     b->threads[b->n] = t;
     b->next[b->n] = next ? next : counters;
     if (++b->n == BATCH) {
-        add(sums, b);
+        add_batch(sums, b);
         b->n = 0;
     }
 }
 
 /* Threads that came after the beginning have no source, but may have allocated what others freed. */
-HOT_INLINE void add_threads(const struct reading *r, uint32_t first, struct totals *sums, add_batch *add)
+static void add_threads(const struct reading *r, uint32_t first, struct totals *sums)
 {
     struct batch b;
     uint32_t block = first / READING_BLOCK;
     bool is_last = r->end - first <= READING_BLOCK;
     b.n = 0;
     for (uint32_t i = 0; i < r->n_sources; i++)
-        add_thread(sums, &b, r->sources[i].thread, &r->sources[i].chunks[block], is_last, add);
+        add_thread(sums, &b, r->sources[i].thread, &r->sources[i].chunks[block], is_last);
     struct thread *t = r->sources[r->n_sources - 1].thread;
     while ((t = thread_next(t)))
-        add_thread(sums, &b, t, &t->chunks[block], is_last, add);
-    add(sums, &b);
+        add_thread(sums, &b, t, &t->chunks[block], is_last);
+    add_batch(sums, &b);
 }
 
+/* Again where it took long: somebody else had the processor, and what others free had time to grow. */
 void reading_block(const struct reading *r, uint32_t first, struct totals sums[READING_BLOCK])
 {
-    memset(sums, 0, READING_BLOCK * sizeof *sums);
-    add_threads(r, first, sums, add_batch_first);
-    atomic_thread_fence(memory_order_acquire);
-    add_threads(r, first, sums, add_batch_then);
+    for (int i = 0; i < SUMS_TRIES; i++) {
+        uint64_t begin = clock_ticks();
+        memset(sums, 0, READING_BLOCK * sizeof *sums);
+        add_threads(r, first, sums);
+        if (clock_ticks_after_loads() - begin <= r->patience)
+            break;
+    }
+    for (uint32_t i = 0; i < READING_BLOCK; i++)
+        totals_floor_inuse(&sums[i]);
 }
 
 /* Paired with track.c's track_flush(): whoever has read a counter that it changed sees the new sequence number too. */

@@ -2,11 +2,9 @@
 /* A reading: the sums of all threads' counters, a block of contexts at a time, so that each counter is fetched from
  * memory once.
  *
- * Order: all buffered frees; then of each block every thread's frees (and exits), then every thread's allocations
- * (and enters); at the end, whether a buffer was processed since it was read. A thread publishes a free with a release
- * store, so an allocation whose free was read, buffered or counted, is read too: in use is never negative. What was
- * processed meanwhile is not taken from the buffer, so no free is counted twice; where its counter had been read before
- * that, it is missed until next time.
+ * Order: all buffered frees; then of each block what every thread freed and allocated (exits and enters), as pairs: see
+ * sums.h; at the end, whether a buffer was processed since it was read. What was processed meanwhile is not taken from the
+ * buffer, so no free is counted twice; where its counter had been read before that, it is missed until next time.
  */
 #ifndef JESPAN_READING_H
 #define JESPAN_READING_H

@@ -191,13 +191,17 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
     struct totals *all = &m->made->public.all;
     if (contexts[id].kind == CONTEXT_PERIOD) {
-        totals_add(&m->ages[m->row_of[id]].totals, &freed);
-        totals_add(all, &freed);
+        struct totals *age = &m->ages[m->row_of[id]].totals;
+        totals_subtract(all, age);
+        totals_add(age, &freed);
+        totals_floor_inuse(age);
+        totals_add(all, age);
         return;
     }
     struct snapshot_row *row = &m->rows[m->row_of[id]];
     struct totals before = row->totals;
     totals_add(&row->totals, &freed);
+    totals_floor_inuse(&row->totals);
     if (row->kind == CONTEXT_SPAN)
         making_fill_outlived(row);
     totals_add(all, &row->totals);

@@ -3,6 +3,7 @@
 #include "sums.h"
 
 #include "classes.h"
+#include "clock.h"
 #include "counters.h"
 #include "headers.h"
 #include "magazine.h"
@@ -123,62 +124,105 @@ uint64_t sums_read(struct totals *sums, uint32_t n)
     return pending_bytes;
 }
 
-struct totals sums_of(uint32_t context)
+/* ---- Pairs ---- */
+
+#define PAIR_TRIES 8
+#define PATIENCE_NS 20000
+#define PATIENCE_THREAD_NS 1000
+
+static bool has_freed_since(struct counters *c, const struct totals *then)
 {
-    struct totals sum = {0};
-    struct freed freed[PENDING_MAX];
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct counters *c = counters_find(t, context);
-        if (c)
-            add_frees(&sum, c);
-        int count = sums_read_buffer(t, freed);
-        for (int i = 0; i < count; i++)
-            if (freed[i].context == context)
-                add_free(&sum, freed[i]);
-    }
+    struct counters_more *more = counters_used_more(c);
     atomic_thread_fence(memory_order_acquire);
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct counters *c = counters_find(t, context);
-        if (c)
-            add_allocs(&sum, c);
-    }
-    return sum;
+    return load_relaxed(&c->free_bytes) != then->free_bytes ||
+           (more && load_relaxed(&more->moved_out_bytes) != then->moved_out_bytes);
 }
 
-static void each_into_one(struct thread *t, struct totals *sum, uint32_t n,
-                          void (*add)(struct totals *, struct counters *))
+void sums_add_pair(struct totals *sum, struct counters *c)
 {
-    for (uint32_t context = 0; context < n; context++) {
+    struct totals pair;
+    for (int i = 0; i < PAIR_TRIES; i++) {
+        pair = (struct totals){0};
+        add_frees(&pair, c);
+        atomic_thread_fence(memory_order_acquire);
+        add_allocs(&pair, c);
+        if (!has_freed_since(c, &pair))
+            break;
+    }
+    totals_add(sum, &pair);
+}
+
+uint64_t sums_patience(void)
+{
+    return clock_ns_to_ticks(PATIENCE_NS + (uint64_t)PATIENCE_THREAD_NS * thread_count(), clock_scale());
+}
+
+static void add_buffered(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
+{
+    struct freed freed[PENDING_MAX];
+    int count = sums_read_buffer(t, freed);
+    for (int i = 0; i < count; i++)
+        if (freed[i].context >= first && freed[i].context < end)
+            add_free(sum, freed[i]);
+}
+
+static void add_counted(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
+{
+    for (uint32_t context = first; context < end; context++) {
         struct counters *c = counters_find(t, context);
         if (c)
-            add(sum, c);
+            sums_add_pair(sum, c);
         else
             context |= COUNTERS_PER_CHUNK - 1;
     }
 }
 
+/* What a thread moves from its buffer to its counters meanwhile is seen once. */
+static void add_thread(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
+{
+    struct totals of_thread;
+    for (int i = 0; i < PAIR_TRIES; i++) {
+        uint32_t sequence = load_acquire(&t->pending_sequence);
+        of_thread = (struct totals){0};
+        add_counted(&of_thread, t, first, end);
+        add_buffered(&of_thread, t, first, end);
+        if (sums_stood_still(t, sequence))
+            break;
+    }
+    totals_add(sum, &of_thread);
+}
+
+/* Of the contexts from `first` on, below `end`. */
+static struct totals sum_up(uint32_t first, uint32_t end)
+{
+    struct totals sum;
+    uint64_t patience = sums_patience();
+    for (int i = 0; i < SUMS_TRIES; i++) {
+        uint64_t begin = clock_ticks();
+        sum = (struct totals){0};
+        for (struct thread *t = thread_first(); t; t = thread_next(t))
+            add_thread(&sum, t, first, end);
+        if (clock_ticks_after_loads() - begin <= patience)
+            break;
+    }
+    totals_floor_inuse(&sum);
+    return sum;
+}
+
+struct totals sums_of(uint32_t context)
+{
+    return sum_up(context, context + 1);
+}
+
 struct totals sums_of_all(uint32_t n)
 {
-    struct totals sum = {0};
-    struct freed freed[PENDING_MAX];
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        each_into_one(t, &sum, n, add_frees);
-        int count = sums_read_buffer(t, freed);
-        for (int i = 0; i < count; i++)
-            if (freed[i].context < n)
-                add_free(&sum, freed[i]);
-    }
-    atomic_thread_fence(memory_order_acquire);
-    for (struct thread *t = thread_first(); t; t = thread_next(t))
-        each_into_one(t, &sum, n, add_allocs);
-    return sum;
+    return sum_up(0, n);
 }
 
 struct thread_bytes sums_of_thread(struct thread *t, uint32_t n)
 {
     struct totals sum = {0};
-    each_into_one(t, &sum, n, add_frees);
-    each_into_one(t, &sum, n, add_allocs);
+    add_counted(&sum, t, 0, n);
     return (struct thread_bytes){sum.alloc_bytes, sum.free_bytes};
 }
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sums of all threads' counters.
  *
- * Order: first every thread's frees (and exits), then every thread's allocations (and enters). A thread publishes a
- * free with a release store, so an allocation whose free was read is read too: in use is never negative. A thread's
- * buffered frees are read after its counters and only when its pending_sequence stood still meanwhile, so none is
- * counted twice; one that moved from buffer to counter just then is missed until next time.
+ * What a thread allocated and freed is read as a pair, again where it freed something meanwhile: so what it allocates and
+ * frees all the time never counts as in use. A thread publishes a free with a release store, so its pair is never below
+ * nothing. Of objects that others free, a sum may miss the allocation and see the free: where that leads below nothing, it
+ * is raised to that. A sum that took long, since its thread had to wait for a processor, is made again. A thread's buffered
+ * frees are read with its counters, again where its pending_sequence moved meanwhile.
  *
- * For all contexts at once, in a second order that reads memory once: reading.h.
+ * sums_read(), for recycling, has another order: first every thread's frees (and exits), then every thread's allocations
+ * (and enters). So what seems not to be in use is not.
+ *
+ * For all contexts at once, in an order that reads memory once: reading.h.
  */
 #ifndef JESPAN_SUMS_H
 #define JESPAN_SUMS_H
@@ -53,6 +57,23 @@ static inline bool sums_stood_still(struct thread *t, uint32_t sequence)
 /* Makes frees 0 that a subtraction left negative: the base contained buffered ones, which neither buffer nor counter
  * showed just now. */
 void totals_floor_frees(struct totals *sum);
+
+/* Makes allocations as much as frees where they are less. */
+static inline void totals_floor_inuse(struct totals *sum)
+{
+    int64_t objects = (int64_t)totals_inuse_objects(sum), bytes = (int64_t)totals_inuse_bytes(sum);
+    if (unlikely(objects < 0))
+        sum->alloc_objects -= (uint64_t)objects;
+    if (unlikely(bytes < 0))
+        sum->alloc_bytes -= (uint64_t)bytes;
+}
+
+/* Adds what a thread counts for a context, as it was at one moment. Not times. */
+void sums_add_pair(struct totals *sum, struct counters *c);
+
+/* A sum over all threads should take no longer; in ticks. */
+uint64_t sums_patience(void);
+#define SUMS_TRIES 4
 
 /* Likewise times: clocks of two processors may differ by some ticks, or a CPU clock was put right meanwhile. */
 void totals_floor_times(struct totals *sum);

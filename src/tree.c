@@ -251,6 +251,7 @@ struct totals tree_totals(uint32_t id)
     totals_add(&t, &unsampled);
     totals_subtract(&t, &context_bases[id]);
     totals_floor_frees(&t);
+    totals_floor_inuse(&t);
     return t;
 }
 
