@@ -42,9 +42,16 @@ static void before_fork(void)
         arenas_end_thread(thread_own);
     }
     lock_all_before_fork();
+    limits_before_fork();
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
         if (load_relaxed(&t->live))
             t->cpu_at_fork = cpu_clock_of(&t->cpu);
+}
+
+static void after_fork_in_parent(void)
+{
+    limits_after_fork_in_parent();
+    lock_release_after_fork();
 }
 
 static void after_fork_in_child(void)
@@ -55,7 +62,7 @@ static void after_fork_in_child(void)
     if (thread_own)
         timing_after_fork(thread_own);
     sampler_after_fork();
-    limits_after_fork();
+    limits_after_fork_in_child();
     extent_arenas_after_fork();
     regions_after_fork(thread_own);
     if (thread_own)
@@ -67,6 +74,7 @@ static void end_thread(struct thread *t)
     track_give_back(t);
     regions_leave_all(t);
     arenas_end_thread(t);
+    limits_leave_thread(t);
     store_relaxed(&thread_self, NULL);
     thread_own = NULL;
     thread_state = THREAD_ENDED;
@@ -160,6 +168,7 @@ static int boot_locked(void)
     reserve_spend();
     binding_boot();
     uint32_t max = contexts_that_fit((uint32_t)conf.max_contexts);
+    limits_first_use = track_begin_limits;
     int error = limits_boot();
     if (!error)
         error = tree_boot(&max);
@@ -173,7 +182,7 @@ static int boot_locked(void)
     extents_boot();
     classes_boot();
     magazine_boot(arenas_take_back);
-    return -pthread_atfork(before_fork, lock_release_after_fork, after_fork_in_child);
+    return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static COLD void say_no_memory(int error)

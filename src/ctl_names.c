@@ -40,7 +40,7 @@ void ctl_flush_own(void)
 {
     struct thread *t = track_thread();
     if (t)
-        track_flush(t);
+        track_flush_any(t);
 }
 
 /* ---- spans.NAME ---- */

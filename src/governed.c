@@ -8,6 +8,7 @@
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
 #include "arenas.h"
+#include "boot.h"
 #include "limit.h"
 #include "span.h"
 #include "track.h"
@@ -28,12 +29,48 @@ static struct class_info plain_class(size_t size, int flags)
     return flags & ~MALLOCX_ZERO ? (struct class_info){CODE_BIG, 0} : class_of_request(size);
 }
 
+/* Counts a small object in the thread's current context, which may have come below a limit since the thread asked. False:
+ * that refuses it. */
+HOT_INLINE bool count_small(struct thread *t, header_t *slot, size_t usable, size_t requested)
+{
+    uint32_t section = limits_begin(t);
+    while (unlikely(limits_of(t->tag)) && unlikely(!limits_has_held(t))) {
+        limits_end(t, section);
+        if (limits_hold(t, t->tag, usable, false) == LIMITS_REFUSED)
+            return false;
+        section = limits_begin(t);
+    }
+    store_relaxed(slot, t->tag);
+    counters_add_alloc(t->current, usable, requested);
+    if (limits_has_held(t))
+        limits_use(t, usable);
+    limits_end(t, section);
+    return true;
+}
+
+static COLD void *refuse_late(void *p)
+{
+    jespan_je_dallocx(p, MALLOCX_TCACHE_NONE);
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* One that the thread freed before, or NULL. */
+HOT_INLINE void *reuse(struct thread *t, struct class_info info, size_t size)
+{
+    struct free_object *kept = magazine_take(t, CODE_CLASS(info.code));
+    if (unlikely(!kept))
+        return NULL;
+    void *p = kept->p;
+    return likely(count_small(t, kept->slot, info.bytes, size)) ? p : refuse_late(p);
+}
+
 /* As in malloc.c, with what the thread keeps. */
 static void *alloc_as_all(struct thread *t, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
-    void *p = t && info.bytes ? track_reuse(t, info, size) : NULL;
-    if (p)
+    void *p = t && info.bytes ? reuse(t, info, size) : NULL;
+    if (likely(p))
         return flags ? memset(p, 0, info.bytes) : p;
     unsigned arena = (unsigned)flags >> ARENA_SHIFT;
     if (unlikely(arena))
@@ -43,9 +80,11 @@ static void *alloc_as_all(struct thread *t, size_t size, int flags)
     p = flags || !size ? jespan_je_mallocx(at_least_1(size), flags) : jespan_je_malloc(size);
     if (unlikely(!p))
         errno = ENOMEM;
-    if (t && p && info.bytes && track_alloc_fast(t, p, info, size))
-        return p;
-    return track_alloc_slow(t, p, size);
+    page_entry_t *page = t && p && info.bytes ? headers_page_of((uintptr_t)p) : NULL;
+    uint64_t entry = page ? load_acquire(page) : 0;
+    if (unlikely(entry_code(entry) != info.code) || !page)
+        return track_alloc_slow(t, p, size);
+    return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
 }
 
 /* As track_alloc_fast(), in a page of a span arena, whose lane the thread has. */
@@ -54,8 +93,8 @@ HOT_INLINE bool account_in_arena(struct thread *t, struct lane *lane, void *p, s
     uint64_t entry = load_acquire(headers_page_of((uintptr_t)p));
     if (unlikely(!info.bytes || !lane || entry_plain_code(entry) != info.code))
         return false;
-    store_relaxed(entry_slot_any(entry, (uintptr_t)p), t->tag);
-    counters_add_alloc(t->current, info.bytes, requested);
+    if (unlikely(!count_small(t, entry_slot_any(entry, (uintptr_t)p), info.bytes, requested)))
+        return false; /* and is refused once more */
     lane_count_alloc(lane, info.bytes);
     lane->last = p;
     return true;
@@ -66,7 +105,7 @@ static COLD void *alloc_after_flush(struct thread *t, size_t size, int flags)
 {
     if (load_relaxed(&t->pending_sequence) & 1)
         return NULL;
-    track_flush(t);
+    track_flush_any(t);
     return jespan_je_mallocx(size, flags);
 }
 
@@ -101,15 +140,40 @@ static size_t usable_of(size_t size, int flags)
     return usable ? usable : jespan_je_nallocx(at_least_1(size), flags & ALIGN_MASK);
 }
 
-static void *alloc_within(struct thread *t, uint16_t limit, uint16_t arena, size_t size, int flags)
+/* As reuse(), within what the thread has in stock. */
+HOT_INLINE void *reuse_within(struct thread *t, struct class_info info, size_t size)
 {
-    size_t usable = usable_of(size, flags);
-    if (!usable || !limits_admit(t, limit, usable)) {
+    struct free_object *kept = load_relaxed(&t->magazine_top[CODE_CLASS(info.code)]);
+    if (unlikely(!kept->p))
+        return NULL;
+    uint32_t section = limits_begin(t);
+    bool taken = limits_take(t, t->tag, info.bytes);
+    if (likely(taken)) {
+        store_relaxed(&t->magazine_top[CODE_CLASS(info.code)], kept - 1);
+        store_relaxed(kept->slot, t->tag);
+        counters_add_alloc(t->current, info.bytes, size);
+    }
+    limits_end(t, section);
+    return taken ? kept->p : NULL;
+}
+
+static NOINLINE void *alloc_within(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    struct class_info info = plain_class(size, flags);
+    size_t usable = info.bytes ? info.bytes : usable_of(size, flags);
+    if (unlikely(t->event_due)) {
+        t->event_due = false;
+        boot_slow_event(t);
+    }
+    enum limits_answer answer = usable ? limits_hold(t, t->tag, usable, false) : LIMITS_REFUSED;
+    if (answer == LIMITS_REFUSED) {
         errno = ENOMEM;
         return NULL;
     }
+    uint32_t held = t->n_held;
     void *p = alloc(t, arena, size, flags);
-    limits_settle(t);
+    if (unlikely(answer == LIMITS_HELD && t->n_held == held))
+        limits_drop(t);
     return p;
 }
 
@@ -127,8 +191,13 @@ static void *alloc_as_governed(struct thread *t, size_t size, int flags)
         span_review(t);
     const struct context *c = &contexts[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
-    if (limit)
-        return alloc_within(t, limit, arena, size, flags);
+    if (limit) {
+        struct class_info info = plain_class(size, flags);
+        void *p = likely(!arena && info.bytes) ? reuse_within(t, info, size) : NULL;
+        if (likely(p))
+            return flags ? memset(p, 0, info.bytes) : p;
+        return alloc_within(t, arena, size, flags);
+    }
     return alloc(t, arena, size, flags);
 }
 
@@ -139,16 +208,15 @@ void *governed_alloc(struct thread *t, size_t size, int flags)
     return p;
 }
 
-/* An object that comes from elsewhere is new to the limit as a whole. */
-bool governed_admits_resize(struct thread *t, void *p, size_t old_usable, size_t new_usable)
+/* Growth is charged to the object's owner; whoever resizes it gets it afterwards, if it may: track_resized(). An owner's limit
+ * that does not admit it is no reason to refuse another. */
+int governed_admits_growth(struct thread *t, void *p, size_t bytes)
 {
-    uint16_t limit = load_relaxed(&contexts[t->tag].limit);
     uint32_t owner = track_owner(p);
-    if (!limit)
-        return true;
-    if (tree_is_live(owner) && load_relaxed(&contexts[owner].limit) == limit)
-        new_usable -= old_usable < new_usable ? old_usable : new_usable;
-    if (!new_usable)
-        return true;
-    return limits_admit(t, limit, new_usable);
+    if (!tree_is_live(owner) || !limits_of(owner))
+        return 1;
+    if (!t)
+        return 0;
+    bool is_own = limits_of(owner) == limits_of(t->tag);
+    return limits_hold(t, owner, bytes, !is_own) != LIMITS_REFUSED ? 1 : is_own ? -ENOMEM : 0;
 }

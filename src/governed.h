@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "limit.h"
 #include "thread.h"
 
 /* Whether something governs what the thread allocates now. */
@@ -22,8 +23,13 @@ static inline bool governed_is(const struct thread *t)
  * memory, or a limit is reached. */
 void *governed_alloc(struct thread *t, size_t size, int flags);
 
-/* Whether a limit lets an object grow, or stay as it is, under the thread's current context. limits_settle() when that is
- * counted, or was not done. */
-bool governed_admits_resize(struct thread *t, void *p, size_t old_usable, size_t new_usable);
+/* Whether limits let an object grow in place by so many bytes: 1, and they are held for the owner where it has a limit; 0:
+ * not there; -ENOMEM: refused. Afterwards governed_end_growth(), with what was held before. */
+int governed_admits_growth(struct thread *t, void *p, size_t bytes);
+static inline void governed_end_growth(struct thread *t, uint32_t held_before)
+{
+    if (t && unlikely(t->n_held > held_before))
+        limits_drop(t);
+}
 
 #endif

@@ -93,7 +93,7 @@ static void at_exit(void)
 {
     struct thread *t = track_thread();
     if (t)
-        track_flush(t);
+        track_flush_any(t);
     track_check_waiting();
     uint64_t until_ns = end_by_ns();
     reporter_ask_to_stop();

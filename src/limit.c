@@ -29,13 +29,32 @@ static bool make_chunk(uint32_t index)
     return chunk;
 }
 
+/* The first one ever: from here on threads count frees in the way that uncharges them. What waits in their buffers now was
+ * never charged. */
+static COLD void begin_use(void)
+{
+    if (load_relaxed(&limits_are_used))
+        return;
+    if (limits_first_use)
+        limits_first_use();
+    store_release(&limits_are_used, true);
+    if (!thread_count())
+        return;
+    limits_await_buffers();
+    limits_stop(thread_own);
+    limits_claim_all();
+    limits_go();
+}
+
 COLD int limits_boot(void)
 {
     limits_conf_boot();
+    if (limits_are_configured)
+        begin_use();
     return make_chunk(0) ? 0 : -ENOMEM;
 }
 
-uint32_t limits_end(void)
+uint32_t limits_end_index(void)
 {
     return load_acquire(&used_end);
 }
@@ -56,73 +75,7 @@ static uint32_t take_limit(int *error)
     return index;
 }
 
-uint32_t limits_walk(uint32_t top, uint32_t at)
-{
-    uint32_t next = at ? load_relaxed(&limit_at(at)->first_child) : top;
-    while (!next && at && at != top) { /* 0: the lists are changing */
-        next = load_relaxed(&limit_at(at)->next_sibling);
-        at = load_relaxed(&limit_at(at)->parent);
-    }
-    return next;
-}
-
-bool limits_is_within(uint32_t limit, uint32_t top)
-{
-    while (limit && limit != top)
-        limit = load_relaxed(&limit_at(limit)->parent);
-    return limit == top;
-}
-
-/* What a limit's lists are part of changes: those who sum meanwhile begin again. Around each change, with the limit in
- * its place. */
-static void turn_shapes(uint32_t limit)
-{
-    for (; limit; limit = load_relaxed(&limit_at(limit)->parent))
-        atomic_fetch_add_explicit(&limit_at(limit)->shape, 1, memory_order_acq_rel);
-    atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void void_budgets(uint32_t limit)
-{
-    struct limit *l = limit_at(limit);
-    atomic_fetch_add_explicit(&l->generation, 1, memory_order_release);
-    limits_void_spare(l);
-}
-
 /* ---- Members ---- */
-
-static void add_member(uint32_t limit, uint32_t context)
-{
-    struct limit *l = limit_at(limit);
-    uint32_t first = load_relaxed(&l->first_member);
-    store_relaxed(&contexts[context].limit, (uint16_t)limit);
-    store_relaxed(&contexts[context].limit_next, first);
-    contexts[context].limit_before = 0;
-    if (first)
-        contexts[first].limit_before = context;
-    store_relaxed(&l->first_member, context);
-}
-
-static void remove_member(uint32_t context)
-{
-    struct context *c = &contexts[context];
-    uint32_t next = load_relaxed(&c->limit_next);
-    if (c->limit_before)
-        store_relaxed(&contexts[c->limit_before].limit_next, next);
-    else
-        store_relaxed(&limit_at(load_relaxed(&c->limit))->first_member, next);
-    if (next)
-        contexts[next].limit_before = c->limit_before;
-    store_relaxed(&c->limit, 0);
-}
-
-static void move_member(uint32_t context, uint32_t to)
-{
-    if (load_relaxed(&contexts[context].limit))
-        remove_member(context);
-    if (to)
-        add_member(to, context);
-}
 
 static bool is_below(uint32_t context, uint32_t top)
 {
@@ -131,17 +84,37 @@ static bool is_below(uint32_t context, uint32_t top)
     return context == top;
 }
 
-/* ---- The tree of limits ---- */
-
-/* Budgets are kept by depth. */
-static void set_depths(uint32_t top)
+/* Calls `act` for each member of `limit` (0: for who is nobody's) in `context` or below. */
+static int each_member(uint32_t limit, uint32_t context, int (*act)(void *to, uint32_t member), void *to)
 {
-    for (uint32_t at = top; at; at = limits_walk(top, at)) {
-        uint32_t parent = load_relaxed(&limit_at(at)->parent);
-        store_relaxed(&limit_at(at)->depth, parent ? (uint16_t)(load_relaxed(&limit_at(parent)->depth) + 1) : 0);
-        void_budgets(at);
-    }
+    int error = 0;
+    if (!contexts[context].children)
+        return limits_of(context) == limit ? act(to, context) : 0;
+    for (uint32_t id = CONTEXT_ID_ROOT, end = tree_end(); id < end && !error; id++)
+        if (limits_of(id) == limit && tree_is_live(id) && is_below(id, context))
+            error = act(to, id);
+    return error;
 }
+
+static int set_member(void *limit, uint32_t context)
+{
+    limits_set_member(context, *(uint32_t *)limit);
+    return 0;
+}
+
+static int watch_member(void *unused, uint32_t context)
+{
+    (void)unused;
+    return limits_watch_inside(context);
+}
+
+static int add_charge(void *sum, uint32_t context)
+{
+    *(uint64_t *)sum += limits_charge_of(context);
+    return 0;
+}
+
+/* ---- The tree of limits ---- */
 
 static void add_child(uint32_t parent, uint32_t limit)
 {
@@ -149,7 +122,6 @@ static void add_child(uint32_t parent, uint32_t limit)
     store_relaxed(&l->parent, (uint16_t)parent);
     store_relaxed(&l->next_sibling, load_relaxed(&p->first_child));
     store_relaxed(&p->first_child, (uint16_t)limit);
-    set_depths(limit);
 }
 
 static void remove_child(uint32_t limit)
@@ -161,34 +133,31 @@ static void remove_child(uint32_t limit)
     store_relaxed(link, load_relaxed(&l->next_sibling));
 }
 
-static void hand_over_children(uint32_t from, uint32_t to, uint32_t context)
+/* Limits that stand below `context` become `to`'s children. Returns what is charged to them. */
+static uint64_t hand_over_children(uint32_t from, uint32_t to, uint32_t context)
 {
+    uint64_t charged = 0;
     for (uint32_t child = load_relaxed(&limit_at(from)->first_child), next; child; child = next) {
         next = load_relaxed(&limit_at(child)->next_sibling);
         if (child == to || !is_below(load_relaxed(&limit_at(child)->context), context))
             continue;
+        limits_empty_stocks(child); /* which the one above might not have admitted */
         remove_child(child);
         add_child(to, child);
+        charged += load_relaxed(&limit_at(child)->charged);
     }
+    return charged;
 }
 
-/* What stands in `context` or below and is `from`'s becomes `to`'s: limits, but for `to` itself, and members. Either
- * may be 0; those who are nobody's members are in no list. */
-static void hand_over(uint32_t from, uint32_t to, uint32_t context)
+static void begin_shape(void)
 {
-    if (!contexts[context].children) {
-        move_member(context, to);
-        return;
-    }
-    hand_over_children(from, to, context);
-    for (uint32_t id = from ? load_relaxed(&limit_at(from)->first_member) : 0, next; id; id = next) {
-        next = load_relaxed(&contexts[id].limit_next);
-        if (is_below(id, context))
-            move_member(id, to);
-    }
-    for (uint32_t id = CONTEXT_ID_ROOT, end = from ? 0 : tree_end(); id < end; id++)
-        if (tree_is_live(id) && !load_relaxed(&contexts[id].limit) && is_below(id, context))
-            move_member(id, to);
+    atomic_fetch_add_explicit(&limits_shape, 1, memory_order_acq_rel);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void end_shape(void)
+{
+    atomic_fetch_add_explicit(&limits_shape, 1, memory_order_acq_rel);
 }
 
 static void set_bounds(struct limit *l, struct limit_bounds bounds)
@@ -201,48 +170,76 @@ static void set_bounds(struct limit *l, struct limit_bounds bounds)
         store_relaxed(&l->over_soft, false);
 }
 
-/* A limit on a context that has none of its own. Returns it, or 0 with `error`. */
+/* A limit on a context, with no members yet, and nobody's child. Returns it, or 0 with `error`. */
 static uint32_t make_limit(uint32_t context, struct limit_bounds bounds, int *error)
 {
-    uint32_t parent = load_relaxed(&contexts[context].limit), limit = take_limit(error);
+    uint32_t limit = take_limit(error);
     if (!limit)
         return 0;
+    begin_use();
     struct limit *l = limit_at(limit);
     set_bounds(l, bounds);
     store_relaxed(&l->context, context);
     store_relaxed(&l->first_child, 0);
+    store_relaxed(&l->charged, 0);
     store_relaxed(&l->refusals, 0);
-    store_relaxed(&l->room, UINT64_MAX);
     store_relaxed(&l->over_soft, false);
     store_relaxed(&l->told_refusals, 0);
     l->told_ns = 0;
     l->pinned = false;
     atomic_thread_fence(memory_order_release); /* whoever finds its number finds it made */
-    add_child(parent, limit);
-    turn_shapes(limit);
-    hand_over(parent, limit, context);
-    turn_shapes(limit);
     stats.limits++;
     return limit;
 }
 
-static void free_limit(uint32_t limit)
+static void give_up(uint32_t limit)
 {
     struct limit *l = limit_at(limit);
-    uint32_t parent = load_relaxed(&l->parent), context = load_relaxed(&l->context);
-    set_bounds(l, (struct limit_bounds){0, 0});
-    turn_shapes(limit);
-    hand_over(limit, parent, context);
-    remove_child(limit);
-    void_budgets(limit);
-    turn_shapes(limit);
     store_relaxed(&l->parent, 0);
     store_relaxed(&l->context, 0);
-    if (l->pinned)
-        contexts[context].open_spans--;
     l->next_free = first_free;
     first_free = (uint16_t)limit;
     stats.limits--;
+}
+
+/* What is in use below the context counts from here on. Who was nobody's member may be about to count something, on the fast
+ * ways, which all threads then leave. Under LOCK_THREADS. */
+static int put_on_live(uint32_t limit, uint32_t context)
+{
+    uint32_t parent = limits_of(context);
+    limits_stop(thread_own);
+    begin_shape();
+    add_child(parent, limit);
+    uint64_t charged = hand_over_children(parent, limit, context);
+    each_member(parent, context, set_member, &limit);
+    tree_review_governed();
+    thread_poke_all_locked();
+    limits_show_all();
+    int error = parent ? 0 : each_member(limit, context, watch_member, NULL);
+    if (!error) {
+        each_member(limit, context, add_charge, &charged);
+        store_relaxed(&limit_at(limit)->charged, charged);
+    }
+    end_shape();
+    limits_go();
+    return error;
+}
+
+/* Nobody is in a section. */
+static void take_away(uint32_t limit)
+{
+    struct limit *l = limit_at(limit);
+    uint32_t parent = load_relaxed(&l->parent), context = load_relaxed(&l->context);
+    begin_shape();
+    set_bounds(l, (struct limit_bounds){0, 0});
+    limits_hand_stocks_up(limit, parent);
+    hand_over_children(limit, parent, context);
+    each_member(limit, context, set_member, &parent);
+    remove_child(limit);
+    end_shape();
+    if (l->pinned)
+        contexts[context].open_spans--;
+    give_up(limit);
 }
 
 /* The limit that stands on the context itself; 0: none. */
@@ -262,71 +259,97 @@ static void lose(void)
     said_lost = true;
 }
 
-/* A context that has just been made has neither members nor limits below it. */
-static void join(uint32_t context, bool has_bounds, struct limit_bounds bounds)
+/* A context that has just been made has neither memory nor limits below it. */
+static void join(uint32_t context, struct limit_bounds bounds)
 {
     int error = 0;
-    uint32_t parent = load_relaxed(&contexts[contexts[context].parent].limit);
-    store_relaxed(&contexts[context].limit, 0);
     lock(LOCK_LIMITS);
-    if (parent) {
-        turn_shapes(parent);
-        add_member(parent, context);
-        turn_shapes(parent);
-    }
-    if (has_bounds && !make_limit(context, bounds, &error))
+    uint32_t parent = limits_of(context), limit = make_limit(context, bounds, &error);
+    if (limit) {
+        add_child(parent, limit);
+        store_relaxed(&contexts[context].limit, (uint16_t)limit);
+    } else {
         lose();
+    }
     unlock(LOCK_LIMITS);
 }
 
 void limits_join(uint32_t context)
 {
     struct limit_bounds bounds;
-    bool has_bounds = limits_are_configured && limits_configured(&contexts[context], &bounds) &&
-                      !is_below(context, CONTEXT_ID_SELF);
-    if (has_bounds || load_relaxed(&contexts[contexts[context].parent].limit))
-        join(context, has_bounds, bounds);
-    else
-        store_relaxed(&contexts[context].limit, 0);
+    bool is_member = !is_below(context, CONTEXT_ID_SELF);
+    store_relaxed(&contexts[context].limit, is_member ? limits_of(contexts[context].parent) : 0);
+    if (is_member && limits_are_configured && limits_configured(&contexts[context], &bounds))
+        join(context, bounds);
+}
+
+void limits_begin_recycling(void)
+{
+    if (!load_relaxed(&limits_are_used))
+        return;
+    lock(LOCK_LIMITS);
+    limits_stop(thread_own);
+    limits_claim_all(); /* a number may soon be another context's, with other limits */
+}
+
+void limits_end_recycling(void)
+{
+    if (!load_relaxed(&limits_are_used))
+        return;
+    limits_go();
+    unlock(LOCK_LIMITS);
 }
 
 void limits_leave(uint32_t context)
 {
-    if (!load_relaxed(&contexts[context].limit))
-        return;
-    lock(LOCK_LIMITS);
     if (own_limit(context))
-        free_limit(own_limit(context));
-    uint32_t limit = load_relaxed(&contexts[context].limit);
-    if (limit) {
-        turn_shapes(limit);
-        remove_member(context);
-        turn_shapes(limit);
-    }
-    unlock(LOCK_LIMITS);
+        take_away(own_limit(context));
+    store_relaxed(&contexts[context].limit, 0);
 }
 
-/* ---- Setting and reading ---- */
+/* ---- Setting ---- */
 
-/* Under LOCK_TREE and LOCK_LIMITS. */
+/* A limit may come down to where stocks lead beyond it. */
+static void change_bounds(uint32_t limit, struct limit_bounds bounds)
+{
+    limits_stop(thread_own);
+    set_bounds(limit_at(limit), bounds);
+    limits_empty_stocks(limit);
+    limits_go();
+}
+
 static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
 {
     int error = 0;
     uint32_t limit = own_limit(context);
-    const struct limit_bounds bounds = {soft ? *soft : load_relaxed(&limit_at(limit)->soft),
-                                        hard ? *hard : load_relaxed(&limit_at(limit)->hard)};
+    const struct limit_bounds bounds = {soft ? *soft : limit ? load_relaxed(&limit_at(limit)->soft) : 0,
+                                        hard ? *hard : limit ? load_relaxed(&limit_at(limit)->hard) : 0};
+    if (bounds.hard && bounds.soft > bounds.hard)
+        return -EINVAL;
     if (!bounds.soft && !bounds.hard) {
-        if (limit)
-            free_limit(limit);
+        if (!limit)
+            return 0;
+        limits_stop(thread_own);
+        take_away(limit);
+        tree_review_governed();
+        thread_poke_all_locked();
+        limits_go();
         return 0;
     }
-    if (!limit)
+    if (limit) {
+        change_bounds(limit, bounds);
+    } else {
         limit = make_limit(context, bounds, &error);
-    if (!limit)
-        return error;
+        if (limit && (error = put_on_live(limit, context))) {
+            limits_stop(thread_own);
+            take_away(limit);
+            limits_go();
+            limit = 0;
+        }
+        if (!limit)
+            return error;
+    }
     struct limit *l = limit_at(limit);
-    set_bounds(l, bounds);
-    void_budgets(limit);
     contexts[context].open_spans += !l->pinned;
     l->pinned = true;
     return 0;
@@ -341,16 +364,14 @@ static uint32_t limitable(uint32_t context)
 
 int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
 {
+    lock(LOCK_THREADS);
     lock(LOCK_TREE);
     lock(LOCK_LIMITS);
     context = limitable(context);
     int error = context ? set(context, soft, hard) : -EINVAL;
     unlock(LOCK_LIMITS);
-    if (!error)
-        tree_review_governed();
     unlock(LOCK_TREE);
-    if (!error)
-        thread_poke_all();
+    unlock(LOCK_THREADS);
     return error;
 }
 
@@ -376,10 +397,4 @@ struct limits_stats limits_stats(void)
     unlock(LOCK_LIMITS);
     now.refusals = load_relaxed(&limits_refusals);
     return now;
-}
-
-COLD void limits_after_fork(void)
-{
-    for (struct thread *t = thread_first(); t; t = thread_next(t))
-        limits_settle(t);
 }

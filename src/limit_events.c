@@ -133,7 +133,7 @@ static void look(uint32_t index, bool (*has)(struct limit *, struct jespan_limit
 static void make_round(void)
 {
     has_more = false;
-    for (uint32_t index = 1; index < limits_end(); index++) {
+    for (uint32_t index = 1; index < limits_end_index(); index++) {
         struct limit *l = limit_at(index);
         if (load_relaxed(&l->soft))
             look(index, has_soft_event);

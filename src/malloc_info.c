@@ -32,7 +32,7 @@ static struct heap_figures look(void)
 {
     struct thread *t = track_thread();
     if (t)
-        track_flush(t);
+        track_flush_any(t);
     if (!boot_is_done())
         return (struct heap_figures){0};
     const struct totals all = sums_of_all(tree_end());

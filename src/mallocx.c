@@ -39,8 +39,9 @@ static int resize_in_place(struct thread *t, void *p, size_t size, int flags, si
         return 0; /* a small object never changes its class in place */
     if (unlikely(arenas) && stays_behind(t, p, wanted < old_usable))
         return 0;
-    if (unlikely(governed_is(t)) && !governed_admits_resize(t, p, old_usable, wanted))
-        return -ENOMEM;
+    int admitted = wanted > old_usable ? governed_admits_growth(t, p, wanted - old_usable) : 1;
+    if (unlikely(admitted <= 0))
+        return admitted;
     if (wanted != old_usable || (flags & MALLOCX_ZERO))
         *usable = jespan_je_xallocx(p, size, 0, flags);
     return *usable == wanted;
@@ -78,11 +79,11 @@ void *family_resize(void *p, size_t size, int flags)
         errno = ENOMEM;
         return NULL;
     }
+    uint32_t held = t ? t->n_held : 0;
     int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
     if (in_place > 0)
         track_resized(t, p, old_usable, usable, size);
-    if (unlikely(governed_is(t)))
-        limits_settle(t);
+    governed_end_growth(t, held);
     if (in_place < 0)
         errno = ENOMEM;
     if (in_place)
@@ -102,10 +103,10 @@ EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
     return family_resize(p, size, flags);
 }
 
-/* 0: more than there can be, of which jemalloc might give a part. */
+/* 0 bytes: more than there can be, of which jemalloc might give a part. */
 static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
 {
-    return most && governed_admits_resize(t, p, old_usable, most);
+    return most && (most <= old_usable || governed_admits_growth(t, p, most - old_usable) > 0);
 }
 
 EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
@@ -114,14 +115,14 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
     size_t old_usable = track_usable(p);
     if (!track_may_allocate(t) || (size < old_usable && arenas_wipes(arenas_find(p))))
         return old_usable;
-    if (unlikely(governed_is(t)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))
+    uint32_t held = t ? t->n_held : 0;
+    if (unlikely(load_relaxed(&limits_are_used)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))
         return old_usable;
     jespan_je_xallocx(p, size, extra, flags);
     size_t usable = jespan_je_sallocx(p, 0); /* 5.3.0 may return the old size where it grew by a part of extra */
     if (usable != old_usable)
         track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
-    if (unlikely(governed_is(t)))
-        limits_settle(t);
+    governed_end_growth(t, held);
     return usable;
 }
 

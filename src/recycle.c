@@ -167,7 +167,9 @@ COLD uint32_t tree_recycle(bool unlabelled_too)
         bool any = doom(sums, end, unlabelled_too);
         if (any && tell_all_threads()) {
             sums_read(again, end);
+            limits_begin_recycling();
             n = free_doomed(again, end);
+            limits_end_recycling();
         } else if (any) {
             spare_all(end);
         }

@@ -8,6 +8,7 @@
 #include "age.h"
 #include "arenas.h"
 #include "counters.h"
+#include "limit.h"
 #include "lock.h"
 #include "meta.h"
 
@@ -132,10 +133,13 @@ COLD void span_review(struct thread *t)
 {
     do {
         t->poked = load_acquire(&thread_pokes);
+        store_release(&t->maybe_hot, false);
         t->region = region_of(t);
         store_relaxed(&thread_self, has_governed(t) ? NULL : t);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_pokes) != t->poked));
+    if (unlikely(load_relaxed(&t->limits_unsettled)))
+        limits_settle(t);
 }
 
 /* What is below was reviewed when it was entered. A thread that is told of a change meanwhile looks at all of it. */

@@ -94,13 +94,18 @@ static bool is_still_its_own(const struct thread *t)
  * it looks at thread_pokes.
  *
  * Paired with span_review(), which stores its answer, then reads thread_pokes. */
+COLD void thread_poke_all_locked(void)
+{
+    atomic_fetch_add_explicit(&thread_pokes, 1, memory_order_seq_cst);
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (t->self && is_still_its_own(t) && atomic_exchange_explicit(t->self, NULL, memory_order_acq_rel))
+            store_release(&t->maybe_hot, true);
+}
+
 COLD void thread_poke_all(void)
 {
     lock(LOCK_THREADS);
-    atomic_fetch_add_explicit(&thread_pokes, 1, memory_order_seq_cst);
-    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
-        if (t->self && is_still_its_own(t))
-            store_release(t->self, NULL);
+    thread_poke_all_locked();
     unlock(LOCK_THREADS);
 }
 

@@ -103,15 +103,20 @@ struct thread_bytes {
     uint64_t allocated, deallocated;
 };
 
-/* What a thread may allocate under a limit before it sums again; see limit_admit.c. Those of one depth are in one row, so
- * that a limit and those above it never take each other's place. */
-struct limit_budget {
-    uint64_t left;
-    uint32_t generation;
-    uint16_t limit; /* 0: none */
+/* Bytes that a thread has charged to a limit, and to all limits above it, and does not use yet: limit.h. */
+struct limit_stock {
+    _Atomic uint64_t bytes;
+    _Atomic uint32_t limit; /* 0: none */
+    uint32_t most;          /* that it should be */
 };
-#define LIMIT_DEPTHS 4 /* rows */
-#define LIMIT_LINES 16 /* in each */
+#define LIMIT_STOCKS 64 /* by the limit's number */
+
+/* Bytes that were charged for an allocation which is not counted yet. */
+struct limit_held {
+    uint64_t bytes;
+    uint32_t context, limit;
+};
+#define LIMIT_HELD 4 /* an extent hook of the program's own may allocate within an allocation */
 
 struct thread {
     /* Hot. */
@@ -165,11 +170,16 @@ struct thread {
     _Atomic bool live;
     _Atomic(struct thread *) *self; /* its thread_self; NULL: none, as nobody has the block */
 
-    /* Limits: bytes that an allocation under way was admitted with, not in use yet as long as `reserved_for` has only those
-     * that it had. */
-    _Atomic uint64_t reserved_bytes, reserved_after;
-    _Atomic(struct counters *) reserved_for;
-    struct limit_budget budgets[LIMIT_DEPTHS][LIMIT_LINES];
+    /* Limits. The sequence is odd while the thread changes its counters and what is charged for them: limits_begin(). */
+    _Atomic uint32_t limits_sequence;
+    _Atomic bool maybe_hot;        /* it may be in the middle of an allocation that began before it was last poked */
+    _Atomic bool limits_unsettled; /* limits_set() found it so: limits_settle() */
+    bool event_due;                /* a slow event was put off: governed.c */
+    /* Of the frees that wait with this pending_sequence: so many are counted, so many uncharged already. */
+    _Atomic uint32_t claimed_sequence, counted, claimed;
+    uint32_t n_held;
+    struct limit_held held[LIMIT_HELD];
+    struct limit_stock stocks[LIMIT_STOCKS];
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
@@ -193,8 +203,9 @@ struct thread *thread_acquire_block(void);
 void thread_release_block(struct thread *t);
 
 /* Makes every thread look anew at what governs it, before it next allocates, frees, enters or leaves. What it is to find must
- * be there before. */
+ * be there before. A thread that was on the fast ways until now is marked `maybe_hot`. */
 void thread_poke_all(void);
+void thread_poke_all_locked(void); /* under LOCK_THREADS */
 extern _Atomic uint32_t thread_pokes;
 
 /* Grows as threads end, with a wake-up of who waits for it; only while that is asked for. */

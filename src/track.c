@@ -20,15 +20,33 @@
 
 /* ---- Allocation ---- */
 
-static void count_alloc(struct thread *t, size_t usable, size_t requested)
+static COLD bool count_alloc_orphan(size_t usable, size_t requested)
 {
-    if (likely(t)) {
-        counters_add_alloc(t->current, usable, requested);
-        return;
-    }
     lock(LOCK_ORPHAN);
-    counters_add_alloc(counters_orphan(CONTEXT_ID_ROOT), usable, requested);
+    bool admitted = limits_charge_orphan(CONTEXT_ID_ROOT, usable);
+    if (admitted)
+        counters_add_alloc(counters_orphan(CONTEXT_ID_ROOT), usable, requested);
     unlock(LOCK_ORPHAN);
+    return admitted;
+}
+
+/* Asks for what came below a limit since the caller began: then nothing is held yet. False: refused. */
+static bool count_alloc(struct thread *t, size_t usable, size_t requested)
+{
+    if (unlikely(!t))
+        return count_alloc_orphan(usable, requested);
+    uint32_t section = limits_begin(t);
+    while (unlikely(limits_of(t->tag)) && !limits_has_held(t)) {
+        limits_end(t, section);
+        if (limits_hold(t, t->tag, usable, false) == LIMITS_REFUSED)
+            return false;
+        section = limits_begin(t);
+    }
+    counters_add_alloc(t->current, usable, requested);
+    if (unlikely(limits_has_held(t)))
+        limits_use(t, usable);
+    limits_end(t, section);
+    return true;
 }
 
 static uint32_t tag_of(const struct thread *t)
@@ -36,19 +54,21 @@ static uint32_t tag_of(const struct thread *t)
     return t ? t->tag : CONTEXT_ID_ROOT;
 }
 
-/* Returns 0, HEADERS_IN_ARENA in a page of a span arena, or -ENOMEM. */
-static int set_header(struct thread *t, void *p, size_t usable)
+/* For the context `owner`; 0: the thread's. Returns 0, HEADERS_IN_ARENA in a page of a span arena, or -ENOMEM. */
+static int set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
 {
     if (usable >= HEADER_PAGE_BYTES) {
         if (usable >= extents_oversize_bytes)
             extents_watch_pointer(p);
-        return headers_set_big((uintptr_t)p, usable, tag_of(t));
+        return headers_set_big((uintptr_t)p, usable, owner ? owner : tag_of(t));
     }
     uint16_t code = class_of(usable).code;
     page_entry_t *page = headers_page((uintptr_t)p);
     uint64_t entry = page ? load_acquire(page) : 0;
     if (entry_plain_code(entry) != code) {
-        if (t)
+        if (t && t->n_held)
+            t->event_due = true; /* not while bytes are held for the context, which it may change */
+        else if (t)
             boot_slow_event(t);
         if (!extents_oversize_bytes)
             extents_watch_pointer(p);
@@ -56,7 +76,7 @@ static int set_header(struct thread *t, void *p, size_t usable)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(entry_slot_any(entry, (uintptr_t)p), tag_of(t)); /* now: boot_slow_event() may have changed it */
+    store_relaxed(entry_slot_any(entry, (uintptr_t)p), owner ? owner : tag_of(t)); /* now: boot_slow_event() may have changed it */
     return entry & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
@@ -80,19 +100,24 @@ static COLD bool is_well(struct thread *t, void *p, size_t usable, int error)
     return error >= 0;
 }
 
+static void give_back_unseen(struct thread *t, void *p);
+
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable)
 {
     if (unlikely(!p))
         return NULL;
     if (unlikely(boot_is_under_way()) && boot_early_add(p, requested))
         return p;
-    int error = unlikely(!t && !boot_is_done()) ? -ENOMEM : set_header(t, p, usable);
+    int error = unlikely(!t && !boot_is_done()) ? -ENOMEM : set_header(t, p, usable, 0);
     if (unlikely(error) && !is_well(t, p, usable, error)) {
         errno = ENOMEM;
         return NULL;
     }
-    count_alloc(t, usable, requested);
-    return p;
+    if (likely(count_alloc(t, usable, requested)))
+        return p;
+    give_back_unseen(t, p);
+    errno = ENOMEM;
+    return NULL;
 }
 
 void *track_alloc_slow(struct thread *t, void *p, size_t requested)
@@ -105,16 +130,48 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested)
 
 /* ---- Free ---- */
 
+static void add_frees(struct counters *c, uint64_t objects, uint64_t bytes)
+{
+    own_add_release(&c->free_objects, objects);
+    own_add_release(&c->free_bytes, bytes);
+}
+
+static COLD void count_frees_orphan(uint32_t context, uint64_t objects, uint64_t bytes)
+{
+    lock(LOCK_ORPHAN);
+    add_frees(counters_orphan(context), objects, bytes);
+    limits_uncharge_orphan(context, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+static COLD void count_frees_uncharged(uint32_t context, uint64_t bytes)
+{
+    lock(LOCK_ORPHAN);
+    add_frees(counters_orphan(context), 1, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
 NOINLINE void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes)
 {
     struct counters *c = t ? counters_get(t, context) : NULL;
-    if (!c)
-        lock(LOCK_ORPHAN);
-    struct counters *to = c ? c : counters_orphan(context);
-    own_add_release(&to->free_objects, objects);
-    own_add_release(&to->free_bytes, bytes);
-    if (!c)
-        unlock(LOCK_ORPHAN);
+    if (unlikely(!c)) {
+        count_frees_orphan(context, objects, bytes);
+        return;
+    }
+    uint32_t section = limits_begin(t);
+    add_frees(c, objects, bytes);
+    limits_give(t, limits_of(context), bytes);
+    limits_end(t, section);
+}
+
+/* A context's first free on a thread, where there were never limits. */
+static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64_t bytes)
+{
+    struct counters *c = counters_get(t, context);
+    if (likely(c))
+        counters_add_free(c, bytes);
+    else
+        count_frees_orphan(context, 1, bytes);
 }
 
 static COLD _Noreturn void die_not_allocated(const void *p)
@@ -210,7 +267,7 @@ void track_flush(struct thread *t)
             die_not_allocated(p);
         store_relaxed(slot, 0);
         if (unlikely(tag != last_tag) && !(c = counters_find(t, tag))) {
-            track_count_frees(t, tag, 1, usable);
+            count_first_free(t, tag, usable);
             last_tag = 0;
         } else {
             counters_add_free(c, usable);
@@ -249,9 +306,65 @@ COLD void track_check_waiting(void)
             check_buffer(t);
 }
 
+/* The free at `i`, unless somebody uncharged it already. A thread without counters for the context has them first. */
+HOT_INLINE void count_waiting(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, size_t usable)
+{
+    uint32_t tag = load_relaxed(slot);
+    struct counters *c = counters_get(t, tag);
+    uint32_t section = limits_begin(t);
+    if (load_relaxed(&t->claimed_sequence) != sequence) {
+        store_relaxed(&t->claimed, 0);
+        store_relaxed(&t->claimed_sequence, sequence);
+    }
+    bool is_claimed = i < load_relaxed(&t->claimed);
+    store_relaxed(&t->counted, i + 1);
+    store_relaxed(slot, 0);
+    if (likely(c))
+        counters_add_free(c, usable);
+    if (likely(!is_claimed))
+        limits_give(t, limits_of(tag), usable);
+    limits_end(t, section);
+    if (unlikely(!c))
+        count_frees_uncharged(tag, usable);
+}
+
+/* As track_flush(), and uncharges. */
+static void flush_within(struct thread *t)
+{
+    uint32_t sequence = load_relaxed(&t->pending_sequence);
+    store_relaxed(&t->pending_sequence, sequence + 1);
+    atomic_thread_fence(memory_order_release);
+    for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count); i++) {
+        void *p = load_relaxed(&t->pending_object[i]);
+        header_t *slot = load_relaxed(&t->pending_slot[i]);
+        unsigned class = load_relaxed(&t->pending_class[i]);
+        if (unlikely(!load_relaxed(slot) || !is_start(p, class)))
+            die_not_allocated(p);
+        count_waiting(t, i, sequence, slot, class_bytes[class]);
+        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
+            magazine_put_in_full(t, class, (struct free_object){p, slot});
+        store_release(&t->pending_done, i + 1);
+    }
+    store_relaxed(&t->pending_count, 0);
+    store_release(&t->pending_done, 0);
+    store_release(&t->pending_sequence, sequence + 2);
+}
+
+static void (*_Atomic flush)(struct thread *) = track_flush; /* so that without limits nobody asks */
+
+COLD void track_begin_limits(void)
+{
+    store_release(&flush, flush_within);
+}
+
+void track_flush_any(struct thread *t)
+{
+    load_relaxed(&flush)(t);
+}
+
 void track_give_back(struct thread *t)
 {
-    track_flush(t);
+    track_flush_any(t);
     magazine_empty(t);
     arenas_flush_thread(t);
 }
@@ -263,8 +376,12 @@ HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint6
     if (unlikely(!c || !load_relaxed(slot) || !is_start(p, entry_class(entry))))
         return false;
     size_t usable = class_bytes[entry_class(entry)];
+    uint32_t section = limits_begin(t);
+    uint32_t limit = limits_of(load_relaxed(slot));
     store_relaxed(slot, 0);
     counters_add_free(c, usable);
+    limits_give(t, limit, usable);
+    limits_end(t, section);
     lane_count_frees(lane, 1, usable);
     jespan_je_sdallocx(p, usable, arenas_free_flags(lane));
     return true;
@@ -290,28 +407,83 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     return true;
 }
 
+/* As track_free_fast(), and uncharges what goes back at once. */
+static bool free_small(struct thread *t, void *p)
+{
+    page_entry_t *page = headers_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    if (!entry_is_small(entry))
+        return false;
+    header_t *slot = entry_slot(entry, (uintptr_t)p);
+    unsigned class = entry_class(entry);
+    struct free_object *last = magazine_last(t, class);
+    uint32_t n = load_relaxed(&t->pending_count);
+    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->pending_object[(n - 1) % PENDING_MAX]) != p) {
+        uint32_t section = limits_begin(t);
+        store_relaxed(slot, 0);
+        counters_add_free(t->current, class_bytes[class]);
+        limits_give(t, limits_of(t->tag), class_bytes[class]);
+        limits_end(t, section);
+        last->slot = slot;
+        magazine_put_last(t, class, last);
+        return true;
+    }
+    if (n == PENDING_MAX || last[-1].p == p)
+        return false;
+    track_free_later(t, p, slot, class);
+    return true;
+}
+
+/* The buffer is full. */
+HOT_INLINE void free_in_full(struct thread *t, void *p)
+{
+    load_relaxed(&flush)(t);
+    boot_slow_event(t);
+    if (unlikely(load_relaxed(&flush) != track_flush)) {
+        if (!free_small(t, p))
+            track_free_now(t, p, 0);
+    } else if (!track_free_fast(t, p)) {
+        track_free_now(t, p, 0);
+    }
+}
+
+static void free_else(struct thread *t, void *p)
+{
+    if (unlikely(boot_is_under_way()) && boot_early_remove(p))
+        jespan_je_free(p);
+    else if (!t || !free_small(t, p))
+        track_free_now(t, p, 0);
+}
+
 void track_free_slow(struct thread *t, void *p)
 {
     if (!p)
         return;
     int saved = errno;
-    if (!t && !(t = thread_own))
-        t = track_thread_slow();
-    track_publish_free(t, p);
-    if (t && free_in_arena(t, p)) {
-        errno = saved;
-        return;
+    if (!t) {
+        t = likely(thread_own) ? thread_own : track_thread_slow();
+        track_publish_free(t, p);
+        if (t && free_small(t, p)) /* on a governed thread */
+            return;
     }
     /* An odd sequence: a signal handler came into track_flush(). */
-    if (t && load_relaxed(&t->pending_count) == PENDING_MAX && !(load_relaxed(&t->pending_sequence) & 1)) {
-        track_flush(t);
-        boot_slow_event(t);
+    if (!t || !free_in_arena(t, p)) {
+        if (t && load_relaxed(&t->pending_count) == PENDING_MAX && !(load_relaxed(&t->pending_sequence) & 1))
+            free_in_full(t, p);
+        else
+            free_else(t, p);
     }
-    if (unlikely(boot_is_under_way()) && boot_early_remove(p))
-        jespan_je_free(p);
-    else if (!t || !track_free_fast(t, p))
-        track_free_now(t, p, 0);
     errno = saved;
+}
+
+/* Not counted yet: a limit refused it meanwhile. */
+static COLD void give_back_unseen(struct thread *t, void *p)
+{
+    struct owner owner = take_header(p);
+    if (owner.in_arena)
+        free_to_arena(t, p, owner.usable, 0);
+    else
+        jespan_je_sdallocx(p, owner.usable, MALLOCX_TCACHE_NONE);
 }
 
 /* ---- Size ---- */
@@ -325,23 +497,6 @@ size_t track_usable(const void *p)
     if (!entry_is_big_any(entry))
         return 0;
     return entry_big_bytes(entry) ? entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
-}
-
-void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
-{
-    struct owner owner = take_header(p);
-    track_count_frees(t, owner.tag, 1, old_usable);
-    if (unlikely(t && t->publishes)) {
-        t->published.allocated += new_usable;
-        t->published.deallocated += old_usable;
-    }
-    uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
-    count_in_arena(t, arena, new_usable);
-    /* The page has its table or entry already. */
-    set_header(t, p, new_usable);
-    if (arena) /* not before, so that who looks for survivors knows that there is something */
-        arenas_count_frees(t, arena, 1, old_usable);
-    count_alloc(t, new_usable, requested);
 }
 
 /* ---- What a thread has allocated and freed ---- */
@@ -371,7 +526,7 @@ static uint64_t jemalloc_says(const char *name)
 struct thread_bytes track_thread_bytes(struct thread *t)
 {
     store_relaxed(&bytes_wanted, true);
-    track_flush(t);
+    track_flush_any(t);
     struct thread_bytes now = sums_of_thread(t, tree_end());
     if (!t->start_is_known) {
         t->at_start.allocated = now.allocated - jemalloc_says("thread.allocated");
@@ -427,6 +582,62 @@ static void set_tag(const struct place *place, uint32_t tag)
         store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
 }
 
+/* Without a block: it stays its owner's. */
+static COLD void count_resize_orphan(uint32_t owner, size_t old_usable, size_t new_usable, size_t requested)
+{
+    lock(LOCK_ORPHAN);
+    add_frees(counters_orphan(owner), 1, old_usable);
+    limits_uncharge_orphan(owner, old_usable);
+    limits_charge_anyway(limits_of(owner), 0, new_usable); /* nothing grows here that has a limit */
+    counters_add_alloc(counters_orphan(owner), new_usable, requested);
+    unlock(LOCK_ORPHAN);
+}
+
+/* Returns the new owner. What was charged is charged all the time. */
+static uint32_t count_resize(struct thread *t, uint32_t owner, size_t old_usable, size_t new_usable, size_t requested)
+{
+    struct counters *from = counters_get(t, owner);
+    if (!from) {
+        count_resize_orphan(owner, old_usable, new_usable, requested);
+        return owner;
+    }
+    uint32_t section = limits_begin(t);
+    if (t->n_held && t->held[t->n_held - 1].context == owner && new_usable > old_usable)
+        limits_use(t, new_usable - old_usable);
+    else if (new_usable < old_usable)
+        limits_give(t, limits_of(owner), old_usable - new_usable);
+    else if (new_usable > old_usable) /* it grew as there came a limit */
+        limits_charge_anyway(limits_of(owner), 0, new_usable - old_usable);
+    bool moves = limits_transfer(t, owner, t->tag, new_usable);
+    counters_add_alloc(moves ? t->current : from, new_usable, requested);
+    add_frees(from, 1, old_usable);
+    limits_end(t, section);
+    return moves ? t->tag : owner;
+}
+
+void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
+{
+    struct owner owner = take_header(p);
+    if (unlikely(t && t->publishes)) {
+        t->published.allocated += new_usable;
+        t->published.deallocated += old_usable;
+    }
+    uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
+    count_in_arena(t, arena, new_usable);
+    /* The page has its table or entry already. */
+    set_header(t, p, new_usable, owner.tag);
+    if (arena) /* not before, so that who looks for survivors knows that there is something */
+        arenas_count_frees(t, arena, 1, old_usable);
+    uint32_t tag = owner.tag;
+    if (likely(t))
+        tag = count_resize(t, owner.tag, old_usable, new_usable, requested);
+    else
+        count_resize_orphan(owner.tag, old_usable, new_usable, requested);
+    const struct place place = find_tag(p);
+    if (tag != owner.tag)
+        set_tag(&place, tag);
+}
+
 static void count_in(struct counters_more *c, uint64_t objects, uint64_t usable)
 {
     own_add(&c->moved_in_objects, objects);
@@ -445,22 +656,26 @@ int track_retag(struct thread *t, void *p, uint32_t context)
     struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
     if (!to || !from)
         return -ENOMEM;
+    uint32_t section;
+    if (unlikely(!limits_begin_transfer(t, place.tag, context, usable, &section)))
+        return -ENOMEM;
     count_in(counters_use_more(to), 1, usable);
     compiler_barrier();
     if (!tree_is_live(context)) {
         count_in(counters_more(to), (uint64_t)-1, -(uint64_t)usable);
+        limits_transfer(t, context, place.tag, usable);
+        limits_end(t, section);
         return -EINVAL;
     }
     set_tag(&place, context);
-    uint16_t arena = arenas_find(p), limit = load_relaxed(&contexts[context].limit);
-    if (unlikely(limit))
-        limits_came_in(limit, usable);
+    uint16_t arena = arenas_find(p);
     if (arena) {
         store_release(&arenas[arena].aside_objects, UINT64_MAX);
         store_release(&arenas[arena].handed_over, true);
     }
     own_add_release(&counters_use_more(from)->moved_out_objects, 1);
     own_add_release(&counters_more(from)->moved_out_bytes, usable);
+    limits_end(t, section);
     return 0;
 }
 
@@ -475,9 +690,12 @@ COLD void track_abandon(struct thread *t)
     if (sequence & 1) {
         uint32_t done = load_relaxed(&t->pending_done) + 1;
         bool all = done >= load_relaxed(&t->pending_count);
+        limits_unclaim(t, done - 1);
         store_relaxed(&t->pending_done, all ? 0 : done);
         if (all)
             store_relaxed(&t->pending_count, 0);
+        if (load_relaxed(&t->claimed_sequence) == sequence - 1)
+            store_relaxed(&t->claimed_sequence, sequence + 1);
         store_relaxed(&t->pending_sequence, sequence + 1);
     }
     magazine_after_fork(t);

@@ -110,31 +110,35 @@ void track_free_slow(struct thread *t, void *p);
 /* Frees at once, with jemalloc's flags. */
 void track_free_now(struct thread *t, void *p, int flags);
 
-/* Counts all that waits in this thread's buffer. */
+/* Counts all that waits in this thread's buffer; the first where there were never limits. */
 void track_flush(struct thread *t);
+void track_flush_any(struct thread *t);
+
+/* There is the first limit: frees are uncharged from here on. */
+void track_begin_limits(void);
 
 /* Ends the program where a freed object that waits in a thread's buffer was freed once more and counted: its header is 0. For the
  * end of the process, when other threads' buffers are not flushed any more. */
 void track_check_waiting(void);
 
-/* track_flush(), and hands all that the thread keeps to jemalloc. */
+/* track_flush_any(), and hands all that the thread keeps to jemalloc. */
 void track_give_back(struct thread *t);
 
 /* Whose an object is; 0: it is not ours. Its owner may change meanwhile. */
 uint32_t track_owner(const void *p);
 
-/* Counts frees for a context. */
+/* Counts frees for a context, and uncharges them. */
 void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes);
 
 /* The usable size of an object, 0 for NULL and for what is not ours. */
 size_t track_usable(const void *p);
 
-/* After jemalloc changed an object in place: a free of the old size and an allocation of the new one, under the current
- * context. t may be NULL. */
+/* After jemalloc changed an object in place, for whose growth bytes are held where its owner has a limit. It becomes the current
+ * context's, as if it had been freed and allocated there, if the limits of that admit it. t may be NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
 
 /* Makes a live object one of `context`, which is live, or in use by the caller. Under LOCK_TREE where !tree_lockless.
- * Returns 0, -EINVAL (not a live object; or no context any more) or -ENOMEM. */
+ * Returns 0, -EINVAL (not a live object; or no context any more) or -ENOMEM (also: a limit does not admit it). */
 int track_retag(struct thread *t, void *p, uint32_t context);
 
 /* ---- What the calling thread has allocated and freed ---- */

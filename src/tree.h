@@ -53,8 +53,6 @@ struct context {
     /* What governs allocations in it; 0: nothing. Written under LOCK_TREE, read by anyone. */
     _Atomic uint16_t arena; /* the span arena they come from: arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: limit.h */
-    _Atomic uint32_t limit_next; /* another member of it; 0: the last. LOCK_LIMITS, as the next */
-    uint32_t limit_before;
     /* Of spans that jespan_open() opened (scopes: timing.h). Wall time in ticks, less the begin of those that are open. */
     uint32_t handles;
     uint64_t opens, wall;

@@ -4,10 +4,11 @@
  * Beyond the *hard* limit, malloc and the like return NULL with ENOMEM in those contexts, operator new throws
  * std::bad_alloc, and nobody else is touched (on_limit has other choices). Beyond the *soft* limit somebody is told.
  * Where limits stand one above the other, all of them hold. What counts is usable bytes that are live, whichever
- * thread frees them. jespan_retag() into a context is never refused, nor is what jespan allocates itself.
+ * thread frees them. jespan_retag() into a context fails where its limits do not admit the object. What jespan allocates
+ * itself is never refused.
  *
- * In use may exceed a hard limit by what threads were just about to count: for each thread that allocates there at
- * the same time one object, of 64 KiB or a 4096th of the limit at most; never with a single thread. */
+ * In use never exceeds a hard limit, but by what was in use when it was set, or was being allocated then; and a request
+ * is refused only where there is no room for it: docs/limits.md. */
 #ifndef JESPAN_PUBLIC_LIMIT_H
 #define JESPAN_PUBLIC_LIMIT_H
 

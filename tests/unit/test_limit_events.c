@@ -74,22 +74,23 @@ static void expect_told(int n)
 
 static void allocate(uint64_t bytes)
 {
+    uint32_t section = limits_begin(self);
     counters_add_alloc(counters_get(self, context), bytes, bytes);
+    limits_charge_anyway(limits_of(context), 0, bytes);
+    limits_end(self, section);
 }
 
 static void release(uint64_t bytes)
 {
-    counters_add_free(counters_get(self, context), bytes);
+    track_count_frees(self, context, 1, bytes);
 }
 
 static bool ask(uint64_t bytes)
 {
-    struct counters *before = self->current;
-    self->current = counters_get(self, context);
-    bool admitted = limits_admit(self, load_relaxed(&contexts[context].limit), bytes);
-    limits_settle(self);
-    self->current = before;
-    return admitted;
+    enum limits_answer answer = limits_hold(self, context, bytes, false);
+    if (answer == LIMITS_HELD)
+        limits_drop(self);
+    return answer != LIMITS_REFUSED;
 }
 
 static int boot(void **state)
