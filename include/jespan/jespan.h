@@ -213,7 +213,8 @@ JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
  * request hands its result to a cache. It is in use there then; what either context allocated stays as it is, and the
  * move shows in their moved_in and moved_out figures. `ptr` is what malloc or the like returned, not an address inside, and
  * must not be freed meanwhile; NULL is ignored.
- * Returns 0, EINVAL (not a live object of the heap, or no such context) or ENOMEM. errno is left alone. */
+ * Returns 0, EINVAL (not a live object of the heap, or no such context) or ENOMEM (also where a limit of the context does
+ * not admit it; the object stays whose it was). errno is left alone. */
 JESPAN_API int jespan_retag(void *ptr, jespan_context_t context);
 
 /* What mallctl's spans.<id>.ages says, an array of these, in no order: what of a context's live memory was born in one
