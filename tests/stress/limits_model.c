@@ -408,7 +408,7 @@ static void check_end(void)
             CHECK_EQ(jespan_set_limit(nodes[at].context, 0, 0), 0);
         }
     CHECK_EQ(ctl_u64("spans.stats.limits"), 0);
-    CHECK(refusals > 100 && checked > 100);
+    CHECK(refusals > 0 && checked > 100);
     ctl_await_identity("the end");
     for (int at = NODES; at--;)
         CHECK_EQ(jespan_close(nodes[at].span), 0);
