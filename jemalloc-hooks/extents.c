@@ -8,6 +8,7 @@
 #include "../src/clock.h"
 #include "../src/futex.h"
 #include "../src/headers.h"
+#include "../src/meta.h"
 
 #define ARENAS_KNOWN 4096 /* jemalloc's arena index has 12 bits */
 #define WATCH_WAIT_NS 1000000000u
@@ -212,6 +213,19 @@ extent_hooks_t extents_hooks = {
     .split = hook_split,
     .merge = hook_merge,
 };
+
+/* jemalloc's own answer, for a page of ours. */
+bool extents_decommits(void)
+{
+    static _Atomic int known; /* 1: no, 2: yes */
+    if (load_relaxed(&known))
+        return load_relaxed(&known) == 2;
+    void *page = default_hooks && default_hooks->decommit ? meta_map(HEADER_PAGE_BYTES) : NULL;
+    bool can = page && !default_hooks->decommit(default_hooks, page, HEADER_PAGE_BYTES, 0, HEADER_PAGE_BYTES, 0);
+    meta_unmap(page, HEADER_PAGE_BYTES);
+    store_relaxed(&known, can ? 2 : 1);
+    return can;
+}
 
 /* "arena.<i>.extent_hooks". Returns what was there, NULL when that cannot be asked. */
 static extent_hooks_t *exchange_hooks(unsigned index, extent_hooks_t *new_hooks)

@@ -57,6 +57,9 @@ void extents_watch_high_water(bool on);
 /* jemalloc's opt.retain: addresses never go back. */
 extern bool extents_retain;
 
+/* Whether pages can be decommitted here: the system does not overcommit. From extents_boot() on. */
+bool extents_decommits(void);
+
 /* For span arenas: the hooks, after extents_boot(); and to leave an arena alone, as it has its own. A program may ask
  * for these hooks and call them from its own, so none is missing. */
 extern extent_hooks_t extents_hooks;

@@ -102,18 +102,24 @@ int extent_arena_each_range(const struct extent_arena *a, int (*each)(void *arg,
 
 /* ---- Ranges come and go ---- */
 
-/* Takes what the limit allows out of it before jemalloc has the range, as other threads do. */
+/* Takes what the limit allows out of it before jemalloc has the pages, as other threads do. */
 static bool take_from_limit(struct extent_arena *a, size_t bytes)
 {
-    uint64_t mapped = load_relaxed(&a->figures.mapped_bytes);
+    uint64_t committed = load_relaxed(&a->figures.committed_bytes);
     do {
         uint64_t limit = load_relaxed(&a->limit_bytes);
-        if (limit && (mapped > limit || bytes > limit - mapped)) {
+        if (limit && (committed > limit || bytes > limit - committed)) {
             atomic_fetch_add_explicit(&a->refusals, 1, memory_order_relaxed);
             return false;
         }
-    } while (!atomic_compare_exchange_weak(&a->figures.mapped_bytes, &mapped, mapped + bytes));
+    } while (!atomic_compare_exchange_weak(&a->figures.committed_bytes, &committed, committed + bytes));
     return true;
+}
+
+/* Whether the arena's pages are decommitted by name only. */
+static bool pretends(const struct extent_arena *a)
+{
+    return a->policy.touchable || a->policy.guarded || !extents_decommits();
 }
 
 static void apply_policy(struct extent_arena *a, void *start, size_t bytes)
@@ -174,8 +180,10 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     struct extent_arena *a = arena_of(hooks);
     if (a->policy.guarded && address)
         return NULL; /* jemalloc finds another place */
-    if (!take_from_limit(a, size))
+    bool is_used = *commit, by_name = pretends(a);
+    if (is_used && !take_from_limit(a, size))
         return NULL;
+    *commit = is_used || by_name;
     void *p = a->policy.guarded ? map_guarded(a, size, alignment, zero, commit, index)
                                 : extents_hooks.alloc(&extents_hooks, address, size, alignment, zero, commit, index);
     if (p && headers_claim((uintptr_t)p, size, a->id)) {
@@ -183,10 +191,14 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
         p = NULL;
     }
     if (!p) {
-        extents_count(&a->figures, -(uint64_t)size, 0, 0);
+        extents_count(&a->figures, 0, is_used ? -(uint64_t)size : 0, 0);
         return NULL;
     }
-    extents_count(&a->figures, 0, *commit ? size : 0, 1);
+    if (!is_used && *commit) { /* by name it is not */
+        extents_count(&extents_heap, 0, -(uint64_t)size, 0);
+        *commit = false;
+    }
+    extents_count(&a->figures, size, 0, 1);
     note_area(a, (uintptr_t)p, size);
     apply_policy(a, p, size);
     return p;
@@ -212,24 +224,42 @@ static void span_destroy(extent_hooks_t *hooks, void *address, size_t size, bool
     unmap(a, address, size, committed, index);
 }
 
-/* Where the system does not overcommit, these are other pages than before. */
+/* Where the system does not overcommit, these may be other pages than before. */
 static bool span_commit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length, unsigned index)
 {
     struct extent_arena *a = arena_of(hooks);
-    bool refused = extents_hooks.commit(&extents_hooks, address, size, offset, length, index);
-    if (!refused) {
-        extents_count(&a->figures, 0, length, 0);
-        apply_policy(a, (char *)address + offset, length);
+    if (!take_from_limit(a, length))
+        return true;
+    if (pretends(a)) {
+        extents_count(&extents_heap, 0, length, 0);
+        return false;
     }
+    bool refused = extents_hooks.commit(&extents_hooks, address, size, offset, length, index);
+    if (refused)
+        extents_count(&a->figures, 0, -(uint64_t)length, 0);
+    else
+        apply_policy(a, (char *)address + offset, length);
     return refused;
+}
+
+/* The pages read as zeroes when they are committed again. */
+static bool decommit_by_name(struct extent_arena *a, void *address, size_t size, size_t offset, size_t length, unsigned index)
+{
+    if (extents_hooks.purge_forced(&extents_hooks, address, size, offset, length, index))
+        return true;
+    atomic_fetch_add(&a->figures.purged_forced_bytes, length);
+    extents_count(&extents_heap, 0, -(uint64_t)length, 0);
+    return false;
 }
 
 static bool span_decommit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length,
                           unsigned index)
 {
-    bool refused = extents_hooks.decommit(&extents_hooks, address, size, offset, length, index);
+    struct extent_arena *a = arena_of(hooks);
+    bool refused = pretends(a) ? decommit_by_name(a, address, size, offset, length, index)
+                               : extents_hooks.decommit(&extents_hooks, address, size, offset, length, index);
     if (!refused)
-        extents_count(&arena_of(hooks)->figures, 0, -(uint64_t)length, 0);
+        extents_count(&a->figures, 0, -(uint64_t)length, 0);
     return refused;
 }
 
@@ -274,7 +304,7 @@ static extent_hooks_t hooks_for(const struct extent_policy *policy)
 {
     return (extent_hooks_t){
         .alloc = span_alloc,
-        .dalloc = !extents_retain && !policy->guarded ? span_dalloc : NULL,
+        .dalloc = !extents_retain && !policy->guarded && !policy->kept ? span_dalloc : NULL,
         .destroy = span_destroy,
         .commit = span_commit,
         .decommit = policy->locked ? NULL : span_decommit,
@@ -347,6 +377,7 @@ COLD int extent_arena_create(struct extent_arena *a)
 {
     if (!a->id)
         return -EINVAL;
+    extents_decommits(); /* a hook shall not find out */
     a->hooks = hooks_for(&a->policy);
     extents_pause++; /* jemalloc may start a thread of its own */
     int error = create_with_decays(a);

@@ -16,6 +16,12 @@
  *     guarded     each range has a page before and after it that nobody can touch, so what runs off the arena's memory
  *                 ends the program. Its addresses are kept, whatever opt.retain says; the memory goes back
  *     numa_node   pages come from this node while it has any
+ *     kept        addresses stay the arena's, whatever opt.retain says
+ *     touchable   no page of the arena is ever without access, also where the system does not overcommit
+ *
+ * The limit is one for memory: pages that were given back do not count until they are used again. For that jemalloc hears that its
+ * free pages are *decommitted* when they are given back, and new ones before they are used, where the system would do nothing of
+ * the kind; so it asks span_commit() for each page before it is used.
  */
 #ifndef JESPAN_SPAN_EXTENTS_H
 #define JESPAN_SPAN_EXTENTS_H
@@ -32,6 +38,7 @@ enum extent_thp { EXTENT_THP_DEFAULT, EXTENT_THP_ALWAYS, EXTENT_THP_NEVER };
 struct extent_policy {
     enum extent_thp thp;
     bool dontdump, dontfork, locked, guarded;
+    bool kept, touchable;
     int numa_node; /* -1: any */
     int64_t dirty_decay_ms, muzzy_decay_ms; /* jemalloc's; EXTENT_DECAY_DEFAULT: as configured */
 };
@@ -45,9 +52,9 @@ struct extent_arena {
     uint16_t id;          /* as headers_arena() gives it; 1 or more */
     unsigned index;       /* jemalloc's */
     struct extent_policy policy;
-    _Atomic uint64_t limit_bytes; /* mapped at most, 0: any number. May change at any time */
+    _Atomic uint64_t limit_bytes; /* committed at most, 0: any number. May change at any time */
     struct extent_figures figures;
-    _Atomic uint64_t refusals;      /* ranges that would have passed the limit. jemalloc asks for less, if it can */
+    _Atomic uint64_t refusals;      /* times that pages would have passed the limit */
     _Atomic uint64_t policy_errors; /* ranges that the system did not treat as the policy says */
     _Atomic uint64_t areas[EXTENT_AREAS]; /* where its ranges are: first and last 2 MiB, 32 bits each */
     struct extent_arena *next;            /* among those with dontfork */

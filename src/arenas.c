@@ -12,12 +12,15 @@
 #include "lock.h"
 #include "meta.h"
 #include "sums.h"
+#include "tree.h"
 
 #define TRIES 8
+#define TCACHES_MAX 2048 /* jemalloc has some 4,000: the others are the program's */
 
 struct span_arena *arenas;
 static _Atomic uint32_t n_arenas; /* [0] included; LOCK_TREE */
 static _Atomic uint64_t refused, tcache_fallbacks;
+static _Atomic uint32_t tcaches;
 
 /* ---- Which there are ---- */
 
@@ -36,9 +39,31 @@ static bool can_serve(uint16_t arena, const struct site *site)
     return sums.alloc_objects == sums.free_objects;
 }
 
+static void begin_figures(uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    struct arena_sums sums = arenas_sums(arena);
+    store_relaxed(&a->before.alloc_objects, sums.alloc_objects);
+    store_relaxed(&a->before.alloc_bytes, sums.alloc_bytes);
+    store_relaxed(&a->before.free_objects, sums.free_objects);
+    store_relaxed(&a->before.free_bytes, sums.free_bytes);
+    store_relaxed(&a->before.policy_errors, load_relaxed(&a->extents.policy_errors));
+    store_relaxed(&a->refusals, 0);
+    store_relaxed(&a->extents.figures.peak_mapped_bytes, load_relaxed(&a->extents.figures.mapped_bytes));
+}
+
+void arenas_rename(uint16_t arena, const struct site *site)
+{
+    if (arenas[arena].site != site)
+        begin_figures(arena);
+    arenas[arena].site = site;
+}
+
 static void name_arena(uint32_t id, const struct site *site, const char *value)
 {
     struct span_arena *a = &arenas[id];
+    if (id < load_relaxed(&n_arenas))
+        begin_figures((uint16_t)id);
     a->site = site;
     strcpy(a->value, value);
     store_relaxed(&a->extents.limit_bytes, site->arena.limit_bytes);
@@ -48,6 +73,37 @@ static void name_arena(uint32_t id, const struct site *site, const char *value)
     }
 }
 
+static uint32_t find_unused(const struct site *site)
+{
+    uint32_t id = 1, end = load_relaxed(&n_arenas);
+    while (id < end && !can_serve((uint16_t)id, site))
+        id++;
+    return id;
+}
+
+/* Takes arenas with the same wishes, in which nothing lives, from contexts that nobody is in; but for those that serve whoever
+ * gets none for his label. Looking is a walk over the counters of the contexts that have them: after one that brought
+ * nothing it waits. */
+#define RECLAIM_AGAIN_NS 10000000u
+static COLD bool reclaim(const struct site *site)
+{
+    static uint64_t again_ns; /* LOCK_TREE */
+    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+    bool any = false;
+    if (now < again_ns)
+        return false;
+    for (uint32_t id = 1; id < load_relaxed(&n_arenas); id++) {
+        struct arena_sums sums = arenas_sums((uint16_t)id);
+        bool is_for_all = arenas[id].site->arena.by_label && !arenas[id].value[0];
+        arenas[id].wanted = !arenas[id].region && !is_for_all && !memcmp(&arenas[id].site->arena, &site->arena, sizeof site->arena) &&
+                            sums.alloc_objects == sums.free_objects;
+        any |= arenas[id].wanted;
+    }
+    any = any && tree_take_arenas();
+    again_ns = any ? 0 : now + RECLAIM_AGAIN_NS;
+    return any;
+}
+
 /* The number of a context's arena, made where it is missing and there is room; else 0. */
 static uint16_t find_arena(const struct site *site, const char *value)
 {
@@ -55,8 +111,9 @@ static uint16_t find_arena(const struct site *site, const char *value)
     for (id = 1; id < end; id++)
         if (is_for(&arenas[id], site, value))
             return (uint16_t)id;
-    for (id = 1; id < end && !can_serve((uint16_t)id, site); id++)
-        ;
+    id = find_unused(site);
+    if (id > conf.max_arenas && reclaim(site))
+        id = find_unused(site);
     if (id > conf.max_arenas)
         return 0;
     name_arena(id, site, value);
@@ -105,6 +162,7 @@ uint16_t arenas_make_region(const struct site *site)
     if (!id || id > conf.max_arenas)
         return 0;
     arenas[id].region = true;
+    headers_keep_tables((uint16_t)id);
     arenas[id].extents.id = (uint16_t)id;
     name_arena(id, site, "");
     return (uint16_t)id;
@@ -151,10 +209,44 @@ struct arenas_stats arenas_stats(void)
     return (struct arenas_stats){end ? end - 1 : 0, load_relaxed(&refused), load_relaxed(&tcache_fallbacks)};
 }
 
+bool arenas_is_home(uint16_t arena, uint32_t context)
+{
+    uint32_t homes[ARENA_HOMES];
+    for (int i = 0; i < ARENA_HOMES; i++)
+        homes[i] = load_relaxed(&arenas[arena].homes[i]);
+    uint32_t first = tree_whole(context);
+    for (uint32_t id = first; id; id = id > CONTEXT_ID_UNSAMPLED ? contexts[id].parent : 0) {
+        for (int i = 0; i < ARENA_HOMES; i++)
+            if (homes[i] == id || (id == first && homes[i] == (id | ARENA_HOME_BORROWED)))
+                return true;
+        if (contexts[id].site->arena.flags & JESPAN_ARENA_REGION)
+            return false;
+    }
+    return false;
+}
+
+bool arenas_is_regions(unsigned index)
+{
+    for (uint32_t id = 1, end = arenas_end(); id < end; id++)
+        if (arenas[id].region && load_acquire(&arenas[id].state) == ARENA_READY && arenas[id].extents.index == index)
+            return true;
+    return false;
+}
+
 /* ---- jemalloc's part ---- */
 
-static struct extent_policy policy_of(const struct jespan_arena *wanted)
+void arenas_call(const char *name, const struct span_arena *a)
 {
+    size_t mib[3], length = 3;
+    if (jespan_je_mallctlnametomib(name, mib, &length))
+        return;
+    mib[1] = a->extents.index;
+    jespan_je_mallctlbymib(mib, length, NULL, NULL, NULL, 0);
+}
+
+static struct extent_policy policy_of(const struct span_arena *a)
+{
+    const struct jespan_arena *wanted = &a->site->arena;
     uint32_t flags = wanted->flags;
     bool decay = flags & JESPAN_ARENA_DECAY;
     return (struct extent_policy){
@@ -163,6 +255,8 @@ static struct extent_policy policy_of(const struct jespan_arena *wanted)
         .dontfork = flags & JESPAN_ARENA_DONTFORK,
         .locked = flags & JESPAN_ARENA_LOCKED,
         .guarded = flags & JESPAN_ARENA_GUARDED,
+        .kept = a->region,
+        .touchable = a->region || flags & JESPAN_ARENA_WIPED,
         .numa_node = flags & JESPAN_ARENA_NUMA ? wanted->numa_node : -1,
         .dirty_decay_ms = decay ? wanted->dirty_decay_ms : EXTENT_DECAY_DEFAULT,
         .muzzy_decay_ms = decay ? wanted->muzzy_decay_ms : EXTENT_DECAY_DEFAULT,
@@ -193,7 +287,7 @@ static COLD bool make_arena(uint16_t arena)
     lock(LOCK_ARENAS);
     if (load_relaxed(&a->state) == ARENA_NAMED && now >= load_relaxed(&a->again_ns)) {
         a->extents.id = arena;
-        a->extents.policy = policy_of(&a->site->arena);
+        a->extents.policy = policy_of(a);
         make_it(a, now);
     }
     unlock(LOCK_ARENAS);
@@ -231,8 +325,9 @@ static COLD int make_tcache(void)
 {
     unsigned index;
     size_t bytes = sizeof index;
-    if (jespan_je_mallctl("tcache.create", &index, &bytes, NULL, 0) == 0)
+    if (atomic_fetch_add(&tcaches, 1) < TCACHES_MAX && jespan_je_mallctl("tcache.create", &index, &bytes, NULL, 0) == 0)
         return (int)MALLOCX_TCACHE(index);
+    atomic_fetch_sub(&tcaches, 1);
     atomic_fetch_add_explicit(&tcache_fallbacks, 1, memory_order_relaxed);
     return MALLOCX_TCACHE_NONE;
 }
@@ -339,6 +434,18 @@ struct arena_sums arenas_sums(uint16_t arena)
     return sums;
 }
 
+/* What was freed before was allocated before. */
+struct arena_sums arenas_own_sums(uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    struct arena_sums sums = arenas_sums(arena);
+    sums.alloc_objects -= load_relaxed(&a->before.alloc_objects);
+    sums.alloc_bytes -= load_relaxed(&a->before.alloc_bytes);
+    sums.free_objects -= load_relaxed(&a->before.free_objects);
+    sums.free_bytes -= load_relaxed(&a->before.free_bytes);
+    return sums;
+}
+
 /* ---- A thread's caches ---- */
 
 static bool is_tcache(int flags)
@@ -354,6 +461,12 @@ static void call_tcache(const char *name, int flags)
         jespan_je_mallctl(name, NULL, NULL, &index, sizeof index);
 }
 
+static void destroy_tcache(int flags)
+{
+    call_tcache("tcache.destroy", flags);
+    atomic_fetch_sub(&tcaches, is_tcache(flags));
+}
+
 void arenas_flush_region(uint16_t arena)
 {
     call_tcache("tcache.flush", arenas[arena].tcache_flags);
@@ -361,7 +474,7 @@ void arenas_flush_region(uint16_t arena)
 
 void arenas_end_region_cache(uint16_t arena)
 {
-    call_tcache("tcache.destroy", arenas[arena].tcache_flags);
+    destroy_tcache(arenas[arena].tcache_flags);
     arenas[arena].tcache_flags = 0;
 }
 
@@ -392,17 +505,40 @@ static void end(struct lane *lane)
 {
     int flags = forget(lane);
     compiler_barrier();
-    call_tcache("tcache.destroy", flags);
+    destroy_tcache(flags);
 }
 
 static void lose(struct lane *lane)
 {
-    atomic_fetch_add_explicit(&tcache_fallbacks, is_tcache(forget(lane)), memory_order_relaxed);
+    bool is_lost = is_tcache(forget(lane));
+    atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
 }
 
 void arenas_flush_thread(struct thread *t)
 {
     each_lane(t, flush);
+}
+
+COLD bool arenas_make_room(struct thread *t)
+{
+    uint32_t before = load_relaxed(&tcaches);
+    each_lane(t, end);
+    return load_relaxed(&tcaches) < before;
+}
+
+COLD void arenas_give_back(struct thread *t, uint16_t arena)
+{
+    struct lane *lane = arenas_lane(t, arena);
+    if (lane)
+        flush(lane);
+    if (load_relaxed(&arenas[arena].owner) == t)
+        arenas_flush_region(arena);
+    arenas_call("arena.0.purge", &arenas[arena]);
+}
+
+void arenas_count_refusals(uint16_t arena, uint64_t n)
+{
+    atomic_fetch_add_explicit(&arenas[arena].refusals, n, memory_order_relaxed);
 }
 
 void arenas_end_thread(struct thread *t)

@@ -17,6 +17,7 @@
 
 #include "../jemalloc-hooks/span_extents.h"
 #include "compiler.h"
+#include "exceptions.h"
 #include "labels.h"
 #include "sites.h"
 #include "thread.h"
@@ -30,6 +31,10 @@ struct lane {
 };
 #define PLACE_TCACHE 0xfff00 /* of MALLOCX_TCACHE() */
 
+#define ARENA_HOMES 4
+#define ARENA_THROWERS 8
+#define ARENA_HOME_BORROWED 0x80000000u /* an ancestor's, which the span has for want of its own */
+
 enum arena_state { ARENA_FREE, ARENA_NAMED, ARENA_READY };
 
 struct span_arena {
@@ -41,11 +46,24 @@ struct span_arena {
     _Atomic(const struct site *) site; /* whose spans it serves; of a free one, the former's */
     char value[JESPAN_MAX_STRING_BYTES + 1]; /* of the label, where there is one for each */
     uint32_t contexts;             /* whose arena it is */
+    uint32_t first_context;        /* of these; they are linked */
+    struct {
+        _Atomic uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes, policy_errors;
+    } before;                      /* figures of those that it served before */
+    _Atomic uint64_t refusals;     /* requests that its limit was in the way of */
     /* Of regions (regions.h): spans that are open, times that threads have entered them, and what is going on. */
     bool region;
     uint32_t users, inside, owner_depth;
-    uint32_t borrowed;             /* an ancestor's context, which a span has for want of its own; 0: none */
+    uint32_t opened;               /* times that it became a region's, which nobody else had */
+    _Atomic uint32_t homes[ARENA_HOMES]; /* contexts of these spans, perhaps with ARENA_HOME_BORROWED; 0: none */
+    bool wanted;                   /* while arenas are looked for that can serve others */
+    uint32_t home_users[ARENA_HOMES]; /* how many of them each has */
     bool busy;                     /* whoever made it so has it to himself */
+    struct exceptions_level level; /* where its first user's thread was when that was opened */
+    struct thread *opened_by;      /* that thread; NULL where there were more users */
+    bool is_thrown_through;        /* an exception took a thread out of one of them */
+    struct thread *thrown_by[ARENA_THROWERS]; /* threads that are handling exceptions which may have memory here */
+    uint64_t purged_bytes;         /* of what jemalloc purged, when header tables were last given back */
     bool set_aside;                /* it has survivors */
     _Atomic uint64_t aside_objects; /* that were live when they were last looked for; UINT64_MAX: some changed hands since */
     _Atomic bool handed_over;      /* something in it was made another's, or is from elsewhere */
@@ -61,8 +79,31 @@ uint16_t arenas_join(const struct site *site, const struct label_set *labels, ui
 uint16_t arenas_share(uint16_t arena); /* of one with that arena, whatever its site */
 void arenas_leave(uint16_t arena);
 
+/* It serves spans of that site from now on; figures begin anew where it is another. Under LOCK_TREE; nothing is in it. */
+void arenas_rename(uint16_t arena, const struct site *site);
+
+/* Hands what the thread keeps of an arena to jemalloc, and what is free there to the system. With no lock. */
+void arenas_give_back(struct thread *t, uint16_t arena);
+void arenas_count_refusals(uint16_t arena, uint64_t n);
+
+/* Gives up all caches of this thread, as the program wants one of its own. False: there was none. */
+bool arenas_make_room(struct thread *t);
+
 /* A context, or a site, that is without the arena it asked for; an arena for which there is no memory. */
 void arenas_count_refused(void);
+
+/* The number of a region's arena, with the times that it was opened. */
+static inline uint64_t arenas_place_in_time(uint16_t arena)
+{
+    return arena ? (uint64_t)arenas[arena].opened << 16 | arena : 0;
+}
+
+/* Whether memory of this context is a region's own: the context is that of an open span of it, or below, with no other region
+ * between. Without a lock. */
+bool arenas_is_home(uint16_t arena, uint32_t context);
+
+/* A jemalloc arena that is a region's: the program shall not allocate from it. */
+bool arenas_is_regions(unsigned index);
 
 /* An arena for regions, with no user yet; 0: there is no room for it. Under LOCK_TREE. */
 uint16_t arenas_make_region(const struct site *site);
@@ -70,6 +111,9 @@ uint16_t arenas_make_region(const struct site *site);
 /* Empties a region's tcache, which nobody is using; or gives it up. */
 void arenas_flush_region(uint16_t arena);
 void arenas_end_region_cache(uint16_t arena);
+
+/* jemalloc's "arena.0.…", which takes nothing, of this arena. With no lock. */
+void arenas_call(const char *name, const struct span_arena *a);
 
 /* How the thread allocates from an arena and frees into it: flags for jemalloc. False: it cannot be made, for want of
  * memory. With no lock held but by the thread's own registration. */
@@ -131,6 +175,9 @@ struct arena_sums {
     uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
 };
 struct arena_sums arenas_sums(uint16_t arena);
+
+/* The same since it serves whom it serves now. */
+struct arena_sums arenas_own_sums(uint16_t arena);
 
 /* Arenas are numbered below this. */
 uint32_t arenas_end(void);

@@ -37,10 +37,9 @@ static _Atomic bool booted;
  * jemalloc's lists of them begin anew there, and to take one out that is not in them breaks those that are. */
 static void before_fork(void)
 {
-    if (thread_own) {
-        regions_before_fork(thread_own);
+    regions_before_fork(thread_own);
+    if (thread_own)
         arenas_end_thread(thread_own);
-    }
     lock_all_before_fork();
     limits_before_fork();
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
@@ -52,6 +51,7 @@ static void after_fork_in_parent(void)
 {
     limits_after_fork_in_parent();
     lock_release_after_fork();
+    regions_after_fork_in_parent();
 }
 
 static void after_fork_in_child(void)

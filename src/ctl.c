@@ -14,6 +14,7 @@
 
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
+#include "arenas.h"
 #include "family.h"
 #include "track.h"
 
@@ -149,6 +150,18 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
     return names[row].handle(&names[row], id, call);
 }
 
+/* A thread that allocated from a region's arena, without the region, would lose what it has there. */
+static bool enters_region(const struct ctl_call *call)
+{
+    return call->new_value && call->new_bytes == sizeof(unsigned) && arenas_is_regions(*(const unsigned *)call->new_value);
+}
+
+static bool mib_is_threads_arena(const size_t *mib, size_t length)
+{
+    size_t arena[2], n = 2;
+    return length == 2 && !jespan_je_mallctlnametomib("thread.arena", arena, &n) && mib[0] == arena[0] && mib[1] == arena[1];
+}
+
 /* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
@@ -202,6 +215,8 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
         return error ? error : call_by_mib(mib, length, &call);
     }
     int error;
+    if (name && !strcmp(name, "thread.arena") && enters_region(&call))
+        return EPERM;
     if (name && ctl_answers_name(name, &call, &error))
         return error;
     if (new_value && sets_hooks(name))
@@ -209,6 +224,8 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
     give_back_before(concerns_thread_or_arena(name), &call);
     extents_pause++;
     error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
+    if (unlikely(error == EAGAIN && name && !strcmp(name, "tcache.create")) && thread_own && arenas_make_room(thread_own))
+        error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
     extents_pause--;
     if (!error && name)
         watch_arenas(name, &call);
@@ -231,6 +248,8 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     if (length && mib[0] == CTL_SPANS)
         return call_by_mib(mib, length, &call);
     int error;
+    if (mib_is_threads_arena(mib, length) && enters_region(&call))
+        return EPERM;
     if (ctl_answers_mib(mib, length, &call, &error))
         return error;
     if (new_value && mib_sets_hooks(mib, length))
@@ -238,6 +257,8 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     give_back_before(mib_concerns_thread_or_arena(mib, length), &call);
     extents_pause++;
     error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
+    if (unlikely(error == EAGAIN && length == 2 && !new_value) && thread_own && arenas_make_room(thread_own))
+        error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
     extents_pause--;
     if (!error)
         watch_arenas("", &call);

@@ -99,7 +99,7 @@ static int arena_sum(const struct ctl_name *self, uint32_t id, const struct ctl_
 {
     if (!find(id))
         return ENOENT;
-    struct arena_sums sums = arenas_sums((uint16_t)id);
+    struct arena_sums sums = arenas_own_sums((uint16_t)id);
     if (self->offset == INUSE_OBJECTS)
         return ctl_read_u64(call, sums.alloc_objects - sums.free_objects);
     if (self->offset == INUSE_BYTES)
@@ -113,7 +113,20 @@ static int arena_extents(const struct ctl_name *self, uint32_t id, const struct 
     return a ? ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&a->extents + self->offset))) : ENOENT;
 }
 
-/* Of the pages that it maps; 0: any number. What is mapped beyond a lower one stays. */
+static int arena_refusals(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    return find(id) ? ctl_read_u64(call, load_relaxed(&find(id)->refusals)) : ENOENT;
+}
+
+static int arena_policy_errors(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    struct span_arena *a = find(id);
+    return a ? ctl_read_u64(call, load_relaxed(&a->extents.policy_errors) - load_relaxed(&a->before.policy_errors)) : ENOENT;
+}
+
+/* Of the pages that have memory; 0: any number. What has memory beyond a lower one keeps it. */
 static int arena_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
@@ -255,8 +268,8 @@ static const struct ctl_name arena_names[] = {
     EXTENTS(peak_mapped_bytes, figures.peak_mapped_bytes),
     EXTENTS(extents, figures.extents),
     {"limit_bytes", arena_limit, offsetof(struct extent_arena, limit_bytes)},
-    EXTENTS(refusals, refusals),
-    EXTENTS(policy_errors, policy_errors),
+    {"refusals", arena_refusals, 0},
+    {"policy_errors", arena_policy_errors, 0},
     {0},
 };
 const struct ctl_group ctl_arenas_groups[] = {{NULL, arena_names, NULL}, {0}};

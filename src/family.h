@@ -12,6 +12,8 @@
 void *FAMILY(malloc)(size_t size);
 void FAMILY(free)(void *p);
 void FAMILY(cfree)(void *p);
+char *FAMILY(strdup)(const char *text);
+char *FAMILY(strndup)(const char *text, size_t n);
 void *FAMILY(calloc)(size_t n, size_t size);
 void *FAMILY(realloc)(void *p, size_t size);
 void *FAMILY(reallocarray)(void *p, size_t n, size_t size);

@@ -9,13 +9,14 @@
 #include "../jemalloc-hooks/extents.h"
 #include "arenas.h"
 #include "boot.h"
+#include "libc_calls.h"
 #include "limit.h"
 #include "span.h"
 #include "track.h"
 
 #define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
-#define PLACE_MASK (~0xff)    /* of MALLOCX_TCACHE() and MALLOCX_ARENA() */
-#define ARENA_SHIFT 20        /* of the latter, which has 1 more than its number there */
+#define ARENA_SHIFT 20        /* of MALLOCX_ARENA(), which has 1 more than its number there */
+#define ARENA_MASK (~0u << ARENA_SHIFT)
 
 /* jemalloc does not take 0. */
 static size_t at_least_1(size_t size)
@@ -100,24 +101,27 @@ HOT_INLINE bool account_in_arena(struct thread *t, struct lane *lane, void *p, s
     return true;
 }
 
-/* What waits to be freed may be what is missing. */
-static COLD void *alloc_after_flush(struct thread *t, size_t size, int flags)
+/* What waits to be freed may be what is missing, or, below a limit of the arena's, what lies in the thread's cache, or is free and
+ * not given back yet. */
+static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t size, int flags)
 {
-    if (load_relaxed(&t->pending_sequence) & 1)
-        return NULL;
-    track_flush_any(t);
-    return jespan_je_mallocx(size, flags);
+    if (!(load_relaxed(&t->pending_sequence) & 1))
+        track_flush_any(t);
+    void *p = jespan_je_mallocx(size, flags);
+    if (p || !load_relaxed(&arenas[arena].extents.limit_bytes))
+        return p;
+    arenas_give_back(t, arena);
+    p = jespan_je_mallocx(size, flags);
+    arenas_count_refusals(arena, !p);
+    return p;
 }
 
-static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
+static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, int flags)
 {
     struct lane *lane = arenas_lane(t, arena);
-    int place = lane ? lane->place : 0;
-    if (unlikely(!place) && !arenas_find_place(t, arena, &place))
-        return alloc_as_all(t, size, flags);
     void *p = jespan_je_mallocx(at_least_1(size), flags | place);
-    if (unlikely(!p) && load_relaxed(&t->pending_count))
-        p = alloc_after_flush(t, at_least_1(size), flags | place);
+    if (unlikely(!p))
+        p = alloc_after_flush(t, arena, at_least_1(size), flags | place);
     if (unlikely(!p)) {
         errno = ENOMEM;
         return load_relaxed(&arenas[arena].extents.limit_bytes) ? NULL : track_alloc_slow(t, NULL, size);
@@ -128,9 +132,35 @@ static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int f
     return track_alloc_usable(t, p, size, info.bytes ? info.bytes : jespan_je_sallocx(p, 0));
 }
 
+static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    const struct lane *lane = arenas_lane(t, arena);
+    int place = lane ? lane->place : 0;
+    if (unlikely(!place) && !arenas_find_place(t, arena, &place))
+        return alloc_as_all(t, size, flags);
+    return alloc_at(t, arena, place, size, flags);
+}
+
+static COLD void *alloc_without_cache(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    int place;
+    if (!arenas_find_place(t, arena, &place))
+        return alloc_as_all(t, size, flags | MALLOCX_TCACHE_NONE);
+    return alloc_at(t, arena, (place & ~PLACE_TCACHE) | MALLOCX_TCACHE_NONE, size, flags);
+}
+
+/* The program's own choice of an arena stands, but for a region's, whose objects go as they came: through jespan. A choice of cache
+ * stands where it is none: what is in an arena must not lie in a cache that serves others. */
 static void *alloc(struct thread *t, uint16_t arena, size_t size, int flags)
 {
-    return arena && !(flags & PLACE_MASK) ? alloc_in_arena(t, arena, size, flags) : alloc_as_all(t, size, flags);
+    unsigned chosen = (unsigned)flags >> ARENA_SHIFT;
+    if (unlikely(chosen) && arenas_is_regions(chosen - 1))
+        flags &= (int)~ARENA_MASK;
+    if (!arena || (unsigned)flags & ARENA_MASK)
+        return alloc_as_all(t, size, flags);
+    bool without_cache = (flags & PLACE_TCACHE) == MALLOCX_TCACHE_NONE;
+    flags &= ~PLACE_TCACHE;
+    return unlikely(without_cache) ? alloc_without_cache(t, arena, size, flags) : alloc_in_arena(t, arena, size, flags);
 }
 
 /* 0: larger than anything can be. */
@@ -206,6 +236,22 @@ void *governed_alloc(struct thread *t, size_t size, int flags)
     void *p = likely(t) ? alloc_as_governed(t, size, flags) : alloc_without_block(size, flags);
     track_publish_alloc(t, p);
     return p;
+}
+
+static COLD void *alloc_for_libc(struct thread *t, size_t size, int flags)
+{
+    uint16_t region = t->region;
+    t->region = 0;
+    void *p = governed_alloc(t, size, flags);
+    t->region = region;
+    return p;
+}
+
+void *governed_alloc_for(struct thread *t, size_t size, int flags, const void *return_address)
+{
+    if (unlikely(t && t->region && libc_calls(return_address)))
+        return alloc_for_libc(t, size, flags);
+    return governed_alloc(t, size, flags);
 }
 
 /* Growth is charged to the object's owner; whoever resizes it gets it afterwards, if it may: track_resized(). An owner's limit

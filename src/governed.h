@@ -23,6 +23,10 @@ static inline bool governed_is(const struct thread *t)
  * memory, or a limit is reached. */
 void *governed_alloc(struct thread *t, size_t size, int flags);
 
+/* The same for who called malloc, calloc and the like, which return there. In a region, what libc allocates for itself is not the
+ * region's (libc_calls.h). */
+void *governed_alloc_for(struct thread *t, size_t size, int flags, const void *return_address);
+
 /* Whether limits let an object grow in place by so many bytes: 1, and they are held for the owner where it has a limit; 0:
  * not there; -ENOMEM: refused. Afterwards governed_end_growth(), with what was held before. */
 int governed_admits_growth(struct thread *t, void *p, size_t bytes);

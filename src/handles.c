@@ -52,6 +52,7 @@ jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
     generation &= ~HANDLE_GOVERNED;
     slot->borrows = borrows;
     slot->region = region;
+    store_relaxed(&slot->inside, 0);
     store_relaxed(&slot->context, context);
     slot->references = 1;
     slot->born = 0;

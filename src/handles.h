@@ -24,6 +24,7 @@ struct slot {
     uint32_t born;            /* LOCK_TREE: the period that it was opened in, 0 where there are none */
     bool borrows;             /* LOCK_TREE: the context is an ancestor's */
     uint16_t region;          /* LOCK_TREE: its arena, 0 for a span that is no region */
+    _Atomic uint64_t inside;  /* the region that the span was opened inside: arenas_place_in_time(); 0: none */
 };
 #define SLOTS_PER_CHUNK 1024u
 #define CHUNKS_MAX 16384u

@@ -15,6 +15,7 @@ typedef _Atomic uint16_t page_arena_t;
 
 _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* of the span arenas' map */
+static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
 
 static void give_table_back(uint64_t entry)
 {
@@ -214,9 +215,21 @@ static void release(uintptr_t start, size_t bytes, uint64_t kept)
     tables_tidy();
 }
 
-COLD void headers_release(uintptr_t start, size_t bytes)
+COLD void headers_keep_tables(uint16_t arena)
+{
+    store_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX], true);
+}
+
+COLD void headers_drop_tables(uintptr_t start, size_t bytes)
 {
     release(start, bytes, ENTRY_ARENA);
+}
+
+COLD void headers_release(uintptr_t start, size_t bytes)
+{
+    uint16_t arena = headers_arena(start);
+    if (!arena || !load_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX]))
+        release(start, bytes, ENTRY_ARENA);
 }
 
 /* ---- Span arenas ---- */

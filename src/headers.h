@@ -46,6 +46,10 @@
 #define BIG_START_UNIT 16
 #define BIG_TAG_SHIFT 32
 
+/* Beside the tag of an object of a region that belongs to somebody else: regions.h. In pages of span arenas only, so that
+ * the fast ways never meet it. */
+#define TAG_HANDED_OVER 0x80000000u
+
 typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
@@ -170,8 +174,15 @@ void headers_unbound(uintptr_t from, uintptr_t to);
 /* Somebody else sees to extents as well: bounds are not to be relied on any more. */
 void headers_void_bounds(void);
 
-/* Releases the tables of pages. They stay claimed by whom they are. */
+/* Releases the tables of pages, which stay claimed by whom they are. Pages of an arena that keeps its tables are left alone. */
 void headers_release(uintptr_t start, size_t bytes);
+
+/* The arena's pages keep their tables, for good: no hook releases them, only headers_drop_tables(), whose caller has the arena
+ * to himself, and no object in these pages. So what walks over the tables owns them. Arenas are numbered below
+ * HEADERS_ARENAS_MAX. */
+#define HEADERS_ARENAS_MAX 4096
+void headers_keep_tables(uint16_t arena);
+void headers_drop_tables(uintptr_t start, size_t bytes);
 
 /* Makes whole pages a span arena's until they are disowned. Returns 0 or -ENOMEM, with nothing claimed. Arenas are
  * numbered from 1; pages of number 0 are nobody's, but marked: headers_is_guard(). */

@@ -9,6 +9,7 @@
 #include "jespan/jespan.h"
 #include "labels.h"
 #include "lock.h"
+#include "regions.h"
 #include "span.h"
 #include "track.h"
 #include "tree.h"
@@ -92,6 +93,8 @@ static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
         uint64_t now = timing_now();
         tree_open_span(to, now);
         handle_set_context(s->slot, to);
+        if (s->slot->region)
+            regions_move(s->slot->region, s->context, to);
         tree_close_span(s->context, now);
         handle_set_period(s->slot, period == to ? 0 : period);
     }

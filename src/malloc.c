@@ -12,11 +12,12 @@
 #include "governed.h"
 #include "track.h"
 
-/* Boots before jemalloc is first used, where need be. */
+/* Boots before jemalloc is first used, where need be. Reached by jumps from malloc, as the next but one from calloc, so that it returns to
+ * whoever called that; where the compiler calls instead, nothing is told apart. */
 static NOINLINE void *malloc_governed(size_t size)
 {
     struct thread *t = thread_own;
-    return governed_alloc(likely(t) ? t : track_thread_slow(), size, 0);
+    return governed_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
 }
 
 /* Apart from malloc, so that its short way needs no stack. */
@@ -57,7 +58,7 @@ static NOINLINE void *calloc_governed(size_t n, size_t size)
         errno = ENOMEM;
         return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which says no */
     }
-    return governed_alloc(t, bytes, MALLOCX_ZERO);
+    return governed_alloc_for(t, bytes, MALLOCX_ZERO, __builtin_return_address(0));
 }
 
 static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
@@ -148,7 +149,7 @@ static NOINLINE void *aligned_governed(size_t alignment, size_t size)
         errno = EINVAL;
         return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which says no */
     }
-    return governed_alloc(t, size, MALLOCX_ALIGN(alignment));
+    return governed_alloc_for(t, size, MALLOCX_ALIGN(alignment), __builtin_return_address(0));
 }
 
 static NOINLINE void *aligned_anew(size_t alignment, size_t size)
@@ -225,6 +226,24 @@ EXPORT void *FAMILY(pvalloc)(size_t size)
     }
     size = size ? (size + page - 1) & ~(page - 1) : page;
     return FAMILY(aligned_alloc)(page, size);
+}
+
+/* Here so that a program's strings can be told from libc's own: see libc_calls.h. */
+EXPORT char *FAMILY(strdup)(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = FAMILY(malloc)(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+EXPORT char *FAMILY(strndup)(const char *text, size_t n)
+{
+    size_t bytes = strnlen(text, n);
+    char *copy = FAMILY(malloc)(bytes + 1);
+    if (!copy)
+        return NULL;
+    copy[bytes] = '\0';
+    return memcpy(copy, text, bytes);
 }
 
 EXPORT size_t FAMILY(malloc_usable_size)(void *p)

@@ -23,7 +23,9 @@ EXPORT void *FAMILY(mallocx)(size_t size, int flags)
 static bool stays_behind(const struct thread *t, const void *p, bool is_cut)
 {
     uint16_t arena = arenas_find(p);
-    return arena && ((is_cut && arenas_wipes(arena)) || (arenas[arena].region && (!t || t->region != arena)));
+    if (!arena || !arenas[arena].region)
+        return arena && is_cut && arenas_wipes(arena);
+    return (is_cut && arenas_wipes(arena)) || !t || t->region != arena || track_is_handed_over(p);
 }
 
 /* Whether the object stays where it is for the new size: its size class is the wanted one already, or jemalloc could
@@ -58,12 +60,20 @@ static void free_with(void *p, int flags)
     track_free_now(t, p, flags);
 }
 
-/* In a region: what is from outside must not come into it by being resized, as whoever has it does not know of the region. Of
- * an outer region it stays. */
+static bool is_inside(const struct thread *t, uint16_t region)
+{
+    for (uint32_t i = 0; region && i < t->depth; i++)
+        if (entry_region(&t->entries[i]) == region)
+            return true;
+    return false;
+}
+
+/* In a region: what is from outside, or was handed over, must not come into it by being resized, as whoever has it does not know of
+ * the region. Of an outer region it stays. */
 static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
 {
     uint16_t region = t->region, from = arenas_find(p);
-    t->region = arenas[from].region ? from : 0;
+    t->region = is_inside(t, from) && !track_is_handed_over(p) ? from : 0;
     void *q = governed_alloc(t, size, flags);
     t->region = region;
     return q;
@@ -113,7 +123,7 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
 {
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
-    if (!track_may_allocate(t) || (size < old_usable && arenas_wipes(arenas_find(p))))
+    if (!track_may_allocate(t) || (unlikely(arenas) && stays_behind(t, p, size < old_usable)))
         return old_usable;
     uint32_t held = t ? t->n_held : 0;
     if (unlikely(load_relaxed(&limits_are_used)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))

@@ -99,7 +99,7 @@ static void free_context(uint32_t id, const struct totals *sum)
     }
     context_bases[id] = *sum;
     tree_unlink(id);
-    arenas_leave(load_relaxed(&c->arena));
+    tree_leave_arena(id);
     limits_leave(id);
     labels_free(c->labels);
     c->labels = NULL;
@@ -154,6 +154,96 @@ static void spare_all(uint32_t end)
     for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
         if (contexts[id].doomed)
             spare(id);
+}
+
+/* ---- Span arenas ---- */
+
+void tree_join_arena(uint32_t id, uint16_t arena)
+{
+    struct context *c = &contexts[id];
+    store_relaxed(&c->arena, arena);
+    c->arena_before = 0;
+    c->arena_next = arena ? arenas[arena].first_context : 0;
+    if (c->arena_next)
+        contexts[c->arena_next].arena_before = id;
+    if (arena)
+        arenas[arena].first_context = id;
+}
+
+void tree_leave_arena(uint32_t id)
+{
+    struct context *c = &contexts[id];
+    uint16_t arena = load_relaxed(&c->arena);
+    if (!arena)
+        return;
+    if (c->arena_next)
+        contexts[c->arena_next].arena_before = c->arena_before;
+    if (c->arena_before)
+        contexts[c->arena_before].arena_next = c->arena_next;
+    else
+        arenas[arena].first_context = c->arena_next;
+    store_relaxed(&c->arena, 0);
+    arenas_leave(arena);
+}
+
+/* Nobody is in it. What is allocated in a context may lie elsewhere; what lies in the arena, arenas.c looks for. */
+static bool is_left(uint32_t id)
+{
+    struct totals sum = {0};
+    if (!contexts[id].open_spans)
+        sum = sums_of(id);
+    return !contexts[id].open_spans && sum.enters == sum.exits;
+}
+
+static bool are_left(const struct span_arena *a)
+{
+    uint32_t id = a->first_context;
+    while (id && is_left(id))
+        id = contexts[id].arena_next;
+    return !id;
+}
+
+static void want_only_what_is_left(void)
+{
+    for (uint32_t i = 1; i < arenas_end(); i++)
+        arenas[i].wanted = arenas[i].wanted && are_left(&arenas[i]);
+}
+
+/* Threads look at the generation after they counted that they enter. */
+static bool change_generations(void)
+{
+    bool any = false;
+    for (uint32_t i = 1; i < arenas_end(); i++)
+        for (uint32_t id = arenas[i].wanted ? arenas[i].first_context : 0; id; id = contexts[id].arena_next) {
+            store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+            any = true;
+        }
+    return any;
+}
+
+static bool take_arenas(void)
+{
+    bool any = false;
+    for (uint32_t i = 1; i < arenas_end(); i++) {
+        any |= arenas[i].wanted;
+        while (arenas[i].wanted && arenas[i].first_context) {
+            uint32_t id = arenas[i].first_context;
+            tree_leave_arena(id);
+            contexts[id].lost_arena = true;
+        }
+    }
+    return any;
+}
+
+COLD bool tree_take_arenas(void)
+{
+    int saved = errno;
+    want_only_what_is_left();
+    if (change_generations() && tree_lockless)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    want_only_what_is_left();
+    errno = saved;
+    return take_arenas();
 }
 
 COLD uint32_t tree_recycle(bool unlabelled_too)

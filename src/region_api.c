@@ -30,6 +30,8 @@ EXPORT void jespan_region_enter(struct jespan_scope *scope, const struct jespan_
         jespan_close(span);
         span = NULL;
     }
+    if (span)
+        thread_own->entries[thread_own->depth - 1].kind |= ENTRY_BLOCK;
     scope->entered = (uintptr_t)span;
     errno = saved;
 }

@@ -8,8 +8,10 @@
  * An arena's tcache belongs to one thread at a time, the first that comes inside, until it leaves; what others allocate and
  * free there meanwhile goes by no cache. So when the last has left, whoever releases the arena may flush it.
  *
- * Survivors are objects in the arena that were handed over to others (jespan_retag()): those whose context is not below a span
- * of the region's site, or that which it has for want of its own. Under LOCK_TREE unless said otherwise.
+ * Survivors are objects in the arena that were handed over to others (jespan_retag()), which TAG_HANDED_OVER beside their tags
+ * says; and, of a region that a C++ exception leaves, the exceptions in it. No extent hook gives header tables of such
+ * an arena back (headers_keep_tables()): whoever has the arena busy owns what he walks over. Under LOCK_TREE unless said
+ * otherwise.
  */
 #ifndef JESPAN_REGIONS_H
 #define JESPAN_REGIONS_H
@@ -20,20 +22,28 @@
 #include "sites.h"
 #include "thread.h"
 
-/* The arena for a span of the site that is being opened, whose context is `borrowed`, or its own (0); 0: there is none. */
-uint16_t regions_open(const struct site *site, uint32_t borrowed);
+/* The arena for a span of the site that is being opened by the thread (NULL: any), whose context is its own, or an ancestor's
+ * that it borrows; 0: there is none. */
+uint16_t regions_open(struct thread *t, const struct site *site, uint32_t context, bool borrowed);
+
+/* One of its spans has another context from now on. */
+void regions_move(uint16_t arena, uint32_t from, uint32_t to);
 
 /* It was not opened after all. */
-void regions_cancel(uint16_t arena);
+void regions_cancel(uint16_t arena, uint32_t context);
 
-/* The span is closed. True: nobody else needs the arena, regions_release() is due. */
-bool regions_close(uint16_t arena);
+/* Around whatever may release: no thread forks meanwhile. With no lock. */
+void regions_begin(void);
+void regions_end(void);
+
+/* The span is closed, by the thread (NULL: as it ends). True: nobody else needs the arena, regions_release() is due. */
+bool regions_close(struct thread *t, uint16_t arena, uint32_t context);
 
 /* The calling thread has the region entered once more, or less. The latter as regions_close(). */
 void regions_enter(struct thread *t, uint16_t arena);
 bool regions_leave(struct thread *t, uint16_t arena);
 
-/* Frees what is in the arena, and makes it anybody's. On any thread, with no lock. */
+/* Frees what is in the arena, and makes it anybody's. On any thread, with no lock, between regions_begin() and regions_end(). */
 void regions_release(struct thread *t, uint16_t arena);
 
 /* The thread ends. With no lock. */
@@ -42,11 +52,13 @@ void regions_leave_all(struct thread *t);
 /* Looks whether arenas that were set aside can be released now. On any thread, with no lock. */
 void regions_tidy(struct thread *t);
 
-/* Whether closing a span of it is to be refused, for its survivors. Without the lock; nothing may be allocated there meanwhile. */
+/* Whether closing a span of it is to be refused, for its survivors. With the lock, so that nobody comes in meanwhile. */
 bool regions_refuses(struct thread *t, uint16_t arena);
 
-/* Gives up the caches that the calling thread has, which a child could not use. With no lock. */
+/* Waits until nobody releases any, nor begins to; gives up the caches that the calling thread (NULL: it has no block) has, which
+ * a child could not use. With no lock. */
 void regions_before_fork(struct thread *self);
+void regions_after_fork_in_parent(void);
 
 /* In a forked child, after other threads were abandoned. */
 void regions_after_fork(struct thread *self);

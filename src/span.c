@@ -104,26 +104,29 @@ static bool has_governed(const struct thread *t)
     return found;
 }
 
-/* Whether what is allocated there belongs to the region that was entered before: not in blocks for other owners, in spans from
- * elsewhere, or with an arena of their own. */
-static bool is_part_of_what_is_below(const struct entry *e)
+static bool has_arena_of_its_own(const struct entry *e)
 {
     const struct context *c = &contexts[tree_whole(e->context)];
     uint16_t arena = load_relaxed(&c->arena);
-    bool is_opened_there = entry_kind(e) == ENTRY_SCOPE ||
-                           (entry_kind(e) == ENTRY_SPAN && c->parent == tree_whole(e[-1].context));
-    return is_opened_there && !(arena && arenas[arena].site == c->site);
+    return arena && arenas[arena].site == c->site;
 }
 
+/* What is allocated belongs to the region that was entered before: not in blocks for other owners, in spans that were opened
+ * elsewhere, in the same context perhaps, or in what has an arena of its own. */
 static uint16_t region_of(const struct thread *t)
 {
     if (!t->regions_entered)
         return 0;
+    uint16_t inside = 0; /* where the spans were opened that are entered above */
     for (const struct entry *e = t->entries + t->depth; e-- > t->entries;) {
-        if (entry_region(e))
-            return entry_region(e);
-        if (e == t->entries || !is_part_of_what_is_below(e))
+        uint16_t region = entry_region(e);
+        if (region)
+            return inside && inside != region ? 0 : region;
+        if ((entry_kind(e) != ENTRY_SCOPE && !entry_inside(e)) || has_arena_of_its_own(e))
             break;
+        if (inside && entry_inside(e) && inside != entry_inside(e))
+            break;
+        inside = entry_inside(e) ? entry_inside(e) : inside;
     }
     return 0;
 }
@@ -142,6 +145,12 @@ COLD void span_review(struct thread *t)
         limits_settle(t);
 }
 
+/* Whether what is allocated in the innermost entry belongs to the region that the thread was in before, as region_of() has it. */
+static bool is_part_of(const struct entry *e, uint16_t region)
+{
+    return (entry_kind(e) == ENTRY_SCOPE || entry_inside(e) == region) && !has_arena_of_its_own(e);
+}
+
 /* What is below was reviewed when it was entered. A thread that is told of a change meanwhile looks at all of it. */
 COLD void span_review_innermost(struct thread *t)
 {
@@ -152,7 +161,7 @@ COLD void span_review_innermost(struct thread *t)
     }
     if (entry_region(e))
         t->region = entry_region(e);
-    else if (t->region && (t->depth == 1 || !is_part_of_what_is_below(e)))
+    else if (t->region && !is_part_of(e, t->region))
         t->region = 0;
     if (entry_is_governed(e))
         store_relaxed(&thread_self, NULL);
@@ -233,7 +242,7 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
         count_exits(e);
         e->counters = e->timed = c;
         e->context = context;
-        e->kind = kind | (e->kind & ~0u << ENTRY_REGION_SHIFT);
+        e->kind &= ~ENTRY_MOVED;
     }
     if (!former)
         return;

@@ -12,6 +12,7 @@
 #include "handles.h"
 #include "jespan/jespan.h"
 #include "labels.h"
+#include "libc_calls.h"
 #include "lock.h"
 #include "regions.h"
 #include "sampler.h"
@@ -35,12 +36,13 @@ static const struct site *kept_site(uint32_t context, bool borrows, const struct
 }
 
 /* Under LOCK_TREE. */
-static int open_locked(jespan_span_t **span, const struct thread *t, const struct jespan_site *site, uint32_t parent,
+static int open_locked(jespan_span_t **span, struct thread *t, const struct jespan_site *site, uint32_t parent,
                        const struct label_set *labels)
 {
     parent = resolve(t, parent);
     if (!parent)
         return EINVAL;
+    bool is_here = t && tree_whole(parent) == tree_whole(t->tag);
     if (parent == CONTEXT_ID_UNSAMPLED && site->arena.flags & JESPAN_ARENA_REGION)
         parent = CONTEXT_ID_ROOT; /* its memory goes all the same, so it must be known whose that is */
     parent = tree_parent_in(parent); /* now: a thread's context may be recycled, and be the new one, after the next line */
@@ -50,14 +52,16 @@ static int open_locked(jespan_span_t **span, const struct thread *t, const struc
     if (!kept)
         return ENOMEM;
     bool wants_region = kept->arena.flags & JESPAN_ARENA_REGION;
-    uint16_t region = wants_region ? regions_open(kept, borrows ? context : 0) : 0;
+    uint16_t region = wants_region ? regions_open(t, kept, context, borrows) : 0;
     if (wants_region && !region)
         return ENOSPC;
     *span = handle_open(context, borrows, region);
     if (!*span && region)
-        regions_cancel(region);
+        regions_cancel(region, context);
     if (!*span)
         return ENOMEM;
+    if (is_here && t->region)
+        store_relaxed(&handle_slot(*span)->inside, arenas_place_in_time(t->region));
     tree_open_span(context, timing_now());
     uint32_t period = age_period_of(context);
     if (period != context)
@@ -82,8 +86,10 @@ static int open_span(jespan_span_t **span, const struct jespan_site *site, jespa
         else if (n_labels)
             labels_draft(draft, labels, n_labels); /* again: the program's sampler may have opened spans with labels */
     }
-    if (unlikely(site->arena.flags & JESPAN_ARENA_REGION) && t)
+    if (unlikely(site->arena.flags & JESPAN_ARENA_REGION) && t) {
+        libc_calls_find();
         regions_tidy(t);
+    }
     lock(LOCK_TREE);
     int error = open_locked(span, t, site, parent, n_labels ? &draft->set : NULL);
     unlock(LOCK_TREE);
@@ -125,32 +131,51 @@ static uint16_t last_region(jespan_span_t *span, bool counts)
     return region && arenas[region].users == 1 && !arenas[region].inside ? region : 0;
 }
 
-/* Whether the region's survivors are in the way of closing it. */
+/* Whether the region's survivors are in the way of closing it. Under LOCK_TREE. */
 static COLD bool is_kept_open(struct thread *t, jespan_span_t *span, bool counts)
 {
-    lock(LOCK_TREE);
     uint16_t region = last_region(span, counts);
-    unlock(LOCK_TREE);
     return region && regions_refuses(t, region);
 }
 
 /* Takes the last step of closing, by `close`, which says whose context it was, 0 where the span stays open. */
-static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *), bool may_refuse)
+static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *))
 {
-    struct thread *t = track_thread();
     uint32_t context = 0;
-    if (unlikely(may_refuse && is_region(span)) && is_kept_open(t, span, close == handle_unref))
-        return EBUSY;
     lock(LOCK_TREE);
-    const struct slot *slot = handle_slot(span);
-    uint16_t region = slot ? slot->region : 0;
     int error = close(span, &context);
     end_span(span, context);
-    bool ends = region && context && regions_close(region);
     unlock(LOCK_TREE);
-    if (unlikely(ends))
-        regions_release(t, region);
     return -error;
+}
+
+/* Under LOCK_TREE. *ends: an arena to release; else 0. */
+static int close_region_locked(struct thread *t, jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *),
+                               bool may_refuse, uint16_t *ends)
+{
+    const struct slot *slot = handle_slot(span);
+    uint16_t region = slot ? slot->region : 0;
+    uint32_t context = 0;
+    if (may_refuse && is_kept_open(t, span, close == handle_unref))
+        return EBUSY;
+    int error = close(span, &context);
+    end_span(span, context);
+    *ends = region && context && regions_close(t, region, context) ? region : 0;
+    return -error;
+}
+
+static COLD int close_region(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *), bool may_refuse)
+{
+    struct thread *t = track_thread();
+    uint16_t ends = 0;
+    regions_begin();
+    lock(LOCK_TREE);
+    int error = close_region_locked(t, span, close, may_refuse, &ends);
+    unlock(LOCK_TREE);
+    if (ends)
+        regions_release(t, ends);
+    regions_end();
+    return error;
 }
 
 static int close_all(jespan_span_t *span, uint32_t *context)
@@ -161,12 +186,14 @@ static int close_all(jespan_span_t *span, uint32_t *context)
 
 EXPORT int jespan_close(jespan_span_t *span)
 {
-    return span ? close_span(span, close_all, true) : 0;
+    if (unlikely(span && is_region(span)))
+        return close_region(span, close_all, true);
+    return span ? close_span(span, close_all) : 0;
 }
 
 int span_close_anyway(jespan_span_t *span)
 {
-    return close_span(span, close_all, false);
+    return is_region(span) ? close_region(span, close_all, false) : close_span(span, close_all);
 }
 
 EXPORT int jespan_ref(jespan_span_t *span)
@@ -179,7 +206,7 @@ EXPORT int jespan_ref(jespan_span_t *span)
 
 EXPORT int jespan_unref(jespan_span_t *span)
 {
-    return close_span(span, handle_unref, true);
+    return unlikely(is_region(span)) ? close_region(span, handle_unref, true) : close_span(span, handle_unref);
 }
 
 /* ---- Enter and exit ---- */
@@ -217,14 +244,28 @@ static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
     return error;
 }
 
+/* It is innermost. One that was opened inside the region that the thread is in belongs to it. */
+static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint64_t here)
+{
+    struct entry *e = &t->entries[t->depth - 1];
+    const struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
+    if (!entry_region(e) && load_relaxed(&slot->inside) == here)
+        e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
+}
+
 /* A span whose context is governed, a region, or what did not go at once. */
 static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
 {
+    uint64_t here = arenas_place_in_time(t->region);
     int error = likely(tree_lockless && !is_region(span)) ? enter_span(t, span, handle_is_open) : EAGAIN;
     if (unlikely(error == EAGAIN))
         error = enter_span_locked(t, span);
+    if (!error && unlikely(here))
+        note_where_it_was_opened(t, span, here);
     if (!error)
         span_review_innermost(t);
+    if (t->region)
+        libc_calls_learn();
     return error;
 }
 
@@ -247,11 +288,13 @@ EXPORT int jespan_enter(jespan_span_t *span)
 
 static void leave_region(struct thread *t, uint16_t region)
 {
+    regions_begin();
     lock(LOCK_TREE);
     bool ends = regions_leave(t, region);
     unlock(LOCK_TREE);
     if (ends)
         regions_release(t, region);
+    regions_end();
 }
 
 /* Blocks that were entered inside and left by longjmp(): the stack ends above them. Further below it there may be other stacks,

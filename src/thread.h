@@ -74,6 +74,8 @@ struct entry {
     struct counters *former; /* with ENTRY_MOVED: those of the period in which it was entered, and still is; see age.h */
 };
 #define ENTRY_MOVED 8u
+#define ENTRY_INSIDE 16u /* of a span that is no region: it was opened inside the region whose arena is given */
+#define ENTRY_BLOCK 32u  /* of a span that ends with its block, and with its thread */
 #define ENTRY_KIND_MASK 7u
 #define ENTRY_REGION_SHIFT 16
 
@@ -85,7 +87,13 @@ static inline enum entry_kind entry_kind(const struct entry *entry)
 /* The span arena that an entered region has to itself; 0: it is none. */
 static inline uint16_t entry_region(const struct entry *entry)
 {
-    return (uint16_t)(entry->kind >> ENTRY_REGION_SHIFT);
+    return entry->kind & ENTRY_INSIDE ? 0 : (uint16_t)(entry->kind >> ENTRY_REGION_SHIFT);
+}
+
+/* The span arena of the region that the entered span was opened inside; 0: none, or it is a region itself. */
+static inline uint16_t entry_inside(const struct entry *entry)
+{
+    return entry->kind & ENTRY_INSIDE ? (uint16_t)(entry->kind >> ENTRY_REGION_SHIFT) : 0;
 }
 
 #define ENTRIES_INLINE 32

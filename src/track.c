@@ -80,14 +80,66 @@ static int set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     return entry & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
-/* What comes into a region from elsewhere, or is made another's where it is, must not go with it. */
-static void count_in_arena(struct thread *t, uint16_t arena, size_t usable)
+/* Whether a small object of this class starts at p. */
+HOT_INLINE bool is_start(const void *p, unsigned class)
+{
+    return likely(headers_is_start((uintptr_t)p, class)) || headers_find_start((uintptr_t)p, class);
+}
+
+static bool is_start_of(const void *p, uint64_t entry)
+{
+    return entry_is_small_any(entry) ? is_start(p, entry_class(entry)) : entry_big_starts_at(entry, (uintptr_t)p);
+}
+
+/* Where the tag of an object is. */
+struct place {
+    header_t *slot;     /* of a small object */
+    page_entry_t *page; /* of a big one */
+    uint32_t tag;       /* 0: not a live object */
+    bool handed_over;
+};
+
+static struct place find_tag(void *p)
+{
+    page_entry_t *page = headers_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    struct place place = {.page = page, .tag = entry_big_tag(entry)};
+    if (entry_is_small_any(entry)) {
+        place.slot = entry_slot_any(entry, (uintptr_t)p);
+        place.tag = load_relaxed(place.slot);
+    }
+    if (place.tag && !is_start_of(p, entry))
+        place.tag = 0;
+    place.handed_over = entry & ENTRY_ARENA && place.tag & TAG_HANDED_OVER;
+    place.tag &= entry & ENTRY_ARENA ? ~TAG_HANDED_OVER : ~0u;
+    return place;
+}
+
+static void set_tag(const struct place *place, uint32_t tag)
+{
+    if (place->slot)
+        store_relaxed(place->slot, tag);
+    else
+        store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
+}
+
+/* An object of a region that is another's must not go with it. The mark comes first: who finds handed_over finds that too. */
+static void hand_over(const struct place *place, uint16_t arena, uint32_t tag)
+{
+    set_tag(place, tag | TAG_HANDED_OVER);
+    store_release(&arenas[arena].aside_objects, UINT64_MAX);
+    store_release(&arenas[arena].handed_over, true);
+}
+
+/* Its header is there. What comes into a region from elsewhere, or is made another's where it is, is another's. */
+static void count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usable)
 {
     if (!arena)
         return;
     arenas_count_alloc(t, arena, usable);
-    if (!t || t->region != arena)
-        store_relaxed(&arenas[arena].handed_over, true);
+    struct place place = find_tag(p);
+    if (arenas[arena].region && (!t || t->region != arena))
+        hand_over(&place, arena, place.tag);
 }
 
 /* The header is there, or not, as set_header() says. */
@@ -96,7 +148,7 @@ static COLD bool is_well(struct thread *t, void *p, size_t usable, int error)
     if (error < 0)
         jespan_je_dallocx(p, MALLOCX_TCACHE_NONE);
     else
-        count_in_arena(t, arenas_find(p), usable);
+        count_in_arena(t, arenas_find(p), p, usable);
     return error >= 0;
 }
 
@@ -179,17 +231,6 @@ static COLD _Noreturn void die_not_allocated(const void *p)
     die_pointer("free of a pointer that is not allocated (freed before, or never):", p);
 }
 
-/* Whether a small object of this class starts at p. */
-HOT_INLINE bool is_start(const void *p, unsigned class)
-{
-    return likely(headers_is_start((uintptr_t)p, class)) || headers_find_start((uintptr_t)p, class);
-}
-
-static bool is_start_of(const void *p, uint64_t entry)
-{
-    return entry_is_small_any(entry) ? is_start(p, entry_class(entry)) : entry_big_starts_at(entry, (uintptr_t)p);
-}
-
 struct owner {
     uint32_t tag;
     bool in_arena;
@@ -218,6 +259,7 @@ static struct owner take_header(void *p)
     }
     if (unlikely(!owner.tag))
         die_not_allocated(p);
+    owner.tag &= owner.in_arena ? ~TAG_HANDED_OVER : ~0u;
     return owner;
 }
 
@@ -227,12 +269,14 @@ static struct owner take_header(void *p)
 static NOINLINE void free_to_arena(struct thread *t, void *p, size_t usable, int flags)
 {
     uint16_t arena = arenas_find(p);
-    bool counts_late = arena && arenas[arena].region;
+    bool counts_late = arena && arenas[arena].region, names_cache = flags & PLACE_TCACHE && !(flags & MALLOCX_TCACHE_NONE);
     if (arenas_wipes(arena))
         explicit_bzero(p, usable);
+    else if (counts_late)
+        exceptions_forget(p, usable);
     if (arena && !counts_late)
         arenas_count_frees(t, arena, 1, usable);
-    if (arena && (counts_late || !(flags & PLACE_TCACHE)))
+    if (arena && (names_cache || !(flags & PLACE_TCACHE)))
         flags = arenas_free_flags(t ? arenas_lane(t, arena) : NULL);
     jespan_je_sdallocx(p, usable, flags);
     if (counts_late)
@@ -372,12 +416,12 @@ void track_give_back(struct thread *t)
 HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint64_t entry)
 {
     header_t *slot = entry_slot_any(entry, (uintptr_t)p);
-    struct counters *c = counters_find(t, load_relaxed(slot));
+    struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_HANDED_OVER);
     if (unlikely(!c || !load_relaxed(slot) || !is_start(p, entry_class(entry))))
         return false;
     size_t usable = class_bytes[entry_class(entry)];
     uint32_t section = limits_begin(t);
-    uint32_t limit = limits_of(load_relaxed(slot));
+    uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_HANDED_OVER);
     store_relaxed(slot, 0);
     counters_add_free(c, usable);
     limits_give(t, limit, usable);
@@ -397,8 +441,12 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     struct lane *lane = arena ? arenas_lane(t, arena) : NULL;
     if (!lane || unlikely(arenas_wipes(arena)))
         return false;
-    if (arenas[arena].region) /* which may end while it waits */
-        return t->region == arena && free_at_once(t, lane, p, entry);
+    if (arenas[arena].region) { /* which may end while it waits */
+        if (t->region != arena)
+            return false;
+        exceptions_forget(p, class_bytes[entry_class(entry)]);
+        return free_at_once(t, lane, p, entry);
+    }
     if (lane->last == p)
         return free_at_once(t, lane, p, entry);
     if (unlikely(!classes_of_arenas || load_relaxed(&t->pending_count) == PENDING_MAX))
@@ -548,38 +596,14 @@ struct thread_bytes *track_publish_bytes(struct thread *t)
 
 /* ---- Change of owner ---- */
 
-/* Where the tag of an object is. */
-struct place {
-    header_t *slot;     /* of a small object */
-    page_entry_t *page; /* of a big one */
-    uint32_t tag;       /* 0: not a live object */
-};
-
-static struct place find_tag(void *p)
-{
-    page_entry_t *page = headers_page((uintptr_t)p);
-    uint64_t entry = page ? load_relaxed(page) : 0;
-    struct place place = {.page = page, .tag = entry_big_tag(entry)};
-    if (entry_is_small_any(entry)) {
-        place.slot = entry_slot_any(entry, (uintptr_t)p);
-        place.tag = load_relaxed(place.slot);
-    }
-    if (place.tag && !is_start_of(p, entry))
-        place.tag = 0;
-    return place;
-}
-
 uint32_t track_owner(const void *p)
 {
     return find_tag((void *)(uintptr_t)p).tag;
 }
 
-static void set_tag(const struct place *place, uint32_t tag)
+bool track_is_handed_over(const void *p)
 {
-    if (place->slot)
-        store_relaxed(place->slot, tag);
-    else
-        store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
+    return find_tag((void *)(uintptr_t)p).handed_over;
 }
 
 /* Without a block: it stays its owner's. */
@@ -623,9 +647,9 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
         t->published.deallocated += old_usable;
     }
     uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
-    count_in_arena(t, arena, new_usable);
     /* The page has its table or entry already. */
     set_header(t, p, new_usable, owner.tag);
+    count_in_arena(t, arena, p, new_usable);
     if (arena) /* not before, so that who looks for survivors knows that there is something */
         arenas_count_frees(t, arena, 1, old_usable);
     uint32_t tag = owner.tag;
@@ -635,13 +659,21 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
         count_resize_orphan(owner.tag, old_usable, new_usable, requested);
     const struct place place = find_tag(p);
     if (tag != owner.tag)
-        set_tag(&place, tag);
+        set_tag(&place, place.handed_over ? tag | TAG_HANDED_OVER : tag);
 }
 
 static void count_in(struct counters_more *c, uint64_t objects, uint64_t usable)
 {
     own_add(&c->moved_in_objects, objects);
     own_add(&c->moved_in_bytes, usable);
+}
+
+/* Whether what is given to that context does not go with the region. Of several regions in the same context, the one that the thread
+ * is in is meant. */
+static bool leaves_region(const struct thread *t, uint16_t arena, uint32_t context)
+{
+    return !arenas_is_home(arena, context) ||
+           (t->region && t->region != arena && arenas_is_home(t->region, context));
 }
 
 /* What comes in is counted first, which keeps the context from being recycled from there on (tree.h). */
@@ -651,8 +683,13 @@ int track_retag(struct thread *t, void *p, uint32_t context)
     size_t usable = track_usable(p);
     if (!place.tag)
         return -EINVAL;
-    if (place.tag == context || (age_is_on && age_is_same_owner(place.tag, context)))
+    uint16_t arena = arenas_find(p);
+    bool hands_over = unlikely(arena) && arenas[arena].region && leaves_region(t, arena, context);
+    if (place.tag == context || (age_is_on && age_is_same_owner(place.tag, context))) {
+        if (hands_over)
+            hand_over(&place, arena, place.tag);
         return 0;
+    }
     struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
     if (!to || !from)
         return -ENOMEM;
@@ -667,12 +704,12 @@ int track_retag(struct thread *t, void *p, uint32_t context)
         limits_end(t, section);
         return -EINVAL;
     }
-    set_tag(&place, context);
-    uint16_t arena = arenas_find(p);
-    if (arena) {
+    if (hands_over)
+        hand_over(&place, arena, context);
+    else
+        set_tag(&place, context);
+    if (arena)
         store_release(&arenas[arena].aside_objects, UINT64_MAX);
-        store_release(&arenas[arena].handed_over, true);
-    }
     own_add_release(&counters_use_more(from)->moved_out_objects, 1);
     own_add_release(&counters_more(from)->moved_out_bytes, usable);
     limits_end(t, section);

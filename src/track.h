@@ -127,6 +127,9 @@ void track_give_back(struct thread *t);
 /* Whose an object is; 0: it is not ours. Its owner may change meanwhile. */
 uint32_t track_owner(const void *p);
 
+/* Whether it lies in a region, but was handed over to another. */
+bool track_is_handed_over(const void *p);
+
 /* Counts frees for a context, and uncharges them. */
 void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes);
 

@@ -159,7 +159,8 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
     c->born = 0;
-    store_relaxed(&c->arena, arena_of(kind, site, labels, above));
+    c->lost_arena = false;
+    tree_join_arena(id, arena_of(kind, site, labels, above));
     c->children = c->open_spans = c->handles = 0;
     c->opens = c->wall = c->children_wall = 0;
     c->outlived = (struct outlived){0};
@@ -174,6 +175,20 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
         store_release(&c->generation, load_relaxed(&c->generation) + 1);
     }
     return id;
+}
+
+/* What was remembered of it as a context that is not governed no longer stands. */
+static COLD void find_arena_again(uint32_t id)
+{
+    struct context *c = &contexts[id];
+    c->open_spans++; /* its parent, which is in use, may look for arenas meanwhile */
+    uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena));
+    c->open_spans--;
+    if (!arena)
+        return;
+    c->lost_arena = false;
+    tree_join_arena(id, arena);
+    store_release(&c->generation, load_relaxed(&c->generation) + 2);
 }
 
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
@@ -191,8 +206,11 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     for (uint32_t id = hash_heads[hash & hash_mask]; id; id = contexts[id].hash_next) {
         const struct context *c = &contexts[id];
         if (c->hash == hash && c->parent == parent && c->site == kept && c->kind == kind &&
-            labels_equal(c->labels, labels))
+            labels_equal(c->labels, labels)) {
+            if (unlikely(c->lost_arena))
+                find_arena_again(id);
             return id;
+        }
     }
     return make_context(parent, kind, kept, labels, hash);
 }

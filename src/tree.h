@@ -50,6 +50,8 @@ struct context {
     enum context_kind kind;
     bool labelled; /* it or an ancestor has labels: there may be any number of such */
     bool doomed;   /* while recycling: in use by nothing but children */
+    uint32_t arena_next, arena_before; /* others that have its arena; 0: none */
+    bool lost_arena; /* another has the arena that it had: to be asked for again when it is next used */
     /* What governs allocations in it; 0: nothing. Written under LOCK_TREE, read by anyone. */
     _Atomic uint16_t arena; /* the span arena they come from: arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: limit.h */
@@ -126,6 +128,14 @@ uint32_t tree_recycle(bool unlabelled_too);
 
 /* The figures of a context since it got its present identity. Without those of its periods. */
 struct totals tree_totals(uint32_t id);
+
+/* Takes span arenas that are `wanted` (arenas.h) from contexts of which none has an open span or a thread inside. Whether any
+ * arena has no context now. */
+bool tree_take_arenas(void);
+
+/* The context has an arena from now on, as one of whose contexts it counts already (0: none), or no longer. Under LOCK_TREE. */
+void tree_join_arena(uint32_t id, uint16_t arena);
+void tree_leave_arena(uint32_t id);
 
 /* Adds what the context has from periods of which nothing is left. Under LOCK_TREE. */
 void tree_add_past(struct totals *sum, uint32_t id);

@@ -120,7 +120,7 @@ struct jespan_arena {
     uint32_t flags JESPAN_ZERO_; /* of the above */
     int32_t numa_node JESPAN_ZERO_;
     int64_t dirty_decay_ms JESPAN_ZERO_, muzzy_decay_ms JESPAN_ZERO_;
-    uint64_t limit_bytes JESPAN_ZERO_; /* of pages that the arena maps at most; 0: any number */
+    uint64_t limit_bytes JESPAN_ZERO_; /* of pages with memory that the arena has at most; 0: any number */
     const char *by_label JESPAN_ZERO_; /* an arena for each value of the label of this key; NULL: one for all */
 };
 
@@ -306,7 +306,7 @@ JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_tracep
  *     JESPAN_REGION("parse");
  * What is to stay must be allocated for another owner, JESPAN_FOR(), or copied. An object that was allocated in it but handed to
  * another by jespan_retag() is a *survivor*: with one, nothing is freed at the end, and the region is set aside until its
- * survivors are gone. Objects may be freed and resized in it as always, by any thread. Whoever uses a pointer into it
+ * survivors are gone; so it is when a C++ exception leaves it, until that is over. Objects may be freed and resized in it as always, by any thread. Whoever uses a pointer into it
  * afterwards is as wrong as after free(); a free of one ends the program, as a double free does.
  * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and what else it wishes for. Where max_arenas leaves
  * no arena for it (spans.stats.regions_lost), the block is a span, and what is not freed in it stays. */

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory_resource>
 #include <new>
@@ -59,7 +60,13 @@ public:
     }
     region(const region &) = delete;
     region &operator=(const region &) = delete;
-    ~region() override { jespan_close(span_); }
+    // A destructor cannot refuse: with survivors, the region is set aside, also one that JESPAN_ARENA_REFUSE would keep open.
+    ~region() override
+    {
+        jespan_scope scope{};
+        scope.entered = reinterpret_cast<std::uintptr_t>(span_);
+        jespan_region_exit(&scope);
+    }
 
     // For jespan_enter() and the like.
     jespan_span_t *span() const noexcept { return span_; }

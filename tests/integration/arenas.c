@@ -167,6 +167,10 @@ static void inheritance(void)
     CHECK_EQ(ctl_u64("spans.arenas.count"), 2);
 }
 
+static bool keep_open;
+static jespan_span_t *opened[200];
+static unsigned n_opened;
+
 static uint32_t arena_of_tenant(unsigned number)
 {
     char who[16];
@@ -174,15 +178,59 @@ static uint32_t arena_of_tenant(unsigned number)
     const struct jespan_label label = JESPAN_LABEL("who", who);
     jespan_span_t *span = jespan_open(&tenant_site, JESPAN_ROOT, &label, 1);
     uint32_t arena = (uint32_t)ctl_span(spans_context(span), "arena");
-    jespan_close(span);
+    if (keep_open)
+        opened[n_opened++] = span;
+    else
+        jespan_close(span);
     return arena;
 }
 
-/* max_arenas:4: four tenants have their own, and for lack of more the others none, which is counted. */
+static void allocate_for(unsigned number, size_t bytes, void **p)
+{
+    char who[16];
+    snprintf(who, sizeof who, "%u", number);
+    const struct jespan_label label = JESPAN_LABEL("who", who);
+    struct jespan_scope scope __attribute__((cleanup(jespan_scope_exit)));
+    jespan_scope_enter_labels(&scope, &tenant_site, &label, 1);
+    *p = F(malloc)(bytes);
+}
+
+/* max_arenas:4. An arena in which nothing lives, and whose spans are over, serves the next, and its figures begin anew. */
+static void one_after_another(void)
+{
+    char value[16], name[64];
+    void *p, *kept;
+    for (unsigned i = 0; i < 2000; i++) {
+        size_t bytes = sizeof value;
+        CHECK(arena_of_tenant(i) != 0);
+        allocate_for(i, 5000, &p);
+        uint32_t arena = arena_of_tenant(i);
+        CHECK_EQ(arena_figure(arena, "inuse_objects"), 1);
+        CHECK_EQ(arena_figure(arena, "alloc_objects"), 1);
+        CHECK_EQ(arena_figure(arena, "refusals"), 0);
+        CHECK_EQ(arena_of_object(p), arena_figure(arena, "index"));
+        snprintf(name, sizeof name, "spans.arenas.%u.value", (unsigned)arena);
+        CHECK_EQ(F(mallctl)(name, value, &bytes, NULL, 0), 0);
+        CHECK_EQ((unsigned)atoi(value), i);
+        F(free)(p);
+    }
+    CHECK_EQ(ctl_u64("spans.stats.arenas_refused"), 0);
+    CHECK(arena_of_tenant(0) != 0); /* who comes again has one again */
+    allocate_for(0, 5000, &kept);
+    uint32_t taken = arena_of_tenant(0);
+    for (unsigned i = 1; i < 100; i++)
+        CHECK(arena_of_tenant(i) != taken);
+    CHECK_EQ(arena_of_tenant(0), taken);
+    F(free)(kept);
+    ctl_check_identity("one after another");
+}
+
+/* max_arenas:4: four tenants have their own, and as long as they last the others none, which is counted. */
 static void by_label(void)
 {
     char value[16];
     size_t bytes = sizeof value;
+    keep_open = true;
     for (unsigned i = 0; i < 4; i++)
         CHECK_EQ(arena_of_tenant(i), i + 1);
     CHECK_EQ(arena_of_tenant(2), 3);
@@ -198,6 +246,7 @@ static void by_label(void)
 /* The same where one without a label came first: it serves those for whom there is none. */
 static void by_label_or_shared(void)
 {
+    keep_open = true;
     CHECK_EQ(arena_below(&tenant_site), 1);
     for (unsigned i = 0; i < 3; i++)
         CHECK_EQ(arena_of_tenant(i), i + 2);
@@ -474,6 +523,8 @@ static const struct test_case cases[] = {
     {"resizing", resizing, NULL, NULL},
     {"inheritance", inheritance, NULL, NULL},
     {"by_label", by_label, NULL, "max_arenas:4"},
+    {"one_after_another", one_after_another, NULL, "max_arenas:4"},
+    {"one_after_another, with ages", one_after_another, NULL, "max_arenas:4,age_period_s:1"},
     {"by_label_or_shared", by_label_or_shared, NULL, "max_arenas:4"},
     {"configured", configured, NULL, "arena:par*e*=by:who|secret=limit:8M+wiped|cache=off"},
     {"everywhere", everywhere, NULL, "arena:*"},

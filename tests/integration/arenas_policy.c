@@ -158,6 +158,28 @@ static uint64_t fill(void **objects, size_t n)
     return bytes;
 }
 
+/* What was freed is there again, whatever its addresses were used for, and nothing passes the limit meanwhile. */
+static void limited_again(void)
+{
+    static const size_t sizes[] = {3 << 20, 3600 << 10, 100, 7 << 20, 50000, 5 << 20, 3000};
+    ARENA_BLOCK(&limited_site);
+    void *objects[20000];
+    for (unsigned round = 0; round < 30; round++) {
+        size_t bytes = sizes[round % MEMBERS(sizes)], n = (7 << 20) / (bytes + bytes / 4 + 64);
+        n = n > MEMBERS(objects) ? MEMBERS(objects) : n ? n : 1;
+        for (size_t i = 0; i < n; i++)
+            CHECK((objects[i] = F(malloc)(bytes)) != NULL);
+        CHECK(arena_figure(1, "committed_bytes") <= 8 << 20);
+        for (size_t i = 0; i < n; i++)
+            F(free)(objects[i]);
+    }
+    CHECK_EQ(arena_figure(1, "refusals"), 0);
+    CHECK(F(malloc)(9 << 20) == NULL);
+    CHECK_EQ(arena_figure(1, "refusals"), 1);
+    arena_check_inuse(1, 0, 0, "again");
+    ctl_check_identity("limited again");
+}
+
 /* The arena's pages are bounded; others are not. */
 static void limited(void)
 {
@@ -165,14 +187,14 @@ static void limited(void)
     uint64_t raised = 16 << 20, bytes = fill(objects, MEMBERS(objects));
     CHECK(bytes > (4 << 20) && bytes <= (8 << 20));
     CHECK(other != NULL);
-    CHECK(arena_figure(1, "mapped_bytes") <= 8 << 20);
+    CHECK(arena_figure(1, "committed_bytes") <= 8 << 20);
     CHECK(arena_figure(1, "refusals") > 0);
     CHECK_EQ(arena_figure(1, "limit_bytes"), 8 << 20);
     CHECK_EQ(F(mallctl)("spans.arenas.1.limit_bytes", NULL, NULL, &raised, sizeof raised), 0);
     CHECK_EQ(arena_figure(1, "limit_bytes"), raised);
     bytes += fill(more, MEMBERS(more));
     CHECK(bytes > (8 << 20) && bytes <= raised);
-    CHECK(arena_figure(1, "mapped_bytes") <= raised);
+    CHECK(arena_figure(1, "committed_bytes") <= raised);
     arena_check_inuse(1, bytes / F(malloc_usable_size)(objects[0]), bytes, "full");
     for (size_t i = 0; i < MEMBERS(objects); i++) {
         F(free)(objects[i]);
@@ -186,6 +208,9 @@ static void limited(void)
 static const struct test_case cases[] = {
     {"wiped", wiped, NULL, NULL},       {"guarded", guarded, NULL, NULL}, {"dontdump", dontdump, NULL, NULL},
     {"dontfork", dontfork, NULL, NULL}, {"locked", locked, NULL, NULL},   {"limited", limited, NULL, NULL},
+    {"limited again", limited_again, NULL, NULL},
+    {"limited again, and addresses go", limited_again, "retain:false", NULL},
+    {"limited again, decay 0", limited_again, "dirty_decay_ms:0,muzzy_decay_ms:0", NULL},
 };
 
 int main(int argc, char **argv)

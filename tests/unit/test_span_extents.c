@@ -164,8 +164,8 @@ static void case_limit(void)
     create(&plain);
     create(&other);
     size_t n = take_blocks(block);
-    CHECK(FIGURE(&plain, mapped_bytes) <= limit);
-    CHECK(limit - FIGURE(&plain, mapped_bytes) < block + 4096); /* jemalloc has a page for an offset with each */
+    CHECK(FIGURE(&plain, committed_bytes) <= limit);
+    CHECK(limit - FIGURE(&plain, committed_bytes) < block + 4096); /* jemalloc has a page for an offset with each */
     CHECK(n >= limit / (block + 4096) - 1);
     CHECK(load_relaxed(&plain.refusals) > 0);
     CHECK_EQ(load_relaxed(&other.refusals), 0);
@@ -200,8 +200,8 @@ static void case_limit_of_threads(void)
         CHECK_EQ(pthread_create(&threads[i], NULL, take_all, NULL), 0);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    CHECK(FIGURE(&plain, peak_mapped_bytes) <= 24 * MIB);
-    CHECK(FIGURE(&plain, mapped_bytes) > 24 * MIB - 20 * KIB);
+    CHECK(FIGURE(&plain, committed_bytes) <= 24 * MIB);
+    CHECK(FIGURE(&plain, committed_bytes) > 24 * MIB - 20 * KIB);
     check_agrees();
 }
 

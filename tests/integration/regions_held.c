@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions: nothing is freed that somebody holds, nothing that is to go stays, and no arena is lost; as docs/regions.md says it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <locale.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <jespan/jespan.h>
+
+#include "../support/cases.h"
+#include "../support/ctl.h"
+#include "../support/family.h"
+
+JESPAN_SITE(region_site, "region", .arena = {.flags = JESPAN_ARENA_REGION});
+JESPAN_SITE(wiped_site, "wiped", .arena = {.flags = JESPAN_ARENA_REGION | JESPAN_ARENA_WIPED});
+JESPAN_SITE(step_site, "step");
+
+#define CACHE(index) (((int)(index) + 2) << 8)  /* MALLOCX_TCACHE() */
+#define CACHE_NONE CACHE(-1)
+#define ARENA(index) ((int)((index) + 1) << 20) /* MALLOCX_ARENA() */
+
+static uint64_t stat_of(const char *leaf)
+{
+    char name[64];
+    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
+    return ctl_u64(name);
+}
+
+static unsigned arena_of(const void *p)
+{
+    unsigned index = 0;
+    size_t bytes = sizeof index;
+    CHECK_EQ(mallctl("arenas.lookup", &index, &bytes, (void *)&p, sizeof p), 0);
+    return index;
+}
+
+static jespan_span_t *open_span(const struct jespan_site *site)
+{
+    jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
+    CHECK(span != NULL);
+    return span;
+}
+
+static jespan_span_t *enter_new(const struct jespan_site *site)
+{
+    jespan_span_t *span = open_span(site);
+    CHECK_EQ(jespan_enter(span), 0);
+    return span;
+}
+
+static void leave(jespan_span_t *span)
+{
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_close(span), 0);
+}
+
+/* What was set aside, and is nobody's now, goes as a region is opened. */
+static void check_nothing_is_aside(void)
+{
+    leave(enter_new(&region_site));
+    CHECK_EQ(stat_of("set_aside"), 0);
+}
+
+/* ---- While pages are given back ---- */
+
+static atomic_bool over;
+
+static void *come_and_go(void *number)
+{
+    uint64_t state = (uintptr_t)number + 1;
+    for (int round = 0; round < 150; round++) {
+        JESPAN_REGION_OF(&region_site);
+        void *kept = malloc(40);
+        for (int i = 0; i < 1500; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            char *p = malloc(8 + (state >> 33) % 2000);
+            CHECK(p != NULL);
+            *p = 1;
+            if (i % 2)
+                free(p);
+        }
+        if (round % 4 == 0) { /* survivors are looked for */
+            CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+            free(kept);
+        }
+    }
+    return NULL;
+}
+
+static void *purge(void *unused)
+{
+    for (unsigned i = 0; !over; i++) {
+        CHECK_EQ(mallctl(i % 2 ? "arena.4096.purge" : "arena.4096.decay", NULL, NULL, NULL, 0), 0);
+        ctl_u64("spans.all.inuse_bytes");
+    }
+    return unused;
+}
+
+static void pages_are_given_back_meanwhile(void)
+{
+    pthread_t threads[3], purger;
+    CHECK_EQ(pthread_create(&purger, NULL, purge, NULL), 0);
+    for (uintptr_t i = 0; i < 3; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, come_and_go, (void *)i), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    over = true;
+    pthread_join(purger, NULL);
+    check_nothing_is_aside();
+    CHECK_EQ(stat_of("released"), 3 * 150 + 1);
+    ctl_check_identity("after purges");
+}
+
+/* ---- Who is another owner ---- */
+
+/* The same site again, in itself. */
+static void the_outer_one_is_another(void)
+{
+    jespan_span_t *outer = enter_new(&region_site);
+    jespan_context_t id = jespan_current();
+    jespan_span_t *inner = enter_new(&region_site);
+    char *p = malloc(100);
+    memset(p, 'p', 100);
+    CHECK_EQ(jespan_retag(p, id), 0);
+    leave(inner);
+    CHECK_EQ(stat_of("survivors"), 1);
+    for (int i = 0; i < 100; i++)
+        CHECK_EQ(p[i], 'p');
+    free(p);
+    leave(outer);
+    check_nothing_is_aside();
+}
+
+static void other_labels_are_another(void)
+{
+    const struct jespan_label one = JESPAN_LABEL("tenant", "one"), two = JESPAN_LABEL("tenant", "two");
+    jespan_span_t *a = jespan_open(&region_site, JESPAN_ROOT, &one, 1), *b = jespan_open(&region_site, JESPAN_ROOT, &two, 1);
+    CHECK_EQ(jespan_enter(b), 0);
+    jespan_context_t id = jespan_current();
+    CHECK_EQ(jespan_exit(b), 0);
+    CHECK_EQ(jespan_enter(a), 0);
+    char *small = malloc(100), *big = malloc(100000);
+    CHECK_EQ(jespan_retag(small, id), 0);
+    CHECK_EQ(jespan_retag(big, id), 0);
+    leave(a);
+    CHECK_EQ(stat_of("survivors"), 2);
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 2);
+    memset(small, 1, 100);
+    memset(big, 1, 100000);
+    free(small);
+    free(big);
+    CHECK_EQ(jespan_close(b), 0);
+    check_nothing_is_aside();
+}
+
+/* Two of the same context: the one that the thread is in has it now. */
+static void one_beside_it_is_another(void)
+{
+    jespan_span_t *a = open_span(&region_site), *b = open_span(&region_site);
+    CHECK_EQ(jespan_enter(a), 0);
+    char *p = malloc(100);
+    CHECK_EQ(jespan_exit(a), 0);
+    CHECK_EQ(jespan_enter(b), 0);
+    CHECK_EQ(jespan_retag(p, JESPAN_CURRENT), 0);
+    CHECK_EQ(jespan_close(a), 0);
+    memset(p, 'p', 100);
+    CHECK_EQ(stat_of("set_aside"), 1);
+    free(p);
+    leave(b);
+    check_nothing_is_aside();
+}
+
+/* Resized in the region that it lies in, it is another's still. */
+static void it_stays_handed_over(void)
+{
+    jespan_span_t *region = enter_new(&region_site);
+    char *small = malloc(100), *big = malloc(100000);
+    CHECK_EQ(jespan_retag(small, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_retag(big, JESPAN_ROOT), 0);
+    small = realloc(small, 101);
+    big = realloc(big, 99000);
+    leave(region);
+    CHECK_EQ(stat_of("set_aside"), 0);
+    memset(small, 1, 101);
+    memset(big, 1, 99000);
+    free(small);
+    free(big);
+}
+
+/* What comes back home goes with it, and so does what is a child's. */
+static void its_own_are_not(void)
+{
+    jespan_span_t *region = enter_new(&region_site);
+    jespan_context_t id = jespan_current();
+    void *back = malloc(100), *below = malloc(100);
+    CHECK_EQ(jespan_retag(back, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_retag(back, id), 0);
+    {
+        JESPAN("child");
+        CHECK_EQ(jespan_retag(below, JESPAN_CURRENT), 0);
+    }
+    const struct jespan_label label = JESPAN_LABEL("late", "label");
+    CHECK_EQ(jespan_add_label(region, &label), 0);
+    void *renamed = malloc(100);
+    CHECK_EQ(jespan_retag(renamed, JESPAN_CURRENT), 0);
+    leave(region);
+    CHECK_EQ(stat_of("survivors"), 0);
+    CHECK_EQ(stat_of("released_objects"), 3);
+}
+
+/* A span of another request, of the same context as those that are opened inside. */
+static void spans_from_elsewhere_are_outside(void)
+{
+    jespan_span_t *a = enter_new(&region_site), *of_a = open_span(&step_site);
+    CHECK_EQ(jespan_exit(a), 0);
+    jespan_span_t *b = enter_new(&region_site), *of_b = open_span(&step_site);
+    CHECK_EQ(jespan_enter(of_a), 0);
+    char *p = malloc(100);
+    CHECK_EQ(jespan_exit(of_a), 0);
+    CHECK_EQ(jespan_enter(of_b), 0);
+    CHECK(malloc(100) && arena_of(malloc(100)) != arena_of(p));
+    CHECK_EQ(jespan_exit(of_b), 0);
+    leave(b);
+    memset(p, 'p', 100);
+    free(p);
+    CHECK_EQ(stat_of("released_objects"), 2);
+    CHECK_EQ(jespan_close(a) + jespan_close(of_a) + jespan_close(of_b), 0);
+    /* Where the arena serves the next region, it is not the one that the span was opened in. */
+    b = enter_new(&region_site);
+    jespan_span_t *old = open_span(&step_site);
+    leave(b);
+    b = enter_new(&region_site);
+    CHECK_EQ(jespan_enter(old), 0);
+    p = malloc(100);
+    leave(old);
+    leave(b);
+    memset(p, 'p', 100);
+    free(p);
+}
+
+/* An object of a region is resized by who is in another. */
+static void it_moves_to_nobodys_region(void)
+{
+    jespan_span_t *a = enter_new(&region_site);
+    char *p = malloc(100);
+    CHECK_EQ(jespan_exit(a), 0);
+    jespan_span_t *b = enter_new(&region_site);
+    p = realloc(p, 5000);
+    CHECK_EQ(jespan_close(a), 0);
+    leave(b);
+    memset(p, 'p', 5000);
+    free(p);
+    check_nothing_is_aside();
+}
+
+/* ---- Wishes and flags ---- */
+
+/* Where jemalloc moves a large object by some cache lines, its last bytes are as secret as the first. */
+static void nothing_is_left_to_read(void)
+{
+    static const size_t sizes[] = {100, 3500, 4096, 5000, 9000, 14336, 20000, 100000, 3 << 20};
+    enum { EACH = 20, SIZES = sizeof sizes / sizeof *sizes };
+    static volatile unsigned char *object[SIZES][EACH];
+    jespan_span_t *region = enter_new(&wiped_site);
+    for (int i = 0; i < SIZES; i++)
+        for (int k = 0; k < EACH; k++)
+            memset((void *)(uintptr_t)(object[i][k] = malloc(sizes[i])), 'x', sizes[i]);
+    leave(region);
+    for (int i = 0; i < SIZES; i++)
+        for (int k = 0; k < EACH; k++)
+            for (size_t at = 0, left = 0; at < sizes[i]; at++) {
+                left += object[i][k][at] != 0;
+                if (at == sizes[i] - 1)
+                    CHECK_EQ(left, 0);
+            }
+}
+
+static void a_cache_leads_nowhere_else(void)
+{
+    unsigned cache;
+    size_t bytes = sizeof cache;
+    CHECK_EQ(mallctl("tcache.create", &cache, &bytes, NULL, 0), 0);
+    uint64_t before = ctl_u64("spans.all.inuse_bytes");
+    for (int i = 0; i < 1000; i++) {
+        jespan_span_t *region = enter_new(&region_site);
+        CHECK(F(mallocx)(1000, CACHE(cache)) != NULL);
+        CHECK(F(mallocx)(1000, CACHE_NONE) != NULL);
+        CHECK(F(rallocx)(malloc(10), 1000, CACHE(cache)) != NULL);
+        CHECK(F(rallocx)(malloc(10), 100000, CACHE_NONE) != NULL);
+        unsigned own = arena_of(malloc(1)), chosen = arena_of(F(mallocx)(1, ARENA(own)));
+        CHECK_EQ(own, chosen);
+        leave(region);
+    }
+    CHECK_EQ(ctl_u64("spans.all.inuse_bytes"), before);
+    CHECK_EQ(stat_of("released_objects"), 6000);
+}
+
+/* Its arena is no place for what is not its own. */
+static void its_arena_is_not_for_others(void)
+{
+    jespan_span_t *region = enter_new(&region_site);
+    unsigned index = arena_of(malloc(100));
+    CHECK_EQ(jespan_exit(region), 0);
+    size_t mib[2], length = 2;
+    CHECK_EQ(mallctl("thread.arena", NULL, NULL, &index, sizeof index), EPERM);
+    CHECK_EQ(mallctlnametomib("thread.arena", mib, &length), 0);
+    CHECK_EQ(mallctlbymib(mib, length, NULL, NULL, &index, sizeof index), EPERM);
+    char *p = F(mallocx)(100, ARENA(index));
+    CHECK_EQ(jespan_close(region), 0);
+    memset(p, 1, 100);
+    free(p);
+    CHECK_EQ(stat_of("released_objects"), 1);
+}
+
+/* ---- How they end ---- */
+
+static void *exit_inside(void *unused)
+{
+    JESPAN_REGION_OF(&region_site);
+    CHECK(malloc(100) != NULL);
+    {
+        JESPAN_REGION_OF(&wiped_site);
+        CHECK(malloc(100) != NULL);
+        pthread_exit(unused);
+    }
+}
+
+static void threads_may_exit(void)
+{
+    for (int i = 0; i < 200; i++) {
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, exit_inside, NULL), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    }
+    CHECK_EQ(stat_of("released"), 400);
+    CHECK_EQ(stat_of("shared") + stat_of("lost"), 0);
+    CHECK_EQ(ctl_u64("spans.arenas.count"), 2);
+}
+
+static _Atomic(jespan_span_t *) of_others[2];
+static atomic_bool is_opening[2];
+
+static void *open_and_close(void *number)
+{
+    uintptr_t own = (uintptr_t)number;
+    while (!over) {
+        is_opening[own] = true;
+        of_others[own] = jespan_open(&region_site, JESPAN_ROOT, NULL, 0);
+        is_opening[own] = false;
+        CHECK_EQ(jespan_enter(of_others[own]), 0);
+        for (int i = 0; i < 2000; i++)
+            CHECK(malloc(64) != NULL);
+        leave(of_others[own]);
+    }
+    return NULL;
+}
+
+static int in_child(void)
+{
+    uint64_t shared = stat_of("shared");
+    if (is_opening[0] || is_opening[1])
+        return 0; /* whose handle is nobody's yet */
+    for (int i = 0; i < 2; i++)
+        jespan_close(of_others[i]);
+    for (int i = 0; i < 3; i++)
+        open_span(&region_site);
+    CHECK_EQ(stat_of("shared"), shared);
+    return check_failures != 0;
+}
+
+/* max_arenas:3. A child can close what others had open, also what they were in the middle of closing. */
+static void children_have_all_arenas(void)
+{
+    pthread_t threads[2];
+    for (uintptr_t i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, open_and_close, (void *)i), 0);
+    while (!of_others[0] || !of_others[1])
+        sched_yield();
+    for (int i = 0; i < 150; i++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(in_child());
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK_EQ(status, 0);
+    }
+    over = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- libc's own ---- */
+
+static bool libc_is_told_apart(void)
+{
+    jespan_span_t *region = enter_new(&region_site);
+    FILE *file = fopen("/dev/null", "w");
+    bool is = arena_of(file) != arena_of(malloc(1));
+    fclose(file);
+    leave(region);
+    return is;
+}
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
+static void at_exit(void)
+{
+}
+
+/* Libraries' state that begins inside lasts. */
+static void libc_keeps_its_own(void)
+{
+    pthread_t threads[3];
+    char buffer[64];
+    FILE *file;
+    if (!libc_is_told_apart())
+        return;
+    jespan_span_t *region = enter_new(&region_site);
+    file = fopen("/dev/null", "w");
+    CHECK(file && fprintf(file, "%s", "text") == 4);
+    printf("%s", "");
+    for (int i = 0; i < 40; i++) {
+        CHECK_EQ(atexit(at_exit), 0);
+        snprintf(buffer, sizeof buffer, "JESPAN_TEST_%d", i);
+        CHECK_EQ(setenv(buffer, "value", 1), 0);
+    }
+    setlocale(LC_ALL, "C.UTF-8");
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, nothing, NULL), 0);
+    leave(region);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_EQ(fclose(file), 0);
+    for (int i = 0; i < 40; i++) {
+        snprintf(buffer, sizeof buffer, "JESPAN_TEST_%d", i);
+        CHECK(!strcmp(getenv(buffer), "value"));
+        CHECK_EQ(unsetenv(buffer), 0);
+    }
+    setlocale(LC_ALL, "C");
+    CHECK_EQ(setenv("JESPAN_TEST", "value", 1), 0);
+}
+
+/* What libc makes for the program is the region's. */
+static void libc_makes_for_the_program(void)
+{
+    char *line = NULL, *text = NULL;
+    size_t n = 0;
+    if (!libc_is_told_apart())
+        return;
+    FILE *file = fopen("/proc/self/status", "r");
+    jespan_span_t *region = enter_new(&region_site);
+    unsigned own = arena_of(malloc(1));
+    CHECK_EQ(arena_of(strdup("text")), own);
+    CHECK_EQ(arena_of(strndup("text", 2)), own);
+    CHECK(getline(&line, &n, file) > 0);
+    CHECK_EQ(arena_of(line), own);
+    CHECK_EQ(asprintf(&text, "%d", 1), 1);
+    CHECK_EQ(arena_of(text), own);
+    CHECK_EQ(asprintf(&text, "%1000d", 1), 1000);
+    CHECK_EQ(arena_of(text), own);
+    uint64_t before = stat_of("released_objects");
+    leave(region);
+    CHECK_EQ(stat_of("released_objects") - before, 6);
+    fclose(file);
+}
+
+static const struct test_case cases[] = {
+    {"pages are given back meanwhile", pages_are_given_back_meanwhile, "dirty_decay_ms:0,muzzy_decay_ms:0", NULL},
+    {"pages are given back meanwhile, by a thread", pages_are_given_back_meanwhile,
+     "background_thread:true,dirty_decay_ms:1,muzzy_decay_ms:1", NULL},
+    {"pages are given back meanwhile, and addresses", pages_are_given_back_meanwhile, "retain:false,dirty_decay_ms:0", NULL},
+    {"the outer one is another", the_outer_one_is_another, NULL, NULL},
+    {"the outer one is another, with ages", the_outer_one_is_another, NULL, "age_period_s:1"},
+    {"other labels are another", other_labels_are_another, NULL, NULL},
+    {"one beside it is another", one_beside_it_is_another, NULL, NULL},
+    {"it stays handed over", it_stays_handed_over, NULL, NULL},
+    {"its own are not", its_own_are_not, NULL, NULL},
+    {"spans from elsewhere are outside", spans_from_elsewhere_are_outside, NULL, NULL},
+    {"it moves to nobody's region", it_moves_to_nobodys_region, NULL, NULL},
+    {"nothing is left to read", nothing_is_left_to_read, "dirty_decay_ms:-1", NULL},
+    {"a cache leads nowhere else", a_cache_leads_nowhere_else, NULL, NULL},
+    {"its arena is not for others", its_arena_is_not_for_others, NULL, NULL},
+    {"threads may exit", threads_may_exit, NULL, NULL},
+    {"children have all arenas", children_have_all_arenas, NULL, "max_arenas:3"},
+    {"libc keeps its own", libc_keeps_its_own, NULL, NULL},
+    {"libc makes for the program", libc_makes_for_the_program, NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    return cases_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
+}
