@@ -57,7 +57,7 @@ wrong() {
     try "shutdown_timeout_ms" "shutdown_timeout_ms:3600001" "$defaults" "$(number shutdown_timeout_ms 3600001 0 3600000)"
     try "no colon" "verbose" "$defaults" '<jespan>: JESPAN_CONF: "verbose" is not key:value and is ignored'
     try "a key with dashes" "dump-dir:/tmp" "$defaults" \
-        '<jespan>: JESPAN_CONF: unknown key "dump-dir" is ignored; is dump_dir meant?'
+        '<jespan>: JESPAN_CONF: unknown key "…" is ignored; is dump_dir meant?'
     try "a typing error" "max_context:100" "$defaults" \
         '<jespan>: JESPAN_CONF: unknown key "max_context" is ignored; is max_contexts meant?'
     try "a wrong key behind a secret" "pyroscope_token:s3cr3t,dump-dir:/tmp" "$defaults" \

@@ -487,13 +487,14 @@ static bool is_still(const char *of, mode_t kind)
     return fstatat(AT_FDCWD, of, &status, AT_SYMLINK_NOFOLLOW) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
-/* So that nobody waits here: a wait for a reader ends at once, and the clock has gone on by so much. */
+/* So that nobody waits here: a wait for a reader ends at once, and the clock has gone on by so much. A mere look, as messages
+ * on stderr take, is a real one. */
 static uint64_t waited_ms;
 
 int poll(struct pollfd *fds, nfds_t n, int ms)
 {
-    (void)fds;
-    (void)n;
+    if (ms == 0)
+        return (int)syscall(SYS_poll, fds, n, ms);
     waited_ms += (uint64_t)ms;
     return 0;
 }
