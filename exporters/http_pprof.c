@@ -45,15 +45,21 @@ static int encode_digest(struct digest *d, const struct snapshot *s, const struc
 static int encode_difference(const struct snapshot *s, const char *labels, const struct pprof_kind *kind,
                              struct exporter_sink *sink)
 {
-    const struct digest_shape shape = {.labels = labels};
-    struct digest *d = digest_make(&shape);
-    if (d == NULL)
+    struct label_names names;
+    if (!label_names_make(&names, labels))
         return -ENOMEM;
+    const struct digest_shape shape = {.labels = labels, .names = &names};
+    struct digest *d = digest_make(&shape);
+    if (d == NULL) {
+        label_names_free(&names);
+        return -ENOMEM;
+    }
     for (uint32_t i = 0; i < s->n_rows; i++)
         digest_add(d, s, i, &s->rows[i].totals);
     digest_add(d, s, PERIOD_RETIRED, &s->retired);
     int error = encode_digest(d, s, kind, sink);
     digest_free(d);
+    label_names_free(&names);
     return error;
 }
 
@@ -63,6 +69,7 @@ static int encode_difference(const struct snapshot *s, const char *labels, const
  * told of it would be told again there, and its sample would go down. So what was told of each sample is kept. */
 struct http_history {
     struct digest_shape shape;
+    struct label_names names; /* as servers take them */
     struct period *period;
     struct digest *digest; /* of all periods; NULL: there was none yet */
 };
@@ -73,6 +80,7 @@ void http_pprof_free(struct http_history *history)
         return;
     period_free(history->period);
     digest_free(history->digest);
+    label_names_free(&history->names);
     free(history);
 }
 
@@ -81,11 +89,11 @@ static struct http_history *make_history(const char *labels)
     struct http_history *history = calloc(1, sizeof *history);
     if (history == NULL)
         return NULL;
-    history->shape.labels = labels;
+    history->shape = (struct digest_shape){.labels = labels, .names = &history->names};
     history->period = period_make();
-    if (history->period != NULL)
+    if (history->period != NULL && label_names_make(&history->names, labels))
         return history;
-    free(history);
+    http_pprof_free(history);
     return NULL;
 }
 
