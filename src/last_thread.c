@@ -13,9 +13,11 @@
 #include "background.h"
 #include "clock.h"
 #include "compiler.h"
+#include "conf.h"
 #include "descriptor.h"
 #include "die.h"
 #include "futex.h"
+#include "reporter.h"
 #include "span.h"
 #include "thread.h"
 #include "track.h"
@@ -80,6 +82,7 @@ static void *watch(void *unused)
     struct thread *t = track_thread();
     if (t)
         span_set_base(t, CONTEXT_ID_ROOT);
+    reporter_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
     pthread_sigmask(SIG_SETMASK, &main_mask, NULL);
     exit(0);
 }
