@@ -175,7 +175,7 @@ void http_pprof_cmdline(struct http_source *source, const struct http_request *r
     ssize_t n;
     (void)source;
     (void)request;
-    int fd = descriptor_open("/proc/self/cmdline", O_RDONLY, 0);
+    int fd = descriptor_open("/proc/thread-self/cmdline", O_RDONLY, 0);
     while (fd >= 0 && (n = read(fd, part, sizeof part)) > 0)
         http_text_bytes(&answer->body, part, (size_t)n);
     if (fd >= 0)

@@ -159,7 +159,7 @@ static uint64_t resident_bytes(void)
 {
     char text[128];
     char *second;
-    int fd = descriptor_open("/proc/self/statm", O_RDONLY, 0);
+    int fd = descriptor_open("/proc/thread-self/statm", O_RDONLY, 0);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0)
         close(fd);

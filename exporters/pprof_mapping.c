@@ -18,7 +18,7 @@
 
 static void read_file_name(struct pprof_mapping *mapping)
 {
-    ssize_t bytes = readlink("/proc/self/exe", mapping->file, sizeof mapping->file - 1);
+    ssize_t bytes = readlink("/proc/thread-self/exe", mapping->file, sizeof mapping->file - 1);
     if (bytes > 0)
         mapping->file[bytes] = '\0';
     else
@@ -59,7 +59,7 @@ static void read_addresses(struct pprof_mapping *mapping)
 {
     char lines[PATH_MAX + 128];
     ssize_t n;
-    int fd = descriptor_open("/proc/self/maps", O_RDONLY, 0);
+    int fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
     if (fd < 0)
         return;
     do {
@@ -119,7 +119,7 @@ static void read_build_id(struct pprof_mapping *mapping)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-    int fd = descriptor_open("/proc/self/exe", O_RDONLY, 0);
+    int fd = descriptor_open("/proc/thread-self/exe", O_RDONLY, 0);
     if (fd < 0)
         return;
     if (read_at(fd, &header, sizeof header, 0) && header.e_phentsize == sizeof segment)

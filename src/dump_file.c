@@ -40,7 +40,7 @@ static int name_of_descriptor(char resolved[DUMP_PATH_BYTES], int fd, const stru
 {
     char link[40];
     struct stat now;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    snprintf(link, sizeof link, "/proc/thread-self/fd/%d", fd);
     ssize_t n = readlink(link, resolved, DUMP_PATH_BYTES - 1);
     if (n < 0)
         return -errno;
