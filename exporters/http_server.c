@@ -12,7 +12,6 @@
 #include <strings.h>
 #include <time.h>
 
-#include "../src/descriptor.h"
 #include "http_pprof.h"
 #include "http_series.h"
 
@@ -438,14 +437,13 @@ void http_server_tend(struct http_server *server)
 
 int http_server_start(struct http_server *server)
 {
-    struct stdio_holes holes;
-    stdio_holes_fill(&holes);
+    server->source.host->guard(true);
     server->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL,
                                       NULL, handle, server, MHD_OPTION_NOTIFY_CONNECTION, notify, server,
                                       MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_MAX_CONNECTIONS,
                                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
                                       MHD_OPTION_URI_LOG_CALLBACK, look_at_uri, server, MHD_OPTION_END);
-    stdio_holes_empty(&holes);
+    server->source.host->guard(false);
     return server->daemon == NULL ? -ENOMEM : 0;
 }
 

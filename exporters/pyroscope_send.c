@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "../src/clock.h"
-#include "../src/descriptor.h"
 #include "pyroscope_secrets.h"
 #include "pyroscope_target.h"
 
@@ -84,11 +83,10 @@ static int note_timer(CURLM *multi, long ms, void *sender)
 
 bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host)
 {
-    struct stdio_holes holes;
-    stdio_holes_fill(&holes);
+    host->guard(true);
     *s = (struct pyroscope_sender){.host = host, .conf = host->conf, .timer_ns = UINT64_MAX, .multi = curl_multi_init(),
                                    .easy = curl_easy_init()};
-    stdio_holes_empty(&holes);
+    host->guard(false);
     if (s->multi == NULL || s->easy == NULL)
         return false;
     curl_multi_setopt(s->multi, CURLMOPT_SOCKETFUNCTION, note_socket);

@@ -49,6 +49,24 @@ static inline void stdio_holes_empty(const struct stdio_holes *holes)
     errno = saved;
 }
 
+/* The same for what libraries open, which stays where it is: first waits until no other thread fills a hole, as it would empty
+ * that too early. Gives up waiting after a fifth of a second. One thread at a time, and not inside stdio_holes_fill(). */
+static inline void stdio_holes_fill_alone(struct stdio_holes *holes)
+{
+    int saved = errno;
+    for (int tries = 0; tries < 200; tries++) {
+        bool others = false;
+        stdio_holes_fill(holes);
+        for (int fd = 0; fd < DESCRIPTOR_LEAST; fd++)
+            others |= !holes->filled[fd] && fcntl(fd, F_GETFD) == FD_CLOEXEC && fcntl(fd, F_GETFL) & O_PATH;
+        if (!others)
+            break;
+        stdio_holes_empty(holes);
+        usleep(1000);
+    }
+    errno = saved;
+}
+
 /* Takes a descriptor that was just made, or -1, and returns it with a number above 2, or -1 and errno. It has such a
  * number already, unless the program closed one of 0 to 2 meanwhile. */
 static inline int descriptor_lift(int fd)

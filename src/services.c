@@ -90,7 +90,7 @@ static void guard(bool begin)
 {
     if (begin) {
         pthread_mutex_lock(&guarded);
-        stdio_holes_fill(&guarded_holes);
+        stdio_holes_fill_alone(&guarded_holes);
     } else {
         stdio_holes_empty(&guarded_holes);
         pthread_mutex_unlock(&guarded);

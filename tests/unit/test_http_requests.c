@@ -81,9 +81,14 @@ static void nothing(void)
 {
 }
 
+static void guard(bool begin)
+{
+    (void)begin;
+}
+
 static struct service_host host = {
     .conf = &set, .http = &stats, .snapshot = take, .free_snapshot = free_snapshot, .mallctl = no_mallctl, .say = say,
-    .stop_by_ns = stop_by_ns, .end_before_others = nothing};
+    .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = nothing};
 static pthread_t thread;
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 
