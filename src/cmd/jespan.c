@@ -15,7 +15,8 @@
 
 #define COMMANDS(ROW) \
     ROW(run)          \
-    ROW(report)
+    ROW(report)       \
+    ROW(conf)
 
 /* Weak, so that a command that was left out at configure is NULL. */
 #define DECLARE(name) extern const struct command command_##name __attribute__((weak));

@@ -43,6 +43,11 @@ test_help_and_usage() {
     jespan report --help
     says "report --help" 0 ""
     prints "report --help" "usage: jespan report *"
+    jespan conf 'dump_k*'
+    says "conf PATTERN" 0 ""
+    prints "conf PATTERN" "dump_keep*default 0"
+    jespan conf nothing_like_it
+    says "conf of no key" 2 "jespan: no key of the configuration fits 'nothing_like_it'"
     jespan
     says "no command" 2 "usage: *"
     jespan frobnicate

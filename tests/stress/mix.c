@@ -87,7 +87,9 @@ static void resize_object(struct worker *w, struct held *o)
     char *p = F(realloc)(o->p, random_size(&w->random) % 20000 + 1);
     if (!p)
         return;
-    o->owner = jespan_current(); /* also where it stays in place */
+    /* In place it stays its owner's where a limit does not admit it here; then that does not admit it again. */
+    if (p != o->p || jespan_retag(p, jespan_current()) == 0)
+        o->owner = jespan_current();
     o->p = p;
 }
 
