@@ -84,6 +84,8 @@ static void make_object(struct worker *w, struct held *o)
 
 static void resize_object(struct worker *w, struct held *o)
 {
+    if (jespan_current() == JESPAN_ROOT) /* for jespan_retag(), that is the thread's own context */
+        return;
     char *p = F(realloc)(o->p, random_size(&w->random) % 20000 + 1);
     if (!p)
         return;
@@ -295,8 +297,10 @@ static void *guest(void *argument)
 static void guest_step(struct worker *w)
 {
     pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, guest, w), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    int error = pthread_create(&thread, NULL, guest, w);
+    CHECK(error == 0 || error == EAGAIN); /* what it allocates is under the limit, too */
+    if (!error)
+        CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
 static void fork_step(struct worker *w)
