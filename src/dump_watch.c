@@ -247,6 +247,11 @@ uint32_t dump_watch_parse(const char *text)
     return reasons;
 }
 
+static void say_no_signal(void)
+{
+    WARN("dump_signal:\"", conf.dump_signal, "\" is no signal that can ask for a dump, and is ignored");
+}
+
 static void install_signal(void)
 {
     int error = dump_signal_install(conf.dump_signal);
@@ -256,7 +261,7 @@ static void install_signal(void)
     if (error == -EBUSY)
         WARN("dump_signal:\"", conf.dump_signal, "\" has a handler of the program's, which stays");
     else
-        WARN("dump_signal:\"", conf.dump_signal, "\" is no signal that can ask for a dump, and is ignored");
+        say_no_signal();
 }
 
 void dump_watch_start(void)
@@ -270,6 +275,8 @@ void dump_watch_start(void)
     }
     if (wanted & DUMP_BIT(DUMP_SIGNAL))
         install_signal();
+    else if (conf.dump_signal[0] && !dump_signal_parse(conf.dump_signal))
+        say_no_signal();
     if (!wanted)
         return;
     store_relaxed(&stopping, false);

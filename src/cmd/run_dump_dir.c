@@ -38,6 +38,9 @@ static int create_directories(const char *directory)
 static int prepare_dump_dir(char *path, const char *wanted)
 {
     struct stat status;
+    int unusable = run_environment_check_value(wanted); /* before anything is made */
+    if (unusable != 0)
+        return unusable;
     int error = wanted[0] == '\0' ? ENOENT : create_directories(wanted);
     if (error == 0 && (realpath(wanted, path) == NULL || stat(path, &status) != 0))
         error = errno;
