@@ -133,7 +133,7 @@ static void take_context(uint32_t context)
 /* On the new thread. Without memory it stays outside any span. The context is left when the thread ends. */
 static struct start start_take(struct start *start)
 {
-    struct start copy = *start;
+    struct start copy = {.run = start->run, .argument = start->argument, .context = start->context}; /* links are others' */
     take_context(copy.context);
     start_release(start);
     return copy;
