@@ -155,6 +155,11 @@ enum limits_answer limits_hold(struct thread *t, uint32_t context, size_t usable
 /* What is held was not needed. */
 void limits_drop(struct thread *t);
 
+/* Takes from all threads what they keep below `top`, and keeps them out of sections. `self`, NULL where the caller has no block, is
+ * outside one, but may begin one. No lock from LOCK_LIMITS on is held. */
+void limits_begin_alone(struct thread *self, uint32_t top);
+void limits_end_alone(void);
+
 /* Begins a section and does limits_transfer(), where need be with what other threads keep in stock. False: refused, and
  * there is no section. */
 bool limits_begin_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usable, uint32_t *section);

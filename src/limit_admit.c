@@ -137,6 +137,13 @@ static bool make_room(struct thread *t, uint32_t limit, uint64_t wanted)
     return true;
 }
 
+static uint32_t outermost_of(uint32_t limit)
+{
+    for (uint32_t parent; (parent = load_relaxed(&limit_at(limit)->parent));)
+        limit = parent;
+    return limit;
+}
+
 /* ---- Allocations ---- */
 
 static void tell_if_soft(uint32_t limit)
@@ -196,10 +203,19 @@ static COLD enum limits_answer hold_anyway(struct thread *t, uint32_t context, u
     return LIMITS_HELD;
 }
 
+/* While all others wait, since they took what was drained for it each time. What is refused here is refused for good. */
+static COLD enum limits_answer hold_alone(struct thread *t, uint32_t context, uint64_t usable, uint32_t *refused)
+{
+    limits_begin_alone(t, outermost_of(*refused));
+    enum limits_answer answer = try_hold(t, context, usable, refused);
+    limits_end_alone();
+    return answer;
+}
+
 static NOINLINE enum limits_answer hold_slow(struct thread *t, uint32_t context, uint64_t usable, uint32_t refused, bool quietly)
 {
-    for (int i = 0; i < DRAINS && make_room(t, refused, usable); i++) {
-        enum limits_answer answer = try_hold(t, context, usable, &refused);
+    for (int i = 0; i <= DRAINS && make_room(t, refused, usable); i++) {
+        enum limits_answer answer = i < DRAINS ? try_hold(t, context, usable, &refused) : hold_alone(t, context, usable, &refused);
         if (answer != LIMITS_REFUSED)
             return answer;
     }
@@ -223,20 +239,32 @@ void limits_drop(struct thread *t)
     limits_end(t, section);
 }
 
+static COLD bool charge_orphan_alone(uint32_t context, uint64_t usable, uint32_t *refused)
+{
+    limits_begin_alone(NULL, outermost_of(*refused));
+    uint32_t limit = limits_of(context);
+    *refused = limit ? limits_charge(limit, 0, usable) : 0;
+    limits_end_alone();
+    return !*refused;
+}
+
 bool limits_charge_orphan(uint32_t context, uint64_t usable)
 {
     uint32_t refused = 0;
-    for (int i = 0; i < DRAINS; i++) {
+    bool may_fit = true;
+    for (int i = 0; i < DRAINS && may_fit; i++) {
         uint32_t limit = limits_of(context);
         if (!limit || !(refused = limits_charge(limit, 0, usable)))
             return true;
         unlock(LOCK_ORPHAN);
-        bool may_fit = make_room(NULL, refused, usable);
+        may_fit = make_room(NULL, refused, usable);
         lock(LOCK_ORPHAN);
-        if (!may_fit)
-            break;
     }
     unlock(LOCK_ORPHAN);
+    if (may_fit && charge_orphan_alone(context, usable, &refused)) {
+        lock(LOCK_ORPHAN);
+        return true;
+    }
     bool goes_ahead = refuse(refused, usable);
     lock(LOCK_ORPHAN);
     if (goes_ahead)
@@ -289,11 +317,17 @@ bool limits_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usab
 bool limits_begin_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usable, uint32_t *section)
 {
     uint32_t refused = 0;
-    for (int i = 0; i <= DRAINS; i++) {
+    for (int i = 0; i <= DRAINS + 1; i++) {
+        bool alone = i > DRAINS;
         if (i && !make_room(t, refused, usable))
             break;
+        if (unlikely(alone))
+            limits_begin_alone(t, outermost_of(refused));
         *section = limits_begin(t);
-        if (likely(!(refused = transfer(t, from, to, usable, false))))
+        refused = transfer(t, from, to, usable, false);
+        if (unlikely(alone))
+            limits_end_alone();
+        if (likely(!refused))
             return true;
         limits_end(t, *section);
     }

@@ -355,6 +355,23 @@ COLD void limits_await_buffers(void)
     }
 }
 
+/* As limits_drain(), but no thread is passed over, and none begins a section until limits_end_alone(). */
+COLD void limits_begin_alone(struct thread *self, uint32_t top)
+{
+    lock(LOCK_LIMITS);
+    limits_stop(self);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        empty_within(t, top);
+        claim(t);
+    }
+}
+
+COLD void limits_end_alone(void)
+{
+    limits_go();
+    unlock(LOCK_LIMITS);
+}
+
 /* ---- What is in use already ---- */
 
 /* A thread was inside a context, on the fast ways, when a limit came above that. It may count an allocation or a free there that

@@ -89,6 +89,7 @@ void *family_resize(void *p, size_t size, int flags)
         errno = ENOMEM;
         return NULL;
     }
+    track_check_not_freed(t, p);
     uint32_t held = t ? t->n_held : 0;
     int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
     if (in_place > 0)
@@ -123,6 +124,7 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
 {
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
+    track_check_not_freed(t, p);
     if (!track_may_allocate(t) || (unlikely(arenas) && stays_behind(t, p, size < old_usable)))
         return old_usable;
     uint32_t held = t ? t->n_held : 0;

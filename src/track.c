@@ -536,6 +536,20 @@ static COLD void give_back_unseen(struct thread *t, void *p)
 
 /* ---- Size ---- */
 
+static bool is_waiting(const struct thread *t, const void *p)
+{
+    for (uint32_t i = t ? load_relaxed(&t->pending_count) : 0; i-- > 0;)
+        if (load_relaxed(&t->pending_object[i]) == p)
+            return true;
+    return false;
+}
+
+void track_check_not_freed(const struct thread *t, const void *p)
+{
+    if (unlikely(is_waiting(t, p)))
+        die_not_allocated(p);
+}
+
 size_t track_usable(const void *p)
 {
     page_entry_t *page = headers_page((uintptr_t)p);
@@ -625,6 +639,10 @@ static uint32_t count_resize(struct thread *t, uint32_t owner, size_t old_usable
         count_resize_orphan(owner, old_usable, new_usable, requested);
         return owner;
     }
+    /* Room is made for it where it goes to; what was held for that stays in the thread's stock. */
+    uint32_t to = limits_of(t->tag);
+    if (unlikely(to && to != limits_of(owner)) && limits_hold(t, t->tag, new_usable, true) == LIMITS_HELD)
+        limits_drop(t);
     uint32_t section = limits_begin(t);
     if (t->n_held && t->held[t->n_held - 1].context == owner && new_usable > old_usable)
         limits_use(t, new_usable - old_usable);
@@ -681,7 +699,7 @@ int track_retag(struct thread *t, void *p, uint32_t context)
 {
     struct place place = find_tag(p);
     size_t usable = track_usable(p);
-    if (!place.tag)
+    if (!place.tag || is_waiting(t, p))
         return -EINVAL;
     uint16_t arena = arenas_find(p);
     bool hands_over = unlikely(arena) && arenas[arena].region && leaves_region(t, arena, context);

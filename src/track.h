@@ -136,6 +136,9 @@ void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uin
 /* The usable size of an object, 0 for NULL and for what is not ours. */
 size_t track_usable(const void *p);
 
+/* Ends the program where this thread freed the object, and it waits to be counted. t may be NULL. */
+void track_check_not_freed(const struct thread *t, const void *p);
+
 /* After jemalloc changed an object in place, for whose growth bytes are held where its owner has a limit. It becomes the current
  * context's, as if it had been freed and allocated there, if the limits of that admit it. t may be NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);

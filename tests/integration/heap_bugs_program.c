@@ -234,6 +234,13 @@ static void realloc_freed(void)
     free(realloc(opaque(p), 50000));
 }
 
+static void realloc_freed_in_place(void)
+{
+    void *p = announce(get(100));
+    free(p);
+    free(realloc(opaque(p), 110)); /* of the same size class */
+}
+
 static void realloc_inside(void)
 {
     free(realloc(announce((char *)get(100) + 16), 50000));
@@ -276,6 +283,7 @@ static const struct {
     BUG(of_break, "… from `sbrk()`"),
     BUG(of_number, "… that is no address at all"),
     BUG(realloc_freed, "`realloc(p, n)` after `free(p)`"),
+    BUG(realloc_freed_in_place, "… where the size class stays"),
     BUG(realloc_inside, "`realloc(p + 16, n)` of 100 bytes"),
     BUG(realloc_stack, "`realloc()` of an address on the stack"),
 };

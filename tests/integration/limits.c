@@ -308,6 +308,33 @@ static void a_server_resizes_what_is_a_tenants(void)
     ctl_await_identity("resized");
 }
 
+/* It goes to where there is room, also room that waits to be told of: frees in the thread's buffer, and what is in stock. */
+static void a_resized_object_goes_where_there_is_room(void)
+{
+    jespan_context_t small;
+    jespan_span_t *small_span = open_tenant(1, &small);
+    void *volatile filled[32];
+    open_limited(10 * MIB);
+    CHECK_EQ(jespan_set_limit(small, 0, 100000), 0);
+    CHECK_EQ(jespan_enter(span), 0);
+    char *volatile p = malloc(3000);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_enter(small_span), 0);
+    for (int i = 0; i < 32; i++)
+        CHECK((filled[i] = malloc(3000)) != NULL);
+    for (int i = 2; i < 32; i++)
+        free(filled[i]);
+    CHECK_EQ((uintptr_t)realloc(p, 2900), (uintptr_t)p);
+    CHECK_EQ(ctl_span(small, "limit_inuse_bytes"), 3 * 3072);
+    CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
+    free(filled[0]);
+    free(filled[1]);
+    free(p);
+    CHECK_EQ(jespan_exit(small_span), 0);
+    CHECK_EQ(jespan_close(small_span), 0);
+    ctl_await_identity("moved by a resize");
+}
+
 static _Atomic bool stop;
 
 static void *resize_until_stopped(void *big)
@@ -612,6 +639,7 @@ int main(int argc, char **argv)
         {"nothing_is_over", nothing_is_over, NULL, NULL},
         {"a_limit_set_live", a_limit_set_live, NULL, NULL},
         {"a_server_resizes_what_is_a_tenants", a_server_resizes_what_is_a_tenants, NULL, NULL},
+        {"a_resized_object_goes_where_there_is_room", a_resized_object_goes_where_there_is_room, NULL, NULL},
         {"a_resize_leaves_no_gap", a_resize_leaves_no_gap, NULL, NULL},
         {"nobody_is_refused_falsely", nobody_is_refused_falsely, NULL, NULL},
         {"nobody_is_killed_falsely", nobody_is_refused_falsely, NULL, "on_limit:abort"},
