@@ -50,6 +50,18 @@ static int name_of_descriptor(char resolved[DUMP_PATH_BYTES], int fd, const stru
     return DUMP_PLACE_FILE;
 }
 
+/* Whether the program has the file open, as its standard output for instance: /dev/stdout is a link to it. Then it must not be
+ * replaced, or what the program writes from there on would be lost. */
+#define MOST_DESCRIPTORS 1024
+static bool is_open(const struct stat *at, int except)
+{
+    struct stat other;
+    for (int fd = 0; fd < MOST_DESCRIPTORS; fd++)
+        if (fd != except && fstat(fd, &other) == 0 && other.st_dev == at->st_dev && other.st_ino == at->st_ino)
+            return true;
+    return false;
+}
+
 /* The kernel follows the link, so that it can refuse one that somebody has laid in a directory like /tmp. */
 static int follow(char resolved[DUMP_PATH_BYTES], const char *path)
 {
@@ -59,7 +71,7 @@ static int follow(char resolved[DUMP_PATH_BYTES], const char *path)
         return -errno;
     int place = fstat(fd, &at) != 0 ? -errno : place_of(&at);
     if (place == DUMP_PLACE_FILE)
-        place = name_of_descriptor(resolved, fd, &at);
+        place = is_open(&at, fd) ? -EBUSY : name_of_descriptor(resolved, fd, &at);
     close(fd);
     return place;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Modules as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -23,7 +25,10 @@ static bool find_beside(char *path, size_t bytes, const char *name)
 {
     static const char build[] = ".libs";
     Dl_info self;
+    char real[PATH_MAX];
     const char *file = dladdr((void *)(uintptr_t)find_beside, &self) ? self.dli_fname : NULL;
+    if (file && realpath(file, real)) /* it may have been found by a link */
+        file = real;
     const char *slash = file ? strrchr(file, '/') : NULL;
     if (!slash)
         return false;

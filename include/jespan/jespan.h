@@ -59,11 +59,18 @@ template <class T> constexpr int64_t jespan_integer_(T n)
 #define JESPAN_CONTEXT_(n) (n)
 #define JESPAN_SITE_ADDRESS_(s) (s)
 #else
-#define JESPAN_ASSERT_(condition, message) extern char jespan_assert_[(condition) ? 1 : -1]
+#define JESPAN_ASSERT_(condition, message) extern __attribute__((unused)) char jespan_assert_[(condition) ? 1 : -1]
 #define JESPAN_STRING_(s) (s)
 #define JESPAN_INTEGER_(n) (int64_t)(n)
 #define JESPAN_CONTEXT_(n) (n)
 #define JESPAN_SITE_ADDRESS_(s) (s)
+#endif
+
+/* A site is a constant: with a name that is a variable, which C++ would take when it first comes by, it does not compile. */
+#ifdef __cplusplus
+#define JESPAN_STATIC_ static constexpr
+#else
+#define JESPAN_STATIC_ static const
 #endif
 
 #ifdef __cplusplus
@@ -274,12 +281,12 @@ JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_tracep
     JESPAN_EIGHTH_(__VA_ARGS__, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_WITH_,            \
                    JESPAN_SITE_WITH_, JESPAN_SITE_WITH_, JESPAN_SITE_PLAIN_, 0)(var, __VA_ARGS__)
 #define JESPAN_ARENA_SITE(var, name, flags)                                                                            \
-    static const struct jespan_site var = {JESPAN_STRING_(name), JESPAN_TARGET, __FILE__, __LINE__, {(flags), 0, 0, 0, 0, 0}}
+    JESPAN_STATIC_ struct jespan_site var = {JESPAN_STRING_(name), JESPAN_TARGET, __FILE__, __LINE__, {(flags), 0, 0, 0, 0, 0}}
 
 #define JESPAN_EIGHTH_(a, b, c, d, e, f, g, h, ...) h
 #define JESPAN_SITE_PLAIN_(var, name) JESPAN_ARENA_SITE(var, name, 0)
 #define JESPAN_SITE_WITH_(var, name_, ...)                                                                             \
-    static const struct jespan_site var = {                                                                            \
+    JESPAN_STATIC_ struct jespan_site var = {                                                                            \
         .name = JESPAN_STRING_(name_), .target = JESPAN_TARGET, .file = __FILE__, .line = __LINE__, __VA_ARGS__}
 
 /* A span from here to the end of the block, with labels as pairs of strings:
