@@ -132,7 +132,7 @@ static void enter_sure(const struct before *b, int at, size_t bytes)
 {
     for (int i = 0; at >= 0; at = nodes[at].parent, i++) {
         struct node *n = &nodes[at];
-        long long sure = n->sure += (long long)bytes;
+        long long sure = atomic_fetch_add(&n->sure, (long long)bytes) + (long long)bytes;
         unsigned long long allowed = n->allowed;
         if (b->version[i] & 1 || n->version != b->version[i])
             continue;
