@@ -316,7 +316,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
     if (index < 0)
         return handle_context(span) ? EPERM : EINVAL;
     uint16_t region = entry_region(&t->entries[index]);
-    remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0));
+    remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *)); /* where the caller's frame ends */
     span_remove(t, (uint32_t)index);
     if (!load_relaxed(&thread_self)) /* else nothing governed was entered, and nothing is now */
         span_review(t);
