@@ -230,6 +230,7 @@ static void begin_case(const struct main_case *c, const char *number, int output
     char conf[4096];
     snprintf(conf, sizeof conf, "module_dir:%s,%s", case_modules(), c->conf);
     setpgid(0, 0);
+    signal(SIGINT, SIG_DFL); /* which a shell has its background jobs ignore */
     setenv("JESPAN_CONF", conf, 1);
     dup2(output, STDOUT_FILENO);
     if (chdir(directory))
