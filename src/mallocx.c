@@ -39,6 +39,8 @@ static int resize_in_place(struct thread *t, void *p, size_t size, int flags, si
     *usable = old_usable;
     if (wanted == 0 || (wanted != old_usable && (wanted < HEADER_PAGE_BYTES || old_usable < HEADER_PAGE_BYTES)))
         return 0; /* a small object never changes its class in place */
+    if (old_usable < HEADER_PAGE_BYTES) /* one that moves is freed once more, which is found then */
+        track_check_not_freed(t, p);
     if (unlikely(arenas) && stays_behind(t, p, wanted < old_usable))
         return 0;
     int admitted = wanted > old_usable ? governed_admits_growth(t, p, wanted - old_usable) : 1;
@@ -89,7 +91,6 @@ void *family_resize(void *p, size_t size, int flags)
         errno = ENOMEM;
         return NULL;
     }
-    track_check_not_freed(t, p);
     uint32_t held = t ? t->n_held : 0;
     int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
     if (in_place > 0)
