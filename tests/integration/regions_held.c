@@ -15,6 +15,7 @@
 
 #include "../support/cases.h"
 #include "../support/ctl.h"
+#include "../support/entered.h"
 #include "../support/family.h"
 
 JESPAN_SITE(region_site, "region", .arena = {.flags = JESPAN_ARENA_REGION});
@@ -38,26 +39,6 @@ static unsigned arena_of(const void *p)
     size_t bytes = sizeof index;
     CHECK_EQ(mallctl("arenas.lookup", &index, &bytes, (void *)&p, sizeof p), 0);
     return index;
-}
-
-static jespan_span_t *open_span(const struct jespan_site *site)
-{
-    jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
-    CHECK(span != NULL);
-    return span;
-}
-
-static jespan_span_t *enter_new(const struct jespan_site *site)
-{
-    jespan_span_t *span = open_span(site);
-    CHECK_EQ(jespan_enter(span), 0);
-    return span;
-}
-
-static void leave(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_exit(span), 0);
-    CHECK_EQ(jespan_close(span), 0);
 }
 
 /* What was set aside, and is nobody's now, goes as a region is opened. */

@@ -8,6 +8,7 @@
 
 #include "../support/cases.h"
 #include "../support/ctl.h"
+#include "../support/entered.h"
 #include "../support/family.h"
 
 JESPAN_SITE(region_site, "region", .arena = {.flags = JESPAN_ARENA_REGION});
@@ -22,26 +23,6 @@ static uint64_t stat_of(const char *leaf)
     char name[64];
     snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
     return ctl_u64(name);
-}
-
-static jespan_span_t *open_span(const struct jespan_site *site)
-{
-    jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
-    CHECK(span != NULL);
-    return span;
-}
-
-static jespan_span_t *enter_new(const struct jespan_site *site)
-{
-    jespan_span_t *span = open_span(site);
-    CHECK_EQ(jespan_enter(span), 0);
-    return span;
-}
-
-static void leave(jespan_span_t *span)
-{
-    CHECK_EQ(jespan_exit(span), 0);
-    CHECK_EQ(jespan_close(span), 0);
 }
 
 static void fill(void)
