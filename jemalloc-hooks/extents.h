@@ -45,6 +45,13 @@ struct extent_figures {
 /* Of all watched arenas and span arenas. jemalloc's own bookkeeping is not among its extents. */
 extern struct extent_figures extents_heap;
 
+/* One of them. Extents from before the hooks may be merged after: what is less than none reads as 0. */
+static inline uint64_t extents_figure(const _Atomic uint64_t *figure)
+{
+    uint64_t value = load_relaxed(figure);
+    return (int64_t)value > 0 ? value : 0;
+}
+
 /* Adds what came, or went where it is negative. */
 void extents_count(struct extent_figures *figures, uint64_t mapped, uint64_t committed, uint64_t extents);
 

@@ -299,9 +299,7 @@ STAT(tcache_fallbacks, stat_tcache_fallbacks)
 static int read_extents(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)id;
-    /* Extents from before the hooks may be merged after: the number of all may be less than none. */
-    int64_t value = (int64_t)load_relaxed((_Atomic uint64_t *)((char *)&extents_heap + self->offset));
-    return ctl_read_u64(call, value > 0 ? (uint64_t)value : 0);
+    return ctl_read_u64(call, extents_figure((_Atomic uint64_t *)((char *)&extents_heap + self->offset)));
 }
 
 static int read_regions(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)

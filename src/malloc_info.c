@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -20,12 +21,6 @@ struct heap_figures {
     uint64_t inuse;                  /* by the program */
     uint64_t cached;                 /* freed by the program, kept by its threads */
 };
-
-static uint64_t extents_figure(_Atomic uint64_t *figure)
-{
-    int64_t value = (int64_t)load_relaxed(figure);
-    return value > 0 ? (uint64_t)value : 0;
-}
 
 /* What a thread does meanwhile may make more in use than there is; no figure is negative. */
 static struct heap_figures look(void)
@@ -90,6 +85,16 @@ EXPORT void FAMILY(malloc_stats)(void)
             (unsigned long long)f.committed, (unsigned long long)f.inuse);
 }
 
+/* glibc has the same elements for a heap and for all of them, but for what mmap got. */
+static bool print_totals(FILE *stream, const struct heap_figures *f, const char *mapped)
+{
+    const unsigned long long committed = f->committed, rest = f->committed - f->inuse - f->cached;
+    return fprintf(stream, "<total type=\"fast\" count=\"0\" size=\"%llu\"/>\n<total type=\"rest\" count=\"0\" size=\"%llu\"/>\n%s"
+                           "<system type=\"current\" size=\"%llu\"/>\n<system type=\"max\" size=\"%llu\"/>\n"
+                           "<aspace type=\"total\" size=\"%llu\"/>\n<aspace type=\"mprotect\" size=\"%llu\"/>\n",
+                   (unsigned long long)f->cached, rest, mapped, committed, (unsigned long long)f->peak_mapped, committed, committed) > 0;
+}
+
 /* As glibc's, version 1, with one heap. */
 EXPORT int FAMILY(malloc_info)(int options, FILE *stream)
 {
@@ -98,20 +103,10 @@ EXPORT int FAMILY(malloc_info)(int options, FILE *stream)
         return -1;
     }
     const struct heap_figures f = look();
-    const unsigned long long committed = f.committed, peak = f.peak_mapped, cached = f.cached,
-                             rest = f.committed - f.inuse - f.cached;
-    int n = fprintf(stream, "<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n</sizes>\n"
-                            "<total type=\"fast\" count=\"0\" size=\"%llu\"/>\n<total type=\"rest\" count=\"0\" size=\"%llu\"/>\n"
-                            "<system type=\"current\" size=\"%llu\"/>\n<system type=\"max\" size=\"%llu\"/>\n"
-                            "<aspace type=\"total\" size=\"%llu\"/>\n<aspace type=\"mprotect\" size=\"%llu\"/>\n</heap>\n",
-                    cached, rest, committed, peak, committed, committed);
-    if (n > 0)
-        n = fprintf(stream, "<total type=\"fast\" count=\"0\" size=\"%llu\"/>\n<total type=\"rest\" count=\"0\" size=\"%llu\"/>\n"
-                            "<total type=\"mmap\" count=\"0\" size=\"0\"/>\n"
-                            "<system type=\"current\" size=\"%llu\"/>\n<system type=\"max\" size=\"%llu\"/>\n"
-                            "<aspace type=\"total\" size=\"%llu\"/>\n<aspace type=\"mprotect\" size=\"%llu\"/>\n</malloc>\n",
-                    cached, rest, committed, peak, committed, committed);
-    return n > 0 ? 0 : -1;
+    bool printed = fputs("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n</sizes>\n", stream) >= 0 && print_totals(stream, &f, "") &&
+                   fputs("</heap>\n", stream) >= 0 &&
+                   print_totals(stream, &f, "<total type=\"mmap\" count=\"0\" size=\"0\"/>\n") && fputs("</malloc>\n", stream) >= 0;
+    return printed ? 0 : -1;
 }
 
 /* What glibc knows is accepted, and changes nothing: jemalloc is tuned by MALLOC_CONF. */
