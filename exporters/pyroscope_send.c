@@ -16,8 +16,7 @@
 #define FAILED_POLL_NS 100000000
 #define MAX_RETRY_AFTER_S 3600
 
-/* Of a long answer only the beginning is of interest. Where the status says that all is well, the rest is not waited
- * for: see pyroscope_sender_wait(). */
+/* Of a long answer only the beginning is of interest: the transfer ends there. */
 static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
 {
     struct pyroscope_sender *s = sender;
@@ -26,6 +25,17 @@ static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
     memcpy(s->answer + s->answer_bytes, data, n);
     s->answer_bytes += n;
     return s->answer_bytes < sizeof s->answer - 1 ? bytes : 0;
+}
+
+/* A line of a head, the empty one at its end too; heads of status 1xx come before the answer's own. */
+static size_t note_head(char *line, size_t one, size_t bytes, void *sender)
+{
+    struct pyroscope_sender *s = sender;
+    long status = 0;
+    (void)one;
+    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+    s->has_head |= status >= 200 && bytes > 0 && (line[0] == '\r' || line[0] == '\n');
+    return bytes;
 }
 
 /* libcurl sends a request anew by itself where a connection that was used before ends without an answer, though the server may
@@ -96,6 +106,8 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->curl_error);
     curl_easy_setopt(s->easy, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(s->easy, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(s->easy, CURLOPT_HEADERFUNCTION, note_head);
+    curl_easy_setopt(s->easy, CURLOPT_HEADERDATA, s);
     curl_easy_setopt(s->easy, CURLOPT_POST, 1L);
     curl_easy_setopt(s->easy, CURLOPT_READFUNCTION, give_body);
     curl_easy_setopt(s->easy, CURLOPT_READDATA, s);
@@ -104,7 +116,7 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
 
 static void forget_request(struct pyroscope_sender *s)
 {
-    s->busy = false;
+    s->busy = s->draining = false;
     curl_slist_free_all(s->headers);
     s->headers = NULL;
     pyroscope_request_free(&s->request);
@@ -112,7 +124,7 @@ static void forget_request(struct pyroscope_sender *s)
 
 static void end_request(struct pyroscope_sender *s)
 {
-    if (s->busy)
+    if (s->busy || s->draining)
         curl_multi_remove_handle(s->multi, s->easy);
     forget_request(s);
 }
@@ -135,6 +147,7 @@ void pyroscope_sender_close(struct pyroscope_sender *s)
 static bool begin(struct pyroscope_sender *s)
 {
     s->answer_bytes = s->given = 0;
+    s->has_head = false;
     s->curl_error[0] = '\0';
     s->busy = curl_multi_add_handle(s->multi, s->easy) == CURLM_OK;
     return s->busy;
@@ -142,6 +155,10 @@ static bool begin(struct pyroscope_sender *s)
 
 bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms)
 {
+    struct pyroscope_result unused;
+    if (s->draining)
+        pyroscope_sender_wait(s, -1, 0, &unused);
+    end_request(s);
     char *url = join(s->conf->pyroscope_url, request->path);
     s->request = *request;
     s->redirects = 0;
@@ -307,15 +324,34 @@ static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_re
     return true;
 }
 
+/* The server has taken the whole request, whatever the rest of its answer is. */
+static bool is_accepted(struct pyroscope_sender *s)
+{
+    long status = 0;
+    curl_off_t uploaded = 0;
+    curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
+    return s->has_head && status >= 200 && status < 300 && (uint64_t)uploaded >= s->request.bytes && is_from_pyroscope(s);
+}
+
 static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
 {
     int left;
-    for (CURLMsg *message; (message = curl_multi_info_read(s->multi, &left)) != NULL;)
-        if (message->msg == CURLMSG_DONE && judge(s, message->data.result, result)) {
-            end_request(s);
-            return true;
-        }
-    return false;
+    for (CURLMsg *message; (message = curl_multi_info_read(s->multi, &left)) != NULL;) {
+        if (message->msg != CURLMSG_DONE || (s->busy && !judge(s, message->data.result, result)))
+            continue;
+        bool over = s->busy;
+        end_request(s);
+        return over;
+    }
+    if (!s->busy || !is_accepted(s))
+        return false;
+    judge(s, CURLE_OK, result);
+    s->busy = false;
+    s->draining = true;
+    pyroscope_request_free(&s->request);
+    s->given = 0;
+    return true;
 }
 
 static int events_of(short revents)
@@ -342,7 +378,7 @@ static void act(struct pyroscope_sender *s)
 
 static bool go_on(struct pyroscope_sender *s, struct pyroscope_result *result)
 {
-    if (!s->busy || !s->host->has_descriptors(s->host))
+    if ((!s->busy && !s->draining) || !s->host->has_descriptors(s->host))
         return false;
     s->host->guard(true);
     act(s);
@@ -355,7 +391,7 @@ static int poll_ms(const struct pyroscope_sender *s, uint64_t timeout_ms)
 {
     uint64_t now = clock_ns(CLOCK_MONOTONIC);
     uint64_t timer_ms = s->timer_ns <= now ? 0 : (s->timer_ns - now) / 1000000u + 1;
-    timeout_ms = s->busy && timer_ms < timeout_ms ? timer_ms : timeout_ms;
+    timeout_ms = (s->busy || s->draining) && timer_ms < timeout_ms ? timer_ms : timeout_ms;
     return timeout_ms < MAX_POLL_MS ? (int)timeout_ms : MAX_POLL_MS;
 }
 

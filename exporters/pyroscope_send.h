@@ -46,6 +46,8 @@ struct pyroscope_sender {
     nfds_t n_sockets;
     uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX: never */
     bool busy;
+    bool has_head; /* the answer's head is here */
+    bool draining; /* the last request is over, but the end of its answer is not here yet */
     struct pyroscope_request request; /* under way */
     size_t given;                     /* bytes of its body that libcurl has */
     struct curl_slist *headers;
@@ -64,11 +66,13 @@ void pyroscope_sender_close(struct pyroscope_sender *s);
  * them. */
 void pyroscope_sender_abandon(struct pyroscope_sender *s);
 
-/* Begins to send; takes the request over. `timeout_ms` is for all of it. False: no memory. */
+/* Begins to send; takes the request over. An answer whose end is not here yet is given up, and its connection with it. `timeout_ms` is for all of it. False: no memory. */
 bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms);
 
 /* Sends what can be sent, and sleeps until there is more to do, `fd` is readable (-1: none) or the time is up. True when the
- * request is over; then `result` says how. Where the host has no descriptors any more it does nothing. */
+ * request is over; then `result` says how. A request that was accepted is over when the head of the answer is here. The
+ * rest of the answer is read, and thrown away, while the caller waits for other things: then the next request finds the
+ * connection open. Where the host has no descriptors any more it does nothing. */
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result);
 
 #endif

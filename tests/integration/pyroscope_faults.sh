@@ -130,6 +130,31 @@ sent_twice() {
     cut -d ' ' -f 5 "$scratch/$1/log" | sort | uniq -d | grep -v '^-$' || true
 }
 
+# keeps_connection NAME: not every push had a connection of its own
+keeps_connection() {
+    local pushes
+    pushes=$(wc -l < "$scratch/$1/log")
+    [ "$(cat "$scratch/$1/connections")" -lt "$pushes" ] ||
+        fail "$1: $(cat "$scratch/$1/connections") connections for $pushes pushes"
+}
+
+# A push is over with the head of an answer that accepts it, and the next ones come, however long its body takes: here for
+# good. A body that is late does not cost the connection.
+try_bodies() {
+    local name long=pyroscope_timeout_ms:600000
+    begin unended $long control mode=unended run 600 settle figures stats status 7 end
+    begin unended_ingest $long,pyroscope_api:ingest control mode=unended run 600 settle figures stats status 7 end
+    begin late_body $long control 'mode=unended&pause=0.01' run 600 settle figures stats status 7 end
+    begin unended_error pyroscope_timeout_ms:500 run 300 control 'mode=unended&status=503&times=1' run 300 settle figures stats status 7 end
+    finish_cases
+    for name in unended unended_ingest late_body; do
+        unnoticed $name
+        equal "$name: uncertain" "$(stat_of $name uncertain)" 0
+    done
+    keeps_connection late_body
+    failed unended_error "HTTP 503"
+}
+
 try_answers() {
     local strange="the answer is not Pyroscope's: " short=pyroscope_timeout_ms:500 name
     through slow_reading $short slow_reading
@@ -239,6 +264,7 @@ try_forks() {
 
 try_connections
 try_statuses
+try_bodies
 try_answers
 try_bounds
 try_ends

@@ -100,6 +100,19 @@ def slow_answer(c, options):
         time.sleep(float(options.get("pause", 0.1)))
 
 
+def unended(c, options):
+    """status=N, 200 by default, stored where that is 200; the answer's body begins, and its rest does not come, or after pause seconds."""
+    request, n = c.receive(), int(options.get("status", 200))
+    if n == 200:
+        c.server.store(c, request)
+    c.noted["status"] = n
+    c.send(f"HTTP/1.1 {n} Test\r\n{PROTO}\r\nContent-Length: 9\r\n\r\n".encode() + b"this")
+    if "pause" not in options:
+        c.wait_for_end()
+    time.sleep(float(options["pause"]))
+    c.send(b" ends")
+
+
 def endless(c, _):
     """Stored; the answer has no end."""
     c.server.store(c, c.receive())
@@ -179,5 +192,5 @@ def close(c, _):
 
 
 MODES = {function.__name__: function for function in (
-    ok, portal, hang, hang_after, reset, reset_in_body, reset_after, status, slow_reading, slow_answer, endless, endless_head,
-    garbage, garbage_body, broken_gzip, bomb, v2, quote, redirect, http10, close)}
+    ok, portal, hang, hang_after, reset, reset_in_body, reset_after, status, slow_reading, slow_answer, unended, endless,
+    endless_head, garbage, garbage_body, broken_gzip, bomb, v2, quote, redirect, http10, close)}

@@ -11,6 +11,7 @@ Writes its port and that of its control to PORTS-FILE, and ends after N seconds 
   /heads                         the heads of all requests, as they came
   /series                        N LABELS, of what was accepted
   /wrong                         what no exporter should send, and what was refused with 400 for that
+  /connections                   how many there were
   /most                          samples and bytes of the largest profiles, how many there were
 """
 
@@ -152,6 +153,7 @@ class Server:
         self.over = threading.Event()
         self.mode, self.options, self.times = "ok", {}, None
         self.log, self.heads, self.connections = [], [], set()
+        self.accepted = 0
         self.began = time.monotonic()
         self.port, self.listener = 0, None
         self.listen()
@@ -180,6 +182,7 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(self, sock)
             self.connections.add(connection)
+            self.accepted += 1
             threading.Thread(target=connection.serve, daemon=True).start()
 
     def set_mode(self, mode, options):
@@ -246,6 +249,7 @@ class Server:
                 "/heads": lambda: "".join(self.heads),
                 "/series": lambda: "".join(f"{n} {labels}\n" for labels, n in sorted(self.books.series.items())),
                 "/wrong": lambda: "".join(f"{line}\n" for line in self.books.wrong),
+                "/connections": lambda: f"{self.accepted}\n",
                 "/most": lambda: "".join(f"{key} {n}\n" for key, n in sorted(self.books.most.items())),
             }[url.path]()
 

@@ -68,7 +68,7 @@ finish_cases() {
         wait "$(cat "$scratch/$name/pid")" || true
     done
     for name in "${cases[@]}" "$@"; do
-        for what in sums log heads series wrong most; do
+        for what in sums log heads series wrong most connections; do
             ask "$name" "$what" > "$scratch/$name/$what"
         done
     done
