@@ -19,6 +19,7 @@
 #include "pattern.h"
 
 struct conf conf;
+bool conf_follow_fork_chosen;
 
 /* A program may define it. Weak here, so that a static link without it works too. */
 EXPORT extern const char *jespan_conf __attribute__((weak));
@@ -227,6 +228,8 @@ void conf_set(const struct conf_key *key, const char *name, const char *value, c
 {
     if (!key || set(key, value))
         complain(origin, key, name, value);
+    else if (key->offset == offsetof(struct conf, follow_fork))
+        conf_follow_fork_chosen = true;
 }
 
 /* The key of "key:value", whose colon becomes the key's end; NULL where there is none. */

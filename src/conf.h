@@ -84,6 +84,7 @@ struct conf {
 };
 
 extern struct conf conf;
+extern bool conf_follow_fork_chosen; /* it is in a configuration, true or false */
 
 enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
 enum dump_at_exit { DUMP_AT_EXIT_FALSE, DUMP_AT_EXIT_TRUE, DUMP_AT_EXIT_AFTER, DUMP_AT_EXIT_BOTH };

@@ -20,6 +20,7 @@
 #include "snapshot.h"
 #include "span.h"
 #include "track.h"
+#include "unfollowed.h"
 
 /* ---- Before static destructors ---- */
 
@@ -54,9 +55,16 @@ static void register_before_destructors(void)
 
 /* ---- Start and end ---- */
 
+static void after_fork_in_parent(void)
+{
+    unfollowed_note_fork();
+    services_after_fork_in_parent();
+}
+
 /* After that of boot.c, in the order of registration. */
 static void after_fork_in_child(void)
 {
+    unfollowed_after_fork();
     last_thread_after_fork();
     dump_after_fork();
     if (conf.follow_fork)
@@ -113,7 +121,7 @@ static __attribute__((constructor)) void start(void)
         return; /* no memory: malloc says so */
     snapshot_start_clock();
     last_thread_boot();
-    pthread_atfork(services_before_fork, services_after_fork_in_parent, after_fork_in_child);
+    pthread_atfork(services_before_fork, after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
     if (conf.dump_dir[0])
         dump_prepare();

@@ -10,6 +10,7 @@
 #include "conf.h"
 #include "die.h"
 #include "dump.h"
+#include "unfollowed.h"
 
 #define NS_PER_MS 1000000u
 
@@ -38,8 +39,10 @@ static void run_last(struct worker *w)
 
 static void run(struct worker *w)
 {
-    while (worker_sleep(w, next_due()))
+    while (worker_sleep(w, next_due())) {
+        unfollowed_say();
         dump_next();
+    }
     run_last(w);
 }
 

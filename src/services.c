@@ -19,6 +19,7 @@
 #include "span.h"
 #include "stop_pair.h"
 #include "track.h"
+#include "unfollowed.h"
 
 struct pyroscope_stats services_pyroscope;
 struct http_stats services_http;
@@ -125,11 +126,17 @@ static void run(struct worker *w)
         WARN(s->name, ": ", errno_text(-error), "; it is left out");
 }
 
+static struct snapshot *take_snapshot(struct snapshot *old)
+{
+    unfollowed_say();
+    return feed_snapshot(old);
+}
+
 static int make_host(struct running *s, struct snapshot *base)
 {
     int error = stop_pair_open(&s->stop);
     s->host = (struct service_host){
-        .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = feed_snapshot,
+        .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = take_snapshot,
         .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
         .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
     store_relaxed(&s->stop_by_ns, 0);
