@@ -14,14 +14,12 @@
 
 #include "../jemalloc-hooks/binding.h"
 #include "../jemalloc-hooks/extents.h"
-#include "arenas.h"
 #include "family.h"
 #include "track.h"
 
 #define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
 #define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a number */
 #define PARTS_MAX 4
-#define CTL_PARTS_OF_JEMALLOC 7 /* at most */
 
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
 {
@@ -150,18 +148,6 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
     return names[row].handle(&names[row], id, call);
 }
 
-/* A thread that allocated from a region's arena, without the region, would lose what it has there. */
-static bool enters_region(const struct ctl_call *call)
-{
-    return call->new_value && call->new_bytes == sizeof(unsigned) && arenas_is_regions(*(const unsigned *)call->new_value);
-}
-
-static bool mib_is_threads_arena(const size_t *mib, size_t length)
-{
-    size_t arena[2], n = 2;
-    return length == 2 && !jespan_je_mallctlnametomib("thread.arena", arena, &n) && mib[0] == arena[0] && mib[1] == arena[1];
-}
-
 /* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
@@ -182,28 +168,6 @@ static bool mib_concerns_thread_or_arena(const size_t *mib, size_t length)
            !jespan_je_mallctlnametomib("arena.0.purge", arena, &m) && (mib[0] == thread[0] || mib[0] == arena[0]);
 }
 
-static bool mib_sets_hooks(const size_t *mib, size_t length)
-{
-    size_t set[3], n = 3, create[2], m = 2;
-    return (length == 3 && !jespan_je_mallctlnametomib("arena.0.extent_hooks", set, &n) && mib[0] == set[0] && mib[2] == set[2]) ||
-           (length == 2 && !jespan_je_mallctlnametomib("arenas.create", create, &m) && mib[0] == create[0] && mib[1] == create[1]);
-}
-
-static bool sets_hooks(const char *name)
-{
-    size_t mib[CTL_PARTS_OF_JEMALLOC], length = CTL_PARTS_OF_JEMALLOC;
-    return name && !jespan_je_mallctlnametomib(name, mib, &length) && mib_sets_hooks(mib, length);
-}
-
-/* The thread may have moved to another arena, or there is a new one. */
-static void watch_arenas(const char *name, const struct ctl_call *call)
-{
-    if (!strcmp(name, "arenas.create") && call->old && call->old_bytes && *call->old_bytes == sizeof(unsigned))
-        extents_watch_arena(*(const unsigned *)call->old);
-    if (call->new_value)
-        extents_watch_thread();
-}
-
 EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
@@ -215,20 +179,18 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
         return error ? error : call_by_mib(mib, length, &call);
     }
     int error;
-    if (name && !strcmp(name, "thread.arena") && enters_region(&call))
-        return EPERM;
-    if (name && ctl_answers_name(name, &call, &error))
+    const struct ctl_own_name *own = name ? ctl_own_name_called(name) : NULL;
+    if (ctl_own_name_answers(own, &call, &error))
         return error;
-    if (new_value && sets_hooks(name))
-        headers_void_bounds();
     give_back_before(concerns_thread_or_arena(name), &call);
     extents_pause++;
     error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
-    if (unlikely(error == EAGAIN && name && !strcmp(name, "tcache.create")) && thread_own && arenas_make_room(thread_own))
+    if (ctl_own_name_again(own, error))
         error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
     extents_pause--;
-    if (!error && name)
-        watch_arenas(name, &call);
+    ctl_own_name_after(own, &call, error);
+    if (!error && new_value)
+        extents_watch_thread(); /* it may have moved to another arena */
     return error;
 }
 
@@ -248,19 +210,17 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     if (length && mib[0] == CTL_SPANS)
         return call_by_mib(mib, length, &call);
     int error;
-    if (mib_is_threads_arena(mib, length) && enters_region(&call))
-        return EPERM;
-    if (ctl_answers_mib(mib, length, &call, &error))
+    const struct ctl_own_name *own = ctl_own_name_of_mib(mib, length);
+    if (ctl_own_name_answers(own, &call, &error))
         return error;
-    if (new_value && mib_sets_hooks(mib, length))
-        headers_void_bounds();
     give_back_before(mib_concerns_thread_or_arena(mib, length), &call);
     extents_pause++;
     error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
-    if (unlikely(error == EAGAIN && length == 2 && !new_value) && thread_own && arenas_make_room(thread_own))
+    if (ctl_own_name_again(own, error))
         error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
     extents_pause--;
-    if (!error)
-        watch_arenas("", &call);
+    ctl_own_name_after(own, &call, error);
+    if (!error && new_value)
+        extents_watch_thread();
     return error;
 }

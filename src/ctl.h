@@ -44,9 +44,20 @@ struct ctl_group {
     const struct ctl_group *groups; /* in it; NULL: none */
 };
 
-/* In ctl_jemalloc.c: whether the name or the MIB is one of jemalloc's that jespan answers; if so, with what result. */
-bool ctl_answers_name(const char *name, const struct ctl_call *call, int *error);
-bool ctl_answers_mib(const size_t *mib, size_t length, const struct ctl_call *call, int *error);
+/* In ctl_jemalloc.c: the names of jemalloc's that jespan answers, or does something for. NULL, which the others take too: none
+ * of them. */
+struct ctl_own_name;
+const struct ctl_own_name *ctl_own_name_called(const char *name);
+const struct ctl_own_name *ctl_own_name_of_mib(const size_t *mib, size_t length);
+
+/* Before jemalloc is called: whether it is not to be called at all, as `error` is the answer. */
+bool ctl_own_name_answers(const struct ctl_own_name *own, const struct ctl_call *call, int *error);
+
+/* After jemalloc has answered with `error`: whether another call may do better. */
+bool ctl_own_name_again(const struct ctl_own_name *own, int error);
+
+/* At the end. */
+void ctl_own_name_after(const struct ctl_own_name *own, const struct ctl_call *call, int error);
 
 /* In ctl_contexts.c. */
 extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context with all below it */

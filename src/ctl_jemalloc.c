@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The few names of jemalloc's that jespan answers itself. jemalloc does not see an object that a thread reuses, so its figures
- * of a thread's allocations would be too low; and some calls would take or give objects that no header knows of.
+/* The few names of jemalloc's that jespan answers itself, or that need something before or after jemalloc's answer. jemalloc
+ * does not see an object that a thread reuses, so its figures of a thread's allocations would be too low; and some calls
+ * would take or give objects that no header knows of.
  *
  * Adding one is a row in a table. A part "0" of a name that follows "arena" stands for any arena. */
 #include <errno.h>
@@ -8,7 +9,10 @@
 #include <string.h>
 
 #include "../jemalloc-hooks/binding.h"
+#include "../jemalloc-hooks/extents.h"
+#include "arenas.h"
 #include "ctl.h"
+#include "headers.h"
 #include "sums.h"
 #include "track.h"
 #include "tree.h"
@@ -16,11 +20,14 @@
 #define PARTS_MAX 4
 #define ANY_PART 1 /* of "arena.<i>.NAME" */
 
-struct own_name {
+struct ctl_own_name {
     const char *name;
     size_t length; /* parts of its MIB */
-    int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
+    int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call); /* NULL: jemalloc answers */
     size_t offset; /* in struct thread_bytes */
+    int (*before)(const struct ctl_call *call); /* another result than 0 is the answer. NULL, as the others: nothing */
+    bool (*again)(void);                        /* jemalloc has answered EAGAIN; true: it is worth another call */
+    void (*after)(const struct ctl_call *call); /* jemalloc has answered 0 */
 };
 
 /* ---- thread.allocated and its kin ---- */
@@ -56,16 +63,48 @@ static int refuse(const struct ctl_name *self, uint32_t id, const struct ctl_cal
     return EPERM;
 }
 
-static const struct own_name own_names[] = {
-    {"thread.allocated", 2, read_thread_bytes, offsetof(struct thread_bytes, allocated)},
-    {"thread.deallocated", 2, read_thread_bytes, offsetof(struct thread_bytes, deallocated)},
-    {"thread.allocatedp", 2, read_thread_pointer, offsetof(struct thread_bytes, allocated)},
-    {"thread.deallocatedp", 2, read_thread_pointer, offsetof(struct thread_bytes, deallocated)},
+/* ---- What goes to jemalloc ---- */
+
+/* A thread that allocated from a region's arena, without the region, would lose what it has there. */
+static int refuse_regions_arena(const struct ctl_call *call)
+{
+    bool enters = call->new_value && call->new_bytes == sizeof(unsigned) && arenas_is_regions(*(const unsigned *)call->new_value);
+    return enters ? EPERM : 0;
+}
+
+/* Pages may come from anywhere from now on. */
+static int expect_hooks(const struct ctl_call *call)
+{
+    if (call->new_value)
+        headers_void_bounds();
+    return 0;
+}
+
+static void watch_new_arena(const struct ctl_call *call)
+{
+    if (call->old && call->old_bytes && *call->old_bytes == sizeof(unsigned))
+        extents_watch_arena(*(const unsigned *)call->old);
+}
+
+static bool make_room(void)
+{
+    return thread_own && arenas_make_room(thread_own);
+}
+
+static const struct ctl_own_name own_names[] = {
+    {"thread.allocated", 2, read_thread_bytes, .offset = offsetof(struct thread_bytes, allocated)},
+    {"thread.deallocated", 2, read_thread_bytes, .offset = offsetof(struct thread_bytes, deallocated)},
+    {"thread.allocatedp", 2, read_thread_pointer, .offset = offsetof(struct thread_bytes, allocated)},
+    {"thread.deallocatedp", 2, read_thread_pointer, .offset = offsetof(struct thread_bytes, deallocated)},
     /* Objects would go without a free of each, and figures would be wrong from then on. */
-    {"arena.0.reset", 3, refuse, 0},
-    {"arena.0.destroy", 3, refuse, 0},
+    {"arena.0.reset", 3, .handle = refuse},
+    {"arena.0.destroy", 3, .handle = refuse},
     /* Objects would come that have no header. */
-    {"experimental.batch_alloc", 2, refuse, 0},
+    {"experimental.batch_alloc", 2, .handle = refuse},
+    {"thread.arena", 2, .before = refuse_regions_arena},
+    {"arena.0.extent_hooks", 3, .before = expect_hooks},
+    {"arenas.create", 2, .before = expect_hooks, .after = watch_new_arena},
+    {"tcache.create", 2, .again = make_room},
 };
 #define OWN_NAMES (sizeof own_names / sizeof *own_names)
 
@@ -86,7 +125,7 @@ static void find_mibs(void)
 }
 
 /* "arena.0.reset" is the name of "arena.17.reset" too. */
-static bool is_called(const struct own_name *own, const char *name)
+static bool is_called(const struct ctl_own_name *own, const char *name)
 {
     if (own->length < 3)
         return !strcmp(own->name, name);
@@ -98,7 +137,7 @@ static bool is_called(const struct own_name *own, const char *name)
 
 static bool has_mib(size_t i, const size_t *mib, size_t length)
 {
-    const struct own_name *own = &own_names[i];
+    const struct ctl_own_name *own = &own_names[i];
     if (length != own->length)
         return false;
     for (size_t part = 0; part < length; part++)
@@ -107,27 +146,44 @@ static bool has_mib(size_t i, const size_t *mib, size_t length)
     return true;
 }
 
-static bool answer(const struct own_name *own, const struct ctl_call *call, int *error)
-{
-    const struct ctl_name self = {own->name, own->handle, own->offset};
-    *error = own->handle(&self, 0, call);
-    return true;
-}
-
-bool ctl_answers_name(const char *name, const struct ctl_call *call, int *error)
+const struct ctl_own_name *ctl_own_name_called(const char *name)
 {
     for (size_t i = 0; i < OWN_NAMES; i++)
         if (is_called(&own_names[i], name))
-            return answer(&own_names[i], call, error);
-    return false;
+            return &own_names[i];
+    return NULL;
 }
 
-bool ctl_answers_mib(const size_t *mib, size_t length, const struct ctl_call *call, int *error)
+const struct ctl_own_name *ctl_own_name_of_mib(const size_t *mib, size_t length)
 {
     if (!load_acquire(&have_mibs))
         find_mibs();
     for (size_t i = 0; i < OWN_NAMES; i++)
         if (has_mib(i, mib, length))
-            return answer(&own_names[i], call, error);
-    return false;
+            return &own_names[i];
+    return NULL;
+}
+
+bool ctl_own_name_answers(const struct ctl_own_name *own, const struct ctl_call *call, int *error)
+{
+    *error = 0;
+    if (own && own->handle) {
+        const struct ctl_name self = {own->name, own->handle, own->offset};
+        *error = own->handle(&self, 0, call);
+        return true;
+    }
+    if (own && own->before)
+        *error = own->before(call);
+    return *error != 0;
+}
+
+bool ctl_own_name_again(const struct ctl_own_name *own, int error)
+{
+    return error == EAGAIN && own && own->again && own->again();
+}
+
+void ctl_own_name_after(const struct ctl_own_name *own, const struct ctl_call *call, int error)
+{
+    if (!error && own && own->after)
+        own->after(call);
 }
