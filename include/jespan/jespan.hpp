@@ -3,6 +3,10 @@
 #ifndef JESPAN_JESPAN_HPP
 #define JESPAN_JESPAN_HPP
 
+#if __cplusplus < 201703L
+#error "jespan/jespan.hpp needs C++17 (-std=c++17); jespan/jespan.h does with C++11"
+#else
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -90,4 +94,5 @@ private:
 
 } // namespace jespan
 
+#endif
 #endif

@@ -103,4 +103,14 @@ for compiler in 'g++ -std=c++20' 'clang++ -std=c++20'; do
         refuses "${own_words[i]}" '' "${how[@]}" -x c++ -isystem "$include"
     done
 done
+# The header of C++17 says so in one error where C++ is older, and nothing else.
+for compiler in g++ clang++; do
+    have $compiler || continue
+    for standard in c++11 c++14; do
+        said=$(echo '#include <jespan/jespan.hpp>' | $compiler -std=$standard -I "$include" -x c++ -fsyntax-only - 2>&1) &&
+            fail "jespan.hpp is accepted by: $compiler -std=$standard"
+        equal "$compiler -std=$standard: errors" "$(grep -c 'error:' <<< "$said")" 1
+        grep -q 'error:.*jespan/jespan.hpp needs C++17' <<< "$said" || fail "$compiler -std=$standard: not said of jespan.hpp: C++17"
+    done
+done
 finish
