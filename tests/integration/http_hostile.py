@@ -92,6 +92,7 @@ def arguments():
     head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
     answer = exchange(head + b"x" * (32768 - len(head) - 4) + b"\r\n\r\n")
     check(f"a head of 32 KiB: {answer[:100]!r}", status(answer) == b"200")
+    refused("a head of 128 KiB", head + b"x" * (131072 - len(head) - 4) + b"\r\n\r\n")
 
 
 def leave():
