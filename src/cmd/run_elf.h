@@ -15,4 +15,7 @@ struct run_elf {
 /* Whether `path` is an ELF file of this machine's byte order that could be read. */
 bool run_elf_read(struct run_elf *elf, const char *path);
 
+/* Whether `path` is a shared library for this machine that has the symbol for others. */
+bool run_elf_exports(const char *path, const char *symbol);
+
 #endif

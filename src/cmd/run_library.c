@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "run_elf.h"
 
 #define LIBRARY "libjespan.so"
 
@@ -87,6 +88,15 @@ static void find_modules(struct run_library *library)
     }
 }
 
+/* The loader says nothing of a file that it cannot preload, and the program would run untracked. */
+static int check_library(const struct run_library *library)
+{
+    if (run_elf_exports(library->path, "jespan_attach"))
+        return 0;
+    cmd_error("%s: not a jespan library for this machine; name a " LIBRARY " with --lib or JESPAN_LIB", library->path);
+    return STATUS_PREPARE;
+}
+
 /* What separates names in LD_PRELOAD cannot be quoted there. */
 static int check_name(const struct run_library *library)
 {
@@ -112,5 +122,6 @@ int run_library_find(struct run_library *library, const char *wanted)
         return STATUS_PREPARE;
     }
     find_modules(library);
-    return check_name(library);
+    int status = check_name(library);
+    return status != 0 ? status : check_library(library);
 }

@@ -200,6 +200,14 @@ test_run_errors() {
     cp "$library" "$scratch/a:b.so"
     jespan run --lib "$scratch/a:b.so" -- true
     says "a colon" 125 "jespan: *a:b.so: LD_PRELOAD cannot name*"
+    local other
+    echo text > "$scratch/text.so"
+    head -c 4096 "$library" > "$scratch/cut.so"
+    for other in "$scratch/text.so" "$scratch/cut.so" /dev/null "$(command -v true)" "$(readlink -f "/proc/$$/exe")"; do
+        [ -f "$other" ] || continue
+        jespan run --lib "$other" -- true
+        says "not jespan: $other" 125 "jespan: *: not a jespan library for this machine; name a libjespan.so with --lib or JESPAN_LIB"
+    done
 }
 
 test_run_finds_the_library() {
