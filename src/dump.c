@@ -64,7 +64,7 @@ static int source_take(struct source *source)
 {
     source->exporter = module_find("pprof");
     source->snapshot = source->exporter ? snapshot_take() : NULL;
-    return source->snapshot ? 0 : source->exporter ? -ENOMEM : -ENOENT;
+    return source->snapshot ? 0 : source->exporter ? -ENOMEM : -ENOPKG;
 }
 
 static int encode_to(struct dump_file *file, const struct source *source, enum exporter_profile profile)
@@ -256,8 +256,9 @@ static void say_failure(const char *profile, const char *path, int error)
 {
     char user[NUMBER_BYTES];
     bool denied = error == -EACCES;
+    const char *why = error == -ENOPKG ? "the pprof exporter is missing" : errno_text(-error);
     if (!failing)
-        WARN(profile, " dump ", path, " failed: ", errno_text(-error), denied ? "; this process runs as user " : "",
+        WARN(profile, " dump ", path, " failed: ", why, denied ? "; this process runs as user " : "",
              denied ? number_text(user, geteuid(), 10) : "", denied ? ", who must be able to write to the directory" : "",
              "; further failures are only counted");
 }
@@ -439,7 +440,7 @@ uint64_t dump_count_for(enum dump_reason reason)
 static int load_module(const struct order *unused)
 {
     (void)unused;
-    return module_find("pprof") ? 0 : -ENOENT;
+    return module_find("pprof") ? 0 : -ENOPKG;
 }
 
 void dump_prepare(void)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Modules as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
+#include <config.h>
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -46,6 +48,26 @@ static void find_module(char *path, size_t bytes, const char *name)
 
 /* ---- Opening it ---- */
 
+/* Modules of ours that this build does not have. */
+static bool is_left_out(const char *name)
+{
+    static const char *const left_out[] = {
+#ifndef JESPAN_WITH_PPROF
+        "pprof",
+#endif
+#ifndef JESPAN_WITH_PYROSCOPE
+        "pyroscope",
+#endif
+#ifndef JESPAN_WITH_HTTP
+        "http",
+#endif
+        NULL};
+    const char *const *p = left_out;
+    while (*p && strcmp(*p, name))
+        p++;
+    return *p;
+}
+
 /* What the module defines as jespan_KIND_NAME. */
 static const void *open_module(const char *kind, const char *name)
 {
@@ -59,7 +81,9 @@ static const void *open_module(const char *kind, const char *name)
     const void *found = module ? dlsym(module, symbol) : NULL;
     if (!found) {
         const char *error = dlerror();
-        WARN(kind, " ", name, ": ", error ? error : "unknown error", "; see module_dir");
+        bool left_out = strcmp(kind, "reporter") && is_left_out(name);
+        WARN(kind, " ", name, ": ", error ? error : "unknown error",
+             left_out ? "; this build of jespan was configured without it" : "; see module_dir");
     }
     return found;
 }

@@ -65,7 +65,10 @@ static const struct command *find(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i] != NULL && strcmp(commands[i]->name, name) == 0)
             return commands[i];
-    cmd_error("unknown command '%s'; see 'jespan --help'", name);
+    if (strcmp(name, "report") == 0)
+        cmd_error("'report' is not part of this build of jespan, which was configured with --disable-pprof");
+    else
+        cmd_error("unknown command '%s'; see 'jespan --help'", name);
     return NULL;
 }
 
