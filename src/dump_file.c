@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,12 +90,22 @@ int dump_file_look(char resolved[DUMP_PATH_BYTES], const char *path)
 
 /* ---- Writing ---- */
 
+#define SUFFIX_BYTES 32 /* of a temporary name, at most */
+
+/* How much of the path begins the temporary name: all but the end of a name that would be too long. */
+static int beginning_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t n = strlen(name), most = NAME_MAX - SUFFIX_BYTES;
+    return (int)((size_t)(name - path) + (n <= NAME_MAX && n > most ? most : n));
+}
+
 /* Processes of one number in different namespaces may write beside each other. */
 static int create(struct dump_file *file, const char *path)
 {
     uint32_t stamp = (uint32_t)(clock_unix_ns() * UINT64_C(0x9e3779b97f4a7c15) >> 32);
     for (uint32_t i = 0; i < MAX_STAMPS; i++) {
-        int n = snprintf(file->temporary, sizeof file->temporary, "%s.%d.%08x.tmp", path, (int)getpid(), stamp + i);
+        int n = snprintf(file->temporary, sizeof file->temporary, "%.*s.%d.%08x.tmp", beginning_of(path), path, (int)getpid(), stamp + i);
         if (n < 0 || (size_t)n >= sizeof file->temporary)
             return -ENAMETOOLONG;
         int fd = descriptor_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);

@@ -344,7 +344,24 @@ no_module() {
     equal "no module: status" "$status" 0
     grep -q '^<jespan>: exporter pprof: /nonexistent/pprof.so' "$scratch/err" ||
         fail_with "no module: the module is not named" "$scratch/err"
+    grep -q ' failed: the pprof exporter is missing; further' "$scratch/err" ||
+        fail_with "no module: the dump fails for another reason" "$scratch/err"
     equal "no module: dumps" "$(dumps_in "$dir")" ""
+}
+
+# A name may be as long as the file system lets it be.
+long_names() {
+    local name n
+    for n in 240 255; do
+        name=$(printf "%0${n}d" 0)
+        run "max_contexts:1000" dump "$dir/$name" dump "$dir/$name" stats
+        equal "$n bytes: stderr" "$(cat "$scratch/err")" ""
+        equal "$n bytes: files" "$(ls "$dir")" "$name"
+        is_whole "$dir/$name" || fail "$n bytes: not whole"
+        rm "$dir/$name"
+    done
+    run "max_contexts:1000" dump "$dir/${name}0" stats
+    equal "256 bytes: stderr" "$(cat "$scratch/err")" "dump: ENAMETOOLONG"
 }
 
 # An explicit path, and one that is no good.
@@ -378,5 +395,6 @@ make_room
 full_disk
 killed
 no_module
+long_names
 asked_for
 finish
