@@ -170,23 +170,6 @@ static size_t usable_of(size_t size, int flags)
     return usable ? usable : jespan_je_nallocx(at_least_1(size), flags & ALIGN_MASK);
 }
 
-/* As reuse(), within what the thread has in stock. */
-HOT_INLINE void *reuse_within(struct thread *t, struct class_info info, size_t size)
-{
-    struct free_object *kept = load_relaxed(&t->magazine_top[CODE_CLASS(info.code)]);
-    if (unlikely(!kept->p))
-        return NULL;
-    uint32_t section = limits_begin(t);
-    bool taken = limits_take(t, t->tag, info.bytes);
-    if (likely(taken)) {
-        store_relaxed(&t->magazine_top[CODE_CLASS(info.code)], kept - 1);
-        store_relaxed(kept->slot, t->tag);
-        counters_add_alloc(t->current, info.bytes, size);
-    }
-    limits_end(t, section);
-    return taken ? kept->p : NULL;
-}
-
 static NOINLINE void *alloc_within(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
@@ -221,14 +204,13 @@ static void *alloc_as_governed(struct thread *t, size_t size, int flags)
         span_review(t);
     const struct context *c = &contexts[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
-    if (limit) {
-        struct class_info info = plain_class(size, flags);
-        void *p = likely(!arena && info.bytes) ? reuse_within(t, info, size) : NULL;
-        if (likely(p))
-            return flags ? memset(p, 0, info.bytes) : p;
-        return alloc_within(t, arena, size, flags);
-    }
-    return alloc(t, arena, size, flags);
+    if (!limit)
+        return alloc(t, arena, size, flags);
+    struct class_info info = plain_class(size, flags);
+    void *p = info.bytes ? governed_reuse(t, info, size) : NULL;
+    if (p)
+        return flags ? memset(p, 0, info.bytes) : p;
+    return alloc_within(t, arena, size, flags);
 }
 
 void *governed_alloc(struct thread *t, size_t size, int flags)

@@ -91,6 +91,28 @@ HOT_INLINE void limits_end(struct thread *t, uint32_t section)
         store_release(&t->limits_sequence, section + 2);
 }
 
+/* Ends a section of limits_try_begin()'s. */
+HOT_INLINE void limits_end_tried(struct thread *t, uint32_t section)
+{
+    store_release(&t->limits_sequence, section + 2);
+}
+
+/* As limits_begin(), without ever waiting. False: the thread is in a section, or would have to wait, and nothing was begun. */
+HOT_INLINE bool limits_try_begin(struct thread *t, uint32_t *section)
+{
+    *section = load_relaxed(&t->limits_sequence);
+    if (unlikely(*section & 1))
+        return false;
+    store_relaxed(&t->limits_sequence, *section + 1);
+    compiler_barrier();
+    if (unlikely(!tree_lockless))
+        atomic_thread_fence(memory_order_seq_cst);
+    if (likely(!load_acquire(&limits_stopped) && !load_relaxed(&t->limits_unsettled)))
+        return true;
+    limits_end_tried(t, *section);
+    return false;
+}
+
 /* ---- Within a section ---- */
 
 HOT_INLINE uint16_t limits_of(uint32_t context)
@@ -98,16 +120,31 @@ HOT_INLINE uint16_t limits_of(uint32_t context)
     return load_relaxed(&contexts[context].limit);
 }
 
-/* Takes so much for an allocation from the thread's stock. False: there is no limit above the context, or not so much in
- * stock. */
-HOT_INLINE bool limits_take(struct thread *t, uint32_t context, uint64_t usable)
+/* Where the thread keeps stock of the limit, if not of another. */
+HOT_INLINE struct limit_stock *limits_stock(struct thread *t, size_t limit)
 {
-    uint32_t limit = limits_of(context);
-    struct limit_stock *s = &t->stocks[limit % LIMIT_STOCKS];
+    return &t->stocks[limit % LIMIT_STOCKS];
+}
+
+/* Takes so much for an allocation from the thread's stock. False: there is not so much of that limit in stock. */
+HOT_INLINE bool limits_take(struct thread *t, uint32_t limit, uint64_t usable)
+{
+    struct limit_stock *s = limits_stock(t, limit);
     uint64_t stock = load_relaxed(&s->bytes);
-    if (unlikely(load_relaxed(&s->limit) != limit || stock < usable || !limit))
+    if (unlikely(load_relaxed(&s->limit) != limit || stock < usable))
         return false;
     store_relaxed(&s->bytes, stock - usable);
+    return true;
+}
+
+/* Puts so much into the thread's stock. False: it keeps none of that limit, or not so much. */
+HOT_INLINE bool limits_try_give(struct thread *t, uint32_t limit, uint64_t bytes)
+{
+    struct limit_stock *s = limits_stock(t, limit);
+    uint64_t stock = load_relaxed(&s->bytes) + bytes;
+    if (unlikely(load_relaxed(&s->limit) != limit || stock > 2 * (uint64_t)s->most))
+        return false;
+    store_relaxed(&s->bytes, stock);
     return true;
 }
 
@@ -116,13 +153,7 @@ void limits_give_slow(struct thread *t, uint32_t limit, uint64_t bytes);
 /* So much, which was charged to the limit, is not in use any more. */
 HOT_INLINE void limits_give(struct thread *t, uint32_t limit, uint64_t bytes)
 {
-    struct limit_stock *s = &t->stocks[limit % LIMIT_STOCKS];
-    uint64_t stock = load_relaxed(&s->bytes) + bytes;
-    if (!limit)
-        return;
-    if (likely(load_relaxed(&s->limit) == limit && stock <= 2 * (uint64_t)s->most))
-        store_relaxed(&s->bytes, stock);
-    else
+    if (limit && unlikely(!limits_try_give(t, limit, bytes)))
         limits_give_slow(t, limit, bytes);
 }
 

@@ -159,7 +159,7 @@ static void tell_if_soft(uint32_t limit)
 /* More than is in stock. Returns the limit that is in the way; 0: none. */
 static NOINLINE uint32_t take_slow(struct thread *t, uint32_t limit, uint64_t usable)
 {
-    struct limit_stock *s = &t->stocks[limit % LIMIT_STOCKS];
+    struct limit_stock *s = limits_stock(t, limit);
     if (load_relaxed(&s->limit) != limit) {
         limits_uncharge(load_relaxed(&s->limit), 0, load_relaxed(&s->bytes));
         store_relaxed(&s->bytes, 0);
@@ -186,7 +186,7 @@ static enum limits_answer try_hold(struct thread *t, uint32_t context, uint64_t 
     uint32_t section = limits_begin(t);
     uint32_t limit = limits_of(context);
     *refused = 0;
-    if (unlikely(!limits_take(t, context, usable)) && limit)
+    if (limit && unlikely(!limits_take(t, limit, usable)))
         *refused = take_slow(t, limit, usable);
     if (likely(limit && !*refused))
         hold(t, context, limit, usable);
@@ -290,7 +290,7 @@ static uint32_t common_of(uint32_t a, uint32_t b)
 static uint32_t transfer(struct thread *t, uint32_t from_context, uint32_t to_context, uint64_t usable, bool anyway)
 {
     uint32_t from = limits_of(from_context), to = limits_of(to_context);
-    struct limit_stock *s = &t->stocks[to % LIMIT_STOCKS];
+    struct limit_stock *s = limits_stock(t, to);
     uint64_t stock = load_relaxed(&s->bytes);
     if (from == to)
         return 0;

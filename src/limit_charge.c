@@ -110,7 +110,7 @@ uint32_t limits_share(uint32_t limit)
 
 NOINLINE void limits_give_slow(struct thread *t, uint32_t limit, uint64_t bytes)
 {
-    struct limit_stock *s = &t->stocks[limit % LIMIT_STOCKS];
+    struct limit_stock *s = limits_stock(t, limit);
     uint64_t stock = load_relaxed(&s->bytes);
     if (load_relaxed(&s->limit) != limit && stock) {
         limits_uncharge(limit, 0, bytes);
@@ -149,7 +149,7 @@ void limits_leave_thread(struct thread *t)
 void limits_hand_stocks_up(uint32_t limit, uint32_t parent)
 {
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct limit_stock *s = &t->stocks[limit % LIMIT_STOCKS];
+        struct limit_stock *s = limits_stock(t, limit);
         if (load_relaxed(&s->limit) == limit) {
             limits_uncharge(parent, 0, load_relaxed(&s->bytes));
             store_relaxed(&s->bytes, 0);

@@ -12,11 +12,14 @@
 #include "governed.h"
 #include "track.h"
 
-/* Boots before jemalloc is first used, where need be. Reached by jumps from malloc, as the next but one from calloc, so that it returns to
+/* Boots before jemalloc is first used, where need be. Reached by a jump from malloc, as the next but one from calloc, so that it returns to
  * whoever called that; where the compiler calls instead, nothing is told apart. */
 static NOINLINE void *malloc_governed(size_t size)
 {
     struct thread *t = thread_own;
+    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? governed_reuse(t, class_of(size), size) : NULL;
+    if (likely(p))
+        return p;
     return governed_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
 }
 
@@ -24,7 +27,7 @@ static NOINLINE void *malloc_governed(size_t size)
 static NOINLINE void *malloc_anew(size_t size)
 {
     struct thread *t = load_relaxed(&thread_self);
-    if (unlikely(!t))
+    if (unlikely(!t)) /* by now: another thread may take it at any moment */
         return malloc_governed(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
@@ -33,14 +36,25 @@ static NOINLINE void *malloc_anew(size_t size)
 EXPORT void *FAMILY(malloc)(size_t size)
 {
     struct thread *t = load_relaxed(&thread_self);
-    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
+    if (unlikely(!t))
+        return malloc_governed(size);
+    void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
     return likely(p) ? p : malloc_anew(size);
+}
+
+static NOINLINE void free_governed(void *p)
+{
+    struct thread *t = thread_own;
+    if (unlikely(!t || !governed_free(t, p)))
+        track_free_slow(NULL, p);
 }
 
 EXPORT void FAMILY(free)(void *p)
 {
     struct thread *t = load_relaxed(&thread_self);
-    if (unlikely(!t || !track_free_fast(t, p)))
+    if (unlikely(!t))
+        free_governed(p);
+    else if (unlikely(!track_free_fast(t, p)))
         track_free_slow(t, p);
 }
 

@@ -511,8 +511,6 @@ void track_free_slow(struct thread *t, void *p)
     if (!t) {
         t = likely(thread_own) ? thread_own : track_thread_slow();
         track_publish_free(t, p);
-        if (t && free_small(t, p)) /* on a governed thread */
-            return;
     }
     /* An odd sequence: a signal handler came into track_flush(). */
     if (!t || !free_in_arena(t, p)) {
