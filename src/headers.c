@@ -122,7 +122,7 @@ static void learn_place(uintptr_t p, size_t within, unsigned class)
     store_relaxed(&more_of(p)->place[page_in_leaf(p)], (uint16_t)(beyond ? bytes - beyond : 0));
 }
 
-COLD bool headers_find_start(uintptr_t p, unsigned class)
+COLD bool headers_find_start(uintptr_t p, size_t class)
 {
     size_t bytes = class_bytes[class], natural = bytes & -bytes;
     uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);

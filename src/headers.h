@@ -75,7 +75,7 @@ struct leaf_more {
 
 /* Whether an object of this class starts at p, by what is known of its page, which has an entry. No: perhaps it does all the
  * same. */
-HOT_INLINE bool headers_is_start(uintptr_t p, unsigned class)
+HOT_INLINE bool headers_is_start(uintptr_t p, size_t class)
 {
     const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
     const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
@@ -84,7 +84,7 @@ HOT_INLINE bool headers_is_start(uintptr_t p, unsigned class)
 }
 
 /* The same, when that said no; and remembers the page's place. Yes, too, where it is not known. */
-bool headers_find_start(uintptr_t p, unsigned class);
+bool headers_find_start(uintptr_t p, size_t class);
 
 HOT_INLINE uint16_t entry_code(uint64_t entry)
 {

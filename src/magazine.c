@@ -74,7 +74,7 @@ static uint32_t older_half(unsigned class)
 }
 
 /* Meanwhile the magazine is empty: the program's own extent hooks may allocate. */
-NOINLINE void magazine_put_in_full(struct thread *t, unsigned class, struct free_object object)
+NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
 {
     struct free_object *oldest = oldest_of(t, class);
     if (!magazine_max[class]) {

@@ -25,7 +25,7 @@ void magazine_boot(void (*give_to_arena)(struct thread *t, void *p, size_t bytes
 void magazine_start(struct thread *t);
 
 /* The newest object of a class, or NULL. */
-HOT_INLINE struct free_object *magazine_take(struct thread *t, unsigned class)
+HOT_INLINE struct free_object *magazine_take(struct thread *t, size_t class)
 {
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
     if (unlikely(!top->p))
@@ -36,19 +36,19 @@ HOT_INLINE struct free_object *magazine_take(struct thread *t, unsigned class)
 
 /* Where the object that was taken out last still stands, if nothing was put in since. Of a full magazine, the next one's
  * bottom. */
-HOT_INLINE struct free_object *magazine_last(struct thread *t, unsigned class)
+HOT_INLINE struct free_object *magazine_last(struct thread *t, size_t class)
 {
     return load_relaxed(&t->magazine_top[class]) + 1;
 }
 
 /* Puts that one in again. */
-HOT_INLINE void magazine_put_last(struct thread *t, unsigned class, struct free_object *last)
+HOT_INLINE void magazine_put_last(struct thread *t, size_t class, struct free_object *last)
 {
     store_release(&t->magazine_top[class], last);
 }
 
 /* False: full. Entered before it is counted, so that a forked child never finds an entry that is not there. */
-HOT_INLINE bool magazine_put(struct thread *t, unsigned class, struct free_object object)
+HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object object)
 {
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
     if (top == t->magazine_end[class])
@@ -61,7 +61,7 @@ HOT_INLINE bool magazine_put(struct thread *t, unsigned class, struct free_objec
 
 /* The same into a full one, whose older half goes to jemalloc: what is kept is what was freed last, as in jemalloc's own
  * caches. (To keep the oldest instead pins slabs all over the heap.) Of a class that has none, the object goes at once. */
-void magazine_put_in_full(struct thread *t, unsigned class, struct free_object object);
+void magazine_put_in_full(struct thread *t, size_t class, struct free_object object);
 
 /* Hands all of them to jemalloc. */
 void magazine_empty(struct thread *t);

@@ -81,7 +81,7 @@ static int set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
 }
 
 /* Whether a small object of this class starts at p. */
-HOT_INLINE bool is_start(const void *p, unsigned class)
+HOT_INLINE bool is_start(const void *p, size_t class)
 {
     return likely(headers_is_start((uintptr_t)p, class)) || headers_find_start((uintptr_t)p, class);
 }
@@ -293,33 +293,40 @@ void track_free_now(struct thread *t, void *p, int flags)
         jespan_je_sdallocx(p, owner.usable, flags);
 }
 
+#define NO_TAG UINT32_MAX /* not 0, which the header of a freed object has */
+
+HOT_INLINE struct counters *find_counters(struct thread *t, uint32_t tag, const void *p)
+{
+    if (unlikely(!tag))
+        die_not_allocated(p);
+    return counters_find(t, tag);
+}
+
 /* Each entry is finished before pending_done passes it, and the count is 0 before pending_done is again, so that a child
  * forked at any moment knows where to go on. The program's own extent hooks may free meanwhile: the count may rise. */
 void track_flush(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->pending_sequence), last_tag = 0;
+    uint32_t sequence = load_relaxed(&t->pending_sequence), last_tag = NO_TAG;
     struct counters *c = NULL; /* of last_tag: objects that are freed together tend to be of one owner */
     store_relaxed(&t->pending_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* odd before any header or counter changes; see sums.c */
-    for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count);) {
+    for (size_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count);) {
         void *p = load_relaxed(&t->pending_object[i]);
         header_t *slot = load_relaxed(&t->pending_slot[i]);
-        unsigned class = load_relaxed(&t->pending_class[i]);
-        size_t usable = class_bytes[class];
+        size_t class = load_relaxed(&t->pending_class[i]);
         uint32_t tag = load_relaxed(slot);
-        if (unlikely(!tag || !is_start(p, class)))
+        if (unlikely(!is_start(p, class)))
             die_not_allocated(p);
         store_relaxed(slot, 0);
-        if (unlikely(tag != last_tag) && !(c = counters_find(t, tag))) {
-            count_first_free(t, tag, usable);
-            last_tag = 0;
+        if (unlikely(tag != last_tag) && !(c = find_counters(t, last_tag = tag, p))) {
+            count_first_free(t, tag, class_bytes[class]);
+            last_tag = NO_TAG;
         } else {
-            counters_add_free(c, usable);
-            last_tag = tag;
+            counters_add_free(c, class_bytes[class]);
         }
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             magazine_put_in_full(t, class, (struct free_object){p, slot});
-        store_release(&t->pending_done, ++i);
+        store_release(&t->pending_done, (uint32_t)++i);
     }
     store_relaxed(&t->pending_count, 0);
     store_release(&t->pending_done, 0);
