@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the cost grows with the number of contexts: of a pair, and of changing between them. */
+/* How the cost grows with the number of contexts: of a pair, of changing between them, and of a request that is refused. */
 #include "contexts.h"
 
 #include "spans.h"
@@ -82,4 +82,49 @@ void contexts_roam_round(void *state, size_t operations)
     for (size_t i = 0; i < operations; i++) {
         contexts_visit(c, bench_below(bench_random(&c->random), c->count));
     }
+}
+
+/* A tenant with a limit, all contexts below it, and an object that leaves less room than the next one like it would take. The
+ * request would fit into the limit alone, so that jespan has to look for room. */
+#define REFUSED_BYTES ((size_t)512 * 1024)
+struct refused {
+    jespan_span_t *tenant;
+    struct contexts *below;
+    void *object;
+};
+
+void *refused_start(const void *shape)
+{
+    JESPAN_SITE(site, "bench tenant");
+    struct refused *r = bench_array(sizeof *r);
+    uint64_t count = ((const struct contexts_shape *)shape)->contexts;
+    r->tenant = spans_open_numbered(&site, 0);
+    span_api.enter(r->tenant);
+    r->below = contexts_start(shape);
+    r->object = bench_touch(malloc(REFUSED_BYTES));
+    if (span_api.set_limit(span_api.current(), 0, count * 64 + REFUSED_BYTES * 3 / 2)) {
+        bench_fail("jespan_set_limit failed");
+    }
+    return r;
+}
+
+void refused_round(void *state, size_t operations)
+{
+    (void)state;
+    for (size_t i = 0; i < operations; i++) {
+        void *volatile object = malloc(REFUSED_BYTES);
+        if (object) {
+            bench_fail("malloc beyond a limit was not refused");
+        }
+    }
+}
+
+void refused_stop(void *state)
+{
+    struct refused *r = state;
+    free(r->object);
+    contexts_stop(r->below);
+    span_api.exit(r->tenant);
+    span_api.close(r->tenant);
+    bench_array_free(r, sizeof *r);
 }

@@ -31,7 +31,8 @@ void spans_find(bool needed, bool inside)
     }
     if (!FIND(open, "jespan_open") || !FIND(enter, "jespan_enter") || !FIND(exit, "jespan_exit") ||
         !FIND(close, "jespan_close") || !FIND(scope_enter, "jespan_scope_enter") ||
-        !FIND(scope_exit, "jespan_scope_exit") || !FIND(mallctl, "mallctl")) {
+        !FIND(scope_exit, "jespan_scope_exit") || !FIND(current, "jespan_current") ||
+        !FIND(set_limit, "jespan_set_limit") || !FIND(mallctl, "mallctl")) {
         bench_fail("no span API in this process: preload jespan");
     }
     if (inside) {

@@ -14,6 +14,8 @@ struct span_api {
     void (*close)(jespan_span_t *);
     void (*scope_enter)(struct jespan_scope *, const struct jespan_site *, const char *const *, size_t);
     void (*scope_exit)(struct jespan_scope *);
+    jespan_context_t (*current)(void);
+    int (*set_limit)(jespan_context_t, uint64_t, uint64_t);
     int (*mallctl)(const char *, void *, size_t *, void *, size_t);
 };
 extern struct span_api span_api;

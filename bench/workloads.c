@@ -44,6 +44,11 @@
      &(const struct contexts_shape){count_, 0, 0}, contexts_start, contexts_roam_round, contexts_stop, NULL, count_,   \
      0, WORKLOAD_CONTEXTS}
 
+#define REFUSED(count_)                                                                                                \
+    {"refused-" #count_, "malloc that a limit above " #count_ " contexts refuses",                                      \
+     &(const struct contexts_shape){count_, 0, 0}, refused_start, refused_round, refused_stop, NULL, 0, 0,             \
+     WORKLOAD_CONTEXTS}
+
 #define SNAPSHOT(name_, help_, kind_, figure_, contexts_, threads_, heap_mib_)                                         \
     {.name = name_, .help = help_, .kind = WORKLOAD_##kind_, .figure = figure_,                                        \
      .shape = &(const struct contexts_shape){contexts_, threads_, heap_mib_}}
@@ -105,6 +110,7 @@ const struct workload workloads[] = {
             200000),
     HEAP(4), HEAP(64), HEAP(512), HEAP(1024), HEAP(2048), HEAP(4096), HEAP(8192),
     CONTEXTS(10), CONTEXTS(1000), CONTEXTS(100000), CONTEXTS(1000000),
+    REFUSED(10), REFUSED(10000),
     SNAPSHOT_OF_CONTEXTS(10), SNAPSHOT_OF_CONTEXTS(1000), SNAPSHOT_OF_CONTEXTS(10000), SNAPSHOT_OF_CONTEXTS(100000),
     SNAPSHOT_OF_CONTEXTS(1000000),
     SNAPSHOT_OF_THREADS(1), SNAPSHOT_OF_THREADS(4), SNAPSHOT_OF_THREADS(64),
