@@ -198,10 +198,15 @@ static COLD void *alloc_without_block(size_t size, int flags)
     return NULL;
 }
 
-static void *alloc_as_governed(struct thread *t, size_t size, int flags)
+/* Looks at all that is entered, and finds t->region anew. */
+HOT_INLINE void review_if_poked(struct thread *t)
 {
     if (unlikely(load_acquire(&thread_pokes) != t->poked))
         span_review(t);
+}
+
+static void *alloc_as_governed(struct thread *t, size_t size, int flags)
+{
     const struct context *c = &contexts[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
     if (!limit)
@@ -215,24 +220,32 @@ static void *alloc_as_governed(struct thread *t, size_t size, int flags)
 
 void *governed_alloc(struct thread *t, size_t size, int flags)
 {
-    void *p = likely(t) ? alloc_as_governed(t, size, flags) : alloc_without_block(size, flags);
+    void *p;
+    if (likely(t)) {
+        review_if_poked(t);
+        p = alloc_as_governed(t, size, flags);
+    } else {
+        p = alloc_without_block(size, flags);
+    }
     track_publish_alloc(t, p);
     return p;
 }
 
-static COLD void *alloc_for_libc(struct thread *t, size_t size, int flags)
+COLD void *governed_alloc_in(struct thread *t, uint16_t region, size_t size, int flags)
 {
-    uint16_t region = t->region;
-    t->region = 0;
-    void *p = governed_alloc(t, size, flags);
+    review_if_poked(t);
+    uint16_t own = t->region;
     t->region = region;
+    void *p = alloc_as_governed(t, size, flags);
+    t->region = own;
+    track_publish_alloc(t, p);
     return p;
 }
 
 void *governed_alloc_for(struct thread *t, size_t size, int flags, const void *return_address)
 {
     if (unlikely(t && t->region && libc_calls(return_address)))
-        return alloc_for_libc(t, size, flags);
+        return governed_alloc_in(t, 0, size, flags);
     return governed_alloc(t, size, flags);
 }
 

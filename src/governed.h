@@ -83,8 +83,11 @@ HOT_INLINE bool governed_free(struct thread *t, void *p)
  * memory, or a limit is reached. */
 void *governed_alloc(struct thread *t, size_t size, int flags);
 
-/* The same for who called malloc, calloc and the like, which return there. In a region, what libc allocates for itself is not the
- * region's (libc_calls.h). */
+/* The same in a region that need not be the thread's own, 0: in none. */
+void *governed_alloc_in(struct thread *t, uint16_t region, size_t size, int flags);
+
+/* As governed_alloc(), for who called malloc, calloc and the like, which return there. In a region, what libc allocates for itself
+ * is not the region's (libc_calls.h). */
 void *governed_alloc_for(struct thread *t, size_t size, int flags, const void *return_address);
 
 /* Whether limits let an object grow in place by so many bytes: 1, and they are held for the owner where it has a limit; 0:

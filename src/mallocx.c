@@ -74,11 +74,8 @@ static bool is_inside(const struct thread *t, uint16_t region)
  * the region. Of an outer region it stays. */
 static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
 {
-    uint16_t region = t->region, from = arenas_find(p);
-    t->region = is_inside(t, from) && !track_is_handed_over(p) ? from : 0;
-    void *q = governed_alloc(t, size, flags);
-    t->region = region;
-    return q;
+    uint16_t from = arenas_find(p);
+    return governed_alloc_in(t, is_inside(t, from) && !track_is_handed_over(p) ? from : 0, size, flags);
 }
 
 void *family_resize(void *p, size_t size, int flags)

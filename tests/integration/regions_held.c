@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <jespan/jespan.h>
+#include <jespan/limit.h>
 
 #include "../support/cases.h"
 #include "../support/ctl.h"
@@ -46,6 +46,37 @@ static void check_nothing_is_aside(void)
 {
     leave(enter_new(&region_site));
     CHECK_EQ(stat_of("set_aside"), 0);
+}
+
+/* ---- While limits are set ---- */
+
+/* Threads then look again at what they are in, as they allocate next. */
+static void what_is_resized_stays_though_limits_come(void)
+{
+    jespan_span_t *step = enter_new(&step_site);
+    jespan_context_t other = jespan_current();
+    CHECK_EQ(jespan_exit(step), 0);
+    char *outside = strcpy(malloc(100), "outside");
+    jespan_span_t *outer = enter_new(&region_site);
+    char *p = strcpy(malloc(100), "in the outer one");
+    unsigned own = arena_of(p);
+    jespan_span_t *inner = enter_new(&wiped_site);
+    CHECK_EQ(jespan_set_limit(other, 0, 1000000), 0);
+    p = realloc(p, 5000);
+    CHECK_EQ(arena_of(p), own);
+    CHECK_EQ(jespan_set_limit(other, 0, 2000000), 0);
+    CHECK_EQ(jespan_set_limit(other, 0, 0), 0);
+    outside = realloc(outside, 5000);
+    CHECK_EQ(jespan_set_limit(other, 0, 1000000), 0);
+    CHECK_EQ(setenv("JESPAN_TEST_VARIABLE", "of libc", 1), 0);
+    leave(inner);
+    CHECK(!strcmp(p, "in the outer one"));
+    leave(outer);
+    CHECK(!strcmp(outside, "outside"));
+    CHECK(!strcmp(getenv("JESPAN_TEST_VARIABLE"), "of libc"));
+    free(outside);
+    CHECK_EQ(jespan_set_limit(other, 0, 0), 0);
+    CHECK_EQ(jespan_close(step), 0);
 }
 
 /* ---- While pages are given back ---- */
@@ -455,6 +486,7 @@ static void libc_makes_for_the_program(void)
 }
 
 static const struct test_case cases[] = {
+    {"what is resized stays though limits come", what_is_resized_stays_though_limits_come, NULL, NULL},
     {"pages are given back meanwhile", pages_are_given_back_meanwhile, "dirty_decay_ms:0,muzzy_decay_ms:0", NULL},
     {"pages are given back meanwhile, by a thread", pages_are_given_back_meanwhile,
      "background_thread:true,dirty_decay_ms:1,muzzy_decay_ms:1", NULL},
