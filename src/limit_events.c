@@ -90,14 +90,16 @@ static bool has_soft_event(struct limit *l, struct jespan_limit_event *event)
 static bool has_hard_event(struct limit *l, struct jespan_limit_event *event)
 {
     uint64_t refusals = load_relaxed(&l->refusals), now = clock_ns(CLOCK_MONOTONIC);
-    uint64_t told = load_relaxed(&l->told_refusals);
-    if (refusals == told)
+    uint64_t told = load_relaxed(&l->told_refusals), hard = load_relaxed(&l->hard);
+    if (!hard) /* it was taken away since */
+        store_relaxed(&l->told_refusals, refusals);
+    if (!hard || refusals == told)
         return false;
     has_more |= l->told_ns && now - l->told_ns < HARD_NS;
     if (l->told_ns && now - l->told_ns < HARD_NS)
         return false;
     event->kind = JESPAN_LIMIT_HARD;
-    event->limit_bytes = load_relaxed(&l->hard);
+    event->limit_bytes = hard;
     event->refusals = refusals - told;
     store_relaxed(&l->told_refusals, refusals);
     l->told_ns = now;
