@@ -96,8 +96,9 @@ uint32_t limits_share(uint32_t limit)
     for (uint32_t at = limit; at; at = parent_of(at)) {
         const struct limit *l = limit_at(at);
         uint64_t charged = load_relaxed(&l->charged), hard = load_relaxed(&l->hard), soft = load_relaxed(&l->soft);
-        if (hard && room > hard - charged)
-            room = hard > charged ? hard - charged : 0;
+        uint64_t left = hard > charged ? hard - charged : 0;
+        if (hard && room > left)
+            room = left;
         if (soft > charged && room > soft - charged)
             room = soft - charged;
     }
@@ -317,11 +318,14 @@ COLD void limits_claim_all(void)
         claim(t);
 }
 
+/* Those too in which nothing is: they would keep what is freed next. */
 static void empty_within(struct thread *t, uint32_t top)
 {
-    for (unsigned i = 0; i < LIMIT_STOCKS; i++)
-        if (load_relaxed(&t->stocks[i].bytes) && limits_is_within(load_relaxed(&t->stocks[i].limit), top))
-            empty(&t->stocks[i]);
+    for (unsigned i = 0; i < LIMIT_STOCKS; i++) {
+        struct limit_stock *s = &t->stocks[i];
+        if ((load_relaxed(&s->bytes) || s->most) && limits_is_within(load_relaxed(&s->limit), top))
+            empty(s);
+    }
 }
 
 COLD void limits_empty_stocks(uint32_t top)
