@@ -517,6 +517,37 @@ static void a_limit_set_live(void)
     ctl_await_identity("set live");
 }
 
+/* What is freed while a limit is exceeded makes no room, in it or below it. */
+static void what_is_over_only_goes_down(void)
+{
+    open_limited(10 * MIB);
+    CHECK_EQ(jespan_enter(span), 0);
+    void *most = malloc(500 * KIB), *big = malloc(100 * KIB);
+    CHECK(most && big);
+    CHECK_EQ(jespan_set_limit(context, 0, 200 * KIB), 0);
+    free(big);
+    CHECK(!(kept = malloc(100 * KIB)));
+    CHECK_EQ(jespan_set_limit(context, 0, 10 * MIB), 0);
+
+    jespan_span_t *request = jespan_open(&request_site, JESPAN_CURRENT, NULL, 0);
+    CHECK_EQ(jespan_enter(request), 0);
+    CHECK_EQ(jespan_set_limit(JESPAN_CURRENT, 0, 5 * MIB), 0);
+    void *small = malloc(10 * KIB);
+    CHECK_EQ(jespan_set_limit(context, 0, 200 * KIB), 0);
+    CHECK(small && !malloc(1));
+    free(small);
+    CHECK(!(kept = malloc(10 * KIB)));
+    free(most);
+    CHECK((kept = malloc(10 * KIB)));
+    free(kept);
+    CHECK_EQ(jespan_set_limit(JESPAN_CURRENT, 0, 0), 0);
+    CHECK_EQ(jespan_exit(request), 0);
+    CHECK_EQ(jespan_close(request), 0);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_set_limit(context, 0, 0), 0);
+    CHECK_EQ(jespan_close(span), 0);
+}
+
 /* ---- on_limit, and the rest ---- */
 
 static void only_an_event(void)
@@ -638,6 +669,7 @@ int main(int argc, char **argv)
         {"moves_must_fit", moves_must_fit, NULL, NULL},
         {"nothing_is_over", nothing_is_over, NULL, NULL},
         {"a_limit_set_live", a_limit_set_live, NULL, NULL},
+        {"what_is_over_only_goes_down", what_is_over_only_goes_down, NULL, NULL},
         {"a_server_resizes_what_is_a_tenants", a_server_resizes_what_is_a_tenants, NULL, NULL},
         {"a_resized_object_goes_where_there_is_room", a_resized_object_goes_where_there_is_room, NULL, NULL},
         {"a_resize_leaves_no_gap", a_resize_leaves_no_gap, NULL, NULL},
