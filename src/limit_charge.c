@@ -14,8 +14,10 @@
 
 #include "classes.h"
 #include "counters.h"
+#include "headers.h"
 #include "lock.h"
 #include "meta.h"
+#include "tree.h"
 
 _Atomic bool limits_stopped, limits_are_used;
 _Atomic uint32_t limits_shape;
@@ -264,10 +266,13 @@ static uint32_t first_waiting(const struct thread *t, uint32_t number)
     return greatest(load_relaxed(&t->pending_done), counted, claimed);
 }
 
+/* While its thread goes on, the slot may be another's by now, or free memory: no number then, or a wrong one, of which who looks
+ * finds out afterwards. A survivor of a region has a mark beside its number. */
 static uint32_t tag_waiting(const struct thread *t, uint32_t i)
 {
     const _Atomic uint32_t *slot = load_relaxed(&t->pending_slot[i]);
-    return slot ? load_relaxed(slot) : 0;
+    uint32_t tag = slot ? load_relaxed(slot) & ~TAG_HANDED_OVER : 0;
+    return tree_is_live(tag) ? tag : 0;
 }
 
 static uint32_t bytes_waiting(const struct thread *t, uint32_t i)
