@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Regions, arenas and their spans in a random mix, against a model: every object says what is in it, whoever finds it; what a thread
-// made in its regions is counted to the object; when all is over, nothing is left, and jemalloc's own count agrees.
+// Regions, arenas, limits and their spans in a random mix, against a model: every object says what is in it and whose it is, whoever
+// finds it; what a region holds is counted to the object. Limits come, change and go meanwhile. A refused request changes nothing, and
+// none is refused where no limit is. Now and then all threads rest. Then each context has what the model says, the contexts' sum, what
+// is live and jemalloc's own count are the same, and so are each limit's figure and what is in use below it.
 //
 // REGIONS_MIX_SECONDS: for each case (1). REGIONS_MIX_SEED: another mix.
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +21,7 @@
 #include <unistd.h>
 
 #include <jespan/jespan.hpp>
+#include <jespan/limit.h>
 
 extern "C" {
 #include "../support/many_locks.h"
@@ -31,12 +35,16 @@ JESPAN_ARENA_SITE(wiped_site, "wiped", JESPAN_ARENA_REGION | JESPAN_ARENA_WIPED)
 JESPAN_ARENA_SITE(refusing_site, "refusing", JESPAN_ARENA_REGION | JESPAN_ARENA_REFUSE);
 JESPAN_ARENA_SITE(step_site, "step", 0);
 JESPAN_ARENA_SITE(cache_site, "cache", JESPAN_ARENA);
+JESPAN_ARENA_SITE(server_site, "server", 0);
 const jespan_site tenant_site = {"tenant", nullptr, nullptr, 0, {JESPAN_ARENA, 0, 0, 0, 0, "tenant"}};
 
-constexpr int threads = 6, table_size = 64, tenants = 40;
+constexpr int threads = 6, table_size = 64, tenants = 40, coroutines = 4, recent_contexts = 64;
+constexpr std::uint64_t cache_bytes = 8 << 20; // its limit, from the beginning
 std::atomic<void *> table[table_size];
-std::atomic<bool> over;
-std::atomic<int> failures;
+std::atomic<bool> over, rest, limits_change{true};
+std::atomic<int> failures, resting, refusals, told;
+std::atomic<jespan_context_t> recent[recent_contexts]; // what limits may come to
+jespan_span_t *cache_span, *server;
 jespan_context_t cache;
 std::uint64_t first_seed;
 
@@ -61,6 +69,7 @@ struct random_numbers {
 
 struct head {
     std::uint64_t bytes, seed;
+    jespan_context_t owner; // of one that is in the table
 };
 
 unsigned char at(std::uint64_t seed, std::size_t i)
@@ -78,7 +87,7 @@ void *fill(void *p, std::size_t bytes, std::uint64_t seed)
 {
     if (!p)
         return nullptr;
-    head h{bytes, seed};
+    head h{bytes, seed, JESPAN_INVALID};
     std::memcpy(p, &h, sizeof h);
     auto *text = static_cast<unsigned char *>(p);
     for (std::size_t i = sizeof h; i < bytes; i += step_of(bytes))
@@ -95,15 +104,31 @@ void check(const void *p)
     bool right = h.bytes >= sizeof h + 1 && h.bytes < (64 << 20) && F(malloc_usable_size)(const_cast<void *>(p)) >= h.bytes;
     for (std::size_t i = sizeof h; right && i < h.bytes; i += step_of(h.bytes))
         right = text[i] == at(h.seed, i);
-    EXPECT(right);
-    if (!right)
+    if (!right) {
+        std::fprintf(stderr, "%p: %zu bytes, usable %zu, owner %u\n", p, h.bytes, F(malloc_usable_size)(const_cast<void *>(p)), h.owner);
         std::abort();
+    }
 }
 
 std::size_t size_from(random_numbers &r)
 {
     std::size_t kind = r(200);
     return sizeof(head) + 1 + (kind == 0 ? r(4 << 20) : kind < 10 ? r(60000) : kind < 60 ? r(4000) : r(300));
+}
+
+std::uint64_t figure(const char *name)
+{
+    std::uint64_t value = 0;
+    std::size_t bytes = sizeof value;
+    EXPECT(F(mallctl)(name, &value, &bytes, nullptr, 0) == 0);
+    return value;
+}
+
+// Where limits are.
+bool may_refuse()
+{
+    refusals++;
+    return errno == ENOMEM && (limits_change || jespan_current() == cache);
 }
 
 void *make(random_numbers &r)
@@ -123,7 +148,7 @@ void *make(random_numbers &r)
     default:
         p = F(malloc)(bytes);
     }
-    EXPECT(p != nullptr);
+    EXPECT(p || may_refuse());
     return fill(p, bytes, r(1 << 30));
 }
 
@@ -140,17 +165,31 @@ void *resize(random_numbers &r, void *p)
     check(p);
     std::memcpy(&h, p, sizeof h);
     std::size_t bytes = size_from(r), kept = bytes < h.bytes ? bytes : h.bytes;
-    auto *q = static_cast<unsigned char *>(F(realloc)(p, bytes));
-    EXPECT(q != nullptr);
+    auto *q = static_cast<unsigned char *>(r(3) ? F(realloc)(p, bytes) : F(rallocx)(p, bytes, 0));
+    if (!q) {
+        EXPECT(may_refuse());
+        check(p);
+        return p;
+    }
     for (std::size_t i = sizeof h; i < kept; i += step_of(h.bytes))
         if (i + 1 != h.bytes && q[i] != at(h.seed, i))
             std::abort();
     return fill(q, bytes, r(1 << 30));
 }
 
-// What lives outside, whoever made it: any thread takes it.
-void hand_out(random_numbers &r, void *p)
+// What lives outside, whoever made it: any thread takes it. What resizing made of its owner, limits decide, so one is given to it.
+void hand_out(random_numbers &r, void *p, jespan_context_t owner = JESPAN_INVALID)
 {
+    if (p && owner == JESPAN_INVALID) {
+        owner = r(2) ? cache : JESPAN_ROOT;
+        if (jespan_retag(p, owner)) {
+            EXPECT(owner == cache);
+            owner = JESPAN_ROOT;
+            EXPECT(jespan_retag(p, owner) == 0);
+        }
+    }
+    if (p)
+        std::memcpy(static_cast<char *>(p) + offsetof(head, owner), &owner, sizeof owner);
     drop(table[r(table_size)].exchange(p));
 }
 
@@ -162,6 +201,8 @@ template <typename T, std::size_t N> struct few {
     std::size_t n = 0;
     void push_back(T item)
     {
+        if (!item)
+            return; // was refused
         if (n == N)
             std::abort();
         items[n++] = item;
@@ -178,10 +219,11 @@ template <typename T, std::size_t N> struct few {
 struct region {
     jespan_span_t *span;
     jespan_context_t context = 0;
+    bool counts = false; // its context, and those below, have what is in `live`, and nothing else
     few<void *, 500> live{};
     few<void *, 500> given{}; // by inner ones, which would last as long as it
 
-    explicit region(jespan_span_t *opened) : span{opened} {}
+    explicit region(jespan_span_t *opened, bool is_alone = false) : span{opened}, counts{is_alone} {}
     region(const region &) = delete;
     region &operator=(const region &) = delete;
 };
@@ -192,18 +234,20 @@ struct worker {
     int depth = 0;
     few<region *, 20> open{}; // innermost last
     few<jespan_span_t *, 3> elsewhere{};
-    bool counts = true; // nothing of this thread's was set aside, so its contexts hold what is in its regions
 
     worker(random_numbers with, int n) : r{with}, number{n} {}
     worker(const worker &) = delete;
     worker &operator=(const worker &) = delete;
 
-    // The context is this thread's alone.
-    jespan_span_t *open_one(const jespan_site &site)
+    // The context is this thread's alone; mostly that span's alone.
+    jespan_span_t *open_one(const jespan_site &site, bool is_alone)
     {
-        const jespan_label label = JESPAN_LABEL_INT("thread", number);
+        static std::atomic<long> number_of_span{1000};
+        const jespan_label label = JESPAN_LABEL_INT("n", is_alone ? number_of_span++ : number);
         return jespan_open(&site, JESPAN_CURRENT, &label, 1);
     }
+
+    void publish(jespan_context_t context) { recent[r(recent_contexts)] = context; }
 
     const jespan_site &any_site() { return r(4) ? request_site : r(2) ? wiped_site : refusing_site; }
 
@@ -223,14 +267,16 @@ struct worker {
             return;
         } else if (what < 87) {
             check(p);
-            EXPECT(jespan_retag(p, r(2) ? cache : JESPAN_ROOT) == 0);
             hand_out(r, p);
-            counts = false;
+            here.counts = false;
         } else if (what < 88 && open.size() > 1 && open[0]->given.size() < 50) {
             region &outer = *open[r(open.size() - 1)];
-            EXPECT(jespan_retag(p, outer.context) == 0);
+            if (jespan_retag(p, outer.context)) {
+                EXPECT(limits_change);
+                return;
+            }
             outer.given.push_back(p);
-            counts = false;
+            here.counts = outer.counts = false;
         } else {
             check(p);
             return;
@@ -241,17 +287,16 @@ struct worker {
 
     void outside()
     {
-        JESPAN_FOR(r(2) ? cache : JESPAN_ROOT);
-        hand_out(r, make(r));
+        jespan_context_t owner = r(2) ? cache : JESPAN_ROOT;
+        JESPAN_FOR(owner);
+        hand_out(r, make(r), owner);
     }
 
     void take_one()
     {
         void *p = table[r(table_size)].exchange(nullptr);
-        if (p && r(3)) {
+        if (p && r(3))
             p = resize(r, p);
-            counts = false; // it is the thread's by the books
-        }
         if (p)
             hand_out(r, p);
     }
@@ -263,7 +308,7 @@ struct worker {
         if (!outer.live.empty()) {
             void *&p = outer.live[r(outer.live.size())];
             p = resize(r, p);
-            counts = counts && &outer == open.back(); // it is the inner one's now, by the books
+            outer.counts = open.back()->counts = open.back()->counts && &outer == open.back(); // whose it is, limits say
         }
     }
 
@@ -273,8 +318,9 @@ struct worker {
         if (elsewhere.empty() || jespan_enter(elsewhere.back()))
             return;
         void *p = make(r);
+        jespan_context_t owner = jespan_current();
+        hand_out(r, p, owner);
         EXPECT(jespan_exit(elsewhere.back()) == 0);
-        hand_out(r, p);
     }
 
     void step_inside(region &here)
@@ -294,9 +340,45 @@ struct worker {
         EXPECT(span && jespan_enter(span) == 0);
         void *p = make(r), *q = make(r);
         drop(p);
+        hand_out(r, q, jespan_current());
+        publish(jespan_current());
         EXPECT(jespan_exit(span) == 0);
         EXPECT(jespan_close(span) == 0);
-        hand_out(r, q);
+    }
+
+    // One that goes from thread to thread, and is entered on whichever has it.
+    void coroutine()
+    {
+        static std::atomic<region *> waiting[coroutines];
+        static region all[coroutines] = {region{nullptr}, region{nullptr}, region{nullptr}, region{nullptr}};
+        static std::atomic<bool> begun[coroutines];
+        std::uint64_t i = r(coroutines);
+        region *one = begun[i].exchange(true) ? waiting[i].exchange(nullptr) : &all[i];
+        if (!one)
+            return; // another thread has it
+        if (!one->span) {
+            JESPAN_FOR(JESPAN_ROOT);
+            const jespan_label label = JESPAN_LABEL_INT("coroutine", static_cast<long>(i));
+            one->span = jespan_open(&request_site, JESPAN_ROOT, &label, 1);
+        }
+        if (one->span) {
+            EXPECT(jespan_enter(one->span) == 0);
+            for (int n = 0; n < 20 && one->live.size() < 400; n++)
+                one->live.push_back(make(r));
+            for (std::uint64_t n = r(20); n-- && !one->live.empty(); one->live.pop_back())
+                drop(one->live.back());
+            if (!one->live.empty())
+                one->live.back() = resize(r, one->live.back());
+            for (void *p : one->live)
+                check(p);
+            EXPECT(jespan_exit(one->span) == 0);
+            if (rest || over || r(8) == 0) {
+                EXPECT(jespan_close(one->span) == 0);
+                one->span = nullptr;
+                one->live.n = 0;
+            }
+        }
+        waiting[i] = one;
     }
 
     void purge()
@@ -308,6 +390,7 @@ struct worker {
 
     void check_count(region &here)
     {
+        here.counts = false;
         char name[64];
         std::uint64_t objects = 0;
         std::size_t bytes = sizeof objects;
@@ -341,6 +424,8 @@ struct worker {
                 purge();
             else if (what < 966 && depth < 6)
                 throws();
+            else if (what < 970)
+                coroutine();
             else if (what < 990 && depth < 6)
                 nested();
         }
@@ -351,20 +436,27 @@ struct worker {
     // Whose memory goes, however it is left. The model's own memory is the root's.
     void one_region()
     {
-        region here{open_one(any_site())};
+        bool is_alone = r(4) != 0;
+        std::uint64_t shared = figure("spans.stats.regions_shared");
+        region here{open_one(any_site(), is_alone), is_alone};
         if (!here.span)
             return; // max_arenas
         EXPECT(jespan_enter(here.span) == 0);
         here.context = jespan_current();
+        if (r(4) == 0)
+            publish(here.context);
         open.push_back(&here);
         depth++;
         struct guard {
             worker &w;
             region &here;
+            bool is_clean; // nothing is left of it
             ~guard()
             {
                 w.depth--;
                 w.open.pop_back();
+                if (!w.open.empty() && !is_clean)
+                    w.open.back()->counts = false;
                 for (void *p : here.given)
                     drop(p);
                 EXPECT(jespan_exit(here.span) == 0);
@@ -374,9 +466,11 @@ struct worker {
                     jespan_region_exit(&scope);
                 }
             }
-        } at_end{*this, here};
+        } at_end{*this, here, false};
         work(here);
-        if (counts && open.size() == 1)
+        here.counts = here.counts && figure("spans.stats.regions_shared") == shared; // else one stays until all have left it
+        at_end.is_clean = here.counts;
+        if (here.counts)
             check_count(here);
         if (r(40) == 0 && depth > 1)
             throw std::runtime_error("a text that is too long to be in the string " + std::to_string(number));
@@ -394,35 +488,44 @@ struct worker {
 
     void block()
     {
+        std::uint64_t lost = figure("spans.stats.regions_lost");
         JESPAN_REGION("block");
         void *p = make(r), *q = make(r);
-        check(p);
+        if (p)
+            check(p);
         drop(q);
+        if (figure("spans.stats.regions_lost") != lost)
+            drop(p); // it is no region, perhaps
         if (r(3) == 0)
             throw std::runtime_error("a text that is too long to be in the string " + std::to_string(number));
     }
 
     void throws()
     {
-        counts = false;
+        open.back()->counts = false;
         try {
             r(2) ? one_region() : block();
         } catch (const std::runtime_error &error) {
             take_one();
-            EXPECT(error.what() == "a text that is too long to be in the string " + std::to_string(number));
+            char text[96];
+            std::snprintf(text, sizeof text, "a text that is too long to be in the string %d", number);
+            EXPECT(!std::strcmp(error.what(), text));
+        } catch (const std::bad_alloc &) {
+            EXPECT(limits_change);
         }
     }
 
     // Two that are entered and left in any order, as coroutines on a thread do.
     void switches()
     {
-        region a{open_one(request_site)}, b{open_one(request_site)};
+        region a{open_one(request_site, r(2))}, b{open_one(request_site, r(2))};
         region *both[] = {&a, &b};
         for (int i = 0; a.span && b.span && i < 30; i++) {
             region &one = *both[r(2)];
             EXPECT(jespan_enter(one.span) == 0);
             one.live.push_back(make(r));
-            check(one.live[r(one.live.size())]);
+            if (!one.live.empty())
+                check(one.live[r(one.live.size())]);
             if (r(2)) {
                 region &other = *both[r(2)];
                 EXPECT(jespan_enter(other.span) == 0);
@@ -451,10 +554,11 @@ struct worker {
                 tenant();
             else if (what == 2)
                 block();
+            else if (what == 3)
+                coroutine();
             else
                 one_region();
         } catch (const std::exception &) {
-            counts = false;
         }
         while (elsewhere.size() < 3)
             elsewhere.push_back(jespan_open(&step_site, JESPAN_ROOT, nullptr, 0));
@@ -467,12 +571,46 @@ struct worker {
     }
 };
 
+// A thread says itself that its exceptions are over.
+std::atomic<unsigned> tidy_round;
+std::atomic<int> tidied;
+
+void tidy()
+{
+    jespan_close(jespan_open(&request_site, JESPAN_ROOT, nullptr, 0));
+}
+
+// Until the others go on. Coroutines are through.
+void pause(worker &w)
+{
+    for (int i = 0; i < 20 * coroutines; i++)
+        w.coroutine();
+    EXPECT(jespan_exit(server) == 0);
+    unsigned seen = tidy_round;
+    resting++;
+    while (rest) {
+        if (seen != tidy_round) {
+            seen = tidy_round;
+            tidy();
+            tidied++;
+        }
+        usleep(200);
+    }
+    resting--;
+    EXPECT(jespan_enter(server) == 0);
+}
+
 void *run(void *number)
 {
     int n = static_cast<int>(reinterpret_cast<std::uintptr_t>(number));
     worker w{{first_seed + static_cast<std::uint64_t>(n) * 77 + 1}, n};
-    while (!over)
+    EXPECT(jespan_enter(server) == 0);
+    while (!over) {
         w.round();
+        if (rest)
+            pause(w);
+    }
+    EXPECT(jespan_exit(server) == 0);
     return nullptr;
 }
 
@@ -481,12 +619,23 @@ void *run_shortly(void *number)
 {
     auto n = reinterpret_cast<std::uintptr_t>(number);
     random_numbers r{first_seed + n};
+    few<void *, 20> live{};
+    std::uint64_t lost = figure("spans.stats.regions_lost");
     JESPAN_REGION("short");
     for (int i = 0; i < 20; i++)
-        make(r);
+        live.push_back(make(r));
+    if (figure("spans.stats.regions_lost") != lost)
+        for (void *p : live)
+            drop(p); // it is no region, perhaps
     if (r(2))
         pthread_exit(nullptr);
     return nullptr;
+}
+
+// libc loads what pthread_exit() needs at its first call, in the context that it is called in.
+void *only_exit(void *)
+{
+    pthread_exit(nullptr);
 }
 
 void fork_one(std::uint64_t n)
@@ -495,8 +644,8 @@ void fork_one(std::uint64_t n)
     pid_t pid = fork();
     if (pid == 0) {
         over = true;
+        failures = 0;
         worker w{{first_seed + n}, 1000};
-        w.counts = false;
         for (int i = 0; i < 20; i++)
             w.round();
         _exit(failures != 0);
@@ -505,19 +654,173 @@ void fork_one(std::uint64_t n)
     EXPECT(status == 0);
 }
 
-std::uint64_t figure(const char *name)
+// ---- Limits ----
+
+// `otherwise`: the context is gone, perhaps.
+std::uint64_t figure_of(jespan_context_t context, const char *leaf, std::uint64_t otherwise = 0)
 {
+    char name[96];
     std::uint64_t value = 0;
     std::size_t bytes = sizeof value;
-    EXPECT(F(mallctl)(name, &value, &bytes, nullptr, 0) == 0);
-    return value;
+    std::snprintf(name, sizeof name, "spans.%u.%s", static_cast<unsigned>(context), leaf);
+    return F(mallctl)(name, &value, &bytes, nullptr, 0) ? otherwise : value;
+}
+
+few<jespan_context_t, 200> limited; // the limiter's, and at rest the main thread's
+
+void count_event(const jespan_limit_event *event, void *)
+{
+    EXPECT(event->path && event->limit_bytes);
+    told++;
+}
+
+bool was_limited(jespan_context_t context)
+{
+    for (jespan_context_t one : limited)
+        if (one == context)
+            return true;
+    return false;
+}
+
+void set_limit(random_numbers &r, jespan_context_t context)
+{
+    std::uint64_t most = r(20) ? 1 << (14 + r(12)) : figure_of(context, "total.inuse_bytes") / 2 + 1;
+    std::uint64_t hard = r(4) ? most : 0, soft = r(2) ? hard / 2 + r(1000) * (hard == 0) : 0;
+    if (!context || context == JESPAN_ROOT || context == cache || (!was_limited(context) && limited.size() == 200))
+        return;
+    int error = jespan_set_limit(context, soft, hard);
+    EXPECT(error == 0 || error == EINVAL); // the context may be gone
+    if (!error && !was_limited(context))
+        limited.push_back(context);
+}
+
+void *change_limits(void *)
+{
+    random_numbers r{first_seed + 4711};
+    jespan_context_t server_context = jespan_current();
+    if (!jespan_enter(server)) {
+        server_context = jespan_current();
+        jespan_exit(server);
+    }
+    while (!over) {
+        EXPECT(figure_of(cache, "limit_inuse_bytes", UINT64_MAX) <= cache_bytes);
+        if (limits_change)
+            set_limit(r, r(10) ? recent[r(recent_contexts)].load() : server_context);
+        if (rest) {
+            resting++;
+            while (rest)
+                usleep(200);
+            resting--;
+        }
+        usleep(static_cast<useconds_t>(r(2000)));
+    }
+    return nullptr;
+}
+
+void remove_limits()
+{
+    for (jespan_context_t context : limited)
+        EXPECT(jespan_set_limit(context, 0, 0) == 0 || figure_of(context, "limit_hard") == 0);
+    limited.n = 0;
+    EXPECT(figure("spans.stats.limits") == 1); // the cache's
+}
+
+// ---- At rest ----
+
+std::uint64_t jemalloc_bytes()
+{
+    std::uint64_t any = 1;
+    EXPECT(F(mallctl)("epoch", nullptr, nullptr, &any, sizeof any) == 0);
+    return figure("stats.allocated") - figure("stats.arenas." ARENAS_ALL ".tcache_bytes") -
+           figure("stats.arenas." ARENAS_ALL ".internal");
+}
+
+struct owned {
+    std::uint64_t objects, bytes;
+};
+
+owned in_table(jespan_context_t context)
+{
+    owned sum{};
+    for (auto &slot : table) {
+        head h;
+        void *p = slot;
+        if (p)
+            std::memcpy(&h, p, sizeof h);
+        if (p && h.owner == context) {
+            sum.objects++;
+            sum.bytes += F(malloc_usable_size)(p);
+        }
+    }
+    return sum;
+}
+
+const char *text_of(jespan_context_t context, const char *leaf)
+{
+    char name[64];
+    const char *text = "";
+    std::size_t bytes = sizeof text;
+    std::snprintf(name, sizeof name, "spans.%u.%s", static_cast<unsigned>(context), leaf);
+    F(mallctl)(name, &text, &bytes, nullptr, 0);
+    return text;
+}
+
+// What is set aside may be in any region's context.
+void check_context(jespan_context_t context, bool is_aside)
+{
+    const char *name = text_of(context, "name");
+    owned model = in_table(context);
+    std::uint64_t objects = figure_of(context, "inuse_objects"), bytes = figure_of(context, "inuse_bytes");
+    bool is_exact = !is_aside || !std::strcmp(name, "cache") || !std::strcmp(name, "tenant") || !std::strcmp(name, "server");
+    if (std::strcmp(text_of(context, "kind"), "span") != 0)
+        return; // has what the program itself has, too
+    if (is_exact ? objects != model.objects || bytes != model.bytes : objects < model.objects || bytes < model.bytes) {
+        std::fprintf(stderr, "%s (%u): %llu objects of %llu bytes, not %llu of %llu\n", name, static_cast<unsigned>(context),
+                     static_cast<unsigned long long>(objects), static_cast<unsigned long long>(bytes),
+                     static_cast<unsigned long long>(model.objects), static_cast<unsigned long long>(model.bytes));
+        failures++;
+    }
+}
+
+void check_books()
+{
+    static std::uint32_t ids[1 << 17];
+    std::size_t bytes = sizeof ids;
+    std::uint64_t any = 1;
+    EXPECT(F(mallctl)("spans.epoch", nullptr, nullptr, &any, sizeof any) == 0);
+    EXPECT(F(mallctl)("spans.ids", ids, &bytes, nullptr, 0) == 0);
+    std::uint64_t sum = figure("spans.retired.inuse_bytes"), all = figure("spans.all.inuse_bytes");
+    bool is_aside = figure("spans.stats.regions_set_aside") != 0;
+    for (std::size_t i = 0; i < bytes / sizeof *ids; i++) {
+        sum += figure_of(ids[i], "inuse_bytes");
+        check_context(ids[i], is_aside);
+    }
+    std::uint64_t known = all + figure("spans.stats.pending_bytes"), theirs = jemalloc_bytes();
+    if (sum != all || known != theirs) {
+        std::fprintf(stderr, "sum %llu, all %llu, with what threads keep %llu, jemalloc %llu\n", static_cast<unsigned long long>(sum),
+                     static_cast<unsigned long long>(all), static_cast<unsigned long long>(known), static_cast<unsigned long long>(theirs));
+        failures++;
+    }
+}
+
+void check_limits()
+{
+    for (jespan_context_t context : limited) {
+        std::uint64_t inuse = figure_of(context, "limit_inuse_bytes", UINT64_MAX), total = figure_of(context, "total.inuse_bytes");
+        if (inuse != UINT64_MAX && inuse != total) {
+            std::fprintf(stderr, "%u: %llu by its limit, %llu in use\n", static_cast<unsigned>(context),
+                         static_cast<unsigned long long>(inuse), static_cast<unsigned long long>(total));
+            failures++;
+        }
+    }
+    EXPECT(figure_of(cache, "limit_inuse_bytes") == figure_of(cache, "total.inuse_bytes"));
 }
 
 void expect_empty()
 {
     for (auto &p : table)
         drop(p.exchange(nullptr));
-    jespan_close(jespan_open(&request_site, JESPAN_ROOT, nullptr, 0));
+    tidy();
     EXPECT(figure("spans.stats.regions_set_aside") == 0);
     for (std::uint64_t i = 1; i <= figure("spans.arenas.count"); i++) {
         char name[64];
@@ -527,6 +830,31 @@ void expect_empty()
             failures++;
         }
     }
+    check_books();
+}
+
+// All but the main thread wait.
+void rest_once(std::uint64_t n)
+{
+    rest = true;
+    while (resting != threads + 1)
+        usleep(200);
+    tidied = 0;
+    tidy_round++;
+    while (tidied != threads)
+        usleep(200);
+    tidy();
+    check_books();
+    check_limits();
+    if (n % 2 == 0)
+        expect_empty();
+    if (n % 3 == 0) {
+        remove_limits();
+        limits_change = !limits_change;
+    }
+    rest = false;
+    while (resting)
+        usleep(200);
 }
 
 std::uint64_t environment(const char *name, std::uint64_t otherwise)
@@ -544,24 +872,39 @@ double now()
 
 int mix()
 {
-    pthread_t thread[threads], one;
+    pthread_t thread[threads], one, limiter;
     double end = now() + static_cast<double>(environment("REGIONS_MIX_SECONDS", 1));
     first_seed = environment("REGIONS_MIX_SEED", 1);
-    jespan_span_t *span = jespan_open(&cache_site, JESPAN_ROOT, nullptr, 0);
-    EXPECT(jespan_enter(span) == 0);
+    cache_span = jespan_open(&cache_site, JESPAN_ROOT, nullptr, 0);
+    server = jespan_open(&server_site, JESPAN_ROOT, nullptr, 0);
+    EXPECT(jespan_enter(cache_span) == 0);
     cache = jespan_current();
-    EXPECT(jespan_exit(span) == 0);
+    EXPECT(jespan_exit(cache_span) == 0);
+    EXPECT(jespan_set_limit_callback(count_event, nullptr) == 0);
+    EXPECT(jespan_set_limit(cache, cache_bytes / 2, cache_bytes) == 0);
+    EXPECT(pthread_create(&one, nullptr, only_exit, nullptr) == 0);
+    EXPECT(pthread_join(one, nullptr) == 0);
     for (std::uintptr_t i = 0; i < threads; i++)
         EXPECT(pthread_create(&thread[i], nullptr, run, reinterpret_cast<void *>(i)) == 0);
+    EXPECT(pthread_create(&limiter, nullptr, change_limits, nullptr) == 0);
     for (std::uint64_t i = 0; now() < end || i < 3; i++) {
         EXPECT(pthread_create(&one, nullptr, run_shortly, reinterpret_cast<void *>(i)) == 0);
         EXPECT(pthread_join(one, nullptr) == 0);
         fork_one(i);
+        if (i % 4 == 2)
+            rest_once(i / 4);
     }
+    rest_once(0);
     over = true;
     for (auto &t : thread)
         EXPECT(pthread_join(t, nullptr) == 0);
+    EXPECT(pthread_join(limiter, nullptr) == 0);
+    worker last{{first_seed}, 1001};
+    for (int i = 0; i < 100 * coroutines; i++)
+        last.coroutine();
     expect_empty();
+    if (!limited.empty())
+        remove_limits();
     return failures != 0;
 }
 
