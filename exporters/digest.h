@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../src/snapshot.h"
 #include "label_names.h"
+#include "snapshot/snapshot.h"
 
 /* Which labels are kept, and how. All values become strings. */
 struct digest_shape {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "http_server.h"
-#include "service.h"
+#include "report/service.h"
 
 #define STOP_NS 500000000u /* to send what is being sent when the service ends */
 #define MAX_POLL_MS 2000 /* what woke it up may be gone (service.h) */

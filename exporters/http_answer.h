@@ -7,7 +7,7 @@
 
 #include "http_start.h"
 #include "http_text.h"
-#include "service.h"
+#include "report/service.h"
 
 /* Where answers come from. */
 struct http_source {

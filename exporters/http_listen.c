@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../src/descriptor.h"
+#include "base/descriptor.h"
 
 #define BACKLOG 128
 #define HOST_BYTES 64

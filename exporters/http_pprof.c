@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../src/descriptor.h"
+#include "base/descriptor.h"
 #include "digest.h"
 #include "period.h"
 #include "pprof.h"

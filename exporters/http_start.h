@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../src/snapshot.h"
+#include "snapshot/snapshot.h"
 
 struct http_start_figures {
     uint64_t alloc_objects, alloc_bytes, inuse_objects, inuse_bytes, cpu;

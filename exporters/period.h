@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../src/snapshot.h"
+#include "snapshot/snapshot.h"
 
 #define PERIOD_RETIRED UINT32_MAX /* in place of a row */
 

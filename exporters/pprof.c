@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "exporter.h"
 #include "pprof.h"
 #include "pprof_head.h"
 #include "pprof_kind.h"
@@ -20,6 +19,7 @@
 #include "pprof_sites.h"
 #include "pprof_strings.h"
 #include "profile.pb-c.h"
+#include "report/exporter.h"
 
 struct encoder {
     const struct snapshot *snapshot;

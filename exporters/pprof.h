@@ -3,8 +3,8 @@
 #ifndef JESPAN_PPROF_H
 #define JESPAN_PPROF_H
 
-#include "exporter.h"
 #include "pprof_kind.h"
+#include "report/exporter.h"
 
 /* A longer path keeps its innermost frames and ends in "(path cut)"; of more labels the nearest are kept. Readers
  * written in Python recurse by frame and fail at 1,000. */

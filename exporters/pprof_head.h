@@ -3,10 +3,10 @@
 #ifndef JESPAN_PPROF_HEAD_H
 #define JESPAN_PPROF_HEAD_H
 
-#include "../src/snapshot.h"
 #include "pprof_kind.h"
 #include "pprof_mapping.h"
 #include "pprof_strings.h"
+#include "snapshot/snapshot.h"
 
 /* The texts that the string table refers to while it is in use. */
 struct pprof_head {

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "exporter.h"
+#include "report/exporter.h"
 
 #define PPROF_MAX_VALUES 4 /* of a sample */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../src/descriptor.h"
+#include "base/descriptor.h"
 
 #define MAX_NOTES_BYTES 4096 /* of one segment; real ones have about a hundred */
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporter.h"
+#include "report/exporter.h"
 
 /* n × bytes, zeroed; NULL when there is none. */
 static inline void *pprof_memory_take(const struct exporter_memory *memory, size_t n, size_t bytes)

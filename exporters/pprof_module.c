@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "exporter.h"
 #include "pprof.h"
 #include "pprof_kind.h"
+#include "report/exporter.h"
 
 static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)
 {

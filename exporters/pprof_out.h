@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <zlib.h>
 
-#include "exporter.h"
 #include "pprof.h"
+#include "report/exporter.h"
 
 struct pprof_out {
     struct exporter_sink *sink;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/clock.h"
+#include "base/clock.h"
 #include "digest.h"
 #include "period.h"
 #include "pyroscope_profile.h"
@@ -22,7 +22,7 @@
 #include "pyroscope_send.h"
 #include "pyroscope_target.h"
 #include "random.h"
-#include "service.h"
+#include "report/service.h"
 
 SERVICE_DEFINE(pyroscope);
 

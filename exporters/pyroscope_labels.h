@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../src/conf.h"
+#include "conf/conf.h"
 
 /* A server takes 30 in all (validation.max-label-names-per-series); four are a profile's own. */
 #define PYROSCOPE_MAX_LABELS 26

@@ -2,7 +2,7 @@
 /* The profiles that are pushed of each period: named, with types and units, as Pyroscope's own clients name theirs. */
 #include "pyroscope_profile.h"
 
-#include "../src/conf.h"
+#include "conf/conf.h"
 
 /* /ingest adds up what it is not told to average, and takes for totals what it is not told are differences. Its one unit of
  * nanoseconds is named after locks. */

@@ -13,8 +13,8 @@
 #include <zlib.h>
 
 #include "pprof.h"
-#include "pyroscope_profile.h"
 #include "push.pb-c.h"
+#include "pyroscope_profile.h"
 #include "random.h"
 
 #define GZIP_WINDOW_BITS (15 + 16)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "../src/conf.h"
+#include "conf/conf.h"
 #include "pyroscope_labels.h"
 #include "pyroscope_profile.h"
 #include "pyroscope_queue.h"

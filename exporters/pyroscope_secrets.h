@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "../src/conf.h"
+#include "conf/conf.h"
 
 /* Whether any four characters in a row of a credential are in the text. Credentials are those of the configuration, and of
  * the proxies that libcurl finds in the environment. Also without memory to find out. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../src/clock.h"
+#include "base/clock.h"
 #include "pyroscope_secrets.h"
 #include "pyroscope_target.h"
 

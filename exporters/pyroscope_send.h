@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "pyroscope_request.h"
-#include "service.h"
+#include "report/service.h"
 
 #define PYROSCOPE_ANSWER_BYTES 16384 /* a longer answer is not looked at */
 #define PYROSCOPE_DETAIL_BYTES 300   /* of an answer are shown at most */

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../src/descriptor.h"
+#include "base/descriptor.h"
 
 #define HIGH_FD 512
 

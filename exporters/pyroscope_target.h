@@ -6,7 +6,7 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 
-#include "../src/conf.h"
+#include "conf/conf.h"
 
 /* NULL, or what is wrong with the configuration, in a few words and with nothing secret in them. */
 const char *pyroscope_target_check(const struct conf *conf);

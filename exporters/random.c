@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "../src/clock.h"
+#include "base/clock.h"
 
 /* One step of SplitMix64 (Steele, Lea, Flood, 2014). */
 static uint64_t mix(uint64_t *state)

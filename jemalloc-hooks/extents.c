@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "../src/clock.h"
-#include "../src/futex.h"
-#include "../src/headers.h"
-#include "../src/meta.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/meta.h"
+#include "heap/headers.h"
 
 #define ARENAS_KNOWN 4096 /* jemalloc's arena index has 12 bits */
 #define WATCH_WAIT_NS 1000000000u

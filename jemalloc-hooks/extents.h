@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../src/compiler.h"
-#include "binding.h"
+#include "base/compiler.h"
+#include "jemalloc/binding.h"
 
 /* Once, before the program's first allocation. Watches arena 0. */
 void extents_boot(void);

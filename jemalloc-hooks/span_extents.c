@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "../src/headers.h"
+#include "heap/headers.h"
 #include "span_policy.h"
 
 #define PAGE HEADER_PAGE_BYTES

@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../src/compiler.h"
-#include "../src/classes.h"
-#include "../src/die.h"
-#include "../src/meta.h"
+#include "base/compiler.h"
+#include "base/die.h"
+#include "base/meta.h"
+#include "heap/classes.h"
 
 #define NODES_MAX 1024
 #define BITS_PER_WORD (sizeof(unsigned long) * CHAR_BIT)

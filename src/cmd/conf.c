@@ -3,8 +3,8 @@
 #include <fnmatch.h>
 #include <stdio.h>
 
-#include "../conf.h"
 #include "cmd.h"
+#include "conf/conf.h"
 
 static void print_values(const struct conf_key *key)
 {

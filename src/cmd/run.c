@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../bytes.h"
+#include "base/bytes.h"
 #include "cmd.h"
 #include "run_dump_dir.h"
 #include "run_environment.h"

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../bytes.h"
-#include "../conf.h"
+#include "base/bytes.h"
 #include "cmd.h"
+#include "conf/conf.h"
 #include "run_services.h"
 
 #define MIN_LIFE_MS 1000

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../conf.h"
 #include "cmd.h"
+#include "conf/conf.h"
 
 /* The value is not shown: a URL may have a password in it. */
 static int check_value(const char *option, const char *value)

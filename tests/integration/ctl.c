@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 
-#include "../../exporters/service.h"
 #include "../support/ctl.h"
+#include "report/service.h"
 
 static const char *const figures[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
                                       "free_bytes", "inuse_objects", "inuse_bytes", "enters",

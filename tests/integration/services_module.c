@@ -12,7 +12,7 @@
 #include <threads.h>
 #include <unistd.h>
 
-#include "exporters/service.h"
+#include "report/service.h"
 
 #ifndef ABI
 #define ABI SERVICE_ABI

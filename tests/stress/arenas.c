@@ -10,12 +10,12 @@
 
 #include <jespan/jespan.h>
 
-#include "../../src/compiler.h"
 #include "../support/arenas.h"
 #include "../support/cases.h"
 #include "../support/many_locks.h"
 #include "../support/objects.h"
 #include "../support/spans.h"
+#include "base/compiler.h"
 
 #define ARENAS 64
 #define AT_ONCE 8

@@ -12,7 +12,7 @@
 
 #include "../support/ctl.h"
 #include "../support/spans.h"
-#include "inherit.h"
+#include "api/inherit.h"
 
 #define THREADS 8
 #define ROUNDS 2000

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "../support/cases.h"
-#include "../support/many_locks.h"
 #include "../support/ctl.h"
+#include "../support/many_locks.h"
 
 #define THREADS 8
 #define TABLE 64

@@ -3,9 +3,9 @@
 #ifndef JESPAN_TESTS_BOOTED_H
 #define JESPAN_TESTS_BOOTED_H
 
-#include "lock.h"
-#include "track.h"
-#include "tree.h"
+#include "base/lock.h"
+#include "malloc/track.h"
+#include "span/tree.h"
 
 /* A group's setup. */
 static inline int boot(void **state)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "snapshot.h"
+#include "snapshot/snapshot.h"
 
 /* One of: "empty" (0 rows), "small" (a service with a few spans), "twins" (several spans of a name), "hostile" (names that are not text), "chain" (n rows,
  * each below the one before), "rows" (n rows in a bushy tree). NULL for another kind. Free it with

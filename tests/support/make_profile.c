@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exporters/pprof.h"
 #include "made_snapshot.h"
-#include "pprof.h"
 
 static int write_stdout(struct exporter_sink *sink, const void *data, size_t bytes)
 {

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../jemalloc-hooks/binding.h"
 #include "check.h"
+#include "jemalloc/binding.h"
 #include "maps.h"
 
 static inline void stats_refresh(void)

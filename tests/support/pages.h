@@ -3,7 +3,7 @@
 #ifndef JESPAN_TESTS_PAGES_H
 #define JESPAN_TESTS_PAGES_H
 
-#include "headers.h"
+#include "heap/headers.h"
 
 #define PAGE HEADER_PAGE_BYTES
 #define LEAF ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS))

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "pprof.h"
-#include "profile.pb-c.h"
+#include "exporters/pprof.h"
+#include "exporters/profile.pb-c.h"
 
 struct memory_sink {
     struct exporter_sink sink;

@@ -3,11 +3,11 @@
 #ifndef JESPAN_TESTS_SPAN_EXTENTS_H
 #define JESPAN_TESTS_SPAN_EXTENTS_H
 
-#include "../../jemalloc-hooks/span_extents.h"
+#include "base/lock.h"
 #include "check.h"
 #include "family.h"
-#include "lock.h"
-#include "track.h"
+#include "jemalloc-hooks/span_extents.h"
+#include "malloc/track.h"
 
 static inline void create(struct extent_arena *a)
 {

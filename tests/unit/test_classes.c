@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "../../jemalloc-hooks/binding.h"
-#include "classes.h"
+#include "heap/classes.h"
+#include "jemalloc/binding.h"
 
 static int boot(void **state)
 {

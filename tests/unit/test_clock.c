@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "../support/times.h"
-#include "clock.h"
+#include "base/clock.h"
 
 static int boot(void **state)
 {

@@ -11,11 +11,11 @@
 
 #include "../support/booted.h"
 #include "../support/family.h"
+#include "heap/sums.h"
 #include "jespan/jespan.h"
-#include "snapshot.h"
-#include "sums.h"
-#include "track.h"
-#include "tree.h"
+#include "malloc/track.h"
+#include "snapshot/snapshot.h"
+#include "span/tree.h"
 
 enum { THREADS = 3, READS = 1000, ROUNDS = 20000 };
 static _Atomic(void *) passed[64];

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
+#include "conf/conf.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf;

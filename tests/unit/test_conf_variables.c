@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
-#include "conf_variables.h"
+#include "conf/conf.h"
+#include "conf/conf_variables.h"
 
 static const char *name_set, *value_set; /* the only variable */
 static char complaints[8192];

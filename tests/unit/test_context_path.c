@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "../support/booted.h"
-#include "context_path.h"
-#include "tree.h"
+#include "span/context_path.h"
+#include "span/tree.h"
 
 static const struct jespan_site outer = {"outer", "", "", 1}, inner = {"inner", "", "", 2}, rude = {"\x1b[2J\n\x7f", "", "", 3};
 

@@ -13,7 +13,7 @@
 
 #include "../support/own_rseq.h"
 #include "../support/times.h"
-#include "cpu_clock.h"
+#include "base/cpu_clock.h"
 
 #define MS 1000000u
 #define TRIES 20

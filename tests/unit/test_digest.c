@@ -14,8 +14,8 @@
 
 #include "../support/made_snapshot.h"
 #include "../support/pprof_read.h"
-#include "digest.h"
-#include "period.h"
+#include "exporters/digest.h"
+#include "exporters/period.h"
 
 #define SPAN_ID "00f067aa0ba902b7"
 #define TRACE_ID "4bf92f3577b34da6a3ce929d0e0e4736"

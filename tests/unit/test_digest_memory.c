@@ -10,8 +10,8 @@
 
 #include "../support/check.h"
 #include "../support/made_snapshot.h"
-#include "digest_nodes.h"
-#include "period.h"
+#include "exporters/digest_nodes.h"
+#include "exporters/period.h"
 
 /* glibc's own, under the names that remain when a program defines malloc. */
 void *__libc_malloc(size_t bytes);

@@ -23,11 +23,11 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
-#include "dump.h"
+#include "conf/conf.h"
 #include "jespan/jespan.h"
-#include "module.h"
-#include "tree.h"
+#include "report/dump.h"
+#include "report/module.h"
+#include "span/tree.h"
 
 #define TEXT "0123456789"
 static char directory[] = "/tmp/jespan-test-dump.XXXXXX", path[200], temporary[500], seen_old[64];

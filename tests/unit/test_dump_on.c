@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "dump_on.h"
-#include "dump_signal.h"
-#include "dump_watch.h"
-#include "meta.h"
+#include "base/clock.h"
+#include "base/dump_on.h"
+#include "base/meta.h"
+#include "report/dump_signal.h"
+#include "report/dump_watch.h"
 
 static void test_reasons(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "dump_pace.h"
+#include "report/dump_pace.h"
 
 #define MB ((uint64_t)1 << 20)
 #define MS ((uint64_t)1000000)

@@ -5,11 +5,11 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "../../jemalloc-hooks/extents.h"
 #include "../support/cases.h"
 #include "../support/mappings.h"
-#include "headers.h"
-#include "track.h"
+#include "heap/headers.h"
+#include "jemalloc-hooks/extents.h"
+#include "malloc/track.h"
 
 void *jespan_malloc(size_t size);
 void *jespan_mallocx(size_t size, int flags);

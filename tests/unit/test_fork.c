@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "compiler.h"
+#include "base/compiler.h"
 
 static void after_store(void);
 
@@ -22,10 +22,10 @@ static void after_store(void);
 #define store_relaxed(p, v) (atomic_store_explicit((p), (v), memory_order_relaxed), after_store())
 #undef store_release
 #define store_release(p, v) (atomic_store_explicit((p), (v), memory_order_release), after_store())
-#include "../../jemalloc-hooks/binding.h"
+#include "jemalloc/binding.h"
 #define jespan_je_sdallocx(p, bytes, flags) (jespan_je_sdallocx((p), (bytes), (flags)), after_store())
-#include "../../src/magazine.c" /* so that the library's own is not linked */
-#include "../../src/track.c"
+#include "heap/magazine.c" /* so that the library's own is not linked */
+#include "malloc/track.c"
 
 #include "../support/family.h"
 

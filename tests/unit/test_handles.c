@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "../support/booted.h"
-#include "handles.h"
-#include "lock.h"
-#include "track.h"
+#include "base/lock.h"
+#include "malloc/track.h"
+#include "span/handles.h"
 
 static jespan_span_t *open_handle(uint32_t context)
 {

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "../../jemalloc-hooks/binding.h"
 #include "../support/pages.h"
-#include "meta.h"
+#include "base/meta.h"
+#include "jemalloc/binding.h"
 
 #define BASE ((uintptr_t)0x100000000000) /* a test's addresses start at a leaf of its own */
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "../support/pages.h"
-#include "meta.h"
+#include "base/meta.h"
 
 #define LEAF_MAP_BYTES (((size_t)1 << LEAF_BITS) * (sizeof(page_entry_t) + sizeof(uint16_t)) + sizeof(struct leaf_more))
 #define BASE ((uintptr_t)0x200000000000) /* a test's addresses start at a leaf of its own */

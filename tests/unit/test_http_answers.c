@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "../support/made_snapshot.h"
-#include "http_access.h"
-#include "http_pprof.h"
-#include "http_routes.h"
-#include "http_series.h"
-#include "http_spans.h"
+#include "exporters/http_access.h"
+#include "exporters/http_pprof.h"
+#include "exporters/http_routes.h"
+#include "exporters/http_series.h"
+#include "exporters/http_spans.h"
 
 /* ---- A host ---- */
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "http_listen.h"
+#include "exporters/http_listen.h"
 
 static char directory[] = "/tmp/jespan-test.XXXXXX";
 

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "../support/made_snapshot.h"
-#include "service.h"
+#include "report/service.h"
 
 #define REQUESTS 20000
 #define REQUEST_BYTES 70000

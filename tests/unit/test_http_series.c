@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http_metrics.h"
-#include "http_series.h"
+#include "exporters/http_metrics.h"
+#include "exporters/http_series.h"
 
 #define MAX_ROWS 200
 

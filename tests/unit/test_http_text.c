@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "http_text.h"
+#include "exporters/http_text.h"
 
 static void assert_written(struct http_text *t, const char *expected)
 {

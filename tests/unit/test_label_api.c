@@ -15,15 +15,15 @@
 
 #include "../support/family.h"
 #include "../support/no_memory.h"
-#include "counters.h"
-#include "handles.h"
+#include "base/lock.h"
+#include "heap/counters.h"
+#include "heap/sums.h"
 #include "jespan/jespan.h"
-#include "lock.h"
-#include "sites.h"
-#include "snapshot.h"
-#include "sums.h"
-#include "track.h"
-#include "tree.h"
+#include "malloc/track.h"
+#include "snapshot/snapshot.h"
+#include "span/handles.h"
+#include "span/sites.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "max_contexts:64,thread_contexts:false";

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
-#include "labels.h"
-#include "sites.h"
+#include "conf/conf.h"
+#include "span/labels.h"
+#include "span/sites.h"
 
 static union label_draft draft;
 

@@ -12,10 +12,10 @@
 
 #include "../support/family.h"
 #include "../support/told.h"
-#include "ledger.h"
-#include "meta.h"
-#include "track.h"
-#include "tree.h"
+#include "base/meta.h"
+#include "malloc/track.h"
+#include "snapshot/ledger.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "max_contexts:64";

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "counters.h"
+#include "base/clock.h"
+#include "heap/counters.h"
 #include "jespan/limit.h"
-#include "limit.h"
-#include "track.h"
-#include "tree.h"
+#include "malloc/track.h"
+#include "policy/limit.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false,limit_interval_ms:10";

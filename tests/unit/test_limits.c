@@ -13,14 +13,14 @@
 #include <cmocka.h>
 
 #include "../support/family.h"
-#include "conf.h"
-#include "counters.h"
+#include "base/lock.h"
+#include "conf/conf.h"
+#include "heap/counters.h"
 #include "jespan/limit.h"
-#include "limit.h"
-#include "lock.h"
-#include "span.h"
-#include "track.h"
-#include "tree.h"
+#include "malloc/track.h"
+#include "policy/limit.h"
+#include "span/span.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false,max_contexts:4096,max_limits:8";

@@ -8,12 +8,12 @@
 
 #include <cmocka.h>
 
-#include "../../jemalloc-hooks/binding.h"
 #include "../support/family.h"
-#include "magazine.h"
-#include "sums.h"
-#include "track.h"
-#include "tree.h"
+#include "heap/magazine.h"
+#include "heap/sums.h"
+#include "jemalloc/binding.h"
+#include "malloc/track.h"
+#include "span/tree.h"
 
 #define MANY 200
 

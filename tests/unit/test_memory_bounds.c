@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "../support/made_root.h"
-#include "memory_bounds.h"
+#include "base/memory_bounds.h"
 
 #define MB ((uint64_t)1 << 20)
 static struct bounds bounds;

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "../support/made_root.h"
-#include "memory_bounds.h"
-#include "memory_pressure.h"
+#include "base/memory_bounds.h"
+#include "base/memory_pressure.h"
 
 #define S ((uint64_t)1000000000)
 static struct pressure pressure;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "../support/made_snapshot.h"
-#include "period.h"
+#include "exporters/period.h"
 
 #define MAX_ROWS 300u
 

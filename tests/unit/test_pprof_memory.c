@@ -10,7 +10,7 @@
 
 #include "../support/check.h"
 #include "../support/made_snapshot.h"
-#include "pprof.h"
+#include "exporters/pprof.h"
 
 /* glibc's own, under the names that remain when a program defines malloc. */
 void *__libc_malloc(size_t bytes);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pyroscope_labels.h"
+#include "exporters/pyroscope_labels.h"
 
 static struct conf configured;
 static struct pyroscope_labels labels;

@@ -9,8 +9,8 @@
 
 #include "../support/check.h"
 #include "../support/made_snapshot.h"
-#include "period.h"
-#include "pyroscope_request.h"
+#include "exporters/period.h"
+#include "exporters/pyroscope_request.h"
 
 /* glibc's own, under the names that remain when a program defines malloc. */
 void *__libc_malloc(size_t bytes);

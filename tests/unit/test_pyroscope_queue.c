@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "pyroscope_queue.h"
+#include "exporters/pyroscope_queue.h"
 
 static const struct digest_shape shape = {.labels = ""};
 static struct pyroscope_queue queue;

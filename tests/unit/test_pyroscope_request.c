@@ -13,11 +13,11 @@
 #include <cmocka.h>
 
 #include "../support/made_snapshot.h"
-#include "period.h"
-#include "profile.pb-c.h"
-#include "push.pb-c.h"
-#include "pyroscope_profile.h"
-#include "pyroscope_request.h"
+#include "exporters/period.h"
+#include "exporters/profile.pb-c.h"
+#include "exporters/push.pb-c.h"
+#include "exporters/pyroscope_profile.h"
+#include "exporters/pyroscope_request.h"
 
 static struct conf configured;
 static struct pyroscope_source source;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "pyroscope_secrets.h"
+#include "exporters/pyroscope_secrets.h"
 
 static struct conf configured;
 

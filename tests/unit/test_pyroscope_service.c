@@ -23,9 +23,9 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
-#include "compiler.h"
-#include "service.h"
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "report/service.h"
 
 SERVICE_DEFINE(pyroscope);
 

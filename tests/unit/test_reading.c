@@ -13,12 +13,12 @@
 #include <cmocka.h>
 
 #include "../support/family.h"
+#include "heap/sums.h"
 #include "jespan/jespan.h"
-#include "reading.h"
-#include "snapshot.h"
-#include "sums.h"
-#include "track.h"
-#include "tree.h"
+#include "malloc/track.h"
+#include "snapshot/reading.h"
+#include "snapshot/snapshot.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false";

@@ -16,13 +16,13 @@
 
 #include "../support/family.h"
 #include "../support/told.h"
-#include "clock.h"
-#include "conf.h"
-#include "feed.h"
-#include "reporters.h"
-#include "snapshot.h"
-#include "span.h"
-#include "track.h"
+#include "base/clock.h"
+#include "conf/conf.h"
+#include "malloc/track.h"
+#include "report/feed.h"
+#include "report/reporters.h"
+#include "snapshot/snapshot.h"
+#include "span/span.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "max_contexts:64";

@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
-#include "lock.h"
-#include "sampler.h"
-#include "track.h"
-#include "tree.h"
+#include "base/lock.h"
+#include "conf/conf.h"
+#include "malloc/track.h"
+#include "span/sampler.h"
+#include "span/tree.h"
 
 #define DRAWS 1000000
 

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "meta.h"
-#include "sites.h"
+#include "base/meta.h"
+#include "span/sites.h"
 
 static void test_a_site_is_kept_once(void **state)
 {

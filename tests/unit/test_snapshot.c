@@ -14,15 +14,15 @@
 
 #include <cmocka.h>
 
-#include "clock.h"
 #include "../support/family.h"
 #include "../support/no_memory.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/meta.h"
 #include "jespan/jespan.h"
-#include "lock.h"
-#include "meta.h"
-#include "snapshot.h"
-#include "track.h"
-#include "tree.h"
+#include "malloc/track.h"
+#include "snapshot/snapshot.h"
+#include "span/tree.h"
 
 static const struct jespan_site outer = {"outer", "target", "outer.c", 10}, inner = {"inner", NULL, NULL, 20};
 static const struct jespan_label labels[] = {{"tenant", "blue"}, {"route", ""}, JESPAN_LABEL_INT("shard", -7)};

@@ -10,13 +10,13 @@
 
 #include <cmocka.h>
 
-#include "counters.h"
+#include "base/lock.h"
+#include "base/meta.h"
+#include "heap/counters.h"
+#include "heap/sums.h"
 #include "jespan/jespan.h"
-#include "lock.h"
-#include "meta.h"
-#include "span.h"
-#include "sums.h"
-#include "track.h"
+#include "malloc/track.h"
+#include "span/span.h"
 
 enum { A, B, C, SITES };
 static uint32_t in[SITES];

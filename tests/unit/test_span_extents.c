@@ -7,7 +7,7 @@
 #include "../support/cases.h"
 #include "../support/mappings.h"
 #include "../support/span_extents.h"
-#include "headers.h"
+#include "heap/headers.h"
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)

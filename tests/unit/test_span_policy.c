@@ -10,7 +10,7 @@
 #include "../support/cases.h"
 #include "../support/mappings.h"
 #include "../support/span_extents.h"
-#include "headers.h"
+#include "heap/headers.h"
 
 #define PAGE ((size_t)4096)
 #define MIB ((size_t)1 << 20)

@@ -11,11 +11,11 @@
 
 #include "../support/booted.h"
 #include "../support/family.h"
-#include "counters.h"
-#include "lock.h"
-#include "sums.h"
-#include "track.h"
-#include "tree.h"
+#include "base/lock.h"
+#include "heap/counters.h"
+#include "heap/sums.h"
+#include "malloc/track.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false";

@@ -9,11 +9,11 @@
 #include <cmocka.h>
 
 #include "../support/booted.h"
-#include "classes.h"
-#include "compiler.h"
-#include "lock.h"
-#include "tables.h"
-#include "track.h"
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "heap/classes.h"
+#include "heap/tables.h"
+#include "malloc/track.h"
 
 #define MANY 20000
 #define BLOCK ((uint64_t)64 * 1024)

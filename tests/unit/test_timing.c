@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "conf.h"
+#include "conf/conf.h"
+#include "heap/timing.h"
 #include "jespan/jespan.h"
-#include "span.h"
-#include "timing.h"
-#include "track.h"
+#include "malloc/track.h"
+#include "span/span.h"
 
 /* A time as of a machine that is on for years. */
 #define NOW ((uint64_t)1 << 58)

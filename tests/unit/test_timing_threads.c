@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "../support/times.h"
-#include "clock.h"
+#include "base/clock.h"
 #include "jespan/jespan.h"
-#include "snapshot.h"
-#include "track.h"
+#include "malloc/track.h"
+#include "snapshot/snapshot.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false,cpu_clock:thread";

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "../support/booted.h"
-#include "counters.h"
-#include "lock.h"
-#include "track.h"
-#include "tree.h"
+#include "base/lock.h"
+#include "heap/counters.h"
+#include "malloc/track.h"
+#include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false,max_contexts:64";

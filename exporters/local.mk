@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The encoder, which several modules have in them
+pprof_sources = \
+	%D%/pprof.c %D%/pprof.h \
+	%D%/pprof_head.c %D%/pprof_head.h \
+	%D%/pprof_index.c %D%/pprof_index.h \
+	%D%/pprof_kind.c %D%/pprof_kind.h \
+	%D%/pprof_mapping.c %D%/pprof_mapping.h \
+	%D%/pprof_memory.h \
+	%D%/pprof_out.c %D%/pprof_out.h \
+	%D%/pprof_sites.c %D%/pprof_sites.h \
+	%D%/pprof_strings.c %D%/pprof_strings.h \
+	%D%/pprof_utf8.c %D%/pprof_utf8.h
+
+pprof_module_sources = %D%/pprof_module.c
+
+# What services have in them
+service_sources = \
+	%D%/digest.c %D%/digest.h \
+	%D%/digest_fold.c \
+	%D%/digest_labels.c \
+	%D%/label_names.c %D%/label_names.h \
+	%D%/digest_nodes.c %D%/digest_nodes.h \
+	%D%/period.c %D%/period.h \
+	%D%/random.c %D%/random.h
+
+pyroscope_sources = \
+	%D%/pyroscope.c \
+	%D%/pyroscope_labels.c %D%/pyroscope_labels.h \
+	%D%/pyroscope_profile.c %D%/pyroscope_profile.h \
+	%D%/pyroscope_queue.c %D%/pyroscope_queue.h \
+	%D%/pyroscope_request.c %D%/pyroscope_request.h \
+	%D%/pyroscope_secrets.c %D%/pyroscope_secrets.h \
+	%D%/pyroscope_send.c %D%/pyroscope_send.h \
+	%D%/pyroscope_target.c %D%/pyroscope_target.h
+
+http_sources = \
+	%D%/http.c \
+	%D%/http_access.c %D%/http_access.h \
+	%D%/http_arenas.c %D%/http_arenas.h \
+	%D%/http_answer.c %D%/http_answer.h \
+	%D%/http_listen.c %D%/http_listen.h \
+	%D%/http_metrics.c %D%/http_metrics.h \
+	%D%/http_page.h \
+	%D%/http_pprof.c %D%/http_pprof.h \
+	%D%/http_routes.c %D%/http_routes.h \
+	%D%/http_series.c %D%/http_series.h \
+	%D%/http_start.c %D%/http_start.h \
+	%D%/http_server.c %D%/http_server.h \
+	%D%/http_spans.c %D%/http_spans.h \
+	%D%/http_text.c %D%/http_text.h
+
+EXTRA_DIST += %D%/README.md

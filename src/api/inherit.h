@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The functions that start threads, as libjespan.so exports them. They are libc's, but that with inherit:true the new
+ * thread starts in the context that its creator is in, and that threads which services make are jespan's. */
+#ifndef JESPAN_INHERIT_H
+#define JESPAN_INHERIT_H
+
+#include <pthread.h>
+#include <threads.h>
+
+#include "base/compiler.h"
+
+int FAMILY(pthread_create)(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int FAMILY(thrd_create)(thrd_t *thread, thrd_start_t run, void *argument);
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The span API: arguments checked here, at the edge; errors become errno's conventions. */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "api/block.h"
+#include "base/libc_calls.h"
+#include "base/lock.h"
+#include "jespan/jespan.h"
+#include "malloc/boot.h"
+#include "malloc/regions.h"
+#include "malloc/track.h"
+#include "policy/arenas.h"
+#include "span/age.h"
+#include "span/arena_conf.h"
+#include "span/handles.h"
+#include "span/labels.h"
+#include "span/sampler.h"
+#include "span/span.h"
+
+/* ---- Open and close ---- */
+
+/* Under LOCK_TREE. The id of a live context, else 0. */
+static uint32_t resolve(const struct thread *t, jespan_context_t context)
+{
+    if (context == JESPAN_CURRENT)
+        return t ? t->tag : CONTEXT_ID_ROOT;
+    return tree_is_live(context) ? context : 0;
+}
+
+/* Under LOCK_TREE. A region is one in an ancestor's context too. NULL: no memory. */
+static const struct site *kept_site(uint32_t context, bool borrows, const struct jespan_site *site)
+{
+    return unlikely(borrows) ? site_intern(site) : contexts[context].site;
+}
+
+/* Under LOCK_TREE. */
+static int open_locked(jespan_span_t **span, struct thread *t, const struct jespan_site *site, uint32_t parent,
+                       const struct label_set *labels)
+{
+    parent = resolve(t, parent);
+    if (!parent)
+        return EINVAL;
+    bool is_here = t && tree_whole(parent) == tree_whole(t->tag);
+    if (parent == CONTEXT_ID_UNSAMPLED && site->arena.flags & JESPAN_ARENA_REGION)
+        parent = CONTEXT_ID_ROOT; /* its memory goes all the same, so it must be known whose that is */
+    parent = tree_parent_in(parent); /* now: a thread's context may be recycled, and be the new one, after the next line */
+    uint32_t context = tree_intern(parent, CONTEXT_SPAN, site, labels);
+    bool borrows = context == parent;
+    const struct site *kept = context ? kept_site(context, borrows, site) : NULL;
+    if (!kept)
+        return ENOMEM;
+    bool wants_region = kept->arena.flags & JESPAN_ARENA_REGION;
+    uint16_t region = wants_region ? regions_open(t, kept, context, borrows) : 0;
+    if (wants_region && !region)
+        return ENOSPC;
+    *span = handle_open(context, borrows, region);
+    if (!*span && region)
+        regions_cancel(region, context);
+    if (!*span)
+        return ENOMEM;
+    if (is_here && t->region)
+        store_relaxed(&handle_slot(*span)->inside, arenas_place_in_time(t->region));
+    tree_open_span(context, timing_now());
+    uint32_t period = age_period_of(context);
+    if (period != context)
+        handle_set_period(handle_slot(*span), period);
+    return 0;
+}
+
+static int open_span(jespan_span_t **span, const struct jespan_site *site, jespan_context_t parent,
+                     const struct jespan_label *labels, size_t n_labels)
+{
+    struct thread *t = track_thread();
+    union label_draft *draft = n_labels ? labels_draft_of(t) : NULL;
+    if (!site || !site->name || !arena_is_valid(&site->arena) || (n_labels && !labels))
+        return EINVAL;
+    if ((n_labels && !draft) || (!t && !boot_is_done()))
+        return ENOMEM;
+    if (n_labels && labels_draft(draft, labels, n_labels))
+        return EINVAL;
+    if (unlikely(sampler_is_used()) && !(site->arena.flags & JESPAN_ARENA_REGION)) {
+        if (sampler_declines(t, parent, site, labels, n_labels))
+            parent = CONTEXT_ID_UNSAMPLED;
+        else if (n_labels)
+            labels_draft(draft, labels, n_labels); /* again: the program's sampler may have opened spans with labels */
+    }
+    if (unlikely(site->arena.flags & JESPAN_ARENA_REGION) && t) {
+        libc_calls_find();
+        regions_tidy(t);
+    }
+    lock(LOCK_TREE);
+    int error = open_locked(span, t, site, parent, n_labels ? &draft->set : NULL);
+    unlock(LOCK_TREE);
+    return error;
+}
+
+EXPORT jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context_t parent,
+                                  const struct jespan_label *labels, size_t n_labels)
+{
+    jespan_span_t *span = NULL;
+    int error = open_span(&span, site, parent, labels, n_labels);
+    if (error)
+        errno = error;
+    return span;
+}
+
+/* Under LOCK_TREE, when the handle was closed. 0: it was none. */
+static void end_span(jespan_span_t *span, uint32_t context)
+{
+    if (!context)
+        return;
+    tree_close_span(context, timing_now());
+    handle_set_period(handle_slot_at((uint32_t)(uintptr_t)span - 1), 0);
+}
+
+/* Whether the span is a region, as long as it is open. */
+HOT_INLINE bool is_region(jespan_span_t *span)
+{
+    const struct slot *slot = handle_slot(span);
+    return slot && slot->region;
+}
+
+/* The arena of a region that is the last to be open there, with nobody inside, whose last reference, where these matter, is now
+ * given up; else 0. Under LOCK_TREE. */
+static uint16_t last_region(jespan_span_t *span, bool counts)
+{
+    const struct slot *slot = handle_slot(span);
+    uint16_t region = slot && !(counts && slot->references > 1) ? slot->region : 0;
+    return region && arenas[region].users == 1 && !arenas[region].inside ? region : 0;
+}
+
+/* Whether the region's survivors are in the way of closing it. Under LOCK_TREE. */
+static COLD bool is_kept_open(struct thread *t, jespan_span_t *span, bool counts)
+{
+    uint16_t region = last_region(span, counts);
+    return region && regions_refuses(t, region);
+}
+
+/* Takes the last step of closing, by `close`, which says whose context it was, 0 where the span stays open. */
+static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *))
+{
+    uint32_t context = 0;
+    lock(LOCK_TREE);
+    int error = close(span, &context);
+    end_span(span, context);
+    unlock(LOCK_TREE);
+    return -error;
+}
+
+/* Under LOCK_TREE. *ends: an arena to release; else 0. */
+static int close_region_locked(struct thread *t, jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *),
+                               bool may_refuse, uint16_t *ends)
+{
+    const struct slot *slot = handle_slot(span);
+    uint16_t region = slot ? slot->region : 0;
+    uint32_t context = 0;
+    if (may_refuse && is_kept_open(t, span, close == handle_unref))
+        return EBUSY;
+    int error = close(span, &context);
+    end_span(span, context);
+    *ends = region && context && regions_close(t, region, context) ? region : 0;
+    return -error;
+}
+
+static COLD int close_region(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *), bool may_refuse)
+{
+    struct thread *t = track_thread();
+    uint16_t ends = 0;
+    regions_begin();
+    lock(LOCK_TREE);
+    int error = close_region_locked(t, span, close, may_refuse, &ends);
+    unlock(LOCK_TREE);
+    if (ends)
+        regions_release(t, ends);
+    regions_end();
+    return error;
+}
+
+static int close_all(jespan_span_t *span, uint32_t *context)
+{
+    *context = handle_close(span);
+    return *context ? 0 : -EINVAL;
+}
+
+EXPORT int jespan_close(jespan_span_t *span)
+{
+    if (unlikely(span && is_region(span)))
+        return close_region(span, close_all, true);
+    return span ? close_span(span, close_all) : 0;
+}
+
+int span_close_anyway(jespan_span_t *span)
+{
+    return is_region(span) ? close_region(span, close_all, false) : close_span(span, close_all);
+}
+
+EXPORT int jespan_ref(jespan_span_t *span)
+{
+    lock(LOCK_TREE);
+    int error = handle_ref(span);
+    unlock(LOCK_TREE);
+    return -error;
+}
+
+EXPORT int jespan_unref(jespan_span_t *span)
+{
+    return unlikely(is_region(span)) ? close_region(span, handle_unref, true) : close_span(span, handle_unref);
+}
+
+/* ---- Enter and exit ---- */
+
+/* Counts first, looks afterwards: see tree.h. EAGAIN: the span was closed, or moved to another context, meanwhile. */
+HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right)(struct slot *, jespan_span_t *))
+{
+    struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
+    if (unlikely(!slot || !is_right(slot, span)))
+        return EINVAL;
+    uint32_t own = load_relaxed(&slot->context), context = age_period_of(own);
+    struct counters *c = context ? span_count_enter(t, context) : NULL;
+    if (unlikely(!c))
+        return ENOMEM;
+    compiler_barrier();
+    bool stands = is_right(slot, span) && load_relaxed(&slot->context) == own;
+    int error = likely(stands) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EAGAIN;
+    if (unlikely(error))
+        span_undo_enter(c);
+    return -error;
+}
+
+/* Under LOCK_TREE nobody closes it meanwhile. */
+static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
+{
+    lock(LOCK_TREE);
+    int error = enter_span(t, span, handle_is_open);
+    uint16_t region = error ? 0 : handle_slot(span)->region;
+    if (region) {
+        t->entries[t->depth - 1].kind |= (unsigned)region << ENTRY_REGION_SHIFT;
+        t->regions_entered++;
+        regions_enter(t, region);
+    }
+    unlock(LOCK_TREE);
+    return error;
+}
+
+/* It is innermost. One that was opened inside the region that the thread is in belongs to it. */
+static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint64_t here)
+{
+    struct entry *e = &t->entries[t->depth - 1];
+    const struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
+    if (!entry_region(e) && load_relaxed(&slot->inside) == here)
+        e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
+}
+
+/* A span whose context is governed, a region, or what did not go at once. */
+static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
+{
+    uint64_t here = arenas_place_in_time(t->region);
+    int error = likely(tree_lockless && !is_region(span)) ? enter_span(t, span, handle_is_open) : EAGAIN;
+    if (unlikely(error == EAGAIN))
+        error = enter_span_locked(t, span);
+    if (!error && unlikely(here))
+        note_where_it_was_opened(t, span, here);
+    if (!error)
+        span_review_innermost(t);
+    if (t->region)
+        libc_calls_learn();
+    return error;
+}
+
+static NOINLINE int enter_span_governed(jespan_span_t *span)
+{
+    struct thread *t = track_thread();
+    if (!t)
+        return handle_context(span) ? ENOMEM : EINVAL;
+    return enter_span_slow(t, span);
+}
+
+EXPORT int jespan_enter(jespan_span_t *span)
+{
+    struct thread *t = load_relaxed(&thread_self);
+    if (unlikely(!t))
+        return enter_span_governed(span);
+    int error = likely(tree_lockless) ? enter_span(t, span, handle_is_free) : EAGAIN;
+    return likely(!error) ? 0 : enter_span_slow(t, span);
+}
+
+static void leave_region(struct thread *t, uint16_t region)
+{
+    regions_begin();
+    lock(LOCK_TREE);
+    bool ends = regions_leave(t, region);
+    unlock(LOCK_TREE);
+    if (ends)
+        regions_release(t, region);
+    regions_end();
+}
+
+/* Blocks that were entered inside and left by longjmp(): the stack ends above them. Further below it there may be other stacks,
+ * with blocks of coroutines. */
+#define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
+
+static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
+{
+    for (int64_t i = (int64_t)t->depth - 1; i > index; i--)
+        if (block_is_one(&t->entries[i]) && stack - t->entries[i].key - 1 < LEFT_STACK_BYTES)
+            span_remove(t, (uint32_t)i);
+}
+
+/* What is not innermost, or on a thread that has something governed entered. */
+static NOINLINE int exit_slow(jespan_span_t *span)
+{
+    struct thread *t = track_thread();
+    int64_t index = t ? span_find(t, ENTRY_SPAN, (uintptr_t)span) : -1;
+    if (index < 0)
+        return handle_context(span) ? EPERM : EINVAL;
+    uint16_t region = entry_region(&t->entries[index]);
+    remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *)); /* where the caller's frame ends */
+    span_remove(t, (uint32_t)index);
+    if (!load_relaxed(&thread_self)) /* else nothing governed was entered, and nothing is now */
+        span_review(t);
+    if (region)
+        leave_region(t, region);
+    return 0;
+}
+
+EXPORT int jespan_exit(jespan_span_t *span)
+{
+    struct thread *t = load_relaxed(&thread_self);
+    if (likely(t && span_is_innermost(t, ENTRY_SPAN, (uintptr_t)span))) {
+        span_pop(t, ENTRY_SPAN);
+        return 0;
+    }
+    return exit_slow(span);
+}
+
+/* ---- Current and attach ---- */
+
+EXPORT jespan_context_t jespan_current(void)
+{
+    struct thread *t = track_thread();
+    uint32_t context = t ? t->tag : CONTEXT_ID_ROOT;
+    return unlikely(age_is_on) ? tree_whole(context) : context;
+}
+
+/* Under LOCK_TREE. An attachment on top is replaced; one that shows what is below it anyway is taken away. */
+static int attach_locked(struct thread *t, jespan_context_t context)
+{
+    if (context == JESPAN_ROOT)
+        context = t->base;
+    if (!tree_is_live(context))
+        return EINVAL;
+    context = age_period_of(context);
+    bool replaces = t->depth && entry_kind(&t->entries[t->depth - 1]) == ENTRY_ATTACHED;
+    uint32_t below_depth = t->depth - replaces;
+    uint32_t below = below_depth ? t->entries[below_depth - 1].context : t->base;
+    if (context != below) {
+        struct counters *c = context ? span_count_enter(t, context) : NULL;
+        if (!c)
+            return ENOMEM;
+        if (span_push(t, ENTRY_ATTACHED, 0, context, c)) {
+            span_undo_enter(c);
+            return ENOMEM;
+        }
+    }
+    if (replaces)
+        span_remove(t, below_depth);
+    span_review(t);
+    return 0;
+}
+
+EXPORT jespan_context_t jespan_attach(jespan_context_t context)
+{
+    struct thread *t = track_thread();
+    if (!t) {
+        errno = context == JESPAN_INVALID ? EINVAL : ENOMEM;
+        return JESPAN_INVALID;
+    }
+    jespan_context_t previous = jespan_current();
+    if (context == JESPAN_CURRENT)
+        return previous;
+    lock(LOCK_TREE);
+    int error = attach_locked(t, context);
+    unlock(LOCK_TREE);
+    if (!error)
+        return previous;
+    errno = error;
+    return JESPAN_INVALID;
+}
+
+/* ---- Samplers ---- */
+
+EXPORT void jespan_set_sampler(jespan_sampler_t *decide, void *user)
+{
+    track_thread(); /* which reads the configuration, where nothing did before */
+    sampler_set(decide, user);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The time: in nanoseconds from the system, and in ticks of the processor's own counter, which takes no call.
+ *
+ * Ticks are those of the invariant time stamp counter (x86-64) or the generic timer (arm64), which run at one rate on all
+ * processors, whatever these do; where there is none, or the kernel does not trust it, ticks are nanoseconds of
+ * CLOCK_MONOTONIC. Either way they stay far below 2^60.
+ */
+#ifndef JESPAN_CLOCK_H
+#define JESPAN_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "base/compiler.h"
+
+static inline uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t clock_unix_ns(void)
+{
+    return clock_ns(CLOCK_REALTIME);
+}
+
+extern bool clock_is_raw; /* constant after clock_boot() */
+
+HOT_INLINE uint64_t clock_raw(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#else
+    return 0;
+#endif
+}
+
+/* Any thread, also in a signal handler. */
+HOT_INLINE uint64_t clock_ticks(void)
+{
+    return likely(clock_is_raw) ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The same, and not before what was loaded from memory so far is there. */
+HOT_INLINE uint64_t clock_ticks_after_loads(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+    return clock_ticks();
+}
+
+/* Once, before anything else here. */
+void clock_boot(void);
+
+/* Nanoseconds per tick, times 2^32, as measured since the start: exact to some millionths after a few milliseconds. Within
+ * the first 200 µs of the process it waits for the end of these. */
+uint64_t clock_scale(void);
+
+static inline uint64_t clock_ticks_to_ns(uint64_t ticks, uint64_t scale)
+{
+    return (uint64_t)((unsigned __int128)ticks * scale >> 32);
+}
+
+static inline uint64_t clock_ns_to_ticks(uint64_t ns, uint64_t scale)
+{
+    return (uint64_t)(((unsigned __int128)ns << 32) / scale);
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A thread's CPU time: the readings, and the trial of restartable sequences. */
+#include "base/cpu_clock.h"
+
+#include <errno.h>
+#include <linux/rseq.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* From glibc 2.35 on; absent before. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+/* Where nothing can be watched: `never` differs from what is expected, `always` does not. */
+static volatile uint64_t never, always;
+#define TRIES 64
+
+_Atomic uint64_t cpu_clock_lost;
+
+static enum cpu_clock_kind kind;
+static _Atomic int verdict; /* on restartable sequences: 0 not tried, 1 they can be relied on, −1 they cannot */
+
+/* A section of one instruction, never executed. Before the abort address the kernel wants the signature that glibc
+ * registered (RSEQ_SIG). */
+#if defined(__x86_64__)
+#define SECTION ".byte 0x0f, 0xb9, 0x3d\n.long 0x53053053\njespan_rseq_abort: ud2\njespan_rseq_start: nop\n"
+#elif defined(__aarch64__)
+#define SECTION ".inst 0xd428bc00\njespan_rseq_abort: brk 0\njespan_rseq_start: nop\n"
+#else /* the signature is not known: own_rseq_cs() finds nothing */
+#define SECTION "jespan_rseq_abort:\njespan_rseq_start:\n"
+#define SECTION_IS_EMPTY 1
+#endif
+#ifndef SECTION_IS_EMPTY
+#define SECTION_IS_EMPTY 0
+#endif
+__asm__(".pushsection .text\n" SECTION ".popsection\n");
+extern const char jespan_rseq_start[], jespan_rseq_abort[];
+static const struct rseq_cs section = {.start_ip = (uintptr_t)jespan_rseq_start, .post_commit_offset = 1,
+                                       .abort_ip = (uintptr_t)jespan_rseq_abort};
+
+/* The calling thread's rseq_cs; NULL where glibc has not registered it. */
+static volatile uint64_t *own_rseq_cs(void)
+{
+    if (SECTION_IS_EMPTY || !&__rseq_size || !&__rseq_offset || !__rseq_size)
+        return NULL;
+    struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    return (int32_t)area->cpu_id < 0 ? NULL : (volatile uint64_t *)&area->rseq_cs;
+}
+
+/* A thread that sleeps leaves its processor. A kernel that does not clear the pointer then, or an emulator that knows
+ * nothing of it, is found out here. */
+static bool try_out(volatile uint64_t *rseq_cs)
+{
+    const struct timespec shortest = {0, 1};
+    *rseq_cs = (uintptr_t)&section;
+    compiler_barrier();
+    syscall(SYS_nanosleep, &shortest, NULL); /* libc's is a cancellation point */
+    bool cleared = *rseq_cs != (uintptr_t)&section;
+    *rseq_cs = 0;
+    return cleared;
+}
+
+COLD void cpu_clock_boot(enum cpu_clock_kind wanted)
+{
+    kind = wanted;
+}
+
+enum cpu_clock_kind cpu_clock_in_use(void)
+{
+    if (kind != CPU_CLOCK_AUTO && kind != CPU_CLOCK_RSEQ)
+        return kind;
+    int says = load_relaxed(&verdict);
+    return says > 0 ? CPU_CLOCK_RSEQ : says < 0 ? CPU_CLOCK_THREAD : CPU_CLOCK_AUTO;
+}
+
+static void watch_rseq(struct cpu_clock *c)
+{
+    volatile uint64_t *rseq_cs = own_rseq_cs();
+    if (!load_relaxed(&verdict))
+        store_relaxed(&verdict, rseq_cs && try_out(rseq_cs) ? 1 : -1);
+    if (!rseq_cs || load_relaxed(&verdict) < 0)
+        return;
+    c->watched = rseq_cs;
+}
+
+/* The area may have been taken away since. The kernel says so in it. What was counted as CPU time since then stays counted. */
+static bool still_watches(struct cpu_clock *c)
+{
+    if (likely(own_rseq_cs() == c->watched))
+        return true;
+    c->watched = &never;
+    store_relaxed(&c->standing, CPU_CLOCK_NEVER);
+    atomic_fetch_add_explicit(&cpu_clock_lost, 1, memory_order_relaxed);
+    return false;
+}
+
+/* The thread's clock comes first: for it the kernel brings the thread's account up to date, which for getrusage(2) may be
+ * as old as the last tick. */
+static uint64_t read_ns(uint64_t *system_ns)
+{
+    struct rusage usage;
+    uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (kind == CPU_CLOCK_RUSAGE && !getrusage(RUSAGE_THREAD, &usage))
+        *system_ns = (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
+    return ns;
+}
+
+/* In place of the reading before the last, which nobody looks at but who began to before the last was made: they find another
+ * sequence number afterwards. */
+static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns, int thread_id)
+{
+    uint32_t sequence = load_relaxed(&c->sequence) + 1;
+    struct cpu_reading *r = &c->readings[sequence % 2];
+    atomic_thread_fence(memory_order_release);
+    store_relaxed(&r->ticks, ticks);
+    store_relaxed(&r->ns, ns);
+    store_relaxed(&r->thread_id, thread_id);
+    store_release(&c->sequence, sequence);
+}
+
+/* The pointer is set before the clocks are read: if the thread leaves its processor from there on, that will be seen. */
+COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
+{
+    *system = 0;
+    if (kind == CPU_CLOCK_NONE)
+        return clock_ticks();
+    int saved = errno;
+    bool lost = c->watched != &never && !still_watches(c);
+    if (c->watched == &never && (kind == CPU_CLOCK_AUTO || kind == CPU_CLOCK_RSEQ))
+        watch_rseq(c);
+    if (c->watched != &never) {
+        store_relaxed(&c->standing, (uintptr_t)&section);
+        *c->watched = (uintptr_t)&section;
+    }
+    compiler_barrier();
+    const struct cpu_reading *last = &c->readings[load_relaxed(&c->sequence) % 2];
+    uint64_t system_ns = c->system_ns, ns = read_ns(&system_ns), before = load_relaxed(&last->ns);
+    uint64_t now = clock_ticks();
+    uint64_t ticks = load_relaxed(&last->ticks) + (ns > before ? clock_ns_to_ticks(ns - before, clock_scale()) : 0);
+    if (unlikely(lost) && now + c->offset > ticks)
+        ticks = now + c->offset;
+    c->offset = ticks - now;
+    *system = system_ns > c->system_ns ? clock_ns_to_ticks(system_ns - c->system_ns, clock_scale()) : 0;
+    c->system_ns = system_ns;
+    note(c, ticks, ns, load_relaxed(&last->thread_id));
+    errno = saved;
+    return now;
+}
+
+COLD void cpu_clock_start(struct cpu_clock *c)
+{
+    c->watched = kind == CPU_CLOCK_NONE ? &always : &never;
+    store_relaxed(&c->standing, kind == CPU_CLOCK_NONE ? 0 : CPU_CLOCK_NEVER);
+    if (kind == CPU_CLOCK_NONE)
+        return;
+    int saved = errno;
+    c->system_ns = 0;
+    uint64_t ns = read_ns(&c->system_ns), now = clock_ticks(), ticks = cpu_clock_last(c);
+    note(c, ticks, ns, (int)syscall(SYS_gettid));
+    c->offset = ticks - now;
+    errno = saved;
+}
+
+/* The kernel's number for another thread's CPU clock: linux/posix-timers_types.h, MAKE_THREAD_CPUCLOCK. */
+static clockid_t clock_of_thread(int thread_id)
+{
+    enum { PER_THREAD = 4, SCHEDULED = 2 };
+    return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
+}
+
+/* A reading that is the last one still when the kernel's clock has been read, so that both are of the same thread. Else there was
+ * another reading meanwhile, which is as good as the clock. */
+uint64_t cpu_clock_of(struct cpu_clock *c)
+{
+    if (kind == CPU_CLOCK_NONE)
+        return cpu_clock_last(c);
+    for (int i = 0; i < TRIES; i++) {
+        struct timespec t;
+        uint32_t sequence = load_acquire(&c->sequence);
+        const struct cpu_reading *r = &c->readings[sequence % 2];
+        uint64_t ticks = load_relaxed(&r->ticks), ns = load_relaxed(&r->ns);
+        bool ended = clock_gettime(clock_of_thread(load_relaxed(&r->thread_id)), &t) != 0; /* maybe just now */
+        atomic_thread_fence(memory_order_acquire);
+        if (load_relaxed(&c->sequence) != sequence)
+            continue;
+        uint64_t now = ended ? ns : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+        return ticks + (now > ns ? clock_ns_to_ticks(now - ns, clock_scale()) : 0);
+    }
+    return cpu_clock_last(c);
+}

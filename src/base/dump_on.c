@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Events that ask for a dump: a word of bits, on which the watcher sleeps. */
+#include "base/dump_on.h"
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/futex.h"
+
+#define WAKE_BIT (1u << 31)
+#define ADDRESS_SPACE_BYTES ((size_t)1 << 47)
+#define FAILURE_WAIT_NS 1000000000u
+
+const char *const dump_reason_names[DUMP_N_REASONS] = {"oom", "limit", "peak", "signal"};
+
+static _Atomic uint32_t accepted, happened, failures_served;
+static _Atomic uint64_t quiet_until;
+
+static void set(uint32_t bit)
+{
+    if (!(atomic_fetch_or_explicit(&happened, bit, memory_order_release) & bit))
+        futex_wake_all(&happened);
+}
+
+void dump_on_event(enum dump_reason reason)
+{
+    if (load_relaxed(&accepted) & DUMP_BIT(reason))
+        set(DUMP_BIT(reason));
+}
+
+COLD void dump_on_failure(size_t bytes, bool is_ours)
+{
+    if (!(load_relaxed(&accepted) & DUMP_BIT(DUMP_OOM)) || bytes > ADDRESS_SPACE_BYTES)
+        return;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), until = now + FAILURE_WAIT_NS;
+    if (now < load_acquire(&quiet_until))
+        return;
+    uint32_t served = load_acquire(&failures_served);
+    set(DUMP_BIT(DUMP_OOM));
+    while (!is_ours && load_acquire(&failures_served) == served && clock_ns(CLOCK_MONOTONIC) < until)
+        futex_wait(&failures_served, served, until);
+}
+
+void dump_on_accept(uint32_t reasons)
+{
+    store_relaxed(&accepted, reasons);
+    store_relaxed(&happened, 0);
+    store_relaxed(&quiet_until, 0);
+}
+
+uint32_t dump_on_wait(uint64_t until_ns)
+{
+    if (!load_relaxed(&happened))
+        futex_wait(&happened, 0, until_ns);
+    return atomic_exchange_explicit(&happened, 0, memory_order_acquire) & ~WAKE_BIT;
+}
+
+void dump_on_wake(void)
+{
+    set(WAKE_BIT);
+}
+
+void dump_on_done(enum dump_reason reason, uint64_t quiet_until_ns)
+{
+    atomic_fetch_and_explicit(&happened, ~DUMP_BIT(reason), memory_order_relaxed);
+    if (reason != DUMP_OOM)
+        return;
+    store_release(&quiet_until, quiet_until_ns);
+    atomic_fetch_add_explicit(&failures_served, 1, memory_order_release);
+    futex_wake_all(&failures_served);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Texts of /proc and the cgroup file systems. */
+#include "base/kept_file.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+#define TEXT_BYTES ((size_t)256 * 1024) /* a machine may have many mounts; what is not read into is not resident */
+
+static int open_file(const char *root, const char *directory, const char *file)
+{
+    char path[2 * FILE_PATH_BYTES];
+    int n = snprintf(path, sizeof path, "%s%s/%s", root, directory, file);
+    return n < 0 || (size_t)n >= sizeof path ? -1 : descriptor_open(path, O_RDONLY, 0);
+}
+
+/* All that a file holds, or its beginning. */
+static const char *read_descriptor(int fd)
+{
+    static char text[TEXT_BYTES];
+    size_t n = 0;
+    ssize_t more = 1;
+    while (n < sizeof text - 1 && (more = pread(fd, text + n, sizeof text - 1 - n, (off_t)n)) > 0)
+        n += (size_t)more;
+    text[n] = '\0';
+    return more < 0 ? NULL : text;
+}
+
+const char *file_text(const char *root, const char *directory, const char *file)
+{
+    int fd = open_file(root, directory, file);
+    const char *text = fd < 0 ? NULL : read_descriptor(fd);
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+static bool is_still_it(const struct kept_file *k)
+{
+    struct stat now;
+    return k->fd && fstat(k->fd, &now) == 0 && now.st_dev == k->device && now.st_ino == k->inode;
+}
+
+const char *kept_file_text(struct kept_file *k, const char *root, const char *directory, const char *file)
+{
+    struct stat status;
+    if (!is_still_it(k)) {
+        int fd = open_file(root, directory, file);
+        k->fd = 0;
+        if (fd <= 0 || fstat(fd, &status)) {
+            if (fd >= 0)
+                close(fd);
+            return NULL;
+        }
+        *k = (struct kept_file){fd, status.st_dev, status.st_ino};
+    }
+    return read_descriptor(k->fd);
+}
+
+void kept_file_close(struct kept_file *k)
+{
+    if (is_still_it(k))
+        close(k->fd);
+    k->fd = 0;
+}
+
+/* ---- What is in a text ---- */
+
+uint64_t text_number(const char *text)
+{
+    return text && *text >= '0' && *text <= '9' ? strtoull(text, NULL, 10) : UINT64_MAX;
+}
+
+uint64_t text_value(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    for (; text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
+        if (!strncmp(text, key, n))
+            return strtoull(text + n, NULL, 10);
+    return 0;
+}
+
+const char *text_field(const char *line, unsigned number, size_t *bytes)
+{
+    while (--number)
+        line += strcspn(line, " \n"), line += *line == ' ';
+    *bytes = strcspn(line, " \n");
+    return line;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which allocations libc makes for itself. */
+#define _GNU_SOURCE
+#include "base/libc_calls.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "base/compiler.h"
+
+#define RANGES_MAX 16
+#define CALLERS_MAX 32
+
+/* Where their code is; written once, before n_ranges. */
+static struct range {
+    uintptr_t start, end;
+} ranges[RANGES_MAX];
+static _Atomic uint32_t n_ranges, looked, learned;
+
+/* From where what libc makes for others is allocated. */
+static _Atomic uintptr_t for_others[CALLERS_MAX];
+static THREAD_LOCAL bool learning;
+
+static bool is_libcs(const char *path)
+{
+    static const char *const names[] = {"libc.so.", "libc-", "ld-linux", "ld-", "ld.so", "libpthread", "libdl.", "librt.", "libresolv",
+                                        "libanl", "libnss_"};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(name, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+static int add_object(struct dl_phdr_info *object, size_t bytes, void *n)
+{
+    uint32_t *count = n;
+    (void)bytes;
+    for (int i = 0; is_libcs(object->dlpi_name) && i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        uintptr_t start = object->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && part->p_flags & PF_X && *count < RANGES_MAX)
+            ranges[(*count)++] = (struct range){start, start + part->p_memsz};
+    }
+    return 0;
+}
+
+COLD void libc_calls_find(void)
+{
+    uint32_t n = 0;
+    if (load_relaxed(&looked) || atomic_exchange(&looked, 1))
+        return;
+    dl_iterate_phdr(add_object, &n);
+    store_release(&n_ranges, n);
+}
+
+/* Each of them has few such places. */
+static COLD void learn_address(uintptr_t address)
+{
+    for (int i = 0; i < CALLERS_MAX; i++) {
+        uintptr_t none = 0;
+        if (load_relaxed(&for_others[i]) == address || atomic_compare_exchange_strong(&for_others[i], &none, address))
+            return;
+    }
+}
+
+static void learn_lines(void)
+{
+    char text[] = "a\nb\n", *line = NULL;
+    size_t n = 0;
+    learning = false;
+    FILE *file = fmemopen(text, sizeof text - 1, "r");
+    if (!file)
+        return;
+    getc(file); /* gets it its buffer */
+    learning = true;
+    if (getline(&line, &n, file) > 0)
+        free(line);
+    learning = false;
+    fclose(file);
+}
+
+COLD void libc_calls_learn(void)
+{
+    char *text = NULL;
+    int saved = errno;
+    if (!load_acquire(&n_ranges) || load_relaxed(&learned) || atomic_exchange(&learned, 1))
+        return;
+    learning = true;
+    free(wcsdup(L"text"));
+    for (int width = 1; width < 5000; width = width * 5 + 30) {
+        if (asprintf(&text, "%*d", width, 1) >= 0)
+            free(text);
+    }
+    learn_lines();
+    learning = false;
+    errno = saved;
+}
+
+bool libc_calls(const void *return_address)
+{
+    uintptr_t address = (uintptr_t)return_address;
+    uint32_t n = load_acquire(&n_ranges), i = 0;
+    while (i < n && !(address >= ranges[i].start && address < ranges[i].end))
+        i++;
+    if (likely(i == n))
+        return false;
+    if (learning)
+        learn_address(address);
+    for (int k = 0; k < CALLERS_MAX && load_relaxed(&for_others[k]); k++)
+        if (load_relaxed(&for_others[k]) == address)
+            return false;
+    return true;
+}

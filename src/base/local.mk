@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/bytes.c %D%/bytes.h \
+	%D%/cgroups.c %D%/cgroups.h \
+	%D%/clock.c %D%/clock.h \
+	%D%/compiler.h \
+	%D%/cpu_clock.c %D%/cpu_clock.h \
+	%D%/descriptor.h \
+	%D%/die.c %D%/die.h \
+	%D%/dump_on.c %D%/dump_on.h \
+	%D%/exceptions.c %D%/exceptions.h \
+	%D%/futex.h \
+	%D%/kept_file.c %D%/kept_file.h \
+	%D%/kind.h \
+	%D%/libc_calls.c %D%/libc_calls.h \
+	%D%/lock.c %D%/lock.h \
+	%D%/memory_bounds.c %D%/memory_bounds.h \
+	%D%/memory_pressure.c %D%/memory_pressure.h \
+	%D%/meta.c %D%/meta.h \
+	%D%/pattern.c %D%/pattern.h \
+	%D%/room.c %D%/room.h \
+	%D%/standard_error.c %D%/standard_error.h \
+	%D%/stop_pair.c %D%/stop_pair.h \
+	%D%/totals.h
+
+EXTRA_DIST += %D%/README.md

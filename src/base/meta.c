@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jespan's own memory: straight from mmap(2), zeroed, never from the heap that it watches. */
+#include "base/meta.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+
+#define PAGE_BYTES 4096
+
+static char *chunk, *chunk_end; /* LOCK_META */
+static _Atomic uint64_t alloc_bytes, map_bytes;
+
+/* What was set aside. Only the thread in an emergency looks at what follows. */
+static char *aside;
+static size_t aside_bytes, aside_used;
+static bool aside_sufficed;
+static THREAD_LOCAL bool in_emergency;
+
+static void *map_pages(size_t bytes)
+{
+    int saved = errno;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *meta_alloc(size_t bytes)
+{
+    size_t align = bytes >= PAGE_BYTES ? PAGE_BYTES : bytes >= CACHE_LINE_BYTES ? CACHE_LINE_BYTES : 8;
+    void *p = NULL;
+    lock(LOCK_META);
+    char *start = (char *)(((uintptr_t)chunk + align - 1) & ~(uintptr_t)(align - 1));
+    if (!chunk || bytes > (size_t)(chunk_end - start)) {
+        start = bytes <= META_CHUNK_BYTES ? map_pages(META_CHUNK_BYTES) : NULL;
+        if (start)
+            chunk_end = start + META_CHUNK_BYTES;
+    }
+    if (start) {
+        chunk = start + bytes;
+        p = start;
+        store_relaxed(&alloc_bytes, load_relaxed(&alloc_bytes) + bytes);
+    }
+    unlock(LOCK_META);
+    return p;
+}
+
+void *meta_map(size_t bytes)
+{
+    void *p = map_pages(bytes);
+    if (p)
+        atomic_fetch_add_explicit(&map_bytes, bytes, memory_order_relaxed);
+    return p;
+}
+
+void meta_unmap(void *p, size_t bytes)
+{
+    int saved = errno;
+    if (p && munmap(p, bytes) == 0)
+        atomic_fetch_sub_explicit(&map_bytes, bytes, memory_order_relaxed);
+    errno = saved;
+}
+
+/* ---- What is set aside ---- */
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + CACHE_LINE_BYTES - 1) & ~(size_t)(CACHE_LINE_BYTES - 1);
+}
+
+COLD int meta_set_aside(size_t bytes)
+{
+    if (!aside && bytes) {
+        aside = meta_map(bytes);
+        if (!aside)
+            return -ENOMEM;
+        aside_bytes = bytes;
+    }
+    int saved = errno;
+    if (aside)
+        memset(aside, 0, aside_bytes);
+    if (aside && mlock(aside, aside_bytes))
+        errno = saved; /* then it is only touched */
+    return 0;
+}
+
+void meta_emergency_begin(void)
+{
+    in_emergency = aside_sufficed = true;
+    aside_used = 0;
+}
+
+bool meta_emergency_end(void)
+{
+    in_emergency = false;
+    return aside_sufficed;
+}
+
+static void *borrow_aside(size_t bytes)
+{
+    if (bytes > aside_bytes - aside_used) {
+        aside_sufficed = false;
+        return NULL;
+    }
+    void *p = aside + aside_used;
+    aside_used += rounded(bytes) < aside_bytes - aside_used ? rounded(bytes) : aside_bytes - aside_used;
+    return memset(p, 0, bytes);
+}
+
+void *meta_borrow(size_t bytes)
+{
+    void *p = in_emergency ? borrow_aside(bytes) : NULL;
+    return p ? p : meta_map(bytes);
+}
+
+/* The last piece can be borrowed again at once, others when all are back. */
+void meta_return(void *p, size_t bytes)
+{
+    size_t at = (size_t)((char *)p - aside);
+    if (!aside || (char *)p < aside || at >= aside_bytes)
+        meta_unmap(p, bytes);
+    else if (at + rounded(bytes) == aside_used)
+        aside_used = at;
+}
+
+uint64_t meta_alloc_bytes(void)
+{
+    return load_relaxed(&alloc_bytes);
+}
+
+uint64_t meta_map_bytes(void)
+{
+    return load_relaxed(&map_bytes);
+}

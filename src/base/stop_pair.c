@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A pair of sockets by which a thread learns that it is to stop. */
+#include "base/stop_pair.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+/* 0: it is no socket, or the kernel (before 4.12) has no cookies. */
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t bytes = sizeof cookie;
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) ? 0 : cookie;
+}
+
+static bool is_ours(const struct stop_pair *p, int i)
+{
+    return cookie_of(p->fds[i]) == p->cookies[i];
+}
+
+static int make_pair(int fds[2])
+{
+    struct stdio_holes holes;
+    stdio_holes_fill(&holes);
+    int error = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) ? -errno : 0;
+    for (int i = 0; i < 2 && !error; i++) {
+        fds[i] = descriptor_lift(fds[i]);
+        if (fds[i] < 0) {
+            error = -errno;
+            close(fds[!i]);
+        }
+    }
+    stdio_holes_empty(&holes);
+    return error;
+}
+
+int stop_pair_open(struct stop_pair *p)
+{
+    int fds[2], error = make_pair(fds);
+    for (int i = 0; i < 2 && !error; i++) {
+        p->fds[i] = fds[i];
+        p->cookies[i] = cookie_of(fds[i]);
+    }
+    return error;
+}
+
+bool stop_pair_is_whole(const struct stop_pair *p)
+{
+    return is_ours(p, 0) && is_ours(p, 1);
+}
+
+void stop_pair_signal(const struct stop_pair *p)
+{
+    if (is_ours(p, 1))
+        shutdown(p->fds[1], SHUT_WR);
+}
+
+void stop_pair_close(const struct stop_pair *p)
+{
+    for (int i = 0; i < 2; i++)
+        if (is_ours(p, i))
+            close(p->fds[i]);
+}

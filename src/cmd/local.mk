@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-2-Clause
+command_sources = \
+	src/base/bytes.c src/base/bytes.h \
+	%D%/cmd.h \
+	%D%/conf.c \
+	src/conf/conf_keys.c \
+	%D%/jespan.c \
+	%D%/run.c \
+	%D%/run_dump_dir.c %D%/run_dump_dir.h \
+	%D%/run_elf.c %D%/run_elf.h \
+	%D%/run_environment.c %D%/run_environment.h \
+	%D%/run_library.c %D%/run_library.h \
+	%D%/run_options.h \
+	%D%/run_program.c %D%/run_program.h \
+	%D%/run_services.c %D%/run_services.h
+
+report_sources = \
+	%D%/inflate.c %D%/inflate.h \
+	%D%/profile.c %D%/profile.h \
+	%D%/report.c \
+	%D%/report_kind.c %D%/report_kind.h \
+	%D%/report_names.c %D%/report_names.h \
+	%D%/report_path.c %D%/report_path.h \
+	%D%/report_rows.c %D%/report_rows.h \
+	%D%/report_table.c %D%/report_table.h \
+	%D%/report_tree.c \
+	%D%/text.c %D%/text.h \
+	%D%/units.c %D%/units.h \
+	%D%/wire.c %D%/wire.h
+
+EXTRA_DIST += %D%/README.md

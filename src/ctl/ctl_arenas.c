@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the names of span arenas mean: spans.arenas.*, spans.arenas.<i>.*, spans.<id>.arena.
+ *
+ * What our own lanes and hooks count is live. What only jemalloc knows is as of the last write to spans.epoch, or to its
+ * own `epoch`; it is 0 of an arena that nothing was allocated from yet, and ENOENT where jemalloc keeps no statistics.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "ctl/ctl.h"
+#include "heap/headers.h"
+#include "jemalloc-hooks/extents.h"
+#include "jemalloc/binding.h"
+#include "policy/arenas.h"
+#include "span/tree.h"
+
+static struct span_arena *find(uint32_t id)
+{
+    return id && id < arenas_end() ? &arenas[id] : NULL;
+}
+
+static bool is_ready(const struct span_arena *a)
+{
+    return load_acquire(&a->state) == ARENA_READY;
+}
+
+void ctl_refresh_jemalloc(void)
+{
+    uint64_t any = 1;
+    if (arenas_end() <= 1)
+        return;
+    extents_pause++;
+    jespan_je_mallctl("epoch", NULL, NULL, &any, sizeof any);
+    extents_pause--;
+}
+
+/* ---- What one is ---- */
+
+static int arena_name(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    const struct span_arena *a = find(id);
+    if (!a)
+        return ENOENT;
+    lock(LOCK_TREE);
+    const char *name = a->site->name;
+    unlock(LOCK_TREE);
+    return ctl_read(call, &name, sizeof name);
+}
+
+/* Of the label that its site names. A copy, as the arena may come to serve another: what fits of it, with its 0. */
+static int arena_value(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    const struct span_arena *a = find(id);
+    char value[sizeof a->value];
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!a)
+        return ENOENT;
+    if (!call->old_bytes)
+        return EINVAL;
+    lock(LOCK_TREE);
+    size_t bytes = strlen(strcpy(value, a->value)) + 1, room = call->old ? *call->old_bytes : bytes;
+    unlock(LOCK_TREE);
+    *call->old_bytes = room < bytes ? room : bytes;
+    if (call->old)
+        memcpy(call->old, value, *call->old_bytes);
+    return 0;
+}
+
+/* jemalloc's number of it. */
+static int arena_index(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    const struct span_arena *a = find(id);
+    return a && is_ready(a) ? ctl_read_u64(call, a->extents.index) : ENOENT;
+}
+
+static int arena_contexts(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    const struct span_arena *a = find(id);
+    if (!a)
+        return ENOENT;
+    lock(LOCK_TREE);
+    uint64_t value = a->contexts;
+    unlock(LOCK_TREE);
+    return ctl_read_u64(call, value);
+}
+
+/* ---- What our lanes and hooks count ---- */
+
+enum { INUSE_OBJECTS = sizeof(struct arena_sums), INUSE_BYTES };
+
+static int arena_sum(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    if (!find(id))
+        return ENOENT;
+    struct arena_sums sums = arenas_own_sums((uint16_t)id);
+    if (self->offset == INUSE_OBJECTS)
+        return ctl_read_u64(call, sums.alloc_objects - sums.free_objects);
+    if (self->offset == INUSE_BYTES)
+        return ctl_read_u64(call, sums.alloc_bytes - sums.free_bytes);
+    return ctl_read_u64(call, *(const uint64_t *)((const char *)&sums + self->offset));
+}
+
+static int arena_extents(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    struct span_arena *a = find(id);
+    return a ? ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&a->extents + self->offset))) : ENOENT;
+}
+
+static int arena_refusals(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    return find(id) ? ctl_read_u64(call, load_relaxed(&find(id)->refusals)) : ENOENT;
+}
+
+static int arena_policy_errors(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    struct span_arena *a = find(id);
+    return a ? ctl_read_u64(call, load_relaxed(&a->extents.policy_errors) - load_relaxed(&a->before.policy_errors)) : ENOENT;
+}
+
+/* Of the pages that have memory; 0: any number. What has memory beyond a lower one keeps it. */
+static int arena_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
+    struct span_arena *a = find(id);
+    uint64_t bytes;
+    int error = arena_extents(self, id, &read_only);
+    if (error || (!call->new_value && !call->new_bytes))
+        return error;
+    error = ctl_write(call, &bytes, sizeof bytes);
+    if (!error)
+        store_relaxed(&a->extents.limit_bytes, bytes);
+    return error;
+}
+
+/* ---- What jemalloc knows ---- */
+
+static int ask_jemalloc(const struct span_arena *a, const char *name, uint64_t *value)
+{
+    size_t mib[8], length = sizeof mib / sizeof *mib, bytes, figure = 0;
+    bytes = sizeof figure;
+    *value = 0;
+    if (!is_ready(a))
+        return 0;
+    int error = jespan_je_mallctlnametomib(name, mib, &length);
+    if (!error) {
+        mib[2] = a->extents.index;
+        error = jespan_je_mallctlbymib(mib, length, &figure, &bytes, NULL, 0);
+    }
+    *value = figure;
+    return error;
+}
+
+enum jemalloc_figure { ACTIVE, DIRTY, MUZZY, RESIDENT, RETAINED, CACHED, FRAGMENTATION };
+
+static int ask_pages(const struct span_arena *a, const char *name, uint64_t *bytes)
+{
+    int error = ask_jemalloc(a, name, bytes);
+    *bytes *= HEADER_PAGE_BYTES;
+    return error;
+}
+
+static uint64_t live_bytes(const struct span_arena *a)
+{
+    struct arena_sums sums = arenas_sums((uint16_t)(a - arenas));
+    return sums.alloc_bytes - sums.free_bytes;
+}
+
+/* jemalloc counts as allocated what lies in the threads' caches. */
+static int ask_cached(const struct span_arena *a, uint64_t *bytes)
+{
+    uint64_t small, large, live = live_bytes(a);
+    int error = ask_jemalloc(a, "stats.arenas.0.small.allocated", &small);
+    if (!error)
+        error = ask_jemalloc(a, "stats.arenas.0.large.allocated", &large);
+    *bytes = error || small + large < live ? 0 : small + large - live;
+    return error;
+}
+
+/* The part of its active pages that nothing live is in, in millionths. */
+static int ask_fragmentation(const struct span_arena *a, uint64_t *millionths)
+{
+    uint64_t active, live = live_bytes(a);
+    int error = ask_pages(a, "stats.arenas.0.pactive", &active);
+    *millionths = error || active <= live ? 0 : (active - live) * 1000000 / active;
+    return error;
+}
+
+static int ask_figure(const struct span_arena *a, size_t figure, uint64_t *value)
+{
+    switch ((enum jemalloc_figure)figure) {
+    case ACTIVE:
+        return ask_pages(a, "stats.arenas.0.pactive", value);
+    case DIRTY:
+        return ask_pages(a, "stats.arenas.0.pdirty", value);
+    case MUZZY:
+        return ask_pages(a, "stats.arenas.0.pmuzzy", value);
+    case RESIDENT:
+        return ask_jemalloc(a, "stats.arenas.0.resident", value);
+    case RETAINED:
+        return ask_jemalloc(a, "stats.arenas.0.retained", value);
+    case CACHED:
+        return ask_cached(a, value);
+    default:
+        return ask_fragmentation(a, value);
+    }
+}
+
+static int arena_jemalloc(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    const struct span_arena *a = find(id);
+    uint64_t value;
+    int error = a ? ask_figure(a, self->offset, &value) : ENOENT;
+    return error ? error : ctl_read_u64(call, value);
+}
+
+/* ---- The tables ---- */
+
+static int arenas_count(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    return ctl_read_u64(call, arenas_stats().arenas);
+}
+
+int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
+    uint64_t value = live ? load_relaxed(&contexts[id].arena) : 0;
+    unlock(LOCK_TREE);
+    return live ? ctl_read_u64(call, value) : ENOENT;
+}
+
+const struct ctl_name ctl_arenas_names[] = {{"count", arenas_count, 0}, {0}};
+
+#define SUM(name) {#name, arena_sum, offsetof(struct arena_sums, name)}
+#define EXTENTS(name, member) {#name, arena_extents, offsetof(struct extent_arena, member)}
+static const struct ctl_name arena_names[] = {
+    {"name", arena_name, 0},
+    {"value", arena_value, 0},
+    {"index", arena_index, 0},
+    {"contexts", arena_contexts, 0},
+    {"inuse_objects", arena_sum, INUSE_OBJECTS},
+    {"inuse_bytes", arena_sum, INUSE_BYTES},
+    SUM(alloc_objects),
+    SUM(alloc_bytes),
+    SUM(free_objects),
+    SUM(free_bytes),
+    {"cached_bytes", arena_jemalloc, CACHED},
+    {"active_bytes", arena_jemalloc, ACTIVE},
+    {"dirty_bytes", arena_jemalloc, DIRTY},
+    {"muzzy_bytes", arena_jemalloc, MUZZY},
+    {"retained_bytes", arena_jemalloc, RETAINED},
+    {"resident_bytes", arena_jemalloc, RESIDENT},
+    {"fragmentation_ppm", arena_jemalloc, FRAGMENTATION},
+    EXTENTS(mapped_bytes, figures.mapped_bytes),
+    EXTENTS(committed_bytes, figures.committed_bytes),
+    EXTENTS(peak_mapped_bytes, figures.peak_mapped_bytes),
+    EXTENTS(extents, figures.extents),
+    {"limit_bytes", arena_limit, offsetof(struct extent_arena, limit_bytes)},
+    {"refusals", arena_refusals, 0},
+    {"policy_errors", arena_policy_errors, 0},
+    {0},
+};
+const struct ctl_group ctl_arenas_groups[] = {{NULL, arena_names, NULL}, {0}};

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the names of contexts and of sums mean: spans.<id>.*, spans.<id>.total.*, spans.all.*, spans.retired.*. Figures of
+ * memory are read live; times, opens and what outlived its span take a snapshot.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "ctl/ctl.h"
+#include "heap/sums.h"
+#include "heap/timing.h"
+#include "jespan/jespan.h"
+#include "policy/limit.h"
+#include "report/limit_events.h"
+#include "snapshot/snapshot.h"
+#include "span/age.h"
+#include "span/tree.h"
+
+/* ---- Figures ---- */
+
+/* Figures that are made of others, in place of an offset. */
+enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES, CPU_USER };
+
+static uint64_t figure(const struct totals *t, size_t offset)
+{
+    switch (offset) {
+    case INUSE_OBJECTS:
+        return totals_inuse_objects(t);
+    case INUSE_BYTES:
+        return totals_inuse_bytes(t);
+    case CPU_USER:
+        return t->cpu > t->cpu_system ? t->cpu - t->cpu_system : 0;
+    default:
+        return *(const uint64_t *)((const char *)t + offset);
+    }
+}
+
+/* Times are as good as the clocks in use. */
+static bool is_known(size_t offset)
+{
+    switch (offset) {
+    case offsetof(struct totals, wall):
+    case offsetof(struct totals, busy):
+    case offsetof(struct totals, idle):
+        return timing_is_on;
+    case offsetof(struct totals, cpu):
+        return cpu_clock_in_use() != CPU_CLOCK_NONE;
+    case offsetof(struct totals, cpu_system):
+    case CPU_USER:
+        return cpu_clock_in_use() == CPU_CLOCK_RUSAGE;
+    default:
+        return true;
+    }
+}
+
+#define FIGURE(name, handle, member) {#name, handle, offsetof(struct totals, member)}
+#define MEMORY_FIGURES(handle)                                                                                         \
+    FIGURE(alloc_objects, handle, alloc_objects), FIGURE(alloc_bytes, handle, alloc_bytes),                            \
+        FIGURE(alloc_requested_bytes, handle, alloc_requested_bytes), FIGURE(free_objects, handle, free_objects),      \
+        FIGURE(free_bytes, handle, free_bytes), FIGURE(moved_in_objects, handle, moved_in_objects),                    \
+        FIGURE(moved_in_bytes, handle, moved_in_bytes), FIGURE(moved_out_objects, handle, moved_out_objects),          \
+        FIGURE(moved_out_bytes, handle, moved_out_bytes), {"inuse_objects", handle, INUSE_OBJECTS},                    \
+        {"inuse_bytes", handle, INUSE_BYTES}, FIGURE(enters, handle, enters)
+#define SNAPSHOT_FIGURES(handle)                                                                                       \
+    FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
+        FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), {"cpu_user_ns", handle, CPU_USER},                     \
+        FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(outlived_objects, handle, outlived_objects),                 \
+        FIGURE(outlived_bytes, handle, outlived_bytes)
+
+/* Under LOCK_CTL: a snapshot of this moment, in the memory of the last one. NULL: no memory. */
+const struct snapshot *ctl_look(void)
+{
+    static struct snapshot *latest;
+    struct snapshot *s = snapshot_retake(latest);
+    if (s)
+        latest = s;
+    return s;
+}
+
+static int from_snapshot(const struct ctl_name *self, uint32_t id, const struct ctl_call *call,
+                         int (*take)(const struct snapshot *, uint32_t, struct totals *))
+{
+    struct totals t;
+    if (!is_known(self->offset))
+        return ENOENT;
+    ctl_flush_own();
+    lock(LOCK_CTL);
+    const struct snapshot *s = ctl_look();
+    int error = s ? take(s, id, &t) : EAGAIN;
+    unlock(LOCK_CTL);
+    return error ? error : ctl_read_u64(call, figure(&t, self->offset));
+}
+
+static int take_self(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    const struct snapshot_row *row = snapshot_find(s, id);
+    if (row)
+        *t = row->totals;
+    return row ? 0 : ENOENT;
+}
+
+static int take_inclusive(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    const struct snapshot_row *row = snapshot_find(s, id);
+    if (row) {
+        *t = snapshot_inclusive(s, (uint32_t)(row - s->rows));
+        snapshot_keep_idle(row, t);
+    }
+    return row ? 0 : ENOENT;
+}
+
+static int take_all(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    (void)id;
+    *t = s->all;
+    return 0;
+}
+
+static int take_retired(const struct snapshot *s, uint32_t id, struct totals *t)
+{
+    (void)id;
+    *t = s->retired;
+    return 0;
+}
+
+static int context_snapshot_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_self);
+}
+
+static int total_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_inclusive);
+}
+
+static int all_snapshot_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_all);
+}
+
+static int retired_snapshot_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    return from_snapshot(self, id, call, take_retired);
+}
+
+/* A period is nobody's context; what it has is its parent's. */
+static bool is_shown(uint32_t id)
+{
+    return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
+}
+
+static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    if (age_is_on && id != CONTEXT_ID_UNSAMPLED) /* which has no periods, and no row */
+        return context_snapshot_figure(self, id, call);
+    ctl_flush_own();
+    lock(LOCK_TREE);
+    bool live = is_shown(id);
+    struct totals t = live ? tree_totals(id) : (struct totals){0};
+    unlock(LOCK_TREE);
+    return live ? ctl_read_u64(call, figure(&t, self->offset)) : ENOENT;
+}
+
+static int all_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    ctl_flush_own();
+    struct totals t = sums_of_all(tree_end());
+    return ctl_read_u64(call, figure(&t, self->offset));
+}
+
+static int retired_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    lock(LOCK_TREE);
+    struct totals t = tree_retired();
+    unlock(LOCK_TREE);
+    return ctl_read_u64(call, figure(&t, self->offset));
+}
+
+/* ---- What a context is ---- */
+
+static int context_text(const struct ctl_call *call, uint32_t id, const char *(*text)(const struct context *))
+{
+    lock(LOCK_TREE);
+    const char *value = is_shown(id) ? text(&contexts[id]) : NULL;
+    unlock(LOCK_TREE);
+    return value ? ctl_read(call, &value, sizeof value) : ENOENT;
+}
+
+static const char *text_name(const struct context *c)
+{
+    return c->site->name;
+}
+
+static const char *text_target(const struct context *c)
+{
+    return c->site->target;
+}
+
+static const char *text_file(const struct context *c)
+{
+    return c->site->file;
+}
+
+static const char *text_kind(const struct context *c)
+{
+    return kind_text(c->kind);
+}
+
+#define TEXT(what)                                                                                                     \
+    static int context_##what(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)                  \
+    {                                                                                                                  \
+        (void)self;                                                                                                    \
+        return context_text(call, id, text_##what);                                                                    \
+    }
+TEXT(name)
+TEXT(target)
+TEXT(file)
+TEXT(kind)
+
+/* Time since the last of its spans closed. */
+static int context_closed(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_CTL);
+    const struct snapshot *s = ctl_look();
+    const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
+    uint64_t value = row ? row->closed_ns : 0;
+    unlock(LOCK_CTL);
+    return row ? ctl_read_u64(call, value) : s ? ENOENT : EAGAIN;
+}
+
+/* Under LOCK_CTL. As many as there is room for. */
+static int answer_ages(const struct snapshot *s, uint32_t row, const struct ctl_call *call)
+{
+    size_t n = 0, room = call->old ? *call->old_bytes / sizeof(struct jespan_age) : 0;
+    for (uint32_t i = 0; i < s->n_ages; i++) {
+        const struct snapshot_age *age = &s->ages[i];
+        if (age->row != row || !totals_inuse_objects(&age->totals))
+            continue;
+        if (n < room)
+            ((struct jespan_age *)call->old)[n] = (struct jespan_age){
+                age->oldest_ns, totals_inuse_objects(&age->totals), totals_inuse_bytes(&age->totals)};
+        n++;
+    }
+    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(struct jespan_age);
+    return 0;
+}
+
+static int context_ages(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!age_is_on)
+        return ENOENT;
+    if (!call->old_bytes)
+        return EINVAL;
+    ctl_flush_own();
+    lock(LOCK_CTL);
+    const struct snapshot *s = ctl_look();
+    const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
+    int error = row ? answer_ages(s, (uint32_t)(row - s->rows), call) : s ? ENOENT : EAGAIN;
+    unlock(LOCK_CTL);
+    return error;
+}
+
+/* Under LOCK_TREE. A copy, since labels go with their context: what fits of "key\0value\0" for each. */
+static int answer_labels(const struct label_set *set, const struct ctl_call *call)
+{
+    size_t bytes = set ? set->bytes : 0, room = call->old ? *call->old_bytes : 0;
+    if (call->old && set)
+        memcpy(call->old, set->text, room < bytes ? room : bytes);
+    *call->old_bytes = call->old && room < bytes ? room : bytes;
+    return 0;
+}
+
+static int context_labels(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    if (call->new_value || call->new_bytes)
+        return EPERM;
+    if (!call->old_bytes)
+        return EINVAL;
+    lock(LOCK_TREE);
+    int error = is_shown(id) ? answer_labels(contexts[id].labels, call) : ENOENT;
+    unlock(LOCK_TREE);
+    return error;
+}
+
+static int context_line(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = is_shown(id);
+    uint64_t value = live ? contexts[id].site->line : 0;
+    unlock(LOCK_TREE);
+    return live ? ctl_read_u64(call, value) : ENOENT;
+}
+
+static int context_parent(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = is_shown(id);
+    uint64_t value = live ? contexts[id].parent : 0;
+    unlock(LOCK_TREE);
+    return live ? ctl_read_u64(call, value) : ENOENT;
+}
+
+/* Blocks of one context, or of one of its periods, that are open now. */
+static uint64_t open_blocks(uint32_t id)
+{
+    uint64_t n = 0;
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct counters *c = counters_find(t, id);
+        struct counters_more *more = c ? counters_used_more(c) : NULL;
+        n += more ? load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1) : 0;
+    }
+    return n;
+}
+
+/* Under LOCK_TREE. */
+static uint64_t open_now(uint32_t id)
+{
+    uint64_t n = contexts[id].handles + open_blocks(id);
+    for (uint32_t i = CONTEXT_ID_ROOT; age_is_on && i < tree_end(); i++)
+        if (tree_is_live(i) && contexts[i].kind == CONTEXT_PERIOD && contexts[i].parent == id)
+            n += open_blocks(i);
+    return n;
+}
+
+static int context_open(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    lock(LOCK_TREE);
+    bool live = is_shown(id);
+    uint64_t value = live ? open_now(id) : 0;
+    unlock(LOCK_TREE);
+    return live ? ctl_read_u64(call, value) : ENOENT;
+}
+
+/* ---- Its limit ---- */
+
+enum { LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS };
+
+static uint64_t limit_figure(const struct limit_figures *figures, size_t which)
+{
+    switch (which) {
+    case LIMIT_SOFT:
+        return figures->bounds.soft;
+    case LIMIT_HARD:
+        return figures->bounds.hard;
+    case LIMIT_INUSE:
+        return figures->inuse_bytes;
+    default:
+        return figures->refusals;
+    }
+}
+
+static int context_limit_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    struct limit_figures figures;
+    if (limits_get(id, &figures) || (!figures.exists && self->offset >= LIMIT_INUSE))
+        return ENOENT;
+    return ctl_read_u64(call, limit_figure(&figures, self->offset));
+}
+
+static int context_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
+    uint64_t bytes;
+    int error = context_limit_figure(self, id, &read_only);
+    if (error || (!call->new_value && !call->new_bytes))
+        return error;
+    error = ctl_write(call, &bytes, sizeof bytes);
+    if (error)
+        return error;
+    error = limits_set(id, self->offset == LIMIT_SOFT ? &bytes : NULL, self->offset == LIMIT_HARD ? &bytes : NULL);
+    if (!error)
+        limit_events_start();
+    return -error;
+}
+
+const struct ctl_name ctl_context_names[] = {
+    {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
+    {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
+    {"closed_ns", context_closed, 0},
+    {"open", context_open, 0},
+    {"ages", context_ages, 0},
+    {"labels", context_labels, 0},
+    {"arena", ctl_context_arena, 0},
+    {"limit_soft", context_limit, LIMIT_SOFT}, {"limit_hard", context_limit, LIMIT_HARD},
+    {"limit_inuse_bytes", context_limit_figure, LIMIT_INUSE}, {"limit_refusals", context_limit_figure, LIMIT_REFUSALS},
+    MEMORY_FIGURES(context_figure), SNAPSHOT_FIGURES(context_snapshot_figure), {0},
+};
+const struct ctl_name ctl_all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};
+const struct ctl_name ctl_retired_names[] = {
+    MEMORY_FIGURES(retired_figure), SNAPSHOT_FIGURES(retired_snapshot_figure), {0}};
+
+static const struct ctl_name total_names[] = {MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};
+const struct ctl_group ctl_context_groups[] = {{"total", total_names, NULL}, {0}};

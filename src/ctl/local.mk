@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/ctl.c %D%/ctl.h \
+	%D%/ctl_arenas.c \
+	%D%/ctl_contexts.c \
+	%D%/ctl_jemalloc.c \
+	%D%/ctl_names.c
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jemalloc's size classes, asked of it once at boot. */
+#include "heap/classes.h"
+
+#include "jemalloc/binding.h"
+
+uint32_t class_bytes[CLASSES_MAX];
+uint64_t class_reciprocal[CLASSES_MAX];
+uint8_t class_slab_pages[CLASSES_MAX];
+bool classes_of_arenas;
+struct class_info class_of_eights[HEADER_PAGE_BYTES / 8 + 1];
+
+/* jemalloc numbers its bins from 0 in rising order of their objects' sizes. */
+static size_t bin_figure(const char *name, size_t bin)
+{
+    size_t mib[4], length = 4, value = 0, bytes = sizeof value;
+    if (jespan_je_mallctlnametomib(name, mib, &length))
+        return 0;
+    mib[2] = bin;
+    return jespan_je_mallctlbymib(mib, length, &value, &bytes, NULL, 0) ? 0 : value;
+}
+
+static uint8_t slab_pages(size_t bin, size_t usable)
+{
+    size_t pages = bin_figure("arenas.bin.0.slab_size", bin) / HEADER_PAGE_BYTES;
+    return bin_figure("arenas.bin.0.size", bin) == usable && pages <= UINT8_MAX ? (uint8_t)pages : 0;
+}
+
+static struct class_info next_class(unsigned class, size_t usable)
+{
+    uint32_t shift = 31 - (uint32_t)__builtin_clz((uint32_t)usable);
+    class_bytes[class] = (uint32_t)usable;
+    class_reciprocal[class] = UINT64_MAX / usable + 1;
+    class_slab_pages[class] = slab_pages(class - 1, usable);
+    return (struct class_info){(uint16_t)(class << 8 | (64 - HEADER_PAGE_BITS + shift)), (uint16_t)usable};
+}
+
+static void copy_for_arenas(unsigned class)
+{
+    class_bytes[class + CLASS_IN_ARENA] = class_bytes[class];
+    class_reciprocal[class + CLASS_IN_ARENA] = class_reciprocal[class];
+    class_slab_pages[class + CLASS_IN_ARENA] = class_slab_pages[class];
+}
+
+COLD void classes_boot(void)
+{
+    struct class_info info = {0};
+    unsigned classes = 0;
+    size_t usable = 0;
+    for (size_t eights = 0; eights <= HEADER_PAGE_BYTES / 8; eights++) {
+        if (eights * 8 > usable || !eights) {
+            usable = jespan_je_nallocx(eights ? eights * 8 : 1, 0);
+            info = usable < HEADER_PAGE_BYTES ? next_class(++classes, usable) : (struct class_info){CODE_BIG, 0};
+        }
+        class_of_eights[eights] = info;
+    }
+    classes_of_arenas = classes < CLASS_IN_ARENA;
+    for (unsigned class = 1; class <= classes && classes_of_arenas; class++)
+        copy_for_arenas(class);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Counters by thread and context: making them. */
+#include "heap/counters.h"
+
+#include <errno.h>
+
+#include "base/meta.h"
+
+static struct counters_chunk *orphan_chunks;
+
+int counters_boot(uint32_t max_contexts)
+{
+    orphan_chunks = meta_map((size_t)max_contexts / COUNTERS_PER_CHUNK * sizeof *orphan_chunks);
+    return orphan_chunks ? 0 : -ENOMEM;
+}
+
+COLD struct counters *counters_make(struct thread *t, uint32_t context)
+{
+    struct counters_chunk *chunk = meta_alloc(sizeof *chunk);
+    if (!chunk)
+        return NULL;
+    store_release(&t->chunks[context >> COUNTERS_CHUNK_BITS], chunk->counters);
+    return &chunk->counters[context & (COUNTERS_PER_CHUNK - 1)];
+}
+
+COLD struct counters *counters_orphan(uint32_t context)
+{
+    uint32_t number = context >> COUNTERS_CHUNK_BITS;
+    struct counters *chunk = orphan_chunks[number].counters;
+    store_release(&thread_orphan.chunks[number], chunk);
+    return &chunk[context & (COUNTERS_PER_CHUNK - 1)];
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Counters by thread and context: finding, making and summing them.
+ *
+ * A block's chunks are made by its owner and never go away. The orphan's lie in one mapping made at boot, so that there
+ * is always a place to count a free, whatever memory is left.
+ */
+#ifndef JESPAN_COUNTERS_H
+#define JESPAN_COUNTERS_H
+
+#include "base/totals.h"
+#include "heap/thread.h"
+
+/* Once. Returns 0 or -ENOMEM. */
+int counters_boot(uint32_t max_contexts);
+
+/* NULL where this thread never counted anything for the context. */
+HOT_INLINE struct counters *counters_find(const struct thread *t, uint32_t context)
+{
+    struct counters *chunk = load_acquire(&t->chunks[context >> COUNTERS_CHUNK_BITS]);
+    return likely(chunk) ? &chunk[context & (COUNTERS_PER_CHUNK - 1)] : NULL;
+}
+
+/* Makes them where they are missing; NULL when out of memory. Only the owner may call it. */
+struct counters *counters_make(struct thread *t, uint32_t context);
+
+HOT_INLINE struct counters *counters_get(struct thread *t, uint32_t context)
+{
+    struct counters *c = counters_find(t, context);
+    return likely(c) ? c : counters_make(t, context);
+}
+
+HOT_INLINE struct counters_chunk *counters_chunk(struct counters *c)
+{
+    return (struct counters_chunk *)((uintptr_t)c & ~(uintptr_t)(COUNTERS_PAGE_BYTES - 1));
+}
+
+HOT_INLINE uint32_t counters_index(const struct counters *c)
+{
+    return (uint32_t)((uintptr_t)c & (COUNTERS_PAGE_BYTES - 1)) / (uint32_t)sizeof *c;
+}
+
+HOT_INLINE _Atomic uint64_t *counters_cpu(struct counters *c)
+{
+    return &counters_chunk(c)->cpu[counters_index(c)];
+}
+
+/* The rest, which must be in use. */
+HOT_INLINE struct counters_more *counters_more(struct counters *c)
+{
+    return &counters_chunk(c)->more[counters_index(c)];
+}
+
+/* Has it in use from now on. Only the owner may call it. */
+static inline struct counters_more *counters_use_more(struct counters *c)
+{
+    struct counters_chunk *chunk = counters_chunk(c);
+    uint32_t used = load_relaxed(&chunk->more_used), bit = 1u << counters_index(c);
+    if (!(used & bit))
+        store_relaxed(&chunk->more_used, used | bit);
+    return counters_more(c);
+}
+
+/* The same, for a reader; NULL where it is not in use. */
+static inline struct counters_more *counters_used_more(struct counters *c)
+{
+    return load_relaxed(&counters_chunk(c)->more_used) >> counters_index(c) & 1 ? counters_more(c) : NULL;
+}
+
+HOT_INLINE void counters_add_alloc(struct counters *c, uint64_t usable_bytes, uint64_t requested_bytes)
+{
+    own_add(&c->alloc_objects, 1);
+    own_add(&c->alloc_bytes, usable_bytes);
+    own_add(&c->alloc_requested_bytes, requested_bytes);
+}
+
+HOT_INLINE void counters_add_free(struct counters *c, uint64_t usable_bytes)
+{
+    own_add_release(&c->free_objects, 1);
+    own_add_release(&c->free_bytes, usable_bytes);
+}
+
+/* The orphan's counters of a context. Under LOCK_ORPHAN. */
+struct counters *counters_orphan(uint32_t context);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Headers: page map and header tables, everything off the hot path. */
+#include "heap/headers.h"
+
+#include <errno.h>
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "jemalloc/binding.h"
+
+#define LEAF_PAGES ((size_t)1 << LEAF_BITS)
+#define LEAF_SPAN ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS)) /* addresses of one leaf */
+
+typedef _Atomic uint16_t page_arena_t;
+
+_Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
+static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* of the span arenas' map */
+static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
+
+static void give_table_back(uint64_t entry)
+{
+    if (entry_is_small_any(entry))
+        tables_give_back(entry_slot_any(entry, 0), CODE_SLOT_SHIFT(entry_plain_code(entry)));
+}
+
+/* Puts a new leaf where there is none, unless another thread does first. */
+#define LEAF_OR_NEW(root, type, more)                                                                                  \
+    static COLD type *root##_leaf(uintptr_t p)                                                                         \
+    {                                                                                                                  \
+        _Atomic(type *) *place = &root[p >> (HEADER_PAGE_BITS + LEAF_BITS)];                                           \
+        type *leaf = load_acquire(place);                                                                              \
+        if (leaf)                                                                                                      \
+            return leaf;                                                                                               \
+        type *made = meta_map(LEAF_PAGES * sizeof *made + more);                                                       \
+        if (!made || atomic_compare_exchange_strong(place, &leaf, made))                                               \
+            return made;                                                                                               \
+        meta_unmap(made, LEAF_PAGES * sizeof *made + more);                                                            \
+        return leaf;                                                                                                   \
+    }
+LEAF_OR_NEW(page_root, page_entry_t, sizeof(struct leaf_more))
+LEAF_OR_NEW(arena_root, page_arena_t, 0)
+
+static size_t page_in_leaf(uintptr_t p)
+{
+    return (p >> HEADER_PAGE_BITS) & (LEAF_PAGES - 1);
+}
+
+static COLD page_entry_t *page_or_leaf(uintptr_t p)
+{
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
+    return leaf ? &leaf[page_in_leaf(p)] : NULL;
+}
+
+/* ---- Where objects start ---- */
+
+static _Atomic bool bounds_are_void;
+
+/* NULL: the page has no leaf. */
+static struct leaf_more *more_of(uintptr_t p)
+{
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&page_root[p / LEAF_SPAN]);
+    return leaf ? (struct leaf_more *)(leaf + LEAF_PAGES) : NULL;
+}
+
+COLD void headers_bound(uintptr_t p)
+{
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
+    if (leaf)
+        atomic_fetch_or_explicit(&((struct leaf_more *)(leaf + LEAF_PAGES))->bounds[page_in_leaf(p) / 64],
+                                 (uint64_t)1 << page_in_leaf(p) % 64, memory_order_release);
+}
+
+static uint64_t bits_from_to(uintptr_t from, uintptr_t to)
+{
+    uint64_t below = to - from < 64 ? ((uint64_t)1 << (to - from)) - 1 : UINT64_MAX;
+    return below << from;
+}
+
+COLD void headers_unbound(uintptr_t from, uintptr_t to)
+{
+    while (from < to) {
+        struct leaf_more *more = more_of(from);
+        uintptr_t step = more ? 64 * HEADER_PAGE_BYTES : LEAF_SPAN;
+        uintptr_t next = (from & ~(step - 1)) + step, end = next < to ? next : to;
+        if (more) {
+            _Atomic uint64_t *word = &more->bounds[page_in_leaf(from) / 64];
+            uint64_t gone = bits_from_to(page_in_leaf(from) % 64, page_in_leaf(from) % 64 + (end - from) / HEADER_PAGE_BYTES);
+            if (load_relaxed(word) & gone)
+                atomic_fetch_and_explicit(word, ~gone, memory_order_release);
+        }
+        from = end;
+    }
+}
+
+COLD void headers_void_bounds(void)
+{
+    store_relaxed(&bounds_are_void, true);
+}
+
+static bool is_bound(uintptr_t page)
+{
+    const struct leaf_more *more = more_of(page);
+    return more && load_acquire(&more->bounds[page_in_leaf(page) / 64]) >> page_in_leaf(page) % 64 & 1;
+}
+
+/* The extent that the page is in, if it is as large as a slab of the class; 0: it is not, or its bounds are not known. */
+static uintptr_t slab_of(uintptr_t page, unsigned class)
+{
+    size_t bytes = class_slab_pages[class] * HEADER_PAGE_BYTES;
+    uintptr_t start = page, end = page + HEADER_PAGE_BYTES;
+    while (!is_bound(start) && page - start < bytes)
+        start -= HEADER_PAGE_BYTES;
+    while (!is_bound(end) && end - start < bytes)
+        end += HEADER_PAGE_BYTES;
+    return is_bound(start) && is_bound(end) && end - start == bytes && !load_relaxed(&bounds_are_void) ? start : 0;
+}
+
+/* By p, which is so many bytes into an object. */
+static void learn_place(uintptr_t p, size_t within, unsigned class)
+{
+    size_t bytes = class_bytes[class], beyond = ((size_t)(uint32_t)p + bytes - within) % bytes;
+    store_relaxed(&more_of(p)->place[page_in_leaf(p)], (uint16_t)(beyond ? bytes - beyond : 0));
+}
+
+COLD bool headers_find_start(uintptr_t p, size_t class)
+{
+    size_t bytes = class_bytes[class], natural = bytes & -bytes;
+    uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
+    if (p & (natural - 1)) /* slabs begin at pages */
+        return false;
+    if (!slab)
+        return true;
+    size_t within = (p - slab) % bytes;
+    learn_place(p, within, class);
+    return !within;
+}
+
+/* What a small entry's code is in a page that has this entry now. */
+static uint64_t code_beside(uint64_t old, uint16_t code)
+{
+    return old & ENTRY_ARENA ? (code & ~ENTRY_SMALL_BIT) | ENTRY_ARENA : code;
+}
+
+COLD uint64_t headers_install(uintptr_t p, uint16_t code)
+{
+    uint64_t entry = 0;
+    lock(LOCK_HEADERS);
+    page_entry_t *page = page_or_leaf(p);
+    if (page) {
+        entry = load_acquire(page);
+        if (entry_plain_code(entry) != code) {
+            give_table_back(entry);
+            uint64_t claim = entry & ENTRY_ARENA;
+            header_t *table = tables_take(CODE_SLOT_SHIFT(code));
+            entry = table ? (uint64_t)(uintptr_t)table << 16 | code_beside(claim, code) : 0;
+            learn_place(p, 0, CODE_CLASS(code));
+            store_release(page, table ? entry : claim);
+        }
+    }
+    unlock(LOCK_HEADERS);
+    return entry;
+}
+
+/* Where the page has a table, or is a span arena's. */
+static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
+{
+    give_table_back(old);
+    store_relaxed(page, entry | (old & ENTRY_ARENA));
+    return old & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
+}
+
+/* jemalloc's classes have few bits that are not 0. */
+static uint64_t packed_bytes(size_t bytes)
+{
+    unsigned shift = (unsigned)__builtin_ctzl(bytes);
+    shift = shift < BIG_SHIFT_MASK ? shift : BIG_SHIFT_MASK;
+    if (unlikely(bytes >> shift > BIG_BYTES_MASK))
+        return 0;
+    return (uint64_t)(bytes >> shift) << BIG_BYTES_SHIFT | shift << BIG_SHIFT_SHIFT;
+}
+
+int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
+{
+    page_entry_t *page = headers_page(p);
+    if (unlikely(!page)) {
+        page = page_or_leaf(p);
+        if (!page)
+            return -ENOMEM;
+    }
+    uint64_t old = load_relaxed(page);
+    uint64_t start = (p & (HEADER_PAGE_BYTES - 1)) / BIG_START_UNIT;
+    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | ENTRY_BIG;
+    if (unlikely(old & (ENTRY_SMALL_BIT | ENTRY_ARENA)))
+        return set_big_over(page, old, entry);
+    store_relaxed(page, entry);
+    return 0;
+}
+
+/* Leaves of each page's entry no more than `kept`. The pages are nobody's: jemalloc is about to give them back, and
+ * hands them out again only after this. */
+static void release(uintptr_t start, size_t bytes, uint64_t kept)
+{
+    for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
+        page_entry_t *page = headers_page(p);
+        if (!page) {
+            p |= LEAF_SPAN - HEADER_PAGE_BYTES; /* on to the next leaf */
+            continue;
+        }
+        uint64_t entry = load_relaxed(page);
+        if (entry == (entry & kept))
+            continue;
+        store_relaxed(page, entry & kept);
+        give_table_back(entry);
+    }
+    tables_tidy();
+}
+
+COLD void headers_keep_tables(uint16_t arena)
+{
+    store_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX], true);
+}
+
+COLD void headers_drop_tables(uintptr_t start, size_t bytes)
+{
+    release(start, bytes, ENTRY_ARENA);
+}
+
+COLD void headers_release(uintptr_t start, size_t bytes)
+{
+    uint16_t arena = headers_arena(start);
+    if (!arena || !load_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX]))
+        release(start, bytes, ENTRY_ARENA);
+}
+
+/* ---- Span arenas ---- */
+
+/* The arena's number comes before the mark on the page, and goes after it: where the mark is, there is a number. */
+static int claim_page(uintptr_t p, uint16_t arena)
+{
+    page_entry_t *page = page_or_leaf(p);
+    page_arena_t *leaf = page ? arena_root_leaf(p) : NULL;
+    if (!leaf)
+        return -ENOMEM;
+    store_relaxed(&leaf[page_in_leaf(p)], arena);
+    give_table_back(atomic_exchange(page, ENTRY_ARENA));
+    return 0;
+}
+
+COLD int headers_claim(uintptr_t start, size_t bytes, uint16_t arena)
+{
+    for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
+        int error = claim_page(p, arena);
+        if (error) {
+            headers_disown(start, p - start);
+            return error;
+        }
+    }
+    return 0;
+}
+
+COLD void headers_disown(uintptr_t start, size_t bytes)
+{
+    release(start, bytes, 0);
+    atomic_thread_fence(memory_order_release);
+    for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
+        page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
+        if (leaf)
+            store_relaxed(&leaf[page_in_leaf(p)], 0);
+        else
+            p |= LEAF_SPAN - HEADER_PAGE_BYTES;
+    }
+}
+
+uint16_t headers_arena(uintptr_t p)
+{
+    page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
+    return leaf ? load_relaxed(&leaf[page_in_leaf(p)]) : 0;
+}
+
+bool headers_is_guard(uintptr_t p)
+{
+    page_entry_t *page = headers_page(p);
+    return page && load_acquire(page) == ENTRY_ARENA && !headers_arena(p);
+}
+
+static bool skip_to(uint16_t arena, bool claimed, uintptr_t *p, uintptr_t end)
+{
+    while (*p < end && (headers_arena(*p) == arena) != claimed) {
+        if (claimed && !load_relaxed(&arena_root[*p / LEAF_SPAN]))
+            *p |= LEAF_SPAN - HEADER_PAGE_BYTES;
+        *p += HEADER_PAGE_BYTES;
+    }
+    return *p < end;
+}
+
+size_t headers_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end)
+{
+    if (!skip_to(arena, true, start, end))
+        return 0;
+    uintptr_t stop = *start;
+    skip_to(arena, false, &stop, end);
+    return stop - *start;
+}

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/classes.c %D%/classes.h \
+	%D%/counters.c %D%/counters.h \
+	%D%/headers.c %D%/headers.h \
+	%D%/magazine.c %D%/magazine.h \
+	%D%/sums.c %D%/sums.h \
+	%D%/tables.c %D%/tables.h \
+	%D%/thread.c %D%/thread.h \
+	%D%/timing.c %D%/timing.h
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Magazines: their sizes, and what is off the hot path. */
+#include "heap/magazine.h"
+
+#include <string.h>
+
+#include "jemalloc/binding.h"
+
+#define CLASS_BYTES_MAX 8192 /* what a thread keeps of one class: two objects at least */
+#define CLASS_OBJECTS_MAX 64
+
+uint16_t magazine_max[CLASSES_MAX];
+static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);
+
+/* Where jemalloc must see every allocation and free, nothing is kept, and these stay 0. */
+COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes))
+{
+    uint32_t room = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each has its bottom; that past the end is none's */
+    give_to_arena = to_arena;
+    if (!binding_lets_objects_be_kept())
+        return;
+    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
+        uint32_t fit = CLASS_BYTES_MAX / class_bytes[class];
+        fit = fit < CLASS_OBJECTS_MAX ? fit : CLASS_OBJECTS_MAX;
+        magazine_max[class] = (uint16_t)(fit < room ? fit : room);
+        room -= magazine_max[class];
+    }
+}
+
+void magazine_start(struct thread *t)
+{
+    struct free_object *bottom = t->magazine;
+    if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* the last to be set: a child may be forked meanwhile */
+        return;
+    for (unsigned class = 0; class < CLASSES_MAX; class++) {
+        t->magazine_end[class] = bottom + magazine_max[class];
+        store_release(&t->magazine_top[class], bottom);
+        bottom += magazine_max[class] + 1;
+    }
+}
+
+uint32_t magazine_objects(struct thread *t, unsigned class)
+{
+    struct free_object *top = load_acquire(&t->magazine_top[class]);
+    return top ? magazine_max[class] - (uint32_t)(t->magazine_end[class] - top) : 0; /* none: not started */
+}
+
+static struct free_object *oldest_of(struct thread *t, unsigned class)
+{
+    return t->magazine_end[class] - magazine_max[class] + 1;
+}
+
+/* Erased before: the program's own extent hooks may get the object and free it, and it is not what was taken last. */
+static void give_to_jemalloc(struct free_object *object, unsigned class)
+{
+    void *p = object->p;
+    object->p = NULL;
+    jespan_je_sdallocx(p, class_bytes[class], 0);
+}
+
+/* The first `given` objects of a full magazine are gone. Half of them or more: the others do not overlap with where they
+ * go, and a forked child can do it again. */
+static void close_ranks(struct thread *t, unsigned class, uint32_t given)
+{
+    struct free_object *oldest = oldest_of(t, class);
+    memmove(oldest, oldest + given, (magazine_max[class] - given) * sizeof *oldest);
+    store_release(&t->magazine_top[class], t->magazine_end[class] - given);
+    store_release(&t->spill_class, 0);
+}
+
+static uint32_t older_half(unsigned class)
+{
+    return (magazine_max[class] + 1u) / 2;
+}
+
+/* Meanwhile the magazine is empty: the program's own extent hooks may allocate. */
+NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
+{
+    struct free_object *oldest = oldest_of(t, class);
+    if (!magazine_max[class]) {
+        if (class < CLASS_IN_ARENA)
+            give_to_jemalloc(&object, class);
+        else
+            give_to_arena(t, object.p, class_bytes[class]);
+        return;
+    }
+    store_relaxed(&t->spill_given, 0);
+    store_release(&t->spill_class, class);
+    store_release(&t->magazine_top[class], oldest - 1);
+    for (uint32_t i = 0; i < older_half(class); i++) {
+        give_to_jemalloc(&oldest[i], class);
+        store_release(&t->spill_given, i + 1);
+    }
+    close_ranks(t, class, older_half(class));
+    magazine_put(t, class, object);
+}
+
+/* Of the object at spill_given nobody knows whether jemalloc got it: it is lost. */
+COLD void magazine_after_fork(struct thread *t)
+{
+    unsigned class = load_relaxed(&t->spill_class);
+    uint32_t given = load_relaxed(&t->spill_given);
+    if (class)
+        close_ranks(t, class, given < older_half(class) ? given + 1 : given);
+}
+
+COLD void magazine_empty(struct thread *t)
+{
+    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
+        struct free_object *object;
+        while ((object = magazine_take(t, class)))
+            give_to_jemalloc(object, class);
+    }
+}
+
+uint64_t magazine_bytes(struct thread *t)
+{
+    uint64_t bytes = 0;
+    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
+        bytes += (uint64_t)magazine_objects(t, class) * class_bytes[class];
+    return bytes;
+}

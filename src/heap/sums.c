@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sums of all threads' counters. */
+#include "heap/sums.h"
+
+#include "base/clock.h"
+#include "heap/classes.h"
+#include "heap/counters.h"
+#include "heap/headers.h"
+#include "heap/magazine.h"
+#include "heap/timing.h"
+
+#define TRIES 64
+
+static uint16_t arena_of(unsigned class, const void *p)
+{
+    return class < CLASS_IN_ARENA ? 0 : headers_arena((uintptr_t)p);
+}
+
+/* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's track_flush(): what
+ * is read between two equal even sequence numbers was not yet counted. */
+static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
+{
+    uint32_t sequence = load_acquire(&t->pending_sequence);
+    if (sequence & 1)
+        return -1;
+    uint32_t count = load_acquire(&t->pending_count);
+    int n = 0;
+    for (uint32_t i = load_relaxed(&t->pending_done); i < count && i < PENDING_MAX; i++) {
+        unsigned class = load_relaxed(&t->pending_class[i]);
+        header_t *slot = load_relaxed(&t->pending_slot[i]);
+        uint32_t tag = slot ? load_relaxed(slot) : 0;
+        if (tag) /* else freed twice: the owner will find out */
+            freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX], arena_of(class, load_relaxed(&t->pending_object[i]))};
+    }
+    return sums_stood_still(t, sequence) ? n : -1;
+}
+
+int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX])
+{
+    for (int i = 0; i < TRIES; i++) {
+        int n = read_pending_once(t, freed);
+        if (n >= 0)
+            return n;
+    }
+    return 0;
+}
+
+static void add_frees(struct totals *to, struct counters *c)
+{
+    to->free_objects += load_acquire(&c->free_objects);
+    to->free_bytes += load_acquire(&c->free_bytes);
+    to->exits += load_acquire(&c->exits);
+    struct counters_more *more = counters_used_more(c);
+    if (more) {
+        to->moved_out_objects += load_acquire(&more->moved_out_objects);
+        to->moved_out_bytes += load_acquire(&more->moved_out_bytes);
+    }
+}
+
+static void add_allocs(struct totals *to, struct counters *c)
+{
+    to->alloc_objects += load_relaxed(&c->alloc_objects);
+    to->alloc_bytes += load_relaxed(&c->alloc_bytes);
+    to->alloc_requested_bytes += load_relaxed(&c->alloc_requested_bytes);
+    to->enters += load_relaxed(&c->enters);
+    struct counters_more *more = counters_used_more(c);
+    if (more) {
+        to->moved_in_objects += load_relaxed(&more->moved_in_objects);
+        to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
+    }
+}
+
+/* Times that are over. */
+static void add_times(struct totals *to, struct counters *c)
+{
+    struct counters_more *more = counters_used_more(c);
+    to->busy += load_relaxed(&c->busy);
+    to->cpu += load_relaxed(counters_cpu(c));
+    if (!more)
+        return;
+    to->cpu_system += load_relaxed(&more->cpu_system);
+    to->wall += load_relaxed(&more->wall);
+    to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;
+}
+
+static void add_free(struct totals *to, struct freed freed)
+{
+    to->free_objects++;
+    to->free_bytes += freed.bytes;
+}
+
+/* Calls `add` for each of this thread's contexts below n. */
+static void each_counter(struct thread *t, struct totals *sums, uint32_t n,
+                         void (*add)(struct totals *, struct counters *))
+{
+    for (uint32_t first = 0; first < n; first += COUNTERS_PER_CHUNK) {
+        struct counters *chunk = load_acquire(&t->chunks[first >> COUNTERS_CHUNK_BITS]);
+        if (!chunk)
+            continue;
+        for (uint32_t i = 0; i < COUNTERS_PER_CHUNK && first + i < n; i++)
+            add(&sums[first + i], &chunk[i]);
+    }
+}
+
+uint64_t sums_read(struct totals *sums, uint32_t n)
+{
+    uint64_t pending_bytes = 0;
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        each_counter(t, sums, n, add_frees);
+        pending_bytes += magazine_bytes(t);
+        int count = sums_read_buffer(t, freed);
+        for (int i = 0; i < count; i++) {
+            pending_bytes += freed[i].bytes;
+            if (freed[i].context < n)
+                add_free(&sums[freed[i].context], freed[i]);
+        }
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        each_counter(t, sums, n, add_allocs);
+        each_counter(t, sums, n, add_times);
+    }
+    return pending_bytes;
+}
+
+/* ---- Pairs ---- */
+
+#define PAIR_TRIES 8
+#define PATIENCE_NS 20000
+#define PATIENCE_THREAD_NS 1000
+
+static bool has_freed_since(struct counters *c, const struct totals *then)
+{
+    struct counters_more *more = counters_used_more(c);
+    atomic_thread_fence(memory_order_acquire);
+    return load_relaxed(&c->free_bytes) != then->free_bytes ||
+           (more && load_relaxed(&more->moved_out_bytes) != then->moved_out_bytes);
+}
+
+void sums_add_pair(struct totals *sum, struct counters *c)
+{
+    struct totals pair;
+    for (int i = 0; i < PAIR_TRIES; i++) {
+        pair = (struct totals){0};
+        add_frees(&pair, c);
+        atomic_thread_fence(memory_order_acquire);
+        add_allocs(&pair, c);
+        if (!has_freed_since(c, &pair))
+            break;
+    }
+    totals_add(sum, &pair);
+}
+
+uint64_t sums_patience(void)
+{
+    return clock_ns_to_ticks(PATIENCE_NS + (uint64_t)PATIENCE_THREAD_NS * thread_count(), clock_scale());
+}
+
+static void add_buffered(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
+{
+    struct freed freed[PENDING_MAX];
+    int count = sums_read_buffer(t, freed);
+    for (int i = 0; i < count; i++)
+        if (freed[i].context >= first && freed[i].context < end)
+            add_free(sum, freed[i]);
+}
+
+static void add_counted(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
+{
+    for (uint32_t context = first; context < end; context++) {
+        struct counters *c = counters_find(t, context);
+        if (c)
+            sums_add_pair(sum, c);
+        else
+            context |= COUNTERS_PER_CHUNK - 1;
+    }
+}
+
+/* What a thread moves from its buffer to its counters meanwhile is seen once. */
+static void add_thread(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
+{
+    struct totals of_thread;
+    for (int i = 0; i < PAIR_TRIES; i++) {
+        uint32_t sequence = load_acquire(&t->pending_sequence);
+        of_thread = (struct totals){0};
+        add_counted(&of_thread, t, first, end);
+        add_buffered(&of_thread, t, first, end);
+        if (sums_stood_still(t, sequence))
+            break;
+    }
+    totals_add(sum, &of_thread);
+}
+
+/* Of the contexts from `first` on, below `end`. */
+static struct totals sum_up(uint32_t first, uint32_t end)
+{
+    struct totals sum;
+    uint64_t patience = sums_patience();
+    for (int i = 0; i < SUMS_TRIES; i++) {
+        uint64_t begin = clock_ticks();
+        sum = (struct totals){0};
+        for (struct thread *t = thread_first(); t; t = thread_next(t))
+            add_thread(&sum, t, first, end);
+        if (clock_ticks_after_loads() - begin <= patience)
+            break;
+    }
+    totals_floor_inuse(&sum);
+    return sum;
+}
+
+struct totals sums_of(uint32_t context)
+{
+    return sum_up(context, context + 1);
+}
+
+struct totals sums_of_all(uint32_t n)
+{
+    return sum_up(0, n);
+}
+
+struct thread_bytes sums_of_thread(struct thread *t, uint32_t n)
+{
+    struct totals sum = {0};
+    add_counted(&sum, t, 0, n);
+    return (struct thread_bytes){sum.alloc_bytes, sum.free_bytes};
+}
+
+uint64_t sums_pending_bytes(void)
+{
+    uint64_t bytes = 0;
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        bytes += magazine_bytes(t);
+        int count = sums_read_buffer(t, freed);
+        for (int i = 0; i < count; i++)
+            bytes += freed[i].bytes;
+    }
+    return bytes;
+}
+
+static uint64_t at_least_0(uint64_t n)
+{
+    return (int64_t)n < 0 ? 0 : n;
+}
+
+void totals_floor_frees(struct totals *sum)
+{
+    sum->free_objects = at_least_0(sum->free_objects);
+    sum->free_bytes = at_least_0(sum->free_bytes);
+}
+
+void totals_floor_times(struct totals *sum)
+{
+    sum->wall = at_least_0(sum->wall);
+    sum->busy = at_least_0(sum->busy);
+    sum->cpu = at_least_0(sum->cpu);
+    sum->cpu_system = at_least_0(sum->cpu_system);
+}

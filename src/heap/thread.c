@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One thread's block: the registry, acquisition and return. */
+#include "heap/thread.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "base/futex.h"
+#include "base/lock.h"
+#include "base/meta.h"
+
+THREAD_LOCAL _Atomic(struct thread *) thread_self;
+THREAD_LOCAL struct thread *thread_own;
+THREAD_LOCAL enum thread_state thread_state;
+struct thread thread_orphan;
+_Atomic uint32_t thread_pokes;
+_Atomic uint32_t thread_ends;
+_Atomic bool thread_ends_awaited;
+
+static pthread_key_t end_key;
+static size_t directory_bytes;
+static struct thread *last = &thread_orphan; /* LOCK_THREADS */
+static struct thread *free_blocks;           /* LOCK_THREADS */
+static _Atomic uint32_t live_count;
+
+int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
+{
+    directory_bytes = max_contexts / COUNTERS_PER_CHUNK * sizeof(counters_chunk_t);
+    thread_orphan.chunks = meta_map(directory_bytes);
+    if (!thread_orphan.chunks)
+        return -ENOMEM;
+    return -pthread_key_create(&end_key, (void (*)(void *))(uintptr_t)ended);
+}
+
+/* Under LOCK_THREADS. */
+static struct thread *make_block(void)
+{
+    struct thread *t = meta_alloc(sizeof *t);
+    if (!t)
+        return NULL;
+    t->chunks = meta_map(directory_bytes);
+    if (!t->chunks)
+        return NULL; /* the block's few KiB stay unused: we are out of memory anyway */
+    t->entries = t->entries_inline;
+    t->capacity = ENTRIES_INLINE;
+    store_release(&last->next, t);
+    last = t;
+    return t;
+}
+
+struct thread *thread_acquire_block(void)
+{
+    lock(LOCK_THREADS);
+    struct thread *t = free_blocks;
+    if (t)
+        free_blocks = t->next_free;
+    else
+        t = make_block();
+    if (t) {
+        store_relaxed(&t->live, true);
+        t->self = &thread_self;
+    }
+    unlock(LOCK_THREADS);
+    if (!t)
+        return NULL;
+    atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    /* May allocate: the calling thread is registering, so that goes to the orphan. Without it the block is lost when
+     * the thread ends, nothing worse. */
+    pthread_setspecific(end_key, t);
+    return t;
+}
+
+void thread_release_block(struct thread *t)
+{
+    if (pthread_getspecific(end_key) == t)
+        pthread_setspecific(end_key, NULL);
+    lock(LOCK_THREADS);
+    store_relaxed(&t->live, false);
+    t->self = NULL;
+    t->next_free = free_blocks;
+    free_blocks = t;
+    unlock(LOCK_THREADS);
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+}
+
+/* A thread whose first allocation comes in the last round of its destructors ends without our hearing of it: what was its
+ * thread_self may be unmapped by now, or another thread's. */
+static bool is_still_its_own(const struct thread *t)
+{
+    return futex_is_mapped(t->self) && load_relaxed(t->self) == t;
+}
+
+/* Where the block's thread does not have it, it is not to be taken away either: the thread is gone, or on the cold ways, where
+ * it looks at thread_pokes.
+ *
+ * Paired with span_review(), which stores its answer, then reads thread_pokes. */
+COLD void thread_poke_all_locked(void)
+{
+    atomic_fetch_add_explicit(&thread_pokes, 1, memory_order_seq_cst);
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (t->self && is_still_its_own(t) && atomic_exchange_explicit(t->self, NULL, memory_order_acq_rel))
+            store_release(&t->maybe_hot, true);
+}
+
+COLD void thread_poke_all(void)
+{
+    lock(LOCK_THREADS);
+    thread_poke_all_locked();
+    unlock(LOCK_THREADS);
+}
+
+uint32_t thread_count(void)
+{
+    return load_relaxed(&live_count);
+}
+
+COLD void thread_after_fork(void (*abandon)(struct thread *))
+{
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
+        if (t == thread_own || !load_relaxed(&t->live))
+            continue;
+        abandon(t);
+        thread_release_block(t);
+    }
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Time by context: beginning and end, and what is off the hot path. */
+#include "heap/timing.h"
+
+#include "conf/conf.h"
+
+bool timing_is_on;
+
+COLD void timing_boot(void)
+{
+    clock_boot();
+    timing_is_on = conf.track_time != TRACK_TIME_OFF;
+    cpu_clock_boot(conf.track_time == TRACK_TIME_CPU ? (enum cpu_clock_kind)conf.cpu_clock : CPU_CLOCK_NONE);
+}
+
+COLD void timing_begin(struct thread *t, struct counters *to)
+{
+    if (!timing_is_on)
+        return;
+    cpu_clock_start(&t->cpu);
+    uint64_t now = clock_ticks(), cpu = cpu_clock_ticks(&t->cpu, now);
+    t->timed = to;
+    own_add(&to->busy, -(now + TIME_INSIDE));
+    own_add(counters_cpu(to), -(cpu + TIME_INSIDE));
+}
+
+COLD void timing_end(struct thread *t)
+{
+    if (!t->timed)
+        return;
+    uint64_t now = timing_read_clocks(t);
+    struct counters *from = t->timed;
+    t->timed = NULL;
+    own_add(&from->busy, now + TIME_INSIDE);
+    own_add(counters_cpu(from), cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE);
+}
+
+/* Its CPU time went on since the last reading, but nobody can tell how far. */
+COLD void timing_abandon(const struct thread *t, struct counters *c)
+{
+    struct counters_more *more = counters_used_more(c);
+    uint64_t now = timing_now();
+    store_relaxed(&c->busy, timing_resolve(load_relaxed(&c->busy), now));
+    store_relaxed(counters_cpu(c), timing_resolve(load_relaxed(counters_cpu(c)), cpu_clock_last(&t->cpu)));
+    if (!more)
+        return;
+    uint64_t n = load_relaxed(&more->opens) & (((uint64_t)1 << OPENS_SHIFT) - 1);
+    store_relaxed(&more->wall, timing_resolve_open(load_relaxed(&more->wall), n, now));
+    own_add(&more->opens, -n);
+}
+
+COLD void timing_after_fork(struct thread *t)
+{
+    if (!t->timed)
+        return;
+    cpu_clock_set_last(&t->cpu, t->cpu_at_fork);
+    cpu_clock_start(&t->cpu);
+}
+
+COLD uint64_t timing_read_clocks(struct thread *t)
+{
+    uint64_t system, now = cpu_clock_read(&t->cpu, &system);
+    if (system)
+        own_add(&counters_use_more(t->timed)->cpu_system, system);
+    return now;
+}

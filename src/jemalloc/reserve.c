@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that is set aside while a thread comes to jemalloc for the first time. */
+#include "jemalloc/reserve.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "config.h"
+
+/* jemalloc maps blocks of 2 MiB, aligned so: at most one for its bookkeeping, one for a new arena and one for the cache. */
+#define BLOCK_BYTES ((size_t)2 << 20)
+#define RESERVE_BYTES (4 * BLOCK_BYTES)
+#define PAGE_BYTES ((size_t)4096)
+
+static THREAD_LOCAL char *left, *left_end; /* what is set aside and not used */
+
+static void release(char *start, char *end)
+{
+    if (start < end)
+        munmap(start, (size_t)(end - start));
+}
+
+COLD bool reserve_begin(void)
+{
+    int saved = errno;
+    char *p = mmap(NULL, RESERVE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
+    if (p == MAP_FAILED)
+        return false;
+    left = p;
+    left_end = p + RESERVE_BYTES;
+    return true;
+}
+
+COLD void reserve_end(void)
+{
+    int saved = errno;
+    release(left, left_end);
+    left = left_end = NULL;
+    errno = saved;
+}
+
+COLD void reserve_spend(void)
+{
+#ifdef JESPAN_BINDING_SHARED
+    reserve_end();
+#endif
+}
+
+static COLD void *take_from_reserve(size_t bytes, int protection)
+{
+    uintptr_t align = bytes % BLOCK_BYTES ? PAGE_BYTES : BLOCK_BYTES;
+    char *start = (char *)(((uintptr_t)left + align - 1) & ~(align - 1));
+    bytes = (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    if (start > left_end || bytes > (size_t)(left_end - start))
+        return MAP_FAILED;
+    if (protection != (PROT_READ | PROT_WRITE) && mprotect(start, bytes, protection))
+        return MAP_FAILED;
+    release(left, start);
+    left = start + bytes;
+    return start;
+}
+
+COLD void *jespan_je_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    void *p = mmap(address, bytes, protection, flags, fd, offset);
+    if (likely(p != MAP_FAILED) || !left || address || fd >= 0)
+        return p;
+    int saved = errno;
+    p = take_from_reserve(bytes, protection);
+    errno = saved;
+    return p;
+}

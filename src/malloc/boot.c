@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* First use: of the process, by whichever thread allocates first, and of each thread. Its end, and fork. */
+#include "malloc/boot.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/die.h"
+#include "base/futex.h"
+#include "base/lock.h"
+#include "base/meta.h"
+#include "base/standard_error.h"
+#include "conf/conf.h"
+#include "heap/timing.h"
+#include "jemalloc-hooks/extents.h"
+#include "jemalloc/binding.h"
+#include "jemalloc/reserve.h"
+#include "malloc/regions.h"
+#include "malloc/track.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+#include "span/age.h"
+#include "span/arena_conf.h"
+#include "span/sampler.h"
+#include "span/span.h"
+#include "span/tree.h"
+
+#define NAME_CHECK_LAST 64 /* the slow event of a thread at which its name is looked at last */
+
+static _Atomic bool booted;
+
+/* ---- Fork, and the end of a thread ---- */
+
+/* What CPU time came since the last reading is known in the parent only. A child must not have explicit tcaches from before:
+ * jemalloc's lists of them begin anew there, and to take one out that is not in them breaks those that are. */
+static void before_fork(void)
+{
+    regions_before_fork(thread_own);
+    if (thread_own)
+        arenas_end_thread(thread_own);
+    lock_all_before_fork();
+    limits_before_fork();
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (load_relaxed(&t->live))
+            t->cpu_at_fork = cpu_clock_of(&t->cpu);
+}
+
+static void after_fork_in_parent(void)
+{
+    limits_after_fork_in_parent();
+    lock_release_after_fork();
+    regions_after_fork_in_parent();
+}
+
+static void after_fork_in_child(void)
+{
+    lock_release_after_fork();
+    tree_after_fork();
+    thread_after_fork(track_abandon);
+    if (thread_own)
+        timing_after_fork(thread_own);
+    sampler_after_fork();
+    limits_after_fork_in_child();
+    extent_arenas_after_fork();
+    regions_after_fork(thread_own);
+    if (thread_own)
+        arenas_abandon(thread_own);
+}
+
+static void end_thread(struct thread *t)
+{
+    track_give_back(t);
+    regions_leave_all(t);
+    arenas_end_thread(t);
+    limits_leave_thread(t);
+    store_relaxed(&thread_self, NULL);
+    thread_own = NULL;
+    thread_state = THREAD_ENDED;
+    span_leave_all(t);
+    thread_release_block(t);
+    if (load_relaxed(&thread_ends_awaited)) {
+        atomic_fetch_add_explicit(&thread_ends, 1, memory_order_release);
+        futex_wake_all(&thread_ends);
+    }
+}
+
+/* ---- The process ---- */
+
+/* What jemalloc's first use allocates through us: with background_thread:true it starts a thread. LOCK_BOOT. */
+#define EARLY_MAX 16
+static struct early {
+    void *p;
+    size_t requested;
+} early[EARLY_MAX];
+
+bool boot_is_done(void)
+{
+    return load_acquire(&booted);
+}
+
+bool boot_is_under_way(void)
+{
+    return thread_state == THREAD_REGISTERING && !boot_is_done();
+}
+
+bool boot_early_add(void *p, size_t requested)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++) {
+        if (!early[i].p) {
+            early[i] = (struct early){p, requested};
+            return true;
+        }
+    }
+    return false;
+}
+
+bool boot_early_remove(const void *p)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++) {
+        if (early[i].p == p) {
+            early[i].p = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void early_account(void)
+{
+    for (unsigned i = 0; i < EARLY_MAX; i++)
+        track_alloc_slow(NULL, early[i].p, early[i].requested);
+}
+
+#define ROOM_BYTES ((size_t)16 << 20) /* what everything else needs at least */
+
+/* Address space for each context; see tree_boot() and counters_boot(). */
+static size_t bytes_per_context(void)
+{
+    return sizeof(struct context) + (age_is_on ? 2 : 1) * sizeof(struct totals) + 2 * sizeof(uint32_t) +
+           sizeof(struct counters_chunk) / COUNTERS_PER_CHUNK;
+}
+
+/* Where address space is limited, contexts take at most half of it. */
+static uint32_t contexts_that_fit(uint32_t max)
+{
+    for (; max > CONTEXTS_MIN; max /= 2) {
+        size_t bytes = 2 * max * bytes_per_context() + ROOM_BYTES;
+        void *p = meta_map(bytes);
+        meta_unmap(p, bytes);
+        if (p)
+            break;
+    }
+    return max;
+}
+
+/* jemalloc's first use is here, before any of its arenas has memory, so that the hooks see all of it. Its fork handlers
+ * come right before ours, and both as early as can be: handlers before fork run last registered first, so others'
+ * may still allocate, and our locks are taken before jemalloc's, as everywhere else. */
+static int boot_locked(void)
+{
+    standard_error_boot();
+    conf_boot();
+    timing_boot();
+    sampler_boot();
+    arena_conf_boot();
+    reserve_spend();
+    binding_boot();
+    uint32_t max = contexts_that_fit((uint32_t)conf.max_contexts);
+    limits_first_use = track_begin_limits;
+    int error = limits_boot();
+    if (!error)
+        error = tree_boot(&max);
+    max = (max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
+    if (!error)
+        error = counters_boot(max);
+    if (!error)
+        error = thread_boot(max, end_thread);
+    if (error)
+        return error;
+    extents_boot();
+    classes_boot();
+    magazine_boot(arenas_take_back);
+    return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static COLD void say_no_memory(int error)
+{
+    static _Atomic bool said;
+    if (!atomic_exchange(&said, true))
+        WARN("no memory to start: ", errno_text(error), "; allocations fail");
+}
+
+static bool boot(void)
+{
+    static bool tried;
+    if (boot_is_done())
+        return true;
+    lock(LOCK_BOOT);
+    if (!tried) {
+        tried = true;
+        int error = boot_locked();
+        if (error)
+            say_no_memory(-error);
+        store_release(&booted, !error);
+        if (!error)
+            early_account();
+    }
+    unlock(LOCK_BOOT);
+    return boot_is_done();
+}
+
+/* ---- A thread ---- */
+
+/* Renames of a thread are not announced to us. Most come soon after its start, so that is when we look, less and less
+ * often: each look is a system call, which a thread that has sandboxed itself may not survive. */
+static COLD void check_name(struct thread *t)
+{
+    char name[sizeof t->name] = "";
+    t->next_name_check = t->slow_events ? 2 * t->slow_events : 1;
+    if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
+        return;
+    if (span_set_base_by_name(t, name) == 0)
+        memcpy(t->name, name, sizeof name);
+}
+
+void boot_slow_event(struct thread *t)
+{
+    if (unlikely(age_is_on) && clock_ticks() >= t->period_end)
+        span_grow_older(t);
+    if (t->slow_events < NAME_CHECK_LAST)
+        cpu_clock_doubt(&t->cpu);
+    if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
+        check_name(t);
+}
+
+static struct thread *register_thread(void)
+{
+    reserve_spend();
+    struct thread *t = thread_acquire_block();
+    if (!t)
+        return NULL;
+    magazine_start(t);
+    t->name[0] = '\0';
+    t->slow_events = t->next_name_check = 0;
+    track_begin_bytes(t);
+    if (conf.thread_contexts)
+        check_name(t);
+    if (!t->base && span_set_base(t, CONTEXT_ID_ROOT)) {
+        thread_release_block(t);
+        return NULL;
+    }
+    extents_watch_thread();
+    return t;
+}
+
+bool track_may_allocate(const struct thread *t)
+{
+    return t || (thread_state != THREAD_NEW && (boot_is_done() || boot_is_under_way()));
+}
+
+COLD struct thread *track_thread_slow(void)
+{
+    if (likely(thread_own))
+        return thread_own;
+    if (thread_state != THREAD_NEW)
+        return NULL;
+    int saved = errno;
+    thread_state = THREAD_REGISTERING;
+    struct thread *t = NULL;
+    if (reserve_begin()) {
+        t = boot() ? register_thread() : NULL;
+        reserve_end();
+    } else if (!boot_is_done()) {
+        say_no_memory(ENOMEM);
+    }
+    thread_own = t;
+    if (t)
+        span_review(t);
+    thread_state = THREAD_NEW;
+    errno = saved;
+    return t;
+}

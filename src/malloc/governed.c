@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Allocations on threads that have something governed entered. */
+#include "malloc/governed.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/libc_calls.h"
+#include "jemalloc-hooks/extents.h"
+#include "jemalloc/binding.h"
+#include "malloc/boot.h"
+#include "malloc/track.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+#include "span/span.h"
+
+#define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
+#define ARENA_SHIFT 20        /* of MALLOCX_ARENA(), which has 1 more than its number there */
+#define ARENA_MASK (~0u << ARENA_SHIFT)
+
+/* jemalloc does not take 0. */
+static size_t at_least_1(size_t size)
+{
+    return size ? size : 1;
+}
+
+/* The class of a small object with no wishes but zeroes; else one of no bytes. */
+static struct class_info plain_class(size_t size, int flags)
+{
+    return flags & ~MALLOCX_ZERO ? (struct class_info){CODE_BIG, 0} : class_of_request(size);
+}
+
+/* Counts a small object in the thread's current context, which may have come below a limit since the thread asked. False:
+ * that refuses it. */
+HOT_INLINE bool count_small(struct thread *t, header_t *slot, size_t usable, size_t requested)
+{
+    uint32_t section = limits_begin(t);
+    while (unlikely(limits_of(t->tag)) && unlikely(!limits_has_held(t))) {
+        limits_end(t, section);
+        if (limits_hold(t, t->tag, usable, false) == LIMITS_REFUSED)
+            return false;
+        section = limits_begin(t);
+    }
+    store_relaxed(slot, t->tag);
+    counters_add_alloc(t->current, usable, requested);
+    if (limits_has_held(t))
+        limits_use(t, usable);
+    limits_end(t, section);
+    return true;
+}
+
+static COLD void *refuse_late(void *p)
+{
+    jespan_je_dallocx(p, MALLOCX_TCACHE_NONE);
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* One that the thread freed before, or NULL. */
+HOT_INLINE void *reuse(struct thread *t, struct class_info info, size_t size)
+{
+    struct free_object *kept = magazine_take(t, CODE_CLASS(info.code));
+    if (unlikely(!kept))
+        return NULL;
+    void *p = kept->p;
+    return likely(count_small(t, kept->slot, info.bytes, size)) ? p : refuse_late(p);
+}
+
+/* As in malloc.c, with what the thread keeps. */
+static void *alloc_as_all(struct thread *t, size_t size, int flags)
+{
+    struct class_info info = plain_class(size, flags);
+    void *p = t && info.bytes ? reuse(t, info, size) : NULL;
+    if (likely(p))
+        return flags ? memset(p, 0, info.bytes) : p;
+    unsigned arena = (unsigned)flags >> ARENA_SHIFT;
+    if (unlikely(arena))
+        extents_watch_arena(arena - 1);
+    if (unlikely(!t))
+        extents_note_stranger();
+    p = flags || !size ? jespan_je_mallocx(at_least_1(size), flags) : jespan_je_malloc(size);
+    if (unlikely(!p))
+        errno = ENOMEM;
+    page_entry_t *page = t && p && info.bytes ? headers_page_of((uintptr_t)p) : NULL;
+    uint64_t entry = page ? load_acquire(page) : 0;
+    if (unlikely(entry_code(entry) != info.code) || !page)
+        return track_alloc_slow(t, p, size);
+    return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
+}
+
+/* As track_alloc_fast(), in a page of a span arena, whose lane the thread has. */
+HOT_INLINE bool account_in_arena(struct thread *t, struct lane *lane, void *p, struct class_info info, size_t requested)
+{
+    uint64_t entry = load_acquire(headers_page_of((uintptr_t)p));
+    if (unlikely(!info.bytes || !lane || entry_plain_code(entry) != info.code))
+        return false;
+    if (unlikely(!count_small(t, entry_slot_any(entry, (uintptr_t)p), info.bytes, requested)))
+        return false; /* and is refused once more */
+    lane_count_alloc(lane, info.bytes);
+    lane->last = p;
+    return true;
+}
+
+/* What waits to be freed may be what is missing, or, below a limit of the arena's, what lies in the thread's cache, or is free and
+ * not given back yet. */
+static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    if (!(load_relaxed(&t->pending_sequence) & 1))
+        track_flush_any(t);
+    void *p = jespan_je_mallocx(size, flags);
+    if (p || !load_relaxed(&arenas[arena].extents.limit_bytes))
+        return p;
+    arenas_give_back(t, arena);
+    p = jespan_je_mallocx(size, flags);
+    arenas_count_refusals(arena, !p);
+    return p;
+}
+
+static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, int flags)
+{
+    struct lane *lane = arenas_lane(t, arena);
+    void *p = jespan_je_mallocx(at_least_1(size), flags | place);
+    if (unlikely(!p))
+        p = alloc_after_flush(t, arena, at_least_1(size), flags | place);
+    if (unlikely(!p)) {
+        errno = ENOMEM;
+        return load_relaxed(&arenas[arena].extents.limit_bytes) ? NULL : track_alloc_slow(t, NULL, size);
+    }
+    struct class_info info = plain_class(size, flags);
+    if (likely(account_in_arena(t, lane, p, info, size)))
+        return p;
+    return track_alloc_usable(t, p, size, info.bytes ? info.bytes : jespan_je_sallocx(p, 0));
+}
+
+static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    const struct lane *lane = arenas_lane(t, arena);
+    int place = lane ? lane->place : 0;
+    if (unlikely(!place) && !arenas_find_place(t, arena, &place))
+        return alloc_as_all(t, size, flags);
+    return alloc_at(t, arena, place, size, flags);
+}
+
+static COLD void *alloc_without_cache(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    int place;
+    if (!arenas_find_place(t, arena, &place))
+        return alloc_as_all(t, size, flags | MALLOCX_TCACHE_NONE);
+    return alloc_at(t, arena, (place & ~PLACE_TCACHE) | MALLOCX_TCACHE_NONE, size, flags);
+}
+
+/* The program's own choice of an arena stands, but for a region's, whose objects go as they came: through jespan. A choice of cache
+ * stands where it is none: what is in an arena must not lie in a cache that serves others. */
+static void *alloc(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    unsigned chosen = (unsigned)flags >> ARENA_SHIFT;
+    if (unlikely(chosen) && arenas_is_regions(chosen - 1))
+        flags &= (int)~ARENA_MASK;
+    if (!arena || (unsigned)flags & ARENA_MASK)
+        return alloc_as_all(t, size, flags);
+    bool without_cache = (flags & PLACE_TCACHE) == MALLOCX_TCACHE_NONE;
+    flags &= ~PLACE_TCACHE;
+    return unlikely(without_cache) ? alloc_without_cache(t, arena, size, flags) : alloc_in_arena(t, arena, size, flags);
+}
+
+/* 0: larger than anything can be. */
+static size_t usable_of(size_t size, int flags)
+{
+    size_t usable = plain_class(size, flags).bytes;
+    return usable ? usable : jespan_je_nallocx(at_least_1(size), flags & ALIGN_MASK);
+}
+
+static NOINLINE void *alloc_within(struct thread *t, uint16_t arena, size_t size, int flags)
+{
+    struct class_info info = plain_class(size, flags);
+    size_t usable = info.bytes ? info.bytes : usable_of(size, flags);
+    if (unlikely(t->event_due)) {
+        t->event_due = false;
+        boot_slow_event(t);
+    }
+    enum limits_answer answer = usable ? limits_hold(t, t->tag, usable, false) : LIMITS_REFUSED;
+    if (answer == LIMITS_REFUSED) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    uint32_t held = t->n_held;
+    void *p = alloc(t, arena, size, flags);
+    if (unlikely(answer == LIMITS_HELD && t->n_held == held))
+        limits_drop(t);
+    return p;
+}
+
+static COLD void *alloc_without_block(size_t size, int flags)
+{
+    if (track_may_allocate(NULL))
+        return alloc_as_all(NULL, size, flags);
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* Looks at all that is entered, and finds t->region anew. */
+HOT_INLINE void review_if_poked(struct thread *t)
+{
+    if (unlikely(load_acquire(&thread_pokes) != t->poked))
+        span_review(t);
+}
+
+static void *alloc_as_governed(struct thread *t, size_t size, int flags)
+{
+    const struct context *c = &contexts[t->tag];
+    uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
+    if (!limit)
+        return alloc(t, arena, size, flags);
+    struct class_info info = plain_class(size, flags);
+    void *p = info.bytes ? governed_reuse(t, info, size) : NULL;
+    if (p)
+        return flags ? memset(p, 0, info.bytes) : p;
+    return alloc_within(t, arena, size, flags);
+}
+
+void *governed_alloc(struct thread *t, size_t size, int flags)
+{
+    void *p;
+    if (likely(t)) {
+        review_if_poked(t);
+        p = alloc_as_governed(t, size, flags);
+    } else {
+        p = alloc_without_block(size, flags);
+    }
+    track_publish_alloc(t, p);
+    return p;
+}
+
+COLD void *governed_alloc_in(struct thread *t, uint16_t region, size_t size, int flags)
+{
+    review_if_poked(t);
+    uint16_t own = t->region;
+    t->region = region;
+    void *p = alloc_as_governed(t, size, flags);
+    t->region = own;
+    track_publish_alloc(t, p);
+    return p;
+}
+
+void *governed_alloc_for(struct thread *t, size_t size, int flags, const void *return_address)
+{
+    if (unlikely(t && t->region && libc_calls(return_address)))
+        return governed_alloc_in(t, 0, size, flags);
+    return governed_alloc(t, size, flags);
+}
+
+/* Growth is charged to the object's owner; whoever resizes it gets it afterwards, if it may: track_resized(). An owner's limit
+ * that does not admit it is no reason to refuse another. */
+int governed_admits_growth(struct thread *t, void *p, size_t bytes)
+{
+    uint32_t owner = track_owner(p);
+    if (!tree_is_live(owner) || !limits_of(owner))
+        return 1;
+    if (!t)
+        return 0;
+    bool is_own = limits_of(owner) == limits_of(t->tag);
+    return limits_hold(t, owner, bytes, !is_own) != LIMITS_REFUSED ? 1 : is_own ? -ENOMEM : 0;
+}

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/boot.c %D%/boot.h \
+	%D%/family.h \
+	%D%/governed.c %D%/governed.h \
+	%D%/malloc.c \
+	%D%/malloc_info.c \
+	%D%/mallocx.c \
+	%D%/regions.c %D%/regions.h \
+	%D%/track.c %D%/track.h
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jemalloc's own allocation API, and resizing, which realloc shares with it. */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "jemalloc/binding.h"
+#include "malloc/family.h"
+#include "malloc/governed.h"
+#include "malloc/track.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+
+EXPORT void *FAMILY(mallocx)(size_t size, int flags)
+{
+    if (likely(!flags))
+        return FAMILY(malloc)(size);
+    return governed_alloc(track_thread(), size, flags);
+}
+
+/* Whether a span arena's object has to move: what is cut off must not be anybody's where objects are wiped, and what is resized
+ * outside its region must not go with it. */
+static bool stays_behind(const struct thread *t, const void *p, bool is_cut)
+{
+    uint16_t arena = arenas_find(p);
+    if (!arena || !arenas[arena].region)
+        return arena && is_cut && arenas_wipes(arena);
+    return (is_cut && arenas_wipes(arena)) || !t || t->region != arena || track_is_handed_over(p);
+}
+
+/* Whether the object stays where it is for the new size: its size class is the wanted one already, or jemalloc could
+ * extend or trim it there. The new usable size is then in *usable. −ENOMEM: a limit does not let it grow, here or elsewhere. */
+static int resize_in_place(struct thread *t, void *p, size_t size, int flags, size_t old_usable, size_t *usable)
+{
+    size_t alignment = (size_t)1 << (flags & 63); /* MALLOCX_LG_ALIGN() */
+    if ((uintptr_t)p & (alignment - 1))
+        return 0;
+    size_t wanted = jespan_je_nallocx(size, flags);
+    *usable = old_usable;
+    if (wanted == 0 || (wanted != old_usable && (wanted < HEADER_PAGE_BYTES || old_usable < HEADER_PAGE_BYTES)))
+        return 0; /* a small object never changes its class in place */
+    if (old_usable < HEADER_PAGE_BYTES) /* one that moves is freed once more, which is found then */
+        track_check_not_freed(t, p);
+    if (unlikely(arenas) && stays_behind(t, p, wanted < old_usable))
+        return 0;
+    int admitted = wanted > old_usable ? governed_admits_growth(t, p, wanted - old_usable) : 1;
+    if (unlikely(admitted <= 0))
+        return admitted;
+    if (wanted != old_usable || (flags & MALLOCX_ZERO))
+        *usable = jespan_je_xallocx(p, size, 0, flags);
+    return *usable == wanted;
+}
+
+static void free_with(void *p, int flags)
+{
+    if (!flags) {
+        FAMILY(free)(p);
+        return;
+    }
+    struct thread *t = track_thread();
+    track_publish_free(t, p);
+    track_free_now(t, p, flags);
+}
+
+static bool is_inside(const struct thread *t, uint16_t region)
+{
+    for (uint32_t i = 0; region && i < t->depth; i++)
+        if (entry_region(&t->entries[i]) == region)
+            return true;
+    return false;
+}
+
+/* In a region: what is from outside, or was handed over, must not come into it by being resized, as whoever has it does not know of
+ * the region. Of an outer region it stays. */
+static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
+{
+    uint16_t from = arenas_find(p);
+    return governed_alloc_in(t, is_inside(t, from) && !track_is_handed_over(p) ? from : 0, size, flags);
+}
+
+void *family_resize(void *p, size_t size, int flags)
+{
+    struct thread *t = track_thread();
+    size_t old_usable = track_usable(p), usable;
+    if (unlikely(!old_usable))
+        track_free_now(t, p, 0); /* not ours: ends the program with the pointer's name */
+    if (unlikely(!track_may_allocate(t))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    uint32_t held = t ? t->n_held : 0;
+    int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
+    if (in_place > 0)
+        track_resized(t, p, old_usable, usable, size);
+    governed_end_growth(t, held);
+    if (in_place < 0)
+        errno = ENOMEM;
+    if (in_place)
+        return in_place > 0 ? p : NULL;
+    void *q = unlikely(t && t->region) ? alloc_beside(t, p, size, flags)
+              : flags                  ? FAMILY(mallocx)(size, flags)
+                                       : FAMILY(malloc)(size);
+    if (unlikely(!q))
+        return NULL;
+    memcpy(q, p, old_usable < size ? old_usable : size);
+    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+    return q;
+}
+
+EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
+{
+    return family_resize(p, size, flags);
+}
+
+/* 0 bytes: more than there can be, of which jemalloc might give a part. */
+static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
+{
+    return most && (most <= old_usable || governed_admits_growth(t, p, most - old_usable) > 0);
+}
+
+EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
+{
+    struct thread *t = track_thread();
+    size_t old_usable = track_usable(p);
+    track_check_not_freed(t, p);
+    if (!track_may_allocate(t) || (unlikely(arenas) && stays_behind(t, p, size < old_usable)))
+        return old_usable;
+    uint32_t held = t ? t->n_held : 0;
+    if (unlikely(load_relaxed(&limits_are_used)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))
+        return old_usable;
+    jespan_je_xallocx(p, size, extra, flags);
+    size_t usable = jespan_je_sallocx(p, 0); /* 5.3.0 may return the old size where it grew by a part of extra */
+    if (usable != old_usable)
+        track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
+    governed_end_growth(t, held);
+    return usable;
+}
+
+EXPORT size_t FAMILY(sallocx)(const void *p, int flags)
+{
+    (void)flags;
+    return track_usable(p);
+}
+
+EXPORT void FAMILY(dallocx)(void *p, int flags)
+{
+    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+}
+
+EXPORT void FAMILY(sdallocx)(void *p, size_t size, int flags)
+{
+    (void)size;
+    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+}
+
+EXPORT size_t FAMILY(nallocx)(size_t size, int flags)
+{
+    return track_may_allocate(track_thread()) ? jespan_je_nallocx(size, flags) : 0;
+}
+
+EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
+{
+    if (track_may_allocate(track_thread()))
+        jespan_je_malloc_stats_print(write, opaque, options);
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Span arenas: which there are, whose they are, and what each thread has of each. */
+#include "policy/arenas.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/meta.h"
+#include "conf/conf.h"
+#include "heap/headers.h"
+#include "heap/sums.h"
+#include "jemalloc-hooks/extents.h"
+#include "jemalloc/binding.h"
+#include "span/tree.h"
+
+#define TRIES 8
+#define TCACHES_MAX 2048 /* jemalloc has some 4,000: the others are the program's */
+
+struct span_arena *arenas;
+static _Atomic uint32_t n_arenas; /* [0] included; LOCK_TREE */
+static _Atomic uint64_t refused, tcache_fallbacks;
+static _Atomic uint32_t tcaches;
+
+/* ---- Which there are ---- */
+
+static bool is_for(const struct span_arena *a, const struct site *site, const char *value)
+{
+    return a->site == site && !a->region && !strcmp(a->value, value);
+}
+
+/* One with the same wishes, and nothing left in it, is as good as new. */
+static bool can_serve(uint16_t arena, const struct site *site)
+{
+    const struct span_arena *a = &arenas[arena];
+    if (a->region || a->contexts || memcmp(&a->site->arena, &site->arena, sizeof site->arena))
+        return false;
+    struct arena_sums sums = arenas_sums(arena);
+    return sums.alloc_objects == sums.free_objects;
+}
+
+static void begin_figures(uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    struct arena_sums sums = arenas_sums(arena);
+    store_relaxed(&a->before.alloc_objects, sums.alloc_objects);
+    store_relaxed(&a->before.alloc_bytes, sums.alloc_bytes);
+    store_relaxed(&a->before.free_objects, sums.free_objects);
+    store_relaxed(&a->before.free_bytes, sums.free_bytes);
+    store_relaxed(&a->before.policy_errors, load_relaxed(&a->extents.policy_errors));
+    store_relaxed(&a->refusals, 0);
+    store_relaxed(&a->extents.figures.peak_mapped_bytes, load_relaxed(&a->extents.figures.mapped_bytes));
+}
+
+void arenas_rename(uint16_t arena, const struct site *site)
+{
+    if (arenas[arena].site != site)
+        begin_figures(arena);
+    arenas[arena].site = site;
+}
+
+static void name_arena(uint32_t id, const struct site *site, const char *value)
+{
+    struct span_arena *a = &arenas[id];
+    if (id < load_relaxed(&n_arenas))
+        begin_figures((uint16_t)id);
+    a->site = site;
+    strcpy(a->value, value);
+    store_relaxed(&a->extents.limit_bytes, site->arena.limit_bytes);
+    if (id == load_relaxed(&n_arenas)) {
+        store_relaxed(&a->state, ARENA_NAMED);
+        store_release(&n_arenas, id + 1);
+    }
+}
+
+static uint32_t find_unused(const struct site *site)
+{
+    uint32_t id = 1, end = load_relaxed(&n_arenas);
+    while (id < end && !can_serve((uint16_t)id, site))
+        id++;
+    return id;
+}
+
+/* Takes arenas with the same wishes, in which nothing lives, from contexts that nobody is in; but for those that serve whoever
+ * gets none for his label. Looking is a walk over the counters of the contexts that have them: after one that brought
+ * nothing it waits. */
+#define RECLAIM_AGAIN_NS 10000000u
+static COLD bool reclaim(const struct site *site)
+{
+    static uint64_t again_ns; /* LOCK_TREE */
+    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+    bool any = false;
+    if (now < again_ns)
+        return false;
+    for (uint32_t id = 1; id < load_relaxed(&n_arenas); id++) {
+        struct arena_sums sums = arenas_sums((uint16_t)id);
+        bool is_for_all = arenas[id].site->arena.by_label && !arenas[id].value[0];
+        arenas[id].wanted = !arenas[id].region && !is_for_all && !memcmp(&arenas[id].site->arena, &site->arena, sizeof site->arena) &&
+                            sums.alloc_objects == sums.free_objects;
+        any |= arenas[id].wanted;
+    }
+    any = any && arenas_take_from_contexts();
+    again_ns = any ? 0 : now + RECLAIM_AGAIN_NS;
+    return any;
+}
+
+/* The number of a context's arena, made where it is missing and there is room; else 0. */
+static uint16_t find_arena(const struct site *site, const char *value)
+{
+    uint32_t end = load_relaxed(&n_arenas), id;
+    for (id = 1; id < end; id++)
+        if (is_for(&arenas[id], site, value))
+            return (uint16_t)id;
+    id = find_unused(site);
+    if (id > conf.max_arenas && reclaim(site))
+        id = find_unused(site);
+    if (id > conf.max_arenas)
+        return 0;
+    name_arena(id, site, value);
+    return (uint16_t)id;
+}
+
+static bool make_table(void)
+{
+    if (!arenas && conf.max_arenas) {
+        arenas = meta_map((conf.max_arenas + 1) * sizeof *arenas);
+        store_relaxed(&n_arenas, 1);
+    }
+    return arenas;
+}
+
+/* What the label of this key says, "" where there is none. */
+static const char *value_of(const struct label_set *labels, const char *key)
+{
+    struct label_text label;
+    for (unsigned i = 0; key && labels_each(labels, i, &label); i++)
+        if (!strcmp(label.key, key))
+            return label.value;
+    return "";
+}
+
+/* For want of one for its label's value, the one for all. */
+static uint16_t arena_for(const struct site *site, const struct label_set *labels)
+{
+    const char *value = value_of(labels, site->arena.by_label);
+    uint16_t arena = make_table() ? find_arena(site, value) : 0;
+    if (!arena && value[0] && arenas)
+        arena = find_arena(site, "");
+    if (!arena)
+        arenas_count_refused();
+    return arena;
+}
+
+void arenas_count_refused(void)
+{
+    atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed);
+}
+
+uint16_t arenas_make_region(const struct site *site)
+{
+    uint32_t id = make_table() ? load_relaxed(&n_arenas) : 0;
+    if (!id || id > conf.max_arenas)
+        return 0;
+    arenas[id].region = true;
+    headers_keep_tables((uint16_t)id);
+    arenas[id].extents.id = (uint16_t)id;
+    name_arena(id, site, "");
+    return (uint16_t)id;
+}
+
+uint16_t arenas_share(uint16_t arena)
+{
+    if (arena)
+        arenas[arena].contexts++;
+    return arena;
+}
+
+uint16_t arenas_join(const struct site *site, const struct label_set *labels, uint16_t inherited)
+{
+    uint16_t arena = inherited && !(arenas[inherited].site->arena.flags & JESPAN_ARENA_ALONE) ? inherited : 0;
+    if (site->arena.flags & JESPAN_ARENA_NONE)
+        arena = 0;
+    else if (site->arena.flags & JESPAN_ARENA)
+        arena = arena_for(site, labels);
+    return arenas_share(arena);
+}
+
+void arenas_leave(uint16_t arena)
+{
+    if (arena)
+        arenas[arena].contexts--;
+}
+
+uint32_t arenas_end(void)
+{
+    return load_acquire(&n_arenas);
+}
+
+/* Not of extent_arena_create()'s other users. */
+uint16_t arenas_find(const void *p)
+{
+    uint16_t arena = headers_arena((uintptr_t)p);
+    return arena < arenas_end() ? arena : 0;
+}
+
+struct arenas_stats arenas_stats(void)
+{
+    uint32_t end = arenas_end();
+    return (struct arenas_stats){end ? end - 1 : 0, load_relaxed(&refused), load_relaxed(&tcache_fallbacks)};
+}
+
+bool arenas_is_home(uint16_t arena, uint32_t context)
+{
+    uint32_t homes[ARENA_HOMES];
+    for (int i = 0; i < ARENA_HOMES; i++)
+        homes[i] = load_relaxed(&arenas[arena].homes[i]);
+    uint32_t first = tree_whole(context);
+    for (uint32_t id = first; id; id = id > CONTEXT_ID_UNSAMPLED ? contexts[id].parent : 0) {
+        for (int i = 0; i < ARENA_HOMES; i++)
+            if (homes[i] == id || (id == first && homes[i] == (id | ARENA_HOME_BORROWED)))
+                return true;
+        if (contexts[id].site->arena.flags & JESPAN_ARENA_REGION)
+            return false;
+    }
+    return false;
+}
+
+bool arenas_is_regions(unsigned index)
+{
+    for (uint32_t id = 1, end = arenas_end(); id < end; id++)
+        if (arenas[id].region && load_acquire(&arenas[id].state) == ARENA_READY && arenas[id].extents.index == index)
+            return true;
+    return false;
+}
+
+/* ---- jemalloc's part ---- */
+
+void arenas_call(const char *name, const struct span_arena *a)
+{
+    size_t mib[3], length = 3;
+    if (jespan_je_mallctlnametomib(name, mib, &length))
+        return;
+    mib[1] = a->extents.index;
+    jespan_je_mallctlbymib(mib, length, NULL, NULL, NULL, 0);
+}
+
+static struct extent_policy policy_of(const struct span_arena *a)
+{
+    const struct jespan_arena *wanted = &a->site->arena;
+    uint32_t flags = wanted->flags;
+    bool decay = flags & JESPAN_ARENA_DECAY;
+    return (struct extent_policy){
+        .thp = flags & JESPAN_ARENA_HUGE ? EXTENT_THP_ALWAYS : flags & JESPAN_ARENA_NOHUGE ? EXTENT_THP_NEVER : EXTENT_THP_DEFAULT,
+        .dontdump = flags & JESPAN_ARENA_DONTDUMP,
+        .dontfork = flags & JESPAN_ARENA_DONTFORK,
+        .locked = flags & JESPAN_ARENA_LOCKED,
+        .guarded = flags & JESPAN_ARENA_GUARDED,
+        .kept = a->region,
+        .touchable = a->region || flags & JESPAN_ARENA_WIPED,
+        .numa_node = flags & JESPAN_ARENA_NUMA ? wanted->numa_node : -1,
+        .dirty_decay_ms = decay ? wanted->dirty_decay_ms : EXTENT_DECAY_DEFAULT,
+        .muzzy_decay_ms = decay ? wanted->muzzy_decay_ms : EXTENT_DECAY_DEFAULT,
+    };
+}
+
+#define RETRY_NS 1000000000u
+
+static void make_it(struct span_arena *a, uint64_t now)
+{
+    int error = extent_arena_create(&a->extents);
+    if (!error) {
+        a->flags = (int)MALLOCX_ARENA(a->extents.index);
+        store_release(&a->state, ARENA_READY);
+        return;
+    }
+    if (!load_relaxed(&a->again_ns))
+        arenas_count_refused();
+    store_relaxed(&a->again_ns, now + RETRY_NS);
+}
+
+static COLD bool make_arena(uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+    if (now < load_relaxed(&a->again_ns))
+        return false;
+    lock(LOCK_ARENAS);
+    if (load_relaxed(&a->state) == ARENA_NAMED && now >= load_relaxed(&a->again_ns)) {
+        a->extents.id = arena;
+        a->extents.policy = policy_of(a);
+        make_it(a, now);
+    }
+    unlock(LOCK_ARENAS);
+    return load_relaxed(&a->state) == ARENA_READY;
+}
+
+/* ---- Lanes ---- */
+
+static struct lane *find_lane(struct thread *t, uint16_t arena)
+{
+    return t ? arenas_lane(t, arena) : NULL;
+}
+
+static COLD struct lane *make_lane(struct thread *t, uint16_t arena)
+{
+    struct lane **lanes = load_relaxed(&t->lanes);
+    if (!lanes) {
+        lanes = meta_map((conf.max_arenas + 1) * sizeof(struct lane *));
+        store_release(&t->lanes, lanes);
+    }
+    struct lane *lane = lanes ? meta_alloc(sizeof *lane) : NULL;
+    if (lane)
+        __atomic_store_n(&lanes[arena], lane, __ATOMIC_RELEASE);
+    return lane;
+}
+
+/* The thread's own, made where it is missing; NULL: no memory. */
+HOT_INLINE struct lane *get_lane(struct thread *t, uint16_t arena)
+{
+    struct lane *lane = find_lane(t, arena);
+    return likely(lane || !t) ? lane : make_lane(t, arena);
+}
+
+static COLD int make_tcache(void)
+{
+    unsigned index;
+    size_t bytes = sizeof index;
+    if (atomic_fetch_add(&tcaches, 1) < TCACHES_MAX && jespan_je_mallctl("tcache.create", &index, &bytes, NULL, 0) == 0)
+        return (int)MALLOCX_TCACHE(index);
+    atomic_fetch_sub(&tcaches, 1);
+    atomic_fetch_add_explicit(&tcache_fallbacks, 1, memory_order_relaxed);
+    return MALLOCX_TCACHE_NONE;
+}
+
+/* A region's cache is its owner's; other arenas' each thread has its own. */
+static int tcache_flags(struct thread *t, struct span_arena *a, struct lane *lane)
+{
+    if (a->region && load_relaxed(&a->owner) != t)
+        return MALLOCX_TCACHE_NONE;
+    int *flags = a->region ? &a->tcache_flags : &lane->flags;
+    if (!*flags)
+        *flags = make_tcache();
+    return *flags;
+}
+
+bool arenas_find_place(struct thread *t, uint16_t arena, int *flags)
+{
+    struct span_arena *a = &arenas[arena];
+    struct lane *lane = get_lane(t, arena);
+    if (load_acquire(&a->state) != ARENA_READY && !make_arena(arena))
+        return false;
+    *flags = a->flags | (lane ? tcache_flags(t, a, lane) : MALLOCX_TCACHE_NONE);
+    if (lane && (!a->region || load_relaxed(&a->owner) == t))
+        lane->place = *flags;
+    return true;
+}
+
+void arenas_leave_place(struct thread *t, uint16_t arena)
+{
+    struct lane *lane = find_lane(t, arena);
+    if (lane)
+        lane->place = 0;
+}
+
+/* Of a thread without a block, or memory for a lane, the orphan's. */
+void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes)
+{
+    struct lane *lane = get_lane(t, arena);
+    if (likely(lane)) {
+        lane_count_alloc(lane, bytes);
+        return;
+    }
+    lock(LOCK_ORPHAN);
+    if ((lane = get_lane(&thread_orphan, arena)))
+        lane_count_alloc(lane, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes)
+{
+    struct lane *lane = get_lane(t, arena);
+    if (likely(lane)) {
+        lane_count_frees(lane, objects, bytes);
+        return;
+    }
+    lock(LOCK_ORPHAN);
+    if ((lane = get_lane(&thread_orphan, arena)))
+        lane_count_frees(lane, objects, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+void arenas_take_back(struct thread *t, void *p, size_t usable)
+{
+    struct lane *lane = arenas_lane(t, arenas_find(p));
+    lane_count_frees(lane, 1, usable);
+    jespan_je_sdallocx(p, usable, arenas_free_flags(lane));
+}
+
+/* As sums.h has it for contexts: what moves from the thread's buffer to its lane meanwhile is seen once. */
+static void add_freed(struct arena_sums *sums, struct thread *t, struct lane *lane, uint16_t arena)
+{
+    uint64_t objects = 0, bytes = 0;
+    for (int i = 0; i < TRIES; i++) {
+        struct freed freed[PENDING_MAX];
+        uint32_t sequence = load_acquire(&t->pending_sequence);
+        objects = load_acquire(&lane->free_objects);
+        bytes = load_acquire(&lane->free_bytes);
+        for (int n = sums_read_buffer(t, freed); n--;)
+            if (freed[n].arena == arena) {
+                objects++;
+                bytes += freed[n].bytes;
+            }
+        if (sums_stood_still(t, sequence))
+            break;
+    }
+    sums->free_objects += objects;
+    sums->free_bytes += bytes;
+}
+
+struct arena_sums arenas_sums(uint16_t arena)
+{
+    struct arena_sums sums = {0};
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct lane *lane = find_lane(t, arena);
+        if (lane)
+            add_freed(&sums, t, lane, arena);
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct lane *lane = find_lane(t, arena);
+        sums.alloc_objects += lane ? load_relaxed(&lane->alloc_objects) : 0;
+        sums.alloc_bytes += lane ? load_relaxed(&lane->alloc_bytes) : 0;
+    }
+    return sums;
+}
+
+/* What was freed before was allocated before. */
+struct arena_sums arenas_own_sums(uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    struct arena_sums sums = arenas_sums(arena);
+    sums.alloc_objects -= load_relaxed(&a->before.alloc_objects);
+    sums.alloc_bytes -= load_relaxed(&a->before.alloc_bytes);
+    sums.free_objects -= load_relaxed(&a->before.free_objects);
+    sums.free_bytes -= load_relaxed(&a->before.free_bytes);
+    return sums;
+}
+
+/* ---- A thread's caches ---- */
+
+static bool is_tcache(int flags)
+{
+    return flags && flags != MALLOCX_TCACHE_NONE;
+}
+
+/* Where these flags name a cache. */
+static void call_tcache(const char *name, int flags)
+{
+    unsigned index = (unsigned)(flags >> 8 & 0xfff) - 2; /* MALLOCX_TCACHE() undone */
+    if (is_tcache(flags))
+        jespan_je_mallctl(name, NULL, NULL, &index, sizeof index);
+}
+
+static void destroy_tcache(int flags)
+{
+    call_tcache("tcache.destroy", flags);
+    atomic_fetch_sub(&tcaches, is_tcache(flags));
+}
+
+void arenas_flush_region(uint16_t arena)
+{
+    call_tcache("tcache.flush", arenas[arena].tcache_flags);
+}
+
+void arenas_end_region_cache(uint16_t arena)
+{
+    destroy_tcache(arenas[arena].tcache_flags);
+    arenas[arena].tcache_flags = 0;
+}
+
+static void each_lane(struct thread *t, void (*act)(struct lane *))
+{
+    for (uint32_t id = 1, end = load_relaxed(&t->lanes) ? arenas_end() : 0; id < end; id++) {
+        struct lane *lane = find_lane(t, (uint16_t)id);
+        if (lane)
+            act(lane);
+    }
+}
+
+static void flush(struct lane *lane)
+{
+    call_tcache("tcache.flush", lane->flags);
+}
+
+/* Returns what it was. */
+static int forget(struct lane *lane)
+{
+    int flags = lane->flags;
+    lane->flags = lane->place = 0;
+    return flags;
+}
+
+/* Forgotten first: a signal handler that allocates meanwhile must not find what is gone. */
+static void end(struct lane *lane)
+{
+    int flags = forget(lane);
+    compiler_barrier();
+    destroy_tcache(flags);
+}
+
+static void lose(struct lane *lane)
+{
+    bool is_lost = is_tcache(forget(lane));
+    atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
+}
+
+void arenas_flush_thread(struct thread *t)
+{
+    each_lane(t, flush);
+}
+
+COLD bool arenas_make_room(struct thread *t)
+{
+    uint32_t before = load_relaxed(&tcaches);
+    each_lane(t, end);
+    return load_relaxed(&tcaches) < before;
+}
+
+COLD void arenas_give_back(struct thread *t, uint16_t arena)
+{
+    struct lane *lane = arenas_lane(t, arena);
+    if (lane)
+        flush(lane);
+    if (load_relaxed(&arenas[arena].owner) == t)
+        arenas_flush_region(arena);
+    arenas_call("arena.0.purge", &arenas[arena]);
+}
+
+void arenas_count_refusals(uint16_t arena, uint64_t n)
+{
+    atomic_fetch_add_explicit(&arenas[arena].refusals, n, memory_order_relaxed);
+}
+
+void arenas_end_thread(struct thread *t)
+{
+    each_lane(t, end);
+}
+
+/* Its thread may have been in the middle of using them, and jemalloc does not know them any more. */
+COLD void arenas_abandon(struct thread *t)
+{
+    each_lane(t, lose);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which span arena and which limit a context has: what the tree asks of this layer (span/context_policy.h), and the list of the
+ * contexts that share an arena. Everything here is under LOCK_TREE, except policy_has_own_arena() and policy_settle().
+ */
+#include "span/context_policy.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "heap/sums.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+#include "span/tree.h"
+
+/* The root and jespan's own contexts have no arena, even where a pattern of the configuration fits their names. */
+static uint16_t arena_of(enum context_kind kind, const struct site *site, const struct label_set *labels, uint16_t above)
+{
+    if (kind == CONTEXT_PERIOD)
+        return arenas_share(above);
+    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD ? arenas_join(site, labels, above) : 0;
+}
+
+static void join_arena(uint32_t id, uint16_t arena)
+{
+    struct context *c = &contexts[id];
+    store_relaxed(&c->arena, arena);
+    c->arena_before = 0;
+    c->arena_next = arena ? arenas[arena].first_context : 0;
+    if (c->arena_next)
+        contexts[c->arena_next].arena_before = id;
+    if (arena)
+        arenas[arena].first_context = id;
+}
+
+static void leave_arena(uint32_t id)
+{
+    struct context *c = &contexts[id];
+    uint16_t arena = load_relaxed(&c->arena);
+    if (!arena)
+        return;
+    if (c->arena_next)
+        contexts[c->arena_next].arena_before = c->arena_before;
+    if (c->arena_before)
+        contexts[c->arena_before].arena_next = c->arena_next;
+    else
+        arenas[arena].first_context = c->arena_next;
+    store_relaxed(&c->arena, 0);
+    arenas_leave(arena);
+}
+
+void policy_context_made(uint32_t id)
+{
+    const struct context *c = &contexts[id];
+    join_arena(id, arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena)));
+    limits_join(id);
+}
+
+void policy_context_freed(uint32_t id)
+{
+    leave_arena(id);
+    limits_leave(id);
+}
+
+/* The generation changes, since threads may remember the context as one without an arena. */
+COLD void policy_arena_again(uint32_t id)
+{
+    struct context *c = &contexts[id];
+    c->open_spans++; /* its parent, which is in use, may look for arenas meanwhile */
+    uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena));
+    c->open_spans--;
+    if (!arena)
+        return;
+    c->lost_arena = false;
+    join_arena(id, arena);
+    store_release(&c->generation, load_relaxed(&c->generation) + 2);
+}
+
+void policy_arena_refused(void)
+{
+    arenas_count_refused();
+}
+
+void policy_recycling_begins(void)
+{
+    limits_begin_recycling();
+}
+
+void policy_recycling_ends(void)
+{
+    limits_end_recycling();
+}
+
+bool policy_has_own_arena(uint32_t id)
+{
+    const struct context *c = &contexts[id];
+    uint16_t arena = load_relaxed(&c->arena);
+    return arena && arenas[arena].site == c->site;
+}
+
+void policy_settle(struct thread *t)
+{
+    limits_settle(t);
+}
+
+/* ---- Arenas that no open span needs ---- */
+
+/* No span is open in the context and no thread is inside it. arenas.c checks whether objects are left in the arena. */
+static bool is_left(uint32_t id)
+{
+    struct totals sum = {0};
+    if (!contexts[id].open_spans)
+        sum = sums_of(id);
+    return !contexts[id].open_spans && sum.enters == sum.exits;
+}
+
+static bool are_left(const struct span_arena *a)
+{
+    uint32_t id = a->first_context;
+    while (id && is_left(id))
+        id = contexts[id].arena_next;
+    return !id;
+}
+
+static void want_only_what_is_left(void)
+{
+    for (uint32_t i = 1; i < arenas_end(); i++)
+        arenas[i].wanted = arenas[i].wanted && are_left(&arenas[i]);
+}
+
+/* Threads look at the generation after they counted that they enter. */
+static bool change_generations(void)
+{
+    bool any = false;
+    for (uint32_t i = 1; i < arenas_end(); i++)
+        for (uint32_t id = arenas[i].wanted ? arenas[i].first_context : 0; id; id = contexts[id].arena_next) {
+            store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+            any = true;
+        }
+    return any;
+}
+
+static bool take_arenas(void)
+{
+    bool any = false;
+    for (uint32_t i = 1; i < arenas_end(); i++) {
+        any |= arenas[i].wanted;
+        while (arenas[i].wanted && arenas[i].first_context) {
+            uint32_t id = arenas[i].first_context;
+            leave_arena(id);
+            contexts[id].lost_arena = true;
+        }
+    }
+    return any;
+}
+
+COLD bool arenas_take_from_contexts(void)
+{
+    int saved = errno;
+    want_only_what_is_left();
+    if (change_generations() && tree_lockless)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    want_only_what_is_left();
+    errno = saved;
+    return take_arenas();
+}

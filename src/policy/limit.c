@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Limits: where they stand, and which contexts are whose. */
+#include "policy/limit.h"
+
+#include <errno.h>
+
+#include "base/die.h"
+#include "base/lock.h"
+#include "base/meta.h"
+#include "conf/conf.h"
+#include "span/tree.h"
+
+_Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
+
+static uint16_t first_free; /* LOCK_LIMITS, as is all below */
+static _Atomic uint32_t used_end = 1;
+static struct limits_stats stats;
+static bool said_lost;
+
+/* ---- Limits themselves ---- */
+
+static bool make_chunk(uint32_t index)
+{
+    _Atomic(struct limit *) *at = &limits_chunks[index >> LIMITS_PER_CHUNK_BITS];
+    if (load_relaxed(at))
+        return true;
+    struct limit *chunk = meta_alloc(sizeof *chunk << LIMITS_PER_CHUNK_BITS);
+    store_release(at, chunk);
+    return chunk;
+}
+
+/* The first one ever: from here on threads count frees in the way that uncharges them. What waits in their buffers now was
+ * never charged. */
+static COLD void begin_use(void)
+{
+    if (load_relaxed(&limits_are_used))
+        return;
+    if (limits_first_use)
+        limits_first_use();
+    store_release(&limits_are_used, true);
+    if (!thread_count())
+        return;
+    limits_await_buffers();
+    limits_stop(thread_own);
+    limits_claim_all();
+    limits_go();
+}
+
+COLD int limits_boot(void)
+{
+    limits_conf_boot();
+    if (limits_are_configured)
+        begin_use();
+    return make_chunk(0) ? 0 : -ENOMEM;
+}
+
+uint32_t limits_end_index(void)
+{
+    return load_acquire(&used_end);
+}
+
+/* A free limit; 0 where max_limits or memory is in the way, which `error` then says. */
+static uint32_t take_limit(int *error)
+{
+    uint32_t index = first_free;
+    if (index) {
+        first_free = limit_at(index)->next_free;
+        return index;
+    }
+    index = load_relaxed(&used_end);
+    *error = index > conf.max_limits ? -ENOSPC : make_chunk(index) ? 0 : -ENOMEM;
+    if (*error)
+        return 0;
+    store_release(&used_end, index + 1);
+    return index;
+}
+
+/* ---- Members ---- */
+
+static bool is_below(uint32_t context, uint32_t top)
+{
+    while (context != top && context != CONTEXT_ID_ROOT && context != CONTEXT_ID_SELF)
+        context = contexts[context].parent;
+    return context == top;
+}
+
+/* Calls `act` for each member of `limit` (0: for who is nobody's) in `context` or below. */
+static int each_member(uint32_t limit, uint32_t context, int (*act)(void *to, uint32_t member), void *to)
+{
+    int error = 0;
+    if (!contexts[context].children)
+        return limits_of(context) == limit ? act(to, context) : 0;
+    for (uint32_t id = CONTEXT_ID_ROOT, end = tree_end(); id < end && !error; id++)
+        if (limits_of(id) == limit && tree_is_live(id) && is_below(id, context))
+            error = act(to, id);
+    return error;
+}
+
+static int set_member(void *limit, uint32_t context)
+{
+    limits_set_member(context, *(uint32_t *)limit);
+    return 0;
+}
+
+static int watch_member(void *unused, uint32_t context)
+{
+    (void)unused;
+    return limits_watch_inside(context);
+}
+
+static int add_charge(void *sum, uint32_t context)
+{
+    *(uint64_t *)sum += limits_charge_of(context);
+    return 0;
+}
+
+/* ---- The tree of limits ---- */
+
+static void add_child(uint32_t parent, uint32_t limit)
+{
+    struct limit *l = limit_at(limit), *p = limit_at(parent);
+    store_relaxed(&l->parent, (uint16_t)parent);
+    store_relaxed(&l->next_sibling, load_relaxed(&p->first_child));
+    store_relaxed(&p->first_child, (uint16_t)limit);
+}
+
+static void remove_child(uint32_t limit)
+{
+    struct limit *l = limit_at(limit);
+    _Atomic uint16_t *link = &limit_at(load_relaxed(&l->parent))->first_child;
+    while (load_relaxed(link) != limit)
+        link = &limit_at(load_relaxed(link))->next_sibling;
+    store_relaxed(link, load_relaxed(&l->next_sibling));
+}
+
+/* Limits that stand below `context` become `to`'s children. Returns what is charged to them. */
+static uint64_t hand_over_children(uint32_t from, uint32_t to, uint32_t context)
+{
+    uint64_t charged = 0;
+    for (uint32_t child = load_relaxed(&limit_at(from)->first_child), next; child; child = next) {
+        next = load_relaxed(&limit_at(child)->next_sibling);
+        if (child == to || !is_below(load_relaxed(&limit_at(child)->context), context))
+            continue;
+        limits_empty_stocks(child); /* which the one above might not have admitted */
+        remove_child(child);
+        add_child(to, child);
+        charged += load_relaxed(&limit_at(child)->charged);
+    }
+    return charged;
+}
+
+static void begin_shape(void)
+{
+    atomic_fetch_add_explicit(&limits_shape, 1, memory_order_acq_rel);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void end_shape(void)
+{
+    atomic_fetch_add_explicit(&limits_shape, 1, memory_order_acq_rel);
+}
+
+static void set_bounds(struct limit *l, struct limit_bounds bounds)
+{
+    store_relaxed(&l->soft, bounds.soft);
+    store_relaxed(&l->hard, bounds.hard);
+    if (bounds.soft)
+        store_relaxed(&limits_have_soft, true);
+    else
+        store_relaxed(&l->over_soft, false);
+}
+
+/* A limit on a context, with no members yet, and nobody's child. Returns it, or 0 with `error`. */
+static uint32_t make_limit(uint32_t context, struct limit_bounds bounds, int *error)
+{
+    uint32_t limit = take_limit(error);
+    if (!limit)
+        return 0;
+    begin_use();
+    struct limit *l = limit_at(limit);
+    set_bounds(l, bounds);
+    store_relaxed(&l->context, context);
+    store_relaxed(&l->first_child, 0);
+    store_relaxed(&l->charged, 0);
+    store_relaxed(&l->refusals, 0);
+    store_relaxed(&l->over_soft, false);
+    store_relaxed(&l->told_refusals, 0);
+    l->told_ns = 0;
+    l->pinned = false;
+    atomic_thread_fence(memory_order_release); /* whoever finds its number finds it made */
+    stats.limits++;
+    return limit;
+}
+
+static void give_up(uint32_t limit)
+{
+    struct limit *l = limit_at(limit);
+    store_relaxed(&l->parent, 0);
+    store_relaxed(&l->context, 0);
+    l->next_free = first_free;
+    first_free = (uint16_t)limit;
+    stats.limits--;
+}
+
+/* What is in use below the context counts from here on. Who was nobody's member may be about to count something, on the fast
+ * ways, which all threads then leave. Under LOCK_THREADS. */
+static int put_on_live(uint32_t limit, uint32_t context)
+{
+    uint32_t parent = limits_of(context);
+    limits_stop(thread_own);
+    begin_shape();
+    add_child(parent, limit);
+    uint64_t charged = hand_over_children(parent, limit, context);
+    each_member(parent, context, set_member, &limit);
+    tree_review_governed();
+    thread_poke_all_locked();
+    limits_show_all();
+    int error = parent ? 0 : each_member(limit, context, watch_member, NULL);
+    if (!error) {
+        each_member(limit, context, add_charge, &charged);
+        store_relaxed(&limit_at(limit)->charged, charged);
+    }
+    end_shape();
+    limits_go();
+    return error;
+}
+
+/* Nobody is in a section. */
+static void take_away(uint32_t limit)
+{
+    struct limit *l = limit_at(limit);
+    uint32_t parent = load_relaxed(&l->parent), context = load_relaxed(&l->context);
+    begin_shape();
+    set_bounds(l, (struct limit_bounds){0, 0});
+    limits_hand_stocks_up(limit, parent);
+    hand_over_children(limit, parent, context);
+    each_member(limit, context, set_member, &parent);
+    remove_child(limit);
+    end_shape();
+    if (l->pinned)
+        contexts[context].open_spans--;
+    give_up(limit);
+}
+
+/* The limit that stands on the context itself; 0: none. */
+static uint32_t own_limit(uint32_t context)
+{
+    uint32_t limit = load_relaxed(&contexts[context].limit);
+    return limit && load_relaxed(&limit_at(limit)->context) == context ? limit : 0;
+}
+
+/* ---- What the tree tells ---- */
+
+static void lose(void)
+{
+    stats.lost++;
+    if (!said_lost)
+        WARN("max_limits: no room for another limit; its context has none, and further ones are only counted");
+    said_lost = true;
+}
+
+/* A context that has just been made has neither memory nor limits below it. */
+static void join(uint32_t context, struct limit_bounds bounds)
+{
+    int error = 0;
+    lock(LOCK_LIMITS);
+    uint32_t parent = limits_of(context), limit = make_limit(context, bounds, &error);
+    if (limit) {
+        add_child(parent, limit);
+        store_relaxed(&contexts[context].limit, (uint16_t)limit);
+    } else {
+        lose();
+    }
+    unlock(LOCK_LIMITS);
+}
+
+void limits_join(uint32_t context)
+{
+    struct limit_bounds bounds;
+    bool is_member = !is_below(context, CONTEXT_ID_SELF);
+    store_relaxed(&contexts[context].limit, is_member ? limits_of(contexts[context].parent) : 0);
+    if (is_member && limits_are_configured && limits_configured(&contexts[context], &bounds))
+        join(context, bounds);
+}
+
+void limits_begin_recycling(void)
+{
+    if (!load_relaxed(&limits_are_used))
+        return;
+    lock(LOCK_LIMITS);
+    limits_stop(thread_own);
+    limits_claim_all(); /* a number may soon be another context's, with other limits */
+}
+
+void limits_end_recycling(void)
+{
+    if (!load_relaxed(&limits_are_used))
+        return;
+    limits_go();
+    unlock(LOCK_LIMITS);
+}
+
+void limits_leave(uint32_t context)
+{
+    if (own_limit(context))
+        take_away(own_limit(context));
+    store_relaxed(&contexts[context].limit, 0);
+}
+
+/* ---- Setting ---- */
+
+/* A limit may come down to where stocks lead beyond it. */
+static void change_bounds(uint32_t limit, struct limit_bounds bounds)
+{
+    limits_stop(thread_own);
+    set_bounds(limit_at(limit), bounds);
+    limits_empty_stocks(limit);
+    limits_go();
+}
+
+static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
+{
+    int error = 0;
+    uint32_t limit = own_limit(context);
+    const struct limit_bounds bounds = {soft ? *soft : limit ? load_relaxed(&limit_at(limit)->soft) : 0,
+                                        hard ? *hard : limit ? load_relaxed(&limit_at(limit)->hard) : 0};
+    if (bounds.hard && bounds.soft > bounds.hard)
+        return -EINVAL;
+    if (!bounds.soft && !bounds.hard) {
+        if (!limit)
+            return 0;
+        limits_stop(thread_own);
+        take_away(limit);
+        tree_review_governed();
+        thread_poke_all_locked();
+        limits_go();
+        return 0;
+    }
+    if (limit) {
+        change_bounds(limit, bounds);
+    } else {
+        limit = make_limit(context, bounds, &error);
+        if (limit && (error = put_on_live(limit, context))) {
+            limits_stop(thread_own);
+            take_away(limit);
+            limits_go();
+            limit = 0;
+        }
+        if (!limit)
+            return error;
+    }
+    struct limit *l = limit_at(limit);
+    contexts[context].open_spans += !l->pinned;
+    l->pinned = true;
+    return 0;
+}
+
+/* The context that a number stands for; 0: none that can have a limit. Under LOCK_TREE. */
+static uint32_t limitable(uint32_t context)
+{
+    context = tree_is_live(context) && context != CONTEXT_ID_UNSAMPLED ? tree_whole(context) : 0;
+    return context && !is_below(context, CONTEXT_ID_SELF) ? context : 0;
+}
+
+int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
+{
+    lock(LOCK_THREADS);
+    lock(LOCK_TREE);
+    lock(LOCK_LIMITS);
+    context = limitable(context);
+    int error = context ? set(context, soft, hard) : -EINVAL;
+    unlock(LOCK_LIMITS);
+    unlock(LOCK_TREE);
+    unlock(LOCK_THREADS);
+    return error;
+}
+
+int limits_get(uint32_t context, struct limit_figures *figures)
+{
+    *figures = (struct limit_figures){0};
+    lock(LOCK_TREE);
+    context = tree_is_live(context) ? tree_whole(context) : 0;
+    uint32_t limit = context ? own_limit(context) : 0;
+    if (limit) {
+        const struct limit *l = limit_at(limit);
+        *figures = (struct limit_figures){{load_relaxed(&l->soft), load_relaxed(&l->hard)},
+                                          limits_inuse(limit), load_relaxed(&l->refusals), true};
+    }
+    unlock(LOCK_TREE);
+    return context ? 0 : -EINVAL;
+}
+
+struct limits_stats limits_stats(void)
+{
+    lock(LOCK_LIMITS);
+    struct limits_stats now = stats;
+    unlock(LOCK_LIMITS);
+    now.refusals = load_relaxed(&limits_refusals);
+    return now;
+}

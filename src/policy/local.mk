@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/arenas.c %D%/arenas.h \
+	%D%/context_policy.c \
+	%D%/limit.c %D%/limit.h \
+	%D%/limit_admit.c \
+	%D%/limit_charge.c \
+	%D%/limit_conf.c
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One reporter, fed with snapshots. */
+#include "report/feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/die.h"
+#include "conf/conf.h"
+
+static _Atomic uint64_t misses, errors;
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* snapshots */
+
+bool feed_knows(const struct jespan_reporter *reporter)
+{
+    const size_t first_version = offsetof(struct jespan_reporter, shutdown) + sizeof reporter->shutdown;
+    return reporter->size >= first_version && reporter->size <= sizeof *reporter && reporter->name && reporter->name[0];
+}
+
+void feed_set(struct feed *f, const struct jespan_reporter *reporter)
+{
+    memcpy(&f->reporter, reporter, reporter->size);
+    snprintf(f->name, sizeof f->name, "%s", reporter->name);
+}
+
+int feed_open(struct feed *f)
+{
+    struct ledger *l = ledger_make((uint32_t)conf.max_contexts);
+    store_relaxed(&f->ledger, l);
+    return l ? 0 : -ENOMEM;
+}
+
+void feed_close(struct feed *f)
+{
+    ledger_free(atomic_exchange(&f->ledger, NULL));
+    snapshot_free(atomic_exchange(&f->snapshot, NULL));
+}
+
+static const char *text_of(int error)
+{
+    return errno_text(error < 0 ? -error : error);
+}
+
+bool feed_init(struct feed *f)
+{
+    int error = f->reporter.init ? f->reporter.init(f->reporter.user) : 0;
+    if (!error)
+        return true;
+    atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
+    WARN("reporter ", f->name, ": init failed: ", text_of(error), "; it is left out");
+    return false;
+}
+
+static void note(struct feed *f, const char *what, int error)
+{
+    if (error)
+        atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
+    if (error && !f->failing)
+        WARN("reporter ", f->name, ": ", what, ": ", text_of(error), "; further failures are only counted");
+    f->failing = error != 0;
+}
+
+/* Several at once, back to back, would keep the tree from the program: so one at a time, and then as long without. */
+struct snapshot *feed_snapshot(struct snapshot *old)
+{
+    pthread_mutex_lock(&one_at_a_time);
+    uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    struct snapshot *s = snapshot_retake(old);
+    uint64_t took_ns = clock_ns(CLOCK_MONOTONIC) - began_ns;
+    nanosleep(&(struct timespec){(time_t)(took_ns / 1000000000u), (long)(took_ns % 1000000000u)}, NULL);
+    pthread_mutex_unlock(&one_at_a_time);
+    return s;
+}
+
+static const struct snapshot *take(struct feed *f)
+{
+    struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = feed_snapshot(old);
+    store_relaxed(&f->snapshot, s ? s : old);
+    return s;
+}
+
+void feed_round(struct feed *f)
+{
+    const struct snapshot *s = take(f);
+    if (!s) {
+        feed_count_misses(1);
+        return;
+    }
+    int labels = ledger_tell(load_relaxed(&f->ledger), s, &f->reporter);
+    int flushed = f->reporter.flush ? f->reporter.flush(f->reporter.user) : 0;
+    note(f, flushed ? "flush failed" : "labels are left out", flushed ? flushed : labels);
+}
+
+void feed_shutdown(struct feed *f)
+{
+    if (f->reporter.shutdown)
+        f->reporter.shutdown(f->reporter.user);
+}
+
+void feed_count_misses(uint64_t n)
+{
+    atomic_fetch_add_explicit(&misses, n, memory_order_relaxed);
+}
+
+uint64_t feed_misses(void)
+{
+    return load_relaxed(&misses);
+}
+
+uint64_t feed_errors(void)
+{
+    return load_relaxed(&errors);
+}
+
+void feed_after_fork(void)
+{
+    pthread_mutex_init(&one_at_a_time, NULL);
+    store_relaxed(&misses, 0);
+    store_relaxed(&errors, 0);
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/background.c %D%/background.h \
+	%D%/dump.c %D%/dump.h \
+	%D%/dump_dir.c %D%/dump_dir.h \
+	%D%/dump_file.c %D%/dump_file.h \
+	%D%/dump_name.c %D%/dump_name.h \
+	%D%/dump_pace.c %D%/dump_pace.h \
+	%D%/dump_signal.c %D%/dump_signal.h \
+	%D%/dump_watch.c %D%/dump_watch.h \
+	%D%/exporter.h \
+	%D%/feed.c %D%/feed.h \
+	%D%/last_thread.c %D%/last_thread.h \
+	%D%/limit_events.c %D%/limit_events.h \
+	%D%/module.h \
+	%D%/reporter.c %D%/reporter.h \
+	%D%/reporters.c %D%/reporters.h \
+	%D%/service.h \
+	%D%/services.c %D%/services.h \
+	%D%/unfollowed.c %D%/unfollowed.h
+
+# Only in the shared library, where there is a dynamic linker.
+shared_sources += \
+	%D%/module_dl.c
+
+# Only in the archive.
+static_sources += \
+	%D%/module_static.c
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The thread that dumps: wakes for each dump, and once more at the end. */
+#include "report/reporter.h"
+
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "conf/conf.h"
+#include "report/background.h"
+#include "report/dump.h"
+#include "report/unfollowed.h"
+
+#define NS_PER_MS 1000000u
+
+static struct worker worker;
+static uint64_t began_ns;              /* of this process */
+static bool before_is_done, has_given_up; /* of the thread that exits */
+
+static uint64_t next_due(void)
+{
+    return conf.dump_interval_s ? background_deadline(conf.dump_interval_s * 1000) : UINT64_MAX;
+}
+
+/* Helpers of scripts come and go by the hundred. */
+static bool has_lived(void)
+{
+    return (clock_ns(CLOCK_MONOTONIC) - began_ns) / NS_PER_MS >= conf.dump_at_exit_min_ms ||
+           conf.dump_at_exit_pid == (uint64_t)getpid();
+}
+
+static void run_last(struct worker *w)
+{
+    (void)w;
+    if (conf.dump_at_exit && has_lived())
+        dump_next();
+}
+
+static void run(struct worker *w)
+{
+    while (worker_sleep(w, next_due())) {
+        unfollowed_say();
+        dump_next();
+    }
+    run_last(w);
+}
+
+static void start(void (*what)(struct worker *w))
+{
+    int error = worker_start(&worker, "jespan", what);
+    if (error)
+        WARN("the thread that writes dumps cannot start: ", errno_text(-error), "; no dumps are written");
+}
+
+void reporter_start(void)
+{
+    if (!conf.dump_dir[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
+        return;
+    began_ns = clock_ns(CLOCK_MONOTONIC);
+    start(run);
+}
+
+void reporter_dump_before_destructors(uint64_t until_ns)
+{
+    if (!worker.running || (conf.dump_at_exit != DUMP_AT_EXIT_TRUE && conf.dump_at_exit != DUMP_AT_EXIT_BOTH))
+        return;
+    worker_ask_to_stop(&worker);
+    reporter_wait(until_ns);
+    before_is_done = true;
+}
+
+/* One that was given up still has the worker. */
+void reporter_ask_to_stop(void)
+{
+    if (before_is_done && conf.dump_at_exit == DUMP_AT_EXIT_BOTH && !has_given_up)
+        start(run_last);
+    else
+        worker_ask_to_stop(&worker);
+}
+
+void reporter_wait(uint64_t until_ns)
+{
+    if (has_given_up || worker_wait(&worker, until_ns))
+        return;
+    has_given_up = true;
+    WARN("the last heap dump took longer than shutdown_timeout_ms and is given up");
+}
+
+void reporter_after_fork(void)
+{
+    before_is_done = has_given_up = false;
+    if (worker_after_fork(&worker) && conf.follow_fork)
+        reporter_start();
+}

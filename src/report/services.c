@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Services: their table, their start and their end. */
+#include "report/services.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/compiler.h"
+#include "base/descriptor.h"
+#include "base/die.h"
+#include "base/stop_pair.h"
+#include "conf/conf.h"
+#include "malloc/family.h"
+#include "malloc/track.h"
+#include "report/background.h"
+#include "report/feed.h"
+#include "report/module.h"
+#include "report/unfollowed.h"
+#include "span/span.h"
+
+struct pyroscope_stats services_pyroscope;
+struct http_stats services_http;
+
+static void (*at_end_before_others)(void);
+
+struct running {
+    struct service_host host; /* first: what a service has of it */
+    struct worker worker;     /* second */
+    const char *name, *switched_on_by; /* the key of the configuration */
+    const struct service *service;     /* NULL: not wanted, or not found */
+    _Atomic uint64_t stop_by_ns;
+    struct stop_pair stop; /* the worker's mutex, but for its own thread reading it */
+    bool given_up;
+};
+
+static struct running services[] = {
+    {.name = "pyroscope", .switched_on_by = conf.pyroscope_url},
+    {.name = "http", .switched_on_by = conf.http_listen},
+};
+
+#define EACH(s) (struct running *s = services; s < services + sizeof services / sizeof services[0]; s++)
+
+static struct running *running_of(const struct service_host *host)
+{
+    return (struct running *)(uintptr_t)host; /* its first member */
+}
+
+static uint64_t stop_by_ns(const struct service_host *host)
+{
+    return load_acquire(&running_of(host)->stop_by_ns);
+}
+
+/* ---- Descriptors ---- */
+
+static bool has_descriptors(const struct service_host *host)
+{
+    return stop_pair_is_whole(&running_of(host)->stop);
+}
+
+static int renew(const struct service_host *host)
+{
+    struct running *s = running_of(host);
+    pthread_mutex_lock(&s->worker.mutex);
+    int error = stop_pair_open(&s->stop);
+    s->host.stop_fd = error ? -1 : s->stop.fds[0];
+    if (!error && load_acquire(&s->stop_by_ns))
+        stop_pair_signal(&s->stop);
+    pthread_mutex_unlock(&s->worker.mutex);
+    return error;
+}
+
+static void signal_stop(struct running *s)
+{
+    pthread_mutex_lock(&s->worker.mutex);
+    stop_pair_signal(&s->stop);
+    pthread_mutex_unlock(&s->worker.mutex);
+}
+
+/* ---- Fork waits for guarded calls ---- */
+
+#define GUARD_MAX_MS 200 /* a library that blocks all the same does not stop the program */
+
+static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
+static struct stdio_holes guarded_holes; /* guarded: libraries open files, too */
+static THREAD_LOCAL bool fork_has_it;    /* several threads may fork at once */
+
+static void guard(bool begin)
+{
+    if (begin) {
+        pthread_mutex_lock(&guarded);
+        stdio_holes_fill_alone(&guarded_holes);
+    } else {
+        stdio_holes_empty(&guarded_holes);
+        pthread_mutex_unlock(&guarded);
+    }
+}
+
+static bool wait_for_guard(void)
+{
+    uint64_t until_ns = background_deadline(GUARD_MAX_MS);
+    const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    return pthread_mutex_clocklock(&guarded, CLOCK_MONOTONIC, &until) == 0;
+}
+
+void services_before_fork(void)
+{
+    fork_has_it = services_are_configured() && wait_for_guard();
+}
+
+void services_after_fork_in_parent(void)
+{
+    if (fork_has_it)
+        pthread_mutex_unlock(&guarded);
+}
+
+/* ---- Start and end ---- */
+
+static void run(struct worker *w)
+{
+    struct running *s = (struct running *)((char *)w - offsetof(struct running, worker));
+    int error = s->service->run(&s->host);
+    if (error && error != -ECANCELED)
+        WARN(s->name, ": ", errno_text(-error), "; it is left out");
+}
+
+static struct snapshot *take_snapshot(struct snapshot *old)
+{
+    unfollowed_say();
+    return feed_snapshot(old);
+}
+
+static int make_host(struct running *s, struct snapshot *base)
+{
+    int error = stop_pair_open(&s->stop);
+    s->host = (struct service_host){
+        .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = take_snapshot,
+        .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
+        .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
+    store_relaxed(&s->stop_by_ns, 0);
+    return error;
+}
+
+static void start(struct running *s, struct snapshot *base)
+{
+    s->given_up = false;
+    int error = make_host(s, base);
+    if (!error && !base && s->service->prepare)
+        error = s->service->prepare(&s->host);
+    if (!error)
+        error = worker_start(&s->worker, s->name, run);
+    if (error) {
+        snapshot_free(base);
+        WARN(s->name, " cannot start: ", errno_text(-error));
+    }
+}
+
+static const struct service *find(const char *name)
+{
+    const struct service *service = module_find_service(name);
+    if (service && service->abi != SERVICE_ABI) {
+        WARN("service ", name, ": its module is of another version of jespan; see module_dir");
+        return NULL;
+    }
+    return service;
+}
+
+bool services_are_configured(void)
+{
+    bool any = false;
+    for EACH(s)
+        any |= s->switched_on_by[0] != '\0';
+    return any;
+}
+
+/* Loading is credited to "(jespan)". */
+void services_boot(void (*end_before_others)(void))
+{
+    at_end_before_others = end_before_others;
+    struct thread *t = services_are_configured() ? track_thread() : NULL;
+    bool inside = t && span_enter_self(t) == 0;
+    for EACH(s) {
+        s->service = s->switched_on_by[0] ? find(s->name) : NULL;
+        if (s->service)
+            start(s, NULL);
+    }
+    if (inside)
+        span_leave_self(t);
+}
+
+static void ask_to_stop(struct running *s, uint64_t until_ns)
+{
+    uint64_t never = 0;
+    if (s->worker.running && atomic_compare_exchange_strong(&s->stop_by_ns, &never, until_ns ? until_ns : 1)) {
+        worker_ask_to_stop(&s->worker);
+        signal_stop(s);
+    }
+}
+
+void services_stop(uint64_t until_ns)
+{
+    for EACH(s)
+        ask_to_stop(s, until_ns);
+    for EACH(s)
+        if (!s->given_up && !worker_wait(&s->worker, until_ns)) {
+            s->given_up = true;
+            WARN(s->name, " took longer than shutdown_timeout_ms and is given up");
+            wait_for_guard(); /* for good: libraries end themselves now, and nobody is to call them */
+        }
+}
+
+/* The guard is the child's own then: the thread that had it is not there. Each service writes its figures itself, so
+ * those of the parent's are set back. */
+void services_after_fork_in_child(void)
+{
+    guarded = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    memset(&services_pyroscope, 0, sizeof services_pyroscope);
+    memset(&services_http, 0, sizeof services_http);
+    for EACH(s) {
+        if (!worker_after_fork(&s->worker))
+            continue;
+        stop_pair_close(&s->stop);
+        if (conf.follow_fork)
+            start(s, snapshot_take());
+    }
+}

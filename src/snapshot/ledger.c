@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What one reporter was told so far. */
+#include "snapshot/ledger.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/meta.h"
+#include "base/room.h"
+
+/* A context, by its number. Number 0, which no context has, is "(retired)". */
+struct entry {
+    struct jespan_span_info info;
+    struct totals told;
+    struct jespan_heap heap; /* likewise */
+    uint64_t seen;           /* the last round in which it was there */
+    uint32_t generation, parent, children;
+    uint32_t below; /* on the way down from an ancestor that is to be opened */
+    bool open;
+    char *labels; /* room for them; kept for the number's next context */
+    size_t labels_bytes;
+};
+
+struct ledger {
+    size_t bytes; /* of this mapping */
+    uint32_t end; /* numbers below were ever open */
+    uint64_t round;
+    struct totals closed; /* told of contexts that are gone */
+    struct room room; /* for labels */
+    struct entry entries[];
+};
+
+/* A round. */
+struct telling {
+    struct ledger *ledger;
+    const struct snapshot *snapshot;
+    const struct jespan_reporter *to;
+    int error;
+};
+
+struct ledger *ledger_make(uint32_t end)
+{
+    size_t bytes = sizeof(struct ledger) + end * sizeof(struct entry);
+    struct ledger *l = meta_map(bytes);
+    if (l)
+        l->bytes = bytes;
+    return l;
+}
+
+void ledger_free(struct ledger *l)
+{
+    if (!l)
+        return;
+    room_free(&l->room);
+    meta_unmap(l, l->bytes);
+}
+
+/* ---- Figures ---- */
+
+static uint64_t above(uint64_t whole, uint64_t part)
+{
+    return whole > part ? whole - part : 0;
+}
+
+static void tell_times(const struct telling *t, const struct entry *e, const struct totals *d)
+{
+    const struct jespan_cpu cpu = {d->cpu, above(d->cpu, d->cpu_system), d->cpu_system};
+    const struct jespan_wall wall = {d->opens, d->enters, d->wall, d->busy, d->idle};
+    if (t->to->cpu && (cpu.cpu_ns | cpu.system_ns))
+        t->to->cpu(t->to->user, &e->info, &cpu);
+    if (t->to->wall && (wall.opens | wall.enters | wall.wall_ns | wall.busy_ns | wall.idle_ns))
+        t->to->wall(t->to->user, &e->info, &wall);
+}
+
+static void tell_allocations(const struct telling *t, const struct entry *e, const struct totals *d)
+{
+    static const struct jespan_allocations none;
+    const struct jespan_allocations a = {d->alloc_objects,     d->alloc_bytes,     d->alloc_requested_bytes,
+                                         d->free_objects,      d->free_bytes,      d->moved_in_objects,
+                                         d->moved_in_bytes,    d->moved_out_objects, d->moved_out_bytes};
+    if (t->to->allocations && memcmp(&a, &none, sizeof a) != 0)
+        t->to->allocations(t->to->user, &e->info, &a);
+}
+
+static void tell_figures(const struct telling *t, struct entry *e, const struct totals *now)
+{
+    const struct totals difference = totals_grow(&e->told, now);
+    tell_times(t, e, &difference);
+    tell_allocations(t, e, &difference);
+}
+
+static void tell_heap(const struct telling *t, struct entry *e, struct jespan_heap now)
+{
+    if (now.inuse_objects == e->heap.inuse_objects && now.inuse_bytes == e->heap.inuse_bytes)
+        return;
+    e->heap = now;
+    if (t->to->heap)
+        t->to->heap(t->to->user, &e->info, &now);
+}
+
+/* ---- Contexts that are gone ---- */
+
+/* It was recycled, so it holds nothing. */
+static void close_entry(const struct telling *t, struct entry *e)
+{
+    tell_heap(t, e, (struct jespan_heap){0});
+    if (t->to->span_closed)
+        t->to->span_closed(t->to->user, &e->info);
+    totals_add(&t->ledger->closed, &e->told);
+    e->open = false;
+}
+
+/* A context goes no later than its parent. */
+static void close_branch(const struct telling *t, uint32_t id)
+{
+    struct entry *entries = t->ledger->entries;
+    while (entries[id].open && entries[id].seen != t->ledger->round && !entries[id].children) {
+        close_entry(t, &entries[id]);
+        id = entries[id].parent;
+        entries[id].children--;
+    }
+}
+
+static void close_gone(const struct telling *t)
+{
+    struct ledger *l = t->ledger;
+    for (const struct snapshot_row *row = t->snapshot->rows; row < t->snapshot->rows + t->snapshot->n_rows; row++)
+        if (l->entries[row->id].open && l->entries[row->id].generation == row->generation)
+            l->entries[row->id].seen = l->round;
+    l->entries[0].seen = l->round;
+    for (uint32_t id = 1; id < l->end; id++)
+        close_branch(t, id);
+}
+
+/* ---- New contexts ---- */
+
+#define LABELS_MIN_BYTES 64u
+
+/* Sizes double, so what an entry leaves behind is less than what it has. */
+static bool make_room(struct ledger *l, struct entry *e, size_t bytes)
+{
+    size_t enough = LABELS_MIN_BYTES;
+    while (enough < bytes)
+        enough *= 2;
+    if (e->labels_bytes >= bytes)
+        return true;
+    char *labels = room_take(&l->room, enough);
+    if (!labels)
+        return false;
+    e->labels = labels;
+    e->labels_bytes = enough;
+    return true;
+}
+
+static const char *copy_text(char **to, const char *text)
+{
+    char *copy = *to;
+    *to = stpcpy(copy, text) + 1;
+    return copy;
+}
+
+static int copy_labels(struct ledger *l, struct entry *e, const struct snapshot_row *row)
+{
+    size_t bytes = row->n_labels * sizeof(struct jespan_label);
+    for (uint32_t i = 0; i < row->n_labels; i++)
+        bytes += strlen(row->labels[i].key) + strlen(row->labels[i].value) + 2;
+    if (!row->n_labels)
+        return 0;
+    if (!make_room(l, e, bytes))
+        return -ENOMEM;
+    struct jespan_label *labels = (struct jespan_label *)e->labels;
+    char *text = (char *)(labels + row->n_labels);
+    for (uint32_t i = 0; i < row->n_labels; i++) {
+        labels[i].key = copy_text(&text, row->labels[i].key);
+        labels[i].value = copy_text(&text, row->labels[i].value);
+        labels[i].integer = row->labels[i].integer;
+        labels[i].type = row->labels[i].is_integer ? JESPAN_INTEGER : JESPAN_STRING;
+    }
+    e->info.labels = labels;
+    e->info.n_labels = row->n_labels;
+    return 0;
+}
+
+static void open_entry(const struct telling *t, struct entry *e, uint32_t parent)
+{
+    e->told = (struct totals){0};
+    e->heap = (struct jespan_heap){0};
+    e->parent = parent;
+    e->children = 0;
+    e->seen = t->ledger->round;
+    e->open = true;
+    if (t->to->span_opened)
+        t->to->span_opened(t->to->user, &e->info);
+}
+
+static void open_row(struct telling *t, const struct snapshot_row *row)
+{
+    struct entry *entries = t->ledger->entries, *e = &entries[row->id];
+    uint32_t parent = t->snapshot->rows[row->parent_row].id;
+    e->generation = row->generation;
+    e->info = (struct jespan_span_info){
+        .id = (uint64_t)row->generation << 32 | row->id, .kind = kind_text(row->kind), .name = row->name,
+        .target = row->target, .file = row->file, .line = row->line};
+    if (parent != row->id) {
+        e->info.parent = &entries[parent].info;
+        entries[parent].children++;
+    }
+    if (copy_labels(t->ledger, e, row))
+        t->error = -ENOMEM;
+    open_entry(t, e, parent);
+    if (row->id >= t->ledger->end)
+        t->ledger->end = row->id + 1;
+}
+
+static void open_retired(const struct telling *t, uint32_t root)
+{
+    struct entry *entries = t->ledger->entries;
+    entries[0].info = (struct jespan_span_info){
+        .parent = &entries[root].info, .kind = "retired", .name = "(retired)", .target = "", .file = ""};
+    entries[root].children++;
+    open_entry(t, &entries[0], root);
+}
+
+/* A parent may have a higher number than its child. */
+static void open_branch(struct telling *t, uint32_t row)
+{
+    const struct snapshot_row *rows = t->snapshot->rows;
+    struct entry *entries = t->ledger->entries;
+    const uint32_t none = UINT32_MAX;
+    uint32_t below = none;
+    while (!entries[rows[row].id].open) {
+        entries[rows[row].id].below = below;
+        below = row;
+        row = rows[row].parent_row;
+    }
+    for (; below != none; below = entries[rows[below].id].below)
+        open_row(t, &rows[below]);
+}
+
+static void open_new(struct telling *t)
+{
+    const struct snapshot *s = t->snapshot;
+    if (!t->ledger->entries[0].open) {
+        open_row(t, &s->rows[0]);
+        open_retired(t, s->rows[0].id);
+    }
+    for (uint32_t row = 1; row < s->n_rows; row++)
+        open_branch(t, row);
+}
+
+/* ---- A round ---- */
+
+static void tell_retired(const struct telling *t)
+{
+    struct totals rest = t->snapshot->retired;
+    totals_subtract(&rest, &t->ledger->closed);
+    tell_figures(t, &t->ledger->entries[0], &rest);
+}
+
+int ledger_tell(struct ledger *l, const struct snapshot *s, const struct jespan_reporter *to)
+{
+    struct telling t = {.ledger = l, .snapshot = s, .to = to};
+    l->round++;
+    close_gone(&t);
+    open_new(&t);
+    for (const struct snapshot_row *row = s->rows; row < s->rows + s->n_rows; row++) {
+        struct entry *e = &l->entries[row->id];
+        tell_figures(&t, e, &row->totals);
+        tell_heap(&t, e, (struct jespan_heap){totals_inuse_objects(&row->totals), totals_inuse_bytes(&row->totals)});
+    }
+    tell_retired(&t);
+    return t.error;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Span arenas by configuration: NAME[=WISH+WISH…]|NAME…; a NAME may be a pattern. */
+#include "span/arena_conf.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/compiler.h"
+#include "base/die.h"
+#include "base/pattern.h"
+#include "conf/conf.h"
+
+#define RULES_MAX 64
+
+static char texts[CONF_STRING_BYTES]; /* names and labels' keys lie here */
+static struct rule {
+    const char *name;
+    struct jespan_arena arena;
+} rules[RULES_MAX];
+static size_t n_rules;
+
+static const struct {
+    const char *word;
+    uint32_t flag;
+} words[] = {
+    {"off", JESPAN_ARENA_NONE},          {"alone", JESPAN_ARENA_ALONE},     {"dontdump", JESPAN_ARENA_DONTDUMP},
+    {"dontfork", JESPAN_ARENA_DONTFORK}, {"locked", JESPAN_ARENA_LOCKED},   {"guarded", JESPAN_ARENA_GUARDED},
+    {"wiped", JESPAN_ARENA_WIPED},       {"huge", JESPAN_ARENA_HUGE},       {"nohuge", JESPAN_ARENA_NOHUGE},
+};
+
+#define OWN_ARENA (JESPAN_ARENA | JESPAN_ARENA_REGION)
+#define OF_REGIONS (JESPAN_ARENA_REFUSE | JESPAN_ARENA_RELEASE)
+#define OF_ARENAS                                                                                                        \
+    (JESPAN_ARENA_ALONE | JESPAN_ARENA_DONTDUMP | JESPAN_ARENA_DONTFORK | JESPAN_ARENA_LOCKED | JESPAN_ARENA_GUARDED |   \
+     JESPAN_ARENA_WIPED | JESPAN_ARENA_HUGE | JESPAN_ARENA_NOHUGE | JESPAN_ARENA_NUMA | JESPAN_ARENA_DECAY)
+
+bool arena_is_valid(const struct jespan_arena *wish)
+{
+    static const uint32_t opposites[] = {JESPAN_ARENA_HUGE | JESPAN_ARENA_NOHUGE, OF_REGIONS};
+    uint32_t flags = wish->flags;
+    for (size_t i = 0; i < sizeof opposites / sizeof *opposites; i++)
+        if ((flags & opposites[i]) == opposites[i])
+            return false;
+    if (!(flags & OWN_ARENA))
+        return !(flags & ~JESPAN_ARENA_NONE) && !wish->limit_bytes && !wish->by_label;
+    if (flags & OF_REGIONS && !(flags & JESPAN_ARENA_REGION))
+        return false;
+    return !(flags & ~(OWN_ARENA | OF_ARENAS | OF_REGIONS)) && !(flags & JESPAN_ARENA_NUMA && wish->numa_node < 0);
+}
+
+/* A whole number, perhaps negative. */
+static bool read_number(const char *text, int64_t *n)
+{
+    char *end;
+    *n = strtoll(text, &end, 10);
+    return end != text && !*end;
+}
+
+/* DIRTY or DIRTY/MUZZY, in milliseconds; −1 is never. */
+static bool read_decay(char *text, struct jespan_arena *arena)
+{
+    char *muzzy = strchr(text, '/');
+    if (muzzy)
+        *muzzy++ = '\0';
+    bool ok = read_number(text, &arena->dirty_decay_ms) && arena->dirty_decay_ms >= -1 &&
+              read_number(muzzy ? muzzy : text, &arena->muzzy_decay_ms) && arena->muzzy_decay_ms >= -1;
+    arena->flags |= ok ? JESPAN_ARENA_DECAY : 0;
+    return ok;
+}
+
+static bool read_node(const char *text, struct jespan_arena *arena)
+{
+    int64_t node;
+    if (!read_number(text, &node) || node < 0 || node > INT32_MAX)
+        return false;
+    arena->flags |= JESPAN_ARENA_NUMA;
+    arena->numa_node = (int32_t)node;
+    return true;
+}
+
+static bool read_limit(const char *text, struct jespan_arena *arena)
+{
+    bool ok = !bytes_parse(text, &arena->limit_bytes) && arena->limit_bytes;
+    if (!ok)
+        arena->limit_bytes = 0;
+    return ok;
+}
+
+static bool read_wish(char *wish, struct jespan_arena *arena)
+{
+    if (!strncmp(wish, "decay:", 6))
+        return read_decay(wish + 6, arena);
+    if (!strncmp(wish, "node:", 5))
+        return read_node(wish + 5, arena);
+    if (!strncmp(wish, "limit:", 6))
+        return read_limit(wish + 6, arena);
+    if (!strncmp(wish, "by:", 3) && wish[3]) {
+        arena->by_label = wish + 3;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(wish, words[i].word)) {
+            arena->flags |= words[i].flag;
+            return true;
+        }
+    return false;
+}
+
+static void read_rule(char *text)
+{
+    if (*text == '=') {
+        WARN("arena: \"", text, "\" has no name, and is ignored");
+        return;
+    }
+    struct rule rule = {.name = strsep(&text, "="), .arena.flags = JESPAN_ARENA};
+    if (n_rules == RULES_MAX) {
+        WARN("arena: ", rule.name, ": there are 64 rules already; it is ignored");
+        return;
+    }
+    for (char *wish; (wish = strsep(&text, "+"));)
+        if (!read_wish(wish, &rule.arena))
+            WARN("arena: ", rule.name, "=", wish, " is unknown or has a bad value, and is ignored");
+    if (rule.arena.flags == (JESPAN_ARENA | JESPAN_ARENA_NONE))
+        rule.arena.flags = JESPAN_ARENA_NONE;
+    if (arena_is_valid(&rule.arena))
+        rules[n_rules++] = rule;
+    else
+        WARN("arena: ", rule.name, " has wishes that are against each other, and is ignored");
+}
+
+COLD void arena_conf_boot(void)
+{
+    char *rest = strcpy(texts, conf.arena);
+    n_rules = 0;
+    for (char *rule; (rule = strsep(&rest, "|"));)
+        if (*rule)
+            read_rule(rule);
+}
+
+const struct jespan_arena *arena_conf_find(const char *name)
+{
+    for (const struct rule *rule = rules; rule < rules + n_rules; rule++)
+        if (pattern_fits(rule->name, name))
+            return &rule->arena;
+    return NULL;
+}

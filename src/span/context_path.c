@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A context's path, written from its end to its beginning, as the way in the tree is up. */
+#include "span/context_path.h"
+
+#include <string.h>
+
+#include "span/tree.h"
+
+struct writer {
+    char *at, *begin;
+};
+
+static void put_before(struct writer *w, const char *text)
+{
+    size_t n = strlen(text);
+    while (n && w->at > w->begin) {
+        unsigned char c = (unsigned char)text[--n];
+        *--w->at = c < ' ' || c == 127 ? '?' : (char)c;
+    }
+    if (n)
+        memcpy(w->begin, "...", 3);
+}
+
+static void put_labels_before(struct writer *w, const struct label_set *set)
+{
+    struct label_text labels[JESPAN_MAX_LABELS];
+    unsigned n = 0;
+    for (struct label_text label; labels_each(set, n, &label); n++)
+        labels[n] = label;
+    put_before(w, n ? "}" : "");
+    while (n--) {
+        put_before(w, labels[n].value);
+        put_before(w, "=");
+        put_before(w, labels[n].key);
+        put_before(w, n ? "," : "{");
+    }
+}
+
+const char *context_path(uint32_t id, char *room, size_t bytes)
+{
+    struct writer w = {room + bytes - 1, room};
+    *w.at = '\0';
+    for (;; id = contexts[id].parent) {
+        put_labels_before(&w, contexts[id].labels);
+        put_before(&w, contexts[id].site->name);
+        if (id == CONTEXT_ID_ROOT || contexts[id].parent == CONTEXT_ID_ROOT)
+            return w.at;
+        put_before(&w, ";");
+    }
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Label sets as jespan keeps them. */
+#include "span/labels.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/meta.h"
+#include "conf/conf.h"
+#include "span/sites.h"
+
+#define SMALLEST_BYTES 64 /* of a label set's memory; larger ones are powers of two */
+#define SIZES 9
+
+_Static_assert(JESPAN_MAX_LABELS <= 8 * sizeof((struct label_set *)0)->integers, "a bit for each label");
+
+static struct label_set *free_sets[SIZES]; /* linked through their text */
+
+/* ---- Drafts ---- */
+
+COLD union label_draft *labels_draft_of(struct thread *t)
+{
+    if (t && !t->label_draft)
+        t->label_draft = meta_alloc(sizeof(union label_draft));
+    return t ? t->label_draft : NULL;
+}
+
+/* Whether record_labels, "key|key|…", has the label's key. */
+static bool is_recorded(const struct jespan_label *label)
+{
+    const char *listed = conf.record_labels;
+    if (!*listed || !label->key)
+        return true;
+    for (size_t n = strlen(label->key); *listed; listed += *listed == '|') {
+        size_t listed_n = strcspn(listed, "|");
+        if (listed_n == n && !memcmp(listed, label->key, n))
+            return true;
+        listed += listed_n;
+    }
+    return false;
+}
+
+bool labels_is_valid(const struct jespan_label *label)
+{
+    return label->key && (label->type == JESPAN_INTEGER || (label->type == JESPAN_STRING && label->value));
+}
+
+static void append(struct label_set *set, const char *s, size_t n)
+{
+    memcpy(set->text + set->bytes, s, n);
+    set->text[set->bytes + n] = '\0';
+    set->bytes += (uint32_t)n + 1;
+}
+
+static void append_integer(struct label_set *set, int64_t n)
+{
+    char digits[NUMBER_BYTES];
+    char *text = digits + (number_text(digits, n < 0 ? -(uint64_t)n : (uint64_t)n, 10) - digits);
+    if (n < 0)
+        *--text = '-';
+    append(set, text, strlen(text));
+    set->integers |= (uint16_t)(1u << set->count);
+}
+
+void labels_begin(union label_draft *draft)
+{
+    draft->set = (struct label_set){.capacity = LABEL_TEXT_MAX};
+}
+
+int labels_add(union label_draft *draft, const struct jespan_label *label)
+{
+    return is_recorded(label) ? labels_add_own(draft, label) : 0;
+}
+
+int labels_add_own(union label_draft *draft, const struct jespan_label *label)
+{
+    struct label_set *set = &draft->set;
+    if (set->count == JESPAN_MAX_LABELS) {
+        sites_count_truncated();
+        return -ENOSPC;
+    }
+    if (!labels_is_valid(label))
+        return -EINVAL;
+    append(set, label->key, sites_bounded_length(label->key));
+    if (label->type == JESPAN_INTEGER)
+        append_integer(set, label->integer);
+    else
+        append(set, label->value, sites_bounded_length(label->value));
+    set->count++;
+    return 0;
+}
+
+void labels_end(union label_draft *draft)
+{
+    struct label_set *set = &draft->set;
+    set->hash = sites_hash(SITES_HASH_START ^ set->integers, set->text, set->bytes);
+}
+
+int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count)
+{
+    int error = 0;
+    labels_begin(draft);
+    for (size_t i = 0; i < count && !error; i++)
+        error = labels_add(draft, &labels[i]);
+    labels_end(draft);
+    return error == -ENOSPC ? 0 : error;
+}
+
+/* A key may have been cut. */
+static bool has_key(const char *kept, const struct jespan_label *label)
+{
+    size_t n = sites_cut(label->key);
+    return strlen(kept) == n && !memcmp(kept, label->key, n);
+}
+
+static void append_kept(struct label_set *to, const struct label_text *label, bool is_integer)
+{
+    append(to, label->key, strlen(label->key));
+    append(to, label->value, strlen(label->value));
+    to->integers |= (uint16_t)((unsigned)is_integer << to->count);
+    to->count++;
+}
+
+int labels_draft_with(union label_draft *draft, const struct label_set *set, const struct jespan_label *label)
+{
+    struct label_text kept;
+    bool is_in = false;
+    int error = labels_is_valid(label) ? 0 : -EINVAL;
+    labels_begin(draft);
+    for (unsigned i = 0; !error && labels_each(set, i, &kept); i++) {
+        if (!has_key(kept.key, label))
+            append_kept(&draft->set, &kept, set->integers >> i & 1);
+        else if (!is_in)
+            error = labels_add(draft, label);
+        is_in |= has_key(kept.key, label);
+    }
+    if (!error && !is_in)
+        error = labels_add(draft, label);
+    labels_end(draft);
+    return error;
+}
+
+int64_t labels_integer(const char *value)
+{
+    uint64_t n = 0;
+    for (const char *digit = value + (*value == '-'); *digit; digit++)
+        n = 10 * n + (uint64_t)(*digit - '0');
+    return (int64_t)(*value == '-' ? -n : n);
+}
+
+/* ---- Lasting copies ---- */
+
+static int size_index(size_t bytes)
+{
+    int i = 0;
+    while (((size_t)SMALLEST_BYTES << i) < bytes)
+        i++;
+    return i;
+}
+
+struct label_set *labels_copy(const struct label_set *draft)
+{
+    int i = size_index(sizeof *draft + draft->bytes);
+    size_t bytes = (size_t)SMALLEST_BYTES << i;
+    struct label_set *set = free_sets[i];
+    if (set)
+        memcpy(&free_sets[i], set->text, sizeof set);
+    else
+        set = meta_alloc(bytes);
+    if (!set)
+        return NULL;
+    memcpy(set, draft, sizeof *draft + draft->bytes);
+    set->capacity = (uint32_t)(bytes - sizeof *set);
+    return set;
+}
+
+void labels_free(struct label_set *set)
+{
+    if (!set)
+        return;
+    int i = size_index(sizeof *set + set->capacity);
+    memcpy(set->text, &free_sets[i], sizeof set);
+    free_sets[i] = set;
+}
+
+int labels_equal(const struct label_set *a, const struct label_set *b)
+{
+    if (!a || !b)
+        return a == b;
+    return a->hash == b->hash && a->count == b->count && a->integers == b->integers && a->bytes == b->bytes &&
+           memcmp(a->text, b->text, a->bytes) == 0;
+}

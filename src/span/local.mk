@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-2-Clause
+core_sources += \
+	%D%/age.c %D%/age.h \
+	%D%/arena_conf.c %D%/arena_conf.h \
+	%D%/context_path.c %D%/context_path.h \
+	%D%/context_policy.h \
+	%D%/handles.c %D%/handles.h \
+	%D%/labels.c %D%/labels.h \
+	%D%/recycle.c %D%/recycle.h \
+	%D%/sampler.c %D%/sampler.h \
+	%D%/sites.c %D%/sites.h \
+	%D%/span.c %D%/span.h \
+	%D%/tree.c %D%/tree.h
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sites as jespan keeps them. */
+#include "span/sites.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/meta.h"
+#include "span/arena_conf.h"
+#include "span/context_policy.h"
+
+#define BUCKETS 1024
+
+static struct site *buckets[BUCKETS];
+static _Atomic uint64_t truncated;
+
+uint32_t sites_hash(uint32_t hash, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)p[i]) * 16777619u; /* FNV-1a */
+    return hash;
+}
+
+size_t sites_cut(const char *s)
+{
+    size_t n = strnlen(s, JESPAN_MAX_STRING_BYTES + 1);
+    if (n <= JESPAN_MAX_STRING_BYTES)
+        return n;
+    for (n = JESPAN_MAX_STRING_BYTES; n > JESPAN_MAX_STRING_BYTES - 4; n--)
+        if ((s[n] & 0xc0) != 0x80) /* a character begins here */
+            return n;
+    return JESPAN_MAX_STRING_BYTES; /* no UTF-8 */
+}
+
+size_t sites_bounded_length(const char *s)
+{
+    size_t n = sites_cut(s);
+    if (s[n])
+        sites_count_truncated();
+    return n;
+}
+
+void sites_count_truncated(void)
+{
+    atomic_fetch_add_explicit(&truncated, 1, memory_order_relaxed);
+}
+
+static const char *copy_string(const char *s, size_t n)
+{
+    char *copy = meta_alloc(n + 1);
+    if (copy)
+        memcpy(copy, s, n);
+    return copy;
+}
+
+static int equals(const char *kept, const char *s, size_t n)
+{
+    return strncmp(kept, s, n) == 0 && kept[n] == '\0';
+}
+
+bool sites_is_kept_as(const char *kept, const char *text)
+{
+    return text ? equals(kept, text, sites_cut(text)) : !*kept;
+}
+
+/* What the program asks for goes before the configuration. A block of a site that asks for what cannot be has no arena:
+ * jespan_open() would have said so. */
+static bool keep_wishes(struct site *s, const struct jespan_site *site)
+{
+    const struct jespan_arena *wished = &site->arena;
+    if (!arena_is_wished(wished) && arena_conf_find(s->name))
+        wished = arena_conf_find(s->name);
+    if (!arena_is_valid(wished)) {
+        policy_arena_refused();
+        return true;
+    }
+    s->arena = *wished;
+    if (wished->by_label)
+        s->arena.by_label = copy_string(wished->by_label, sites_cut(wished->by_label));
+    return !wished->by_label || s->arena.by_label;
+}
+
+const struct site *site_intern(const struct jespan_site *site)
+{
+    const char *text[3] = {site->name, site->target ? site->target : "", site->file ? site->file : ""};
+    size_t n[3];
+    uint32_t hash = SITES_HASH_START ^ site->line;
+    for (int i = 0; i < 3; i++) {
+        n[i] = sites_bounded_length(text[i]);
+        hash = sites_hash(hash, text[i], n[i]);
+    }
+    struct site **bucket = &buckets[hash % BUCKETS];
+    for (struct site *s = *bucket; s; s = s->next)
+        if (s->hash == hash && s->line == site->line && equals(s->name, text[0], n[0]) &&
+            equals(s->target, text[1], n[1]) && equals(s->file, text[2], n[2]))
+            return s;
+    struct site *s = meta_alloc(sizeof *s);
+    if (!s)
+        return NULL;
+    s->hash = hash;
+    s->line = site->line;
+    s->name = copy_string(text[0], n[0]);
+    s->target = copy_string(text[1], n[1]);
+    s->file = copy_string(text[2], n[2]);
+    if (!s->name || !s->target || !s->file)
+        return NULL;
+    if (!keep_wishes(s, site))
+        return NULL;
+    s->next = *bucket;
+    *bucket = s;
+    return s;
+}
+
+uint64_t sites_truncated(void)
+{
+    return load_relaxed(&truncated);
+}

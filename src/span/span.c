@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is entered on a thread, and the context that follows from it. */
+#include "span/span.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "heap/counters.h"
+#include "span/age.h"
+#include "span/context_policy.h"
+
+/* One that was moved through several periods was entered in the first, and nowhere else. */
+static void count_exits(const struct entry *gone)
+{
+    if (gone->kind & ENTRY_MOVED) {
+        span_undo_enter(gone->counters);
+        span_count_exit(gone->former);
+    } else {
+        span_count_exit(gone->counters);
+    }
+}
+
+static void show_innermost(struct thread *t)
+{
+    const struct entry *innermost = t->depth ? &t->entries[t->depth - 1] : NULL;
+    t->tag = innermost ? innermost->context : t->base;
+    t->current = innermost ? innermost->counters : t->base_counters;
+}
+
+/* What is entered has changed below the innermost entry. Returns the time. */
+static uint64_t settle(struct thread *t)
+{
+    struct counters *timed = t->base_counters;
+    for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
+        if (entry_kind(e) == ENTRY_OWNER)
+            e->timed = timed;
+        timed = e->timed;
+    }
+    show_innermost(t);
+    return timing_switch(t, timed);
+}
+
+/* LOCK_TREE is held, or the context cannot go away. */
+static int replace_base(struct thread *t, uint32_t context)
+{
+    context = age_period_of(context);
+    struct counters *c = context ? span_count_enter(t, context) : NULL, *former = t->base_counters;
+    if (!c)
+        return -ENOMEM;
+    t->base = context;
+    t->base_counters = c;
+    if (former) {
+        settle(t);
+        span_count_exit(former);
+    } else {
+        show_innermost(t);
+        timing_begin(t, c);
+    }
+    return 0;
+}
+
+/* A thread that is only now registering is looked at when it is. */
+static int set_base_locked(struct thread *t, uint32_t context)
+{
+    int error = replace_base(t, context);
+    if (t == thread_own)
+        span_review(t);
+    return error;
+}
+
+int span_set_base(struct thread *t, uint32_t context)
+{
+    lock(LOCK_TREE);
+    int error = set_base_locked(t, context);
+    unlock(LOCK_TREE);
+    return error;
+}
+
+COLD int span_set_base_by_name(struct thread *t, const char *name)
+{
+    char text[32] = "thread:";
+    strncat(text, name, sizeof t->name - 1);
+    const struct jespan_site site = {.name = text};
+    lock(LOCK_TREE);
+    int error = set_base_locked(t, tree_intern(CONTEXT_ID_ROOT, CONTEXT_THREAD, &site, NULL));
+    unlock(LOCK_TREE);
+    return error;
+}
+
+static bool entry_is_governed(const struct entry *e)
+{
+    return tree_is_governed(e->context) || entry_region(e);
+}
+
+/* The innermost first: what is entered inside something governed mostly is, too. */
+static bool has_governed(const struct thread *t)
+{
+    bool found = t->publishes || tree_is_governed(t->base);
+    for (uint32_t i = t->depth; i-- > 0 && !found;)
+        found = entry_is_governed(&t->entries[i]);
+    return found;
+}
+
+static bool has_arena_of_its_own(const struct entry *e)
+{
+    return policy_has_own_arena(tree_whole(e->context));
+}
+
+/* What is allocated belongs to the region that was entered before: not in blocks for other owners, in spans that were opened
+ * elsewhere, in the same context perhaps, or in what has an arena of its own. */
+static uint16_t region_of(const struct thread *t)
+{
+    if (!t->regions_entered)
+        return 0;
+    uint16_t inside = 0; /* where the spans were opened that are entered above */
+    for (const struct entry *e = t->entries + t->depth; e-- > t->entries;) {
+        uint16_t region = entry_region(e);
+        if (region)
+            return inside && inside != region ? 0 : region;
+        if ((entry_kind(e) != ENTRY_SCOPE && !entry_inside(e)) || has_arena_of_its_own(e))
+            break;
+        if (inside && entry_inside(e) && inside != entry_inside(e))
+            break;
+        inside = entry_inside(e) ? entry_inside(e) : inside;
+    }
+    return 0;
+}
+
+/* Paired with thread_poke_all(): either it finds our answer and takes it back, or we find that there was a poke. */
+COLD void span_review(struct thread *t)
+{
+    do {
+        t->poked = load_acquire(&thread_pokes);
+        store_release(&t->maybe_hot, false);
+        t->region = region_of(t);
+        store_relaxed(&thread_self, has_governed(t) ? NULL : t);
+        atomic_thread_fence(memory_order_seq_cst);
+    } while (unlikely(load_relaxed(&thread_pokes) != t->poked));
+    if (unlikely(load_relaxed(&t->limits_unsettled)))
+        policy_settle(t);
+}
+
+/* Whether what is allocated in the innermost entry belongs to the region that the thread was in before, as region_of() has it. */
+static bool is_part_of(const struct entry *e, uint16_t region)
+{
+    return (entry_kind(e) == ENTRY_SCOPE || entry_inside(e) == region) && !has_arena_of_its_own(e);
+}
+
+/* What is below was reviewed when it was entered. A thread that is told of a change meanwhile looks at all of it. */
+COLD void span_review_innermost(struct thread *t)
+{
+    const struct entry *e = &t->entries[t->depth - 1];
+    if (unlikely(load_acquire(&thread_pokes) != t->poked)) {
+        span_review(t);
+        return;
+    }
+    if (entry_region(e))
+        t->region = entry_region(e);
+    else if (t->region && !is_part_of(e, t->region))
+        t->region = 0;
+    if (entry_is_governed(e))
+        store_relaxed(&thread_self, NULL);
+}
+
+/* Under LOCK_TREE. */
+static void move_innermost(struct thread *t, uint32_t period)
+{
+    struct entry *e = &t->entries[t->depth - 1];
+    struct counters *c = span_count_enter(t, period), *former = e->counters;
+    if (!c)
+        return;
+    e->context = period;
+    e->counters = c;
+    if (entry_kind(e) != ENTRY_OWNER)
+        e->timed = c;
+    uint64_t now = settle(t);
+    if (entry_kind(e) == ENTRY_SCOPE)
+        timing_move_scope(former, c, now);
+    if (e->kind & ENTRY_MOVED) {
+        span_undo_enter(former);
+        return;
+    }
+    e->kind |= ENTRY_MOVED; /* so it is not found by the fast ways out */
+    e->former = former;
+}
+
+COLD void span_grow_older(struct thread *t)
+{
+    lock(LOCK_TREE);
+    uint32_t period = age_period_of(t->tag);
+    if (period && period != t->tag && t->depth)
+        move_innermost(t, period);
+    else if (period && period != t->tag)
+        replace_base(t, period);
+    t->period_end = age_period_end();
+    unlock(LOCK_TREE);
+}
+
+COLD int span_make_room(struct thread *t)
+{
+    size_t bytes = t->capacity * sizeof *t->entries;
+    struct entry *more = meta_map(2 * bytes);
+    if (!more)
+        return -ENOMEM;
+    struct entry *old = t->entries;
+    memcpy(more, old, bytes);
+    t->entries = more; /* first, for a child that is forked meanwhile */
+    t->capacity *= 2;
+    if (old != t->entries_inline)
+        meta_unmap(old, bytes);
+    return 0;
+}
+
+void span_remove(struct thread *t, uint32_t index)
+{
+    struct entry gone = t->entries[index];
+    memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
+    t->depth--;
+    t->regions_entered -= entry_region(&gone) != 0;
+    uint64_t now = settle(t);
+    if (entry_kind(&gone) == ENTRY_SCOPE)
+        timing_close_scope(gone.counters, now);
+    count_exits(&gone);
+    if (entry_kind(&gone) != ENTRY_ATTACHED && index < t->depth && entry_kind(&t->entries[index]) == ENTRY_ATTACHED)
+        span_remove(t, index); /* what was attached on its level */
+}
+
+/* No context is recycled meanwhile, so exits may be counted before they show. */
+COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
+{
+    struct counters *former = NULL;
+    for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
+        if (e->key != key || entry_kind(e) != kind)
+            continue;
+        former = e->counters;
+        own_add(&c->enters, 1);
+        count_exits(e);
+        e->counters = e->timed = c;
+        e->context = context;
+        e->kind &= ~ENTRY_MOVED;
+    }
+    if (!former)
+        return;
+    uint64_t now = settle(t);
+    if (kind == ENTRY_SCOPE) {
+        timing_close_scope(former, now);
+        counters_use_more(c);
+        timing_open_scope(c, now);
+    }
+    span_review(t);
+}
+
+int64_t span_find(const struct thread *t, enum entry_kind kind, uint64_t key)
+{
+    for (int64_t i = (int64_t)t->depth - 1; i >= 0; i--)
+        if (t->entries[i].key == key && entry_kind(&t->entries[i]) == kind)
+            return i;
+    return -1;
+}
+
+COLD int span_enter_self(struct thread *t)
+{
+    struct counters *c = span_count_enter(t, CONTEXT_ID_SELF);
+    if (!c)
+        return -ENOMEM;
+    int error = span_push(t, ENTRY_SELF, 0, CONTEXT_ID_SELF, c);
+    if (error)
+        span_count_exit(c);
+    if (unlikely(t->region))
+        span_review(t);
+    return error;
+}
+
+COLD void span_leave_self(struct thread *t)
+{
+    span_remove(t, (uint32_t)span_find(t, ENTRY_SELF, 0));
+    if (unlikely(has_governed(t)))
+        span_review(t);
+}
+
+/* The thread's time has ended. A scope that is still open ends now. */
+static void leave_entries(struct thread *t)
+{
+    uint64_t now = timing_now();
+    while (t->depth) {
+        struct entry gone = t->entries[--t->depth];
+        t->regions_entered -= entry_region(&gone) != 0;
+        show_innermost(t);
+        if (entry_kind(&gone) == ENTRY_SCOPE)
+            timing_close_scope(gone.counters, now);
+        count_exits(&gone);
+    }
+}
+
+static void leave_base(struct thread *t)
+{
+    leave_entries(t);
+    if (t->entries != t->entries_inline) {
+        struct entry *old = t->entries;
+        size_t bytes = t->capacity * sizeof *old;
+        t->entries = t->entries_inline;
+        t->capacity = ENTRIES_INLINE;
+        meta_unmap(old, bytes);
+    }
+    struct counters *c = t->base_counters;
+    t->base = t->tag = 0;
+    t->base_counters = t->current = NULL;
+    if (c)
+        span_count_exit(c);
+}
+
+COLD void span_leave_all(struct thread *t)
+{
+    timing_end(t);
+    leave_base(t);
+}
+
+/* The thread went on while fork(2) copied its memory page by page: what is entered, and in which counters, need not fit
+ * together. Each of its counters, though, is what it was at some moment, and now it is inside none. */
+COLD void span_abandon_all(struct thread *t)
+{
+    cpu_clock_set_last(&t->cpu, t->cpu_at_fork);
+    for (uint32_t id = 0, end = tree_end(); id < end; id++) {
+        struct counters *c = counters_find(t, id);
+        if (c) {
+            timing_abandon(t, c);
+            store_relaxed(&c->exits, load_relaxed(&c->enters));
+        } else {
+            id |= COUNTERS_PER_CHUNK - 1;
+        }
+    }
+    t->depth = t->regions_entered = 0;
+    t->timed = t->base_counters = NULL;
+    leave_base(t);
+}
