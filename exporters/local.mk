@@ -19,8 +19,8 @@ service_sources = \
 	%D%/digest.c %D%/digest.h \
 	%D%/digest_fold.c \
 	%D%/digest_labels.c \
-	%D%/label_names.c %D%/label_names.h \
 	%D%/digest_nodes.c %D%/digest_nodes.h \
+	%D%/label_names.c %D%/label_names.h \
 	%D%/period.c %D%/period.h \
 	%D%/random.c %D%/random.h
 
@@ -37,17 +37,17 @@ pyroscope_sources = \
 http_sources = \
 	%D%/http.c \
 	%D%/http_access.c %D%/http_access.h \
-	%D%/http_arenas.c %D%/http_arenas.h \
 	%D%/http_answer.c %D%/http_answer.h \
+	%D%/http_arenas.c %D%/http_arenas.h \
 	%D%/http_listen.c %D%/http_listen.h \
 	%D%/http_metrics.c %D%/http_metrics.h \
 	%D%/http_page.h \
 	%D%/http_pprof.c %D%/http_pprof.h \
 	%D%/http_routes.c %D%/http_routes.h \
 	%D%/http_series.c %D%/http_series.h \
-	%D%/http_start.c %D%/http_start.h \
 	%D%/http_server.c %D%/http_server.h \
 	%D%/http_spans.c %D%/http_spans.h \
+	%D%/http_start.c %D%/http_start.h \
 	%D%/http_text.c %D%/http_text.h
 
 EXTRA_DIST += %D%/README.md

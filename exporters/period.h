@@ -3,7 +3,7 @@
  *
  * A period's totals are those of its time alone; what a context held at its start counts as moved in, so that in use is
  * what it holds at the end, by the same formula as ever (totals.h). outlived_* are those of the end. Nothing is told
- * twice and nothing is lost, as with reporters (ledger.h): periods add up to the snapshots' sum, contexts that were
+ * twice and nothing is lost, as with reporters (snapshot_delta.h): periods add up to the snapshots' sum, contexts that were
  * recycled in "(retired)". A total that goes down counts as unchanged until it has caught up.
  */
 #ifndef JESPAN_PERIOD_H

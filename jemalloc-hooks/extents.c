@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/meta.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 
 #define ARENAS_KNOWN 4096 /* jemalloc's arena index has 12 bits */
 #define WATCH_WAIT_NS 1000000000u
@@ -83,8 +83,8 @@ static void count_of_arena(unsigned arena, uint64_t mapped, uint64_t committed, 
 
 static void bound_extent(const void *start, size_t bytes)
 {
-    headers_bound((uintptr_t)start);
-    headers_bound((uintptr_t)start + bytes);
+    pagemap_bound((uintptr_t)start);
+    pagemap_bound((uintptr_t)start + bytes);
 }
 
 static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero, bool *commit,
@@ -93,7 +93,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     (void)hooks;
     void *p = default_hooks->alloc(default_hooks, address, size, alignment, zero, commit, arena);
     if (p) {
-        headers_unbound((uintptr_t)p, (uintptr_t)p + size);
+        pagemap_unbound((uintptr_t)p, (uintptr_t)p + size);
         bound_extent(p, size);
         count_of_arena(arena, size, *commit ? size : 0, 1);
     }
@@ -107,8 +107,8 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
     (void)hooks;
     if (extents_retain || !default_hooks->dalloc)
         return true;
-    headers_release((uintptr_t)address, size);
-    headers_unbound((uintptr_t)address, (uintptr_t)address + size);
+    pagemap_release((uintptr_t)address, size);
+    pagemap_unbound((uintptr_t)address, (uintptr_t)address + size);
     count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     bool refused = default_hooks->dalloc(default_hooks, address, size, committed, arena);
     if (refused) {
@@ -121,8 +121,8 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
 static void hook_destroy(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned arena)
 {
     (void)hooks;
-    headers_release((uintptr_t)address, size);
-    headers_unbound((uintptr_t)address, (uintptr_t)address + size);
+    pagemap_release((uintptr_t)address, size);
+    pagemap_unbound((uintptr_t)address, (uintptr_t)address + size);
     count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     if (default_hooks->destroy)
         default_hooks->destroy(default_hooks, address, size, committed, arena);
@@ -143,7 +143,7 @@ static bool hook_decommit(extent_hooks_t *hooks, void *address, size_t size, siz
     (void)hooks;
     if (!default_hooks->decommit)
         return true;
-    headers_release((uintptr_t)address + offset, length);
+    pagemap_release((uintptr_t)address + offset, length);
     bool refused = default_hooks->decommit(default_hooks, address, size, offset, length, arena);
     if (!refused)
         add(&extents_heap.committed_bytes, -(uint64_t)length);
@@ -154,7 +154,7 @@ static bool hook_purge_lazy(extent_hooks_t *hooks, void *address, size_t size, s
                             unsigned arena)
 {
     (void)hooks;
-    headers_release((uintptr_t)address + offset, length);
+    pagemap_release((uintptr_t)address + offset, length);
     bool refused = !default_hooks->purge_lazy ||
                    default_hooks->purge_lazy(default_hooks, address, size, offset, length, arena);
     if (!refused)
@@ -166,7 +166,7 @@ static bool hook_purge_forced(extent_hooks_t *hooks, void *address, size_t size,
                               unsigned arena)
 {
     (void)hooks;
-    headers_release((uintptr_t)address + offset, length);
+    pagemap_release((uintptr_t)address + offset, length);
     bool refused = !default_hooks->purge_forced ||
                    default_hooks->purge_forced(default_hooks, address, size, offset, length, arena);
     if (!refused)
@@ -182,7 +182,7 @@ static bool hook_split(extent_hooks_t *hooks, void *address, size_t size, size_t
                    default_hooks->split(default_hooks, address, size, size_a, size_b, committed, arena);
     if (!refused) {
         bound_extent(address, size_a);
-        headers_bound((uintptr_t)address + size);
+        pagemap_bound((uintptr_t)address + size);
         add(&extents_heap.extents, 1);
     }
     return refused;
@@ -196,7 +196,7 @@ static bool hook_merge(extent_hooks_t *hooks, void *a, size_t size_a, void *b, s
         !default_hooks->merge || default_hooks->merge(default_hooks, a, size_a, b, size_b, committed, arena);
     if (!refused) {
         bound_extent(a, size_a + size_b);
-        headers_unbound((uintptr_t)b, (uintptr_t)b + HEADER_PAGE_BYTES);
+        pagemap_unbound((uintptr_t)b, (uintptr_t)b + HEADER_PAGE_BYTES);
         add(&extents_heap.extents, (uint64_t)-1);
     }
     return refused;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "span_policy.h"
 
 #define PAGE HEADER_PAGE_BYTES
@@ -92,7 +92,7 @@ int extent_arena_each_range(const struct extent_arena *a, int (*each)(void *arg,
     for (uint64_t first = 0, last = 0; !result && next_area(a, first, &first, &last); first = last + 1) {
         uintptr_t start = (uintptr_t)first << AREA_BITS, end = ((uintptr_t)last + 1) << AREA_BITS;
         size_t bytes;
-        while (!result && (bytes = headers_next_claim(a->id, &start, end))) {
+        while (!result && (bytes = pagemap_next_claim(a->id, &start, end))) {
             result = each(arg, start, bytes);
             start += bytes;
         }
@@ -151,7 +151,7 @@ static void *map_guarded(struct extent_arena *a, size_t bytes, size_t alignment,
     uintptr_t start = (p + PAGE + spare) & ~(uintptr_t)(alignment - 1), before = start - PAGE, after = start + bytes;
     cut_off(p, before - p, index);
     cut_off(after + PAGE, p + spare - before, index);
-    if (headers_claim(before, whole, 0)) {
+    if (pagemap_claim(before, whole, 0)) {
         extents_hooks.destroy(&extents_hooks, (void *)before, whole, true, index);
         return NULL;
     }
@@ -165,10 +165,10 @@ static void unmap(const struct extent_arena *a, void *address, size_t bytes, boo
 {
     uintptr_t start = (uintptr_t)address, end = start + bytes;
     if (a->policy.guarded) {
-        start -= headers_is_guard(start - PAGE) ? PAGE : 0;
-        end += headers_is_guard(end) ? PAGE : 0;
+        start -= pagemap_is_guard(start - PAGE) ? PAGE : 0;
+        end += pagemap_is_guard(end) ? PAGE : 0;
     }
-    headers_disown(start, end - start);
+    pagemap_disown(start, end - start);
     extents_hooks.destroy(&extents_hooks, (void *)start, end - start, committed, index);
 }
 
@@ -186,7 +186,7 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     *commit = is_used || by_name;
     void *p = a->policy.guarded ? map_guarded(a, size, alignment, zero, commit, index)
                                 : extents_hooks.alloc(&extents_hooks, address, size, alignment, zero, commit, index);
-    if (p && headers_claim((uintptr_t)p, size, a->id)) {
+    if (p && pagemap_claim((uintptr_t)p, size, a->id)) {
         unmap(a, p, size, *commit, index);
         p = NULL;
     }
@@ -207,11 +207,11 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
 static bool span_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned index)
 {
     struct extent_arena *a = arena_of(hooks);
-    headers_disown((uintptr_t)address, size);
+    pagemap_disown((uintptr_t)address, size);
     extents_count(&a->figures, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     bool refused = extents_hooks.dalloc(&extents_hooks, address, size, committed, index);
     if (refused) {
-        headers_claim((uintptr_t)address, size, a->id); /* cannot fail: it has its leaves */
+        pagemap_claim((uintptr_t)address, size, a->id); /* cannot fail: it has its leaves */
         extents_count(&a->figures, size, committed ? size : 0, 1);
     }
     return refused;

@@ -49,7 +49,7 @@ struct extent_policy {
 #define EXTENT_AREAS 64
 struct extent_arena {
     extent_hooks_t hooks; /* first: a hook is handed this address */
-    uint16_t id;          /* as headers_arena() gives it; 1 or more */
+    uint16_t id;          /* as pagemap_arena() gives it; 1 or more */
     unsigned index;       /* jemalloc's */
     struct extent_policy policy;
     _Atomic uint64_t limit_bytes; /* committed at most, 0: any number. May change at any time */

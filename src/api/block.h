@@ -28,10 +28,10 @@ static COLD __attribute__((unused)) void block_exit_outer(struct thread *t, enum
             span_remove(t, (uint32_t)i);
 }
 
-/* On a thread that has something governed entered, or none entered at all. */
-static COLD __attribute__((unused)) void block_exit_governed(enum entry_kind kind, uint64_t key)
+/* On a thread that has entered something with an allocation policy, or has entered nothing. */
+static COLD __attribute__((unused)) void block_exit_by_policy(enum entry_kind kind, uint64_t key)
 {
-    struct thread *t = thread_own;
+    struct thread *t = thread_current;
     if (!t)
         return;
     block_exit_outer(t, kind, key);
@@ -40,11 +40,11 @@ static COLD __attribute__((unused)) void block_exit_governed(enum entry_kind kin
 
 HOT_INLINE void block_exit(struct jespan_scope *scope, enum entry_kind kind)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!scope || !scope->entered))
         return;
     if (unlikely(!t))
-        block_exit_governed(kind, (uintptr_t)scope);
+        block_exit_by_policy(kind, (uintptr_t)scope);
     else if (likely(span_is_innermost(t, kind, (uintptr_t)scope)))
         span_pop(t, kind);
     else

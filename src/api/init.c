@@ -12,10 +12,10 @@
 #include "malloc/track.h"
 #include "report/background.h"
 #include "report/dump.h"
+#include "report/dump_timer.h"
 #include "report/dump_watch.h"
 #include "report/last_thread.h"
 #include "report/limit_events.h"
-#include "report/reporter.h"
 #include "report/reporters.h"
 #include "report/services.h"
 #include "report/unfollowed.h"
@@ -35,7 +35,7 @@ static void before_destructors(void *unused)
 {
     (void)unused;
     uint64_t begun = clock_ns(CLOCK_MONOTONIC);
-    reporter_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
+    dump_timer_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
     waited_ms = (clock_ns(CLOCK_MONOTONIC) - begun) / 1000000u;
 }
 
@@ -69,7 +69,7 @@ static void after_fork_in_child(void)
     dump_after_fork();
     if (conf.follow_fork)
         register_before_destructors();
-    reporter_after_fork();
+    dump_timer_after_fork();
     dump_watch_after_fork();
     reporters_after_fork();
     limit_events_after_fork();
@@ -104,11 +104,11 @@ static void at_exit(void)
         track_flush_any(t);
     track_check_waiting();
     uint64_t until_ns = end_by_ns();
-    reporter_ask_to_stop();
+    dump_timer_ask_to_stop();
     dump_watch_ask_to_stop();
     reporters_ask_to_stop();
     limit_events_ask_to_stop();
-    reporter_wait(until_ns);
+    dump_timer_wait(until_ns);
     dump_watch_wait(until_ns);
     services_stop(until_ns);
     reporters_wait(until_ns);
@@ -126,7 +126,7 @@ static __attribute__((constructor)) void start(void)
     if (conf.dump_dir[0])
         dump_prepare();
     register_before_destructors();
-    reporter_start();
+    dump_timer_start();
     dump_watch_start();
     reporters_boot();
     limit_events_boot();

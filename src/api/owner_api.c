@@ -55,7 +55,7 @@ static int enter_owner(struct thread *t, uint64_t key, jespan_context_t number)
         return ENOMEM;
     compiler_barrier();
     if (tree_is_live(context) && span_push(t, ENTRY_OWNER, key, context, c) == 0) {
-        if (unlikely(tree_is_governed(context) || t->region))
+        if (unlikely(tree_has_policy(context) || t->region))
             span_review(t);
         return 0;
     }

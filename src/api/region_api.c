@@ -31,7 +31,7 @@ EXPORT void jespan_region_enter(struct jespan_scope *scope, const struct jespan_
         span = NULL;
     }
     if (span)
-        thread_own->entries[thread_own->depth - 1].kind |= ENTRY_BLOCK;
+        thread_current->entries[thread_current->depth - 1].kind |= ENTRY_BLOCK;
     scope->entered = (uintptr_t)span;
     errno = saved;
 }

@@ -21,13 +21,13 @@ static struct site_cache_line *cache_line(struct thread *t, const struct jespan_
     return &t->site_cache[cache_hash(t, site) % SITE_CACHE_LINES];
 }
 
-/* The same for contexts that are governed, apart, so that who finds one in the first cache need not ask. NULL: there is none, for
+/* The same for contexts with an allocation policy, apart, so that who finds one in the first cache need not ask. NULL: there is none, for
  * want of memory where `makes`. */
-static struct site_cache_line *governed_line(struct thread *t, uint32_t hash, bool makes)
+static struct site_cache_line *policy_line(struct thread *t, uint32_t hash, bool makes)
 {
-    if (!t->governed_sites && makes)
-        t->governed_sites = meta_alloc(SITE_CACHE_LINES * sizeof(struct site_cache_line));
-    return t->governed_sites ? &t->governed_sites[hash % SITE_CACHE_LINES] : NULL;
+    if (!t->policy_sites && makes)
+        t->policy_sites = meta_alloc(SITE_CACHE_LINES * sizeof(struct site_cache_line));
+    return t->policy_sites ? &t->policy_sites[hash % SITE_CACHE_LINES] : NULL;
 }
 
 HOT_INLINE bool is_same_text(const char *kept, const char *text)
@@ -93,8 +93,8 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     uint32_t hash = cache_hash(t, site);
     lock(LOCK_TREE);
     int error = enter_scope_locked(t, key, site, labels);
-    if (line && tree_is_governed(t->tag))
-        line = governed_line(t, hash, true);
+    if (line && tree_has_policy(t->tag))
+        line = policy_line(t, hash, true);
     if (!error && line) {
         fresh.context = t->tag;
         fresh.generation = load_relaxed(&contexts[t->tag].generation);
@@ -111,7 +111,7 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
 
 static NOINLINE int enter_scope_uncached(struct thread *t, uint64_t key, const struct jespan_site *site)
 {
-    const struct site_cache_line *line = governed_line(t, cache_hash(t, site), false);
+    const struct site_cache_line *line = policy_line(t, cache_hash(t, site), false);
     if (!line || !line_fits(t, line, site) || !enter_cached(t, line, key))
         return enter_scope(t, key, site, NULL);
     span_review_innermost(t);

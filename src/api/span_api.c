@@ -253,7 +253,7 @@ static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint
         e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
 }
 
-/* A span whose context is governed, a region, or what did not go at once. */
+/* A span whose context has an allocation policy, a region, or what the fast way could not do. */
 static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
 {
     uint64_t here = arenas_place_in_time(t->region);
@@ -269,7 +269,7 @@ static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
     return error;
 }
 
-static NOINLINE int enter_span_governed(jespan_span_t *span)
+static NOINLINE int enter_span_by_policy(jespan_span_t *span)
 {
     struct thread *t = track_thread();
     if (!t)
@@ -279,9 +279,9 @@ static NOINLINE int enter_span_governed(jespan_span_t *span)
 
 EXPORT int jespan_enter(jespan_span_t *span)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
-        return enter_span_governed(span);
+        return enter_span_by_policy(span);
     int error = likely(tree_lockless) ? enter_span(t, span, handle_is_free) : EAGAIN;
     return likely(!error) ? 0 : enter_span_slow(t, span);
 }
@@ -308,7 +308,7 @@ static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
             span_remove(t, (uint32_t)i);
 }
 
-/* What is not innermost, or on a thread that has something governed entered. */
+/* A span that is not the innermost, or a thread that has entered something with an allocation policy. */
 static NOINLINE int exit_slow(jespan_span_t *span)
 {
     struct thread *t = track_thread();
@@ -318,7 +318,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
     uint16_t region = entry_region(&t->entries[index]);
     remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *)); /* where the caller's frame ends */
     span_remove(t, (uint32_t)index);
-    if (!load_relaxed(&thread_self)) /* else nothing governed was entered, and nothing is now */
+    if (!load_relaxed(&thread_fast)) /* else nothing entered has an allocation policy, before and now */
         span_review(t);
     if (region)
         leave_region(t, region);
@@ -327,7 +327,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
 
 EXPORT int jespan_exit(jespan_span_t *span)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (likely(t && span_is_innermost(t, ENTRY_SPAN, (uintptr_t)span))) {
         span_pop(t, ENTRY_SPAN);
         return 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/bump.c %D%/bump.h \
 	%D%/bytes.c %D%/bytes.h \
 	%D%/cgroups.c %D%/cgroups.h \
 	%D%/clock.c %D%/clock.h \
@@ -10,7 +11,6 @@ core_sources += \
 	%D%/dump_on.c %D%/dump_on.h \
 	%D%/exceptions.c %D%/exceptions.h \
 	%D%/futex.h \
-	%D%/kept_file.c %D%/kept_file.h \
 	%D%/kind.h \
 	%D%/libc_calls.c %D%/libc_calls.h \
 	%D%/lock.c %D%/lock.h \
@@ -18,9 +18,9 @@ core_sources += \
 	%D%/memory_pressure.c %D%/memory_pressure.h \
 	%D%/meta.c %D%/meta.h \
 	%D%/pattern.c %D%/pattern.h \
-	%D%/room.c %D%/room.h \
+	%D%/procfile.c %D%/procfile.h \
 	%D%/standard_error.c %D%/standard_error.h \
-	%D%/stop_pair.c %D%/stop_pair.h \
+	%D%/stop_sockets.c %D%/stop_sockets.h \
 	%D%/totals.h
 
 EXTRA_DIST += %D%/README.md

@@ -107,19 +107,19 @@ static uint64_t less(uint64_t a, uint64_t b)
 static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint64_t enough)
 {
     bool v2 = bound->kind == BOUND_CGROUP2;
-    const char *text = kept_file_text(&bound->files[0], b->root, bound->directory,
+    const char *text = procfile_text(&bound->files[0], b->root, bound->directory,
                                       v2 ? "memory.current" : "memory.usage_in_bytes");
     uint64_t used = text_number(text);
     if (used == UINT64_MAX || used < enough)
         return used;
-    text = kept_file_text(&bound->files[1], b->root, bound->directory, "memory.stat");
+    text = procfile_text(&bound->files[1], b->root, bound->directory, "memory.stat");
     return less(used, text_value(text, v2 ? "inactive_file " : "total_inactive_file "));
 }
 
 /* Pages: all, and those that are private and writable. */
 static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 {
-    const char *text = kept_file_text(&bound->files[0], b->root, "/proc/self", "statm");
+    const char *text = procfile_text(&bound->files[0], b->root, "/proc/self", "statm");
     size_t n;
     if (!text)
         return UINT64_MAX;
@@ -128,7 +128,7 @@ static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 
 static uint64_t used_of_machine(const struct bounds *b, struct bound *bound)
 {
-    const char *text = kept_file_text(&bound->files[0], b->root, "/proc", "meminfo");
+    const char *text = procfile_text(&bound->files[0], b->root, "/proc", "meminfo");
     return text ? less(bound->bytes, text_value(text, "MemAvailable:") * 1024) : UINT64_MAX;
 }
 
@@ -153,8 +153,8 @@ bool bounds_read(const struct bounds *b, struct bound *bound, uint64_t enough)
 void bounds_close(struct bounds *b)
 {
     for (struct bound *bound = b->bound; bound < b->bound + b->n; bound++)
-        for (struct kept_file *k = bound->files; k < bound->files + 2; k++)
-            kept_file_close(k);
+        for (struct procfile *k = bound->files; k < bound->files + 2; k++)
+            procfile_close(k);
 }
 
 const char *bound_name(const struct bound *bound)

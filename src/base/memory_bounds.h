@@ -2,7 +2,7 @@
 /* What bounds the memory of this process, and how much of it is used: memory cgroups (v2, v1) from its own up to the
  * root, RLIMIT_AS and RLIMIT_DATA; where no cgroup bounds it, the machine's memory.
  *
- * Read from /proc and the cgroup file systems, on one thread, as kept_file.h.
+ * Read from /proc and the cgroup file systems, on one thread, as procfile.h.
  */
 #ifndef JESPAN_MEMORY_BOUNDS_H
 #define JESPAN_MEMORY_BOUNDS_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/cgroups.h"
-#include "base/kept_file.h"
+#include "base/procfile.h"
 
 #define BOUNDS_MAX 12
 
@@ -20,7 +20,7 @@ enum bound_kind { BOUND_CGROUP2, BOUND_CGROUP1, BOUND_ADDRESSES, BOUND_DATA, BOU
 struct bound {
     enum bound_kind kind;
     uint64_t used, bytes;
-    struct kept_file files[2];
+    struct procfile files[2];
     char directory[FILE_PATH_BYTES]; /* of a cgroup */
 };
 

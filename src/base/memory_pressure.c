@@ -22,7 +22,7 @@ void pressure_find(struct pressure *p, const char *cgroup2)
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", and such a line of "full"; total in microseconds. */
 static bool read_stalled(struct pressure *p, uint64_t *us)
 {
-    const char *text = kept_file_text(&p->file, p->root, p->directory, p->of_cgroup ? "memory.pressure" : "memory");
+    const char *text = procfile_text(&p->file, p->root, p->directory, p->of_cgroup ? "memory.pressure" : "memory");
     const char *full = text ? strstr(text, "full ") : NULL, *total = full ? strstr(full, " total=") : NULL;
     *us = total ? text_number(total + strlen(" total=")) : UINT64_MAX;
     return *us != UINT64_MAX;
@@ -43,6 +43,6 @@ unsigned pressure_read(struct pressure *p, uint64_t now_ns)
 
 void pressure_close(struct pressure *p)
 {
-    kept_file_close(&p->file);
+    procfile_close(&p->file);
     p->known = false;
 }

@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 #include "base/cgroups.h"
-#include "base/kept_file.h"
+#include "base/procfile.h"
 
 /* The kernel brings its sums up to date every two seconds, where nothing asks for more. */
 #define PRESSURE_WINDOW_NS 2000000000u
 
 struct pressure {
     const char *root; /* "": the real file systems; another directory in tests */
-    struct kept_file file;
+    struct procfile file;
     bool of_cgroup, known;
     char directory[CGROUP_PATH_BYTES];
     uint64_t stalled_us, at_ns; /* when it was read last, where it is known */

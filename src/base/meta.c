@@ -110,7 +110,7 @@ static void *borrow_aside(size_t bytes)
     return memset(p, 0, bytes);
 }
 
-void *meta_borrow(size_t bytes)
+void *meta_emergency_alloc(size_t bytes)
 {
     void *p = in_emergency ? borrow_aside(bytes) : NULL;
     return p ? p : meta_map(bytes);

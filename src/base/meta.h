@@ -23,7 +23,7 @@ void meta_unmap(void *p, size_t bytes);
 
 /* Memory for a while: as meta_map(), but on a thread in an emergency from what was set aside, as far as that goes. Pieces
  * are aligned to 64 bytes. All are returned before the emergency ends. */
-void *meta_borrow(size_t bytes);
+void *meta_emergency_alloc(size_t bytes);
 void meta_return(void *p, size_t bytes);
 
 /* Sets so many bytes aside for emergencies, touched and, where the system allows it, locked; again in a forked child,

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 command_sources = \
-	src/base/bytes.c src/base/bytes.h \
 	%D%/cmd.h \
 	%D%/conf.c \
-	src/conf/conf_keys.c \
 	%D%/jespan.c \
 	%D%/run.c \
 	%D%/run_dump_dir.c %D%/run_dump_dir.h \
@@ -12,7 +10,9 @@ command_sources = \
 	%D%/run_library.c %D%/run_library.h \
 	%D%/run_options.h \
 	%D%/run_program.c %D%/run_program.h \
-	%D%/run_services.c %D%/run_services.h
+	%D%/run_services.c %D%/run_services.h \
+	src/base/bytes.c src/base/bytes.h \
+	src/conf/conf_keys.c
 
 report_sources = \
 	%D%/inflate.c %D%/inflate.h \

@@ -151,9 +151,9 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
 /* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
-    struct thread *t = thread_own;
+    struct thread *t = thread_current;
     if (t && concerned && (call->new_value || !call->old))
-        track_give_back(t);
+        thread_cache_flush(t);
 }
 
 static bool concerns_thread_or_arena(const char *name)

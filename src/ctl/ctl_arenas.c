@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the names of span arenas mean: spans.arenas.*, spans.arenas.<i>.*, spans.<id>.arena.
  *
- * What our own lanes and hooks count is live. What only jemalloc knows is as of the last write to spans.epoch, or to its
+ * What our own arena_caches and hooks count is live. What only jemalloc knows is as of the last write to spans.epoch, or to its
  * own `epoch`; it is 0 of an arena that nothing was allocated from yet, and ENOENT where jemalloc keeps no statistics.
  */
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "ctl/ctl.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "policy/arenas.h"
@@ -91,7 +91,7 @@ static int arena_contexts(const struct ctl_name *self, uint32_t id, const struct
     return ctl_read_u64(call, value);
 }
 
-/* ---- What our lanes and hooks count ---- */
+/* ---- What our arena_caches and hooks count ---- */
 
 enum { INUSE_OBJECTS = sizeof(struct arena_sums), INUSE_BYTES };
 

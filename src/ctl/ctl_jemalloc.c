@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "jemalloc-hooks/extents.h"
 #include "ctl/ctl.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "heap/sums.h"
+#include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
@@ -76,7 +76,7 @@ static int refuse_regions_arena(const struct ctl_call *call)
 static int expect_hooks(const struct ctl_call *call)
 {
     if (call->new_value)
-        headers_void_bounds();
+        pagemap_void_bounds();
     return 0;
 }
 
@@ -88,7 +88,7 @@ static void watch_new_arena(const struct ctl_call *call)
 
 static bool make_room(void)
 {
-    return thread_own && arenas_make_room(thread_own);
+    return thread_current && arenas_make_room(thread_current);
 }
 
 static const struct ctl_own_name own_names[] = {

@@ -22,7 +22,7 @@
 #include "policy/arenas.h"
 #include "policy/limit.h"
 #include "report/dump.h"
-#include "report/feed.h"
+#include "report/reporter_session.h"
 #include "report/reporters.h"
 #include "report/services.h"
 #include "snapshot/outlived.h"
@@ -287,7 +287,7 @@ STAT(peak_dumps, stat_peak_dumps)
 STAT(signal_dumps, stat_signal_dumps)
 STAT(reporters, reporters_count)
 STAT(reporter_misses, reporters_misses)
-STAT(reporter_errors, feed_errors)
+STAT(reporter_errors, reporter_session_errors)
 STAT(threads, stat_threads)
 STAT(limits, stat_limits)
 STAT(limit_refusals, stat_limit_refusals)

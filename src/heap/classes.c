@@ -8,7 +8,7 @@ uint32_t class_bytes[CLASSES_MAX];
 uint64_t class_reciprocal[CLASSES_MAX];
 uint8_t class_slab_pages[CLASSES_MAX];
 bool classes_of_arenas;
-struct class_info class_of_eights[HEADER_PAGE_BYTES / 8 + 1];
+struct class_info size_to_class[HEADER_PAGE_BYTES / 8 + 1];
 
 /* jemalloc numbers its bins from 0 in rising order of their objects' sizes. */
 static size_t bin_figure(const char *name, size_t bin)
@@ -52,7 +52,7 @@ COLD void classes_boot(void)
             usable = jespan_je_nallocx(eights ? eights * 8 : 1, 0);
             info = usable < HEADER_PAGE_BYTES ? next_class(++classes, usable) : (struct class_info){CODE_BIG, 0};
         }
-        class_of_eights[eights] = info;
+        size_to_class[eights] = info;
     }
     classes_of_arenas = classes < CLASS_IN_ARENA;
     for (unsigned class = 1; class <= classes && classes_of_arenas; class++)

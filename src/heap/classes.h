@@ -42,12 +42,12 @@ struct class_info {
 #define CODE_SHIFT_MASK 63u
 #define CODE_SLOT_SHIFT(code) (((code) & CODE_SHIFT_MASK) - (64 - HEADER_PAGE_BITS))
 
-extern struct class_info class_of_eights[HEADER_PAGE_BYTES / 8 + 1]; /* by size / 8, rounded up */
+extern struct class_info size_to_class[HEADER_PAGE_BYTES / 8 + 1]; /* by size / 8, rounded up */
 
 /* For a request, or a usable size, of up to HEADER_PAGE_BYTES. */
 HOT_INLINE struct class_info class_of(size_t bytes)
 {
-    return class_of_eights[(bytes + 7) / 8];
+    return size_to_class[(bytes + 7) / 8];
 }
 
 /* For any request. */

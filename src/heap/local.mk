@@ -2,8 +2,8 @@
 core_sources += \
 	%D%/classes.c %D%/classes.h \
 	%D%/counters.c %D%/counters.h \
-	%D%/headers.c %D%/headers.h \
 	%D%/magazine.c %D%/magazine.h \
+	%D%/pagemap.c %D%/pagemap.h \
 	%D%/sums.c %D%/sums.h \
 	%D%/tables.c %D%/tables.h \
 	%D%/thread.c %D%/thread.h \

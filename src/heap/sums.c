@@ -5,32 +5,32 @@
 #include "base/clock.h"
 #include "heap/classes.h"
 #include "heap/counters.h"
-#include "heap/headers.h"
 #include "heap/magazine.h"
+#include "heap/pagemap.h"
 #include "heap/timing.h"
 
 #define TRIES 64
 
 static uint16_t arena_of(unsigned class, const void *p)
 {
-    return class < CLASS_IN_ARENA ? 0 : headers_arena((uintptr_t)p);
+    return class < CLASS_IN_ARENA ? 0 : pagemap_arena((uintptr_t)p);
 }
 
 /* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's track_flush(): what
  * is read between two equal even sequence numbers was not yet counted. */
-static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
+static int read_free_buffer_once(struct thread *t, struct freed freed[PENDING_MAX])
 {
-    uint32_t sequence = load_acquire(&t->pending_sequence);
+    uint32_t sequence = load_acquire(&t->free_buffer_sequence);
     if (sequence & 1)
         return -1;
-    uint32_t count = load_acquire(&t->pending_count);
+    uint32_t count = load_acquire(&t->free_buffer_count);
     int n = 0;
-    for (uint32_t i = load_relaxed(&t->pending_done); i < count && i < PENDING_MAX; i++) {
-        unsigned class = load_relaxed(&t->pending_class[i]);
-        header_t *slot = load_relaxed(&t->pending_slot[i]);
+    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < count && i < PENDING_MAX; i++) {
+        unsigned class = load_relaxed(&t->free_buffer_class[i]);
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         uint32_t tag = slot ? load_relaxed(slot) : 0;
         if (tag) /* else freed twice: the owner will find out */
-            freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX], arena_of(class, load_relaxed(&t->pending_object[i]))};
+            freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX], arena_of(class, load_relaxed(&t->free_buffer_object[i]))};
     }
     return sums_stood_still(t, sequence) ? n : -1;
 }
@@ -38,7 +38,7 @@ static int read_pending_once(struct thread *t, struct freed freed[PENDING_MAX])
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX])
 {
     for (int i = 0; i < TRIES; i++) {
-        int n = read_pending_once(t, freed);
+        int n = read_free_buffer_once(t, freed);
         if (n >= 0)
             return n;
     }
@@ -182,7 +182,7 @@ static void add_thread(struct totals *sum, struct thread *t, uint32_t first, uin
 {
     struct totals of_thread;
     for (int i = 0; i < PAIR_TRIES; i++) {
-        uint32_t sequence = load_acquire(&t->pending_sequence);
+        uint32_t sequence = load_acquire(&t->free_buffer_sequence);
         of_thread = (struct totals){0};
         add_counted(&of_thread, t, first, end);
         add_buffered(&of_thread, t, first, end);

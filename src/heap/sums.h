@@ -5,7 +5,7 @@
  * frees all the time never counts as in use. A thread publishes a free with a release store, so its pair is never below
  * nothing. Of objects that others free, a sum may miss the allocation and see the free: where that leads below nothing, it
  * is raised to that. A sum that took long, since its thread had to wait for a processor, is made again. A thread's buffered
- * frees are read with its counters, again where its pending_sequence moved meanwhile.
+ * frees are read with its counters, again where its free_buffer_sequence moved meanwhile.
  *
  * sums_read(), for recycling, has another order: first every thread's frees (and exits), then every thread's allocations
  * (and enters). So what seems not to be in use is not.
@@ -47,11 +47,11 @@ struct freed {
 /* What a thread has buffered. Returns how many; 0 when its owner keeps processing them. */
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
 
-/* Whether nothing moved from the thread's buffer to its counters since its pending_sequence was read with acquire. */
+/* Whether nothing moved from the thread's buffer to its counters since its free_buffer_sequence was read with acquire. */
 static inline bool sums_stood_still(struct thread *t, uint32_t sequence)
 {
     atomic_thread_fence(memory_order_acquire);
-    return !(sequence & 1) && load_relaxed(&t->pending_sequence) == sequence;
+    return !(sequence & 1) && load_relaxed(&t->free_buffer_sequence) == sequence;
 }
 
 /* Makes frees 0 that a subtraction left negative: the base contained buffered ones, which neither buffer nor counter

@@ -9,11 +9,11 @@
 #include "base/lock.h"
 #include "base/meta.h"
 
-THREAD_LOCAL _Atomic(struct thread *) thread_self;
-THREAD_LOCAL struct thread *thread_own;
+THREAD_LOCAL _Atomic(struct thread *) thread_fast;
+THREAD_LOCAL struct thread *thread_current;
 THREAD_LOCAL enum thread_state thread_state;
 struct thread thread_orphan;
-_Atomic uint32_t thread_pokes;
+_Atomic uint32_t thread_invalidations;
 _Atomic uint32_t thread_ends;
 _Atomic bool thread_ends_awaited;
 
@@ -58,7 +58,7 @@ struct thread *thread_acquire_block(void)
         t = make_block();
     if (t) {
         store_relaxed(&t->live, true);
-        t->self = &thread_self;
+        t->self = &thread_fast;
     }
     unlock(LOCK_THREADS);
     if (!t)
@@ -84,28 +84,28 @@ void thread_release_block(struct thread *t)
 }
 
 /* A thread whose first allocation comes in the last round of its destructors ends without our hearing of it: what was its
- * thread_self may be unmapped by now, or another thread's. */
+ * thread_fast may be unmapped by now, or another thread's. */
 static bool is_still_its_own(const struct thread *t)
 {
     return futex_is_mapped(t->self) && load_relaxed(t->self) == t;
 }
 
 /* Where the block's thread does not have it, it is not to be taken away either: the thread is gone, or on the cold ways, where
- * it looks at thread_pokes.
+ * it looks at thread_invalidations.
  *
- * Paired with span_review(), which stores its answer, then reads thread_pokes. */
-COLD void thread_poke_all_locked(void)
+ * Paired with span_review(), which stores its answer, then reads thread_invalidations. */
+COLD void thread_invalidate_all_locked(void)
 {
-    atomic_fetch_add_explicit(&thread_pokes, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&thread_invalidations, 1, memory_order_seq_cst);
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
         if (t->self && is_still_its_own(t) && atomic_exchange_explicit(t->self, NULL, memory_order_acq_rel))
             store_release(&t->maybe_hot, true);
 }
 
-COLD void thread_poke_all(void)
+COLD void thread_invalidate_all(void)
 {
     lock(LOCK_THREADS);
-    thread_poke_all_locked();
+    thread_invalidate_all_locked();
     unlock(LOCK_THREADS);
 }
 
@@ -117,7 +117,7 @@ uint32_t thread_count(void)
 COLD void thread_after_fork(void (*abandon)(struct thread *))
 {
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
-        if (t == thread_own || !load_relaxed(&t->live))
+        if (t == thread_current || !load_relaxed(&t->live))
             continue;
         abandon(t);
         thread_release_block(t);

@@ -129,15 +129,15 @@ struct limit_held {
 struct thread {
     /* Hot. */
     uint32_t tag;              /* of the current context */
-    _Atomic uint32_t pending_count;
+    _Atomic uint32_t free_buffer_count;
     struct counters *current;  /* the current context's */
     counters_chunk_t *chunks;  /* by context / COUNTERS_PER_CHUNK */
     /* Odd while pending is being processed; a reader discards what it read when this changed. */
-    _Atomic uint32_t pending_sequence;
-    _Atomic uint32_t pending_done; /* how many of them are through; 0 but during processing and after a fork in it */
-    _Atomic(void *) pending_object[PENDING_MAX];
-    _Atomic(_Atomic uint32_t *) pending_slot[PENDING_MAX]; /* its header */
-    _Atomic uint8_t pending_class[PENDING_MAX]; /* CLASS_IN_ARENA higher: a span arena's */
+    _Atomic uint32_t free_buffer_sequence;
+    _Atomic uint32_t free_buffer_done; /* how many of them are through; 0 but during processing and after a fork in it */
+    _Atomic(void *) free_buffer_object[PENDING_MAX];
+    _Atomic(_Atomic uint32_t *) free_buffer_slot[PENDING_MAX]; /* its header */
+    _Atomic uint8_t free_buffer_class[PENDING_MAX]; /* CLASS_IN_ARENA higher: a span arena's */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object, or the bottom, which is none */
     struct free_object *magazine_end[CLASSES_MAX];           /* the newest object of a full one */
     struct free_object magazine[MAGAZINE_ENTRIES];
@@ -158,9 +158,9 @@ struct thread {
     bool sampler_asking; /* in the program's sampler */
 
     /* What governs its allocations; made when first needed. */
-    _Atomic(struct lane **) lanes; /* by span arena: arenas.h */
-    struct site_cache_line *governed_sites; /* as site_cache, of governed contexts */
-    uint32_t poked;       /* the thread_pokes that it has seen */
+    _Atomic(struct arena_cache **) arena_caches; /* by span arena: arenas.h */
+    struct site_cache_line *policy_sites; /* as site_cache, of contexts with an allocation policy */
+    uint32_t invalidations_seen;       /* the thread_invalidations that it has seen */
     uint16_t region;      /* the arena of the region that it allocates in now; 0: none. span_review() */
     uint32_t regions_entered; /* entries that are regions */
 
@@ -176,14 +176,14 @@ struct thread {
     _Atomic(struct thread *) next; /* all blocks; never changes once set */
     struct thread *next_free;
     _Atomic bool live;
-    _Atomic(struct thread *) *self; /* its thread_self; NULL: none, as nobody has the block */
+    _Atomic(struct thread *) *self; /* its thread_fast; NULL: none, as nobody has the block */
 
     /* Limits. The sequence is odd while the thread changes its counters and what is charged for them: limits_begin(). */
     _Atomic uint32_t limits_sequence;
-    _Atomic bool maybe_hot;        /* it may be in the middle of an allocation that began before it was last poked */
+    _Atomic bool maybe_hot;        /* it may be in the middle of an allocation that began before it was last invalidations_seen */
     _Atomic bool limits_unsettled; /* limits_set() found it so: limits_settle() */
-    bool event_due;                /* a slow event was put off: governed.c */
-    /* Of the frees that wait with this pending_sequence: so many are counted, so many uncharged already. */
+    bool event_due;                /* a slow event was put off: alloc_policy.c */
+    /* Of the frees that wait with this free_buffer_sequence: so many are counted, so many uncharged already. */
     _Atomic uint32_t claimed_sequence, counted, claimed;
     uint32_t n_held;
     struct limit_held held[LIMIT_HELD];
@@ -193,11 +193,11 @@ struct thread {
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
 
 /* The calling thread's block, for the hot path. NULL where there is something to be looked at first: it has no block yet, or
- * what it has entered is governed, or may be (span_review()). */
-extern THREAD_LOCAL _Atomic(struct thread *) thread_self;
+ * what it has entered has an allocation policy, or may have one (span_review()). */
+extern THREAD_LOCAL _Atomic(struct thread *) thread_fast;
 
-/* The same, governed or not. */
-extern THREAD_LOCAL struct thread *thread_own;
+/* The same, with an allocation policy or without. */
+extern THREAD_LOCAL struct thread *thread_current;
 
 extern THREAD_LOCAL enum thread_state thread_state;
 extern struct thread thread_orphan;
@@ -212,9 +212,9 @@ void thread_release_block(struct thread *t);
 
 /* Makes every thread look anew at what governs it, before it next allocates, frees, enters or leaves. What it is to find must
  * be there before. A thread that was on the fast ways until now is marked `maybe_hot`. */
-void thread_poke_all(void);
-void thread_poke_all_locked(void); /* under LOCK_THREADS */
-extern _Atomic uint32_t thread_pokes;
+void thread_invalidate_all(void);
+void thread_invalidate_all_locked(void); /* under LOCK_THREADS */
+extern _Atomic uint32_t thread_invalidations;
 
 /* Grows as threads end, with a wake-up of who waits for it; only while that is asked for. */
 extern _Atomic uint32_t thread_ends;

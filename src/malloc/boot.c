@@ -37,9 +37,9 @@ static _Atomic bool booted;
  * jemalloc's lists of them begin anew there, and to take one out that is not in them breaks those that are. */
 static void before_fork(void)
 {
-    regions_before_fork(thread_own);
-    if (thread_own)
-        arenas_end_thread(thread_own);
+    regions_before_fork(thread_current);
+    if (thread_current)
+        arenas_end_thread(thread_current);
     lock_all_before_fork();
     limits_before_fork();
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
@@ -59,24 +59,24 @@ static void after_fork_in_child(void)
     lock_release_after_fork();
     tree_after_fork();
     thread_after_fork(track_abandon);
-    if (thread_own)
-        timing_after_fork(thread_own);
+    if (thread_current)
+        timing_after_fork(thread_current);
     sampler_after_fork();
     limits_after_fork_in_child();
     extent_arenas_after_fork();
-    regions_after_fork(thread_own);
-    if (thread_own)
-        arenas_abandon(thread_own);
+    regions_after_fork(thread_current);
+    if (thread_current)
+        arenas_abandon(thread_current);
 }
 
 static void end_thread(struct thread *t)
 {
-    track_give_back(t);
+    thread_cache_flush(t);
     regions_leave_all(t);
     arenas_end_thread(t);
     limits_leave_thread(t);
-    store_relaxed(&thread_self, NULL);
-    thread_own = NULL;
+    store_relaxed(&thread_fast, NULL);
+    thread_current = NULL;
     thread_state = THREAD_ENDED;
     span_leave_all(t);
     thread_release_block(t);
@@ -262,8 +262,8 @@ bool track_may_allocate(const struct thread *t)
 
 COLD struct thread *track_thread_slow(void)
 {
-    if (likely(thread_own))
-        return thread_own;
+    if (likely(thread_current))
+        return thread_current;
     if (thread_state != THREAD_NEW)
         return NULL;
     int saved = errno;
@@ -275,7 +275,7 @@ COLD struct thread *track_thread_slow(void)
     } else if (!boot_is_done()) {
         say_no_memory(ENOMEM);
     }
-    thread_own = t;
+    thread_current = t;
     if (t)
         span_review(t);
     thread_state = THREAD_NEW;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/alloc_policy.c %D%/alloc_policy.h \
 	%D%/boot.c %D%/boot.h \
 	%D%/family.h \
-	%D%/governed.c %D%/governed.h \
 	%D%/malloc.c \
 	%D%/malloc_info.c \
 	%D%/mallocx.c \

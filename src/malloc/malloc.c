@@ -8,52 +8,52 @@
 #include <unistd.h>
 
 #include "jemalloc/binding.h"
+#include "malloc/alloc_policy.h"
 #include "malloc/family.h"
-#include "malloc/governed.h"
 #include "malloc/track.h"
 
 /* Boots before jemalloc is first used, where need be. Reached by a jump from malloc, as the next but one from calloc, so that it returns to
  * whoever called that; where the compiler calls instead, nothing is told apart. */
-static NOINLINE void *malloc_governed(size_t size)
+static NOINLINE void *malloc_by_policy(size_t size)
 {
-    struct thread *t = thread_own;
-    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? governed_reuse(t, class_of(size), size) : NULL;
+    struct thread *t = thread_current;
+    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_of(size), size) : NULL;
     if (likely(p))
         return p;
-    return governed_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
+    return alloc_policy_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
 }
 
 /* Apart from malloc, so that its short way needs no stack. */
-static NOINLINE void *malloc_anew(size_t size)
+static NOINLINE void *malloc_slow(size_t size)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t)) /* by now: another thread may take it at any moment */
-        return malloc_governed(size);
+        return malloc_by_policy(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
-        return malloc_governed(size);
+        return malloc_by_policy(size);
     void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
-    return likely(p) ? p : malloc_anew(size);
+    return likely(p) ? p : malloc_slow(size);
 }
 
-static NOINLINE void free_governed(void *p)
+static NOINLINE void free_by_policy(void *p)
 {
-    struct thread *t = thread_own;
-    if (unlikely(!t || !governed_free(t, p)))
+    struct thread *t = thread_current;
+    if (unlikely(!t || !alloc_policy_free(t, p)))
         track_free_slow(NULL, p);
 }
 
 EXPORT void FAMILY(free)(void *p)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
-        free_governed(p);
+        free_by_policy(p);
     else if (unlikely(!track_free_fast(t, p)))
         track_free_slow(t, p);
 }
@@ -64,7 +64,7 @@ EXPORT void FAMILY(cfree)(void *p)
     FAMILY(free)(p);
 }
 
-static NOINLINE void *calloc_governed(size_t n, size_t size)
+static NOINLINE void *calloc_by_policy(size_t n, size_t size)
 {
     struct thread *t = track_thread_slow();
     size_t bytes;
@@ -72,7 +72,7 @@ static NOINLINE void *calloc_governed(size_t n, size_t size)
         errno = ENOMEM;
         return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which says no */
     }
-    return governed_alloc_for(t, bytes, MALLOCX_ZERO, __builtin_return_address(0));
+    return alloc_policy_alloc_for(t, bytes, MALLOCX_ZERO, __builtin_return_address(0));
 }
 
 static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
@@ -83,9 +83,9 @@ static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
 
 static NOINLINE void *calloc_anew(size_t n, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
-        return calloc_governed(n, size);
+        return calloc_by_policy(n, size);
     void *p = jespan_je_calloc(n, size);
     if (unlikely(!p))
         return calloc_failed(t, n, size);
@@ -96,7 +96,7 @@ static NOINLINE void *calloc_anew(size_t n, size_t size)
 /* jemalloc zeroes the usable size, so that a program which asks for it and uses it finds zeroes there; so do we. */
 EXPORT void *FAMILY(calloc)(size_t n, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     size_t bytes;
     if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
         return calloc_anew(n, size);
@@ -156,21 +156,21 @@ EXPORT void FAMILY(free_aligned_sized)(void *p, size_t alignment, size_t size)
     FAMILY(free)(p);
 }
 
-static NOINLINE void *aligned_governed(size_t alignment, size_t size)
+static NOINLINE void *aligned_by_policy(size_t alignment, size_t size)
 {
     struct thread *t = track_thread_slow();
     if (!alignment || (alignment & (alignment - 1))) {
         errno = EINVAL;
         return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which says no */
     }
-    return governed_alloc_for(t, size, MALLOCX_ALIGN(alignment), __builtin_return_address(0));
+    return alloc_policy_alloc_for(t, size, MALLOCX_ALIGN(alignment), __builtin_return_address(0));
 }
 
 static NOINLINE void *aligned_anew(size_t alignment, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
-        return aligned_governed(alignment, size);
+        return aligned_by_policy(alignment, size);
     void *p = jespan_je_aligned_alloc(alignment, size);
     if (unlikely(!p))
         return NULL;
@@ -178,15 +178,15 @@ static NOINLINE void *aligned_anew(size_t alignment, size_t size)
     return likely(track_alloc_fast(t, p, info, size)) ? p : track_alloc_slow(t, p, size);
 }
 
-HOT_INLINE void *aligned_again(size_t alignment, size_t size)
+HOT_INLINE void *aligned_cached(size_t alignment, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     return likely(t) ? track_reuse(t, class_of_aligned_request(alignment, size), size) : NULL;
 }
 
 EXPORT void *FAMILY(aligned_alloc)(size_t alignment, size_t size)
 {
-    void *p = aligned_again(alignment, size);
+    void *p = aligned_cached(alignment, size);
     return likely(p) ? p : aligned_anew(alignment, size);
 }
 
@@ -206,7 +206,7 @@ EXPORT int FAMILY(posix_memalign)(void **out, size_t alignment, size_t size)
 {
     if (unlikely(alignment < sizeof(void *) || alignment & (alignment - 1)))
         return EINVAL;
-    void *p = aligned_again(alignment, size);
+    void *p = aligned_cached(alignment, size);
     if (unlikely(!p))
         return posix_memalign_anew(out, alignment, size);
     *out = p;

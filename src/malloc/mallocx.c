@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "jemalloc/binding.h"
+#include "malloc/alloc_policy.h"
 #include "malloc/family.h"
-#include "malloc/governed.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
 #include "policy/limit.h"
@@ -15,7 +15,7 @@ EXPORT void *FAMILY(mallocx)(size_t size, int flags)
 {
     if (likely(!flags))
         return FAMILY(malloc)(size);
-    return governed_alloc(track_thread(), size, flags);
+    return alloc_policy_alloc(track_thread(), size, flags);
 }
 
 /* Whether a span arena's object has to move: what is cut off must not be anybody's where objects are wiped, and what is resized
@@ -43,7 +43,7 @@ static int resize_in_place(struct thread *t, void *p, size_t size, int flags, si
         track_check_not_freed(t, p);
     if (unlikely(arenas) && stays_behind(t, p, wanted < old_usable))
         return 0;
-    int admitted = wanted > old_usable ? governed_admits_growth(t, p, wanted - old_usable) : 1;
+    int admitted = wanted > old_usable ? alloc_policy_admits_growth(t, p, wanted - old_usable) : 1;
     if (unlikely(admitted <= 0))
         return admitted;
     if (wanted != old_usable || (flags & MALLOCX_ZERO))
@@ -75,7 +75,7 @@ static bool is_inside(const struct thread *t, uint16_t region)
 static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
 {
     uint16_t from = arenas_find(p);
-    return governed_alloc_in(t, is_inside(t, from) && !track_is_handed_over(p) ? from : 0, size, flags);
+    return alloc_policy_alloc_in(t, is_inside(t, from) && !track_is_handed_over(p) ? from : 0, size, flags);
 }
 
 void *family_resize(void *p, size_t size, int flags)
@@ -92,7 +92,7 @@ void *family_resize(void *p, size_t size, int flags)
     int in_place = resize_in_place(t, p, size, flags, old_usable, &usable);
     if (in_place > 0)
         track_resized(t, p, old_usable, usable, size);
-    governed_end_growth(t, held);
+    alloc_policy_end_growth(t, held);
     if (in_place < 0)
         errno = ENOMEM;
     if (in_place)
@@ -115,7 +115,7 @@ EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
 /* 0 bytes: more than there can be, of which jemalloc might give a part. */
 static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
 {
-    return most && (most <= old_usable || governed_admits_growth(t, p, most - old_usable) > 0);
+    return most && (most <= old_usable || alloc_policy_admits_growth(t, p, most - old_usable) > 0);
 }
 
 EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
@@ -132,7 +132,7 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
     size_t usable = jespan_je_sallocx(p, 0); /* 5.3.0 may return the old size where it grew by a part of extra */
     if (usable != old_usable)
         track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
-    governed_end_growth(t, held);
+    alloc_policy_end_growth(t, held);
     return usable;
 }
 

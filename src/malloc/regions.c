@@ -9,7 +9,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "heap/counters.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "heap/timing.h"
 #include "jemalloc/binding.h"
 #include "malloc/track.h"
@@ -374,14 +374,14 @@ static int visit_range(void *visit, uintptr_t start, size_t bytes)
 {
     struct visit *v = visit;
     for (uintptr_t page = start; page < start + bytes && v->left; page += HEADER_PAGE_BYTES) {
-        page_entry_t *at = headers_page(page);
+        page_entry_t *at = pagemap_page(page);
         uint64_t entry = at ? load_relaxed(at) : 0;
         if (entry_is_small_any(entry))
             visit_small(v, page, start + bytes, entry);
         else if (entry_big_tag(entry))
             visit_big(v, page, start + bytes, at);
         if (v->takes_away && v->pages++ >= PAGES_WITH_TABLES)
-            headers_drop_tables(page, HEADER_PAGE_BYTES);
+            pagemap_drop_tables(page, HEADER_PAGE_BYTES);
     }
     return !v->left;
 }
@@ -429,7 +429,7 @@ static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_
 static int search_range(void *search, uintptr_t start, size_t bytes)
 {
     for (uintptr_t page = start; page < start + bytes; page += HEADER_PAGE_BYTES) {
-        page_entry_t *at = headers_page(page);
+        page_entry_t *at = pagemap_page(page);
         search_page(search, page, start + bytes, at ? load_relaxed(at) : 0);
     }
     return 0;
@@ -491,7 +491,7 @@ bool regions_refuses(struct thread *t, uint16_t arena)
 static int drop_range(void *unused, uintptr_t start, size_t bytes)
 {
     (void)unused;
-    headers_drop_tables(start, bytes);
+    pagemap_drop_tables(start, bytes);
     return 0;
 }
 

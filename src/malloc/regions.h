@@ -10,7 +10,7 @@
  *
  * Survivors are objects in the arena that were handed over to others (jespan_retag()), which TAG_HANDED_OVER beside their tags
  * says; and, of a region that a C++ exception leaves, the exceptions in it. No extent hook gives header tables of such
- * an arena back (headers_keep_tables()): whoever has the arena busy owns what he walks over. Under LOCK_TREE unless said
+ * an arena back (pagemap_keep_tables()): whoever has the arena busy owns what he walks over. Under LOCK_TREE unless said
  * otherwise.
  */
 #ifndef JESPAN_REGIONS_H

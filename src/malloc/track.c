@@ -60,10 +60,10 @@ static int set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     if (usable >= HEADER_PAGE_BYTES) {
         if (usable >= extents_oversize_bytes)
             extents_watch_pointer(p);
-        return headers_set_big((uintptr_t)p, usable, owner ? owner : tag_of(t));
+        return pagemap_set_big((uintptr_t)p, usable, owner ? owner : tag_of(t));
     }
     uint16_t code = class_of(usable).code;
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_acquire(page) : 0;
     if (entry_plain_code(entry) != code) {
         if (t && t->n_held)
@@ -72,7 +72,7 @@ static int set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
             boot_slow_event(t);
         if (!extents_oversize_bytes)
             extents_watch_pointer(p);
-        entry = headers_install((uintptr_t)p, code);
+        entry = pagemap_install((uintptr_t)p, code);
     }
     if (unlikely(!entry))
         return -ENOMEM;
@@ -83,7 +83,7 @@ static int set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
 /* Whether a small object of this class starts at p. */
 HOT_INLINE bool is_start(const void *p, size_t class)
 {
-    return likely(headers_is_start((uintptr_t)p, class)) || headers_find_start((uintptr_t)p, class);
+    return likely(pagemap_is_start((uintptr_t)p, class)) || pagemap_find_start((uintptr_t)p, class);
 }
 
 static bool is_start_of(const void *p, uint64_t entry)
@@ -101,7 +101,7 @@ struct place {
 
 static struct place find_tag(void *p)
 {
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     struct place place = {.page = page, .tag = entry_big_tag(entry)};
     if (entry_is_small_any(entry)) {
@@ -240,7 +240,7 @@ struct owner {
 /* Reads and clears the header of an object that is about to be freed. */
 static struct owner take_header(void *p)
 {
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     struct owner owner = {.in_arena = entry & ENTRY_ARENA};
     if (unlikely(entry && !is_start_of(p, entry)))
@@ -277,7 +277,7 @@ static NOINLINE void free_to_arena(struct thread *t, void *p, size_t usable, int
     if (arena && !counts_late)
         arenas_count_frees(t, arena, 1, usable);
     if (arena && (names_cache || !(flags & PLACE_TCACHE)))
-        flags = arenas_free_flags(t ? arenas_lane(t, arena) : NULL);
+        flags = arenas_free_flags(t ? arenas_cache(t, arena) : NULL);
     jespan_je_sdallocx(p, usable, flags);
     if (counts_late)
         arenas_count_frees(t, arena, 1, usable);
@@ -302,18 +302,18 @@ HOT_INLINE struct counters *find_counters(struct thread *t, uint32_t tag, const 
     return counters_find(t, tag);
 }
 
-/* Each entry is finished before pending_done passes it, and the count is 0 before pending_done is again, so that a child
+/* Each entry is finished before free_buffer_done passes it, and the count is 0 before free_buffer_done is again, so that a child
  * forked at any moment knows where to go on. The program's own extent hooks may free meanwhile: the count may rise. */
 void track_flush(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->pending_sequence), last_tag = NO_TAG;
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence), last_tag = NO_TAG;
     struct counters *c = NULL; /* of last_tag: objects that are freed together tend to be of one owner */
-    store_relaxed(&t->pending_sequence, sequence + 1);
+    store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* odd before any header or counter changes; see sums.c */
-    for (size_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count);) {
-        void *p = load_relaxed(&t->pending_object[i]);
-        header_t *slot = load_relaxed(&t->pending_slot[i]);
-        size_t class = load_relaxed(&t->pending_class[i]);
+    for (size_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {
+        void *p = load_relaxed(&t->free_buffer_object[i]);
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
+        size_t class = load_relaxed(&t->free_buffer_class[i]);
         uint32_t tag = load_relaxed(slot);
         if (unlikely(!is_start(p, class)))
             die_not_allocated(p);
@@ -326,27 +326,27 @@ void track_flush(struct thread *t)
         }
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             magazine_put_in_full(t, class, (struct free_object){p, slot});
-        store_release(&t->pending_done, (uint32_t)++i);
+        store_release(&t->free_buffer_done, (uint32_t)++i);
     }
-    store_relaxed(&t->pending_count, 0);
-    store_release(&t->pending_done, 0);
-    store_release(&t->pending_sequence, sequence + 2);
+    store_relaxed(&t->free_buffer_count, 0);
+    store_release(&t->free_buffer_done, 0);
+    store_release(&t->free_buffer_sequence, sequence + 2);
 }
 
 /* Entries leave a buffer in track_flush() only, which turns the sequence. */
 static void check_buffer(struct thread *t)
 {
-    uint32_t sequence = load_acquire(&t->pending_sequence);
+    uint32_t sequence = load_acquire(&t->free_buffer_sequence);
     void *freed_twice = NULL;
     if (sequence & 1)
         return;
-    for (uint32_t i = load_acquire(&t->pending_done), n = load_acquire(&t->pending_count); i < n && i < PENDING_MAX; i++) {
-        header_t *slot = load_relaxed(&t->pending_slot[i]);
+    for (uint32_t i = load_acquire(&t->free_buffer_done), n = load_acquire(&t->free_buffer_count); i < n && i < PENDING_MAX; i++) {
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         if (!load_relaxed(slot))
-            freed_twice = load_relaxed(&t->pending_object[i]);
+            freed_twice = load_relaxed(&t->free_buffer_object[i]);
     }
     atomic_thread_fence(memory_order_acquire);
-    if (freed_twice && load_relaxed(&t->pending_sequence) == sequence)
+    if (freed_twice && load_relaxed(&t->free_buffer_sequence) == sequence)
         die_not_allocated(freed_twice);
 }
 
@@ -382,23 +382,23 @@ HOT_INLINE void count_waiting(struct thread *t, uint32_t i, uint32_t sequence, h
 /* As track_flush(), and uncharges. */
 static void flush_within(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->pending_sequence);
-    store_relaxed(&t->pending_sequence, sequence + 1);
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
+    store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release);
-    for (uint32_t i = load_relaxed(&t->pending_done); i < load_relaxed(&t->pending_count); i++) {
-        void *p = load_relaxed(&t->pending_object[i]);
-        header_t *slot = load_relaxed(&t->pending_slot[i]);
-        unsigned class = load_relaxed(&t->pending_class[i]);
+    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count); i++) {
+        void *p = load_relaxed(&t->free_buffer_object[i]);
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
+        unsigned class = load_relaxed(&t->free_buffer_class[i]);
         if (unlikely(!load_relaxed(slot) || !is_start(p, class)))
             die_not_allocated(p);
         count_waiting(t, i, sequence, slot, class_bytes[class]);
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             magazine_put_in_full(t, class, (struct free_object){p, slot});
-        store_release(&t->pending_done, i + 1);
+        store_release(&t->free_buffer_done, i + 1);
     }
-    store_relaxed(&t->pending_count, 0);
-    store_release(&t->pending_done, 0);
-    store_release(&t->pending_sequence, sequence + 2);
+    store_relaxed(&t->free_buffer_count, 0);
+    store_release(&t->free_buffer_done, 0);
+    store_release(&t->free_buffer_sequence, sequence + 2);
 }
 
 static void (*_Atomic flush)(struct thread *) = track_flush; /* so that without limits nobody asks */
@@ -413,14 +413,14 @@ void track_flush_any(struct thread *t)
     load_relaxed(&flush)(t);
 }
 
-void track_give_back(struct thread *t)
+void thread_cache_flush(struct thread *t)
 {
     track_flush_any(t);
     magazine_empty(t);
     arenas_flush_thread(t);
 }
 
-HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint64_t entry)
+HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, void *p, uint64_t entry)
 {
     header_t *slot = entry_slot_any(entry, (uintptr_t)p);
     struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_HANDED_OVER);
@@ -433,8 +433,8 @@ HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint6
     counters_add_free(c, usable);
     limits_give(t, limit, usable);
     limits_end(t, section);
-    lane_count_frees(lane, 1, usable);
-    jespan_je_sdallocx(p, usable, arenas_free_flags(lane));
+    arena_cache_count_frees(arena_cache, 1, usable);
+    jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
     return true;
 }
 
@@ -442,21 +442,21 @@ HOT_INLINE bool free_at_once(struct thread *t, struct lane *lane, void *p, uint6
  * buffer is full. */
 HOT_INLINE bool free_in_arena(struct thread *t, void *p)
 {
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     uint16_t arena = entry & ENTRY_ARENA && entry_is_small_any(entry) ? arenas_find(p) : 0;
-    struct lane *lane = arena ? arenas_lane(t, arena) : NULL;
-    if (!lane || unlikely(arenas_wipes(arena)))
+    struct arena_cache *arena_cache = arena ? arenas_cache(t, arena) : NULL;
+    if (!arena_cache || unlikely(arenas_wipes(arena)))
         return false;
     if (arenas[arena].region) { /* which may end while it waits */
         if (t->region != arena)
             return false;
         exceptions_forget(p, class_bytes[entry_class(entry)]);
-        return free_at_once(t, lane, p, entry);
+        return free_at_once(t, arena_cache, p, entry);
     }
-    if (lane->last == p)
-        return free_at_once(t, lane, p, entry);
-    if (unlikely(!classes_of_arenas || load_relaxed(&t->pending_count) == PENDING_MAX))
+    if (arena_cache->last == p)
+        return free_at_once(t, arena_cache, p, entry);
+    if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == PENDING_MAX))
         return false;
     track_free_later(t, p, entry_slot_any(entry, (uintptr_t)p), entry_class(entry) + CLASS_IN_ARENA);
     return true;
@@ -465,15 +465,15 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
 /* As track_free_fast(), and uncharges what goes back at once. */
 static bool free_small(struct thread *t, void *p)
 {
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     if (!entry_is_small(entry))
         return false;
     header_t *slot = entry_slot(entry, (uintptr_t)p);
     unsigned class = entry_class(entry);
     struct free_object *last = magazine_last(t, class);
-    uint32_t n = load_relaxed(&t->pending_count);
-    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->pending_object[(n - 1) % PENDING_MAX]) != p) {
+    uint32_t n = load_relaxed(&t->free_buffer_count);
+    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->free_buffer_object[(n - 1) % PENDING_MAX]) != p) {
         uint32_t section = limits_begin(t);
         store_relaxed(slot, 0);
         counters_add_free(t->current, class_bytes[class]);
@@ -516,12 +516,12 @@ void track_free_slow(struct thread *t, void *p)
         return;
     int saved = errno;
     if (!t) {
-        t = likely(thread_own) ? thread_own : track_thread_slow();
+        t = likely(thread_current) ? thread_current : track_thread_slow();
         track_publish_free(t, p);
     }
     /* An odd sequence: a signal handler came into track_flush(). */
     if (!t || !free_in_arena(t, p)) {
-        if (t && load_relaxed(&t->pending_count) == PENDING_MAX && !(load_relaxed(&t->pending_sequence) & 1))
+        if (t && load_relaxed(&t->free_buffer_count) == PENDING_MAX && !(load_relaxed(&t->free_buffer_sequence) & 1))
             free_in_full(t, p);
         else
             free_else(t, p);
@@ -543,8 +543,8 @@ static COLD void give_back_unseen(struct thread *t, void *p)
 
 static bool is_waiting(const struct thread *t, const void *p)
 {
-    for (uint32_t i = t ? load_relaxed(&t->pending_count) : 0; i-- > 0;)
-        if (load_relaxed(&t->pending_object[i]) == p)
+    for (uint32_t i = t ? load_relaxed(&t->free_buffer_count) : 0; i-- > 0;)
+        if (load_relaxed(&t->free_buffer_object[i]) == p)
             return true;
     return false;
 }
@@ -557,7 +557,7 @@ void track_check_not_freed(const struct thread *t, const void *p)
 
 size_t track_usable(const void *p)
 {
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     if (entry_is_small_any(entry))
         return class_bytes[entry_class(entry)];
@@ -742,21 +742,21 @@ int track_retag(struct thread *t, void *p, uint32_t context)
 /* ---- Fork ---- */
 
 /* What such a thread had buffered stays for the block's next owner. Where it was in the middle of processing, the entry
- * at pending_done may be half through: it is left alone, which leaks an object, and another if a magazine was being
+ * at free_buffer_done may be half through: it is left alone, which leaks an object, and another if a magazine was being
  * halved. */
 COLD void track_abandon(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->pending_sequence);
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
     if (sequence & 1) {
-        uint32_t done = load_relaxed(&t->pending_done) + 1;
-        bool all = done >= load_relaxed(&t->pending_count);
+        uint32_t done = load_relaxed(&t->free_buffer_done) + 1;
+        bool all = done >= load_relaxed(&t->free_buffer_count);
         limits_unclaim(t, done - 1);
-        store_relaxed(&t->pending_done, all ? 0 : done);
+        store_relaxed(&t->free_buffer_done, all ? 0 : done);
         if (all)
-            store_relaxed(&t->pending_count, 0);
+            store_relaxed(&t->free_buffer_count, 0);
         if (load_relaxed(&t->claimed_sequence) == sequence - 1)
             store_relaxed(&t->claimed_sequence, sequence + 1);
-        store_relaxed(&t->pending_sequence, sequence + 1);
+        store_relaxed(&t->free_buffer_sequence, sequence + 1);
     }
     magazine_after_fork(t);
     arenas_abandon(t);

@@ -12,11 +12,11 @@
 #include <stddef.h>
 
 #include "heap/counters.h"
-#include "heap/headers.h"
 #include "heap/magazine.h"
+#include "heap/pagemap.h"
 #include "heap/thread.h"
 
-/* The calling thread's block, governed or not; on its first call here, boots jespan and registers the thread. NULL where a thread has
+/* The calling thread's block, with an allocation policy or without; on its first call here, boots jespan and registers the thread. NULL where a thread has
  * none: inside its registration, after its end, or without memory. errno is left alone. */
 struct thread *track_thread_slow(void);
 
@@ -26,7 +26,7 @@ bool track_may_allocate(const struct thread *t);
 
 HOT_INLINE struct thread *track_thread(void)
 {
-    struct thread *t = load_relaxed(&thread_self);
+    struct thread *t = load_relaxed(&thread_fast);
     return likely(t) ? t : track_thread_slow();
 }
 
@@ -46,7 +46,7 @@ HOT_INLINE void *track_reuse(struct thread *t, struct class_info info, size_t re
 /* Accounts for a new small object in a page that already has a table of its class. False: use track_alloc_slow(). */
 HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info info, size_t requested)
 {
-    page_entry_t *page = headers_page_of((uintptr_t)p);
+    page_entry_t *page = pagemap_page_of((uintptr_t)p);
     if (unlikely(!page))
         return false;
     uint64_t entry = load_acquire(page);
@@ -67,12 +67,12 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
 /* Into the buffer, which is not full. */
 HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsigned class)
 {
-    uint32_t n = load_relaxed(&t->pending_count);
+    uint32_t n = load_relaxed(&t->free_buffer_count);
     prefetch_write((const void *)slot);
-    store_relaxed(&t->pending_object[n], p);
-    store_relaxed(&t->pending_slot[n], slot);
-    store_relaxed(&t->pending_class[n], (uint8_t)class);
-    store_release(&t->pending_count, n + 1);
+    store_relaxed(&t->free_buffer_object[n], p);
+    store_relaxed(&t->free_buffer_slot[n], slot);
+    store_relaxed(&t->free_buffer_class[n], (uint8_t)class);
+    store_release(&t->free_buffer_count, n + 1);
 }
 
 /* Takes over a small object of this thread's or any other's for a later free. False: use track_free_slow().
@@ -81,7 +81,7 @@ HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsi
  * the newest that waits and the newest that went back are looked at, which finds the usual mistakes. */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
-    page_entry_t *page = headers_page((uintptr_t)p);
+    page_entry_t *page = pagemap_page((uintptr_t)p);
     if (unlikely(!page))
         return false;
     uint64_t entry = load_relaxed(page);
@@ -89,9 +89,9 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
         return false;
     header_t *slot = entry_slot(entry, (uintptr_t)p);
     struct free_object *last = magazine_last(t, entry_class(entry));
-    uint32_t n = load_relaxed(&t->pending_count);
+    uint32_t n = load_relaxed(&t->free_buffer_count);
     if (last->p == p && likely(load_relaxed(slot) == t->tag) &&
-        likely(load_relaxed(&t->pending_object[(n - 1) % PENDING_MAX]) != p)) {
+        likely(load_relaxed(&t->free_buffer_object[(n - 1) % PENDING_MAX]) != p)) {
         store_relaxed(slot, 0);
         counters_add_free(t->current, class_bytes[entry_class(entry)]);
         last->slot = slot; /* since it was taken, its page may have got another table */
@@ -122,7 +122,7 @@ void track_begin_limits(void);
 void track_check_waiting(void);
 
 /* track_flush_any(), and hands all that the thread keeps to jemalloc. */
-void track_give_back(struct thread *t);
+void thread_cache_flush(struct thread *t);
 
 /* Whose an object is; 0: it is not ours. Its owner may change meanwhile. */
 uint32_t track_owner(const void *p);

@@ -8,7 +8,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "heap/sums.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
@@ -162,7 +162,7 @@ uint16_t arenas_make_region(const struct site *site)
     if (!id || id > conf.max_arenas)
         return 0;
     arenas[id].region = true;
-    headers_keep_tables((uint16_t)id);
+    pagemap_keep_tables((uint16_t)id);
     arenas[id].extents.id = (uint16_t)id;
     name_arena(id, site, "");
     return (uint16_t)id;
@@ -199,7 +199,7 @@ uint32_t arenas_end(void)
 /* Not of extent_arena_create()'s other users. */
 uint16_t arenas_find(const void *p)
 {
-    uint16_t arena = headers_arena((uintptr_t)p);
+    uint16_t arena = pagemap_arena((uintptr_t)p);
     return arena < arenas_end() ? arena : 0;
 }
 
@@ -296,29 +296,29 @@ static COLD bool make_arena(uint16_t arena)
 
 /* ---- Lanes ---- */
 
-static struct lane *find_lane(struct thread *t, uint16_t arena)
+static struct arena_cache *find_arena_cache(struct thread *t, uint16_t arena)
 {
-    return t ? arenas_lane(t, arena) : NULL;
+    return t ? arenas_cache(t, arena) : NULL;
 }
 
-static COLD struct lane *make_lane(struct thread *t, uint16_t arena)
+static COLD struct arena_cache *make_arena_cache(struct thread *t, uint16_t arena)
 {
-    struct lane **lanes = load_relaxed(&t->lanes);
-    if (!lanes) {
-        lanes = meta_map((conf.max_arenas + 1) * sizeof(struct lane *));
-        store_release(&t->lanes, lanes);
+    struct arena_cache **arena_caches = load_relaxed(&t->arena_caches);
+    if (!arena_caches) {
+        arena_caches = meta_map((conf.max_arenas + 1) * sizeof(struct arena_cache *));
+        store_release(&t->arena_caches, arena_caches);
     }
-    struct lane *lane = lanes ? meta_alloc(sizeof *lane) : NULL;
-    if (lane)
-        __atomic_store_n(&lanes[arena], lane, __ATOMIC_RELEASE);
-    return lane;
+    struct arena_cache *arena_cache = arena_caches ? meta_alloc(sizeof *arena_cache) : NULL;
+    if (arena_cache)
+        __atomic_store_n(&arena_caches[arena], arena_cache, __ATOMIC_RELEASE);
+    return arena_cache;
 }
 
 /* The thread's own, made where it is missing; NULL: no memory. */
-HOT_INLINE struct lane *get_lane(struct thread *t, uint16_t arena)
+HOT_INLINE struct arena_cache *get_arena_cache(struct thread *t, uint16_t arena)
 {
-    struct lane *lane = find_lane(t, arena);
-    return likely(lane || !t) ? lane : make_lane(t, arena);
+    struct arena_cache *arena_cache = find_arena_cache(t, arena);
+    return likely(arena_cache || !t) ? arena_cache : make_arena_cache(t, arena);
 }
 
 static COLD int make_tcache(void)
@@ -333,11 +333,11 @@ static COLD int make_tcache(void)
 }
 
 /* A region's cache is its owner's; other arenas' each thread has its own. */
-static int tcache_flags(struct thread *t, struct span_arena *a, struct lane *lane)
+static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cache *arena_cache)
 {
     if (a->region && load_relaxed(&a->owner) != t)
         return MALLOCX_TCACHE_NONE;
-    int *flags = a->region ? &a->tcache_flags : &lane->flags;
+    int *flags = a->region ? &a->tcache_flags : &arena_cache->flags;
     if (!*flags)
         *flags = make_tcache();
     return *flags;
@@ -346,65 +346,65 @@ static int tcache_flags(struct thread *t, struct span_arena *a, struct lane *lan
 bool arenas_find_place(struct thread *t, uint16_t arena, int *flags)
 {
     struct span_arena *a = &arenas[arena];
-    struct lane *lane = get_lane(t, arena);
+    struct arena_cache *arena_cache = get_arena_cache(t, arena);
     if (load_acquire(&a->state) != ARENA_READY && !make_arena(arena))
         return false;
-    *flags = a->flags | (lane ? tcache_flags(t, a, lane) : MALLOCX_TCACHE_NONE);
-    if (lane && (!a->region || load_relaxed(&a->owner) == t))
-        lane->place = *flags;
+    *flags = a->flags | (arena_cache ? tcache_flags(t, a, arena_cache) : MALLOCX_TCACHE_NONE);
+    if (arena_cache && (!a->region || load_relaxed(&a->owner) == t))
+        arena_cache->place = *flags;
     return true;
 }
 
 void arenas_leave_place(struct thread *t, uint16_t arena)
 {
-    struct lane *lane = find_lane(t, arena);
-    if (lane)
-        lane->place = 0;
+    struct arena_cache *arena_cache = find_arena_cache(t, arena);
+    if (arena_cache)
+        arena_cache->place = 0;
 }
 
-/* Of a thread without a block, or memory for a lane, the orphan's. */
+/* Of a thread without a block, or memory for a arena_cache, the orphan's. */
 void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes)
 {
-    struct lane *lane = get_lane(t, arena);
-    if (likely(lane)) {
-        lane_count_alloc(lane, bytes);
+    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    if (likely(arena_cache)) {
+        arena_cache_count_alloc(arena_cache, bytes);
         return;
     }
     lock(LOCK_ORPHAN);
-    if ((lane = get_lane(&thread_orphan, arena)))
-        lane_count_alloc(lane, bytes);
+    if ((arena_cache = get_arena_cache(&thread_orphan, arena)))
+        arena_cache_count_alloc(arena_cache, bytes);
     unlock(LOCK_ORPHAN);
 }
 
 void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes)
 {
-    struct lane *lane = get_lane(t, arena);
-    if (likely(lane)) {
-        lane_count_frees(lane, objects, bytes);
+    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    if (likely(arena_cache)) {
+        arena_cache_count_frees(arena_cache, objects, bytes);
         return;
     }
     lock(LOCK_ORPHAN);
-    if ((lane = get_lane(&thread_orphan, arena)))
-        lane_count_frees(lane, objects, bytes);
+    if ((arena_cache = get_arena_cache(&thread_orphan, arena)))
+        arena_cache_count_frees(arena_cache, objects, bytes);
     unlock(LOCK_ORPHAN);
 }
 
 void arenas_take_back(struct thread *t, void *p, size_t usable)
 {
-    struct lane *lane = arenas_lane(t, arenas_find(p));
-    lane_count_frees(lane, 1, usable);
-    jespan_je_sdallocx(p, usable, arenas_free_flags(lane));
+    struct arena_cache *arena_cache = arenas_cache(t, arenas_find(p));
+    arena_cache_count_frees(arena_cache, 1, usable);
+    jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
 }
 
-/* As sums.h has it for contexts: what moves from the thread's buffer to its lane meanwhile is seen once. */
-static void add_freed(struct arena_sums *sums, struct thread *t, struct lane *lane, uint16_t arena)
+/* As sums.h has it for contexts: what moves from the thread's buffer to its arena_cache meanwhile is seen once. */
+static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_cache *arena_cache, uint16_t arena)
 {
     uint64_t objects = 0, bytes = 0;
     for (int i = 0; i < TRIES; i++) {
         struct freed freed[PENDING_MAX];
-        uint32_t sequence = load_acquire(&t->pending_sequence);
-        objects = load_acquire(&lane->free_objects);
-        bytes = load_acquire(&lane->free_bytes);
+        uint32_t sequence = load_acquire(&t->free_buffer_sequence);
+        objects = load_acquire(&arena_cache->free_objects);
+        bytes = load_acquire(&arena_cache->free_bytes);
         for (int n = sums_read_buffer(t, freed); n--;)
             if (freed[n].arena == arena) {
                 objects++;
@@ -421,15 +421,15 @@ struct arena_sums arenas_sums(uint16_t arena)
 {
     struct arena_sums sums = {0};
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct lane *lane = find_lane(t, arena);
-        if (lane)
-            add_freed(&sums, t, lane, arena);
+        struct arena_cache *arena_cache = find_arena_cache(t, arena);
+        if (arena_cache)
+            add_freed(&sums, t, arena_cache, arena);
     }
     atomic_thread_fence(memory_order_acquire);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct lane *lane = find_lane(t, arena);
-        sums.alloc_objects += lane ? load_relaxed(&lane->alloc_objects) : 0;
-        sums.alloc_bytes += lane ? load_relaxed(&lane->alloc_bytes) : 0;
+        struct arena_cache *arena_cache = find_arena_cache(t, arena);
+        sums.alloc_objects += arena_cache ? load_relaxed(&arena_cache->alloc_objects) : 0;
+        sums.alloc_bytes += arena_cache ? load_relaxed(&arena_cache->alloc_bytes) : 0;
     }
     return sums;
 }
@@ -478,59 +478,59 @@ void arenas_end_region_cache(uint16_t arena)
     arenas[arena].tcache_flags = 0;
 }
 
-static void each_lane(struct thread *t, void (*act)(struct lane *))
+static void each_arena_cache(struct thread *t, void (*act)(struct arena_cache *))
 {
-    for (uint32_t id = 1, end = load_relaxed(&t->lanes) ? arenas_end() : 0; id < end; id++) {
-        struct lane *lane = find_lane(t, (uint16_t)id);
-        if (lane)
-            act(lane);
+    for (uint32_t id = 1, end = load_relaxed(&t->arena_caches) ? arenas_end() : 0; id < end; id++) {
+        struct arena_cache *arena_cache = find_arena_cache(t, (uint16_t)id);
+        if (arena_cache)
+            act(arena_cache);
     }
 }
 
-static void flush(struct lane *lane)
+static void flush(struct arena_cache *arena_cache)
 {
-    call_tcache("tcache.flush", lane->flags);
+    call_tcache("tcache.flush", arena_cache->flags);
 }
 
 /* Returns what it was. */
-static int forget(struct lane *lane)
+static int forget(struct arena_cache *arena_cache)
 {
-    int flags = lane->flags;
-    lane->flags = lane->place = 0;
+    int flags = arena_cache->flags;
+    arena_cache->flags = arena_cache->place = 0;
     return flags;
 }
 
 /* Forgotten first: a signal handler that allocates meanwhile must not find what is gone. */
-static void end(struct lane *lane)
+static void end(struct arena_cache *arena_cache)
 {
-    int flags = forget(lane);
+    int flags = forget(arena_cache);
     compiler_barrier();
     destroy_tcache(flags);
 }
 
-static void lose(struct lane *lane)
+static void lose(struct arena_cache *arena_cache)
 {
-    bool is_lost = is_tcache(forget(lane));
+    bool is_lost = is_tcache(forget(arena_cache));
     atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
 }
 
 void arenas_flush_thread(struct thread *t)
 {
-    each_lane(t, flush);
+    each_arena_cache(t, flush);
 }
 
 COLD bool arenas_make_room(struct thread *t)
 {
     uint32_t before = load_relaxed(&tcaches);
-    each_lane(t, end);
+    each_arena_cache(t, end);
     return load_relaxed(&tcaches) < before;
 }
 
 COLD void arenas_give_back(struct thread *t, uint16_t arena)
 {
-    struct lane *lane = arenas_lane(t, arena);
-    if (lane)
-        flush(lane);
+    struct arena_cache *arena_cache = arenas_cache(t, arena);
+    if (arena_cache)
+        flush(arena_cache);
     if (load_relaxed(&arenas[arena].owner) == t)
         arenas_flush_region(arena);
     arenas_call("arena.0.purge", &arenas[arena]);
@@ -543,11 +543,11 @@ void arenas_count_refusals(uint16_t arena, uint64_t n)
 
 void arenas_end_thread(struct thread *t)
 {
-    each_lane(t, end);
+    each_arena_cache(t, end);
 }
 
 /* Its thread may have been in the middle of using them, and jemalloc does not know them any more. */
 COLD void arenas_abandon(struct thread *t)
 {
-    each_lane(t, lose);
+    each_arena_cache(t, lose);
 }

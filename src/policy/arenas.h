@@ -5,9 +5,9 @@
  * max_arenas, numbered from 1, which serve others when no context has them any more. jemalloc's part of one is made when
  * memory is first wanted from it.
  *
- * A *lane* is what a thread has of an arena: an explicit tcache of jemalloc's, which holds nothing of any other arena, and
+ * A *arena_cache* is what a thread has of an arena: an explicit tcache of jemalloc's, which holds nothing of any other arena, and
  * counters, which only their thread writes. Jemalloc's own figures of an arena count what lies in such caches as
- * allocated, and not by arena; lanes are exact.
+ * allocated, and not by arena; arena_caches are exact.
  */
 #ifndef JESPAN_ARENAS_H
 #define JESPAN_ARENAS_H
@@ -22,7 +22,7 @@
 #include "span/labels.h"
 #include "span/sites.h"
 
-struct lane {
+struct arena_cache {
     _Atomic uint64_t alloc_objects, alloc_bytes;
     _Atomic uint64_t free_objects, free_bytes; /* release, as in struct counters */
     void *last; /* the small object that the thread allocated last, whose header is in the processor's cache */
@@ -123,30 +123,30 @@ void arenas_call(const char *name, const struct span_arena *a);
  * memory. With no lock held but by the thread's own registration. */
 bool arenas_find_place(struct thread *t, uint16_t arena, int *flags);
 
-/* The lane of a thread that has allocated or freed there; else NULL. */
-static inline struct lane *arenas_lane(struct thread *t, uint16_t arena)
+/* The arena_cache of a thread that has allocated or freed there; else NULL. */
+static inline struct arena_cache *arenas_cache(struct thread *t, uint16_t arena)
 {
-    struct lane **lanes = load_acquire(&t->lanes);
-    return lanes ? __atomic_load_n(&lanes[arena], __ATOMIC_ACQUIRE) : NULL;
+    struct arena_cache **arena_caches = load_acquire(&t->arena_caches);
+    return arena_caches ? __atomic_load_n(&arena_caches[arena], __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* On the lane's thread. */
-HOT_INLINE void lane_count_alloc(struct lane *lane, uint64_t bytes)
+/* On the arena_cache's thread. */
+HOT_INLINE void arena_cache_count_alloc(struct arena_cache *arena_cache, uint64_t bytes)
 {
-    own_add(&lane->alloc_objects, 1);
-    own_add(&lane->alloc_bytes, bytes);
+    own_add(&arena_cache->alloc_objects, 1);
+    own_add(&arena_cache->alloc_bytes, bytes);
 }
 
-HOT_INLINE void lane_count_frees(struct lane *lane, uint64_t objects, uint64_t bytes)
+HOT_INLINE void arena_cache_count_frees(struct arena_cache *arena_cache, uint64_t objects, uint64_t bytes)
 {
-    own_add_release(&lane->free_objects, objects);
-    own_add_release(&lane->free_bytes, bytes);
+    own_add_release(&arena_cache->free_objects, objects);
+    own_add_release(&arena_cache->free_bytes, bytes);
 }
 
 /* Flags for jemalloc for what it frees there. A thread that only frees what others allocated has no use for a cache. */
-static inline int arenas_free_flags(const struct lane *lane)
+static inline int arenas_free_flags(const struct arena_cache *arena_cache)
 {
-    return lane && lane->place ? lane->place & PLACE_TCACHE : MALLOCX_TCACHE_NONE;
+    return arena_cache && arena_cache->place ? arena_cache->place & PLACE_TCACHE : MALLOCX_TCACHE_NONE;
 }
 
 /* The region's cache is no longer the thread's. */
@@ -159,7 +159,7 @@ uint16_t arenas_find(const void *p);
 void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes);
 void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
 
-/* Frees into the thread's cache what waited, of which it has a lane, and counts it. */
+/* Frees into the thread's cache what waited, of which it has a arena_cache, and counts it. */
 void arenas_take_back(struct thread *t, void *p, size_t usable);
 
 /* Whether objects are to be overwritten before they are freed. */

@@ -41,7 +41,7 @@ static COLD void begin_use(void)
     if (!thread_count())
         return;
     limits_await_buffers();
-    limits_stop(thread_own);
+    limits_stop(thread_current);
     limits_claim_all();
     limits_go();
 }
@@ -207,13 +207,13 @@ static void give_up(uint32_t limit)
 static int put_on_live(uint32_t limit, uint32_t context)
 {
     uint32_t parent = limits_of(context);
-    limits_stop(thread_own);
+    limits_stop(thread_current);
     begin_shape();
     add_child(parent, limit);
     uint64_t charged = hand_over_children(parent, limit, context);
     each_member(parent, context, set_member, &limit);
-    tree_review_governed();
-    thread_poke_all_locked();
+    tree_review_policies();
+    thread_invalidate_all_locked();
     limits_show_all();
     int error = parent ? 0 : each_member(limit, context, watch_member, NULL);
     if (!error) {
@@ -288,7 +288,7 @@ void limits_begin_recycling(void)
     if (!load_relaxed(&limits_are_used))
         return;
     lock(LOCK_LIMITS);
-    limits_stop(thread_own);
+    limits_stop(thread_current);
     limits_claim_all(); /* a number may soon be another context's, with other limits */
 }
 
@@ -312,7 +312,7 @@ void limits_leave(uint32_t context)
 /* A limit may come down to where stocks lead beyond it. */
 static void change_bounds(uint32_t limit, struct limit_bounds bounds)
 {
-    limits_stop(thread_own);
+    limits_stop(thread_current);
     set_bounds(limit_at(limit), bounds);
     limits_empty_stocks(limit);
     limits_go();
@@ -329,10 +329,10 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
     if (!bounds.soft && !bounds.hard) {
         if (!limit)
             return 0;
-        limits_stop(thread_own);
+        limits_stop(thread_current);
         take_away(limit);
-        tree_review_governed();
-        thread_poke_all_locked();
+        tree_review_policies();
+        thread_invalidate_all_locked();
         limits_go();
         return 0;
     }
@@ -341,7 +341,7 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
     } else {
         limit = make_limit(context, bounds, &error);
         if (limit && (error = put_on_live(limit, context))) {
-            limits_stop(thread_own);
+            limits_stop(thread_current);
             take_away(limit);
             limits_go();
             limit = 0;

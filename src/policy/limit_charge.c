@@ -16,7 +16,7 @@
 #include "base/meta.h"
 #include "heap/classes.h"
 #include "heap/counters.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "span/tree.h"
 
 _Atomic bool limits_stopped, limits_are_used;
@@ -240,7 +240,7 @@ COLD uint32_t limits_begin_slow(struct thread *t)
 /* What is in the buffer belongs to this number, until all of it was processed. To be read before the rest. */
 static uint32_t buffer_number(const struct thread *t)
 {
-    return load_acquire(&t->pending_sequence) & ~1u;
+    return load_acquire(&t->free_buffer_sequence) & ~1u;
 }
 
 static uint32_t counted_of(const struct thread *t, uint32_t number)
@@ -263,26 +263,26 @@ static uint32_t greatest(uint32_t a, uint32_t b, uint32_t c)
 static uint32_t first_waiting(const struct thread *t, uint32_t number)
 {
     uint32_t counted = counted_of(t, number), claimed = claimed_of(t, number);
-    return greatest(load_relaxed(&t->pending_done), counted, claimed);
+    return greatest(load_relaxed(&t->free_buffer_done), counted, claimed);
 }
 
 /* While its thread goes on, the slot may be another's by now, or free memory: no number then, or a wrong one, of which who looks
  * finds out afterwards. A survivor of a region has a mark beside its number. */
 static uint32_t tag_waiting(const struct thread *t, uint32_t i)
 {
-    const _Atomic uint32_t *slot = load_relaxed(&t->pending_slot[i]);
+    const _Atomic uint32_t *slot = load_relaxed(&t->free_buffer_slot[i]);
     uint32_t tag = slot ? load_relaxed(slot) & ~TAG_HANDED_OVER : 0;
     return tree_is_live(tag) ? tag : 0;
 }
 
 static uint32_t bytes_waiting(const struct thread *t, uint32_t i)
 {
-    return class_bytes[load_relaxed(&t->pending_class[i]) % CLASSES_MAX];
+    return class_bytes[load_relaxed(&t->free_buffer_class[i]) % CLASSES_MAX];
 }
 
 uint32_t limits_each_waiting(struct thread *t, void (*each)(void *to, uint32_t limit, uint32_t bytes), void *to)
 {
-    uint32_t i = first_waiting(t, buffer_number(t)), end = load_acquire(&t->pending_count);
+    uint32_t i = first_waiting(t, buffer_number(t)), end = load_acquire(&t->free_buffer_count);
     for (; i < end && i < PENDING_MAX; i++) {
         uint32_t tag = tag_waiting(t, i), limit = tag ? limits_of(tag) : 0;
         if (limit)
@@ -301,7 +301,7 @@ static void uncharge_one(void *unused, uint32_t limit, uint32_t bytes)
 static void claim(struct thread *t)
 {
     uint32_t number = buffer_number(t), counted = counted_of(t, number);
-    if (first_waiting(t, number) >= load_acquire(&t->pending_count))
+    if (first_waiting(t, number) >= load_acquire(&t->free_buffer_count))
         return;
     uint32_t end = limits_each_waiting(t, uncharge_one, NULL);
     store_relaxed(&t->counted, counted);
@@ -358,8 +358,8 @@ COLD void limits_await_buffers(void)
 {
     limits_show_all();
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
-        uint32_t sequence = load_acquire(&t->pending_sequence);
-        for (int i = 0; sequence & 1 && t != thread_own && i < 1000 && load_acquire(&t->pending_sequence) == sequence; i++)
+        uint32_t sequence = load_acquire(&t->free_buffer_sequence);
+        for (int i = 0; sequence & 1 && t != thread_current && i < 1000 && load_acquire(&t->free_buffer_sequence) == sequence; i++)
             sched_yield();
     }
 }
@@ -410,7 +410,7 @@ uint64_t limits_charge_of(uint32_t context)
     for (const struct thread *t = thread_first(); t; t = thread_next(t)) {
         sum += net_of(t, context);
         uint32_t number = buffer_number(t), end = claimed_of(t, number);
-        for (uint32_t i = greatest(load_relaxed(&t->pending_done), counted_of(t, number), 0); i < end; i++)
+        for (uint32_t i = greatest(load_relaxed(&t->free_buffer_done), counted_of(t, number), 0); i < end; i++)
             if (tag_waiting(t, i) == context)
                 sum -= bytes_waiting(t, i);
         for (uint32_t i = 0; i < t->n_held; i++)
@@ -512,7 +512,7 @@ uint64_t limits_unseen(uint32_t top)
 COLD void limits_before_fork(void)
 {
     if (load_relaxed(&limits_are_used))
-        limits_stop(thread_own);
+        limits_stop(thread_current);
 }
 
 COLD void limits_after_fork_in_parent(void)
@@ -526,7 +526,7 @@ COLD void limits_after_fork_in_child(void)
     if (!load_relaxed(&limits_stopped))
         return;
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
-        if (t == thread_own)
+        if (t == thread_current)
             continue;
         settle_locked(t);
         while (t->n_held) {

@@ -373,7 +373,7 @@ union piece {
 
 static void *take_borrowed(size_t bytes)
 {
-    union piece *piece = bytes < PTRDIFF_MAX ? meta_borrow(bytes + sizeof *piece) : NULL;
+    union piece *piece = bytes < PTRDIFF_MAX ? meta_emergency_alloc(bytes + sizeof *piece) : NULL;
     if (!piece)
         return NULL;
     piece->bytes = bytes + sizeof *piece;

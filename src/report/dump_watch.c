@@ -15,9 +15,9 @@
 #include "jemalloc-hooks/extents.h"
 #include "report/background.h"
 #include "report/dump.h"
-#include "report/dump_pace.h"
 #include "report/dump_signal.h"
-#include "snapshot/owners.h"
+#include "report/oom_forecast.h"
+#include "snapshot/top_holders.h"
 
 #define NS_PER_S 1000000000u
 #define FIND_NS ((uint64_t)5 * NS_PER_S)
@@ -48,7 +48,7 @@ static uint64_t now_ns(void)
 static void say_who(const char *why)
 {
     char text[OWNERS_TEXT_BYTES];
-    owners_describe(text);
+    top_holders_describe(text);
     WARN(why, "; ", text);
 }
 
@@ -204,7 +204,7 @@ static void prepare(void)
         WARN("there is no memory to set aside (dump_reserve_bytes); dumps may fail when memory runs out");
     meta_emergency_begin();
     char text[OWNERS_TEXT_BYTES];
-    owners_describe(text);
+    top_holders_describe(text);
     int error = dump_rehearse();
     if (!meta_emergency_end() || (error && error != -ENOENT)) /* no exporter: that was said */
         WARN("dump_reserve_bytes is not enough for a dump now; set it higher");

@@ -19,7 +19,7 @@
 #include "heap/thread.h"
 #include "malloc/track.h"
 #include "report/background.h"
-#include "report/reporter.h"
+#include "report/dump_timer.h"
 #include "span/span.h"
 
 #define NS_PER_MS 1000000u
@@ -82,7 +82,7 @@ static void *watch(void *unused)
     struct thread *t = track_thread();
     if (t)
         span_set_base(t, CONTEXT_ID_ROOT);
-    reporter_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
+    dump_timer_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
     pthread_sigmask(SIG_SETMASK, &main_mask, NULL);
     exit(0);
 }

@@ -5,15 +5,15 @@ core_sources += \
 	%D%/dump_dir.c %D%/dump_dir.h \
 	%D%/dump_file.c %D%/dump_file.h \
 	%D%/dump_name.c %D%/dump_name.h \
-	%D%/dump_pace.c %D%/dump_pace.h \
 	%D%/dump_signal.c %D%/dump_signal.h \
+	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
 	%D%/exporter.h \
-	%D%/feed.c %D%/feed.h \
 	%D%/last_thread.c %D%/last_thread.h \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
-	%D%/reporter.c %D%/reporter.h \
+	%D%/oom_forecast.c %D%/oom_forecast.h \
+	%D%/reporter_session.c %D%/reporter_session.h \
 	%D%/reporters.c %D%/reporters.h \
 	%D%/service.h \
 	%D%/services.c %D%/services.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's own reporters: registering them, and when a round is due.
  *
- * Only a registration's thread touches its feed. All else is under the mutex, which is never held over a callback or a
+ * Only a registration's thread touches its session. All else is under the mutex, which is never held over a callback or a
  * snapshot. fork does not wait for it: the child has a new one, and no registrations.
  */
 #include "report/reporters.h"
@@ -18,12 +18,12 @@
 #include "conf/conf.h"
 #include "malloc/track.h"
 #include "report/background.h"
-#include "report/feed.h"
 #include "report/module.h"
+#include "report/reporter_session.h"
 #include "span/span.h"
 
 struct registration {
-    struct feed feed;
+    struct reporter_session session;
     uint64_t interval_ns, started_ns; /* constant while it runs */
     uint64_t busy_since;              /* of a round that is under way, else 0; mutex */
     uint64_t serial;                  /* the handle's value; 0: free */
@@ -63,9 +63,9 @@ static void make_round(struct registration *r)
     uint64_t asked = r->asked;
     r->busy_since = clock_ns(CLOCK_MONOTONIC);
     pthread_mutex_unlock(&mutex);
-    feed_round(&r->feed);
+    reporter_session_round(&r->session);
     pthread_mutex_lock(&mutex);
-    feed_count_misses(ticks_now(r) - ticks(r, r->busy_since));
+    reporter_session_count_misses(ticks_now(r) - ticks(r, r->busy_since));
     r->busy_since = 0;
     r->done = asked;
     pthread_cond_broadcast(&changed);
@@ -86,7 +86,7 @@ static bool wait_for_round(struct registration *r)
 
 static void give_up(struct registration *r)
 {
-    feed_close(&r->feed);
+    reporter_session_close(&r->session);
     pthread_mutex_lock(&mutex);
     r->serial = 0;
     pthread_cond_broadcast(&changed);
@@ -96,16 +96,16 @@ static void give_up(struct registration *r)
 static void *serve(void *registration)
 {
     struct registration *r = registration;
-    char name[sizeof r->feed.name + 8];
-    snprintf(name, sizeof name, "jespan:%s", r->feed.name);
+    char name[sizeof r->session.name + 8];
+    snprintf(name, sizeof name, "jespan:%s", r->session.name);
     background_begin(name);
     serving = r;
-    if (feed_init(&r->feed)) {
+    if (reporter_session_init(&r->session)) {
         r->started_ns = clock_ns(CLOCK_MONOTONIC);
         while (wait_for_round(r))
             make_round(r);
         make_round(r);
-        feed_shutdown(&r->feed);
+        reporter_session_shutdown(&r->session);
     }
     give_up(r);
     return NULL;
@@ -122,7 +122,7 @@ static int claim(struct registration **claimed, const struct jespan_reporter *re
     if (at_end || r == registrations + JESPAN_MAX_REPORTERS)
         return at_end ? -ESHUTDOWN : -ENOSPC;
     *r = (struct registration){.serial = ++last_serial, .wake = PTHREAD_COND_INITIALIZER};
-    feed_set(&r->feed, reporter);
+    reporter_session_set(&r->session, reporter);
     r->interval_ns = (interval_ms < UINT32_MAX ? interval_ms : UINT32_MAX) * 1000000u;
     *claimed = r;
     return 0;
@@ -140,7 +140,7 @@ static int add(const struct jespan_reporter *reporter, uint64_t interval_ms, uin
     pthread_mutex_unlock(&mutex);
     if (error)
         return error;
-    error = feed_open(&r->feed);
+    error = reporter_session_open(&r->session);
     if (!error)
         error = background_start(serve, r);
     if (error)
@@ -151,7 +151,7 @@ static int add(const struct jespan_reporter *reporter, uint64_t interval_ms, uin
 EXPORT jespan_registration_t *jespan_register_reporter(const struct jespan_reporter *reporter, uint64_t interval_ms)
 {
     uint64_t serial = 0;
-    int error = reporter && feed_knows(reporter) ? add(reporter, interval_ms, &serial) : -EINVAL;
+    int error = reporter && reporter_session_knows(reporter) ? add(reporter, interval_ms, &serial) : -EINVAL;
     if (!error)
         return (jespan_registration_t *)(uintptr_t)serial;
     errno = -error;
@@ -239,7 +239,7 @@ static void load(const char *name)
     unsigned i = 0;
     while (i < JESPAN_MAX_REPORTERS && configured[i] && configured[i] != reporter)
         i++;
-    if (reporter && !feed_knows(reporter))
+    if (reporter && !reporter_session_knows(reporter))
         WARN("reporter ", name, ": its module is of another version of jespan, or has no name; it is left out");
     else if (i < JESPAN_MAX_REPORTERS)
         configured[i] = reporter;
@@ -292,30 +292,30 @@ void reporters_wait(uint64_t until_ns)
     pthread_mutex_lock(&mutex);
     for EACH(r)
         if (r->serial && r != serving && wait_for(r, r->serial, UINT64_MAX, until_ns))
-            WARN("reporter ", r->feed.name, " took longer than shutdown_timeout_ms and is given up");
+            WARN("reporter ", r->session.name, " took longer than shutdown_timeout_ms and is given up");
     pthread_mutex_unlock(&mutex);
 }
 
 void reporters_after_fork(void)
 {
     for EACH(r) {
-        feed_close(&r->feed);
+        reporter_session_close(&r->session);
         *r = (struct registration){0};
     }
     mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     at_end = false;
     serving = NULL;
-    feed_after_fork();
+    reporter_session_after_fork();
     if (conf.follow_fork)
         start_configured();
 }
 
-/* Those of a round that is under way are added to feed_misses() when it ends. */
+/* Those of a round that is under way are added to reporter_session_misses() when it ends. */
 uint64_t reporters_misses(void)
 {
     pthread_mutex_lock(&mutex);
-    uint64_t n = feed_misses();
+    uint64_t n = reporter_session_misses();
     for EACH(r)
         if (r->serial && r->busy_since)
             n += ticks_now(r) - ticks(r, r->busy_since);

@@ -11,13 +11,13 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
-#include "base/stop_pair.h"
+#include "base/stop_sockets.h"
 #include "conf/conf.h"
 #include "malloc/family.h"
 #include "malloc/track.h"
 #include "report/background.h"
-#include "report/feed.h"
 #include "report/module.h"
+#include "report/reporter_session.h"
 #include "report/unfollowed.h"
 #include "span/span.h"
 
@@ -32,7 +32,7 @@ struct running {
     const char *name, *switched_on_by; /* the key of the configuration */
     const struct service *service;     /* NULL: not wanted, or not found */
     _Atomic uint64_t stop_by_ns;
-    struct stop_pair stop; /* the worker's mutex, but for its own thread reading it */
+    struct stop_sockets stop; /* the worker's mutex, but for its own thread reading it */
     bool given_up;
 };
 
@@ -57,17 +57,17 @@ static uint64_t stop_by_ns(const struct service_host *host)
 
 static bool has_descriptors(const struct service_host *host)
 {
-    return stop_pair_is_whole(&running_of(host)->stop);
+    return stop_sockets_is_whole(&running_of(host)->stop);
 }
 
 static int renew(const struct service_host *host)
 {
     struct running *s = running_of(host);
     pthread_mutex_lock(&s->worker.mutex);
-    int error = stop_pair_open(&s->stop);
+    int error = stop_sockets_open(&s->stop);
     s->host.stop_fd = error ? -1 : s->stop.fds[0];
     if (!error && load_acquire(&s->stop_by_ns))
-        stop_pair_signal(&s->stop);
+        stop_sockets_signal(&s->stop);
     pthread_mutex_unlock(&s->worker.mutex);
     return error;
 }
@@ -75,7 +75,7 @@ static int renew(const struct service_host *host)
 static void signal_stop(struct running *s)
 {
     pthread_mutex_lock(&s->worker.mutex);
-    stop_pair_signal(&s->stop);
+    stop_sockets_signal(&s->stop);
     pthread_mutex_unlock(&s->worker.mutex);
 }
 
@@ -129,12 +129,12 @@ static void run(struct worker *w)
 static struct snapshot *take_snapshot(struct snapshot *old)
 {
     unfollowed_say();
-    return feed_snapshot(old);
+    return reporter_session_snapshot(old);
 }
 
 static int make_host(struct running *s, struct snapshot *base)
 {
-    int error = stop_pair_open(&s->stop);
+    int error = stop_sockets_open(&s->stop);
     s->host = (struct service_host){
         .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = take_snapshot,
         .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
@@ -221,7 +221,7 @@ void services_after_fork_in_child(void)
     for EACH(s) {
         if (!worker_after_fork(&s->worker))
             continue;
-        stop_pair_close(&s->stop);
+        stop_sockets_close(&s->stop);
         if (conf.follow_fork)
             start(s, snapshot_take());
     }

@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "conf/conf.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "conf/conf.h"
 
 #define FORKED_WITHOUT_EXEC 0x40 /* PF_FORKNOEXEC of the kernel's linux/sched.h */
 #define MIN_AGE_NS 1000000000u   /* younger ones may be about to execute a program */

@@ -44,7 +44,7 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
     *r = (struct reading){.end = end, .freed = freed, .time = timing_now(), .patience = sums_patience()};
     for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
         struct source *s = &r->sources[r->n_sources++];
-        *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->pending_sequence)};
+        *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->free_buffer_sequence)};
         s->n_freed = sums_read_buffer(t, freed);
         cpu_clock_doubt(&t->cpu);
         freed += s->n_freed;
@@ -266,7 +266,7 @@ uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t con
     for (const struct source *s = r->sources; s < r->sources + r->n_sources; s++) {
         const struct freed *end = freed + s->n_freed;
         pending_bytes += magazine_bytes(s->thread);
-        bool still_there = load_relaxed(&s->thread->pending_sequence) == s->sequence;
+        bool still_there = load_relaxed(&s->thread->free_buffer_sequence) == s->sequence;
         for (; still_there && freed < end; freed++) {
             pending_bytes += freed->bytes;
             add(to, freed->context, freed->bytes);

@@ -8,7 +8,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/sums.h"
-#include "snapshot/snapshot_making.h"
+#include "snapshot/snapshot_builder.h"
 #include "span/tree.h"
 
 struct extent {
@@ -21,14 +21,14 @@ struct extent {
 static uint64_t epoch; /* LOCK_TREE */
 static uint64_t start_ns; /* on a clock that nobody sets, and that goes on while the machine sleeps */
 
-static void prefetch_labels(const struct making *m, uint32_t id)
+static void prefetch_labels(const struct snapshot_builder *m, uint32_t id)
 {
     if (m->end - id > LABELS_AHEAD)
         prefetch_read(contexts[id + LABELS_AHEAD].labels);
 }
 
 /* Numbers the rows, and finds how much room they and their labels take. */
-static struct extent count_rows(struct making *m)
+static struct extent count_rows(struct snapshot_builder *m)
 {
     struct extent n = {0};
     for (uint32_t id = CONTEXT_ID_ROOT; id < m->end; id++) {
@@ -52,7 +52,7 @@ static struct extent count_rows(struct making *m)
     return n;
 }
 
-static void copy_labels(struct making *m, struct snapshot_row *row, const struct label_set *set)
+static void copy_labels(struct snapshot_builder *m, struct snapshot_row *row, const struct label_set *set)
 {
     struct label_text label;
     memcpy(m->text, set->text, set->bytes);
@@ -72,7 +72,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-void making_fill_outlived(struct snapshot_row *row)
+void builder_fill_outlived(struct snapshot_row *row)
 {
     struct outlived *o = &contexts[row->id].outlived;
     uint64_t objects = totals_inuse_objects(&row->totals), bytes = totals_inuse_bytes(&row->totals);
@@ -84,36 +84,36 @@ void making_fill_outlived(struct snapshot_row *row)
     row->totals.outlived_bytes = lesser(o->bytes, bytes);
 }
 
-static void fill_closed(const struct making *m, const struct context *c, struct snapshot_row *row)
+static void fill_closed(const struct snapshot_builder *m, const struct context *c, struct snapshot_row *row)
 {
     struct outlived *o = &contexts[row->id].outlived;
     if (o->exits != row->totals.exits && !c->opens)
         o->closed_time = reading_time(m->reading);
     o->exits = row->totals.exits;
     if (o->closed_time)
-        row->closed_ns = making_to_ns(m, reading_time(m->reading) - o->closed_time);
+        row->closed_ns = builder_to_ns(m, reading_time(m->reading) - o->closed_time);
 }
 
-static void times_to_ns(const struct making *m, struct totals *t)
+static void times_to_ns(const struct snapshot_builder *m, struct totals *t)
 {
-    t->wall = making_to_ns(m, t->wall);
-    t->busy = making_to_ns(m, t->busy);
-    t->cpu = cpu_clock_in_use() == CPU_CLOCK_NONE ? 0 : making_to_ns(m, t->cpu); /* it counts busy time then */
-    t->cpu_system = making_to_ns(m, t->cpu_system);
-    t->idle = making_to_ns(m, t->idle);
+    t->wall = builder_to_ns(m, t->wall);
+    t->busy = builder_to_ns(m, t->busy);
+    t->cpu = cpu_clock_in_use() == CPU_CLOCK_NONE ? 0 : builder_to_ns(m, t->cpu); /* it counts busy time then */
+    t->cpu_system = builder_to_ns(m, t->cpu_system);
+    t->idle = builder_to_ns(m, t->idle);
 }
 
 /* For now all of it is the row's own: see settle_wall(). */
-static void fill_wall(struct making *m, const struct context *c, struct snapshot_row *row)
+static void fill_wall(struct snapshot_builder *m, const struct context *c, struct snapshot_row *row)
 {
     row->wall_ns = row->totals.wall;
-    m->children_wall[m->row_of[row->id]] += making_to_ns(m, c->children_wall);
+    m->children_wall[m->row_of[row->id]] += builder_to_ns(m, c->children_wall);
     if (row->kind == CONTEXT_SPAN)
         m->children_wall[row->parent_row] += row->wall_ns;
 }
 
 /* An id that was never recycled has no base: its memory need not be looked at. */
-struct totals making_own_figures(struct making *m, uint32_t id, const struct totals *sum)
+struct totals builder_own_figures(struct snapshot_builder *m, uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
     if (contexts[id].incarnation) {
@@ -130,7 +130,7 @@ struct totals making_own_figures(struct making *m, uint32_t id, const struct tot
     return own;
 }
 
-static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
+static void fill_row(struct snapshot_builder *m, uint32_t id, const struct totals *sum)
 {
     const struct context *c = &contexts[id];
     const struct site *site = c->site;
@@ -138,11 +138,11 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
     *row = (struct snapshot_row){.id = id, .generation = c->incarnation,
                                  .parent_row = m->row_of[c->parent], .kind = c->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file,
-                                 .totals = making_own_figures(m, id, sum)};
+                                 .totals = builder_own_figures(m, id, sum)};
     row->open_spans = c->handles + (uint32_t)(row->totals.enters - row->totals.exits);
     fill_wall(m, c, row);
     if (c->kind == CONTEXT_SPAN) {
-        making_fill_outlived(row);
+        builder_fill_outlived(row);
         fill_closed(m, c, row);
         m->made->public.all.outlived_objects += row->totals.outlived_objects;
         m->made->public.all.outlived_bytes += row->totals.outlived_bytes;
@@ -153,17 +153,17 @@ static void fill_row(struct making *m, uint32_t id, const struct totals *sum)
 
 /* Unsampled spans belong to their nearest sampled ancestor, which is the root: after fill_row() of that. As for all
  * that is the root's own, wall time is what they were busy. */
-static void fill_unsampled(struct making *m, const struct totals *sum)
+static void fill_unsampled(struct snapshot_builder *m, const struct totals *sum)
 {
     struct snapshot_row *root = &m->rows[m->row_of[CONTEXT_ID_ROOT]];
-    struct totals own = making_own_figures(m, CONTEXT_ID_UNSAMPLED, sum);
+    struct totals own = builder_own_figures(m, CONTEXT_ID_UNSAMPLED, sum);
     m->made->public.all.wall -= own.wall;
     own.wall = 0;
     root->open_spans += contexts[CONTEXT_ID_UNSAMPLED].handles + (uint32_t)(own.enters - own.exits);
     totals_add(&root->totals, &own);
 }
 
-static void fill_rows(struct making *m)
+static void fill_rows(struct snapshot_builder *m)
 {
     for (uint32_t first = 0; first < m->end; first += READING_BLOCK) {
         struct totals sums[READING_BLOCK];
@@ -185,7 +185,7 @@ static void fill_rows(struct making *m)
 /* What a context that was recycled had freed is in its base already. */
 static void add_buffered(void *making, uint32_t id, uint32_t bytes)
 {
-    struct making *m = making;
+    struct snapshot_builder *m = making;
     if (!tree_is_live(id))
         return;
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
@@ -203,12 +203,12 @@ static void add_buffered(void *making, uint32_t id, uint32_t bytes)
     totals_add(&row->totals, &freed);
     totals_floor_inuse(&row->totals);
     if (row->kind == CONTEXT_SPAN)
-        making_fill_outlived(row);
+        builder_fill_outlived(row);
     totals_add(all, &row->totals);
     totals_subtract(all, &before);
 }
 
-static void set_self_wall(struct making *m, struct snapshot_row *row, uint64_t wall)
+static void set_self_wall(struct snapshot_builder *m, struct snapshot_row *row, uint64_t wall)
 {
     struct totals *all = &m->made->public.all;
     all->wall += wall - row->totals.wall;
@@ -220,7 +220,7 @@ static void set_self_wall(struct making *m, struct snapshot_row *row, uint64_t w
 
 /* Takes the wall time of its children off each row. What is no span has its own busy time and theirs; there are few such
  * rows, and their parents come before them. */
-static void settle_wall(struct making *m)
+static void settle_wall(struct snapshot_builder *m)
 {
     struct snapshot *s = &m->made->public;
     for (uint32_t i = s->n_rows; i--;) {
@@ -246,7 +246,7 @@ static void floor_frees(struct totals *all, struct totals *part)
 
 /* A recycled id's base contains frees that were buffered then. One that is neither in a buffer nor in a counter as far
  * as we saw, since its thread was just moving it, would leave a new context with less than no frees. */
-static void settle(struct making *m)
+static void settle(struct snapshot_builder *m)
 {
     struct snapshot *s = &m->made->public;
     if (!m->owes_frees)
@@ -263,7 +263,7 @@ static struct made *find_room(struct made *old, size_t bytes)
     if (old && old->bytes >= bytes && old->bytes / 2 <= bytes)
         return old;
     bytes += bytes / 8; /* address space; for contexts to come */
-    struct made *made = meta_borrow(bytes);
+    struct made *made = meta_emergency_alloc(bytes);
     if (made)
         made->bytes = bytes;
     return made;
@@ -288,7 +288,7 @@ static void keep_shown(struct shown *shown, struct totals *t, struct totals *all
         totals_add(all, &more);
 }
 
-static void keep_all_shown(struct making *m)
+static void keep_all_shown(struct snapshot_builder *m)
 {
     static struct shown retired, all;
     struct snapshot *s = &m->made->public;
@@ -302,7 +302,7 @@ static void keep_all_shown(struct making *m)
     keep_shown(&all, &s->all, NULL);
 }
 
-static bool make(struct making *m, struct made *old)
+static bool make(struct snapshot_builder *m, struct made *old)
 {
     struct extent n = count_rows(m);
     m->made = find_room(old, sizeof *m->made + n.rows * sizeof *m->rows + n.labels * sizeof *m->label +
@@ -328,12 +328,12 @@ static bool make(struct making *m, struct made *old)
 }
 
 /* Buffers are read here, before any counter. */
-static bool begin(struct making *m)
+static bool begin(struct snapshot_builder *m)
 {
     size_t wall_bytes = (size_t)m->end * sizeof *m->children_wall;
     size_t row_of_bytes = ((size_t)m->end * sizeof *m->row_of + 7) & ~(size_t)7, rest = reading_bytes();
     m->scratch_bytes = wall_bytes + row_of_bytes + rest;
-    m->scratch = meta_borrow(m->scratch_bytes);
+    m->scratch = meta_emergency_alloc(m->scratch_bytes);
     if (!m->scratch)
         return false;
     m->children_wall = m->scratch;
@@ -346,7 +346,7 @@ static bool begin(struct making *m)
 struct snapshot *snapshot_retake(struct snapshot *old)
 {
     lock(LOCK_TREE);
-    struct making m = {.end = tree_end()};
+    struct snapshot_builder m = {.end = tree_end()};
     bool ok = begin(&m) && make(&m, (struct made *)old);
     unlock(LOCK_TREE);
     meta_return(m.scratch, m.scratch_bytes);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Periods in a snapshot: part of the rows that they belong to, and listed by themselves. */
 #include "base/meta.h"
-#include "snapshot/snapshot_making.h"
+#include "snapshot/snapshot_builder.h"
 #include "span/tree.h"
 
-void ages_fill(struct making *m, uint32_t id, const struct totals *sum)
+void ages_fill(struct snapshot_builder *m, uint32_t id, const struct totals *sum)
 {
     const struct context *c = &contexts[id];
     struct snapshot_age *age = &m->ages[m->row_of[id]];
     *age = (struct snapshot_age){.row = m->row_of[c->parent],
-                                 .oldest_ns = making_to_ns(m, clock_ticks() - c->born),
-                                 .totals = making_own_figures(m, id, sum)};
+                                 .oldest_ns = builder_to_ns(m, clock_ticks() - c->born),
+                                 .totals = builder_own_figures(m, id, sum)};
     age->open = c->open_spans || age->totals.enters != age->totals.exits;
 }
 
-static void fold(struct making *m, const struct snapshot_age *age)
+static void fold(struct snapshot_builder *m, const struct snapshot_age *age)
 {
     struct snapshot_row *row = &m->rows[age->row];
     m->made->public.all.idle -= row->totals.idle + age->totals.idle;
@@ -28,7 +28,7 @@ static void fold(struct making *m, const struct snapshot_age *age)
 }
 
 /* Memory is of a closed span for certain if no span is open that was opened when it was born or before. */
-static void add_outlived(struct making *m, const struct snapshot_age *age, const uint64_t *oldest_open_ns)
+static void add_outlived(struct snapshot_builder *m, const struct snapshot_age *age, const uint64_t *oldest_open_ns)
 {
     struct snapshot_row *row = &m->rows[age->row];
     struct totals *all = &m->made->public.all;
@@ -41,7 +41,7 @@ static void add_outlived(struct making *m, const struct snapshot_age *age, const
 }
 
 /* By row, how long ago the period began in which the oldest span was opened that is still open; 0: none is open. */
-static uint64_t *find_oldest_open(const struct making *m, size_t bytes)
+static uint64_t *find_oldest_open(const struct snapshot_builder *m, size_t bytes)
 {
     uint64_t *oldest_ns = meta_map(bytes);
     const struct snapshot *s = &m->made->public;
@@ -53,7 +53,7 @@ static uint64_t *find_oldest_open(const struct making *m, size_t bytes)
     return oldest_ns;
 }
 
-void ages_fold(struct making *m)
+void ages_fold(struct snapshot_builder *m)
 {
     const struct snapshot *s = &m->made->public;
     size_t bytes = s->n_rows * sizeof(uint64_t);

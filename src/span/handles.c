@@ -36,10 +36,10 @@ static struct slot *take_slot(uint32_t *index)
 }
 
 /* The generation that an open span's handle has, as the slot has it while its context is what it is. */
-static uint32_t as_governed(const struct slot *slot, uint32_t generation)
+static uint32_t by_policy(const struct slot *slot, uint32_t generation)
 {
-    bool governed = slot->region || tree_is_governed(load_relaxed(&slot->context));
-    return (generation & ~HANDLE_GOVERNED) | (governed ? HANDLE_GOVERNED : 0);
+    bool has_policy = slot->region || tree_has_policy(load_relaxed(&slot->context));
+    return (generation & ~HANDLE_HAS_POLICY) | (has_policy ? HANDLE_HAS_POLICY : 0);
 }
 
 jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
@@ -49,14 +49,14 @@ jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
     if (!slot)
         return NULL;
     uint32_t generation = load_relaxed(&slot->generation) + 1;
-    generation &= ~HANDLE_GOVERNED;
+    generation &= ~HANDLE_HAS_POLICY;
     slot->borrows = borrows;
     slot->region = region;
     store_relaxed(&slot->inside, 0);
     store_relaxed(&slot->context, context);
     slot->references = 1;
     slot->born = 0;
-    store_release(&slot->generation, as_governed(slot, generation));
+    store_release(&slot->generation, by_policy(slot, generation));
     return (jespan_span_t *)(uintptr_t)((uint64_t)generation << 32 | (index + 1));
 }
 
@@ -65,7 +65,7 @@ uint32_t handle_close(jespan_span_t *span)
     struct slot *slot = handle_slot(span);
     if (!slot)
         return 0;
-    store_release(&slot->generation, (load_relaxed(&slot->generation) + 1) & ~HANDLE_GOVERNED);
+    store_release(&slot->generation, (load_relaxed(&slot->generation) + 1) & ~HANDLE_HAS_POLICY);
     slot->next_free = first_free;
     first_free = (uint32_t)(uintptr_t)span;
     return load_relaxed(&slot->context);
@@ -74,7 +74,7 @@ uint32_t handle_close(jespan_span_t *span)
 void handle_set_context(struct slot *slot, uint32_t context)
 {
     store_relaxed(&slot->context, context);
-    store_release(&slot->generation, as_governed(slot, load_relaxed(&slot->generation)));
+    store_release(&slot->generation, by_policy(slot, load_relaxed(&slot->generation)));
 }
 
 COLD void handles_review(void)

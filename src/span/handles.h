@@ -2,7 +2,7 @@
 /* Open spans. A handle is a number (slot and generation), never an address: a stale or invented one is recognised.
  *
  * A slot's generation is odd while its span is open. After 2^30 spans in the same slot a number comes back. While the
- * span's context is governed, or the span a region, the generation has HANDLE_GOVERNED added, so that the hot path does not
+ * span's context has an allocation policy, or the span is a region, the generation has HANDLE_HAS_POLICY added, so that the hot path does not
  * find it.
  */
 #ifndef JESPAN_HANDLES_H
@@ -14,7 +14,7 @@
 #include "base/compiler.h"
 #include "jespan/jespan.h"
 
-#define HANDLE_GOVERNED 0x80000000u
+#define HANDLE_HAS_POLICY 0x80000000u
 
 struct slot {
     _Atomic uint32_t generation;
@@ -37,7 +37,7 @@ HOT_INLINE struct slot *handle_slot_at(uint32_t index)
     return chunk ? &chunk[index % SLOTS_PER_CHUNK] : NULL;
 }
 
-/* Open, and neither governed nor a region. */
+/* Open, without an allocation policy, and no region. */
 HOT_INLINE bool handle_is_free(struct slot *slot, jespan_span_t *span)
 {
     uint32_t generation = (uint32_t)((uintptr_t)span >> 32);
@@ -47,7 +47,7 @@ HOT_INLINE bool handle_is_free(struct slot *slot, jespan_span_t *span)
 HOT_INLINE bool handle_is_open(struct slot *slot, jespan_span_t *span)
 {
     uint32_t generation = (uint32_t)((uintptr_t)span >> 32);
-    return (generation & 1) && (load_acquire(&slot->generation) & ~HANDLE_GOVERNED) == generation;
+    return (generation & 1) && (load_acquire(&slot->generation) & ~HANDLE_HAS_POLICY) == generation;
 }
 
 /* The slot of a handle that is open, else NULL. Needs no lock; may be outdated the next moment. */

@@ -65,7 +65,7 @@ static int replace_base(struct thread *t, uint32_t context)
 static int set_base_locked(struct thread *t, uint32_t context)
 {
     int error = replace_base(t, context);
-    if (t == thread_own)
+    if (t == thread_current)
         span_review(t);
     return error;
 }
@@ -89,17 +89,17 @@ COLD int span_set_base_by_name(struct thread *t, const char *name)
     return error;
 }
 
-static bool entry_is_governed(const struct entry *e)
+static bool entry_has_policy(const struct entry *e)
 {
-    return tree_is_governed(e->context) || entry_region(e);
+    return tree_has_policy(e->context) || entry_region(e);
 }
 
-/* The innermost first: what is entered inside something governed mostly is, too. */
-static bool has_governed(const struct thread *t)
+/* The innermost first: what is entered inside a context with an allocation policy mostly has one, too. */
+static bool has_policy(const struct thread *t)
 {
-    bool found = t->publishes || tree_is_governed(t->base);
+    bool found = t->publishes || tree_has_policy(t->base);
     for (uint32_t i = t->depth; i-- > 0 && !found;)
-        found = entry_is_governed(&t->entries[i]);
+        found = entry_has_policy(&t->entries[i]);
     return found;
 }
 
@@ -128,16 +128,16 @@ static uint16_t region_of(const struct thread *t)
     return 0;
 }
 
-/* Paired with thread_poke_all(): either it finds our answer and takes it back, or we find that there was a poke. */
+/* Paired with thread_invalidate_all(): either it finds our answer and takes it back, or we find that it was called. */
 COLD void span_review(struct thread *t)
 {
     do {
-        t->poked = load_acquire(&thread_pokes);
+        t->invalidations_seen = load_acquire(&thread_invalidations);
         store_release(&t->maybe_hot, false);
         t->region = region_of(t);
-        store_relaxed(&thread_self, has_governed(t) ? NULL : t);
+        store_relaxed(&thread_fast, has_policy(t) ? NULL : t);
         atomic_thread_fence(memory_order_seq_cst);
-    } while (unlikely(load_relaxed(&thread_pokes) != t->poked));
+    } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
     if (unlikely(load_relaxed(&t->limits_unsettled)))
         policy_settle(t);
 }
@@ -152,7 +152,7 @@ static bool is_part_of(const struct entry *e, uint16_t region)
 COLD void span_review_innermost(struct thread *t)
 {
     const struct entry *e = &t->entries[t->depth - 1];
-    if (unlikely(load_acquire(&thread_pokes) != t->poked)) {
+    if (unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen)) {
         span_review(t);
         return;
     }
@@ -160,8 +160,8 @@ COLD void span_review_innermost(struct thread *t)
         t->region = entry_region(e);
     else if (t->region && !is_part_of(e, t->region))
         t->region = 0;
-    if (entry_is_governed(e))
-        store_relaxed(&thread_self, NULL);
+    if (entry_has_policy(e))
+        store_relaxed(&thread_fast, NULL);
 }
 
 /* Under LOCK_TREE. */
@@ -276,7 +276,7 @@ COLD int span_enter_self(struct thread *t)
 COLD void span_leave_self(struct thread *t)
 {
     span_remove(t, (uint32_t)span_find(t, ENTRY_SELF, 0));
-    if (unlikely(has_governed(t)))
+    if (unlikely(has_policy(t)))
         span_review(t);
 }
 

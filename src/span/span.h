@@ -26,8 +26,8 @@ int span_set_base_by_name(struct thread *t, const char *name);
 void span_leave_all(struct thread *t);
 void span_abandon_all(struct thread *t);
 
-/* The calling thread looks whether anything that it has entered is governed; if so it goes the cold ways from here on, where
- * governed.h has its say. To be called after anything governed may have been entered or left. */
+/* The calling thread looks whether anything that it has entered has an allocation policy; if so it goes the cold ways from here on, where
+ * alloc_policy.h has its say. To be called after anything with an allocation policy may have been entered or left. */
 void span_review(struct thread *t);
 
 /* The same when one entry was put on top of what was looked at before, and at no cost by what is below. */

@@ -196,10 +196,10 @@ static void forget_context(uint32_t id)
     store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
 }
 
-COLD void tree_review_governed(void)
+COLD void tree_review_policies(void)
 {
     for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
-        if (tree_is_live(id) && tree_is_governed(id))
+        if (tree_is_live(id) && tree_has_policy(id))
             forget_context(id);
     handles_review();
 }

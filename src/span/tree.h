@@ -109,15 +109,15 @@ HOT_INLINE bool tree_is_live(uint32_t id)
     return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&contexts[id].generation) & 1);
 }
 
-/* Whether allocations in it are governed: see governed.h. Without the lock. */
-HOT_INLINE bool tree_is_governed(uint32_t id)
+/* Whether it has an allocation policy: a span arena or a limit. See alloc_policy.h. Without the lock. */
+HOT_INLINE bool tree_has_policy(uint32_t id)
 {
     return load_relaxed(&contexts[id].arena) || load_relaxed(&contexts[id].limit);
 }
 
 /* What governs contexts has changed: what was remembered of them and of open spans no longer stands. For threads that have
- * them entered there is thread_poke_all(), afterwards. Under LOCK_TREE. */
-void tree_review_governed(void);
+ * them entered there is thread_invalidate_all(), afterwards. Under LOCK_TREE. */
+void tree_review_policies(void);
 
 /* Ids below this were ever used. Any thread. */
 uint32_t tree_end(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The oracle with span arenas and limits: nearly everything is governed, by configuration, and must be as exact. Besides,
+/* The oracle with span arenas and limits: nearly everything has an allocation policy, by configuration, and must be as exact. Besides,
  * jemalloc is asked of each live object which of its arenas that lies in: what it says of a span arena's objects and bytes is what
  * the arena's own figures are.
  *

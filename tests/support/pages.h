@@ -3,7 +3,7 @@
 #ifndef JESPAN_TESTS_PAGES_H
 #define JESPAN_TESTS_PAGES_H
 
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 
 #define PAGE HEADER_PAGE_BYTES
 #define LEAF ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS))
@@ -18,7 +18,7 @@ static inline int pages_boot(void **state)
 /* The map's entry for a page; 0: none. */
 static inline uint64_t entry_at(uintptr_t p)
 {
-    page_entry_t *page = headers_page(p);
+    page_entry_t *page = pagemap_page(p);
     return page ? load_acquire(page) : 0;
 }
 

@@ -120,23 +120,23 @@ static void test_set_aside(void **state)
 {
     enum { BYTES = 65536 };
     (void)state;
-    char *before = meta_borrow(100);
+    char *before = meta_emergency_alloc(100);
     assert_int_equal(meta_set_aside(BYTES), 0);
     uint64_t mapped = meta_map_bytes();
     for (int round = 0; round < 3; round++) {
         meta_emergency_begin();
-        char *a = meta_borrow(1000), *b = meta_borrow(3);
+        char *a = meta_emergency_alloc(1000), *b = meta_emergency_alloc(3);
         assert_true(a && b && (uintptr_t)b % 64 == 0);
         for (int i = 0; i < 1000; i++)
             assert_int_equal(a[i], 0);
         memset(a, 1, 1000);
         meta_return(b, 3);
-        assert_ptr_equal(meta_borrow(5), b); /* the last one is there again */
+        assert_ptr_equal(meta_emergency_alloc(5), b); /* the last one is there again */
         assert_int_equal(meta_map_bytes(), mapped);
-        char *rest = meta_borrow(BYTES - 1088);
+        char *rest = meta_emergency_alloc(BYTES - 1088);
         assert_int_equal(meta_map_bytes(), mapped);
         memset(rest, 1, BYTES - 1088);
-        char *more = meta_borrow(1); /* of the system */
+        char *more = meta_emergency_alloc(1); /* of the system */
         assert_true(meta_map_bytes() > mapped);
         meta_return(more, 1);
         assert_int_equal(meta_map_bytes(), mapped);

@@ -7,7 +7,7 @@
 
 #include "../support/cases.h"
 #include "../support/mappings.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 #include "jemalloc-hooks/extents.h"
 #include "malloc/track.h"
 
@@ -52,7 +52,7 @@ static void empty(unsigned from, unsigned step)
 {
     for (unsigned i = from; i < OBJECTS; i += step)
         jespan_free(objects[i]);
-    track_give_back(track_thread());
+    thread_cache_flush(track_thread());
 }
 
 static void *churn(void *start)

@@ -38,7 +38,7 @@ static unsigned class; /* of these objects */
 
 static bool has_header(const void *p)
 {
-    return load_relaxed(entry_slot(load_relaxed(headers_page((uintptr_t)p)), (uintptr_t)p)) != 0;
+    return load_relaxed(entry_slot(load_relaxed(pagemap_page((uintptr_t)p)), (uintptr_t)p)) != 0;
 }
 
 /* Neither freed nor, where that is to be seen, there to be had again. Of a full magazine half goes to jemalloc. */
@@ -77,7 +77,7 @@ static int go_on(struct thread *abandoned)
     void *own = F(malloc)(OWN_BYTES);
     F(free)(own);
     track_flush(t);
-    if (load_relaxed(&t->pending_sequence) & 1)
+    if (load_relaxed(&t->free_buffer_sequence) & 1)
         return 3;
     if (has_header(own) || lost_objects(t) > (magazine == TO_FULL ? 2 : 1))
         return 4;
@@ -86,16 +86,16 @@ static int go_on(struct thread *abandoned)
 
 static void after_store(void)
 {
-    struct thread *t = thread_own;
+    struct thread *t = thread_current;
     int status = -1;
     if (!forking_after_stores)
         return;
     forking_after_stores = false;
-    thread_self = thread_own = NULL;
+    thread_fast = thread_current = NULL;
     pid_t pid = fork();
     if (pid == 0)
         _exit(go_on(t));
-    thread_self = thread_own = t;
+    thread_fast = thread_current = t;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (status)
         fail_msg("fork number %d in the flush: the child ended with status 0x%x", forks, status);
@@ -113,7 +113,7 @@ static void free_and_flush(void *p[], int n)
 {
     for (int i = 0; i < n; i++)
         F(free)(p[i]);
-    track_flush(thread_own);
+    track_flush(thread_current);
 }
 
 static void free_and_flush_with_forks(unsigned fewest, unsigned most)
@@ -122,16 +122,16 @@ static void free_and_flush_with_forks(unsigned fewest, unsigned most)
         F(free)(objects[i]);
     forks = 0;
     forking_after_stores = true;
-    track_flush(thread_own);
+    track_flush(thread_current);
     forking_after_stores = false;
     assert_in_range(forks, fewest, most);
-    assert_int_equal(lost_objects(thread_own), 0);
+    assert_int_equal(lost_objects(thread_current), 0);
 }
 
 static void test_in_a_flush_to_the_magazine(void **state)
 {
     (void)state;
-    track_give_back(track_thread());
+    thread_cache_flush(track_thread());
     class = CODE_CLASS(class_of(OBJECT_BYTES).code);
     magazine = TO_EMPTY;
     allocate(objects, OBJECTS);
@@ -143,7 +143,7 @@ static void test_in_a_flush_to_a_full_magazine(void **state)
     struct thread *t = track_thread();
     void *kept[KEPT];
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     assert_int_equal(magazine_max[class], KEPT);
     magazine = TO_FULL;
     allocate(objects, OBJECTS);
@@ -155,7 +155,7 @@ static void test_in_a_flush_to_a_full_magazine(void **state)
 
 static void start_with_forks(void)
 {
-    struct thread *t = thread_own;
+    struct thread *t = thread_current;
     for (unsigned c = 0; c < CLASSES_MAX; c++)
         t->magazine_top[c] = NULL; /* as in a new block */
     forks = 0;
@@ -169,7 +169,7 @@ static void start_with_forks(void)
 static void test_at_the_start_of_a_block(void **state)
 {
     (void)state;
-    track_give_back(track_thread());
+    thread_cache_flush(track_thread());
     magazine = TO_NONE;
     start_with_forks();
 }

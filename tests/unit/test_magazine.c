@@ -33,7 +33,7 @@ static void test_the_newest_comes_first(void **state)
     struct thread *t = track_thread();
     void *p[3];
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     for (int i = 0; i < 3; i++)
         p[i] = F(malloc)(300);
     for (int i = 0; i < 3; i++)
@@ -50,14 +50,14 @@ static void test_bounded_in_objects_and_bytes(void **state)
     struct thread *t = track_thread();
     (void)state;
     for (unsigned class = 1; class_bytes[class]; class++) {
-        track_give_back(t);
+        thread_cache_flush(t);
         free_many(t, class_bytes[class], MANY);
         assert_in_range(magazine_max[class], 2, 64);
         assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
         assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
         assert_in_range(magazine_bytes(t), 1, 8192);
     }
-    track_give_back(t);
+    thread_cache_flush(t);
     assert_int_equal(magazine_bytes(t), 0);
 }
 
@@ -78,7 +78,7 @@ static void test_a_full_one_keeps_the_newest(void **state)
     struct thread *t = track_thread();
     void *p[MANY];
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     for (int i = 0; i < MANY; i++)
         p[i] = F(malloc)(64);
     for (int i = 0; i < MANY; i++)
@@ -98,12 +98,12 @@ static void test_what_is_given_back_is_jemallocs(void **state)
     uint64_t before, after, *now;
     size_t bytes = sizeof now;
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     assert_int_equal(jespan_je_mallctl("thread.deallocatedp", &now, &bytes, NULL, 0), 0);
     before = *now;
     free_many(t, 400, 10);
     assert_int_equal(*now, before);
-    track_give_back(t);
+    thread_cache_flush(t);
     after = *now;
     assert_int_equal(after - before, 10 * jespan_je_nallocx(400, 0));
 }
@@ -114,14 +114,14 @@ static void test_the_last_taken_goes_back_at_once(void **state)
     struct thread *t = track_thread();
     unsigned class = CODE_CLASS(class_of(200).code);
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     free_many(t, 200, 3);
     void *first = F(malloc)(200), *second = F(malloc)(200);
     struct totals before = sums_of(t->tag);
     F(free)(second);
-    assert_int_equal(t->pending_count, 0);
+    assert_int_equal(t->free_buffer_count, 0);
     assert_int_equal(magazine_objects(t, class), 2);
-    assert_int_equal(*entry_slot(*headers_page((uintptr_t)second), (uintptr_t)second), 0);
+    assert_int_equal(*entry_slot(*pagemap_page((uintptr_t)second), (uintptr_t)second), 0);
     assert_int_equal(sums_of(t->tag).free_bytes - before.free_bytes, class_bytes[class]);
     F(free)(first);
     assert_int_equal(magazine_objects(t, class), 3);
@@ -129,7 +129,7 @@ static void test_the_last_taken_goes_back_at_once(void **state)
     t->tag++; /* another context */
     F(free)(first);
     t->tag--;
-    assert_int_equal(t->pending_count, 1);
+    assert_int_equal(t->free_buffer_count, 1);
     track_flush(t);
     assert_int_equal(magazine_objects(t, class), 3);
 }
@@ -138,7 +138,7 @@ static void test_big_objects_are_not_kept(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     free_many(t, 4000, 5);
     free_many(t, 100000, 5);
     assert_int_equal(magazine_bytes(t), 0);
@@ -148,7 +148,7 @@ static void test_reused_objects_are_counted_like_new_ones(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     free_many(t, 700, 1);
     struct totals before = sums_of(t->tag);
     void *p = F(malloc)(650);
@@ -157,7 +157,7 @@ static void test_reused_objects_are_counted_like_new_ones(void **state)
     assert_int_equal(after.alloc_objects - before.alloc_objects, 1);
     assert_int_equal(after.alloc_bytes - before.alloc_bytes, jespan_je_nallocx(650, 0));
     assert_int_equal(after.alloc_requested_bytes - before.alloc_requested_bytes, 650);
-    assert_int_equal(*entry_slot(*headers_page((uintptr_t)p), (uintptr_t)p), t->tag);
+    assert_int_equal(*entry_slot(*pagemap_page((uintptr_t)p), (uintptr_t)p), t->tag);
     F(free)(p);
 }
 
@@ -165,7 +165,7 @@ static void test_calloc_clears_what_it_reuses(void **state)
 {
     struct thread *t = track_thread();
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     char *p = F(malloc)(500);
     memset(p, 'x', 500);
     F(free)(p);

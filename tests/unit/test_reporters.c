@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
-#include "report/feed.h"
+#include "report/reporter_session.h"
 #include "report/reporters.h"
 #include "snapshot/snapshot.h"
 #include "span/span.h"
@@ -36,7 +36,7 @@ static int set_up(void **state)
     memset(&told, 0, sizeof told);
     memset(&other, 0, sizeof other);
     conf.shutdown_timeout_ms = PATIENCE_MS;
-    feed_after_fork(); /* counts from 0 */
+    reporter_session_after_fork(); /* counts from 0 */
     return track_thread() && !reporters_count() ? 0 : -1;
 }
 
@@ -145,7 +145,7 @@ static void test_rounds_on_request_only(void **state)
     end(handle, &told);
     assert_int_equal(told.rounds, 6);
     assert_all_was_told(&told);
-    assert_int_equal(feed_misses(), 0);
+    assert_int_equal(reporter_session_misses(), 0);
 }
 
 /* ---- Who is slow, fails, or is stuck ---- */
@@ -176,7 +176,7 @@ static void test_a_slow_one_delays_nobody_and_its_misses_are_counted(void **stat
     other.stuck = false;
     end(fast, &told);
     end(slow, &other);
-    assert_true(due > 2 && feed_misses() >= due);
+    assert_true(due > 2 && reporter_session_misses() >= due);
 }
 
 /* What the action says on stderr. */
@@ -213,7 +213,7 @@ static void test_a_failing_init_ends_it(void **state)
 {
     (void)state;
     assert_string_equal(said_by(start_failing), "<jespan>: reporter test: init failed: Permission denied; it is left out\n");
-    assert_int_equal(feed_errors(), 1);
+    assert_int_equal(reporter_session_errors(), 1);
     assert_int_equal(told.inits, 1);
     assert_int_equal(told.rounds + told.opened + told.shutdowns, 0);
     assert_null(told.wrong);
@@ -238,7 +238,7 @@ static void test_a_failing_flush_is_counted_and_said_once_in_a_row(void **state)
     (void)state;
     snprintf(twice, sizeof twice, "%s%s", line, line);
     assert_string_equal(said_by(fail_three_times_twice), twice);
-    assert_int_equal(feed_errors(), 6);
+    assert_int_equal(reporter_session_errors(), 6);
 }
 
 static void test_waiting_for_a_stuck_one_has_a_limit(void **state)

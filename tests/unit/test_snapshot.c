@@ -270,7 +270,7 @@ static void test_a_number_given_anew_starts_from_nothing(void **state)
                          snapshot_find(before, between->rows[i].id)->totals.free_objects);
     jespan_span_t *later = jespan_open(&outer, JESPAN_ROOT, NULL, 0);
     for (int odd = 0; odd < 2; odd++) {
-        store_relaxed(&t->pending_sequence, load_relaxed(&t->pending_sequence) + 1); /* the owner is at it; done */
+        store_relaxed(&t->free_buffer_sequence, load_relaxed(&t->free_buffer_sequence) + 1); /* the owner is at it; done */
         struct snapshot *after = take();
         const struct totals none = {0}, sum = rows_and_retired(after);
         assert_memory_equal(&snapshot_find(after, id)->totals, &none, offsetof(struct totals, opens));

@@ -7,7 +7,7 @@
 #include "../support/cases.h"
 #include "../support/mappings.h"
 #include "../support/span_extents.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
@@ -21,7 +21,7 @@ static struct extent_arena other = {.id = 8, .policy = EXTENT_POLICY_DEFAULT};
 static int add_bytes(void *sum, uintptr_t start, size_t bytes)
 {
     for (uintptr_t p = start; p < start + bytes; p += 4096)
-        CHECK_EQ(headers_arena(p), plain.id);
+        CHECK_EQ(pagemap_arena(p), plain.id);
     *(size_t *)sum += bytes;
     return 0;
 }
@@ -74,7 +74,7 @@ static void *fill_and_empty(void *unused)
     for (unsigned i = 0; i < OBJECTS; i++) {
         objects[i] = from(&plain, size_of(i));
         CHECK(objects[i] != NULL);
-        CHECK_EQ(headers_arena((uintptr_t)objects[i]), plain.id);
+        CHECK_EQ(pagemap_arena((uintptr_t)objects[i]), plain.id);
         CHECK(jespan_malloc_usable_size(objects[i]) >= size_of(i));
     }
     for (unsigned i = 0; i < OBJECTS; i++)
@@ -91,9 +91,9 @@ static void case_claimed(void)
     create(&other);
     CHECK_EQ(FIGURE(&plain, mapped_bytes), 0);
     void *p = from(&plain, 64), *q = from(&other, 64), *r = jespan_malloc(64);
-    CHECK_EQ(headers_arena((uintptr_t)p), plain.id);
-    CHECK_EQ(headers_arena((uintptr_t)q), other.id);
-    CHECK_EQ(headers_arena((uintptr_t)r), 0);
+    CHECK_EQ(pagemap_arena((uintptr_t)p), plain.id);
+    CHECK_EQ(pagemap_arena((uintptr_t)q), other.id);
+    CHECK_EQ(pagemap_arena((uintptr_t)r), 0);
     check_agrees();
     fill_and_empty(NULL);
     check_agrees();
@@ -107,8 +107,8 @@ static void case_claimed(void)
     check_agrees();
     arena_does(&plain, "purge");
     check_agrees();
-    CHECK_EQ(headers_arena((uintptr_t)p), plain.id);
-    CHECK(headers_arena((uintptr_t)r) == 0 && headers_arena((uintptr_t)q) == other.id);
+    CHECK_EQ(pagemap_arena((uintptr_t)p), plain.id);
+    CHECK(pagemap_arena((uintptr_t)r) == 0 && pagemap_arena((uintptr_t)q) == other.id);
     CHECK_EQ(load_relaxed(&plain.policy_errors), 0);
     CHECK_EQ(load_relaxed(&plain.refusals), 0);
 }
@@ -118,10 +118,10 @@ static void case_disowned(void)
 {
     case_claimed();
     void *p = from(&plain, 8 * MIB);
-    CHECK_EQ(headers_arena((uintptr_t)p + 8 * MIB - 1), plain.id);
+    CHECK_EQ(pagemap_arena((uintptr_t)p + 8 * MIB - 1), plain.id);
     back(p);
     arena_does(&plain, "purge");
-    CHECK_EQ(headers_arena((uintptr_t)p + 8 * MIB - 1), 0);
+    CHECK_EQ(pagemap_arena((uintptr_t)p + 8 * MIB - 1), 0);
     CHECK(FIGURE(&plain, mapped_bytes) < FIGURE(&plain, peak_mapped_bytes) / 4);
     check_agrees();
 }

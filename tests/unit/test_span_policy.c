@@ -10,7 +10,7 @@
 #include "../support/cases.h"
 #include "../support/mappings.h"
 #include "../support/span_extents.h"
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 
 #define PAGE ((size_t)4096)
 #define MIB ((size_t)1 << 20)
@@ -190,7 +190,7 @@ static int check_guards(void *unused, uintptr_t start, size_t bytes)
     CHECK(faults((char *)start - 1) && faults((char *)start - PAGE));
     CHECK(faults((char *)start + bytes) && faults((char *)start + bytes + PAGE - 1));
     CHECK(!faults((char *)start) && !faults((char *)start + bytes - 1));
-    CHECK(headers_is_guard(start - PAGE) && headers_is_guard(start + bytes));
+    CHECK(pagemap_is_guard(start - PAGE) && pagemap_is_guard(start + bytes));
     (void)unused;
     return 0;
 }

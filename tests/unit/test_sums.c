@@ -90,23 +90,23 @@ static void test_buffered_frees_are_counted(void **state)
     struct thread *t = track_thread();
     void *p[3];
     (void)state;
-    track_give_back(t);
+    thread_cache_flush(t);
     struct totals before = sums_of(CONTEXT_ID_ROOT);
     for (int i = 0; i < 3; i++)
         p[i] = F(malloc)(200);
     for (int i = 0; i < 3; i++)
         F(free)(p[i]);
     size_t bytes = since(before).alloc_bytes;
-    store_relaxed(&t->pending_sequence, 1 + load_relaxed(&t->pending_sequence));
+    store_relaxed(&t->free_buffer_sequence, 1 + load_relaxed(&t->free_buffer_sequence));
     assert_int_equal(sums_pending_bytes(), 0); /* the owner is at it: left alone */
-    store_relaxed(&t->pending_sequence, 1 + load_relaxed(&t->pending_sequence));
+    store_relaxed(&t->free_buffer_sequence, 1 + load_relaxed(&t->free_buffer_sequence));
     for (int flushed = 0; flushed < 2; flushed++) {
         assert_int_equal(sums_pending_bytes(), bytes);
         assert_int_equal(since(before).free_objects, 3);
         assert_int_equal(since(before).free_bytes, bytes);
         track_flush(t);
     }
-    track_give_back(t);
+    thread_cache_flush(t);
     assert_int_equal(sums_pending_bytes(), 0);
 }
 
@@ -173,7 +173,7 @@ static void test_ended_threads_keep_counting(void **state)
     uint32_t threads = thread_count();
     int had = 0;
     (void)state;
-    track_give_back(track_thread());
+    thread_cache_flush(track_thread());
     for (int round = 1; round <= 5; round++) {
         run(allocate);
         assert_int_equal(sums_pending_bytes(), 0);
@@ -185,7 +185,7 @@ static void test_ended_threads_keep_counting(void **state)
         assert_int_equal(blocks(), had);
         for (int i = 0; i < OBJECTS; i++)
             F(free)(objects[i]);
-        track_give_back(track_thread());
+        thread_cache_flush(track_thread());
         assert_int_equal(since(before).free_objects, round * (OBJECTS + 1));
         assert_int_equal(since(before).free_bytes, since(before).alloc_bytes);
     }

@@ -13,7 +13,7 @@
 
 #define FILE_PATH_BYTES 1024 /* of a root, a directory or a name at most */
 
-struct kept_file {
+struct procfile {
     int fd; /* 0: none, as standard input is never it */
     dev_t device;
     ino_t inode;
@@ -23,8 +23,8 @@ struct kept_file {
 const char *file_text(const char *root, const char *directory, const char *file);
 
 /* The same, open from then on. */
-const char *kept_file_text(struct kept_file *k, const char *root, const char *directory, const char *file);
-void kept_file_close(struct kept_file *k);
+const char *procfile_text(struct procfile *k, const char *root, const char *directory, const char *file);
+void procfile_close(struct procfile *k);
 
 /* UINT64_MAX where text is NULL, or begins with no number: "max", "-1". */
 uint64_t text_number(const char *text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Headers: page map and header tables, everything off the hot path. */
-#include "heap/headers.h"
+#include "heap/pagemap.h"
 
 #include <errno.h>
 
@@ -62,7 +62,7 @@ static struct leaf_more *more_of(uintptr_t p)
     return leaf ? (struct leaf_more *)(leaf + LEAF_PAGES) : NULL;
 }
 
-COLD void headers_bound(uintptr_t p)
+COLD void pagemap_bound(uintptr_t p)
 {
     page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
     if (leaf)
@@ -76,7 +76,7 @@ static uint64_t bits_from_to(uintptr_t from, uintptr_t to)
     return below << from;
 }
 
-COLD void headers_unbound(uintptr_t from, uintptr_t to)
+COLD void pagemap_unbound(uintptr_t from, uintptr_t to)
 {
     while (from < to) {
         struct leaf_more *more = more_of(from);
@@ -92,7 +92,7 @@ COLD void headers_unbound(uintptr_t from, uintptr_t to)
     }
 }
 
-COLD void headers_void_bounds(void)
+COLD void pagemap_void_bounds(void)
 {
     store_relaxed(&bounds_are_void, true);
 }
@@ -122,7 +122,7 @@ static void learn_place(uintptr_t p, size_t within, unsigned class)
     store_relaxed(&more_of(p)->place[page_in_leaf(p)], (uint16_t)(beyond ? bytes - beyond : 0));
 }
 
-COLD bool headers_find_start(uintptr_t p, size_t class)
+COLD bool pagemap_find_start(uintptr_t p, size_t class)
 {
     size_t bytes = class_bytes[class], natural = bytes & -bytes;
     uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
@@ -141,7 +141,7 @@ static uint64_t code_beside(uint64_t old, uint16_t code)
     return old & ENTRY_ARENA ? (code & ~ENTRY_SMALL_BIT) | ENTRY_ARENA : code;
 }
 
-COLD uint64_t headers_install(uintptr_t p, uint16_t code)
+COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
 {
     uint64_t entry = 0;
     lock(LOCK_HEADERS);
@@ -179,9 +179,9 @@ static uint64_t packed_bytes(size_t bytes)
     return (uint64_t)(bytes >> shift) << BIG_BYTES_SHIFT | shift << BIG_SHIFT_SHIFT;
 }
 
-int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
+int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
 {
-    page_entry_t *page = headers_page(p);
+    page_entry_t *page = pagemap_page(p);
     if (unlikely(!page)) {
         page = page_or_leaf(p);
         if (!page)
@@ -201,7 +201,7 @@ int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
 static void release(uintptr_t start, size_t bytes, uint64_t kept)
 {
     for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
-        page_entry_t *page = headers_page(p);
+        page_entry_t *page = pagemap_page(p);
         if (!page) {
             p |= LEAF_SPAN - HEADER_PAGE_BYTES; /* on to the next leaf */
             continue;
@@ -215,19 +215,19 @@ static void release(uintptr_t start, size_t bytes, uint64_t kept)
     tables_tidy();
 }
 
-COLD void headers_keep_tables(uint16_t arena)
+COLD void pagemap_keep_tables(uint16_t arena)
 {
     store_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX], true);
 }
 
-COLD void headers_drop_tables(uintptr_t start, size_t bytes)
+COLD void pagemap_drop_tables(uintptr_t start, size_t bytes)
 {
     release(start, bytes, ENTRY_ARENA);
 }
 
-COLD void headers_release(uintptr_t start, size_t bytes)
+COLD void pagemap_release(uintptr_t start, size_t bytes)
 {
-    uint16_t arena = headers_arena(start);
+    uint16_t arena = pagemap_arena(start);
     if (!arena || !load_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX]))
         release(start, bytes, ENTRY_ARENA);
 }
@@ -246,19 +246,19 @@ static int claim_page(uintptr_t p, uint16_t arena)
     return 0;
 }
 
-COLD int headers_claim(uintptr_t start, size_t bytes, uint16_t arena)
+COLD int pagemap_claim(uintptr_t start, size_t bytes, uint16_t arena)
 {
     for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
         int error = claim_page(p, arena);
         if (error) {
-            headers_disown(start, p - start);
+            pagemap_disown(start, p - start);
             return error;
         }
     }
     return 0;
 }
 
-COLD void headers_disown(uintptr_t start, size_t bytes)
+COLD void pagemap_disown(uintptr_t start, size_t bytes)
 {
     release(start, bytes, 0);
     atomic_thread_fence(memory_order_release);
@@ -271,21 +271,21 @@ COLD void headers_disown(uintptr_t start, size_t bytes)
     }
 }
 
-uint16_t headers_arena(uintptr_t p)
+uint16_t pagemap_arena(uintptr_t p)
 {
     page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
     return leaf ? load_relaxed(&leaf[page_in_leaf(p)]) : 0;
 }
 
-bool headers_is_guard(uintptr_t p)
+bool pagemap_is_guard(uintptr_t p)
 {
-    page_entry_t *page = headers_page(p);
-    return page && load_acquire(page) == ENTRY_ARENA && !headers_arena(p);
+    page_entry_t *page = pagemap_page(p);
+    return page && load_acquire(page) == ENTRY_ARENA && !pagemap_arena(p);
 }
 
 static bool skip_to(uint16_t arena, bool claimed, uintptr_t *p, uintptr_t end)
 {
-    while (*p < end && (headers_arena(*p) == arena) != claimed) {
+    while (*p < end && (pagemap_arena(*p) == arena) != claimed) {
         if (claimed && !load_relaxed(&arena_root[*p / LEAF_SPAN]))
             *p |= LEAF_SPAN - HEADER_PAGE_BYTES;
         *p += HEADER_PAGE_BYTES;
@@ -293,7 +293,7 @@ static bool skip_to(uint16_t arena, bool claimed, uintptr_t *p, uintptr_t end)
     return *p < end;
 }
 
-size_t headers_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end)
+size_t pagemap_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end)
 {
     if (!skip_to(arena, true, start, end))
         return 0;

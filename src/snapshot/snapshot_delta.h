@@ -14,14 +14,14 @@
 #include "jespan/reporter.h"
 #include "snapshot/snapshot.h"
 
-struct ledger;
+struct snapshot_delta;
 
 /* For contexts numbered below `end`. NULL: no memory. */
-struct ledger *ledger_make(uint32_t end);
-void ledger_free(struct ledger *l);
+struct snapshot_delta *snapshot_delta_make(uint32_t end);
+void snapshot_delta_free(struct snapshot_delta *l);
 
 /* All calls of a round but flush(). Snapshots come in the order in which they were taken. Returns 0, or -ENOMEM where
  * labels had to be left out. */
-int ledger_tell(struct ledger *l, const struct snapshot *s, const struct jespan_reporter *to);
+int snapshot_delta_tell(struct snapshot_delta *l, const struct snapshot *s, const struct jespan_reporter *to);
 
 #endif

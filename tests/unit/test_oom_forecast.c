@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "report/dump_pace.h"
+#include "report/oom_forecast.h"
 
 #define MB ((uint64_t)1 << 20)
 #define MS ((uint64_t)1000000)

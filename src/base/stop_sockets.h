@@ -11,19 +11,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct stop_pair {
+struct stop_sockets {
     int fds[2]; /* the first becomes readable */
     uint64_t cookies[2];
 };
 
 /* Returns 0 or a negative errno. */
-int stop_pair_open(struct stop_pair *p);
+int stop_sockets_open(struct stop_sockets *p);
 
 /* Whether the numbers still stand for this pair. Asked before anything is done to them. */
-bool stop_pair_is_whole(const struct stop_pair *p);
+bool stop_sockets_is_whole(const struct stop_sockets *p);
 
 /* Both do nothing to what is not theirs. */
-void stop_pair_signal(const struct stop_pair *p);
-void stop_pair_close(const struct stop_pair *p);
+void stop_sockets_signal(const struct stop_sockets *p);
+void stop_sockets_close(const struct stop_sockets *p);
 
 #endif

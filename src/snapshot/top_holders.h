@@ -10,6 +10,6 @@
 
 /* "BYTES bytes in outer;inner{key=value}, …" of the three largest; of a long path the inner end. What is freed but still
  * buffered counts as in use. Any thread, no lock held. */
-void owners_describe(char text[OWNERS_TEXT_BYTES]);
+void top_holders_describe(char text[OWNERS_TEXT_BYTES]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A pair of sockets by which a thread learns that it is to stop. */
-#include "base/stop_pair.h"
+#include "base/stop_sockets.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ static uint64_t cookie_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) ? 0 : cookie;
 }
 
-static bool is_ours(const struct stop_pair *p, int i)
+static bool is_ours(const struct stop_sockets *p, int i)
 {
     return cookie_of(p->fds[i]) == p->cookies[i];
 }
@@ -38,7 +38,7 @@ static int make_pair(int fds[2])
     return error;
 }
 
-int stop_pair_open(struct stop_pair *p)
+int stop_sockets_open(struct stop_sockets *p)
 {
     int fds[2], error = make_pair(fds);
     for (int i = 0; i < 2 && !error; i++) {
@@ -48,18 +48,18 @@ int stop_pair_open(struct stop_pair *p)
     return error;
 }
 
-bool stop_pair_is_whole(const struct stop_pair *p)
+bool stop_sockets_is_whole(const struct stop_sockets *p)
 {
     return is_ours(p, 0) && is_ours(p, 1);
 }
 
-void stop_pair_signal(const struct stop_pair *p)
+void stop_sockets_signal(const struct stop_sockets *p)
 {
     if (is_ours(p, 1))
         shutdown(p->fds[1], SHUT_WR);
 }
 
-void stop_pair_close(const struct stop_pair *p)
+void stop_sockets_close(const struct stop_sockets *p)
 {
     for (int i = 0; i < 2; i++)
         if (is_ours(p, i))

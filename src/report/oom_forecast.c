@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How near something is to its bound, and when to look again. */
-#include "report/dump_pace.h"
+#include "report/oom_forecast.h"
 
 #define NS_PER_S 1000000000u
 #define SOON_PER_S 5u                       /* 200 ms */

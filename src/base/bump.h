@@ -5,15 +5,15 @@
 
 #include <stddef.h>
 
-struct room_chunk;
+struct bump_chunk;
 
 /* All zero: nothing taken yet. */
-struct room {
-    struct room_chunk *chunks;
+struct bump {
+    struct bump_chunk *chunks;
 };
 
 /* Of at most META_CHUNK_BYTES / 2; a multiple of 8 keeps what follows aligned. NULL: no memory. */
-void *room_take(struct room *r, size_t bytes);
-void room_free(struct room *r);
+void *bump_alloc(struct bump *r, size_t bytes);
+void bump_free(struct bump *r);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who holds most. */
-#include "snapshot/owners.h"
+#include "snapshot/top_holders.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -67,14 +67,14 @@ static void describe(char text[OWNERS_TEXT_BYTES], const struct owner top[OWNERS
 
 /* ---- All ---- */
 
-void owners_describe(char text[OWNERS_TEXT_BYTES])
+void top_holders_describe(char text[OWNERS_TEXT_BYTES])
 {
     struct owner top[OWNERS_SHOWN] = {{0}};
     text[0] = '\0';
     lock(LOCK_TREE);
     uint32_t end = tree_end();
     size_t sums_bytes = (size_t)end * sizeof(uint64_t), rest = reading_bytes();
-    uint64_t *bytes = meta_borrow(sums_bytes + rest);
+    uint64_t *bytes = meta_emergency_alloc(sums_bytes + rest);
     if (bytes) {
         add_up(reading_begin((char *)bytes + sums_bytes, rest, end), end, bytes);
         choose(top, bytes, end);

@@ -14,7 +14,7 @@
 #include "../support/told.h"
 #include "base/meta.h"
 #include "malloc/track.h"
-#include "snapshot/ledger.h"
+#include "snapshot/snapshot_delta.h"
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
@@ -22,7 +22,7 @@ const char *jespan_conf = "max_contexts:64";
 
 static struct told told;
 static struct jespan_reporter reporter;
-static struct ledger *ledger;
+static struct snapshot_delta *delta;
 
 static int boot(void **state)
 {
@@ -36,15 +36,15 @@ static int set_up(void **state)
     (void)state;
     memset(&told, 0, sizeof told);
     reporter = told_reporter(&told, "test");
-    ledger = ledger_make(TOLD_SPANS);
+    delta = snapshot_delta_make(TOLD_SPANS);
     told_init(&told);
-    return ledger ? 0 : -1;
+    return delta ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    ledger_free(ledger);
+    snapshot_delta_free(delta);
     return 0;
 }
 
@@ -56,7 +56,7 @@ static void assert_promises(void)
 
 static void tell(const struct snapshot *s)
 {
-    assert_int_equal(ledger_tell(ledger, s, &reporter), 0);
+    assert_int_equal(snapshot_delta_tell(delta, s, &reporter), 0);
     assert_promises();
 }
 
@@ -164,7 +164,7 @@ static void test_any_callback_may_be_missing(void **state)
     for (unsigned n = 0; n < 200; n++) {
         one_request(n);
         struct snapshot *s = snapshot_take();
-        assert_int_equal(ledger_tell(ledger, s, &none), 0);
+        assert_int_equal(snapshot_delta_tell(delta, s, &none), 0);
         snapshot_free(s);
     }
 }

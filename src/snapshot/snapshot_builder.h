@@ -17,7 +17,7 @@ struct made {
 };
 
 /* A snapshot in the making, and memory for that time only. */
-struct making {
+struct snapshot_builder {
     uint32_t end; /* of ids */
     struct made *made;
     struct snapshot_row *rows;
@@ -34,21 +34,21 @@ struct making {
     struct reading *reading;
 };
 
-static inline uint64_t making_to_ns(const struct making *m, uint64_t ticks)
+static inline uint64_t builder_to_ns(const struct snapshot_builder *m, uint64_t ticks)
 {
     return clock_ticks_to_ns(ticks, m->scale);
 }
 
 /* What one context has, times in nanoseconds, from the sum of its counters; without its periods. */
-struct totals making_own_figures(struct making *m, uint32_t id, const struct totals *sum);
+struct totals builder_own_figures(struct snapshot_builder *m, uint32_t id, const struct totals *sum);
 
 /* What is live of spans that are closed, of a row without periods. Again when a free is found in a buffer. */
-void making_fill_outlived(struct snapshot_row *row);
+void builder_fill_outlived(struct snapshot_row *row);
 
 /* The figures of a period. */
-void ages_fill(struct making *m, uint32_t id, const struct totals *sum);
+void ages_fill(struct snapshot_builder *m, uint32_t id, const struct totals *sum);
 
 /* When all frees are known: adds periods to the rows that they belong to. */
-void ages_fold(struct making *m);
+void ages_fold(struct snapshot_builder *m);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One reporter, fed with snapshots. */
-#include "report/feed.h"
+#include "report/reporter_session.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,28 +16,28 @@
 static _Atomic uint64_t misses, errors;
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* snapshots */
 
-bool feed_knows(const struct jespan_reporter *reporter)
+bool reporter_session_knows(const struct jespan_reporter *reporter)
 {
     const size_t first_version = offsetof(struct jespan_reporter, shutdown) + sizeof reporter->shutdown;
     return reporter->size >= first_version && reporter->size <= sizeof *reporter && reporter->name && reporter->name[0];
 }
 
-void feed_set(struct feed *f, const struct jespan_reporter *reporter)
+void reporter_session_set(struct reporter_session *f, const struct jespan_reporter *reporter)
 {
     memcpy(&f->reporter, reporter, reporter->size);
     snprintf(f->name, sizeof f->name, "%s", reporter->name);
 }
 
-int feed_open(struct feed *f)
+int reporter_session_open(struct reporter_session *f)
 {
-    struct ledger *l = ledger_make((uint32_t)conf.max_contexts);
-    store_relaxed(&f->ledger, l);
+    struct snapshot_delta *l = snapshot_delta_make((uint32_t)conf.max_contexts);
+    store_relaxed(&f->delta, l);
     return l ? 0 : -ENOMEM;
 }
 
-void feed_close(struct feed *f)
+void reporter_session_close(struct reporter_session *f)
 {
-    ledger_free(atomic_exchange(&f->ledger, NULL));
+    snapshot_delta_free(atomic_exchange(&f->delta, NULL));
     snapshot_free(atomic_exchange(&f->snapshot, NULL));
 }
 
@@ -46,7 +46,7 @@ static const char *text_of(int error)
     return errno_text(error < 0 ? -error : error);
 }
 
-bool feed_init(struct feed *f)
+bool reporter_session_init(struct reporter_session *f)
 {
     int error = f->reporter.init ? f->reporter.init(f->reporter.user) : 0;
     if (!error)
@@ -56,7 +56,7 @@ bool feed_init(struct feed *f)
     return false;
 }
 
-static void note(struct feed *f, const char *what, int error)
+static void note(struct reporter_session *f, const char *what, int error)
 {
     if (error)
         atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
@@ -66,7 +66,7 @@ static void note(struct feed *f, const char *what, int error)
 }
 
 /* Several at once, back to back, would keep the tree from the program: so one at a time, and then as long without. */
-struct snapshot *feed_snapshot(struct snapshot *old)
+struct snapshot *reporter_session_snapshot(struct snapshot *old)
 {
     pthread_mutex_lock(&one_at_a_time);
     uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
@@ -77,47 +77,47 @@ struct snapshot *feed_snapshot(struct snapshot *old)
     return s;
 }
 
-static const struct snapshot *take(struct feed *f)
+static const struct snapshot *take(struct reporter_session *f)
 {
-    struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = feed_snapshot(old);
+    struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = reporter_session_snapshot(old);
     store_relaxed(&f->snapshot, s ? s : old);
     return s;
 }
 
-void feed_round(struct feed *f)
+void reporter_session_round(struct reporter_session *f)
 {
     const struct snapshot *s = take(f);
     if (!s) {
-        feed_count_misses(1);
+        reporter_session_count_misses(1);
         return;
     }
-    int labels = ledger_tell(load_relaxed(&f->ledger), s, &f->reporter);
+    int labels = snapshot_delta_tell(load_relaxed(&f->delta), s, &f->reporter);
     int flushed = f->reporter.flush ? f->reporter.flush(f->reporter.user) : 0;
     note(f, flushed ? "flush failed" : "labels are left out", flushed ? flushed : labels);
 }
 
-void feed_shutdown(struct feed *f)
+void reporter_session_shutdown(struct reporter_session *f)
 {
     if (f->reporter.shutdown)
         f->reporter.shutdown(f->reporter.user);
 }
 
-void feed_count_misses(uint64_t n)
+void reporter_session_count_misses(uint64_t n)
 {
     atomic_fetch_add_explicit(&misses, n, memory_order_relaxed);
 }
 
-uint64_t feed_misses(void)
+uint64_t reporter_session_misses(void)
 {
     return load_relaxed(&misses);
 }
 
-uint64_t feed_errors(void)
+uint64_t reporter_session_errors(void)
 {
     return load_relaxed(&errors);
 }
 
-void feed_after_fork(void)
+void reporter_session_after_fork(void)
 {
     pthread_mutex_init(&one_at_a_time, NULL);
     store_relaxed(&misses, 0);

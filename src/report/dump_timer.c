@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The thread that dumps: wakes for each dump, and once more at the end. */
-#include "report/reporter.h"
+#include "report/dump_timer.h"
 
 #include <stdbool.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ static void start(void (*what)(struct worker *w))
         WARN("the thread that writes dumps cannot start: ", errno_text(-error), "; no dumps are written");
 }
 
-void reporter_start(void)
+void dump_timer_start(void)
 {
     if (!conf.dump_dir[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
         return;
@@ -61,17 +61,17 @@ void reporter_start(void)
     start(run);
 }
 
-void reporter_dump_before_destructors(uint64_t until_ns)
+void dump_timer_dump_before_destructors(uint64_t until_ns)
 {
     if (!worker.running || (conf.dump_at_exit != DUMP_AT_EXIT_TRUE && conf.dump_at_exit != DUMP_AT_EXIT_BOTH))
         return;
     worker_ask_to_stop(&worker);
-    reporter_wait(until_ns);
+    dump_timer_wait(until_ns);
     before_is_done = true;
 }
 
 /* One that was given up still has the worker. */
-void reporter_ask_to_stop(void)
+void dump_timer_ask_to_stop(void)
 {
     if (before_is_done && conf.dump_at_exit == DUMP_AT_EXIT_BOTH && !has_given_up)
         start(run_last);
@@ -79,7 +79,7 @@ void reporter_ask_to_stop(void)
         worker_ask_to_stop(&worker);
 }
 
-void reporter_wait(uint64_t until_ns)
+void dump_timer_wait(uint64_t until_ns)
 {
     if (has_given_up || worker_wait(&worker, until_ns))
         return;
@@ -87,9 +87,9 @@ void reporter_wait(uint64_t until_ns)
     WARN("the last heap dump took longer than shutdown_timeout_ms and is given up");
 }
 
-void reporter_after_fork(void)
+void dump_timer_after_fork(void)
 {
     before_is_done = has_given_up = false;
     if (worker_after_fork(&worker) && conf.follow_fork)
-        reporter_start();
+        dump_timer_start();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Texts of /proc and the cgroup file systems. */
-#include "base/kept_file.h"
+#include "base/procfile.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -42,13 +42,13 @@ const char *file_text(const char *root, const char *directory, const char *file)
     return text;
 }
 
-static bool is_still_it(const struct kept_file *k)
+static bool is_still_it(const struct procfile *k)
 {
     struct stat now;
     return k->fd && fstat(k->fd, &now) == 0 && now.st_dev == k->device && now.st_ino == k->inode;
 }
 
-const char *kept_file_text(struct kept_file *k, const char *root, const char *directory, const char *file)
+const char *procfile_text(struct procfile *k, const char *root, const char *directory, const char *file)
 {
     struct stat status;
     if (!is_still_it(k)) {
@@ -59,12 +59,12 @@ const char *kept_file_text(struct kept_file *k, const char *root, const char *di
                 close(fd);
             return NULL;
         }
-        *k = (struct kept_file){fd, status.st_dev, status.st_ino};
+        *k = (struct procfile){fd, status.st_dev, status.st_ino};
     }
     return read_descriptor(k->fd);
 }
 
-void kept_file_close(struct kept_file *k)
+void procfile_close(struct procfile *k)
 {
     if (is_still_it(k))
         close(k->fd);

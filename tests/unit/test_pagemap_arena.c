@@ -18,8 +18,8 @@
 
 static void assert_claimed(uintptr_t p, uint16_t arena)
 {
-    assert_int_equal(headers_arena(p), arena);
-    assert_int_equal(headers_arena(p + PAGE - 1), arena);
+    assert_int_equal(pagemap_arena(p), arena);
+    assert_int_equal(pagemap_arena(p + PAGE - 1), arena);
     assert_int_equal(entry_at(p), arena ? ENTRY_ARENA : 0);
 }
 
@@ -28,17 +28,17 @@ static void test_a_claim_takes_its_range_only(void **state)
 {
     const uintptr_t start = BASE + LEAF - PAGE, end = BASE + 2 * LEAF + PAGE;
     (void)state;
-    assert_int_equal(headers_set_big(BASE, PAGE, 7), 0);
-    assert_int_equal(headers_claim(start, end - start, 3), 0);
+    assert_int_equal(pagemap_set_big(BASE, PAGE, 7), 0);
+    assert_int_equal(pagemap_claim(start, end - start, 3), 0);
     for (uintptr_t p = start; p < end; p += PAGE)
         assert_claimed(p, 3);
     assert_claimed(start - PAGE, 0);
     assert_claimed(end, 0);
-    headers_disown(start + PAGE, PAGE);
+    pagemap_disown(start + PAGE, PAGE);
     assert_claimed(start, 3);
     assert_claimed(start + PAGE, 0);
     assert_claimed(start + 2 * PAGE, 3);
-    headers_disown(start, end + 2 * LEAF - start);
+    pagemap_disown(start, end + 2 * LEAF - start);
     for (uintptr_t p = start; p < end; p += PAGE)
         assert_claimed(p, 0);
     assert_int_equal(entry_big_tag(entry_at(BASE)), 7);
@@ -49,14 +49,14 @@ static void test_any_address_has_an_answer(void **state)
     const uintptr_t none[] = {0, BASE + 3 * LEAF, END - 1, END, UINTPTR_MAX};
     (void)state;
     for (int i = 0; i < 5; i++)
-        assert_int_equal(headers_arena(none[i]), 0);
-    headers_disown(BASE + 3 * LEAF, LEAF);
+        assert_int_equal(pagemap_arena(none[i]), 0);
+    pagemap_disown(BASE + 3 * LEAF, LEAF);
 }
 
 static void test_a_claim_is_whole_or_absent(void **state)
 {
     (void)state;
-    assert_int_equal(headers_claim(END - 2 * PAGE, 3 * PAGE, 1), -ENOMEM);
+    assert_int_equal(pagemap_claim(END - 2 * PAGE, 3 * PAGE, 1), -ENOMEM);
     assert_claimed(END - 2 * PAGE, 0);
     assert_claimed(END - PAGE, 0);
 }
@@ -66,12 +66,12 @@ static void test_small_entries_are_for_the_slow_ways(void **state)
 {
     const uintptr_t plain = BASE + 4 * LEAF, claimed = plain + PAGE;
     (void)state;
-    assert_int_equal(headers_claim(claimed, PAGE, 9), 0);
+    assert_int_equal(pagemap_claim(claimed, PAGE, 9), 0);
     for (unsigned n = 1; n < CLASSES_MAX && class_bytes[n]; n++) {
         uint16_t code = class_of(class_bytes[n]).code;
-        uint64_t entry = headers_install(claimed, code), other = headers_install(plain, code);
+        uint64_t entry = pagemap_install(claimed, code), other = pagemap_install(plain, code);
         assert_int_equal(entry_at(claimed), entry);
-        assert_int_equal(headers_install(claimed, code), entry);
+        assert_int_equal(pagemap_install(claimed, code), entry);
         assert_true(!entry_is_small(entry) && !entry_is_big(entry));
         for (unsigned k = 1; k < CLASSES_MAX && class_bytes[k]; k++)
             assert_int_not_equal(entry_code(entry), class_of(class_bytes[k]).code);
@@ -86,7 +86,7 @@ static void test_small_entries_are_for_the_slow_ways(void **state)
             assert_int_equal(entry_slot_any(entry, claimed + at) - entry_slot_any(entry, claimed),
                              entry_slot(other, plain + at) - entry_slot(other, plain));
         }
-        assert_int_equal(headers_arena(claimed), 9);
+        assert_int_equal(pagemap_arena(claimed), 9);
     }
 }
 
@@ -94,11 +94,11 @@ static void test_big_entries_keep_the_mark(void **state)
 {
     const uintptr_t p = BASE + 5 * LEAF;
     (void)state;
-    assert_int_equal(headers_claim(p, PAGE, 9), 0);
+    assert_int_equal(pagemap_claim(p, PAGE, 9), 0);
     assert_false(entry_is_big_any(entry_at(p)) || entry_is_small_any(entry_at(p)));
     assert_int_equal(entry_big_tag(entry_at(p)), 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(headers_set_big(p, 20480, 1234), HEADERS_IN_ARENA);
+        assert_int_equal(pagemap_set_big(p, 20480, 1234), HEADERS_IN_ARENA);
         uint64_t entry = entry_at(p);
         assert_true(entry_is_big_any(entry) && !entry_is_small_any(entry));
         assert_true(!entry_is_big(entry) && !entry_is_small(entry));
@@ -115,22 +115,22 @@ static void test_no_table_is_lost(void **state)
     const uintptr_t p = BASE + 6 * LEAF;
     const uint64_t before = tables_used_bytes();
     (void)state;
-    assert_int_equal(headers_claim(p, 2 * PAGE, 9), 0);
-    headers_install(p, class_of(16).code);
-    headers_install(p, class_of(1024).code);
+    assert_int_equal(pagemap_claim(p, 2 * PAGE, 9), 0);
+    pagemap_install(p, class_of(16).code);
+    pagemap_install(p, class_of(1024).code);
     assert_int_equal(tables_used_bytes() - before, PAGE / 1024 * sizeof(header_t));
-    assert_int_equal(headers_set_big(p, 2 * PAGE, 77), HEADERS_IN_ARENA);
+    assert_int_equal(pagemap_set_big(p, 2 * PAGE, 77), HEADERS_IN_ARENA);
     assert_int_equal(tables_used_bytes(), before);
-    headers_install(p, class_of(16).code);
-    headers_install(p + PAGE, class_of(16).code);
-    headers_release(p, PAGE);
+    pagemap_install(p, class_of(16).code);
+    pagemap_install(p + PAGE, class_of(16).code);
+    pagemap_release(p, PAGE);
     assert_int_equal(tables_used_bytes() - before, PAGE / 16 * sizeof(header_t));
     assert_claimed(p, 9);
-    headers_disown(p, 2 * PAGE);
+    pagemap_disown(p, 2 * PAGE);
     assert_int_equal(tables_used_bytes(), before);
     assert_claimed(p + PAGE, 0);
-    headers_install(p, class_of(16).code);
-    assert_int_equal(headers_claim(p, PAGE, 8), 0);
+    pagemap_install(p, class_of(16).code);
+    assert_int_equal(pagemap_claim(p, PAGE, 8), 0);
     assert_int_equal(tables_used_bytes(), before);
     assert_claimed(p, 8);
 }
@@ -145,13 +145,13 @@ static void *claim_and_disown(void *number)
     for (uintptr_t round = 0; round < ROUNDS; round++) {
         uintptr_t p = BASE + (16 + round) * LEAF + mine * PAGE;
         pthread_barrier_wait(&together);
-        if (headers_claim(p, PAGE, (uint16_t)(mine + 1)) || !headers_install(p, class_of(128).code))
+        if (pagemap_claim(p, PAGE, (uint16_t)(mine + 1)) || !pagemap_install(p, class_of(128).code))
             return number;
         pthread_barrier_wait(&together);
-        if (headers_arena(p) != mine + 1 || !(entry_at(p) & ENTRY_ARENA))
+        if (pagemap_arena(p) != mine + 1 || !(entry_at(p) & ENTRY_ARENA))
             return number;
-        headers_disown(p, PAGE);
-        if (headers_arena(p) || entry_at(p))
+        pagemap_disown(p, PAGE);
+        if (pagemap_arena(p) || entry_at(p))
             return number;
     }
     return NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What one reporter was told so far. */
-#include "snapshot/ledger.h"
+#include "snapshot/snapshot_delta.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/bump.h"
 #include "base/meta.h"
-#include "base/room.h"
 
 /* A context, by its number. Number 0, which no context has, is "(retired)". */
 struct entry {
@@ -22,37 +22,37 @@ struct entry {
     size_t labels_bytes;
 };
 
-struct ledger {
+struct snapshot_delta {
     size_t bytes; /* of this mapping */
     uint32_t end; /* numbers below were ever open */
     uint64_t round;
     struct totals closed; /* told of contexts that are gone */
-    struct room room; /* for labels */
+    struct bump bump; /* for labels */
     struct entry entries[];
 };
 
 /* A round. */
 struct telling {
-    struct ledger *ledger;
+    struct snapshot_delta *delta;
     const struct snapshot *snapshot;
     const struct jespan_reporter *to;
     int error;
 };
 
-struct ledger *ledger_make(uint32_t end)
+struct snapshot_delta *snapshot_delta_make(uint32_t end)
 {
-    size_t bytes = sizeof(struct ledger) + end * sizeof(struct entry);
-    struct ledger *l = meta_map(bytes);
+    size_t bytes = sizeof(struct snapshot_delta) + end * sizeof(struct entry);
+    struct snapshot_delta *l = meta_map(bytes);
     if (l)
         l->bytes = bytes;
     return l;
 }
 
-void ledger_free(struct ledger *l)
+void snapshot_delta_free(struct snapshot_delta *l)
 {
     if (!l)
         return;
-    room_free(&l->room);
+    bump_free(&l->bump);
     meta_unmap(l, l->bytes);
 }
 
@@ -107,15 +107,15 @@ static void close_entry(const struct telling *t, struct entry *e)
     tell_heap(t, e, (struct jespan_heap){0});
     if (t->to->span_closed)
         t->to->span_closed(t->to->user, &e->info);
-    totals_add(&t->ledger->closed, &e->told);
+    totals_add(&t->delta->closed, &e->told);
     e->open = false;
 }
 
 /* A context goes no later than its parent. */
 static void close_branch(const struct telling *t, uint32_t id)
 {
-    struct entry *entries = t->ledger->entries;
-    while (entries[id].open && entries[id].seen != t->ledger->round && !entries[id].children) {
+    struct entry *entries = t->delta->entries;
+    while (entries[id].open && entries[id].seen != t->delta->round && !entries[id].children) {
         close_entry(t, &entries[id]);
         id = entries[id].parent;
         entries[id].children--;
@@ -124,7 +124,7 @@ static void close_branch(const struct telling *t, uint32_t id)
 
 static void close_gone(const struct telling *t)
 {
-    struct ledger *l = t->ledger;
+    struct snapshot_delta *l = t->delta;
     for (const struct snapshot_row *row = t->snapshot->rows; row < t->snapshot->rows + t->snapshot->n_rows; row++)
         if (l->entries[row->id].open && l->entries[row->id].generation == row->generation)
             l->entries[row->id].seen = l->round;
@@ -138,14 +138,14 @@ static void close_gone(const struct telling *t)
 #define LABELS_MIN_BYTES 64u
 
 /* Sizes double, so what an entry leaves behind is less than what it has. */
-static bool make_room(struct ledger *l, struct entry *e, size_t bytes)
+static bool make_room(struct snapshot_delta *l, struct entry *e, size_t bytes)
 {
     size_t enough = LABELS_MIN_BYTES;
     while (enough < bytes)
         enough *= 2;
     if (e->labels_bytes >= bytes)
         return true;
-    char *labels = room_take(&l->room, enough);
+    char *labels = bump_alloc(&l->bump, enough);
     if (!labels)
         return false;
     e->labels = labels;
@@ -160,7 +160,7 @@ static const char *copy_text(char **to, const char *text)
     return copy;
 }
 
-static int copy_labels(struct ledger *l, struct entry *e, const struct snapshot_row *row)
+static int copy_labels(struct snapshot_delta *l, struct entry *e, const struct snapshot_row *row)
 {
     size_t bytes = row->n_labels * sizeof(struct jespan_label);
     for (uint32_t i = 0; i < row->n_labels; i++)
@@ -188,7 +188,7 @@ static void open_entry(const struct telling *t, struct entry *e, uint32_t parent
     e->heap = (struct jespan_heap){0};
     e->parent = parent;
     e->children = 0;
-    e->seen = t->ledger->round;
+    e->seen = t->delta->round;
     e->open = true;
     if (t->to->span_opened)
         t->to->span_opened(t->to->user, &e->info);
@@ -196,7 +196,7 @@ static void open_entry(const struct telling *t, struct entry *e, uint32_t parent
 
 static void open_row(struct telling *t, const struct snapshot_row *row)
 {
-    struct entry *entries = t->ledger->entries, *e = &entries[row->id];
+    struct entry *entries = t->delta->entries, *e = &entries[row->id];
     uint32_t parent = t->snapshot->rows[row->parent_row].id;
     e->generation = row->generation;
     e->info = (struct jespan_span_info){
@@ -206,16 +206,16 @@ static void open_row(struct telling *t, const struct snapshot_row *row)
         e->info.parent = &entries[parent].info;
         entries[parent].children++;
     }
-    if (copy_labels(t->ledger, e, row))
+    if (copy_labels(t->delta, e, row))
         t->error = -ENOMEM;
     open_entry(t, e, parent);
-    if (row->id >= t->ledger->end)
-        t->ledger->end = row->id + 1;
+    if (row->id >= t->delta->end)
+        t->delta->end = row->id + 1;
 }
 
 static void open_retired(const struct telling *t, uint32_t root)
 {
-    struct entry *entries = t->ledger->entries;
+    struct entry *entries = t->delta->entries;
     entries[0].info = (struct jespan_span_info){
         .parent = &entries[root].info, .kind = "retired", .name = "(retired)", .target = "", .file = ""};
     entries[root].children++;
@@ -226,7 +226,7 @@ static void open_retired(const struct telling *t, uint32_t root)
 static void open_branch(struct telling *t, uint32_t row)
 {
     const struct snapshot_row *rows = t->snapshot->rows;
-    struct entry *entries = t->ledger->entries;
+    struct entry *entries = t->delta->entries;
     const uint32_t none = UINT32_MAX;
     uint32_t below = none;
     while (!entries[rows[row].id].open) {
@@ -241,7 +241,7 @@ static void open_branch(struct telling *t, uint32_t row)
 static void open_new(struct telling *t)
 {
     const struct snapshot *s = t->snapshot;
-    if (!t->ledger->entries[0].open) {
+    if (!t->delta->entries[0].open) {
         open_row(t, &s->rows[0]);
         open_retired(t, s->rows[0].id);
     }
@@ -254,13 +254,13 @@ static void open_new(struct telling *t)
 static void tell_retired(const struct telling *t)
 {
     struct totals rest = t->snapshot->retired;
-    totals_subtract(&rest, &t->ledger->closed);
-    tell_figures(t, &t->ledger->entries[0], &rest);
+    totals_subtract(&rest, &t->delta->closed);
+    tell_figures(t, &t->delta->entries[0], &rest);
 }
 
-int ledger_tell(struct ledger *l, const struct snapshot *s, const struct jespan_reporter *to)
+int snapshot_delta_tell(struct snapshot_delta *l, const struct snapshot *s, const struct jespan_reporter *to)
 {
-    struct telling t = {.ledger = l, .snapshot = s, .to = to};
+    struct telling t = {.delta = l, .snapshot = s, .to = to};
     l->round++;
     close_gone(&t);
     open_new(&t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocations on threads that have something governed entered. */
-#include "malloc/governed.h"
+/* Allocations on threads that have entered a context with an allocation policy. */
+#include "malloc/alloc_policy.h"
 
 #include <errno.h>
 #include <string.h>
@@ -81,23 +81,23 @@ static void *alloc_as_all(struct thread *t, size_t size, int flags)
     p = flags || !size ? jespan_je_mallocx(at_least_1(size), flags) : jespan_je_malloc(size);
     if (unlikely(!p))
         errno = ENOMEM;
-    page_entry_t *page = t && p && info.bytes ? headers_page_of((uintptr_t)p) : NULL;
+    page_entry_t *page = t && p && info.bytes ? pagemap_page_of((uintptr_t)p) : NULL;
     uint64_t entry = page ? load_acquire(page) : 0;
     if (unlikely(entry_code(entry) != info.code) || !page)
         return track_alloc_slow(t, p, size);
     return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
 }
 
-/* As track_alloc_fast(), in a page of a span arena, whose lane the thread has. */
-HOT_INLINE bool account_in_arena(struct thread *t, struct lane *lane, void *p, struct class_info info, size_t requested)
+/* As track_alloc_fast(), in a page of a span arena, whose arena_cache the thread has. */
+HOT_INLINE bool account_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
 {
-    uint64_t entry = load_acquire(headers_page_of((uintptr_t)p));
-    if (unlikely(!info.bytes || !lane || entry_plain_code(entry) != info.code))
+    uint64_t entry = load_acquire(pagemap_page_of((uintptr_t)p));
+    if (unlikely(!info.bytes || !arena_cache || entry_plain_code(entry) != info.code))
         return false;
     if (unlikely(!count_small(t, entry_slot_any(entry, (uintptr_t)p), info.bytes, requested)))
         return false; /* and is refused once more */
-    lane_count_alloc(lane, info.bytes);
-    lane->last = p;
+    arena_cache_count_alloc(arena_cache, info.bytes);
+    arena_cache->last = p;
     return true;
 }
 
@@ -105,7 +105,7 @@ HOT_INLINE bool account_in_arena(struct thread *t, struct lane *lane, void *p, s
  * not given back yet. */
 static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t size, int flags)
 {
-    if (!(load_relaxed(&t->pending_sequence) & 1))
+    if (!(load_relaxed(&t->free_buffer_sequence) & 1))
         track_flush_any(t);
     void *p = jespan_je_mallocx(size, flags);
     if (p || !load_relaxed(&arenas[arena].extents.limit_bytes))
@@ -118,7 +118,7 @@ static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t siz
 
 static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, int flags)
 {
-    struct lane *lane = arenas_lane(t, arena);
+    struct arena_cache *arena_cache = arenas_cache(t, arena);
     void *p = jespan_je_mallocx(at_least_1(size), flags | place);
     if (unlikely(!p))
         p = alloc_after_flush(t, arena, at_least_1(size), flags | place);
@@ -127,15 +127,15 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
         return load_relaxed(&arenas[arena].extents.limit_bytes) ? NULL : track_alloc_slow(t, NULL, size);
     }
     struct class_info info = plain_class(size, flags);
-    if (likely(account_in_arena(t, lane, p, info, size)))
+    if (likely(account_in_arena(t, arena_cache, p, info, size)))
         return p;
     return track_alloc_usable(t, p, size, info.bytes ? info.bytes : jespan_je_sallocx(p, 0));
 }
 
 static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
 {
-    const struct lane *lane = arenas_lane(t, arena);
-    int place = lane ? lane->place : 0;
+    const struct arena_cache *arena_cache = arenas_cache(t, arena);
+    int place = arena_cache ? arena_cache->place : 0;
     if (unlikely(!place) && !arenas_find_place(t, arena, &place))
         return alloc_as_all(t, size, flags);
     return alloc_at(t, arena, place, size, flags);
@@ -201,29 +201,29 @@ static COLD void *alloc_without_block(size_t size, int flags)
 /* Looks at all that is entered, and finds t->region anew. */
 HOT_INLINE void review_if_poked(struct thread *t)
 {
-    if (unlikely(load_acquire(&thread_pokes) != t->poked))
+    if (unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen))
         span_review(t);
 }
 
-static void *alloc_as_governed(struct thread *t, size_t size, int flags)
+static void *alloc_by_policy(struct thread *t, size_t size, int flags)
 {
     const struct context *c = &contexts[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
     if (!limit)
         return alloc(t, arena, size, flags);
     struct class_info info = plain_class(size, flags);
-    void *p = info.bytes ? governed_reuse(t, info, size) : NULL;
+    void *p = info.bytes ? alloc_policy_reuse(t, info, size) : NULL;
     if (p)
         return flags ? memset(p, 0, info.bytes) : p;
     return alloc_within(t, arena, size, flags);
 }
 
-void *governed_alloc(struct thread *t, size_t size, int flags)
+void *alloc_policy_alloc(struct thread *t, size_t size, int flags)
 {
     void *p;
     if (likely(t)) {
         review_if_poked(t);
-        p = alloc_as_governed(t, size, flags);
+        p = alloc_by_policy(t, size, flags);
     } else {
         p = alloc_without_block(size, flags);
     }
@@ -231,27 +231,27 @@ void *governed_alloc(struct thread *t, size_t size, int flags)
     return p;
 }
 
-COLD void *governed_alloc_in(struct thread *t, uint16_t region, size_t size, int flags)
+COLD void *alloc_policy_alloc_in(struct thread *t, uint16_t region, size_t size, int flags)
 {
     review_if_poked(t);
     uint16_t own = t->region;
     t->region = region;
-    void *p = alloc_as_governed(t, size, flags);
+    void *p = alloc_by_policy(t, size, flags);
     t->region = own;
     track_publish_alloc(t, p);
     return p;
 }
 
-void *governed_alloc_for(struct thread *t, size_t size, int flags, const void *return_address)
+void *alloc_policy_alloc_for(struct thread *t, size_t size, int flags, const void *return_address)
 {
     if (unlikely(t && t->region && libc_calls(return_address)))
-        return governed_alloc_in(t, 0, size, flags);
-    return governed_alloc(t, size, flags);
+        return alloc_policy_alloc_in(t, 0, size, flags);
+    return alloc_policy_alloc(t, size, flags);
 }
 
 /* Growth is charged to the object's owner; whoever resizes it gets it afterwards, if it may: track_resized(). An owner's limit
  * that does not admit it is no reason to refuse another. */
-int governed_admits_growth(struct thread *t, void *p, size_t bytes)
+int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
 {
     uint32_t owner = track_owner(p);
     if (!tree_is_live(owner) || !limits_of(owner))

@@ -15,7 +15,7 @@
  *
  * Slots do not say where in them an object starts: an address inside of it may have the same one. So each page has a *place*
  * besides, which goes with where it lies in jemalloc's slab. It is learnt when the table is installed, and stands until the slab is another's: who finds that an address is no object's start by it asks
- * headers_find_start(), which knows by the bounds of extents that hooks saw.
+ * pagemap_find_start(), which knows by the bounds of extents that hooks saw.
  *
  * Who writes: a slot or a big entry, the thread that allocates or frees the object, which is its only owner then; a
  * table's installation, whoever allocates first in a page whose slab changed class, under LOCK_HEADERS (the objects of
@@ -54,16 +54,16 @@ typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
 /* The entry of the page of `p`, an address below 2^ADDRESS_BITS; NULL where the map has none. */
-HOT_INLINE page_entry_t *headers_page_of(uintptr_t p)
+HOT_INLINE page_entry_t *pagemap_page_of(uintptr_t p)
 {
     page_entry_t *leaf = load_acquire(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
     return likely(leaf) ? &leaf[(p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1)] : NULL;
 }
 
 /* The same for any address at all. */
-HOT_INLINE page_entry_t *headers_page(uintptr_t p)
+HOT_INLINE page_entry_t *pagemap_page(uintptr_t p)
 {
-    return unlikely(p >> ADDRESS_BITS) ? NULL : headers_page_of(p);
+    return unlikely(p >> ADDRESS_BITS) ? NULL : pagemap_page_of(p);
 }
 
 /* What each leaf has besides: places, and a bit for each page that an extent begins at. */
@@ -75,7 +75,7 @@ struct leaf_more {
 
 /* Whether an object of this class starts at p, by what is known of its page, which has an entry. No: perhaps it does all the
  * same. */
-HOT_INLINE bool headers_is_start(uintptr_t p, size_t class)
+HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
 {
     const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
     const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
@@ -84,7 +84,7 @@ HOT_INLINE bool headers_is_start(uintptr_t p, size_t class)
 }
 
 /* The same, when that said no; and remembers the page's place. Yes, too, where it is not known. */
-bool headers_find_start(uintptr_t p, size_t class);
+bool pagemap_find_start(uintptr_t p, size_t class);
 
 HOT_INLINE uint16_t entry_code(uint64_t entry)
 {
@@ -147,11 +147,11 @@ HOT_INLINE uint32_t entry_big_tag(uint64_t entry)
 
 /* Makes the page of `p` one of this class, with an empty table. Returns its entry, which is a span arena's in a claimed
  * page; 0 when out of memory. */
-uint64_t headers_install(uintptr_t p, uint16_t code);
+uint64_t pagemap_install(uintptr_t p, uint16_t code);
 
 /* Writes the entry of the big object at `p`. Returns 0, HEADERS_IN_ARENA in a claimed page, or -ENOMEM. */
 #define HEADERS_IN_ARENA 1
-int headers_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag);
+int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag);
 
 HOT_INLINE size_t entry_big_bytes(uint64_t entry)
 {
@@ -168,33 +168,33 @@ HOT_INLINE bool entry_big_starts_at(uint64_t entry, uintptr_t p)
 /* The following wait for no lock and allocate nothing from the heap: for extent hooks. The pages hold no object. */
 
 /* Bounds of extents: an extent begins there, or none does any more between two addresses. */
-void headers_bound(uintptr_t p);
-void headers_unbound(uintptr_t from, uintptr_t to);
+void pagemap_bound(uintptr_t p);
+void pagemap_unbound(uintptr_t from, uintptr_t to);
 
 /* Somebody else sees to extents as well: bounds are not to be relied on any more. */
-void headers_void_bounds(void);
+void pagemap_void_bounds(void);
 
 /* Releases the tables of pages, which stay claimed by whom they are. Pages of an arena that keeps its tables are left alone. */
-void headers_release(uintptr_t start, size_t bytes);
+void pagemap_release(uintptr_t start, size_t bytes);
 
-/* The arena's pages keep their tables, for good: no hook releases them, only headers_drop_tables(), whose caller has the arena
+/* The arena's pages keep their tables, for good: no hook releases them, only pagemap_drop_tables(), whose caller has the arena
  * to himself, and no object in these pages. So what walks over the tables owns them. Arenas are numbered below
  * HEADERS_ARENAS_MAX. */
 #define HEADERS_ARENAS_MAX 4096
-void headers_keep_tables(uint16_t arena);
-void headers_drop_tables(uintptr_t start, size_t bytes);
+void pagemap_keep_tables(uint16_t arena);
+void pagemap_drop_tables(uintptr_t start, size_t bytes);
 
 /* Makes whole pages a span arena's until they are disowned. Returns 0 or -ENOMEM, with nothing claimed. Arenas are
- * numbered from 1; pages of number 0 are nobody's, but marked: headers_is_guard(). */
-int headers_claim(uintptr_t start, size_t bytes, uint16_t arena);
-void headers_disown(uintptr_t start, size_t bytes);
+ * numbered from 1; pages of number 0 are nobody's, but marked: pagemap_is_guard(). */
+int pagemap_claim(uintptr_t start, size_t bytes, uint16_t arena);
+void pagemap_disown(uintptr_t start, size_t bytes);
 
 /* The span arena that claims the page of any address at all, 0: none. */
-uint16_t headers_arena(uintptr_t p);
-bool headers_is_guard(uintptr_t p);
+uint16_t pagemap_arena(uintptr_t p);
+bool pagemap_is_guard(uintptr_t p);
 
 /* The first run of pages that the arena claims from *start on, below `end`: moves *start there and returns its bytes, 0
  * where there is none. */
-size_t headers_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end);
+size_t pagemap_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end);
 
 #endif
