@@ -528,6 +528,8 @@ COLD void limits_after_fork_in_child(void)
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
         if (t == thread_current)
             continue;
+        /* Odd where the thread was about to begin a section. It would have found that it must wait, and made it even again. */
+        store_relaxed(&t->limits_sequence, (load_relaxed(&t->limits_sequence) + 1) & ~1u);
         settle_locked(t);
         while (t->n_held) {
             struct limit_held *h = &t->held[--t->n_held];
