@@ -8,7 +8,7 @@
 SIGABRT_STATUS=134
 program=$scratch/heap_bugs
 message="free of a pointer that is not allocated (freed before, or never)"
-plain_jemalloc=$(ldconfig -p | awk '/libjemalloc\.so\.2/ { print $NF; exit }')
+plain_jemalloc=$(ldconfig -p | awk '/libjemalloc\.so\.2/ && !n++ { print $NF }')
 $CC -std=gnu11 -O1 -fno-builtin -w -o "$program" "$top_srcdir/tests/integration/heap_bugs_program.c" -lpthread
 ulimit -c 0
 
