@@ -56,21 +56,14 @@ static COLD void *refuse_late(void *p)
     return NULL;
 }
 
-/* One that the thread freed before, or NULL. */
-HOT_INLINE void *reuse(struct thread *t, struct class_info info, size_t size)
-{
-    struct free_object *kept = magazine_take(t, CODE_CLASS(info.code));
-    if (unlikely(!kept))
-        return NULL;
-    void *p = kept->p;
-    return likely(count_small(t, kept->slot, info.bytes, size)) ? p : refuse_late(p);
-}
-
 /* As in malloc.c, with what the thread keeps. */
 static void *alloc_as_all(struct thread *t, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
-    void *p = t && info.bytes ? reuse(t, info, size) : NULL;
+    struct free_object *kept = t && info.bytes ? magazine_take(t, CODE_CLASS(info.code)) : NULL;
+    void *p = kept ? kept->p : NULL;
+    if (likely(p) && unlikely(!count_small(t, kept->slot, info.bytes, size)))
+        return refuse_late(p);
     if (likely(p))
         return flags ? memset(p, 0, info.bytes) : p;
     unsigned arena = (unsigned)flags >> ARENA_SHIFT;
@@ -88,17 +81,17 @@ static void *alloc_as_all(struct thread *t, size_t size, int flags)
     return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
 }
 
-/* As track_alloc_fast(), in a page of a span arena, whose arena_cache the thread has. */
-HOT_INLINE bool account_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
+/* As track_alloc_fast(), in a page of a span arena, whose arena_cache the thread has. NULL: a limit refuses it. */
+HOT_INLINE void *account_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
 {
     uint64_t entry = load_acquire(pagemap_page_of((uintptr_t)p));
     if (unlikely(!info.bytes || !arena_cache || entry_plain_code(entry) != info.code))
-        return false;
+        return track_alloc_usable(t, p, requested, info.bytes ? info.bytes : jespan_je_sallocx(p, 0));
     if (unlikely(!count_small(t, entry_slot_any(entry, (uintptr_t)p), info.bytes, requested)))
-        return false; /* and is refused once more */
+        return track_refuse(t, p, info.bytes);
     arena_cache_count_alloc(arena_cache, info.bytes);
     arena_cache->last = p;
-    return true;
+    return p;
 }
 
 /* What waits to be freed may be what is missing, or, below a limit of the arena's, what lies in the thread's cache, or is free and
@@ -126,10 +119,7 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
         errno = ENOMEM;
         return load_relaxed(&arenas[arena].extents.limit_bytes) ? NULL : track_alloc_slow(t, NULL, size);
     }
-    struct class_info info = plain_class(size, flags);
-    if (likely(account_in_arena(t, arena_cache, p, info, size)))
-        return p;
-    return track_alloc_usable(t, p, size, info.bytes ? info.bytes : jespan_je_sallocx(p, 0));
+    return account_in_arena(t, arena_cache, p, plain_class(size, flags), size);
 }
 
 static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)

@@ -152,7 +152,17 @@ static COLD bool is_well(struct thread *t, void *p, size_t usable, int error)
     return error >= 0;
 }
 
-static void give_back_unseen(struct thread *t, void *p);
+/* False, with ENOMEM: there is no memory for its header, and it is freed. */
+static bool set_own_header(struct thread *t, void *p, size_t usable)
+{
+    int error = unlikely(!t && !boot_is_done()) ? -ENOMEM : set_header(t, p, usable, 0);
+    bool well = likely(!error) || is_well(t, p, usable, error);
+    if (unlikely(!well))
+        errno = ENOMEM;
+    return well;
+}
+
+static void *refuse(struct thread *t, void *p);
 
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable)
 {
@@ -160,16 +170,14 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
         return NULL;
     if (unlikely(boot_is_under_way()) && boot_early_add(p, requested))
         return p;
-    int error = unlikely(!t && !boot_is_done()) ? -ENOMEM : set_header(t, p, usable, 0);
-    if (unlikely(error) && !is_well(t, p, usable, error)) {
-        errno = ENOMEM;
+    if (unlikely(!set_own_header(t, p, usable)))
         return NULL;
-    }
-    if (likely(count_alloc(t, usable, requested)))
-        return p;
-    give_back_unseen(t, p);
-    errno = ENOMEM;
-    return NULL;
+    return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
+}
+
+COLD void *track_refuse(struct thread *t, void *p, size_t usable)
+{
+    return set_own_header(t, p, usable) ? refuse(t, p) : NULL;
 }
 
 void *track_alloc_slow(struct thread *t, void *p, size_t requested)
@@ -529,14 +537,16 @@ void track_free_slow(struct thread *t, void *p)
     errno = saved;
 }
 
-/* Not counted yet: a limit refused it meanwhile. */
-static COLD void give_back_unseen(struct thread *t, void *p)
+/* Gives back an object that is not counted. */
+static COLD void *refuse(struct thread *t, void *p)
 {
     struct owner owner = take_header(p);
     if (owner.in_arena)
         free_to_arena(t, p, owner.usable, 0);
     else
         jespan_je_sdallocx(p, owner.usable, MALLOCX_TCACHE_NONE);
+    errno = ENOMEM;
+    return NULL;
 }
 
 /* ---- Size ---- */

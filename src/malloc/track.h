@@ -64,6 +64,9 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 /* The same with the usable size known. */
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable);
 
+/* Frees a new object that is not accounted for and has no header yet: a limit refused it. Returns NULL with ENOMEM. */
+void *track_refuse(struct thread *t, void *p, size_t usable);
+
 /* Into the buffer, which is not full. */
 HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsigned class)
 {
