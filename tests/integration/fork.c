@@ -17,7 +17,7 @@
 #define LOADERS 4
 #define AT_ONCE 4
 #define INHERITED 100
-#define CHILD_SECONDS 60
+#define CHILD_SECONDS 600
 
 static _Atomic bool stop;
 static void *inherited[INHERITED];

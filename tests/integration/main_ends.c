@@ -244,7 +244,7 @@ static void read_output(const struct main_case *c, pid_t pid, int from, char *te
 {
     size_t at = 0;
     ssize_t n;
-    alarm((unsigned)check_env("CASE_SECONDS", 60));
+    alarm((unsigned)check_env("CASE_SECONDS", 600));
     while (at < bytes - 1 && (n = read(from, text + at, bytes - 1 - at)) > 0) {
         text[at += (size_t)n] = '\0';
         if (c->signal && strstr(text, "ready "))

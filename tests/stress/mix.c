@@ -309,7 +309,7 @@ static void fork_step(struct worker *w)
     pid_t pid = fork();
     if (pid == 0) {
         is_child = true;
-        alarm(60);
+        alarm(600);
         for (unsigned i = 0; i < 200; i++) {
             heap_step(w);
             handle_step(w);

@@ -228,6 +228,9 @@ struct region {
     region &operator=(const region &) = delete;
 };
 
+// No static objects of a function: a child that is forked while another thread makes them would wait for that thread.
+region coroutine_regions[coroutines] = {region{nullptr}, region{nullptr}, region{nullptr}, region{nullptr}};
+
 struct worker {
     random_numbers r;
     int number;
@@ -350,10 +353,9 @@ struct worker {
     void coroutine()
     {
         static std::atomic<region *> waiting[coroutines];
-        static region all[coroutines] = {region{nullptr}, region{nullptr}, region{nullptr}, region{nullptr}};
         static std::atomic<bool> begun[coroutines];
         std::uint64_t i = r(coroutines);
-        region *one = begun[i].exchange(true) ? waiting[i].exchange(nullptr) : &all[i];
+        region *one = begun[i].exchange(true) ? waiting[i].exchange(nullptr) : &coroutine_regions[i];
         if (!one)
             return; // another thread has it
         if (!one->span) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Cases that need a process each: the program runs itself again for every one, with the case's configuration.
  *
- * A case passes if it ends with 0 within CASE_SECONDS (60) and with nothing on stderr. One that hangs is killed with
+ * A case passes if it ends with 0 within CASE_SECONDS (600) and with nothing on stderr. One that hangs is killed with
  * all its children. With a case's name as its argument, the program runs that one in place.
  */
 #ifndef JESPAN_TESTS_CASES_H
@@ -68,7 +68,7 @@ static inline void case_time_is_up(int signal)
 static inline int case_wait(pid_t pid)
 {
     int status = -1;
-    alarm((unsigned)check_env("CASE_SECONDS", 60));
+    alarm((unsigned)check_env("CASE_SECONDS", 600));
     if (waitpid(pid, &status, 0) < 0) {
         status = -1;
         kill(-pid, SIGKILL);

@@ -21,8 +21,9 @@
 
 #include "../support/booted.h"
 #include "../support/family.h"
+#include "../support/many_locks.h"
 
-enum { CHILD_SECONDS = 60, LIMIT_BYTES = 100000 };
+enum { CHILD_SECONDS = 600, LIMIT_BYTES = 100000 };
 
 JESPAN_SITE(tenant_site, "tenant");
 

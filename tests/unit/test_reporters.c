@@ -27,7 +27,7 @@
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "max_contexts:64";
 
-enum { THREADS = 3, PATIENCE_MS = 60000 };
+enum { THREADS = 3, PATIENCE_MS = 600000 };
 static struct told told, other;
 
 static int set_up(void **state)
