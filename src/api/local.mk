@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/block.h \
-	%D%/init.c \
 	%D%/label_api.c \
 	%D%/limit_api.c \
 	%D%/owner_api.c \

@@ -443,9 +443,10 @@ static int load_module(const struct order *unused)
     return module_find("pprof") ? 0 : -ENOPKG;
 }
 
-void dump_prepare(void)
+void dump_boot(void)
 {
-    run_dump((struct order){.write = load_module});
+    if (conf.dump_dir[0])
+        run_dump((struct order){.write = load_module});
 }
 
 uint64_t dump_count(void)

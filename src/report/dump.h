@@ -27,8 +27,8 @@ int dump_at_once(enum dump_reason reason);
 /* All but the file, in such an emergency. Returns 0 or a negative errno. */
 int dump_rehearse(void);
 
-/* Loads what dumps need, so that a dump later finds it whatever state the program is in. */
-void dump_prepare(void);
+/* With conf.dump_dir: loads the exporter, so that a later dump has it whatever state the program is in. */
+void dump_boot(void);
 
 uint64_t dump_count(void);
 uint64_t dump_lost_count(void);

@@ -13,6 +13,7 @@ core_sources += \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
 	%D%/oom_forecast.c %D%/oom_forecast.h \
+	%D%/process.c \
 	%D%/reporter_session.c %D%/reporter_session.h \
 	%D%/reporters.c %D%/reporters.h \
 	%D%/service.h \

@@ -199,10 +199,14 @@ static void ask_to_stop(struct running *s, uint64_t until_ns)
     }
 }
 
-void services_stop(uint64_t until_ns)
+void services_ask_to_stop(uint64_t until_ns)
 {
     for EACH(s)
         ask_to_stop(s, until_ns);
+}
+
+void services_wait(uint64_t until_ns)
+{
     for EACH(s)
         if (!s->given_up && !worker_wait(&s->worker, until_ns)) {
             s->given_up = true;

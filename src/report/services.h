@@ -16,8 +16,9 @@ void services_boot(void (*end_before_others)(void));
 /* Whether it asks for any. */
 bool services_are_configured(void);
 
-/* At exit: has all of them end by a time on the monotonic clock, and waits for that. */
-void services_stop(uint64_t until_ns);
+/* At exit: asks all of them to end by a time on the monotonic clock, then waits for them until that time. */
+void services_ask_to_stop(uint64_t until_ns);
+void services_wait(uint64_t until_ns);
 
 /* Around fork. In a child none runs; with conf.follow_fork they start anew. */
 void services_before_fork(void);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Start, fork and end of the process: one table of everything that has threads or state of its own here.
+ *
+ * malloc/boot.c starts what allocation needs, at the first allocation. The table starts the rest from a constructor, when
+ * libc works. All rows share one time limit at the end of the process: shutdown_timeout_ms.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "conf/conf.h"
+#include "malloc/track.h"
+#include "report/background.h"
+#include "report/dump.h"
+#include "report/dump_timer.h"
+#include "report/dump_watch.h"
+#include "report/last_thread.h"
+#include "report/limit_events.h"
+#include "report/reporters.h"
+#include "report/services.h"
+#include "report/unfollowed.h"
+#include "snapshot/snapshot.h"
+#include "span/span.h"
+
+/* ---- The end of the process ---- */
+
+static uint64_t waited_ms; /* for the dump before static destructors */
+
+/* The program's own destructors run between that dump and the rest. Their time does not count. */
+static uint64_t end_by_ns(void)
+{
+    static uint64_t ns;
+    if (!ns)
+        ns = background_deadline(conf.shutdown_timeout_ms > waited_ms ? conf.shutdown_timeout_ms - waited_ms : 0);
+    return ns;
+}
+
+/* ---- The dump before static destructors ---- */
+
+/* exit() first runs the destructors of thread_local objects of its own thread. The handlers of atexit() and the
+ * destructors of static objects follow, however late they were registered. pthread_exit() on the main thread runs none. */
+int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *in_library);
+
+static void dump_before_destructors(void *unused)
+{
+    (void)unused;
+    uint64_t begun = clock_ns(CLOCK_MONOTONIC);
+    dump_timer_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
+    waited_ms = (clock_ns(CLOCK_MONOTONIC) - begun) / 1000000u;
+}
+
+/* Only the main thread registers: other threads may end without exit(). */
+static void register_before_destructors(void)
+{
+    static char in_library;
+    static THREAD_LOCAL bool is_registered;
+    bool is_wanted = conf.dump_dir[0] && (conf.dump_at_exit == DUMP_AT_EXIT_TRUE || conf.dump_at_exit == DUMP_AT_EXIT_BOTH);
+    if (!is_wanted || is_registered || gettid() != getpid())
+        return;
+    struct thread *t = track_thread();
+    bool inside = t && span_enter_self(t) == 0; /* registering allocates */
+    is_registered = __cxa_thread_atexit_impl(dump_before_destructors, NULL, &in_library) == 0;
+    if (inside)
+        span_leave_self(t);
+}
+
+static void register_before_destructors_in_child(void)
+{
+    if (conf.follow_fork)
+        register_before_destructors();
+}
+
+/* ---- Services, which may have to end earlier ---- */
+
+static void ask_services_to_stop(void)
+{
+    services_ask_to_stop(end_by_ns());
+}
+
+static void stop_services(void)
+{
+    ask_services_to_stop();
+    services_wait(end_by_ns());
+}
+
+/* exit() runs the last registered handler first. */
+static void stop_services_before_others(void)
+{
+    atexit(stop_services);
+}
+
+static void start_services(void)
+{
+    services_boot(stop_services_before_others);
+}
+
+/* ---- The table ---- */
+
+/* NULL: nothing to do. Each column runs from the first row to the last. */
+static const struct part {
+    void (*start)(void);
+    void (*before_fork)(void);
+    void (*after_fork_in_parent)(void);
+    void (*after_fork_in_child)(void); /* no thread of ours runs there; the rows start theirs again if conf.follow_fork */
+    void (*ask_to_stop)(void);
+    void (*wait)(uint64_t until_ns);   /* after all were asked */
+} parts[] = {
+    {.start = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
+    {.after_fork_in_parent = unfollowed_note_fork, .after_fork_in_child = unfollowed_after_fork},
+    {.start = dump_boot, .after_fork_in_child = dump_after_fork},
+    {.start = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},
+    {dump_timer_start, NULL, NULL, dump_timer_after_fork, dump_timer_ask_to_stop, dump_timer_wait},
+    {dump_watch_start, NULL, NULL, dump_watch_after_fork, dump_watch_ask_to_stop, dump_watch_wait},
+    {reporters_boot, NULL, NULL, reporters_after_fork, reporters_ask_to_stop, reporters_wait},
+    {limit_events_boot, NULL, NULL, limit_events_after_fork, limit_events_ask_to_stop, limit_events_wait},
+    {start_services, services_before_fork, services_after_fork_in_parent, services_after_fork_in_child,
+     ask_services_to_stop, services_wait},
+};
+#define PARTS_END (parts + sizeof parts / sizeof *parts)
+
+static void before_fork(void)
+{
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->before_fork)
+            p->before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->after_fork_in_parent)
+            p->after_fork_in_parent();
+}
+
+/* Runs after the handler of malloc/boot.c, which registered first. */
+static void after_fork_in_child(void)
+{
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->after_fork_in_child)
+            p->after_fork_in_child();
+}
+
+/* The last frees are checked too: one of them may be wrong. */
+static void check_last_frees(void)
+{
+    struct thread *t = track_thread();
+    if (t)
+        track_flush_any(t);
+    track_check_waiting();
+}
+
+static void at_exit(void)
+{
+    check_last_frees();
+    uint64_t until_ns = end_by_ns();
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->ask_to_stop)
+            p->ask_to_stop();
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->wait)
+            p->wait(until_ns);
+}
+
+static __attribute__((constructor)) void start(void)
+{
+    if (!track_thread())
+        return; /* no memory: malloc has written a message */
+    snapshot_start_clock();
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    atexit(at_exit);
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->start)
+            p->start();
+}
