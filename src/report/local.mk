@@ -15,6 +15,7 @@ core_sources += \
 	%D%/oom_forecast.c %D%/oom_forecast.h \
 	%D%/process.c \
 	%D%/reporter_session.c %D%/reporter_session.h \
+	%D%/reporter_tell.c %D%/reporter_tell.h \
 	%D%/reporters.c %D%/reporters.h \
 	%D%/service.h \
 	%D%/services.c %D%/services.h \

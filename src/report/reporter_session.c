@@ -30,14 +30,14 @@ void reporter_session_set(struct reporter_session *f, const struct jespan_report
 
 int reporter_session_open(struct reporter_session *f)
 {
-    struct snapshot_delta *l = snapshot_delta_make((uint32_t)conf.max_contexts);
-    store_relaxed(&f->delta, l);
-    return l ? 0 : -ENOMEM;
+    struct reporter_told *r = reporter_told_make((uint32_t)conf.max_contexts);
+    store_relaxed(&f->told, r);
+    return r ? 0 : -ENOMEM;
 }
 
 void reporter_session_close(struct reporter_session *f)
 {
-    snapshot_delta_free(atomic_exchange(&f->delta, NULL));
+    reporter_told_free(atomic_exchange(&f->told, NULL));
     snapshot_free(atomic_exchange(&f->snapshot, NULL));
 }
 
@@ -91,7 +91,7 @@ void reporter_session_round(struct reporter_session *f)
         reporter_session_count_misses(1);
         return;
     }
-    int labels = snapshot_delta_tell(load_relaxed(&f->delta), s, &f->reporter);
+    int labels = reporter_tell(load_relaxed(&f->told), s, &f->reporter);
     int flushed = f->reporter.flush ? f->reporter.flush(f->reporter.user) : 0;
     note(f, flushed ? "flush failed" : "labels are left out", flushed ? flushed : labels);
 }

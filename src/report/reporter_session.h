@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 #include "jespan/reporter.h"
-#include "snapshot/snapshot_delta.h"
+#include "report/reporter_tell.h"
 
 /* The pointers are NULL while what they point to is replaced or given up, for a child that is forked meanwhile. */
 struct reporter_session {
     struct jespan_reporter reporter;
     char name[32];
     bool failing;
-    _Atomic(struct snapshot_delta *) delta;
+    _Atomic(struct reporter_told *) told;
     _Atomic(struct snapshot *) snapshot;
 };
 

@@ -5,7 +5,7 @@ core_sources += \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_ages.c \
 	%D%/snapshot_builder.h \
-	%D%/snapshot_delta.c %D%/snapshot_delta.h \
+	%D%/snapshot_delta.h \
 	%D%/top_holders.c %D%/top_holders.h
 
 EXTRA_DIST += %D%/README.md

@@ -1,27 +1,80 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one reporter was told so far, and telling it what a snapshot has beyond that.
+/* The difference between a snapshot and what a reader was told before, context by context.
  *
- * All that was told of live contexts, of those that are gone, and of "(retired)" adds up to the snapshot's sum. A total
- * can be lower than what was told: for a moment while threads count (see snapshot.h), or when the clock's rate is
- * corrected. It counts as unchanged then until it has caught up, so nothing is told twice, and no difference is
- * negative. Memory is bounded by max_contexts. One thread at a time; no lock is held in a callback.
+ * A reader has one struct snapshot_delta and goes through each new snapshot in a round: snapshot_delta_begin(), then
+ * snapshot_delta_close() for contexts that are gone, snapshot_delta_open() for new ones, and the differences of all rows and
+ * of "(retired)". All that was told then adds up to the snapshot's sum, so nothing is told twice and nothing is lost.
+ *
+ * A total can be lower than what was told: for a moment while threads count (snapshot.h), or when the clock's rate is
+ * corrected. It counts as unchanged until it has caught up, so no difference is negative.
+ *
+ * The functions are inline, since modules have them too.
  */
-#ifndef JESPAN_LEDGER_H
-#define JESPAN_LEDGER_H
+#ifndef JESPAN_SNAPSHOT_DELTA_H
+#define JESPAN_SNAPSHOT_DELTA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "jespan/reporter.h"
 #include "snapshot/snapshot.h"
 
-struct snapshot_delta;
+/* What was told of one context. */
+struct snapshot_told {
+    struct totals totals;
+    uint64_t round;      /* the last one in which a snapshot had the context */
+    uint32_t generation; /* of the context: the number may be given to another one */
+    bool open;           /* the reader knows of the context */
+};
 
-/* For contexts numbered below `end`. NULL: no memory. */
-struct snapshot_delta *snapshot_delta_make(uint32_t end);
-void snapshot_delta_free(struct snapshot_delta *l);
+struct snapshot_delta {
+    struct snapshot_told *told; /* by the context's number; the reader's memory, all 0 at first */
+    uint32_t end;      /* the memory is for numbers below */
+    uint64_t round;
+    struct totals closed;  /* told of contexts that are gone */
+    struct totals retired; /* told of "(retired)" */
+};
 
-/* All calls of a round but flush(). Snapshots come in the order in which they were taken. Returns 0, or -ENOMEM where
- * labels had to be left out. */
-int snapshot_delta_tell(struct snapshot_delta *l, const struct snapshot *s, const struct jespan_reporter *to);
+/* Begins a round. All numbers in the snapshot are below d->end. */
+static inline void snapshot_delta_begin(struct snapshot_delta *d, const struct snapshot *s)
+{
+    d->round++;
+    for (const struct snapshot_row *row = s->rows; row < s->rows + s->n_rows; row++)
+        if (d->told[row->id].generation == row->generation)
+            d->told[row->id].round = d->round;
+}
+
+/* Whether the context was recycled: this snapshot does not have it, or its number is another context's now. */
+static inline bool snapshot_delta_is_gone(const struct snapshot_delta *d, uint32_t id)
+{
+    return d->told[id].open && d->told[id].round != d->round;
+}
+
+static inline void snapshot_delta_close(struct snapshot_delta *d, uint32_t id)
+{
+    totals_add(&d->closed, &d->told[id].totals);
+    d->told[id] = (struct snapshot_told){0};
+}
+
+static inline void snapshot_delta_open(struct snapshot_delta *d, const struct snapshot_row *row)
+{
+    struct snapshot_told *told = &d->told[row->id];
+    told->round = d->round;
+    told->generation = row->generation;
+    told->open = true;
+}
+
+/* What the context did since it was last told, which it then has been. */
+static inline struct totals snapshot_delta_of_row(struct snapshot_delta *d, const struct snapshot_row *row)
+{
+    return totals_grow(&d->told[row->id].totals, &row->totals);
+}
+
+/* The same for "(retired)". What was told of recycled contexts while they lived is not told again. */
+static inline struct totals snapshot_delta_of_retired(struct snapshot_delta *d, const struct snapshot *s)
+{
+    struct totals rest = s->retired;
+    totals_subtract(&rest, &d->closed);
+    return totals_grow(&d->retired, &rest);
+}
 
 #endif

@@ -14,7 +14,7 @@
 #include "../support/told.h"
 #include "base/meta.h"
 #include "malloc/track.h"
-#include "snapshot/snapshot_delta.h"
+#include "report/reporter_tell.h"
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
@@ -22,7 +22,7 @@ const char *jespan_conf = "max_contexts:64";
 
 static struct told told;
 static struct jespan_reporter reporter;
-static struct snapshot_delta *delta;
+static struct reporter_told *session;
 
 static int boot(void **state)
 {
@@ -36,15 +36,15 @@ static int set_up(void **state)
     (void)state;
     memset(&told, 0, sizeof told);
     reporter = told_reporter(&told, "test");
-    delta = snapshot_delta_make(TOLD_SPANS);
+    session = reporter_told_make(TOLD_SPANS);
     told_init(&told);
-    return delta ? 0 : -1;
+    return session ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    snapshot_delta_free(delta);
+    reporter_told_free(session);
     return 0;
 }
 
@@ -56,7 +56,7 @@ static void assert_promises(void)
 
 static void tell(const struct snapshot *s)
 {
-    assert_int_equal(snapshot_delta_tell(delta, s, &reporter), 0);
+    assert_int_equal(reporter_tell(session, s, &reporter), 0);
     assert_promises();
 }
 
@@ -164,7 +164,7 @@ static void test_any_callback_may_be_missing(void **state)
     for (unsigned n = 0; n < 200; n++) {
         one_request(n);
         struct snapshot *s = snapshot_take();
-        assert_int_equal(snapshot_delta_tell(delta, s, &none), 0);
+        assert_int_equal(reporter_tell(session, s, &none), 0);
         snapshot_free(s);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one reporter was told so far. */
-#include "snapshot/snapshot_delta.h"
+/* What one reporter was told so far, and telling it the rest. */
+#include "report/reporter_tell.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,52 +8,51 @@
 
 #include "base/bump.h"
 #include "base/meta.h"
+#include "snapshot/snapshot_delta.h"
 
-/* A context, by its number. Number 0, which no context has, is "(retired)". */
+/* A context, by its number. No context has number 0, which stands for "(retired)". */
 struct entry {
     struct jespan_span_info info;
-    struct totals told;
-    struct jespan_heap heap; /* likewise */
-    uint64_t seen;           /* the last round in which it was there */
-    uint32_t generation, parent, children;
-    uint32_t below; /* on the way down from an ancestor that is to be opened */
-    bool open;
-    char *labels; /* room for them; kept for the number's next context */
+    struct jespan_heap heap; /* as told last */
+    uint32_t parent, children;
+    uint32_t below; /* while ancestors are opened: the next one down the branch */
+    char *labels;   /* memory for them; kept for the number's next context */
     size_t labels_bytes;
 };
 
-struct snapshot_delta {
-    size_t bytes; /* of this mapping */
-    uint32_t end; /* numbers below were ever open */
-    uint64_t round;
-    struct totals closed; /* told of contexts that are gone */
+struct reporter_told {
+    size_t bytes; /* of this mapping, which has delta.told behind the entries */
+    uint32_t end; /* numbers below were open at some time */
+    struct snapshot_delta delta;
     struct bump bump; /* for labels */
     struct entry entries[];
 };
 
 /* A round. */
 struct telling {
-    struct snapshot_delta *delta;
+    struct reporter_told *told;
     const struct snapshot *snapshot;
     const struct jespan_reporter *to;
     int error;
 };
 
-struct snapshot_delta *snapshot_delta_make(uint32_t end)
+struct reporter_told *reporter_told_make(uint32_t end)
 {
-    size_t bytes = sizeof(struct snapshot_delta) + end * sizeof(struct entry);
-    struct snapshot_delta *l = meta_map(bytes);
-    if (l)
-        l->bytes = bytes;
-    return l;
+    size_t bytes = sizeof(struct reporter_told) + end * (sizeof(struct entry) + sizeof(struct snapshot_told));
+    struct reporter_told *r = meta_map(bytes);
+    if (r) {
+        r->bytes = bytes;
+        r->delta = (struct snapshot_delta){.told = (struct snapshot_told *)&r->entries[end], .end = end};
+    }
+    return r;
 }
 
-void snapshot_delta_free(struct snapshot_delta *l)
+void reporter_told_free(struct reporter_told *r)
 {
-    if (!l)
+    if (!r)
         return;
-    bump_free(&l->bump);
-    meta_unmap(l, l->bytes);
+    bump_free(&r->bump);
+    meta_unmap(r, r->bytes);
 }
 
 /* ---- Figures ---- */
@@ -83,9 +82,8 @@ static void tell_allocations(const struct telling *t, const struct entry *e, con
         t->to->allocations(t->to->user, &e->info, &a);
 }
 
-static void tell_figures(const struct telling *t, struct entry *e, const struct totals *now)
+static void tell_figures(const struct telling *t, const struct entry *e, struct totals difference)
 {
-    const struct totals difference = totals_grow(&e->told, now);
     tell_times(t, e, &difference);
     tell_allocations(t, e, &difference);
 }
@@ -101,22 +99,22 @@ static void tell_heap(const struct telling *t, struct entry *e, struct jespan_he
 
 /* ---- Contexts that are gone ---- */
 
-/* It was recycled, so it holds nothing. */
-static void close_entry(const struct telling *t, struct entry *e)
+/* A context that was recycled holds nothing. */
+static void close_entry(const struct telling *t, uint32_t id)
 {
+    struct entry *e = &t->told->entries[id];
     tell_heap(t, e, (struct jespan_heap){0});
     if (t->to->span_closed)
         t->to->span_closed(t->to->user, &e->info);
-    totals_add(&t->delta->closed, &e->told);
-    e->open = false;
+    snapshot_delta_close(&t->told->delta, id);
 }
 
-/* A context goes no later than its parent. */
+/* A context is closed before its parent. The entry of "(retired)", which has no parent, is never gone. */
 static void close_branch(const struct telling *t, uint32_t id)
 {
-    struct entry *entries = t->delta->entries;
-    while (entries[id].open && entries[id].seen != t->delta->round && !entries[id].children) {
-        close_entry(t, &entries[id]);
+    struct entry *entries = t->told->entries;
+    while (snapshot_delta_is_gone(&t->told->delta, id) && !entries[id].children) {
+        close_entry(t, id);
         id = entries[id].parent;
         entries[id].children--;
     }
@@ -124,12 +122,7 @@ static void close_branch(const struct telling *t, uint32_t id)
 
 static void close_gone(const struct telling *t)
 {
-    struct snapshot_delta *l = t->delta;
-    for (const struct snapshot_row *row = t->snapshot->rows; row < t->snapshot->rows + t->snapshot->n_rows; row++)
-        if (l->entries[row->id].open && l->entries[row->id].generation == row->generation)
-            l->entries[row->id].seen = l->round;
-    l->entries[0].seen = l->round;
-    for (uint32_t id = 1; id < l->end; id++)
+    for (uint32_t id = 1; id < t->told->end; id++)
         close_branch(t, id);
 }
 
@@ -137,15 +130,15 @@ static void close_gone(const struct telling *t)
 
 #define LABELS_MIN_BYTES 64u
 
-/* Sizes double, so what an entry leaves behind is less than what it has. */
-static bool make_room(struct snapshot_delta *l, struct entry *e, size_t bytes)
+/* Sizes double, so the memory that an entry leaves behind is less than what it has. */
+static bool make_room(struct reporter_told *r, struct entry *e, size_t bytes)
 {
     size_t enough = LABELS_MIN_BYTES;
     while (enough < bytes)
         enough *= 2;
     if (e->labels_bytes >= bytes)
         return true;
-    char *labels = bump_alloc(&l->bump, enough);
+    char *labels = bump_alloc(&r->bump, enough);
     if (!labels)
         return false;
     e->labels = labels;
@@ -160,14 +153,14 @@ static const char *copy_text(char **to, const char *text)
     return copy;
 }
 
-static int copy_labels(struct snapshot_delta *l, struct entry *e, const struct snapshot_row *row)
+static int copy_labels(struct reporter_told *r, struct entry *e, const struct snapshot_row *row)
 {
     size_t bytes = row->n_labels * sizeof(struct jespan_label);
     for (uint32_t i = 0; i < row->n_labels; i++)
         bytes += strlen(row->labels[i].key) + strlen(row->labels[i].value) + 2;
     if (!row->n_labels)
         return 0;
-    if (!make_room(l, e, bytes))
+    if (!make_room(r, e, bytes))
         return -ENOMEM;
     struct jespan_label *labels = (struct jespan_label *)e->labels;
     char *text = (char *)(labels + row->n_labels);
@@ -184,21 +177,17 @@ static int copy_labels(struct snapshot_delta *l, struct entry *e, const struct s
 
 static void open_entry(const struct telling *t, struct entry *e, uint32_t parent)
 {
-    e->told = (struct totals){0};
     e->heap = (struct jespan_heap){0};
     e->parent = parent;
     e->children = 0;
-    e->seen = t->delta->round;
-    e->open = true;
     if (t->to->span_opened)
         t->to->span_opened(t->to->user, &e->info);
 }
 
 static void open_row(struct telling *t, const struct snapshot_row *row)
 {
-    struct entry *entries = t->delta->entries, *e = &entries[row->id];
+    struct entry *entries = t->told->entries, *e = &entries[row->id];
     uint32_t parent = t->snapshot->rows[row->parent_row].id;
-    e->generation = row->generation;
     e->info = (struct jespan_span_info){
         .id = (uint64_t)row->generation << 32 | row->id, .kind = kind_text(row->kind), .name = row->name,
         .target = row->target, .file = row->file, .line = row->line};
@@ -206,30 +195,31 @@ static void open_row(struct telling *t, const struct snapshot_row *row)
         e->info.parent = &entries[parent].info;
         entries[parent].children++;
     }
-    if (copy_labels(t->delta, e, row))
+    if (copy_labels(t->told, e, row))
         t->error = -ENOMEM;
+    snapshot_delta_open(&t->told->delta, row);
     open_entry(t, e, parent);
-    if (row->id >= t->delta->end)
-        t->delta->end = row->id + 1;
+    if (row->id >= t->told->end)
+        t->told->end = row->id + 1;
 }
 
 static void open_retired(const struct telling *t, uint32_t root)
 {
-    struct entry *entries = t->delta->entries;
+    struct entry *entries = t->told->entries;
     entries[0].info = (struct jespan_span_info){
         .parent = &entries[root].info, .kind = "retired", .name = "(retired)", .target = "", .file = ""};
     entries[root].children++;
     open_entry(t, &entries[0], root);
 }
 
-/* A parent may have a higher number than its child. */
+/* Opens the ancestors of a row first. A parent may have a higher number than its child. */
 static void open_branch(struct telling *t, uint32_t row)
 {
     const struct snapshot_row *rows = t->snapshot->rows;
-    struct entry *entries = t->delta->entries;
+    struct entry *entries = t->told->entries;
     const uint32_t none = UINT32_MAX;
     uint32_t below = none;
-    while (!entries[rows[row].id].open) {
+    while (!t->told->delta.told[rows[row].id].open) {
         entries[rows[row].id].below = below;
         below = row;
         row = rows[row].parent_row;
@@ -238,10 +228,11 @@ static void open_branch(struct telling *t, uint32_t row)
         open_row(t, &rows[below]);
 }
 
+/* The first round opens the root and "(retired)". */
 static void open_new(struct telling *t)
 {
     const struct snapshot *s = t->snapshot;
-    if (!t->delta->entries[0].open) {
+    if (t->told->delta.round == 1) {
         open_row(t, &s->rows[0]);
         open_retired(t, s->rows[0].id);
     }
@@ -251,24 +242,17 @@ static void open_new(struct telling *t)
 
 /* ---- A round ---- */
 
-static void tell_retired(const struct telling *t)
+int reporter_tell(struct reporter_told *r, const struct snapshot *s, const struct jespan_reporter *to)
 {
-    struct totals rest = t->snapshot->retired;
-    totals_subtract(&rest, &t->delta->closed);
-    tell_figures(t, &t->delta->entries[0], &rest);
-}
-
-int snapshot_delta_tell(struct snapshot_delta *l, const struct snapshot *s, const struct jespan_reporter *to)
-{
-    struct telling t = {.delta = l, .snapshot = s, .to = to};
-    l->round++;
+    struct telling t = {.told = r, .snapshot = s, .to = to};
+    snapshot_delta_begin(&r->delta, s);
     close_gone(&t);
     open_new(&t);
     for (const struct snapshot_row *row = s->rows; row < s->rows + s->n_rows; row++) {
-        struct entry *e = &l->entries[row->id];
-        tell_figures(&t, e, &row->totals);
+        struct entry *e = &r->entries[row->id];
+        tell_figures(&t, e, snapshot_delta_of_row(&r->delta, row));
         tell_heap(&t, e, (struct jespan_heap){totals_inuse_objects(&row->totals), totals_inuse_bytes(&row->totals)});
     }
-    tell_retired(&t);
+    tell_figures(&t, &r->entries[0], snapshot_delta_of_retired(&r->delta, s));
     return t.error;
 }
