@@ -1,117 +1,180 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads ELF headers of both classes. */
+/* Reads ELF files with libelf, which checks every offset against the size of the file. */
 #include "run_elf.h"
 
-#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
+#include <gelf.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the segment headers are; their first field, the type, has four bytes in both classes. */
-struct segments {
-    uint64_t at;
-    uint16_t n, bytes_each;
+struct file {
+    int fd;
+    Elf *elf;
+    GElf_Ehdr header;
+    size_t n_segments;
 };
 
-static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
+static void close_file(struct file *file)
 {
-    return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
+    elf_end(file->elf);
+    close(file->fd);
 }
 
-static bool read_header(struct run_elf *elf, struct segments *segments, int fd)
+/* A script may name a FIFO as its interpreter. O_NONBLOCK keeps open() from waiting for a writer. */
+static bool open_file(struct file *file, const char *path)
 {
-    union {
-        unsigned char ident[EI_NIDENT];
-        Elf32_Ehdr narrow;
-        Elf64_Ehdr wide;
-    } header;
-    memset(&header, 0, sizeof header);
-    if (!read_at(fd, &header.narrow, sizeof header.narrow, 0) || memcmp(header.ident, ELFMAG, SELFMAG) != 0)
+    elf_version(EV_CURRENT);
+    file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->fd < 0)
         return false;
-    elf->elf_class = header.ident[EI_CLASS];
-    elf->machine = header.narrow.e_machine; /* at the same place in both */
-    if (elf->elf_class == ELFCLASS32)
-        *segments = (struct segments){header.narrow.e_phoff, header.narrow.e_phnum, header.narrow.e_phentsize};
-    else if (read_at(fd, &header.wide, sizeof header.wide, 0))
-        *segments = (struct segments){header.wide.e_phoff, header.wide.e_phnum, header.wide.e_phentsize};
-    return true;
+    file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
+    if (elf_kind(file->elf) == ELF_K_ELF && gelf_getehdr(file->elf, &file->header) != NULL
+        && elf_getphdrnum(file->elf, &file->n_segments) == 0)
+        return true;
+    close_file(file);
+    return false;
+}
+
+static bool find_segment(const struct file *file, uint32_t type, GElf_Phdr *segment)
+{
+    for (size_t i = 0; i < file->n_segments; i++)
+        if (gelf_getphdr(file->elf, (int)i, segment) != NULL && segment->p_type == type)
+            return true;
+    return false;
+}
+
+static void read_kind(const struct file *file, struct run_elf *elf)
+{
+    GElf_Phdr segment;
+    elf->elf_class = file->header.e_ident[EI_CLASS];
+    elf->byte_order = file->header.e_ident[EI_DATA];
+    elf->machine = file->header.e_machine;
+    elf->is_dynamic = find_segment(file, PT_INTERP, &segment);
 }
 
 bool run_elf_read(struct run_elf *elf, const char *path)
 {
-    struct segments segments = {0, 0, 0};
-    memset(elf, 0, sizeof *elf);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    struct file file;
+    if (!open_file(&file, path))
         return false;
-    bool is_elf = read_header(elf, &segments, fd);
-    for (uint32_t i = 0; is_elf && i < segments.n; i++) {
-        uint32_t type;
-        if (read_at(fd, &type, sizeof type, segments.at + (uint64_t)i * segments.bytes_each) && type == PT_INTERP)
-            elf->is_dynamic = true;
+    read_kind(&file, elf);
+    close_file(&file);
+    return true;
+}
+
+bool run_elf_same_machine(const struct run_elf *a, const struct run_elf *b)
+{
+    return a->elf_class == b->elf_class && a->byte_order == b->byte_order && a->machine == b->machine;
+}
+
+/* The tables that the dynamic segment names. A missing table is NULL. */
+struct tables {
+    Elf_Data *symbols, *strings, *hash, *gnu_hash;
+};
+
+/* Reads from an address of the loaded library up to the end of its segment: the dynamic segment does not say how long the
+ * tables of symbols and hashes are. */
+static Elf_Data *read_at(const struct file *file, uint64_t address, Elf_Type type)
+{
+    size_t each = gelf_fsize(file->elf, type, 1, EV_CURRENT);
+    for (size_t i = 0; i < file->n_segments; i++) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(file->elf, (int)i, &segment) == NULL || segment.p_type != PT_LOAD || address < segment.p_vaddr
+            || address - segment.p_vaddr >= segment.p_filesz)
+            continue;
+        uint64_t into = address - segment.p_vaddr, bytes = segment.p_filesz - into;
+        return elf_getdata_rawchunk(file->elf, (int64_t)(segment.p_offset + into), bytes - bytes % each, type);
     }
-    close(fd);
-    return is_elf;
+    return NULL;
 }
 
-/* Whether [at, at + bytes) is in the file. */
-static bool is_within(uint64_t file_bytes, uint64_t at, uint64_t bytes)
+static void read_tables(const struct file *file, struct tables *tables)
 {
-    return at <= file_bytes && bytes <= file_bytes - at;
+    GElf_Phdr segment;
+    GElf_Dyn entry;
+    memset(tables, 0, sizeof *tables);
+    if (!find_segment(file, PT_DYNAMIC, &segment))
+        return;
+    Elf_Data *entries = elf_getdata_rawchunk(file->elf, (int64_t)segment.p_offset, segment.p_filesz, ELF_T_DYN);
+    for (int i = 0; gelf_getdyn(entries, i, &entry) != NULL && entry.d_tag != DT_NULL; i++) {
+        if (entry.d_tag == DT_SYMTAB)
+            tables->symbols = read_at(file, entry.d_un.d_ptr, ELF_T_SYM);
+        else if (entry.d_tag == DT_STRTAB)
+            tables->strings = read_at(file, entry.d_un.d_ptr, ELF_T_BYTE);
+        else if (entry.d_tag == DT_HASH)
+            tables->hash = read_at(file, entry.d_un.d_ptr, ELF_T_WORD);
+        else if (entry.d_tag == DT_GNU_HASH)
+            tables->gnu_hash = read_at(file, entry.d_un.d_ptr, ELF_T_WORD);
+    }
 }
 
-static bool is_exported(const char *file, uint64_t file_bytes, const ElfW(Shdr) * table, const ElfW(Shdr) * names, const char *symbol)
+/* Returns 0 beyond the end of the table. */
+static uint32_t word(const Elf_Data *table, uint64_t i)
 {
-    size_t n = strlen(symbol) + 1;
-    if (!is_within(file_bytes, table->sh_offset, table->sh_size) || !is_within(file_bytes, names->sh_offset, names->sh_size))
-        return false;
-    for (uint64_t at = 0; is_within(table->sh_size, at, sizeof(ElfW(Sym))); at += sizeof(ElfW(Sym))) {
-        ElfW(Sym) s;
-        memcpy(&s, file + table->sh_offset + at, sizeof s);
-        if (s.st_shndx != SHN_UNDEF && is_within(names->sh_size, s.st_name, n)
-            && memcmp(file + names->sh_offset + s.st_name, symbol, n) == 0)
+    return i < table->d_size / sizeof(uint32_t) ? ((const uint32_t *)table->d_buf)[i] : 0;
+}
+
+static bool is_definition(const struct tables *tables, uint32_t i, const char *name)
+{
+    GElf_Sym symbol;
+    size_t bytes = strlen(name) + 1;
+    return gelf_getsym(tables->symbols, (int)i, &symbol) != NULL && symbol.st_shndx != SHN_UNDEF
+        && symbol.st_name < tables->strings->d_size && bytes <= tables->strings->d_size - symbol.st_name
+        && memcmp((const char *)tables->strings->d_buf + symbol.st_name, name, bytes) == 0;
+}
+
+/* DT_HASH: the numbers of buckets and of symbols, the first symbol of each bucket, and the symbol that follows each symbol in
+ * its bucket. A damaged file could chain symbols in a circle. */
+static bool hash_finds(const struct tables *tables, const char *name)
+{
+    uint32_t n_buckets = word(tables->hash, 0);
+    uint32_t i = n_buckets == 0 ? 0 : word(tables->hash, 2 + elf_hash(name) % n_buckets);
+    for (uint64_t n = tables->hash->d_size / sizeof(uint32_t); i != 0 && n > 0; n--, i = word(tables->hash, 2 + (uint64_t)n_buckets + i))
+        if (is_definition(tables, i, name))
             return true;
+    return false;
+}
+
+/* DT_GNU_HASH: the number of buckets, the number of the first symbol in the table, the number of words of a Bloom filter, a
+ * shift, the filter, the first symbol of each bucket, and the hash of each symbol. Symbols of a bucket follow each other. The
+ * lowest bit of a hash says that it is the last of its bucket. */
+static bool gnu_hash_finds(const struct file *file, const struct tables *tables, const char *name)
+{
+    const Elf_Data *table = tables->gnu_hash;
+    uint32_t n_buckets = word(table, 0), first = word(table, 1), hash = (uint32_t)elf_gnu_hash(name);
+    uint64_t buckets = 4 + word(table, 2) * (uint64_t)(gelf_getclass(file->elf) == ELFCLASS64 ? 2 : 1);
+    uint64_t hashes = buckets + n_buckets, n_words = table->d_size / sizeof(uint32_t);
+    uint32_t i = n_buckets == 0 ? 0 : word(table, buckets + hash % n_buckets);
+    for (; i >= first && i != 0 && hashes + (i - first) < n_words; i++) {
+        uint32_t other = word(table, hashes + (i - first));
+        if ((other | 1) == (hash | 1) && is_definition(tables, i, name))
+            return true;
+        if ((other & 1) != 0)
+            return false;
     }
     return false;
 }
 
-static bool finds_export(const char *file, uint64_t file_bytes, const char *symbol)
+static bool exports(const struct file *file, const char *name)
 {
-    const ElfW(Ehdr) *header = (const void *)file;
-    if (header->e_type != ET_DYN || header->e_shentsize != sizeof(ElfW(Shdr)) || header->e_shoff % sizeof(ElfW(Addr)) != 0
-        || !is_within(file_bytes, header->e_shoff, (uint64_t)header->e_shnum * sizeof(ElfW(Shdr))))
+    struct tables tables;
+    if (file->header.e_type != ET_DYN)
         return false;
-    const ElfW(Shdr) *sections = (const void *)(file + header->e_shoff);
-    for (uint32_t i = 0; i < header->e_shnum; i++)
-        if (sections[i].sh_type == SHT_DYNSYM && sections[i].sh_link < header->e_shnum
-            && is_exported(file, file_bytes, &sections[i], &sections[sections[i].sh_link], symbol))
-            return true;
-    return false;
+    read_tables(file, &tables);
+    if (tables.symbols == NULL || tables.strings == NULL)
+        return false;
+    return tables.gnu_hash != NULL ? gnu_hash_finds(file, &tables, name) : tables.hash != NULL && hash_finds(&tables, name);
 }
 
 bool run_elf_exports(const char *path, const char *symbol)
 {
     struct run_elf elf, own;
-    struct stat status;
-    if (!run_elf_read(&elf, path) || !run_elf_read(&own, "/proc/self/exe") || elf.elf_class != own.elf_class
-        || elf.machine != own.machine)
+    struct file file;
+    if (!run_elf_read(&own, "/proc/self/exe") || !open_file(&file, path))
         return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool found = false;
-    if (fstat(fd, &status) == 0 && (size_t)status.st_size >= sizeof(ElfW(Ehdr))) {
-        size_t bytes = (size_t)status.st_size;
-        const char *file = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (file != MAP_FAILED) {
-            found = finds_export(file, bytes, symbol);
-            munmap((void *)(uintptr_t)file, bytes);
-        }
-    }
-    close(fd);
+    read_kind(&file, &elf);
+    bool found = run_elf_same_machine(&elf, &own) && exports(&file, symbol);
+    close_file(&file);
     return found;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the loader looks at in an ELF file before it preloads anything. */
+/* Reads the parts of an ELF file that decide whether the loader can preload a library. */
 #ifndef JESPAN_CMD_RUN_ELF_H
 #define JESPAN_CMD_RUN_ELF_H
 
@@ -7,15 +7,20 @@
 #include <stdint.h>
 
 struct run_elf {
-    uint8_t elf_class; /* ELFCLASS32 or ELFCLASS64 */
-    uint16_t machine;
-    bool is_dynamic; /* names a loader */
+    uint8_t elf_class;  /* ELFCLASS32 or ELFCLASS64 */
+    uint8_t byte_order; /* ELFDATA2LSB or ELFDATA2MSB */
+    uint16_t machine;   /* EM_X86_64, … */
+    bool is_dynamic;    /* the file names a loader */
 };
 
-/* Whether `path` is an ELF file of this machine's byte order that could be read. */
+/* Returns false if `path` cannot be read or is not an ELF file. */
 bool run_elf_read(struct run_elf *elf, const char *path);
 
-/* Whether `path` is a shared library for this machine that has the symbol for others. */
+/* Returns true if both files are for the same kind of machine. */
+bool run_elf_same_machine(const struct run_elf *a, const struct run_elf *b);
+
+/* Returns true if `path` is a shared library for this machine that defines `symbol` for other programs. Reads the dynamic
+ * segment, as the loader does: section headers may be missing. */
 bool run_elf_exports(const char *path, const char *symbol);
 
 #endif

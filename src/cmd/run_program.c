@@ -111,7 +111,7 @@ void run_program_check(const struct run_program *program, const char *library)
         return;
     if (!elf.is_dynamic)
         cmd_warning("%s is statically linked: nothing of it will be tracked", path);
-    else if (run_elf_read(&ours, library) && (ours.elf_class != elf.elf_class || ours.machine != elf.machine))
+    else if (run_elf_read(&ours, library) && !run_elf_same_machine(&ours, &elf))
         cmd_warning("%s is for another kind of machine than %s: nothing of it will be tracked", path, library);
     else if (is_privileged(path))
         cmd_warning("%s runs with raised privileges: nothing of it will be tracked", path);

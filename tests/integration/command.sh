@@ -210,6 +210,40 @@ test_run_errors() {
     done
 }
 
+# The loader needs no section headers, and finds symbols by either kind of hash table.
+test_run_library_without_sections() {
+    local style conf preload
+    cp "$library" "$scratch/bare.so"
+    printf '\0\0\0\0\0\0\0\0' | dd of="$scratch/bare.so" bs=1 seek=40 conv=notrunc status=none # e_shoff
+    printf '\0\0\0\0' | dd of="$scratch/bare.so" bs=1 seek=60 conv=notrunc status=none # e_shnum, e_shstrndx
+    environment_of --lib "$scratch/bare.so" --dump-dir "$scratch/bare" --conf "module_dir:$JESPAN_MODULES"
+    equal "no section headers: LD_PRELOAD" "$preload" "$(realpath "$scratch/bare.so")"
+    [ -n "$(dumps_in "$scratch/bare")" ] || fail "no section headers: no dump"
+    echo 'int jespan_attach(void) { return 0; } int jespan_other(void) { return 1; }' > "$scratch/hashed.c"
+    echo 'extern int jespan_attach(void); int hashed(void) { return jespan_attach(); }' > "$scratch/undefined.c"
+    for style in gnu sysv both; do
+        $CC -shared -fPIC -Wl,--hash-style=$style -o "$scratch/hashed.so" "$scratch/hashed.c"
+        environment_of --lib "$scratch/hashed.so" --dump-dir "$scratch/d"
+        equal "--hash-style=$style" "$preload" "$(realpath "$scratch/hashed.so")"
+        $CC -shared -fPIC -Wl,--hash-style=$style -o "$scratch/undefined.so" "$scratch/undefined.c"
+        jespan run --lib "$scratch/undefined.so" -- true
+        says "undefined, --hash-style=$style" 125 "jespan: *: not a jespan library for this machine; *"
+    done
+}
+
+# Any byte may be wrong. Nothing is run: the directory for dumps has a comma.
+test_run_damaged_library() {
+    local at limit
+    $CC -shared -fPIC -Wl,--hash-style=both -o "$scratch/whole.so" "$scratch/hashed.c"
+    limit=$(stat -c %s "$scratch/whole.so")
+    for ((at = 4; at < limit; at += 1 + at / 40)); do
+        cp "$scratch/whole.so" "$scratch/damaged.so"
+        printf '\xff\xff\xff\x7f' | dd of="$scratch/damaged.so" bs=1 seek="$at" conv=notrunc status=none
+        jespan run --lib "$scratch/damaged.so" --dump-dir "$scratch/comma,comma" -- true
+        [ "$status" = 125 ] || fail_with "a library damaged at $at: status $status" "$scratch/err"
+    done
+}
+
 test_run_finds_the_library() {
     local conf
     mkdir -p "$scratch/moved/bin" "$scratch/moved/lib/jespan"
@@ -468,6 +502,8 @@ test_run_services
 test_run_services_wrong
 test_run_passes_through
 test_run_errors
+test_run_library_without_sections
+test_run_damaged_library
 test_run_finds_the_library
 test_run_warns
 test_run_dumps
