@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mallctl: names and MIBs found, calls handed on.
+/* mallctl: finds names and MIBs, and calls their rows.
  *
- * A MIB of ours has as many parts as the name: CTL_SPANS, then for spans.NAME the row; for spans.GROUP.NAME the group
- * and the row, where the group of a context or an arena is its number, so that a caller can put another there as with
- * jemalloc's arena and bin indices; a group in a group is one more part.
+ * A MIB of spans.* has one number for each part of the name. The first is CTL_SPANS and the last is the row in its
+ * table. Between them stands one number for each group. A context or an arena is its own number there, so a caller can
+ * replace it, as with jemalloc's arena and bin indices.
  */
 #include "ctl/ctl.h"
 
@@ -17,8 +17,8 @@
 #include "malloc/family.h"
 #include "malloc/track.h"
 
-#define CTL_SPANS ((size_t)1 << 20)       /* beyond jemalloc's own first parts */
-#define CTL_GROUP_BASE ((size_t)1 << 40)  /* + index of a named group; below it, a number */
+#define CTL_SPANS ((size_t)1 << 20)      /* larger than the first part of any of jemalloc's MIBs */
+#define CTL_GROUP_BASE ((size_t)1 << 40) /* + index of a named group. Smaller: the number of a context or an arena */
 #define PARTS_MAX 4
 
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
@@ -27,10 +27,10 @@ int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
         return EPERM;
     if (!call->old || !call->old_bytes)
         return 0;
-    size_t room = *call->old_bytes;
-    *call->old_bytes = room < bytes ? room : bytes;
+    size_t capacity = *call->old_bytes;
+    *call->old_bytes = capacity < bytes ? capacity : bytes;
     memcpy(call->old, value, *call->old_bytes);
-    return room == bytes ? 0 : EINVAL;
+    return capacity == bytes ? 0 : EINVAL;
 }
 
 int ctl_write(const struct ctl_call *call, void *value, size_t bytes)
@@ -46,7 +46,7 @@ static bool is_ours(const char *name)
     return name && strncmp(name, "spans.", 6) == 0;
 }
 
-/* The row of that name; −1 when there is none. */
+/* Returns the index of the row with that name, or −1. */
 static long find_row(const struct ctl_name *names, const char *name)
 {
     for (long i = 0; names[i].name; i++)
@@ -55,7 +55,7 @@ static long find_row(const struct ctl_name *names, const char *name)
     return -1;
 }
 
-/* A number, in decimal and nothing else; 0 otherwise. */
+/* Returns a decimal number, or 0 if the text is anything else. */
 static size_t parse_id(const char *text, size_t n)
 {
     size_t id = 0;
@@ -67,7 +67,7 @@ static size_t parse_id(const char *text, size_t n)
     return id;
 }
 
-/* The group whose name is the first `n` bytes of the text, and its part of a MIB. */
+/* Finds the group whose name is the first `n` bytes of the text, and its part of a MIB. */
 static const struct ctl_group *find_group(const struct ctl_group *groups, const char *text, size_t n, size_t *part)
 {
     *part = parse_id(text, n);
@@ -148,7 +148,8 @@ static int call_by_mib(const size_t *mib, size_t length, const struct ctl_call *
     return names[row].handle(&names[row], id, call);
 }
 
-/* The program does something to its thread's cache or to arenas: what we keep for the thread is part of it. */
+/* The program is about to change its thread's cache or an arena. jemalloc first gets the objects that we keep for the
+ * thread. */
 static void give_back_before(bool concerned, const struct ctl_call *call)
 {
     struct thread *t = thread_current;
@@ -190,7 +191,7 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
     extents_pause--;
     ctl_own_name_after(own, &call, error);
     if (!error && new_value)
-        extents_watch_thread(); /* it may have moved to another arena */
+        extents_watch_thread(); /* the thread may have moved to another arena */
     return error;
 }
 

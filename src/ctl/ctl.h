@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mallctl's names: jemalloc's own, passed through, and spans.*, from the tables in ctl_names.c. */
+/* The names of mallctl: jemalloc's own, which are passed to jemalloc, and spans.*, which the tables of this folder
+ * answer. */
 #ifndef JESPAN_CTL_H
 #define JESPAN_CTL_H
 
@@ -7,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The arguments of one mallctl call beyond the name, by jemalloc's rules. */
+/* The arguments of one mallctl call without the name, by jemalloc's rules. */
 struct ctl_call {
     void *old;
     size_t *old_bytes;
@@ -15,62 +16,64 @@ struct ctl_call {
     size_t new_bytes;
 };
 
-/* Hands out a value of `bytes`; EINVAL where the caller's room is of another size (what fits is copied), EPERM where
- * the caller wants to write. */
+/* Returns a value of `bytes` to the caller. EINVAL: the caller's buffer has another size; it gets the bytes that fit.
+ * EPERM: the caller wants to write. */
 int ctl_read(const struct ctl_call *call, const void *value, size_t bytes);
 
 int ctl_read_u64(const struct ctl_call *call, uint64_t value);
 
-/* Counts what the calling thread has freed, before an answer. */
+/* Counts the free buffer of the calling thread, so that the answer includes its last frees. */
 void ctl_flush_own(void);
 
-/* A snapshot of this moment, which is the next one's memory. Under LOCK_CTL. NULL: no memory. */
+/* A new snapshot, valid until the next call, which reuses its memory. Under LOCK_CTL. NULL: no memory. */
 const struct snapshot *ctl_look(void);
 
-/* Takes a value of `bytes`; EINVAL where it is missing or of another size. */
+/* Takes a value of `bytes` from the caller. EINVAL: it is missing or has another size. */
 int ctl_write(const struct ctl_call *call, void *value, size_t bytes);
 
-/* A name under "spans.<group>." or directly under "spans.". Returns 0 or an errno value. `id` is the number of the context
- * or the arena, where a group is one of these. */
+/* A name under "spans.<group>." or directly under "spans.". `handle` returns 0 or an errno value. `id` is the number
+ * of the context or the arena, if a group is a number. */
 struct ctl_name {
     const char *name;
     int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
-    size_t offset; /* in struct totals, of a figure; of a dump, its profile */
+    /* For `handle`: */
+    size_t offset;           /* of the figure in its struct, or an enum */
+    uint64_t (*value)(void); /* returns the figure */
 };
 
 struct ctl_group {
-    const char *name; /* NULL: a number, of a context or an arena */
+    const char *name; /* NULL: the number of a context or an arena */
     const struct ctl_name *names;
-    const struct ctl_group *groups; /* in it; NULL: none */
+    const struct ctl_group *groups; /* inside this group. NULL: none */
 };
 
-/* In ctl_jemalloc.c: the names of jemalloc's that jespan answers, or does something for. NULL, which the others take too: none
- * of them. */
+/* In ctl_jemalloc.c: names of jemalloc that jespan answers itself, or does something for. The first two return NULL
+ * for all other names. The functions below accept NULL and do nothing. */
 struct ctl_own_name;
 const struct ctl_own_name *ctl_own_name_called(const char *name);
 const struct ctl_own_name *ctl_own_name_of_mib(const size_t *mib, size_t length);
 
-/* Before jemalloc is called: whether it is not to be called at all, as `error` is the answer. */
+/* Before jemalloc is called. True: `error` is the answer, and jemalloc is not called. */
 bool ctl_own_name_answers(const struct ctl_own_name *own, const struct ctl_call *call, int *error);
 
-/* After jemalloc has answered with `error`: whether another call may do better. */
+/* After jemalloc has answered with `error`. True: call it again, which may succeed now. */
 bool ctl_own_name_again(const struct ctl_own_name *own, int error);
 
-/* At the end. */
+/* After the last call. */
 void ctl_own_name_after(const struct ctl_own_name *own, const struct ctl_call *call, int error);
 
 /* In ctl_contexts.c. */
-extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context with all below it */
+extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context and all its descendants */
 extern const struct ctl_name ctl_context_names[], ctl_all_names[], ctl_retired_names[];
 
 /* In ctl_arenas.c. */
 extern const struct ctl_name ctl_arenas_names[];
 extern const struct ctl_group ctl_arenas_groups[]; /* spans.arenas.<i>.NAME */
 int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
-void ctl_refresh_jemalloc(void); /* its figures of span arenas, if there are any */
+void ctl_refresh_jemalloc(void); /* makes jemalloc update its statistics, if there are span arenas */
 
 /* In ctl_names.c. */
-extern const struct ctl_name ctl_top_names[];   /* spans.NAME; ends with a NULL name, as all do */
-extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME and spans.GROUP.GROUP.NAME; end with NULL names */
+extern const struct ctl_name ctl_top_names[];   /* spans.NAME. Each table ends with a row without a name */
+extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME and spans.GROUP.GROUP.NAME. Ends with NULL names */
 
 #endif

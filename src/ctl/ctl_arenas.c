@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the names of span arenas mean: spans.arenas.*, spans.arenas.<i>.*, spans.<id>.arena.
+/* The names of span arenas: spans.arenas.*, spans.arenas.<i>.*, spans.<id>.arena.
  *
- * What our own arena_caches and hooks count is live. What only jemalloc knows is as of the last write to spans.epoch, or to its
- * own `epoch`; it is 0 of an arena that nothing was allocated from yet, and ENOENT where jemalloc keeps no statistics.
+ * Figures of our arena caches and hooks are read live. jemalloc's statistics are as of the last write to spans.epoch
+ * or to jemalloc's own `epoch`. They are 0 for an arena that has served no allocation yet. A jemalloc that was built
+ * without statistics has none, and the answer is ENOENT.
  */
 #include <errno.h>
 #include <string.h>
@@ -36,7 +37,7 @@ void ctl_refresh_jemalloc(void)
     extents_pause--;
 }
 
-/* ---- What one is ---- */
+/* ---- What a span arena is for ---- */
 
 static int arena_name(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
@@ -50,7 +51,8 @@ static int arena_name(const struct ctl_name *self, uint32_t id, const struct ctl
     return ctl_read(call, &name, sizeof name);
 }
 
-/* Of the label that its site names. A copy, as the arena may come to serve another: what fits of it, with its 0. */
+/* The value of the label that the arena is for. The arena may be given to another value later, so the caller gets a
+ * copy, with its NUL, cut to the caller's buffer. */
 static int arena_value(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
@@ -63,15 +65,15 @@ static int arena_value(const struct ctl_name *self, uint32_t id, const struct ct
     if (!call->old_bytes)
         return EINVAL;
     lock(LOCK_TREE);
-    size_t bytes = strlen(strcpy(value, a->value)) + 1, room = call->old ? *call->old_bytes : bytes;
+    size_t bytes = strlen(strcpy(value, a->value)) + 1, capacity = call->old ? *call->old_bytes : bytes;
     unlock(LOCK_TREE);
-    *call->old_bytes = room < bytes ? room : bytes;
+    *call->old_bytes = capacity < bytes ? capacity : bytes;
     if (call->old)
         memcpy(call->old, value, *call->old_bytes);
     return 0;
 }
 
-/* jemalloc's number of it. */
+/* jemalloc's number of the arena. */
 static int arena_index(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
@@ -91,7 +93,7 @@ static int arena_contexts(const struct ctl_name *self, uint32_t id, const struct
     return ctl_read_u64(call, value);
 }
 
-/* ---- What our arena_caches and hooks count ---- */
+/* ---- Figures of our arena caches and hooks ---- */
 
 enum { INUSE_OBJECTS = sizeof(struct arena_sums), INUSE_BYTES };
 
@@ -126,7 +128,7 @@ static int arena_policy_errors(const struct ctl_name *self, uint32_t id, const s
     return a ? ctl_read_u64(call, load_relaxed(&a->extents.policy_errors) - load_relaxed(&a->before.policy_errors)) : ENOENT;
 }
 
-/* Of the pages that have memory; 0: any number. What has memory beyond a lower one keeps it. */
+/* The most bytes of pages that may have memory. 0: no limit. A lower limit takes no memory away. */
 static int arena_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
@@ -141,7 +143,7 @@ static int arena_limit(const struct ctl_name *self, uint32_t id, const struct ct
     return error;
 }
 
-/* ---- What jemalloc knows ---- */
+/* ---- jemalloc's statistics ---- */
 
 static int ask_jemalloc(const struct span_arena *a, const char *name, uint64_t *value)
 {
@@ -174,7 +176,7 @@ static uint64_t live_bytes(const struct span_arena *a)
     return sums.alloc_bytes - sums.free_bytes;
 }
 
-/* jemalloc counts as allocated what lies in the threads' caches. */
+/* jemalloc counts the objects in the threads' caches as allocated. */
 static int ask_cached(const struct span_arena *a, uint64_t *bytes)
 {
     uint64_t small, large, live = live_bytes(a);
@@ -185,7 +187,7 @@ static int ask_cached(const struct span_arena *a, uint64_t *bytes)
     return error;
 }
 
-/* The part of its active pages that nothing live is in, in millionths. */
+/* The part of the active pages that holds no live object, in millionths. */
 static int ask_fragmentation(const struct span_arena *a, uint64_t *millionths)
 {
     uint64_t active, live = live_bytes(a);

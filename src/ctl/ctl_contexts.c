@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the names of contexts and of sums mean: spans.<id>.*, spans.<id>.total.*, spans.all.*, spans.retired.*. Figures of
- * memory are read live; times, opens and what outlived its span take a snapshot.
+/* The names of contexts and of sums: spans.<id>.*, spans.<id>.total.*, spans.all.*, spans.retired.*.
+ *
+ * Figures of memory are read live. Times, opens and outlived objects are read from a new snapshot.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 
 /* ---- Figures ---- */
 
-/* Figures that are made of others, in place of an offset. */
+/* Figures that are computed from others. These numbers are no offsets. */
 enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES, CPU_USER };
 
 static uint64_t figure(const struct totals *t, size_t offset)
@@ -35,7 +36,7 @@ static uint64_t figure(const struct totals *t, size_t offset)
     }
 }
 
-/* Times are as good as the clocks in use. */
+/* Whether the clocks in use give this figure. */
 static bool is_known(size_t offset)
 {
     switch (offset) {
@@ -67,7 +68,6 @@ static bool is_known(size_t offset)
         FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(outlived_objects, handle, outlived_objects),                 \
         FIGURE(outlived_bytes, handle, outlived_bytes)
 
-/* Under LOCK_CTL: a snapshot of this moment, in the memory of the last one. NULL: no memory. */
 const struct snapshot *ctl_look(void)
 {
     static struct snapshot *latest;
@@ -143,7 +143,7 @@ static int retired_snapshot_figure(const struct ctl_name *self, uint32_t id, con
     return from_snapshot(self, id, call, take_retired);
 }
 
-/* A period is nobody's context; what it has is its parent's. */
+/* A period is not shown as a context. Its figures belong to its parent. */
 static bool is_shown(uint32_t id)
 {
     return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
@@ -151,7 +151,7 @@ static bool is_shown(uint32_t id)
 
 static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    if (age_is_on && id != CONTEXT_ID_UNSAMPLED) /* which has no periods, and no row */
+    if (age_is_on && id != CONTEXT_ID_UNSAMPLED) /* unsampled spans have no periods and no row in the snapshot */
         return context_snapshot_figure(self, id, call);
     ctl_flush_own();
     lock(LOCK_TREE);
@@ -180,46 +180,30 @@ static int retired_figure(const struct ctl_name *self, uint32_t id, const struct
 
 /* ---- What a context is ---- */
 
-static int context_text(const struct ctl_call *call, uint32_t id, const char *(*text)(const struct context *))
+static int read_text(const struct ctl_call *call, const char *text)
+{
+    return text ? ctl_read(call, &text, sizeof text) : ENOENT;
+}
+
+/* A text of the context's site, which is never freed. */
+static int context_site(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     lock(LOCK_TREE);
-    const char *value = is_shown(id) ? text(&contexts[id]) : NULL;
+    const char *text = is_shown(id) ? *(const char *const *)((const char *)contexts[id].site + self->offset) : NULL;
     unlock(LOCK_TREE);
-    return value ? ctl_read(call, &value, sizeof value) : ENOENT;
+    return read_text(call, text);
 }
 
-static const char *text_name(const struct context *c)
+static int context_kind(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    return c->site->name;
+    (void)self;
+    lock(LOCK_TREE);
+    const char *text = is_shown(id) ? kind_text(contexts[id].kind) : NULL;
+    unlock(LOCK_TREE);
+    return read_text(call, text);
 }
 
-static const char *text_target(const struct context *c)
-{
-    return c->site->target;
-}
-
-static const char *text_file(const struct context *c)
-{
-    return c->site->file;
-}
-
-static const char *text_kind(const struct context *c)
-{
-    return kind_text(c->kind);
-}
-
-#define TEXT(what)                                                                                                     \
-    static int context_##what(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)                  \
-    {                                                                                                                  \
-        (void)self;                                                                                                    \
-        return context_text(call, id, text_##what);                                                                    \
-    }
-TEXT(name)
-TEXT(target)
-TEXT(file)
-TEXT(kind)
-
-/* Time since the last of its spans closed. */
+/* The time since the last span of the context closed. */
 static int context_closed(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
@@ -231,20 +215,20 @@ static int context_closed(const struct ctl_name *self, uint32_t id, const struct
     return row ? ctl_read_u64(call, value) : s ? ENOENT : EAGAIN;
 }
 
-/* Under LOCK_CTL. As many as there is room for. */
+/* Under LOCK_CTL. Copies as many records as fit. */
 static int answer_ages(const struct snapshot *s, uint32_t row, const struct ctl_call *call)
 {
-    size_t n = 0, room = call->old ? *call->old_bytes / sizeof(struct jespan_age) : 0;
+    size_t n = 0, capacity = call->old ? *call->old_bytes / sizeof(struct jespan_age) : 0;
     for (uint32_t i = 0; i < s->n_ages; i++) {
         const struct snapshot_age *age = &s->ages[i];
         if (age->row != row || !totals_inuse_objects(&age->totals))
             continue;
-        if (n < room)
+        if (n < capacity)
             ((struct jespan_age *)call->old)[n] = (struct jespan_age){
                 age->oldest_ns, totals_inuse_objects(&age->totals), totals_inuse_bytes(&age->totals)};
         n++;
     }
-    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(struct jespan_age);
+    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(struct jespan_age);
     return 0;
 }
 
@@ -266,13 +250,14 @@ static int context_ages(const struct ctl_name *self, uint32_t id, const struct c
     return error;
 }
 
-/* Under LOCK_TREE. A copy, since labels go with their context: what fits of "key\0value\0" for each. */
+/* Under LOCK_TREE. Labels are freed with their context, so the caller gets a copy: "key\0value\0" for each label, cut
+ * to the caller's buffer. */
 static int answer_labels(const struct label_set *set, const struct ctl_call *call)
 {
-    size_t bytes = set ? set->bytes : 0, room = call->old ? *call->old_bytes : 0;
+    size_t bytes = set ? set->bytes : 0, capacity = call->old ? *call->old_bytes : 0;
     if (call->old && set)
-        memcpy(call->old, set->text, room < bytes ? room : bytes);
-    *call->old_bytes = call->old && room < bytes ? room : bytes;
+        memcpy(call->old, set->text, capacity < bytes ? capacity : bytes);
+    *call->old_bytes = call->old && capacity < bytes ? capacity : bytes;
     return 0;
 }
 
@@ -289,27 +274,7 @@ static int context_labels(const struct ctl_name *self, uint32_t id, const struct
     return error;
 }
 
-static int context_line(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
-{
-    (void)self;
-    lock(LOCK_TREE);
-    bool live = is_shown(id);
-    uint64_t value = live ? contexts[id].site->line : 0;
-    unlock(LOCK_TREE);
-    return live ? ctl_read_u64(call, value) : ENOENT;
-}
-
-static int context_parent(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
-{
-    (void)self;
-    lock(LOCK_TREE);
-    bool live = is_shown(id);
-    uint64_t value = live ? contexts[id].parent : 0;
-    unlock(LOCK_TREE);
-    return live ? ctl_read_u64(call, value) : ENOENT;
-}
-
-/* Blocks of one context, or of one of its periods, that are open now. */
+/* Open blocks of one context, or of one of its periods. */
 static uint64_t open_blocks(uint32_t id)
 {
     uint64_t n = 0;
@@ -331,17 +296,31 @@ static uint64_t open_now(uint32_t id)
     return n;
 }
 
-static int context_open(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+enum { LINE, PARENT, OPEN };
+
+/* Under LOCK_TREE. */
+static uint64_t number_of(uint32_t id, size_t which)
 {
-    (void)self;
-    lock(LOCK_TREE);
-    bool live = is_shown(id);
-    uint64_t value = live ? open_now(id) : 0;
-    unlock(LOCK_TREE);
-    return live ? ctl_read_u64(call, value) : ENOENT;
+    switch (which) {
+    case LINE:
+        return contexts[id].site->line;
+    case PARENT:
+        return contexts[id].parent;
+    default:
+        return open_now(id);
+    }
 }
 
-/* ---- Its limit ---- */
+static int context_number(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    lock(LOCK_TREE);
+    bool shown = is_shown(id);
+    uint64_t value = shown ? number_of(id, self->offset) : 0;
+    unlock(LOCK_TREE);
+    return shown ? ctl_read_u64(call, value) : ENOENT;
+}
+
+/* ---- The limit of a context ---- */
 
 enum { LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS };
 
@@ -384,16 +363,24 @@ static int context_limit(const struct ctl_name *self, uint32_t id, const struct 
 }
 
 const struct ctl_name ctl_context_names[] = {
-    {"name", context_name, 0},     {"target", context_target, 0}, {"file", context_file, 0},
-    {"line", context_line, 0},     {"kind", context_kind, 0},     {"parent", context_parent, 0},
+    {"name", context_site, offsetof(struct site, name)},
+    {"target", context_site, offsetof(struct site, target)},
+    {"file", context_site, offsetof(struct site, file)},
+    {"line", context_number, LINE},
+    {"kind", context_kind, 0},
+    {"parent", context_number, PARENT},
     {"closed_ns", context_closed, 0},
-    {"open", context_open, 0},
+    {"open", context_number, OPEN},
     {"ages", context_ages, 0},
     {"labels", context_labels, 0},
     {"arena", ctl_context_arena, 0},
-    {"limit_soft", context_limit, LIMIT_SOFT}, {"limit_hard", context_limit, LIMIT_HARD},
-    {"limit_inuse_bytes", context_limit_figure, LIMIT_INUSE}, {"limit_refusals", context_limit_figure, LIMIT_REFUSALS},
-    MEMORY_FIGURES(context_figure), SNAPSHOT_FIGURES(context_snapshot_figure), {0},
+    {"limit_soft", context_limit, LIMIT_SOFT},
+    {"limit_hard", context_limit, LIMIT_HARD},
+    {"limit_inuse_bytes", context_limit_figure, LIMIT_INUSE},
+    {"limit_refusals", context_limit_figure, LIMIT_REFUSALS},
+    MEMORY_FIGURES(context_figure),
+    SNAPSHOT_FIGURES(context_snapshot_figure),
+    {0},
 };
 const struct ctl_name ctl_all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};
 const struct ctl_name ctl_retired_names[] = {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The few names of jemalloc's that jespan answers itself, or that need something before or after jemalloc's answer. jemalloc
- * does not see an object that a thread reuses, so its figures of a thread's allocations would be too low; and some calls
- * would take or give objects that no header knows of.
+/* The few names of jemalloc that jespan answers itself, or that need work before or after jemalloc's answer.
  *
- * Adding one is a row in a table. A part "0" of a name that follows "arena" stands for any arena. */
+ * jemalloc does not see an object that a thread reuses from a magazine, so its figures of a thread's allocations would
+ * be too low. Some calls would free or return objects without a header.
+ *
+ * To add a name, add a row to the table. "arena.0." in a row stands for any arena. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -25,12 +26,13 @@ struct ctl_own_name {
     size_t length; /* parts of its MIB */
     int (*handle)(const struct ctl_name *self, uint32_t id, const struct ctl_call *call); /* NULL: jemalloc answers */
     size_t offset; /* in struct thread_bytes */
-    int (*before)(const struct ctl_call *call); /* another result than 0 is the answer. NULL, as the others: nothing */
-    bool (*again)(void);                        /* jemalloc has answered EAGAIN; true: it is worth another call */
-    void (*after)(const struct ctl_call *call); /* jemalloc has answered 0 */
+    /* NULL: nothing to do. */
+    int (*before)(const struct ctl_call *call); /* any result except 0 is the answer */
+    bool (*again)(void);                        /* after jemalloc answered EAGAIN. True: call jemalloc again */
+    void (*after)(const struct ctl_call *call); /* after jemalloc answered 0 */
 };
 
-/* ---- thread.allocated and its kin ---- */
+/* ---- thread.allocated, thread.deallocated, and pointers to them ---- */
 
 static int read_thread_bytes(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
@@ -42,7 +44,7 @@ static int read_thread_bytes(const struct ctl_name *self, uint32_t id, const str
     return ctl_read_u64(call, *(const uint64_t *)((const char *)&bytes + self->offset));
 }
 
-/* From here on the thread counts each allocation and free there as well, on the cold sides. */
+/* From now on the thread's cold path also updates the pointed-to numbers at each allocation and free. */
 static int read_thread_pointer(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)id;
@@ -53,7 +55,7 @@ static int read_thread_pointer(const struct ctl_name *self, uint32_t id, const s
     return ctl_read(call, &p, sizeof p);
 }
 
-/* ---- What is refused ---- */
+/* ---- Refused names ---- */
 
 static int refuse(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
@@ -63,16 +65,16 @@ static int refuse(const struct ctl_name *self, uint32_t id, const struct ctl_cal
     return EPERM;
 }
 
-/* ---- What goes to jemalloc ---- */
+/* ---- Names that jemalloc answers ---- */
 
-/* A thread that allocated from a region's arena, without the region, would lose what it has there. */
+/* The end of a region frees its whole arena. A thread outside the region would lose its objects there. */
 static int refuse_regions_arena(const struct ctl_call *call)
 {
     bool enters = call->new_value && call->new_bytes == sizeof(unsigned) && arenas_is_regions(*(const unsigned *)call->new_value);
     return enters ? EPERM : 0;
 }
 
-/* Pages may come from anywhere from now on. */
+/* The program's own extent hooks may map pages anywhere from now on. */
 static int expect_hooks(const struct ctl_call *call)
 {
     if (call->new_value)
@@ -96,10 +98,10 @@ static const struct ctl_own_name own_names[] = {
     {"thread.deallocated", 2, read_thread_bytes, .offset = offsetof(struct thread_bytes, deallocated)},
     {"thread.allocatedp", 2, read_thread_pointer, .offset = offsetof(struct thread_bytes, allocated)},
     {"thread.deallocatedp", 2, read_thread_pointer, .offset = offsetof(struct thread_bytes, deallocated)},
-    /* Objects would go without a free of each, and figures would be wrong from then on. */
+    /* These free objects without counting each free. All figures would be wrong afterwards. */
     {"arena.0.reset", 3, .handle = refuse},
     {"arena.0.destroy", 3, .handle = refuse},
-    /* Objects would come that have no header. */
+    /* This returns objects without a header. */
     {"experimental.batch_alloc", 2, .handle = refuse},
     {"thread.arena", 2, .before = refuse_regions_arena},
     {"arena.0.extent_hooks", 3, .before = expect_hooks},
@@ -108,7 +110,7 @@ static const struct ctl_own_name own_names[] = {
 };
 #define OWN_NAMES (sizeof own_names / sizeof *own_names)
 
-/* Their MIBs, once they were asked of jemalloc; whoever asks first stores them, two threads the same. */
+/* The MIBs of the rows. The first thread that needs them stores them. Two threads may both store the same values. */
 static _Atomic size_t own_mibs[OWN_NAMES][PARTS_MAX];
 static _Atomic bool have_mibs;
 
@@ -117,14 +119,14 @@ static void find_mibs(void)
     for (size_t i = 0; i < OWN_NAMES; i++) {
         size_t mib[PARTS_MAX], length = PARTS_MAX;
         if (jespan_je_mallctlnametomib(own_names[i].name, mib, &length))
-            mib[0] = SIZE_MAX; /* this jemalloc does not have it */
+            mib[0] = SIZE_MAX; /* this jemalloc does not have the name */
         for (size_t part = 0; part < own_names[i].length; part++)
             store_relaxed(&own_mibs[i][part], mib[part]);
     }
     store_release(&have_mibs, true);
 }
 
-/* "arena.0.reset" is the name of "arena.17.reset" too. */
+/* The row "arena.0.reset" also matches "arena.17.reset". */
 static bool is_called(const struct ctl_own_name *own, const char *name)
 {
     if (own->length < 3)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the names under spans.* mean, but for those of contexts (ctl_contexts.c) and span arenas (ctl_arenas.c). Adding one
- * is a row in a table.
+/* The names under spans.*, except those of contexts (ctl_contexts.c) and span arenas (ctl_arenas.c). To add a name,
+ * add a row to a table.
  *
- * Figures are exact for the calling thread, whose buffered frees are counted first. Enumeration (count, ids) is as of the
- * last write to spans.epoch. Names point to memory that stays for good.
+ * Figures are exact for the calling thread: its free buffer is counted first. spans.count and spans.ids answer as of
+ * the last write to spans.epoch. Returned names point to memory that is never freed.
  */
 #include <errno.h>
 #include <string.h>
@@ -82,17 +82,17 @@ static int answer_count(const struct ctl_call *call)
     return ctl_read_u64(call, enumerated->n_rows);
 }
 
-/* As many ids as there is room for. */
+/* Copies as many ids as fit. */
 static int answer_ids(const struct ctl_call *call)
 {
     if (call->new_value || call->new_bytes)
         return EPERM;
     if (!call->old_bytes)
         return EINVAL;
-    size_t room = call->old ? *call->old_bytes / sizeof(uint32_t) : 0, n = enumerated->n_rows;
-    for (size_t i = 0; i < n && i < room; i++)
+    size_t capacity = call->old ? *call->old_bytes / sizeof(uint32_t) : 0, n = enumerated->n_rows;
+    for (size_t i = 0; i < n && i < capacity; i++)
         ((uint32_t *)call->old)[i] = enumerated->rows[i].id;
-    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(uint32_t);
+    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(uint32_t);
     return 0;
 }
 
@@ -133,14 +133,14 @@ static int top_dump(const struct ctl_name *self, uint32_t id, const struct ctl_c
     return -dump_to_path((enum exporter_profile)self->offset, path);
 }
 
-/* Under LOCK_CTL. As many as there is room for. */
+/* Under LOCK_CTL. Copies as many records as fit. */
 static int answer_outlived(const struct ctl_call *call)
 {
-    size_t n, room = call->old ? *call->old_bytes / sizeof(struct jespan_outlived) : 0;
+    size_t n, capacity = call->old ? *call->old_bytes / sizeof(struct jespan_outlived) : 0;
     const struct snapshot *s = ctl_look();
-    if (!s || outlived_list(s, call->old, room, &n))
+    if (!s || outlived_list(s, call->old, capacity, &n))
         return EAGAIN;
-    *call->old_bytes = (call->old && room < n ? room : n) * sizeof(struct jespan_outlived);
+    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(struct jespan_outlived);
     return 0;
 }
 
@@ -169,191 +169,119 @@ const struct ctl_name ctl_top_names[] = {
     {0},
 };
 
-/* ---- spans.stats.NAME ---- */
+/* ---- spans.stats.NAME: a row has a function that returns the figure, or an offset in a group of figures ---- */
 
-static struct tree_stats stats_of_tree(void)
+static int stat_value(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    lock(LOCK_TREE);
-    struct tree_stats stats = tree_stats();
-    unlock(LOCK_TREE);
-    return stats;
+    (void)id;
+    return ctl_read_u64(call, self->value());
 }
 
-static uint64_t stat_contexts(void)
-{
-    return stats_of_tree().contexts;
-}
-
-static uint64_t stat_cpu_clocks_lost(void)
-{
-    return load_relaxed(&cpu_clock_lost);
-}
-
-static uint64_t stat_overflow(void)
-{
-    return stats_of_tree().overflow;
-}
-
-static uint64_t stat_recycled(void)
-{
-    return stats_of_tree().recycled;
-}
-
-static uint64_t stat_pending_bytes(void)
+static uint64_t pending_bytes(void)
 {
     ctl_flush_own();
     return sums_pending_bytes();
 }
 
-static uint64_t stat_threads(void)
+static uint64_t cpu_clocks_lost(void)
+{
+    return load_relaxed(&cpu_clock_lost);
+}
+
+static uint64_t threads(void)
 {
     return thread_count();
 }
 
-static uint64_t stat_limits(void)
+static int read_member(const struct ctl_name *self, const struct ctl_call *call, const void *group)
 {
-    return limits_stats().limits;
+    return ctl_read_u64(call, *(const uint64_t *)((const char *)group + self->offset));
 }
 
-static uint64_t stat_limit_refusals(void)
+static int stat_tree(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    return limits_stats().refusals;
+    (void)id;
+    lock(LOCK_TREE);
+    const struct tree_stats stats = tree_stats();
+    unlock(LOCK_TREE);
+    return read_member(self, call, &stats);
 }
 
-static uint64_t stat_limits_lost(void)
+static int stat_limits(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    return limits_stats().lost;
+    (void)id;
+    const struct limits_stats stats = limits_stats();
+    return read_member(self, call, &stats);
 }
 
-static uint64_t stat_arenas(void)
+static int stat_arenas(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    return arenas_stats().arenas;
+    (void)id;
+    const struct arenas_stats stats = arenas_stats();
+    return read_member(self, call, &stats);
 }
 
-static uint64_t stat_arenas_refused(void)
+static int stat_regions(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
-    return arenas_stats().refused;
+    (void)id;
+    const struct regions_stats stats = regions_stats();
+    return read_member(self, call, &stats);
 }
 
-static uint64_t stat_tcache_fallbacks(void)
-{
-    return arenas_stats().tcache_fallbacks;
-}
-
-static uint64_t stat_oom_dumps(void)
-{
-    return dump_count_for(DUMP_OOM);
-}
-
-static uint64_t stat_limit_dumps(void)
-{
-    return dump_count_for(DUMP_LIMIT);
-}
-
-static uint64_t stat_peak_dumps(void)
-{
-    return dump_count_for(DUMP_PEAK);
-}
-
-static uint64_t stat_signal_dumps(void)
-{
-    return dump_count_for(DUMP_SIGNAL);
-}
-
-#define STAT(name, function)                                                                                           \
-    static int read_##name(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)                      \
-    {                                                                                                                  \
-        (void)self;                                                                                                    \
-        (void)id;                                                                                                      \
-        return ctl_read_u64(call, function());                                                                             \
-    }
-STAT(meta_bytes, meta_alloc_bytes)
-STAT(map_bytes, meta_map_bytes)
-STAT(header_bytes, tables_used_bytes)
-STAT(header_held_bytes, tables_held_bytes)
-STAT(pending_bytes, stat_pending_bytes)
-STAT(contexts, stat_contexts)
-STAT(overflow, stat_overflow)
-STAT(cpu_clocks_lost, stat_cpu_clocks_lost)
-STAT(recycled, stat_recycled)
-STAT(truncated, sites_truncated)
-STAT(unsampled, sampler_unsampled)
-STAT(dumps, dump_count)
-STAT(lost_dumps, dump_lost_count)
-STAT(lost_messages, standard_error_lost)
-STAT(oom_dumps, stat_oom_dumps)
-STAT(limit_dumps, stat_limit_dumps)
-STAT(peak_dumps, stat_peak_dumps)
-STAT(signal_dumps, stat_signal_dumps)
-STAT(reporters, reporters_count)
-STAT(reporter_misses, reporters_misses)
-STAT(reporter_errors, reporter_session_errors)
-STAT(threads, stat_threads)
-STAT(limits, stat_limits)
-STAT(limit_refusals, stat_limit_refusals)
-STAT(limits_lost, stat_limits_lost)
-STAT(arenas, stat_arenas)
-STAT(arenas_refused, stat_arenas_refused)
-STAT(tcache_fallbacks, stat_tcache_fallbacks)
-
-static int read_extents(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+static int stat_extents(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)id;
     return ctl_read_u64(call, extents_figure((_Atomic uint64_t *)((char *)&extents_heap + self->offset)));
 }
 
-static int read_regions(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+static int stat_dumps(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)id;
-    const struct regions_stats stats = regions_stats();
-    return ctl_read_u64(call, *(const uint64_t *)((const char *)&stats + self->offset));
+    return ctl_read_u64(call, dump_count_for((enum dump_reason)self->offset));
 }
 
-#define ROW(name) {#name, read_##name, 0}
-#define REGION_ROW(name) {"regions_" #name, read_regions, offsetof(struct regions_stats, name)}
-#define EXTENT_ROW(name) {#name, read_extents, offsetof(struct extent_figures, name)}
 static const struct ctl_name stats_names[] = {
-    ROW(meta_bytes),
-    ROW(map_bytes),
-    ROW(header_bytes),
-    ROW(header_held_bytes),
-    ROW(pending_bytes),
-    EXTENT_ROW(mapped_bytes),
-    EXTENT_ROW(committed_bytes),
-    EXTENT_ROW(peak_mapped_bytes),
-    EXTENT_ROW(purged_lazy_bytes),
-    EXTENT_ROW(purged_forced_bytes),
-    EXTENT_ROW(extents),
-    ROW(contexts),
-    ROW(overflow),
-    ROW(cpu_clocks_lost),
-    ROW(recycled),
-    ROW(truncated),
-    ROW(unsampled),
-    ROW(dumps),
-    ROW(lost_dumps),
-    ROW(lost_messages),
-    ROW(threads),
-    ROW(reporters),
-    ROW(reporter_misses),
-    ROW(reporter_errors),
-    ROW(limits),
-    ROW(limit_refusals),
-    ROW(limits_lost),
-    REGION_ROW(released),
-    REGION_ROW(released_objects),
-    REGION_ROW(released_bytes),
-    REGION_ROW(shared),
-    REGION_ROW(set_aside),
-    REGION_ROW(survivors),
-    REGION_ROW(lost),
-    ROW(arenas),
-    ROW(arenas_refused),
-    ROW(tcache_fallbacks),
-    ROW(oom_dumps),
-    ROW(limit_dumps),
-    ROW(peak_dumps),
-    ROW(signal_dumps),
+    {"meta_bytes", stat_value, .value = meta_alloc_bytes},
+    {"map_bytes", stat_value, .value = meta_map_bytes},
+    {"header_bytes", stat_value, .value = tables_used_bytes},
+    {"header_held_bytes", stat_value, .value = tables_held_bytes},
+    {"pending_bytes", stat_value, .value = pending_bytes},
+    {"mapped_bytes", stat_extents, offsetof(struct extent_figures, mapped_bytes)},
+    {"committed_bytes", stat_extents, offsetof(struct extent_figures, committed_bytes)},
+    {"peak_mapped_bytes", stat_extents, offsetof(struct extent_figures, peak_mapped_bytes)},
+    {"purged_lazy_bytes", stat_extents, offsetof(struct extent_figures, purged_lazy_bytes)},
+    {"purged_forced_bytes", stat_extents, offsetof(struct extent_figures, purged_forced_bytes)},
+    {"extents", stat_extents, offsetof(struct extent_figures, extents)},
+    {"contexts", stat_tree, offsetof(struct tree_stats, contexts)},
+    {"overflow", stat_tree, offsetof(struct tree_stats, overflow)},
+    {"recycled", stat_tree, offsetof(struct tree_stats, recycled)},
+    {"cpu_clocks_lost", stat_value, .value = cpu_clocks_lost},
+    {"truncated", stat_value, .value = sites_truncated},
+    {"unsampled", stat_value, .value = sampler_unsampled},
+    {"dumps", stat_value, .value = dump_count},
+    {"lost_dumps", stat_value, .value = dump_lost_count},
+    {"oom_dumps", stat_dumps, DUMP_OOM},
+    {"limit_dumps", stat_dumps, DUMP_LIMIT},
+    {"peak_dumps", stat_dumps, DUMP_PEAK},
+    {"signal_dumps", stat_dumps, DUMP_SIGNAL},
+    {"lost_messages", stat_value, .value = standard_error_lost},
+    {"threads", stat_value, .value = threads},
+    {"reporters", stat_value, .value = reporters_count},
+    {"reporter_misses", stat_value, .value = reporters_misses},
+    {"reporter_errors", stat_value, .value = reporter_session_errors},
+    {"limits", stat_limits, offsetof(struct limits_stats, limits)},
+    {"limit_refusals", stat_limits, offsetof(struct limits_stats, refusals)},
+    {"limits_lost", stat_limits, offsetof(struct limits_stats, lost)},
+    {"arenas", stat_arenas, offsetof(struct arenas_stats, arenas)},
+    {"arenas_refused", stat_arenas, offsetof(struct arenas_stats, refused)},
+    {"tcache_fallbacks", stat_arenas, offsetof(struct arenas_stats, tcache_fallbacks)},
+    {"regions_released", stat_regions, offsetof(struct regions_stats, released)},
+    {"regions_released_objects", stat_regions, offsetof(struct regions_stats, released_objects)},
+    {"regions_released_bytes", stat_regions, offsetof(struct regions_stats, released_bytes)},
+    {"regions_shared", stat_regions, offsetof(struct regions_stats, shared)},
+    {"regions_set_aside", stat_regions, offsetof(struct regions_stats, set_aside)},
+    {"regions_survivors", stat_regions, offsetof(struct regions_stats, survivors)},
+    {"regions_lost", stat_regions, offsetof(struct regions_stats, lost)},
     {0},
 };
 
