@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas, as text, JSON and metrics. Adding a figure is a row in the table. */
+/* Span arenas, as text, JSON and metrics. To add a figure, add a row to the table. */
 #include "http_arenas.h"
 
 #include <inttypes.h>
@@ -7,36 +7,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http_json.h"
+
 static const struct figure {
-    const char *ctl, *column; /* NULL: not in the table */
+    const char *ctl;    /* spans.arenas.<i>.NAME */
+    const char *column; /* of the text for people. NULL: left out there */
     const char *metric, *type, *help;
 } figures[] = {
-    {"inuse_bytes", "in use", "inuse_bytes", "gauge", "Bytes that live objects take."},
+    {"inuse_bytes", "in use", "inuse_bytes", "gauge", "Bytes of live objects."},
     {"inuse_objects", "objects", "inuse_objects", "gauge", "Live objects."},
-    {"alloc_bytes", NULL, "alloc_bytes_total", "counter", "Bytes allocated from it."},
-    {"free_bytes", NULL, "free_bytes_total", "counter", "Bytes freed into it."},
+    {"alloc_bytes", NULL, "alloc_bytes_total", "counter", "Bytes allocated from the arena."},
+    {"free_bytes", NULL, "free_bytes_total", "counter", "Bytes freed into the arena."},
     {"cached_bytes", "cached", "cached_bytes", "gauge", "Bytes that threads keep for their next allocations."},
-    {"active_bytes", "active", "active_bytes", "gauge", "Pages that objects lie in, or their threads keep."},
-    {"fragmentation_ppm", "holes ppm", "fragmentation_ppm", "gauge", "Millionths of them that nothing live fills."},
-    {"dirty_bytes", "dirty", "dirty_bytes", "gauge", "Pages that are free and not given back yet."},
-    {"muzzy_bytes", NULL, "muzzy_bytes", "gauge", "Pages that the system may take when it wants memory."},
-    {"retained_bytes", NULL, "retained_bytes", "gauge", "Addresses kept without memory."},
-    {"resident_bytes", "resident", "resident_bytes", "gauge", "Memory that it may take at most, jemalloc's for it included."},
-    {"mapped_bytes", "mapped", "mapped_bytes", "gauge", "Address space."},
-    {"limit_bytes", "limit", "limit_bytes", "gauge", "What it may map at most, 0: any number."},
-    {"extents", NULL, "extents", "gauge", "Pieces that its address space is in."},
-    {"refusals", "refused", "refusals_total", "counter", "Pages refused at the limit."},
-    {"policy_errors", NULL, "policy_errors_total", "counter", "Ranges that the system did not treat as asked for."},
-    {"contexts", "contexts", "contexts", "gauge", "Contexts whose memory comes from it."},
+    {"active_bytes", "active", "active_bytes", "gauge", "Bytes of pages that hold live or cached objects."},
+    {"fragmentation_ppm", "holes ppm", "fragmentation_ppm", "gauge", "Part of the active pages that holds no live object, in millionths."},
+    {"dirty_bytes", "dirty", "dirty_bytes", "gauge", "Bytes of free pages that are not returned to the system yet."},
+    {"muzzy_bytes", NULL, "muzzy_bytes", "gauge", "Bytes of free pages that the system may take when it needs memory."},
+    {"retained_bytes", NULL, "retained_bytes", "gauge", "Bytes of address space kept without memory."},
+    {"resident_bytes", "resident", "resident_bytes", "gauge", "Upper bound of the memory of the arena, with jemalloc's own for it."},
+    {"mapped_bytes", "mapped", "mapped_bytes", "gauge", "Bytes of mapped address space."},
+    {"limit_bytes", "limit", "limit_bytes", "gauge", "The most bytes that the arena may map, 0: no limit."},
+    {"extents", NULL, "extents", "gauge", "Pieces of its address space."},
+    {"refusals", "refused", "refusals_total", "counter", "Requests for pages that the limit refused."},
+    {"policy_errors", NULL, "policy_errors_total", "counter", "Ranges of pages for which the system refused a requested policy."},
+    {"contexts", "contexts", "contexts", "gauge", "Contexts that allocate from the arena."},
 };
 #define FIGURES (sizeof figures / sizeof figures[0])
 
 struct arena {
-    uint32_t number; /* <i> of spans.arenas.<i>: several arenas can have the same name and value */
+    uint32_t number; /* <i> of spans.arenas.<i>. Several arenas can have the same name and value */
     const char *name;
-    char value[256]; /* of the label that there is one for each of; or "" */
+    char value[256]; /* of the label, if each value has its own arena; else "" */
     uint64_t figures[FIGURES];
-    bool known[FIGURES]; /* jemalloc may be built without statistics */
+    bool known[FIGURES]; /* false: this jemalloc was built without statistics */
 };
 
 struct arenas {
@@ -61,7 +64,7 @@ static void read_arena(const struct service_host *host, uint32_t number, struct 
         a->known[i] = ask(host, number, figures[i].ctl, &a->figures[i], sizeof a->figures[i]);
 }
 
-/* False: there is no memory. The list is to be freed. */
+/* False: no memory. The caller frees the list. */
 static bool read_all(const struct service_host *host, struct arenas *all)
 {
     uint64_t n = 0, any = 1;
@@ -112,31 +115,29 @@ static void write_table(struct http_text *to, const struct arenas *all)
         write_line(to, &all->list[k]);
 }
 
-static void write_json(struct http_text *to, const struct arenas *all)
+static void write_json(struct http_text *text, const struct arenas *all)
 {
-    http_text_put(to, "{\"arenas\":[");
-    for (uint32_t k = 0; k < all->n; k++) {
-        const struct arena *a = &all->list[k];
-        http_text_put(to, k > 0 ? ",\n{\"number\":" : "\n{\"number\":");
-        http_text_number(to, a->number);
-        http_text_put(to, ",\"name\":");
-        http_text_json(to, a->name);
-        http_text_put(to, ",\"value\":");
-        http_text_json(to, a->value);
+    struct http_json to = {.to = text};
+    http_json_open(&to, NULL, '{');
+    http_json_open(&to, "arenas", '[');
+    for (const struct arena *a = all->list; a < all->list + all->n; a++) {
+        http_json_line(&to);
+        http_json_open(&to, NULL, '{');
+        http_json_number(&to, "number", a->number);
+        http_json_string(&to, "name", a->name);
+        http_json_string(&to, "value", a->value);
         for (size_t i = 0; i < FIGURES; i++)
-            if (a->known[i]) {
-                http_text_put(to, ",\"");
-                http_text_put(to, figures[i].ctl);
-                http_text_put(to, "\":");
-                http_text_number(to, a->figures[i]);
-            }
-        http_text_put(to, "}");
+            if (a->known[i])
+                http_json_number(&to, figures[i].ctl, a->figures[i]);
+        http_json_close(&to, '}');
     }
-    http_text_put(to, "]}\n");
+    http_json_close(&to, ']');
+    http_json_close(&to, '}');
+    http_text_put(text, "\n");
 }
 
 /* Prometheus keeps the first of several samples with the same labels and drops the others without a message. The number
- * makes each arena a series of its own: a limit and a fragmentation cannot be added up. */
+ * gives each arena its own series. Limits and fragmentation of several arenas have no meaningful sum. */
 static void write_metric(struct http_text *to, const struct figure *f, const struct arenas *all)
 {
     const char *const head[] = {"# HELP jespan_arena_", f->metric, " ", f->help, "\n# TYPE jespan_arena_", f->metric, " ",

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "http_json.h"
 
 /* ---- Sums over the tree ---- */
 
-/* Of each row, the figures of all below it too; rows that are in a circle keep their own. Returns false where there is
- * no memory. */
+/* Sums the figures of each row and all its descendants. Rows in a circle keep their own figures. False: no memory.
+ *
+ * Rows without children are ready first. A row is ready when all its children were added to it. */
 static bool sum_below(const struct snapshot *s, struct totals *sums)
 {
     uint32_t n = s->n_rows, n_ready = 0;
@@ -53,7 +55,7 @@ static int compare_sizes(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* A row that is there has all above it there. */
+/* A chosen row has all its ancestors chosen. */
 static void add_with_ancestors(const struct snapshot *s, uint32_t row, bool *chosen)
 {
     while (row < s->n_rows && !chosen[row]) {
@@ -78,81 +80,59 @@ static bool choose(const struct snapshot *s, const struct totals *sums, uint32_t
 
 /* ---- JSON ---- */
 
-static void write_figure(struct http_text *to, const char *name, uint64_t value)
+static void write_figures(struct http_json *to, const struct totals *t, uint64_t wall_ns)
 {
-    http_text_put(to, ",\"");
-    http_text_put(to, name);
-    http_text_put(to, "\":");
-    http_text_number(to, value);
+    http_json_number(to, "inuse_bytes", totals_inuse_bytes(t));
+    http_json_number(to, "inuse_objects", totals_inuse_objects(t));
+    http_json_number(to, "alloc_bytes", t->alloc_bytes);
+    http_json_number(to, "alloc_objects", t->alloc_objects);
+    http_json_number(to, "opens", t->opens);
+    http_json_number(to, "wall_ns", wall_ns);
+    http_json_number(to, "busy_ns", t->busy);
+    http_json_number(to, "cpu_ns", t->cpu);
+    http_json_number(to, "outlived_bytes", t->outlived_bytes);
+    http_json_number(to, "outlived_objects", t->outlived_objects);
 }
 
-static void write_figures(struct http_text *to, const struct totals *t, uint64_t wall_ns)
+static void write_totals(struct http_json *to, const char *name, const struct totals *t, uint64_t wall_ns)
 {
-    http_text_put(to, "\"inuse_bytes\":");
-    http_text_number(to, totals_inuse_bytes(t));
-    write_figure(to, "inuse_objects", totals_inuse_objects(t));
-    write_figure(to, "alloc_bytes", t->alloc_bytes);
-    write_figure(to, "alloc_objects", t->alloc_objects);
-    write_figure(to, "opens", t->opens);
-    write_figure(to, "wall_ns", wall_ns);
-    write_figure(to, "busy_ns", t->busy);
-    write_figure(to, "cpu_ns", t->cpu);
-    write_figure(to, "outlived_bytes", t->outlived_bytes);
-    write_figure(to, "outlived_objects", t->outlived_objects);
-}
-
-static void write_totals(struct http_text *to, const char *name, const struct totals *t, uint64_t wall_ns)
-{
-    http_text_put(to, ",\n\"");
-    http_text_put(to, name);
-    http_text_put(to, "\":{");
+    http_json_line(to);
+    http_json_open(to, name, '{');
     write_figures(to, t, wall_ns);
-    http_text_put(to, "}");
+    http_json_close(to, '}');
 }
 
-static void write_text(struct http_text *to, const char *name, const char *value)
+static void write_labels(struct http_json *to, const struct snapshot_row *row)
 {
-    http_text_put(to, ",\"");
-    http_text_put(to, name);
-    http_text_put(to, "\":");
-    http_text_json(to, value);
+    http_json_open(to, "labels", '{');
+    for (uint32_t i = 0; i < row->n_labels; i++)
+        http_json_string(to, row->labels[i].key, row->labels[i].value);
+    http_json_close(to, '}');
 }
 
-static void write_labels(struct http_text *to, const struct snapshot_row *row)
-{
-    http_text_put(to, ",\"labels\":{");
-    for (uint32_t i = 0; i < row->n_labels; i++) {
-        http_text_put(to, i > 0 ? "," : "");
-        http_text_json(to, row->labels[i].key);
-        http_text_put(to, ":");
-        http_text_json(to, row->labels[i].value);
-    }
-    http_text_put(to, "}");
-}
-
-/* The root's parent is 0. */
+/* The id of the parent, 0 for the root. */
 static uint32_t parent_id(const struct snapshot *s, uint32_t row)
 {
     uint32_t parent = s->rows[row].parent_row;
     return parent < s->n_rows && parent != row ? s->rows[parent].id : 0;
 }
 
-static void write_row(struct http_text *to, const struct snapshot *s, uint32_t i, const struct totals *sum)
+static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i, const struct totals *sum)
 {
     const struct snapshot_row *row = &s->rows[i];
-    http_text_put(to, "\n{\"id\":");
-    http_text_number(to, row->id);
-    write_figure(to, "parent", parent_id(s, i));
-    write_text(to, "kind", kind_text(row->kind));
-    write_text(to, "name", row->name);
-    write_text(to, "target", row->target);
-    write_text(to, "file", row->file);
-    write_figure(to, "line", row->line);
+    http_json_line(to);
+    http_json_open(to, NULL, '{');
+    http_json_number(to, "id", row->id);
+    http_json_number(to, "parent", parent_id(s, i));
+    http_json_string(to, "kind", kind_text(row->kind));
+    http_json_string(to, "name", row->name);
+    http_json_string(to, "target", row->target);
+    http_json_string(to, "file", row->file);
+    http_json_number(to, "line", row->line);
     write_labels(to, row);
-    http_text_put(to, ",");
     write_figures(to, &row->totals, row->totals.wall);
     write_totals(to, "total", sum, row->wall_ns);
-    http_text_put(to, "}");
+    http_json_close(to, '}');
 }
 
 static uint64_t resident_bytes(void)
@@ -168,35 +148,41 @@ static uint64_t resident_bytes(void)
     return second != NULL ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static void write_head(struct http_text *to, const struct snapshot *s)
+static void write_head(struct http_json *to, const struct snapshot *s)
 {
-    http_text_put(to, "{\"time\":");
-    http_text_seconds(to, s->time_unix_ns);
-    write_figure(to, "pid", s->pid);
-    write_text(to, "program", program_invocation_short_name);
-    write_figure(to, "resident_bytes", resident_bytes());
+    http_json_seconds(to, "time", s->time_unix_ns);
+    http_json_number(to, "pid", s->pid);
+    http_json_string(to, "program", program_invocation_short_name);
+    http_json_number(to, "resident_bytes", resident_bytes());
     write_totals(to, "all", &s->all, s->all.wall);
     write_totals(to, "retired", &s->retired, s->retired.wall);
+}
+
+static void write_chosen(struct http_json *to, const struct snapshot *s, const struct totals *sums, const bool *chosen)
+{
+    uint32_t left_out = 0;
+    http_json_open(to, NULL, '{');
+    write_head(to, s);
+    http_json_line(to);
+    http_json_open(to, "spans", '[');
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        if (chosen[i])
+            write_row(to, s, i, &sums[i]);
+        left_out += !chosen[i];
+    }
+    http_json_close(to, ']');
+    http_json_number(to, "left_out", left_out);
+    http_json_close(to, '}');
+    http_text_put(to->to, "\n");
 }
 
 bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit)
 {
     struct totals *sums = malloc((s->n_rows + (size_t)1) * sizeof *sums);
     bool *chosen = calloc(s->n_rows + (size_t)1, sizeof *chosen);
-    uint32_t n = 0;
     bool done = sums != NULL && chosen != NULL && sum_below(s, sums) && choose(s, sums, limit, chosen);
-    if (done) {
-        write_head(to, s);
-        http_text_put(to, ",\n\"spans\":[");
-        for (uint32_t i = 0; i < s->n_rows; i++)
-            if (chosen[i]) {
-                http_text_put(to, n++ > 0 ? "," : "");
-                write_row(to, s, i, &sums[i]);
-            }
-        http_text_put(to, "]");
-        write_figure(to, "left_out", s->n_rows - n);
-        http_text_put(to, "}\n");
-    }
+    if (done)
+        write_chosen(&(struct http_json){.to = to}, s, sums, chosen);
     free(sums);
     free(chosen);
     return done && !to->failed;

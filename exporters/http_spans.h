@@ -10,8 +10,8 @@
 
 void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
-/* The contexts that hold most, those below them included, at most `limit` and what is above them. Returns false where
- * there is no memory. */
+/* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. Returns
+ * false if there is no memory. */
 bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit);
 
 #endif

@@ -39,6 +39,7 @@ http_sources = \
 	%D%/http_access.c %D%/http_access.h \
 	%D%/http_answer.c %D%/http_answer.h \
 	%D%/http_arenas.c %D%/http_arenas.h \
+	%D%/http_json.c %D%/http_json.h \
 	%D%/http_listen.c %D%/http_listen.h \
 	%D%/http_metrics.c %D%/http_metrics.h \
 	%D%/http_page.h \
