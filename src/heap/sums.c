@@ -9,16 +9,18 @@
 #include "heap/pagemap.h"
 #include "heap/timing.h"
 
-#define TRIES 64
+/* ---- Buffered frees ---- */
+
+#define BUFFER_TRIES 64
 
 static uint16_t arena_of(unsigned class, const void *p)
 {
     return class < CLASS_IN_ARENA ? 0 : pagemap_arena((uintptr_t)p);
 }
 
-/* One attempt to read a thread's buffer; −1 when its owner was processing it. Paired with track.c's track_flush(): what
- * is read between two equal even sequence numbers was not yet counted. */
-static int read_free_buffer_once(struct thread *t, struct freed freed[PENDING_MAX])
+/* One attempt to read a thread's free buffer. Returns −1 when the owner was flushing it. Paired with track_flush(): an entry
+ * that is read between two equal even sequence numbers was not counted yet. */
+static int read_buffer_once(struct thread *t, struct freed freed[PENDING_MAX])
 {
     uint32_t sequence = load_acquire(&t->free_buffer_sequence);
     if (sequence & 1)
@@ -29,7 +31,7 @@ static int read_free_buffer_once(struct thread *t, struct freed freed[PENDING_MA
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         uint32_t tag = slot ? load_relaxed(slot) : 0;
-        if (tag) /* else freed twice: the owner will find out */
+        if (tag) /* else the object was freed twice; its thread reports that when it flushes */
             freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX], arena_of(class, load_relaxed(&t->free_buffer_object[i]))};
     }
     return sums_stood_still(t, sequence) ? n : -1;
@@ -37,12 +39,45 @@ static int read_free_buffer_once(struct thread *t, struct freed freed[PENDING_MA
 
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX])
 {
-    for (int i = 0; i < TRIES; i++) {
-        int n = read_free_buffer_once(t, freed);
+    for (int i = 0; i < BUFFER_TRIES; i++) {
+        int n = read_buffer_once(t, freed);
         if (n >= 0)
             return n;
     }
     return 0;
+}
+
+static void add_buffered(struct totals *sum, const struct freed *freed)
+{
+    sum->free_objects++;
+    sum->free_bytes += freed->bytes;
+}
+
+uint64_t sums_pending_bytes(void)
+{
+    uint64_t bytes = 0;
+    struct freed freed[PENDING_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        bytes += magazine_bytes(t);
+        for (int n = sums_read_buffer(t, freed); n--;)
+            bytes += freed[n].bytes;
+    }
+    return bytes;
+}
+
+/* ---- Counters of one thread ---- */
+
+/* Calls `add` for the counters that the thread has for contexts first … end − 1. */
+HOT_INLINE void each_counter(const struct thread *t, uint32_t first, uint32_t end,
+                             void (*add)(void *to, uint32_t context, struct counters *), void *to)
+{
+    for (uint32_t context = first; context < end; context++) {
+        struct counters *c = counters_find(t, context);
+        if (c)
+            add(to, context, c);
+        else
+            context |= COUNTERS_PER_CHUNK - 1; /* the whole chunk is missing: go on behind it */
+    }
 }
 
 static void add_frees(struct totals *to, struct counters *c)
@@ -70,7 +105,7 @@ static void add_allocs(struct totals *to, struct counters *c)
     }
 }
 
-/* Times that are over. */
+/* Times that have ended. */
 static void add_times(struct totals *to, struct counters *c)
 {
     struct counters_more *more = counters_used_more(c);
@@ -83,45 +118,31 @@ static void add_times(struct totals *to, struct counters *c)
     to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;
 }
 
-static void add_free(struct totals *to, struct freed freed)
+/* ---- All contexts, all frees before any allocation ---- */
+
+static void add_frees_of(void *sums, uint32_t context, struct counters *c)
 {
-    to->free_objects++;
-    to->free_bytes += freed.bytes;
+    add_frees((struct totals *)sums + context, c);
 }
 
-/* Calls `add` for each of this thread's contexts below n. */
-static void each_counter(struct thread *t, struct totals *sums, uint32_t n,
-                         void (*add)(struct totals *, struct counters *))
+static void add_rest_of(void *sums, uint32_t context, struct counters *c)
 {
-    for (uint32_t first = 0; first < n; first += COUNTERS_PER_CHUNK) {
-        struct counters *chunk = load_acquire(&t->chunks[first >> COUNTERS_CHUNK_BITS]);
-        if (!chunk)
-            continue;
-        for (uint32_t i = 0; i < COUNTERS_PER_CHUNK && first + i < n; i++)
-            add(&sums[first + i], &chunk[i]);
-    }
+    add_allocs((struct totals *)sums + context, c);
+    add_times((struct totals *)sums + context, c);
 }
 
-uint64_t sums_read(struct totals *sums, uint32_t n)
+void sums_read(struct totals *sums, uint32_t n)
 {
-    uint64_t pending_bytes = 0;
     struct freed freed[PENDING_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        each_counter(t, sums, n, add_frees);
-        pending_bytes += magazine_bytes(t);
-        int count = sums_read_buffer(t, freed);
-        for (int i = 0; i < count; i++) {
-            pending_bytes += freed[i].bytes;
+        each_counter(t, 0, n, add_frees_of, sums);
+        for (int i = sums_read_buffer(t, freed); i--;)
             if (freed[i].context < n)
-                add_free(&sums[freed[i].context], freed[i]);
-        }
+                add_buffered(&sums[freed[i].context], &freed[i]);
     }
     atomic_thread_fence(memory_order_acquire);
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        each_counter(t, sums, n, add_allocs);
-        each_counter(t, sums, n, add_times);
-    }
-    return pending_bytes;
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        each_counter(t, 0, n, add_rest_of, sums);
 }
 
 /* ---- Pairs ---- */
@@ -152,47 +173,36 @@ void sums_add_pair(struct totals *sum, struct counters *c)
     totals_add(sum, &pair);
 }
 
+static void add_pair_of(void *sum, uint32_t context, struct counters *c)
+{
+    (void)context;
+    sums_add_pair(sum, c);
+}
+
 uint64_t sums_patience(void)
 {
     return clock_ns_to_ticks(PATIENCE_NS + (uint64_t)PATIENCE_THREAD_NS * thread_count(), clock_scale());
 }
 
-static void add_buffered(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
-{
-    struct freed freed[PENDING_MAX];
-    int count = sums_read_buffer(t, freed);
-    for (int i = 0; i < count; i++)
-        if (freed[i].context >= first && freed[i].context < end)
-            add_free(sum, freed[i]);
-}
-
-static void add_counted(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
-{
-    for (uint32_t context = first; context < end; context++) {
-        struct counters *c = counters_find(t, context);
-        if (c)
-            sums_add_pair(sum, c);
-        else
-            context |= COUNTERS_PER_CHUNK - 1;
-    }
-}
-
-/* What a thread moves from its buffer to its counters meanwhile is seen once. */
+/* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to a counter is seen once. */
 static void add_thread(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
 {
     struct totals of_thread;
+    struct freed freed[PENDING_MAX];
     for (int i = 0; i < PAIR_TRIES; i++) {
         uint32_t sequence = load_acquire(&t->free_buffer_sequence);
         of_thread = (struct totals){0};
-        add_counted(&of_thread, t, first, end);
-        add_buffered(&of_thread, t, first, end);
+        each_counter(t, first, end, add_pair_of, &of_thread);
+        for (int n = sums_read_buffer(t, freed); n--;)
+            if (freed[n].context >= first && freed[n].context < end)
+                add_buffered(&of_thread, &freed[n]);
         if (sums_stood_still(t, sequence))
             break;
     }
     totals_add(sum, &of_thread);
 }
 
-/* Of the contexts from `first` on, below `end`. */
+/* The sum of contexts first … end − 1. */
 static struct totals sum_up(uint32_t first, uint32_t end)
 {
     struct totals sum;
@@ -222,22 +232,11 @@ struct totals sums_of_all(uint32_t n)
 struct thread_bytes sums_of_thread(struct thread *t, uint32_t n)
 {
     struct totals sum = {0};
-    add_counted(&sum, t, 0, n);
+    each_counter(t, 0, n, add_pair_of, &sum);
     return (struct thread_bytes){sum.alloc_bytes, sum.free_bytes};
 }
 
-uint64_t sums_pending_bytes(void)
-{
-    uint64_t bytes = 0;
-    struct freed freed[PENDING_MAX];
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        bytes += magazine_bytes(t);
-        int count = sums_read_buffer(t, freed);
-        for (int i = 0; i < count; i++)
-            bytes += freed[i].bytes;
-    }
-    return bytes;
-}
+/* ---- Figures that must not be negative ---- */
 
 static uint64_t at_least_0(uint64_t n)
 {

@@ -17,6 +17,7 @@
 #include "heap/classes.h"
 #include "heap/counters.h"
 #include "heap/pagemap.h"
+#include "heap/sums.h"
 #include "span/tree.h"
 
 _Atomic bool limits_stopped, limits_are_used;
@@ -397,11 +398,10 @@ static _Atomic bool has_unsettled;
 static uint64_t net_of(const struct thread *t, uint32_t context)
 {
     struct counters *c = counters_find(t, context);
-    if (!c)
-        return 0;
-    const struct counters_more *more = counters_used_more(c);
-    uint64_t net = load_relaxed(&c->alloc_bytes) - load_acquire(&c->free_bytes);
-    return more ? net + load_relaxed(&more->moved_in_bytes) - load_acquire(&more->moved_out_bytes) : net;
+    struct totals sum = {0};
+    if (c)
+        sums_add_pair(&sum, c);
+    return totals_inuse_bytes(&sum);
 }
 
 uint64_t limits_charge_of(uint32_t context)
