@@ -47,7 +47,7 @@ static uint64_t now_ns(void)
 /* Said first, so that it is said even if this is the end. */
 static void say_who(const char *why)
 {
-    char text[OWNERS_TEXT_BYTES];
+    char text[TOP_HOLDERS_TEXT_BYTES];
     top_holders_describe(text);
     WARN(why, "; ", text);
 }
@@ -203,7 +203,7 @@ static void prepare(void)
     if (meta_set_aside(conf.dump_reserve_bytes))
         WARN("there is no memory to set aside (dump_reserve_bytes); dumps may fail when memory runs out");
     meta_emergency_begin();
-    char text[OWNERS_TEXT_BYTES];
+    char text[TOP_HOLDERS_TEXT_BYTES];
     top_holders_describe(text);
     int error = dump_rehearse();
     if (!meta_emergency_end() || (error && error != -ENOENT)) /* no exporter: that was said */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What outlived its span, by site. Sites are kept for good, so the address of a site's name tells it from all others. */
+/* Live objects of closed spans, by site. Sites are kept for good, so the address of its name identifies a site. */
 #include "snapshot/outlived.h"
 
 #include <errno.h>
@@ -7,21 +7,21 @@
 #include "base/meta.h"
 
 #define MINUTE_NS 60000000000u
-#define SHORTEST_NS 1000000000u /* over which growth is said */
+#define SHORTEST_NS 1000000000u /* growth over less time is not reported */
 
-/* An open table of sites, by the address of their names. */
+/* A hash table of sites with open addressing, by the address of their names. */
 struct table {
     struct jespan_outlived *sites;
-    size_t slots, n; /* slots: a power of two, more than n */
+    size_t capacity, n; /* capacity: a power of two, more than n */
     uint64_t time_ns;
 };
 
-/* Two tables of before, at least a minute apart: growth is since the older one, so over one to two minutes. */
+/* Two earlier tables, at least a minute apart. Growth is since the older one, so over one to two minutes. */
 static struct table newer, older;
 
 static size_t table_bytes(const struct table *t)
 {
-    return t->slots * sizeof *t->sites;
+    return t->capacity * sizeof *t->sites;
 }
 
 static void drop(struct table *t)
@@ -33,16 +33,16 @@ static void drop(struct table *t)
 static struct jespan_outlived *find(const struct table *t, const char *name)
 {
     size_t i = ((uintptr_t)name >> 3) * 2654435761u;
-    while (t->sites[i & (t->slots - 1)].name && t->sites[i & (t->slots - 1)].name != name)
+    while (t->sites[i & (t->capacity - 1)].name && t->sites[i & (t->capacity - 1)].name != name)
         i++;
-    return &t->sites[i & (t->slots - 1)];
+    return &t->sites[i & (t->capacity - 1)];
 }
 
 static int make_table(struct table *t, const struct snapshot *s)
 {
-    *t = (struct table){.slots = 16, .time_ns = s->time_unix_ns};
-    while (t->slots < 2 * (size_t)s->n_rows)
-        t->slots *= 2;
+    *t = (struct table){.capacity = 16, .time_ns = s->time_unix_ns};
+    while (t->capacity < 2 * (size_t)s->n_rows)
+        t->capacity *= 2;
     t->sites = meta_map(table_bytes(t));
     return t->sites ? 0 : -ENOMEM;
 }
@@ -75,11 +75,11 @@ static void fill(struct table *t, const struct snapshot *s)
             add_row(t, row);
 }
 
-/* Brings the sites to the front of the table, in any order. */
+/* Moves the sites to the front of the table, in any order. */
 static void pack(struct table *t)
 {
     size_t n = 0;
-    for (size_t i = 0; i < t->slots; i++) {
+    for (size_t i = 0; i < t->capacity; i++) {
         struct jespan_outlived site = t->sites[i];
         if (!site.name)
             continue;
@@ -96,7 +96,7 @@ static int64_t growth(const struct table *then, const struct table *now, const s
     return (int64_t)((__int128)(int64_t)(site->bytes - before) * MINUTE_NS / (int64_t)passed_ns);
 }
 
-/* Heap sort, smallest to the root: what libc has may allocate. */
+/* Heap sort with the smallest at the root. qsort(3) may allocate. */
 static void sift(struct jespan_outlived *sites, size_t n, size_t i)
 {
     for (size_t child; (child = 2 * i + 1) < n; i = child) {
@@ -122,7 +122,7 @@ static void sort(struct jespan_outlived *sites, size_t n)
     }
 }
 
-/* The table becomes one of before, unless there is one that is young enough. */
+/* Keeps the table as the newer of the two, unless the one there is less than a minute old. */
 static void keep(struct table *t)
 {
     if (newer.sites && t->time_ns - newer.time_ns < MINUTE_NS) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A reading: the sums of all threads' counters, a block of contexts at a time. */
+/* A reading: the sums of all threads' counters, a chunk of contexts at a time. */
 #include "snapshot/reading.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define BATCH 8
 
-/* A thread that was there at the beginning, and what its buffer held. */
+/* A thread that existed at the beginning, and its free buffer then. */
 struct source {
     struct thread *thread;
     counters_chunk_t *chunks;
@@ -22,7 +22,7 @@ struct source {
 struct reading {
     uint32_t end, n_sources;
     uint64_t time, patience;
-    struct freed *freed; /* of all sources, one behind the other */
+    struct freed *freed; /* the buffered frees of all sources, in their order */
     struct source sources[];
 };
 
@@ -57,19 +57,19 @@ uint64_t reading_time(const struct reading *r)
     return r->time;
 }
 
-/* The same block's chunks, of several threads, so that sums stay in registers. */
+/* The same chunk of several threads: sums stay in registers while their counters are added. */
 struct batch {
     uint32_t n;
     struct thread *threads[BATCH];
     struct counters *chunks[BATCH];
-    const struct counters *next[BATCH]; /* these threads' chunks of the next block */
+    const struct counters *next[BATCH]; /* the next chunk of each of these threads */
 };
 
 struct sums {
     uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes, free_objects, free_bytes, enters, exits;
 };
 
-/* The thread freed something as it was read. */
+/* The thread freed something while the pair was read: read it again. */
 static NOINLINE void add_moving_pair(struct sums *s, struct counters *c)
 {
     struct totals pair = {0};
@@ -83,6 +83,7 @@ static NOINLINE void add_moving_pair(struct sums *s, struct counters *c)
     s->exits += pair.exits;
 }
 
+/* As sums_add_pair(), but in registers. Most pairs stand still, so reading the frees once more is all the care they need. */
 HOT_INLINE void add_counters_pair(struct sums *s, struct counters *c)
 {
     uint64_t free_objects = load_acquire(&c->free_objects), free_bytes = load_acquire(&c->free_bytes);
@@ -102,10 +103,10 @@ HOT_INLINE void add_counters_pair(struct sums *s, struct counters *c)
     s->exits += exits;
 }
 
-/* What is next is fetched meanwhile: into the second-level cache, since it is more than the first holds. */
+/* Fetches the next chunk of each thread meanwhile, into the second-level cache, as it is more than the first holds. */
 static void add_batch_pairs(struct totals *to, const struct batch *b)
 {
-    for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
+    for (uint32_t i = 0; i < READING_CHUNK; i++, to++) {
         struct sums s = {to->alloc_objects, to->alloc_bytes, to->alloc_requested_bytes,
                          to->free_objects, to->free_bytes, to->enters, to->exits};
         for (uint32_t k = 0; k < b->n; k++) {
@@ -122,15 +123,16 @@ static void add_batch_pairs(struct totals *to, const struct batch *b)
     }
 }
 
-/* Clocks are read after the word: what it says may have begun since the reading did. If it says something else afterwards, that
- * time had ended before the clock was read, perhaps long before, as we may have been preempted in between. Of each thread's
- * contexts one has time passing, or few. */
-#define TRIES 64
+/* A word of time that is passing is completed by the clock (timing.h). The clock is read after the word, because the time may
+ * have begun after the reading did. If the word has changed afterwards, the time had ended before the clock was read, perhaps
+ * long before, as this thread may have been preempted in between: then both are read again. Time passes for one context of a
+ * thread, or for few, so this is rare. */
+#define TIME_TRIES 64
 
 static uint64_t resolve_time(const _Atomic uint64_t *word, struct thread *cpu_of)
 {
     uint64_t time = 0;
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < TIME_TRIES; i++) {
         uint64_t says = load_relaxed(word);
         time = timing_is_over(says) ? says : timing_resolve(says, cpu_of ? cpu_clock_of(&cpu_of->cpu) : clock_ticks_after_loads());
         atomic_thread_fence(memory_order_acquire);
@@ -155,7 +157,7 @@ static uint64_t cpu_time_in(const _Atomic uint64_t *word, struct thread *t)
 static uint64_t open_time_in(const struct counters_more *more)
 {
     uint64_t time = 0;
-    for (int i = 0; i < TRIES; i++) {
+    for (int i = 0; i < TIME_TRIES; i++) {
         uint64_t opens = load_relaxed(&more->opens), says = load_relaxed(&more->wall);
         uint64_t n = opens & (((uint64_t)1 << OPENS_SHIFT) - 1);
         if (likely(!n && timing_is_over(says)))
@@ -168,7 +170,7 @@ static uint64_t open_time_in(const struct counters_more *more)
     return time;
 }
 
-/* What only some contexts have on a thread. */
+/* Adds the counters that only some contexts have on a thread. */
 static void add_more(struct totals *to, struct counters_more *more)
 {
     to->moved_out_objects += load_acquire(&more->moved_out_objects);
@@ -193,7 +195,7 @@ static void add_batch_more(struct totals *to, const struct batch *b)
 
 static void add_batch_times(struct totals *to, const struct batch *b)
 {
-    for (uint32_t i = 0; i < READING_BLOCK; i++, to++) {
+    for (uint32_t i = 0; i < READING_CHUNK; i++, to++) {
         uint64_t busy = 0, cpu = 0;
         for (uint32_t k = 0; k < b->n; k++) {
             struct counters *c = &b->chunks[k][i];
@@ -228,36 +230,37 @@ HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *
     }
 }
 
-/* Threads that came after the beginning have no source, but may have allocated what others freed. */
+/* Threads that came after the beginning have no source. They are read too, as they may have allocated what others freed. */
 static void add_threads(const struct reading *r, uint32_t first, struct totals *sums)
 {
     struct batch b;
-    uint32_t block = first / READING_BLOCK;
-    bool is_last = r->end - first <= READING_BLOCK;
+    uint32_t chunk = first / READING_CHUNK;
+    bool is_last = r->end - first <= READING_CHUNK;
     b.n = 0;
     for (uint32_t i = 0; i < r->n_sources; i++)
-        add_thread(sums, &b, r->sources[i].thread, &r->sources[i].chunks[block], is_last);
+        add_thread(sums, &b, r->sources[i].thread, &r->sources[i].chunks[chunk], is_last);
     struct thread *t = r->sources[r->n_sources - 1].thread;
     while ((t = thread_next(t)))
-        add_thread(sums, &b, t, &t->chunks[block], is_last);
+        add_thread(sums, &b, t, &t->chunks[chunk], is_last);
     add_batch(sums, &b);
 }
 
-/* Again where it took long: somebody else had the processor, and what others free had time to grow. */
-void reading_block(const struct reading *r, uint32_t first, struct totals sums[READING_BLOCK])
+/* Reads again where it took long: another thread had the processor, and meanwhile others could free much that was read as
+ * allocated. */
+void reading_chunk(const struct reading *r, uint32_t first, struct totals sums[READING_CHUNK])
 {
     for (int i = 0; i < SUMS_TRIES; i++) {
         uint64_t begin = clock_ticks();
-        memset(sums, 0, READING_BLOCK * sizeof *sums);
+        memset(sums, 0, READING_CHUNK * sizeof *sums);
         add_threads(r, first, sums);
         if (clock_ticks_after_loads() - begin <= r->patience)
             break;
     }
-    for (uint32_t i = 0; i < READING_BLOCK; i++)
+    for (uint32_t i = 0; i < READING_CHUNK; i++)
         totals_floor_inuse(&sums[i]);
 }
 
-/* Paired with track.c's track_flush(): whoever has read a counter that it changed sees the new sequence number too. */
+/* Paired with track_flush(): a reader that has read a counter which the flush changed sees the new sequence number too. */
 uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
 {
     uint64_t pending_bytes = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A snapshot: an immutable sum of all threads' counters and the tree, complete in itself.
+/* A snapshot: the sum of all threads' counters and a copy of the context tree. It never changes.
  *
- * Of every context all frees are read before its allocations, so nothing in use is ever negative. When no thread
- * allocates meanwhile the figures are exact. The snapshot lives in memory of its own, never in the program's heap, and
- * holds copies of all strings: contexts may be recycled while it is being read.
+ * The frees of a context are read before its allocations, so no figure of bytes in use is ever negative. Figures are exact when
+ * no thread allocates meanwhile. The snapshot lies in memory of its own, never in the program's heap. It holds copies of all
+ * strings that may go, so contexts may be recycled while it is being read.
  */
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H
@@ -15,66 +15,65 @@
 #include "base/totals.h"
 
 struct snapshot_label {
-    const char *key, *value; /* an integer in decimal */
+    const char *key, *value; /* the value of an integer is its decimal text */
     int64_t integer;
     bool is_integer;
 };
 
 struct snapshot_row {
     uint32_t id;         /* the context's number, as in spans.<id>.* */
-    uint32_t generation; /* how many contexts had the id before: with it, names this context and no other, ever */
+    uint32_t generation; /* how many contexts had the id before; id and generation name one context for ever */
     uint32_t parent_row; /* index into rows; the root's is its own */
     enum context_kind kind;
     uint32_t line;
     const char *name, *target, *file; /* never NULL; "" where unknown */
     const struct snapshot_label *labels; /* this context's own, not its ancestors' */
     uint32_t n_labels;
-    uint32_t open_spans;  /* spans of it that are open, or entered on a thread, now */
+    uint32_t open_spans;  /* its spans that are open, or entered on a thread, now */
     struct totals totals; /* this context alone, without its descendants */
-    /* The time that its spans were open, which is its inclusive wall time; totals.wall is what of it was not that of
-     * contexts below, nor less than 0. Of what is no span: its own busy time and its children's wall time. */
+    /* The time that its spans were open, which is its inclusive wall time. totals.wall is that less the wall time of contexts
+     * below, at least 0. If the context is no span: its own busy time and its children's wall time. */
     uint64_t wall_ns;
-    /* How long ago the last of its spans closed, 0 where none did; a scope's end is known as nearly as snapshots follow
-     * each other. */
+    /* How long ago the last of its spans closed; 0: none did. The end of a JESPAN() block is known to the time between two
+     * snapshots. */
     uint64_t closed_ns;
 };
 
-/* What was born in a context within one period (age_period_s). Part of the row's own figures. */
+/* What was allocated in a context within one period (age_period_s). It is part of the row's figures. */
 struct snapshot_age {
     uint32_t row;
-    bool open;            /* a span that was open then still is */
-    uint64_t oldest_ns;   /* how long ago the period began: what was born in it is at most that old */
+    bool open;            /* a span that was opened then is still open */
+    uint64_t oldest_ns;   /* how long ago the period began: its objects are at most that old */
     struct totals totals;
 };
 
 struct snapshot {
     uint64_t epoch;           /* counts snapshots of this process, from 1 */
-    uint64_t start_unix_ns;   /* when tracking began, as the clock goes now, which may have been set since */
+    uint64_t start_unix_ns;   /* when tracking began, by the clock as it is set now */
     uint64_t time_unix_ns;    /* when this was taken */
     uint32_t n_rows;          /* ordered by id; row 0 is the root */
     uint32_t pid;
     uint32_t n_ages;
-    bool labels_of_path; /* a row's labels are those of its path, where others made it (exporters/digest.h) */
+    bool labels_of_path; /* a row's labels are those of its whole path; only in snapshots that exporters/digest.h makes */
     const struct snapshot_row *rows;
     const struct snapshot_age *ages; /* in no order */
-    struct totals retired; /* contexts that were recycled; in use is 0 by construction */
+    struct totals retired; /* contexts that were recycled; in use is 0 */
     struct totals all;     /* rows and retired */
-    uint64_t pending_bytes; /* freed by the program, not yet handed back to jemalloc */
+    uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */
 };
 
-/* Takes a snapshot. Free it with snapshot_free(). NULL when memory for it cannot be mapped. Any thread, not from a
- * signal handler; takes the tree lock. */
+/* Takes a snapshot, to be freed with snapshot_free(). Returns NULL when memory for it cannot be mapped. Any thread, not from
+ * a signal handler; takes the tree lock. */
 struct snapshot *snapshot_take(void);
 
-/* The same in place of `old` (or NULL), which is gone afterwards, and in its memory if possible; when NULL is returned,
- * `old` is as it was. */
+/* The same, and frees `old` (or NULL), whose memory it uses if possible. When NULL is returned, `old` is unchanged. */
 struct snapshot *snapshot_retake(struct snapshot *old);
 void snapshot_free(struct snapshot *s);
 
-/* The figures of a row together with all rows below it; wall is the row's wall_ns. */
+/* The figures of a row and all rows below it together; wall is the row's wall_ns. */
 struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row);
 
-/* Those figures' idle time is no less than it was shown before. Takes the tree lock. */
+/* Raises the idle time in those figures to what was shown before, if it is less. Takes the tree lock. */
 void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive);
 
 /* Once, when tracking begins. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds most. */
+/* The contexts with the most bytes in use. */
 #include "snapshot/top_holders.h"
 
 #include <stdint.h>
@@ -14,18 +14,18 @@
 
 #define PATH_BYTES 110
 
-struct owner {
+struct holder {
     uint32_t id;
     uint64_t bytes;
 };
 
-/* By id, what each context and its periods have in use. Under LOCK_TREE. */
+/* Writes what each context and its periods have in use, by id. Under LOCK_TREE. */
 static void add_up(const struct reading *r, uint32_t end, uint64_t *bytes)
 {
-    for (uint32_t first = 0; first < end; first += READING_BLOCK) {
-        struct totals sums[READING_BLOCK];
-        reading_block(r, first, sums);
-        for (uint32_t id = first ? first : CONTEXT_ID_ROOT; id < end && id < first + READING_BLOCK; id++) {
+    for (uint32_t first = 0; first < end; first += READING_CHUNK) {
+        struct totals sums[READING_CHUNK];
+        reading_chunk(r, first, sums);
+        for (uint32_t id = first ? first : CONTEXT_ID_ROOT; id < end && id < first + READING_CHUNK; id++) {
             if (!tree_is_live(id))
                 continue;
             struct totals *sum = &sums[id - first];
@@ -37,27 +37,27 @@ static void add_up(const struct reading *r, uint32_t end, uint64_t *bytes)
     }
 }
 
-static void choose(struct owner top[OWNERS_SHOWN], const uint64_t *bytes, uint32_t end)
+static void choose(struct holder top[TOP_HOLDERS], const uint64_t *bytes, uint32_t end)
 {
     for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
-        unsigned i = OWNERS_SHOWN;
+        unsigned i = TOP_HOLDERS;
         for (; i && bytes[id] > top[i - 1].bytes; i--)
-            if (i < OWNERS_SHOWN)
+            if (i < TOP_HOLDERS)
                 top[i] = top[i - 1];
-        if (i < OWNERS_SHOWN)
-            top[i] = (struct owner){id, bytes[id]};
+        if (i < TOP_HOLDERS)
+            top[i] = (struct holder){id, bytes[id]};
     }
 }
 
-static void append(char text[OWNERS_TEXT_BYTES], const char *more)
+static void append(char text[TOP_HOLDERS_TEXT_BYTES], const char *more)
 {
-    strncat(text, more, OWNERS_TEXT_BYTES - 1 - strlen(text));
+    strncat(text, more, TOP_HOLDERS_TEXT_BYTES - 1 - strlen(text));
 }
 
-static void describe(char text[OWNERS_TEXT_BYTES], const struct owner top[OWNERS_SHOWN])
+static void describe(char text[TOP_HOLDERS_TEXT_BYTES], const struct holder top[TOP_HOLDERS])
 {
     char path[PATH_BYTES], number[NUMBER_BYTES];
-    for (unsigned i = 0; i < OWNERS_SHOWN && top[i].bytes; i++) {
+    for (unsigned i = 0; i < TOP_HOLDERS && top[i].bytes; i++) {
         append(text, i ? ", " : "");
         append(text, number_text(number, top[i].bytes, 10));
         append(text, i ? " in " : " bytes in ");
@@ -65,11 +65,9 @@ static void describe(char text[OWNERS_TEXT_BYTES], const struct owner top[OWNERS
     }
 }
 
-/* ---- All ---- */
-
-void top_holders_describe(char text[OWNERS_TEXT_BYTES])
+void top_holders_describe(char text[TOP_HOLDERS_TEXT_BYTES])
 {
-    struct owner top[OWNERS_SHOWN] = {{0}};
+    struct holder top[TOP_HOLDERS] = {{0}};
     text[0] = '\0';
     lock(LOCK_TREE);
     uint32_t end = tree_end();

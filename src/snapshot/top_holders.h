@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds most: the contexts with the most bytes in use, as text, with no more memory than what is set aside. */
-#ifndef JESPAN_OWNERS_H
-#define JESPAN_OWNERS_H
+/* The contexts with the most bytes in use, as text. Needs no more memory than what is set aside for emergencies. */
+#ifndef JESPAN_TOP_HOLDERS_H
+#define JESPAN_TOP_HOLDERS_H
 
 #include <stddef.h>
 
-#define OWNERS_SHOWN 3
-#define OWNERS_TEXT_BYTES 420
+#define TOP_HOLDERS 3
+#define TOP_HOLDERS_TEXT_BYTES 420
 
-/* "BYTES bytes in outer;inner{key=value}, …" of the three largest; of a long path the inner end. What is freed but still
- * buffered counts as in use. Any thread, no lock held. */
-void top_holders_describe(char text[OWNERS_TEXT_BYTES]);
+/* Writes "BYTES bytes in outer;inner{key=value}, …" for the three largest. A long path is cut at its outer end. Objects that
+ * are freed but still buffered count as in use. Any thread, no lock held. */
+void top_holders_describe(char text[TOP_HOLDERS_TEXT_BYTES]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Readings, block by block: the same figures as context by context, each buffered free once, threads that come in the
+/* Readings, chunk by chunk: the same figures as context by context, each buffered free once, threads that come in the
  * middle of one, and snapshots while contexts are as good as empty, so that any wrong order shows below nothing. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,8 +23,8 @@
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false";
 
-enum { SPANS = 100, CROWD = 20, HAMMERS = 3, SNAPSHOTS = 10000, MAX_BLOCKS = 8 };
-static jespan_span_t *spans[SPANS]; /* in four blocks, of which the last is not full */
+enum { SPANS = 100, CROWD = 20, HAMMERS = 3, SNAPSHOTS = 10000, MAX_CHUNKS = 8 };
+static jespan_span_t *spans[SPANS]; /* in four chunks, of which the last is not full */
 
 static int boot(void **state)
 {
@@ -37,19 +37,19 @@ static int boot(void **state)
         if (!(spans[i] = jespan_open(&site, JESPAN_ROOT, &number, 1)))
             return -1;
     }
-    return track_thread() && tree_end() % READING_BLOCK ? 0 : -1;
+    return track_thread() && tree_end() % READING_CHUNK ? 0 : -1;
 }
 
 /* ---- Threads that stay until they are let go ---- */
 
 static pthread_barrier_t counted, leave;
 
-/* Leaves some blocks out, and counts different numbers in different places. */
+/* Leaves some chunks out, and counts different numbers in different places. */
 static void *count(void *number)
 {
     struct thread *t = track_thread();
     uint32_t me = (uint32_t)(uintptr_t)number;
-    for (uint32_t id = me % 5 * 7; id < tree_end(); id += id / READING_BLOCK % 4 == me % 4 ? READING_BLOCK : 3) {
+    for (uint32_t id = me % 5 * 7; id < tree_end(); id += id / READING_CHUNK % 4 == me % 4 ? READING_CHUNK : 3) {
         struct counters *c = counters_get(t, id);
         own_add(&c->enters, id + me);
         counters_add_alloc(c, id * me + 10, id + 1);
@@ -81,7 +81,7 @@ static void finish(pthread_t *threads, uint32_t n)
 /* ---- One reading ---- */
 
 static struct reading *reading;
-static struct totals sums[MAX_BLOCKS][READING_BLOCK];
+static struct totals sums[MAX_CHUNKS][READING_CHUNK];
 
 static void begin(void)
 {
@@ -89,10 +89,10 @@ static void begin(void)
     reading = reading_begin(malloc(bytes), bytes, tree_end());
 }
 
-static void read_blocks(void)
+static void read_chunks(void)
 {
-    for (uint32_t i = 0; i * READING_BLOCK < tree_end(); i++)
-        reading_block(reading, i * READING_BLOCK, sums[i]);
+    for (uint32_t i = 0; i * READING_CHUNK < tree_end(); i++)
+        reading_chunk(reading, i * READING_CHUNK, sums[i]);
 }
 
 static void add_free(void *to, uint32_t context, uint32_t bytes)
@@ -114,14 +114,14 @@ static struct totals *sum_of(uint32_t id)
     return &sums[0][0] + id;
 }
 
-/* More threads than fit into one batch, so that there are full ones and a rest; not all of them in each block. */
-static void test_blocks_agree_with_single_sums(void **state)
+/* More threads than fit into one batch, so that there are full ones and a rest; not all of them in each chunk. */
+static void test_chunks_agree_with_single_sums(void **state)
 {
     pthread_t threads[CROWD];
     (void)state;
     start(threads, CROWD, count);
     begin();
-    read_blocks();
+    read_chunks();
     assert_int_equal(end(), sums_pending_bytes());
     for (uint32_t id = 0; id < tree_end(); id++) {
         struct totals one = sums_of(id);
@@ -141,7 +141,7 @@ static uint64_t frees_read(int when)
     begin();
     if (when == 1)
         track_flush(t);
-    read_blocks();
+    read_chunks();
     if (when == 2)
         track_flush(t);
     end();
@@ -191,7 +191,7 @@ static void test_each_buffer_counts_alone(void **state)
     start(threads, 2, free_one);
     F(free)(F(malloc)(64));
     begin();
-    read_blocks();
+    read_chunks();
     track_flush(track_thread());
     end();
     totals_subtract(sum_of(CONTEXT_ID_ROOT), &before);
@@ -226,7 +226,7 @@ static void *allocate(void *number)
     return NULL;
 }
 
-/* Some of these threads get blocks that were not there when the reading began; what they allocated is freed by us, who
+/* Some of these threads get thread blocks that were not there when the reading began; what they allocated is freed by us, who
  * were. */
 static void test_threads_that_come_later_count(void **state)
 {
@@ -238,7 +238,7 @@ static void test_threads_that_come_later_count(void **state)
     start(threads, MORE, allocate);
     for (int i = 0; i < MORE; i++)
         F(free)(passed[i]);
-    read_blocks();
+    read_chunks();
     end();
     totals_subtract(sum_of(CONTEXT_ID_ROOT), &before);
     assert_int_equal(sum_of(CONTEXT_ID_ROOT)->free_objects, MORE);
@@ -320,7 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_ever_negative), /* before contexts get objects that stay */
-        cmocka_unit_test(test_blocks_agree_with_single_sums),
+        cmocka_unit_test(test_chunks_agree_with_single_sums),
         cmocka_unit_test(test_a_buffered_free_counts_once),
         cmocka_unit_test(test_each_buffer_counts_alone),
         cmocka_unit_test(test_pending_bytes),
