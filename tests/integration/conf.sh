@@ -95,7 +95,7 @@ wrong_limits() {
         "$wrong<jespan>: limit: \"b=2M/1M\" has its soft limit above the hard one, and is ignored"
 }
 
-# What the sampler makes of its keys is tried in tests/unit/test_sampler.c.
+# What the sampler makes of its keys is tried in tests/unit/span/test_sampler.c.
 wrong_samplers() {
     local rest="is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored"
     try "sampler" "sampler:sometimes" "$defaults" "<jespan>: sampler:\"sometimes\" $rest"

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+integration_tests += \
+	%D%/ages \
+	%D%/arenas \
+	%D%/arenas_policy \
+	%D%/conformance \
+	%D%/ctl \
+	%D%/descriptors \
+	%D%/figures \
+	%D%/fork \
+	%D%/host \
+	%D%/identity \
+	%D%/inherit \
+	%D%/jemalloc_figures \
+	%D%/labels \
+	%D%/limits \
+	%D%/main_ends \
+	%D%/no_membarrier \
+	%D%/out_of_memory \
+	%D%/ownership \
+	%D%/regions \
+	%D%/regions_held \
+	%D%/regions_odd \
+	%D%/reporters \
+	%D%/samplers \
+	%D%/span_events \
+	%D%/span_memory \
+	%D%/span_nesting \
+	%D%/spans \
+	%D%/spans_bounded \
+	%D%/spans_wrong \
+	%D%/thread_memory \
+	%D%/threads_late \
+	%D%/times \
+	%D%/times_forward \
+	%D%/times_order \
+	%D%/times_threads
+
+# The same in C++; a source needs a line of its own.
+cxx_tests += \
+	%D%/attached \
+	%D%/inherit_std \
+	%D%/limits_new \
+	%D%/regions_pmr \
+	%D%/regions_thrown
+tests_integration_attached_SOURCES = %D%/attached.cc
+tests_integration_inherit_std_SOURCES = %D%/inherit_std.cc
+tests_integration_limits_new_SOURCES = %D%/limits_new.cc
+tests_integration_regions_pmr_SOURCES = %D%/regions_pmr.cc
+tests_integration_regions_thrown_SOURCES = %D%/regions_thrown.cc
+
+script_tests += \
+	%D%/abort.sh \
+	%D%/conf.sh \
+	%D%/heap_bugs.sh \
+	%D%/little_memory.sh \
+	%D%/misuse.sh \
+	%D%/reporter_modules.sh \
+	%D%/services.sh \
+	%D%/unfollowed.sh
+if STATIC_BINDING
+script_tests += %D%/memcheck.sh
+endif
+
+dump_script_tests += \
+	%D%/command.sh \
+	%D%/dump.sh \
+	%D%/dump_on.sh \
+	%D%/installed.sh \
+	%D%/preload.sh \
+	%D%/static.sh
+
+http_script_tests += \
+	%D%/http.sh \
+	%D%/http_hostile.sh
+
+pyroscope_script_tests += \
+	%D%/closes_all.sh \
+	%D%/pyroscope_faults.sh \
+	%D%/pyroscope_secrets.sh \
+	%D%/pyroscope_short.sh \
+	%D%/pyroscope_v2.sh
+
+# What they compile or run
+test_support += \
+	%D%/abort_program.c \
+	%D%/closes_all_program.c \
+	%D%/conf_program.c \
+	%D%/dump_exit_program.cc \
+	%D%/dump_on_program.c \
+	%D%/dump_program.c \
+	%D%/heap_bugs_program.c \
+	%D%/http_hostile.py \
+	%D%/http_program.c \
+	%D%/installed_program.c \
+	%D%/little_memory_mmap.c \
+	%D%/little_memory_program.c \
+	%D%/pyroscope_program.c \
+	%D%/services_module.c \
+	%D%/services_program.c

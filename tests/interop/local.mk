@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-2-Clause
+all_peer_tests += \
+	%D%/alloy_delta.sh \
+	%D%/http_pprof.sh \
+	%D%/page.sh \
+	%D%/pprof.sh \
+	%D%/prometheus.sh \
+	%D%/pyroscope_client.sh \
+	%D%/pyroscope_ingest.sh \
+	%D%/pyroscope_push.sh \
+	%D%/speedscope.sh
+
+# What they compile or run
+test_support += \
+	%D%/delta/main.go \
+	%D%/judge/check.go \
+	%D%/judge/go.mod \
+	%D%/judge/go.sum \
+	%D%/judge/main.go \
+	%D%/judge/report.go \
+	%D%/judge_refusals.py \
+	%D%/page.py \
+	%D%/page_program.c \
+	%D%/prometheus.py \
+	%D%/prometheus_program.c \
+	%D%/push_program.c \
+	%D%/pyroscope_client.py \
+	%D%/speedscope.py

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The tests. make check runs them; a test exits with 0 (passed), 77 (skipped) or anything else (failed). To add one: the file,
+# and its name in the local.mk of its folder. tests/unit/base/test_clock is made from tests/unit/base/test_clock.c; a C++ test
+# names its source too.
+
+# Unit tests are linked with a copy of the core that leaves the process's malloc alone: the family is jespan_malloc….
+unit_tests =
+
+# Integration tests are linked with libjespan.so, so that its malloc is theirs.
+integration_tests =
+cxx_tests =
+
+# Stress tests are built like integration tests; with --enable-sanitizer like unit tests.
+stress_tests =
+
+# Scripts find what was built through the environment, see AM_TESTS_ENVIRONMENT.
+script_tests = \
+	tools/check-docs \
+	tools/check-headers \
+	tools/check-hot-path \
+	tools/check-instructions \
+	tools/check-layers \
+	tools/check-lists \
+	tools/check-scripts \
+	tools/check-symbols
+
+# Scripts that read heap dumps, so that they need the pprof exporter
+dump_script_tests =
+
+# Scripts that use up memory or time. `make check load_tests=` leaves them out.
+all_load_tests =
+load_tests = $(all_load_tests)
+
+# Scripts that ask the service http, and those that push. `make check service_tests=` leaves them out.
+http_script_tests =
+pyroscope_script_tests =
+
+# Scripts that meet programs of others, which they fetch and build. `make check peer_tests=` leaves them out.
+all_peer_tests =
+peer_tests = $(all_peer_tests)
+
+# What the tests include, compile or run
+test_programs =
+test_support =
+check_LTLIBRARIES =
+
+include %D%/support/local.mk
+include %D%/unit/local.mk
+include %D%/integration/local.mk
+include %D%/stress/local.mk
+include %D%/interop/local.mk
+
+own_core_tests =
+interposed_tests = $(integration_tests)
+if HAVE_CMOCKA
+own_core_tests += $(unit_tests)
+endif
+if HAVE_CXX
+interposed_tests += $(cxx_tests)
+endif
+if SANITIZER
+own_core_tests += $(stress_tests)
+else
+interposed_tests += $(stress_tests)
+endif
+TESTS = $(own_core_tests) $(interposed_tests) $(script_tests)
+if PPROF
+TESTS += $(dump_script_tests) $(load_tests)
+endif
+service_tests =
+if HTTP
+service_tests += $(http_script_tests)
+endif
+if PYROSCOPE
+service_tests += $(pyroscope_script_tests)
+endif
+TESTS += $(service_tests)
+if PYROSCOPE
+if HTTP
+TESTS += $(peer_tests)
+endif
+endif
+own_core_programs = $(own_core_tests) $(test_programs)
+check_PROGRAMS = $(own_core_programs) $(interposed_tests)
+EXTRA_DIST += $(test_support) $(script_tests) $(dump_script_tests) $(http_script_tests) $(pyroscope_script_tests) \
+	$(all_load_tests) $(all_peer_tests)
+
+test_cppflags = -iquote $(top_srcdir)/exporters
+
+check_LIBRARIES = tests/libcore.a
+tests_libcore_a_SOURCES = $(core_sources) $(shared_sources)
+tests_libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(test_cppflags) -DJESPAN_NO_INTERPOSE $(LIBCURL_CFLAGS) $(LIBMICROHTTPD_CFLAGS)
+tests_libcore_a_CFLAGS = $(core_cflags) $(SANITIZER_CFLAGS)
+tests_libcore_a_LIBADD = $(private_jemalloc)
+if PPROF
+tests_libcore_a_SOURCES += $(pprof_sources) $(pprof_module_sources) $(service_sources) tests/support/made_snapshot.c
+nodist_tests_libcore_a_SOURCES = $(profile_c)
+if PYROSCOPE
+tests_libcore_a_SOURCES += $(pyroscope_sources)
+nodist_tests_libcore_a_SOURCES += $(push_c)
+endif
+if HTTP
+tests_libcore_a_SOURCES += $(http_sources)
+nodist_tests_libcore_a_SOURCES += $(http_page_c)
+endif
+endif
+
+# Flags for all tests of a kind, so that a test needs no lines of its own. They are make's target variables; "private"
+# keeps them from what a test depends on.
+own_core_objects = $(own_core_programs:=.$(OBJEXT))
+interposed_objects = $(interposed_tests:=.$(OBJEXT))
+$(own_core_objects): private AM_CPPFLAGS += $(test_cppflags) -DJESPAN_NO_INTERPOSE $(CMOCKA_CFLAGS)
+$(own_core_objects) $(own_core_programs): private AM_CFLAGS += $(SANITIZER_CFLAGS)
+$(own_core_objects) $(own_core_programs): private AM_CXXFLAGS += $(SANITIZER_CFLAGS)
+$(own_core_programs): private LDADD = \
+	tests/libcore.a $(CMOCKA_LIBS) $(PROTOBUF_C_LIBS) $(ZLIB_LIBS) $(LIBCURL_LIBS) \
+	$(LIBMICROHTTPD_LIBS) $(JEMALLOC_LIBS) -lpthread -ldl
+$(own_core_programs): tests/libcore.a
+$(interposed_objects): private AM_CPPFLAGS += $(test_cppflags)
+$(interposed_objects): private AM_CFLAGS += $(no_builtin)
+$(interposed_objects): private AM_CXXFLAGS += $(no_builtin)
+$(interposed_tests): private AM_LDFLAGS = -no-install
+$(interposed_tests): private LDADD = libjespan.la -lpthread
+$(interposed_tests): libjespan.la
+
+TEST_EXTENSIONS = .sh
+LOG_COMPILER = bash $(top_srcdir)/tests/support/bounded.sh
+SH_LOG_COMPILER = $(LOG_COMPILER) bash
+AM_TESTS_ENVIRONMENT = \
+	export top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)'; \
+	export JESPAN_LIB='$(abs_top_builddir)/.libs/libjespan.so' JESPAN_MODULES='$(abs_top_builddir)/.libs'; \
+	export JESPAN_CMD='$(abs_top_builddir)/jespan' JESPAN_BINDING='$(jemalloc_binding)'; \
+	export CFLAGS_USED='$(CFLAGS)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
+	export TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/support/thread_sanitizer.supp'" $$TSAN_OPTIONS"; \
+	unset JESPAN_CONF MALLOC_CONF LD_PRELOAD MAKEFLAGS MFLAGS MAKELEVEL;

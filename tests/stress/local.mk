@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-2-Clause
+stress_tests += \
+	%D%/arenas \
+	%D%/async \
+	%D%/limits \
+	%D%/limits_model \
+	%D%/mix \
+	%D%/oracle \
+	%D%/oracle_arenas \
+	%D%/regions \
+	%D%/retention \
+	%D%/samplers
+
+cxx_tests += %D%/oracle_new
+tests_stress_oracle_new_SOURCES = %D%/oracle_new.cc
+
+if HAVE_CXX
+stress_tests += %D%/regions_mix
+tests_stress_regions_mix_SOURCES = %D%/regions_mix.cc
+endif
+
+all_load_tests += \
+	%D%/oom.sh \
+	%D%/pressure.sh \
+	%D%/soak.sh
+
+pyroscope_script_tests += \
+	%D%/pyroscope_day.sh
+
+# What they compile
+test_support += \
+	%D%/oom_program.c \
+	%D%/pressure_program.c \
+	%D%/pyroscope_program.c

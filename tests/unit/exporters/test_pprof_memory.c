@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The pprof exporter when memory runs out: each allocation in turn fails, whoever makes it (zlib and libc too). The
+ * encoder must say so or do without, and free all it has. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../support/check.h"
+#include "../../support/made_snapshot.h"
+#include "exporters/pprof.h"
+
+/* glibc's own, under the names that remain when a program defines malloc. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void __libc_free(void *memory);
+
+static bool watching;
+static long n_calls, fail_at, n_live;
+
+/* Whether this allocation is the one to fail. */
+static bool fails(void)
+{
+    bool fail = watching && ++n_calls == fail_at;
+    if (fail)
+        errno = ENOMEM;
+    return fail;
+}
+
+static void *count(void *memory)
+{
+    n_live += watching && memory != NULL;
+    return memory;
+}
+
+void *malloc(size_t bytes)
+{
+    return fails() ? NULL : count(__libc_malloc(bytes));
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    return fails() ? NULL : count(__libc_calloc(n, bytes));
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    if (fails())
+        return NULL;
+    return memory == NULL ? count(__libc_realloc(memory, bytes)) : __libc_realloc(memory, bytes);
+}
+
+void free(void *memory)
+{
+    n_live -= watching && memory != NULL;
+    __libc_free(memory);
+}
+
+struct counting_sink {
+    struct exporter_sink sink;
+    size_t bytes;
+};
+
+static int count_bytes(struct exporter_sink *sink, const void *data, size_t bytes)
+{
+    (void)data;
+    ((struct counting_sink *)sink)->bytes += bytes;
+    return 0;
+}
+
+static int encode_failing(const struct snapshot *s, enum exporter_profile profile, long failing, size_t *bytes)
+{
+    struct counting_sink to = {{count_bytes}, 0};
+    n_calls = n_live = 0;
+    fail_at = failing;
+    watching = true;
+    int error = jespan_exporter_pprof.encode(s, profile, &to.sink);
+    watching = false;
+    *bytes = to.bytes;
+    return error;
+}
+
+static void check_kind(enum exporter_profile profile, const char *kind, uint32_t n)
+{
+    struct snapshot *s = made_snapshot(kind, n);
+    size_t bytes, whole_bytes;
+    long n_failed = 0;
+    CHECK_EQ(encode_failing(s, profile, 0, &whole_bytes), 0);
+    CHECK_EQ(n_live, 0);
+    long n_allocations = n_calls;
+    CHECK(n_allocations > 5);
+    for (long i = 1; i <= n_allocations; i++) {
+        int error = encode_failing(s, profile, i, &bytes);
+        CHECK(error == 0 || error == -ENOMEM);
+        CHECK_EQ(n_live, 0);
+        n_failed += error != 0;
+    }
+    CHECK(n_failed > n_allocations / 2); /* libc does without some, for /proc/self/maps */
+    made_snapshot_free(s);
+}
+
+/* ---- Memory that the sink brings ---- */
+
+static _Alignas(16) char room[8 << 20];
+static size_t room_used;
+static long n_taken;
+
+static void *take(size_t bytes)
+{
+    void *p = room + room_used;
+    room_used += (bytes + 15) & ~(size_t)15;
+    CHECK(room_used <= sizeof room);
+    n_taken++;
+    return memset(p, 0, bytes);
+}
+
+static void give(void *p)
+{
+    n_taken -= p != NULL;
+}
+
+/* None comes from malloc then, and the profile is the same. */
+static void check_memory_of_sink(const char *kind, uint32_t n)
+{
+    static const struct exporter_memory memory = {take, give};
+    struct snapshot *s = made_snapshot(kind, n);
+    struct counting_sink to = {{count_bytes, &memory}, 0};
+    size_t bytes;
+    CHECK_EQ(encode_failing(s, EXPORTER_HEAP, 0, &bytes), 0);
+    n_calls = fail_at = n_taken = 0;
+    room_used = 0;
+    watching = true;
+    CHECK_EQ(jespan_exporter_pprof.encode(s, EXPORTER_HEAP, &to.sink), 0);
+    watching = false;
+    CHECK_EQ(n_calls, 0);
+    CHECK_EQ(n_taken, 0);
+    CHECK_EQ(to.bytes, bytes);
+    made_snapshot_free(s);
+}
+
+int main(void)
+{
+    check_memory_of_sink("small", 0);
+    check_memory_of_sink("hostile", 0);
+    check_memory_of_sink("rows", 5000);
+    check_kind(EXPORTER_HEAP, "small", 0);
+    check_kind(EXPORTER_TIME, "small", 0);
+    check_kind(EXPORTER_HEAP, "hostile", 0);
+    check_kind(EXPORTER_HEAP, "rows", 20000);
+    return check_result();
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is pushed when memory runs out: each allocation in turn fails, alone or with all that follow. A period is then not
+ * taken for one in which nothing happened, one for which there was room is not lost. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "../../support/check.h"
+#include "../../support/made_snapshot.h"
+#include "exporters/period.h"
+#include "exporters/pyroscope_request.h"
+
+/* glibc's own, under the names that remain when a program defines malloc. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void __libc_free(void *memory);
+
+static bool watching, and_all_after;
+static long n_calls, fail_at;
+
+/* Whether this allocation is one to fail. */
+static bool fails(void)
+{
+    bool fail = watching && (++n_calls == fail_at || (and_all_after && n_calls > fail_at));
+    if (fail)
+        errno = ENOMEM;
+    return fail;
+}
+
+void *malloc(size_t bytes)
+{
+    return fails() ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t n, size_t bytes)
+{
+    return fails() ? NULL : __libc_calloc(n, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    return fails() ? NULL : __libc_realloc(memory, bytes);
+}
+
+void free(void *memory)
+{
+    __libc_free(memory);
+}
+
+static const struct digest_shape shape = {.labels = "route", .ids = true};
+
+/* Of a period in which much happened. */
+static struct digest *make_digest(void)
+{
+    struct snapshot *s = made_snapshot("rows", 20);
+    struct period *p = period_make();
+    struct digest *d = digest_make(&shape);
+    CHECK_EQ(period_next(p, s, digest_add, d), 0);
+    period_free(p);
+    made_snapshot_free(s);
+    return d;
+}
+
+/* How it ends. */
+static int make_request(const struct pyroscope_source *source, long failing)
+{
+    struct pyroscope_request request;
+    struct waiting w = {.digest = make_digest(), .inuse = true};
+    n_calls = 0;
+    fail_at = failing;
+    watching = true;
+    int made = pyroscope_request_make(&request, source, &w, 1000);
+    fail_at = 0;
+    and_all_after = false;
+    watching = false;
+    if (made > 0)
+        pyroscope_request_free(&request);
+    digest_free(w.digest);
+    return made;
+}
+
+static void check_requests(uint64_t api)
+{
+    struct conf configured = {.pyroscope_max_bytes = 1 << 22, .track_time = TRACK_TIME_CPU, .pyroscope_api = api};
+    struct pyroscope_source source;
+    pyroscope_source_make(&source, &configured);
+    CHECK_EQ(make_request(&source, 0), 1);
+    long n_allocations = n_calls;
+    CHECK(n_allocations > 10);
+    for (long i = 1; i <= n_allocations; i++)
+        for (int all = 0; all < 2; all++) {
+            and_all_after = all;
+            int made = make_request(&source, i);
+            CHECK(made == -ENOMEM || made == 1); /* some can do without */
+        }
+    pyroscope_source_free(&source);
+}
+
+static void what_was_reserved_is_there(void)
+{
+    struct pyroscope_queue q = {.max_bytes = SIZE_MAX, .max_age_ns = UINT64_MAX};
+    struct digest *d = make_digest();
+    n_calls = 0;
+    fail_at = 1;
+    and_all_after = watching = true;
+    CHECK(!pyroscope_queue_reserve(&q));
+    CHECK(!pyroscope_queue_add(&q, d, 1));
+    watching = false;
+    CHECK(pyroscope_queue_reserve(&q));
+    watching = true;
+    CHECK(pyroscope_queue_add(&q, d, 1));
+    watching = and_all_after = false;
+    CHECK_EQ(q.n, 1);
+    CHECK(pyroscope_queue_reserve(&q)); /* and is freed with it */
+    pyroscope_queue_free(&q);
+}
+
+int main(void)
+{
+    check_requests(PYROSCOPE_PUSH);
+    check_requests(PYROSCOPE_INGEST);
+    what_was_reserved_is_there();
+    return check_result();
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A child forked at any moment of another thread's flush: it frees nothing twice and loses one object at most, two if a
+ * full magazine was being halved.
+ *
+ * The flush is compiled here with a fork after each of its stores and of its calls of jemalloc. The child is to see a block whose thread is gone, so
+ * the forking thread takes off its own before, and the child takes it again, as its first new thread would.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/compiler.h"
+
+static void after_store(void);
+
+#undef store_relaxed
+#define store_relaxed(p, v) (atomic_store_explicit((p), (v), memory_order_relaxed), after_store())
+#undef store_release
+#define store_release(p, v) (atomic_store_explicit((p), (v), memory_order_release), after_store())
+#include "jemalloc/binding.h"
+#define jespan_je_sdallocx(p, bytes, flags) (jespan_je_sdallocx((p), (bytes), (flags)), after_store())
+#include "heap/magazine.c" /* so that the library's own is not linked */
+#include "malloc/track.c"
+
+#include "../../support/family.h"
+
+enum { OBJECTS = 5, KEPT = 64, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECONDS = 600 };
+static void *objects[OBJECTS];
+static bool forking_after_stores;
+static int forks;
+static enum { TO_EMPTY, TO_FULL, TO_NONE } magazine;
+static unsigned class; /* of these objects */
+
+static bool has_header(const void *p)
+{
+    return load_relaxed(entry_slot(load_relaxed(pagemap_page((uintptr_t)p)), (uintptr_t)p)) != 0;
+}
+
+/* Neither freed nor, where that is to be seen, there to be had again. Of a full magazine half goes to jemalloc. */
+static int lost_objects(struct thread *t)
+{
+    int kept = (int)magazine_objects(t, class), lost = 0;
+    if (magazine == TO_NONE)
+        return 0;
+    if (magazine == TO_EMPTY)
+        return OBJECTS - kept;
+    for (int i = 0; i < OBJECTS; i++)
+        lost += has_header(objects[i]);
+    return lost + (kept < KEPT / 2 ? KEPT / 2 - kept : 0);
+}
+
+/* More than were freed: what is handed out twice would be so here. */
+static bool no_object_comes_twice(void)
+{
+    void *p[KEPT + 4 * OBJECTS];
+    for (int i = 0; i < KEPT + 4 * OBJECTS; i++) {
+        p[i] = F(malloc)(OBJECT_BYTES);
+        for (int k = 0; k < i; k++)
+            if (p[k] == p[i])
+                return false;
+    }
+    return true;
+}
+
+/* In the child, after the fork handlers. A double free ends it with a signal. */
+static int go_on(struct thread *abandoned)
+{
+    alarm(CHILD_SECONDS);
+    struct thread *t = track_thread();
+    if (t != abandoned)
+        return 2;
+    void *own = F(malloc)(OWN_BYTES);
+    F(free)(own);
+    track_flush(t);
+    if (load_relaxed(&t->free_buffer_sequence) & 1)
+        return 3;
+    if (has_header(own) || lost_objects(t) > (magazine == TO_FULL ? 2 : 1))
+        return 4;
+    return no_object_comes_twice() ? 0 : 5;
+}
+
+static void after_store(void)
+{
+    struct thread *t = thread_current;
+    int status = -1;
+    if (!forking_after_stores)
+        return;
+    forking_after_stores = false;
+    thread_fast = thread_current = NULL;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(go_on(t));
+    thread_fast = thread_current = t;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (status)
+        fail_msg("fork number %d in the flush: the child ended with status 0x%x", forks, status);
+    forks++;
+    forking_after_stores = true;
+}
+
+static void allocate(void *p[], int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = F(malloc)(OBJECT_BYTES);
+}
+
+static void free_and_flush(void *p[], int n)
+{
+    for (int i = 0; i < n; i++)
+        F(free)(p[i]);
+    track_flush(thread_current);
+}
+
+static void free_and_flush_with_forks(unsigned fewest, unsigned most)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        F(free)(objects[i]);
+    forks = 0;
+    forking_after_stores = true;
+    track_flush(thread_current);
+    forking_after_stores = false;
+    assert_in_range(forks, fewest, most);
+    assert_int_equal(lost_objects(thread_current), 0);
+}
+
+static void test_in_a_flush_to_the_magazine(void **state)
+{
+    (void)state;
+    thread_cache_flush(track_thread());
+    class = CODE_CLASS(class_of(OBJECT_BYTES).code);
+    magazine = TO_EMPTY;
+    allocate(objects, OBJECTS);
+    free_and_flush_with_forks(2 * OBJECTS + 4, 10 * OBJECTS + 4);
+}
+
+static void test_in_a_flush_to_a_full_magazine(void **state)
+{
+    struct thread *t = track_thread();
+    void *kept[KEPT];
+    (void)state;
+    thread_cache_flush(t);
+    assert_int_equal(magazine_max[class], KEPT);
+    magazine = TO_FULL;
+    allocate(objects, OBJECTS);
+    allocate(kept, KEPT);
+    free_and_flush(kept, KEPT);
+    assert_int_equal(magazine_objects(t, class), KEPT);
+    free_and_flush_with_forks(KEPT + 2 * OBJECTS + 4, 2 * KEPT + 10 * OBJECTS + 4);
+}
+
+static void start_with_forks(void)
+{
+    struct thread *t = thread_current;
+    for (unsigned c = 0; c < CLASSES_MAX; c++)
+        t->magazine_top[c] = NULL; /* as in a new block */
+    forks = 0;
+    forking_after_stores = true;
+    magazine_start(t);
+    forking_after_stores = false;
+    assert_int_equal(forks, CLASSES_MAX);
+}
+
+/* The next thread that gets the block finds magazines that work. */
+static void test_at_the_start_of_a_block(void **state)
+{
+    (void)state;
+    thread_cache_flush(track_thread());
+    magazine = TO_NONE;
+    start_with_forks();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_a_flush_to_the_magazine),
+        cmocka_unit_test(test_in_a_flush_to_a_full_magazine),
+        cmocka_unit_test(test_at_the_start_of_a_block),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Magazines: what a thread keeps of what it frees, how much, and that its figures and headers are right when reused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../support/family.h"
+#include "heap/magazine.h"
+#include "heap/sums.h"
+#include "jemalloc/binding.h"
+#include "malloc/track.h"
+#include "span/tree.h"
+
+#define MANY 200
+
+/* `n` objects of a size, allocated and freed, so that they are in the magazine. */
+static void free_many(struct thread *t, size_t bytes, int n)
+{
+    void *p[MANY];
+    for (int i = 0; i < n; i++)
+        p[i] = F(malloc)(bytes);
+    for (int i = 0; i < n; i++)
+        F(free)(p[i]);
+    track_flush(t);
+}
+
+static void test_the_newest_comes_first(void **state)
+{
+    struct thread *t = track_thread();
+    void *p[3];
+    (void)state;
+    thread_cache_flush(t);
+    for (int i = 0; i < 3; i++)
+        p[i] = F(malloc)(300);
+    for (int i = 0; i < 3; i++)
+        F(free)(p[i]);
+    track_flush(t);
+    for (int i = 2; i >= 0; i--)
+        assert_ptr_equal(F(malloc)(290), p[i]); /* of the same class */
+    for (int i = 0; i < 3; i++)
+        F(free)(p[i]);
+}
+
+static void test_bounded_in_objects_and_bytes(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    for (unsigned class = 1; class_bytes[class]; class++) {
+        thread_cache_flush(t);
+        free_many(t, class_bytes[class], MANY);
+        assert_in_range(magazine_max[class], 2, 64);
+        assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
+        assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
+        assert_in_range(magazine_bytes(t), 1, 8192);
+    }
+    thread_cache_flush(t);
+    assert_int_equal(magazine_bytes(t), 0);
+}
+
+/* All classes got their share of the entries. */
+static void test_room_for_all(void **state)
+{
+    unsigned entries = CLASSES_MAX + 1, class = 1;
+    (void)state;
+    for (; class_bytes[class]; class++)
+        entries += magazine_max[class];
+    assert_in_range(entries, 800, MAGAZINE_ENTRIES - 1);
+    assert_true(magazine_max[class - 1] == 8192 / class_bytes[class - 1]);
+}
+
+/* What a thread freed last is what it gets next, whatever was freed before. */
+static void test_a_full_one_keeps_the_newest(void **state)
+{
+    struct thread *t = track_thread();
+    void *p[MANY];
+    (void)state;
+    thread_cache_flush(t);
+    for (int i = 0; i < MANY; i++)
+        p[i] = F(malloc)(64);
+    for (int i = 0; i < MANY; i++)
+        F(free)(p[i]);
+    track_flush(t);
+    int kept = (int)magazine_objects(t, CODE_CLASS(class_of(64).code));
+    for (int i = 1; i <= kept; i++)
+        assert_ptr_equal(F(malloc)(64), p[MANY - i]);
+    for (int i = 1; i <= kept; i++)
+        F(free)(p[MANY - i]);
+}
+
+/* All of them, as jemalloc sees it. */
+static void test_what_is_given_back_is_jemallocs(void **state)
+{
+    struct thread *t = track_thread();
+    uint64_t before, after, *now;
+    size_t bytes = sizeof now;
+    (void)state;
+    thread_cache_flush(t);
+    assert_int_equal(jespan_je_mallctl("thread.deallocatedp", &now, &bytes, NULL, 0), 0);
+    before = *now;
+    free_many(t, 400, 10);
+    assert_int_equal(*now, before);
+    thread_cache_flush(t);
+    after = *now;
+    assert_int_equal(after - before, 10 * jespan_je_nallocx(400, 0));
+}
+
+/* What was taken last goes back at once if it is freed next by the same context, however many frees wait. */
+static void test_the_last_taken_goes_back_at_once(void **state)
+{
+    struct thread *t = track_thread();
+    unsigned class = CODE_CLASS(class_of(200).code);
+    (void)state;
+    thread_cache_flush(t);
+    free_many(t, 200, 3);
+    void *first = F(malloc)(200), *second = F(malloc)(200);
+    struct totals before = sums_of(t->tag);
+    F(free)(second);
+    assert_int_equal(t->free_buffer_count, 0);
+    assert_int_equal(magazine_objects(t, class), 2);
+    assert_int_equal(*entry_slot(*pagemap_page((uintptr_t)second), (uintptr_t)second), 0);
+    assert_int_equal(sums_of(t->tag).free_bytes - before.free_bytes, class_bytes[class]);
+    F(free)(first);
+    assert_int_equal(magazine_objects(t, class), 3);
+    first = F(malloc)(200);
+    t->tag++; /* another context */
+    F(free)(first);
+    t->tag--;
+    assert_int_equal(t->free_buffer_count, 1);
+    track_flush(t);
+    assert_int_equal(magazine_objects(t, class), 3);
+}
+
+static void test_big_objects_are_not_kept(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    thread_cache_flush(t);
+    free_many(t, 4000, 5);
+    free_many(t, 100000, 5);
+    assert_int_equal(magazine_bytes(t), 0);
+}
+
+static void test_reused_objects_are_counted_like_new_ones(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    thread_cache_flush(t);
+    free_many(t, 700, 1);
+    struct totals before = sums_of(t->tag);
+    void *p = F(malloc)(650);
+    struct totals after = sums_of(t->tag);
+    assert_int_equal(magazine_bytes(t), 0);
+    assert_int_equal(after.alloc_objects - before.alloc_objects, 1);
+    assert_int_equal(after.alloc_bytes - before.alloc_bytes, jespan_je_nallocx(650, 0));
+    assert_int_equal(after.alloc_requested_bytes - before.alloc_requested_bytes, 650);
+    assert_int_equal(*entry_slot(*pagemap_page((uintptr_t)p), (uintptr_t)p), t->tag);
+    F(free)(p);
+}
+
+static void test_calloc_clears_what_it_reuses(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    thread_cache_flush(t);
+    char *p = F(malloc)(500);
+    memset(p, 'x', 500);
+    F(free)(p);
+    track_flush(t);
+    char *again = F(calloc)(10, 45);
+    assert_ptr_equal(again, p);
+    for (size_t i = 0; i < F(malloc_usable_size)(again); i++)
+        assert_int_equal(again[i], 0);
+    F(free)(again);
+}
+
+static void test_flushing_the_thread_cache_takes_them_too(void **state)
+{
+    struct thread *t = track_thread();
+    size_t mib[3], length = 3;
+    (void)state;
+    free_many(t, 100, 10);
+    assert_int_equal(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+    assert_int_equal(magazine_bytes(t), 0);
+    free_many(t, 100, 10);
+    assert_int_equal(F(mallctlnametomib)("thread.tcache.flush", mib, &length), 0);
+    assert_int_equal(F(mallctlbymib)(mib, length, NULL, NULL, NULL, 0), 0);
+    assert_int_equal(magazine_bytes(t), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_newest_comes_first),
+        cmocka_unit_test(test_bounded_in_objects_and_bytes),
+        cmocka_unit_test(test_room_for_all),
+        cmocka_unit_test(test_a_full_one_keeps_the_newest),
+        cmocka_unit_test(test_what_is_given_back_is_jemallocs),
+        cmocka_unit_test(test_the_last_taken_goes_back_at_once),
+        cmocka_unit_test(test_big_objects_are_not_kept),
+        cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
+        cmocka_unit_test(test_calloc_clears_what_it_reuses),
+        cmocka_unit_test(test_flushing_the_thread_cache_takes_them_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of header tables: each is empty and nobody else's, and what is given back is reused, or goes to the system. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "../../support/booted.h"
+#include "base/compiler.h"
+#include "base/lock.h"
+#include "heap/classes.h"
+#include "heap/tables.h"
+#include "malloc/track.h"
+
+#define MANY 20000
+#define BLOCK ((uint64_t)64 * 1024)
+
+static header_t *tables[MANY];
+
+static size_t slots(uint32_t shift)
+{
+    return HEADER_PAGE_BYTES >> shift;
+}
+
+static void take_many(uint32_t shift, int n)
+{
+    lock(LOCK_HEADERS);
+    for (int i = 0; i < n; i++)
+        tables[i] = tables_take(shift);
+    unlock(LOCK_HEADERS);
+}
+
+static void give_back_many(uint32_t shift, int n)
+{
+    for (int i = 0; i < n; i++)
+        tables_give_back(tables[i], shift);
+    tables_tidy();
+}
+
+/* Marks each with its number, then looks whether it still is what it is marked with, and clears it. */
+static void check_apart_and_empty(uint32_t shift, int n)
+{
+    for (int i = 0; i < n; i++) {
+        assert_non_null(tables[i]);
+        for (size_t s = 0; s < slots(shift); s++) {
+            assert_int_equal(load_relaxed(&tables[i][s]), 0);
+            store_relaxed(&tables[i][s], (uint32_t)i + 1);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        for (size_t s = 0; s < slots(shift); s++) {
+            assert_int_equal(load_relaxed(&tables[i][s]), i + 1);
+            store_relaxed(&tables[i][s], 0);
+        }
+    }
+}
+
+static void test_every_shift(void **state)
+{
+    (void)state;
+    for (uint32_t shift = 3; shift < HEADER_PAGE_BITS; shift++) {
+        uint64_t used = tables_used_bytes();
+        for (int round = 0; round < 2; round++) {
+            take_many(shift, 3000);
+            assert_int_equal(tables_used_bytes() - used, 3000 * slots(shift) * sizeof(header_t));
+            check_apart_and_empty(shift, 3000);
+            give_back_many(shift, 3000);
+            assert_int_equal(tables_used_bytes(), used);
+        }
+    }
+}
+
+/* At most a block of each shift, and what is too little to tidy up. */
+static void test_memory_goes_back(void **state)
+{
+    uint64_t before = tables_held_bytes();
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        take_many(5, MANY);
+        assert_true(tables_held_bytes() >= MANY * slots(5) * sizeof(header_t));
+        check_apart_and_empty(5, MANY);
+        give_back_many(5, MANY);
+        assert_in_range(tables_held_bytes(), 0, before + BLOCK);
+    }
+}
+
+static void test_a_block_in_use_stays(void **state)
+{
+    (void)state;
+    take_many(4, MANY);
+    header_t *kept = tables[MANY / 2];
+    store_relaxed(kept, 77);
+    tables[MANY / 2] = tables[MANY - 1];
+    give_back_many(4, MANY - 1);
+    assert_int_equal(load_relaxed(kept), 77);
+    store_relaxed(kept, 0);
+    tables_give_back(kept, 4);
+}
+
+/* A hook must not wait for the lock that it may be under. */
+static void test_tidying_does_not_wait(void **state)
+{
+    (void)state;
+    take_many(3, 1000);
+    lock(LOCK_HEADERS);
+    give_back_many(3, 1000);
+    unlock(LOCK_HEADERS);
+    tables_tidy();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_shift),
+        cmocka_unit_test(test_memory_goes_back),
+        cmocka_unit_test(test_a_block_in_use_stays),
+        cmocka_unit_test(test_tidying_does_not_wait),
+    };
+    return cmocka_run_group_tests(tests, boot, NULL);
+}

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A unit test lies in the folder of the room of src/ that it tests. It is one C file: one line here.
+unit_tests += \
+	%D%/base/test_clock \
+	%D%/base/test_cpu_clock \
+	%D%/base/test_dump_on \
+	%D%/base/test_memory_bounds \
+	%D%/base/test_memory_pressure \
+	%D%/base/test_pattern \
+	%D%/conf/test_conf \
+	%D%/conf/test_conf_variables \
+	%D%/heap/test_classes \
+	%D%/heap/test_concurrent \
+	%D%/heap/test_fork \
+	%D%/heap/test_magazine \
+	%D%/heap/test_pagemap \
+	%D%/heap/test_pagemap_arena \
+	%D%/heap/test_sums \
+	%D%/heap/test_tables \
+	%D%/heap/test_timing \
+	%D%/heap/test_timing_threads \
+	%D%/jemalloc-hooks/test_extents \
+	%D%/jemalloc-hooks/test_span_extents \
+	%D%/jemalloc-hooks/test_span_policy \
+	%D%/span/test_context_path \
+	%D%/span/test_handles \
+	%D%/span/test_labels \
+	%D%/span/test_sampler \
+	%D%/span/test_sites \
+	%D%/span/test_span \
+	%D%/span/test_tree \
+	%D%/policy/test_limits \
+	%D%/policy/test_limits_fork \
+	%D%/snapshot/test_reading \
+	%D%/snapshot/test_snapshot \
+	%D%/report/test_dump \
+	%D%/report/test_limit_events \
+	%D%/report/test_oom_forecast \
+	%D%/report/test_reporter_tell \
+	%D%/report/test_reporters \
+	%D%/api/test_label_api \
+	%D%/api/test_traceparent
+
+if PPROF
+unit_tests += \
+	%D%/snapshot/test_period \
+	%D%/exporters/test_digest \
+	%D%/exporters/test_pprof
+if PYROSCOPE
+unit_tests += \
+	%D%/exporters/test_pyroscope_labels \
+	%D%/exporters/test_pyroscope_queue \
+	%D%/exporters/test_pyroscope_request \
+	%D%/exporters/test_pyroscope_secrets \
+	%D%/exporters/test_pyroscope_service
+endif
+if HTTP
+unit_tests += \
+	%D%/exporters/test_http_answers \
+	%D%/exporters/test_http_listen \
+	%D%/exporters/test_http_requests \
+	%D%/exporters/test_http_series \
+	%D%/exporters/test_http_text
+endif
+if !SANITIZER
+# They have a malloc of their own, as sanitizers do.
+unit_tests += \
+	%D%/exporters/test_digest_memory \
+	%D%/exporters/test_pprof_memory
+if PYROSCOPE
+unit_tests += \
+	%D%/exporters/test_pyroscope_memory
+endif
+endif
+endif
