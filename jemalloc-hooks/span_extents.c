@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/die.h"
+#include "base/lock.h"
 #include "heap/pagemap.h"
 #include "span_policy.h"
 
@@ -211,7 +213,9 @@ static bool span_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
     extents_count(&a->figures, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     bool refused = extents_hooks.dalloc(&extents_hooks, address, size, committed, index);
     if (refused) {
-        pagemap_claim((uintptr_t)address, size, a->id); /* cannot fail: it has its leaves */
+        int error = pagemap_claim((uintptr_t)address, size, a->id);
+        jespan_assert(!error); /* the page map has leaves for this range */
+        (void)error;
         extents_count(&a->figures, size, committed ? size : 0, 1);
     }
     return refused;
@@ -375,6 +379,7 @@ static int create_with_decays(struct extent_arena *a)
 
 COLD int extent_arena_create(struct extent_arena *a)
 {
+    jespan_assert(lock_is_held(LOCK_ARENAS));
     if (!a->id)
         return -EINVAL;
     extents_decommits(); /* a hook shall not find out */

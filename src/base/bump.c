@@ -2,6 +2,7 @@
 /* Memory of our own in pieces that go back all at once. */
 #include "base/bump.h"
 
+#include "base/die.h"
 #include "base/meta.h"
 
 struct bump_chunk {
@@ -11,6 +12,7 @@ struct bump_chunk {
 
 void *bump_alloc(struct bump *r, size_t bytes)
 {
+    jespan_assert(bytes <= META_CHUNK_BYTES / 2);
     struct bump_chunk *c = r->chunks;
     if (!c || META_CHUNK_BYTES - c->used < bytes) {
         c = meta_map(META_CHUNK_BYTES);

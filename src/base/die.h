@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages on stderr without stdio and without allocation, and the end of a program whose heap is corrupt.
  *
- * Both may be called from anywhere, a malloc callback or a signal handler included.
+ * All functions may be called from anywhere, a malloc callback or a signal handler included.
  */
 #ifndef JESPAN_DIE_H
 #define JESPAN_DIE_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 /* Writes "<jespan>: " and the parts up to NULL as one line with one system call, which never blocks (standard_error.h).
  * A line is cut at 511 bytes. */
@@ -15,6 +16,14 @@ void warn_parts(const char *const *parts);
 
 /* One line that names the pointer, then abort(3). Only for what is certainly heap corruption. */
 _Noreturn void die_pointer(const char *what, const void *pointer);
+
+/* An invariant. A build with --enable-assertions aborts where it does not hold. Other builds compile the condition but
+ * make no code of it. The condition has no side effects. No assertion stands on the hot path, so that tools/check-hot-path
+ * and tools/check-instructions hold in each build. */
+#define jespan_assert(condition) \
+    (JESPAN_ASSERTIONS && !(condition) ? (WARN(__FILE__ ":" LINE_TEXT(__LINE__), ": broken invariant: " #condition), abort()) : (void)0)
+#define LINE_TEXT(line) LINE_DIGITS(line)
+#define LINE_DIGITS(line) #line
 
 /* Writes `value` in the base, NUL-terminated, and returns the start within `buffer`. */
 #define NUMBER_BYTES 32

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 
-#include "base/compiler.h"
+#include "base/die.h"
+
+THREAD_LOCAL unsigned locks_held;
 
 static pthread_mutex_t locks[LOCK_RANKS] = {
     [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
@@ -13,29 +15,45 @@ static pthread_mutex_t locks[LOCK_RANKS] = {
 /* This thread owns all of them: between our fork handlers others' may run, and those may allocate. */
 static THREAD_LOCAL bool forking;
 
+static void note(unsigned held)
+{
+    if (JESPAN_ASSERTIONS)
+        locks_held = held;
+}
+
 void lock(enum lock_rank rank)
 {
     if (unlikely(forking))
         return;
+    jespan_assert(!(locks_held >> rank)); /* a thread takes locks in rising rank */
     pthread_mutex_lock(&locks[rank]);
+    note(locks_held | 1u << rank);
 }
 
 bool try_lock(enum lock_rank rank)
 {
-    return forking || pthread_mutex_trylock(&locks[rank]) == 0;
+    if (unlikely(forking))
+        return true;
+    bool taken = pthread_mutex_trylock(&locks[rank]) == 0;
+    note(locks_held | (unsigned)taken << rank);
+    return taken;
 }
 
 void unlock(enum lock_rank rank)
 {
     if (unlikely(forking))
         return;
+    jespan_assert(lock_is_held(rank));
+    note(locks_held & ~(1u << rank));
     pthread_mutex_unlock(&locks[rank]);
 }
 
 void lock_all_before_fork(void)
 {
+    jespan_assert(!locks_held);
     for (int rank = 0; rank < LOCK_RANKS; rank++)
         pthread_mutex_lock(&locks[rank]);
+    note((1u << LOCK_RANKS) - 1);
     forking = true;
 }
 
@@ -43,6 +61,7 @@ void lock_all_before_fork(void)
 void lock_release_after_fork(void)
 {
     forking = false;
+    note(0);
     for (int rank = LOCK_RANKS - 1; rank >= 0; rank--)
         pthread_mutex_unlock(&locks[rank]);
 }

@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include "base/compiler.h"
+
 enum lock_rank {
     LOCK_BOOT,     /* first use: boot happens once */
     LOCK_ARENAS,   /* making span arenas, which calls jemalloc */
@@ -21,6 +23,14 @@ enum lock_rank {
     LOCK_META,     /* our own memory */
     LOCK_RANKS,
 };
+
+/* The locks that the calling thread holds, one bit for each rank. Only builds with assertions keep it up to date. */
+extern THREAD_LOCAL unsigned locks_held;
+
+static inline bool lock_is_held(enum lock_rank rank)
+{
+    return locks_held >> rank & 1;
+}
 
 void lock(enum lock_rank rank);
 void unlock(enum lock_rank rank);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/compiler.h"
+#include "base/die.h"
 #include "base/lock.h"
 
 #define PAGE_BYTES 4096
@@ -30,6 +31,7 @@ static void *map_pages(size_t bytes)
 
 void *meta_alloc(size_t bytes)
 {
+    jespan_assert(bytes <= META_CHUNK_BYTES);
     size_t align = bytes >= PAGE_BYTES ? PAGE_BYTES : bytes >= CACHE_LINE_BYTES ? CACHE_LINE_BYTES : 8;
     void *p = NULL;
     lock(LOCK_META);

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "base/die.h"
+#include "base/lock.h"
 #include "base/meta.h"
 
 static struct counters_chunk *orphan_chunks;
@@ -25,6 +27,7 @@ COLD struct counters *counters_make(struct thread *t, uint32_t context)
 
 COLD struct counters *counters_orphan(uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_ORPHAN));
     uint32_t number = context >> COUNTERS_CHUNK_BITS;
     struct counters *chunk = orphan_chunks[number].counters;
     store_release(&thread_orphan.chunks[number], chunk);

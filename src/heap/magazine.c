@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/die.h"
 #include "jemalloc/binding.h"
 
 #define CLASS_BYTES_MAX 8192 /* what a thread keeps of one class: two objects at least */
@@ -58,10 +59,11 @@ static void give_to_jemalloc(struct free_object *object, unsigned class)
     jespan_je_sdallocx(p, class_bytes[class], 0);
 }
 
-/* The first `given` objects of a full magazine are gone. Half of them or more: the others do not overlap with where they
- * go, and a forked child can do it again. */
+/* Removes the first `given` objects of a full magazine. Where these are at least half of them, the others are copied to
+ * memory that they do not overlap, so a forked child can do it again. */
 static void close_ranks(struct thread *t, unsigned class, uint32_t given)
 {
+    jespan_assert(given <= magazine_max[class]);
     struct free_object *oldest = oldest_of(t, class);
     memmove(oldest, oldest + given, (magazine_max[class] - given) * sizeof *oldest);
     store_release(&t->magazine_top[class], t->magazine_end[class] - given);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/compiler.h"
+#include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/classes.h"
@@ -129,6 +130,7 @@ static void return_to_block(struct free_table *table)
         link_block(block);
     store_relaxed(&table->next, block->free);
     block->free = table;
+    jespan_assert(lock_is_held(LOCK_HEADERS) && block->used);
     block->used--;
     if (!block->used && (block->next || block->previous)) /* the last with room stays, lest it come and go */
         retire_block(block);
@@ -164,6 +166,7 @@ static struct free_table *take_from(struct block *block)
 
 header_t *tables_take(uint32_t slot_shift)
 {
+    jespan_assert(lock_is_held(LOCK_HEADERS));
     if (!with_room[slot_shift])
         sort_given_back(slot_shift);
     struct block *block = with_room[slot_shift] ? with_room[slot_shift] : make_block(slot_shift);

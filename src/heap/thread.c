@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/die.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/meta.h"
@@ -32,9 +33,9 @@ int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
     return -pthread_key_create(&end_key, (void (*)(void *))(uintptr_t)ended);
 }
 
-/* Under LOCK_THREADS. */
 static struct thread *make_block(void)
 {
+    jespan_assert(lock_is_held(LOCK_THREADS));
     struct thread *t = meta_alloc(sizeof *t);
     if (!t)
         return NULL;
@@ -75,6 +76,7 @@ void thread_release_block(struct thread *t)
     if (pthread_getspecific(end_key) == t)
         pthread_setspecific(end_key, NULL);
     lock(LOCK_THREADS);
+    jespan_assert(load_relaxed(&t->live) && !t->depth);
     store_relaxed(&t->live, false);
     t->self = NULL;
     t->next_free = free_blocks;
@@ -96,6 +98,7 @@ static bool is_still_its_own(const struct thread *t)
  * Paired with span_review(), which stores its answer, then reads thread_invalidations. */
 COLD void thread_invalidate_all_locked(void)
 {
+    jespan_assert(lock_is_held(LOCK_THREADS));
     atomic_fetch_add_explicit(&thread_invalidations, 1, memory_order_seq_cst);
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
         if (t->self && is_still_its_own(t) && atomic_exchange_explicit(t->self, NULL, memory_order_acq_rel))

@@ -3,6 +3,8 @@
 #include "span/age.h"
 
 #include "base/clock.h"
+#include "base/die.h"
+#include "base/lock.h"
 #include "conf/conf.h"
 #include "span/tree.h"
 
@@ -43,6 +45,7 @@ static void begin_period(uint64_t now)
 COLD uint32_t age_find_period(uint32_t context)
 {
     static const struct jespan_site site = {.name = "(born)"};
+    jespan_assert(lock_is_held(LOCK_TREE));
     if (!context || context == CONTEXT_ID_SELF)
         return context;
     context = tree_whole(context);

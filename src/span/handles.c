@@ -5,6 +5,8 @@
 #include <errno.h>
 
 #include "base/compiler.h"
+#include "base/die.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "span/tree.h"
 
@@ -44,6 +46,7 @@ static uint32_t by_policy(const struct slot *slot, uint32_t generation)
 
 jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     uint32_t index;
     struct slot *slot = take_slot(&index);
     if (!slot)
@@ -62,6 +65,7 @@ jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
 
 uint32_t handle_close(jespan_span_t *span)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct slot *slot = handle_slot(span);
     if (!slot)
         return 0;
@@ -73,6 +77,7 @@ uint32_t handle_close(jespan_span_t *span)
 
 void handle_set_context(struct slot *slot, uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     store_relaxed(&slot->context, context);
     store_release(&slot->generation, by_policy(slot, load_relaxed(&slot->generation)));
 }
@@ -88,6 +93,7 @@ COLD void handles_review(void)
 
 int handle_ref(jespan_span_t *span)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct slot *slot = handle_slot(span);
     if (!slot || slot->references == UINT32_MAX)
         return -EINVAL;
@@ -100,14 +106,18 @@ int handle_unref(jespan_span_t *span, uint32_t *context)
     struct slot *slot = handle_slot(span);
     if (!slot)
         return -EINVAL;
+    jespan_assert(slot->references);
     *context = --slot->references ? 0 : handle_close(span);
     return 0;
 }
 
 void handle_set_period(struct slot *slot, uint32_t period)
 {
-    if (slot->born)
+    jespan_assert(lock_is_held(LOCK_TREE));
+    if (slot->born) {
+        jespan_assert(contexts[slot->born].open_spans);
         contexts[slot->born].open_spans--;
+    }
     slot->born = period;
     if (period)
         contexts[period].open_spans++;

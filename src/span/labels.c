@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
 #include "span/sites.h"
@@ -48,6 +49,7 @@ bool labels_is_valid(const struct jespan_label *label)
 
 static void append(struct label_set *set, const char *s, size_t n)
 {
+    jespan_assert(set->bytes + n < set->capacity);
     memcpy(set->text + set->bytes, s, n);
     set->text[set->bytes + n] = '\0';
     set->bytes += (uint32_t)n + 1;
@@ -161,6 +163,7 @@ static int size_index(size_t bytes)
 
 struct label_set *labels_copy(const struct label_set *draft)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     int i = size_index(sizeof *draft + draft->bytes);
     size_t bytes = (size_t)SMALLEST_BYTES << i;
     struct label_set *set = free_sets[i];
@@ -179,6 +182,7 @@ void labels_free(struct label_set *set)
 {
     if (!set)
         return;
+    jespan_assert(lock_is_held(LOCK_TREE));
     int i = size_index(sizeof *set + set->capacity);
     memcpy(set->text, &free_sets[i], sizeof set);
     free_sets[i] = set;

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/die.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "heap/sums.h"
 #include "span/context_policy.h"
@@ -54,6 +56,7 @@ static bool is_quiet(const struct totals *sum)
 
 static void make_odd(uint32_t id)
 {
+    jespan_assert(!(load_relaxed(&contexts[id].generation) & 1));
     store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 1);
 }
 
@@ -83,6 +86,7 @@ static void free_context(uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
     struct context *c = &contexts[id];
+    jespan_assert(load_relaxed(&c->generation) & 1 && !c->children && !c->open_spans);
     totals_subtract(&own, &context_bases[id]);
     tree_add_spans(&own, id, 0);
     tree_add_past(&own, id);
@@ -116,6 +120,7 @@ static uint32_t free_branch(uint32_t id, const struct totals *sums, bool *frees_
         uint32_t parent = contexts[id].parent;
         *frees_thread |= contexts[id].kind == CONTEXT_THREAD;
         free_context(id, &sums[id]);
+        jespan_assert(contexts[parent].children);
         contexts[parent].children--;
         id = parent;
         n++;
@@ -156,6 +161,7 @@ static void spare_all(uint32_t end)
 
 COLD uint32_t tree_recycle(bool unlabelled_too)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     uint32_t end = tree_end(), n = 0;
     size_t bytes = (size_t)end * sizeof(struct totals);
     struct totals *sums = meta_map(bytes), *again = meta_map(bytes);

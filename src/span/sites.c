@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/die.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "span/arena_conf.h"
 #include "span/context_policy.h"
@@ -83,6 +85,7 @@ static bool keep_wishes(struct site *s, const struct jespan_site *site)
 
 const struct site *site_intern(const struct jespan_site *site)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     const char *text[3] = {site->name, site->target ? site->target : "", site->file ? site->file : ""};
     size_t n[3];
     uint32_t hash = SITES_HASH_START ^ site->line;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/counters.h"
@@ -164,9 +165,9 @@ COLD void span_review_innermost(struct thread *t)
         store_relaxed(&thread_fast, NULL);
 }
 
-/* Under LOCK_TREE. */
 static void move_innermost(struct thread *t, uint32_t period)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct entry *e = &t->entries[t->depth - 1];
     struct counters *c = span_count_enter(t, period), *former = e->counters;
     if (!c)
@@ -215,6 +216,7 @@ COLD int span_make_room(struct thread *t)
 
 void span_remove(struct thread *t, uint32_t index)
 {
+    jespan_assert(index < t->depth);
     struct entry gone = t->entries[index];
     memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
     t->depth--;
@@ -230,6 +232,7 @@ void span_remove(struct thread *t, uint32_t index)
 /* No context is recycled meanwhile, so exits may be counted before they show. */
 COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
 {
+    jespan_assert(lock_is_held(LOCK_TREE)); /* so no context is recycled */
     struct counters *former = NULL;
     for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
         if (e->key != key || entry_kind(e) != kind)

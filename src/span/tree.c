@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/die.h"
+#include "base/lock.h"
 #include "base/meta.h"
 #include "heap/sums.h"
 #include "span/age.h"
@@ -57,6 +59,19 @@ COLD void tree_after_fork(void)
     tree_lockless = !age_is_on && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
+/* The contexts whose ids are constants. */
+static int intern_fixed_contexts(void)
+{
+    const struct jespan_site root = {.name = "(root)"}, self = {.name = "(jespan)"},
+                             unsampled = {.name = "(unsampled)"};
+    if (tree_intern(0, CONTEXT_ROOT, &root, NULL) != CONTEXT_ID_ROOT)
+        return -ENOMEM;
+    contexts[CONTEXT_ID_ROOT].parent = CONTEXT_ID_ROOT;
+    if (tree_intern(CONTEXT_ID_ROOT, CONTEXT_SELF, &self, NULL) != CONTEXT_ID_SELF)
+        return -ENOMEM;
+    return tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &unsampled, NULL) == CONTEXT_ID_UNSAMPLED ? 0 : -ENOMEM;
+}
+
 COLD int tree_boot(uint32_t *max)
 {
     int saved = errno;
@@ -68,14 +83,10 @@ COLD int tree_boot(uint32_t *max)
             return -ENOMEM;
         *max /= 2;
     }
-    const struct jespan_site root = {.name = "(root)"}, self = {.name = "(jespan)"},
-                             unsampled = {.name = "(unsampled)"};
-    if (tree_intern(0, CONTEXT_ROOT, &root, NULL) != CONTEXT_ID_ROOT)
-        return -ENOMEM;
-    contexts[CONTEXT_ID_ROOT].parent = CONTEXT_ID_ROOT;
-    if (tree_intern(CONTEXT_ID_ROOT, CONTEXT_SELF, &self, NULL) != CONTEXT_ID_SELF)
-        return -ENOMEM;
-    return tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &unsampled, NULL) == CONTEXT_ID_UNSAMPLED ? 0 : -ENOMEM;
+    lock(LOCK_TREE);
+    int error = intern_fixed_contexts();
+    unlock(LOCK_TREE);
+    return error;
 }
 
 uint32_t tree_end(void)
@@ -122,8 +133,10 @@ static void link_context(uint32_t id, uint32_t hash)
 void tree_unlink(uint32_t id)
 {
     uint32_t *link = &hash_heads[contexts[id].hash & hash_mask];
-    while (*link != id)
+    while (*link != id) {
+        jespan_assert(*link); /* the list has the context */
         link = &contexts[*link].hash_next;
+    }
     *link = contexts[id].hash_next;
 }
 
@@ -169,6 +182,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     parent = kind == CONTEXT_PERIOD ? tree_whole(parent) : tree_parent_in(parent);
     if (contexts[parent].kind == CONTEXT_UNSAMPLED || (kind == CONTEXT_UNSAMPLED && labels))
         return CONTEXT_ID_UNSAMPLED; /* it stays one, whatever is opened in it or added to its spans */
@@ -198,6 +212,7 @@ static void forget_context(uint32_t id)
 
 COLD void tree_review_policies(void)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
         if (tree_is_live(id) && tree_has_policy(id))
             forget_context(id);
@@ -213,6 +228,7 @@ COLD void tree_forget_below_root(void)
 
 void tree_open_span(uint32_t id, uint64_t now)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct context *c = &contexts[id];
     c->open_spans++;
     c->handles++;
@@ -223,6 +239,7 @@ void tree_open_span(uint32_t id, uint64_t now)
 void tree_close_span(uint32_t id, uint64_t now)
 {
     struct context *c = &contexts[id];
+    jespan_assert(lock_is_held(LOCK_TREE) && c->open_spans && c->handles);
     c->open_spans--;
     c->handles--;
     c->wall += now;

@@ -80,7 +80,7 @@ extern struct totals *context_pasts; /* see tree_add_past(); NULL where there ar
 /* Threads may enter without the lock: membarrier(2) works here, and there are no periods. Constant after boot. */
 extern bool tree_lockless;
 
-/* Once, without the lock; halves max_contexts until it fits into memory. Returns 0 or -ENOMEM. */
+/* Once. Takes LOCK_TREE. Halves max_contexts until it fits into memory. Returns 0 or -ENOMEM. */
 int tree_boot(uint32_t *max_contexts);
 
 /* The context of `site` and `labels` (NULL: none) below `parent`, made where it is missing; the nearest ancestor when

@@ -212,11 +212,13 @@ static void case_wrong(void)
     struct extent_arena a = {.policy = EXTENT_POLICY_DEFAULT};
     unsigned arenas = (unsigned)stats_read("arenas.narenas");
     track_thread();
+    lock(LOCK_ARENAS);
     CHECK_EQ(extent_arena_create(&a), -EINVAL);
     a.id = 1;
     a.policy.dirty_decay_ms = -2;
     CHECK_EQ(extent_arena_create(&a), -EINVAL);
     CHECK_EQ(extent_arena_create(&a), -EINVAL);
+    unlock(LOCK_ARENAS);
     CHECK(stats_read("arenas.narenas") <= arenas + 1); /* a number that was given back */
 }
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/lock.h"
 #include "conf/conf.h"
 #include "span/labels.h"
 #include "span/sites.h"
@@ -259,6 +260,14 @@ static void test_a_long_key_is_replaced(void **state)
     labels_free(set);
 }
 
+/* What is tested here runs under LOCK_TREE. */
+static int take_lock(void **state)
+{
+    (void)state;
+    lock(LOCK_TREE);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,5 +283,5 @@ int main(void)
         cmocka_unit_test(test_one_more_than_there_may_be),
         cmocka_unit_test(test_a_long_key_is_replaced),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, take_lock, NULL);
 }

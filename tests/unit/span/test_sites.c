@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/lock.h"
 #include "base/meta.h"
 #include "span/sites.h"
 
@@ -43,11 +44,19 @@ static void test_long_strings_are_cut_and_counted(void **state)
     assert_ptr_equal(site_intern(&site), kept);
 }
 
+/* What is tested here runs under LOCK_TREE. */
+static int take_lock(void **state)
+{
+    (void)state;
+    lock(LOCK_TREE);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_site_is_kept_once),
         cmocka_unit_test(test_long_strings_are_cut_and_counted),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, take_lock, NULL);
 }
