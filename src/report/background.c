@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of jespan's own, and workers. */
+/* jespan's own threads, and workers. */
 #include "report/background.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "report/last_thread.h"
 #include "span/span.h"
 
-/* A new thread inherits its creator's signal mask: with all blocked from the start it never takes a signal of the
- * program's. */
+/* A new thread inherits the signal mask of its creator. All signals are blocked while it is created, so it never takes
+ * a signal of the program. */
 static int create_thread(pthread_t *joinable, void *(*run)(void *), void *argument)
 {
     pthread_t detached;
@@ -34,7 +34,7 @@ static int start(pthread_t *joinable, void *(*run)(void *), void *argument)
 {
     int saved = errno;
     struct thread *t = track_thread();
-    bool inside = t && span_enter_self(t) == 0; /* the thread's stack and the like are ours */
+    bool inside = t && span_enter_self(t) == 0; /* the thread's stack counts as jespan's memory */
     int error = create_thread(joinable, run, argument);
     if (inside)
         span_leave_self(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of jespan's own: they take none of the program's signals and are credited to "(jespan)". Waiting on the
- * monotonic clock, with a limit. And workers: a thread that is asked to stop, and waited for. */
+/* jespan's own threads. They block all signals, and their memory counts for "(jespan)". A worker is such a thread that
+ * its owner can ask to stop and wait for. Times are on the monotonic clock. */
 #ifndef JESPAN_BACKGROUND_H
 #define JESPAN_BACKGROUND_H
 
@@ -10,46 +10,45 @@
 
 #define BACKGROUND_STACK_BYTES ((size_t)256 * 1024)
 
-/* Starts a detached thread, whose first call must be background_begin(). errno is left alone. Returns 0 or a negative
- * errno. */
+/* Starts a detached thread, whose first call must be background_begin(). Keeps errno. Returns 0 or a negative errno. */
 int background_start(void *(*run)(void *), void *argument);
 
-/* The thread's name, cut to 15 bytes; from here on it is jespan's. */
+/* Names the calling thread, cut to 15 bytes, and makes it one of jespan's threads. */
 void background_begin(const char *name);
 
-/* That time from now on the monotonic clock, in nanoseconds; UINT64_MAX is never. */
+/* The time `after_ms` from now, in nanoseconds. UINT64_MAX means never. */
 uint64_t background_deadline(uint64_t after_ms);
 
-/* Waits for `wake`, a condition with default attributes. False when the time is up. */
+/* Waits for `wake`, a condition with default attributes. False: the time is over. */
 bool background_wait(pthread_cond_t *wake, pthread_mutex_t *mutex, uint64_t until_ns);
 
 /* ---- Workers ---- */
 
-/* Only the worker's own thread and its owner use it. Zero is a worker that does not run. */
+/* Used only by the worker's thread and its owner. A zeroed worker does not run. */
 struct worker {
     const char *name;
-    void (*run)(struct worker *w); /* on its thread; when it returns, the worker has ended */
+    void (*run)(struct worker *w); /* on the worker's thread, which ends when this returns */
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     _Atomic bool running;
-    bool stopping;          /* mutex */
-    bool joinable;          /* the owner's, as is the next */
+    bool stopping;          /* under mutex */
+    bool joinable;          /* only the owner uses this and `thread` */
     pthread_t thread;
 };
 
 /* Returns 0 or a negative errno. */
 int worker_start(struct worker *w, const char *name, void (*run)(struct worker *w));
 
-/* On its thread: sleeps until that time. False when it is to stop, which it then knows at once. */
+/* On the worker's thread: sleeps until that time, or until it is asked to stop. False: it must stop. */
 bool worker_sleep(struct worker *w, uint64_t until_ns);
 
 void worker_ask_to_stop(struct worker *w);
 
-/* Until its thread is gone, so that libraries which it used have ended what they kept for it. False when the time is up,
- * and it still runs. */
+/* Joins the thread, so that libraries have freed what they kept for it. False: the time is over, and the thread still
+ * runs. */
 bool worker_wait(struct worker *w, uint64_t until_ns);
 
-/* In a forked child, where it does not run. Returns whether it did in the parent. */
+/* In a forked child, where no worker runs. Returns whether the worker ran in the parent. */
 bool worker_after_fork(struct worker *w);
 
 #endif

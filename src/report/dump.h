@@ -9,19 +9,19 @@
 #include "base/dump_on.h"
 #include "report/exporter.h"
 
-/* Writes a pprof profile to `path`, replacing a file that is there, by way of a temporary one beside it; into a FIFO or a
- * character device, where it waits for the reader with a limit (dump_file.h). On any thread with no lock held; its
- * allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
+/* Writes a pprof profile to `path`, replacing a file that is there, by way of a temporary one beside it; into a FIFO
+ * or a character device, where it waits for the reader with a limit (dump_file.h). On any thread with no lock held;
+ * its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
 int dump_to_path(enum exporter_profile profile, const char *path);
 
 /* The next of this process's numbered dumps into conf.dump_dir: the heap, and the time of the same moment if
- * conf.dump_time. It replaces no file, and gets the next number that is free. Removes the oldest beyond conf.dump_keep, and
- * those of all processes beyond conf.dump_dir_files and conf.dump_dir_bytes. The first of a row of failures is said on stderr. Returns 0
- * or a negative errno. */
+ * conf.dump_time. It replaces no file, and gets the next number that is free. Removes the oldest beyond
+ * conf.dump_keep, and those of all processes beyond conf.dump_dir_files and conf.dump_dir_bytes. The first of a row of
+ * failures is said on stderr. Returns 0 or a negative errno. */
 int dump_next(void);
 
-/* The same where it may be the program's last moment: with what was set aside (meta.h), in whose emergency the caller is,
- * named before it is synced, and with the reason in its name: heap.PID.N.REASON.pb.gz. */
+/* The same where it may be the program's last moment: with what was set aside (meta.h), in whose emergency the caller
+ * is, named before it is synced, and with the reason in its name: heap.PID.N.REASON.pb.gz. */
 int dump_at_once(enum dump_reason reason);
 
 /* All but the file, in such an emergency. Returns 0 or a negative errno. */

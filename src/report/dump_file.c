@@ -51,8 +51,8 @@ static int name_of_descriptor(char resolved[DUMP_PATH_BYTES], int fd, const stru
     return DUMP_PLACE_FILE;
 }
 
-/* Whether the program has the file open, as its standard output for instance: /dev/stdout is a link to it. Then it must not be
- * replaced, or what the program writes from there on would be lost. */
+/* Whether the program has the file open, as its standard output for instance: /dev/stdout is a link to it. Then it
+ * must not be replaced, or what the program writes from there on would be lost. */
 #define MOST_DESCRIPTORS 1024
 static bool is_open(const struct stat *at, int except)
 {

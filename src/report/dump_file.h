@@ -21,9 +21,9 @@ struct dump_file {
 
 enum dump_place { DUMP_PLACE_FILE, DUMP_PLACE_STREAM };
 
-/* What is at a path that somebody asks for. Writes the path to use to `resolved`: that of the file which a symbolic link
- * leads to. Returns an enum dump_place, or a negative errno: EISDIR, EOPNOTSUPP for a block device or a socket, ENOENT
- * for a link that leads nowhere, EACCES where the kernel does not follow it (fs.protected_symlinks). */
+/* What is at a path that somebody asks for. Writes the path to use to `resolved`: that of the file which a symbolic
+ * link leads to. Returns an enum dump_place, or a negative errno: EISDIR, EOPNOTSUPP for a block device or a socket,
+ * ENOENT for a link that leads nowhere, EACCES where the kernel does not follow it (fs.protected_symlinks). */
 int dump_file_look(char resolved[DUMP_PATH_BYTES], const char *path);
 
 /* Creates the temporary file, PATH.PID.STAMP.tmp. Returns 0 or a negative errno. */

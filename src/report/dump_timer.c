@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that dumps: wakes for each dump, and once more at the end. */
+/* The thread that writes dumps at intervals and at the end of the process. */
 #include "report/dump_timer.h"
 
 #include <stdbool.h>
@@ -15,15 +15,17 @@
 #define NS_PER_MS 1000000u
 
 static struct worker worker;
-static uint64_t began_ns;              /* of this process */
-static bool before_is_done, has_given_up; /* of the thread that exits */
+static uint64_t began_ns; /* when this process began */
+/* Only the thread that ends the process uses these: */
+static bool before_is_done; /* the dump before static destructors */
+static bool has_given_up;   /* the last dump took too long. Its thread still uses `worker` */
 
 static uint64_t next_due(void)
 {
     return conf.dump_interval_s ? background_deadline(conf.dump_interval_s * 1000) : UINT64_MAX;
 }
 
-/* Helpers of scripts come and go by the hundred. */
+/* Scripts start hundreds of short-lived processes. They write no dump. */
 static bool has_lived(void)
 {
     return (clock_ns(CLOCK_MONOTONIC) - began_ns) / NS_PER_MS >= conf.dump_at_exit_min_ms ||
@@ -70,7 +72,6 @@ void dump_timer_dump_before_destructors(uint64_t until_ns)
     before_is_done = true;
 }
 
-/* One that was given up still has the worker. */
 void dump_timer_ask_to_stop(void)
 {
     if (before_is_done && conf.dump_at_exit == DUMP_AT_EXIT_BOTH && !has_given_up)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that dumps. Started only when the configuration gives it something to do. */
-#ifndef JESPAN_REPORTER_H
-#define JESPAN_REPORTER_H
+/* The thread that writes dumps at intervals and at the end of the process. */
+#ifndef JESPAN_DUMP_TIMER_H
+#define JESPAN_DUMP_TIMER_H
 
 #include <stdint.h>
 
-/* Starts it where dumps are configured. Its signals are blocked, its allocations credited to "(jespan)". */
+/* Starts the thread if dumps at intervals or at exit are configured. */
 void dump_timer_start(void);
 
-/* At exit, before destructors of static objects and what was given to atexit(): the last dump where it is wanted then.
- * Waits for it until a time on the monotonic clock. */
+/* At exit, before destructors of static objects and handlers of atexit(): writes the last dump if it is configured for
+ * that moment. Waits for it until a time on the monotonic clock. */
 void dump_timer_dump_before_destructors(uint64_t until_ns);
 
-/* At the end of exit: has it end and, where configured, write the last dump; then waits for that. */
+/* At the end of exit: asks the thread to end, which writes the last dump if configured, then waits for it. */
 void dump_timer_ask_to_stop(void);
 void dump_timer_wait(uint64_t until_ns);
 
-/* In a forked child, where no reporter runs: starts one when conf.follow_fork says so. */
+/* In a forked child, where the thread does not run: starts it again if conf.follow_fork. */
 void dump_timer_after_fork(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that dumps when something happens. */
+/* The thread that writes dumps for events. */
 #include "report/dump_watch.h"
 
 #include <errno.h>
@@ -21,21 +21,21 @@
 
 #define NS_PER_S 1000000000u
 #define FIND_NS ((uint64_t)5 * NS_PER_S)
-#define MACHINE_LEFT ((uint64_t)1 << 30) /* of a large machine's memory even a small part is much */
+#define MACHINE_LEFT ((uint64_t)1 << 30) /* a large machine with more free memory than this is not near its end */
 #define PEAK_LEAST_BYTES ((uint64_t)32 << 20)
 
 static struct worker worker;
-static uint32_t wanted; /* reasons */
+static uint32_t wanted; /* DUMP_BIT() of each configured reason */
 static _Atomic bool stopping;
 
-/* The rest is the thread's own. */
-static uint64_t free_again_ns[DUMP_N_REASONS]; /* when that reason may lead to a dump again */
-static uint64_t soon_again_ns;                 /* likewise that the end only seems to be near */
+/* Only the thread uses the rest. */
+static uint64_t free_again_ns[DUMP_N_REASONS]; /* when the cooldown of that reason ends */
+static uint64_t soon_again_ns;                 /* when the cooldown of a forecast or of memory pressure ends */
 static struct bounds bounds = {.root = ""};
 static struct pace paces[BOUNDS_MAX];
 static struct pressure pressure = {.root = ""};
 static uint64_t find_next_ns, pressure_next_ns, peak_bytes;
-static bool is_pressed; /* what was acted on, until less than half of it is left */
+static bool is_pressed; /* a dump was written for memory pressure, and pressure is not below half the limit since */
 
 /* ---- A dump ---- */
 
@@ -44,7 +44,7 @@ static uint64_t now_ns(void)
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Said first, so that it is said even if this is the end. */
+/* Comes before the dump, because the process may be killed during the dump. */
 static void say_who(const char *why)
 {
     char text[TOP_HOLDERS_TEXT_BYTES];
@@ -61,7 +61,7 @@ static void act(enum dump_reason reason, const char *why)
     meta_emergency_end();
 }
 
-static void rest(enum dump_reason reason)
+static void begin_cooldown(enum dump_reason reason)
 {
     free_again_ns[reason] = now_ns() + conf.dump_on_interval_s * NS_PER_S;
     if (reason == DUMP_OOM)
@@ -69,7 +69,7 @@ static void rest(enum dump_reason reason)
     dump_on_done(reason, free_again_ns[reason]);
 }
 
-/* ---- How near the end is ---- */
+/* ---- How much memory is left ---- */
 
 static uint64_t threshold_of(const struct bound *b)
 {
@@ -86,23 +86,23 @@ static void say_and_dump(const struct bound *b)
     act(DUMP_OOM, why);
 }
 
-/* What only seemed to be near may be reached soon afterwards: that makes a second dump. */
-static void take_up_level(const struct bound *b, enum pace_level level)
+/* A dump for PACE_SOON has its own cooldown: a second dump follows if the threshold is really reached. */
+static void dump_for_level(const struct bound *b, enum pace_level level)
 {
     say_and_dump(b);
     if (level == PACE_NOW)
-        rest(DUMP_OOM);
+        begin_cooldown(DUMP_OOM);
     else
         soon_again_ns = now_ns() + conf.dump_on_interval_s * NS_PER_S;
 }
 
-/* Whether it is not file pages alone that make it look near. */
+/* Whether memory is short even without counting file pages. */
 static bool is_confirmed(struct bound *b, enum pace_level level, uint64_t threshold)
 {
     return bounds_read(&bounds, b, 0) && b->used >= (level == PACE_NOW ? threshold : b->bytes / 2);
 }
 
-/* Returns when to look again. */
+/* Returns when to look again, in nanoseconds. */
 static uint64_t look_at_bound(struct bound *b, struct pace *p)
 {
     uint64_t threshold = threshold_of(b);
@@ -111,7 +111,7 @@ static uint64_t look_at_bound(struct bound *b, struct pace *p)
     enum pace_level level = pace_look(p, b->used, b->bytes, threshold, now_ns());
     if (level > p->level && now_ns() >= (level == PACE_NOW ? free_again_ns[DUMP_OOM] : soon_again_ns) &&
         is_confirmed(b, level, threshold)) {
-        take_up_level(b, level);
+        dump_for_level(b, level);
         pace_acted(p, level, threshold);
     }
     return now_ns() + pace_next_ns(p, b->bytes, threshold);
@@ -157,7 +157,7 @@ static uint64_t look_how_near(void)
     return next;
 }
 
-/* ---- Peaks, and what others say ---- */
+/* ---- Peaks and events ---- */
 
 static uint64_t look_at_peak(void)
 {
@@ -168,12 +168,12 @@ static uint64_t look_at_peak(void)
         return free_again_ns[DUMP_PEAK];
     peak_bytes = bytes;
     act(DUMP_PEAK, NULL);
-    rest(DUMP_PEAK);
+    begin_cooldown(DUMP_PEAK);
     return now_ns() + PACE_SLOW_NS;
 }
 
-/* Of what happened, takes up what may be; the rest stays in it. Returns when that may be. */
-static uint64_t take_up(uint32_t *happened)
+/* Handles events past their cooldown; keeps the rest. Returns when the next cooldown ends. */
+static uint64_t handle_events(uint32_t *happened)
 {
     static const char *const why[DUMP_N_REASONS] = {
         [DUMP_OOM] = "oom: an allocation failed for want of memory",
@@ -187,7 +187,7 @@ static uint64_t take_up(uint32_t *happened)
             continue;
         }
         act(reason, why[reason]);
-        rest(reason);
+        begin_cooldown(reason);
         *happened &= ~DUMP_BIT(reason);
     }
     return next;
@@ -195,7 +195,7 @@ static uint64_t take_up(uint32_t *happened)
 
 /* ---- The thread ---- */
 
-/* Everything that a dump needs is touched once: memory, this thread's stack, and code. */
+/* Touches everything that a dump needs once: memory, the stack of this thread, and code. */
 static void prepare(void)
 {
     if (access(conf.dump_dir, W_OK | X_OK))
@@ -217,15 +217,15 @@ static void run(struct worker *w)
     prepare();
     peak_bytes = PEAK_LEAST_BYTES;
     while (!load_relaxed(&stopping)) {
-        uint64_t until = take_up(&happened);
+        uint64_t until = handle_events(&happened);
         if (wanted & DUMP_BIT(DUMP_OOM))
             until = earlier(until, look_how_near());
         if (wanted & DUMP_BIT(DUMP_PEAK))
             until = earlier(until, look_at_peak());
         happened |= dump_on_wait(until);
     }
-    happened |= dump_on_wait(0); /* the program may end just because of what happened */
-    take_up(&happened);
+    happened |= dump_on_wait(0); /* an event may be the reason why the program ends */
+    handle_events(&happened);
     dump_on_accept(0);
 }
 

@@ -23,14 +23,15 @@ enum exporter_profile {
     EXPORTER_N_PROFILES,
 };
 
-/* Memory that is not malloc's, for a dump that must succeed where malloc has none. `take` gives zeroed memory, aligned as
- * malloc's is, or NULL; `give` takes it back, NULL too. */
+/* Memory that is not malloc's, for a dump that must succeed where malloc has none. `take` gives zeroed memory, aligned
+ * as malloc's is, or NULL; `give` takes it back, NULL too. */
 struct exporter_memory {
     void *(*take)(size_t bytes);
     void (*give)(void *memory);
 };
 
-/* Where an exporter's bytes go, and where the memory that encoding needs comes from. `write` returns 0 or a negative errno, which encode() passes on. */
+/* Where an exporter's bytes go, and where the memory that encoding needs comes from. `write` returns 0 or a negative
+ * errno, which encode() passes on. */
 struct exporter_sink {
     int (*write)(struct exporter_sink *sink, const void *data, size_t bytes);
     const struct exporter_memory *memory; /* NULL: malloc */

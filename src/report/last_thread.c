@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ends a process whose main() ended by pthread_exit() once only jespan's own threads are left. */
+/* Ends a process whose main thread ended by pthread_exit() when only jespan's threads are left. */
 #include "report/last_thread.h"
 
 #include <pthread.h>
@@ -23,22 +23,23 @@
 #include "span/span.h"
 
 #define NS_PER_MS 1000000u
-#define LONGEST_PAUSE_MS 1024 /* threads that never allocated end unnoticed, and are looked for */
-#define ONE_OWN ((uint64_t)1 << 32 | 1) /* a change, and one more */
+#define LONGEST_PAUSE_MS 1024 /* the end of a thread that never allocated wakes nobody, so the number is read again */
+#define ONE_OWN ((uint64_t)1 << 32 | 1) /* one change, and one thread more */
 
-/* The threads of jespan's in the lower half, the number of changes in the upper. */
+/* The number of jespan's threads in the lower half, the number of changes in the upper half. */
 static _Atomic uint64_t own;
 
 static pthread_key_t key;
 static bool has_key;
-static char of_main, of_own; /* values of the key */
+static char of_main, of_own; /* values of the key: the main thread, a thread of jespan */
 static _Atomic bool main_has_ended, is_watching;
 static sigset_t main_mask; /* before main_has_ended */
 
 /* ---- The thread that waits ---- */
 
-/* Whether the main thread is gone, and how many threads there are, itself included: fields 3 and 20 of proc(5)'s
- * /proc/PID/stat, after a name that may contain anything. 0: unknown. */
+/* Returns the number of threads with the main thread, if the main thread has ended. Returns 0 if it has not ended or
+ * the number is unknown. These are fields 3 and 20 of /proc/PID/stat in proc(5). The name in field 2 may contain
+ * anything, so the fields are counted from its last ')'. */
 static uint32_t threads_without_main(void)
 {
     char text[1024];
@@ -55,7 +56,7 @@ static uint32_t threads_without_main(void)
     return at ? (uint32_t)strtoul(at + 1, NULL, 10) : 0;
 }
 
-/* A thread of jespan's that is not counted yet, or not any more, is taken for one of the program's. */
+/* A thread of jespan that is not counted yet, or no longer, counts as one of the program's threads. */
 static bool only_own_are_left(void)
 {
     uint64_t before = atomic_load(&own);
@@ -73,7 +74,8 @@ static void wait_for_others(void)
     }
 }
 
-/* Handlers of the program's run here: their memory is the program's, and signals end the process as they would. */
+/* exit() runs the program's handlers on this thread. So their memory counts for the program, and signals reach them as
+ * they reached the main thread. */
 static void *watch(void *unused)
 {
     (void)unused;
@@ -98,9 +100,10 @@ static void start_watching(void)
              "; the process must be ended by exit() or SIGKILL");
 }
 
-/* ---- Who begins and ends ---- */
+/* ---- Threads that begin and end ---- */
 
-/* Either this or last_thread_add_own() sees what the other one did. */
+/* This function and last_thread_add_own() each write before they read, so at least one of them sees the write of the
+ * other. */
 static void end(void *whose)
 {
     if (whose == &of_own) {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ends a process whose main() ended by pthread_exit() once only jespan's own threads are left.
+/* Ends a process whose main thread ended by pthread_exit() when only jespan's threads are left.
  *
- * The last thread of a process that ends calls exit(0) in glibc. jespan's threads would keep that from happening, and as
- * they block all signals, nothing but SIGKILL would end the process then. So when the main thread has ended, a thread
- * "jespan:end" waits until all others but jespan's are gone, and calls exit(0) with the signals blocked that the main
- * thread had blocked. A program whose main() returns has no such thread.
+ * In glibc, the last thread of a process calls exit(0) when it ends. jespan's threads never end by themselves and
+ * block all signals, so only SIGKILL would end such a process. When the main thread has ended, a thread "jespan:end"
+ * waits until only jespan's threads are left. It then restores the signal mask of the main thread and calls exit(0). A
+ * program whose main() returns has no such thread.
  *
- * No thread is mistaken for one of jespan's: these count themselves once they run, and the number of all is read from
- * /proc/self/stat between two readings of their count that agree.
+ * jespan's threads count themselves when they begin. The number of all threads is read from /proc/self/stat between
+ * two readings of that count which must agree. So no thread of the program is taken for one of jespan's.
  */
 #ifndef JESPAN_LAST_THREAD_H
 #define JESPAN_LAST_THREAD_H
 
-/* On the main thread, when libc is up. */
+/* On the main thread, when libc works. */
 void last_thread_boot(void);
 
-/* On a thread of jespan's, when it begins. Its end is noted by itself. */
+/* On each thread of jespan, when it begins. Its end is noticed without another call. */
 void last_thread_add_own(void);
 
-/* In a forked child, before threads of jespan's are started there. */
+/* In a forked child, before jespan starts threads there. */
 void last_thread_after_fork(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who is told of limits: the thread that watches them.
+/* The thread that watches limits and tells the program.
  *
- * Whoever is refused, or finds a soft limit crossed, wakes it by limits_tell(); frees and moves wake nobody, so
- * where there are soft limits it looks by itself. It learns what happened from the limits alone: events are states
- * that differ from what was told last, and none is queued. */
+ * A thread that is refused, or finds a soft limit crossed, wakes it by limits_tell(). Frees and moves wake nobody, so
+ * with soft limits it also looks at intervals. There is no queue of events: an event is a limit whose state differs
+ * from what was told last. */
 #include "report/limit_events.h"
 
 #include <errno.h>
@@ -23,22 +23,22 @@
 
 #define NS_PER_MS 1000000u
 #define NS_PER_S 1000000000u
-#define ROUND_MS 10           /* between two rounds at least, whatever happens */
-#define HARD_NS NS_PER_S      /* between two events of a hard limit */
+#define ROUND_MS 10           /* the shortest time between two rounds */
+#define HARD_NS NS_PER_S      /* the shortest time between two events of a hard limit */
 #define PATH_BYTES 256
 
-/* Held while a callback runs. fork does not wait for it: the child has a new one, as of the next. */
+/* Held while a callback runs. fork does not wait for this mutex or start_mutex: the child gets new ones. */
 static pthread_mutex_t callback_mutex = PTHREAD_MUTEX_INITIALIZER;
-static jespan_limit_callback_t *_Atomic callback; /* written under callback_mutex, as is the next */
+static jespan_limit_callback_t *_Atomic callback; /* written under callback_mutex, like callback_user */
 static void *callback_user;
-static THREAD_LOCAL bool telling; /* this thread does */
+static THREAD_LOCAL bool telling; /* this thread is in a callback */
 
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct worker worker; /* start_mutex */
 static bool started, at_end; /* start_mutex */
 
-/* The worker's. */
-static bool has_more; /* refusals that are not told yet, since others were just now */
+/* Only the worker uses this. */
+static bool has_more; /* some refusals wait, because the last event of their limit was less than HARD_NS ago */
 
 /* ---- Telling ---- */
 
@@ -73,8 +73,8 @@ static void tell(const struct jespan_limit_event *event)
 
 /* ---- Looking ---- */
 
-/* Whether there is something to be told of the soft limit. Hysteresis: a figure that goes up and down around the
- * limit is told once. */
+/* Whether a soft limit was crossed, or is no longer crossed. A crossing ends an eighth below the limit, so a figure
+ * that goes up and down around the limit makes one event. */
 static bool has_soft_event(struct limit *l, struct jespan_limit_event *event)
 {
     uint64_t soft = load_relaxed(&l->soft);
@@ -91,7 +91,7 @@ static bool has_hard_event(struct limit *l, struct jespan_limit_event *event)
 {
     uint64_t refusals = load_relaxed(&l->refusals), now = clock_ns(CLOCK_MONOTONIC);
     uint64_t told = load_relaxed(&l->told_refusals), hard = load_relaxed(&l->hard);
-    if (!hard) /* it was taken away since */
+    if (!hard) /* the limit was removed meanwhile */
         store_relaxed(&l->told_refusals, refusals);
     if (!hard || refusals == told)
         return false;
@@ -106,7 +106,7 @@ static bool has_hard_event(struct limit *l, struct jespan_limit_event *event)
     return true;
 }
 
-/* Under LOCK_TREE, so that the context stays. */
+/* Under LOCK_TREE, so that the context is not recycled. */
 static bool has_event(uint32_t index, bool (*has)(struct limit *, struct jespan_limit_event *),
                       struct jespan_limit_event *event, char path[PATH_BYTES])
 {
@@ -183,7 +183,7 @@ int limit_events_start(void)
         started = !error;
     }
     pthread_mutex_unlock(&start_mutex);
-    limits_tell(); /* limits may have changed */
+    limits_tell(); /* the limits may have changed */
     return error;
 }
 
@@ -214,7 +214,7 @@ static void start_configured(void)
         WARN("the thread that watches limits cannot start: ", errno_text(-error), "; nobody is told of them");
 }
 
-/* Under setuid no thread is started but for limits that the program sets itself. */
+/* In a setuid program, the thread starts only for limits that the program sets itself. */
 void limit_events_boot(void)
 {
     if (!getauxval(AT_SECURE))

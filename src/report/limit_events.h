@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who is told of limits: the thread that watches them. It runs from when there is a limit, and somebody who wants to
- * know: a callback, a soft limit, or on_limit. */
+/* The thread that watches limits and tells the program. It runs once there is a limit, and a callback, a soft limit or
+ * on_limit asks for events. */
 #ifndef JESPAN_LIMIT_EVENTS_H
 #define JESPAN_LIMIT_EVENTS_H
 
@@ -8,14 +8,14 @@
 
 #include "jespan/limit.h"
 
-/* Starts it where it is wanted and does not run. After limits were set; never from within malloc. Returns 0 or a
+/* Starts the thread if it is needed and does not run. Called after limits were set, never from malloc. Returns 0 or a
  * negative errno. */
 int limit_events_start(void);
 
-/* Returns 0, -EDEADLK or what limit_events_start() does. */
+/* Returns 0, -EDEADLK in a callback, or an error of limit_events_start(). */
 int limit_events_set_callback(jespan_limit_callback_t *callback, void *user);
 
-/* Start and end of the process, and a forked child, as with the reporter. */
+/* Start and end of the process, and a forked child, as in reporters.h. */
 void limit_events_boot(void);
 void limit_events_ask_to_stop(void);
 void limit_events_wait(uint64_t until_ns);

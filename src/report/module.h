@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finding exporters, reporters and services: with dlopen (module_dl.c), or in a static program among what was linked in (module_static.c). */
+/* Finding exporters, reporters and services: with dlopen (module_dl.c), or in a static program among what was linked
+ * in (module_static.c). */
 #ifndef JESPAN_MODULE_H
 #define JESPAN_MODULE_H
 

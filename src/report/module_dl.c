@@ -21,8 +21,8 @@
 
 /* ---- Where a module is ---- */
 
-/* Modules that belong to this library lie in jespan/ beside it, and in a build tree, whose libraries are in .libs/, with it.
- * The dynamic linker's name of a library is relative where LD_LIBRARY_PATH is. */
+/* Modules that belong to this library lie in jespan/ beside it, and in a build tree, whose libraries are in .libs/,
+ * with it. The dynamic linker's name of a library is relative where LD_LIBRARY_PATH is. */
 static bool find_beside(char *path, size_t bytes, const char *name)
 {
     static const char build[] = ".libs";

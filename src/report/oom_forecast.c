@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How near something is to its bound, and when to look again. */
+/* Forecasts when used memory reaches its bound. */
 #include "report/oom_forecast.h"
 
 #define NS_PER_S 1000000000u
 #define SOON_PER_S 5u                       /* 200 ms */
-#define FASTEST_FILL ((uint64_t)3 << 30)    /* bytes/s: twice what one processor fills */
+#define FASTEST_FILL ((uint64_t)3 << 30)    /* bytes/s: twice the rate of one processor */
 #define FAST_GROWTH ((uint64_t)100 << 20)
 
 static uint64_t growth(const struct pace *p, uint64_t used, uint64_t now_ns)
@@ -37,7 +37,7 @@ void pace_acted(struct pace *p, enum pace_level level, uint64_t threshold)
 uint64_t pace_next_ns(const struct pace *p, uint64_t bound, uint64_t threshold)
 {
     if (p->used >= threshold)
-        return PACE_SLOW_NS; /* it was acted on */
+        return PACE_SLOW_NS; /* the caller has acted on this level */
     uint64_t ns = (uint64_t)((double)(bound - p->used) * NS_PER_S / (double)FASTEST_FILL);
     if (p->rate) {
         uint64_t there = (uint64_t)((double)(threshold - p->used) * NS_PER_S / (double)p->rate / 4);

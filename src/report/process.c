@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Start, fork and end of the process: one table of everything that has threads or state of its own here.
  *
- * malloc/boot.c starts what allocation needs, at the first allocation. The table starts the rest from a constructor, when
- * libc works. All rows share one time limit at the end of the process: shutdown_timeout_ms.
+ * malloc/boot.c starts what allocation needs, at the first allocation. The table starts the rest from a constructor,
+ * when libc works. All rows share one time limit at the end of the process: shutdown_timeout_ms.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static uint64_t end_by_ns(void)
 /* ---- The dump before static destructors ---- */
 
 /* exit() first runs the destructors of thread_local objects of its own thread. The handlers of atexit() and the
- * destructors of static objects follow, however late they were registered. pthread_exit() on the main thread runs none. */
+ * destructors of static objects follow, however late they were registered. pthread_exit() on the main thread runs
+ * none. */
 int __cxa_thread_atexit_impl(void (*run)(void *), void *object, void *in_library);
 
 static void dump_before_destructors(void *unused)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One reporter, fed with snapshots. */
+/* One registered reporter, and what it has been told. */
 #include "report/reporter_session.h"
 
 #include <errno.h>
@@ -22,23 +22,23 @@ bool reporter_session_knows(const struct jespan_reporter *reporter)
     return reporter->size >= first_version && reporter->size <= sizeof *reporter && reporter->name && reporter->name[0];
 }
 
-void reporter_session_set(struct reporter_session *f, const struct jespan_reporter *reporter)
+void reporter_session_set(struct reporter_session *session, const struct jespan_reporter *reporter)
 {
-    memcpy(&f->reporter, reporter, reporter->size);
-    snprintf(f->name, sizeof f->name, "%s", reporter->name);
+    memcpy(&session->reporter, reporter, reporter->size);
+    snprintf(session->name, sizeof session->name, "%s", reporter->name);
 }
 
-int reporter_session_open(struct reporter_session *f)
+int reporter_session_open(struct reporter_session *session)
 {
     struct reporter_told *r = reporter_told_make((uint32_t)conf.max_contexts);
-    store_relaxed(&f->told, r);
+    store_relaxed(&session->told, r);
     return r ? 0 : -ENOMEM;
 }
 
-void reporter_session_close(struct reporter_session *f)
+void reporter_session_close(struct reporter_session *session)
 {
-    reporter_told_free(atomic_exchange(&f->told, NULL));
-    snapshot_free(atomic_exchange(&f->snapshot, NULL));
+    reporter_told_free(atomic_exchange(&session->told, NULL));
+    snapshot_free(atomic_exchange(&session->snapshot, NULL));
 }
 
 static const char *text_of(int error)
@@ -46,26 +46,27 @@ static const char *text_of(int error)
     return errno_text(error < 0 ? -error : error);
 }
 
-bool reporter_session_init(struct reporter_session *f)
+bool reporter_session_init(struct reporter_session *session)
 {
-    int error = f->reporter.init ? f->reporter.init(f->reporter.user) : 0;
+    int error = session->reporter.init ? session->reporter.init(session->reporter.user) : 0;
     if (!error)
         return true;
     atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
-    WARN("reporter ", f->name, ": init failed: ", text_of(error), "; it is left out");
+    WARN("reporter ", session->name, ": init failed: ", text_of(error), "; it is left out");
     return false;
 }
 
-static void note(struct reporter_session *f, const char *what, int error)
+static void note(struct reporter_session *session, const char *what, int error)
 {
     if (error)
         atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
-    if (error && !f->failing)
-        WARN("reporter ", f->name, ": ", what, ": ", text_of(error), "; further failures are only counted");
-    f->failing = error != 0;
+    if (error && !session->failing)
+        WARN("reporter ", session->name, ": ", what, ": ", text_of(error), "; further failures are only counted");
+    session->failing = error != 0;
 }
 
-/* Several at once, back to back, would keep the tree from the program: so one at a time, and then as long without. */
+/* A snapshot holds LOCK_TREE, which the program needs too. So only one is taken at a time, followed by a pause as long
+ * as the snapshot took. */
 struct snapshot *reporter_session_snapshot(struct snapshot *old)
 {
     pthread_mutex_lock(&one_at_a_time);
@@ -77,29 +78,29 @@ struct snapshot *reporter_session_snapshot(struct snapshot *old)
     return s;
 }
 
-static const struct snapshot *take(struct reporter_session *f)
+static const struct snapshot *take(struct reporter_session *session)
 {
-    struct snapshot *old = atomic_exchange(&f->snapshot, NULL), *s = reporter_session_snapshot(old);
-    store_relaxed(&f->snapshot, s ? s : old);
+    struct snapshot *old = atomic_exchange(&session->snapshot, NULL), *s = reporter_session_snapshot(old);
+    store_relaxed(&session->snapshot, s ? s : old);
     return s;
 }
 
-void reporter_session_round(struct reporter_session *f)
+void reporter_session_round(struct reporter_session *session)
 {
-    const struct snapshot *s = take(f);
+    const struct snapshot *s = take(session);
     if (!s) {
         reporter_session_count_misses(1);
         return;
     }
-    int labels = reporter_tell(load_relaxed(&f->told), s, &f->reporter);
-    int flushed = f->reporter.flush ? f->reporter.flush(f->reporter.user) : 0;
-    note(f, flushed ? "flush failed" : "labels are left out", flushed ? flushed : labels);
+    int labels = reporter_tell(load_relaxed(&session->told), s, &session->reporter);
+    int flushed = session->reporter.flush ? session->reporter.flush(session->reporter.user) : 0;
+    note(session, flushed ? "flush failed" : "labels are left out", flushed ? flushed : labels);
 }
 
-void reporter_session_shutdown(struct reporter_session *f)
+void reporter_session_shutdown(struct reporter_session *session)
 {
-    if (f->reporter.shutdown)
-        f->reporter.shutdown(f->reporter.user);
+    if (session->reporter.shutdown)
+        session->reporter.shutdown(session->reporter.user);
 }
 
 void reporter_session_count_misses(uint64_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One reporter, fed with snapshots by one thread; and how often that failed, over all of them. */
-#ifndef JESPAN_FEED_H
-#define JESPAN_FEED_H
+/* One registered reporter, and what it has been told. Also the counts of misses and errors over all reporters. */
+#ifndef JESPAN_REPORTER_SESSION_H
+#define JESPAN_REPORTER_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,36 +9,39 @@
 #include "jespan/reporter.h"
 #include "report/reporter_tell.h"
 
-/* The pointers are NULL while what they point to is replaced or given up, for a child that is forked meanwhile. */
+/* The thread of the reporter uses it. The pointers are NULL while it replaces or frees their target, because a child
+ * may be forked at that moment. */
 struct reporter_session {
     struct jespan_reporter reporter;
     char name[32];
-    bool failing;
+    bool failing; /* the last round failed */
     _Atomic(struct reporter_told *) told;
     _Atomic(struct snapshot *) snapshot;
 };
 
-/* Whether this version can deal with a reporter of that size, and it has a name. */
+/* Whether this version knows a reporter of that size, and the reporter has a name. */
 bool reporter_session_knows(const struct jespan_reporter *reporter);
 
 /* Copies the reporter. */
-void reporter_session_set(struct reporter_session *f, const struct jespan_reporter *reporter);
+void reporter_session_set(struct reporter_session *session, const struct jespan_reporter *reporter);
 
-/* Makes room for what is to be remembered; reporter_session_close() gives it back, also in a forked child. Returns 0 or -ENOMEM. */
-int reporter_session_open(struct reporter_session *f);
-void reporter_session_close(struct reporter_session *f);
+/* Allocates what the session remembers; reporter_session_close() frees it, also in a forked child. Returns 0 or
+ * -ENOMEM. */
+int reporter_session_open(struct reporter_session *session);
+void reporter_session_close(struct reporter_session *session);
 
-/* The callbacks. reporter_session_init(): false: it failed, which was said. */
-bool reporter_session_init(struct reporter_session *f);
-void reporter_session_round(struct reporter_session *f);
-void reporter_session_shutdown(struct reporter_session *f);
+/* Call the callbacks. reporter_session_init() returns false if the callback failed, and writes a message. */
+bool reporter_session_init(struct reporter_session *session);
+void reporter_session_round(struct reporter_session *session);
+void reporter_session_shutdown(struct reporter_session *session);
 
-/* As snapshot_retake(), for those who take many: it waits for others, and then for as long as it took. */
+/* Like snapshot_retake(), for callers that take many: it waits for others, and pauses for as long as the snapshot
+ * took. */
 struct snapshot *reporter_session_snapshot(struct snapshot *old);
 
 void reporter_session_count_misses(uint64_t n);
 uint64_t reporter_session_misses(void);
 uint64_t reporter_session_errors(void);
-void reporter_session_after_fork(void); /* counts start anew */
+void reporter_session_after_fork(void); /* sets the counts to 0 */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's own reporters: registering them, and when a round is due.
+/* The program's own reporters: registration, and a thread for each that makes rounds.
  *
- * Only a registration's thread touches its session. All else is under the mutex, which is never held over a callback or a
- * snapshot. fork does not wait for it: the child has a new one, and no registrations.
+ * Only a registration's thread uses its session. Everything else is under the mutex, which is never held during a
+ * callback or a snapshot. fork does not wait for the mutex: the child gets a new one, and no registrations.
  */
 #include "report/reporters.h"
 
@@ -25,27 +25,28 @@
 struct registration {
     struct reporter_session session;
     uint64_t interval_ns, started_ns; /* constant while it runs */
-    uint64_t busy_since;              /* of a round that is under way, else 0; mutex */
-    uint64_t serial;                  /* the handle's value; 0: free */
-    uint64_t asked, done;             /* rounds */
+    /* Under mutex: */
+    uint64_t busy_since;  /* start of the present round. 0: between rounds */
+    uint64_t serial;      /* the value of the handle. 0: this entry is free */
+    uint64_t asked, done; /* number of rounds */
     bool stopping;
     pthread_cond_t wake;
 };
 
 static struct registration registrations[JESPAN_MAX_REPORTERS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a round is done, or a registration given up */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a round is done, or a registration is free */
 static uint64_t last_serial;
-static bool at_end; /* of the program */
+static bool at_end; /* the process ends: no new registrations */
 
 static const struct jespan_reporter *configured[JESPAN_MAX_REPORTERS]; /* constant after boot */
 static THREAD_LOCAL const struct registration *serving;                /* by this thread */
 
-#define EACH(r) (struct registration *r = registrations; r < registrations + JESPAN_MAX_REPORTERS; r++)
+#define REGISTRATIONS_END (registrations + JESPAN_MAX_REPORTERS)
 
-/* ---- On its thread ---- */
+/* ---- On the thread of a registration ---- */
 
-/* How many rounds came due until then. */
+/* How many rounds were due until then. */
 static uint64_t ticks(const struct registration *r, uint64_t at_ns)
 {
     return r->interval_ns ? (at_ns - r->started_ns) / r->interval_ns : 0;
@@ -56,7 +57,7 @@ static uint64_t ticks_now(const struct registration *r)
     return ticks(r, clock_ns(CLOCK_MONOTONIC));
 }
 
-/* Serves all requests that came before it begins. */
+/* Serves all requests that came before the round begins. */
 static void make_round(struct registration *r)
 {
     pthread_mutex_lock(&mutex);
@@ -72,7 +73,7 @@ static void make_round(struct registration *r)
     pthread_mutex_unlock(&mutex);
 }
 
-/* False: the end has come. */
+/* False: the registration ends. */
 static bool wait_for_round(struct registration *r)
 {
     uint64_t due = r->interval_ns ? r->started_ns + (ticks_now(r) + 1) * r->interval_ns : UINT64_MAX;
@@ -84,7 +85,7 @@ static bool wait_for_round(struct registration *r)
     return go_on;
 }
 
-static void give_up(struct registration *r)
+static void release(struct registration *r)
 {
     reporter_session_close(&r->session);
     pthread_mutex_lock(&mutex);
@@ -107,7 +108,7 @@ static void *serve(void *registration)
         make_round(r);
         reporter_session_shutdown(&r->session);
     }
-    give_up(r);
+    release(r);
     return NULL;
 }
 
@@ -117,9 +118,9 @@ static void *serve(void *registration)
 static int claim(struct registration **claimed, const struct jespan_reporter *reporter, uint64_t interval_ms)
 {
     struct registration *r = registrations;
-    while (r < registrations + JESPAN_MAX_REPORTERS && r->serial)
+    while (r < REGISTRATIONS_END && r->serial)
         r++;
-    if (at_end || r == registrations + JESPAN_MAX_REPORTERS)
+    if (at_end || r == REGISTRATIONS_END)
         return at_end ? -ESHUTDOWN : -ENOSPC;
     *r = (struct registration){.serial = ++last_serial, .wake = PTHREAD_COND_INITIALIZER};
     reporter_session_set(&r->session, reporter);
@@ -128,11 +129,11 @@ static int claim(struct registration **claimed, const struct jespan_reporter *re
     return 0;
 }
 
-/* From here on it may be asked to stop, also before its thread runs. */
+/* Once it is claimed, a registration may be asked to stop, even before its thread runs. */
 static int add(const struct jespan_reporter *reporter, uint64_t interval_ms, uint64_t *serial)
 {
     struct registration *r = NULL;
-    if (!track_thread()) /* boots, where nothing was allocated yet */
+    if (!track_thread()) /* boots jespan if this is the first use */
         return -ENOMEM;
     pthread_mutex_lock(&mutex);
     int error = claim(&r, reporter, interval_ms);
@@ -144,7 +145,7 @@ static int add(const struct jespan_reporter *reporter, uint64_t interval_ms, uin
     if (!error)
         error = background_start(serve, r);
     if (error)
-        give_up(r);
+        release(r);
     return error;
 }
 
@@ -166,7 +167,7 @@ static void ask_to_stop(struct registration *r)
     pthread_cond_signal(&r->wake);
 }
 
-/* Waits until the registration is given up or, with a number of rounds, has made them. */
+/* Waits until the registration is free or has made that number of rounds. UINT64_MAX rounds: until it is free. */
 static int wait_for(const struct registration *r, uint64_t serial, uint64_t rounds, uint64_t until_ns)
 {
     bool in_time = true;
@@ -177,7 +178,7 @@ static int wait_for(const struct registration *r, uint64_t serial, uint64_t roun
 
 static int unregister(uint64_t serial)
 {
-    for EACH(r)
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++)
         if (serial && r->serial == serial) {
             ask_to_stop(r);
             return wait_for(r, serial, UINT64_MAX, background_deadline(conf.shutdown_timeout_ms));
@@ -192,13 +193,13 @@ static int flush(uint64_t timeout_ms)
     } wanted[JESPAN_MAX_REPORTERS];
     uint64_t until_ns = background_deadline(timeout_ms);
     int i = 0, error = 0;
-    for EACH(r) {
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++) {
         wanted[i].serial = r->serial;
         wanted[i++].rounds = ++r->asked;
         pthread_cond_signal(&r->wake);
     }
     i = 0;
-    for EACH(r) {
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++) {
         if (wanted[i].serial && wait_for(r, wanted[i].serial, wanted[i].rounds, until_ns))
             error = ETIMEDOUT;
         i++;
@@ -206,7 +207,7 @@ static int flush(uint64_t timeout_ms)
     return error;
 }
 
-/* A thread that is cancelled while it waits would keep the mutex. */
+/* Cancellation is disabled: a thread that is cancelled while it waits would keep the mutex. */
 static int under_mutex(int (*act)(uint64_t), uint64_t argument)
 {
     int cancel;
@@ -232,7 +233,7 @@ EXPORT int jespan_flush_reporters(uint64_t timeout_ms)
 
 /* ---- Start and end of the process ---- */
 
-/* A module is one reporter, however often it is named. */
+/* A module that is named twice is loaded once. */
 static void load(const char *name)
 {
     const struct jespan_reporter *reporter = module_find_reporter(name);
@@ -269,7 +270,7 @@ static void start_configured(void)
     }
 }
 
-/* With nothing configured nothing is entered, and no clock of the thread's tried out. */
+/* A thread that enters a span tries out its CPU clock. Without configured reporters, no span is entered. */
 void reporters_boot(void)
 {
     if (!conf.reporters[0])
@@ -282,7 +283,7 @@ void reporters_ask_to_stop(void)
 {
     pthread_mutex_lock(&mutex);
     at_end = true;
-    for EACH(r)
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++)
         ask_to_stop(r);
     pthread_mutex_unlock(&mutex);
 }
@@ -290,7 +291,7 @@ void reporters_ask_to_stop(void)
 void reporters_wait(uint64_t until_ns)
 {
     pthread_mutex_lock(&mutex);
-    for EACH(r)
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++)
         if (r->serial && r != serving && wait_for(r, r->serial, UINT64_MAX, until_ns))
             WARN("reporter ", r->session.name, " took longer than shutdown_timeout_ms and is given up");
     pthread_mutex_unlock(&mutex);
@@ -298,7 +299,7 @@ void reporters_wait(uint64_t until_ns)
 
 void reporters_after_fork(void)
 {
-    for EACH(r) {
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++) {
         reporter_session_close(&r->session);
         *r = (struct registration){0};
     }
@@ -311,12 +312,12 @@ void reporters_after_fork(void)
         start_configured();
 }
 
-/* Those of a round that is under way are added to reporter_session_misses() when it ends. */
+/* Misses of the present rounds are added here. reporter_session_misses() gets them when the rounds end. */
 uint64_t reporters_misses(void)
 {
     pthread_mutex_lock(&mutex);
     uint64_t n = reporter_session_misses();
-    for EACH(r)
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++)
         if (r->serial && r->busy_since)
             n += ticks_now(r) - ticks(r, r->busy_since);
     pthread_mutex_unlock(&mutex);
@@ -327,7 +328,7 @@ uint64_t reporters_count(void)
 {
     uint64_t n = 0;
     pthread_mutex_lock(&mutex);
-    for EACH(r)
+    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++)
         n += r->serial != 0;
     pthread_mutex_unlock(&mutex);
     return n;

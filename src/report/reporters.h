@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's own reporters (jespan/reporter.h): a thread for each. */
+/* The program's own reporters (jespan/reporter.h), each with its own thread. */
 #ifndef JESPAN_REPORTERS_H
 #define JESPAN_REPORTERS_H
 
 #include <stdint.h>
 
-/* Once, when libc is up: loads those that the configuration names, and starts them. */
+/* Once, when libc works: loads and starts the configured reporters. */
 void reporters_boot(void);
 
-/* At exit: has all of them make their last round, then waits for that until a time on the monotonic clock. */
+/* At exit: asks all reporters for their last round, then waits for them until a time on the monotonic clock. */
 void reporters_ask_to_stop(void);
 void reporters_wait(uint64_t until_ns);
 
-/* In a forked child, where none runs: those of the configuration start anew when conf.follow_fork says so. */
+/* In a forked child, where no reporter runs: starts the configured ones again if conf.follow_fork. */
 void reporters_after_fork(void);
 
-/* How many there are. */
+/* The number of registered reporters. */
 uint64_t reporters_count(void);
 
-/* Rounds that came due while a reporter was busy, also of rounds that are not over. */
+/* Rounds that were due while their reporter was still busy with an earlier one. */
 uint64_t reporters_misses(void);
 
 #endif

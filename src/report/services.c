@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Services: their table, their start and their end. */
+/* Services: their table, start and end. */
 #include "report/services.h"
 
 #include <errno.h>
@@ -27,12 +27,12 @@ struct http_stats services_http;
 static void (*at_end_before_others)(void);
 
 struct running {
-    struct service_host host; /* first: what a service has of it */
-    struct worker worker;     /* second */
-    const char *name, *switched_on_by; /* the key of the configuration */
-    const struct service *service;     /* NULL: not wanted, or not found */
+    struct service_host host; /* first: the service gets a pointer to it */
+    struct worker worker;
+    const char *name, *switched_on_by; /* the value of the key that switches it on. Empty: off */
+    const struct service *service;     /* NULL: switched off, or not found */
     _Atomic uint64_t stop_by_ns;
-    struct stop_sockets stop; /* the worker's mutex, but for its own thread reading it */
+    struct stop_sockets stop; /* written under the worker's mutex; the worker's thread reads it without */
     bool given_up;
 };
 
@@ -41,11 +41,11 @@ static struct running services[] = {
     {.name = "http", .switched_on_by = conf.http_listen},
 };
 
-#define EACH(s) (struct running *s = services; s < services + sizeof services / sizeof services[0]; s++)
+#define SERVICES_END (services + sizeof services / sizeof services[0])
 
 static struct running *running_of(const struct service_host *host)
 {
-    return (struct running *)(uintptr_t)host; /* its first member */
+    return (struct running *)(uintptr_t)host; /* the first member */
 }
 
 static uint64_t stop_by_ns(const struct service_host *host)
@@ -81,11 +81,11 @@ static void signal_stop(struct running *s)
 
 /* ---- Fork waits for guarded calls ---- */
 
-#define GUARD_MAX_MS 200 /* a library that blocks all the same does not stop the program */
+#define GUARD_MAX_MS 200 /* fork goes on then: a library that blocks must not stop the program */
 
 static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
-static struct stdio_holes guarded_holes; /* guarded: libraries open files, too */
-static THREAD_LOCAL bool fork_has_it;    /* several threads may fork at once */
+static struct stdio_holes guarded_holes; /* under `guarded`: libraries open files, too */
+static THREAD_LOCAL bool fork_has_guard; /* several threads may fork at once */
 
 static void guard(bool begin)
 {
@@ -107,12 +107,12 @@ static bool wait_for_guard(void)
 
 void services_before_fork(void)
 {
-    fork_has_it = services_are_configured() && wait_for_guard();
+    fork_has_guard = services_are_configured() && wait_for_guard();
 }
 
 void services_after_fork_in_parent(void)
 {
-    if (fork_has_it)
+    if (fork_has_guard)
         pthread_mutex_unlock(&guarded);
 }
 
@@ -138,7 +138,8 @@ static int make_host(struct running *s, struct snapshot *base)
     s->host = (struct service_host){
         .conf = &conf, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = take_snapshot,
         .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
-        .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = at_end_before_others};
+        .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns,
+        .guard = guard, .end_before_others = at_end_before_others};
     store_relaxed(&s->stop_by_ns, 0);
     return error;
 }
@@ -170,18 +171,18 @@ static const struct service *find(const char *name)
 bool services_are_configured(void)
 {
     bool any = false;
-    for EACH(s)
+    for (struct running *s = services; s < SERVICES_END; s++)
         any |= s->switched_on_by[0] != '\0';
     return any;
 }
 
-/* Loading is credited to "(jespan)". */
+/* Memory of loading counts for "(jespan)". */
 void services_boot(void (*end_before_others)(void))
 {
     at_end_before_others = end_before_others;
     struct thread *t = services_are_configured() ? track_thread() : NULL;
     bool inside = t && span_enter_self(t) == 0;
-    for EACH(s) {
+    for (struct running *s = services; s < SERVICES_END; s++) {
         s->service = s->switched_on_by[0] ? find(s->name) : NULL;
         if (s->service)
             start(s, NULL);
@@ -201,28 +202,28 @@ static void ask_to_stop(struct running *s, uint64_t until_ns)
 
 void services_ask_to_stop(uint64_t until_ns)
 {
-    for EACH(s)
+    for (struct running *s = services; s < SERVICES_END; s++)
         ask_to_stop(s, until_ns);
 }
 
 void services_wait(uint64_t until_ns)
 {
-    for EACH(s)
+    for (struct running *s = services; s < SERVICES_END; s++)
         if (!s->given_up && !worker_wait(&s->worker, until_ns)) {
             s->given_up = true;
             WARN(s->name, " took longer than shutdown_timeout_ms and is given up");
-            wait_for_guard(); /* for good: libraries end themselves now, and nobody is to call them */
+            wait_for_guard(); /* never released: the service must not call libraries that are ending */
         }
 }
 
-/* The guard is the child's own then: the thread that had it is not there. Each service writes its figures itself, so
- * those of the parent's are set back. */
+/* The thread that held the guard does not exist in the child, so the child gets a new guard. The figures of the
+ * services start from 0. */
 void services_after_fork_in_child(void)
 {
     guarded = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     memset(&services_pyroscope, 0, sizeof services_pyroscope);
     memset(&services_http, 0, sizeof services_http);
-    for EACH(s) {
+    for (struct running *s = services; s < SERVICES_END; s++) {
         if (!worker_after_fork(&s->worker))
             continue;
         stop_sockets_close(&s->stop);

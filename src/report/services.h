@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Services (src/report/service.h): modules that deliver by themselves, each on a worker. Adding one is a row in
+/* Services (src/report/service.h): modules that deliver by themselves, each on a worker. To add one, add a row in
  * services.c. */
 #ifndef JESPAN_SERVICES_H
 #define JESPAN_SERVICES_H
@@ -9,18 +9,18 @@
 
 #include "report/service.h"
 
-/* Once, when libc is up: loads and starts those that the configuration asks for. What they call where they would have
- * to end before others is given here. */
+/* Once, when libc works: loads and starts the configured services. A service calls `end_before_others` if it must end
+ * before handlers of atexit() that are registered already. */
 void services_boot(void (*end_before_others)(void));
 
-/* Whether it asks for any. */
+/* Whether any service is configured. */
 bool services_are_configured(void);
 
 /* At exit: asks all of them to end by a time on the monotonic clock, then waits for them until that time. */
 void services_ask_to_stop(uint64_t until_ns);
 void services_wait(uint64_t until_ns);
 
-/* Around fork. In a child none runs; with conf.follow_fork they start anew. */
+/* Around fork. No service runs in the child; with conf.follow_fork they start again. */
 void services_before_fork(void);
 void services_after_fork_in_parent(void);
 void services_after_fork_in_child(void);

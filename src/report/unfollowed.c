@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel knows the children of each thread, and which of them have executed no program (proc(5)). */
+/* Writes one message if the program forks children that are not followed.
+ *
+ * proc(5) has the children of each thread, and which of them have executed no program. */
 #include "report/unfollowed.h"
 
 #include <fcntl.h>
@@ -20,7 +22,7 @@
 #define MIN_AGE_NS 1000000000u   /* younger ones may be about to execute a program */
 #define TEXT_BYTES 4096          /* some 500 children */
 
-static _Atomic pid_t forker; /* 0: there is nothing to say */
+static _Atomic pid_t forker; /* 0: no message is due */
 static _Atomic bool has_said;
 
 void unfollowed_note_fork(void)
@@ -46,8 +48,8 @@ static bool read_text(const char *path, char text[TEXT_BYTES])
     return n > 0;
 }
 
-/* The field of /proc/PID/stat with that number in proc(5), which is 3 or more. The program's name, field 2, may have
- * anything in it. */
+/* Returns the field of /proc/PID/stat with that number in proc(5), which is 3 or more. The name in field 2 may contain
+ * anything, so the fields are counted from its last ')'. */
 static unsigned long long stat_field(const char *text, int number)
 {
     const char *at = strrchr(text, ')');
@@ -61,12 +63,12 @@ static bool is_unfollowed(unsigned long pid)
     char path[64], text[TEXT_BYTES];
     snprintf(path, sizeof path, "/proc/%lu/stat", pid);
     if (!read_text(path, text) || stat_field(text, 4) != (unsigned long long)getpid() || !(stat_field(text, 9) & FORKED_WITHOUT_EXEC))
-        return false; /* the last number of a list that was cut may be another process's */
+        return false; /* the list of children may be cut inside its last number */
     uint64_t began_ns = stat_field(text, 22) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
     return began_ns + MIN_AGE_NS <= clock_ns(CLOCK_BOOTTIME);
 }
 
-/* 0: none of the thread's children is unfollowed. */
+/* Returns 0 if all children of the thread are followed. */
 static unsigned long find_unfollowed(pid_t thread)
 {
     char path[64], children[TEXT_BYTES], *end;
@@ -88,7 +90,7 @@ void unfollowed_say(void)
         return;
     unsigned long pid = find_unfollowed(thread);
     if (!pid && thread != getpid())
-        pid = find_unfollowed(getpid()); /* the first thread gets the children of threads that end */
+        pid = find_unfollowed(getpid()); /* children of a thread that ended move to the first thread */
     if (!pid || atomic_exchange(&has_said, true))
         return;
     store_relaxed(&forker, 0);
