@@ -19,29 +19,28 @@
 #include "malloc/track.h"
 #include "report/dump_dir.h"
 #include "report/dump_file.h"
-#include "report/dump_name.h"
 #include "report/module.h"
 #include "span/span.h"
 
-#define MAX_RUNS 32
+#define MAX_RANGES 32
 #define MAX_CLASHES 100
 
-/* One dump at a time. Held over file operations, so fork does not wait for it: the child gets a new one. */
+/* Held during a dump, with its file operations. fork does not wait for it: the child gets a new one. */
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool failing; /* dump_mutex, as is all that is static below */
+static bool failing; /* the last dump failed. All static variables below are under dump_mutex, except the atomic ones */
 static _Atomic uint64_t written, lost, by_reason[DUMP_N_REASONS];
-static const struct exporter_memory *memory; /* of the dump at hand; NULL: malloc */
-static bool in_haste;                        /* it may be the program's last moment */
+static const struct exporter_memory *memory; /* for the present dump. NULL: malloc */
+static bool in_emergency;                    /* the process may be killed during the present dump */
 
-/* The numbers that this life has given to dumps, so that it removes no others: runs of numbers, as one that was taken
- * already is left out. Those of a run that is forgotten stay for good. */
+/* The numbers of this process's dumps, so that it removes no others. They are kept as ranges, because numbers that
+ * were taken already are skipped. With too many ranges the oldest is forgotten, and its dumps are never removed. */
 static struct {
     bool is_known;
-    uint64_t life, last; /* last: the number, 0: there is no dump yet */
-    struct run {
+    uint64_t life, last; /* last: the number of the last dump, 0: none yet */
+    struct range {
         uint64_t first, end;
-    } runs[MAX_RUNS];
-    unsigned n_runs;
+    } ranges[MAX_RANGES];
+    unsigned n_ranges;
 } own;
 
 struct file_sink {
@@ -54,7 +53,7 @@ static int write_all(struct exporter_sink *sink, const void *data, size_t bytes)
     return dump_file_write(((struct file_sink *)sink)->file, data, bytes);
 }
 
-/* What is dumped: all files of one dump show the same moment. */
+/* All files of one dump show the same snapshot. */
 struct source {
     const struct exporter *exporter;
     struct snapshot *snapshot;
@@ -75,16 +74,16 @@ static int encode_to(struct dump_file *file, const struct source *source, enum e
 
 typedef int name_function(const struct dump_file *file, const char *path);
 
-/* What is synced first may never be named, where there is haste. */
+/* In an emergency the file gets its name before it is synced: the process may be killed during the sync. */
 static int finish_file(const struct dump_file *file, int error, const char *path, name_function *name)
 {
-    if (!error && in_haste)
+    if (!error && in_emergency)
         error = name(file, path);
     if (!error && fsync(file->fd))
         error = -errno;
     if (close(file->fd) && !error)
         error = -errno;
-    if (!error && !in_haste)
+    if (!error && !in_emergency)
         error = name(file, path);
     if (error)
         unlink(file->temporary);
@@ -114,7 +113,7 @@ static int count(int error)
     return error;
 }
 
-/* A file larger than RLIMIT_FSIZE, or a FIFO whose reader is gone, is an error of ours, not the end of the program. */
+/* A file larger than RLIMIT_FSIZE, or a FIFO without a reader, must fail the dump and not end the program. */
 static const int held_signals[] = {SIGXFSZ, SIGPIPE};
 #define N_HELD (sizeof held_signals / sizeof held_signals[0])
 
@@ -139,63 +138,63 @@ static void release_signals(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-/* What a caller asks for. */
-struct order {
-    int (*write)(const struct order *);
+/* A requested dump. */
+struct request {
+    int (*write)(const struct request *);
     enum exporter_profile profile;
     const char *path;
-    enum dump_reason reason; /* of a numbered dump; DUMP_N_REASONS: none but its time */
+    enum dump_reason reason; /* of a numbered dump. DUMP_N_REASONS: the interval, not an event */
 };
 
-static int write_as_ourselves(struct thread *t, const struct order *order)
+static int write_as_ourselves(struct thread *t, const struct request *request)
 {
     bool inside = t && span_enter_self(t) == 0;
     pthread_mutex_lock(&dump_mutex);
-    int error = order->write(order);
+    int error = request->write(request);
     pthread_mutex_unlock(&dump_mutex);
     if (inside)
         span_leave_self(t);
     return error;
 }
 
-/* Carries out an order under the dump mutex, credited to "(jespan)", with errno, signals and cancellation as they
- * were. */
-static int run_dump(struct order order)
+/* Runs a request under the dump mutex. Its memory counts for "(jespan)". errno, signals and cancellation are as before
+ * afterwards. */
+static int run_dump(struct request request)
 {
     int saved = errno, cancel;
     sigset_t signals;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     hold_signals(&signals);
-    int error = write_as_ourselves(track_thread(), &order);
+    int error = write_as_ourselves(track_thread(), &request);
     release_signals(&signals);
     pthread_setcancelstate(cancel, NULL);
     errno = saved;
     return error;
 }
 
-static int write_to_path(const struct order *order, const struct source *source)
+static int write_to_path(const struct request *request, const struct source *source)
 {
     static char path[DUMP_PATH_BYTES];
-    int place = dump_file_look(path, order->path);
+    int place = dump_file_look(path, request->path);
     if (place < 0)
         return place;
-    return place == DUMP_PLACE_STREAM ? write_stream(path, source, order->profile)
-                                      : write_file(path, source, order->profile, dump_file_replace);
+    return place == DUMP_PLACE_STREAM ? write_stream(path, source, request->profile)
+                                      : write_file(path, source, request->profile, dump_file_replace);
 }
 
-static int write_one(const struct order *order)
+static int write_one(const struct request *request)
 {
     struct source source;
     int error = source_take(&source);
     if (!error)
-        error = write_to_path(order, &source);
+        error = write_to_path(request, &source);
     snapshot_free(source.snapshot);
     return count(error);
 }
 
 int dump_to_path(enum exporter_profile profile, const char *path)
 {
-    return run_dump((struct order){write_one, profile, path});
+    return run_dump((struct request){write_one, profile, path});
 }
 
 /* ---- Numbered dumps ---- */
@@ -224,7 +223,7 @@ static void path_of(char path[DUMP_PATH_BYTES], const struct dump_name *name)
     snprintf(path, DUMP_PATH_BYTES, "%s/%s", conf.dump_dir, text);
 }
 
-/* Whether nothing has that number, whatever it shows and for whatever reason, be it a directory. */
+/* Whether no file or directory has that number, with any profile and reason. */
 static bool is_free(uint64_t number)
 {
     static char path[DUMP_PATH_BYTES];
@@ -239,11 +238,12 @@ static bool is_free(uint64_t number)
     return true;
 }
 
-/* An earlier life has left files, or another process with this number, in another namespace, writes there: then the
- * first dump gets the life a name of its own. What was found at the rehearsal will do where there is haste. */
+/* An earlier process with this pid may have left files, or a process with this pid in another namespace may write
+ * there. So the first dump determines the life. In an emergency, the life that the rehearsal found is used if dump 1
+ * is free. */
 static uint64_t choose_number(void)
 {
-    if (!own.last && (!own.is_known || !in_haste || !is_free(1)))
+    if (!own.last && (!own.is_known || !in_emergency || !is_free(1)))
         begin_life();
     uint64_t number = own.last + 1;
     while (!is_free(number))
@@ -251,7 +251,7 @@ static uint64_t choose_number(void)
     return number;
 }
 
-/* Servers start their workers as another user, who cannot write where they could at the start. */
+/* Servers change their user after the start. That user may not be able to write to the directory. */
 static void say_failure(const char *profile, const char *path, int error)
 {
     char user[NUMBER_BYTES];
@@ -263,7 +263,8 @@ static void say_failure(const char *profile, const char *path, int error)
              "; further failures are only counted");
 }
 
-/* Ends at the first file that fails. *named: the number has a file. EEXIST where it has not: another process has it. */
+/* Ends at the first file that fails. *named: the number has a file. EEXIST without it: another process took the
+ * number. */
 static int write_numbered(uint64_t number, enum dump_reason reason, bool *named)
 {
     static char path[DUMP_PATH_BYTES];
@@ -293,20 +294,20 @@ static int write_numbered(uint64_t number, enum dump_reason reason, bool *named)
 static void add_own(uint64_t number)
 {
     own.last = number;
-    if (own.n_runs && own.runs[own.n_runs - 1].end == number) {
-        own.runs[own.n_runs - 1].end++;
+    if (own.n_ranges && own.ranges[own.n_ranges - 1].end == number) {
+        own.ranges[own.n_ranges - 1].end++;
         return;
     }
-    if (own.n_runs == MAX_RUNS)
-        memmove(own.runs, own.runs + 1, --own.n_runs * sizeof *own.runs);
-    own.runs[own.n_runs++] = (struct run){number, number + 1};
+    if (own.n_ranges == MAX_RANGES)
+        memmove(own.ranges, own.ranges + 1, --own.n_ranges * sizeof *own.ranges);
+    own.ranges[own.n_ranges++] = (struct range){number, number + 1};
 }
 
 static uint64_t own_dumps(void)
 {
     uint64_t n = 0;
-    for (unsigned i = 0; i < own.n_runs; i++)
-        n += own.runs[i].end - own.runs[i].first;
+    for (unsigned i = 0; i < own.n_ranges; i++)
+        n += own.ranges[i].end - own.ranges[i].first;
     return n;
 }
 
@@ -324,9 +325,9 @@ static void remove_numbered(uint64_t number)
 
 static void remove_oldest(void)
 {
-    remove_numbered(own.runs[0].first++);
-    if (own.runs[0].first == own.runs[0].end)
-        memmove(own.runs, own.runs + 1, --own.n_runs * sizeof *own.runs);
+    remove_numbered(own.ranges[0].first++);
+    if (own.ranges[0].first == own.ranges[0].end)
+        memmove(own.ranges, own.ranges + 1, --own.n_ranges * sizeof *own.ranges);
 }
 
 static void keep(uint64_t newest, enum dump_reason reason)
@@ -338,15 +339,15 @@ static void keep(uint64_t newest, enum dump_reason reason)
         dump_dir_keep(conf.dump_dir, conf.dump_dir_files, conf.dump_dir_bytes, &name);
 }
 
-/* A number is the dump's that has a file with it, also where another of its files failed. */
-static int write_next(const struct order *order)
+/* A dump keeps its number once it has a file with it, even if another of its files fails. */
+static int write_next(const struct request *request)
 {
     bool named;
     uint64_t number = choose_number();
-    int error = write_numbered(number, order->reason, &named);
+    int error = write_numbered(number, request->reason, &named);
     for (int i = 0; error == -EEXIST && !named && i < MAX_CLASHES; i++) {
         number = choose_number();
-        error = write_numbered(number, order->reason, &named);
+        error = write_numbered(number, request->reason, &named);
     }
     if (error == -EEXIST && !named)
         say_failure(dump_profile_names[EXPORTER_HEAP], conf.dump_dir, count(error));
@@ -354,24 +355,24 @@ static int write_next(const struct order *order)
     if (!named)
         return error;
     add_own(number);
-    keep(number, order->reason);
+    keep(number, request->reason);
     return error;
 }
 
 int dump_next(void)
 {
-    return run_dump((struct order){.write = write_next, .reason = DUMP_N_REASONS});
+    return run_dump((struct request){.write = write_next, .reason = DUMP_N_REASONS});
 }
 
-/* ---- Dumps that an event asks for ---- */
+/* ---- Dumps for events ---- */
 
-/* What precedes each piece. */
+/* Precedes each piece of emergency memory: its size, for meta_return(). */
 union piece {
     size_t bytes;
     max_align_t align;
 };
 
-static void *take_borrowed(size_t bytes)
+static void *take_emergency(size_t bytes)
 {
     union piece *piece = bytes < PTRDIFF_MAX ? meta_emergency_alloc(bytes + sizeof *piece) : NULL;
     if (!piece)
@@ -384,24 +385,24 @@ static void give_back(void *p)
 {
     union piece *piece = p;
     if (piece)
-        meta_return(piece - 1, piece[-1].bytes);
+        meta_return(piece - 1, piece[-1].bytes); /* piece[-1] precedes the exporter's memory */
 }
 
-static const struct exporter_memory borrowed = {take_borrowed, give_back};
+static const struct exporter_memory emergency = {take_emergency, give_back};
 
-static int write_at_once(const struct order *order)
+static int write_at_once(const struct request *request)
 {
-    memory = &borrowed;
-    in_haste = true;
-    int error = write_next(order);
-    in_haste = false;
+    memory = &emergency;
+    in_emergency = true;
+    int error = write_next(request);
+    in_emergency = false;
     memory = NULL;
     return error;
 }
 
 int dump_at_once(enum dump_reason reason)
 {
-    int error = run_dump((struct order){.write = write_at_once, .reason = reason});
+    int error = run_dump((struct request){.write = write_at_once, .reason = reason});
     atomic_fetch_add_explicit(&by_reason[reason], !error, memory_order_relaxed);
     return error;
 }
@@ -414,22 +415,22 @@ static int keep_nothing(struct exporter_sink *sink, const void *data, size_t byt
     return 0;
 }
 
-static int rehearse(const struct order *order)
+static int rehearse(const struct request *request)
 {
     struct source source;
-    struct exporter_sink sink = {keep_nothing, &borrowed};
+    struct exporter_sink sink = {keep_nothing, &emergency};
     int error = source_take(&source);
     if (!own.is_known)
         begin_life();
     if (!error)
-        error = source.exporter->encode(source.snapshot, order->profile, &sink);
+        error = source.exporter->encode(source.snapshot, request->profile, &sink);
     snapshot_free(source.snapshot);
     return error;
 }
 
 int dump_rehearse(void)
 {
-    return run_dump((struct order){.write = rehearse, .profile = EXPORTER_HEAP});
+    return run_dump((struct request){.write = rehearse, .profile = EXPORTER_HEAP});
 }
 
 uint64_t dump_count_for(enum dump_reason reason)
@@ -437,7 +438,7 @@ uint64_t dump_count_for(enum dump_reason reason)
     return load_relaxed(&by_reason[reason]);
 }
 
-static int load_module(const struct order *unused)
+static int load_module(const struct request *unused)
 {
     (void)unused;
     return module_find("pprof") ? 0 : -ENOPKG;
@@ -446,7 +447,7 @@ static int load_module(const struct order *unused)
 void dump_boot(void)
 {
     if (conf.dump_dir[0])
-        run_dump((struct order){.write = load_module});
+        run_dump((struct request){.write = load_module});
 }
 
 uint64_t dump_count(void)

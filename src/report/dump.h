@@ -9,22 +9,22 @@
 #include "base/dump_on.h"
 #include "report/exporter.h"
 
-/* Writes a pprof profile to `path`, replacing a file that is there, by way of a temporary one beside it; into a FIFO
- * or a character device, where it waits for the reader with a limit (dump_file.h). On any thread with no lock held;
- * its allocations are credited to "(jespan)". Returns 0 or a negative errno; a failure is counted. */
+/* Writes a pprof profile to `path`. A file is written beside it under a temporary name, and then replaces it. A FIFO or
+ * character device is written to directly, with a time limit for the reader (dump_file.h). On any thread, with no lock
+ * held. Its memory counts for "(jespan)". Returns 0 or a negative errno. Failures are counted. */
 int dump_to_path(enum exporter_profile profile, const char *path);
 
-/* The next of this process's numbered dumps into conf.dump_dir: the heap, and the time of the same moment if
- * conf.dump_time. It replaces no file, and gets the next number that is free. Removes the oldest beyond
- * conf.dump_keep, and those of all processes beyond conf.dump_dir_files and conf.dump_dir_bytes. The first of a row of
- * failures is said on stderr. Returns 0 or a negative errno. */
+/* Writes the next numbered dump into conf.dump_dir: the heap profile, and with conf.dump_time the time profile of the
+ * same snapshot. It takes the next free number and replaces no file. Then it removes the oldest dumps of this process
+ * beyond conf.dump_keep, and of all processes beyond conf.dump_dir_files and conf.dump_dir_bytes. The first of
+ * consecutive failures is written to stderr. Returns 0 or a negative errno. */
 int dump_next(void);
 
-/* The same where it may be the program's last moment: with what was set aside (meta.h), in whose emergency the caller
- * is, named before it is synced, and with the reason in its name: heap.PID.N.REASON.pb.gz. */
+/* The same when the process may be killed soon. The caller has called meta_emergency_begin(). Uses emergency memory
+ * (meta.h), names the file before it is synced, and puts the reason into the name: heap.PID.N.REASON.pb.gz. */
 int dump_at_once(enum dump_reason reason);
 
-/* All but the file, in such an emergency. Returns 0 or a negative errno. */
+/* Does everything except the file, in such an emergency, to touch all memory. Returns 0 or a negative errno. */
 int dump_rehearse(void);
 
 /* With conf.dump_dir: loads the exporter, so that a later dump has it whatever state the program is in. */
@@ -34,7 +34,7 @@ uint64_t dump_count(void);
 uint64_t dump_lost_count(void);
 uint64_t dump_count_for(enum dump_reason reason);
 
-/* In a forked child: numbering starts again, a dump under way in the parent is none of ours. */
+/* In a forked child: numbers and counts start again. */
 void dump_after_fork(void);
 
 #endif

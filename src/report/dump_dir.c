@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What others have left in the directory for dumps. */
+/* The names of numbered dumps, and their directory. */
 #include "report/dump_dir.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,9 +15,104 @@
 #include "base/descriptor.h"
 
 #define NS_PER_S 1000000000u
-#define STALE_S 600     /* a temporary file that nobody has written to for so long is nobody's */
-#define MAX_VICTIMS 256 /* found in one pass */
+#define SUFFIX ".pb.gz"
+#define STAMP_DIGITS 8
+#define STALE_S 600     /* a temporary file is stale if nobody wrote to it for so long */
+#define MAX_OLDEST 256  /* files that one pass can remove */
 #define MAX_PASSES 64
+
+/* ---- Names ---- */
+
+const char *const dump_profile_names[EXPORTER_N_PROFILES] = {[EXPORTER_HEAP] = "heap", [EXPORTER_TIME] = "time"};
+
+int dump_name_make(char *text, size_t bytes, const struct dump_name *name)
+{
+    char life[24] = "";
+    bool has_reason = name->reason < DUMP_N_REASONS;
+    if (name->life)
+        snprintf(life, sizeof life, ".%llu", (unsigned long long)name->life);
+    return snprintf(text, bytes, "%s.%llu%s.%llu%s%s" SUFFIX, dump_profile_names[name->profile],
+                    (unsigned long long)name->pid, life, (unsigned long long)name->number, has_reason ? "." : "",
+                    has_reason ? dump_reason_names[name->reason] : "");
+}
+
+bool dump_name_is_same_dump(const struct dump_name *a, const struct dump_name *b)
+{
+    return a->pid == b->pid && a->life == b->life && a->number == b->number && a->reason == b->reason;
+}
+
+/* The functions named take_ remove something from the front of the text. */
+
+static bool take(const char **text, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncmp(*text, word, n) != 0)
+        return false;
+    *text += n;
+    return true;
+}
+
+/* A dot and a number, as dump_name_make() writes them. */
+static bool take_number(const char **text, uint64_t *number)
+{
+    const char *p = *text;
+    if (p[0] != '.' || p[1] < '1' || p[1] > '9')
+        return false;
+    *number = 0;
+    for (p++; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(*number, 10u, number) || __builtin_add_overflow(*number, (unsigned)(*p - '0'), number))
+            return false;
+    *text = p;
+    return true;
+}
+
+static bool take_profile(const char **text, enum exporter_profile *profile)
+{
+    for (*profile = 0; *profile < EXPORTER_N_PROFILES; ++*profile)
+        if (take(text, dump_profile_names[*profile]))
+            return true;
+    return false;
+}
+
+static enum dump_reason take_reason(const char **text)
+{
+    enum dump_reason reason = 0;
+    const char *p = *text;
+    if (!take(&p, "."))
+        return DUMP_N_REASONS;
+    while (reason < DUMP_N_REASONS && !take(&p, dump_reason_names[reason]))
+        reason++;
+    if (reason < DUMP_N_REASONS)
+        *text = p;
+    return reason;
+}
+
+static bool is_temporary_rest(const char *text)
+{
+    uint64_t pid;
+    if (!take_number(&text, &pid) || !take(&text, "."))
+        return false;
+    for (int i = 0; i < STAMP_DIGITS; i++)
+        if (!isxdigit((unsigned char)*text++))
+            return false;
+    return strcmp(text, ".tmp") == 0;
+}
+
+bool dump_name_parse(struct dump_name *name, const char *text)
+{
+    *name = (struct dump_name){0};
+    if (!take_profile(&text, &name->profile) || !take_number(&text, &name->pid) || !take_number(&text, &name->life))
+        return false;
+    if (!take_number(&text, &name->number)) {
+        name->number = name->life;
+        name->life = 0;
+    }
+    name->reason = take_reason(&text);
+    if (!take(&text, SUFFIX))
+        return false;
+    name->is_temporary = *text != '\0';
+    return !name->is_temporary || is_temporary_rest(text);
+}
 
 /* ---- Looking through a directory ---- */
 
@@ -24,7 +121,7 @@ struct looking {
     void (*found)(struct looking *l, const char *text, const struct dump_name *name);
 };
 
-/* readdir(3) would allocate, which a dump before the OOM killer must not. */
+/* readdir(3) would allocate. A dump before the OOM killer must not. */
 static void look_through(struct looking *l)
 {
     static char buffer[32768] __attribute__((aligned(8)));
@@ -43,7 +140,7 @@ static int open_directory(const char *path)
     return descriptor_open(path, O_RDONLY | O_DIRECTORY, 0);
 }
 
-/* A regular file of this user's. */
+/* Whether it is a regular file of this process's user. */
 static bool look_at(int directory, const char *text, struct stat *at)
 {
     return fstatat(directory, text, at, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(at->st_mode) && at->st_uid == geteuid();
@@ -56,7 +153,7 @@ static void remove_if_stale(int directory, const char *text)
         unlinkat(directory, text, 0);
 }
 
-/* ---- A new life ---- */
+/* ---- The life of a new process ---- */
 
 struct lives {
     struct looking looking; /* first */
@@ -82,16 +179,16 @@ uint64_t dump_dir_new_life(const char *directory, uint64_t pid)
 {
     struct lives lives = {{open_directory(directory), found_life}, pid, 0, false};
     uint64_t now_ms = clock_unix_ns() / (NS_PER_S / 1000);
-    if (lives.looking.fd < 0) /* one that may be written to but not read has what nobody knows */
+    if (lives.looking.fd < 0) /* a directory that cannot be read may contain anything */
         return errno == EACCES ? now_ms : 0;
     look_through(&lives.looking);
     close(lives.looking.fd);
     return !lives.any ? 0 : now_ms > lives.last ? now_ms : lives.last + 1;
 }
 
-/* ---- A bound for all ---- */
+/* ---- A limit for the dumps of all processes ---- */
 
-struct victim {
+struct old_file {
     struct timespec changed;
     struct dump_name name;
 };
@@ -100,11 +197,11 @@ struct keeping {
     struct looking looking; /* first */
     const struct dump_name *newest;
     uint64_t files, bytes;
-    struct victim *oldest; /* in order */
+    struct old_file *oldest; /* the oldest first */
     unsigned n;
 };
 
-static bool is_older(const struct victim *a, const struct victim *b)
+static bool is_older(const struct old_file *a, const struct old_file *b)
 {
     if (a->changed.tv_sec != b->changed.tv_sec)
         return a->changed.tv_sec < b->changed.tv_sec;
@@ -113,17 +210,17 @@ static bool is_older(const struct victim *a, const struct victim *b)
     return a->name.number < b->name.number;
 }
 
-static void add_victim(struct keeping *k, const struct victim *victim)
+static void add_oldest(struct keeping *k, const struct old_file *file)
 {
     unsigned at = k->n;
-    while (at > 0 && is_older(victim, &k->oldest[at - 1]))
+    while (at > 0 && is_older(file, &k->oldest[at - 1]))
         at--;
-    if (at == MAX_VICTIMS)
+    if (at == MAX_OLDEST)
         return;
-    if (k->n < MAX_VICTIMS)
+    if (k->n < MAX_OLDEST)
         k->n++;
-    memmove(&k->oldest[at + 1], &k->oldest[at], (k->n - 1 - at) * sizeof *victim);
-    k->oldest[at] = *victim;
+    memmove(&k->oldest[at + 1], &k->oldest[at], (k->n - 1 - at) * sizeof *file);
+    k->oldest[at] = *file;
 }
 
 static void found_kept(struct looking *l, const char *text, const struct dump_name *name)
@@ -139,10 +236,10 @@ static void found_kept(struct looking *l, const char *text, const struct dump_na
     k->files++;
     k->bytes += (uint64_t)at.st_size;
     if (!dump_name_is_same_dump(name, k->newest))
-        add_victim(k, &(struct victim){at.st_mtim, *name});
+        add_oldest(k, &(struct old_file){at.st_mtim, *name});
 }
 
-/* One that is gone already was its other half, or another process was quicker. */
+/* The file may be gone: another process may have removed it. */
 static void remove_file(struct keeping *k, const struct dump_name *name)
 {
     char text[DUMP_NAME_BYTES];
@@ -160,7 +257,7 @@ static void remove_dump(struct keeping *k, struct dump_name name)
         remove_file(k, &name);
 }
 
-/* Returns whether there may be more to remove. */
+/* Returns whether another pass is needed. */
 static bool keep_pass(struct keeping *k, uint64_t max_files, uint64_t max_bytes)
 {
     k->files = k->bytes = k->n = 0;
@@ -169,12 +266,12 @@ static bool keep_pass(struct keeping *k, uint64_t max_files, uint64_t max_bytes)
     unsigned i = 0;
     while (i < k->n && ((max_files && k->files > max_files) || (max_bytes && k->bytes > max_bytes)))
         remove_dump(k, k->oldest[i++].name);
-    return i == MAX_VICTIMS;
+    return i == MAX_OLDEST;
 }
 
 void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes, const struct dump_name *newest)
 {
-    static struct victim oldest[MAX_VICTIMS];
+    static struct old_file oldest[MAX_OLDEST];
     struct keeping k = {{open_directory(directory), found_kept}, newest, 0, 0, oldest, 0};
     if (k.looking.fd < 0)
         return;

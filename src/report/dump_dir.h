@@ -1,23 +1,60 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What other processes, and earlier lives, have left in the directory for dumps.
+/* The names of numbered dumps, and the directory that many processes write them to.
  *
- * Only files whose names are wholly a dump's (dump_name.h) are looked at, and only regular ones of this process's user
- * are ever removed. One thread at a time (dump.c's mutex). Nothing here allocates.
+ * A name is PROFILE.PID.NUMBER.pb.gz, with more parts where they are needed:
+ *
+ *     heap.17.3.pb.gz                    the third dump of process 17
+ *     heap.17.1795383775123.3.pb.gz      the same after an earlier process 17 has left files: with its life
+ *     heap.17.3.oom.pb.gz                the same for an event (dump_on)
+ *     heap.17.3.pb.gz.17.0badcafe.tmp    the first while it is written
+ *
+ * Only files with such names are looked at. Only regular files of this process's user are removed. Functions of names
+ * are pure. Functions of the directory run on one thread at a time (under the mutex of dump.c). Nothing here
+ * allocates.
  */
 #ifndef JESPAN_DUMP_DIR_H
 #define JESPAN_DUMP_DIR_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "report/dump_name.h"
+#include "base/dump_on.h"
+#include "report/exporter.h"
 
-/* What a process that has no dump there yet puts into the names of its dumps, so that they are apart from those of
- * others with its number: 0, nothing, where no file of such a one is there; else the time in milliseconds since 1970,
- * or one more than the largest there. Removes temporary files that such a one has left behind. */
+/* ---- Names ---- */
+
+#define DUMP_NAME_BYTES 160 /* enough for any name */
+
+extern const char *const dump_profile_names[EXPORTER_N_PROFILES];
+
+struct dump_name {
+    enum exporter_profile profile;
+    uint64_t pid;
+    uint64_t life;   /* 0: the name has none */
+    uint64_t number; /* from 1 */
+    enum dump_reason reason; /* DUMP_N_REASONS: the interval, not an event */
+    bool is_temporary;       /* the numbers of its suffix are not kept */
+};
+
+/* Writes the name of a file that is not temporary. Returns what snprintf() returns. */
+int dump_name_make(char *text, size_t bytes, const struct dump_name *name);
+
+/* Whether `text` is exactly such a name, temporary or not. */
+bool dump_name_parse(struct dump_name *name, const char *text);
+
+/* Whether both are files of one dump, which has one file for each profile. */
+bool dump_name_is_same_dump(const struct dump_name *a, const struct dump_name *b);
+
+/* ---- The directory ---- */
+
+/* Returns the life for the names of a process that has no dump in the directory yet. It is 0 if no other process with
+ * this pid has left dumps. Otherwise it is the time in milliseconds since 1970, or one more than the largest life
+ * there. Removes temporary files that such processes have left. */
 uint64_t dump_dir_new_life(const char *directory, uint64_t pid);
 
-/* Removes the oldest dumps, whoever wrote them, until there are at most so many files and bytes (0: any number); a
- * dump's files go together. `newest` stays. */
+/* Removes the oldest dumps of all processes until there are at most so many files and bytes (0: no limit). The files
+ * of one dump are removed together. `newest` stays. */
 void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes, const struct dump_name *newest);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the bytes of a dump go. */
+/* The file, FIFO or device that a dump is written to. */
 #include "report/dump_file.h"
 
 #include <errno.h>
@@ -15,11 +15,11 @@
 #include "base/descriptor.h"
 
 #define NS_PER_MS 1000000u
-#define STREAM_IDLE_NS (10000ull * NS_PER_MS) /* for the reader to take the next bytes */
-#define STREAM_NS (60000ull * NS_PER_MS)      /* to take all */
+#define STREAM_IDLE_NS (10000ull * NS_PER_MS) /* the reader must take some bytes in this time */
+#define STREAM_NS (60000ull * NS_PER_MS)      /* the reader must take everything in this time */
 #define MAX_STAMPS 100
 
-/* ---- What is there ---- */
+/* ---- Looking at a path ---- */
 
 static int place_of(const struct stat *at)
 {
@@ -36,7 +36,7 @@ static int place_of(const struct stat *at)
     }
 }
 
-/* The name of the file that a descriptor is of, if it still has one. */
+/* Finds the path of an open file, if it still has one. */
 static int name_of_descriptor(char resolved[DUMP_PATH_BYTES], int fd, const struct stat *at)
 {
     char link[40];
@@ -51,8 +51,8 @@ static int name_of_descriptor(char resolved[DUMP_PATH_BYTES], int fd, const stru
     return DUMP_PLACE_FILE;
 }
 
-/* Whether the program has the file open, as its standard output for instance: /dev/stdout is a link to it. Then it
- * must not be replaced, or what the program writes from there on would be lost. */
+/* Whether the program has the file open. /dev/stdout is a link to an open file, for instance. An open file must not be
+ * replaced: everything that the program writes to it afterwards would be lost. */
 #define MOST_DESCRIPTORS 1024
 static bool is_open(const struct stat *at, int except)
 {
@@ -63,7 +63,7 @@ static bool is_open(const struct stat *at, int except)
     return false;
 }
 
-/* The kernel follows the link, so that it can refuse one that somebody has laid in a directory like /tmp. */
+/* The kernel follows the link. So it can refuse a link that another user made in a directory like /tmp. */
 static int follow(char resolved[DUMP_PATH_BYTES], const char *path)
 {
     struct stat at;
@@ -84,15 +84,15 @@ int dump_file_look(char resolved[DUMP_PATH_BYTES], const char *path)
         return -ENAMETOOLONG;
     strcpy(resolved, path);
     if (lstat(path, &at) != 0)
-        return DUMP_PLACE_FILE; /* creating it will say what is wrong, if anything is */
+        return DUMP_PLACE_FILE; /* creating the file reports any error */
     return S_ISLNK(at.st_mode) ? follow(resolved, path) : place_of(&at);
 }
 
 /* ---- Writing ---- */
 
-#define SUFFIX_BYTES 32 /* of a temporary name, at most */
+#define SUFFIX_BYTES 32 /* the longest suffix of a temporary name */
 
-/* How much of the path begins the temporary name: all but the end of a name that would be too long. */
+/* How many bytes of the path begin the temporary name. A name that would be too long is cut at its end. */
 static int beginning_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -100,7 +100,7 @@ static int beginning_of(const char *path)
     return (int)((size_t)(name - path) + (n <= NAME_MAX && n > most ? most : n));
 }
 
-/* Processes of one number in different namespaces may write beside each other. */
+/* Processes in different namespaces may have the same pid. The stamp keeps their temporary names apart. */
 static int create(struct dump_file *file, const char *path)
 {
     uint32_t stamp = (uint32_t)(clock_unix_ns() * UINT64_C(0x9e3779b97f4a7c15) >> 32);
@@ -132,7 +132,7 @@ int dump_file_begin_stream(struct dump_file *file, const char *path)
         return -errno;
     if (fstat(file->fd, &at) == 0 && place_of(&at) == DUMP_PLACE_STREAM)
         return 0;
-    close(file->fd); /* another one has come meanwhile */
+    close(file->fd); /* something else is at the path meanwhile */
     return -EOPNOTSUPP;
 }
 
@@ -170,13 +170,13 @@ int dump_file_replace(const struct dump_file *file, const char *path)
     return rename(file->temporary, path) != 0 ? -errno : 0;
 }
 
-/* Of a file system or a sandbox. */
+/* Whether the file system or a sandbox does not have the call. */
 static bool is_unsupported(int error)
 {
     return error == EINVAL || error == ENOSYS || error == EPERM || error == EOPNOTSUPP;
 }
 
-/* Where nothing better is known. Ended in between, the process leaves an empty file. */
+/* The last resort. A process that is killed between the two steps leaves an empty file. */
 static int name_by_placeholder(const char *temporary, const char *path)
 {
     int fd = descriptor_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The signal that asks for a dump. */
+/* The signal that requests a dump. */
 #include "report/dump_signal.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 static int installed; /* 0: none */
 static struct sigaction before;
 
-/* Those that cannot be caught, and those that say that the program did something wrong. */
+/* Excluded are signals that cannot be caught, signals for errors of the program, and SIGCHLD. 0: excluded. */
 static int usable(long number)
 {
     static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGCHLD};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The signal that asks for a dump (dump_signal). A handler is installed only where the program has none; one that it
- * installs later takes its place, and no dump is asked for any more. */
+/* The signal that requests a dump (dump_signal). A handler is installed only if the program has none. A handler that
+ * the program installs later replaces it, and the signal requests no more dumps. */
 #ifndef JESPAN_DUMP_SIGNAL_H
 #define JESPAN_DUMP_SIGNAL_H
 
-/* The number of "USR2", "SIGUSR2", "RTMIN+1" or "12"; 0: it is none, or none that can ask for dumps. */
+/* The number of "USR2", "SIGUSR2", "RTMIN+1" or "12". 0: no signal, or one that cannot request dumps. */
 int dump_signal_parse(const char *text);
 
-/* Returns 0, or a negative errno: EINVAL, or EBUSY where there is a handler. */
+/* Returns 0 or a negative errno. EINVAL: no such signal. EBUSY: the program has a handler. */
 int dump_signal_install(const char *text);
 
-/* In a forked child that does not dump: what it did before is what it does, unless the program changed it. */
+/* In a forked child: restores what the signal did before, unless the program changed it. */
 void dump_signal_remove(void);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An exporter: a module that turns snapshots into one format.
+/* An exporter: a module that writes snapshots in one format.
  *
- * The module `NAME` is the shared object NAME.so in the module directory, or an archive linked into a static program,
- * and defines one symbol, `jespan_exporter_NAME`. It is opened with dlopen(RTLD_LOCAL), so what it links stays out of
- * the program's way. Encoding is a pure function of the snapshot. All calls come from one thread at a time, in the
- * context "(jespan)", with no lock of jespan's held: an exporter may use malloc.
+ * The module `NAME` is the shared object NAME.so in the module directory, or an archive linked into a static program.
+ * It defines one symbol, `jespan_exporter_NAME`. It is opened with dlopen(RTLD_LOCAL), so the program does not see its
+ * libraries. Encoding is a pure function of the snapshot. One thread at a time calls it, in the context "(jespan)",
+ * with no lock of jespan held, so an exporter may use malloc.
  */
 #ifndef JESPAN_EXPORTER_H
 #define JESPAN_EXPORTER_H
@@ -16,22 +16,22 @@
 
 #define EXPORTER_ABI 3
 
-/* What is shown of a snapshot. */
+/* The figures that are shown. */
 enum exporter_profile {
-    EXPORTER_HEAP, /* who allocated what, and holds it */
-    EXPORTER_TIME, /* how long spans took: opens, and self wall, busy and CPU time */
+    EXPORTER_HEAP, /* allocated and live memory */
+    EXPORTER_TIME, /* times of spans: opens, and own wall, busy and CPU time */
     EXPORTER_N_PROFILES,
 };
 
-/* Memory that is not malloc's, for a dump that must succeed where malloc has none. `take` gives zeroed memory, aligned
- * as malloc's is, or NULL; `give` takes it back, NULL too. */
+/* Memory for a dump that must succeed when malloc has none. `take` returns zeroed memory, aligned as by malloc, or
+ * NULL. `give` frees it and accepts NULL. */
 struct exporter_memory {
     void *(*take)(size_t bytes);
     void (*give)(void *memory);
 };
 
-/* Where an exporter's bytes go, and where the memory that encoding needs comes from. `write` returns 0 or a negative
- * errno, which encode() passes on. */
+/* Takes the encoded bytes, and provides memory for encoding. `write` returns 0 or a negative errno, which encode()
+ * returns too. */
 struct exporter_sink {
     int (*write)(struct exporter_sink *sink, const void *data, size_t bytes);
     const struct exporter_memory *memory; /* NULL: malloc */
@@ -41,8 +41,8 @@ struct exporter {
     uint32_t abi; /* EXPORTER_ABI */
     const char *name;
     const char *suffix; /* of files, with its dot: ".pb.gz" */
-    /* Returns 0 or a negative errno: EINVAL for a profile that the exporter does not know, and what comes from the sink
-     * or from want of memory. */
+    /* Returns 0 or a negative errno: EINVAL for a profile that the exporter does not know, ENOMEM, or an error of the
+     * sink. */
     int (*encode)(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink);
 };
 

@@ -4,7 +4,6 @@ core_sources += \
 	%D%/dump.c %D%/dump.h \
 	%D%/dump_dir.c %D%/dump_dir.h \
 	%D%/dump_file.c %D%/dump_file.h \
-	%D%/dump_name.c %D%/dump_name.h \
 	%D%/dump_signal.c %D%/dump_signal.h \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \

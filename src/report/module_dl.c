@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Modules as shared objects: opened locally, so that their libraries stay out of the program's symbol search. */
+/* Modules as shared objects. They are opened with RTLD_LOCAL, so the program's symbol search does not see their
+ * libraries. */
 #include <config.h>
 
 #include <dlfcn.h>
@@ -19,17 +20,17 @@
 
 #define LOADED_MAX 16
 
-/* ---- Where a module is ---- */
+/* ---- Finding a module ---- */
 
-/* Modules that belong to this library lie in jespan/ beside it, and in a build tree, whose libraries are in .libs/,
- * with it. The dynamic linker's name of a library is relative where LD_LIBRARY_PATH is. */
+/* The modules of an installed library are in jespan/ beside it. In a build tree, libraries and modules are together in
+ * .libs/. The dynamic linker's name of this library is relative if LD_LIBRARY_PATH is. */
 static bool find_beside(char *path, size_t bytes, const char *name)
 {
     static const char build[] = ".libs";
     Dl_info self;
     char real[PATH_MAX];
     const char *file = dladdr((void *)(uintptr_t)find_beside, &self) ? self.dli_fname : NULL;
-    if (file && realpath(file, real)) /* it may have been found by a link */
+    if (file && realpath(file, real)) /* the name may be a symbolic link */
         file = real;
     const char *slash = file ? strrchr(file, '/') : NULL;
     if (!slash)
@@ -48,7 +49,7 @@ static void find_module(char *path, size_t bytes, const char *name)
 
 /* ---- Opening it ---- */
 
-/* Modules of ours that this build does not have. */
+/* Whether this build was configured without that module. */
 static bool is_left_out(const char *name)
 {
     static const char *const left_out[] = {
@@ -68,7 +69,7 @@ static bool is_left_out(const char *name)
     return *p;
 }
 
-/* What the module defines as jespan_KIND_NAME. */
+/* Returns the symbol jespan_KIND_NAME of the module. */
 static const void *open_module(const char *kind, const char *name)
 {
     char path[CONF_STRING_BYTES + 64], symbol[64];
@@ -103,7 +104,7 @@ const struct exporter *module_find(const char *name)
     static struct {
         const char *name;
         const struct exporter *exporter;
-    } loaded[LOADED_MAX]; /* callers are serialised by dump.c */
+    } loaded[LOADED_MAX]; /* under the mutex of dump.c */
     static int n;
     for (int i = 0; i < n; i++)
         if (!strcmp(loaded[i].name, name))

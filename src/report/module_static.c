@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Exporters that were linked into the program: each a weak symbol here. A new exporter is one row. */
+/* Exporters that are linked into a static program. Each is a weak symbol. To add one, add a row. */
 #include <stddef.h>
 #include <string.h>
 
