@@ -206,7 +206,7 @@ static void prepare(void)
     char text[TOP_HOLDERS_TEXT_BYTES];
     top_holders_describe(text);
     int error = dump_rehearse();
-    if (!meta_emergency_end() || (error && error != -ENOENT)) /* no exporter: that was said */
+    if (!meta_emergency_end() || (error && error != -ENOPKG)) /* a missing exporter was reported already */
         WARN("dump_reserve_bytes is not enough for a dump now; set it higher");
 }
 

@@ -47,6 +47,13 @@ bad_values() {
     ran "no signal" "dump_on_program" "" '<jespan>: dump_signal:"" is no signal that can ask for a dump, and is ignored'
 }
 
+# One message says that the exporter is missing; none blames dump_reserve_bytes.
+no_exporter() {
+    run "dump_dir:$dir,module_dir:$scratch/none,dump_on:oom" sleep 0
+    equal "no exporter: stderr" "$(cat "$scratch/err")" "<jespan>: exporter pprof: $scratch/none/pprof.so: cannot open shared \
+object file: No such file or directory; see module_dir"
+}
+
 signals() {
     local on="dump_dir:$dir,dump_on:signal,dump_signal:USR2"
     run "$on" sleep 100 signal 12 await signal_dumps 1
@@ -141,6 +148,7 @@ full_disk() {
 
 not_asked_for
 bad_values
+no_exporter
 signals
 forks
 peaks
