@@ -15,17 +15,16 @@ command_sources = \
 	src/conf/conf_keys.c
 
 report_sources = \
-	%D%/inflate.c %D%/inflate.h \
+	%D%/hash.c %D%/hash.h \
 	%D%/profile.c %D%/profile.h \
-	%D%/report.c \
-	%D%/report_kind.c %D%/report_kind.h \
-	%D%/report_names.c %D%/report_names.h \
-	%D%/report_path.c %D%/report_path.h \
-	%D%/report_rows.c %D%/report_rows.h \
-	%D%/report_table.c %D%/report_table.h \
-	%D%/report_tree.c \
-	%D%/text.c %D%/text.h \
-	%D%/units.c %D%/units.h \
-	%D%/wire.c %D%/wire.h
+	%D%/report.c %D%/report.h \
+	%D%/report_path.c \
+	%D%/report_rows.c \
+	%D%/report_table.c \
+	%D%/text.c %D%/text.h
 
-EXTRA_DIST += %D%/README.md
+# A profile as the command reads it
+profile_parts_c = %D%/profile_parts.pb-c.c
+profile_parts_h = %D%/profile_parts.pb-c.h
+
+EXTRA_DIST += %D%/README.md %D%/profile_parts.proto

@@ -1,132 +1,134 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the parts of a pprof profile. */
+/* Reads pprof profiles with zlib and protobuf-c.
+ *
+ * A hostile file may be any size once it is unpacked, and may have many tiny messages, each of which takes much more memory
+ * than its bytes. Both are bounded: by MAX_FILE_BYTES and MAX_USED_BYTES.
+ */
 #include "profile.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <zlib.h>
 
-enum { TYPE_NAME = 1 };
-enum { ANY_ID = 1, MAPPING_FILE = 5 };
-enum { PROFILE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING,
-       PROFILE_TIME_NANOS = 9, PROFILE_DURATION_NANOS };
-
-#define MAX_PARTS (1u << 24) /* of a kind; with the limit on bytes this bounds memory */
+#define FIRST_BYTES ((size_t)256 << 10)
+#define MAX_FILE_BYTES ((size_t)1 << 30) /* unpacked */
+#define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
+#define MAX_SAMPLES (1u << 24)
 
 static const char malformed[] = "not a pprof profile";
 
-uint64_t profile_number(struct wire message, uint32_t number)
-{
-    struct wire_field field;
-    while (wire_next(&message, &field) == 1)
-        if (field.number == number && !field.is_bytes)
-            return field.value;
-    return 0;
-}
+/* --- The file ------------------------------------------------------------------------------------------------------- */
 
-static const char *reserve(struct profile_parts *parts)
+struct bytes {
+    uint8_t *at;
+    size_t n, capacity;
+};
+
+static const char *grow(struct bytes *bytes)
 {
-    if (parts->n < parts->capacity)
-        return NULL;
-    if (parts->n >= MAX_PARTS)
-        return "too many samples, functions or strings";
-    uint32_t capacity = parts->capacity == 0 ? 64 : parts->capacity * 2;
-    struct profile_part *items = realloc(parts->items, capacity * sizeof *items);
-    if (items == NULL)
+    size_t larger = bytes->capacity == 0 ? FIRST_BYTES : bytes->capacity * 2;
+    if (larger > MAX_FILE_BYTES)
+        return "more than 1 GiB unpacked";
+    uint8_t *moved = realloc(bytes->at, larger);
+    if (moved == NULL)
         return "out of memory";
-    parts->items = items;
-    parts->capacity = capacity;
+    bytes->at = moved;
+    bytes->capacity = larger;
     return NULL;
 }
 
-static const char *add_part(struct profile *profile, struct profile_parts *parts, struct wire bytes, bool has_id)
+/* gzread() returns 0 at the end of the file, also if the gzip stream goes on. */
+static const char *describe_end(gzFile file)
 {
-    const char *error = reserve(parts);
-    if (error != NULL)
-        return error;
-    uint64_t id = has_id ? profile_number(bytes, ANY_ID) : 0;
-    uint64_t last = parts->n == 0 ? 0 : parts->items[parts->n - 1].id;
-    parts->is_sorted = parts->n == 0 || (parts->is_sorted && last <= id);
-    parts->items[parts->n++] = (struct profile_part){id, (uint32_t)(bytes.at - profile->data),
-                                                     (uint32_t)(bytes.end - bytes.at)};
-    return NULL;
-}
-
-static struct profile_parts *parts_of(struct profile *profile, uint32_t number)
-{
-    switch (number) {
-    case PROFILE_TYPE:
-        return &profile->types;
-    case PROFILE_SAMPLE:
-        return &profile->samples;
-    case PROFILE_MAPPING:
-        return &profile->mappings;
-    case PROFILE_LOCATION:
-        return &profile->locations;
-    case PROFILE_FUNCTION:
-        return &profile->functions;
-    case PROFILE_STRING:
-        return &profile->strings;
-    default:
+    int code;
+    gzerror(file, &code);
+    switch (code) {
+    case Z_OK:
+    case Z_STREAM_END:
         return NULL;
+    case Z_BUF_ERROR:
+        return "the file is truncated";
+    case Z_ERRNO:
+        return strerror(errno);
+    case Z_MEM_ERROR:
+        return "out of memory";
+    default:
+        return "the gzip data is damaged";
     }
 }
 
-static const char *take_field(struct profile *profile, const struct wire_field *field)
+/* zlib passes files that are not gzipped through. */
+static const char *inflate_all(gzFile file, struct bytes *bytes)
 {
-    struct profile_parts *parts = parts_of(profile, field->number);
-    if (parts != NULL && !field->is_bytes)
-        return malformed;
-    if (parts != NULL)
-        return add_part(profile, parts, field->bytes, parts == &profile->locations || parts == &profile->functions);
-    if (field->number == PROFILE_TIME_NANOS)
-        profile->time_ns = (int64_t)field->value;
-    if (field->number == PROFILE_DURATION_NANOS)
-        profile->duration_ns = (int64_t)field->value;
-    return NULL;
+    for (;;) {
+        const char *error = bytes->n == bytes->capacity ? grow(bytes) : NULL;
+        if (error != NULL)
+            return error;
+        int n = gzread(file, bytes->at + bytes->n, (unsigned)(bytes->capacity - bytes->n));
+        if (n <= 0)
+            return describe_end(file);
+        bytes->n += (size_t)n;
+    }
 }
 
-static int by_id(const void *a, const void *b)
+static const char *read_file(const char *path, struct bytes *bytes)
 {
-    uint64_t left = ((const struct profile_part *)a)->id, right = ((const struct profile_part *)b)->id;
-    return (left > right) - (left < right);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return strerror(errno);
+    gzFile file = gzdopen(fd, "r");
+    if (file == NULL) {
+        close(fd);
+        return "out of memory";
+    }
+    const char *error = inflate_all(file, bytes);
+    gzclose_r(file);
+    return error == NULL && bytes->n == 0 ? "the file is empty" : error;
 }
 
-static void sort(struct profile_parts *parts)
+/* --- Decoding ------------------------------------------------------------------------------------------------------- */
+
+static void *allocate(void *data, size_t bytes)
 {
-    if (parts->n > 1 && !parts->is_sorted)
-        qsort(parts->items, parts->n, sizeof *parts->items, by_id);
+    struct profile *profile = data;
+    if (bytes > MAX_USED_BYTES || profile->used_bytes + bytes > MAX_USED_BYTES)
+        profile->is_too_large = true;
+    void *memory = profile->is_too_large ? NULL : malloc(bytes);
+    profile->used_bytes += memory == NULL ? 0 : malloc_usable_size(memory);
+    return memory;
 }
 
-static struct wire part(const struct profile *profile, const struct profile_parts *parts, uint64_t i)
+static void release(void *data, void *memory)
 {
-    static const uint8_t none[1];
-    if (i >= parts->n)
-        return (struct wire){none, none};
-    const uint8_t *at = profile->data + parts->items[i].at;
-    return (struct wire){at, at + parts->items[i].bytes};
+    struct profile *profile = data;
+    profile->used_bytes -= memory == NULL ? 0 : malloc_usable_size(memory);
+    free(memory);
 }
 
-static struct wire find(const struct profile *profile, const struct profile_parts *parts, uint64_t id)
+static int by_location_id(const void *a, const void *b)
 {
-    struct profile_part key = {id, 0, 0};
-    struct profile_part *found = parts->n == 0 ? NULL : bsearch(&key, parts->items, parts->n, sizeof key, by_id);
-    return part(profile, parts, found == NULL ? UINT64_MAX : (uint64_t)(found - parts->items));
+    const JespanPprof__Location *const *left = a, *const *right = b;
+    return ((*left)->id > (*right)->id) - ((*left)->id < (*right)->id);
 }
 
-static bool is_text(struct wire string, const char *text)
+static int by_function_id(const void *a, const void *b)
 {
-    size_t bytes = (size_t)(string.end - string.at);
-    return bytes == strlen(text) && memcmp(string.at, text, bytes) == 0;
+    const JespanPprof__Function *const *left = a, *const *right = b;
+    return ((*left)->id > (*right)->id) - ((*left)->id < (*right)->id);
 }
 
-static struct wire type_name(const struct profile *profile, uint32_t i)
+static bool is_text(ProtobufCBinaryData string, const char *text)
 {
-    return profile_string(profile, profile_number(part(profile, &profile->types, i), TYPE_NAME));
+    return string.len == strlen(text) && memcmp(string.data, text, string.len) == 0;
 }
 
 static const struct {
     const char *names[PROFILE_N_VALUES];
-    int mark; /* the value by which the kind is known; the others may be missing */
+    int mark; /* every profile of this kind has this value; the others may be missing */
 } kinds[PROFILE_N_KINDS] = {
     [PROFILE_HEAP] = {{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}, PROFILE_INUSE_BYTES},
     [PROFILE_TIME] = {{"opens", "wall", "busy", "cpu"}, PROFILE_BUSY},
@@ -134,92 +136,100 @@ static const struct {
 
 static bool find_columns(struct profile *profile, enum profile_kind kind)
 {
+    const JespanParts__Profile *parts = profile->parts;
     profile->kind = kind;
     for (int value = 0; value < PROFILE_N_VALUES; value++) {
         profile->columns[value] = -1;
-        for (uint32_t i = 0; i < profile->types.n; i++)
-            if (is_text(type_name(profile, i), kinds[kind].names[value]))
+        for (size_t i = 0; i < parts->n_sample_type; i++)
+            if (is_text(profile_string(profile, parts->sample_type[i]->type), kinds[kind].names[value]))
                 profile->columns[value] = (int)i;
     }
     return profile->columns[kinds[kind].mark] >= 0;
 }
 
-static const char *find_kind(struct profile *profile)
+static const char *decode(struct profile *profile, const struct bytes *bytes)
 {
-    if (profile->types.n == 0)
+    JespanParts__Profile *parts = jespan_parts__profile__unpack(&profile->allocator, bytes->n, bytes->at);
+    profile->parts = parts;
+    if (profile->is_too_large || (parts != NULL && parts->n_sample > MAX_SAMPLES))
+        return "too many samples, functions or strings";
+    if (parts == NULL)
         return malformed;
+    if (parts->n_sample_type == 0)
+        return malformed;
+    if (parts->n_location > 0)
+        qsort(parts->location, parts->n_location, sizeof *parts->location, by_location_id);
+    if (parts->n_function > 0)
+        qsort(parts->function, parts->n_function, sizeof *parts->function, by_function_id);
     if (find_columns(profile, PROFILE_HEAP) || find_columns(profile, PROFILE_TIME))
         return NULL;
     return "neither a heap profile nor a time profile: it has no inuse_space and no busy";
 }
 
-const char *profile_parse(struct profile *profile, const uint8_t *data, size_t bytes)
+const char *profile_read(struct profile *profile, const char *path)
 {
-    struct wire rest = {data, data + bytes};
-    struct wire_field field;
+    struct bytes bytes = {NULL, 0, 0};
     memset(profile, 0, sizeof *profile);
-    profile->data = data;
-    if (bytes == 0)
-        return "the file is empty";
-    int more;
-    while ((more = wire_next(&rest, &field)) == 1) {
-        const char *error = take_field(profile, &field);
-        if (error != NULL)
-            return error;
-    }
-    if (more < 0)
-        return malformed;
-    sort(&profile->locations);
-    sort(&profile->functions);
-    return find_kind(profile);
+    profile->allocator = (ProtobufCAllocator){allocate, release, profile};
+    const char *error = read_file(path, &bytes);
+    if (error == NULL)
+        error = decode(profile, &bytes);
+    free(bytes.at);
+    return error;
 }
 
 void profile_free(struct profile *profile)
 {
-    struct profile_parts *all[] = {&profile->types,     &profile->samples,   &profile->mappings,
-                                   &profile->locations, &profile->functions, &profile->strings};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]->items);
+    if (profile->parts != NULL)
+        jespan_parts__profile__free_unpacked(profile->parts, &profile->allocator);
 }
 
-struct wire profile_string(const struct profile *profile, uint64_t index)
+int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **sample)
 {
-    return part(profile, &profile->strings, index);
+    ProtobufCBinaryData bytes = profile->parts->sample[i];
+    *sample = jespan_pprof__sample__unpack(&profile->allocator, bytes.len, bytes.data);
+    return *sample != NULL ? 0 : profile->is_too_large ? -ENOMEM : -EBADMSG;
 }
 
-struct wire profile_location(const struct profile *profile, uint64_t id)
+void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)
 {
-    return find(profile, &profile->locations, id);
+    jespan_pprof__sample__free_unpacked(sample, &profile->allocator);
 }
 
-struct wire profile_function(const struct profile *profile, uint64_t id)
+void profile_values(const struct profile *profile, const JespanPprof__Sample *sample, int64_t values[PROFILE_N_VALUES])
 {
-    return find(profile, &profile->functions, id);
-}
-
-struct wire profile_sample(const struct profile *profile, uint32_t i)
-{
-    return part(profile, &profile->samples, i);
-}
-
-struct wire profile_program(const struct profile *profile)
-{
-    return profile_string(profile, profile_number(part(profile, &profile->mappings, 0), MAPPING_FILE));
-}
-
-void profile_values(const struct profile *profile, uint32_t sample, int64_t values[PROFILE_N_VALUES])
-{
-    struct wire rest = profile_sample(profile, sample);
-    struct wire_field field;
-    int column = 0;
-    memset(values, 0, PROFILE_N_VALUES * sizeof values[0]);
-    while (wire_next(&rest, &field) == 1) {
-        uint64_t number;
-        while (field.number == SAMPLE_VALUE && wire_next_number(&field, &number) == 1) {
-            for (int value = 0; value < PROFILE_N_VALUES; value++)
-                if (profile->columns[value] == column)
-                    values[value] = (int64_t)number;
-            column++;
-        }
+    for (int value = 0; value < PROFILE_N_VALUES; value++) {
+        int column = profile->columns[value];
+        values[value] = column >= 0 && (size_t)column < sample->n_value ? sample->value[column] : 0;
     }
+}
+
+/* --- References ----------------------------------------------------------------------------------------------------- */
+
+ProtobufCBinaryData profile_string(const struct profile *profile, int64_t index)
+{
+    bool exists = index >= 0 && (uint64_t)index < profile->parts->n_string_table;
+    return exists ? profile->parts->string_table[index] : (ProtobufCBinaryData){0, NULL};
+}
+
+const JespanPprof__Location *profile_location(const struct profile *profile, uint64_t id)
+{
+    const JespanPprof__Location key = {.id = id}, *searched = &key;
+    JespanPprof__Location *const *found = profile->parts->n_location == 0 ? NULL
+        : bsearch(&searched, profile->parts->location, profile->parts->n_location, sizeof searched, by_location_id);
+    return found == NULL ? NULL : *found;
+}
+
+const JespanPprof__Function *profile_function(const struct profile *profile, uint64_t id)
+{
+    const JespanPprof__Function key = {.id = id}, *searched = &key;
+    JespanPprof__Function *const *found = profile->parts->n_function == 0 ? NULL
+        : bsearch(&searched, profile->parts->function, profile->parts->n_function, sizeof searched, by_function_id);
+    return found == NULL ? NULL : *found;
+}
+
+ProtobufCBinaryData profile_program(const struct profile *profile)
+{
+    const JespanParts__Profile *parts = profile->parts;
+    return profile_string(profile, parts->n_mapping == 0 ? 0 : parts->mapping[0]->filename);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan report`: a dump as a table. */
+/* `jespan report`: the options, and errors in words. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -11,14 +11,11 @@
 #include <unistd.h>
 
 #include "cmd.h"
-#include "inflate.h"
 #include "profile.h"
-#include "report_kind.h"
-#include "report_path.h"
-#include "report_table.h"
+#include "report.h"
 #include "text.h"
 
-#define FILE_COLUMNS 120 /* when the output is no terminal */
+#define FILE_COLUMNS 120 /* if the output is no terminal */
 #define MIN_COLUMNS 60
 #define TERMINAL_ROWS 50 /* shown on a terminal unless --top says otherwise */
 
@@ -45,11 +42,11 @@ static bool wants_bold(void)
     return (no_color == NULL || no_color[0] == '\0') && terminal != NULL && strcmp(terminal, "dumb") != 0;
 }
 
-/* Whether any kind of profile can be sorted by it. */
+/* The kind of profile is not known yet. */
 static int check_sort(const char *word)
 {
     for (int kind = 0; kind < PROFILE_N_KINDS; kind++)
-        if (report_kind_sort(&report_kinds[kind], word) >= 0)
+        if (report_sort((enum profile_kind)kind, word) >= 0)
             return 0;
     cmd_error("--sort: '%s' is none of inuse, alloc, objects; cpu, busy, wall, opens", word);
     return STATUS_USAGE;
@@ -73,7 +70,7 @@ static int read_options(struct report_options *options, const char **sort, int a
         {"top", required_argument, NULL, 't'},
         {"inclusive", no_argument, NULL, 'i'},
         {"exact", no_argument, NULL, 'e'},
-        {"bytes", no_argument, NULL, 'e'}, /* what it was called first */
+        {"bytes", no_argument, NULL, 'e'}, /* its first name */
         {NULL, 0, NULL, 0},
     };
     int status = 0;
@@ -92,38 +89,37 @@ static int read_options(struct report_options *options, const char **sort, int a
     return status;
 }
 
-/* `sort` is a word, or NULL for the default. */
-static const char *choose_sort(struct report_options *options, const struct profile *profile, const char *sort)
+static const char *describe(int error)
 {
-    const struct report_kind *kind = &report_kinds[profile->kind];
-    options->sort = sort == NULL ? kind->sorts[0].value : report_kind_sort(kind, sort);
-    if (options->sort >= 0)
+    switch (error) {
+    case 0:
         return NULL;
+    case -E2BIG:
+        return "too many contexts for --inclusive";
+    case -EBADMSG:
+        return "not a pprof profile";
+    default:
+        return "out of memory";
+    }
+}
+
+static const char *print(struct profile *profile, struct report_options *options, const char *sort)
+{
+    options->sort = report_sort(profile->kind, sort);
+    if (options->sort >= 0)
+        return describe(report_print(profile, options));
     return profile->kind == PROFILE_HEAP ? "a heap profile is sorted by inuse, alloc or objects"
                                          : "a time profile is sorted by cpu, busy, wall or opens";
 }
 
-static const char *print_table(const struct profile *profile, const struct report_options *options)
-{
-    int error = report_table_print(profile, options);
-    return error == 0 ? NULL : error == -E2BIG ? "too many contexts for --inclusive" : "out of memory";
-}
-
-/* Says what is wrong with the file; NULL if nothing is. */
+/* Returns NULL, or the reason why the file cannot be printed. `sort` is NULL for the default. */
 static const char *print_file(const char *path, struct report_options *options, const char *sort)
 {
-    uint8_t *data;
-    size_t bytes;
-    struct profile profile = {0};
-    const char *error = inflate_file(path, &data, &bytes);
+    struct profile profile;
+    const char *error = profile_read(&profile, path);
     if (error == NULL)
-        error = profile_parse(&profile, data, bytes);
-    if (error == NULL)
-        error = choose_sort(options, &profile, sort);
-    if (error == NULL)
-        error = print_table(&profile, options);
+        error = print(&profile, options, sort);
     profile_free(&profile);
-    free(data);
     return error;
 }
 

@@ -1,62 +1,104 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths in words. Only both ends of a long path are looked at, since the middle would be cut out anyway. */
-#include "report_path.h"
-
+/* Paths as text. The middle of a long path would be cut out later, so only its two ends are looked at. */
+#include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define END_FRAMES (REPORT_MAX_COLUMNS / 4 + 1) /* a frame and its separator take at least 4 columns */
+#include "report.h"
+
+#define END_FRAMES (REPORT_MAX_COLUMNS / 4 + 1) /* a frame and its separator take 4 columns or more */
 #define MAX_INLINED 16
-#define MAX_LABELS 64 /* in words */
+#define MAX_LABELS 64 /* shown */
 #define MAX_NAME_CHARS 256
 
-/* Ids of locations: the innermost ones from the leaf outwards, and as a ring the outermost ones. */
-struct path {
-    uint64_t n;
-    uint64_t inner[END_FRAMES], outer[END_FRAMES];
-};
+/* --- Repeated names: most files have none, and then no sample is looked at ---------------------------------------------- */
 
-static void add_id(struct path *path, uint64_t id)
+static int64_t name_of(const struct profile *profile, uint64_t function)
 {
-    if (path->n < END_FRAMES)
-        path->inner[path->n] = id;
-    else
-        path->outer[(path->n - END_FRAMES) % END_FRAMES] = id;
-    path->n++;
+    const JespanPprof__Function *found = profile_function(profile, function);
+    return found == NULL ? 0 : found->name;
 }
 
-static void read_path(struct path *path, struct wire sample, uint32_t left_out)
+static int compare(const void *a, const void *b)
 {
-    struct wire_field field;
-    path->n = 0;
-    while (wire_next(&sample, &field) == 1) {
-        uint64_t id;
-        while (field.number == SAMPLE_LOCATION && wire_next_number(&field, &id) == 1)
-            if (left_out == 0)
-                add_id(path, id);
-            else
-                left_out--;
-    }
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
 }
 
-static void add_function(struct text *text, const struct profile *profile, uint64_t id)
+/* Sets *has if any two functions have the same name, in whatever place. */
+static int has_repeated(const struct profile *profile, bool *has)
 {
-    struct wire name = profile_string(profile, profile_number(profile_function(profile, id), FUNCTION_NAME));
-    if (name.at == name.end)
-        text_add(text, "?");
-    text_add_wire(text, name, MAX_NAME_CHARS);
+    size_t n = profile->parts->n_function;
+    int64_t *names = malloc((n + 1) * sizeof *names);
+    *has = false;
+    if (names == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        names[i] = profile->parts->function[i]->name;
+    qsort(names, n, sizeof *names, compare);
+    for (size_t i = 1; i < n; i++)
+        *has |= names[i] == names[i - 1];
+    free(names);
+    return 0;
 }
 
-/* " (file:line)" */
-static void add_code_place(struct text *text, const struct profile *profile, uint64_t id)
+/* Functions that are inlined into each other share a location. The outermost one is the last. */
+static uint64_t outer_function(const struct profile *profile, uint64_t id)
 {
-    struct wire function = profile_function(profile, id);
-    char line[32];
-    text_add(text, " (");
-    text_add_wire(text, profile_string(profile, profile_number(function, FUNCTION_FILE)), MAX_NAME_CHARS);
-    snprintf(line, sizeof line, ":%" PRIu64 ")", profile_number(function, FUNCTION_START_LINE));
-    text_add(text, line);
+    const JespanPprof__Location *location = profile_location(profile, id);
+    return location == NULL || location->n_line == 0 ? 0 : location->line[location->n_line - 1]->function_id;
+}
+
+static uint64_t hash_name(const struct profile *profile, uint64_t above, uint64_t function)
+{
+    return hash_mix(hash_mix(above + 1) + (uint64_t)name_of(profile, function));
+}
+
+static int add_name(struct report_names *names, const struct profile *profile, uint64_t above, uint64_t location)
+{
+    uint64_t function = outer_function(profile, location), hash = hash_name(profile, above, function);
+    const uint64_t *first = hash_find(&names->functions, hash);
+    if (first == NULL)
+        return hash_add(&names->functions, hash, function);
+    return *first == function || hash_find(&names->repeated, hash) != NULL ? 0 : hash_add(&names->repeated, hash, 0);
+}
+
+static int add_names(struct report_names *names, struct profile *profile, size_t i)
+{
+    JespanPprof__Sample *sample;
+    int error = profile_sample(profile, i, &sample);
+    if (error != 0)
+        return error;
+    for (size_t k = 0; k < sample->n_location_id && error == 0; k++)
+        error = add_name(names, profile, k + 1 < sample->n_location_id ? sample->location_id[k + 1] : 0, sample->location_id[k]);
+    profile_sample_free(profile, sample);
+    return error;
+}
+
+int report_names_read(struct report_names *names, struct profile *profile)
+{
+    bool has;
+    memset(names, 0, sizeof *names);
+    int error = has_repeated(profile, &has);
+    for (size_t i = 0; error == 0 && has && i < profile->parts->n_sample; i++)
+        error = add_names(names, profile, i);
+    return error;
+}
+
+void report_names_free(struct report_names *names)
+{
+    hash_free(&names->functions);
+    hash_free(&names->repeated);
+}
+
+/* --- Text --------------------------------------------------------------------------------------------------------------- */
+
+static void add_string(struct text *text, const struct profile *profile, int64_t index)
+{
+    ProtobufCBinaryData string = profile_string(profile, index);
+    text_add_bytes(text, string.data, string.len, MAX_NAME_CHARS);
 }
 
 static void separate(struct text *text)
@@ -65,96 +107,94 @@ static void separate(struct text *text)
         text_add(text, " > ");
 }
 
-/* Several lines are functions inlined into each other, innermost first. Without any there is only an address. */
+static void add_function(struct text *text, const struct profile *profile, uint64_t id)
+{
+    int64_t name = name_of(profile, id);
+    if (profile_string(profile, name).len == 0)
+        text_add(text, "?");
+    add_string(text, profile, name);
+}
+
+/* " (file:line)" */
+static void add_code_place(struct text *text, const struct profile *profile, uint64_t id)
+{
+    const JespanPprof__Function *function = profile_function(profile, id);
+    char line[32];
+    text_add(text, " (");
+    add_string(text, profile, function == NULL ? 0 : function->filename);
+    snprintf(line, sizeof line, ":%" PRId64 ")", function == NULL ? 0 : function->start_line);
+    text_add(text, line);
+}
+
+/* A location without a function has only an address. `above` is 0 at the outer end. */
 static void add_location(struct text *text, const struct profile *profile, const struct report_names *names, uint64_t above,
                          uint64_t id)
 {
-    uint64_t functions[MAX_INLINED];
-    size_t n = 0;
-    struct wire location = profile_location(profile, id), rest = location;
-    struct wire_field field;
-    while (n < MAX_INLINED && wire_next(&rest, &field) == 1)
-        if (field.number == LOCATION_LINE && field.is_bytes)
-            functions[n++] = profile_number(field.bytes, LINE_FUNCTION);
-    separate(text);
+    const JespanPprof__Location *location = profile_location(profile, id);
+    size_t n = location == NULL ? 0 : location->n_line < MAX_INLINED ? location->n_line : MAX_INLINED;
     if (n == 0) {
         char address[32];
-        snprintf(address, sizeof address, "0x%" PRIx64, profile_number(location, LOCATION_ADDRESS));
+        snprintf(address, sizeof address, "0x%" PRIx64, location == NULL ? 0 : location->address);
+        separate(text);
         text_add(text, address);
     }
-    for (bool is_outer = true; n > 0; is_outer = false) {
-        add_function(text, profile, functions[--n]);
-        if (is_outer && report_names_is_repeated(names, profile, above, functions[n]))
-            add_code_place(text, profile, functions[n]);
-        if (n > 0)
-            separate(text);
-    }
-}
-
-/* What is above the location, which is the k-th from the leaf of those inside; 0: nothing. */
-static uint64_t above_inner(const struct path *path, uint64_t k)
-{
-    return k + 1 < END_FRAMES ? (k + 1 < path->n ? path->inner[k + 1] : 0) : path->n > END_FRAMES ? path->outer[0] : 0;
-}
-
-static void add_outer(struct text *text, const struct profile *profile, const struct report_names *names,
-                      const struct path *path)
-{
-    uint64_t beyond = path->n - END_FRAMES;
-    uint64_t n = beyond < END_FRAMES ? beyond : END_FRAMES;
-    for (uint64_t i = 0; i < n; i++)
-        add_location(text, profile, names, i > 0 ? path->outer[(beyond - i) % END_FRAMES] : 0,
-                     path->outer[(beyond - 1 - i) % END_FRAMES]);
-    if (beyond > n) {
+    for (size_t i = n; i > 0; i--) {
+        uint64_t function = location->line[i - 1]->function_id;
         separate(text);
-        text_add_ellipsis(text);
+        add_function(text, profile, function);
+        if (i == n && hash_find(&names->repeated, hash_name(profile, above, function)) != NULL)
+            add_code_place(text, profile, function);
     }
 }
 
-static void add_label(struct text *text, const struct profile *profile, struct wire label)
+/* `ids` begins with the leaf. */
+static void add_locations(struct text *text, const struct profile *profile, const struct report_names *names,
+                          const uint64_t *ids, size_t n)
 {
-    struct wire value = profile_string(profile, profile_number(label, LABEL_STR));
-    text_add_wire(text, profile_string(profile, profile_number(label, LABEL_KEY)), MAX_NAME_CHARS);
+    for (size_t i = n; i > 0; i--) {
+        if (n > 2 * END_FRAMES && i == n - END_FRAMES) {
+            separate(text);
+            text_add_ellipsis(text);
+            i = END_FRAMES;
+        }
+        add_location(text, profile, names, i < n ? ids[i] : 0, ids[i - 1]);
+    }
+    if (n == 0)
+        text_add(text, "(no path)");
+}
+
+static void add_label(struct text *text, const struct profile *profile, const JespanPprof__Label *label)
+{
+    char number[32];
+    add_string(text, profile, label->key);
     text_add(text, "=");
-    if (profile_number(label, LABEL_STR) != 0) {
-        text_add_wire(text, value, MAX_NAME_CHARS);
+    if (label->str != 0) {
+        add_string(text, profile, label->str);
     } else {
-        char number[32];
-        snprintf(number, sizeof number, "%" PRId64, (int64_t)profile_number(label, LABEL_NUM));
+        snprintf(number, sizeof number, "%" PRId64, label->num);
         text_add(text, number);
     }
 }
 
-static void add_labels(struct text *text, const struct profile *profile, struct wire sample, uint32_t left_out)
+static void add_labels(struct text *text, const struct profile *profile, JespanPprof__Label *const *labels, size_t n)
 {
-    struct wire_field field;
-    int n = 0;
-    while (n < MAX_LABELS && wire_next(&sample, &field) == 1) {
-        if (field.number != SAMPLE_LABEL || !field.is_bytes)
-            continue;
-        if (left_out > 0) {
-            left_out--;
-            continue;
-        }
-        text_add(text, n++ == 0 ? " {" : ", ");
-        add_label(text, profile, field.bytes);
+    for (size_t i = 0; i < n && i < MAX_LABELS; i++) {
+        text_add(text, i == 0 ? " {" : ", ");
+        add_label(text, profile, labels[i]);
     }
     if (n > 0)
         text_add(text, "}");
 }
 
-void report_path(struct text *text, const struct profile *profile, const struct report_names *names,
-                 const struct report_place *place)
+int report_path(struct text *text, struct profile *profile, const struct report_names *names, const struct report_place *place)
 {
-    struct path path;
-    struct wire bytes = profile_sample(profile, place->sample);
+    JespanPprof__Sample *sample;
+    int error = profile_sample(profile, place->sample, &sample);
     text_clear(text);
-    read_path(&path, bytes, place->frames);
-    if (path.n > END_FRAMES)
-        add_outer(text, profile, names, &path);
-    for (uint64_t i = path.n < END_FRAMES ? path.n : END_FRAMES; i > 0; i--)
-        add_location(text, profile, names, above_inner(&path, i - 1), path.inner[i - 1]);
-    if (path.n == 0)
-        text_add(text, "(no path)");
-    add_labels(text, profile, bytes, place->labels);
+    if (error != 0)
+        return error;
+    add_locations(text, profile, names, sample->location_id + place->frames, sample->n_location_id - place->frames);
+    add_labels(text, profile, sample->label + place->labels, sample->n_label - place->labels);
+    profile_sample_free(profile, sample);
+    return 0;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text with terminal columns. */
+/* Lines and figures for the terminal. */
 #include "text.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <locale.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <wctype.h>
 
-static wchar_t ellipsis = L'~'; /* until the locale can write better */
+static wchar_t ellipsis = L'~'; /* where there is no UTF-8 */
 
 void text_init(void)
 {
@@ -39,36 +39,34 @@ void text_add_ellipsis(struct text *text)
     add_char(text, ellipsis);
 }
 
-/* Not those that print nothing, nor those that turn the direction of what follows. */
+/* Characters that print nothing, or that change the direction of the text after them, are not harmless. */
 static bool is_harmless(wchar_t c)
 {
     bool turns = (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
     return iswprint((wint_t)c) && wcwidth(c) >= 0 && !turns;
 }
 
-/* Takes one character, or one byte where there is none. */
-static wchar_t take_char(struct wire *bytes)
+/* Takes one character, or one byte if the bytes are no character. */
+static wchar_t take_char(const char **at, const char *end)
 {
     mbstate_t state = {0};
     wchar_t c;
-    size_t n = mbrtowc(&c, (const char *)bytes->at, (size_t)(bytes->end - bytes->at), &state);
+    size_t n = mbrtowc(&c, *at, (size_t)(end - *at), &state);
     bool is_char = n != 0 && n != (size_t)-1 && n != (size_t)-2;
-    bytes->at += is_char ? n : 1;
+    *at += is_char ? n : 1;
     return is_char && is_harmless(c) ? c : L'?';
 }
 
-void text_add_wire(struct text *text, struct wire bytes, size_t max_chars)
+void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t max_chars)
 {
-    for (size_t n = 0; bytes.at < bytes.end; n++) {
-        if (n == max_chars) {
-            add_char(text, ellipsis);
-            return;
-        }
-        add_char(text, take_char(&bytes));
-    }
+    const char *at = n_bytes == 0 ? "" : bytes, *end = at + n_bytes;
+    for (size_t n = 0; n < max_chars && at < end; n++)
+        add_char(text, take_char(&at, end));
+    if (at < end)
+        add_char(text, ellipsis);
 }
 
-/* All characters in a text are printable, so none has a negative width. */
+/* Every character in a text is printable, so no width is negative. */
 static size_t columns_of(const wchar_t *chars, size_t n)
 {
     size_t columns = 0;
@@ -77,7 +75,7 @@ static size_t columns_of(const wchar_t *chars, size_t n)
     return columns;
 }
 
-/* The inner end of a path and the labels behind it say more than the outer end: they get three fifths. */
+/* The inner end of a path and its labels tell more than the outer end, so they get three fifths of the columns. */
 void text_fit(struct text *text, size_t columns)
 {
     size_t head = 0, tail = text->n, used = 1;
@@ -103,4 +101,60 @@ void text_print(const struct text *text)
         if (n != (size_t)-1)
             fwrite(bytes, 1, n, stdout);
     }
+}
+
+void figure_bytes(char *to, int64_t bytes, bool exact)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    if (exact || (bytes > -1024 && bytes < 1024)) {
+        snprintf(to, FIGURE_BYTES, exact ? "%" PRId64 : "%" PRId64 " B", bytes);
+        return;
+    }
+    for (value /= 1024; (value >= 1023.95 || value <= -1023.95) && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        value /= 1024;
+    snprintf(to, FIGURE_BYTES, "%.1f %s", value, units[unit]);
+}
+
+/* 1000.0 µs is shown as 1.0 ms, and 60.0 s as 1.0 min. */
+void figure_time(char *to, int64_t ns, bool exact)
+{
+    static const struct {
+        const char *name;
+        double next; /* so many are one of the next unit */
+    } units[] = {{"µs", 1000}, {"ms", 1000}, {"s", 60}, {"min", 60}, {"h", 1e18}};
+    double value = (double)ns / 1000;
+    size_t unit = 0;
+    if (exact || (ns > -1000 && ns < 1000)) {
+        snprintf(to, FIGURE_BYTES, exact ? "%" PRId64 : "%" PRId64 " ns", ns);
+        return;
+    }
+    for (; value >= units[unit].next - 0.05 || value <= 0.05 - units[unit].next; unit++)
+        value /= units[unit].next;
+    snprintf(to, FIGURE_BYTES, "%.1f %s", value, units[unit].name);
+}
+
+int figure_columns(const char *figure)
+{
+    int columns = 0;
+    for (; *figure != '\0'; figure++)
+        columns += ((unsigned char)*figure & 0xc0) != 0x80; /* µ has two bytes */
+    return columns;
+}
+
+void figure_share(char *to, int64_t part, int64_t whole)
+{
+    snprintf(to, FIGURE_BYTES, "%.1f%%", whole == 0 ? 0.0 : 100.0 * (double)part / (double)whole);
+}
+
+void figure_duration(char *to, int64_t ns)
+{
+    int64_t s = ns < 0 ? 0 : ns / 1000000000;
+    if (s < 60)
+        snprintf(to, FIGURE_BYTES, "%.1f s", ns < 0 ? 0.0 : (double)ns / 1e9);
+    else if (s < 3600)
+        snprintf(to, FIGURE_BYTES, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
+    else
+        snprintf(to, FIGURE_BYTES, "%" PRId64 " h %" PRId64 " min", s / 3600, s / 60 % 60);
 }

@@ -1,33 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A line for the terminal, made of text that may be anything: control characters and bytes that are not UTF-8 become
- * '?', so that a name in a file can neither break the layout nor command the terminal. */
+/* Lines and figures for the terminal.
+ *
+ * A line may contain any text. Control characters and bytes that are not UTF-8 become '?', so that a name in a file can
+ * neither break the layout nor send commands to the terminal.
+ */
 #ifndef JESPAN_CMD_TEXT_H
 #define JESPAN_CMD_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <wchar.h>
 
-#include "wire.h"
-
-#define TEXT_MAX_CHARS 160000 /* what does not fit is left out */
+#define TEXT_MAX_CHARS 160000 /* further characters are left out */
 
 struct text {
     size_t n;
     wchar_t chars[TEXT_MAX_CHARS];
 };
 
-/* To be called once, before anything else here: makes wchar_t hold Unicode, whatever the user's locale. */
+/* Must be called first. Makes wchar_t hold Unicode, whatever the user's locale. */
 void text_init(void);
 
 void text_clear(struct text *text);
 void text_add(struct text *text, const char *trusted_ascii);
 void text_add_ellipsis(struct text *text);
 
-/* Adds at most `max_chars` characters, with an ellipsis for the others. */
-void text_add_wire(struct text *text, struct wire bytes, size_t max_chars);
+/* Adds at most `max_chars` characters, and an ellipsis if there are more. */
+void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t max_chars);
 
-/* Cuts out the middle so that the text takes at most `columns` (3 or more) on the terminal. */
+/* Cuts out the middle if the text takes more than `columns` (3 or more) on the terminal. */
 void text_fit(struct text *text, size_t columns);
 void text_print(const struct text *text);
+
+#define FIGURE_BYTES 32 /* enough for any figure */
+
+/* "512 B", "1.5 MiB"; digits only if `exact`. */
+void figure_bytes(char *to, int64_t bytes, bool exact);
+
+/* "512 ns", "1.5 ms", "2.0 min"; digits only if `exact`. */
+void figure_time(char *to, int64_t ns, bool exact);
+
+/* "12.3%"; "0.0%" if `whole` is 0. */
+void figure_share(char *to, int64_t part, int64_t whole);
+
+/* "1.2 s", "3 min 20 s", "5 h 1 min". */
+void figure_duration(char *to, int64_t ns);
+
+/* The number of columns that a figure takes on the terminal. */
+int figure_columns(const char *figure);
 
 #endif

@@ -484,6 +484,26 @@ test_report_bad_files() {
     printf '\x0a\x02\x08\x01\x32\x00\x32\x03cpu' > "$scratch/cpu"
     jespan report "$scratch/cpu"
     says "a CPU profile" 2 "jespan: *cpu: neither a heap profile nor a time profile*"
+    # a sample that is no sample, references to nothing, and a text where a number should be
+    printf '\x0a\x02\x08\x01\x32\x00\x32\x0binuse_space\x12\x02\x0a\x7f' > "$scratch/sample"
+    jespan report "$scratch/sample"
+    says "a damaged sample" 2 "jespan: *sample: not a pprof profile"
+    jespan report --inclusive "$scratch/sample"
+    says "a damaged sample, --inclusive" 2 "jespan: *sample: not a pprof profile"
+    printf '\x0a\x02\x08\x01\x32\x00\x32\x0binuse_space\x12\x0d\x0a\x02\x07\x08\x12\x01\x05\x1a\x04\x08\x63\x10\x63' > "$scratch/nowhere"
+    jespan report "$scratch/nowhere"
+    says "references to nothing" 0 ""
+    prints "references to nothing" "*5 B *0x0 > 0x0 {=}*"
+    printf '\x0a\x02\x08\x01\x32\x00\x32\x0binuse_space\x4a\x01x' > "$scratch/text"
+    jespan report "$scratch/text"
+    says "a text for a number" 2 "jespan: *text: not a pprof profile"
+    # a file of 145 KiB with 17 million empty samples, each of which takes much more memory than its bytes
+    {
+        printf '\x0a\x02\x08\x01\x32\x00\x32\x0binuse_space'
+        head -c 34000000 <(yes $'\x12' | tr '\n' '\0')
+    } | gzip -1 > "$scratch/tiny"
+    jespan report "$scratch/tiny"
+    says "millions of empty samples" 2 "jespan: *tiny: too many samples, functions or strings"
     jespan report /dev/zero
     says "an endless file" 2 "jespan: /dev/zero: more than 1 GiB unpacked"
 }
