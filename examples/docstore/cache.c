@@ -10,7 +10,7 @@
 #define N_BUCKETS 16384
 
 struct entry {
-    struct entry *next;          /* in its bucket, or in the list of those to be freed */
+    struct entry *next;          /* in its bucket, or in the list of entries to free */
     struct entry *newer, *older; /* in the recency list */
     struct document *document;
     size_t bytes; /* of the heap, exactly: entry and document */
@@ -117,7 +117,7 @@ static void insert(struct cache *cache, struct bucket *bucket, struct entry *ent
     }
 }
 
-/* Called without the lock: releasing a large document takes a while. */
+/* Call this without the lock: to release a large document takes a while. */
 static void free_dropped(struct entry *dropped)
 {
     while (dropped) {
@@ -166,7 +166,7 @@ struct document *cache_get(struct cache *cache, const struct document_key *key, 
     return document;
 }
 
-/* NULL when there is no memory or the document would push out half of the cache: then it is just not cached. */
+/* Returns NULL if there is no memory, or if the document would push out half of the cache. Then it is not cached. */
 static struct entry *entry_new(const struct cache *cache, const struct document_key *key, struct document *document)
 {
     size_t bytes = document_heap_bytes(document);

@@ -19,17 +19,17 @@ struct cache_stats {
     uint64_t hits, misses, evictions;
 };
 
-/* Returns NULL when there is no memory. */
+/* Returns NULL if there is no memory. */
 struct cache *cache_new(size_t limit_bytes);
 void cache_free(struct cache *cache);
 
 /* Returns a reference to the document, which the caller releases, or NULL and a ticket. */
 struct document *cache_get(struct cache *cache, const struct document_key *key, uint64_t *ticket);
 
-/* After a read from the store on a miss. Takes a reference of its own. */
+/* Call this after a miss and a read from the store. It takes a reference of its own. */
 void cache_fill(struct cache *cache, const struct document_key *key, struct document *document, uint64_t ticket);
 
-/* After a write to the store; writes of one key must come in the store's order. */
+/* Call this after a write to the store. Writes of one key must come in the store's order. */
 void cache_put(struct cache *cache, const struct document_key *key, struct document *document);
 void cache_remove(struct cache *cache, const struct document_key *key);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The documents of the service: the store, and before it the cache. */
+/* The documents of the service: the store, with the cache before it. */
 #include "docs.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 struct docs {
     struct store *store;
     struct cache *cache;
-    pthread_mutex_t write_lock; /* store and cache see writes in one order */
+    pthread_mutex_t write_lock; /* store and cache see writes in the same order */
 };
 
 int docs_open(struct docs **docs, const char *path, size_t cache_bytes, unsigned n_threads)
@@ -55,7 +55,7 @@ static int keep(const json_t *json, jespan_context_t keeper, struct document **d
     return *document ? 0 : -ENOMEM;
 }
 
-/* Returns NULL when no arena is left for it: then what would lie in it has to be freed one by one. */
+/* Opens a region. Returns NULL if no arena is left for it: then the caller frees its objects one by one. */
 static jespan_span_t *region_open(const struct jespan_site *site)
 {
     jespan_span_t *region = jespan_open(site, JESPAN_CURRENT, NULL, 0);
@@ -64,7 +64,7 @@ static jespan_span_t *region_open(const struct jespan_site *site)
     return region;
 }
 
-/* `json` is all that lies in it, and is neither walked nor freed. */
+/* Closes the region. The region contains only `json`, so nobody walks or frees its parts. */
 static void region_close(jespan_span_t *region, json_t *json)
 {
     if (!region)
@@ -72,7 +72,7 @@ static void region_close(jespan_span_t *region, json_t *json)
     jespan_close(region);
 }
 
-/* What the parser makes goes in one go; what is kept is a copy, in the cache's arena. */
+/* The parser's objects are released with their region. The cache keeps a copy, in its own arena. */
 static int parse(const char *text, size_t bytes, jespan_context_t keeper, struct document **document, char *why,
                  size_t why_bytes)
 {
@@ -125,7 +125,7 @@ static int query(struct docs *d, const struct document_key *key, char **text, si
     return store_get(d->store, key, text, bytes);
 }
 
-/* On a miss: reads the document from the store and leaves it in the cache. */
+/* On a miss, reads the document from the store and puts it into the cache. */
 static int fill(struct docs *d, jespan_context_t keeper, const struct document_key *key, uint64_t ticket,
                 struct document **document)
 {
@@ -166,7 +166,7 @@ int docs_delete(struct docs *d, const struct document_key *key)
     return error;
 }
 
-/* Searches are not what the cache should keep. The region is entered again, since SQLite's context lies between. */
+/* Searches do not fill the cache. The region is entered again, since SQLite's context is current in between. */
 static int add_result(void *to, const char *id, const char *text, size_t bytes)
 {
     struct results *results = to;
@@ -182,8 +182,7 @@ static int add_result(void *to, const char *id, const char *text, size_t bytes)
     return error == -EINVAL ? -EIO : error;
 }
 
-/* A search takes many pages: they go back to the system at once, rather than wait, on each thread, for its next
- * search. */
+/* A search takes many pages. They go back to the system at once: each thread would keep them until its next search. */
 int docs_search(struct docs *d, const char *collection, const char *words, unsigned limit, struct results *results)
 {
     JESPAN_SITE(site, "search",

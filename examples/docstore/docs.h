@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The documents of the service: the store, and before it the cache. All functions but docs_close() are thread-safe.
+/* The documents of the service: the store, with the cache before it. All functions except docs_close() are thread-safe.
  *
  * They return 0 or -EINVAL (not a document), -ENOENT, -ENOMEM or -EIO. `keeper` is the context in which the cache
  * keeps what the call brings in.
@@ -26,9 +26,9 @@ int docs_get(struct docs *docs, jespan_context_t keeper, const struct document_k
 
 int docs_delete(struct docs *docs, const struct document_key *key);
 
-/* What a search found, in a region of its own. */
+/* The results of a search, in a region of their own. */
 struct results {
-    json_t *json; /* an array of {"id": …, "document": …}, not to be kept by json_incref() */
+    json_t *json; /* an array of {"id": …, "document": …}, do not keep it with json_incref() */
     jespan_span_t *region;
 };
 

@@ -17,15 +17,15 @@ struct document {
     json_t *json;
 };
 
-/* What jansson does on this thread. A copy is made on one thread, so what was allocated less what was freed before and
- * after it differs by what the copy occupies; anything in between may be off, as documents are released anywhere. */
+/* jansson's allocations on this thread. A copy is made on one thread. So the bytes allocated less the bytes freed grow by the
+ * size of the copy. The figure itself means nothing, since other threads release documents. */
 static _Thread_local struct {
     size_t bytes;
-    bool is_refused; /* something, since this was last set to false */
+    bool is_refused; /* an allocation was refused since this was set to false */
     bool may_borrow;
 } heap;
 
-/* From beyond the limit of the tenant. */
+/* Takes memory outside the limit of the tenant. */
 static void *borrow(size_t bytes)
 {
     JESPAN_FOR(JESPAN_ROOT);
@@ -72,7 +72,7 @@ struct text {
     size_t bytes;
 };
 
-/* Hands jansson the next piece of a text; none once it was refused memory. */
+/* Gives jansson the next piece of a text, or nothing after jansson was refused memory. */
 static size_t read_text(void *to, size_t bytes, void *from)
 {
     struct text *text = from;
@@ -87,9 +87,9 @@ static size_t read_text(void *to, size_t bytes, void *from)
     return bytes;
 }
 
-/* jansson's parser does not look everywhere whether it got memory, and reads what is not there when it did not get
- * any. So when the tenant's limit is reached it may borrow what it asks for, and is told that the text ends after this
- * piece of at most 1 KiB. All that it made so far is given back. */
+/* jansson's parser does not check everywhere whether it got memory, and then reads from NULL. So when the tenant's limit is
+ * reached, the parser borrows memory outside the limit. It is told that the text ends after this piece of at most 1 KiB, and
+ * gives all its memory back. */
 static json_t *load(struct text text, json_error_t *error)
 {
     json_t *json;
@@ -123,7 +123,7 @@ int document_parse(json_t **json, const char *text, size_t bytes, char *why, siz
     return -EINVAL;
 }
 
-/* A copy for which there was no memory lacks something, or everything. */
+/* Without memory, a copy lacks parts, or is NULL. */
 struct document *document_keep(const json_t *json)
 {
     size_t before = heap.bytes;
@@ -147,7 +147,7 @@ struct document *document_ref(struct document *document)
     return document;
 }
 
-/* Release and acquire: who frees it comes after all who read it. */
+/* Release and acquire: the free comes after all reads by other threads. */
 void document_unref(struct document *document)
 {
     if (!document || atomic_fetch_sub_explicit(&document->references, 1, memory_order_acq_rel) != 1)

@@ -14,7 +14,7 @@
 
 #define NAME_MAX_BYTES 64
 
-/* What a document is stored under. */
+/* The name under which a document is stored. */
 struct document_key {
     char collection[NAME_MAX_BYTES + 1];
     char id[NAME_MAX_BYTES + 1];
@@ -22,7 +22,7 @@ struct document_key {
 
 struct document;
 
-/* Call once, before the first document, while there is one thread. */
+/* Call this once, before the first document, while there is one thread. */
 void document_init(void);
 
 /* Copies the `bytes` bytes at `name` into a field of struct document_key. Returns false unless they are 1 to
@@ -32,7 +32,7 @@ bool document_name_copy(char to[NAME_MAX_BYTES + 1], const char *name, size_t by
 /* Parses a JSON object. Returns 0; -ENOMEM, also when a limit is reached; or -EINVAL with `why` set to the reason. */
 int document_parse(json_t **json, const char *text, size_t bytes, char *why, size_t why_bytes);
 
-/* A copy to keep, one reference to it, or NULL when there is no memory. */
+/* Makes a copy to keep, with one reference. Returns NULL if there is no memory. */
 struct document *document_keep(const json_t *json);
 
 /* Returns its argument. */
@@ -41,10 +41,10 @@ struct document *document_ref(struct document *document);
 /* Ignores NULL. */
 void document_unref(struct document *document);
 
-/* Valid as long as the reference; not to be changed, nor kept by json_incref() where others have a reference too. */
+/* The result is valid as long as the reference. Do not change it, and do not keep it with json_incref(): threads share it. */
 json_t *document_json(const struct document *document);
 
-/* What it occupies in the heap. */
+/* The bytes that the document occupies in the heap. */
 size_t document_heap_bytes(const struct document *document);
 
 #endif

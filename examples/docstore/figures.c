@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What jespan says of this program, by route. */
+/* Figures of this program from jespan, by route. */
 #include "figures.h"
 
 #include <pthread.h>
@@ -13,10 +13,10 @@
 #include "spans.h"
 #include "tenant.h"
 
-#define MAX_NOTED 2048 /* a table, more than twice as large as there are routes times tenants */
+#define MAX_NOTED 2048 /* slots of a table, more than twice the number of routes times tenants */
 #define MAX_ROUTES 16
 
-/* jespan's, by the rules of jemalloc's. */
+/* jespan defines it, by the rules of jemalloc's. */
 int mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
 
 struct noted {
@@ -24,8 +24,8 @@ struct noted {
     jespan_context_t context;
 };
 
-/* The figures of a route are sums over these: of the request alone, or with all spans below it ("total"). Time goes on
- * while they are read, so what is a part of another is read before it. */
+/* The figures of a route are sums over these contexts: of the request alone, or with all spans below it ("total"). Time passes while
+ * they are read, so a figure that is a part of another is read first. */
 enum { OPENS, CPU, BUSY, WALL, ALLOCATED, OUTLIVED, LIVE, N_FIGURES };
 static const char *const names[N_FIGURES] = {
     "opens", "total.cpu_ns", "total.busy_ns", "total.wall_ns", "total.alloc_bytes", "total.outlived_bytes",
@@ -36,7 +36,7 @@ struct route_figures {
     uint64_t values[N_FIGURES];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects all variables below */
 static struct noted noted[MAX_NOTED];
 static struct route_figures last[MAX_ROUTES];
 static double last_s;
@@ -83,7 +83,7 @@ static struct route_figures *find_route(struct route_figures *routes, const char
     return routes;
 }
 
-/* A figure that jespan does not keep, as configured, is 0. */
+/* A figure that the configuration turns off is 0. */
 static void read_routes(struct route_figures routes[MAX_ROUTES])
 {
     for (unsigned i = 0; i < MAX_NOTED; i++) {
@@ -110,7 +110,7 @@ static json_t *route_json(const struct route_figures *now, const struct route_fi
                      "outlived_bytes", (json_int_t)v[OUTLIVED]);
 }
 
-/* What stands below the context of a tenant: 0 where there is no limit. */
+/* The figures of each tenant. A limit of 0 means that there is none. */
 static json_t *tenants_json(uint64_t *cache_bytes)
 {
     json_t *array = json_array();
@@ -131,7 +131,7 @@ static json_t *tenants_json(uint64_t *cache_bytes)
     return array;
 }
 
-/* Under the lock: two calls at a time would each see half of what was allocated since the last one. */
+/* Under the lock: two calls at a time would each see half of the bytes allocated since the last call. */
 static json_t *routes_json(double *seconds)
 {
     struct route_figures routes[MAX_ROUTES] = {{0}};

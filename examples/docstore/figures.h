@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What jespan says of this program while it runs, read with mallctl: the page /spans. All functions are thread-safe. */
+/* The page /spans: figures of this program while it runs, read with mallctl. All functions are thread-safe. */
 #ifndef DOCSTORE_FIGURES_H
 #define DOCSTORE_FIGURES_H
 
 #include <jansson.h>
 
-/* Rates begin here. Once, before the first request. */
+/* Rates begin here. Call this once, before the first request. */
 void figures_start(void);
 
 /* The calling thread is in the span of a request of this route. `route` is a constant. There are as few contexts to
@@ -17,7 +17,7 @@ void figures_note(const char *route);
  * what the cache keeps for it, also as a sum. The caller releases it; NULL when there is no memory. */
 json_t *figures_json(void);
 
-/* The same for people, to be freed, or NULL. */
+/* The same as text for people. The caller frees it; NULL if there is no memory. */
 char *figures_text(const json_t *figures);
 
 #endif

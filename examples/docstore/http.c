@@ -26,7 +26,7 @@ struct exchange {
     struct request request;
     char *body;
     size_t body_capacity;
-    unsigned refused; /* a status, once the request cannot be served any more */
+    unsigned refused; /* the status, if the request cannot be served any more */
 };
 
 static const char *argument(struct MHD_Connection *connection, enum MHD_ValueKind kind, const char *key)
@@ -34,7 +34,7 @@ static const char *argument(struct MHD_Connection *connection, enum MHD_ValueKin
     return MHD_lookup_connection_value(connection, kind, key);
 }
 
-/* Plain text is asked for by name: what browsers and curl send by themselves names none of the two. */
+/* A client asks for plain text by name. Browsers and curl name neither text nor JSON by default. */
 static bool wants_text(struct MHD_Connection *connection)
 {
     const char *format = argument(connection, MHD_GET_ARGUMENT_KIND, "format");
@@ -98,7 +98,7 @@ static void exchange_end(void *cls, struct MHD_Connection *connection, void **st
     free(exchange);
 }
 
-/* The text is kept with a NUL behind it. */
+/* A NUL byte follows the text. */
 static bool reserve(struct exchange *exchange, size_t bytes)
 {
     size_t capacity = exchange->body_capacity ? exchange->body_capacity : 1024;
@@ -116,7 +116,7 @@ static bool reserve(struct exchange *exchange, size_t bytes)
     return body != NULL;
 }
 
-/* What turns out too long is read to its end all the same, as the reply can only come then. */
+/* A body that is too long is read to its end all the same: the reply can only be sent then. */
 static void receive(struct exchange *exchange, const char *data, size_t bytes)
 {
     size_t have = exchange->request.body_bytes;
@@ -143,7 +143,7 @@ static const char *refusal(unsigned status)
     }
 }
 
-/* The reply's body is freed by whichever thread finishes sending it. */
+/* The thread that finishes sending the reply frees its body. */
 static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply)
 {
     size_t bytes = reply->body ? strlen(reply->body) : 0;
@@ -174,7 +174,7 @@ static void work(struct exchange *exchange, struct docs *docs, struct reply *rep
     jespan_exit(exchange->span);
 }
 
-/* Outside the span, where the tenant's limit is none: there is memory for a refusal. */
+/* This runs outside the span, where the tenant's limit does not hold: there is memory for a refusal. */
 static enum MHD_Result answer(struct exchange *exchange, struct docs *docs, struct MHD_Connection *connection)
 {
     struct reply reply = {.status = exchange->refused};

@@ -193,7 +193,7 @@ static void read_method_not_allowed(struct docs *docs, const struct request *req
     reply_error(reply, 405, "method not allowed");
 }
 
-/* The first that fits is taken. */
+/* The first route that fits counts. */
 static const struct route routes[] = {
     {"put", "PUT", DOCUMENT, put_document},
     {"put", "POST", DOCUMENT, put_document},

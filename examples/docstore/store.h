@@ -15,19 +15,19 @@
 
 struct store;
 
-/* Is handed each hit of a search; returns 0 to go on. The strings end with the call. */
+/* Gets each hit of a search, and returns 0 to go on. The strings are valid during the call. */
 typedef int store_hit(void *context, const char *id, const char *text, size_t bytes);
 
 /* Opens or creates the database at `path`. */
 int store_open(struct store **store, const char *path, unsigned n_readers);
 
-/* When nobody uses it any more. */
+/* Call this when nobody uses the store any more. */
 void store_close(struct store *store);
 
 int store_put(struct store *store, const struct document_key *key, const char *text, size_t bytes, bool *created);
 int store_delete(struct store *store, const struct document_key *key);
 
-/* `text` is to be freed by the caller. */
+/* The caller frees `text`. */
 int store_get(struct store *store, const struct document_key *key, char **text, size_t *bytes);
 
 /* Up to `limit` documents whose text contains `words`, by id. Returns what `hit` returned if that was not 0. */

@@ -17,7 +17,7 @@ void tenants_start(uint64_t limit_bytes)
     tenant_limit_bytes = limit_bytes;
 }
 
-/* The span is never closed, so that its context and what stands on it last. */
+/* The span is never closed, so that its context and its limit last. */
 static jespan_context_t open_context(const struct jespan_site *site, const char *tenant)
 {
     struct jespan_label label = JESPAN_LABEL("tenant", tenant);
@@ -31,7 +31,7 @@ static jespan_context_t open_context(const struct jespan_site *site, const char 
     return context;
 }
 
-/* What the cache keeps is bounded by the cache, and may be pushed out by any tenant. It does not count here. */
+/* The cache bounds its documents itself, and any tenant may push them out. So they do not count for the limit. */
 static void make(struct tenant *tenant, const char *name)
 {
     JESPAN_SITE(requests, "tenant");

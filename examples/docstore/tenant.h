@@ -17,21 +17,21 @@
 
 struct tenant {
     char name[NAME_MAX_BYTES + 1];
-    jespan_context_t requests; /* to open them below; the limit stands here */
-    jespan_context_t cache;    /* to allocate what the cache keeps */
+    jespan_context_t requests; /* requests are opened below it; it has the limit */
+    jespan_context_t cache;    /* the cache's documents of the tenant are credited to it */
 };
 
-/* What the requests of a tenant may have in use at a time, each; 0: any amount. Once, before the first tenant. */
+/* Sets how many bytes the requests of each tenant may have in use; 0: any amount. Call this once, before the first tenant. */
 void tenants_start(uint64_t limit_bytes);
 
 /* `header` is what the client sent, or NULL: then it is the tenant "none". Returns a tenant for good, or NULL if the
  * header is not a name of 1 to 64 letters, digits, dots, dashes and underscores. */
 const struct tenant *tenant_find(const char *header);
 
-/* Whose requests are refused for want of a valid name. */
+/* The tenant of requests that are refused because their name is not valid. */
 const struct tenant *tenant_invalid(void);
 
-/* The nth tenant from 0, or NULL: there are no more. */
+/* The nth tenant, from 0, or NULL if there are no more. */
 const struct tenant *tenant_nth(unsigned n);
 
 #endif

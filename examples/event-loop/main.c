@@ -20,7 +20,7 @@
 #define N_KINDS (N_ROUTES * N_TENANTS)
 
 struct request {
-    uv_timer_t timer; /* what it waits for */
+    uv_timer_t timer; /* the request waits for it */
     unsigned number, kind;
     jespan_span_t *span, *query;
     char *text, *rows, *reply;
@@ -33,7 +33,7 @@ static const char *const tenants[N_TENANTS] = {"acme", "globex", "initech"};
 static unsigned n_requests = 120, max_in_flight = 60, arrived, in_flight;
 static char **kept; /* some replies, by the number of their request */
 
-/* What the program measures, for the check, and whose figures to print beside it. */
+/* The program's own measurements, for the check, and the context whose figures are printed beside them. */
 static struct measured requests[N_KINDS], queries[N_KINDS];
 static jespan_context_t request_contexts[N_KINDS], query_contexts[N_KINDS];
 
@@ -105,7 +105,7 @@ static void request_sent(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, request_freed);
 }
 
-/* The query was open while the request waited for it; it is entered for what is done for it now. */
+/* The query was open while the request waited for it. It is entered while the program works for it now. */
 static void query_end(struct request *r)
 {
     struct stopwatch watch = stopwatch_start_around();
@@ -129,7 +129,7 @@ static void query_answered(uv_timer_t *timer)
     request_exit(r);
 }
 
-/* Below the request, which is current. */
+/* The query is opened below the request, which is current. */
 static void query_begin(struct request *r)
 {
     r->asked_ns = now_ns(CLOCK_MONOTONIC);
@@ -158,7 +158,7 @@ static void request_arrived(uv_loop_t *loop, unsigned number)
     request_exit(r);
 }
 
-/* Once a turn of the loop, as a listening socket would. */
+/* Runs once a turn of the loop, as a listening socket would. */
 static void arrivals(uv_timer_t *timer)
 {
     if (arrived < n_requests && in_flight < max_in_flight) {

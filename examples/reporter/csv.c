@@ -15,7 +15,7 @@
 
 static int file;
 static FILE *lines;
-static char *text; /* of lines */
+static char *text; /* the lines of the round */
 static size_t bytes;
 
 static int init(void *user)
@@ -33,7 +33,7 @@ static void put_quoted(const char *s)
         fprintf(lines, *s == '"' ? "\"\"" : "%c", *s);
 }
 
-/* From the root on, as in "request {route=get} > parse". */
+/* Prints the path from the root, as in "request {route=get} > parse". */
 static void put_path(const struct jespan_span_info *span)
 {
     if (span->parent && span->parent->parent) {

@@ -23,7 +23,7 @@
 static const char *const tenants[N_TENANTS] = {"acme", "globex"};
 static struct pool *pool;
 
-/* What the program measures, for the check, and whose figures to print beside it. */
+/* The program's own measurements, for the check, and the context whose figures are printed beside them. */
 static struct measured import_measured[N_TENANTS], search_measured[N_TENANTS];
 static jespan_context_t import_contexts[N_TENANTS], search_contexts[N_TENANTS];
 
@@ -58,11 +58,11 @@ struct import {
     unsigned tenant;
     uint64_t opened_ns;
     atomic_uint next, unfinished;
-    char *parts[PARTS]; /* which stay in memory */
+    char *parts[PARTS]; /* they stay in memory */
 };
 static struct import imports[N_IMPORTS];
 
-/* Also on another thread than that which opened it, while it is current there. */
+/* Any thread may close the span, also while it is current on that thread. */
 static void import_close(struct import *i)
 {
     struct measured *m = &import_measured[i->tenant];
@@ -84,7 +84,7 @@ static void import_part(void *import)
         import_close(i);
 }
 
-/* What it takes to submit is the import's too. (Without workers, so are the jobs that run meanwhile: counted twice then.) */
+/* The work of submitting belongs to the import too. (Without workers, jobs run meanwhile and count twice.) */
 static void import_start(struct import *i, unsigned tenant)
 {
     *i = (struct import){.tenant = tenant, .opened_ns = now_ns(CLOCK_MONOTONIC), .unfinished = PARTS};
@@ -108,7 +108,7 @@ struct search {
 };
 static struct search searches[N_SEARCHES];
 
-/* Half of it is waiting, for a disk say: busy, but no CPU time. */
+/* Half of the work is waiting, as for a disk: busy, without CPU time. */
 static void search_part(void *search)
 {
     static const struct timespec disk = {.tv_nsec = 2000000};

@@ -34,7 +34,7 @@ static void job_run(struct job *job)
     free(job);
 }
 
-/* Under the mutex, which is let go of while the job runs. */
+/* Call this with the mutex, which is released while the job runs. */
 static void run_first(struct pool *p)
 {
     struct job *job = p->first;

@@ -5,16 +5,16 @@
 
 struct pool;
 
-/* NULL: no memory or no threads. With 0 workers a job runs when it is submitted. */
+/* Returns NULL if there is no memory or no thread. With 0 workers a job runs when it is submitted. */
 struct pool *pool_start(unsigned n_workers);
 
-/* Runs `run(argument)` on a worker, soon. Returns 0 or -ENOMEM. Any thread, jobs included. */
+/* Runs `run(argument)` on a worker, soon. Returns 0 or -ENOMEM. Any thread may call it, also a job. */
 int pool_submit(struct pool *p, void (*run)(void *), void *argument);
 
-/* Waits until no job is left. Not from a job. */
+/* Waits until no job is left. A job must not call it. */
 void pool_wait(struct pool *p);
 
-/* After pool_wait(). */
+/* Call this after pool_wait(). */
 void pool_stop(struct pool *p);
 
 #endif
