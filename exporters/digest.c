@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A digest: adding contexts, merging digests, and what encoders see. */
+/* A digest: adds contexts, merges digests, and shows them to encoders as a snapshot. */
 #include "digest.h"
 
 #include <stdlib.h>
@@ -7,6 +7,72 @@
 
 #include "digest_nodes.h"
 #include "period.h"
+
+/* ---- Which labels are kept ---- */
+
+static bool is_listed(const char *keys, const char *key)
+{
+    size_t n = strlen(key);
+    for (const char *at = keys; n > 0; at++) {
+        size_t length = strcspn(at, "|");
+        if (length == n && memcmp(at, key, n) == 0)
+            return true;
+        at += length;
+        if (*at == '\0')
+            break;
+    }
+    return false;
+}
+
+static bool is_hexadecimal(const char *text, size_t digits)
+{
+    return strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
+}
+
+/* Servers refuse a malformed id, so it is not kept, even if it is listed. */
+static bool is_kept(const struct digest_shape *shape, const struct snapshot_label *label)
+{
+    bool wanted = is_listed(shape->labels, label->key);
+    if (strcmp(label->key, "span_id") == 0)
+        return (shape->ids || wanted) && is_hexadecimal(label->value, 16);
+    if (strcmp(label->key, "trace_id") == 0)
+        return (shape->ids || wanted) && is_hexadecimal(label->value, 32);
+    return wanted;
+}
+
+/* The key, or its name at the server. */
+static const char *name_of(const struct digest_shape *shape, const char *key)
+{
+    const char *name = shape->names != NULL ? label_names_find(shape->names, key) : NULL;
+    return name != NULL ? name : key;
+}
+
+static bool has(const struct snapshot_label *labels, uint32_t n, const char *key)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(labels[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Writes the labels of a row's node: the selected labels of the row, and of those of the path above it, which are in
+ * one node, the ones with other keys. Returns their number. */
+static uint32_t keep_labels(const struct digest_shape *shape, const struct snapshot_row *row,
+                            const struct digest_node *above, struct snapshot_label kept[DIGEST_MAX_LABELS])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < row->n_labels && n < DIGEST_MAX_LABELS; i++) {
+        const char *name = name_of(shape, row->labels[i].key);
+        if (!is_kept(shape, &row->labels[i]) || has(kept, n, name))
+            continue;
+        kept[n] = row->labels[i];
+        kept[n++].key = name;
+    }
+    for (uint32_t i = 0; i < above->n_labels && n < DIGEST_MAX_LABELS; i++)
+        if (!has(kept, n, above->labels[i].key))
+            kept[n++] = above->labels[i];
+    return n;
+}
 
 /* ---- Adding ---- */
 
@@ -25,11 +91,11 @@ static uint32_t find_labels(struct digest *d, uint32_t site, const struct snapsh
     return node != DIGEST_NONE ? node : site;
 }
 
-/* The node of a row whose parent's node is known. */
+/* Finds the node of a row whose parent's node is known. */
 static uint32_t node_of_row(struct digest *d, const struct snapshot_row *row, uint32_t above)
 {
     struct snapshot_label kept[DIGEST_MAX_LABELS];
-    uint32_t n = digest_keep_labels(d->shape, row, &d->nodes[above], kept);
+    uint32_t n = keep_labels(d->shape, row, &d->nodes[above], kept);
     uint32_t parent = d->shape->flat ? DIGEST_ROOT : digest_site_of(d, above);
     uint32_t site = digest_find(d, key_of_site(parent, row));
     return site != DIGEST_NONE ? find_labels(d, site, kept, n) : above;
@@ -42,7 +108,7 @@ static void forget_rows(struct digest *d)
     d->node_of = d->waiting = NULL;
 }
 
-/* Rows of a snapshot are asked for one after another, so what is known of them is kept. */
+/* The nodes of rows are kept for the next rows of the same snapshot. */
 static bool begin_snapshot(struct digest *d, const struct snapshot *s)
 {
     if (d->node_of != NULL && d->epoch == s->epoch)
@@ -59,8 +125,8 @@ static bool begin_snapshot(struct digest *d, const struct snapshot *s)
     return true;
 }
 
-/* Up to the nearest row whose node is known, then down again: paths may be too long for recursion. A row without a
- * parent is the root's. */
+/* Walks up to the nearest row whose node is known, then down again. Paths may be too long for recursion. A row without
+ * a valid parent is a child of the root. */
 static uint32_t node_for(struct digest *d, const struct snapshot *s, uint32_t row)
 {
     uint32_t below = DIGEST_NONE;
@@ -96,7 +162,7 @@ void digest_add(void *digest, const struct snapshot *s, uint32_t row, const stru
     totals_add(&d->nodes[node].totals, totals);
 }
 
-/* ---- Making ---- */
+/* ---- Creating ---- */
 
 struct digest *digest_make(const struct digest_shape *shape)
 {
@@ -134,7 +200,7 @@ uint64_t digest_from_unix_ns(const struct digest *d)
 
 size_t digest_bytes(const struct digest *d)
 {
-    return sizeof *d + d->nodes_room * sizeof *d->nodes + d->n_slots * sizeof *d->slots + d->blocks_bytes
+    return sizeof *d + d->nodes_capacity * sizeof *d->nodes + d->n_buckets * sizeof *d->buckets + d->chunks_bytes
         + d->view.n_rows * sizeof *d->rows;
 }
 
@@ -145,7 +211,7 @@ uint32_t digest_nodes(const struct digest *d)
 
 /* ---- Merging ---- */
 
-/* What the older period's end held is what the newer one's start held, which counts there as moved in. */
+/* Objects that lived between the two periods count as moved in for the newer one. The sum must count them once. */
 static void add_older(struct totals *to, const struct totals *older)
 {
     struct totals now = *to;
@@ -171,9 +237,9 @@ void digest_merge(struct digest *newer, const struct digest *older)
         newer->from_unix_ns = older->from_unix_ns;
 }
 
-/* ---- Forgetting ---- */
+/* ---- Clearing figures ---- */
 
-static void forget_allocations(struct totals *t)
+static void clear_allocations(struct totals *t)
 {
     const uint64_t objects = totals_inuse_objects(t), bytes = totals_inuse_bytes(t);
     t->alloc_objects = t->alloc_bytes = t->alloc_requested_bytes = t->free_objects = t->free_bytes = 0;
@@ -182,12 +248,12 @@ static void forget_allocations(struct totals *t)
     t->moved_in_bytes = bytes;
 }
 
-void digest_forget(struct digest *d, enum digest_figures figures)
+void digest_clear(struct digest *d, enum digest_figures figures)
 {
     for (struct digest_node *n = d->nodes; n < d->nodes + d->n_nodes; n++) {
         switch (figures) {
         case DIGEST_ALLOCATIONS:
-            forget_allocations(&n->totals);
+            clear_allocations(&n->totals);
             break;
         case DIGEST_CPU:
             n->totals.cpu = n->totals.cpu_system = 0;
@@ -199,20 +265,20 @@ void digest_forget(struct digest *d, enum digest_figures figures)
     }
 }
 
-/* ---- What is in use ---- */
+/* ---- Compaction ---- */
 
 static uint32_t parent_of(const struct digest *d, uint32_t index)
 {
     return d->nodes[index].parent;
 }
 
-/* The node whose frame is behind this one's in a path. */
+/* The node of the caller's frame. */
 static uint32_t caller_of(const struct digest *d, uint32_t index)
 {
     return d->nodes[digest_site_of(d, index)].parent;
 }
 
-/* Of each node, whether it has figures, or stands above one that has. NULL: no memory. */
+/* Returns for each node whether it or a descendant has figures. NULL: no memory. */
 static bool *find_used(const struct digest *d, uint32_t (*above)(const struct digest *, uint32_t))
 {
     bool *used = calloc(d->n_nodes, sizeof *used);
@@ -253,7 +319,7 @@ void digest_compact(struct digest *d)
 
 /* ---- For encoders ---- */
 
-/* A path's frames are sites; its labels are its last node's (labels_of_path). */
+/* The frames of a path are sites. The last node has the labels of the whole path (labels_of_path). */
 static struct snapshot_row make_row(const struct digest *d, uint32_t index, const uint32_t *map)
 {
     const struct digest_node *node = &d->nodes[index], *site = &d->nodes[digest_site_of(d, index)];
@@ -264,7 +330,7 @@ static struct snapshot_row make_row(const struct digest *d, uint32_t index, cons
         .totals = node->totals};
 }
 
-/* Returns how many. */
+/* Returns the number of rows. */
 static uint32_t make_rows(struct digest *d, const bool *used, uint32_t *map)
 {
     uint32_t n = 0;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Folding a digest: from the leaves on, what weighs less than a threshold, together with all that was folded into it,
- * goes to its parent. The threshold is the least one, nearly, that leaves few enough.
+/* Folds a digest: beginning at the leaves, a node that weighs less than a threshold goes to its parent. Its weight
+ * includes the nodes folded into it. The threshold is about the smallest that leaves few enough nodes.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "digest_nodes.h"
 
-#define LEAST 1e-15     /* what figures weigh at least */
-#define MOST 8.0        /* more than all together */
-#define PREFERENCE 1e-4 /* of equal ones those that came first, by up to this part of their weight, so that some stay */
-#define MAX_STEPS 100   /* to the threshold, each of which halves where it may be */
+#define LEAST 1e-15     /* the smallest weight of a node with figures */
+#define MOST 8.0        /* more than the weight of all nodes together */
+#define PREFERENCE 1e-4 /* of equal nodes the first weigh more, by up to this part, so that some of them stay */
+#define MAX_STEPS 100   /* of the search for the threshold. Each step halves the range */
 
 struct weight {
-    double own, sum; /* sum: with what was folded into it, 0 where it is folded itself */
+    double own, sum; /* sum: with the nodes folded into it. 0: this node is folded */
     uint32_t parent;
 };
 
@@ -41,7 +41,7 @@ static void weigh_all(const struct digest *d, struct weight *weights)
     }
 }
 
-/* Returns how many stay. The root does. */
+/* Returns how many nodes stay. The root always stays. */
 static uint32_t try_threshold(struct weight *weights, uint32_t n, double threshold)
 {
     uint32_t stay = 1;
@@ -57,7 +57,8 @@ static uint32_t try_threshold(struct weight *weights, uint32_t n, double thresho
     return stay;
 }
 
-/* Halfway between the two in orders of magnitude, as which the bits of positive numbers are ordered (IEEE 754). */
+/* The middle of the two in orders of magnitude. The bits of positive doubles, read as integers, are ordered like the
+ * numbers (IEEE 754). */
 static double between(double low, double high)
 {
     uint64_t a, b, half;
@@ -69,8 +70,8 @@ static double between(double low, double high)
     return middle;
 }
 
-/* Leaves the weights as with the threshold. */
-static void settle(struct weight *weights, uint32_t n, uint32_t max)
+/* Searches the threshold. The weights are then those of the threshold found. */
+static void find_threshold(struct weight *weights, uint32_t n, uint32_t max)
 {
     double low = LEAST / 2, high = MOST;
     for (int i = 0; i < MAX_STEPS; i++) {
@@ -83,7 +84,7 @@ static void settle(struct weight *weights, uint32_t n, uint32_t max)
     try_threshold(weights, n, high);
 }
 
-/* Without weights all goes to the root. */
+/* Without weights, all nodes are folded into the root. */
 static uint32_t move_figures(struct digest *d, const struct weight *weights)
 {
     uint32_t folded = 0;
@@ -113,7 +114,7 @@ uint32_t digest_fold(struct digest *d, uint32_t max)
     struct weight *weights = malloc(d->n_nodes * sizeof *weights);
     if (weights != NULL) {
         weigh_all(d, weights);
-        settle(weights, d->n_nodes, max);
+        find_threshold(weights, d->n_nodes, max);
     }
     uint32_t folded = move_figures(d, weights);
     free(weights);

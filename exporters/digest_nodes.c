@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A digest's nodes: their memory, and how they are found. */
+/* The nodes of a digest: their memory, and a hash table that finds them. */
 #include "digest_nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MIN_NODES 64u
-#define MIN_SLOTS 256u /* a power of 2 */
-#define BLOCK_BYTES 16384u
+#define MIN_BUCKETS 256u /* a power of 2 */
+#define CHUNK_BYTES 16384u
 
-struct digest_block {
-    struct digest_block *next;
+struct digest_chunk {
+    struct digest_chunk *next;
     size_t used, bytes;
     char data[];
 };
@@ -20,17 +20,17 @@ struct digest_block {
 static void *take(struct digest *d, size_t bytes)
 {
     bytes = (bytes + 7) & ~(size_t)7;
-    if (d->blocks == NULL || d->blocks->bytes - d->blocks->used < bytes) {
-        size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        struct digest_block *block = malloc(sizeof *block + room);
-        if (block == NULL)
+    if (d->chunks == NULL || d->chunks->bytes - d->chunks->used < bytes) {
+        size_t capacity = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        struct digest_chunk *chunk = malloc(sizeof *chunk + capacity);
+        if (chunk == NULL)
             return NULL;
-        *block = (struct digest_block){.next = d->blocks, .bytes = room};
-        d->blocks = block;
-        d->blocks_bytes += sizeof *block + room;
+        *chunk = (struct digest_chunk){.next = d->chunks, .bytes = capacity};
+        d->chunks = chunk;
+        d->chunks_bytes += sizeof *chunk + capacity;
     }
-    void *taken = d->blocks->data + d->blocks->used;
-    d->blocks->used += bytes;
+    void *taken = d->chunks->data + d->chunks->used;
+    d->chunks->used += bytes;
     return taken;
 }
 
@@ -73,7 +73,7 @@ static uint64_t hash_word(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* Eight bytes at a time; the text's end is part of it. */
+/* Hashes eight bytes at a time, with the NUL at the end. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     uint64_t word;
@@ -109,75 +109,75 @@ static bool is_same(const struct digest_node *a, const struct digest_node *b)
 
 /* ---- The table ---- */
 
-static void put_in_slot(struct digest *d, struct digest_slot slot)
+static void put_in_bucket(struct digest *d, struct digest_bucket bucket)
 {
-    uint32_t i = slot.hash & (d->n_slots - 1);
-    while (d->slots[i].node_plus_1 != 0)
-        i = (i + 1) & (d->n_slots - 1);
-    d->slots[i] = slot;
+    uint32_t i = bucket.hash & (d->n_buckets - 1);
+    while (d->buckets[i].node_plus_1 != 0)
+        i = (i + 1) & (d->n_buckets - 1);
+    d->buckets[i] = bucket;
 }
 
-/* To a number that is a power of 2. */
-static bool set_slots(struct digest *d, uint32_t more)
+/* `more` is a power of 2. */
+static bool set_buckets(struct digest *d, uint32_t more)
 {
-    uint32_t n = d->n_slots;
-    struct digest_slot *old = d->slots, *slots = calloc(more, sizeof *slots);
-    if (slots == NULL)
+    uint32_t n = d->n_buckets;
+    struct digest_bucket *old = d->buckets, *buckets = calloc(more, sizeof *buckets);
+    if (buckets == NULL)
         return false;
-    d->slots = slots;
-    d->n_slots = more;
+    d->buckets = buckets;
+    d->n_buckets = more;
     for (uint32_t i = 0; i < n; i++)
         if (old[i].node_plus_1 != 0)
-            put_in_slot(d, old[i]);
+            put_in_bucket(d, old[i]);
     free(old);
     return true;
 }
 
-static bool grow_slots(struct digest *d)
+static bool grow_buckets(struct digest *d)
 {
-    return d->n_nodes < d->n_slots / 2 || set_slots(d, d->n_slots > 0 ? 2 * d->n_slots : MIN_SLOTS);
+    return d->n_nodes < d->n_buckets / 2 || set_buckets(d, d->n_buckets > 0 ? 2 * d->n_buckets : MIN_BUCKETS);
 }
 
-static bool set_nodes(struct digest *d, uint32_t room)
+static bool set_nodes(struct digest *d, uint32_t capacity)
 {
-    struct digest_node *nodes = realloc(d->nodes, room * sizeof *nodes);
+    struct digest_node *nodes = realloc(d->nodes, capacity * sizeof *nodes);
     if (nodes == NULL)
         return false;
     d->nodes = nodes;
-    d->nodes_room = room;
+    d->nodes_capacity = capacity;
     return true;
 }
 
 static bool grow_nodes(struct digest *d)
 {
-    return d->n_nodes < d->nodes_room || set_nodes(d, d->nodes_room > 0 ? 2 * d->nodes_room : MIN_NODES);
+    return d->n_nodes < d->nodes_capacity || set_nodes(d, d->nodes_capacity > 0 ? 2 * d->nodes_capacity : MIN_NODES);
 }
 
 void digest_reserve(struct digest *d, uint32_t n)
 {
-    uint32_t slots = MIN_SLOTS;
-    while (slots <= UINT32_MAX / 4 && slots / 2 <= n)
-        slots *= 2;
-    if (n > d->nodes_room)
+    uint32_t buckets = MIN_BUCKETS;
+    while (buckets <= UINT32_MAX / 4 && buckets / 2 <= n)
+        buckets *= 2;
+    if (n > d->nodes_capacity)
         set_nodes(d, n);
-    if (slots > d->n_slots)
-        set_slots(d, slots);
+    if (buckets > d->n_buckets)
+        set_buckets(d, buckets);
 }
 
 uint32_t digest_find(struct digest *d, struct digest_node key)
 {
     uint32_t hash = hash_node(&key);
-    for (uint32_t i = hash; d->n_slots > 0; i++) {
-        const struct digest_slot *slot = &d->slots[i & (d->n_slots - 1)];
-        if (slot->node_plus_1 == 0)
+    for (uint32_t i = hash; d->n_buckets > 0; i++) {
+        const struct digest_bucket *bucket = &d->buckets[i & (d->n_buckets - 1)];
+        if (bucket->node_plus_1 == 0)
             break;
-        if (slot->hash == hash && is_same(&d->nodes[slot->node_plus_1 - 1], &key))
-            return slot->node_plus_1 - 1;
+        if (bucket->hash == hash && is_same(&d->nodes[bucket->node_plus_1 - 1], &key))
+            return bucket->node_plus_1 - 1;
     }
-    if (!grow_nodes(d) || !grow_slots(d) || !copy_texts(d, &key))
+    if (!grow_nodes(d) || !grow_buckets(d) || !copy_texts(d, &key))
         return DIGEST_NONE;
     d->nodes[d->n_nodes] = key;
-    put_in_slot(d, (struct digest_slot){++d->n_nodes, hash});
+    put_in_bucket(d, (struct digest_bucket){++d->n_nodes, hash});
     return d->n_nodes - 1;
 }
 
@@ -194,12 +194,12 @@ uint32_t digest_find_in(struct digest *to, const struct digest *from, uint32_t i
 
 void digest_free_nodes(struct digest *d)
 {
-    for (struct digest_block *next, *block = d->blocks; block != NULL; block = next) {
-        next = block->next;
-        free(block);
+    for (struct digest_chunk *next, *chunk = d->chunks; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        free(chunk);
     }
     free(d->nodes);
-    free(d->slots);
+    free(d->buckets);
 }
 
 bool digest_has_figures(const struct digest_node *n)

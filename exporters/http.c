@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `http`: answers who asks (docs/http.md), from one thread with one loop. */
+/* The service `http` (docs/http.md): one thread with one loop. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -8,28 +8,28 @@
 #include "http_server.h"
 #include "report/service.h"
 
-#define STOP_NS 500000000u /* to send what is being sent when the service ends */
-#define MAX_POLL_MS 2000 /* what woke it up may be gone (service.h) */
+#define STOP_NS 500000000u /* time to finish answers when the service ends */
+#define MAX_POLL_MS 2000 /* the program may have closed the descriptors that are polled (service.h) */
 
 SERVICE_DEFINE(http);
 
 /* ---- The loop ---- */
 
-enum { EPOLL, STOP, LISTEN, HEARD }; /* places in what is polled */
+enum { EPOLL, STOP, LISTEN, WATCHED }; /* indices of polled descriptors */
 
 struct polled {
-    struct pollfd fds[HEARD + HTTP_MAX_CONNECTIONS];
-    struct http_connection *connections[HTTP_MAX_CONNECTIONS]; /* of those from HEARD on */
+    struct pollfd fds[WATCHED + HTTP_MAX_CONNECTIONS];
+    struct http_connection *connections[HTTP_MAX_CONNECTIONS]; /* of the descriptors from WATCHED on */
     nfds_t n;
 };
 
-static void add_heard(struct http_server *server, struct polled *p)
+static void add_watched(struct http_server *server, struct polled *p)
 {
-    p->n = HEARD;
+    p->n = WATCHED;
     short events;
     for (int i = 0; i < HTTP_MAX_CONNECTIONS; i++)
-        if (http_server_is_heard(&server->connections[i], &events)) {
-            p->connections[p->n - HEARD] = &server->connections[i];
+        if (http_server_is_watched(&server->connections[i], &events)) {
+            p->connections[p->n - WATCHED] = &server->connections[i];
             p->fds[p->n++] = (struct pollfd){server->connections[i].fd, events, 0};
         }
 }
@@ -44,27 +44,27 @@ static int timeout_ms(const struct http_server *server)
     return ms < MAX_POLL_MS ? (int)ms : MAX_POLL_MS;
 }
 
-static bool has_room(const struct http_server *server)
+static bool can_accept(const struct http_server *server)
 {
     return server->n_connections < HTTP_MAX_CONNECTIONS && server->accept_after_ns == 0;
 }
 
-/* Returns whether to go on. */
+/* Returns false if the service ends. */
 static bool round_of(struct http_server *server, struct polled *p)
 {
     p->fds[EPOLL] = (struct pollfd){
         MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, POLLIN, 0};
     p->fds[STOP] = (struct pollfd){server->source.host->stop_fd, POLLIN, 0};
-    p->fds[LISTEN] = (struct pollfd){has_room(server) ? server->listener.fd : -1, POLLIN, 0};
-    add_heard(server, p);
+    p->fds[LISTEN] = (struct pollfd){can_accept(server) ? server->listener.fd : -1, POLLIN, 0};
+    add_watched(server, p);
     if (poll(p->fds, p->n, timeout_ms(server)) < 0 && errno != EINTR)
         return false;
     server->lost = !server->source.host->has_descriptors(server->source.host);
     if (server->lost || p->fds[STOP].revents != 0)
         return false;
-    for (nfds_t i = HEARD; i < p->n; i++)
+    for (nfds_t i = WATCHED; i < p->n; i++)
         if (p->fds[i].revents != 0)
-            http_server_heard(p->connections[i - HEARD], p->fds[i].revents);
+            http_server_note_events(p->connections[i - WATCHED], p->fds[i].revents);
     if (p->fds[LISTEN].revents != 0)
         http_server_accept(server);
     http_server_tend(server);
@@ -79,7 +79,7 @@ static void say(const struct service_host *host, const char *what, const char *m
     host->say(parts);
 }
 
-/* Where the port was left to the system. */
+/* Writes the port to stderr if the system chose it. */
 static void say_port(const struct http_server *server, const struct http_address *asked)
 {
     char port[32];
@@ -139,12 +139,13 @@ static int serve_once(struct http_server *server)
     return error;
 }
 
-/* Where the program has closed all descriptors, this begins anew and leaves what it had alone, memory too. */
+/* If the program has closed all descriptors, the service begins again. It leaves the old descriptors and their memory
+ * alone. */
 static int run(const struct service_host *host)
 {
     bool lost = true;
     int error = 0;
-    host->free_snapshot(host->base); /* a child's counters go on where its parent's were */
+    host->free_snapshot(host->base); /* not needed: a child's counters continue those of its parent */
     while (lost && error == 0) {
         struct http_server *server = calloc(1, sizeof *server);
         if (server == NULL)

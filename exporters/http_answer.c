@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all answers have in common. */
+/* Common parts of all answers. */
 #include "http_answer.h"
 
 void http_answer_line(struct http_answer *answer, unsigned status, const char *line)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the service `http` is reached. */
+/* The addresses and sockets of the service `http`. */
 #include "http_listen.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 
 #define BACKLOG 128
 #define HOST_BYTES 64
-#define LOCK_TRIES 200 /* others hold the lock for no longer than it takes to begin */
+#define LOCK_TRIES 200 /* others hold the lock only while they begin to listen */
 #define LOCK_PAUSE_NS 5000000
 
 /* ---- Addresses ---- */
@@ -100,7 +100,7 @@ bool http_listen_is_local(const struct http_address *a)
 
 /* ---- In a forked child ---- */
 
-/* The descriptor that listens, and in the upper half the process that made it; 0: none. */
+/* The listening descriptor, and in the upper half the process that made it. 0: none. */
 static _Atomic uint64_t listening, listening_cookie;
 
 static uint64_t pack(int fd)
@@ -108,7 +108,7 @@ static uint64_t pack(int fd)
     return (uint64_t)getpid() << 32 | (uint32_t)fd;
 }
 
-/* No other socket has it; 0: it is none, or the kernel (before 4.12) has no cookies. */
+/* Returns a number that no other socket has. 0: not a socket, or the kernel (before 4.12) has no cookies. */
 static uint64_t cookie_of(int fd)
 {
     uint64_t cookie = 0;
@@ -116,8 +116,8 @@ static uint64_t cookie_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &bytes) != 0 ? 0 : cookie;
 }
 
-/* Two may come here at once: a service may begin in the child before all fork handlers have run. The program may have
- * closed all descriptors, so that the number is its own. */
+/* Two threads may call this at once: in a child, a service may begin before all fork handlers have run. The program
+ * may have closed all descriptors and use the number for another file, which has another cookie. */
 static void close_inherited(void)
 {
     uint64_t was = atomic_load(&listening);
@@ -188,8 +188,8 @@ static bool is_refused(const struct http_address *a)
     return refused;
 }
 
-/* What somebody who is gone has left. Returns 0 or an errno. Only with the directory's lock: another process may put its
- * own socket there once this one was found to be stale. */
+/* Removes the socket of a process that has ended. Returns 0 or an errno value. The caller holds the lock of the
+ * directory: without it, another process could put its socket there after this check. */
 static int remove_stale(const struct http_address *a)
 {
     struct stat at;
@@ -216,7 +216,7 @@ static int try_to_lock(int directory)
     return LOCKED_BY_OTHERS;
 }
 
-/* Locks the directory that the path is in. Returns the descriptor that holds the lock, or why it cannot be had: a
+/* Locks the directory of the path. Returns the descriptor that holds the lock, or UNLOCKABLE or LOCKED_BY_OTHERS. A
  * directory may be unreadable, and a file system may have no locks. */
 static int lock_directory(const char *path)
 {
@@ -233,7 +233,7 @@ static int lock_directory(const char *path)
     return lock;
 }
 
-/* A child that was forked meanwhile has the descriptor, too. */
+/* Closing is not enough: a child that was forked meanwhile has the descriptor too. */
 static void unlock_directory(int lock)
 {
     if (lock < 0)
@@ -242,8 +242,8 @@ static void unlock_directory(int lock)
     close(lock);
 }
 
-/* Nobody can connect before listen(), so the mode is in time. */
-static int settle_path(struct http_listener *l)
+/* Nobody can connect before listen(), so setting the mode now is early enough. */
+static int restrict_path(struct http_listener *l)
 {
     const char *path = l->address.socket.un.sun_path;
     struct stat at;
@@ -254,7 +254,7 @@ static int settle_path(struct http_listener *l)
     return 0;
 }
 
-/* The path as it is now, for when the program has changed its directory. */
+/* Keeps the absolute path, because the program may change its directory. */
 static void remember_path(struct http_listener *l)
 {
     const char *path = l->address.socket.un.sun_path;
@@ -278,17 +278,17 @@ static int set_up(struct http_listener *l)
     if (error == 0 && bind(l->fd, &a->socket.any, a->bytes) != 0)
         error = errno;
     if (error == 0 && is_unix(a))
-        error = settle_path(l);
+        error = restrict_path(l);
     else if (error == 0 && getsockname(l->fd, &a->socket.any, &a->bytes) != 0)
         error = errno;
-    if (error == 0) { /* before it listens */
+    if (error == 0) { /* must be known before it listens */
         atomic_store(&listening_cookie, cookie_of(l->fd));
         atomic_store(&listening, pack(l->fd));
     }
     return error == 0 && listen(l->fd, BACKLOG) != 0 ? errno : error;
 }
 
-/* Until it listens, it would be taken for stale. */
+/* Locked until it listens: before that, another process would take the socket for stale. */
 static int set_up_path(struct http_listener *l)
 {
     int lock = lock_directory(l->address.socket.un.sun_path);
@@ -314,7 +314,7 @@ const char *http_listen_open(struct http_listener *l, const struct http_address 
     return why(error, address);
 }
 
-/* Only what is still ours. */
+/* Removes the socket at the path only if it is still this one. */
 static void remove_path(const struct http_listener *l)
 {
     struct stat at;
@@ -322,7 +322,7 @@ static void remove_path(const struct http_listener *l)
         unlink(l->path);
 }
 
-/* Shut down first: a child that has got the descriptor all the same must not keep the port. */
+/* Shuts down first: a child that has inherited the descriptor must not keep the port. */
 void http_listen_close(struct http_listener *l)
 {
     uint64_t own = pack(l->fd);

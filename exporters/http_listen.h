@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the service `http` is reached: the addresses of http_listen, and sockets that listen there.
+/* The addresses of http_listen, and the socket that listens there.
  *
- * One socket at a time listens. A forked child gives up what it has inherited of its parent's, so that nobody waits for
- * answers from a process that gives none.
+ * One socket at a time listens. A forked child closes the inherited socket, so that nobody waits for answers of a
+ * process that gives none.
  */
 #ifndef JESPAN_HTTP_LISTEN_H
 #define JESPAN_HTTP_LISTEN_H
@@ -28,29 +28,29 @@ struct http_address {
 
 struct http_listener {
     int fd;
-    pid_t pid;               /* who made it */
-    struct http_address address; /* with the port that was chosen */
-    dev_t device;            /* of a Unix socket, what it was at its path */
+    pid_t pid;               /* the process that made it */
+    struct http_address address; /* with the actual port */
+    dev_t device;            /* device and inode of a Unix socket */
     ino_t inode;
-    char path[HTTP_PATH_BYTES]; /* its path, wherever the program is */
+    char path[HTTP_PATH_BYTES]; /* its absolute path */
 };
 
-/* IPV4:PORT, [IPV6]:PORT, localhost:PORT, :PORT, which means the loopback address, or unix:PATH. Returns NULL, or what
- * is wrong. */
+/* Parses IPV4:PORT, [IPV6]:PORT, localhost:PORT, :PORT (the loopback address) or unix:PATH. Returns NULL, or the error
+ * as a text. */
 const char *http_listen_parse(struct http_address *address, const char *text);
 
-/* Whether only this machine's processes reach it. */
+/* Whether only processes of this machine can connect. */
 bool http_listen_is_local(const struct http_address *address);
 
-/* Returns NULL, or what went wrong. A Unix socket is its owner's alone; one where nobody listens any more is replaced. Of
- * several processes that want the same path at once, one gets it: they lock its directory meanwhile. */
+/* Returns NULL, or the error as a text. Only the owner can connect to a Unix socket. A socket where nobody listens any
+ * more is replaced. If several processes ask for the same path at once, one gets it: they lock its directory. */
 const char *http_listen_open(struct http_listener *l, const struct http_address *address);
 void http_listen_close(struct http_listener *l);
-void http_listen_forget(struct http_listener *l); /* instead, where its number may be another's */
+void http_listen_forget(struct http_listener *l); /* instead of closing, if its number may belong to another file */
 
 uint16_t http_listen_port(const struct http_listener *l);
 
-/* A connection, which does not block; or -1 with errno. */
+/* Returns a connection that does not block, or -1 with errno. */
 int http_listen_accept(const struct http_listener *l, struct sockaddr_storage *peer, socklen_t *peer_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /metrics: tables of what is told, and how it is written. */
+/* /metrics: the tables of metrics, and how they are written. */
 #include "http_metrics.h"
 
 #include <inttypes.h>
@@ -10,9 +10,9 @@
 #include "http_arenas.h"
 #include "http_series.h"
 
-enum unit { AS_IT_IS, NANOSECONDS }; /* those are told in seconds */
+enum unit { AS_IT_IS, NANOSECONDS }; /* nanoseconds are written in seconds */
 
-/* Names end in _total where figures only grow. */
+/* Names of figures that only grow end in _total. */
 struct metric {
     const char *name, *type, *help;
     enum unit unit;
@@ -44,19 +44,19 @@ static void write_metric(struct http_text *to, const char *name, const char *typ
     write_value(to, unit, value);
 }
 
-/* ---- By span ---- */
+/* ---- Figures of spans ---- */
 
 #define SPAN(name, type, help, unit, member) {"jespan_span_" name, type, help, unit, offsetof(struct http_series, member)}
 static const struct metric span_metrics[] = {
     SPAN("inuse_bytes", "gauge", "Bytes that the span holds.", AS_IT_IS, inuse_bytes),
     SPAN("inuse_objects", "gauge", "Objects that the span holds.", AS_IT_IS, inuse_objects),
-    SPAN("outlived_bytes", "gauge", "Of them, bytes whose span has been closed.", AS_IT_IS, outlived_bytes),
+    SPAN("outlived_bytes", "gauge", "Bytes that the span holds although it is closed.", AS_IT_IS, outlived_bytes),
     SPAN("alloc_bytes_total", "counter", "Bytes that the span has allocated.", AS_IT_IS, alloc_bytes),
     SPAN("alloc_objects_total", "counter", "Objects that the span has allocated.", AS_IT_IS, alloc_objects),
-    SPAN("opens_total", "counter", "How often the span was opened.", AS_IT_IS, opens),
-    SPAN("wall_seconds_total", "counter", "How long it was open, less its child spans.", NANOSECONDS, wall_ns),
-    SPAN("busy_seconds_total", "counter", "How long threads were in it.", NANOSECONDS, busy_ns),
-    SPAN("cpu_seconds_total", "counter", "CPU time that it took.", NANOSECONDS, cpu_ns),
+    SPAN("opens_total", "counter", "Number of times the span was opened.", AS_IT_IS, opens),
+    SPAN("wall_seconds_total", "counter", "Time that the span was open, without its child spans.", NANOSECONDS, wall_ns),
+    SPAN("busy_seconds_total", "counter", "Time that threads were in the span.", NANOSECONDS, busy_ns),
+    SPAN("cpu_seconds_total", "counter", "CPU time that the span took.", NANOSECONDS, cpu_ns),
 };
 
 static void write_series(struct http_text *to, const struct metric *m, const struct http_series *series)
@@ -78,7 +78,7 @@ void http_metrics_write_series(struct http_text *to, const struct http_series_se
     }
 }
 
-/* ---- Of the process ---- */
+/* ---- Figures of the process ---- */
 
 #define ALL(name, type, help, unit, member) {"jespan_" name, type, help, unit, offsetof(struct totals, member)}
 static const struct metric all_metrics[] = {
@@ -103,44 +103,45 @@ static const struct {
     enum unit unit;
 } stats[] = {
     {"meta_bytes", "jespan_meta_bytes", "gauge", "Memory that jespan itself holds.", AS_IT_IS},
-    {"map_bytes", "jespan_map_bytes", "gauge", "Of it, the page map.", AS_IT_IS},
-    {"header_bytes", "jespan_header_bytes", "gauge", "Header tables in use.", AS_IT_IS},
-    {"header_held_bytes", "jespan_header_held_bytes", "gauge", "Header tables, those kept for later included.", AS_IT_IS},
-    {"pending_bytes", "jespan_pending_bytes", "gauge", "Freed by the program, not yet back at jemalloc.", AS_IT_IS},
-    {"mapped_bytes", "jespan_mapped_bytes", "gauge", "Address space that jemalloc has mapped.", AS_IT_IS},
-    {"committed_bytes", "jespan_committed_bytes", "gauge", "Of it, what is committed.", AS_IT_IS},
-    {"contexts", "jespan_contexts", "gauge", "Contexts that there are.", AS_IT_IS},
-    {"overflow", "jespan_overflow_total", "counter", "Spans credited to an ancestor, as contexts ran out.", AS_IT_IS},
-    {"recycled", "jespan_recycled_total", "counter", "Contexts whose number was used again.", AS_IT_IS},
+    {"map_bytes", "jespan_map_bytes", "gauge", "Memory of the page map.", AS_IT_IS},
+    {"header_bytes", "jespan_header_bytes", "gauge", "Bytes of header tables in use.", AS_IT_IS},
+    {"header_held_bytes", "jespan_header_held_bytes", "gauge", "Bytes of header tables, with those kept for later.", AS_IT_IS},
+    {"pending_bytes", "jespan_pending_bytes", "gauge", "Bytes freed by the program that jemalloc does not have back yet.", AS_IT_IS},
+    {"mapped_bytes", "jespan_mapped_bytes", "gauge", "Bytes of address space that jemalloc has mapped.", AS_IT_IS},
+    {"committed_bytes", "jespan_committed_bytes", "gauge", "Bytes of it that are committed.", AS_IT_IS},
+    {"contexts", "jespan_contexts", "gauge", "Number of contexts.", AS_IT_IS},
+    {"overflow", "jespan_overflow_total", "counter",
+     "Spans whose figures went to an ancestor, because there were too many contexts.", AS_IT_IS},
+    {"recycled", "jespan_recycled_total", "counter", "Contexts whose number was given to another path.", AS_IT_IS},
     {"truncated", "jespan_truncated_total", "counter", "Names and labels that were cut or left out.", AS_IT_IS},
     {"unsampled", "jespan_unsampled_total", "counter", "Spans that samplers left out.", AS_IT_IS},
     {"dumps", "jespan_dumps_total", "counter", "Dumps written.", AS_IT_IS},
     {"lost_dumps", "jespan_lost_dumps_total", "counter", "Dumps that failed.", AS_IT_IS},
-    {"threads", "jespan_threads", "gauge", "Threads that jespan knows.", AS_IT_IS},
-    {"reporters", "jespan_reporters", "gauge", "Reporters.", AS_IT_IS},
-    {"reporter_misses", "jespan_reporter_misses_total", "counter", "Rounds of reporters that were late.", AS_IT_IS},
+    {"threads", "jespan_threads", "gauge", "Number of threads.", AS_IT_IS},
+    {"reporters", "jespan_reporters", "gauge", "Number of reporters.", AS_IT_IS},
+    {"reporter_misses", "jespan_reporter_misses_total", "counter", "Rounds of reporters that were missed.", AS_IT_IS},
     {"reporter_errors", "jespan_reporter_errors_total", "counter", "Errors of reporters.", AS_IT_IS},
     {"arenas_refused", "jespan_arenas_refused_total", "counter", "Contexts for which no span arena was left.", AS_IT_IS},
-    {"tcache_fallbacks", "jespan_tcache_fallbacks_total", "counter", "Caches for span arenas that threads lack.", AS_IT_IS},
+    {"tcache_fallbacks", "jespan_tcache_fallbacks_total", "counter", "Allocations of caches for span arenas that failed.", AS_IT_IS},
     {"pyroscope.pushes", "jespan_pyroscope_pushes_total", "counter", "Profiles that the server accepted.", AS_IT_IS},
-    {"pyroscope.pushed_bytes", "jespan_pyroscope_pushed_bytes_total", "counter", "Their bytes, as sent.", AS_IT_IS},
+    {"pyroscope.pushed_bytes", "jespan_pyroscope_pushed_bytes_total", "counter", "Bytes of accepted profiles, as sent.", AS_IT_IS},
     {"pyroscope.failures", "jespan_pyroscope_failures_total", "counter", "Attempts that failed.", AS_IT_IS},
-    {"pyroscope.rejected", "jespan_pyroscope_rejected_total", "counter", "Of them, those refused for good.", AS_IT_IS},
+    {"pyroscope.rejected", "jespan_pyroscope_rejected_total", "counter", "Failed attempts that the server refused for good.", AS_IT_IS},
     {"pyroscope.uncertain", "jespan_pyroscope_uncertain_total", "counter",
-     "Attempts that failed, though the server may have the profiles.", AS_IT_IS},
-    {"pyroscope.dropped", "jespan_pyroscope_dropped_total", "counter", "Of them, those not tried again.", AS_IT_IS},
-    {"pyroscope.merged", "jespan_pyroscope_merged_total", "counter", "Periods that went into the next one.", AS_IT_IS},
-    {"pyroscope.folded", "jespan_pyroscope_folded_total", "counter", "Contexts folded, as there were too many.", AS_IT_IS},
-    {"pyroscope.queue_length", "jespan_pyroscope_queue_length", "gauge", "Periods that wait.", AS_IT_IS},
-    {"pyroscope.queue_bytes", "jespan_pyroscope_queue_bytes", "gauge", "What they take.", AS_IT_IS},
+     "Failed attempts after which the server may still have the profiles.", AS_IT_IS},
+    {"pyroscope.dropped", "jespan_pyroscope_dropped_total", "counter", "Uncertain attempts that were not tried again.", AS_IT_IS},
+    {"pyroscope.merged", "jespan_pyroscope_merged_total", "counter", "Periods that were merged into the next one.", AS_IT_IS},
+    {"pyroscope.folded", "jespan_pyroscope_folded_total", "counter", "Contexts that were folded, because there were too many.", AS_IT_IS},
+    {"pyroscope.queue_length", "jespan_pyroscope_queue_length", "gauge", "Periods in the queue.", AS_IT_IS},
+    {"pyroscope.queue_bytes", "jespan_pyroscope_queue_bytes", "gauge", "Bytes of the queue.", AS_IT_IS},
     {"pyroscope.last_status", "jespan_pyroscope_last_status", "gauge", "HTTP status of the last attempt.", AS_IT_IS},
-    {"pyroscope.last_latency_ns", "jespan_pyroscope_last_latency_seconds", "gauge", "How long it took.", NANOSECONDS},
+    {"pyroscope.last_latency_ns", "jespan_pyroscope_last_latency_seconds", "gauge", "Time that the last attempt took.", NANOSECONDS},
     {"pyroscope.last_success_s", "jespan_pyroscope_last_success_timestamp_seconds", "gauge",
      "When the server last accepted a profile, 0: never.", AS_IT_IS},
-    {"http.requests", "jespan_http_requests_total", "counter", "Requests answered well, before this one.", AS_IT_IS},
-    {"http.errors", "jespan_http_errors_total", "counter", "Requests refused or given up.", AS_IT_IS},
+    {"http.requests", "jespan_http_requests_total", "counter", "Requests with a status below 400, before this one.", AS_IT_IS},
+    {"http.errors", "jespan_http_errors_total", "counter", "Requests with another status, or without an answer.", AS_IT_IS},
     {"http.sent_bytes", "jespan_http_sent_bytes_total", "counter", "Bytes of answers.", AS_IT_IS},
-    {"http.folded", "jespan_http_folded_total", "counter", "Series left out here, as there were too many.", AS_IT_IS},
+    {"http.folded", "jespan_http_folded_total", "counter", "Series left out of /metrics, because there were too many.", AS_IT_IS},
 };
 
 static void write_stats(struct http_text *to, const struct service_host *host)
@@ -157,7 +158,7 @@ static void write_stats(struct http_text *to, const struct service_host *host)
 
 /* ---- The endpoint ---- */
 
-/* Each scrape has all since the last one counted, whoever scrapes. */
+/* Counters contain everything since the program began, for every scraper. */
 void http_metrics_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     const struct service_host *host = source->host;

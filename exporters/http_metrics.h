@@ -8,7 +8,7 @@
 
 void http_metrics_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
-/* The figures by span. */
+/* Writes the figures by span. */
 void http_metrics_write_series(struct http_text *to, const struct http_series_set *set);
 
 #endif

@@ -27,8 +27,8 @@ static int write_text(struct exporter_sink *sink, const void *data, size_t bytes
     return text->failed ? -ENOMEM : 0;
 }
 
-/* With the labels that series_labels lists: each value of a label that a scraper passes on is a series at a server. Contexts
- * that differ in other labels only are one sample. */
+/* Encodes with the labels that series_labels lists. Scrapers make a series of each value of a label. Contexts that
+ * differ only in other labels are one sample. */
 static int encode_digest(struct digest *d, const struct snapshot *s, const struct pprof_kind *kind,
                          struct exporter_sink *sink)
 {
@@ -65,13 +65,13 @@ static int encode_difference(const struct snapshot *s, const char *labels, const
 
 /* ---- Since the program began ---- */
 
-/* Scrapers subtract such profiles from one another. A context that is recycled takes its figures to "(retired)": what was
- * told of it would be told again there, and its sample would go down. So what was told of each sample is kept. */
+/* Scrapers subtract such profiles from one another, so no sample may go down. But the figures of a recycled context
+ * move to "(retired)". So the history keeps the sum of each sample. */
 struct http_history {
     struct digest_shape shape;
-    struct label_names names; /* as servers take them */
+    struct label_names names; /* that servers accept */
     struct period *period;
-    struct digest *digest; /* of all periods; NULL: there was none yet */
+    struct digest *digest; /* the sum of all periods. NULL: none yet */
 };
 
 void http_pprof_free(struct http_history *history)
@@ -97,7 +97,7 @@ static struct http_history *make_history(const char *labels)
     return NULL;
 }
 
-/* Without memory it is as it was, and what is new is part of the next. */
+/* Without memory the history stays unchanged, and the next request adds the period. */
 static int add_period(struct http_history *history, const struct snapshot *s)
 {
     struct digest *d = digest_make(&history->shape);
@@ -166,9 +166,9 @@ void http_pprof_cpu(struct http_source *source, const struct http_request *reque
     answer_profile(source, request, answer, &pprof_cpu, "profile");
 }
 
-/* ---- What pprof asks for besides ---- */
+/* ---- Other requests of pprof ---- */
 
-/* The arguments with NULs in between. */
+/* The arguments, separated by NULs. */
 void http_pprof_cmdline(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     char part[1024];
@@ -186,7 +186,7 @@ void http_pprof_cmdline(struct http_source *source, const struct http_request *r
     answer->type = HTTP_TYPE_TEXT;
 }
 
-/* Names are in the profiles; none can be asked for by address. */
+/* Profiles have the names. pprof asks here whether it can look up addresses, and the answer is no. */
 void http_pprof_symbol(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     (void)source;

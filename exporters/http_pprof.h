@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What lies below /debug/pprof/, as in programs written in Go. */
+/* The endpoints below /debug/pprof/, as in programs written in Go. */
 #ifndef JESPAN_HTTP_PPROF_H
 #define JESPAN_HTTP_PPROF_H
 
@@ -9,9 +9,9 @@ void http_pprof_heap(struct http_source *source, const struct http_request *requ
 void http_pprof_allocs(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 void http_pprof_cpu(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 void http_pprof_cmdline(struct http_source *source, const struct http_request *request, struct http_answer *answer);
-/* Frees what profiles need from one request to the next. NULL: nothing. */
-void http_pprof_free(struct http_history *history);
-
 void http_pprof_symbol(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* Frees what is kept between requests for profiles. Accepts NULL. */
+void http_pprof_free(struct http_history *history);
 
 #endif

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of endpoints, and who may ask for what. */
+/* The table of endpoints, and which requests are allowed. */
 #include "http_routes.h"
 
+#include <arpa/inet.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "http_access.h"
 #include "http_arenas.h"
 #include "http_metrics.h"
 #include "http_page.h"
 #include "http_pprof.h"
 #include "http_spans.h"
 #include "random.h"
+
+#define HOST_BYTES 64 /* a longer host is neither an address nor localhost */
 
 static void answer_health(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
@@ -38,7 +42,7 @@ static void make_nonce(char nonce[33])
     nonce[2 * sizeof random] = '\0';
 }
 
-/* The page names its script and style by @NONCE@, so that a browser runs no other. */
+/* Each @NONCE@ of the page becomes the nonce of this answer. So a browser runs no other script. */
 static void answer_page(unsigned status, struct http_answer *answer)
 {
     static const char mark[] = "@NONCE@";
@@ -74,7 +78,8 @@ static const struct http_route routes[] = {
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/metrics", http_metrics_answer, "the same by name, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
-    {"/debug/pprof/heap", http_pprof_heap, "who holds memory; with ?seconds=N, what came in that time; with ?labels=all, by all labels", false, true, 0},
+    {"/debug/pprof/heap", http_pprof_heap,
+     "who holds memory; with ?seconds=N, the difference over that time; with ?labels=all, by all labels", false, true, 0},
     {"/debug/pprof/allocs", http_pprof_allocs, "who allocated; with ?seconds=N, in that time", false, true, 0},
     {"/debug/pprof/profile", http_pprof_cpu, "CPU time by span, over 30 s or ?seconds=N", false, true, 30},
     {"/debug/pprof/cmdline", http_pprof_cmdline, "the program's command line", false, false, 0},
@@ -82,12 +87,12 @@ static const struct http_route routes[] = {
     {"/healthz", answer_health, "whether we answer", true, false, 0},
 };
 
-#define EACH(r) (const struct http_route *r = routes; r < routes + sizeof routes / sizeof routes[0]; r++)
+#define ROUTES_END (routes + sizeof routes / sizeof routes[0])
 
 static void list(struct http_answer *answer, const char *below)
 {
     http_text_put(&answer->body, "jespan\n\n");
-    for EACH(r)
+    for (const struct http_route *r = routes; r < ROUTES_END; r++)
         if (r->help != NULL && strncmp(r->path, below, strlen(below)) == 0) {
             http_text_put(&answer->body, r->path);
             http_text_put(&answer->body, ": ");
@@ -115,17 +120,62 @@ static void answer_pprof_list(struct http_source *source, const struct http_requ
     list(answer, "/debug/pprof/");
 }
 
+/* ---- Which requests are allowed ---- */
+
+/* Copies the host without its port, and an IPv6 address without its brackets. */
+static bool copy_host(char name[HOST_BYTES], const char *host)
+{
+    bool bracket = host[0] == '[';
+    host += bracket;
+    size_t n = strcspn(host, bracket ? "]" : ":");
+    const char *port = host + n;
+    if (n == 0 || n >= HOST_BYTES || (bracket && *port++ != ']'))
+        return false;
+    if (*port != '\0' && (*port != ':' || port[1 + strspn(port + 1, "0123456789")] != '\0'))
+        return false;
+    memcpy(name, host, n);
+    name[n] = '\0';
+    return true;
+}
+
+bool http_access_host_is_local(const char *host)
+{
+    char name[HOST_BYTES];
+    struct in6_addr ignored;
+    if (host == NULL)
+        return true;
+    if (!copy_host(name, host))
+        return false;
+    if (host[0] == '[')
+        return inet_pton(AF_INET6, name, &ignored) == 1;
+    return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &ignored) == 1;
+}
+
+bool http_access_has_token(const char *authorization, const char *token)
+{
+    static const char scheme[] = "Bearer ";
+    const size_t n = strlen(token);
+    if (authorization == NULL || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+        return false;
+    const char *given = authorization + sizeof scheme - 1;
+    size_t given_n = strlen(given);
+    unsigned char difference = given_n != n;
+    for (size_t i = 0; i < n; i++)
+        difference |= (unsigned char)(token[i] ^ (i < given_n ? given[i] : 0));
+    return difference == 0;
+}
+
 /* ---- From a request to its row ---- */
 
 static const struct http_route *find(const char *path)
 {
-    for EACH(r)
+    for (const struct http_route *r = routes; r < ROUTES_END; r++)
         if (strcmp(r->path, path) == 0)
             return r;
     return NULL;
 }
 
-/* A browser gets the page all the same, which then asks for the token. */
+/* A browser gets the page without a token. The page then asks for the token. */
 static void refuse(const struct http_request *request, struct http_answer *answer)
 {
     const struct http_route *route = find(request->path);
@@ -135,7 +185,7 @@ static void refuse(const struct http_request *request, struct http_answer *answe
         http_answer_line(answer, 401, "a token is needed (http_token): Authorization: Bearer TOKEN");
 }
 
-/* Whether the caller may ask at all. */
+/* Whether the request is allowed. Otherwise `answer` says why not. */
 static bool may_ask(const struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     const char *token = source->host->conf->http_token;
@@ -165,7 +215,7 @@ const struct http_route *http_routes_find(const struct http_source *source, cons
     return answer->status == 0 ? route : NULL;
 }
 
-/* Who asks for the head only does not want to wait for it. */
+/* A HEAD request is answered at once. */
 bool http_routes_seconds(const struct http_route *route, const struct http_request *request, unsigned *seconds,
                          struct http_answer *answer)
 {

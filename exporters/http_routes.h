@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a request to its endpoint. Adding one is a row in http_routes.c. */
+/* From a request to its endpoint. To add one, add a row in http_routes.c. */
 #ifndef JESPAN_HTTP_ROUTES_H
 #define JESPAN_HTTP_ROUTES_H
 
@@ -10,18 +10,27 @@
 struct http_route {
     const char *path;
     void (*answer)(struct http_source *source, const struct http_request *request, struct http_answer *answer);
-    const char *help; /* in the list of endpoints; NULL: not there */
-    bool open;        /* to all, without a token */
-    bool differs;     /* with ?seconds=, tells what came in that time */
-    unsigned seconds; /* where the request does not say; 0: nobody waits */
+    const char *help; /* in the list of endpoints. NULL: not listed */
+    bool open;        /* needs no token */
+    bool differs;     /* accepts ?seconds=, for the difference over that time */
+    unsigned seconds; /* without ?seconds=. 0: no difference */
 };
 
-/* The endpoint that is to answer, or NULL: `answer` says why there is none. */
+/* Returns the endpoint for a request. NULL: `answer` says why there is none. */
 const struct http_route *http_routes_find(const struct http_source *source, const struct http_request *request,
                                           struct http_answer *answer);
 
-/* How long the request wants to wait for its answer, 0: not at all. Returns false where `answer` says what is wrong. */
+/* Sets how long the request waits for its answer. 0: not at all. Returns false if the request is wrong, and `answer`
+ * says why. */
 bool http_routes_seconds(const struct http_route *route, const struct http_request *request, unsigned *seconds,
                          struct http_answer *answer);
+
+/* Whether a Host header (NULL: there is none) is an IP address or localhost. A foreign web page can point its own name
+ * at 127.0.0.1 and have a browser read our answers (DNS rebinding). Such requests carry that name. */
+bool http_access_host_is_local(const char *host);
+
+/* Whether an Authorization header (NULL: there is none) has the token. A wrong token takes the same time at any
+ * byte. */
+bool http_access_has_token(const char *authorization, const char *token);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Series, found by a hash table of their labels. */
+/* Series, and a hash table that finds them by their labels. */
 #include "http_series.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "http_text.h"
 
 #define OTHER 0u
-#define MIN_SLOTS 64u /* a power of 2 */
+#define MIN_BUCKETS 64u /* a power of 2 */
 
 /* ---- Names of labels ---- */
 
@@ -26,7 +26,8 @@ static bool is_taken(const struct http_series_set *set, const char *name)
     return strcmp(name, "span") == 0;
 }
 
-/* A key as Prometheus allows it. What begins with __ is Prometheus's own; two keys never get the same name. */
+/* Adds a key under a name that Prometheus allows. Names that begin with __ are reserved. Two keys never get the same
+ * name. */
 static void add_key(struct http_series_set *set, const char *key)
 {
     char *name = set->names[set->n_keys];
@@ -53,12 +54,12 @@ static bool is_listed(const struct http_series_set *set, const char *key)
 
 static bool read_keys(struct http_series_set *set, const char *labels)
 {
-    uint32_t room = 1;
+    uint32_t capacity = 1;
     for (const char *p = labels; *p != '\0'; p++)
-        room += *p == '|';
+        capacity += *p == '|';
     set->key_text = strdup(labels);
-    set->keys = malloc(room * sizeof *set->keys);
-    set->names = malloc(room * sizeof *set->names);
+    set->keys = malloc(capacity * sizeof *set->keys);
+    set->names = malloc(capacity * sizeof *set->names);
     if (set->key_text == NULL || set->keys == NULL || set->names == NULL)
         return false;
     char *rest = set->key_text;
@@ -80,51 +81,51 @@ static uint32_t hash_of(const char *text)
     return hash ^ hash >> 15;
 }
 
-static void put_in_slot(struct http_series_set *set, uint32_t index)
+static void put_in_bucket(struct http_series_set *set, uint32_t index)
 {
-    uint32_t i = set->series[index].hash & (set->n_slots - 1);
-    while (set->slots[i] != 0)
-        i = (i + 1) & (set->n_slots - 1);
-    set->slots[i] = index + 1;
+    uint32_t i = set->series[index].hash & (set->n_buckets - 1);
+    while (set->buckets[i] != 0)
+        i = (i + 1) & (set->n_buckets - 1);
+    set->buckets[i] = index + 1;
 }
 
-static bool make_room(struct http_series_set *set)
+static bool reserve(struct http_series_set *set)
 {
-    if (set->n < set->room)
+    if (set->n < set->capacity)
         return true;
-    uint32_t room = set->room > 0 ? 2 * set->room : MIN_SLOTS / 2, *slots = calloc(2 * room, sizeof *slots);
-    struct http_series *series = slots != NULL ? realloc(set->series, room * sizeof *series) : NULL;
+    uint32_t capacity = set->capacity > 0 ? 2 * set->capacity : MIN_BUCKETS / 2, *buckets = calloc(2 * capacity, sizeof *buckets);
+    struct http_series *series = buckets != NULL ? realloc(set->series, capacity * sizeof *series) : NULL;
     if (series == NULL) {
-        free(slots);
+        free(buckets);
         return false;
     }
     set->series = series;
-    set->room = room;
-    free(set->slots);
-    set->slots = slots;
-    set->n_slots = 2 * room;
+    set->capacity = capacity;
+    free(set->buckets);
+    set->buckets = buckets;
+    set->n_buckets = 2 * capacity;
     for (uint32_t i = 0; i < set->n; i++)
-        put_in_slot(set, i);
+        put_in_bucket(set, i);
     return true;
 }
 
 static uint32_t make(struct http_series_set *set, const char *labels, uint32_t hash)
 {
-    char *own = set->n < set->max && make_room(set) ? strdup(labels) : NULL;
+    char *own = set->n < set->max && reserve(set) ? strdup(labels) : NULL;
     if (own == NULL) {
         set->folded++;
         return OTHER;
     }
     set->series[set->n] = (struct http_series){.labels = own, .hash = hash};
-    put_in_slot(set, set->n);
+    put_in_bucket(set, set->n);
     return set->n++;
 }
 
 static uint32_t find(struct http_series_set *set, const char *labels)
 {
     uint32_t hash = hash_of(labels);
-    for (uint32_t i = hash; set->n_slots > 0 && set->slots[i & (set->n_slots - 1)] != 0; i++) {
-        uint32_t at = set->slots[i & (set->n_slots - 1)] - 1;
+    for (uint32_t i = hash; set->n_buckets > 0 && set->buckets[i & (set->n_buckets - 1)] != 0; i++) {
+        uint32_t at = set->buckets[i & (set->n_buckets - 1)] - 1;
         if (set->series[at].hash == hash && strcmp(set->series[at].labels, labels) == 0)
             return at;
     }
@@ -141,7 +142,7 @@ static const char *value_of(const struct snapshot_row *row, const char *key)
     return "";
 }
 
-/* An empty value is to Prometheus as none. */
+/* For Prometheus, an empty value is the same as no label. */
 static void write_labels(const struct http_series_set *set, const struct snapshot_row *row, struct http_text *to)
 {
     to->n = 0;
@@ -186,7 +187,7 @@ static void add_rows(struct http_series_set *set, const struct snapshot *s)
     http_text_free(&labels);
 }
 
-/* What a period has is told once, so what cannot be looked at now waits for the next. */
+/* A period is reported once. So figures that cannot be added now wait for the next call. */
 int http_series_add(struct http_series_set *set, const struct snapshot *s)
 {
     struct digest *d = digest_make(&set->shape);
@@ -231,7 +232,7 @@ void http_series_free(struct http_series_set *set)
     for (uint32_t i = 0; i < set->n; i++)
         free(set->series[i].labels);
     free(set->series);
-    free(set->slots);
+    free(set->buckets);
     period_free(set->period);
     digest_free(set->waiting);
     free(set->names);

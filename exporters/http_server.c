@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service's connections. */
+/* The connections of the service. */
 #include "http_server.h"
 
 #include <errno.h>
@@ -16,15 +16,15 @@
 #include "http_series.h"
 
 #define SECOND_NS 1000000000u
-#define REQUEST_NS (10ull * SECOND_NS)        /* for a caller to send its request */
-#define CROWDED_REQUEST_NS (1ull * SECOND_NS) /* the same when there is room for nobody else */
-#define ANSWER_NS (60ull * SECOND_NS)         /* to read the answer */
-#define ACCEPT_PAUSE_NS (SECOND_NS / 10)      /* after there was no descriptor for a connection */
-#define MEMORY_BYTES ((size_t)128 * 1024)     /* of a connection: a head of 32 KiB, and 64 bytes for each argument and field */
-#define MAX_ARGUMENTS 1000                    /* of a query; of more, libmicrohttpd has no memory left to refuse them */
-#define MAX_BODY_BYTES ((size_t)64 << 20)     /* of answers on their way; one may be larger */
-#define MAX_START_BYTES ((size_t)64 << 20)    /* of what those differ from that wait; one may be larger */
-#define SHARED_PART 100                       /* a start may be as old as this part of the time that it is for */
+#define REQUEST_NS (10ull * SECOND_NS)        /* a client must send its request in this time */
+#define CROWDED_REQUEST_NS (1ull * SECOND_NS) /* the same when all connections are taken */
+#define ANSWER_NS (60ull * SECOND_NS)         /* a client must read the answer in this time */
+#define ACCEPT_PAUSE_NS (SECOND_NS / 10)      /* when there was no descriptor for a connection */
+#define MEMORY_BYTES ((size_t)128 * 1024)     /* per connection: 32 KiB of head, 64 bytes for each argument and field */
+#define MAX_ARGUMENTS 1000                    /* of a query. With more, libmicrohttpd has no memory to refuse */
+#define MAX_BODY_BYTES ((size_t)64 << 20)     /* of all unsent answers. A single one may be larger */
+#define MAX_START_BYTES ((size_t)64 << 20)    /* of all starts of differences. A single one may be larger */
+#define SHARED_PART 100                       /* a start is shared if it is younger than 1/100 of the wanted time */
 
 static const char page_policy[] = "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; connect-src 'self'; "
                                   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -36,10 +36,12 @@ uint64_t http_server_now_ns(void)
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-#define EACH(c, server)                                                                                                \
-    (struct http_connection *c = (server)->connections; c < (server)->connections + HTTP_MAX_CONNECTIONS; c++)
+static struct http_connection *connections_end(struct http_server *server)
+{
+    return server->connections + HTTP_MAX_CONNECTIONS;
+}
 
-/* ---- Connections come and go ---- */
+/* ---- Connections open and close ---- */
 
 static void count(_Atomic uint64_t *stat, uint64_t n)
 {
@@ -53,7 +55,7 @@ static size_t start_bytes(const struct http_start *start)
 
 static void opened(struct http_server *server, struct MHD_Connection *mhd, void **place)
 {
-    for EACH(c, server)
+    for (struct http_connection *c = server->connections; c < connections_end(server); c++)
         if (c->mhd == NULL) {
             uint64_t now = http_server_now_ns();
             int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -128,7 +130,7 @@ static void add_headers(struct MHD_Response *response, const struct http_answer 
         MHD_add_response_header(response, "Allow", "GET, HEAD");
 }
 
-/* What is answered does not keep the connection, so there is one request to each. */
+/* A connection is closed after its answer, so each has one request. */
 static enum MHD_Result send_answer(struct http_server *server, struct http_connection *c, struct http_answer *answer)
 {
     struct http_stats *stats = server->source.host->http;
@@ -188,11 +190,11 @@ static bool has_hosts(struct MHD_Connection *mhd)
     return n > 1;
 }
 
-/* Another caller's start that is as good as a new one: no older than a part of the time that it is for. */
+/* Finds the start of another request that is young enough to be shared. */
 static struct http_start *find_start(struct http_server *server, uint64_t now, uint64_t ns)
 {
     struct http_start *found = NULL;
-    for EACH(c, server)
+    for (struct http_connection *c = server->connections; c < connections_end(server); c++)
         if (c->start != NULL && now - c->start->taken_ns <= ns / SHARED_PART
             && (found == NULL || c->start->taken_ns > found->taken_ns))
             found = c->start;
@@ -221,7 +223,7 @@ static struct http_start *make_start(struct http_server *server, uint64_t now, s
     return start;
 }
 
-/* The kernel then asks whether the caller is still there: after a minute it is not. */
+/* Has the kernel check whether the client is still there. After a minute without an answer the connection ends. */
 static void watch_half_closed(struct http_connection *c)
 {
     const int yes = 1, seconds = 10;
@@ -231,7 +233,7 @@ static void watch_half_closed(struct http_connection *c)
     c->half_closed = true;
 }
 
-void http_server_heard(struct http_connection *c, short events)
+void http_server_note_events(struct http_connection *c, short events)
 {
     if (!c->waiting || (events & (POLLHUP | POLLERR | POLLNVAL)) != 0)
         c->gone = true;
@@ -239,19 +241,19 @@ void http_server_heard(struct http_connection *c, short events)
         watch_half_closed(c);
 }
 
-/* A caller that has shut down its side may be gone altogether, which TCP does not tell. It waits as others do, but where there
- * are too many, such callers give way to new ones, the oldest first. */
-static bool make_room_to_wait(struct http_server *server)
+/* Whether another request may wait. A client that has shut down its side may be gone altogether; TCP does not tell the
+ * two apart. Such clients may wait too. If too many requests wait, the oldest such client is answered with 503. */
+static bool may_wait(struct http_server *server)
 {
     struct http_connection *oldest = NULL;
     if (server->n_waiting < HTTP_MAX_WAITING)
         return true;
-    for EACH(c, server) {
+    for (struct http_connection *c = server->connections; c < connections_end(server); c++) {
         struct pollfd now = {c->fd, POLLRDHUP, 0};
         if (!c->waiting || c->displaced)
             continue;
         if (!c->half_closed && poll(&now, 1, 0) == 1)
-            http_server_heard(c, now.revents);
+            http_server_note_events(c, now.revents);
         if ((c->half_closed || c->gone) && (oldest == NULL || c->since_ns < oldest->since_ns))
             oldest = c;
     }
@@ -266,7 +268,7 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
 {
     struct http_answer answer = {0};
     const uint64_t ns = c->seconds * (uint64_t)SECOND_NS, now = http_server_now_ns();
-    if (server->stopping || !make_room_to_wait(server)) {
+    if (server->stopping || !may_wait(server)) {
         http_answer_line(&answer, 503, "too many others wait for an answer with ?seconds=");
         return send_answer(server, c, &answer);
     }
@@ -293,13 +295,13 @@ static enum MHD_Result begin(struct http_server *server, struct http_connection 
     c->route = http_routes_find(&server->source, request, &answer);
     if (c->route != NULL && http_routes_seconds(c->route, request, &c->seconds, &answer)) {
         if (c->seconds > 0)
-            return MHD_YES; /* and begin_to_wait() next: before, libmicrohttpd gives up a caller that has shut down its side */
+            return MHD_YES; /* begin_to_wait() follows: libmicrohttpd would drop a half-closed client that is suspended now */
         c->route->answer(&server->source, request, &answer);
     }
     return send_answer(server, c, &answer);
 }
 
-/* What has waited. */
+/* Ends the wait of a request. */
 static enum MHD_Result end(struct http_server *server, struct http_connection *c, struct http_request *request)
 {
     struct http_answer answer = {0};
@@ -316,8 +318,8 @@ static enum MHD_Result end(struct http_server *server, struct http_connection *c
     return send_answer(server, c, &answer);
 }
 
-/* Called when the first line of a request is there. Where libmicrohttpd has no memory for all arguments it closes the
- * connection without an answer, so this is one before that happens. */
+/* Called when the first line of a request is there. libmicrohttpd closes a connection with too many arguments without
+ * an answer, because it has no memory for them. So this function answers first. */
 static void *look_at_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
     static const char answer[] = "HTTP/1.1 414 URI Too Long\r\nContent-Type: " HTTP_TYPE_TEXT "\r\nContent-Length: 39\r\n"
@@ -336,8 +338,8 @@ static void *look_at_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     return NULL;
 }
 
-/* Called when a request's head is complete, again where that did not answer it, and again when it was resumed. Bodies are not
- * read. */
+/* Called when the head of a request is complete, again if that gave no answer, and again when it is resumed. Bodies
+ * are not read. */
 static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_bytes, void **request_place)
 {
@@ -360,8 +362,8 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
 
 /* ---- Time ---- */
 
-/* One at a time, until its answer is on its way: of several half-closed ones that are resumed at once, libmicrohttpd answers one
- * and closes the others. */
+/* Resumes one request, and runs until its answer is queued. If several half-closed connections were resumed at once,
+ * libmicrohttpd would answer one and close the others. */
 static void resume(struct http_server *server, struct http_connection *c)
 {
     c->waiting = false;
@@ -377,8 +379,8 @@ static bool is_asking(const struct http_connection *c)
     return c->mhd != NULL && c->route == NULL && !c->answered;
 }
 
-/* Of a half-closed one only its end is news: errors and POLLHUP come without being asked for. */
-bool http_server_is_heard(const struct http_connection *c, short *events)
+/* A half-closed connection is watched only for its end: poll() always reports errors and POLLHUP. */
+bool http_server_is_watched(const struct http_connection *c, short *events)
 {
     *events = c->half_closed ? 0 : POLLRDHUP;
     return c->waiting || (is_asking(c) && c->deadline_ns != UINT64_MAX);
@@ -402,20 +404,20 @@ uint64_t http_server_next_ns(const struct http_server *server)
     return next;
 }
 
-/* Whether all that the caller sent before it went has been read; what it asked for is answered even so. */
-static bool has_said_all(const struct http_connection *c)
+/* Whether the client is gone and everything that it sent has been read. A complete request is answered first. */
+static bool has_sent_all(const struct http_connection *c)
 {
     char byte;
     return c->gone && is_asking(c) && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
-/* A connection that is shut down is found so, and closed, by libmicrohttpd. */
+/* libmicrohttpd notices the shutdown and closes the connection. */
 static void tend(struct http_server *server, struct http_connection *c, uint64_t now)
 {
     bool over = now >= deadline(server, c);
     if (c->waiting && (over || c->gone)) {
         resume(server, c);
-    } else if (!c->waiting && (over || has_said_all(c))) {
+    } else if (!c->waiting && (over || has_sent_all(c))) {
         shutdown(c->fd, SHUT_RDWR);
         c->deadline_ns = UINT64_MAX;
     }
@@ -427,7 +429,7 @@ void http_server_tend(struct http_server *server)
     uint64_t now = http_server_now_ns();
     if (now >= server->accept_after_ns)
         server->accept_after_ns = 0;
-    for EACH(c, server)
+    for (struct http_connection *c = server->connections; c < connections_end(server); c++)
         if (c->mhd != NULL)
             tend(server, c, now);
     MHD_run(server->daemon);
@@ -449,7 +451,7 @@ int http_server_start(struct http_server *server)
 
 static void close_idle(struct http_server *server)
 {
-    for EACH(c, server) {
+    for (struct http_connection *c = server->connections; c < connections_end(server); c++) {
         if (c->waiting)
             resume(server, c);
         else if (c->mhd != NULL && !c->answered)

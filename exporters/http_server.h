@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service's connections: one request each, in limits of number, memory and time, whatever callers do.
+/* The connections of the service. Each has one request. Their number, memory and time are bounded, whatever clients
+ * do.
  *
- * libmicrohttpd reads and writes when the loop (http.c) calls it; there is no other thread. A request that is to wait
+ * libmicrohttpd reads and writes when the loop (http.c) calls it. There is no other thread. A request that waits
  * (?seconds=) is suspended until the loop resumes it.
  */
 #ifndef JESPAN_HTTP_SERVER_H
@@ -19,16 +20,16 @@
 #define HTTP_MAX_WAITING 8
 
 struct http_connection {
-    struct MHD_Connection *mhd; /* NULL: the place is free */
+    struct MHD_Connection *mhd; /* NULL: this entry is free */
     int fd;
-    uint64_t since_ns, deadline_ns;  /* then it is closed, or answered when it waits */
-    const struct http_route *route; /* of one that waits, or has waited */
-    unsigned seconds;               /* for which it is to wait */
-    struct http_start *start;       /* what it differs from then; perhaps others' too */
+    uint64_t since_ns, deadline_ns; /* at the deadline it is closed, or answered if it waits */
+    const struct http_route *route; /* set once it waits */
+    unsigned seconds;               /* how long it waits */
+    struct http_start *start;       /* figures when it began to wait; may be shared */
     bool waiting, answered;
-    bool displaced;   /* another caller gets its place among those that wait */
-    bool half_closed; /* the caller will say nothing more, or is gone: only the kernel may find out which */
-    bool gone;        /* of one that waits: the caller is gone; else: it will say nothing more. Set by the loop */
+    bool displaced;   /* it waits no longer, because another request takes its place */
+    bool half_closed; /* the client sends nothing more, and may be gone */
+    bool gone;        /* if it waits: the client is gone; else: the client sends nothing more. Set by the loop */
     size_t body_bytes;
 };
 
@@ -39,32 +40,32 @@ struct http_server {
     bool stopping;
     bool lost; /* the program has closed all descriptors */
     unsigned n_connections, n_waiting;
-    size_t body_bytes;  /* of answers on their way */
-    size_t start_bytes; /* of what those differ from that wait */
+    size_t body_bytes;  /* of unsent answers */
+    size_t start_bytes; /* of all starts */
     uint64_t accept_after_ns;
     struct http_connection connections[HTTP_MAX_CONNECTIONS];
 };
 
 uint64_t http_server_now_ns(void);
 
-/* Returns 0 or a negative errno. The listener is open. */
+/* The listener is open. Returns 0 or a negative errno. */
 int http_server_start(struct http_server *server);
 
-/* Takes what waits to be connected. */
+/* Accepts waiting connections. */
 void http_server_accept(struct http_server *server);
 
-/* Whether it matters that the caller goes away: libmicrohttpd does not notice while a request is suspended or unfinished.
- * Sets what to poll for; http_server_heard() gets what poll() found. */
-bool http_server_is_heard(const struct http_connection *c, short *events);
-void http_server_heard(struct http_connection *c, short events);
+/* Whether the loop must watch the connection: libmicrohttpd does not notice that a client goes while its request is
+ * suspended or unfinished. Sets the events to poll for. http_server_note_events() gets the events that poll() found. */
+bool http_server_is_watched(const struct http_connection *c, short *events);
+void http_server_note_events(struct http_connection *c, short events);
 
-/* When http_server_tend() has something to do next. */
+/* When http_server_tend() must be called next. */
 uint64_t http_server_next_ns(const struct http_server *server);
 
-/* Reads and writes; resumes and closes what it is time for. */
+/* Reads and writes. Resumes waiting requests and closes connections whose time is over. */
 void http_server_tend(struct http_server *server);
 
-/* Has those that wait answered with 503, and closes the rest. */
+/* Answers waiting requests with 503 and closes the other connections. */
 void http_server_stop(struct http_server *server, uint64_t until_ns);
 
 #endif

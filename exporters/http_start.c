@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a difference begins. */
+/* The start of a difference. */
 #include "http_start.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ static bool is_anything(const struct http_start_figures *f)
     return (f->alloc_objects | f->alloc_bytes | f->inuse_objects | f->inuse_bytes | f->cpu) != 0;
 }
 
-/* CPU time that the kernel took back was not spent. */
+/* The kernel may correct CPU time downwards. The difference is 0 then. */
 static void subtract(struct totals *t, const struct http_start_figures *was)
 {
     t->alloc_objects -= was->alloc_objects;
@@ -27,7 +27,7 @@ static void subtract(struct totals *t, const struct http_start_figures *was)
     t->cpu = t->cpu > was->cpu ? t->cpu - was->cpu : 0;
 }
 
-/* ---- Making ---- */
+/* ---- Creating ---- */
 
 static uint32_t count_rows(const struct snapshot *s)
 {
@@ -62,7 +62,7 @@ struct http_start *http_start_make(const struct snapshot *s)
 
 /* ---- Subtracting ---- */
 
-/* Both are ordered by id, but an id may have been given to another context. */
+/* Both are ordered by id. An id may belong to another context meanwhile, which the generation shows. */
 static void subtract_rows(const struct http_start *start, struct snapshot_row *rows, uint32_t n, struct totals *retired)
 {
     for (uint32_t i = 0, at = 0; i < start->n_rows; i++) {
@@ -80,5 +80,5 @@ void http_start_subtract(const struct http_start *start, struct snapshot *end)
     subtract_rows(start, (struct snapshot_row *)end->rows, end->n_rows, &end->retired);
     subtract(&end->retired, &retired);
     subtract(&end->all, &start->all);
-    end->start_unix_ns += start->age_ns; /* the clock may have been set meanwhile */
+    end->start_unix_ns += start->age_ns; /* not the wall clock of the start: it may have been set meanwhile */
 }

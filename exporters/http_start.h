@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a difference (?seconds=) begins: the figures of a snapshot that profiles show, without names and labels, which the
- * snapshot at the end has. A fifth of a snapshot's memory. Several callers can wait with one start.
+/* The start of a difference (?seconds=): the figures of a snapshot that profiles show. Names and labels come from the
+ * snapshot at the end. A start takes a fifth of the memory of a snapshot. Several requests can share one.
  */
 #ifndef JESPAN_HTTP_START_H
 #define JESPAN_HTTP_START_H
@@ -20,22 +20,22 @@ struct http_start_row {
 };
 
 struct http_start {
-    uint64_t taken_ns; /* on the monotonic clock; set by the owner, as is `callers` */
+    uint64_t taken_ns; /* on the monotonic clock. The owner sets this and `callers` */
     unsigned callers;
-    uint64_t age_ns; /* how long after tracking began it was */
+    uint64_t age_ns; /* time since tracking began */
     struct http_start_figures retired, all;
-    uint32_t n_rows; /* ordered by id; contexts that have no figures are left out */
+    uint32_t n_rows; /* ordered by id, without contexts that have no figures */
     struct http_start_row rows[];
 };
 
-/* The start's memory, of the snapshot. */
+/* The bytes of memory of a start for the snapshot. */
 size_t http_start_bytes(const struct snapshot *s);
 
-/* NULL: no memory. To be freed with free(). */
+/* NULL: no memory. The caller calls free(). */
 struct http_start *http_start_make(const struct snapshot *s);
 
-/* Leaves in `end`, a later snapshot, what came since the start, so that nothing else can be done with it; in use may be less
- * than nothing. What contexts did that are not there any more is left in `retired`. */
+/* Subtracts the start from `end`, a later snapshot, which is of no other use then. Figures in use may be negative.
+ * Figures of recycled contexts are in `retired`. */
 void http_start_subtract(const struct http_start *start, struct snapshot *end);
 
 #endif

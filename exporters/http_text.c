@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A text that grows. */
+/* A growing text. */
 #include "http_text.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "pprof_utf8.h"
 
-#define MIN_ROOM ((size_t)1024)
+#define MIN_CAPACITY ((size_t)1024)
 
 void http_text_free(struct http_text *t)
 {
@@ -17,26 +17,26 @@ void http_text_free(struct http_text *t)
     *t = (struct http_text){0};
 }
 
-static bool make_room(struct http_text *t, size_t bytes)
+static bool reserve(struct http_text *t, size_t bytes)
 {
-    if (t->failed || bytes <= t->room - t->n)
+    if (t->failed || bytes <= t->capacity - t->n)
         return !t->failed;
-    size_t room = t->room < MIN_ROOM ? MIN_ROOM : t->room;
-    while (room - t->n < bytes)
-        room *= 2;
-    char *larger = realloc(t->data, room);
+    size_t capacity = t->capacity < MIN_CAPACITY ? MIN_CAPACITY : t->capacity;
+    while (capacity - t->n < bytes)
+        capacity *= 2;
+    char *larger = realloc(t->data, capacity);
     if (larger == NULL) {
         t->failed = true;
         return false;
     }
     t->data = larger;
-    t->room = room;
+    t->capacity = capacity;
     return true;
 }
 
 void http_text_bytes(struct http_text *t, const void *data, size_t bytes)
 {
-    if (bytes == 0 || !make_room(t, bytes))
+    if (bytes == 0 || !reserve(t, bytes))
         return;
     memcpy(t->data + t->n, data, bytes);
     t->n += bytes;
@@ -60,10 +60,10 @@ void http_text_seconds(struct http_text *t, uint64_t ns)
                                                 ns % 1000000000u));
 }
 
-/* What stands for a character of one byte, or NULL: itself. */
-typedef const char *escape(unsigned char c, char room[8]);
+/* Returns the escape sequence of a one-byte character. NULL: it needs none. */
+typedef const char *escape(unsigned char c, char buffer[8]);
 
-static const char *escape_json(unsigned char c, char room[8])
+static const char *escape_json(unsigned char c, char buffer[8])
 {
     if (c == '"')
         return "\\\"";
@@ -71,23 +71,23 @@ static const char *escape_json(unsigned char c, char room[8])
         return "\\\\";
     if (c >= ' ' && c != 0x7f)
         return NULL;
-    snprintf(room, 8, "\\u%04x", c);
-    return room;
+    snprintf(buffer, 8, "\\u%04x", c);
+    return buffer;
 }
 
-static const char *escape_label(unsigned char c, char room[8])
+static const char *escape_label(unsigned char c, char buffer[8])
 {
-    (void)room;
+    (void)buffer;
     return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : NULL;
 }
 
 static void put_quoted(struct http_text *t, const char *text, escape *escape_byte)
 {
-    char room[8];
+    char buffer[8];
     http_text_bytes(t, "\"", 1);
     while (*text != '\0') {
         size_t bytes = pprof_utf8_character(text);
-        const char *escaped = bytes == 1 ? escape_byte((unsigned char)*text, room) : NULL;
+        const char *escaped = bytes == 1 ? escape_byte((unsigned char)*text, buffer) : NULL;
         if (bytes == 0)
             http_text_put(t, PPROF_UTF8_REPLACEMENT);
         else if (escaped != NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A text that grows, and how names that may hold any bytes are written into it. */
+/* A growing text, with functions that write numbers, and names of any bytes. */
 #ifndef JESPAN_HTTP_TEXT_H
 #define JESPAN_HTTP_TEXT_H
 
@@ -9,8 +9,8 @@
 
 struct http_text {
     char *data; /* NULL: nothing yet */
-    size_t n, room;
-    bool failed; /* there was no memory: what came since is missing */
+    size_t n, capacity;
+    bool failed; /* there was no memory: later parts are missing */
 };
 
 void http_text_free(struct http_text *t);
@@ -19,11 +19,10 @@ void http_text_bytes(struct http_text *t, const void *data, size_t bytes);
 void http_text_put(struct http_text *t, const char *text);
 void http_text_number(struct http_text *t, uint64_t number);
 
-/* Nanoseconds, as seconds with nine decimals. */
+/* Writes nanoseconds as seconds with nine decimals. */
 void http_text_seconds(struct http_text *t, uint64_t ns);
 
-/* In quotes, as a string of JSON (RFC 8259), and as the value of a label of Prometheus. In both, bytes that are not
- * UTF-8 are replaced by U+FFFD. */
+/* Write a quoted string of JSON (RFC 8259), and a quoted label value of Prometheus. Invalid UTF-8 becomes U+FFFD. */
 void http_text_json(struct http_text *t, const char *text);
 void http_text_label(struct http_text *t, const char *text);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of labels as servers take them. */
+/* Names of labels that servers accept. */
 #include "label_names.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool is_taken(const struct label_names *names, const char *name)
     return false;
 }
 
-/* Each name that is taken costs one underscore more, so there are at most as many as there are names. */
+/* A taken name gets one more underscore, so a name gets at most as many as there are names. */
 static bool add(struct label_names *names, const char *key, size_t n)
 {
     char *own = strndup(key, n), *name = malloc(n + 2 + names->n);
@@ -51,10 +51,10 @@ static bool add(struct label_names *names, const char *key, size_t n)
 
 bool label_names_make(struct label_names *names, const char *list)
 {
-    size_t room = 1;
+    size_t capacity = 1;
     for (const char *p = list; *p != '\0'; p++)
-        room += *p == '|';
-    *names = (struct label_names){.keys = calloc(room, sizeof *names->keys), .names = calloc(room, sizeof *names->names)};
+        capacity += *p == '|';
+    *names = (struct label_names){.keys = calloc(capacity, sizeof *names->keys), .names = calloc(capacity, sizeof *names->names)};
     bool made = names->keys != NULL && names->names != NULL;
     for (size_t n; made && *list != '\0'; list += n + (list[n] == '|')) {
         n = strcspn(list, "|");

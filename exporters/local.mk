@@ -18,7 +18,6 @@ pprof_module_sources = %D%/pprof_module.c
 service_sources = \
 	%D%/digest.c %D%/digest.h \
 	%D%/digest_fold.c \
-	%D%/digest_labels.c \
 	%D%/digest_nodes.c %D%/digest_nodes.h \
 	%D%/label_names.c %D%/label_names.h \
 	%D%/period.c %D%/period.h \
@@ -36,7 +35,6 @@ pyroscope_sources = \
 
 http_sources = \
 	%D%/http.c \
-	%D%/http_access.c %D%/http_access.h \
 	%D%/http_answer.c %D%/http_answer.h \
 	%D%/http_arenas.c %D%/http_arenas.h \
 	%D%/http_json.c %D%/http_json.h \

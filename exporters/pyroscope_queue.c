@@ -38,7 +38,7 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
     struct waiting *from = *older, *to = from->next;
     for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
         if (from->accepted[i])
-            digest_forget(from->digest, pyroscope_profiles[i].figures);
+            digest_clear(from->digest, pyroscope_profiles[i].figures);
     to->inuse |= from->inuse && !from->accepted[PYROSCOPE_MEMORY];
     digest_merge(to->digest, from->digest);
     if (q->max_nodes > 0)

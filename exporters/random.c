@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random bytes: the kernel's, or, where it has none to give yet, some that differ from process to process. */
+/* Random bytes from the kernel. Before the kernel has any, bytes that differ between processes. */
 #include "random.h"
 
 #include <stdint.h>

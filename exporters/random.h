@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random bytes that leave the program's own generators alone. */
+/* Random bytes. The program's own generators are not used. */
 #ifndef JESPAN_RANDOM_H
 #define JESPAN_RANDOM_H
 

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "../../support/made_snapshot.h"
-#include "exporters/http_access.h"
 #include "exporters/http_pprof.h"
 #include "exporters/http_routes.h"
 #include "exporters/http_series.h"
