@@ -295,7 +295,7 @@ static enum MHD_Result begin(struct http_server *server, struct http_connection 
     c->route = http_routes_find(&server->source, request, &answer);
     if (c->route != NULL && http_routes_seconds(c->route, request, &c->seconds, &answer)) {
         if (c->seconds > 0)
-            return MHD_YES; /* begin_to_wait() follows: libmicrohttpd would drop a half-closed client that is suspended now */
+            return MHD_YES; /* begin_to_wait() follows: suspended now, a half-closed client would be dropped */
         c->route->answer(&server->source, request, &answer);
     }
     return send_answer(server, c, &answer);

@@ -3,9 +3,6 @@
 pprof_sources = \
 	%D%/pprof.c %D%/pprof.h \
 	%D%/pprof_head.c %D%/pprof_head.h \
-	%D%/pprof_index.c %D%/pprof_index.h \
-	%D%/pprof_kind.c %D%/pprof_kind.h \
-	%D%/pprof_mapping.c %D%/pprof_mapping.h \
 	%D%/pprof_memory.h \
 	%D%/pprof_out.c %D%/pprof_out.h \
 	%D%/pprof_sites.c %D%/pprof_sites.h \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A snapshot as a pprof profile.
+/* Encodes a snapshot as a pprof profile.
  *
- * One sample a context, its path as the stack. Everything is written as soon as it is met while the rows are walked;
- * kept is only what recognises a string or a site met before. So a snapshot of any size needs little memory, and
- * samples, sites and strings come interleaved in the file, which the format allows.
+ * Each context is one sample, with its path as the stack. The encoder walks the rows and writes each string, site and
+ * sample at once. It keeps only what it needs to recognise strings and sites. So a snapshot of any size needs little
+ * memory. Samples, sites and strings are interleaved in the file, which the format allows.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -13,7 +13,6 @@
 
 #include "pprof.h"
 #include "pprof_head.h"
-#include "pprof_kind.h"
 #include "pprof_memory.h"
 #include "pprof_out.h"
 #include "pprof_sites.h"
@@ -21,15 +20,95 @@
 #include "profile.pb-c.h"
 #include "report/exporter.h"
 
+/* ---- The kinds of profiles ---- */
+
+static void read_heap(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    values[0] = (int64_t)t->alloc_objects;
+    values[1] = (int64_t)t->alloc_bytes;
+    values[2] = (int64_t)totals_inuse_objects(t);
+    values[3] = (int64_t)totals_inuse_bytes(t);
+}
+
+static void read_allocs(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    values[0] = (int64_t)totals_inuse_objects(t);
+    values[1] = (int64_t)totals_inuse_bytes(t);
+    values[2] = (int64_t)t->alloc_objects;
+    values[3] = (int64_t)t->alloc_bytes;
+}
+
+static void read_time(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    values[0] = (int64_t)t->opens;
+    values[1] = (int64_t)t->wall;
+    values[2] = (int64_t)t->busy;
+    values[3] = (int64_t)t->cpu;
+}
+
+static void read_wall(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    values[0] = (int64_t)t->wall;
+}
+
+static void read_cpu(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    values[0] = (int64_t)t->cpu;
+}
+
+const struct pprof_kind pprof_heap = {
+    .values = {{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
+    .n_values = 4,
+    .period = {"space", "bytes"},
+    .read = read_heap,
+};
+
+const struct pprof_kind pprof_allocs = {
+    .values = {{"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"alloc_objects", "count"}, {"alloc_space", "bytes"}},
+    .n_values = 4,
+    .period = {"space", "bytes"},
+    .read = read_allocs,
+};
+
+const struct pprof_kind pprof_time = {
+    .values = {{"opens", "count"}, {"wall", "nanoseconds"}, {"busy", "nanoseconds"}, {"cpu", "nanoseconds"}},
+    .n_values = 4,
+    .period = {"cpu", "nanoseconds"},
+    .read = read_time,
+};
+
+const struct pprof_kind pprof_wall = {
+    .values = {{"wall", "nanoseconds"}},
+    .n_values = 1,
+    .period = {"wall", "nanoseconds"},
+    .read = read_wall,
+};
+
+const struct pprof_kind pprof_cpu = {
+    .values = {{"cpu", "nanoseconds"}},
+    .n_values = 1,
+    .period = {"cpu", "nanoseconds"},
+    .read = read_cpu,
+};
+
+const struct pprof_kind *pprof_kind_find(enum exporter_profile profile)
+{
+    static const struct pprof_kind *const kinds[EXPORTER_N_PROFILES] = {
+        [EXPORTER_HEAP] = &pprof_heap, [EXPORTER_TIME] = &pprof_time};
+    return (unsigned)profile < EXPORTER_N_PROFILES ? kinds[profile] : NULL;
+}
+
+/* ---- Encoding ---- */
+
 struct encoder {
     const struct snapshot *snapshot;
     const struct pprof_kind *kind;
     struct pprof_out out;
     struct pprof_strings strings;
     struct pprof_sites sites;
-    uint32_t *row_location; /* by row; 0 = not asked for yet */
-    int64_t empty_value;    /* string index, 0 = not needed yet */
-    size_t n_frames, n_labels; /* of the sample at hand */
+    uint32_t *row_location; /* location id by row. 0: none yet */
+    int64_t empty_value;    /* string index. 0: none yet */
+    size_t n_frames, n_labels; /* of the present sample */
     uint64_t frames[PPROF_MAX_FRAMES + 1];
     JespanPprof__Label labels[PPROF_MAX_LABELS];
     JespanPprof__Label *label_pointers[PPROF_MAX_LABELS];
@@ -56,7 +135,8 @@ static void write_sample(struct encoder *e, int64_t values[PPROF_MAX_VALUES])
     pprof_out_message(&e->out, &part.base);
 }
 
-/* Index 0 would mean that the label has no text, and readers drop it; a second empty string does not. */
+/* Index 0 means that the label has no text, and readers drop such labels. So an empty value is a second empty
+ * string. */
 static int64_t value_text(struct encoder *e, const char *value)
 {
     if (value[0] != '\0')
@@ -66,8 +146,8 @@ static int64_t value_text(struct encoder *e, const char *value)
     return e->empty_value;
 }
 
-/* With a unit, even 0 is kept; readers take the key for the unit where there is none, and would show 4096 as 4 kB where
- * the key is "bytes" or "request". */
+/* The unit makes readers keep a 0. Without a unit they take the key for it, and show 4096 as 4 kB if the key is
+ * "bytes" or "request". */
 static JespanPprof__Label make_label(struct encoder *e, const struct snapshot_label *label)
 {
     JespanPprof__Label made = JESPAN_PPROF__LABEL__INIT;
@@ -81,7 +161,7 @@ static JespanPprof__Label make_label(struct encoder *e, const struct snapshot_la
     return made;
 }
 
-/* Forgets a label that an inner span has too. */
+/* Removes an equal label of an inner span. */
 static void remove_label(struct encoder *e, const JespanPprof__Label *label)
 {
     for (size_t i = 0; i < e->n_labels; i++)
@@ -91,8 +171,8 @@ static void remove_label(struct encoder *e, const JespanPprof__Label *label)
         }
 }
 
-/* A label that several spans have is written once, for the outermost of them; the same key with another value is kept.
- * So a sample's labels end in those of any context above it, by which readers can tell what is below what. */
+/* A label that several spans have is written once, for the outermost span. The same key with another value is kept. So
+ * the labels of a sample end with those of each ancestor, and readers can tell ancestors from it. */
 static void add_label(struct encoder *e, const struct snapshot_label *label)
 {
     const JespanPprof__Label made = make_label(e, label);
@@ -123,8 +203,8 @@ static bool is_root(const struct snapshot *s, uint32_t i)
     return i >= s->n_rows || s->rows[i].parent_row == i;
 }
 
-/* The path, leaf first, without the root, and the labels on it, nearest first. A path too long to keep loses its outer
- * end, so that writing stays linear in the number of rows whatever their shape. */
+/* Collects the path without the root, leaf first, and its labels, nearest first. A path that is too long loses its
+ * outer end. So writing is linear in the number of rows for any tree. */
 static void walk_path(struct encoder *e, uint32_t i)
 {
     e->n_frames = e->n_labels = 0;
@@ -141,7 +221,7 @@ static void walk_path(struct encoder *e, uint32_t i)
     e->frames[e->n_frames++] = pprof_sites_location(&e->sites, "(path cut)", "", "", 0);
 }
 
-/* Returns whether there is anything to show. */
+/* Returns false if all values are 0. */
 static bool read_values(const struct encoder *e, const struct totals *t, int64_t values[PPROF_MAX_VALUES])
 {
     bool any = false;

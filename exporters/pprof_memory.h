@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the pprof encoder's memory comes from: malloc, or what the sink brings along. */
+/* The memory of the pprof encoder: from malloc, or from the sink. */
 #ifndef JESPAN_PPROF_MEMORY_H
 #define JESPAN_PPROF_MEMORY_H
 
@@ -10,7 +10,7 @@
 
 #include "report/exporter.h"
 
-/* n × bytes, zeroed; NULL when there is none. */
+/* Returns n × bytes of zeroed memory. NULL: no memory. */
 static inline void *pprof_memory_take(const struct exporter_memory *memory, size_t n, size_t bytes)
 {
     if (memory == NULL)
@@ -26,7 +26,7 @@ static inline void pprof_memory_give(const struct exporter_memory *memory, void 
         memory->give(p);
 }
 
-/* As realloc() from `old_bytes` to more. */
+/* Like realloc() from `old_bytes` to more bytes. */
 static inline void *pprof_memory_grow(const struct exporter_memory *memory, void *p, size_t old_bytes, size_t bytes)
 {
     if (memory == NULL)

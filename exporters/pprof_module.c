@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The exporter `pprof`: a snapshot as a gzipped pprof profile, of the heap or of time. */
+/* The exporter `pprof`: gzipped pprof profiles of the heap or of time. */
 #include <errno.h>
 #include <stddef.h>
 
 #include "pprof.h"
-#include "pprof_kind.h"
 #include "report/exporter.h"
 
 static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packs messages with protobuf-c, compresses them with zlib and hands the bytes to the sink. */
+/* Packs messages with protobuf-c, compresses them with zlib and writes them to the sink. */
 #include "pprof_out.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 
 #define PACKED_BYTES ((size_t)64 << 10)
 #define COMPRESSED_BYTES ((size_t)64 << 10)
-#define GZIP_WINDOW_BITS (15 + 16) /* how zlib is asked for a gzip header; its time is 0, so that files compare */
-#define GZIP_LEVEL 4 /* a million rows: 1.2 s of CPU instead of the 2.1 s of the default level, for 1 % more bytes */
+#define GZIP_WINDOW_BITS (15 + 16) /* + 16 asks zlib for a gzip header. Its time is 0, so equal profiles are equal files */
+#define GZIP_LEVEL 4 /* a million rows: 1.2 s of CPU; the default level: 2.1 s for 1 % fewer bytes */
 
 static void *zlib_take(void *memory, uInt n, uInt bytes)
 {
@@ -22,7 +22,7 @@ static void zlib_give(void *memory, void *p)
     pprof_memory_give(memory, p);
 }
 
-/* zlib hands it back as it is. */
+/* zlib only passes the pointer back. */
 static void *without_const(const struct exporter_memory *memory)
 {
     return (void *)(uintptr_t)memory;
@@ -72,7 +72,7 @@ static void write_compressed(struct pprof_out *out)
     out->gzip.avail_out = COMPRESSED_BYTES;
 }
 
-/* Compresses all that was packed; with Z_FINISH also ends the stream. */
+/* Compresses all packed messages. Z_FINISH also ends the stream. */
 static void compress_packed(struct pprof_out *out, int flush)
 {
     out->gzip.next_in = out->packed;
@@ -93,7 +93,7 @@ static void write_packed(struct pprof_out *out)
     out->n_packed_bytes = 0;
 }
 
-/* Makes room where messages are packed. */
+/* Empties the buffer of packed messages. */
 static void drain(struct pprof_out *out)
 {
     if (out->form == PPROF_GZIP)
@@ -105,7 +105,7 @@ static void drain(struct pprof_out *out)
 static void reserve(struct pprof_out *out, size_t bytes)
 {
     if (bytes > UINT32_MAX) {
-        pprof_out_fail(out, -EOVERFLOW); /* more than zlib takes at once, and than protobuf allows */
+        pprof_out_fail(out, -EOVERFLOW); /* the limit of zlib and of protobuf */
         return;
     }
     if (out->packed_capacity_bytes - out->n_packed_bytes < bytes)

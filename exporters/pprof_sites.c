@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites as pprof's functions and locations. */
+/* Writes sites as pprof's functions and locations. */
 #include "pprof_sites.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "pprof_memory.h"
 #include "profile.pb-c.h"
 
-/* String indices and the line: what makes a site that site. Hashed as bytes, so without padding. */
+/* The identity of a site: string indices and the line. Its bytes are hashed, so it has no padding. */
 struct site_key {
     uint32_t name, target, file, line;
 };
@@ -34,8 +34,8 @@ void pprof_sites_free(struct pprof_sites *sites)
     pprof_memory_give(sites->index.memory, sites->items);
 }
 
-/* "target::name". Without a target there is none: pprof takes an equal system name for a mangled one and edits what
- * looks like C++ in it. */
+/* Returns the string index of "target::name", or 0 without a target. pprof takes a system name that equals the name
+ * for a mangled one, and edits the parts that look like C++. */
 static int64_t system_name(struct pprof_sites *sites, const char *name, const char *target)
 {
     if (target[0] == '\0')
@@ -86,7 +86,7 @@ static bool is_site(const void *owner, uint32_t position, const void *key)
 
 /* ---- Addresses ---- */
 
-/* FNV-1a, with the text's end. */
+/* FNV-1a, with the NUL at the end. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     do
@@ -109,8 +109,8 @@ static bool is_address(const void *owner, uint32_t position, const void *key)
     return sites->items[position].address == *(const uint64_t *)key;
 }
 
-/* Gives the site that comes next the address, or the first after it that no other site has. Of 100,000 sites two want the
- * same one in one program of a million. Returns 1, or a negative errno. */
+/* Gives the next site this address, or the first free one after it. With 100,000 sites, one program in a million has
+ * two sites with the same first choice. Returns 1 or a negative errno. */
 static int take_address(struct pprof_sites *sites, uint64_t address)
 {
     uint32_t position;

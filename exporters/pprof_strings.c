@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The string table of a profile, written while it grows. */
+/* The string table of a profile, and the hash index that it uses. */
 #include "pprof_strings.h"
 
 #include <errno.h>
@@ -8,6 +8,71 @@
 #include "pprof_memory.h"
 #include "pprof_utf8.h"
 #include "profile.pb-c.h"
+
+/* ---- The hash index: open addressing, linear probing, doubled when three quarters full ---- */
+
+#define FIRST_BUCKETS 256u
+
+struct pprof_index_bucket {
+    uint32_t hash;
+    uint32_t position_plus_1; /* 0: free */
+};
+
+static struct pprof_index_bucket *first_free(struct pprof_index_bucket *buckets, uint32_t n_buckets, uint32_t hash)
+{
+    uint32_t i = hash & (n_buckets - 1);
+    while (buckets[i].position_plus_1 != 0)
+        i = (i + 1) & (n_buckets - 1);
+    return &buckets[i];
+}
+
+static int grow(struct pprof_index *index)
+{
+    uint32_t n_buckets = index->n_buckets == 0 ? FIRST_BUCKETS : index->n_buckets * 2;
+    struct pprof_index_bucket *buckets = n_buckets == 0 ? NULL : pprof_memory_take(index->memory, n_buckets, sizeof *buckets);
+    if (buckets == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < index->n_buckets; i++)
+        if (index->buckets[i].position_plus_1 != 0)
+            *first_free(buckets, n_buckets, index->buckets[i].hash) = index->buckets[i];
+    pprof_memory_give(index->memory, index->buckets);
+    index->buckets = buckets;
+    index->n_buckets = n_buckets;
+    return 0;
+}
+
+int pprof_index_intern(struct pprof_index *index, uint32_t hash, pprof_index_same *same, const void *owner,
+                       const void *key, uint32_t next, uint32_t *position)
+{
+    if (index->n_used >= index->n_buckets / 4 * 3 && grow(index) != 0)
+        return -ENOMEM;
+    uint32_t i = hash & (index->n_buckets - 1);
+    for (; index->buckets[i].position_plus_1 != 0; i = (i + 1) & (index->n_buckets - 1)) {
+        *position = index->buckets[i].position_plus_1 - 1;
+        if (index->buckets[i].hash == hash && same(owner, *position, key))
+            return 0;
+    }
+    index->buckets[i] = (struct pprof_index_bucket){hash, next + 1};
+    index->n_used++;
+    *position = next;
+    return 1;
+}
+
+void pprof_index_free(struct pprof_index *index)
+{
+    pprof_memory_give(index->memory, index->buckets);
+}
+
+uint32_t pprof_index_hash(const void *data, size_t bytes)
+{
+    const unsigned char *byte = data;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* ---- The string table ---- */
 
 static void write_entry(struct pprof_strings *strings, const char *text)
 {
@@ -20,7 +85,7 @@ static void write_entry(struct pprof_strings *strings, const char *text)
         }
         pprof_utf8_clean_into(clean, text);
     }
-    char *entry = clean != NULL ? clean : (char *)text; /* protobuf-c has no const here, but only reads */
+    char *entry = clean != NULL ? clean : (char *)text; /* protobuf-c takes no const, but only reads */
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.n_string_table = 1;
     part.string_table = &entry;

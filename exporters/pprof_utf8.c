@@ -8,7 +8,7 @@
 
 static const char replacement[] = PPROF_UTF8_REPLACEMENT;
 
-/* How many bytes a character that starts with `first` has, and the lowest code point that needs that many. */
+/* Returns the number of bytes of a character that starts with `first`, and the lowest code point that needs so many. */
 static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
 {
     static const uint32_t lowest_by_bytes[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -17,7 +17,7 @@ static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
     return bytes;
 }
 
-/* The terminating NUL is no continuation byte, so nothing behind it is read. */
+/* The terminating NUL is no continuation byte, so nothing after it is read. */
 size_t pprof_utf8_character(const char *string)
 {
     const unsigned char *text = (const unsigned char *)string;

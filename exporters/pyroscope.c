@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `pyroscope`: pushes what each period brought to a Pyroscope server.
+/* The service `pyroscope`: pushes the figures of each period to a Pyroscope server.
  *
- * One thread, one loop: a period ends and joins the queue; what is first in the queue is sent; the answer decides what
- * becomes of it. The loop sleeps in pyroscope_sender_wait() only, so that periods end in time whatever the server does.
- * After a failure nothing is sent for a while, which doubles with each further one, with jitter, so that the processes
- * of a fleet do not come back all at once.
+ * One thread runs one loop. A period ends and joins the queue. The first period of the queue is sent, and the answer
+ * decides what happens to it. The loop sleeps only in pyroscope_sender_wait(), so periods end in time whatever the
+ * server does. After a failure nothing is sent for a time that doubles with each further failure. Jitter keeps the
+ * processes of a fleet from coming back at once.
  *
- * A server takes the profiles of a request one by one, and may take some only; its answer then names the others.
+ * A server accepts or refuses each profile of a request. Its answer names the refused ones.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,13 +26,13 @@
 
 SERVICE_DEFINE(pyroscope);
 
-#define SLOW_PUSHES 3 /* in a row, until periods are merged for them */
-#define MAX_SAID 3
-#define SAY_AGAIN_NS ((uint64_t)600000000000)
-#define MIN_SAMPLES 100 /* a server that takes no profile of that size is not asked for less */
+#define SLOW_PUSHES 3 /* after so many consecutive ones, periods are merged */
+#define MAX_MESSAGES 3
+#define REPEAT_NS ((uint64_t)600000000000)
+#define MIN_SAMPLES 100 /* profiles are not made smaller than this */
 #define FIRST_BACKOFF_NS ((uint64_t)500000000)
 #define MAX_BACKOFF_NS ((uint64_t)60000000000)
-#define STOP_MARGIN_NS ((uint64_t)50000000) /* for what comes between the end of the loop and that of the thread */
+#define STOP_MARGIN_NS ((uint64_t)50000000) /* between the end of the loop and the end of the thread */
 
 #define ms_to_ns(ms) ((ms) * (uint64_t)1000000)
 
@@ -45,29 +45,29 @@ struct pusher {
     struct pyroscope_sender sender;
     struct pyroscope_queue queue;
     struct period *period;
-    struct snapshot *snapshot; /* the last one's memory */
-    uint32_t last_nodes;       /* that the last digest had before it was folded */
+    struct snapshot *snapshot; /* the next snapshot reuses its memory */
+    uint32_t last_nodes;       /* number of nodes of the last digest before folding */
     uint64_t period_from_unix_ns;
-    uint64_t next_period_ns;    /* on CLOCK_MONOTONIC, as all below */
-    uint64_t first_inuse_ns, next_inuse_ns; /* when memory in use is to be told, at first and again */
+    uint64_t next_period_ns;    /* this and the following times are on CLOCK_MONOTONIC */
+    uint64_t first_inuse_ns, next_inuse_ns; /* when memory in use is reported, first and next */
     uint64_t not_before_ns;     /* nothing is sent until then */
     uint64_t backoff_ns;        /* 0: the last attempt succeeded */
     uint64_t stop_by_ns;        /* 0: the program goes on */
-    unsigned slow;              /* pushes in a row that took longer than a period lasts */
+    unsigned slow;              /* number of consecutive pushes that took longer than a period */
     size_t max_samples;
-    size_t max_samples_before;  /* those were halved on suspicion; 0: no */
+    size_t max_samples_before;  /* before they were halved on suspicion. 0: they were not */
     struct sending {
         bool profiles[PYROSCOPE_N_PROFILES];
         size_t profile_bytes[PYROSCOPE_N_PROFILES], bytes, samples;
-    } sending;                  /* under way */
-    struct said {
+    } sending;                  /* the present request */
+    struct message {
         const char *error;
         uint64_t at_ns;
-    } said[MAX_SAID];           /* the last messages */
-    const char *last_error;     /* at the end */
+    } messages[MAX_MESSAGES];   /* the last ones */
+    const char *last_error;     /* these four are used while the program ends */
     char last_detail[PYROSCOPE_DETAIL_BYTES];
-    bool tried_again;           /* at the end, after a connection was cut */
-    bool gave_up;               /* at the end */
+    bool tried_again;           /* after a connection was cut */
+    bool gave_up;
 };
 
 static uint64_t now_ns(void)
@@ -98,7 +98,7 @@ static void update_queue_stats(struct pusher *p)
     p->queue.folded = 0;
 }
 
-/* In use is a state: a server adds up what it gets of it, so it is told once in a step of a graph. */
+/* Memory in use is a state, but a server sums the values of a step of a graph. So it is reported once per step. */
 static bool is_inuse_due(struct pusher *p)
 {
     uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_inuse_interval_ms), now = now_ns();
@@ -112,7 +112,7 @@ static bool is_inuse_due(struct pusher *p)
     return true;
 }
 
-/* Without memory for it, what it would have brought is part of the next one. */
+/* Without memory, the figures of this period are part of the next one. */
 static void end_period(struct pusher *p)
 {
     struct digest *digest = pyroscope_queue_reserve(&p->queue) ? digest_make(&p->shape) : NULL;
@@ -125,7 +125,8 @@ static void end_period(struct pusher *p)
         return;
     }
     uint64_t from_unix_ns = p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns;
-    digest_set_time(digest, earlier(from_unix_ns, s->time_unix_ns), s->time_unix_ns); /* the clock may have been set back */
+    /* The clock may have been set back, so the start may be after the end. */
+    digest_set_time(digest, earlier(from_unix_ns, s->time_unix_ns), s->time_unix_ns);
     p->period_from_unix_ns = s->time_unix_ns;
     p->last_nodes = digest_nodes(digest);
     add(&p->stats->folded, digest_fold(digest, (uint32_t)p->max_samples));
@@ -135,7 +136,7 @@ static void end_period(struct pusher *p)
     update_queue_stats(p);
 }
 
-/* Periods that were missed, as the thread did not run, are not made up for. */
+/* Periods that were missed because the thread did not run are skipped. */
 static void end_period_if_due(struct pusher *p)
 {
     uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_interval_ms), now = now_ns();
@@ -145,7 +146,7 @@ static void end_period_if_due(struct pusher *p)
     end_period(p);
 }
 
-/* ---- What becomes of a request ---- */
+/* ---- The result of a request ---- */
 
 static const char *consequence(const struct pusher *p, const struct pyroscope_result *result)
 {
@@ -156,24 +157,25 @@ static const char *consequence(const struct pusher *p, const struct pyroscope_re
     return "; it is tried again";
 }
 
-/* Each kind of error is said, but not again for a while, and no more than a few: some take turns, also with successes. */
+/* Whether to write the error to stderr. Each error is repeated after 10 minutes at the earliest. At most three are
+ * remembered, because errors may alternate with each other and with successes. */
 static bool is_new(struct pusher *p, const char *error)
 {
-    struct said *oldest = p->said;
+    struct message *oldest = p->messages;
     uint64_t now = now_ns();
-    for (struct said *s = p->said; s < p->said + MAX_SAID; s++) {
-        if (s->error == error && now - s->at_ns < SAY_AGAIN_NS)
+    for (struct message *s = p->messages; s < p->messages + MAX_MESSAGES; s++) {
+        if (s->error == error && now - s->at_ns < REPEAT_NS)
             return false;
         if (s->error == NULL || (oldest->error != NULL && s->at_ns < oldest->at_ns))
             oldest = s;
     }
-    if (oldest->error != NULL && now - oldest->at_ns < SAY_AGAIN_NS)
+    if (oldest->error != NULL && now - oldest->at_ns < REPEAT_NS)
         return false;
-    *oldest = (struct said){error, now};
+    *oldest = (struct message){error, now};
     return true;
 }
 
-/* At the end one line tells of all: see say_loss(). */
+/* While the program ends, say_loss() writes one line for all errors. */
 static void say_error(struct pusher *p, const struct pyroscope_result *result)
 {
     if (p->stop_by_ns != 0) {
@@ -185,7 +187,7 @@ static void say_error(struct pusher *p, const struct pyroscope_result *result)
     }
 }
 
-/* A loss is always said. */
+/* Lost figures are always reported. */
 static void say_loss(struct pusher *p)
 {
     const struct waiting *first = p->queue.first;
@@ -220,7 +222,8 @@ static void note_result(struct pusher *p, const struct pyroscope_result *result)
     say_error(p, result);
 }
 
-/* `accepted` of the request's profiles; the last statistic of a push, as others are there when it is seen. */
+/* `accepted`: which profiles of the request the server has accepted. This changes the last statistic of a push: a
+ * reader that sees it sees the others too. */
 static void note_accepted(struct pusher *p, const bool accepted[PYROSCOPE_N_PROFILES])
 {
     uint64_t n = 0;
@@ -237,7 +240,7 @@ static void note_accepted(struct pusher *p, const bool accepted[PYROSCOPE_N_PROF
     add(&p->stats->pushes, n);
 }
 
-/* ---- What a server took although it complains ---- */
+/* ---- Partly accepted requests ---- */
 
 static size_t count_text(const char *text, const char *what)
 {
@@ -254,7 +257,7 @@ static bool is_named(const struct pusher *p, const char *answer, int profile)
     return strstr(answer, strcat(text, " failed")) != NULL;
 }
 
-/* The largest one of the request that is not refused yet. */
+/* Returns the largest profile of the request that is not refused yet, or −1. */
 static int largest(const struct pusher *p, const bool refused[PYROSCOPE_N_PROFILES])
 {
     int found = -1;
@@ -265,9 +268,9 @@ static int largest(const struct pusher *p, const bool refused[PYROSCOPE_N_PROFIL
     return found;
 }
 
-/* Pyroscope says "push series with index N and id ID failed" of each that it did not take, and without an ID of each that is
- * too large to be read, which are the largest ones. The words are those of pkg/distributor/distributor.go of its sources. An
- * answer without them is about the whole request. */
+/* For each refused profile, Pyroscope answers "push series with index N and id ID failed". For a profile that is too
+ * large to be read it gives no ID; these are the largest ones. The words are from pkg/distributor/distributor.go of
+ * its sources. An answer without them is about the whole request. */
 static void note_partly_accepted(struct pusher *p, const struct pyroscope_result *result)
 {
     bool refused[PYROSCOPE_N_PROFILES] = {false}, accepted[PYROSCOPE_N_PROFILES], any = false;
@@ -283,7 +286,7 @@ static void note_partly_accepted(struct pusher *p, const struct pyroscope_result
 
 /* ---- Attempts after failures ---- */
 
-/* Between a half and the whole of the back-off; the server's word counts for more. */
+/* Waits between half of the back-off and all of it, or as long as the server asks for, if that is longer. */
 static void back_off(struct pusher *p, uint64_t retry_after_s)
 {
     uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_interval_ms), jitter;
@@ -303,7 +306,7 @@ static void set_max_samples(struct pusher *p, size_t n)
     p->queue.max_nodes = (uint32_t)n;
 }
 
-/* A server with a lower limit than is configured. False: there is nothing smaller. */
+/* Sends fewer samples to a server whose limit is lower than the configured one. False: they are few enough already. */
 static bool shrink(struct pusher *p)
 {
     size_t from = p->sending.samples < p->max_samples ? p->sending.samples : p->max_samples;
@@ -313,12 +316,12 @@ static bool shrink(struct pusher *p)
     return true;
 }
 
-/* Some servers do not say what they refuse a request for, so it is tried once with half the samples. */
+/* Some servers do not say why they refuse a request, so it is tried once with half the samples. */
 static bool shrink_on_suspicion(struct pusher *p)
 {
     size_t before = p->max_samples;
     if (p->max_samples_before != 0) {
-        set_max_samples(p, p->max_samples_before); /* it was for something else */
+        set_max_samples(p, p->max_samples_before); /* the size was not the reason */
         return false;
     }
     if (!shrink(p))
@@ -327,7 +330,7 @@ static bool shrink_on_suspicion(struct pusher *p)
     return true;
 }
 
-/* What is refused for its size is sent again at once, smaller and under another ID. */
+/* A request that is refused for its size is sent again at once, smaller and under another ID. */
 static void act_on_refusal(struct pusher *p, const struct pyroscope_result *result)
 {
     note_partly_accepted(p, result);
@@ -338,7 +341,7 @@ static void act_on_refusal(struct pusher *p, const struct pyroscope_result *resu
     pyroscope_queue_refuse(&p->queue);
 }
 
-/* They count as told. */
+/* Counts uncertain profiles as accepted, so that they are not sent again. */
 static void drop(struct pusher *p)
 {
     add(&p->stats->dropped, 1);
@@ -392,7 +395,7 @@ static uint64_t attempt_timeout_ms(const struct pusher *p)
     return left_ms < timeout_ms ? left_ms + 1 : timeout_ms;
 }
 
-/* Where the server has all of the period, or there is nothing to tell, it is done. */
+/* A period is done when the server has all of it, or there is nothing to send. */
 static void send_first(struct pusher *p)
 {
     struct pyroscope_request request;
@@ -408,12 +411,12 @@ static void send_first(struct pusher *p)
         add(&p->stats->folded, request.folded);
     }
     if (made < 0 || !pyroscope_sender_start(&p->sender, &request, attempt_timeout_ms(p))) {
-        back_off(p, 0); /* there is no memory */
+        back_off(p, 0); /* no memory */
         p->gave_up = p->stop_by_ns != 0;
     }
 }
 
-/* A server that takes longer than a period lasts gets several in one push: the queue would grow for good. */
+/* A server that takes longer than a period gets several periods in one push. Otherwise the queue would only grow. */
 static void catch_up(struct pusher *p)
 {
     if (p->slow >= SLOW_PUSHES && p->queue.n > SLOW_PUSHES)
@@ -439,8 +442,9 @@ static uint64_t sleep_ms(const struct pusher *p)
     return until > now ? (until - now) / 1000000 + 1 : 0;
 }
 
-/* What waits is sent with the last period, without regard to the back-off; whatever fails then is given up, but for a rate
- * limit that lets it through in time, and a connection that the server ended for its age, once. */
+/* The queue is sent with the last period, without waiting for the back-off. A failure then ends the attempts, with two
+ * exceptions: a rate limit that ends in time, and once a connection that was cut, because servers end old
+ * connections. */
 static void begin_to_stop(struct pusher *p, uint64_t stop_by_ns)
 {
     uint64_t timeout_ns = ms_to_ns(p->host->conf->pyroscope_exit_timeout_ms);
@@ -457,7 +461,7 @@ static bool is_over(const struct pusher *p)
     return p->stop_by_ns != 0 && (idle || now_ns() >= p->stop_by_ns);
 }
 
-/* The program has closed our descriptors: what was under way may have arrived or not, as after any cut. */
+/* The program has closed our descriptors. The present request may have arrived, as after any cut. */
 static bool begin_anew(struct pusher *p)
 {
     if (p->sender.busy) {
@@ -501,7 +505,7 @@ static void ignore(void *user, const struct snapshot *s, uint32_t row, const str
     (void)totals;
 }
 
-/* A child tells what it did itself; what it got from its parent is in use in both. */
+/* A child reports its own figures. The parent's memory is in use in both. */
 static int begin_at_fork(struct pusher *p, struct snapshot *base)
 {
     int error = period_next(p->period, base, ignore, NULL);
@@ -559,7 +563,8 @@ static void end(struct pusher *p)
     p->host->free_snapshot(p->snapshot);
 }
 
-/* TLS libraries end themselves at exit, whether their initialisation is over or not: so it is not left to the thread. */
+/* TLS libraries end at exit, even in the middle of their initialisation. So the initialisation is not left to the
+ * thread. */
 static int prepare(const struct service_host *host)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The labels of a process's series at a Pyroscope server. */
+/* The labels of this process's series at a Pyroscope server. */
 #include "pyroscope_labels.h"
 
 #include <errno.h>
@@ -20,10 +20,10 @@ static char *make_name(const char *text, size_t n)
     return name;
 }
 
-#define REQUIRED 3 /* places for what a server must have, or people look for */
+#define REQUIRED 3 /* labels kept free for service_name, hostname and pid */
 
-/* A server counts the labels of samples too. */
-static size_t count_places(const char *series_labels)
+/* The number of labels that series_labels leaves: a server counts the labels of samples too. */
+static size_t count_free(const char *series_labels)
 {
     size_t n = 0;
     for (const char *p = series_labels; *p != '\0' && n < PYROSCOPE_MAX_LABELS - REQUIRED; p++)
@@ -31,7 +31,7 @@ static size_t count_places(const char *series_labels)
     return PYROSCOPE_MAX_LABELS - n;
 }
 
-/* Takes over both strings. */
+/* Owns both strings from now on. */
 static void put(struct pyroscope_labels *labels, size_t max, char *name, char *value)
 {
     size_t at = 0;
@@ -59,7 +59,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* In place; what is no code stays. */
+/* Decodes %XX in place. Other text is unchanged. */
 static void decode_percent(char *text)
 {
     char *to = text;
@@ -73,7 +73,7 @@ static void decode_percent(char *text)
     *to = '\0';
 }
 
-/* OpenTelemetry's names of what Pyroscope has names of its own for. */
+/* Translates OpenTelemetry's names to Pyroscope's. NULL: Pyroscope has no other name. */
 static const char *translate(const char *key, size_t n)
 {
     static const char *const names[][2] = {
@@ -88,7 +88,7 @@ static const char *translate(const char *key, size_t n)
     return NULL;
 }
 
-/* Names that begin with two underscores are the server's. */
+/* Names that begin with two underscores belong to the server. */
 static bool is_reserved(const char *key, size_t n)
 {
     return n == 0 || (n >= 2 && key[0] == '_' && key[1] == '_');
@@ -104,7 +104,7 @@ static void add_pair(struct pyroscope_labels *labels, const char *key, size_t ke
     free(value);
 }
 
-/* KEY=VALUE|KEY=VALUE; attributes are percent-encoded. */
+/* Adds KEY=VALUE|KEY=VALUE. Attributes are percent-encoded. */
 static void add_list(struct pyroscope_labels *labels, const char *list, bool attributes)
 {
     for (size_t n; *list != '\0'; list += n + (list[n] == '|')) {
@@ -120,7 +120,7 @@ static void add_list(struct pyroscope_labels *labels, const char *list, bool att
 void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *c)
 {
     char host[256] = "", pid[16];
-    *labels = (struct pyroscope_labels){.max = count_places(c->series_labels)};
+    *labels = (struct pyroscope_labels){.max = count_free(c->series_labels)};
     if (c->pyroscope_app[0] != '\0')
         add(labels, "service_name", c->pyroscope_app);
     add_list(labels, c->pyroscope_labels, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The labels of a process's series at a Pyroscope server. */
+/* The labels of this process's series at a Pyroscope server. */
 #ifndef JESPAN_PYROSCOPE_LABELS_H
 #define JESPAN_PYROSCOPE_LABELS_H
 
@@ -8,27 +8,28 @@
 
 #include "conf/conf.h"
 
-/* A server takes 30 in all (validation.max-label-names-per-series); four are a profile's own. */
+/* A server accepts 30 labels (validation.max-label-names-per-series). Each profile needs four of them. */
 #define PYROSCOPE_MAX_LABELS 26
 
 struct pyroscope_label {
     char *name, *value;
 };
 
-/* Sorted by name, no name twice, values in UTF-8 and far shorter than the 2,048 bytes that a server takes. Names are those that a server takes: [a-zA-Z_][a-zA-Z0-9_]*. */
+/* Sorted by name; all names differ and match [a-zA-Z_][a-zA-Z0-9_]*. Values are UTF-8 and far shorter than the 2,048
+ * bytes that a server accepts. */
 struct pyroscope_labels {
     struct pyroscope_label pairs[PYROSCOPE_MAX_LABELS];
-    size_t n, max;      /* series_labels take places too */
-    size_t left_out;    /* there were more, or there was no memory */
-    bool malformed;     /* not all that is configured is NAME=VALUE */
+    size_t n, max;      /* max: series_labels count too */
+    size_t left_out;    /* for want of free labels or memory */
+    bool malformed;     /* some configured part is not NAME=VALUE */
 };
 
-/* From the configuration: pyroscope_labels, then resource_attributes, then hostname, pid and service_name, which is
- * pyroscope_app, the attribute service.name or the program's name. The first of a name counts. */
+/* Collects labels from pyroscope_app (service_name), pyroscope_labels, resource_attributes, then hostname, pid, and the
+ * program's name as service_name. The first label with a name counts. */
 void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *conf);
 void pyroscope_labels_free(struct pyroscope_labels *labels);
 
-/* "" where there is none. */
+/* "": there is no such label. */
 const char *pyroscope_labels_get(const struct pyroscope_labels *labels, const char *name);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The profiles that are pushed of each period: named, with types and units, as Pyroscope's own clients name theirs. */
+/* The profiles that are pushed for each period. Names, types and units are those of Pyroscope's own clients. */
 #include "pyroscope_profile.h"
 
 #include "conf/conf.h"
 
-/* /ingest adds up what it is not told to average, and takes for totals what it is not told are differences. Its one unit of
- * nanoseconds is named after locks. */
+/* /ingest sums values unless it is told to average them, and takes them for totals unless it is told that they are
+ * differences. Its only unit of nanoseconds is named after locks. */
 #define SUM(name, units)                                                                                               \
     "\"" name "\":{\"units\":\"" units "\",\"aggregation\":\"sum\",\"display-name\":\"" name "\","                     \
     "\"sampled\":false,\"cumulative\":false}"

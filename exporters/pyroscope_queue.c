@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Periods that wait to be pushed. */
+/* The queue of periods to push. */
 #include "pyroscope_queue.h"
 
 #include <stdlib.h>
 
 #include "random.h"
 
-/* Marked as a random UUID (RFC 9562, version 4). */
+/* Makes a random UUID (RFC 9562, version 4). */
 static void make_id(unsigned char id[16])
 {
     random_fill(id, 16);
@@ -14,13 +14,13 @@ static void make_id(unsigned char id[16])
     id[8] = (unsigned char)((id[8] & 0x3f) | 0x80);
 }
 
-static void forget(struct waiting *w)
+static void free_period(struct waiting *w)
 {
     digest_free(w->digest);
     free(w);
 }
 
-/* Its digest may have changed meanwhile, so bytes are counted anew. */
+/* Counts again, because digests may have changed. */
 static void count(struct pyroscope_queue *q)
 {
     q->n = q->bytes = 0;
@@ -32,7 +32,7 @@ static void count(struct pyroscope_queue *q)
     }
 }
 
-/* Merges `older` into the one behind it. */
+/* Merges `older` into the period after it. */
 static void merge(struct pyroscope_queue *q, struct waiting **older)
 {
     struct waiting *from = *older, *to = from->next;
@@ -45,7 +45,7 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
         q->folded += digest_fold(to->digest, q->max_nodes);
     make_id(to->id);
     *older = to;
-    forget(from);
+    free_period(from);
     q->merged++;
     count(q);
 }
@@ -120,7 +120,7 @@ void pyroscope_queue_remove(struct pyroscope_queue *q)
 {
     struct waiting *w = q->first;
     q->first = w->next;
-    forget(w);
+    free_period(w);
     count(q);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Periods that wait to be pushed, oldest first, within bounds of bytes and age.
+/* The queue of periods to push, oldest first, bounded in bytes and age.
  *
- * Nothing is thrown away: a period that must go, or that the server refused, is merged into the one after it, which
- * then covers the time of both. What the server has accepted of it already is left out of that. A period that may be at the
- * server although no answer came stays as it is, under its ID, until it is too old: a server that knew IDs could tell. So the
- * queue never needs more than its bound and three periods.
+ * No figure is lost: a period that is too much, too old or refused is merged into the period after it, which then
+ * covers the time of both. Profiles that the server has accepted already are left out. A period that may be at the
+ * server without an answer is not changed and keeps its ID until it is too old: a server that compares IDs can
+ * recognise it. So the queue needs at most its bound and three periods.
  */
 #ifndef JESPAN_PYROSCOPE_QUEUE_H
 #define JESPAN_PYROSCOPE_QUEUE_H
@@ -20,47 +20,47 @@ struct waiting {
     struct waiting *next;
     struct digest *digest;
     uint64_t made_ns;      /* on CLOCK_MONOTONIC */
-    unsigned char id[16];  /* random: names what is sent of it, however often */
+    unsigned char id[16];  /* random; the same for each attempt */
     bool accepted[PYROSCOPE_N_PROFILES];
-    bool inuse;   /* it tells of memory in use */
+    bool inuse;   /* it reports memory in use */
     bool sent;    /* the server may have it */
-    bool refused; /* not to be sent as it is */
+    bool refused; /* must not be sent unchanged */
 };
 
 struct pyroscope_queue {
     struct waiting *first, *last;
-    struct waiting *spare; /* for the next one */
+    struct waiting *spare; /* for the next period */
     size_t n, bytes;
     size_t max_bytes;
     uint64_t max_age_ns;
-    uint32_t max_nodes; /* of what was merged; 0: any number */
-    uint64_t merged; /* how many periods lost their own time */
-    uint64_t folded; /* how many nodes then did */
+    uint32_t max_nodes; /* of merged digests. 0: no limit */
+    uint64_t merged; /* number of merged periods */
+    uint64_t folded; /* number of nodes folded by merging */
 };
 
-/* The next period can be added. False: there is no memory for it. */
+/* Reserves memory for the next period. False: no memory. */
 bool pyroscope_queue_reserve(struct pyroscope_queue *q);
 
-/* Takes the digest over. False when there is no memory, and none was reserved: it stays the caller's. */
+/* Adds a digest and owns it. False: no memory, and the caller still owns it. */
 bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns);
 
-/* Merges what is too much, but for a first that was sent, and what is too old, but for the first if `busy`: it is being
- * sent. */
+/* Merges periods beyond the bound of bytes, but not a first one that was sent. Merges periods that are too old, but
+ * not the first one if `busy`: it is being sent. */
 void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy);
 
-/* Merges all but what is being sent, if `busy`, or may be at the server. */
+/* Merges all periods, except a first one that is being sent (`busy`) or may be at the server. */
 void pyroscope_queue_gather(struct pyroscope_queue *q, bool busy);
 
-/* The first gets another ID, as it is not going to be sent as it was. */
+/* Gives the first period another ID, because its contents change. */
 void pyroscope_queue_rename(struct pyroscope_queue *q);
 
-/* The server will never take the first as it is: it becomes part of the next, also if that comes later. */
+/* The server will never accept the first period. It is merged into the next one, now or when that is added. */
 void pyroscope_queue_refuse(struct pyroscope_queue *q);
 
-/* The server has all of the first. */
+/* The server has accepted all of the first period. */
 void pyroscope_queue_remove(struct pyroscope_queue *q);
 
-/* The first, if it may be sent. */
+/* Returns the first period if it may be sent, or NULL. */
 struct waiting *pyroscope_queue_first(const struct pyroscope_queue *q);
 
 void pyroscope_queue_free(struct pyroscope_queue *q);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Profiles of a period as an HTTP request. */
+/* Makes an HTTP request of the profiles of a period. */
 #include "pyroscope_request.h"
 
 #include <errno.h>
@@ -26,19 +26,19 @@
 struct buffer {
     struct exporter_sink sink; /* first */
     unsigned char *data;
-    size_t bytes, room;
+    size_t bytes, capacity;
 };
 
 static int append(struct exporter_sink *sink, const void *data, size_t bytes)
 {
     struct buffer *b = (struct buffer *)sink;
-    if (b->room - b->bytes < bytes) {
-        size_t room = 2 * b->room > b->bytes + bytes ? 2 * b->room : b->bytes + bytes;
-        unsigned char *larger = realloc(b->data, room);
+    if (b->capacity - b->bytes < bytes) {
+        size_t capacity = 2 * b->capacity > b->bytes + bytes ? 2 * b->capacity : b->bytes + bytes;
+        unsigned char *larger = realloc(b->data, capacity);
         if (larger == NULL)
             return -ENOMEM;
         b->data = larger;
-        b->room = room;
+        b->capacity = capacity;
     }
     if (bytes > 0)
         memcpy(b->data + b->bytes, data, bytes);
@@ -54,7 +54,7 @@ static int encode(struct buffer *to, struct digest *digest, const struct pprof_k
     return view != NULL ? pprof_encode(view, kind, PPROF_PLAIN, &to->sink) : -ENOMEM;
 }
 
-/* What is in it when the period is told. */
+/* The values of the profile for this period. */
 static const struct pprof_kind *kind_of(const struct waiting *period, int profile)
 {
     return period->inuse ? pyroscope_profiles[profile].kind : pyroscope_profiles[profile].flows;
@@ -71,10 +71,10 @@ static size_t count_samples(struct digest *digest, const struct pprof_kind *kind
             any |= values[k];
         n += any != 0;
     }
-    return view != NULL ? n : 1; /* without memory to find out there may be some */
+    return view != NULL ? n : 1; /* no memory to count: assume one */
 }
 
-/* For push.v1 all that is to be told; for /ingest the first. */
+/* Chooses the profiles: for push.v1 all that have samples, for /ingest the first of them. */
 static bool choose(struct pyroscope_request *request, const struct pyroscope_source *source, const struct waiting *period)
 {
     bool any = false;
@@ -102,7 +102,7 @@ static int encode_all(struct buffer to[PYROSCOPE_N_PROFILES], struct pyroscope_r
     return error;
 }
 
-/* Folding halves the samples until the bytes fit; profiles of a few samples fit. */
+/* Halves the number of samples by folding until the bytes fit. 16 samples are small enough. */
 static int encode_within(struct buffer to[PYROSCOPE_N_PROFILES], struct pyroscope_request *request,
                          const struct waiting *period, size_t max_samples, size_t max_bytes)
 {
@@ -140,12 +140,12 @@ static int gzip(unsigned char **to, size_t *to_bytes, const unsigned char *from,
     z_stream z = {0};
     if (deflateInit2(&z, GZIP_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return -ENOMEM;
-    size_t room = deflateBound(&z, bytes);
-    *to = malloc(room);
+    size_t bound = deflateBound(&z, bytes);
+    *to = malloc(bound);
     z.next_in = (Bytef *)from;
     z.avail_in = (uInt)bytes;
     z.next_out = *to;
-    z.avail_out = (uInt)room;
+    z.avail_out = (uInt)bound;
     int result = *to != NULL ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
     *to_bytes = z.total_out;
     deflateEnd(&z);
@@ -164,7 +164,7 @@ static int pack(struct pyroscope_request *request, const Jespan__Push__PushReque
     return error;
 }
 
-/* A series has one sample, and a label set of its own. */
+/* Each series has one sample and its own labels. */
 struct series {
     Jespan__Push__LabelPair pairs[PYROSCOPE_MAX_LABELS + OWN_LABELS], *labels[PYROSCOPE_MAX_LABELS + OWN_LABELS];
     Jespan__Push__RawSample sample, *samples;
@@ -176,7 +176,7 @@ static void fill_series(struct series *s, const struct pyroscope_source *source,
                         const struct buffer *encoded)
 {
     const struct pyroscope_label own[OWN_LABELS] = {
-        {"__delta__", "false"}, /* as alloc values are differences already */
+        {"__delta__", "false"}, /* the alloc values are differences already */
         {"__name__", (char *)pyroscope_profiles[profile].name},
         {"__session_id__", (char *)source->session},
         {"pyroscope_spy", "jespan"}};
@@ -200,7 +200,7 @@ static void fill_series(struct series *s, const struct pyroscope_source *source,
     s->series.samples = &s->samples;
 }
 
-/* Servers store a request in about half a second, however much is in it. */
+/* One request has all profiles: servers take about half a second for any request. */
 static int make_push(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
                      const struct buffer encoded[PYROSCOPE_N_PROFILES])
 {
@@ -226,8 +226,8 @@ static int make_push(struct pyroscope_request *request, const struct pyroscope_s
 
 /* ---- /ingest ---- */
 
-/* The application's name with its labels, app{name=value,…}, for a query string. What would end a value in it cannot be
- * said, and becomes an underscore. */
+/* Writes a part of the application's name with its labels, app{name=value,…}, for a query string. In the braces,
+ * characters that would end a value become underscores. */
 static void write_escaped(FILE *to, const char *text, bool in_braces)
 {
     for (; *text != '\0'; text++) {
@@ -256,8 +256,8 @@ static void write_name(FILE *to, const struct pyroscope_source *source)
     write_escaped(to, "}", false);
 }
 
-/* A period is sent as of the moment of its end: a server of that time divides what spans several of its steps of 10 s among
- * them, also what was in use, and cuts off fractions. */
+/* Both times are the end of the period. Servers of this API distribute the values of a longer period over their steps
+ * of 10 s, also memory in use, and cut off fractions. */
 static char *make_ingest_path(const struct pyroscope_source *source, const struct snapshot *view)
 {
     char *path = NULL;
@@ -282,7 +282,7 @@ static int append_text(struct buffer *to, const char *text)
 
 #define PART(name, file) "Content-Disposition: form-data; name=\"" name "\"; filename=\"" file "\"\r\n\r\n"
 
-/* multipart/form-data (RFC 7578), between boundaries that are random, so that no profile contains one. */
+/* Makes multipart/form-data (RFC 7578). The boundary is random, so that no profile contains it. */
 static int make_ingest(struct pyroscope_request *request, const struct pyroscope_source *source, struct waiting *period,
                        const struct buffer all[PYROSCOPE_N_PROFILES])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Profiles of a period as an HTTP request: all of them for push.v1, one for /ingest. */
+/* Makes an HTTP request of the profiles of a period: of all for push.v1, of one for /ingest. */
 #ifndef JESPAN_PYROSCOPE_REQUEST_H
 #define JESPAN_PYROSCOPE_REQUEST_H
 
@@ -11,7 +11,7 @@
 #include "pyroscope_profile.h"
 #include "pyroscope_queue.h"
 
-/* What stays the same from request to request. */
+/* The parts that are the same in all requests. */
 struct pyroscope_source {
     const struct conf *conf;
     struct pyroscope_labels labels;
@@ -19,24 +19,24 @@ struct pyroscope_source {
 };
 
 struct pyroscope_request {
-    char *path; /* behind the server's address, with its query */
+    char *path; /* after the server's address, with the query */
     char *content_type;
     const char *content_encoding; /* NULL: none */
     unsigned char *body;
     size_t bytes;
-    size_t folded; /* contexts whose figures went to other samples */
-    bool profiles[PYROSCOPE_N_PROFILES];         /* that are in it */
-    size_t profile_bytes[PYROSCOPE_N_PROFILES];  /* of each, uncompressed */
-    size_t samples;                              /* of a profile, at most */
+    size_t folded; /* number of contexts whose figures went to other samples */
+    bool profiles[PYROSCOPE_N_PROFILES];         /* whether the profile is in the request */
+    size_t profile_bytes[PYROSCOPE_N_PROFILES];  /* of each profile, uncompressed */
+    size_t samples;                              /* the largest number of samples in a profile */
 };
 
-/* The labels of the process, and a session of its own. */
+/* Makes the labels of the process, and a new session. */
 void pyroscope_source_make(struct pyroscope_source *source, const struct conf *conf);
 void pyroscope_source_free(struct pyroscope_source *source);
 
-/* Makes the request for what the server has not accepted yet. It is the same, to the byte, each time. Folds the period until
- * each profile is within `max_samples` and all of them are within pyroscope_max_bytes. Returns 1, 0 if there is nothing to
- * tell, or a negative errno. */
+/* Makes a request of the profiles that the server has not accepted yet. Each call gives the same bytes. Folds the
+ * period until each profile has at most `max_samples` and all together have at most pyroscope_max_bytes. Returns 1, 0
+ * if there is nothing to send, or a negative errno. */
 int pyroscope_request_make(struct pyroscope_request *request, const struct pyroscope_source *source,
                            struct waiting *period, size_t max_samples);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which texts may be printed: an answer may quote the request, credentials and all.
+/* Finds credentials in texts that may be printed. An answer may quote the request with its credentials.
  *
- * A server may quote a part of a credential, and in another spelling: in base64 as HTTP carries it, in lower case, with %XX or
- * \u00XX, with other punctuation. So only letters and digits are compared, in the text as it is and as decoded. A harmless
+ * A server may quote a part of a credential, and in another spelling: in base64, in lower case, with %XX or \u00XX,
+ * with other punctuation. So only letters and digits are compared, in the text and in the decoded text. A harmless
  * text that looks like a credential is not printed either. */
 #include "pyroscope_secrets.h"
 
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PART 4 /* characters of a credential that give too much away */
+#define PART 4 /* so many characters of a credential must not be printed */
 
-/* ---- Texts as they are compared ---- */
+/* ---- Comparing texts ---- */
 
 struct text {
     const char *raw;
@@ -34,7 +34,7 @@ static int hex_digits(const char *text, int n)
     return value;
 }
 
-/* The character that begins there, and its length. */
+/* Returns the character at the start of the text, and its length. */
 static int read_character(const char *text, bool decode, size_t *bytes)
 {
     int value = -1;
@@ -83,7 +83,7 @@ static bool is_in(const struct text *text, const char *secret)
 
 /* ---- Credentials ---- */
 
-/* As in the header of basic authentication. */
+/* Encodes as in the header of basic authentication. The masks take 6 bits of each 24. */
 static char *make_base64(const char *user, const char *password)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -117,7 +117,7 @@ static bool has_pair(const struct text *text, const char *user, const char *pass
     return there;
 }
 
-/* A user without a password may be a token. What stands before an @ in a text that is no URL may be anything. */
+/* A user without a password may be a token. In a text that is no URL, everything before an @ may be secret. */
 static bool has_user_of(const struct text *text, const char *url)
 {
     char userinfo[CONF_STRING_BYTES], *user = NULL, *password = NULL;

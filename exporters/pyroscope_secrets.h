@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which texts may be printed: an answer may quote the request, credentials and all. */
+/* Finds credentials in texts that may be printed. */
 #ifndef JESPAN_PYROSCOPE_SECRETS_H
 #define JESPAN_PYROSCOPE_SECRETS_H
 
@@ -7,8 +7,8 @@
 
 #include "conf/conf.h"
 
-/* Whether any four characters in a row of a credential are in the text. Credentials are those of the configuration, and of
- * the proxies that libcurl finds in the environment. Also without memory to find out. */
+/* Whether the text has any four consecutive characters of a credential. Credentials are those of the configuration,
+ * and of the proxies that libcurl finds in the environment. True without memory. */
 bool pyroscope_secrets_are_in(const struct conf *conf, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending requests to a Pyroscope server with libcurl. */
+/* Sends requests to a Pyroscope server with libcurl. */
 #include "pyroscope_send.h"
 
 #include <stdio.h>
@@ -12,22 +12,22 @@
 #include "pyroscope_target.h"
 
 #define MAX_REDIRECTS 3
-#define MAX_POLL_MS 2000 /* what woke it up may be gone (service.h) */
+#define MAX_POLL_MS 2000 /* the program may have closed the descriptors that are polled (service.h) */
 #define FAILED_POLL_NS 100000000
 #define MAX_RETRY_AFTER_S 3600
 
-/* Of a long answer only the beginning is of interest: the transfer ends there. */
+/* Only the beginning of a long answer is read. The transfer ends there. */
 static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
 {
     struct pyroscope_sender *s = sender;
-    size_t room = sizeof s->answer - 1 - s->answer_bytes, n = bytes < room ? bytes : room;
+    size_t left = sizeof s->answer - 1 - s->answer_bytes, n = bytes < left ? bytes : left;
     (void)one;
     memcpy(s->answer + s->answer_bytes, data, n);
     s->answer_bytes += n;
     return s->answer_bytes < sizeof s->answer - 1 ? bytes : 0;
 }
 
-/* A line of a head, the empty one at its end too; heads of status 1xx come before the answer's own. */
+/* Gets each line of a head, also the empty one at its end. Heads with status 1xx come before the head of the answer. */
 static size_t note_head(char *line, size_t one, size_t bytes, void *sender)
 {
     struct pyroscope_sender *s = sender;
@@ -38,12 +38,12 @@ static size_t note_head(char *line, size_t one, size_t bytes, void *sender)
     return bytes;
 }
 
-/* libcurl sends a request anew by itself where a connection that was used before ends without an answer, though the server may
- * have stored it. It cannot where it would have to ask for the body again. */
-static size_t give_body(char *to, size_t one, size_t room, void *sender)
+/* If a reused connection ends without an answer, libcurl sends the request again, although the server may have stored
+ * it. A body from a callback prevents that, because libcurl cannot rewind it. */
+static size_t give_body(char *to, size_t one, size_t capacity, void *sender)
 {
     struct pyroscope_sender *s = sender;
-    size_t left = s->request.bytes - s->given, n = one * room < left ? one * room : left;
+    size_t left = s->request.bytes - s->given, n = one * capacity < left ? one * capacity : left;
     if (n > 0)
         memcpy(to, s->request.body + s->given, n);
     s->given += n;
@@ -63,8 +63,8 @@ static char *join(const char *server, const char *path)
     return url;
 }
 
-/* libcurl tells what to wait for; curl_multi_poll() would wait for it, but it also reads from a pipe of its own, and the
- * number of that may be one of the program's files by then (service.h). */
+/* libcurl names the sockets to wait for. curl_multi_poll() is not used, because it also reads from its own pipe. The
+ * number of the pipe may belong to a file of the program by then (service.h). */
 static int note_socket(CURL *easy, curl_socket_t fd, int what, void *sender, void *unused)
 {
     struct pyroscope_sender *s = sender;
@@ -114,7 +114,7 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     return pyroscope_target_set(s->easy, s->conf);
 }
 
-static void forget_request(struct pyroscope_sender *s)
+static void free_request(struct pyroscope_sender *s)
 {
     s->busy = s->draining = false;
     curl_slist_free_all(s->headers);
@@ -126,7 +126,7 @@ static void end_request(struct pyroscope_sender *s)
 {
     if (s->busy || s->draining)
         curl_multi_remove_handle(s->multi, s->easy);
-    forget_request(s);
+    free_request(s);
 }
 
 void pyroscope_sender_abandon(struct pyroscope_sender *s)
@@ -134,7 +134,7 @@ void pyroscope_sender_abandon(struct pyroscope_sender *s)
     s->multi = NULL;
     s->easy = NULL;
     s->n_sockets = 0;
-    forget_request(s);
+    free_request(s);
 }
 
 void pyroscope_sender_close(struct pyroscope_sender *s)
@@ -175,9 +175,9 @@ bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request
     return made;
 }
 
-/* ---- Its end ---- */
+/* ---- The end of a request ---- */
 
-/* "HTTP 503"; made when first needed. */
+/* Returns "HTTP 503", made at the first use. */
 static const char *status_text(long status)
 {
     static char texts[600][sizeof "HTTP 000"];
@@ -187,14 +187,14 @@ static const char *status_text(long status)
     return text;
 }
 
-/* Servers quote the credentials that they refuse. */
+/* Answers with these statuses may quote the refused credentials. */
 static bool is_about_credentials(long status)
 {
     return status == 401 || status == 403 || status == 407;
 }
 
-/* What curl says, or the first line of the answer. The answer is checked for secrets as a whole, before anything is cut
- * off: a part of a secret could not be told from other text. */
+/* Makes the detail: the message of libcurl, or the first line of the answer. The whole answer is checked for secrets
+ * before it is cut, because a part of a secret cannot be recognised. */
 static void describe(struct pyroscope_sender *s, const struct pyroscope_result *result)
 {
     const char *text = s->answer_bytes == 0 ? s->curl_error : result->answer;
@@ -219,7 +219,7 @@ static bool is_same(CURLU *a, CURLU *b, CURLUPart part)
     return same;
 }
 
-/* Credentials go to the host that they were given for, and by the same way. */
+/* Credentials are sent only to the configured scheme, host and port. */
 static bool is_same_origin(const char *configured, const char *redirect)
 {
     CURLU *a = curl_url(), *b = curl_url();
@@ -231,7 +231,7 @@ static bool is_same_origin(const char *configured, const char *redirect)
     return same;
 }
 
-/* True: the request is under way again. */
+/* Follows a redirect. True: the request is sent again. */
 static bool follow(struct pyroscope_sender *s, struct pyroscope_result *result)
 {
     char *to = NULL;
@@ -250,7 +250,7 @@ static bool follow(struct pyroscope_sender *s, struct pyroscope_result *result)
     return curl_easy_setopt(s->easy, CURLOPT_URL, to) == CURLE_OK && begin(s);
 }
 
-/* A captive portal, or whatever else listens there, may say 200 to anything. */
+/* Another server, such as a captive portal, may answer 200 to anything. */
 static bool is_from_pyroscope(const struct pyroscope_sender *s)
 {
     char *type = NULL;
@@ -263,8 +263,8 @@ static bool is_passing(long status)
     return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-/* Servers say what is too large with 413, and Pyroscope also with 400 (/ingest: 422) and these words
- * (pkg/validation/validate.go and pkg/distributor/distributor.go of its sources, version 2). */
+/* A server answers 413 to a request that is too large. Pyroscope also answers 400 (/ingest: 422) with these words, from
+ * pkg/validation/validate.go and pkg/distributor/distributor.go of its sources, version 2. */
 static bool is_too_large(long status, const char *answer)
 {
     return status == 413
@@ -273,15 +273,16 @@ static bool is_too_large(long status, const char *answer)
                 || strstr(answer, "payload size exceeds limit") != NULL));
 }
 
-/* libcurl has several words for one thing: on a connection that was used before it tells of its failed attempt to begin anew. */
+/* libcurl has several codes for a connection that ended. On a reused connection it reports its failed attempt to send
+ * again. */
 static bool is_cut(CURLcode code)
 {
     return code == CURLE_SEND_FAIL_REWIND || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR
         || code == CURLE_GOT_NOTHING;
 }
 
-/* Of a body of known length that did not get through, nothing is stored. 503 is of who does not handle requests; other
- * errors may come after it was stored, by the server or by what stands before it. */
+/* A server stores nothing if the body, whose length it knows, was not sent completely. 503 means that it handles no
+ * requests. After other errors the server, or a proxy before it, may have stored the body. */
 static bool may_be_there(struct pyroscope_sender *s, CURLcode code, long status)
 {
     curl_off_t uploaded = 0;
@@ -291,7 +292,8 @@ static bool may_be_there(struct pyroscope_sender *s, CURLcode code, long status)
     return status < 300 ? code != CURLE_OK : status >= 500 && status != 503;
 }
 
-/* An answer counts from its status on: what follows may be cut, or never end. False: the request is under way again. */
+/* Makes the result from the status; the rest of the answer may be cut, or never end. False: the request is sent
+ * again. */
 static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_result *result)
 {
     curl_off_t microseconds = 0, retry_after_s = 0;
@@ -317,14 +319,14 @@ static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_re
         result->error = status_text(result->status);
         result->outcome = is_passing(result->status) ? PYROSCOPE_FAILED : PYROSCOPE_REFUSED;
         result->too_large = is_too_large(result->status, result->answer);
-        if (retry_after_s > 0) /* a date that has passed is before 0 */
+        if (retry_after_s > 0) /* negative: a date in the past */
             result->retry_after_s = retry_after_s < MAX_RETRY_AFTER_S ? (uint64_t)retry_after_s : MAX_RETRY_AFTER_S;
     }
     result->may_be_there = result->outcome == PYROSCOPE_FAILED && may_be_there(s, code, result->status);
     return true;
 }
 
-/* The server has taken the whole request, whatever the rest of its answer is. */
+/* Whether the server has accepted the whole request, before the end of its answer. */
 static bool is_accepted(struct pyroscope_sender *s)
 {
     long status = 0;
@@ -360,7 +362,7 @@ static int events_of(short revents)
         | (revents & (POLLERR | POLLNVAL) ? CURL_CSELECT_ERR : 0);
 }
 
-/* Connecting, TLS, sending, reading: what can be done without waiting. libcurl may change the sockets meanwhile. */
+/* Connects, sends and reads as far as possible without waiting. libcurl may change the sockets during the calls. */
 static void act(struct pyroscope_sender *s)
 {
     struct pollfd ready[PYROSCOPE_MAX_SOCKETS];
@@ -399,7 +401,7 @@ bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_
 {
     s->sockets[s->n_sockets] = (struct pollfd){fd, POLLIN, 0};
     if (poll(s->sockets, s->n_sockets + 1, poll_ms(s, timeout_ms)) < 0) {
-        nanosleep(&(struct timespec){0, FAILED_POLL_NS}, NULL); /* the limit of descriptors was lowered, say */
+        nanosleep(&(struct timespec){0, FAILED_POLL_NS}, NULL); /* for example: the limit of descriptors was lowered */
         for (nfds_t i = 0; i < s->n_sockets; i++)
             s->sockets[i].revents = 0;
     }

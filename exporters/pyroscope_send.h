@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending requests to a Pyroscope server with libcurl, one at a time, without ever waiting for it: sending goes on in
- * pyroscope_sender_wait(). */
+/* Sends requests to a Pyroscope server with libcurl, one at a time. Sending continues in pyroscope_sender_wait() and
+ * never blocks elsewhere. */
 #ifndef JESPAN_PYROSCOPE_SEND_H
 #define JESPAN_PYROSCOPE_SEND_H
 
@@ -13,43 +13,43 @@
 #include "pyroscope_request.h"
 #include "report/service.h"
 
-#define PYROSCOPE_ANSWER_BYTES 16384 /* a longer answer is not looked at */
-#define PYROSCOPE_DETAIL_BYTES 300   /* of an answer are shown at most */
+#define PYROSCOPE_ANSWER_BYTES 16384 /* the longest answer that is read */
+#define PYROSCOPE_DETAIL_BYTES 300   /* the longest part of an answer that is shown */
 
 enum pyroscope_outcome {
     PYROSCOPE_ACCEPTED,
-    PYROSCOPE_REFUSED, /* it will never be accepted as it is */
-    PYROSCOPE_FAILED,  /* it may be accepted later */
+    PYROSCOPE_REFUSED, /* the server will never accept it unchanged */
+    PYROSCOPE_FAILED,  /* the server may accept it later */
 };
 
 struct pyroscope_result {
     enum pyroscope_outcome outcome;
-    long status;             /* HTTP's; 0: no answer */
-    uint64_t retry_after_s;  /* as the server asks; 0: it does not */
+    long status;             /* of HTTP. 0: no answer */
+    uint64_t retry_after_s;  /* as the server asks. 0: it does not */
     uint64_t latency_ns;
-    bool may_be_there;       /* it failed, but the server had all of it, and may have stored it */
+    bool may_be_there;       /* it failed, but the server received all of it and may have stored it */
     bool cut;                /* the connection ended without an answer */
-    bool too_large;          /* refused for its size; a smaller one may be accepted */
-    const char *error;       /* in a few words; NULL: accepted. Stays for good */
-    const char *detail;      /* more of it, without anything secret, or ""; until the next request */
-    const char *answer;      /* all of the server's answer, for nobody's eyes; "": it is too long, or there was none. As detail */
+    bool too_large;          /* refused for its size: a smaller request may be accepted */
+    const char *error;       /* a short text, never freed. NULL: accepted */
+    const char *detail;      /* more about the error, without secrets, or "". Valid until the next request */
+    const char *answer;      /* the whole answer, which may have secrets. "": too long, or none. Valid as long as detail */
 };
 
-#define PYROSCOPE_MAX_SOCKETS 8 /* a connection, one that is tried beside it, and the look-up of a name */
+#define PYROSCOPE_MAX_SOCKETS 8 /* a connection, a parallel attempt, and a name lookup need fewer */
 
 struct pyroscope_sender {
     const struct service_host *host;
     const struct conf *conf;
     CURLM *multi;
     CURL *easy;
-    struct pollfd sockets[PYROSCOPE_MAX_SOCKETS + 1]; /* what libcurl waits for, and a place for the caller's */
+    struct pollfd sockets[PYROSCOPE_MAX_SOCKETS + 1]; /* those of libcurl, and one of the caller */
     nfds_t n_sockets;
-    uint64_t timer_ns; /* when libcurl wants to be called; UINT64_MAX: never */
+    uint64_t timer_ns; /* when libcurl must be called. UINT64_MAX: never */
     bool busy;
-    bool has_head; /* the answer's head is here */
-    bool draining; /* the last request is over, but the end of its answer is not here yet */
-    struct pyroscope_request request; /* under way */
-    size_t given;                     /* bytes of its body that libcurl has */
+    bool has_head; /* the head of the answer has arrived */
+    bool draining; /* the last request is over, but the end of its answer has not arrived */
+    struct pyroscope_request request; /* the present one */
+    size_t given;                     /* bytes of its body that libcurl has taken */
     struct curl_slist *headers;
     int redirects;
     char answer[PYROSCOPE_ANSWER_BYTES];
@@ -58,21 +58,21 @@ struct pyroscope_sender {
     char curl_error[CURL_ERROR_SIZE];
 };
 
-/* The configuration is one that pyroscope_target_check() found good. False: no memory. */
+/* pyroscope_target_check() has accepted the configuration. False: no memory. */
 bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host);
 void pyroscope_sender_close(struct pyroscope_sender *s);
 
-/* Instead, where the process's descriptors are no longer what they were: leaves them alone, and libcurl's memory with
- * them. */
+/* Instead of closing, if the program has closed all descriptors: touches neither them nor libcurl's memory. */
 void pyroscope_sender_abandon(struct pyroscope_sender *s);
 
-/* Begins to send; takes the request over. An answer whose end is not here yet is given up, and its connection with it. `timeout_ms` is for all of it. False: no memory. */
+/* Begins to send a request, and owns it. If the end of the last answer has not arrived, that connection is closed.
+ * `timeout_ms` limits the whole request. False: no memory. */
 bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms);
 
-/* Sends what can be sent, and sleeps until there is more to do, `fd` is readable (-1: none) or the time is up. True when the
- * request is over; then `result` says how. A request that was accepted is over when the head of the answer is here. The
- * rest of the answer is read, and thrown away, while the caller waits for other things: then the next request finds the
- * connection open. Where the host has no descriptors any more it does nothing. */
+/* Sends as much as possible, and sleeps until there is more to do, `fd` is readable (-1: none) or the time is over.
+ * True: the request is over, and `result` is set. An accepted request is over when the head of the answer has arrived.
+ * The rest of the answer is read and ignored in later calls, so that the next request can reuse the connection. Does
+ * nothing if the host has no descriptors. */
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all requests to a Pyroscope server have in common: its address, credentials, TLS, limits. */
+/* The common parts of all requests to a Pyroscope server: address, credentials, TLS, limits. */
 #include <config.h>
 
 #include "pyroscope_target.h"
@@ -16,8 +16,8 @@
 
 #define HIGH_FD 512
 
-/* A program that is executed meanwhile must not get it. The number is high, where it can be, as new files of the program get
- * the lowest that is free: see has_descriptors() in service.h. */
+/* The socket is closed on exec. Its number is high if possible, because new files of the program get the lowest free
+ * number: see has_descriptors() in service.h. */
 static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)unused;
@@ -35,9 +35,9 @@ static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl
 
 bool pyroscope_target_set(CURL *easy, const struct conf *c)
 {
-    bool set = true; /* without one of these a request would go another way, or trust others */
+    bool set = true; /* if one of these fails, a request could take another way or trust others */
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name that is still being looked up holds nobody up */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* does not wait for a name lookup */
     set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "jespan/" PACKAGE_VERSION);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -139,7 +139,7 @@ const char *pyroscope_target_headers(struct curl_slist **list, const struct conf
             || !add_text_header(list, "Content-Type", content_type)
             || !add_text_header(list, "Content-Encoding", content_encoding)
             || (c->pyroscope_api == PYROSCOPE_PUSH && !add_text_header(list, "Connect-Protocol-Version", "1"))
-            || !add_line(list, "Expect:"))) /* curl would wait for a 100 before it sends a large body */
+            || !add_line(list, "Expect:"))) /* without it, curl waits for a 100 before it sends a large body */
         wrong = "no memory";
     if (wrong != NULL) {
         curl_slist_free_all(*list);
@@ -148,7 +148,7 @@ const char *pyroscope_target_headers(struct curl_slist **list, const struct conf
     return wrong;
 }
 
-/* ---- What is wrong with the configuration ---- */
+/* ---- Checking the configuration ---- */
 
 static const char *check_url(const char *url)
 {
@@ -176,7 +176,7 @@ static bool is_one_of(const char *text, const char *const *words)
     return *words != NULL;
 }
 
-/* libcurl would name what is wrong with it, password and all. */
+/* Checked here, because libcurl's message would contain the password. */
 static const char *check_proxy(const char *proxy)
 {
     static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h", NULL};

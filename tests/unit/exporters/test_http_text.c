@@ -99,7 +99,7 @@ static void test_no_memory(void **state)
     struct http_text t = {0};
     (void)state;
     http_text_put(&t, "before");
-    t.room = t.n; /* full */
+    t.capacity = t.n; /* full */
     t.failed = true;
     http_text_put(&t, "after");
     assert_int_equal(t.n, 6);
