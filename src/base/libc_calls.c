@@ -35,7 +35,7 @@ static bool is_libcs(const char *path)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(name, names[i], strlen(names[i])))
             return true;
-    return false;
+    return strstr(path, "/gconv/") != NULL; /* modules of iconv(3) */
 }
 
 static int add_object(struct dl_phdr_info *object, size_t bytes, void *n)

@@ -21,6 +21,7 @@ integration_tests += \
 	%D%/regions \
 	%D%/regions_held \
 	%D%/regions_odd \
+	%D%/regions_promised \
 	%D%/reporters \
 	%D%/samplers \
 	%D%/span_events \

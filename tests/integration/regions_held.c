@@ -83,20 +83,24 @@ static void what_is_resized_stays_though_limits_come(void)
 
 static atomic_bool over;
 
+/* Runs of objects are freed, so that there are free pages between those that the walk over the region finds. */
 static void *come_and_go(void *number)
 {
+    enum { OBJECTS = 1500, RUN = 100 };
+    char *objects[OBJECTS];
     uint64_t state = (uintptr_t)number + 1;
     for (int round = 0; round < 150; round++) {
         JESPAN_REGION_OF(&region_site);
         void *kept = malloc(40);
-        for (int i = 0; i < 1500; i++) {
+        for (int i = 0; i < OBJECTS; i++) {
             state = state * 6364136223846793005u + 1442695040888963407u;
-            char *p = malloc(8 + (state >> 33) % 2000);
-            CHECK(p != NULL);
-            *p = 1;
-            if (i % 2)
-                free(p);
+            objects[i] = malloc(8 + (state >> 33) % 2000);
+            CHECK(objects[i] != NULL);
+            *objects[i] = 1;
         }
+        for (int i = 0; i < OBJECTS; i++)
+            if (i / RUN % 4 || i % 2)
+                free(objects[i]);
         if (round % 4 == 0) { /* survivors are looked for */
             CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
             free(kept);
@@ -363,11 +367,12 @@ static void *open_and_close(void *number)
     uintptr_t own = (uintptr_t)number;
     while (!over) {
         is_opening[own] = true;
-        of_others[own] = jespan_open(&region_site, JESPAN_ROOT, NULL, 0);
+        of_others[own] = jespan_open(&wiped_site, JESPAN_ROOT, NULL, 0);
         is_opening[own] = false;
         CHECK_EQ(jespan_enter(of_others[own]), 0);
         for (int i = 0; i < 2000; i++)
             CHECK(malloc(64) != NULL);
+        CHECK(!own || malloc(4 << 20) != NULL); /* which takes a while to wipe */
         leave(of_others[own]);
     }
     return NULL;
@@ -381,7 +386,7 @@ static int in_child(void)
     for (int i = 0; i < 2; i++)
         jespan_close(of_others[i]);
     for (int i = 0; i < 3; i++)
-        open_span(&region_site);
+        open_span(&wiped_site);
     CHECK_EQ(stat_of("shared"), shared);
     return check_failures != 0;
 }
@@ -488,6 +493,7 @@ static void libc_makes_for_the_program(void)
 static const struct test_case cases[] = {
     {"what is resized stays though limits come", what_is_resized_stays_though_limits_come, NULL, NULL},
     {"pages are given back meanwhile", pages_are_given_back_meanwhile, "dirty_decay_ms:0,muzzy_decay_ms:0", NULL},
+    {"pages are given back meanwhile, decay 10", pages_are_given_back_meanwhile, "dirty_decay_ms:10,muzzy_decay_ms:10", NULL},
     {"pages are given back meanwhile, by a thread", pages_are_given_back_meanwhile,
      "background_thread:true,dirty_decay_ms:1,muzzy_decay_ms:1", NULL},
     {"pages are given back meanwhile, and addresses", pages_are_given_back_meanwhile, "retain:false,dirty_decay_ms:0", NULL},

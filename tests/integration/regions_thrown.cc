@@ -196,6 +196,63 @@ static void class_leaves()
     expect_nothing_aside("class");
 }
 
+// One that the program exits and closes itself, whatever its flags are: nothing is refused, nothing freed.
+static void handle_leaves(const jespan_site &site)
+{
+    int error = -1;
+    try {
+        struct guard {
+            jespan_span_t *span;
+            int &error;
+            ~guard()
+            {
+                jespan_exit(span);
+                error = jespan_close(span);
+            }
+        } at_end{jespan_open(&site, JESPAN_CURRENT, nullptr, 0), error};
+        jespan_enter(at_end.span);
+        throw std::runtime_error(message);
+    } catch (const std::exception &caught) {
+        scribble();
+        expect("what", std::string(caught.what()) == message);
+    }
+    expect("closed", error == 0);
+    expect_nothing_aside("handle");
+}
+
+// Of an exception that was made inside, and is thrown outside, nobody but jespan_close() gets to know.
+static void made_inside_thrown_outside()
+{
+    try {
+        struct guard {
+            jespan_span_t *span;
+            ~guard() { expect("closed", jespan_close(span) == 0); }
+        } at_end{jespan_open(&region_site, JESPAN_CURRENT, nullptr, 0)};
+        jespan_enter(at_end.span);
+        std::exception_ptr made = std::make_exception_ptr(std::runtime_error(message));
+        jespan_exit(at_end.span);
+        std::rethrow_exception(std::move(made));
+    } catch (const std::exception &caught) {
+        scribble();
+        expect("what", std::string(caught.what()) == message);
+    }
+    expect_nothing_aside("made inside");
+}
+
+// A thread that opens no region after its exceptions notices that they are over when it ends.
+static void thread_notices_as_it_ends()
+{
+    std::thread([] {
+        try {
+            throw_through_two();
+        } catch (const with_text &caught) {
+            expect("text", caught.text == message);
+        }
+        expect("two", figure("spans.stats.regions_set_aside") == 2);
+    }).join();
+    expect_nothing_aside("a thread's end");
+}
+
 // A destructor cannot refuse: the arena comes back when the survivor is gone.
 static void class_does_not_refuse()
 {
@@ -231,6 +288,11 @@ int main()
         others_end_meanwhile();
         stays_inside();
         class_leaves();
+        handle_leaves(region_site);
+        handle_leaves(releasing_site);
+        handle_leaves(refusing_site);
+        made_inside_thrown_outside();
+        thread_notices_as_it_ends();
         class_does_not_refuse();
     }
     return failures != 0;
