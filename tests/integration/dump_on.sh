@@ -90,6 +90,22 @@ peaks() {
     ran "no peak" "peak_dumps 0" "" ""
 }
 
+# A limit refuses: on_limit:dump says so and dumps, dump_on:limit only dumps. The dump has a line of its own.
+limits() {
+    local on="dump_dir:$dir,limit:thread:dump_on_program=1M"
+    run "$on,on_limit:dump" fail 2000000 await limit_dumps 1
+    ran "on_limit:dump" $'ENOMEM\nlimit_dumps 1' "1.limit.pb.gz" "$(cat "$scratch/err")"
+    equal "on_limit:dump: stderr" "$(sed -E 's/;.*//; s/: [0-9]+ of 1048576 bytes/:/' "$scratch/err" | LC_ALL=C sort)" \
+        '<jespan>: limit of thread:dump_on_program reached: in use, refusals: 1
+<jespan>: limit: an allocation was refused by its limit'
+    all_whole "on_limit:dump"
+    run "$on,dump_on:limit" fail 2000000 await limit_dumps 1
+    ran "dump_on:limit" $'ENOMEM\nlimit_dumps 1' "1.limit.pb.gz" "$(cat "$scratch/err")"
+    equal "dump_on:limit: stderr" "$(sed -E 's/;.*//' "$scratch/err")" '<jespan>: limit: an allocation was refused by its limit'
+    run "$on" fail 2000000 sleep 200 await limit_dumps 0
+    ran "on_limit:fail" $'ENOMEM\nlimit_dumps 0' "" ""
+}
+
 # An allocation fails: it waits for the dump, which another one that fails soon afterwards is part of.
 failures() {
     local line='<jespan>: oom: an allocation failed for want of memory; '
@@ -152,6 +168,7 @@ no_exporter
 signals
 forks
 peaks
+limits
 failures
 no_memory_left
 nowhere_to_write

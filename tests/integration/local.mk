@@ -14,6 +14,7 @@ integration_tests += \
 	%D%/jemalloc_figures \
 	%D%/labels \
 	%D%/limits \
+	%D%/limits_promised \
 	%D%/main_ends \
 	%D%/no_membarrier \
 	%D%/out_of_memory \

@@ -31,6 +31,7 @@ unit_tests += \
 	%D%/span/test_tree \
 	%D%/policy/test_limits \
 	%D%/policy/test_limits_fork \
+	%D%/malloc/test_late_refusals \
 	%D%/snapshot/test_reading \
 	%D%/snapshot/test_snapshot \
 	%D%/report/test_dump \

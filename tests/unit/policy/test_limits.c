@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
+#include "heap/pagemap.h"
 #include "jespan/limit.h"
 #include "malloc/track.h"
 #include "policy/limit.h"
@@ -391,6 +392,42 @@ static void test_frees_of_others_are_claimed_once(void **state)
     assert_false(take(self, s.c, 1));
 }
 
+static struct thread *_Atomic who_freed;
+
+static void *free_and_be_found(void *p)
+{
+    store_release(&who_freed, track_thread());
+    return free_and_wait(p);
+}
+
+/* Who looks for room reads others' buffers while they go on: what he finds there may be free memory by now, or a survivor's mark. */
+static void test_what_is_no_number_is_no_context(void **state)
+{
+    static const uint32_t wrong[] = {0x3fffffff, 0x7fffffff, 4095, TAG_HANDED_OVER - 1};
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(jespan_set_limit(s.a, 0, 100000), 0);
+    assert_int_equal(jespan_enter(s.leaf), 0);
+    void *p = F(malloc)(2000);
+    assert_int_equal(jespan_exit(s.leaf), 0);
+    pthread_barrier_init(&step, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, free_and_be_found, p), 0);
+    pthread_barrier_wait(&step);
+    _Atomic uint32_t *slot = load_relaxed(&load_acquire(&who_freed)->free_buffer_slot[0]);
+    assert_int_equal(load_relaxed(slot), s.c);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        store_relaxed(slot, wrong[i]);
+        assert_false(take(self, s.c, 99000));
+    }
+    store_relaxed(slot, s.c | TAG_HANDED_OVER);
+    assert_true(take(self, s.c, 99000));
+    store_relaxed(slot, s.c);
+    pthread_barrier_wait(&step);
+    pthread_barrier_wait(&step);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(inuse_of(s.a), 99000);
+}
+
 /* Where a limit is made lower, what threads have in stock does not lead beyond it. */
 static void test_a_lower_limit_holds_at_once(void **state)
 {
@@ -639,6 +676,7 @@ int main(void)
         TEST(test_what_others_hold_counts_once),
         TEST(test_stocks_are_called_back),
         TEST(test_frees_of_others_are_claimed_once),
+        TEST(test_what_is_no_number_is_no_context),
         TEST(test_a_lower_limit_holds_at_once),
         TEST(test_nothing_is_over),
         TEST(test_not_every_context_can_have_one),
