@@ -3,6 +3,7 @@ integration_tests += \
 	%D%/ages \
 	%D%/arenas \
 	%D%/arenas_policy \
+	%D%/arenas_promised \
 	%D%/conformance \
 	%D%/ctl \
 	%D%/descriptors \
