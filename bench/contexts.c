@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the cost grows with the number of contexts: of a pair, of changing between them, and of a request that is refused. */
+/* Workloads with a growing number of contexts: malloc with free, changing the context, and refused requests. */
 #include "contexts.h"
 
 #include "spans.h"
@@ -25,7 +25,7 @@ static void *allocate_in(jespan_span_t *span)
     return object;
 }
 
-/* Ends the program where max_contexts is too small: spans would then share contexts. */
+/* Ends the program if max_contexts is too small, because spans would share contexts then. */
 static void open_all(struct contexts *c)
 {
     JESPAN_SITE(site, "bench contexts");
@@ -84,8 +84,8 @@ void contexts_roam_round(void *state, size_t operations)
     }
 }
 
-/* A tenant with a limit, all contexts below it, and an object that leaves less room than the next one like it would take. The
- * request would fit into the limit alone, so that jespan has to look for room. */
+/* A tenant with a limit, all contexts below it, and an object that leaves too little of the limit for another one like
+ * it. A request would fit into the empty limit, so jespan has to search unused charges before it refuses. */
 #define REFUSED_BYTES ((size_t)512 * 1024)
 struct refused {
     jespan_span_t *tenant;

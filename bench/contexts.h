@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many contexts, and threads that have been in all of them: what snapshots are taken of. */
+/* Many contexts, and threads that have allocated in all of them, for snapshots. */
 #ifndef BENCH_CONTEXTS_H
 #define BENCH_CONTEXTS_H
 
@@ -12,26 +12,26 @@ struct contexts {
     uint32_t count;
     uint64_t random;
     jespan_span_t **spans;
-    void **objects; /* one in each context, so that none is empty */
+    void **objects; /* one in each context */
 };
 
 /* A malloc(64) and free in one of them. */
 void contexts_visit(struct contexts *c, uint32_t which);
 
-/* Threads that have allocated in every context, and are still there. */
+/* Live threads that have allocated in every context. */
 #define CROWD_MAX_THREADS 64
 struct crowd {
     struct contexts *contexts;
     uint32_t threads;
     size_t n_ballast;
-    void **ballast; /* the live memory besides */
+    void **ballast; /* other live memory */
     pthread_barrier_t arrived, leave;
     pthread_t ids[CROWD_MAX_THREADS];
 };
 void crowd_gather(struct crowd *crowd, const struct contexts_shape *shape);
 void crowd_leave(struct crowd *crowd);
 
-/* Takes one. */
+/* Takes a snapshot. */
 void snapshot(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs one workload on the allocator of this process and prints what it cost as one line of JSON.
+/* Runs one workload on the allocator of this process and prints the cost as one line of JSON.
  *
  * usage: workloads --list | NAME [--span] [--ms N] [--operations N]
- * Times are the best inner round and the mean of all, per operation; the latter counts what happens only now and then.
+ * Times are per operation: the best inner round, and the mean of all rounds, which includes rare events.
  *   --span            everything inside an open span (jespan)
  *   --ms N            measure for about N milliseconds (200)
- *   --operations N    just do N operations, without warming up or measuring: for instruction counts
+ *   --operations N    only do N operations, without warming up or measuring: for instruction counts
  */
 #define _GNU_SOURCE
 #include "spans.h"
@@ -32,8 +32,8 @@ void bench_fail(const char *what)
     exit(1);
 }
 
-/* CPU time of all threads: what another process takes of the machine, and where the scheduler puts two threads, would
- * show in elapsed time more than the allocator does. */
+/* CPU time of all threads. Elapsed time would depend more on other processes and on the scheduler than on the
+ * allocator. */
 static uint64_t round_ns(const struct workload *w, void *state, size_t operations)
 {
     uint64_t start = bench_now_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -41,7 +41,7 @@ static uint64_t round_ns(const struct workload *w, void *state, size_t operation
     return bench_now_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
 }
 
-/* How many operations fill one inner round. Doubling up to it warms up as well. */
+/* Finds the number of operations of one inner round. Doubling the number up to it also warms up. */
 static size_t calibrate(const struct workload *w, void *state)
 {
     uint64_t wanted_ns = (uint64_t)(w->round_ms ? w->round_ms : DEFAULT_ROUND_MS) * NS_PER_MS;
@@ -53,7 +53,7 @@ static size_t calibrate(const struct workload *w, void *state)
     return operations;
 }
 
-/* The best of many short inner rounds: cold caches, busy neighbours and interrupts make a round longer, not shorter. */
+/* Takes the best of many short inner rounds. Cold caches, other processes and interrupts only make a round longer. */
 static struct bench_result measure(const struct workload *w, void *state, uint64_t total_ns)
 {
     size_t operations = calibrate(w, state);
@@ -91,7 +91,7 @@ static struct bench_result run(const struct workload *w, const struct options *o
     return result;
 }
 
-/* What jemalloc says of itself; `value` stays as it is where there is none or it has no such name. */
+/* Reads a value of jemalloc. Without jemalloc, or without that name, `value` is unchanged. */
 static void ask(const char *name, void *value, size_t bytes)
 {
     int (*ctl)(const char *, void *, size_t *, void *, size_t);
@@ -101,7 +101,7 @@ static void ask(const char *name, void *value, size_t bytes)
     }
 }
 
-/* The file that malloc comes from and the jemalloc in it, so that a failed preload cannot go unseen. */
+/* Prints the file that has malloc, and the jemalloc in it, so that a failed preload is noticed. */
 static void print_result(const struct workload *w, const struct bench_result *result)
 {
     Dl_info info = {.dli_fname = "?"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an object costs in resident memory, and the memory that the benchmark itself uses. */
+/* Measures the resident memory of an object, and provides the memory that the benchmark itself uses. */
 #define _GNU_SOURCE
 #include "workload.h"
 
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Touched at once, so that its pages are not counted to whatever is measured. */
+/* Touched at once, so that its pages are resident before the measurement. */
 void *bench_array(size_t bytes)
 {
     void *array = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -25,7 +25,7 @@ void bench_array_free(void *array, size_t bytes)
     munmap(array, bytes);
 }
 
-/* Exact: statm's resident pages are sums of per-CPU counters and may be off by a few hundred pages. */
+/* The exact number. statm sums per-CPU counters and may be wrong by a few hundred pages. */
 size_t bench_resident_bytes(void)
 {
     static char text[4096];
@@ -47,7 +47,7 @@ static void fill(void **objects, size_t count, size_t object_bytes)
     }
 }
 
-/* The first objects pay for an arena, a thread cache and the like; they are left out. */
+/* The first objects are left out: they pay for an arena, a thread cache and similar things. */
 struct bench_result memory_bytes_per_object(const void *shape)
 {
     const struct memory_shape *memory = shape;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long snapshots hold up a thread that allocates.
+/* Measures how long snapshots delay a thread that allocates.
  *
- * A worker enters a context, allocates, frees and exits, reads the clock, and so on; a gap is the time from one reading
- * to the next. The main thread takes snapshots for the length of a window, then spins for as long, by turns, so that
- * what else happens on the machine meets both alike. A window lasts for two snapshots or more: one that held up the
- * worker would do so in each. A gap in which the scheduler took the processor away is left out, as another process's;
- * one that waits for a lock is not. Interrupts make long gaps in some windows; the median over windows of the longest
- * gap passes over those.
+ * A worker enters a context, allocates, frees, exits and reads the clock, again and again. A gap is the time between
+ * two readings. The main thread takes snapshots for one window, then spins for one window, in turns, so that other
+ * load affects both alike. A window has at least two snapshots. A gap in which the scheduler took the processor away
+ * is left out; a gap that waits for a lock counts. Interrupts make long gaps in some windows, so the result is the
+ * median of the longest gap of each window.
  */
 #define _GNU_SOURCE
 #include "contexts.h"
@@ -24,12 +23,12 @@
 
 struct window_kind {
     uint64_t longest_ns[WINDOWS];
-    uint64_t gaps[SLOTS]; /* how many there were of each length */
+    uint64_t gaps[SLOTS]; /* number of gaps by length */
 };
 
 struct pauses {
     struct contexts *contexts;
-    _Atomic unsigned window; /* now; even ones have snapshots, odd ones are quiet. 2 * WINDOWS is the end */
+    _Atomic unsigned window; /* the present one. Even windows have snapshots, odd ones none. 2 * WINDOWS: the end */
     struct window_kind kinds[2];
 };
 
@@ -103,7 +102,7 @@ static double median_longest_us(struct window_kind *kind)
     return (double)kind->longest_ns[WINDOWS / 2] / 1e3;
 }
 
-/* The length that one gap of a thousand exceeds. */
+/* The length that one gap in a thousand exceeds. */
 static double long_us(const struct window_kind *kind)
 {
     uint64_t all = 0, longer = 0;

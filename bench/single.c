@@ -43,7 +43,7 @@ void pair_round(void *state, size_t operations)
     }
 }
 
-/* Sizes are drawn from one step of the generator and places from the next, so that they do not go together. */
+/* Sizes and places come from different steps of the generator, so that they are independent. */
 static uint32_t random_bytes(struct churn *s)
 {
     return s->shape->min_bytes + bench_below(bench_random(&s->random), s->shape->max_bytes - s->shape->min_bytes + 1);
@@ -92,7 +92,7 @@ void calloc_round(void *state, size_t operations)
     replace(state, operations, true);
 }
 
-/* Alignments of 64 to 4096 bytes by turns: a cache line, a vector register, a page. */
+/* Alignments of 64 to 4096 bytes in turns: from a cache line to a page. */
 void aligned_round(void *state, size_t operations)
 {
     struct churn *s = state;
@@ -104,7 +104,7 @@ void aligned_round(void *state, size_t operations)
     }
 }
 
-/* One object that grows by a half each time, then starts again: what a string builder or a vector does. */
+/* One object that grows by a half each time, then starts again, like a string builder or a vector. */
 void realloc_round(void *state, size_t operations)
 {
     struct churn *s = state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a snapshot costs, by the number of contexts, of threads and of live objects. */
+/* Measures the cost of a snapshot by the number of contexts, threads and live objects. */
 #define _GNU_SOURCE
 #include "contexts.h"
 #include "spans.h"
@@ -74,7 +74,7 @@ void snapshot(void)
     }
 }
 
-/* The best: the first has its memory to fetch as well. */
+/* Takes the best one. The first snapshot also allocates its memory. */
 struct bench_result snapshot_ms(const void *shape)
 {
     struct crowd crowd;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Workloads on the span API. It is called through pointers from dlsym, at the price of a call through the PLT. */
+/* Workloads on the span API. It is called through pointers from dlsym, which costs as much as a call through the
+ * PLT. */
 #define _GNU_SOURCE
 #include "spans.h"
 
@@ -10,7 +11,7 @@
 
 struct span_api span_api;
 
-/* POSIX's own way to turn dlsym's result into a pointer to a function. */
+/* Converts the result of dlsym to a function pointer, as POSIX does. */
 #define FIND(member, name) (*(void **)&span_api.member = dlsym(RTLD_DEFAULT, name))
 
 static jespan_span_t *inside_span;
@@ -48,7 +49,7 @@ void spans_enter_if_wanted(void)
     }
 }
 
-/* By hand, since a printf would cost more than what is measured. */
+/* Without printf, which would cost more than the measured code. */
 jespan_span_t *spans_open_numbered(const struct jespan_site *site, uint32_t number)
 {
     char digits[11] = "0000000000";
@@ -105,7 +106,7 @@ void span_pair_round(void *state, size_t operations)
     }
 }
 
-/* As a service does that labels each request with its id: no name comes back before DISTINCT others. */
+/* Like a service that labels each request with its id: a name is repeated only after DISTINCT others. */
 #define DISTINCT 1000000
 void span_distinct_round(void *state, size_t operations)
 {
@@ -117,7 +118,7 @@ void span_distinct_round(void *state, size_t operations)
     }
 }
 
-/* The counter that jespan's own clock reads, if the processor has one. */
+/* The counter that jespan's clock reads, if the processor has one. */
 static inline uint64_t read_raw_clock(void)
 {
 #if defined(__x86_64__)
@@ -140,7 +141,7 @@ void span_clock_round(void *state, size_t operations)
     }
 }
 
-/* What JESPAN("bench scope", "route", "/orders", "tenant", "acme") does, less the labels that the shape leaves out. */
+/* Does the same as JESPAN("bench scope", "route", "/orders", "tenant", "acme"), with the labels of the shape. */
 void span_scope_round(void *state, size_t operations)
 {
     JESPAN_SITE(site, "bench scope");

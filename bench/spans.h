@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The span API as found in the running process, so that one program runs with and without jespan. */
+/* The span API, looked up in the running process. So one program runs with and without jespan. */
 #ifndef BENCH_SPANS_H
 #define BENCH_SPANS_H
 
@@ -20,14 +20,14 @@ struct span_api {
 };
 extern struct span_api span_api;
 
-/* Looks the API up. With `inside`, opens the span that spans_enter_if_wanted() enters. Ends the program when it is
- * needed and not there. To be called once, before any thread is started. */
+/* Looks up the API. With `inside`, opens the span that spans_enter_if_wanted() enters. Ends the program if the API is
+ * needed and missing. Called once, before threads start. */
 void spans_find(bool needed, bool inside);
 
-/* Enters the span on the calling thread for good, if the run is to be inside one. */
+/* Enters the span on the calling thread and never leaves it, if the run was asked to be inside a span. */
 void spans_enter_if_wanted(void);
 
-/* A span of `site` whose only label is `number`, so that it has a context of its own. Ends the program on failure. */
+/* Opens a span of `site` whose only label is `number`, so that it has its own context. Ends the program on failure. */
 jespan_span_t *spans_open_numbered(const struct jespan_site *site, uint32_t number);
 
 #endif

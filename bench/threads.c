@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Workloads on several threads: the same one on each, and objects handed from one thread to another.
+/* Workloads on several threads: the same one on each, or objects passed from one thread to another.
  *
- * Threads start before the clock and live through all rounds; a barrier opens and ends each round.
+ * Threads start before the clock and live through all rounds. A barrier begins and ends each round.
  */
 #include "spans.h"
 #include "workload.h"
@@ -16,7 +16,7 @@
 struct crew {
     const struct threads_shape *shape;
     pthread_barrier_t turn;
-    size_t operations; /* of each thread in the next round; 0 sends them home. Written before a barrier, read after */
+    size_t operations; /* of each thread in the next round. 0: threads end. Written before a barrier, read after it */
     pthread_t threads[MAX_THREADS];
 };
 
@@ -71,18 +71,17 @@ void threads_stop(void *state)
     bench_array_free(crew, sizeof *crew);
 }
 
-/* Between the thread that does the rounds and one more.
- * A wake-up costs as much as a hundred allocations: batches are large enough to make it small, few enough to stay in
- * cache. */
+/* Between the thread that makes the rounds and one more. A wake-up costs as much as a hundred allocations. So batches
+ * are large, and few enough to stay in the cache. */
 #define BATCH_OBJECTS 1024
 #define BATCHES 4
 
 struct handover {
     const struct handover_shape *shape;
     uint64_t random;
-    size_t next;             /* batch that the producer fills next */
+    size_t next;             /* the next batch of the producer */
     bool over;               /* written before the last batch is handed over */
-    sem_t empty, full, done; /* of batches; done is posted after a batch without objects, which ends a round */
+    sem_t empty, full, done; /* counts of batches. done: posted after a batch without objects, which ends a round */
     pthread_t consumer;
     struct batch {
         size_t count;

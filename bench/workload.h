@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a workload of the benchmark is, and the few things that all of them use.
+/* The workloads of the benchmark, and functions that all of them use.
  *
- * A workload reaches the allocator only through malloc, calloc, realloc and free of the process, so that the same
- * program measures whichever allocator is preloaded. Its own arrays come from bench_array(), never from the heap that
- * it measures. Sequences are fixed: each state starts from the same seed.
+ * A workload calls only malloc, calloc, realloc and free of the process, so the same program measures any preloaded
+ * allocator. Its own arrays come from bench_array(), not from the measured heap. Random sequences are fixed: each state
+ * starts with the same seed.
  */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
@@ -24,7 +24,7 @@ enum workload_kind {
     WORKLOAD_TIMED,    /* as WORKLOAD_SPAN, with every way to track time */
 };
 
-/* What a workload reports, up to the first without a name. Most report one "value". */
+/* The results of a workload, up to the first without a name. Most have one "value". */
 #define BENCH_FIGURES 4
 struct bench_result {
     struct bench_figure {
@@ -33,15 +33,15 @@ struct bench_result {
     } figures[BENCH_FIGURES + 1];
 };
 
-/* One row of the table in workloads.c. Adding a workload is a row there and, if its shape is new, a file. */
+/* One row of the table in workloads.c. To add a workload, add a row there and, if its shape is new, a file. */
 struct workload {
     const char *name;
     const char *help;
-    const void *shape; /* what the functions below are to do; theirs alone */
+    const void *shape; /* parameters of the functions below */
     void *(*start)(const void *shape);
     void (*round)(void *state, size_t operations);
     void (*stop)(void *state);
-    struct bench_result (*figure)(const void *shape); /* has no operations, and no other function than this */
+    struct bench_result (*figure)(const void *shape); /* with this, a workload has no other function */
     size_t warmup_operations;
     unsigned round_ms; /* length of one inner round; 0 takes the default */
     enum workload_kind kind;
@@ -49,9 +49,9 @@ struct workload {
 
 extern const struct workload workloads[];
 
-/* Shapes, and the functions that take them. */
+/* Shapes, and the functions that use them. */
 struct churn_shape {
-    uint32_t live, min_bytes, max_bytes; /* objects at any time, and the sizes that they are drawn from, evenly */
+    uint32_t live, min_bytes, max_bytes; /* number of live objects, and the range of their sizes, evenly distributed */
 };
 void *pair_start(const void *shape);
 void pair_round(void *state, size_t operations);
@@ -65,7 +65,7 @@ void realloc_round(void *state, size_t operations);
 
 struct threads_shape {
     unsigned threads;
-    const void *shape; /* what each of them does: another workload's */
+    const void *shape; /* of the workload that each thread runs */
     void *(*start)(const void *shape);
     void (*round)(void *state, size_t operations);
     void (*stop)(void *state);
@@ -94,8 +94,8 @@ void span_stop(void *state);
 
 struct contexts_shape {
     uint32_t contexts;
-    uint32_t threads;  /* for snapshots: each of them allocates in every context */
-    uint32_t heap_mib; /* for snapshots: live memory besides */
+    uint32_t threads;  /* for snapshots: each thread allocates in every context */
+    uint32_t heap_mib; /* for snapshots: other live memory */
 };
 void *contexts_start(const void *shape);
 void contexts_pair_round(void *state, size_t operations);
@@ -113,10 +113,10 @@ struct memory_shape {
 };
 struct bench_result memory_bytes_per_object(const void *shape);
 
-/* What the process holds now, page by page. */
+/* The resident memory of the process, counted by pages. */
 size_t bench_resident_bytes(void);
 
-/* Zeroed and touched memory straight from the system. Ends the program when there is none. */
+/* Returns zeroed and touched memory from the system. Ends the program if there is none. */
 void *bench_array(size_t bytes);
 void bench_array_free(void *array, size_t bytes);
 
@@ -132,7 +132,7 @@ static inline uint64_t bench_now_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Says what went wrong and ends the program with status 1. */
+/* Writes an error message and ends the program with status 1. */
 _Noreturn void bench_fail(const char *what);
 
 /* Marsaglia's xorshift64: the same sequence on every machine, three instructions in each step. */
@@ -146,13 +146,13 @@ static inline uint64_t bench_random(uint64_t *state)
     return *state = x;
 }
 
-/* The upper half of `random`, scaled to 0 … n − 1 without a division. */
+/* Scales the upper half of `random` to 0 … n − 1 without a division. */
 static inline uint32_t bench_below(uint64_t random, uint32_t n)
 {
     return (uint32_t)(((random >> 32) * n) >> 32);
 }
 
-/* Uses an object as a program would, by writing to it, and keeps the compiler from dropping the pair of calls. */
+/* Writes to an object, as a program would. The compiler then cannot remove the calls of malloc and free. */
 static inline void *bench_touch(void *object)
 {
     if (__builtin_expect(!object, 0)) {

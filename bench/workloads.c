@@ -8,11 +8,11 @@
 #define KIB ((size_t)1024)
 #define MIB (KIB * KIB)
 
-/* Objects by random replacement; as many operations to warm up as objects, or more. */
+/* Random replacement of objects. Warms up with at least as many operations as objects. */
 #define REPLACE(name_, help_, kind_, live_, min_, max_, warmup_)                                                       \
     {name_, help_, CHURN(live_, min_, max_), churn_start, churn_round, churn_stop, NULL, warmup_, 0, kind_}
 
-/* Several threads at once, each with its own objects or its own consumer. */
+/* Several threads at once. Each has its own objects or its own consumer. */
 #define ON_THREADS(name_, help_, threads_, what_, shape_)                                                              \
     {name_, help_, &(const struct threads_shape){threads_, shape_, what_##_start, what_##_round, what_##_stop},        \
      threads_start, threads_round, threads_stop, NULL, (threads_) * (size_t)100000, (threads_) > 16 ? 50 : 20,         \
@@ -24,7 +24,7 @@
 #define SPAN(name_, help_, round_, args_, warmup_)                                                                     \
     {name_, help_, &(const struct span_shape){args_}, span_start, round_, span_stop, NULL, warmup_, 0, WORKLOAD_SPAN}
 
-/* Enough objects that the fixed cost of a heap and of its page map does not show in the quotient. */
+/* So many objects that the fixed cost of a heap and its page map is negligible. */
 #define RSS(bytes_)                                                                                                    \
     {.name = "rss-" #bytes_,                                                                                           \
      .help = "bytes of RSS per live object of " #bytes_ " bytes",                                                      \
