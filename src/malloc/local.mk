@@ -7,6 +7,11 @@ core_sources += \
 	%D%/malloc_info.c \
 	%D%/mallocx.c \
 	%D%/regions.c %D%/regions.h \
-	%D%/track.c %D%/track.h
+	%D%/track.h %D%/track_slow.h \
+	%D%/track_alloc.c \
+	%D%/track_bytes.c \
+	%D%/track_free.c \
+	%D%/track_header.c \
+	%D%/track_owner.c
 
 EXTRA_DIST += %D%/README.md

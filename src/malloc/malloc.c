@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The malloc family of C and POSIX. The fast side of malloc and free: one branch for a thread without a block, then an
- * object of the thread's magazine or jemalloc's call, the header, the counters. They assume nothing about the process:
- * first use is handled on the cold side. */
+/* The malloc family of C and POSIX.
+ *
+ * Each function has a fast path of one branch and then straight code: take an object of the thread's magazine, tag it, count
+ * it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to *_by_policy(). Where the
+ * magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process: first use is handled on the slow
+ * side, in track_thread_slow(). */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,8 +15,9 @@
 #include "malloc/family.h"
 #include "malloc/track.h"
 
-/* Boots before jemalloc is first used, where need be. Reached by a jump from malloc, as the next but one from calloc, so that it returns to
- * whoever called that; where the compiler calls instead, nothing is told apart. */
+/* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is malloc's caller:
+ * libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers look alike, which does no
+ * harm. The same holds for calloc and aligned_alloc. */
 static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = thread_current;
@@ -23,11 +27,11 @@ static NOINLINE void *malloc_by_policy(size_t size)
     return alloc_policy_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
 }
 
-/* Apart from malloc, so that its short way needs no stack. */
+/* Separate from malloc, so that malloc's fast path needs no stack frame. */
 static NOINLINE void *malloc_slow(size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast);
-    if (unlikely(!t)) /* by now: another thread may take it at any moment */
+    if (unlikely(!t)) /* again: another thread may clear it at any moment (thread_invalidate_all()) */
         return malloc_by_policy(size);
     void *p = jespan_je_malloc(size);
     return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
@@ -58,7 +62,7 @@ EXPORT void FAMILY(free)(void *p)
         track_free_slow(t, p);
 }
 
-/* Gone from glibc's headers, but still there for old programs. */
+/* glibc's headers have it no longer, but old programs call it. */
 EXPORT void FAMILY(cfree)(void *p)
 {
     FAMILY(free)(p);
@@ -70,7 +74,7 @@ static NOINLINE void *calloc_by_policy(size_t n, size_t size)
     size_t bytes;
     if (unlikely(__builtin_mul_overflow(n, size, &bytes))) {
         errno = ENOMEM;
-        return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which says no */
+        return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* so that jemalloc reports the failure as it does */
     }
     return alloc_policy_alloc_for(t, bytes, MALLOCX_ZERO, __builtin_return_address(0));
 }
@@ -81,7 +85,7 @@ static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
     return __builtin_mul_overflow(n, size, &bytes) ? NULL : track_alloc_slow(t, NULL, bytes);
 }
 
-static NOINLINE void *calloc_anew(size_t n, size_t size)
+static NOINLINE void *calloc_slow(size_t n, size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
@@ -89,25 +93,25 @@ static NOINLINE void *calloc_anew(size_t n, size_t size)
     void *p = jespan_je_calloc(n, size);
     if (unlikely(!p))
         return calloc_failed(t, n, size);
-    size *= n; /* did not overflow, or p were NULL */
+    size *= n; /* cannot overflow: jemalloc's calloc succeeded */
     return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
-/* jemalloc zeroes the usable size, so that a program which asks for it and uses it finds zeroes there; so do we. */
+/* Zeroes all usable bytes, as jemalloc does: a program that asks for the usable size may rely on it. */
 EXPORT void *FAMILY(calloc)(size_t n, size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast);
     size_t bytes;
     if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
-        return calloc_anew(n, size);
+        return calloc_slow(n, size);
     struct class_info info = class_of_request(bytes);
     void *p = track_reuse(t, info, bytes);
-    return likely(p) ? memset(p, 0, info.bytes) : calloc_anew(n, size);
+    return likely(p) ? memset(p, 0, info.bytes) : calloc_slow(n, size);
 }
 
 static COLD void *realloc_to_zero(void *p)
 {
-    if (unlikely(!track_may_allocate(track_thread()))) { /* as by default */
+    if (unlikely(!track_may_allocate(track_thread()))) { /* jemalloc cannot be asked: do what it does by default */
         FAMILY(free)(p);
         return NULL;
     }
@@ -120,7 +124,7 @@ static COLD void *realloc_to_zero(void *p)
     case ZERO_REALLOC_ABORT:
         break;
     }
-    return jespan_je_realloc(p, 0); /* says so and aborts */
+    return jespan_je_realloc(p, 0); /* prints a message and aborts */
 }
 
 EXPORT void *FAMILY(realloc)(void *p, size_t size)
@@ -142,7 +146,7 @@ EXPORT void *FAMILY(reallocarray)(void *p, size_t n, size_t size)
     return FAMILY(realloc)(p, bytes);
 }
 
-/* The sizes that C23 and C++ hand in are taken as a hint we do not need: a wrong one does no harm. */
+/* C23 and C++ pass the size as a hint. It is not needed, so a wrong one does no harm. */
 EXPORT void FAMILY(free_sized)(void *p, size_t size)
 {
     (void)size;
@@ -161,12 +165,12 @@ static NOINLINE void *aligned_by_policy(size_t alignment, size_t size)
     struct thread *t = track_thread_slow();
     if (!alignment || (alignment & (alignment - 1))) {
         errno = EINVAL;
-        return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which says no */
+        return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* so that jemalloc reports the failure as it does */
     }
     return alloc_policy_alloc_for(t, size, MALLOCX_ALIGN(alignment), __builtin_return_address(0));
 }
 
-static NOINLINE void *aligned_anew(size_t alignment, size_t size)
+static NOINLINE void *aligned_slow(size_t alignment, size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast);
     if (unlikely(!t))
@@ -187,14 +191,14 @@ HOT_INLINE void *aligned_cached(size_t alignment, size_t size)
 EXPORT void *FAMILY(aligned_alloc)(size_t alignment, size_t size)
 {
     void *p = aligned_cached(alignment, size);
-    return likely(p) ? p : aligned_anew(alignment, size);
+    return likely(p) ? p : aligned_slow(alignment, size);
 }
 
-/* POSIX: the error is the result. */
-static NOINLINE int posix_memalign_anew(void **out, size_t alignment, size_t size)
+/* By POSIX the error is the result, and errno stays. */
+static NOINLINE int posix_memalign_slow(void **out, size_t alignment, size_t size)
 {
     int saved = errno;
-    void *p = aligned_anew(alignment, size);
+    void *p = aligned_slow(alignment, size);
     errno = saved;
     if (!p)
         return ENOMEM;
@@ -208,7 +212,7 @@ EXPORT int FAMILY(posix_memalign)(void **out, size_t alignment, size_t size)
         return EINVAL;
     void *p = aligned_cached(alignment, size);
     if (unlikely(!p))
-        return posix_memalign_anew(out, alignment, size);
+        return posix_memalign_slow(out, alignment, size);
     *out = p;
     return 0;
 }
@@ -242,7 +246,7 @@ EXPORT void *FAMILY(pvalloc)(size_t size)
     return FAMILY(aligned_alloc)(page, size);
 }
 
-/* Here so that a program's strings can be told from libc's own: see libc_calls.h. */
+/* Defined here so that a program's strings can be distinguished from libc's own: libc_calls.h. */
 EXPORT char *FAMILY(strdup)(const char *text)
 {
     size_t bytes = strlen(text) + 1;

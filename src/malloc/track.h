@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All accounting, in one place: what happens when memory is allocated, freed, or changes size.
+/* Accounting: what happens when memory is allocated, freed, resized, or gets another owner.
  *
- * Allocation: account after the memory was obtained. Free: un-account before it is handed back, since the address may
- * be reused at once. Small frees wait in a per-thread buffer until PENDING_MAX of them are there; then their headers,
- * prefetched as they came in, are read, counted and put into the thread's magazines or handed to jemalloc in one go.
+ * An allocation is counted after the memory was obtained. A free is counted before the memory is given back, since the address
+ * may be reused at once. Small frees wait in the thread's free buffer until PENDING_MAX of them are there; their headers are
+ * prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects into the thread's magazines.
+ *
+ * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_owner.c, the header of an object is in
+ * track_header.c, track_bytes.c has a thread's own figures, and boot.c defines track_thread_slow().
  */
 #ifndef JESPAN_TRACK_H
 #define JESPAN_TRACK_H
@@ -16,12 +19,13 @@
 #include "heap/pagemap.h"
 #include "heap/thread.h"
 
-/* The calling thread's block, with an allocation policy or without; on its first call here, boots jespan and registers the thread. NULL where a thread has
- * none: inside its registration, after its end, or without memory. errno is left alone. */
+/* Returns the calling thread's block, with an allocation policy or without. A thread's first call starts jespan if need be and
+ * registers the thread. NULL: the thread has no block, because it is in its registration, has ended, or there is no memory. errno
+ * is left alone. */
 struct thread *track_thread_slow(void);
 
-/* Whether the calling thread, whose block is t or which has none, may call jemalloc for anything but a free. A thread that
- * has none for want of memory must not: see reserve.h. */
+/* Whether the calling thread, whose block is t, may call jemalloc for anything but a free. A thread that has no block because
+ * there was no memory must not: reserve.h. */
 bool track_may_allocate(const struct thread *t);
 
 HOT_INLINE struct thread *track_thread(void)
@@ -30,7 +34,7 @@ HOT_INLINE struct thread *track_thread(void)
     return likely(t) ? t : track_thread_slow();
 }
 
-/* An object of the class that this thread freed before, accounted for; NULL if it keeps none. */
+/* Takes an object of the class from the thread's magazine and counts it. NULL: the magazine is empty. */
 HOT_INLINE void *track_reuse(struct thread *t, struct class_info info, size_t requested)
 {
     struct free_object *object = magazine_take(t, CODE_CLASS(info.code));
@@ -38,12 +42,12 @@ HOT_INLINE void *track_reuse(struct thread *t, struct class_info info, size_t re
         return NULL;
     store_relaxed(object->slot, t->tag);
     counters_add_alloc(t->current, info.bytes, requested);
-    if (!object->p)
+    if (!object->p) /* tells the compiler that it is not NULL, so that callers test once */
         __builtin_unreachable();
     return object->p;
 }
 
-/* Accounts for a new small object in a page that already has a table of its class. False: use track_alloc_slow(). */
+/* Counts a new small object in a page that has a header table of its class already. False: call track_alloc_slow(). */
 HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info info, size_t requested)
 {
     page_entry_t *page = pagemap_page_of((uintptr_t)p);
@@ -57,17 +61,17 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
     return true;
 }
 
-/* Accounts for any new object, or for NULL. Returns p, or NULL with ENOMEM after freeing it where there is no memory
- * for its header. t may be NULL. */
+/* Counts any new object. Returns p, or frees it and returns NULL with ENOMEM if there is no memory for its header. p may be NULL,
+ * for a failed allocation, and so may t. */
 void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 
 /* The same with the usable size known. */
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable);
 
-/* Frees a new object that is not accounted for and has no header yet: a limit refused it. Returns NULL with ENOMEM. */
+/* Frees a new object that a limit refused, before it has a header and is counted. Returns NULL with ENOMEM. */
 void *track_refuse(struct thread *t, void *p, size_t usable);
 
-/* Into the buffer, which is not full. */
+/* Puts the object into the free buffer, which is not full. */
 HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsigned class)
 {
     uint32_t n = load_relaxed(&t->free_buffer_count);
@@ -78,10 +82,15 @@ HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsi
     store_release(&t->free_buffer_count, n + 1);
 }
 
-/* Takes over a small object of this thread's or any other's for a later free. False: use track_free_slow().
+/* Frees a small object that any thread allocated. False: call track_free_slow().
  *
- * An object that is freed twice must not both wait and go back, or it would be reused and then freed under its new owner:
- * the newest that waits and the newest that went back are looked at, which finds the usual mistakes. */
+ * The object that this context took from the magazine last goes back to it at once; its header is in the processor's cache. Any
+ * other object goes into the free buffer.
+ *
+ * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed under its
+ * new owner. The newest object in each is compared, which finds the usual mistakes. For the buffer that is entry
+ * (n - 1) % PENDING_MAX: the modulo keeps the index in the array when the buffer is empty. For the magazine it is last[-1],
+ * since `last` is the entry above the newest object. */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
@@ -110,44 +119,44 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 /* Frees anything, NULL included; t may be NULL. Ends the program on a pointer that is not allocated. */
 void track_free_slow(struct thread *t, void *p);
 
-/* Frees at once, with jemalloc's flags. */
+/* Frees at once, without the buffer, with jemalloc's flags. */
 void track_free_now(struct thread *t, void *p, int flags);
 
-/* Counts all that waits in this thread's buffer; the first where there were never limits. */
+/* Counts all frees in this thread's buffer. track_flush() is for programs that never had a limit. */
 void track_flush(struct thread *t);
 void track_flush_any(struct thread *t);
 
-/* There is the first limit: frees are uncharged from here on. */
+/* The first limit is made: frees are uncharged from here on. */
 void track_begin_limits(void);
 
-/* Ends the program where a freed object that waits in a thread's buffer was freed once more and counted: its header is 0. For the
- * end of the process, when other threads' buffers are not flushed any more. */
+/* Ends the program if an object in a thread's buffer was freed by another thread too, and counted: its header is 0. Called at the
+ * end of the process, when no buffer is flushed any more. */
 void track_check_waiting(void);
 
-/* track_flush_any(), and hands all that the thread keeps to jemalloc. */
+/* track_flush_any(), and gives all objects in the thread's magazines and caches to jemalloc. */
 void thread_cache_flush(struct thread *t);
 
-/* Whose an object is; 0: it is not ours. Its owner may change meanwhile. */
+/* The context that owns an object; 0: it is no live object of ours. The owner may change meanwhile. */
 uint32_t track_owner(const void *p);
 
-/* Whether it lies in a region, but was handed over to another. */
+/* Whether the object is in a region and was handed over to a context outside. */
 bool track_is_handed_over(const void *p);
 
 /* Counts frees for a context, and uncharges them. */
 void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes);
 
-/* The usable size of an object, 0 for NULL and for what is not ours. */
+/* The usable size of an object; 0 for NULL and for addresses that are not ours. */
 size_t track_usable(const void *p);
 
-/* Ends the program where this thread freed the object, and it waits to be counted. t may be NULL. */
+/* Ends the program if the object is in this thread's free buffer. t may be NULL. */
 void track_check_not_freed(const struct thread *t, const void *p);
 
-/* After jemalloc changed an object in place, for whose growth bytes are held where its owner has a limit. It becomes the current
- * context's, as if it had been freed and allocated there, if the limits of that admit it. t may be NULL. */
+/* Counts that jemalloc resized an object in place. If the owner has a limit, bytes are held for growth. The object becomes the
+ * current context's, as if it had been freed and allocated, if that context's limits admit it. t may be NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
 
-/* Makes a live object one of `context`, which is live, or in use by the caller. Under LOCK_TREE where !tree_lockless.
- * Returns 0, -EINVAL (not a live object; or no context any more) or -ENOMEM (also: a limit does not admit it). */
+/* Makes `context` the owner of a live object. Under LOCK_TREE if !tree_lockless. Returns 0, -EINVAL (no live object, or the context
+ * was recycled) or -ENOMEM (no memory, or a limit does not admit it). */
 int track_retag(struct thread *t, void *p, uint32_t context);
 
 /* ---- What the calling thread has allocated and freed ---- */
@@ -155,13 +164,14 @@ int track_retag(struct thread *t, void *p, uint32_t context);
 /* On a block that a thread has just got. */
 void track_begin_bytes(struct thread *t);
 
-/* Since the thread began. Where that is not known, since the thread's first call here, and what jemalloc counts for before. */
+/* Bytes since the thread began. If the counters of then are not known, jemalloc's figures stand in for the time before the first
+ * call. */
 struct thread_bytes track_thread_bytes(struct thread *t);
 
-/* The same, kept up to date from here on: each allocation and free of the thread goes the cold sides. Stays as long as the thread. */
+/* The same, kept up to date from here on: the thread then allocates and frees on the slow side only. Valid until the thread ends. */
 struct thread_bytes *track_publish_bytes(struct thread *t);
 
-/* For the cold sides: the thread got an object, or is about to free one; NULL is neither. */
+/* For the slow sides: the thread got an object, or is about to free one. p may be NULL. */
 static inline void track_publish_alloc(struct thread *t, const void *p)
 {
     if (unlikely(t && t->publishes))

@@ -25,7 +25,7 @@ static void after_store(void);
 #include "jemalloc/binding.h"
 #define jespan_je_sdallocx(p, bytes, flags) (jespan_je_sdallocx((p), (bytes), (flags)), after_store())
 #include "heap/magazine.c" /* so that the library's own is not linked */
-#include "malloc/track.c"
+#include "malloc/track_free.c"
 
 #include "../../support/family.h"
 

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Accounting of allocations off the hot path: big objects, pages without a header table, threads without a block. */
+#include <errno.h>
+
+#include "base/dump_on.h"
+#include "base/lock.h"
+#include "jemalloc/binding.h"
+#include "malloc/boot.h"
+#include "malloc/track_slow.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+#include "span/tree.h"
+
+/* ---- Counting ---- */
+
+static COLD bool count_alloc_orphan(size_t usable, size_t requested)
+{
+    lock(LOCK_ORPHAN);
+    bool admitted = limits_charge_orphan(CONTEXT_ID_ROOT, usable);
+    if (admitted)
+        counters_add_alloc(counters_orphan(CONTEXT_ID_ROOT), usable, requested);
+    unlock(LOCK_ORPHAN);
+    return admitted;
+}
+
+/* Counts an allocation in the thread's context. If the context came below a limit after the caller looked, no bytes are held
+ * for the allocation, and the limit is asked here. False: it refuses. */
+static bool count_alloc(struct thread *t, size_t usable, size_t requested)
+{
+    if (unlikely(!t))
+        return count_alloc_orphan(usable, requested);
+    uint32_t section = limits_begin(t);
+    while (unlikely(limits_of(t->tag)) && !limits_has_held(t)) {
+        limits_end(t, section);
+        if (limits_hold(t, t->tag, usable, false) == LIMITS_REFUSED)
+            return false;
+        section = limits_begin(t);
+    }
+    counters_add_alloc(t->current, usable, requested);
+    if (unlikely(limits_has_held(t)))
+        limits_use(t, usable);
+    limits_end(t, section);
+    return true;
+}
+
+/* An object in a region's arena is handed over if the thread that has it is not in the region: the object was resized there,
+ * or comes from elsewhere. */
+void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usable)
+{
+    if (!arena)
+        return;
+    arenas_count_alloc(t, arena, usable);
+    struct object_place place = track_find_header(p);
+    if (arenas[arena].region && (!t || t->region != arena))
+        track_hand_over(&place, arena, place.tag);
+}
+
+/* ---- New objects ---- */
+
+/* After track_set_header() returned something other than 0. False: there was no memory for the header, and p is freed. */
+static COLD bool finish_header(struct thread *t, void *p, size_t usable, int error)
+{
+    if (error < 0)
+        jespan_je_dallocx(p, MALLOCX_TCACHE_NONE);
+    else
+        track_count_in_arena(t, arenas_find(p), p, usable);
+    return error >= 0;
+}
+
+/* False, with ENOMEM: there is no memory for the header, and p is freed. */
+static bool set_own_header(struct thread *t, void *p, size_t usable)
+{
+    int error = unlikely(!t && !boot_is_done()) ? -ENOMEM : track_set_header(t, p, usable, 0);
+    bool is_set = likely(!error) || finish_header(t, p, usable, error);
+    if (unlikely(!is_set))
+        errno = ENOMEM;
+    return is_set;
+}
+
+/* Gives back an object that has a header and is not counted. */
+static COLD void *refuse(struct thread *t, void *p)
+{
+    struct object_owner owner = track_take_header(p);
+    if (owner.in_arena)
+        track_free_to_arena(t, p, owner.usable, 0);
+    else
+        jespan_je_sdallocx(p, owner.usable, MALLOCX_TCACHE_NONE);
+    errno = ENOMEM;
+    return NULL;
+}
+
+void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable)
+{
+    if (unlikely(!p))
+        return NULL;
+    if (unlikely(boot_is_under_way()) && boot_early_add(p, requested))
+        return p;
+    if (unlikely(!set_own_header(t, p, usable)))
+        return NULL;
+    return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
+}
+
+COLD void *track_refuse(struct thread *t, void *p, size_t usable)
+{
+    return set_own_header(t, p, usable) ? refuse(t, p) : NULL;
+}
+
+void *track_alloc_slow(struct thread *t, void *p, size_t requested)
+{
+    if (likely(p))
+        return track_alloc_usable(t, p, requested, jespan_je_sallocx(p, 0));
+    dump_on_failure(requested, !t || t->tag == CONTEXT_ID_SELF);
+    return NULL;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Accounting of frees off the hot path: full buffers, big objects, span arenas, limits, threads without a block. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "heap/sums.h"
+#include "jemalloc/binding.h"
+#include "malloc/boot.h"
+#include "malloc/track_slow.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+#include "span/span.h"
+#include "span/tree.h"
+
+/* ---- Counting ---- */
+
+COLD void track_count_frees_orphan(uint32_t context, uint64_t objects, uint64_t bytes)
+{
+    lock(LOCK_ORPHAN);
+    track_add_frees(counters_orphan(context), objects, bytes);
+    limits_uncharge_orphan(context, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+static COLD void count_free_uncharged(uint32_t context, uint64_t bytes)
+{
+    lock(LOCK_ORPHAN);
+    track_add_frees(counters_orphan(context), 1, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+NOINLINE void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes)
+{
+    struct counters *c = t ? counters_get(t, context) : NULL;
+    if (unlikely(!c)) {
+        track_count_frees_orphan(context, objects, bytes);
+        return;
+    }
+    uint32_t section = limits_begin(t);
+    track_add_frees(c, objects, bytes);
+    limits_give(t, limits_of(context), bytes);
+    limits_end(t, section);
+}
+
+/* Counts a context's first free on a thread, while there were never limits. */
+static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64_t bytes)
+{
+    struct counters *c = counters_get(t, context);
+    if (likely(c))
+        counters_add_free(c, bytes);
+    else
+        track_count_frees_orphan(context, 1, bytes);
+}
+
+/* ---- Freeing at once ---- */
+
+/* Frees into the thread's cache of that arena, or into no cache if the flags say so. A cache that the flags name is not used,
+ * because objects of a region would stay in it; nor is jemalloc's automatic cache, because it serves other arenas.
+ *
+ * A survivor of a region is counted after jemalloc has it: another thread may look for survivors at any moment, and the arena
+ * must not be reset before. */
+void track_free_to_arena(struct thread *t, void *p, size_t usable, int flags)
+{
+    uint16_t arena = arenas_find(p);
+    bool counts_late = arena && arenas[arena].region, names_cache = flags & PLACE_TCACHE && !(flags & MALLOCX_TCACHE_NONE);
+    if (arenas_wipes(arena))
+        explicit_bzero(p, usable);
+    else if (counts_late)
+        exceptions_forget(p, usable);
+    if (arena && !counts_late)
+        arenas_count_frees(t, arena, 1, usable);
+    if (arena && (names_cache || !(flags & PLACE_TCACHE)))
+        flags = arenas_free_flags(t ? arenas_cache(t, arena) : NULL);
+    jespan_je_sdallocx(p, usable, flags);
+    if (counts_late)
+        arenas_count_frees(t, arena, 1, usable);
+}
+
+void track_free_now(struct thread *t, void *p, int flags)
+{
+    struct object_owner owner = track_take_header(p);
+    track_count_frees(t, owner.tag, 1, owner.usable);
+    if (unlikely(owner.in_arena))
+        track_free_to_arena(t, p, owner.usable, flags);
+    else
+        jespan_je_sdallocx(p, owner.usable, flags);
+}
+
+/* ---- Flushing the buffer ----
+ *
+ * free_buffer_sequence is odd while the owner flushes; readers of the buffer then try again (sums.c, limit_charge.c). An entry is
+ * finished before free_buffer_done passes it, and free_buffer_count becomes 0 before free_buffer_done does, so that a child
+ * forked at any moment knows where to go on: track_abandon(). The program's own extent hooks may free objects during a flush, so
+ * the count may rise. */
+
+#define NO_TAG UINT32_MAX /* 0 is the tag of a freed object */
+
+HOT_INLINE struct counters *find_counters(struct thread *t, uint32_t tag, const void *p)
+{
+    if (unlikely(!tag))
+        track_die_not_allocated(p);
+    return counters_find(t, tag);
+}
+
+void track_flush(struct thread *t)
+{
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence), last_tag = NO_TAG;
+    struct counters *c = NULL; /* of last_tag: objects that are freed together tend to have the same owner */
+    store_relaxed(&t->free_buffer_sequence, sequence + 1);
+    atomic_thread_fence(memory_order_release); /* the sequence is odd before any header or counter changes; see sums.c */
+    for (size_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {
+        void *p = load_relaxed(&t->free_buffer_object[i]);
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
+        size_t class = load_relaxed(&t->free_buffer_class[i]);
+        uint32_t tag = load_relaxed(slot);
+        if (unlikely(!track_is_start(p, class)))
+            track_die_not_allocated(p);
+        store_relaxed(slot, 0);
+        if (unlikely(tag != last_tag) && !(c = find_counters(t, last_tag = tag, p))) {
+            count_first_free(t, tag, class_bytes[class]);
+            last_tag = NO_TAG;
+        } else {
+            counters_add_free(c, class_bytes[class]);
+        }
+        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
+            magazine_put_in_full(t, class, (struct free_object){p, slot});
+        store_release(&t->free_buffer_done, (uint32_t)++i);
+    }
+    store_relaxed(&t->free_buffer_count, 0);
+    store_release(&t->free_buffer_done, 0);
+    store_release(&t->free_buffer_sequence, sequence + 2);
+}
+
+/* Counts the buffered free at `i`, and uncharges it unless another thread did so already (limits_claim_all()). */
+HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, size_t usable)
+{
+    uint32_t tag = load_relaxed(slot);
+    struct counters *c = counters_get(t, tag); /* before the section, since they may have to be made */
+    uint32_t section = limits_begin(t);
+    if (load_relaxed(&t->claimed_sequence) != sequence) {
+        store_relaxed(&t->claimed, 0);
+        store_relaxed(&t->claimed_sequence, sequence);
+    }
+    bool is_claimed = i < load_relaxed(&t->claimed);
+    store_relaxed(&t->counted, i + 1);
+    store_relaxed(slot, 0);
+    if (likely(c))
+        counters_add_free(c, usable);
+    if (likely(!is_claimed))
+        limits_give(t, limits_of(tag), usable);
+    limits_end(t, section);
+    if (unlikely(!c))
+        count_free_uncharged(tag, usable);
+}
+
+/* As track_flush(), and uncharges the frees from limits. */
+static void flush_with_limits(struct thread *t)
+{
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
+    store_relaxed(&t->free_buffer_sequence, sequence + 1);
+    atomic_thread_fence(memory_order_release);
+    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count); i++) {
+        void *p = load_relaxed(&t->free_buffer_object[i]);
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
+        unsigned class = load_relaxed(&t->free_buffer_class[i]);
+        if (unlikely(!load_relaxed(slot) || !track_is_start(p, class)))
+            track_die_not_allocated(p);
+        count_buffered(t, i, sequence, slot, class_bytes[class]);
+        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
+            magazine_put_in_full(t, class, (struct free_object){p, slot});
+        store_release(&t->free_buffer_done, i + 1);
+    }
+    store_relaxed(&t->free_buffer_count, 0);
+    store_release(&t->free_buffer_done, 0);
+    store_release(&t->free_buffer_sequence, sequence + 2);
+}
+
+static void (*_Atomic flush)(struct thread *) = track_flush; /* a pointer, so that programs without limits make no test */
+
+COLD void track_begin_limits(void)
+{
+    store_release(&flush, flush_with_limits);
+}
+
+void track_flush_any(struct thread *t)
+{
+    load_relaxed(&flush)(t);
+}
+
+void thread_cache_flush(struct thread *t)
+{
+    track_flush_any(t);
+    magazine_empty(t);
+    arenas_flush_thread(t);
+}
+
+/* ---- From free() ---- */
+
+/* Frees a small object of a span arena without buffering it. False: the thread has no counters for the owner, or p is not a live
+ * object; nothing has changed. */
+HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, void *p, uint64_t entry)
+{
+    header_t *slot = entry_slot_any(entry, (uintptr_t)p);
+    struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_HANDED_OVER);
+    if (unlikely(!c || !load_relaxed(slot) || !track_is_start(p, entry_class(entry))))
+        return false;
+    size_t usable = class_bytes[entry_class(entry)];
+    uint32_t section = limits_begin(t);
+    uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_HANDED_OVER);
+    store_relaxed(slot, 0);
+    counters_add_free(c, usable);
+    limits_give(t, limit, usable);
+    limits_end(t, section);
+    arena_cache_count_frees(arena_cache, 1, usable);
+    jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
+    return true;
+}
+
+/* Frees a small object of a span arena on a thread that has a cache of the arena. In a region's arena the thread must be inside
+ * the region. False: this does not hold, or the buffer is full. */
+HOT_INLINE bool free_in_arena(struct thread *t, void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    uint16_t arena = entry & ENTRY_ARENA && entry_is_small_any(entry) ? arenas_find(p) : 0;
+    struct arena_cache *arena_cache = arena ? arenas_cache(t, arena) : NULL;
+    if (!arena_cache || unlikely(arenas_wipes(arena)))
+        return false;
+    if (arenas[arena].region) { /* which may end while the object is in the buffer */
+        if (t->region != arena)
+            return false;
+        exceptions_forget(p, class_bytes[entry_class(entry)]);
+        return free_at_once(t, arena_cache, p, entry);
+    }
+    if (arena_cache->last == p)
+        return free_at_once(t, arena_cache, p, entry);
+    if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == PENDING_MAX))
+        return false;
+    track_free_later(t, p, entry_slot_any(entry, (uintptr_t)p), entry_class(entry) + CLASS_IN_ARENA);
+    return true;
+}
+
+/* As track_free_fast(), and uncharges an object that goes back to the magazine. */
+static bool free_small(struct thread *t, void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    if (!entry_is_small(entry))
+        return false;
+    header_t *slot = entry_slot(entry, (uintptr_t)p);
+    unsigned class = entry_class(entry);
+    struct free_object *last = magazine_last(t, class);
+    uint32_t n = load_relaxed(&t->free_buffer_count);
+    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->free_buffer_object[(n - 1) % PENDING_MAX]) != p) {
+        uint32_t section = limits_begin(t);
+        store_relaxed(slot, 0);
+        counters_add_free(t->current, class_bytes[class]);
+        limits_give(t, limits_of(t->tag), class_bytes[class]);
+        limits_end(t, section);
+        last->slot = slot;
+        magazine_put_last(t, class, last);
+        return true;
+    }
+    if (n == PENDING_MAX || last[-1].p == p)
+        return false;
+    track_free_later(t, p, slot, class);
+    return true;
+}
+
+/* Flushes the full buffer first. */
+HOT_INLINE void free_after_flush(struct thread *t, void *p)
+{
+    load_relaxed(&flush)(t);
+    boot_slow_event(t);
+    bool is_freed = likely(load_relaxed(&flush) == track_flush) ? track_free_fast(t, p) : free_small(t, p);
+    if (!is_freed)
+        track_free_now(t, p, 0);
+}
+
+static void free_else(struct thread *t, void *p)
+{
+    if (unlikely(boot_is_under_way()) && boot_early_remove(p))
+        jespan_je_free(p);
+    else if (!t || !free_small(t, p))
+        track_free_now(t, p, 0);
+}
+
+void track_free_slow(struct thread *t, void *p)
+{
+    if (!p)
+        return;
+    int saved = errno;
+    if (!t) {
+        t = likely(thread_current) ? thread_current : track_thread_slow();
+        track_publish_free(t, p);
+    }
+    /* If the sequence is odd, this is a signal handler that interrupted a flush. */
+    if (!t || !free_in_arena(t, p)) {
+        if (t && load_relaxed(&t->free_buffer_count) == PENDING_MAX && !(load_relaxed(&t->free_buffer_sequence) & 1))
+            free_after_flush(t, p);
+        else
+            free_else(t, p);
+    }
+    errno = saved;
+}
+
+/* ---- Freed twice ---- */
+
+bool track_is_waiting(const struct thread *t, const void *p)
+{
+    for (uint32_t i = t ? load_relaxed(&t->free_buffer_count) : 0; i-- > 0;)
+        if (load_relaxed(&t->free_buffer_object[i]) == p)
+            return true;
+    return false;
+}
+
+void track_check_not_freed(const struct thread *t, const void *p)
+{
+    if (unlikely(track_is_waiting(t, p)))
+        track_die_not_allocated(p);
+}
+
+/* Entries leave a buffer only in a flush, which changes the sequence. */
+static void check_buffer(struct thread *t)
+{
+    uint32_t sequence = load_acquire(&t->free_buffer_sequence);
+    void *freed_twice = NULL;
+    if (sequence & 1)
+        return;
+    for (uint32_t i = load_acquire(&t->free_buffer_done), n = load_acquire(&t->free_buffer_count); i < n && i < PENDING_MAX; i++) {
+        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
+        if (!load_relaxed(slot))
+            freed_twice = load_relaxed(&t->free_buffer_object[i]);
+    }
+    if (freed_twice && sums_stood_still(t, sequence))
+        track_die_not_allocated(freed_twice);
+}
+
+COLD void track_check_waiting(void)
+{
+    for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
+        if (load_relaxed(&t->live))
+            check_buffer(t);
+}
+
+/* ---- Fork ---- */
+
+/* What the thread had buffered stays for the next owner of its block. If it was flushing, the entry at free_buffer_done may be
+ * half done. That entry is dropped, which leaks an object, and a second one if a magazine was being halved. */
+COLD void track_abandon(struct thread *t)
+{
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
+    if (sequence & 1) {
+        uint32_t done = load_relaxed(&t->free_buffer_done) + 1;
+        bool all = done >= load_relaxed(&t->free_buffer_count);
+        limits_unclaim(t, done - 1);
+        store_relaxed(&t->free_buffer_done, all ? 0 : done);
+        if (all)
+            store_relaxed(&t->free_buffer_count, 0);
+        if (load_relaxed(&t->claimed_sequence) == sequence - 1)
+            store_relaxed(&t->claimed_sequence, sequence + 1);
+        store_relaxed(&t->free_buffer_sequence, sequence + 1);
+    }
+    magazine_after_fork(t);
+    arenas_abandon(t);
+    span_abandon_all(t);
+}

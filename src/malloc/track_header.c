@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The header of an object: its place, its tag, and the size that goes with it. */
+#include <errno.h>
+
+#include "base/die.h"
+#include "jemalloc-hooks/extents.h"
+#include "jemalloc/binding.h"
+#include "malloc/boot.h"
+#include "malloc/track_slow.h"
+#include "policy/arenas.h"
+#include "span/tree.h"
+
+COLD _Noreturn void track_die_not_allocated(const void *p)
+{
+    die_pointer("free of a pointer that is not allocated (freed before, or never):", p);
+}
+
+static bool starts_at(const void *p, uint64_t entry)
+{
+    return entry_is_small_any(entry) ? track_is_start(p, entry_class(entry)) : entry_big_starts_at(entry, (uintptr_t)p);
+}
+
+/* ---- Finding ---- */
+
+struct object_place track_find_header(void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    struct object_place place = {.page = page, .tag = entry_big_tag(entry)};
+    if (entry_is_small_any(entry)) {
+        place.slot = entry_slot_any(entry, (uintptr_t)p);
+        place.tag = load_relaxed(place.slot);
+    }
+    if (place.tag && !starts_at(p, entry))
+        place.tag = 0;
+    place.handed_over = entry & ENTRY_ARENA && place.tag & TAG_HANDED_OVER;
+    place.tag &= entry & ENTRY_ARENA ? ~TAG_HANDED_OVER : ~0u;
+    return place;
+}
+
+uint32_t track_owner(const void *p)
+{
+    return track_find_header((void *)(uintptr_t)p).tag;
+}
+
+bool track_is_handed_over(const void *p)
+{
+    return track_find_header((void *)(uintptr_t)p).handed_over;
+}
+
+size_t track_usable(const void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    if (entry_is_small_any(entry))
+        return class_bytes[entry_class(entry)];
+    if (!entry_is_big_any(entry))
+        return 0;
+    return entry_big_bytes(entry) ? entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
+}
+
+/* ---- Setting ---- */
+
+static uint32_t tag_of(const struct thread *t, uint32_t owner)
+{
+    return owner ? owner : t ? t->tag : CONTEXT_ID_ROOT;
+}
+
+int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
+{
+    if (usable >= HEADER_PAGE_BYTES) {
+        if (usable >= extents_oversize_bytes)
+            extents_watch_pointer(p);
+        return pagemap_set_big((uintptr_t)p, usable, tag_of(t, owner));
+    }
+    uint16_t code = class_of(usable).code;
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_acquire(page) : 0;
+    if (entry_plain_code(entry) != code) {
+        if (t && t->n_held)
+            t->event_due = true; /* the event may change the context that bytes are held for, so it comes later */
+        else if (t)
+            boot_slow_event(t);
+        if (!extents_oversize_bytes)
+            extents_watch_pointer(p);
+        entry = pagemap_install((uintptr_t)p, code);
+    }
+    if (unlikely(!entry))
+        return -ENOMEM;
+    store_relaxed(entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not before: boot_slow_event() may change the tag */
+    return entry & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
+}
+
+void track_set_tag(const struct object_place *place, uint32_t tag)
+{
+    if (place->slot)
+        store_relaxed(place->slot, tag);
+    else
+        store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
+}
+
+/* The mark comes first: a thread that finds `handed_over` finds the mark too. */
+void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t tag)
+{
+    track_set_tag(place, tag | TAG_HANDED_OVER);
+    store_release(&arenas[arena].aside_objects, UINT64_MAX);
+    store_release(&arenas[arena].handed_over, true);
+}
+
+/* ---- Taking ---- */
+
+struct object_owner track_take_header(void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    struct object_owner owner = {.in_arena = entry & ENTRY_ARENA};
+    if (unlikely(entry && !starts_at(p, entry)))
+        track_die_not_allocated(p);
+    if (entry_is_small_any(entry)) {
+        header_t *slot = entry_slot_any(entry, (uintptr_t)p);
+        owner.tag = load_relaxed(slot);
+        owner.usable = class_bytes[entry_class(entry)];
+        store_relaxed(slot, 0);
+    } else {
+        owner.tag = entry_big_tag(entry);
+        if (owner.tag) {
+            owner.usable = entry_big_bytes(entry) ? entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
+            store_relaxed(page, (uint64_t)(uint32_t)entry);
+        }
+    }
+    if (unlikely(!owner.tag))
+        track_die_not_allocated(p);
+    owner.tag &= owner.in_arena ? ~TAG_HANDED_OVER : ~0u;
+    return owner;
+}

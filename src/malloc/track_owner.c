@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Objects that change their size in place, and objects that get another owner. */
+#include <errno.h>
+
+#include "base/lock.h"
+#include "malloc/track_slow.h"
+#include "policy/arenas.h"
+#include "policy/limit.h"
+#include "span/age.h"
+#include "span/tree.h"
+
+/* ---- Resizing in place ---- */
+
+/* A thread without a block resized the object: its owner stays. */
+static COLD void count_resize_orphan(uint32_t owner, size_t old_usable, size_t new_usable, size_t requested)
+{
+    lock(LOCK_ORPHAN);
+    track_add_frees(counters_orphan(owner), 1, old_usable);
+    limits_uncharge_orphan(owner, old_usable);
+    limits_charge_anyway(limits_of(owner), 0, new_usable); /* without a block, no object grows whose owner has a limit */
+    counters_add_alloc(counters_orphan(owner), new_usable, requested);
+    unlock(LOCK_ORPHAN);
+}
+
+/* Returns the new owner. The object's bytes stay charged all the time. */
+static uint32_t count_resize(struct thread *t, uint32_t owner, size_t old_usable, size_t new_usable, size_t requested)
+{
+    struct counters *from = counters_get(t, owner);
+    if (!from) {
+        count_resize_orphan(owner, old_usable, new_usable, requested);
+        return owner;
+    }
+    /* Makes room below the limits of the new owner: bytes that are held and dropped stay in the thread's stock. */
+    uint32_t to = limits_of(t->tag);
+    if (unlikely(to && to != limits_of(owner)) && limits_hold(t, t->tag, new_usable, true) == LIMITS_HELD)
+        limits_drop(t);
+    uint32_t section = limits_begin(t);
+    if (t->n_held && t->held[t->n_held - 1].context == owner && new_usable > old_usable)
+        limits_use(t, new_usable - old_usable);
+    else if (new_usable < old_usable)
+        limits_give(t, limits_of(owner), old_usable - new_usable);
+    else if (new_usable > old_usable) /* the limit was set while the object grew */
+        limits_charge_anyway(limits_of(owner), 0, new_usable - old_usable);
+    bool moves = limits_transfer(t, owner, t->tag, new_usable);
+    counters_add_alloc(moves ? t->current : from, new_usable, requested);
+    track_add_frees(from, 1, old_usable);
+    limits_end(t, section);
+    return moves ? t->tag : owner;
+}
+
+void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
+{
+    struct object_owner owner = track_take_header(p);
+    if (unlikely(t && t->publishes)) {
+        t->published.allocated += new_usable;
+        t->published.deallocated += old_usable;
+    }
+    uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
+    track_set_header(t, p, new_usable, owner.tag); /* cannot fail: the page has its table or entry already */
+    track_count_in_arena(t, arena, p, new_usable);
+    if (arena) /* after the allocation, so that the arena never seems to be empty */
+        arenas_count_frees(t, arena, 1, old_usable);
+    uint32_t tag = owner.tag;
+    if (likely(t))
+        tag = count_resize(t, owner.tag, old_usable, new_usable, requested);
+    else
+        count_resize_orphan(owner.tag, old_usable, new_usable, requested);
+    const struct object_place place = track_find_header(p);
+    if (tag != owner.tag)
+        track_set_tag(&place, place.handed_over ? tag | TAG_HANDED_OVER : tag);
+}
+
+/* ---- Another owner ---- */
+
+static void count_moved_in(struct counters_more *c, uint64_t objects, uint64_t usable)
+{
+    own_add(&c->moved_in_objects, objects);
+    own_add(&c->moved_in_bytes, usable);
+}
+
+/* Whether an object of the region must outlive it when the context gets the object. If several regions are in that context, the
+ * one that the thread is in counts. */
+static bool leaves_region(const struct thread *t, uint16_t arena, uint32_t context)
+{
+    return !arenas_is_home(arena, context) ||
+           (t->region && t->region != arena && arenas_is_home(t->region, context));
+}
+
+/* The object is counted in before anything else. A context that has something in use is not recycled, so from there on the
+ * context stays, unless it is gone already (tree.h). */
+int track_retag(struct thread *t, void *p, uint32_t context)
+{
+    struct object_place place = track_find_header(p);
+    size_t usable = track_usable(p);
+    if (!place.tag || track_is_waiting(t, p))
+        return -EINVAL;
+    uint16_t arena = arenas_find(p);
+    bool hands_over = unlikely(arena) && arenas[arena].region && leaves_region(t, arena, context);
+    if (place.tag == context || (age_is_on && age_is_same_owner(place.tag, context))) {
+        if (hands_over)
+            track_hand_over(&place, arena, place.tag);
+        return 0;
+    }
+    struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
+    if (!to || !from)
+        return -ENOMEM;
+    uint32_t section;
+    if (unlikely(!limits_begin_transfer(t, place.tag, context, usable, &section)))
+        return -ENOMEM;
+    count_moved_in(counters_use_more(to), 1, usable);
+    compiler_barrier();
+    if (!tree_is_live(context)) {
+        count_moved_in(counters_more(to), (uint64_t)-1, -(uint64_t)usable);
+        limits_transfer(t, context, place.tag, usable);
+        limits_end(t, section);
+        return -EINVAL;
+    }
+    if (hands_over)
+        track_hand_over(&place, arena, context);
+    else
+        track_set_tag(&place, context);
+    if (arena)
+        store_release(&arenas[arena].aside_objects, UINT64_MAX);
+    own_add_release(&counters_use_more(from)->moved_out_objects, 1);
+    own_add_release(&counters_more(from)->moved_out_bytes, usable);
+    limits_end(t, section);
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the slow sides of allocating, freeing and changing owners share: the header of an object. */
+#ifndef JESPAN_TRACK_SLOW_H
+#define JESPAN_TRACK_SLOW_H
+
+#include "malloc/track.h"
+
+/* Ends the program, with the pointer's address on stderr. */
+_Noreturn void track_die_not_allocated(const void *p);
+
+/* Whether a small object of this class starts at p. */
+HOT_INLINE bool track_is_start(const void *p, size_t class)
+{
+    return likely(pagemap_is_start((uintptr_t)p, class)) || pagemap_find_start((uintptr_t)p, class);
+}
+
+/* Where the tag of an object is. */
+struct object_place {
+    header_t *slot;     /* of a small object */
+    page_entry_t *page; /* of a big object */
+    uint32_t tag;       /* 0: not a live object */
+    bool handed_over;   /* TAG_HANDED_OVER was beside the tag */
+};
+
+struct object_place track_find_header(void *p);
+void track_set_tag(const struct object_place *place, uint32_t tag);
+
+/* An object of a region gets another owner, so it must outlive the region. */
+void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t tag);
+
+/* Sets the header of a new object, for the context `owner`; 0: for the thread's. Returns 0, HEADERS_IN_ARENA in a page of a
+ * span arena, or -ENOMEM. */
+int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner);
+
+/* What a header said of an object. */
+struct object_owner {
+    uint32_t tag;
+    bool in_arena; /* its page is a span arena's */
+    size_t usable;
+};
+
+/* Reads and clears the header of an object that is about to be freed. Ends the program if p is not a live object. */
+struct object_owner track_take_header(void *p);
+
+/* Counts an object that has a header in its span arena; 0: it is in none. */
+void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usable);
+
+/* Counts frees by threads that have no counters for the context. */
+void track_count_frees_orphan(uint32_t context, uint64_t objects, uint64_t bytes);
+
+/* Gives an object in a span arena's page back to jemalloc. */
+void track_free_to_arena(struct thread *t, void *p, size_t usable, int flags);
+
+/* Whether the object waits in the thread's free buffer. t may be NULL. */
+bool track_is_waiting(const struct thread *t, const void *p);
+
+HOT_INLINE void track_add_frees(struct counters *c, uint64_t objects, uint64_t bytes)
+{
+    own_add_release(&c->free_objects, objects);
+    own_add_release(&c->free_bytes, bytes);
+}
+
+#endif
