@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocations on threads that have entered a context with an allocation policy. */
+/* Allocations by threads in a context with an allocation policy. */
 #include "malloc/alloc_policy.h"
 
 #include <errno.h>
@@ -15,23 +15,23 @@
 #include "span/span.h"
 
 #define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
-#define ARENA_SHIFT 20        /* of MALLOCX_ARENA(), which has 1 more than its number there */
+#define ARENA_SHIFT 20        /* of MALLOCX_ARENA(), which stores the arena's number + 1 there */
 #define ARENA_MASK (~0u << ARENA_SHIFT)
 
-/* jemalloc does not take 0. */
+/* jemalloc's mallocx() does not take a size of 0. */
 static size_t at_least_1(size_t size)
 {
     return size ? size : 1;
 }
 
-/* The class of a small object with no wishes but zeroes; else one of no bytes. */
+/* The class of a small object with no flag but MALLOCX_ZERO. Otherwise a class of 0 bytes. */
 static struct class_info plain_class(size_t size, int flags)
 {
     return flags & ~MALLOCX_ZERO ? (struct class_info){CODE_BIG, 0} : class_of_request(size);
 }
 
-/* Counts a small object in the thread's current context, which may have come below a limit since the thread asked. False:
- * that refuses it. */
+/* Counts a small object in the thread's current context. If the context came below a limit since the thread asked, that limit is
+ * asked here. False: it refuses. */
 HOT_INLINE bool count_small(struct thread *t, header_t *slot, size_t usable, size_t requested)
 {
     uint32_t section = limits_begin(t);
@@ -56,8 +56,8 @@ static COLD void *refuse_late(void *p)
     return NULL;
 }
 
-/* As in malloc.c, with what the thread keeps. */
-static void *alloc_as_all(struct thread *t, size_t size, int flags)
+/* Allocates as malloc.c does, from the magazine if possible, without a span arena. */
+static void *alloc_without_arena(struct thread *t, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
     struct free_object *kept = t && info.bytes ? magazine_take(t, CODE_CLASS(info.code)) : NULL;
@@ -81,8 +81,9 @@ static void *alloc_as_all(struct thread *t, size_t size, int flags)
     return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
 }
 
-/* As track_alloc_fast(), in a page of a span arena, whose arena_cache the thread has. NULL: a limit refuses it. */
-HOT_INLINE void *account_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
+/* Counts a new object in a page of a span arena. The quick way is for small objects if the thread has a cache of the arena. NULL:
+ * a limit refuses the object. */
+HOT_INLINE void *count_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
 {
     uint64_t entry = load_acquire(pagemap_page_of((uintptr_t)p));
     if (unlikely(!info.bytes || !arena_cache || entry_plain_code(entry) != info.code))
@@ -94,8 +95,8 @@ HOT_INLINE void *account_in_arena(struct thread *t, struct arena_cache *arena_ca
     return p;
 }
 
-/* What waits to be freed may be what is missing, or, below a limit of the arena's, what lies in the thread's cache, or is free and
- * not given back yet. */
+/* Flushes the free buffer and tries again. If the arena has a limit of its own (limit_bytes), empties the thread's cache and purges
+ * the arena too. */
 static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     if (!(load_relaxed(&t->free_buffer_sequence) & 1))
@@ -119,7 +120,7 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
         errno = ENOMEM;
         return load_relaxed(&arenas[arena].extents.limit_bytes) ? NULL : track_alloc_slow(t, NULL, size);
     }
-    return account_in_arena(t, arena_cache, p, plain_class(size, flags), size);
+    return count_in_arena(t, arena_cache, p, plain_class(size, flags), size);
 }
 
 static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
@@ -127,7 +128,7 @@ static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int f
     const struct arena_cache *arena_cache = arenas_cache(t, arena);
     int place = arena_cache ? arena_cache->place : 0;
     if (unlikely(!place) && !arenas_find_place(t, arena, &place))
-        return alloc_as_all(t, size, flags);
+        return alloc_without_arena(t, size, flags);
     return alloc_at(t, arena, place, size, flags);
 }
 
@@ -135,32 +136,32 @@ static COLD void *alloc_without_cache(struct thread *t, uint16_t arena, size_t s
 {
     int place;
     if (!arenas_find_place(t, arena, &place))
-        return alloc_as_all(t, size, flags | MALLOCX_TCACHE_NONE);
+        return alloc_without_arena(t, size, flags | MALLOCX_TCACHE_NONE);
     return alloc_at(t, arena, (place & ~PLACE_TCACHE) | MALLOCX_TCACHE_NONE, size, flags);
 }
 
-/* The program's own choice of an arena stands, but for a region's, whose objects go as they came: through jespan. A choice of cache
- * stands where it is none: what is in an arena must not lie in a cache that serves others. */
+/* An arena that the program chose by flags is used, unless it is a region's, which only jespan may allocate from. If the program
+ * chose no cache, none is used. A cache that it chose is not used, since that may hold objects of other arenas. */
 static void *alloc(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     unsigned chosen = (unsigned)flags >> ARENA_SHIFT;
     if (unlikely(chosen) && arenas_is_regions(chosen - 1))
         flags &= (int)~ARENA_MASK;
     if (!arena || (unsigned)flags & ARENA_MASK)
-        return alloc_as_all(t, size, flags);
+        return alloc_without_arena(t, size, flags);
     bool without_cache = (flags & PLACE_TCACHE) == MALLOCX_TCACHE_NONE;
     flags &= ~PLACE_TCACHE;
     return unlikely(without_cache) ? alloc_without_cache(t, arena, size, flags) : alloc_in_arena(t, arena, size, flags);
 }
 
-/* 0: larger than anything can be. */
+/* 0: no object can be that large. */
 static size_t usable_of(size_t size, int flags)
 {
     size_t usable = plain_class(size, flags).bytes;
     return usable ? usable : jespan_je_nallocx(at_least_1(size), flags & ALIGN_MASK);
 }
 
-static NOINLINE void *alloc_within(struct thread *t, uint16_t arena, size_t size, int flags)
+static NOINLINE void *alloc_with_limit(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
     size_t usable = info.bytes ? info.bytes : usable_of(size, flags);
@@ -183,13 +184,13 @@ static NOINLINE void *alloc_within(struct thread *t, uint16_t arena, size_t size
 static COLD void *alloc_without_block(size_t size, int flags)
 {
     if (track_may_allocate(NULL))
-        return alloc_as_all(NULL, size, flags);
+        return alloc_without_arena(NULL, size, flags);
     errno = ENOMEM;
     return NULL;
 }
 
-/* Looks at all that is entered, and finds t->region anew. */
-HOT_INLINE void review_if_poked(struct thread *t)
+/* After an invalidation, finds t->region and the policy again from what the thread has entered. */
+HOT_INLINE void review_if_invalidated(struct thread *t)
 {
     if (unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen))
         span_review(t);
@@ -205,14 +206,14 @@ static void *alloc_by_policy(struct thread *t, size_t size, int flags)
     void *p = info.bytes ? alloc_policy_reuse(t, info, size) : NULL;
     if (p)
         return flags ? memset(p, 0, info.bytes) : p;
-    return alloc_within(t, arena, size, flags);
+    return alloc_with_limit(t, arena, size, flags);
 }
 
 void *alloc_policy_alloc(struct thread *t, size_t size, int flags)
 {
     void *p;
     if (likely(t)) {
-        review_if_poked(t);
+        review_if_invalidated(t);
         p = alloc_by_policy(t, size, flags);
     } else {
         p = alloc_without_block(size, flags);
@@ -223,7 +224,7 @@ void *alloc_policy_alloc(struct thread *t, size_t size, int flags)
 
 COLD void *alloc_policy_alloc_in(struct thread *t, uint16_t region, size_t size, int flags)
 {
-    review_if_poked(t);
+    review_if_invalidated(t);
     uint16_t own = t->region;
     t->region = region;
     void *p = alloc_by_policy(t, size, flags);
@@ -239,8 +240,8 @@ void *alloc_policy_alloc_for(struct thread *t, size_t size, int flags, const voi
     return alloc_policy_alloc(t, size, flags);
 }
 
-/* Growth is charged to the object's owner; whoever resizes it gets it afterwards, if it may: track_resized(). An owner's limit
- * that does not admit it is no reason to refuse another. */
+/* Growth is charged to the object's owner. Afterwards the object becomes the resizing context's, if that context's limits admit it:
+ * track_resized(). So if the limit of another owner refuses, the object may still grow elsewhere. */
 int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
 {
     uint32_t owner = track_owner(p);
@@ -249,5 +250,6 @@ int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
     if (!t)
         return 0;
     bool is_own = limits_of(owner) == limits_of(t->tag);
-    return limits_hold(t, owner, bytes, !is_own) != LIMITS_REFUSED ? 1 : is_own ? -ENOMEM : 0;
+    bool is_held = limits_hold(t, owner, bytes, !is_own) != LIMITS_REFUSED;
+    return is_held ? 1 : is_own ? -ENOMEM : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* First use: of the process, by whichever thread allocates first, and of each thread. Its end, and fork. */
+/* First use by the process and by each thread, the end of a thread, and fork. */
 #include "malloc/boot.h"
 
 #include <errno.h>
@@ -33,8 +33,9 @@ static _Atomic bool booted;
 
 /* ---- Fork, and the end of a thread ---- */
 
-/* What CPU time came since the last reading is known in the parent only. A child must not have explicit tcaches from before:
- * jemalloc's lists of them begin anew there, and to take one out that is not in them breaks those that are. */
+/* The CPU time since the last reading is known only in the parent, so it is noted. The child must not use explicit tcaches of
+ * the parent: jemalloc's lists of them are emptied there, and removing one that is not in a list breaks the list. So they are
+ * given up before. */
 static void before_fork(void)
 {
     regions_before_fork(thread_current);
@@ -88,7 +89,7 @@ static void end_thread(struct thread *t)
 
 /* ---- The process ---- */
 
-/* What jemalloc's first use allocates through us: with background_thread:true it starts a thread. LOCK_BOOT. */
+/* Objects that jemalloc's first use allocates through us, as it starts a thread with background_thread:true. LOCK_BOOT. */
 #define EARLY_MAX 16
 static struct early {
     void *p;
@@ -133,7 +134,7 @@ static void early_account(void)
         track_alloc_slow(NULL, early[i].p, early[i].requested);
 }
 
-#define ROOM_BYTES ((size_t)16 << 20) /* what everything else needs at least */
+#define OTHER_BYTES ((size_t)16 << 20) /* address space that everything else needs at least */
 
 /* Address space for each context; see tree_boot() and counters_boot(). */
 static size_t bytes_per_context(void)
@@ -142,11 +143,11 @@ static size_t bytes_per_context(void)
            sizeof(struct counters_chunk) / COUNTERS_PER_CHUNK;
 }
 
-/* Where address space is limited, contexts take at most half of it. */
+/* Contexts take at most half of the address space, which may be limited (RLIMIT_AS). */
 static uint32_t contexts_that_fit(uint32_t max)
 {
     for (; max > CONTEXTS_MIN; max /= 2) {
-        size_t bytes = 2 * max * bytes_per_context() + ROOM_BYTES;
+        size_t bytes = 2 * max * bytes_per_context() + OTHER_BYTES;
         void *p = meta_map(bytes);
         meta_unmap(p, bytes);
         if (p)
@@ -155,9 +156,9 @@ static uint32_t contexts_that_fit(uint32_t max)
     return max;
 }
 
-/* jemalloc's first use is here, before any of its arenas has memory, so that the hooks see all of it. Its fork handlers
- * come right before ours, and both as early as can be: handlers before fork run last registered first, so others'
- * may still allocate, and our locks are taken before jemalloc's, as everywhere else. */
+/* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It registers
+ * its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order of registration. So
+ * handlers of others may still allocate, and our locks are taken before jemalloc's, as everywhere. */
 static int boot_locked(void)
 {
     standard_error_boot();
@@ -213,8 +214,8 @@ static bool boot(void)
 
 /* ---- A thread ---- */
 
-/* Renames of a thread are not announced to us. Most come soon after its start, so that is when we look, less and less
- * often: each look is a system call, which a thread that has sandboxed itself may not survive. */
+/* Nobody tells us when a thread is renamed. Most are renamed soon after their start, so we look often at first and then less
+ * and less often. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* First use of the process and of each thread. What starts them is track_thread(). */
+/* First use by the process and by each thread. track_thread_slow(), which is in boot.c, starts them. */
 #ifndef JESPAN_BOOT_H
 #define JESPAN_BOOT_H
 
@@ -11,14 +11,14 @@
 /* Whether allocations can be accounted for. */
 bool boot_is_done(void);
 
-/* Whether this call comes out of jemalloc's first use, by the thread that boots. What is allocated then is only noted
- * down, and accounted for when boot is done. boot_early_add(): false: there is no room. boot_early_remove(): false: not
- * one of them. */
+/* Whether this call comes out of jemalloc's first use, by the thread that boots. Objects that are allocated then are only
+ * listed, and counted when boot is done. boot_early_add() returns false if the list is full, boot_early_remove() if p is not
+ * in it. */
 bool boot_is_under_way(void);
 bool boot_early_add(void *p, size_t requested);
 bool boot_early_remove(const void *p);
 
-/* Something that is rare on this thread, so that there is time to look at its name. */
+/* Called when something rare happened on this thread: looks at the thread's name, and at the period of its age. */
 void boot_slow_event(struct thread *t);
 
 #endif

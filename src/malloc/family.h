@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The malloc family: declarations of what malloc.c and mallocx.c export, and what they share. */
+/* The malloc family: what malloc.c, mallocx.c and malloc_info.c export, and what they share. */
 #ifndef JESPAN_FAMILY_H
 #define JESPAN_FAMILY_H
 
@@ -46,8 +46,8 @@ int FAMILY(mallctlnametomib)(const char *name, size_t *mib, size_t *mib_length);
 int FAMILY(mallctlbymib)(const size_t *mib, size_t mib_length, void *old, size_t *old_bytes, void *new_value,
                          size_t new_bytes);
 
-/* realloc and rallocx: p is an object, size is not 0. In place where the class stays or jemalloc can; else a new
- * object, a copy and a free. The old object is untouched when this returns NULL with ENOMEM. */
+/* Does the work of realloc and rallocx: p is an object, size is not 0. Resizes in place if the size class stays or jemalloc can;
+ * else allocates, copies and frees. When it returns NULL with ENOMEM, the old object is untouched. */
 void *family_resize(void *p, size_t size, int flags);
 
 #endif

@@ -74,7 +74,7 @@ static NOINLINE void *calloc_by_policy(size_t n, size_t size)
     size_t bytes;
     if (unlikely(__builtin_mul_overflow(n, size, &bytes))) {
         errno = ENOMEM;
-        return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* so that jemalloc reports the failure as it does */
+        return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which fails */
     }
     return alloc_policy_alloc_for(t, bytes, MALLOCX_ZERO, __builtin_return_address(0));
 }
@@ -165,7 +165,7 @@ static NOINLINE void *aligned_by_policy(size_t alignment, size_t size)
     struct thread *t = track_thread_slow();
     if (!alignment || (alignment & (alignment - 1))) {
         errno = EINVAL;
-        return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* so that jemalloc reports the failure as it does */
+        return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which fails */
     }
     return alloc_policy_alloc_for(t, size, MALLOCX_ALIGN(alignment), __builtin_return_address(0));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* glibc's functions that ask about the heap or tune it. Without these, glibc would answer for its own heap, which is idle.
- * docs/mallctl.md says what each answers. */
+/* glibc's functions that report on the heap or tune it. Without these, glibc would report on its own heap, which is idle.
+ * docs/mallctl.md says what each returns. */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
@@ -22,8 +22,8 @@ struct heap_figures {
     uint64_t cached;                 /* freed by the program, kept by its threads */
 };
 
-/* What a thread does meanwhile may make more in use than there is; no figure is negative. */
-static struct heap_figures look(void)
+/* Figures are read one after the other while threads go on, so they are cut to where no difference is negative. */
+static struct heap_figures read_figures(void)
 {
     struct thread *t = track_thread();
     if (t)
@@ -45,7 +45,7 @@ static struct heap_figures look(void)
 
 EXPORT struct mallinfo2 FAMILY(mallinfo2)(void)
 {
-    const struct heap_figures f = look();
+    const struct heap_figures f = read_figures();
     return (struct mallinfo2){.arena = f.committed, .uordblks = f.inuse, .fordblks = f.committed - f.inuse, .fsmblks = f.cached};
 }
 
@@ -66,7 +66,7 @@ static uint64_t given_back(void)
     return load_relaxed(&extents_heap.purged_lazy_bytes) + load_relaxed(&extents_heap.purged_forced_bytes);
 }
 
-/* What is to stay at the top of a heap (`pad`) has no meaning here. */
+/* `pad` is what to keep at the top of glibc's heap. It has no meaning here. */
 EXPORT int FAMILY(malloc_trim)(size_t pad)
 {
     (void)pad;
@@ -80,12 +80,12 @@ EXPORT int FAMILY(malloc_trim)(size_t pad)
 
 EXPORT void FAMILY(malloc_stats)(void)
 {
-    const struct heap_figures f = look();
+    const struct heap_figures f = read_figures();
     dprintf(STDERR_FILENO, "Total (incl. mmap):\nsystem bytes     = %10llu\nin use bytes     = %10llu\n",
             (unsigned long long)f.committed, (unsigned long long)f.inuse);
 }
 
-/* glibc has the same elements for a heap and for all of them, but for what mmap got. */
+/* glibc prints the same elements for each heap and for all together. Only the latter have a line of mmap(2). */
 static bool print_totals(FILE *stream, const struct heap_figures *f, const char *mapped)
 {
     const unsigned long long committed = f->committed, rest = f->committed - f->inuse - f->cached;
@@ -95,21 +95,21 @@ static bool print_totals(FILE *stream, const struct heap_figures *f, const char 
                    (unsigned long long)f->cached, rest, mapped, committed, (unsigned long long)f->peak_mapped, committed, committed) > 0;
 }
 
-/* As glibc's, version 1, with one heap. */
+/* The XML of glibc's version 1, with one heap. */
 EXPORT int FAMILY(malloc_info)(int options, FILE *stream)
 {
     if (options) {
         errno = EINVAL;
         return -1;
     }
-    const struct heap_figures f = look();
+    const struct heap_figures f = read_figures();
     bool printed = fputs("<malloc version=\"1\">\n<heap nr=\"0\">\n<sizes>\n</sizes>\n", stream) >= 0 && print_totals(stream, &f, "") &&
                    fputs("</heap>\n", stream) >= 0 &&
                    print_totals(stream, &f, "<total type=\"mmap\" count=\"0\" size=\"0\"/>\n") && fputs("</malloc>\n", stream) >= 0;
     return printed ? 0 : -1;
 }
 
-/* What glibc knows is accepted, and changes nothing: jemalloc is tuned by MALLOC_CONF. */
+/* Parameters of glibc are accepted and change nothing: jemalloc is tuned by MALLOC_CONF. */
 EXPORT int FAMILY(mallopt)(int parameter, int value)
 {
     (void)value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jemalloc's own allocation API, and resizing, which realloc shares with it. */
+/* jemalloc's own allocation API, and resizing, which realloc uses too. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,6 +11,8 @@
 #include "policy/arenas.h"
 #include "policy/limit.h"
 
+#define ALIGN_MASK 63 /* of MALLOCX_LG_ALIGN() */
+
 EXPORT void *FAMILY(mallocx)(size_t size, int flags)
 {
     if (likely(!flags))
@@ -18,9 +20,9 @@ EXPORT void *FAMILY(mallocx)(size_t size, int flags)
     return alloc_policy_alloc(track_thread(), size, flags);
 }
 
-/* Whether a span arena's object has to move: what is cut off must not be anybody's where objects are wiped, and what is resized
- * outside its region must not go with it. */
-static bool stays_behind(const struct thread *t, const void *p, bool is_cut)
+/* Whether an object of a span arena must move when it is resized, for one of two reasons. Where freed objects are wiped, the bytes
+ * that are cut off must be wiped too. An object that is resized outside its region must not be released with the region. */
+static bool must_move(const struct thread *t, const void *p, bool is_cut)
 {
     uint16_t arena = arenas_find(p);
     if (!arena || !arenas[arena].region)
@@ -28,20 +30,20 @@ static bool stays_behind(const struct thread *t, const void *p, bool is_cut)
     return (is_cut && arenas_wipes(arena)) || !t || t->region != arena || track_is_handed_over(p);
 }
 
-/* Whether the object stays where it is for the new size: its size class is the wanted one already, or jemalloc could
- * extend or trim it there. The new usable size is then in *usable. −ENOMEM: a limit does not let it grow, here or elsewhere. */
+/* Returns 1 if the object was resized where it is, with its new usable size in *usable: its size class is right already, or
+ * jemalloc extended or trimmed it. Returns 0 if it has to move, -ENOMEM if a limit does not let it grow at all. */
 static int resize_in_place(struct thread *t, void *p, size_t size, int flags, size_t old_usable, size_t *usable)
 {
-    size_t alignment = (size_t)1 << (flags & 63); /* MALLOCX_LG_ALIGN() */
+    size_t alignment = (size_t)1 << (flags & ALIGN_MASK);
     if ((uintptr_t)p & (alignment - 1))
         return 0;
     size_t wanted = jespan_je_nallocx(size, flags);
     *usable = old_usable;
     if (wanted == 0 || (wanted != old_usable && (wanted < HEADER_PAGE_BYTES || old_usable < HEADER_PAGE_BYTES)))
         return 0; /* a small object never changes its class in place */
-    if (old_usable < HEADER_PAGE_BYTES) /* one that moves is freed once more, which is found then */
+    if (old_usable < HEADER_PAGE_BYTES) /* an object that moves is freed, which finds a double free */
         track_check_not_freed(t, p);
-    if (unlikely(arenas) && stays_behind(t, p, wanted < old_usable))
+    if (unlikely(arenas) && must_move(t, p, wanted < old_usable))
         return 0;
     int admitted = wanted > old_usable ? alloc_policy_admits_growth(t, p, wanted - old_usable) : 1;
     if (unlikely(admitted <= 0))
@@ -70,8 +72,8 @@ static bool is_inside(const struct thread *t, uint16_t region)
     return false;
 }
 
-/* In a region: what is from outside, or was handed over, must not come into it by being resized, as whoever has it does not know of
- * the region. Of an outer region it stays. */
+/* Allocates the new object on a thread that is in a region. If the old one is from outside, or was handed over, the new one must
+ * not be in the region, since the owner does not know of it. If the old one is of an outer region, so is the new one. */
 static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
 {
     uint16_t from = arenas_find(p);
@@ -83,7 +85,7 @@ void *family_resize(void *p, size_t size, int flags)
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p), usable;
     if (unlikely(!old_usable))
-        track_free_now(t, p, 0); /* not ours: ends the program with the pointer's name */
+        track_free_now(t, p, 0); /* not one of ours: ends the program with the pointer's address */
     if (unlikely(!track_may_allocate(t))) {
         errno = ENOMEM;
         return NULL;
@@ -103,7 +105,7 @@ void *family_resize(void *p, size_t size, int flags)
     if (unlikely(!q))
         return NULL;
     memcpy(q, p, old_usable < size ? old_usable : size);
-    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+    free_with(p, flags & ~(MALLOCX_ZERO | ALIGN_MASK));
     return q;
 }
 
@@ -112,7 +114,7 @@ EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
     return family_resize(p, size, flags);
 }
 
-/* 0 bytes: more than there can be, of which jemalloc might give a part. */
+/* Whether limits admit the object's growth to `most` bytes. 0: more than can exist, of which jemalloc might give a part. */
 static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
 {
     return most && (most <= old_usable || alloc_policy_admits_growth(t, p, most - old_usable) > 0);
@@ -123,13 +125,13 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
     track_check_not_freed(t, p);
-    if (!track_may_allocate(t) || (unlikely(arenas) && stays_behind(t, p, size < old_usable)))
+    if (!track_may_allocate(t) || (unlikely(arenas) && must_move(t, p, size < old_usable)))
         return old_usable;
     uint32_t held = t ? t->n_held : 0;
     if (unlikely(load_relaxed(&limits_are_used)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))
         return old_usable;
     jespan_je_xallocx(p, size, extra, flags);
-    size_t usable = jespan_je_sallocx(p, 0); /* 5.3.0 may return the old size where it grew by a part of extra */
+    size_t usable = jespan_je_sallocx(p, 0); /* jemalloc 5.3.0 may return the old size after it grew by a part of `extra` */
     if (usable != old_usable)
         track_resized(t, p, old_usable, usable, usable < size + extra ? usable : size + extra);
     alloc_policy_end_growth(t, held);
@@ -144,13 +146,13 @@ EXPORT size_t FAMILY(sallocx)(const void *p, int flags)
 
 EXPORT void FAMILY(dallocx)(void *p, int flags)
 {
-    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+    free_with(p, flags & ~(MALLOCX_ZERO | ALIGN_MASK));
 }
 
 EXPORT void FAMILY(sdallocx)(void *p, size_t size, int flags)
 {
     (void)size;
-    free_with(p, flags & ~(MALLOCX_ZERO | 63));
+    free_with(p, flags & ~(MALLOCX_ZERO | ALIGN_MASK));
 }
 
 EXPORT size_t FAMILY(nallocx)(size_t size, int flags)

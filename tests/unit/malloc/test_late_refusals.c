@@ -71,7 +71,7 @@ static void test_after_reuse(void **state)
     (void)state;
     begin(&tenant_site);
     for (uint64_t i = 1; i <= 5; i++)
-        check_refused(alloc_as_all(self, BYTES, 0), i);
+        check_refused(alloc_without_arena(self, BYTES, 0), i);
     end();
 }
 
@@ -80,7 +80,7 @@ static void test_after_jemalloc(void **state)
     (void)state;
     begin(&tenant_site);
     for (uint64_t i = 1; i <= 5; i++)
-        check_refused(alloc_as_all(self, (size_t)1 << (6 + 2 * i), 0), i);
+        check_refused(alloc_without_arena(self, (size_t)1 << (6 + 2 * i), 0), i);
     end();
 }
 
