@@ -18,8 +18,8 @@ static uint16_t arena_of(unsigned class, const void *p)
     return class < CLASS_IN_ARENA ? 0 : pagemap_arena((uintptr_t)p);
 }
 
-/* One attempt to read a thread's free buffer. Returns −1 when the owner was flushing it. Paired with track_flush(): an entry
- * that is read between two equal even sequence numbers was not counted yet. */
+/* One attempt to read a thread's free buffer. Returns −1 when the owner was flushing it. Paired with track_flush(): an
+ * entry that is read between two equal even sequence numbers was not counted yet. */
 static int read_buffer_once(struct thread *t, struct freed freed[PENDING_MAX])
 {
     uint32_t sequence = load_acquire(&t->free_buffer_sequence);
@@ -184,7 +184,8 @@ uint64_t sums_patience(void)
     return clock_ns_to_ticks(PATIENCE_NS + (uint64_t)PATIENCE_THREAD_NS * thread_count(), clock_scale());
 }
 
-/* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to a counter is seen once. */
+/* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to a counter is seen
+ * once. */
 static void add_thread(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
 {
     struct totals of_thread;

@@ -3,15 +3,15 @@
  *
  * There are three orders of reading, because they guarantee different things:
  *
- * - sums_of() and its kin read a thread's allocations and frees of a context as a *pair*, and read it again if the thread freed
- *   something meanwhile. So an object that a thread allocates and frees all the time never counts as in use. A thread
- *   publishes a free with a release store, so its pair is never negative. When one thread frees what another allocated, a sum
- *   may see the free and miss the allocation; a sum that is negative then is raised to 0. A sum that took long, because its
- *   thread had to wait for a processor, is made again. A thread's free buffer is read with its counters, and both are read
- *   again when the thread flushed it meanwhile.
+ * - sums_of() and its kin read a thread's allocations and frees of a context as a *pair*, and read it again if the
+ *   thread freed something meanwhile. So an object that a thread allocates and frees all the time never counts as in
+ *   use. A thread publishes a free with a release store, so its pair is never negative. When one thread frees what
+ *   another allocated, a sum may see the free and miss the allocation; a sum that is negative then is raised to 0. A
+ *   sum that took long, because its thread had to wait for a processor, is made again. A thread's free buffer is read
+ *   with its counters, and both are read again when the thread flushed it meanwhile.
  * - reading.h reads pairs too, but of all contexts at once, in an order that fetches each counter from memory once.
- * - sums_read(), for recycling, reads every thread's frees (and exits) first, then every thread's allocations (and enters). So
- *   a context that seems not to be in use is not in use.
+ * - sums_read(), for recycling, reads every thread's frees (and exits) first, then every thread's allocations (and
+ *   enters). So a context that seems not to be in use is not in use.
  */
 #ifndef JESPAN_SUMS_H
 #define JESPAN_SUMS_H
@@ -47,7 +47,8 @@ struct freed {
 /* What a thread has in its free buffer. Returns how many; 0 when the thread was flushing it each time. */
 int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
 
-/* Whether nothing moved from the thread's buffer to its counters since its free_buffer_sequence was read with acquire. */
+/* Whether nothing moved from the thread's buffer to its counters since its free_buffer_sequence was read with
+ * acquire. */
 static inline bool sums_stood_still(struct thread *t, uint32_t sequence)
 {
     atomic_thread_fence(memory_order_acquire);
@@ -71,8 +72,8 @@ static inline void totals_floor_inuse(struct totals *sum)
         sum->alloc_bytes -= (uint64_t)bytes;
 }
 
-/* Raises frees to 0 where a subtraction left them negative: the base contained buffered frees that neither the buffer nor the
- * counter showed just now. */
+/* Raises frees to 0 where a subtraction left them negative: the base contained buffered frees that neither the buffer
+ * nor the counter showed just now. */
 void totals_floor_frees(struct totals *sum);
 
 /* Raises times to 0: clocks of two processors may differ by some ticks, or a CPU clock was corrected meanwhile. */

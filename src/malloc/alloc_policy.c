@@ -30,8 +30,8 @@ static struct class_info plain_class(size_t size, int flags)
     return flags & ~MALLOCX_ZERO ? (struct class_info){CODE_BIG, 0} : class_of_request(size);
 }
 
-/* Counts a small object in the thread's current context. If the context came below a limit since the thread asked, that limit is
- * asked here. False: it refuses. */
+/* Counts a small object in the thread's current context. If the context came below a limit since the thread asked, that
+ * limit is asked here. False: it refuses. */
 HOT_INLINE bool count_small(struct thread *t, header_t *slot, size_t usable, size_t requested)
 {
     uint32_t section = limits_begin(t);
@@ -81,8 +81,8 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
     return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
 }
 
-/* Counts a new object in a page of a span arena. The quick way is for small objects if the thread has a cache of the arena. NULL:
- * a limit refuses the object. */
+/* Counts a new object in a page of a span arena. The quick way is for small objects if the thread has a cache of the
+ * arena. NULL: a limit refuses the object. */
 HOT_INLINE void *count_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
 {
     uint64_t entry = load_acquire(pagemap_page_of((uintptr_t)p));
@@ -95,8 +95,8 @@ HOT_INLINE void *count_in_arena(struct thread *t, struct arena_cache *arena_cach
     return p;
 }
 
-/* Flushes the free buffer and tries again. If the arena has a limit of its own (limit_bytes), empties the thread's cache and purges
- * the arena too. */
+/* Flushes the free buffer and tries again. If the arena has a limit of its own (limit_bytes), empties the thread's
+ * cache and purges the arena too. */
 static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     if (!(load_relaxed(&t->free_buffer_sequence) & 1))
@@ -140,8 +140,9 @@ static COLD void *alloc_without_cache(struct thread *t, uint16_t arena, size_t s
     return alloc_at(t, arena, (place & ~PLACE_TCACHE) | MALLOCX_TCACHE_NONE, size, flags);
 }
 
-/* An arena that the program chose by flags is used, unless it is a region's, which only jespan may allocate from. If the program
- * chose no cache, none is used. A cache that it chose is not used, since that may hold objects of other arenas. */
+/* An arena that the program chose by flags is used, unless it is a region's, which only jespan may allocate from. If
+ * the program chose no cache, none is used. A cache that it chose is not used, since that may hold objects of other
+ * arenas. */
 static void *alloc(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     unsigned chosen = (unsigned)flags >> ARENA_SHIFT;
@@ -240,8 +241,8 @@ void *alloc_policy_alloc_for(struct thread *t, size_t size, int flags, const voi
     return alloc_policy_alloc(t, size, flags);
 }
 
-/* Growth is charged to the object's owner. Afterwards the object becomes the resizing context's, if that context's limits admit it:
- * track_resized(). So if the limit of another owner refuses, the object may still grow elsewhere. */
+/* Growth is charged to the object's owner. Afterwards the object becomes the resizing context's, if that context's
+ * limits admit it: track_resized(). So if the limit of another owner refuses, the object may still grow elsewhere. */
 int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
 {
     uint32_t owner = track_owner(p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Allocations by threads in a context with an allocation policy: from a span arena, or within a limit.
  *
- * thread_fast is NULL on such a thread (span_review()), so malloc's one branch leads here. Programs without arenas and limits pay
- * nothing for them.
+ * thread_fast is NULL on such a thread (span_review()), so malloc's one branch leads here. Programs without arenas and
+ * limits pay nothing for them.
  */
 #ifndef JESPAN_ALLOC_POLICY_H
 #define JESPAN_ALLOC_POLICY_H
@@ -27,9 +27,9 @@ HOT_INLINE bool has_limit_only(const struct thread *t)
                   !load_relaxed(&contexts[t->tag].arena));
 }
 
-/* Takes an object of the class from the thread's magazine and counts it. If there is a limit, the thread's stock must have enough
- * for it. NULL: one of these conditions does not hold, and nothing has changed. Calls no function, so callers need no stack
- * frame. */
+/* Takes an object of the class from the thread's magazine and counts it. If there is a limit, the thread's stock must
+ * have enough for it. NULL: one of these conditions does not hold, and nothing has changed. Calls no function, so
+ * callers need no stack frame. */
 HOT_INLINE void *alloc_policy_reuse(struct thread *t, struct class_info info, size_t requested)
 {
     struct free_object *kept = load_relaxed(&t->magazine_top[CODE_CLASS(info.code)]);
@@ -48,8 +48,8 @@ HOT_INLINE void *alloc_policy_reuse(struct thread *t, struct class_info info, si
     return kept->p;
 }
 
-/* As track_free_fast(), and puts the bytes of an object that goes back to the magazine into the thread's stock. False: call
- * track_free_slow(). */
+/* As track_free_fast(), and puts the bytes of an object that goes back to the magazine into the thread's stock. False:
+ * call track_free_slow(). */
 HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
@@ -82,19 +82,20 @@ HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
     return true;
 }
 
-/* Allocates as jemalloc's mallocx(), by the policy of the thread's context. The size may be 0, and t NULL. Returns NULL with
- * ENOMEM if there is no memory or a limit is reached. */
+/* Allocates as jemalloc's mallocx(), by the policy of the thread's context. The size may be 0, and t NULL. Returns NULL
+ * with ENOMEM if there is no memory or a limit is reached. */
 void *alloc_policy_alloc(struct thread *t, size_t size, int flags);
 
 /* The same in the given region, whatever region the thread is in; 0: in none. */
 void *alloc_policy_alloc_in(struct thread *t, uint16_t region, size_t size, int flags);
 
-/* As alloc_policy_alloc(), for a call of malloc and its kin that returns to `return_address`. What libc allocates for itself is not
- * put into a region (libc_calls.h). */
+/* As alloc_policy_alloc(), for a call of malloc and its kin that returns to `return_address`. What libc allocates for
+ * itself is not put into a region (libc_calls.h). */
 void *alloc_policy_alloc_for(struct thread *t, size_t size, int flags, const void *return_address);
 
-/* Asks limits whether an object may grow in place by so many bytes. Returns 1 if so, and holds the bytes if the owner has a limit;
- * 0 if it may not grow there, but elsewhere; -ENOMEM if refused. Then call alloc_policy_end_growth() with the n_held of before. */
+/* Asks limits whether an object may grow in place by so many bytes. Returns 1 if so, and holds the bytes if the owner
+ * has a limit; 0 if it may not grow there, but elsewhere; -ENOMEM if refused. Then call alloc_policy_end_growth() with
+ * the n_held of before. */
 int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes);
 static inline void alloc_policy_end_growth(struct thread *t, uint32_t held_before)
 {

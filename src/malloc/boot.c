@@ -33,9 +33,9 @@ static _Atomic bool booted;
 
 /* ---- Fork, and the end of a thread ---- */
 
-/* The CPU time since the last reading is known only in the parent, so it is noted. The child must not use explicit tcaches of
- * the parent: jemalloc's lists of them are emptied there, and removing one that is not in a list breaks the list. So they are
- * given up before. */
+/* The CPU time since the last reading is known only in the parent, so it is noted. The child must not use explicit
+ * tcaches of the parent: jemalloc's lists of them are emptied there, and removing one that is not in a list breaks the
+ * list. So they are given up before. */
 static void before_fork(void)
 {
     regions_before_fork(thread_current);
@@ -89,7 +89,8 @@ static void end_thread(struct thread *t)
 
 /* ---- The process ---- */
 
-/* Objects that jemalloc's first use allocates through us, as it starts a thread with background_thread:true. LOCK_BOOT. */
+/* Objects that jemalloc's first use allocates through us, as it starts a thread with background_thread:true.
+ * LOCK_BOOT. */
 #define EARLY_MAX 16
 static struct early {
     void *p;
@@ -156,9 +157,10 @@ static uint32_t contexts_that_fit(uint32_t max)
     return max;
 }
 
-/* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It registers
- * its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order of registration. So
- * handlers of others may still allocate, and our locks are taken before jemalloc's, as everywhere. */
+/* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It
+ * registers its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order
+ * of registration. So handlers of others may still allocate, and our locks are taken before jemalloc's, as
+ * everywhere. */
 static int boot_locked(void)
 {
     standard_error_boot();
@@ -214,8 +216,8 @@ static bool boot(void)
 
 /* ---- A thread ---- */
 
-/* Nobody tells us when a thread is renamed. Most are renamed soon after their start, so we look often at first and then less
- * and less often. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
+/* Nobody tells us when a thread is renamed. Most are renamed soon after their start, so we look often at first and then
+ * less and less often. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";

@@ -11,9 +11,9 @@
 /* Whether allocations can be accounted for. */
 bool boot_is_done(void);
 
-/* Whether this call comes out of jemalloc's first use, by the thread that boots. Objects that are allocated then are only
- * listed, and counted when boot is done. boot_early_add() returns false if the list is full, boot_early_remove() if p is not
- * in it. */
+/* Whether this call comes out of jemalloc's first use, by the thread that boots. Objects that are allocated then are
+ * only listed, and counted when boot is done. boot_early_add() returns false if the list is full, boot_early_remove()
+ * if p is not in it. */
 bool boot_is_under_way(void);
 bool boot_early_add(void *p, size_t requested);
 bool boot_early_remove(const void *p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The malloc family of C and POSIX.
  *
- * Each function has a fast path of one branch and then straight code: take an object of the thread's magazine, tag it, count
- * it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to *_by_policy(). Where the
- * magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process: first use is handled on the slow
- * side, in track_thread_slow(). */
+ * Each function has a fast path of one branch and then straight code: take an object of the thread's magazine, tag it,
+ * count it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to
+ * *_by_policy(). Where the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process:
+ * first use is handled on the slow side, in track_thread_slow(). */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 #include "malloc/family.h"
 #include "malloc/track.h"
 
-/* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is malloc's caller:
- * libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers look alike, which does no
- * harm. The same holds for calloc and aligned_alloc. */
+/* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is
+ * malloc's caller: libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers
+ * look alike, which does no harm. The same holds for calloc and aligned_alloc. */
 static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = thread_current;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* glibc's functions that report on the heap or tune it. Without these, glibc would report on its own heap, which is idle.
- * docs/mallctl.md says what each returns. */
+/* glibc's functions that report on the heap or tune it. Without these, glibc would report on its own heap, which is
+ * idle. docs/mallctl.md says what each returns. */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>

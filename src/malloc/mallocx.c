@@ -20,8 +20,9 @@ EXPORT void *FAMILY(mallocx)(size_t size, int flags)
     return alloc_policy_alloc(track_thread(), size, flags);
 }
 
-/* Whether an object of a span arena must move when it is resized, for one of two reasons. Where freed objects are wiped, the bytes
- * that are cut off must be wiped too. An object that is resized outside its region must not be released with the region. */
+/* Whether an object of a span arena must move when it is resized, for one of two reasons. Where freed objects are
+ * wiped, the bytes that are cut off must be wiped too. An object that is resized outside its region must not be
+ * released with the region. */
 static bool must_move(const struct thread *t, const void *p, bool is_cut)
 {
     uint16_t arena = arenas_find(p);
@@ -30,8 +31,9 @@ static bool must_move(const struct thread *t, const void *p, bool is_cut)
     return (is_cut && arenas_wipes(arena)) || !t || t->region != arena || track_is_handed_over(p);
 }
 
-/* Returns 1 if the object was resized where it is, with its new usable size in *usable: its size class is right already, or
- * jemalloc extended or trimmed it. Returns 0 if it has to move, -ENOMEM if a limit does not let it grow at all. */
+/* Returns 1 if the object was resized where it is, with its new usable size in *usable: its size class is right
+ * already, or jemalloc extended or trimmed it. Returns 0 if it has to move, -ENOMEM if a limit does not let it grow at
+ * all. */
 static int resize_in_place(struct thread *t, void *p, size_t size, int flags, size_t old_usable, size_t *usable)
 {
     size_t alignment = (size_t)1 << (flags & ALIGN_MASK);
@@ -72,8 +74,9 @@ static bool is_inside(const struct thread *t, uint16_t region)
     return false;
 }
 
-/* Allocates the new object on a thread that is in a region. If the old one is from outside, or was handed over, the new one must
- * not be in the region, since the owner does not know of it. If the old one is of an outer region, so is the new one. */
+/* Allocates the new object on a thread that is in a region. If the old one is from outside, or was handed over, the new
+ * one must not be in the region, since the owner does not know of it. If the old one is of an outer region, so is the
+ * new one. */
 static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
 {
     uint16_t from = arenas_find(p);
@@ -114,7 +117,8 @@ EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
     return family_resize(p, size, flags);
 }
 
-/* Whether limits admit the object's growth to `most` bytes. 0: more than can exist, of which jemalloc might give a part. */
+/* Whether limits admit the object's growth to `most` bytes. 0: more than can exist, of which jemalloc might give a
+ * part. */
 static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
 {
     return most && (most <= old_usable || alloc_policy_admits_growth(t, p, most - old_usable) > 0);

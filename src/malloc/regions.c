@@ -26,8 +26,8 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 }
 
 /* ---- Nobody forks in the middle ----
- * A child has no thread that would go on with a release. So fork waits for those under way, and those that are to begin wait for
- * it. Paired by the order of at_work and forks, both sequentially consistent. */
+ * A child has no thread that would go on with a release. So fork waits for those under way, and those that are to begin
+ * wait for it. Paired by the order of at_work and forks, both sequentially consistent. */
 
 static _Atomic uint32_t at_work, forks;
 static THREAD_LOCAL uint32_t at_work_here;
@@ -196,8 +196,8 @@ static bool ends(struct span_arena *a)
     return true;
 }
 
-/* Under LOCK_TREE. An exception takes the thread out of a span: memory of that may be in the arena for as long as it lasts. Where more
- * threads than that do so at once, the arena is lost. */
+/* Under LOCK_TREE. An exception takes the thread out of a span: memory of that may be in the arena for as long as it
+ * lasts. Where more threads than that do so at once, the arena is lost. */
 static void note_exceptions(struct thread *t, struct span_arena *a)
 {
     unsigned then = a->opened_by == t ? a->level.uncaught : 0;
@@ -297,8 +297,8 @@ static uint64_t live_objects(uint16_t arena)
     return sums.alloc_objects - sums.free_objects;
 }
 
-/* A walk over the live objects of an arena, until all of them were seen: jemalloc puts them at low addresses, so that a small
- * region in an arena that once had a large one is as quick as it ought to be. */
+/* A walk over the live objects of an arena, until all of them were seen: jemalloc puts them at low addresses, so that a
+ * small region in an arena that once had a large one is as quick as it ought to be. */
 #define PAGES_WITH_TABLES 4096 /* that keep them for the next region, at least */
 struct visit {
     struct thread *t;
@@ -396,9 +396,9 @@ static struct visit visit_all(struct thread *t, uint16_t arena, bool takes_away)
 }
 
 /* ---- Exceptions ----
- * A region that an exception leaves may hold it, and what belongs to it. Those that lie in the region are made survivors of the
- * context outside. Where none does, as one was thrown in an inner region, say, the region stays until its thread is through with
- * the exceptions that it has now. */
+ * A region that an exception leaves may hold it, and what belongs to it. Those that lie in the region are made
+ * survivors of the context outside. Where none does, as one was thrown in an inner region, say, the region stays until
+ * its thread is through with the exceptions that it has now. */
 
 struct search {
     struct thread *t;
@@ -457,7 +457,8 @@ static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
     unlock(LOCK_TREE);
 }
 
-/* Under LOCK_TREE. A thread says itself whether it is through with its exceptions: another could find it between two of its steps. */
+/* Under LOCK_TREE. A thread says itself whether it is through with its exceptions: another could find it between two of
+ * its steps. */
 static bool is_held(struct thread *t, struct span_arena *a)
 {
     struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, NULL};
@@ -468,8 +469,8 @@ static bool is_held(struct thread *t, struct span_arena *a)
     return has_throwers(a);
 }
 
-/* Where nothing was handed over, and nobody else allocated there, there is no need to look. What is counted and not found is
- * being freed, and jemalloc not through with it. */
+/* Where nothing was handed over, and nobody else allocated there, there is no need to look. What is counted and not
+ * found is being freed, and jemalloc not through with it. */
 static uint64_t count_survivors(struct thread *t, uint16_t arena)
 {
     if (!load_acquire(&arenas[arena].handed_over))
@@ -541,8 +542,8 @@ static bool sets_aside(struct thread *t, uint16_t arena)
     return waits;
 }
 
-/* jemalloc gives an arena's pages back as the arena is used. After a rush many are idle, with pages that nobody wants: now and
- * then one of them gets its turn. */
+/* jemalloc gives an arena's pages back as the arena is used. After a rush many are idle, with pages that nobody wants:
+ * now and then one of them gets its turn. */
 #define DECAY_NS 2000000u
 static void decay_one(void)
 {
@@ -582,8 +583,8 @@ void regions_release(struct thread *t, uint16_t arena)
     decay_one();
 }
 
-/* Under LOCK_TREE. The next one that was set aside, is nobody's, and has lost something since it was looked through, which the
- * caller then has; 0: none. */
+/* Under LOCK_TREE. The next one that was set aside, is nobody's, and has lost something since it was looked through,
+ * which the caller then has; 0: none. */
 static uint16_t claim_set_aside(struct thread *t, uint32_t after)
 {
     for (uint32_t id = after + 1; id < arenas_end(); id++)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Accounting: what happens when memory is allocated, freed, resized, or gets another owner.
  *
- * An allocation is counted after the memory was obtained. A free is counted before the memory is given back, since the address
- * may be reused at once. Small frees wait in the thread's free buffer until PENDING_MAX of them are there; their headers are
- * prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects into the thread's magazines.
+ * An allocation is counted after the memory was obtained. A free is counted before the memory is given back, since the
+ * address may be reused at once. Small frees wait in the thread's free buffer until PENDING_MAX of them are there;
+ * their headers are prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects
+ * into the thread's magazines.
  *
- * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_owner.c, the header of an object is in
- * track_header.c, track_bytes.c has a thread's own figures, and boot.c defines track_thread_slow().
+ * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_owner.c, the header of an object
+ * is in track_header.c, track_bytes.c has a thread's own figures, and boot.c defines track_thread_slow().
  */
 #ifndef JESPAN_TRACK_H
 #define JESPAN_TRACK_H
@@ -19,13 +20,13 @@
 #include "heap/pagemap.h"
 #include "heap/thread.h"
 
-/* Returns the calling thread's block, with an allocation policy or without. A thread's first call starts jespan if need be and
- * registers the thread. NULL: the thread has no block, because it is in its registration, has ended, or there is no memory. errno
- * is left alone. */
+/* Returns the calling thread's block, with an allocation policy or without. A thread's first call starts jespan if need
+ * be and registers the thread. NULL: the thread has no block, because it is in its registration, has ended, or there is
+ * no memory. errno is left alone. */
 struct thread *track_thread_slow(void);
 
-/* Whether the calling thread, whose block is t, may call jemalloc for anything but a free. A thread that has no block because
- * there was no memory must not: reserve.h. */
+/* Whether the calling thread, whose block is t, may call jemalloc for anything but a free. A thread that has no block
+ * because there was no memory must not: reserve.h. */
 bool track_may_allocate(const struct thread *t);
 
 HOT_INLINE struct thread *track_thread(void)
@@ -61,8 +62,8 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
     return true;
 }
 
-/* Counts any new object. Returns p, or frees it and returns NULL with ENOMEM if there is no memory for its header. p may be NULL,
- * for a failed allocation, and so may t. */
+/* Counts any new object. Returns p, or frees it and returns NULL with ENOMEM if there is no memory for its header. p
+ * may be NULL, for a failed allocation, and so may t. */
 void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 
 /* The same with the usable size known. */
@@ -84,13 +85,13 @@ HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsi
 
 /* Frees a small object that any thread allocated. False: call track_free_slow().
  *
- * The object that this context took from the magazine last goes back to it at once; its header is in the processor's cache. Any
- * other object goes into the free buffer.
+ * The object that this context took from the magazine last goes back to it at once; its header is in the processor's
+ * cache. Any other object goes into the free buffer.
  *
- * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed under its
- * new owner. The newest object in each is compared, which finds the usual mistakes. For the buffer that is entry
- * (n - 1) % PENDING_MAX: the modulo keeps the index in the array when the buffer is empty. For the magazine it is last[-1],
- * since `last` is the entry above the newest object. */
+ * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed
+ * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the buffer that is
+ * entry (n - 1) % PENDING_MAX: the modulo keeps the index in the array when the buffer is empty. For the magazine it is
+ * last[-1], since `last` is the entry above the newest object. */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
@@ -129,8 +130,8 @@ void track_flush_any(struct thread *t);
 /* The first limit is made: frees are uncharged from here on. */
 void track_begin_limits(void);
 
-/* Ends the program if an object in a thread's buffer was freed by another thread too, and counted: its header is 0. Called at the
- * end of the process, when no buffer is flushed any more. */
+/* Ends the program if an object in a thread's buffer was freed by another thread too, and counted: its header is 0.
+ * Called at the end of the process, when no buffer is flushed any more. */
 void track_check_waiting(void);
 
 /* track_flush_any(), and gives all objects in the thread's magazines and caches to jemalloc. */
@@ -151,12 +152,13 @@ size_t track_usable(const void *p);
 /* Ends the program if the object is in this thread's free buffer. t may be NULL. */
 void track_check_not_freed(const struct thread *t, const void *p);
 
-/* Counts that jemalloc resized an object in place. If the owner has a limit, bytes are held for growth. The object becomes the
- * current context's, as if it had been freed and allocated, if that context's limits admit it. t may be NULL. */
+/* Counts that jemalloc resized an object in place. If the owner has a limit, bytes are held for growth. The object
+ * becomes the current context's, as if it had been freed and allocated, if that context's limits admit it. t may be
+ * NULL. */
 void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested);
 
-/* Makes `context` the owner of a live object. Under LOCK_TREE if !tree_lockless. Returns 0, -EINVAL (no live object, or the context
- * was recycled) or -ENOMEM (no memory, or a limit does not admit it). */
+/* Makes `context` the owner of a live object. Under LOCK_TREE if !tree_lockless. Returns 0, -EINVAL (no live object, or
+ * the context was recycled) or -ENOMEM (no memory, or a limit does not admit it). */
 int track_retag(struct thread *t, void *p, uint32_t context);
 
 /* ---- What the calling thread has allocated and freed ---- */
@@ -164,11 +166,12 @@ int track_retag(struct thread *t, void *p, uint32_t context);
 /* On a block that a thread has just got. */
 void track_begin_bytes(struct thread *t);
 
-/* Bytes since the thread began. If the counters of then are not known, jemalloc's figures stand in for the time before the first
- * call. */
+/* Bytes since the thread began. If the counters of then are not known, jemalloc's figures stand in for the time before
+ * the first call. */
 struct thread_bytes track_thread_bytes(struct thread *t);
 
-/* The same, kept up to date from here on: the thread then allocates and frees on the slow side only. Valid until the thread ends. */
+/* The same, kept up to date from here on: the thread then allocates and frees on the slow side only. Valid until the
+ * thread ends. */
 struct thread_bytes *track_publish_bytes(struct thread *t);
 
 /* For the slow sides: the thread got an object, or is about to free one. p may be NULL. */

@@ -23,8 +23,8 @@ static COLD bool count_alloc_orphan(size_t usable, size_t requested)
     return admitted;
 }
 
-/* Counts an allocation in the thread's context. If the context came below a limit after the caller looked, no bytes are held
- * for the allocation, and the limit is asked here. False: it refuses. */
+/* Counts an allocation in the thread's context. If the context came below a limit after the caller looked, no bytes are
+ * held for the allocation, and the limit is asked here. False: it refuses. */
 static bool count_alloc(struct thread *t, size_t usable, size_t requested)
 {
     if (unlikely(!t))
@@ -43,8 +43,8 @@ static bool count_alloc(struct thread *t, size_t usable, size_t requested)
     return true;
 }
 
-/* An object in a region's arena is handed over if the thread that has it is not in the region: the object was resized there,
- * or comes from elsewhere. */
+/* An object in a region's arena is handed over if the thread that has it is not in the region: the object was resized
+ * there, or comes from elsewhere. */
 void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usable)
 {
     if (!arena)
@@ -57,7 +57,8 @@ void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usab
 
 /* ---- New objects ---- */
 
-/* After track_set_header() returned something other than 0. False: there was no memory for the header, and p is freed. */
+/* After track_set_header() returned something other than 0. False: there was no memory for the header, and p is
+ * freed. */
 static COLD bool finish_header(struct thread *t, void *p, size_t usable, int error)
 {
     if (error < 0)

@@ -6,8 +6,9 @@
 #include "span/span.h"
 #include "span/tree.h"
 
-/* A new thread may get a block that has counted for other threads before. What it counted then is subtracted. Summing that up
- * takes time with many contexts, so beyond this number it is done only if some thread has asked for such a figure. */
+/* A new thread may get a block that has counted for other threads before. What it counted then is subtracted. Summing
+ * that up takes time with many contexts, so beyond this number it is done only if some thread has asked for such a
+ * figure. */
 #define START_CONTEXTS 1024
 
 static _Atomic bool bytes_wanted;

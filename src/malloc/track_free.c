@@ -55,11 +55,12 @@ static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64
 
 /* ---- Freeing at once ---- */
 
-/* Frees into the thread's cache of that arena, or into no cache if the flags say so. A cache that the flags name is not used,
- * because objects of a region would stay in it; nor is jemalloc's automatic cache, because it serves other arenas.
+/* Frees into the thread's cache of that arena, or into no cache if the flags say so. A cache that the flags name is not
+ * used, because objects of a region would stay in it; nor is jemalloc's automatic cache, because it serves other
+ * arenas.
  *
- * A survivor of a region is counted after jemalloc has it: another thread may look for survivors at any moment, and the arena
- * must not be reset before. */
+ * A survivor of a region is counted after jemalloc has it: another thread may look for survivors at any moment, and the
+ * arena must not be reset before. */
 void track_free_to_arena(struct thread *t, void *p, size_t usable, int flags)
 {
     uint16_t arena = arenas_find(p);
@@ -89,10 +90,10 @@ void track_free_now(struct thread *t, void *p, int flags)
 
 /* ---- Flushing the buffer ----
  *
- * free_buffer_sequence is odd while the owner flushes; readers of the buffer then try again (sums.c, limit_charge.c). An entry is
- * finished before free_buffer_done passes it, and free_buffer_count becomes 0 before free_buffer_done does, so that a child
- * forked at any moment knows where to go on: track_abandon(). The program's own extent hooks may free objects during a flush, so
- * the count may rise. */
+ * free_buffer_sequence is odd while the owner flushes; readers of the buffer then try again (sums.c, limit_charge.c).
+ * An entry is finished before free_buffer_done passes it, and free_buffer_count becomes 0 before free_buffer_done does,
+ * so that a child forked at any moment knows where to go on: track_abandon(). The program's own extent hooks may free
+ * objects during a flush, so the count may rise. */
 
 #define NO_TAG UINT32_MAX /* 0 is the tag of a freed object */
 
@@ -197,8 +198,8 @@ void thread_cache_flush(struct thread *t)
 
 /* ---- From free() ---- */
 
-/* Frees a small object of a span arena without buffering it. False: the thread has no counters for the owner, or p is not a live
- * object; nothing has changed. */
+/* Frees a small object of a span arena without buffering it. False: the thread has no counters for the owner, or p is
+ * not a live object; nothing has changed. */
 HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, void *p, uint64_t entry)
 {
     header_t *slot = entry_slot_any(entry, (uintptr_t)p);
@@ -217,8 +218,8 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     return true;
 }
 
-/* Frees a small object of a span arena on a thread that has a cache of the arena. In a region's arena the thread must be inside
- * the region. False: this does not hold, or the buffer is full. */
+/* Frees a small object of a span arena on a thread that has a cache of the arena. In a region's arena the thread must
+ * be inside the region. False: this does not hold, or the buffer is full. */
 HOT_INLINE bool free_in_arena(struct thread *t, void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
@@ -346,8 +347,8 @@ COLD void track_check_waiting(void)
 
 /* ---- Fork ---- */
 
-/* What the thread had buffered stays for the next owner of its block. If it was flushing, the entry at free_buffer_done may be
- * half done. That entry is dropped, which leaks an object, and a second one if a magazine was being halved. */
+/* What the thread had buffered stays for the next owner of its block. If it was flushing, the entry at free_buffer_done
+ * may be half done. That entry is dropped, which leaks an object, and a second one if a magazine was being halved. */
 COLD void track_abandon(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence);

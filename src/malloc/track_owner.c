@@ -78,16 +78,16 @@ static void count_moved_in(struct counters_more *c, uint64_t objects, uint64_t u
     own_add(&c->moved_in_bytes, usable);
 }
 
-/* Whether an object of the region must outlive it when the context gets the object. If several regions are in that context, the
- * one that the thread is in counts. */
+/* Whether an object of the region must outlive it when the context gets the object. If several regions are in that
+ * context, the one that the thread is in counts. */
 static bool leaves_region(const struct thread *t, uint16_t arena, uint32_t context)
 {
     return !arenas_is_home(arena, context) ||
            (t->region && t->region != arena && arenas_is_home(t->region, context));
 }
 
-/* The object is counted in before anything else. A context that has something in use is not recycled, so from there on the
- * context stays, unless it is gone already (tree.h). */
+/* The object is counted in before anything else. A context that has something in use is not recycled, so from there on
+ * the context stays, unless it is gone already (tree.h). */
 int track_retag(struct thread *t, void *p, uint32_t context)
 {
     struct object_place place = track_find_header(p);

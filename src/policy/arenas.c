@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas: which there are, whose they are, and what each thread has of each. */
+/* Span arenas: making, sharing and reusing them, and each thread's caches of them. */
 #include "policy/arenas.h"
 
 #include <string.h>
@@ -15,21 +15,21 @@
 #include "span/tree.h"
 
 #define TRIES 8
-#define TCACHES_MAX 2048 /* jemalloc has some 4,000: the others are the program's */
+#define TCACHES_MAX 2048 /* jemalloc has about 4,000; the rest is left to the program */
 
 struct span_arena *arenas;
 static _Atomic uint32_t n_arenas; /* [0] included; LOCK_TREE */
 static _Atomic uint64_t refused, tcache_fallbacks;
 static _Atomic uint32_t tcaches;
 
-/* ---- Which there are ---- */
+/* ---- Arenas ---- */
 
 static bool is_for(const struct span_arena *a, const struct site *site, const char *value)
 {
     return a->site == site && !a->region && !strcmp(a->value, value);
 }
 
-/* One with the same wishes, and nothing left in it, is as good as new. */
+/* An arena that no context has, with the same wishes and no live object, can serve another site. */
 static bool can_serve(uint16_t arena, const struct site *site)
 {
     const struct span_arena *a = &arenas[arena];
@@ -81,9 +81,9 @@ static uint32_t find_unused(const struct site *site)
     return id;
 }
 
-/* Takes arenas with the same wishes, in which nothing lives, from contexts that nobody is in; but for those that serve whoever
- * gets none for his label. Looking is a walk over the counters of the contexts that have them: after one that brought
- * nothing it waits. */
+/* Takes arenas with the same wishes and no live object from contexts that no thread is in. Arenas that serve all
+ * contexts without an arena for their label are left. The search walks over the counters of the contexts with such
+ * arenas, so a search that found nothing is not repeated for a while. */
 #define RECLAIM_AGAIN_NS 10000000u
 static COLD bool reclaim(const struct site *site)
 {
@@ -104,7 +104,8 @@ static COLD bool reclaim(const struct site *site)
     return any;
 }
 
-/* The number of a context's arena, made where it is missing and there is room; else 0. */
+/* The number of the arena for a site and a label's value, which is made if there is none; 0: there is no room for
+ * it. */
 static uint16_t find_arena(const struct site *site, const char *value)
 {
     uint32_t end = load_relaxed(&n_arenas), id;
@@ -129,7 +130,7 @@ static bool make_table(void)
     return arenas;
 }
 
-/* What the label of this key says, "" where there is none. */
+/* The value of the label with this key; "" if there is none. */
 static const char *value_of(const struct label_set *labels, const char *key)
 {
     struct label_text label;
@@ -139,7 +140,7 @@ static const char *value_of(const struct label_set *labels, const char *key)
     return "";
 }
 
-/* For want of one for its label's value, the one for all. */
+/* If there is no room for an arena of the label's value, the arena for all values. */
 static uint16_t arena_for(const struct site *site, const struct label_set *labels)
 {
     const char *value = value_of(labels, site->arena.by_label);
@@ -196,7 +197,7 @@ uint32_t arenas_end(void)
     return load_acquire(&n_arenas);
 }
 
-/* Not of extent_arena_create()'s other users. */
+/* Arenas that others made by extent_arena_create() do not count. */
 uint16_t arenas_find(const void *p)
 {
     uint16_t arena = pagemap_arena((uintptr_t)p);
@@ -233,7 +234,7 @@ bool arenas_is_regions(unsigned index)
     return false;
 }
 
-/* ---- jemalloc's part ---- */
+/* ---- jemalloc's arenas ---- */
 
 void arenas_call(const char *name, const struct span_arena *a)
 {
@@ -294,7 +295,7 @@ static COLD bool make_arena(uint16_t arena)
     return load_relaxed(&a->state) == ARENA_READY;
 }
 
-/* ---- Lanes ---- */
+/* ---- Arena caches ---- */
 
 static struct arena_cache *find_arena_cache(struct thread *t, uint16_t arena)
 {
@@ -314,7 +315,7 @@ static COLD struct arena_cache *make_arena_cache(struct thread *t, uint16_t aren
     return arena_cache;
 }
 
-/* The thread's own, made where it is missing; NULL: no memory. */
+/* The thread's cache of the arena, which is made if there is none; NULL: no memory, or no thread. */
 HOT_INLINE struct arena_cache *get_arena_cache(struct thread *t, uint16_t arena)
 {
     struct arena_cache *arena_cache = find_arena_cache(t, arena);
@@ -332,7 +333,7 @@ static COLD int make_tcache(void)
     return MALLOCX_TCACHE_NONE;
 }
 
-/* A region's cache is its owner's; other arenas' each thread has its own. */
+/* A region's tcache belongs to one thread, its owner. Of other arenas, each thread has a tcache of its own. */
 static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cache *arena_cache)
 {
     if (a->region && load_relaxed(&a->owner) != t)
@@ -362,7 +363,7 @@ void arenas_leave_place(struct thread *t, uint16_t arena)
         arena_cache->place = 0;
 }
 
-/* Of a thread without a block, or memory for a arena_cache, the orphan's. */
+/* Counts in the orphan's cache if the thread has no block, or there is no memory for a cache. */
 void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes)
 {
     struct arena_cache *arena_cache = get_arena_cache(t, arena);
@@ -396,7 +397,8 @@ void arenas_take_back(struct thread *t, void *p, size_t usable)
     jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
 }
 
-/* As sums.h has it for contexts: what moves from the thread's buffer to its arena_cache meanwhile is seen once. */
+/* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to the cache is seen
+ * once (sums.h). */
 static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_cache *arena_cache, uint16_t arena)
 {
     uint64_t objects = 0, bytes = 0;
@@ -434,7 +436,7 @@ struct arena_sums arenas_sums(uint16_t arena)
     return sums;
 }
 
-/* What was freed before was allocated before. */
+/* Figures since the arena serves its present site. Objects that were freed before were allocated before. */
 struct arena_sums arenas_own_sums(uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
@@ -453,7 +455,7 @@ static bool is_tcache(int flags)
     return flags && flags != MALLOCX_TCACHE_NONE;
 }
 
-/* Where these flags name a cache. */
+/* Calls jemalloc for a tcache, if these flags name one. */
 static void call_tcache(const char *name, int flags)
 {
     unsigned index = (unsigned)(flags >> 8 & 0xfff) - 2; /* MALLOCX_TCACHE() undone */
@@ -492,7 +494,7 @@ static void flush(struct arena_cache *arena_cache)
     call_tcache("tcache.flush", arena_cache->flags);
 }
 
-/* Returns what it was. */
+/* Returns the flags that it had. */
 static int forget(struct arena_cache *arena_cache)
 {
     int flags = arena_cache->flags;
@@ -500,7 +502,7 @@ static int forget(struct arena_cache *arena_cache)
     return flags;
 }
 
-/* Forgotten first: a signal handler that allocates meanwhile must not find what is gone. */
+/* Forgets the tcache first: a signal handler that allocates meanwhile must not find a destroyed one. */
 static void end(struct arena_cache *arena_cache)
 {
     int flags = forget(arena_cache);
@@ -546,7 +548,7 @@ void arenas_end_thread(struct thread *t)
     each_arena_cache(t, end);
 }
 
-/* Its thread may have been in the middle of using them, and jemalloc does not know them any more. */
+/* The thread may have been using the tcaches, and jemalloc's lists in the child do not have them. So they are lost. */
 COLD void arenas_abandon(struct thread *t)
 {
     each_arena_cache(t, lose);

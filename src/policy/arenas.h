@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas: which there are, whose they are, and what each thread has of each.
+/* Span arenas: making, sharing and reusing them, and each thread's caches of them.
  *
- * A span arena is a jemalloc arena for the contexts of one site, or of one value of a label of theirs. There are at most
- * max_arenas, numbered from 1, which serve others when no context has them any more. jemalloc's part of one is made when
+ * A span arena is a jemalloc arena for the contexts of one site, or for those with one value of a label. There are at
+ * most max_arenas, numbered from 1. An arena that no context has any more serves others. jemalloc's arena is made when
  * memory is first wanted from it.
  *
- * A *arena_cache* is what a thread has of an arena: an explicit tcache of jemalloc's, which holds nothing of any other arena, and
- * counters, which only their thread writes. Jemalloc's own figures of an arena count what lies in such caches as
- * allocated, and not by arena; arena_caches are exact.
+ * An arena cache is what a thread has of a span arena: an explicit tcache of jemalloc's, which holds objects of no
+ * other arena, and counters that only this thread writes. Its counters are exact, while jemalloc's figures of an arena
+ * count objects in tcaches as allocated.
  */
 #ifndef JESPAN_ARENAS_H
 #define JESPAN_ARENAS_H
@@ -25,15 +25,15 @@
 struct arena_cache {
     _Atomic uint64_t alloc_objects, alloc_bytes;
     _Atomic uint64_t free_objects, free_bytes; /* release, as in struct counters */
-    void *last; /* the small object that the thread allocated last, whose header is in the processor's cache */
-    int flags;  /* for jemalloc: its tcache's, or MALLOCX_TCACHE_NONE; 0 while nobody has asked for one */
-    int place;  /* where the thread allocates now: arena and tcache, its own or a region's; 0: to be asked for */
+    void *last; /* the small object that the thread allocated last; its header is in the processor's cache */
+    int flags;  /* for jemalloc: MALLOCX_TCACHE() of its tcache, or MALLOCX_TCACHE_NONE; 0: not asked for yet */
+    int place;  /* flags to allocate with now: the arena and a tcache, the thread's or a region's; 0: arenas_find_place() says */
 };
 #define PLACE_TCACHE 0xfff00 /* of MALLOCX_TCACHE() */
 
 #define ARENA_HOMES 4
 #define ARENA_THROWERS 8
-#define ARENA_HOME_BORROWED 0x80000000u /* an ancestor's, which the span has for want of its own */
+#define ARENA_HOME_BORROWED 0x80000000u /* the context is an ancestor's, as the span has none of its own */
 
 enum arena_state { ARENA_FREE, ARENA_NAMED, ARENA_READY };
 
@@ -41,59 +41,61 @@ struct span_arena {
     struct extent_arena extents;   /* of jemalloc's arena, when it is ready */
     _Atomic enum arena_state state;
     int flags;                     /* MALLOCX_ARENA() of it */
-    _Atomic uint64_t again_ns;     /* when to try once more, as there was no memory for it; CLOCK_MONOTONIC_COARSE */
+    _Atomic uint64_t again_ns;     /* when to try once more after there was no memory; CLOCK_MONOTONIC_COARSE */
     /* LOCK_TREE: */
-    _Atomic(const struct site *) site; /* whose spans it serves; of a free one, the former's */
-    char value[JESPAN_MAX_STRING_BYTES + 1]; /* of the label, where there is one for each */
-    uint32_t contexts;             /* whose arena it is */
-    uint32_t first_context;        /* of these; they are linked */
+    _Atomic(const struct site *) site; /* whose spans it serves, or served last */
+    char value[JESPAN_MAX_STRING_BYTES + 1]; /* of the label, if each value has an arena */
+    uint32_t contexts;             /* how many contexts have it */
+    uint32_t first_context;        /* the first of these, which are a linked list */
     struct {
         _Atomic uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes, policy_errors;
-    } before;                      /* figures of those that it served before */
-    _Atomic uint64_t refusals;     /* requests that its limit was in the way of */
-    /* Of regions (regions.h): spans that are open, times that threads have entered them, and what is going on. */
+    } before;                      /* figures of the sites that it served before */
+    _Atomic uint64_t refusals;     /* requests that its own limit refused */
+    /* For regions (regions.h). users: open spans; inside: times that threads have entered them. */
     bool region;
     uint32_t users, inside, owner_depth;
-    uint32_t opened;               /* times that it became a region's, which nobody else had */
+    uint32_t opened;               /* times that a region got it for itself */
     _Atomic uint32_t homes[ARENA_HOMES]; /* contexts of these spans, perhaps with ARENA_HOME_BORROWED; 0: none */
-    bool wanted;                   /* while arenas are looked for that can serve others */
-    uint32_t home_users[ARENA_HOMES]; /* how many of them each has */
-    bool busy;                     /* whoever made it so has it to himself */
-    struct exceptions_level level; /* where its first user's thread was when that was opened */
-    struct thread *opened_by;      /* that thread; NULL where there were more users */
+    bool wanted;                   /* while looking for arenas that can serve others: this one may */
+    uint32_t home_users[ARENA_HOMES]; /* how many spans each home has */
+    bool busy;                     /* the thread that set this has the arena to itself */
+    struct exceptions_level level; /* exceptions of its first user's thread when that was opened */
+    struct thread *opened_by;      /* that thread; NULL if there were more users */
     bool is_thrown_through;        /* an exception took a thread out of one of them */
     struct thread *thrown_by[ARENA_THROWERS]; /* threads that are handling exceptions which may have memory here */
-    uint64_t purged_bytes;         /* of what jemalloc purged, when header tables were last given back */
+    uint64_t purged_bytes;         /* bytes that jemalloc had purged when header tables were last given back */
     bool set_aside;                /* it has survivors */
-    _Atomic uint64_t aside_objects; /* that were live when they were last looked for; UINT64_MAX: some changed hands since */
-    _Atomic bool handed_over;      /* something in it was made another's, or is from elsewhere */
+    _Atomic uint64_t aside_objects; /* objects that were live at the last look for survivors; UINT64_MAX: some got another owner since */
+    _Atomic bool handed_over;      /* an object in it was handed over, or comes from elsewhere */
     _Atomic(struct thread *) owner; /* of the tcache */
     int tcache_flags;              /* the owner's; 0: none yet */
 };
 
 extern struct span_arena *arenas; /* [0] is none */
 
-/* The arena of a new context below one with the arena `inherited`; 0: none. The context counts as one of its contexts until
- * arenas_leave(). Under LOCK_TREE. */
+/* The arena of a new context below one with the arena `inherited`; 0: none. The context counts as one of its contexts
+ * until arenas_leave(). Under LOCK_TREE. */
 uint16_t arenas_join(const struct site *site, const struct label_set *labels, uint16_t inherited);
-uint16_t arenas_share(uint16_t arena); /* of one with that arena, whatever its site */
+uint16_t arenas_share(uint16_t arena); /* the same for a context that has the arena of another, whatever its site */
 void arenas_leave(uint16_t arena);
 
-/* Takes arenas that are `wanted` from contexts of which none has an open span or a thread inside. Returns whether any arena has
- * no context now. Under LOCK_TREE. In context_policy.c. */
+/* Takes arenas that are `wanted` from contexts of which none has an open span or a thread inside. Returns whether any
+ * arena has no context now. Under LOCK_TREE. In context_policy.c. */
 bool arenas_take_from_contexts(void);
 
-/* It serves spans of that site from now on; figures begin anew where it is another. Under LOCK_TREE; nothing is in it. */
+/* The arena serves spans of that site from now on. Its figures start at 0 if the site is another one. Under LOCK_TREE;
+ * the arena has no live object. */
 void arenas_rename(uint16_t arena, const struct site *site);
 
-/* Hands what the thread keeps of an arena to jemalloc, and what is free there to the system. With no lock. */
+/* Gives the objects in the thread's cache of an arena to jemalloc, and the arena's free pages to the system. With no
+ * lock. */
 void arenas_give_back(struct thread *t, uint16_t arena);
 void arenas_count_refusals(uint16_t arena, uint64_t n);
 
-/* Gives up all caches of this thread, as the program wants one of its own. False: there was none. */
+/* Gives up all tcaches of this thread, as the program wants one of its own. False: there was none. */
 bool arenas_make_room(struct thread *t);
 
-/* A context, or a site, that is without the arena it asked for; an arena for which there is no memory. */
+/* Counts a context or a site that does not get the arena it asked for, or an arena for which there is no memory. */
 void arenas_count_refused(void);
 
 /* The number of a region's arena, with the times that it was opened. */
@@ -102,8 +104,8 @@ static inline uint64_t arenas_place_in_time(uint16_t arena)
     return arena ? (uint64_t)arenas[arena].opened << 16 | arena : 0;
 }
 
-/* Whether memory of this context is a region's own: the context is that of an open span of it, or below, with no other region
- * between. Without a lock. */
+/* Whether memory of this context is a region's own: the context is that of an open span of it, or below, with no other
+ * region between. Without a lock. */
 bool arenas_is_home(uint16_t arena, uint32_t context);
 
 /* A jemalloc arena that is a region's: the program shall not allocate from it. */
@@ -112,15 +114,15 @@ bool arenas_is_regions(unsigned index);
 /* An arena for regions, with no user yet; 0: there is no room for it. Under LOCK_TREE. */
 uint16_t arenas_make_region(const struct site *site);
 
-/* Empties a region's tcache, which nobody is using; or gives it up. */
+/* Empties a region's tcache, which no thread is using; or gives it up. */
 void arenas_flush_region(uint16_t arena);
 void arenas_end_region_cache(uint16_t arena);
 
-/* jemalloc's "arena.0.…", which takes nothing, of this arena. With no lock. */
+/* Calls jemalloc's mallctl "arena.0.…", one without arguments, for this arena. With no lock. */
 void arenas_call(const char *name, const struct span_arena *a);
 
-/* How the thread allocates from an arena and frees into it: flags for jemalloc. False: it cannot be made, for want of
- * memory. With no lock held but by the thread's own registration. */
+/* Sets the flags for jemalloc by which the thread allocates from an arena. False: there is no memory to make the arena.
+ * With no lock held, except by the thread's own registration. */
 bool arenas_find_place(struct thread *t, uint16_t arena, int *flags);
 
 /* The arena_cache of a thread that has allocated or freed there; else NULL. */
@@ -143,13 +145,14 @@ HOT_INLINE void arena_cache_count_frees(struct arena_cache *arena_cache, uint64_
     own_add_release(&arena_cache->free_bytes, bytes);
 }
 
-/* Flags for jemalloc for what it frees there. A thread that only frees what others allocated has no use for a cache. */
+/* Flags for jemalloc by which the thread frees there. A thread that only frees what others allocated does not use a
+ * cache. */
 static inline int arenas_free_flags(const struct arena_cache *arena_cache)
 {
     return arena_cache && arena_cache->place ? arena_cache->place & PLACE_TCACHE : MALLOCX_TCACHE_NONE;
 }
 
-/* The region's cache is no longer the thread's. */
+/* The region's tcache is no longer the thread's. */
 void arenas_leave_place(struct thread *t, uint16_t arena);
 
 /* The arena of any address; 0: none. */
@@ -159,7 +162,7 @@ uint16_t arenas_find(const void *p);
 void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes);
 void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
 
-/* Frees into the thread's cache what waited, of which it has a arena_cache, and counts it. */
+/* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. */
 void arenas_take_back(struct thread *t, void *p, size_t usable);
 
 /* Whether objects are to be overwritten before they are freed. */
@@ -168,19 +171,19 @@ static inline bool arenas_wipes(uint16_t arena)
     return unlikely(arena) && arenas[arena].site->arena.flags & JESPAN_ARENA_WIPED;
 }
 
-/* Hands what the thread's caches hold to jemalloc; at its end and before it forks, the caches too. In a forked child, those
- * that there are nevertheless are lost. */
+/* arenas_flush_thread() gives the objects in the thread's caches to jemalloc. arenas_end_thread(), at the thread's end
+ * and before it forks, gives up the caches too. arenas_abandon(), in a forked child, forgets those that remain. */
 void arenas_flush_thread(struct thread *t);
 void arenas_end_thread(struct thread *t);
 void arenas_abandon(struct thread *t);
 
-/* What is live in an arena, and was ever allocated. */
+/* All that was ever allocated in an arena and freed. */
 struct arena_sums {
     uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
 };
 struct arena_sums arenas_sums(uint16_t arena);
 
-/* The same since it serves whom it serves now. */
+/* The same since it serves its present site. */
 struct arena_sums arenas_own_sums(uint16_t arena);
 
 /* Arenas are numbered below this. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which span arena and which limit a context has: what the tree asks of this layer (span/context_policy.h), and the list of the
- * contexts that share an arena. Everything here is under LOCK_TREE, except policy_has_own_arena() and policy_settle().
- */
+/* The span arena and the limit of a context: answers to the tree's questions (span/context_policy.h), and the list of
+ * contexts that share an arena. Everything here is under LOCK_TREE, except policy_has_own_arena() and
+ * policy_settle(). */
 #include "span/context_policy.h"
 
 #include <errno.h>
@@ -63,11 +63,11 @@ void policy_context_freed(uint32_t id)
     limits_leave(id);
 }
 
-/* The generation changes, since threads may remember the context as one without an arena. */
+/* The generation changes, since threads may have cached that the context has no arena. */
 COLD void policy_arena_again(uint32_t id)
 {
     struct context *c = &contexts[id];
-    c->open_spans++; /* its parent, which is in use, may look for arenas meanwhile */
+    c->open_spans++; /* so that looking for an arena does not take arenas from this context's parent */
     uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena));
     c->open_spans--;
     if (!arena)
@@ -129,7 +129,8 @@ static void want_only_what_is_left(void)
         arenas[i].wanted = arenas[i].wanted && are_left(&arenas[i]);
 }
 
-/* Threads look at the generation after they counted that they enter. */
+/* A thread counts that it enters, and reads the generation after that. So either it sees the change, or its enter is
+ * seen here. */
 static bool change_generations(void)
 {
     bool any = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: where they stand, and which contexts are whose. */
+/* Limits: which contexts have one, and which contexts are members of which limit. */
 #include "policy/limit.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static _Atomic uint32_t used_end = 1;
 static struct limits_stats stats;
 static bool said_lost;
 
-/* ---- Limits themselves ---- */
+/* ---- Memory for limits ---- */
 
 static bool make_chunk(uint32_t index)
 {
@@ -29,8 +29,8 @@ static bool make_chunk(uint32_t index)
     return chunk;
 }
 
-/* The first one ever: from here on threads count frees in the way that uncharges them. What waits in their buffers now was
- * never charged. */
+/* At the first limit ever, all threads begin to uncharge the frees that they count. Frees that are in buffers now were
+ * never charged, so they are claimed. */
 static COLD void begin_use(void)
 {
     if (load_relaxed(&limits_are_used))
@@ -59,7 +59,7 @@ uint32_t limits_end_index(void)
     return load_acquire(&used_end);
 }
 
-/* A free limit; 0 where max_limits or memory is in the way, which `error` then says. */
+/* Returns a free limit; or 0, with -ENOSPC (max_limits) or -ENOMEM in *error. */
 static uint32_t take_limit(int *error)
 {
     uint32_t index = first_free;
@@ -84,7 +84,7 @@ static bool is_below(uint32_t context, uint32_t top)
     return context == top;
 }
 
-/* Calls `act` for each member of `limit` (0: for who is nobody's) in `context` or below. */
+/* Calls `act` for each member of `limit` (0: for each context without a limit) in `context` or below. */
 static int each_member(uint32_t limit, uint32_t context, int (*act)(void *to, uint32_t member), void *to)
 {
     int error = 0;
@@ -133,7 +133,7 @@ static void remove_child(uint32_t limit)
     store_relaxed(link, load_relaxed(&l->next_sibling));
 }
 
-/* Limits that stand below `context` become `to`'s children. Returns what is charged to them. */
+/* Limits below `context` become children of `to`. Returns the bytes that are charged to them. */
 static uint64_t hand_over_children(uint32_t from, uint32_t to, uint32_t context)
 {
     uint64_t charged = 0;
@@ -141,7 +141,7 @@ static uint64_t hand_over_children(uint32_t from, uint32_t to, uint32_t context)
         next = load_relaxed(&limit_at(child)->next_sibling);
         if (child == to || !is_below(load_relaxed(&limit_at(child)->context), context))
             continue;
-        limits_empty_stocks(child); /* which the one above might not have admitted */
+        limits_empty_stocks(child); /* the limit above might not have admitted these */
         remove_child(child);
         add_child(to, child);
         charged += load_relaxed(&limit_at(child)->charged);
@@ -170,7 +170,7 @@ static void set_bounds(struct limit *l, struct limit_bounds bounds)
         store_relaxed(&l->over_soft, false);
 }
 
-/* A limit on a context, with no members yet, and nobody's child. Returns it, or 0 with `error`. */
+/* Makes a limit on a context, without members and without a parent. Returns it; or 0, with *error set. */
 static uint32_t make_limit(uint32_t context, struct limit_bounds bounds, int *error)
 {
     uint32_t limit = take_limit(error);
@@ -187,7 +187,7 @@ static uint32_t make_limit(uint32_t context, struct limit_bounds bounds, int *er
     store_relaxed(&l->told_refusals, 0);
     l->told_ns = 0;
     l->pinned = false;
-    atomic_thread_fence(memory_order_release); /* whoever finds its number finds it made */
+    atomic_thread_fence(memory_order_release); /* a thread that finds the number finds the limit complete */
     stats.limits++;
     return limit;
 }
@@ -202,8 +202,8 @@ static void give_up(uint32_t limit)
     stats.limits--;
 }
 
-/* What is in use below the context counts from here on. Who was nobody's member may be about to count something, on the fast
- * ways, which all threads then leave. Under LOCK_THREADS. */
+/* Charges to the limit what is in use below the context now. Threads in contexts that had no limit may be about to
+ * count something on the fast paths; all threads leave these. Under LOCK_THREADS. */
 static int put_on_live(uint32_t limit, uint32_t context)
 {
     uint32_t parent = limits_of(context);
@@ -225,7 +225,7 @@ static int put_on_live(uint32_t limit, uint32_t context)
     return error;
 }
 
-/* Nobody is in a section. */
+/* No thread is in a section. */
 static void take_away(uint32_t limit)
 {
     struct limit *l = limit_at(limit);
@@ -242,14 +242,14 @@ static void take_away(uint32_t limit)
     give_up(limit);
 }
 
-/* The limit that stands on the context itself; 0: none. */
+/* The context's own limit; 0: none. */
 static uint32_t own_limit(uint32_t context)
 {
     uint32_t limit = load_relaxed(&contexts[context].limit);
     return limit && load_relaxed(&limit_at(limit)->context) == context ? limit : 0;
 }
 
-/* ---- What the tree tells ---- */
+/* ---- Contexts that are made and recycled ---- */
 
 static void lose(void)
 {
@@ -259,7 +259,7 @@ static void lose(void)
     said_lost = true;
 }
 
-/* A context that has just been made has neither memory nor limits below it. */
+/* Gives a new context, which has neither objects nor limits below it, a limit of its own. */
 static void join(uint32_t context, struct limit_bounds bounds)
 {
     int error = 0;
@@ -289,7 +289,7 @@ void limits_begin_recycling(void)
         return;
     lock(LOCK_LIMITS);
     limits_stop(thread_current);
-    limits_claim_all(); /* a number may soon be another context's, with other limits */
+    limits_claim_all(); /* a recycled number may soon be a context with another limit */
 }
 
 void limits_end_recycling(void)
@@ -309,7 +309,7 @@ void limits_leave(uint32_t context)
 
 /* ---- Setting ---- */
 
-/* A limit may come down to where stocks lead beyond it. */
+/* Empties stocks, since a lower limit may not have room for them. */
 static void change_bounds(uint32_t limit, struct limit_bounds bounds)
 {
     limits_stop(thread_current);
@@ -355,7 +355,7 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
     return 0;
 }
 
-/* The context that a number stands for; 0: none that can have a limit. Under LOCK_TREE. */
+/* The context that has the limit for this number; 0: there is none, or it cannot have a limit. Under LOCK_TREE. */
 static uint32_t limitable(uint32_t context)
 {
     context = tree_is_live(context) && context != CONTEXT_ID_UNSAMPLED ? tree_whole(context) : 0;

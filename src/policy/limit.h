@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Limits: how many bytes a context and all below it may have in use.
  *
- * A limit stands on a context. Each context below it, itself included, is a *member* of the nearest one, and limits
- * form a tree. "(jespan)" and the contexts below it are nobody's members.
+ * A context may have a limit. Each context at or below it is a *member* of the nearest limit, and limits form a tree.
+ * "(jespan)" and the contexts below it have no limit.
  *
- * Each limit has a counter, `charged`. An allocation is charged to the nearest limit and to all above it before it is
- * made; a charge that would pass a hard limit fails. A free is uncharged when it is counted. A thread keeps a *stock* of
- * charged bytes for the limits that it works in, so that it seldom touches the counters. Nobody is refused before the
- * stocks of all threads were looked at. At any moment
+ * Each limit has a counter, `charged`. An allocation is charged to the nearest limit and to all above it before
+ * jemalloc makes it; a charge that would pass a hard limit fails. A free is uncharged when it is counted. A thread
+ * keeps a *stock* of charged bytes for the limits that it works in, so it seldom touches the counters. An allocation is
+ * refused only after a look at the stocks of all threads. At any moment
  *
- *     charged = what members have in use + charged of the limits right below + stocks + what is held for allocations
- *               that are being made
+ *     charged = bytes in use by members + charged of the limits right below + stocks + bytes held for allocations
  *
- * where a free counts as in use until its thread has counted it, unless it was *claimed*: uncharged ahead of time.
+ * where a freed object counts as in use until its thread has counted the free, unless the free was *claimed*: uncharged
+ * ahead of time.
  *
- * A thread changes its counters, its stocks and `charged` within a section, between limits_begin() and limits_end(),
- * where it takes no lock and does not call jemalloc. A thread that changes what limits there are, or takes other
- * threads' stocks, stops the others first: it sets a flag, lets every thread see that (membarrier), and waits until
- * nobody is in a section. So the threads need no locked instruction.
+ * A thread changes its counters, its stocks and `charged` within a *section*, between limits_begin() and limits_end().
+ * There it takes no lock and does not call jemalloc. A thread that makes or removes limits, or takes other threads'
+ * stocks, stops the others first: it sets a flag, makes every thread see it (membarrier), and waits until no other
+ * thread is in a section. So threads need no locked instruction.
  *
- * What is in here changes under LOCK_TREE and LOCK_LIMITS, but for figures. */
+ * To *settle* is to charge what a thread counted without a charge, because it was on the fast paths when a limit was
+ * set.
+ *
+ * Everything here changes under LOCK_TREE and LOCK_LIMITS, except figures. */
 #ifndef JESPAN_LIMIT_H
 #define JESPAN_LIMIT_H
 
@@ -34,7 +37,7 @@
 
 #define LIMITS_MAX 65535u
 #define LIMITS_PER_CHUNK_BITS 8
-#define LIMITS_STOCK_BYTES 65536u /* that a thread takes at once, at most; or this part of a larger limit: */
+#define LIMITS_STOCK_BYTES 65536u /* the most that a thread takes at once; for large limits, one of LIMITS_STOCK_SHARE parts */
 #define LIMITS_STOCK_SHARE 4096u
 
 struct limit {
@@ -55,7 +58,7 @@ struct limit {
 
 extern _Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
 
-/* The one before the first, 0, is none: it has no bounds, and those without a parent are its children. */
+/* Limit 0 stands for none. It has no bounds, and limits without a parent are its children. */
 HOT_INLINE struct limit *limit_at(uint32_t index)
 {
     return &load_acquire(&limits_chunks[index >> LIMITS_PER_CHUNK_BITS])[index & ((1u << LIMITS_PER_CHUNK_BITS) - 1)];
@@ -69,8 +72,8 @@ int limits_boot(void);
 extern _Atomic bool limits_stopped;
 uint32_t limits_begin_slow(struct thread *t);
 
-/* The calling thread begins a section, and gets what limits_end() is to be given. A signal handler may come into one: what
- * it begins is part of that. */
+/* The calling thread begins a section. The result is for limits_end(). A signal handler may interrupt a section; a
+ * section that it begins is part of that one. */
 HOT_INLINE uint32_t limits_begin(struct thread *t)
 {
     uint32_t section = load_relaxed(&t->limits_sequence);
@@ -91,13 +94,14 @@ HOT_INLINE void limits_end(struct thread *t, uint32_t section)
         store_release(&t->limits_sequence, section + 2);
 }
 
-/* Ends a section of limits_try_begin()'s. */
+/* Ends a section that limits_try_begin() began. */
 HOT_INLINE void limits_end_tried(struct thread *t, uint32_t section)
 {
     store_release(&t->limits_sequence, section + 2);
 }
 
-/* As limits_begin(), without ever waiting. False: the thread is in a section, or would have to wait, and nothing was begun. */
+/* As limits_begin(), but never waits. False: the thread is in a section already, or would have to wait; it began
+ * none. */
 HOT_INLINE bool limits_try_begin(struct thread *t, uint32_t *section)
 {
     *section = load_relaxed(&t->limits_sequence);
@@ -120,13 +124,13 @@ HOT_INLINE uint16_t limits_of(uint32_t context)
     return load_relaxed(&contexts[context].limit);
 }
 
-/* Where the thread keeps stock of the limit, if not of another. */
+/* The thread's stock for this limit; it may be in use for another limit. */
 HOT_INLINE struct limit_stock *limits_stock(struct thread *t, size_t limit)
 {
     return &t->stocks[limit % LIMIT_STOCKS];
 }
 
-/* Takes so much for an allocation from the thread's stock. False: there is not so much of that limit in stock. */
+/* Takes so many bytes from the thread's stock. False: the stock has less of that limit. */
 HOT_INLINE bool limits_take(struct thread *t, uint32_t limit, uint64_t usable)
 {
     struct limit_stock *s = limits_stock(t, limit);
@@ -137,7 +141,7 @@ HOT_INLINE bool limits_take(struct thread *t, uint32_t limit, uint64_t usable)
     return true;
 }
 
-/* Puts so much into the thread's stock. False: it keeps none of that limit, or not so much. */
+/* Puts so many bytes into the thread's stock. False: the stock is another limit's, or would be too large. */
 HOT_INLINE bool limits_try_give(struct thread *t, uint32_t limit, uint64_t bytes)
 {
     struct limit_stock *s = limits_stock(t, limit);
@@ -150,7 +154,7 @@ HOT_INLINE bool limits_try_give(struct thread *t, uint32_t limit, uint64_t bytes
 
 void limits_give_slow(struct thread *t, uint32_t limit, uint64_t bytes);
 
-/* So much, which was charged to the limit, is not in use any more. */
+/* So many bytes, which were charged to the limit, are no longer in use. */
 HOT_INLINE void limits_give(struct thread *t, uint32_t limit, uint64_t bytes)
 {
     if (limit && unlikely(!limits_try_give(t, limit, bytes)))
@@ -163,7 +167,7 @@ HOT_INLINE bool limits_has_held(const struct thread *t)
     return t->n_held && t->held[t->n_held - 1].context == t->tag;
 }
 
-/* The allocation that they were held for is counted, with so many bytes. */
+/* Counts off the held bytes for an allocation of so many bytes, and gives the rest back. */
 HOT_INLINE void limits_use(struct thread *t, uint64_t usable)
 {
     const struct limit_held *h = &t->held[--t->n_held];
@@ -171,49 +175,51 @@ HOT_INLINE void limits_use(struct thread *t, uint64_t usable)
         limits_give(t, h->limit, h->bytes - usable);
 }
 
-/* An object of so many bytes becomes another context's. False: the limits of that do not admit it. */
+/* Moves the charge of an object to another context. False: the limits of that do not admit it. */
 bool limits_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usable);
 
-/* ---- Outside of one ---- */
+/* ---- Outside of a section ---- */
 
 enum limits_answer { LIMITS_NONE, LIMITS_HELD, LIMITS_REFUSED };
 
 /* Charges an allocation in the context to its limit and all above it, and holds the bytes until limits_use() or
- * limits_drop(). LIMITS_NONE: no limit is above it. What is refused was counted and told, but if `quietly`. Takes
- * LOCK_LIMITS at times; allocates nothing. */
+ * limits_drop(). LIMITS_NONE: there is no limit. A refusal is counted and reported, unless `quietly`. Takes LOCK_LIMITS
+ * at times; allocates nothing. */
 enum limits_answer limits_hold(struct thread *t, uint32_t context, size_t usable, bool quietly);
 
-/* What is held was not needed. */
+/* Gives back the bytes that were held last. */
 void limits_drop(struct thread *t);
 
-/* Takes from all threads what they keep below `top`, and keeps them out of sections. `self`, NULL where the caller has no block, is
- * outside one, but may begin one. No lock from LOCK_LIMITS on is held. */
+/* Takes the stocks of limits at and below `top` from all threads, and keeps other threads out of sections. `self`
+ * (NULL: the caller has no block) is in no section and may begin one. No lock from LOCK_LIMITS on is held. */
 void limits_begin_alone(struct thread *self, uint32_t top);
 void limits_end_alone(void);
 
-/* Begins a section and does limits_transfer(), where need be with what other threads keep in stock. False: refused, and
- * there is no section. */
+/* Begins a section and does limits_transfer(), if need be with bytes that other threads have in stock. False: refused,
+ * and no section was begun. */
 bool limits_begin_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usable, uint32_t *section);
 
-/* For the orphan, under LOCK_ORPHAN, which the first gives up for a while where it has to look for room. False: refused. */
+/* For the orphan, under LOCK_ORPHAN. limits_charge_orphan() releases that lock for a while if it has to look for room.
+ * False: refused. */
 bool limits_charge_orphan(uint32_t context, uint64_t usable);
 void limits_uncharge_orphan(uint32_t context, uint64_t usable);
 
-/* The calling thread was marked as `limits_unsettled`, and is in the middle of nothing now. */
+/* Charges what the calling thread, which is marked `limits_unsettled`, counted without a charge. The thread is in no
+ * section. */
 void limits_settle(struct thread *t);
 
-/* The thread ends: its stocks go back. */
+/* Gives the stocks back, as the thread ends. */
 void limits_leave_thread(struct thread *t);
 
-/* What is in use under the limit. Any thread, without LOCK_LIMITS. */
+/* Bytes in use by all members of the limit and of limits below. Any thread, without LOCK_LIMITS. */
 uint64_t limits_inuse(uint32_t limit);
-extern _Atomic uint64_t limits_refusals; /* of all that there ever were */
+extern _Atomic uint64_t limits_refusals; /* of all limits, also of former ones */
 
-/* From the first limit on, for good; `limits_first_use` is called once, before. */
+/* True from the first limit on. `limits_first_use` is called once, before. */
 extern _Atomic bool limits_are_used;
 extern void (*limits_first_use)(void);
 
-/* Nobody is in a section from here to limits_go(), but for the caller. Under LOCK_LIMITS. */
+/* No other thread is in a section from here to limits_go(). Under LOCK_LIMITS. */
 void limits_stop(struct thread *self);
 void limits_go(void);
 
@@ -223,12 +229,12 @@ struct limit_bounds {
     uint64_t soft, hard;
 };
 
-/* Sets what is not NULL of a context's limit, which is made where it is missing, and removed when both are 0. Any
- * thread, no lock held. Returns 0, -EINVAL (no such context, or one that cannot have a limit; soft above hard), -ENOSPC
- * (max_limits) or -ENOMEM. */
+/* Sets the bounds that are not NULL of a context's limit. Makes the limit if there is none, and removes it when both
+ * bounds are 0. Any thread, no lock held. Returns 0, -EINVAL (no such context, or one that cannot have a limit; soft
+ * above hard), -ENOSPC (max_limits) or -ENOMEM. */
 int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard);
 
-/* What a context's own limit is. */
+/* Figures of a context's own limit. */
 struct limit_figures {
     struct limit_bounds bounds;
     uint64_t inuse_bytes, refusals;
@@ -247,84 +253,86 @@ void limits_leave(uint32_t context);
 void limits_end_recycling(void);
 
 struct limits_stats {
-    uint64_t limits, refusals; /* there are; of all there ever were */
-    uint64_t lost;             /* that max_limits was in the way of */
+    uint64_t limits, refusals; /* limits that exist; refusals of all that ever existed */
+    uint64_t lost;             /* limits of the configuration that were not made, because of max_limits */
 };
 struct limits_stats limits_stats(void);
 
-/* Ends with what follows the last that was ever used. */
+/* The number behind the last limit that was ever used. */
 uint32_t limits_end_index(void);
 
-/* fork(2), with all locks held; in the child, what threads had that do not exist there goes back. */
+/* Around fork(2), with all locks held. In the child, stocks and held bytes of threads that do not exist there go
+ * back. */
 void limits_before_fork(void);
 void limits_after_fork_in_parent(void);
 void limits_after_fork_in_child(void);
 
-/* ---- Who is told: limit_events.c ---- */
+/* ---- Events: limit_events.c ---- */
 
-/* 1: there is something to be told; waited for by futex. */
+/* 1: there is an event to report. A thread waits for it by futex. */
 extern _Atomic uint32_t limits_signal;
 void limits_tell(void);
 
 /* ---- Charging: limit_charge.c ---- */
 
-/* `limit` is `top` or below it. */
+/* Whether `limit` is `top` or below it. */
 bool limits_is_within(uint32_t limit, uint32_t top);
 
-/* Charges so much to a limit and those above it, below `until` (0: all). Returns the limit that is in the way, 0 where
- * none is; then nothing is charged. */
+/* Charges so many bytes to a limit and those above it, below `until` (0: all). Returns 0; or the limit that refuses,
+ * and then nothing is charged. */
 uint32_t limits_charge(uint32_t limit, uint32_t until, uint64_t bytes);
 void limits_charge_anyway(uint32_t limit, uint32_t until, uint64_t bytes);
 void limits_uncharge(uint32_t limit, uint32_t until, uint64_t bytes);
 
-/* What a thread may keep in stock, as far as the limit is away. */
+/* The most that a thread may keep in stock now; less when the limit is near. */
 uint32_t limits_share(uint32_t limit);
 
-/* Takes all stocks of the limit and those below it, and what waits in buffers, off what is charged; of threads that are
- * in a section for long, not. */
+/* Uncharges all stocks of the limit and of those below it, and all frees in buffers. Threads that stay in a section for
+ * long are left out. */
 void limits_drain(struct thread *self, uint32_t top);
 
-/* The frees in a thread's buffer that are neither counted nor claimed: calls `each` for their limits. Returns how many the
- * buffer holds. */
+/* Calls `each` with the limits of the frees in a thread's buffer that are neither counted nor claimed. Returns how many
+ * frees the buffer holds. */
 uint32_t limits_each_waiting(struct thread *t, void (*each)(void *to, uint32_t limit, uint32_t bytes), void *to);
 
-/* While nobody is in a section: uncharges all frees that wait in threads' buffers. */
+/* Uncharges all frees in threads' buffers ahead of time. No thread is in a section. */
 void limits_claim_all(void);
 
 void limits_await_buffers(void);
 
-/* What counts for the limit of a context, all threads together: in use, but for what is claimed; held; and what may be
- * under way. Nobody is in a section. */
+/* The bytes that all threads together have for a context's limit: bytes in use less claimed ones, bytes held, and bytes
+ * that may be under way. No thread is in a section. */
 uint64_t limits_charge_of(uint32_t context);
 
-/* The context is going to have a limit above it where it had none. Threads that are inside may be about to count an
- * allocation that nobody admitted: so much is charged for each of them, until it comes by. Returns 0 or -ENOMEM. */
+/* The context, which had no limit, is going to have one. Threads that are inside may be about to count an allocation
+ * that was not admitted: LIMITS_UNSEEN_BYTES are charged for each of them, until the thread settles. Returns 0 or
+ * -ENOMEM. */
 #define LIMITS_UNSEEN_BYTES HEADER_PAGE_BYTES
 int limits_watch_inside(uint32_t context);
-uint64_t limits_unseen(uint32_t top); /* so much is charged for that */
+uint64_t limits_unseen(uint32_t top); /* bytes that are charged for such threads */
 
 /* The free at `i` will never be counted. */
 void limits_unclaim(struct thread *t, uint32_t i);
 
-/* The context has this limit, 0 for none, with what is held for it. Nobody is in a section. */
+/* Sets the limit of a context, 0 for none, also for bytes that are held for it. No thread is in a section. */
 void limits_set_member(uint32_t context, uint32_t limit);
 
-/* The limit is removed. Nobody is in a section. */
+/* Moves stocks to the parent, as the limit is removed. No thread is in a section. */
 void limits_hand_stocks_up(uint32_t limit, uint32_t parent);
 
-/* Those of the limit and of all below it. Nobody is in a section. */
+/* Gives back the stocks of the limit and of all below it. No thread is in a section. */
 void limits_empty_stocks(uint32_t top);
 
-/* Every thread sees what this one wrote, and this one what others wrote before that. */
+/* Makes every thread see what this one wrote, and this one what others wrote before. */
 void limits_show_all(void);
 
-extern _Atomic uint32_t limits_shape; /* odd while limits change their places */
+extern _Atomic uint32_t limits_shape; /* odd while the tree of limits changes */
 
-/* The bounds that the configuration has for a context with this name and these labels; false: none. limit_conf.c */
+/* The bounds that the configuration has for a context, by its name and labels. False: none. limit_conf.c */
 struct context;
 bool limits_configured(const struct context *c, struct limit_bounds *bounds);
 void limits_conf_boot(void);
 extern bool limits_are_configured;
-extern _Atomic bool limits_have_soft; /* there is, or was, or will be a soft limit */
+extern _Atomic bool limits_have_soft; /* there is a soft limit, or was, or the configuration has one */
 
 #endif

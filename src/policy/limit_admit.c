@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: who may allocate.
+/* Limits: whether an allocation is admitted.
  *
- * An allocation takes from the thread's stock, or charges the limit and all above it. Where that fails, the thread looks
- * at what the stocks and buffers of all threads hold, at one moment: if the request would fit then, it drains them and
- * tries again; if not, it is refused. */
+ * An allocation takes from the thread's stock, or charges the limit and all above it. If that fails, the thread looks
+ * at what the stocks and free buffers of all threads hold at one moment. If the request would fit without that, the
+ * thread drains them and tries again; if not, the request is refused. */
 #include "policy/limit.h"
 
 #include <stdlib.h>
@@ -21,17 +21,17 @@
 _Atomic uint64_t limits_refusals;
 _Atomic uint32_t limits_signal;
 
-/* ---- A look at all ---- */
+/* ---- A look at all threads ---- */
 
 struct look {
     uint32_t top;
-    uint64_t charged, spare; /* spare: charged, and not in use */
+    uint64_t charged, unused; /* unused: the part of it that is not in use, in stocks and free buffers */
 };
 
 static void add_waiting(void *look, uint32_t limit, uint32_t bytes)
 {
     struct look *l = look;
-    l->spare += limits_is_within(limit, l->top) ? bytes : 0;
+    l->unused += limits_is_within(limit, l->top) ? bytes : 0;
 }
 
 static void add_stocks(struct look *l, const struct thread *t)
@@ -39,11 +39,12 @@ static void add_stocks(struct look *l, const struct thread *t)
     for (unsigned i = 0; i < LIMIT_STOCKS; i++) {
         uint64_t bytes = load_relaxed(&t->stocks[i].bytes);
         if (bytes && limits_is_within(load_relaxed(&t->stocks[i].limit), l->top))
-            l->spare += bytes;
+            l->unused += bytes;
     }
 }
 
-/* A number that changes with whatever a thread does to a stock or its buffer; odd: somebody is at it. Its parts never fall. */
+/* A number that changes whenever a thread changes a stock or its buffer. Its parts never fall. False: a thread is
+ * changing one now, so a sequence is odd. */
 static bool add_stamp(uint64_t *stamp)
 {
     uint32_t shape = load_acquire(&limits_shape), odd = shape;
@@ -60,7 +61,7 @@ static bool look_once(struct look *l)
 {
     uint64_t before, after;
     bool is_quiet = add_stamp(&before);
-    l->spare = 0;
+    l->unused = 0;
     l->charged = load_acquire(&limit_at(l->top)->charged);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         add_stocks(l, t);
@@ -70,7 +71,7 @@ static bool look_once(struct look *l)
     return is_quiet && add_stamp(&after) && after == before && load_relaxed(&limit_at(l->top)->charged) == l->charged;
 }
 
-/* False: what it found was not true at one moment. */
+/* False: the figures are not of one moment. */
 static bool look(struct look *l)
 {
     for (int i = 0; i < LOOKS; i++)
@@ -81,7 +82,7 @@ static bool look(struct look *l)
 
 static uint64_t inuse(const struct look *l)
 {
-    return l->charged > l->spare ? l->charged - l->spare : 0;
+    return l->charged > l->unused ? l->charged - l->unused : 0;
 }
 
 uint64_t limits_inuse(uint32_t limit)
@@ -110,7 +111,7 @@ static COLD _Noreturn void die_of(uint32_t limit, uint64_t wanted)
     abort();
 }
 
-/* Whether it goes ahead all the same. */
+/* Returns whether the allocation goes ahead all the same (on_limit). */
 static COLD bool refuse(uint32_t limit, uint64_t wanted)
 {
     if (conf.on_limit == ON_LIMIT_ABORT)
@@ -122,7 +123,7 @@ static COLD bool refuse(uint32_t limit, uint64_t wanted)
     return conf.on_limit == ON_LIMIT_EVENT;
 }
 
-/* The limit did not admit a charge. False: nor will it. */
+/* After the limit did not admit a charge. False: it will not admit it when tried again. */
 static bool make_room(struct thread *t, uint32_t limit, uint64_t wanted)
 {
     struct look l = {.top = limit};
@@ -132,7 +133,7 @@ static bool make_room(struct thread *t, uint32_t limit, uint64_t wanted)
     bool is_true = look(&l);
     if (hard && is_true && (inuse(&l) > hard || hard - inuse(&l) < wanted))
         return false;
-    if (!is_true || l.spare)
+    if (!is_true || l.unused)
         limits_drain(t, limit);
     return true;
 }
@@ -156,7 +157,7 @@ static void tell_if_soft(uint32_t limit)
     }
 }
 
-/* More than is in stock. Returns the limit that is in the way; 0: none. */
+/* Takes more than is in stock. Returns the limit that refuses; 0: none. */
 static NOINLINE uint32_t take_slow(struct thread *t, uint32_t limit, uint64_t usable)
 {
     struct limit_stock *s = limits_stock(t, limit);
@@ -203,7 +204,7 @@ static COLD enum limits_answer hold_anyway(struct thread *t, uint32_t context, u
     return LIMITS_HELD;
 }
 
-/* While all others wait, since they took what was drained for it each time. What is refused here is refused for good. */
+/* Other threads took what was drained each time, so they wait now. A refusal here is final. */
 static COLD enum limits_answer hold_alone(struct thread *t, uint32_t context, uint64_t usable, uint32_t *refused)
 {
     limits_begin_alone(t, outermost_of(*refused));
@@ -277,7 +278,7 @@ void limits_uncharge_orphan(uint32_t context, uint64_t usable)
     limits_uncharge(limits_of(context), 0, usable);
 }
 
-/* ---- Objects that become another's ---- */
+/* ---- Objects that get another owner ---- */
 
 static uint32_t common_of(uint32_t a, uint32_t b)
 {
@@ -286,7 +287,7 @@ static uint32_t common_of(uint32_t a, uint32_t b)
     return b;
 }
 
-/* Limits above both are not asked: nothing changes for them. Returns the one that is in the way; 0: none. */
+/* Limits above both contexts are not asked, since nothing changes for them. Returns the limit that refuses; 0: none. */
 static uint32_t transfer(struct thread *t, uint32_t from_context, uint32_t to_context, uint64_t usable, bool anyway)
 {
     uint32_t from = limits_of(from_context), to = limits_of(to_context);

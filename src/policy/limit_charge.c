@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: what is charged, sections, and what one thread does with what others have.
+/* Limits: charges, sections, and what one thread does to the stocks and buffers of others.
  *
- * The order: limits_begin() makes the thread's sequence odd, then reads limits_stopped; limits_stop() sets that, makes
- * every thread see it (membarrier), then reads the sequences. So one of the two notices the other. */
+ * The order: limits_begin() makes the thread's sequence odd, then reads limits_stopped. limits_stop() sets
+ * limits_stopped, makes every thread see that (membarrier), then reads the sequences. So at least one of the two
+ * notices the other. */
 #include "policy/limit.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ _Atomic bool limits_stopped, limits_are_used;
 _Atomic uint32_t limits_shape;
 void (*limits_first_use)(void);
 
-static _Atomic(struct thread *) stopper; /* the thread that does, or the orphan for one without a block */
+static _Atomic(struct thread *) stopper; /* the thread that stopped the others; the orphan if it has no block */
 
 /* ---- Counters ---- */
 
@@ -57,7 +58,7 @@ static bool charge_one(struct limit *l, uint64_t bytes)
     return true;
 }
 
-/* Looks first, so that a request that cannot be served is in nobody's way for a moment. */
+/* Looks first, so that a request that cannot be admitted never takes room from others for a moment. */
 uint32_t limits_charge(uint32_t limit, uint32_t until, uint64_t bytes)
 {
     for (uint32_t at = limit; at != until; at = parent_of(at))
@@ -91,8 +92,8 @@ static uint64_t most_of(uint64_t hard)
     return most < 1u << 30 ? most : 1u << 30;
 }
 
-/* A quarter of the room, in equal parts; before the soft limit, a quarter of what is left until that, so that its being
- * crossed is seen. */
+/* All threads together may keep a quarter of the room in stock, in equal parts. Below a soft limit, the room is what is
+ * left until that, so that the limit is not crossed unnoticed. */
 uint32_t limits_share(uint32_t limit)
 {
     uint64_t room = UINT64_MAX;
@@ -132,7 +133,7 @@ static void empty(struct limit_stock *s)
 {
     limits_uncharge(load_relaxed(&s->limit), 0, load_relaxed(&s->bytes));
     store_relaxed(&s->bytes, 0);
-    s->most = 0; /* what is freed next goes straight back */
+    s->most = 0; /* bytes that are freed next go straight back to the limit */
 }
 
 static void empty_all(struct thread *t)
@@ -172,7 +173,8 @@ static bool is_inside(const struct thread *t)
     return load_acquire(&t->limits_sequence) & 1;
 }
 
-/* Sleeps after a while: the other thread may have a lower priority. False: it is inside still, after so many looks. */
+/* Waits until the thread is in no section. Sleeps after a while, as that thread may have a lower priority. False: it is
+ * in a section still, after so many looks. */
 static bool await_outside(const struct thread *t, unsigned looks)
 {
     const struct timespec pause = {0, 50000};
@@ -219,7 +221,7 @@ COLD void limits_go(void)
     unlock(LOCK_ORPHAN);
 }
 
-/* The sequence is odd. */
+/* Called with an odd sequence. Leaves the section while another thread has stopped all, and begins it again. */
 COLD uint32_t limits_begin_slow(struct thread *t)
 {
     int saved = errno;
@@ -236,9 +238,9 @@ COLD uint32_t limits_begin_slow(struct thread *t)
     return load_relaxed(&t->limits_sequence) - 1;
 }
 
-/* ---- Frees that wait ---- */
+/* ---- Frees in buffers ---- */
 
-/* What is in the buffer belongs to this number, until all of it was processed. To be read before the rest. */
+/* The number of a buffer's content; a flush changes it. To be read before the content. */
 static uint32_t buffer_number(const struct thread *t)
 {
     return load_acquire(&t->free_buffer_sequence) & ~1u;
@@ -260,15 +262,15 @@ static uint32_t greatest(uint32_t a, uint32_t b, uint32_t c)
     return a > c ? a : c;
 }
 
-/* The first that is neither counted nor claimed. */
+/* The index of the first free that is neither counted nor claimed. */
 static uint32_t first_waiting(const struct thread *t, uint32_t number)
 {
     uint32_t counted = counted_of(t, number), claimed = claimed_of(t, number);
     return greatest(load_relaxed(&t->free_buffer_done), counted, claimed);
 }
 
-/* While its thread goes on, the slot may be another's by now, or free memory: no number then, or a wrong one, of which who looks
- * finds out afterwards. A survivor of a region has a mark beside its number. */
+/* The context of a buffered free; 0: unknown. If the thread goes on meanwhile, the slot may be another object's or free
+ * memory, and the context is wrong; callers that allow this check afterwards whether the buffer changed. */
 static uint32_t tag_waiting(const struct thread *t, uint32_t i)
 {
     const _Atomic uint32_t *slot = load_relaxed(&t->free_buffer_slot[i]);
@@ -298,7 +300,8 @@ static void uncharge_one(void *unused, uint32_t limit, uint32_t bytes)
     limits_uncharge(limit, 0, bytes);
 }
 
-/* Meanwhile the thread may put more into its buffer; and, where all of it is counted, begin anew. */
+/* Uncharges the frees in a buffer ahead of time. Meanwhile the thread may add frees; if all are counted, it may begin a
+ * new buffer. */
 static void claim(struct thread *t)
 {
     uint32_t number = buffer_number(t), counted = counted_of(t, number);
@@ -324,7 +327,7 @@ COLD void limits_claim_all(void)
         claim(t);
 }
 
-/* Those too in which nothing is: they would keep what is freed next. */
+/* Empty stocks are reset too, since they would keep the bytes that are freed next. */
 static void empty_within(struct thread *t, uint32_t top)
 {
     for (unsigned i = 0; i < LIMIT_STOCKS; i++) {
@@ -354,7 +357,8 @@ COLD void limits_drain(struct thread *self, uint32_t top)
     unlock(LOCK_LIMITS);
 }
 
-/* Buffers that were begun to be processed before frees were uncharged are through, unless something holds up their threads. */
+/* Waits for flushes that began before frees were uncharged, but not for ever, as something may hold up their
+ * threads. */
 COLD void limits_await_buffers(void)
 {
     limits_show_all();
@@ -365,7 +369,7 @@ COLD void limits_await_buffers(void)
     }
 }
 
-/* As limits_drain(), but no thread is passed over, and none begins a section until limits_end_alone(). */
+/* As limits_drain(), but waits for every thread, and none begins a section until limits_end_alone(). */
 COLD void limits_begin_alone(struct thread *self, uint32_t top)
 {
     lock(LOCK_LIMITS);
@@ -382,15 +386,15 @@ COLD void limits_end_alone(void)
     unlock(LOCK_LIMITS);
 }
 
-/* ---- What is in use already ---- */
+/* ---- Bytes that were in use before the limit ---- */
 
-/* A thread was inside a context, on the fast ways, when a limit came above that. It may count an allocation or a free there that
- * nobody charged. */
+/* A thread was in a context, on the fast paths, when a limit was set above the context. The thread may still count an
+ * allocation or a free there that is not charged. */
 struct unsettled {
     struct unsettled *next;
     struct thread *thread;
     uint32_t context;
-    uint64_t net; /* what it had counted there */
+    uint64_t net; /* bytes in use that the thread had counted there */
 };
 static struct unsettled *unsettled, *unused; /* LOCK_LIMITS */
 static _Atomic bool has_unsettled;
@@ -528,7 +532,8 @@ COLD void limits_after_fork_in_child(void)
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t)) {
         if (t == thread_current)
             continue;
-        /* Odd where the thread was about to begin a section. It would have found that it must wait, and made it even again. */
+        /* The sequence is odd if the thread was about to begin a section. It would have found that it must wait, and
+         * made the sequence even again. */
         store_relaxed(&t->limits_sequence, (load_relaxed(&t->limits_sequence) + 1) & ~1u);
         settle_locked(t);
         while (t->n_held) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: those that the configuration names, by the patterns of its key `limit`. Constant after boot. */
+/* Limits of the configuration: patterns and bounds in its key `limit`. Constant after boot. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ _Atomic bool limits_have_soft;
 #define RULES_MAX (CONF_STRING_BYTES / 4) /* "a=1|" is the shortest */
 static struct rule {
     const char *name;
-    const char *key, *value; /* of a label that it must have; NULL: none */
+    const char *key, *value; /* a label that the context must have; NULL: none */
     struct limit_bounds bounds;
 } rules[RULES_MAX];
 static unsigned n_rules;
@@ -44,7 +44,8 @@ bool limits_configured(const struct context *c, struct limit_bounds *bounds)
 
 /* ---- Reading ---- */
 
-/* "SOFT/HARD", "SOFT/" or "HARD", not all 0. ERANGE: it would be refused before anybody is told. */
+/* Parses "SOFT/HARD", "SOFT/" or "HARD", not all 0. -ERANGE: the soft limit is above the hard one, so it could never be
+ * reached. */
 static int parse_bounds(char *text, struct limit_bounds *bounds)
 {
     char *slash = strchr(text, '/'), *hard = slash ? slash + 1 : text;

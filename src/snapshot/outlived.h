@@ -8,8 +8,8 @@
 #include "jespan/jespan.h"
 #include "snapshot/snapshot.h"
 
-/* Writes at most `room` sites that have such objects, and sets *n to the number of all. One caller at a time, with a newer
- * snapshot each time, since growth is since an earlier one. Returns 0 or -ENOMEM. */
+/* Writes at most `room` sites that have such objects, and sets *n to the number of all. One caller at a time, with a
+ * newer snapshot each time, since growth is since an earlier one. Returns 0 or -ENOMEM. */
 int outlived_list(const struct snapshot *s, struct jespan_outlived *list, size_t room, size_t *n);
 
 #endif

@@ -83,7 +83,8 @@ static NOINLINE void add_moving_pair(struct sums *s, struct counters *c)
     s->exits += pair.exits;
 }
 
-/* As sums_add_pair(), but in registers. Most pairs stand still, so reading the frees once more is all the care they need. */
+/* As sums_add_pair(), but in registers. Most pairs stand still, so reading the frees once more is all the care they
+ * need. */
 HOT_INLINE void add_counters_pair(struct sums *s, struct counters *c)
 {
     uint64_t free_objects = load_acquire(&c->free_objects), free_bytes = load_acquire(&c->free_bytes);
@@ -123,10 +124,10 @@ static void add_batch_pairs(struct totals *to, const struct batch *b)
     }
 }
 
-/* A word of time that is passing is completed by the clock (timing.h). The clock is read after the word, because the time may
- * have begun after the reading did. If the word has changed afterwards, the time had ended before the clock was read, perhaps
- * long before, as this thread may have been preempted in between: then both are read again. Time passes for one context of a
- * thread, or for few, so this is rare. */
+/* A word of time that is passing is completed by the clock (timing.h). The clock is read after the word, because the
+ * time may have begun after the reading did. If the word has changed afterwards, the time had ended before the clock
+ * was read, perhaps long before, as this thread may have been preempted in between: then both are read again. Time
+ * passes for one context of a thread, or for few, so this is rare. */
 #define TIME_TRIES 64
 
 static uint64_t resolve_time(const _Atomic uint64_t *word, struct thread *cpu_of)
@@ -230,7 +231,8 @@ HOT_INLINE void add_thread(struct totals *sums, struct batch *b, struct thread *
     }
 }
 
-/* Threads that came after the beginning have no source. They are read too, as they may have allocated what others freed. */
+/* Threads that came after the beginning have no source. They are read too, as they may have allocated what others
+ * freed. */
 static void add_threads(const struct reading *r, uint32_t first, struct totals *sums)
 {
     struct batch b;
@@ -245,8 +247,8 @@ static void add_threads(const struct reading *r, uint32_t first, struct totals *
     add_batch(sums, &b);
 }
 
-/* Reads again where it took long: another thread had the processor, and meanwhile others could free much that was read as
- * allocated. */
+/* Reads again where it took long: another thread had the processor, and meanwhile others could free much that was read
+ * as allocated. */
 void reading_chunk(const struct reading *r, uint32_t first, struct totals sums[READING_CHUNK])
 {
     for (int i = 0; i < SUMS_TRIES; i++) {
@@ -260,7 +262,8 @@ void reading_chunk(const struct reading *r, uint32_t first, struct totals sums[R
         totals_floor_inuse(&sums[i]);
 }
 
-/* Paired with track_flush(): a reader that has read a counter which the flush changed sees the new sequence number too. */
+/* Paired with track_flush(): a reader that has read a counter which the flush changed sees the new sequence number
+ * too. */
 uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
 {
     uint64_t pending_bytes = 0;

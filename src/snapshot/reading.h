@@ -2,9 +2,10 @@
 /* A reading: the sums of all threads' counters for all contexts, a chunk of contexts at a time, so that each counter is
  * fetched from memory once.
  *
- * Order: first all free buffers; then, chunk by chunk, what every thread freed and allocated (exits and enters), as pairs
- * (sums.h); at the end, whether a buffer was flushed since it was read. Frees of a buffer that was flushed are left to the
- * counters, so no free is counted twice. Where the counter had been read before the flush, the next reading has the free.
+ * Order: first all free buffers; then, chunk by chunk, what every thread freed and allocated (exits and enters), as
+ * pairs (sums.h); at the end, whether a buffer was flushed since it was read. Frees of a buffer that was flushed are
+ * left to the counters, so no free is counted twice. Where the counter had been read before the flush, the next reading
+ * has the free.
  */
 #ifndef JESPAN_READING_H
 #define JESPAN_READING_H
@@ -17,8 +18,8 @@
 
 #define READING_CHUNK COUNTERS_PER_CHUNK /* contexts */
 
-/* When the reading began, by clock_ticks(). Times that are passing count until they are read, so no time is less than in an
- * earlier reading. */
+/* When the reading began, by clock_ticks(). Times that are passing count until they are read, so no time is less than
+ * in an earlier reading. */
 struct reading;
 uint64_t reading_time(const struct reading *r);
 
@@ -26,7 +27,8 @@ uint64_t reading_time(const struct reading *r);
  * buffers. */
 size_t reading_bytes(void);
 
-/* Reads the buffers. The reading is of contexts below `end`. It lies in `memory`, aligned to 8, which remains the caller's. */
+/* Reads the buffers. The reading is of contexts below `end`. It lies in `memory`, aligned to 8, which remains the
+ * caller's. */
 struct reading *reading_begin(void *memory, size_t bytes, uint32_t end);
 
 /* Writes the figures of contexts first … first + READING_CHUNK − 1. `first` is a multiple of that, below `end`. */

@@ -151,8 +151,8 @@ static void fill_row(struct snapshot_builder *b, uint32_t id, const struct total
         copy_labels(b, row, c->labels);
 }
 
-/* Unsampled spans belong to their nearest sampled ancestor, which is the root. The root's row is filled before. Wall time of
- * what is the root's own is busy time, so theirs is left out. */
+/* Unsampled spans belong to their nearest sampled ancestor, which is the root. The root's row is filled before. Wall
+ * time of what is the root's own is busy time, so theirs is left out. */
 static void fill_unsampled(struct snapshot_builder *b, const struct totals *sum)
 {
     struct snapshot_row *root = &b->rows[b->row_of[CONTEXT_ID_ROOT]];
@@ -218,8 +218,8 @@ static void set_self_wall(struct snapshot_builder *b, struct snapshot_row *row, 
     all->idle += row->totals.idle;
 }
 
-/* Subtracts the wall time of its children from each row. The wall time of a row that is no span is its own busy time and its
- * children's wall time; there are few such rows, and their parents come before them. */
+/* Subtracts the wall time of its children from each row. The wall time of a row that is no span is its own busy time
+ * and its children's wall time; there are few such rows, and their parents come before them. */
 static void subtract_children_wall(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
@@ -244,8 +244,8 @@ static void floor_frees(struct totals *all, struct totals *part)
     totals_add(all, part);
 }
 
-/* The base of a recycled id contains frees that were buffered then. If this reading found such a free neither in the buffer nor
- * in the counter, because the thread was just moving it, the new context would have negative frees. */
+/* The base of a recycled id contains frees that were buffered then. If this reading found such a free neither in the
+ * buffer nor in the counter, because the thread was just moving it, the new context would have negative frees. */
 static void floor_all_frees(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
@@ -269,9 +269,9 @@ static struct snapshot_mapping *get_mapping(struct snapshot_mapping *old, size_t
     return mapping;
 }
 
-/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the clock's
- * rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the former time is
- * shown until the new one has caught up. Returns by how much *now was raised. */
+/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
+ * clock's rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the
+ * former time is shown until the new one has caught up. Returns by how much *now was raised. */
 static uint64_t raise_to(uint64_t *shown, uint64_t *now)
 {
     uint64_t was = *now;
@@ -401,8 +401,8 @@ const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)
     return low < s->n_rows && s->rows[low].id == id ? &s->rows[low] : NULL;
 }
 
-/* Walks up from each row to one whose place is known, and notes the place of all rows on the way. Without memory for that, the
- * row alone is returned. */
+/* Walks up from each row to one whose place is known, and notes the place of all rows on the way. Without memory for
+ * that, the row alone is returned. */
 struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row)
 {
     enum { UNKNOWN, BELOW, ELSEWHERE };

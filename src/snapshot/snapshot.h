@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A snapshot: the sum of all threads' counters and a copy of the context tree. It never changes.
  *
- * The frees of a context are read before its allocations, so no figure of bytes in use is ever negative. Figures are exact when
- * no thread allocates meanwhile. The snapshot lies in memory of its own, never in the program's heap. It holds copies of all
- * strings that may go, so contexts may be recycled while it is being read.
+ * The frees of a context are read before its allocations, so no figure of bytes in use is ever negative. Figures are
+ * exact when no thread allocates meanwhile. The snapshot lies in memory of its own, never in the program's heap. It
+ * holds copies of all strings that may go, so contexts may be recycled while it is being read.
  */
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H
@@ -31,11 +31,11 @@ struct snapshot_row {
     uint32_t n_labels;
     uint32_t open_spans;  /* its spans that are open, or entered on a thread, now */
     struct totals totals; /* this context alone, without its descendants */
-    /* The time that its spans were open, which is its inclusive wall time. totals.wall is that less the wall time of contexts
-     * below, at least 0. If the context is no span: its own busy time and its children's wall time. */
+    /* The time that its spans were open, which is its inclusive wall time. totals.wall is that less the wall time of
+     * contexts below, at least 0. If the context is no span: its own busy time and its children's wall time. */
     uint64_t wall_ns;
-    /* How long ago the last of its spans closed; 0: none did. The end of a JESPAN() block is known to the time between two
-     * snapshots. */
+    /* How long ago the last of its spans closed; 0: none did. The end of a JESPAN() block is known to the time between
+     * two snapshots. */
     uint64_t closed_ns;
 };
 
@@ -62,8 +62,8 @@ struct snapshot {
     uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */
 };
 
-/* Takes a snapshot, to be freed with snapshot_free(). Returns NULL when memory for it cannot be mapped. Any thread, not from
- * a signal handler; takes the tree lock. */
+/* Takes a snapshot, to be freed with snapshot_free(). Returns NULL when memory for it cannot be mapped. Any thread, not
+ * from a signal handler; takes the tree lock. */
 struct snapshot *snapshot_take(void);
 
 /* The same, and frees `old` (or NULL), whose memory it uses if possible. When NULL is returned, `old` is unchanged. */

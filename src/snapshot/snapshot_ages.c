@@ -27,7 +27,8 @@ static void fold(struct snapshot_builder *b, const struct snapshot_age *age)
         b->children_wall[row->parent_row] += age->totals.wall;
 }
 
-/* An object of a period has outlived its span for certain if each open span of the context was opened in a later period. */
+/* An object of a period has outlived its span for certain if each open span of the context was opened in a later
+ * period. */
 static void add_outlived(struct snapshot_builder *b, const struct snapshot_age *age, const uint64_t *oldest_open_ns)
 {
     struct snapshot_row *row = &b->rows[age->row];

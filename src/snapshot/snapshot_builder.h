@@ -9,8 +9,8 @@
 #include "snapshot/reading.h"
 #include "snapshot/snapshot.h"
 
-/* The mapping of a snapshot. The public part is followed by rows, labels, ages, and the text of labels. Sites are kept for
- * good, so rows point to their strings; labels are copied. */
+/* The mapping of a snapshot. The public part is followed by rows, labels, ages, and the text of labels. Sites are kept
+ * for good, so rows point to their strings; labels are copied. */
 struct snapshot_mapping {
     struct snapshot public;
     size_t bytes;
@@ -41,7 +41,8 @@ static inline uint64_t builder_to_ns(const struct snapshot_builder *b, uint64_t 
 /* Figures of one context without its periods, with times in nanoseconds, from the sum of its counters. */
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum);
 
-/* Sets a row's live objects of closed spans, without those of periods. Called again when a free is found in a buffer. */
+/* Sets a row's live objects of closed spans, without those of periods. Called again when a free is found in a
+ * buffer. */
 void builder_fill_outlived(struct snapshot_row *row);
 
 /* Sets the figures of a period. */

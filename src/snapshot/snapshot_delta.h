@@ -2,8 +2,9 @@
 /* The difference between a snapshot and what a reader was told before, context by context.
  *
  * A reader has one struct snapshot_delta and goes through each new snapshot in a round: snapshot_delta_begin(), then
- * snapshot_delta_close() for contexts that are gone, snapshot_delta_open() for new ones, and the differences of all rows and
- * of "(retired)". All that was told then adds up to the snapshot's sum, so nothing is told twice and nothing is lost.
+ * snapshot_delta_close() for contexts that are gone, snapshot_delta_open() for new ones, and the differences of all
+ * rows and of "(retired)". All that was told then adds up to the snapshot's sum, so nothing is told twice and nothing
+ * is lost.
  *
  * A total can be lower than what was told: for a moment while threads count (snapshot.h), or when the clock's rate is
  * corrected. It counts as unchanged until it has caught up, so no difference is negative.

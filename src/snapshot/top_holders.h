@@ -8,8 +8,8 @@
 #define TOP_HOLDERS 3
 #define TOP_HOLDERS_TEXT_BYTES 420
 
-/* Writes "BYTES bytes in outer;inner{key=value}, …" for the three largest. A long path is cut at its outer end. Objects that
- * are freed but still buffered count as in use. Any thread, no lock held. */
+/* Writes "BYTES bytes in outer;inner{key=value}, …" for the three largest. A long path is cut at its outer end. Objects
+ * that are freed but still buffered count as in use. Any thread, no lock held. */
 void top_holders_describe(char text[TOP_HOLDERS_TEXT_BYTES]);
 
 #endif
