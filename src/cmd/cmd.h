@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the command `jespan` share: what a subcommand is, how errors are said, exit codes. */
+/* The subcommands of `jespan`, its messages and its exit statuses. */
 #ifndef JESPAN_CMD_H
 #define JESPAN_CMD_H
 
 struct command {
     const char *name;
-    const char *summary; /* its line in `jespan --help` */
-    const char *usage;   /* the whole of `jespan help NAME` */
-    /* argv[0] is what errors start with ("jespan report"). Returns the exit status. */
+    const char *summary; /* one line of `jespan --help` */
+    const char *usage;   /* the text of `jespan help NAME` */
+    /* Messages of getopt begin with argv[0] ("jespan report"). Returns the exit status. */
     int (*run)(int argc, char **argv);
 };
 
 enum {
-    STATUS_WRITE = 1,            /* our output could not be written */
-    STATUS_USAGE = 2,            /* a wrong command line, or a file that is not what it should be */
-    STATUS_PREPARE = 125,        /* `run` could not set things up; 125 to 127 as env(1) has them */
-    STATUS_NOT_EXECUTABLE = 126, /* the program is there but cannot be run */
+    STATUS_WRITE = 1,            /* the output could not be written */
+    STATUS_USAGE = 2,            /* a wrong command line or file */
+    STATUS_PREPARE = 125,        /* `run` could not prepare the program; 125 to 127 are those of env(1) */
+    STATUS_NOT_EXECUTABLE = 126, /* the program exists but cannot be run */
     STATUS_NOT_FOUND = 127,      /* there is no such program */
 };
 
-/* Says "jespan: …" on stderr. */
+/* Prints "jespan: …" on stderr. */
 void cmd_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cmd_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Flushes stdout. Returns 0, or STATUS_WRITE after saying what went wrong. */
+/* Prints the usage of a subcommand. Returns the exit status. */
+int cmd_help(const char *name);
+
+/* Flushes stdout. Returns 0, or prints an error and returns STATUS_WRITE. */
 int cmd_finish_output(void);
 
 #endif

@@ -18,7 +18,7 @@
     ROW(report)       \
     ROW(conf)
 
-/* Weak, so that a command that was left out at configure is NULL. */
+/* Weak: the address of a command that was left out at configure is NULL. */
 #define DECLARE(name) extern const struct command command_##name __attribute__((weak));
 COMMANDS(DECLARE)
 
@@ -82,7 +82,7 @@ static int help_all(FILE *to)
     return to == stdout ? cmd_finish_output() : STATUS_USAGE;
 }
 
-static int help_one(const char *name)
+int cmd_help(const char *name)
 {
     const struct command *command = find(name);
     if (command == NULL)
@@ -104,8 +104,8 @@ static int run(int argc, char **argv)
     const struct command *command = find(argv[0]);
     if (command == NULL)
         return STATUS_USAGE;
-    if (argc > 1 && strcmp(argv[1], "--help") == 0)
-        return help_one(argv[0]);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return cmd_help(argv[0]);
     snprintf(name, sizeof name, "jespan %s", command->name);
     argv[0] = name;
     return command->run(argc, argv);
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     if (strcmp(word, "--version") == 0)
         return version();
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
-        return argc > 2 ? help_one(argv[2]) : help_all(stdout);
+        return argc > 2 ? cmd_help(argv[2]) : help_all(stdout);
     if (word[0] == '-') {
         cmd_error("unknown option '%s'; see 'jespan --help'", word);
         return STATUS_USAGE;

@@ -3,14 +3,11 @@ command_sources = \
 	%D%/cmd.h \
 	%D%/conf.c \
 	%D%/jespan.c \
-	%D%/run.c \
-	%D%/run_dump_dir.c %D%/run_dump_dir.h \
+	%D%/run.c %D%/run.h \
 	%D%/run_elf.c %D%/run_elf.h \
-	%D%/run_environment.c %D%/run_environment.h \
-	%D%/run_library.c %D%/run_library.h \
-	%D%/run_options.h \
-	%D%/run_program.c %D%/run_program.h \
-	%D%/run_services.c %D%/run_services.h \
+	%D%/run_environment.c \
+	%D%/run_library.c \
+	%D%/run_program.c \
 	src/base/bytes.c src/base/bytes.h \
 	src/conf/conf_keys.c
 

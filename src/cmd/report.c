@@ -27,8 +27,9 @@ static size_t clamp_columns(unsigned long columns)
 static size_t find_columns(bool is_terminal)
 {
     struct winsize size;
-    const char *said = getenv("COLUMNS");
-    unsigned long columns = said == NULL ? 0 : strtoul(said, NULL, 10);
+    const char *variable = getenv("COLUMNS");
+    bool is_number = variable != NULL && variable[0] >= '0' && variable[0] <= '9';
+    unsigned long columns = is_number ? strtoul(variable, NULL, 10) : 0;
     if (columns > 0)
         return clamp_columns(columns);
     if (is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
@@ -63,7 +64,7 @@ static int read_top(struct report_options *options, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_options(struct report_options *options, const char **sort, int argc, char **argv)
+static int read_options(struct report_options *options, const char **sort, bool *help, int argc, char **argv)
 {
     static const struct option long_options[] = {
         {"sort", required_argument, NULL, 's'},
@@ -71,14 +72,17 @@ static int read_options(struct report_options *options, const char **sort, int a
         {"inclusive", no_argument, NULL, 'i'},
         {"exact", no_argument, NULL, 'e'},
         {"bytes", no_argument, NULL, 'e'}, /* its first name */
+        {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int status = 0;
-    for (int option; status == 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
+    for (int option; status == 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
         if (option == 's')
             status = check_sort(*sort = optarg);
         else if (option == 't')
             status = read_top(options, optarg);
+        else if (option == 'h')
+            *help = true;
         else if (option == 'i')
             options->inclusive = true;
         else if (option == 'e')
@@ -129,9 +133,10 @@ static int run(int argc, char **argv)
     struct report_options options = {.top = is_terminal ? TERMINAL_ROWS : 0, .bold = is_terminal && wants_bold(),
                                      .columns = find_columns(is_terminal)};
     const char *sort = NULL;
-    int status = read_options(&options, &sort, argc, argv);
-    if (status != 0)
-        return status;
+    bool help = false;
+    int status = read_options(&options, &sort, &help, argc, argv);
+    if (status != 0 || help)
+        return status != 0 ? status : cmd_help("report");
     if (argc - optind != 1) {
         cmd_error("%s; see 'jespan help report'", optind == argc ? "there is no FILE" : "there is more than one FILE");
         return STATUS_USAGE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan run`: starts a program with libjespan.so preloaded and configured to write heap dumps, to push or to answer.
+/* `jespan run`: starts a program with libjespan.so preloaded and configured.
  *
- * It replaces itself by the program, so that process id, exit status, signals and terminal are the program's own.
+ * The process becomes the program, so that process id, exit status, signals and terminal are the program's own.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -15,12 +15,8 @@
 
 #include "base/bytes.h"
 #include "cmd.h"
-#include "run_dump_dir.h"
-#include "run_environment.h"
-#include "run_library.h"
-#include "run_options.h"
-#include "run_program.h"
-#include "run_services.h"
+#include "conf/conf.h"
+#include "run.h"
 
 #define MAX_INTERVAL_S (86400ul * 365)
 #define MAX_KEEP (1ul << 30)
@@ -48,6 +44,50 @@ static int check_bytes(const char *option, const char *text)
     return STATUS_USAGE;
 }
 
+/* For values that JESPAN_CONF takes as they are. The message leaves the value out: a URL may contain a password. */
+static int check_value(const char *option, const char *value)
+{
+    if (value == NULL)
+        return 0;
+    if (value[0] == '\0')
+        cmd_error("%s: the value is empty", option);
+    else if (strchr(value, ',') != NULL)
+        cmd_error("%s: the value cannot contain a ','", option);
+    else if (strlen(value) >= CONF_STRING_BYTES)
+        cmd_error("%s: the value is longer than %d bytes", option, CONF_STRING_BYTES - 1);
+    else
+        return 0;
+    return STATUS_USAGE;
+}
+
+static int check_url(const char *option, const char *url)
+{
+    int status = check_value(option, url);
+    if (status != 0 || url == NULL)
+        return status;
+    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
+    if (scheme > 0 && url[scheme] != '\0')
+        return 0;
+    cmd_error("%s: the URL is not http://… or https://…", option);
+    return STATUS_USAGE;
+}
+
+static int check_values(const struct run_options *options)
+{
+    const struct {
+        const char *option, *value;
+    } plain[] = {{"--app", options->app},
+                 {"--http", options->http},
+                 {"--limit", options->limit},
+                 {"--arena", options->arena},
+                 {"--dump-on", options->dump_on},
+                 {"--only", options->only}};
+    int status = check_url("--pyroscope", options->pyroscope);
+    for (size_t i = 0; status == 0 && i < sizeof plain / sizeof *plain; i++)
+        status = check_value(plain[i].option, plain[i].value);
+    return status;
+}
+
 /* Returns only if the program could not be started. */
 static int start(const struct run_options *options, char **argv)
 {
@@ -58,9 +98,7 @@ static int start(const struct run_options *options, char **argv)
     int status = run_program_find(&program, argv[0]);
     if (status == 0)
         status = run_library_find(&library, options->lib);
-    if (status == 0)
-        status = run_environment_check_value(library.modules);
-    if (status == 0 && run_services_leave_dumps(options))
+    if (status == 0 && run_wants_dumps(options))
         status = run_dump_dir_choose(dump_dir, options);
     if (status == 0)
         status = run_environment_make(&environment, options, dump_dir, &library);
@@ -91,6 +129,7 @@ enum {
     OPTION_ONLY,
     OPTION_DIR_FILES,
     OPTION_DIR_BYTES,
+    OPTION_HELP = 'h',
 };
 
 static const struct option long_options[] = {
@@ -110,6 +149,7 @@ static const struct option long_options[] = {
     {"only", required_argument, NULL, OPTION_ONLY},
     {"dir-files", required_argument, NULL, OPTION_DIR_FILES},
     {"dir-bytes", required_argument, NULL, OPTION_DIR_BYTES},
+    {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
 
@@ -124,10 +164,12 @@ static int read_options(struct run_options *options, int argc, char **argv)
                                    [OPTION_DUMP_ON] = &options->dump_on, [OPTION_ONLY] = &options->only,
                                    [OPTION_DIR_FILES] = &options->dir_files,
                                    [OPTION_DIR_BYTES] = &options->dir_bytes};
-    for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;
-        if (option == OPTION_TIME)
+        if (option == OPTION_HELP)
+            options->help = true;
+        else if (option == OPTION_TIME)
             options->time = true;
         else if (option == OPTION_FOLLOW_FORK)
             options->follow_fork = true;
@@ -141,7 +183,7 @@ static int read_options(struct run_options *options, int argc, char **argv)
         status = check_number("--dir-files", options->dir_files, MAX_KEEP);
     if (status == 0)
         status = check_bytes("--dir-bytes", options->dir_bytes);
-    return status != 0 ? status : run_services_check(options);
+    return status != 0 ? status : check_values(options);
 }
 
 static int run(int argc, char **argv)
@@ -150,6 +192,8 @@ static int run(int argc, char **argv)
     int status = read_options(&options, argc, argv);
     if (status != 0)
         return status;
+    if (options.help)
+        return cmd_help("run");
     if (optind == argc) {
         cmd_error("there is no PROGRAM to run; see 'jespan help run'");
         return STATUS_USAGE;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Composes JESPAN_CONF and LD_PRELOAD. */
-#include "run_environment.h"
-
+/* Prepares the directory for dumps, and composes JESPAN_CONF and LD_PRELOAD. */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "cmd.h"
 #include "conf/conf.h"
-#include "run_services.h"
+#include "run.h"
 
 #define MIN_LIFE_MS 1000
 
-/* A configuration value ends at the next comma. */
-int run_environment_check_value(const char *path)
+/* A value of the configuration ends at the next comma. */
+static int check_path(const char *path)
 {
     if (strchr(path, ',') != NULL)
         cmd_error("%s: JESPAN_CONF cannot name a path with a ','", path);
@@ -29,23 +30,115 @@ int run_environment_check_value(const char *path)
     return STATUS_PREPARE;
 }
 
+/* --- The directory for dumps -------------------------------------------------------------------------------------------- */
+
+bool run_wants_dumps(const struct run_options *options)
+{
+    bool asked_for = options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time
+        || options->dump_on != NULL || options->dir_files != NULL || options->dir_bytes != NULL;
+    return asked_for || (options->pyroscope == NULL && options->http == NULL);
+}
+
+/* Returns true if a configuration says where dumps go. */
+static bool names_dump_dir(const char *text)
+{
+    return text != NULL && (strncmp(text, "dump_dir:", 9) == 0 || strstr(text, ",dump_dir:") != NULL);
+}
+
+/* Creates a directory and those above it. Returns 0 or a positive errno. */
+static int create_directories(const char *directory)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s", directory) >= sizeof path)
+        return ENAMETOOLONG;
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0777); /* if it fails, so does the last one */
+        *slash = '/';
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
+}
+
+/* Sets `path` to the absolute path, since the program may change its directory. */
+static int prepare_dump_dir(char *path, const char *wanted)
+{
+    struct stat status;
+    int unusable = check_path(wanted); /* before a directory is created */
+    if (unusable != 0)
+        return unusable;
+    int error = wanted[0] == '\0' ? ENOENT : create_directories(wanted);
+    if (error == 0 && (realpath(wanted, path) == NULL || stat(path, &status) != 0))
+        error = errno;
+    if (error == 0)
+        error = !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
+    if (error == 0)
+        return check_path(path);
+    cmd_error("cannot write dumps to '%s': %s", wanted, strerror(error));
+    return STATUS_PREPARE;
+}
+
+/* Returns true if only root can write there. */
+static bool is_for_root_alone(const char *path)
+{
+    char above[PATH_MAX];
+    struct stat status;
+    if (stat(path, &status) == 0 && status.st_uid == 0 && (status.st_mode & S_IWOTH) == 0
+        && (status.st_gid == 0 || (status.st_mode & S_IWGRP) == 0))
+        return true;
+    strcpy(above, path);
+    for (char *slash; (slash = strrchr(above, '/')) != NULL && slash != above;) {
+        *slash = '\0';
+        if (stat(above, &status) == 0 && status.st_uid == 0 && status.st_gid == 0 && (status.st_mode & S_IXOTH) == 0)
+            return true;
+    }
+    return false;
+}
+
+void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *options)
+{
+    if (options->follow_fork && dump_dir[0] != '\0' && geteuid() == 0 && is_for_root_alone(dump_dir))
+        cmd_warning("only root can write to '%s': processes that run as another user, such as a server's workers, write no dumps "
+                    "there; give the directory to their user, or name another with --dump-dir",
+                    dump_dir);
+}
+
+int run_dump_dir_choose(char *dump_dir, const struct run_options *options)
+{
+    dump_dir[0] = '\0';
+    if (options->dump_dir != NULL)
+        return prepare_dump_dir(dump_dir, options->dump_dir);
+    if (names_dump_dir(getenv("JESPAN_CONF")) || names_dump_dir(options->conf))
+        return 0;
+    return prepare_dump_dir(dump_dir, ".");
+}
+
+/* --- The variables ------------------------------------------------------------------------------------------------------ */
+
 static void add(FILE *to, const char *key, const char *value)
 {
     if (value != NULL && value[0] != '\0')
         fprintf(to, "%s%s%s", ftell(to) > 0 ? "," : "", key, value);
 }
 
-/* A dump at exit that nobody asked for in particular is left out for programs that PROGRAM executes and that end at once;
- * PROGRAM has this process's id. */
-static void add_exit(FILE *to, const struct run_options *options)
+/* Returns true if the user wants a dump of every program that exits. A `jespan run` that started this one adds
+ * dump_at_exit_pid where the user does not. */
+static bool asks_for_exits(const char *text)
 {
-    const char *variable = getenv("JESPAN_CONF");
-    bool is_asked_for = (options->interval != NULL && strtoul(options->interval, NULL, 10) == 0)
-        || (variable != NULL && strstr(variable, "dump_at_exit:") != NULL)
-        || (options->conf != NULL && strstr(options->conf, "dump_at_exit:") != NULL);
-    add(to, "", "dump_interval_s:10,dump_at_exit:true");
-    if (!is_asked_for)
-        fprintf(to, ",dump_at_exit_min_ms:%d,dump_at_exit_pid:%d", MIN_LIFE_MS, (int)getpid());
+    return text != NULL && strstr(text, "dump_at_exit:") != NULL && strstr(text, "dump_at_exit_pid:") == NULL;
+}
+
+static bool wants_all_exits(const struct run_options *options)
+{
+    return (options->interval != NULL && strtoul(options->interval, NULL, 10) == 0) || asks_for_exits(getenv("JESPAN_CONF"))
+        || asks_for_exits(options->conf);
+}
+
+/* 0 adds nothing. */
+static void add_number(FILE *to, const char *key, uint64_t value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    add(to, key, value == 0 ? NULL : digits);
 }
 
 static void add_bytes(FILE *to, const char *key, const char *text)
@@ -58,8 +151,8 @@ static void add_bytes(FILE *to, const char *key, const char *text)
     add(to, key, digits);
 }
 
-/* Of a key that comes several times the last one counts: what is set here, then the environment, then options, then
- * --conf. */
+/* The last value of a key counts: first those of this function, then the environment's, those of options, and --conf. A
+ * program that PROGRAM executes writes a dump at exit only if it ran for a while. PROGRAM has this process's id. */
 static char *compose_conf(const struct run_options *options, const char *dump_dir, const struct run_library *library)
 {
     char *text = NULL;
@@ -67,10 +160,12 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     FILE *to = open_memstream(&text, &bytes);
     if (to == NULL)
         return NULL;
-    if (run_services_leave_dumps(options))
-        add_exit(to, options);
+    bool wants_exit = run_wants_dumps(options), waits = wants_exit && !wants_all_exits(options);
+    add(to, "", wants_exit ? "dump_interval_s:10,dump_at_exit:true" : NULL);
+    add_number(to, "dump_at_exit_min_ms:", waits ? MIN_LIFE_MS : 0);
     add(to, "module_dir:", library->modules);
     add(to, "", getenv("JESPAN_CONF"));
+    add_number(to, "dump_at_exit_pid:", waits ? (uint64_t)getpid() : 0);
     add(to, "dump_dir:", dump_dir);
     add(to, "dump_interval_s:", options->interval);
     add(to, "dump_keep:", options->keep);
@@ -94,19 +189,30 @@ static bool is_ours(const char *variable)
     return strncmp(variable, "JESPAN_CONF=", 12) == 0 || strncmp(variable, "LD_PRELOAD=", 11) == 0;
 }
 
+/* The libraries that are preloaded after ours. A `jespan run` that started this one may have preloaded ours. */
+static const char *others_preloaded(const char *library)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    size_t n = strlen(library);
+    if (preload == NULL || strncmp(preload, library, n) != 0 || (preload[n] != '\0' && preload[n] != ':'))
+        return preload == NULL ? "" : preload;
+    return preload[n] == ':' ? preload + n + 1 : "";
+}
+
 int run_environment_make(struct run_environment *environment, const struct run_options *options, const char *dump_dir,
                          const struct run_library *library)
 {
+    int status = check_path(library->modules);
+    if (status != 0)
+        return status;
     const char *text = compose_conf(options, dump_dir, library);
-    const char *preload = getenv("LD_PRELOAD");
-    bool more = preload != NULL && preload[0] != '\0';
+    const char *others = others_preloaded(library->path);
     size_t n = 0;
     while (environ[n] != NULL)
         n++;
     environment->all = calloc(n + 3, sizeof *environment->all);
     if (environment->all == NULL || text == NULL || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
-        || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, more ? ":" : "", more ? preload : "")
-            < 0) {
+        || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, others[0] == '\0' ? "" : ":", others) < 0) {
         cmd_error("out of memory");
         return STATUS_PREPARE;
     }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Looks for libjespan.so and for the modules that belong to it. */
-#include "run_library.h"
-
+/* Finds libjespan.so and its modules. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,11 +10,12 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "run.h"
 #include "run_elf.h"
 
 #define LIBRARY "libjespan.so"
 
-/* From the command's own directory: a libtool build (also from its wrapper's directory), then an installation. */
+/* Relative to the command: a libtool build, also seen from .libs/, and an installation. */
 static const char *const beside[] = {".libs/" LIBRARY, LIBRARY, "../lib/" LIBRARY};
 
 static bool is_file(const char *path)
@@ -25,7 +24,7 @@ static bool is_file(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, R_OK) == 0;
 }
 
-/* `directory` gets everything before the last slash of `path`. */
+/* Sets `directory` to `path` up to its last slash. */
 static void directory_of(char *directory, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -43,7 +42,7 @@ static bool own_directory(char *directory)
     return true;
 }
 
-/* Makes `library` this file, if it is one. */
+/* Returns false if there is no such file. */
 static bool take(struct run_library *library, const char *directory, const char *name)
 {
     char path[2 * PATH_MAX];
@@ -70,7 +69,7 @@ static int take_wanted(struct run_library *library, const char *path)
     return STATUS_PREPARE;
 }
 
-/* Modules lie in the library's own directory in a build, and in jespan/ below it when installed. */
+/* The modules of a build are beside the library, those of an installation in jespan/ below it. */
 static void find_modules(struct run_library *library)
 {
     static const char *const below[] = {"", "/jespan"};
@@ -88,7 +87,7 @@ static void find_modules(struct run_library *library)
     }
 }
 
-/* The loader says nothing of a file that it cannot preload, and the program would run untracked. */
+/* The loader prints a warning at most if it cannot preload a file, and the program would run untracked. */
 static int check_library(const struct run_library *library)
 {
     if (run_elf_exports(library->path, "jespan_attach"))
@@ -97,7 +96,7 @@ static int check_library(const struct run_library *library)
     return STATUS_PREPARE;
 }
 
-/* What separates names in LD_PRELOAD cannot be quoted there. */
+/* LD_PRELOAD has no quotes for the characters that separate its names. */
 static int check_name(const struct run_library *library)
 {
     if (strpbrk(library->path, " :$") == NULL)

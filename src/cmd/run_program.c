@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds a program on PATH and looks whether it can be preloaded. */
-#include "run_program.h"
-
+/* Finds a program in PATH, and finds out whether a library can be preloaded into it. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +14,13 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "run.h"
 #include "run_elf.h"
 
-#define DEFAULT_PATH "/bin:/usr/bin" /* execvp()'s, when there is no PATH */
-#define MAX_INTERPRETERS 4           /* as many as the kernel follows */
+#define DEFAULT_PATH "/bin:/usr/bin" /* that of execvp() without PATH */
+#define MAX_INTERPRETERS 4           /* the kernel follows as many */
 
-/* 0, or why the file cannot be run. */
+/* Returns 0, or the errno that says why the file cannot be run. */
 static int check(const char *path)
 {
     struct stat status;
@@ -46,7 +45,7 @@ static int take(struct run_program *program, const char *path)
     return check(path);
 }
 
-/* Goes on after a file that may not be run, as execvp() does, but remembers it. */
+/* Like execvp(), looks further if it finds a file that may not be run. */
 static int search(struct run_program *program, const char *name)
 {
     const char *path = getenv("PATH");
@@ -74,7 +73,7 @@ int run_program_find(struct run_program *program, const char *name)
     return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 
-/* The loader ignores LD_PRELOAD then. */
+/* The loader ignores LD_PRELOAD in a program with raised privileges. */
 static bool is_privileged(const char *path)
 {
     struct stat status;
@@ -85,11 +84,12 @@ static bool is_privileged(const char *path)
         || (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
-/* Puts the interpreter of a script that begins with "#!" in place of its path. */
+/* Replaces the path of a script that begins with "#!" by that of its interpreter, which may be anything: O_NONBLOCK keeps open()
+ * from waiting for the writer of a FIFO. */
 static bool follow_script(char *path)
 {
     char line[256] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t bytes = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     if (fd >= 0)
         close(fd);

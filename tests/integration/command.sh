@@ -43,6 +43,12 @@ test_help_and_usage() {
     jespan report --help
     says "report --help" 0 ""
     prints "report --help" "usage: jespan report *"
+    for words in "report -h" "report some-file --help" "run -h" "run --interval 5 --help"; do
+        # shellcheck disable=SC2086
+        jespan $words
+        says "$words" 0 ""
+        prints "$words" "usage: jespan ${words%% *} *"
+    done
     jespan conf 'dump_k*'
     says "conf PATTERN" 0 ""
     prints "conf PATTERN" "dump_keep*default 0"
@@ -120,7 +126,7 @@ test_run_environment() {
     [[ $conf == *",dump_on:oom|peak,limit:a=1M|b{k=v}=2M/3M,arena:a|b=huge" ]] || fail "JESPAN_CONF: $conf"
     export JESPAN_CONF="dump_dir:$scratch/a,dump_interval_s:7" LD_PRELOAD=libc.so.6
     environment_of --interval 5
-    [[ $conf == "dump_interval_s:10,"*",$JESPAN_CONF,dump_interval_s:5" ]] || fail "JESPAN_CONF: $conf"
+    [[ $conf == "dump_interval_s:10,"*",$JESPAN_CONF,"*"dump_interval_s:5" ]] || fail "JESPAN_CONF: $conf"
     equal "LD_PRELOAD with another" "$preload" "$(realpath "$library"):libc.so.6"
     unset JESPAN_CONF LD_PRELOAD
     (cd "$scratch/a/b" && "$JESPAN_CMD" run -- env > "$scratch/out")
@@ -264,6 +270,27 @@ test_run_warns() {
     chmod +x "$scratch/script"
     jespan run --dump-dir "$scratch/d" -- "$scratch/script"
     says "a script for it" 0 "jespan: warning: *static is statically linked*"
+}
+
+# The interpreter of a script may be a FIFO that nobody writes to.
+test_run_fifo() {
+    mkfifo "$scratch/fifo"
+    printf '#!%s\n' "$scratch/fifo" > "$scratch/script"
+    chmod +x "$scratch/script"
+    status=0
+    timeout 600 "$JESPAN_CMD" run --dump-dir "$scratch/d" -- "$scratch/script" > "$scratch/out" 2> "$scratch/err" || status=$?
+    says "a FIFO as interpreter" 126 "jespan: *script: Permission denied"
+}
+
+# The library is preloaded once, and the inner PROGRAM dumps however short it runs.
+test_run_nested() {
+    local preload
+    jespan run --dump-dir "$scratch/outer" -- "$JESPAN_CMD" run --dump-dir "$scratch/inner" -- env
+    preload=$(sed -n 's/^LD_PRELOAD=//p' "$scratch/out")
+    equal "nested: LD_PRELOAD" "$preload" "$(realpath "$library")"
+    jespan run --dump-dir "$scratch/outer" -- sh -c "'$JESPAN_CMD' run --dump-dir '$scratch/short' -- sleep 0; exit 3"
+    says "nested" 3 ""
+    equal "nested: dumps of the inner program" "$(dumps_in "$scratch/short" | wc -l)" 1
 }
 
 test_run_dumps() {
@@ -456,6 +483,11 @@ test_report_width() {
         width=$(LC_ALL=C.UTF-8 wc -L < "$scratch/out")
         [ "$width" -le $((columns + 1)) ] || fail_with "times at $columns is $width wide" "$scratch/out"
     done
+    for columns in -5 x ""; do
+        COLUMNS=$columns jespan report "$scratch/deep"
+        width=$(LC_ALL=C.UTF-8 wc -L < "$scratch/out")
+        [ "$width" -le 120 ] || fail_with "COLUMNS='$columns': $width wide" "$scratch/out"
+    done
 }
 
 test_report_bad_files() {
@@ -526,6 +558,8 @@ test_run_library_without_sections
 test_run_damaged_library
 test_run_finds_the_library
 test_run_warns
+test_run_fifo
+test_run_nested
 test_run_dumps
 test_run_helpers
 test_report_table
