@@ -49,8 +49,8 @@ const struct command command_conf = {
     .usage =
         "usage: jespan conf [PATTERN]\n"
         "\n"
-        "Prints the keys that JESPAN_CONF=\"key:value,key:value\" may have, or those whose\n"
-        "names fit PATTERN, as 'dump_*': what each means, its values and its default.\n"
+        "Prints the keys of JESPAN_CONF=\"key:value,key:value\" with their meaning, values\n"
+        "and default. With PATTERN, such as 'dump_*', prints only keys that fit it.\n"
         "\n"
         "Exit status: 0; 1 the output could not be written; 2 wrong command line, or no\n"
         "such key.\n",
