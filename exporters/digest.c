@@ -5,24 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "digest_nodes.h"
 #include "period.h"
 
 /* ---- Which labels are kept ---- */
-
-static bool is_listed(const char *keys, const char *key)
-{
-    size_t n = strlen(key);
-    for (const char *at = keys; n > 0; at++) {
-        size_t length = strcspn(at, "|");
-        if (length == n && memcmp(at, key, n) == 0)
-            return true;
-        at += length;
-        if (*at == '\0')
-            break;
-    }
-    return false;
-}
 
 static bool is_hexadecimal(const char *text, size_t digits)
 {
@@ -32,7 +19,7 @@ static bool is_hexadecimal(const char *text, size_t digits)
 /* Servers refuse a malformed id, so it is not kept, even if it is listed. */
 static bool is_kept(const struct digest_shape *shape, const struct snapshot_label *label)
 {
-    bool wanted = is_listed(shape->labels, label->key);
+    bool wanted = list_find(shape->labels, label->key) >= 0;
     if (strcmp(label->key, "span_id") == 0)
         return (shape->ids || wanted) && is_hexadecimal(label->value, 16);
     if (strcmp(label->key, "trace_id") == 0)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/list.h"
 #include "http_text.h"
 
 #define OTHER 0u
@@ -63,8 +65,8 @@ static bool read_keys(struct http_series_set *set, const char *labels)
     if (set->key_text == NULL || set->keys == NULL || set->names == NULL)
         return false;
     char *rest = set->key_text;
-    for (char *key; (key = strsep(&rest, "|")) != NULL;)
-        if (key[0] != '\0' && !is_listed(set, key)) {
+    for (char *key; (key = list_take(&rest)) != NULL;)
+        if (!is_listed(set, key)) {
             set->keys[set->n_keys] = key;
             add_key(set, key);
         }
@@ -72,14 +74,6 @@ static bool read_keys(struct http_series_set *set, const char *labels)
 }
 
 /* ---- Finding a series ---- */
-
-static uint32_t hash_of(const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash ^ hash >> 15;
-}
 
 static void put_in_bucket(struct http_series_set *set, uint32_t index)
 {
@@ -123,7 +117,7 @@ static uint32_t make(struct http_series_set *set, const char *labels, uint32_t h
 
 static uint32_t find(struct http_series_set *set, const char *labels)
 {
-    uint32_t hash = hash_of(labels);
+    uint32_t hash = hash_fold(hash_bytes(HASH_START, labels, strlen(labels)));
     for (uint32_t i = hash; set->n_buckets > 0 && set->buckets[i & (set->n_buckets - 1)] != 0; i++) {
         uint32_t at = set->buckets[i & (set->n_buckets - 1)] - 1;
         if (set->series[at].hash == hash && strcmp(set->series[at].labels, labels) == 0)

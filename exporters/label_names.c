@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -56,10 +58,8 @@ bool label_names_make(struct label_names *names, const char *list)
         capacity += *p == '|';
     *names = (struct label_names){.keys = calloc(capacity, sizeof *names->keys), .names = calloc(capacity, sizeof *names->names)};
     bool made = names->keys != NULL && names->names != NULL;
-    for (size_t n; made && *list != '\0'; list += n + (list[n] == '|')) {
-        n = strcspn(list, "|");
-        made = n == 0 || add(names, list, n);
-    }
+    for (struct list_item item; made && list_next(&list, &item);)
+        made = add(names, item.text, item.bytes);
     if (!made)
         label_names_free(names);
     return made;

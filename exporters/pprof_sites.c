@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "pprof_memory.h"
 #include "profile.pb-c.h"
 
@@ -86,18 +87,15 @@ static bool is_site(const void *owner, uint32_t position, const void *key)
 
 /* ---- Addresses ---- */
 
-/* FNV-1a, with the NUL at the end. */
+/* The NUL counts too, so that "ab", "c" and "a", "bc" differ. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    do
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    while (*text++ != '\0');
-    return hash;
+    return hash_bytes(hash, text, strlen(text) + 1);
 }
 
 static uint64_t wanted_address(const char *name, const char *target, const char *file, uint32_t line)
 {
-    uint64_t hash = hash_text(hash_text(hash_text(0xcbf29ce484222325u, name), target), file) ^ line;
+    uint64_t hash = hash_text(hash_text(hash_text(HASH_START, name), target), file) ^ line;
     hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15u;
     hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u;
     return PPROF_SITES_START + (hash ^ hash >> 32) % (PPROF_SITES_LIMIT - PPROF_SITES_START);
@@ -116,7 +114,7 @@ static int take_address(struct pprof_sites *sites, uint64_t address)
     uint32_t position;
     int added;
     do {
-        added = pprof_index_intern(&sites->addresses, pprof_index_hash(&address, sizeof address), is_address, sites, &address,
+        added = pprof_index_intern(&sites->addresses, hash_fold(hash_bytes(HASH_START, &address, sizeof address)), is_address, sites, &address,
                                    sites->n, &position);
         sites->items[sites->n].address = address;
         address = address + 1 < PPROF_SITES_LIMIT ? address + 1 : PPROF_SITES_START;
@@ -155,7 +153,7 @@ uint32_t pprof_sites_location(struct pprof_sites *sites, const char *name, const
     uint32_t position = 0;
     int added = reserve(sites);
     if (added == 0)
-        added = pprof_index_intern(&sites->index, pprof_index_hash(&key, sizeof key), is_site, sites, &key, sites->n,
+        added = pprof_index_intern(&sites->index, hash_fold(hash_bytes(HASH_START, &key, sizeof key)), is_site, sites, &key, sites->n,
                                    &position);
     if (added == 1) {
         sites->items[sites->n].key = key;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "pprof_memory.h"
 #include "pprof_utf8.h"
 #include "profile.pb-c.h"
@@ -61,15 +62,6 @@ int pprof_index_intern(struct pprof_index *index, uint32_t hash, pprof_index_sam
 void pprof_index_free(struct pprof_index *index)
 {
     pprof_memory_give(index->memory, index->buckets);
-}
-
-uint32_t pprof_index_hash(const void *data, size_t bytes)
-{
-    const unsigned char *byte = data;
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ byte[i]) * 0x100000001b3u;
-    return (uint32_t)(hash ^ hash >> 32);
 }
 
 /* ---- The string table ---- */
@@ -144,7 +136,7 @@ int64_t pprof_strings_intern(struct pprof_strings *strings, const char *text)
     if (text[0] == '\0' || strings->out->error != 0)
         return 0;
     uint32_t position = 0;
-    uint32_t hash = pprof_index_hash(text, strlen(text));
+    uint32_t hash = hash_fold(hash_bytes(HASH_START, text, strlen(text)));
     int added = pprof_index_intern(&strings->index, hash, is_text, strings, text, strings->n, &position);
     if (added < 0)
         pprof_out_fail(strings->out, added);

@@ -26,9 +26,6 @@ int pprof_index_intern(struct pprof_index *index, uint32_t hash, pprof_index_sam
                        const void *key, uint32_t next, uint32_t *position);
 void pprof_index_free(struct pprof_index *index);
 
-/* A hash of the bytes, by FNV-1a. */
-uint32_t pprof_index_hash(const void *data, size_t bytes);
-
 /* ---- The string table: each text is written once, when it is first needed ---- */
 
 struct pprof_strings {

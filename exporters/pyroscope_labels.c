@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "label_names.h"
 #include "pprof_utf8.h"
 
@@ -107,13 +108,11 @@ static void add_pair(struct pyroscope_labels *labels, const char *key, size_t ke
 /* Adds KEY=VALUE|KEY=VALUE. Attributes are percent-encoded. */
 static void add_list(struct pyroscope_labels *labels, const char *list, bool attributes)
 {
-    for (size_t n; *list != '\0'; list += n + (list[n] == '|')) {
-        n = strcspn(list, "|");
-        const char *equals = memchr(list, '=', n);
-        size_t key_bytes = equals != NULL ? (size_t)(equals - list) : 0;
-        labels->malformed |= n > 0 && key_bytes == 0;
-        if (!is_reserved(list, key_bytes))
-            add_pair(labels, list, key_bytes, strndup(equals + 1, n - key_bytes - 1), attributes);
+    for (struct list_item item; list_next(&list, &item);) {
+        size_t key_bytes = list_name_bytes(&item);
+        labels->malformed |= key_bytes == 0;
+        if (!is_reserved(item.text, key_bytes))
+            add_pair(labels, item.text, key_bytes, strndup(item.text + key_bytes + 1, item.bytes - key_bytes - 1), attributes);
     }
 }
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 #define PART 4 /* so many characters of a credential must not be printed */
 
 /* ---- Comparing texts ---- */
@@ -142,10 +144,9 @@ static bool has_user_of(const struct text *text, const char *url)
 static bool has_header_value(const struct text *text, const char *configured)
 {
     char value[CONF_STRING_BYTES];
-    for (size_t n; *configured != '\0'; configured += n + (configured[n] == '|')) {
-        n = strcspn(configured, "|");
-        size_t name = strcspn(configured, "=|") + 1;
-        snprintf(value, sizeof value, "%.*s", name < n ? (int)(n - name) : 0, configured + (name < n ? name : 0));
+    for (struct list_item item; list_next(&configured, &item);) {
+        size_t name = strcspn(item.text, "=|") + 1;
+        snprintf(value, sizeof value, "%.*s", name < item.bytes ? (int)(item.bytes - name) : 0, item.text + name);
         if (is_in(text, value))
             return true;
     }

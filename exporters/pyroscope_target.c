@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/list.h"
 
 #define HIGH_FD 512
 
@@ -116,14 +117,11 @@ static bool add_text_header(struct curl_slist **list, const char *name, const ch
 /* NAME=VALUE|NAME=VALUE */
 static const char *add_configured_headers(struct curl_slist **list, const char *configured)
 {
-    for (size_t n; *configured != '\0'; configured += n + (configured[n] == '|')) {
-        n = strcspn(configured, "|");
-        size_t name = strcspn(configured, "=|");
-        if (n == 0)
-            continue;
-        if (configured[name] != '=' || !is_token(configured, name) || !is_field_value(configured + name, n - name))
+    for (struct list_item item; list_next(&configured, &item);) {
+        size_t name = list_name_bytes(&item), value = item.bytes - name - 1;
+        if (name == 0 || !is_token(item.text, name) || !is_field_value(item.text + name + 1, value))
             return "pyroscope_headers: not all of it is NAME=VALUE";
-        if (!add_header(list, configured, name, configured + name + 1, n - name - 1))
+        if (!add_header(list, item.text, name, item.text + name + 1, value))
             return "no memory";
     }
     return NULL;

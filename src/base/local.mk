@@ -11,8 +11,10 @@ core_sources += \
 	%D%/dump_on.c %D%/dump_on.h \
 	%D%/exceptions.c %D%/exceptions.h \
 	%D%/futex.h \
+	%D%/hash.h \
 	%D%/kind.h \
 	%D%/libc_calls.c %D%/libc_calls.h \
+	%D%/list.h \
 	%D%/lock.c %D%/lock.h \
 	%D%/memory_bounds.c %D%/memory_bounds.h \
 	%D%/memory_pressure.c %D%/memory_pressure.h \

@@ -13,6 +13,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "base/meta.h"
 #include "base/pattern.h"
 #include "conf/conf_variables.h"
@@ -44,34 +45,23 @@ static int set_number(const struct conf_key *key, const char *text)
     return 0;
 }
 
-/* The length of the choice that begins at `at`. */
-static size_t choice_length(const char *at)
-{
-    return strcspn(at, "|");
-}
-
 static int set_choice(const struct conf_key *key, const char *text)
 {
-    const char *at = key->choices;
-    for (uint64_t i = 0;; i++) {
-        size_t n = choice_length(at);
-        if (strlen(text) == n && !strncmp(at, text, n)) {
-            *(uint64_t *)field(key) = i;
-            return 0;
-        }
-        if (!at[n])
-            return -1;
-        at += n + 1;
-    }
+    int i = list_find(key->choices, text);
+    if (i < 0)
+        return -1;
+    *(uint64_t *)field(key) = (uint64_t)i;
+    return 0;
 }
 
 static const char *choice_text(const struct conf_key *key, char *text, size_t bytes)
 {
-    const char *at = key->choices;
-    for (uint64_t i = *(uint64_t *)field(key); i; i--)
-        at += choice_length(at) + 1;
-    text[0] = '\0';
-    strncat(text, at, choice_length(at) < bytes ? choice_length(at) : bytes - 1);
+    struct list_item choice;
+    const char *rest = key->choices;
+    for (uint64_t i = 0; list_next(&rest, &choice) && i < *(uint64_t *)field(key); i++)
+        ;
+    jespan_assert(choice.bytes < bytes);
+    *(char *)mempcpy(text, choice.text, choice.bytes) = '\0';
     return text;
 }
 
@@ -424,12 +414,10 @@ static void print_conf(void)
 static void check_pairs(const char *name, const char *list, const char *consequence)
 {
     char number[NUMBER_BYTES];
-    for (uint64_t item = 1; *list; item++) {
-        size_t n = strcspn(list, "|"), equals = strcspn(list, "=|");
-        if (n && (list[equals] != '=' || !equals || strcspn(list, " \t") < equals))
-            WARN(name, ": item ", number_text(number, item, 10), " is not NAME=VALUE", consequence);
-        list += n + (list[n] == '|');
-    }
+    struct list_item item;
+    for (uint64_t i = 1; list_next(&list, &item); i++)
+        if (!list_name_bytes(&item) || strcspn(item.text, " \t") < list_name_bytes(&item))
+            WARN(name, ": item ", number_text(number, i, 10), " is not NAME=VALUE", consequence);
 }
 
 /* A program may change its directory later. `max_bytes` is for the path with its end. */
@@ -473,7 +461,7 @@ static void find_program(struct program *p)
 /* One of the patterns, which are taken apart. */
 static bool fits_one(char *patterns, const struct program *p)
 {
-    for (const char *pattern; (pattern = strsep(&patterns, "|"));)
+    for (const char *pattern; (pattern = list_take(&patterns));)
         if (strchr(pattern, '/') ? pattern_fits(pattern, p->path)
                                  : pattern_fits(pattern, p->file) || pattern_fits(pattern, p->command))
             return true;

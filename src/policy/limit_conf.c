@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "base/pattern.h"
 #include "conf/conf.h"
 #include "policy/limit.h"
@@ -99,8 +100,7 @@ COLD void limits_conf_boot(void)
     static char text[CONF_STRING_BYTES];
     char item[CONF_STRING_BYTES], *rest = strcpy(text, conf.limit);
     n_rules = 0;
-    for (char *at; (at = strsep(&rest, "|"));)
-        if (*at)
-            add_rule(strcpy(item, at), at);
+    for (char *at; (at = list_take(&rest));)
+        add_rule(strcpy(item, at), at);
     limits_are_configured = n_rules != 0;
 }

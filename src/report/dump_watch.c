@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "base/memory_bounds.h"
 #include "base/memory_pressure.h"
 #include "base/meta.h"
@@ -235,13 +236,13 @@ uint32_t dump_watch_parse(const char *text)
 {
     char words[CONF_STRING_BYTES], *rest = strcpy(words, text);
     uint32_t reasons = 0;
-    for (const char *word; (word = strsep(&rest, "|"));) {
+    for (const char *word; (word = list_take(&rest));) {
         enum dump_reason reason = 0;
         while (reason < DUMP_N_REASONS && strcmp(word, dump_reason_names[reason]) != 0)
             reason++;
         if (reason < DUMP_N_REASONS)
             reasons |= DUMP_BIT(reason);
-        else if (*word)
+        else
             WARN("dump_on: \"", word, "\" is none of oom|limit|peak|signal and is ignored");
     }
     return reasons;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
 #include "report/background.h"
@@ -253,9 +254,8 @@ static void load_configured(void)
     char names[CONF_STRING_BYTES], *rest = strcpy(names, conf.reporters);
     struct thread *t = track_thread();
     bool inside = t && span_enter_self(t) == 0;
-    for (const char *name; (name = strsep(&rest, "|"));)
-        if (*name)
-            load(name);
+    for (const char *name; (name = list_take(&rest));)
+        load(name);
     if (inside)
         span_leave_self(t);
 }

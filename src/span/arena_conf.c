@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "base/pattern.h"
 #include "conf/conf.h"
 
@@ -134,9 +135,8 @@ COLD void arena_conf_boot(void)
 {
     char *rest = strcpy(texts, conf.arena);
     n_rules = 0;
-    for (char *rule; (rule = strsep(&rest, "|"));)
-        if (*rule)
-            read_rule(rule);
+    for (char *rule; (rule = list_take(&rest));)
+        read_rule(rule);
 }
 
 const struct jespan_arena *arena_conf_find(const char *name)

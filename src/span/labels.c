@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/hash.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -27,19 +29,9 @@ COLD union label_draft *labels_draft_of(struct thread *t)
     return t ? t->label_draft : NULL;
 }
 
-/* Whether record_labels, "key|key|…", has the label's key. */
 static bool is_recorded(const struct jespan_label *label)
 {
-    const char *listed = conf.record_labels;
-    if (!*listed || !label->key)
-        return true;
-    for (size_t n = strlen(label->key); *listed; listed += *listed == '|') {
-        size_t listed_n = strcspn(listed, "|");
-        if (listed_n == n && !memcmp(listed, label->key, n))
-            return true;
-        listed += listed_n;
-    }
-    return false;
+    return !conf.record_labels[0] || !label->key || list_find(conf.record_labels, label->key) >= 0;
 }
 
 bool labels_is_valid(const struct jespan_label *label)
@@ -96,7 +88,7 @@ int labels_add_own(union label_draft *draft, const struct jespan_label *label)
 void labels_end(union label_draft *draft)
 {
     struct label_set *set = &draft->set;
-    set->hash = sites_hash(SITES_HASH_START ^ set->integers, set->text, set->bytes);
+    set->hash = hash_fold(hash_bytes(HASH_START ^ set->integers, set->text, set->bytes));
 }
 
 int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/pattern.h"
 #include "conf/conf.h"
@@ -149,9 +150,8 @@ static void boot_sites(void)
     static char text[CONF_STRING_BYTES];
     strcpy(text, conf.sampler_sites);
     char *rest = text;
-    for (char *item; (item = strsep(&rest, "|"));)
-        if (*item)
-            add_site_rule(item);
+    for (char *item; (item = list_take(&rest));)
+        add_site_rule(item);
 }
 
 COLD void sampler_boot(void)

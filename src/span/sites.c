@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "span/arena_conf.h"
@@ -16,13 +17,6 @@
 
 static struct site *buckets[BUCKETS];
 static _Atomic uint64_t truncated;
-
-uint32_t sites_hash(uint32_t hash, const char *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)p[i]) * 16777619u; /* FNV-1a */
-    return hash;
-}
 
 size_t sites_cut(const char *s)
 {
@@ -88,11 +82,12 @@ const struct site *site_intern(const struct jespan_site *site)
     jespan_assert(lock_is_held(LOCK_TREE));
     const char *text[3] = {site->name, site->target ? site->target : "", site->file ? site->file : ""};
     size_t n[3];
-    uint32_t hash = SITES_HASH_START ^ site->line;
+    uint64_t whole_hash = HASH_START ^ site->line;
     for (int i = 0; i < 3; i++) {
         n[i] = sites_bounded_length(text[i]);
-        hash = sites_hash(hash, text[i], n[i]);
+        whole_hash = hash_bytes(whole_hash, text[i], n[i]);
     }
+    uint32_t hash = hash_fold(whole_hash);
     struct site **bucket = &buckets[hash % BUCKETS];
     for (struct site *s = *bucket; s; s = s->next)
         if (s->hash == hash && s->line == site->line && equals(s->name, text[0], n[0]) &&

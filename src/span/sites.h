@@ -23,10 +23,6 @@ struct site {
 /* The one copy of this site; NULL when out of memory. */
 const struct site *site_intern(const struct jespan_site *site);
 
-/* FNV-1a, continued from `hash`. */
-#define SITES_HASH_START 2166136261u
-uint32_t sites_hash(uint32_t hash, const char *p, size_t n);
-
 /* How much of `s` is kept: at most JESPAN_MAX_STRING_BYTES, and no part of a UTF-8 character. */
 size_t sites_cut(const char *s);
 
