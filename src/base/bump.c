@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of our own in pieces that go back all at once. */
+/* A bump allocator for jespan's own memory. */
 #include "base/bump.h"
 
 #include "base/die.h"

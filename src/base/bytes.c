@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers of bytes, as people write them. */
+/* Reads numbers of bytes as people write them. */
 #include "base/bytes.h"
 
 #include <errno.h>

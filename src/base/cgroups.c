@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where this process's memory cgroup is: /proc/self/cgroup says which it is, mountinfo where those are. */
+/* Finds the memory cgroup of this process: /proc/self/cgroup names it, mountinfo says where cgroups are mounted. */
 #include "base/cgroups.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The path of this process's cgroup, "0::PATH" in v2, "N:…,memory,…:PATH" in v1. */
+/* Reads the path of this process's cgroup: "0::PATH" in version 2, "N:…,memory,…:PATH" in version 1. */
 static bool find_path(const char *root, bool v2, char path[FILE_PATH_BYTES])
 {
     const char *line = file_text(root, "/proc/self", "cgroup");
@@ -25,7 +25,7 @@ static bool find_path(const char *root, bool v2, char path[FILE_PATH_BYTES])
     return false;
 }
 
-/* A path of /proc/self/mountinfo, in which blanks and backslashes are octal numbers. */
+/* Copies a path of /proc/self/mountinfo, which writes blanks and backslashes as octal numbers. */
 static void unescape(char *to, const char *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -38,7 +38,7 @@ static void unescape(char *to, const char *from, size_t bytes)
     *to = '\0';
 }
 
-/* Whether the options of the file system, the last field of a line, have "memory" among them. */
+/* Whether "memory" is among the options of the file system, which are the last field of a line. */
 static bool has_memory_option(const char *type)
 {
     char options[256];
@@ -48,7 +48,7 @@ static bool has_memory_option(const char *type)
     return strstr(options, ",memory,") != NULL;
 }
 
-/* Where its cgroups are mounted, and which of them is at the top there. */
+/* Finds where cgroups are mounted, and which cgroup is at the top there. */
 static bool find_mount(const char *root, bool v2, char top[FILE_PATH_BYTES], char point[FILE_PATH_BYTES])
 {
     const char *line = file_text(root, "/proc/self", "mountinfo");

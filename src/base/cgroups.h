@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where this process's memory cgroup is. */
+/* Finds the memory cgroup of this process. */
 #ifndef JESPAN_CGROUPS_H
 #define JESPAN_CGROUPS_H
 
@@ -10,8 +10,9 @@
 
 #define CGROUP_PATH_BYTES (2 * FILE_PATH_BYTES)
 
-/* Of version 2, or of 1 with the memory controller, as seen from `root` ("": the real file systems). Returns the length of
- * its beginning that is the mount point, 0: there is none. On one thread, as procfile.h. */
+/* Writes the directory of the process's cgroup of version 2, or of version 1 with the memory controller. `root` is the root
+ * of the file systems: "", or a directory in tests. Returns the length of the mount point, with which the directory begins,
+ * or 0 where there is no such cgroup. To be called on one thread, as procfile.h. */
 size_t cgroup_find(const char *root, bool v2, char directory[CGROUP_PATH_BYTES]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ticks: whether the processor's counter will do, and how long a tick is. */
+/* Ticks: decides whether the processor's counter can be used, and measures how long a tick is. */
 #include "base/clock.h"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 #include "base/descriptor.h"
 
-#define SHORTEST_NS 200000u   /* to measure the rate over: the clocks are read within some tens of ns of each other */
-#define LONGEST_NS 1000000000u /* from there on the rate stays, so that what was converted once is never less later */
+#define SHORTEST_NS 200000u   /* measure at least this long: the two clocks are read some tens of ns apart */
+#define LONGEST_NS 1000000000u /* from then on the rate stays, so that the same ticks never become fewer ns */
 
 bool clock_is_raw;
 
@@ -23,7 +23,7 @@ struct instant {
 
 static struct instant start;
 static _Atomic uint64_t scale = (uint64_t)1 << 32; /* ns per tick, times 2^32 */
-static _Atomic uint64_t measured_ns;               /* over how long */
+static _Atomic uint64_t measured_ns;               /* length of that measurement */
 
 #if defined(__x86_64__)
 static bool processor_has_counter(void)
@@ -43,8 +43,8 @@ static bool processor_has_counter(void)
 }
 #endif
 
-/* The kernel watches the counter and turns to a slow timer of the board when it finds that it cannot be relied on. A
- * kernel that does not say what it uses, as in a sandbox, is taken to trust the processor. */
+/* The kernel watches the counter. When it cannot rely on the counter, it uses a slow timer of the board instead. A kernel
+ * that does not say what it uses, as in a sandbox, counts as one that trusts the processor. */
 static bool kernel_trusts_counter(void)
 {
     static const char *const timers[] = {"hpet", "acpi_pm", "jiffies", "pit"};
@@ -60,7 +60,7 @@ static bool kernel_trusts_counter(void)
     return true;
 }
 
-/* Both clocks at once, as nearly as a few tries give them. */
+/* Reads both clocks at nearly the same moment: the best of a few tries. */
 static struct instant read_both(void)
 {
     struct instant best = {0};
@@ -81,7 +81,7 @@ COLD void clock_boot(void)
     start = read_both();
 }
 
-/* Several threads may do this at once: any of their results will do. */
+/* Several threads may do this at once. Any of their results is good. */
 static COLD void measure(void)
 {
     struct instant now;
@@ -94,7 +94,7 @@ static COLD void measure(void)
     store_relaxed(&measured_ns, now.ns - start.ns);
 }
 
-/* Measures anew when that would be worth it. */
+/* Measures again when four times as much time has passed. */
 uint64_t clock_scale(void)
 {
     uint64_t over = load_relaxed(&measured_ns);

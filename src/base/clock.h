@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The time: in nanoseconds from the system, and in ticks of the processor's own counter, which takes no call.
+/* The time: in nanoseconds from the system, and in ticks of the processor's own counter, which needs no call.
  *
- * Ticks are those of the invariant time stamp counter (x86-64) or the generic timer (arm64), which run at one rate on all
- * processors, whatever these do; where there is none, or the kernel does not trust it, ticks are nanoseconds of
- * CLOCK_MONOTONIC. Either way they stay far below 2^60.
+ * Ticks are those of the invariant time stamp counter (x86-64) or the generic timer (arm64). These run at one rate on all
+ * processors, whatever the processors do. Where there is no such counter, or the kernel does not trust it, ticks are
+ * nanoseconds of CLOCK_MONOTONIC. Both stay far below 2^60.
  */
 #ifndef JESPAN_CLOCK_H
 #define JESPAN_CLOCK_H
@@ -46,7 +46,7 @@ HOT_INLINE uint64_t clock_ticks(void)
     return likely(clock_is_raw) ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The same, and not before what was loaded from memory so far is there. */
+/* The same, but the processor reads the counter only when all earlier loads are done. */
 HOT_INLINE uint64_t clock_ticks_after_loads(void)
 {
 #if defined(__x86_64__)
@@ -57,11 +57,11 @@ HOT_INLINE uint64_t clock_ticks_after_loads(void)
     return clock_ticks();
 }
 
-/* Once, before anything else here. */
+/* To be called once, before all other functions of this file. */
 void clock_boot(void);
 
-/* Nanoseconds per tick, times 2^32, as measured since the start: exact to some millionths after a few milliseconds. Within
- * the first 200 µs of the process it waits for the end of these. */
+/* Nanoseconds per tick, times 2^32, as measured since the start. They are exact to some millionths after a few
+ * milliseconds. In the first 200 µs of the process the function waits until these are over. */
 uint64_t clock_scale(void);
 
 static inline uint64_t clock_ticks_to_ns(uint64_t ticks, uint64_t scale)

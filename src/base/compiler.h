@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What depends on the compiler or the processor, under one name each. */
+/* Names for all that depends on the compiler or the processor. */
 #ifndef JESPAN_COMPILER_H
 #define JESPAN_COMPILER_H
 
@@ -18,8 +18,8 @@
 /* Initial-exec: an access is one load and never calls into the dynamic linker, which would allocate. */
 #define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
-/* Functions that we have in place of libc's, the malloc family above all. A build that must not replace the process's
- * malloc (sanitizers) gives them a prefix. */
+/* Functions that replace libc's, above all the malloc family. A build that must not replace the process's malloc, as with
+ * sanitizers, gives them a prefix. */
 #ifdef JESPAN_NO_INTERPOSE
 #define FAMILY(name) jespan_##name
 #define INTERPOSES 0
@@ -28,13 +28,13 @@
 #define INTERPOSES 1
 #endif
 
-/* Relaxed accesses: no ordering, but no tearing either, and no data race for the sanitizer. */
+/* Relaxed accesses have no order, but they never tear, and the sanitizer sees no data race. */
 #define load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
 #define store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
 #define load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
 #define store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 
-#ifndef __has_feature /* clang's; gcc has a macro for each sanitizer */
+#ifndef __has_feature /* only clang has it; gcc has a macro for each sanitizer */
 #define __has_feature(x) 0
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
@@ -43,8 +43,8 @@
 #define UNDER_TSAN 0
 #endif
 
-/* Adds to a counter that only this thread writes and others read, with no locked cycle. On x86-64 one instruction,
- * which the compiler will not make of a relaxed load and store; there a plain store is also a release. */
+/* Adds to a counter that only this thread writes and others read, without a locked instruction. On x86-64 this is one
+ * instruction; compilers make three of a relaxed load and store. There each store is also a release. */
 #if defined(__x86_64__) && !UNDER_TSAN
 HOT_INLINE void own_add(_Atomic uint64_t *counter, uint64_t n)
 {
@@ -61,7 +61,7 @@ HOT_INLINE void own_add(_Atomic uint64_t *counter, uint64_t n)
     store_relaxed(counter, load_relaxed(counter) + n);
 }
 
-/* Ordered after everything this thread did before. */
+/* The same, ordered after all earlier accesses of this thread. */
 HOT_INLINE void own_add_release(_Atomic uint64_t *counter, uint64_t n)
 {
     store_release(counter, load_relaxed(counter) + n);
@@ -73,13 +73,13 @@ HOT_INLINE void prefetch_write(const void *p)
     __builtin_prefetch(p, 1, 3);
 }
 
-/* Into the second-level cache. */
+/* Fetches into the second-level cache. */
 HOT_INLINE void prefetch_read(const void *p)
 {
     __builtin_prefetch(p, 0, 2);
 }
 
-/* Keeps the compiler, not the processor, from moving accesses across. Paired with membarrier(2) on the other side. */
+/* The compiler moves no access across this. The processor may; membarrier(2) on the other side makes up for it. */
 HOT_INLINE void compiler_barrier(void)
 {
     atomic_signal_fence(memory_order_seq_cst);

@@ -9,21 +9,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* From glibc 2.35 on; absent before. */
+/* glibc has these from 2.35 on. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* Where nothing can be watched: `never` differs from what is expected, `always` does not. */
+/* Watched words where there is no rseq area: `never` always differs from `standing`, `always` never does. */
 static volatile uint64_t never, always;
 #define TRIES 64
 
 _Atomic uint64_t cpu_clock_lost;
 
 static enum cpu_clock_kind kind;
-static _Atomic int verdict; /* on restartable sequences: 0 not tried, 1 they can be relied on, −1 they cannot */
+static _Atomic int verdict; /* on restartable sequences: 0: not tried, 1: reliable, −1: not reliable */
 
-/* A section of one instruction, never executed. Before the abort address the kernel wants the signature that glibc
- * registered (RSEQ_SIG). */
+/* A section of one instruction, which is never executed. The kernel requires the signature that glibc registered
+ * (RSEQ_SIG) before the abort address. */
 #if defined(__x86_64__)
 #define SECTION ".byte 0x0f, 0xb9, 0x3d\n.long 0x53053053\njespan_rseq_abort: ud2\njespan_rseq_start: nop\n"
 #elif defined(__aarch64__)
@@ -40,7 +40,7 @@ extern const char jespan_rseq_start[], jespan_rseq_abort[];
 static const struct rseq_cs section = {.start_ip = (uintptr_t)jespan_rseq_start, .post_commit_offset = 1,
                                        .abort_ip = (uintptr_t)jespan_rseq_abort};
 
-/* The calling thread's rseq_cs; NULL where glibc has not registered it. */
+/* The calling thread's rseq_cs, or NULL where glibc has not registered it. The weak symbols are NULL before glibc 2.35. */
 static volatile uint64_t *own_rseq_cs(void)
 {
     if (SECTION_IS_EMPTY || !&__rseq_size || !&__rseq_offset || !__rseq_size)
@@ -49,8 +49,8 @@ static volatile uint64_t *own_rseq_cs(void)
     return (int32_t)area->cpu_id < 0 ? NULL : (volatile uint64_t *)&area->rseq_cs;
 }
 
-/* A thread that sleeps leaves its processor. A kernel that does not clear the pointer then, or an emulator that knows
- * nothing of it, is found out here. */
+/* A thread that sleeps leaves its processor. So this finds kernels that do not clear the pointer, and emulators that do not
+ * know it. */
 static bool try_out(volatile uint64_t *rseq_cs)
 {
     const struct timespec shortest = {0, 1};
@@ -85,7 +85,7 @@ static void watch_rseq(struct cpu_clock *c)
     c->watched = rseq_cs;
 }
 
-/* The area may have been taken away since. The kernel says so in it. What was counted as CPU time since then stays counted. */
+/* Looks whether the area was unregistered, which the kernel notes in it. Time counted as CPU time since then stays counted. */
 static bool still_watches(struct cpu_clock *c)
 {
     if (likely(own_rseq_cs() == c->watched))
@@ -96,8 +96,8 @@ static bool still_watches(struct cpu_clock *c)
     return false;
 }
 
-/* The thread's clock comes first: for it the kernel brings the thread's account up to date, which for getrusage(2) may be
- * as old as the last tick. */
+/* The thread's clock is read first: this call makes the kernel update the account that getrusage(2) reads, which may
+ * otherwise be as old as the last tick. */
 static uint64_t read_ns(uint64_t *system_ns)
 {
     struct rusage usage;
@@ -107,8 +107,8 @@ static uint64_t read_ns(uint64_t *system_ns)
     return ns;
 }
 
-/* In place of the reading before the last, which nobody looks at but who began to before the last was made: they find another
- * sequence number afterwards. */
+/* Overwrites the reading before the last one. A reader that still reads that one finds another sequence number
+ * afterwards, and tries again. */
 static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns, int thread_id)
 {
     uint32_t sequence = load_relaxed(&c->sequence) + 1;
@@ -120,7 +120,7 @@ static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns, int thread_id
     store_release(&c->sequence, sequence);
 }
 
-/* The pointer is set before the clocks are read: if the thread leaves its processor from there on, that will be seen. */
+/* Sets the pointer before it reads the clocks. So it is seen if the thread leaves its processor after that. */
 COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
 {
     *system = 0;
@@ -170,8 +170,8 @@ static clockid_t clock_of_thread(int thread_id)
     return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
 }
 
-/* A reading that is the last one still when the kernel's clock has been read, so that both are of the same thread. Else there was
- * another reading meanwhile, which is as good as the clock. */
+/* Adds the kernel's clock to a reading that is still the last one after the clock was read, so both are of the same thread.
+ * If there are new readings in all tries, the last one is as good as the clock. */
 uint64_t cpu_clock_of(struct cpu_clock *c)
 {
     if (kind == CPU_CLOCK_NONE)
@@ -181,7 +181,7 @@ uint64_t cpu_clock_of(struct cpu_clock *c)
         uint32_t sequence = load_acquire(&c->sequence);
         const struct cpu_reading *r = &c->readings[sequence % 2];
         uint64_t ticks = load_relaxed(&r->ticks), ns = load_relaxed(&r->ns);
-        bool ended = clock_gettime(clock_of_thread(load_relaxed(&r->thread_id)), &t) != 0; /* maybe just now */
+        bool ended = clock_gettime(clock_of_thread(load_relaxed(&r->thread_id)), &t) != 0; /* perhaps at this moment */
         atomic_thread_fence(memory_order_acquire);
         if (load_relaxed(&c->sequence) != sequence)
             continue;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A thread's CPU time, without a system call where the kernel lets us see that the thread never left its processor.
+/* A thread's CPU time, without a system call while the thread has not left its processor.
  *
- * glibc registers a restartable sequence (rseq(2)) for every thread. Of a critical section that the thread is not in, the
- * kernel clears the pointer, rseq_cs, whenever it has preempted, migrated or signalled the thread. So we point it at a
- * section that nobody ever executes: as long as the pointer stands, the thread has been on its processor all the time,
- * and its CPU time went on by as much as the clock. Once it is cleared, or a sequence of the program's own is in its
- * place, CPU time is read from the kernel, and the pointer is set again. Whether all that is so is tried on first use;
- * else every reading is a system call.
+ * glibc registers a restartable sequence (rseq(2)) for every thread. The thread's area has a pointer to a critical section,
+ * rseq_cs. When the kernel has preempted, migrated or signalled the thread outside that section, it clears the pointer. So
+ * we point it at a section that nobody ever executes. While the pointer stands, the thread has been on its processor all
+ * the time, and its CPU time grew as much as the clock. Once the pointer is cleared, or points to a sequence of the
+ * program, we read CPU time from the kernel and set the pointer again. The first use tries out whether the kernel works
+ * like this. Where it does not, every reading is a system call.
  *
- * A program may take the area away from the kernel, to use one of its own. Then the pointer would stand for good. So snapshots, and
- * whatever else comes rarely, have the thread look at its area again: cpu_clock_doubt().
+ * A program may unregister the area, to use its own. Then the kernel would never clear the pointer. So snapshots and other
+ * rare events make each thread look at its area again: cpu_clock_doubt().
  *
- * Only the owner writes, but for `standing`; others may read by cpu_clock_of().
+ * Only the owner writes, except `standing`. Other threads read by cpu_clock_of().
  */
 #ifndef JESPAN_CPU_CLOCK_H
 #define JESPAN_CPU_CLOCK_H
@@ -22,69 +22,69 @@ struct cpu_clock {
     volatile uint64_t *watched; /* holds `standing` while CPU time in ticks is clock_ticks() + offset */
     _Atomic uint64_t standing;
     uint64_t offset;
-    _Atomic uint32_t sequence; /* of readings; the last one is readings[sequence % 2], so that a reader never waits */
+    _Atomic uint32_t sequence; /* number of readings; readings[sequence % 2] is the last, so that a reader never waits */
     struct cpu_reading {
         _Atomic int thread_id;
         _Atomic uint64_t ticks, ns;
     } readings[2];
-    uint64_t system_ns; /* the part of it in the kernel, by getrusage(2) */
+    uint64_t system_ns; /* the part spent in the kernel, by getrusage(2) */
 };
 
-/* In place of what stands, which is an address. */
+/* Values of `standing` that are no address. */
 #define CPU_CLOCK_NEVER 1
 #define CPU_CLOCK_DOUBTED 2
 
 enum cpu_clock_kind { CPU_CLOCK_AUTO, CPU_CLOCK_RSEQ, CPU_CLOCK_THREAD, CPU_CLOCK_RUSAGE, CPU_CLOCK_NONE };
 
-/* Any thread: at its next enter or exit the owner looks whether the kernel still knows of its area. */
+/* Makes the owner look, at its next enter or exit, whether the kernel still knows its area. Any thread may call it. */
 static inline void cpu_clock_doubt(struct cpu_clock *c)
 {
     if (load_relaxed(&c->standing) > CPU_CLOCK_DOUBTED)
         store_relaxed(&c->standing, CPU_CLOCK_DOUBTED);
 }
 
-/* Threads whose area was taken away after they had begun to rely on it. */
+/* Number of threads whose area was unregistered after they had begun to rely on it. */
 extern _Atomic uint64_t cpu_clock_lost;
 
-/* Once. With CPU_CLOCK_NONE no time is ever read, and what cpu_clock_ticks() says means nothing. */
+/* To be called once. With CPU_CLOCK_NONE no time is ever read, and cpu_clock_ticks() returns no useful value. */
 void cpu_clock_boot(enum cpu_clock_kind kind);
 
-/* What is in use: never CPU_CLOCK_AUTO once a thread has read its clock. */
+/* The kind in use. It is not CPU_CLOCK_AUTO once a thread has read its clock. */
 enum cpu_clock_kind cpu_clock_in_use(void);
 
-/* On a thread that begins, and on the one that lives on in a forked child. */
+/* To be called on a thread that begins, and on the thread that a forked child has. */
 void cpu_clock_start(struct cpu_clock *c);
 
-/* False: cpu_clock_read() is due. After, not before, the clock is read that cpu_clock_ticks() gets. */
+/* Returns false where cpu_clock_read() is due. To be asked after the clock was read that cpu_clock_ticks() gets. */
 HOT_INLINE bool cpu_clock_stands(const struct cpu_clock *c)
 {
     compiler_barrier();
     return *c->watched == load_relaxed(&c->standing);
 }
 
-/* CPU time in ticks, from an arbitrary point on, at a time by clock_ticks(). */
+/* CPU time in ticks at the time `now` of clock_ticks(). It begins at an arbitrary value. */
 HOT_INLINE uint64_t cpu_clock_ticks(const struct cpu_clock *c, uint64_t now)
 {
     return now + c->offset;
 }
 
-/* Reads the CPU time from the kernel. Returns the time by clock_ticks() that it belongs to; *system gets the ticks in the
- * kernel since the last reading, 0 where the clock does not tell. */
+/* Reads the CPU time from the kernel. Returns the time of clock_ticks() that it belongs to. *system gets the ticks spent in
+ * the kernel since the last reading, or 0 where the clock does not know them. */
 uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system);
 
-/* What the last reading said. Of the owner, or of a thread that is gone. */
+/* The CPU time of the last reading. To be called by the owner, or for a thread that has ended. */
 static inline uint64_t cpu_clock_last(const struct cpu_clock *c)
 {
     return load_relaxed(&c->readings[load_relaxed(&c->sequence) % 2].ticks);
 }
 
-/* In a forked child: what it says from now on. */
+/* Sets the CPU time of the last reading, in a forked child. */
 static inline void cpu_clock_set_last(struct cpu_clock *c, uint64_t ticks)
 {
     store_relaxed(&c->readings[load_relaxed(&c->sequence) % 2].ticks, ticks);
 }
 
-/* The CPU time in ticks of any thread now; that of its last reading where the thread is gone. */
+/* The CPU time in ticks of any thread now. For a thread that has ended: that of its last reading. */
 uint64_t cpu_clock_of(struct cpu_clock *c);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors of our own: none is 0, 1 or 2, also where the program has closed these.
+/* jespan's own descriptors are never 0, 1 or 2, even where the program has closed these.
  *
  * A new descriptor gets the lowest number that is free. A program that was started without descriptors 0 to 2 would find
- * ours there, and what it writes to its closed standard output would land in a dump. No system call makes a descriptor
- * with a number of our choice, so the holes are filled while one is made: with O_PATH descriptors, for which read() and
- * write() fail with EBADF, as they do for a closed descriptor.
+ * ours there, and its output would go into a dump. No system call makes a descriptor with a number of our choice. So we fill
+ * the holes with O_PATH descriptors while we make one. read() and write() fail with EBADF for these, as they do for a
+ * closed descriptor.
  *
- * All is inline, as modules use it too. It is async-signal-safe. */
+ * Modules use this file too, so all of it is inline. It is async-signal-safe. */
 #ifndef JESPAN_DESCRIPTOR_H
 #define JESPAN_DESCRIPTOR_H
 
@@ -22,7 +22,7 @@ struct stdio_holes {
     bool filled[DESCRIPTOR_LEAST];
 };
 
-/* Fills the holes. Leaves errno alone, as does the next. */
+/* Fills the holes. This function and the next one leave errno alone. */
 static inline void stdio_holes_fill(struct stdio_holes *holes)
 {
     int saved = errno, n_open = 0, fd;
@@ -39,7 +39,7 @@ static inline void stdio_holes_fill(struct stdio_holes *holes)
     errno = saved;
 }
 
-/* Empties them again. A number that the program has given to a file of its own meanwhile stays as it is. */
+/* Empties the holes again. A number that the program has since given to its own file stays open. */
 static inline void stdio_holes_empty(const struct stdio_holes *holes)
 {
     int saved = errno;
@@ -49,8 +49,9 @@ static inline void stdio_holes_empty(const struct stdio_holes *holes)
     errno = saved;
 }
 
-/* The same for what libraries open, which stays where it is: first waits until no other thread fills a hole, as it would empty
- * that too early. Gives up waiting after a fifth of a second. One thread at a time, and not inside stdio_holes_fill(). */
+/* Fills the holes for descriptors that a library opens and that cannot be lifted. It waits until no other thread fills a
+ * hole, because that thread would empty it too early. It stops waiting after a fifth of a second. One thread at a time, and
+ * not inside stdio_holes_fill(). */
 static inline void stdio_holes_fill_alone(struct stdio_holes *holes)
 {
     int saved = errno;
@@ -67,8 +68,8 @@ static inline void stdio_holes_fill_alone(struct stdio_holes *holes)
     errno = saved;
 }
 
-/* Takes a descriptor that was just made, or -1, and returns it with a number above 2, or -1 and errno. It has such a
- * number already, unless the program closed one of 0 to 2 meanwhile. */
+/* Takes a new descriptor, or -1. Returns it with a number above 2, or -1 and errno. The number is above 2 already, unless
+ * the program closed one of 0 to 2 meanwhile. */
 static inline int descriptor_lift(int fd)
 {
     if (fd < 0 || fd >= DESCRIPTOR_LEAST)

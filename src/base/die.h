@@ -14,7 +14,7 @@
 void warn_parts(const char *const *parts);
 #define WARN(...) warn_parts((const char *const[]){__VA_ARGS__, NULL})
 
-/* One line that names the pointer, then abort(3). Only for what is certainly heap corruption. */
+/* Writes one line that names the pointer, then calls abort(3). Only for certain heap corruption. */
 _Noreturn void die_pointer(const char *what, const void *pointer);
 
 /* An invariant. A build with --enable-assertions aborts where it does not hold. Other builds compile the condition but

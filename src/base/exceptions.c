@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* C++ exceptions. Their headers have been the same for as long as there are two libraries that throw them to each other. */
+/* C++ exceptions. Their headers cannot change, since libstdc++ and libc++abi throw exceptions to each other. */
 #include "base/exceptions.h"
 
 #include <string.h>
 
 #include "base/compiler.h"
 
-/* Begins the exception's memory; struct __cxa_refcounted_exception of libstdc++, struct __cxa_exception of libc++abi. */
+/* The beginning of an exception's memory: struct __cxa_refcounted_exception of libstdc++, struct __cxa_exception of
+ * libc++abi. */
 struct header {
-    uint64_t front[2]; /* libstdc++: references, then nothing; libc++abi: nothing, then references */
+    uint64_t front[2]; /* libstdc++: references, then 0; libc++abi: 0, then references */
     const void *type;
     uint64_t handlers[9];
-    uint64_t class; /* who threw it: of struct _Unwind_Exception, with the next */
+    uint64_t class; /* the library that threw it; with the next member, from struct _Unwind_Exception */
     uint64_t cleanup, private[2];
 };
-_Static_assert(sizeof(struct header) == EXCEPTION_BYTES_MIN, "what is thrown follows");
+_Static_assert(sizeof(struct header) == EXCEPTION_BYTES_MIN, "the thrown object follows the header");
 _Static_assert(offsetof(struct header, class) == EXCEPTION_CLASS_AT * sizeof(uint64_t), "a number of words");
 
 #define ALIGNMENT 16
@@ -32,7 +33,7 @@ struct exceptions_level exceptions_level(void)
     return g ? (struct exceptions_level){g->uncaught, g->caught} : (struct exceptions_level){0, NULL};
 }
 
-/* One that is over has no references, but where it went with a region, which leaves it as it was. */
+/* An exception that is over has no references. In a region that was released, it looks as it was. */
 static bool is_one(const struct header *h)
 {
     uint64_t references = h->class == EXCEPTION_CLASS_GNU ? h->front[0] : h->front[1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* C++ exceptions, as the Itanium C++ ABI has them, which libstdc++ and libc++abi follow: where a thread is with them, and which
- * objects are one. */
+/* C++ exceptions as the Itanium C++ ABI defines them, which libstdc++ and libc++abi follow: what a thread has thrown, and
+ * which objects are exceptions. */
 #ifndef JESPAN_EXCEPTIONS_H
 #define JESPAN_EXCEPTIONS_H
 
@@ -8,24 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Exceptions that were thrown and not caught yet, and the one that is being handled. */
+/* The number of exceptions that were thrown and not caught yet, and the exception that is being handled. */
 struct exceptions_level {
     unsigned uncaught;
     const void *caught;
 };
 
-/* Of the calling thread. All zero without C++, or where its library is not to be found by name. */
+/* Those of the calling thread. All zero without C++, or where its library has no such symbol. */
 struct exceptions_level exceptions_level(void);
 
-/* An object that is an exception has more bytes than this. */
+/* Each object that is an exception has more bytes than this. */
 #define EXCEPTION_BYTES_MIN 128
 
-/* The word in an exception's header that says who threw it. */
+/* The word in an exception's header that names the library that threw it. */
 #define EXCEPTION_CLASS_AT 12
-#define EXCEPTION_CLASS_GNU 0x474e5543432b2b00u   /* "GNUCC++"; with 1 in place of its 0 it only refers to another */
+#define EXCEPTION_CLASS_GNU 0x474e5543432b2b00u   /* "GNUCC++" and a 0; with a 1 it refers to another exception */
 #define EXCEPTION_CLASS_CLANG 0x434c4e47432b2b00u /* "CLNGC++" */
 
-/* The object is about to be freed: whatever its memory is used for next, nothing in it shall look like an exception. */
+/* The object is about to be freed. Its memory must not look like an exception to those who use it next. */
 static inline void exceptions_forget(void *p, size_t usable)
 {
     uint64_t *class = (uint64_t *)p + EXCEPTION_CLASS_AT;
@@ -33,8 +33,8 @@ static inline void exceptions_forget(void *p, size_t usable)
         *class = 0;
 }
 
-/* The header of an exception that is somebody's, or NULL, in the part of an object where it may begin. Nothing from `end` on is
- * read. */
+/* Looks for an exception in use that begins from `start` on, below `stop`. Reads nothing from `end` on. Returns its header,
+ * or NULL. */
 const void *exceptions_find(const char *start, const char *stop, const char *end);
 
 #endif

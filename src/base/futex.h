@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a word to change, and telling those who wait. Within this process; errno is left alone. Safe in signal handlers. */
+/* Waits for a word to change, and wakes those who wait, within this process. Leaves errno alone. Safe in signal handlers. */
 #ifndef JESPAN_FUTEX_H
 #define JESPAN_FUTEX_H
 
@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Until somebody wakes, a signal comes, or the time is there: CLOCK_MONOTONIC, UINT64_MAX is never. Not at all where the word
- * is another by then. False: the time is there. */
+/* Waits until somebody wakes, a signal comes, or the time on CLOCK_MONOTONIC is reached; UINT64_MAX: no time. Does not wait
+ * where the word is not `as_long_as`. Returns false when the time is reached. */
 static inline bool futex_wait(_Atomic uint32_t *word, uint32_t as_long_as, uint64_t until_ns)
 {
     int saved = errno;
@@ -24,7 +24,7 @@ static inline bool futex_wait(_Atomic uint32_t *word, uint32_t as_long_as, uint6
     return !late;
 }
 
-/* Whether the word can be read at all: its memory may be unmapped. Where the system does not say, it can. */
+/* Whether the word is in mapped memory. True where the system cannot tell. */
 static inline bool futex_is_mapped(const void *word)
 {
     int saved = errno;

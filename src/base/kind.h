@@ -5,11 +5,11 @@
 
 enum context_kind {
     CONTEXT_ROOT,   /* "(root)", id 1 */
-    CONTEXT_SELF,   /* "(jespan)": the reporter and its exporters, id 2 */
-    CONTEXT_THREAD, /* "thread:NAME": a thread's allocations outside any span */
+    CONTEXT_SELF,   /* "(jespan)": jespan's own threads, reporters and exporters, id 2 */
+    CONTEXT_THREAD, /* "thread:NAME": allocations of a thread outside any span */
     CONTEXT_SPAN,
-    CONTEXT_UNSAMPLED, /* "(unsampled)": spans that a sampler left out, id 3 */
-    CONTEXT_PERIOD, /* below any other, for memory born in one period: age.h */
+    CONTEXT_UNSAMPLED, /* "(unsampled)": spans that a sampler declined, id 3 */
+    CONTEXT_PERIOD, /* a child of any other context, for memory allocated in one period: age.h */
 };
 
 static inline const char *kind_text(enum context_kind kind)

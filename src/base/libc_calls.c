@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which allocations libc makes for itself. */
+/* Recognises allocations that libc makes for itself. */
 #define _GNU_SOURCE
 #include "base/libc_calls.h"
 
@@ -17,13 +17,13 @@
 #define RANGES_MAX 16
 #define CALLERS_MAX 32
 
-/* Where their code is; written once, before n_ranges. */
+/* The code of libc's objects. Written once, before n_ranges. */
 static struct range {
     uintptr_t start, end;
 } ranges[RANGES_MAX];
 static _Atomic uint32_t n_ranges, looked, learned;
 
-/* From where what libc makes for others is allocated. */
+/* The places from which libc calls malloc for its callers. */
 static _Atomic uintptr_t for_others[CALLERS_MAX];
 static THREAD_LOCAL bool learning;
 
@@ -60,7 +60,7 @@ COLD void libc_calls_find(void)
     store_release(&n_ranges, n);
 }
 
-/* Each of them has few such places. */
+/* Each function has few such places. */
 static COLD void learn_address(uintptr_t address)
 {
     for (int i = 0; i < CALLERS_MAX; i++) {
@@ -78,7 +78,7 @@ static void learn_lines(void)
     FILE *file = fmemopen(text, sizeof text - 1, "r");
     if (!file)
         return;
-    getc(file); /* gets it its buffer */
+    getc(file); /* the stream allocates its buffer */
     learning = true;
     if (getline(&line, &n, file) > 0)
         free(line);

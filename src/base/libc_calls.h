@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which allocations libc and the dynamic linker make for themselves: buffers of streams, locales, the environment, threads' and
- * loaded libraries' books. These begin at whatever moment and outlive it, so that a region is no place for them.
+/* Recognises allocations that libc and the dynamic linker make for themselves: buffers of streams, locales, the
+ * environment, data of threads and loaded libraries. libc may make them at any moment and keeps them, so a region must not
+ * hold them.
  *
- * Told apart by who calls malloc. What libc makes for its caller, who is to free it, is the caller's all the same: wcsdup, asprintf,
- * vasprintf, getline, getdelim. From where these call is found out by calling them once. strdup and strndup, which libc itself calls
- * for names that it keeps, are in malloc.c: a program calls those.
+ * The return address of malloc tells who called it. Some functions of libc allocate for their caller, who frees the result:
+ * wcsdup, asprintf, vasprintf, getline, getdelim. We call them once to learn where they call malloc. libc calls its own
+ * strdup and strndup for names that it keeps; a program calls ours, which are in malloc.c.
  */
 #ifndef JESPAN_LIBC_CALLS_H
 #define JESPAN_LIBC_CALLS_H
 
 #include <stdbool.h>
 
-/* Before a region is entered for the first time, with no lock; allocates. */
+/* Finds libc's code. To be called before the first region is entered, without locks. Allocates. */
 void libc_calls_find(void);
 
-/* On a thread that is in a region, with no lock; the first time, allocates there and frees that. */
+/* Learns the callers. To be called on a thread in a region, without locks. The first call allocates there and frees. */
 void libc_calls_learn(void);
 
-/* Whether malloc, which returns to that address, was called by libc for itself. Safe everywhere. False where libc is part of the
- * program, or cannot be told. */
+/* Whether libc called malloc for itself, given the address to which malloc returns. Safe everywhere. False where libc is
+ * part of the program, or is not recognised. */
 bool libc_calls(const void *return_address);
 
 #endif

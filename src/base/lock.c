@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All locks of jespan, ranked, and the one place where fork(2) deals with them. */
+/* All locks of jespan, with their order, and what fork(2) does with them. */
 #include "base/lock.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ static pthread_mutex_t locks[LOCK_RANKS] = {
     [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* This thread owns all of them: between our fork handlers others' may run, and those may allocate. */
+/* This thread holds all locks. Other fork handlers run between ours, and may allocate. */
 static THREAD_LOCAL bool forking;
 
 static void note(unsigned held)
@@ -57,7 +57,7 @@ void lock_all_before_fork(void)
     forking = true;
 }
 
-/* The forking thread owns them in parent and child alike, so a plain unlock is right in both. */
+/* The forking thread holds the locks in the parent and in the child, so a plain unlock is right in both. */
 void lock_release_after_fork(void)
 {
     forking = false;

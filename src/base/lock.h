@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All locks of jespan, ranked, and the one place where fork(2) deals with them.
+/* All locks of jespan, with their order, and what fork(2) does with them.
  *
- * A thread takes locks only in rising rank. None is taken on the hot path, none but LOCK_ARENAS is held while jemalloc
- * is called, none while an exporter or the file system is. fork takes all of them, so a child finds each protected structure whole.
+ * A thread takes locks only in rising rank. The hot path takes none. A thread that calls jemalloc holds no lock except
+ * LOCK_ARENAS, and no lock at all while it calls an exporter or the file system. fork takes all locks, so a child finds
+ * each structure whole.
  */
 #ifndef JESPAN_LOCK_H
 #define JESPAN_LOCK_H

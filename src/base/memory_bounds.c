@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What bounds the memory of this process, and how much of it is used. */
+/* The bounds on this process's memory, and how much is used. */
 #include "base/memory_bounds.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void add(struct bounds *b, enum bound_kind kind, uint64_t bytes, const ch
     strcpy(bound->directory, directory);
 }
 
-/* From the process's own up to what is mounted: each of them bounds it. */
+/* Each cgroup from the process's own up to the mount point bounds it. */
 static void find_cgroups(struct bounds *b, bool v2)
 {
     char directory[CGROUP_PATH_BYTES];
@@ -103,7 +103,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* File pages that nobody used lately are given up before anyone is killed. To know how many costs more than all else. */
+/* The kernel gives up file pages that nobody used lately before it kills. Their figure is the most expensive to read. */
 static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint64_t enough)
 {
     bool v2 = bound->kind == BOUND_CGROUP2;
@@ -116,7 +116,7 @@ static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint
     return less(used, text_value(text, v2 ? "inactive_file " : "total_inactive_file "));
 }
 
-/* Pages: all, and those that are private and writable. */
+/* statm counts in pages: field 1 is all, field 6 those that are private and writable. */
 static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 {
     const char *text = procfile_text(&bound->files[0], b->root, "/proc/self", "statm");

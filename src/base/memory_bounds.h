@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What bounds the memory of this process, and how much of it is used: memory cgroups (v2, v1) from its own up to the
- * root, RLIMIT_AS and RLIMIT_DATA; where no cgroup bounds it, the machine's memory.
+/* The bounds on this process's memory, and how much is used: memory cgroups (v2, v1) from its own up to the root, RLIMIT_AS
+ * and RLIMIT_DATA. Where no cgroup bounds it, the machine's memory does.
  *
- * Read from /proc and the cgroup file systems, on one thread, as procfile.h.
+ * They are read from /proc and the cgroup file systems, on one thread, as procfile.h.
  */
 #ifndef JESPAN_MEMORY_BOUNDS_H
 #define JESPAN_MEMORY_BOUNDS_H
@@ -26,20 +26,20 @@ struct bound {
 
 struct bounds {
     const char *root; /* "": the real file systems; another directory in tests */
-    char cgroup2[CGROUP_PATH_BYTES]; /* the directory of the process's cgroup of version 2, whether it bounds it or not; "": none */
+    char cgroup2[CGROUP_PATH_BYTES]; /* the process's cgroup of version 2, even where it sets no bound; "": none */
     unsigned n;
     struct bound bound[BOUNDS_MAX];
 };
 
-/* Finds the bounds that there are, with their bytes. Now and then again, since they may be changed and the process moved.
- * Returns whether they are others than before. */
+/* Finds the bounds and their bytes. To be repeated now and then, since bounds change and a process may be moved. Returns
+ * whether something changed. */
 bool bounds_find(struct bounds *b);
 
-/* Reads what is used of one. Of a cgroup: less than `enough` with all file pages; else without those that nobody used
- * lately. False: it cannot be read. */
+/* Reads how much of a bound is used. The figure of a cgroup includes all file pages while it is below `enough`, and from
+ * there on leaves out those that nobody used lately. Returns false where it cannot be read. */
 bool bounds_read(const struct bounds *b, struct bound *bound, uint64_t enough);
 
-/* Closes what is open. */
+/* Closes the files. */
 void bounds_close(struct bounds *b);
 
 /* "the memory cgroup", "the address space (RLIMIT_AS)" and so on. */

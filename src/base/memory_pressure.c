@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pressure stall information. Read rather than waited for with poll(2): triggers need a privilege, or a kernel of 2023. */
+/* Pressure stall information. We read it and do not wait with poll(2): triggers need a privilege, or a kernel of 2023. */
 #include "base/memory_pressure.h"
 
 #include <string.h>
 
-/* The top of all, of which the machine's figures say the same, has no type. */
+/* The root cgroup has no cgroup.type; the machine's figures are the same there. */
 static bool has_pressure(const struct pressure *p, const char *cgroup2)
 {
     return *cgroup2 && file_text(p->root, cgroup2, "memory.pressure") && file_text(p->root, cgroup2, "cgroup.type");
@@ -19,7 +19,7 @@ void pressure_find(struct pressure *p, const char *cgroup2)
     strcpy(p->directory, directory);
 }
 
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", and such a line of "full"; total in microseconds. */
+/* Lines are "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" and the same with "full". total is in microseconds. */
 static bool read_stalled(struct pressure *p, uint64_t *us)
 {
     const char *text = procfile_text(&p->file, p->root, p->directory, p->of_cgroup ? "memory.pressure" : "memory");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jespan's own memory: straight from mmap(2), zeroed, never from the heap that it watches. */
+/* jespan's own memory, which comes from mmap(2). */
 #include "base/meta.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 static char *chunk, *chunk_end; /* LOCK_META */
 static _Atomic uint64_t alloc_bytes, map_bytes;
 
-/* What was set aside. Only the thread in an emergency looks at what follows. */
+/* Emergency memory. Only the thread in an emergency uses these variables. */
 static char *aside;
 static size_t aside_bytes, aside_used;
 static bool aside_sufficed;
@@ -66,7 +66,7 @@ void meta_unmap(void *p, size_t bytes)
     errno = saved;
 }
 
-/* ---- What is set aside ---- */
+/* ---- Emergency memory ---- */
 
 static size_t rounded(size_t bytes)
 {
@@ -85,7 +85,7 @@ COLD int meta_set_aside(size_t bytes)
     if (aside)
         memset(aside, 0, aside_bytes);
     if (aside && mlock(aside, aside_bytes))
-        errno = saved; /* then it is only touched */
+        errno = saved; /* without the lock, it is only touched */
     return 0;
 }
 
@@ -118,7 +118,7 @@ void *meta_emergency_alloc(size_t bytes)
     return p ? p : meta_map(bytes);
 }
 
-/* The last piece can be borrowed again at once, others when all are back. */
+/* The last piece can be used again at once, the others when all later ones are returned. */
 void meta_return(void *p, size_t bytes)
 {
     size_t at = (size_t)((char *)p - aside);

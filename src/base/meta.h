@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jespan's own memory: straight from mmap(2), zeroed, never from the heap that it watches.
+/* jespan's own memory. It comes from mmap(2), zeroed, never from the heap that jespan watches.
  *
- * meta_alloc() gives small pieces that are never returned, so what lies in them may be read at any time by anyone
- * (type- stable). meta_map() gives whole pages, touched only where used, that may go back. Any thread; errno is left
- * alone.
+ * meta_alloc() gives small pieces that are never returned, so any thread may read them at any time (they are type-stable).
+ * meta_map() gives whole pages, which may be returned. Any thread may call these functions. They leave errno alone.
  */
 #ifndef JESPAN_META_H
 #define JESPAN_META_H
@@ -12,29 +11,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed, aligned to 4096 bytes from 4096 bytes on, to 64 from 64 on, else to 8. NULL when the system has no more. At most META_CHUNK_BYTES.
- */
+/* Returns a zeroed piece of at most META_CHUNK_BYTES. It is aligned to 4096 bytes if it has 4096 bytes or more, to 64 if it
+ * has 64 or more, else to 8. Returns NULL when the system has no more memory. */
 #define META_CHUNK_BYTES ((size_t)256 * 1024)
 void *meta_alloc(size_t bytes);
 
-/* Zeroed pages, reserved only: memory is used as it is touched. NULL when the system has no more. */
+/* Returns zeroed pages, which take memory only as they are touched, or NULL when the system has no more. */
 void *meta_map(size_t bytes);
 void meta_unmap(void *p, size_t bytes);
 
-/* Memory for a while: as meta_map(), but on a thread in an emergency from what was set aside, as far as that goes. Pieces
- * are aligned to 64 bytes. All are returned before the emergency ends. */
+/* As meta_map(), but a thread in an emergency gets emergency memory while there is enough of it. Pieces are aligned to 64
+ * bytes. All must be returned before the emergency ends. */
 void *meta_emergency_alloc(size_t bytes);
 void meta_return(void *p, size_t bytes);
 
-/* Sets so many bytes aside for emergencies, touched and, where the system allows it, locked; again in a forked child,
- * whose pages are its own then. One thread at a time is in one. Returns 0 or -ENOMEM. */
+/* Sets emergency memory aside, touches it, and locks it where the system allows that. A forked child does so again, to have
+ * pages of its own. One thread at a time is in an emergency. Returns 0 or -ENOMEM. */
 int meta_set_aside(size_t bytes);
 void meta_emergency_begin(void);
 
-/* Returns whether what was set aside sufficed. */
+/* Returns whether the emergency memory was enough. */
 bool meta_emergency_end(void);
 
-/* Bytes handed out by meta_alloc() and mapped by meta_map(), the latter as address space. */
+/* Bytes that meta_alloc() gave out, and bytes of address space that meta_map() has mapped. */
 uint64_t meta_alloc_bytes(void);
 uint64_t meta_map_bytes(void);
 

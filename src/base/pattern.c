@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* On a mismatch the last `*` takes one byte more. */
+/* On a mismatch, the last `*` takes one byte more. */
 bool pattern_fits(const char *pattern, const char *text)
 {
     const char *star = NULL, *from = text;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Patterns of names, as the configuration has them for sites and labels. */
+/* Patterns of names in the configuration, for sites and labels. */
 #ifndef JESPAN_PATTERN_H
 #define JESPAN_PATTERN_H
 
 #include <stdbool.h>
 
-/* `*` stands for any text, anywhere and as often as wanted. In a time of at most the product of the lengths. */
+/* `*` stands for any text and may occur any number of times. Takes time up to the product of the lengths. */
 bool pattern_fits(const char *pattern, const char *text);
 
 #endif

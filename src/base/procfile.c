@@ -12,7 +12,7 @@
 
 #include "base/descriptor.h"
 
-#define TEXT_BYTES ((size_t)256 * 1024) /* a machine may have many mounts; what is not read into is not resident */
+#define TEXT_BYTES ((size_t)256 * 1024) /* enough for many mounts; unused pages of it are not resident */
 
 static int open_file(const char *root, const char *directory, const char *file)
 {
@@ -21,7 +21,7 @@ static int open_file(const char *root, const char *directory, const char *file)
     return n < 0 || (size_t)n >= sizeof path ? -1 : descriptor_open(path, O_RDONLY, 0);
 }
 
-/* All that a file holds, or its beginning. */
+/* The text of a file, or its beginning. */
 static const char *read_descriptor(int fd)
 {
     static char text[TEXT_BYTES];
@@ -71,7 +71,7 @@ void procfile_close(struct procfile *k)
     k->fd = 0;
 }
 
-/* ---- What is in a text ---- */
+/* ---- Texts ---- */
 
 uint64_t text_number(const char *text)
 {

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Texts of /proc and the cgroup file systems, without malloc and stdio, on one thread: each call's text ends the last one's.
+/* Texts of /proc and the cgroup file systems, read without malloc and stdio. One thread uses this: a text is valid until the
+ * next call.
  *
- * What is read again and again stays open, as opening costs more than all else; a program may close descriptors that it does not
- * know, so it is made sure of each time that the number still stands for the same file.
+ * A file that is read repeatedly stays open, since opening costs most. A program may close descriptors that it does not
+ * know. So each call checks that the number still stands for the same file.
  */
-#ifndef JESPAN_KEPT_FILE_H
-#define JESPAN_KEPT_FILE_H
+#ifndef JESPAN_PROCFILE_H
+#define JESPAN_PROCFILE_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FILE_PATH_BYTES 1024 /* of a root, a directory or a name at most */
+#define FILE_PATH_BYTES 1024 /* most bytes of a root, a directory or a name */
 
 struct procfile {
-    int fd; /* 0: none, as standard input is never it */
+    int fd; /* 0: none, since jespan never uses standard input */
     dev_t device;
     ino_t inode;
 };
 
-/* All that root/directory/file holds, or its beginning; NULL: it cannot be read. */
+/* Returns the text of root/directory/file, or its beginning where it is long; NULL where it cannot be read. */
 const char *file_text(const char *root, const char *directory, const char *file);
 
-/* The same, open from then on. */
+/* The same, and keeps the file open. */
 const char *procfile_text(struct procfile *k, const char *root, const char *directory, const char *file);
 void procfile_close(struct procfile *k);
 
-/* UINT64_MAX where text is NULL, or begins with no number: "max", "-1". */
+/* The number at the beginning; UINT64_MAX where text is NULL or does not begin with one, as "max" and "-1". */
 uint64_t text_number(const char *text);
 
-/* The number behind `key` at the beginning of a line; 0 if there is none. */
+/* The number after `key` at the beginning of a line; 0 if there is no such line. */
 uint64_t text_value(const char *text, const char *key);
 
-/* Field `number`, from 1 on, of a line of fields between blanks. */
+/* Field `number` (1 is the first) of a line whose fields are separated by blanks. */
 const char *text_field(const char *line, unsigned number, size_t *bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing to the program's standard error so that it never blocks, raises no signal and reaches no other file. */
+/* Writes to the program's standard error without blocking and without signals. */
 #include "base/standard_error.h"
 
 #include <errno.h>
@@ -52,9 +52,8 @@ static bool is_standard_error(const struct stat *status)
 
 /* ---- Without signals ---- */
 
-/* The signals that a write() may raise: nobody reads the pipe (SIGPIPE), the file is larger than the process may make it
- * (SIGXFSZ), the process is in the background and the terminal wants it to stop (SIGTTOU; a thread that blocks it may
- * write). */
+/* The signals that a write() may raise: SIGPIPE where nobody reads the pipe, SIGXFSZ where the file would get too large, and
+ * SIGTTOU where the process is in the background of a terminal. A thread that blocks SIGTTOU may write. */
 static void fill_set(sigset_t *set)
 {
     sigemptyset(set);
@@ -63,7 +62,7 @@ static void fill_set(sigset_t *set)
     sigaddset(set, SIGTTOU);
 }
 
-/* Takes what came since then, not what was pending before. */
+/* Takes the signals that came since `before` was read, and leaves those that were pending then. */
 static void take_pending(const sigset_t *before)
 {
     static const int raised[] = {SIGPIPE, SIGXFSZ};
@@ -79,8 +78,8 @@ static void take_pending(const sigset_t *before)
 
 /* ---- Without waiting ---- */
 
-/* A pipe with room takes PIPE_BUF bytes. Only another writer that fills it right now could make us wait, as this one
- * then does itself. */
+/* A pipe that poll(2) reports as writable takes PIPE_BUF bytes. We could wait only if another writer fills the pipe at this
+ * moment. */
 static bool has_room(void)
 {
     struct pollfd stderr_poll = {STDERR_FILENO, POLLOUT, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A pair of sockets by which a thread learns that it is to stop. */
+/* A pair of sockets that tells a thread to stop. */
 #include "base/stop_sockets.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "base/descriptor.h"
 
-/* 0: it is no socket, or the kernel (before 4.12) has no cookies. */
+/* Returns 0 where fd is no socket, or the kernel is older than 4.12 and has no cookies. */
 static uint64_t cookie_of(int fd)
 {
     uint64_t cookie = 0;

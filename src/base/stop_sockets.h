@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A pair of sockets by which a thread learns that it is to stop, and whether descriptors are still what they were.
+/* A pair of sockets that tells a thread to stop, and tells whether descriptors are still the same files.
  *
- * Some programs close all descriptors that they do not know, soon after they start or as they become daemons; their next
- * files get these numbers. Who goes on using the numbers then writes into the program's files. A socket has a cookie, which
- * no other has while the machine runs: so this pair can tell.
+ * Some programs close all descriptors that they do not know, soon after they start or when they become daemons. Their next
+ * files get these numbers, and a library that still used the numbers would write into the program's files. Each socket has
+ * a cookie that no other socket has while the machine runs. So this pair knows whether it is still open.
  */
-#ifndef JESPAN_STOP_PAIR_H
-#define JESPAN_STOP_PAIR_H
+#ifndef JESPAN_STOP_SOCKETS_H
+#define JESPAN_STOP_SOCKETS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,10 +19,10 @@ struct stop_sockets {
 /* Returns 0 or a negative errno. */
 int stop_sockets_open(struct stop_sockets *p);
 
-/* Whether the numbers still stand for this pair. Asked before anything is done to them. */
+/* Whether the numbers still stand for this pair. To be asked before the descriptors are used. */
 bool stop_sockets_is_whole(const struct stop_sockets *p);
 
-/* Both do nothing to what is not theirs. */
+/* Both leave descriptors alone that are no longer this pair. */
 void stop_sockets_signal(const struct stop_sockets *p);
 void stop_sockets_close(const struct stop_sockets *p);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The figures of one context, summed over all threads. All are cumulative: in use is a difference.
+/* The figures of one context, summed over all threads. All of them only grow; what is in use is a difference.
  *
- * Every member is a uint64_t, so that sums are made member by member. Times are in ticks of clock.h where counters are
- * summed, and in nanoseconds in a snapshot.
+ * Every member is a uint64_t, so that sums can be computed member by member. Times are in ticks of clock.h where counters
+ * are summed, and in nanoseconds in a snapshot.
  */
 #ifndef JESPAN_TOTALS_H
 #define JESPAN_TOTALS_H
@@ -10,23 +10,23 @@
 #include <stdint.h>
 
 struct totals {
-    /* Of memory and of enters: what counters say at any moment. */
+    /* Memory and enters: counters have them at any moment. */
     uint64_t alloc_objects;
     uint64_t alloc_bytes;           /* usable bytes */
-    uint64_t alloc_requested_bytes; /* as asked for by the program */
+    uint64_t alloc_requested_bytes; /* as the program asked for them */
     uint64_t free_objects;
     uint64_t free_bytes; /* usable bytes */
     uint64_t moved_in_objects, moved_in_bytes;   /* live objects that came from another context (jespan_retag) */
-    uint64_t moved_out_objects, moved_out_bytes; /* and that went to another one */
+    uint64_t moved_out_objects, moved_out_bytes; /* live objects that went to another one */
     uint64_t enters, exits;
-    /* What snapshots add. */
+    /* Snapshots add these. */
     uint64_t opens;      /* spans opened */
-    uint64_t wall;       /* time that spans were open; of a row in a snapshot, less that of spans below */
-    uint64_t busy;       /* time that the context was current, over all threads */
-    uint64_t cpu;        /* CPU time meanwhile */
-    uint64_t cpu_system; /* the part of it in the kernel, where the clock tells (cpu_clock) */
-    uint64_t idle;       /* wall that was not busy, context by context, so that one's work does not hide another's rest */
-    uint64_t outlived_objects, outlived_bytes; /* in snapshots: live, of spans that are closed; see tree.h */
+    uint64_t wall;       /* time that spans were open; in rows of snapshots, without that of spans below */
+    uint64_t busy;       /* time that the context was current, summed over all threads */
+    uint64_t cpu;        /* CPU time in that time */
+    uint64_t cpu_system; /* the part of it in the kernel, where the clock knows it (cpu_clock) */
+    uint64_t idle;       /* wall time without busy time, by context: the work of one does not hide the rest of another */
+    uint64_t outlived_objects, outlived_bytes; /* live objects of closed spans; see tree.h */
 };
 
 static inline uint64_t totals_inuse_objects(const struct totals *t)
@@ -39,7 +39,7 @@ static inline uint64_t totals_inuse_bytes(const struct totals *t)
     return t->alloc_bytes + t->moved_in_bytes - t->free_bytes - t->moved_out_bytes;
 }
 
-/* Open, and nobody at work. */
+/* Time in which spans were open and no thread worked for them. */
 static inline uint64_t totals_idle(const struct totals *t)
 {
     return t->wall > t->busy ? t->wall - t->busy : 0;
@@ -61,7 +61,7 @@ static inline void totals_subtract(struct totals *sum, const struct totals *base
         to[i] -= from[i];
 }
 
-/* What `now` has beyond `told`, which then has it too. What went down counts as unchanged. */
+/* Returns what `now` has more than `told`, and adds it to `told`. A member that went down counts as unchanged. */
 static inline struct totals totals_grow(struct totals *told, const struct totals *now)
 {
     struct totals difference = {0};
