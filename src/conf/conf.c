@@ -16,13 +16,12 @@
 #include "base/list.h"
 #include "base/meta.h"
 #include "base/pattern.h"
-#include "conf/conf_variables.h"
 #include "config.h"
 
 struct conf conf;
 bool conf_follow_fork_chosen;
 
-/* A program may define it. Weak here, so that a static link without it works too. */
+/* A program may define it. It is weak, so a static program without it can be linked. */
 EXPORT extern const char *jespan_conf __attribute__((weak));
 
 static void *field(const struct conf_key *key)
@@ -80,7 +79,7 @@ static int set(const struct conf_key *key, const char *text)
     case CONF_URL:
         if (strlen(text) >= CONF_STRING_BYTES)
             return -1;
-        if (text[0] || *(char *)field(key)) /* or leaves the page alone */
+        if (text[0] || *(char *)field(key)) /* an empty default does not touch the page */
             strcpy(field(key), text);
         return 0;
     case CONF_CHOICE:
@@ -89,10 +88,10 @@ static int set(const struct conf_key *key, const char *text)
     return -1;
 }
 
-/* ---- What is shown of a configuration that is wrong ----
+/* ---- Messages about errors ----
  *
  * A key may be misspelled, and a comma may be missing, so any value may be a secret. Keys consist of lower-case letters
- * and underscores; secrets seldom do. */
+ * and underscores. Secrets seldom do. */
 
 #define MAX_SHOWN 32
 
@@ -106,8 +105,8 @@ static bool is_hidden(const struct conf_key *key)
     return key->type == CONF_SECRET || key->type == CONF_URL;
 }
 
-/* The word that may be meant as a key; "…" stands for all else, also for what follows the key of a secret. Until the next
- * call. */
+/* The part of `text` that may be meant as a key, with "…" in place of the rest. Text that follows the key of a secret
+ * is hidden, too. The result is valid until the next call. */
 static const char *shown_name(const char *text)
 {
     static char shown[MAX_SHOWN + sizeof "…"];
@@ -125,8 +124,8 @@ static const char *shown_name(const char *text)
     return shown;
 }
 
-/* A value that can be nothing but a mistyped number or word; a word not where a key's name suggests a secret, such as an
- * API's key. */
+/* Whether a wrong value is shown: it can only be a mistyped number or word. Words are not shown for keys of services,
+ * since they may be secrets, such as a key of an API. */
 static bool is_shown(const struct conf_key *key, const char *value)
 {
     const char *word = value + strspn(value, " ");
@@ -145,7 +144,7 @@ static char plain(char c)
     return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* How many characters must be put in, left out or replaced to make `name` of `key`. */
+/* The number of characters to insert, leave out or replace to turn `key` into `name`. */
 static unsigned edits(const char *name, const char *key)
 {
     unsigned row[NAME_BYTES], n = (unsigned)strlen(key);
@@ -222,7 +221,7 @@ void conf_set(const struct conf_key *key, const char *name, const char *value, c
         conf_follow_fork_chosen = true;
 }
 
-/* The key of "key:value", whose colon becomes the key's end; NULL where there is none. */
+/* Splits "key:value" at the colon. Returns the key, or NULL where there is none. */
 static const struct conf_key *split_pair(char *pair, char **value)
 {
     char *colon = strchr(pair, ':');
@@ -233,11 +232,11 @@ static const struct conf_key *split_pair(char *pair, char **value)
     return conf_find(pair);
 }
 
-/* What came before in the string: after a comma, the rest of its value may follow. */
+/* The pair before this one in the string. A value with a comma in it continues after the comma. */
 struct before {
-    const struct conf_key *key; /* NULL: none that is known */
+    const struct conf_key *key; /* NULL: an unknown one */
     bool may_be_secret;
-    char shown[MAX_SHOWN + sizeof "…"]; /* of its name */
+    char shown[MAX_SHOWN + sizeof "…"]; /* the part of its name that may be shown */
 };
 
 static void note_key(struct before *before, const struct conf_key *key, const char *name)
@@ -247,8 +246,8 @@ static void note_key(struct before *before, const struct conf_key *key, const ch
     strcpy(before->shown, shown_name(name));
 }
 
-/* The text behind a comma is part of a secret, too. A URL that lost its @ to it is left with the user and a piece of the
- * password. */
+/* The text after the comma may be part of a secret. If it has the @ of a URL, the URL before it has only the user and a
+ * part of the password, so it is deleted. */
 static void complain_of_rest(const struct before *before, const char *name, bool has_at, const char *origin)
 {
     const char *similar = similar_key(name);
@@ -262,7 +261,7 @@ static void complain_of_rest(const struct before *before, const char *name, bool
              "part of the value, which cannot contain a comma");
 }
 
-/* A key of a secret inside another key's value, which thus lacks a comma before it. */
+/* Finds the key of a secret inside another key's value. There a comma is missing. */
 static const struct conf_key *find_secret_within(const char *value)
 {
     for (const struct conf_key *key = conf_keys; key->name; key++)
@@ -291,7 +290,7 @@ static void parse_pair(char *pair, struct before *before, const char *origin)
         conf_set(key, pair, value, origin);
 }
 
-/* The same of a pair that is too long to be looked at as a whole. */
+/* As parse_pair(), for a pair that is too long; `begin` is its beginning. */
 static void skip_pair(char *begin, struct before *before, const char *origin)
 {
     char *value;
@@ -322,8 +321,8 @@ void conf_parse(const char *text, const char *origin)
 
 #define ENVIRON_BYTES ((size_t)4 * 1024 * 1024) /* more than the kernel lets a program start with by default */
 
-/* The environment from /proc, as strings behind each other, for an allocation that comes before libc has set up
- * environ. The mapping stays, as what was found is in it. */
+/* Reads the environment from /proc, for an allocation that comes before libc has set environ. The result is a sequence
+ * of strings. The mapping stays, since variables that were found are in it. */
 static COLD const char *early_environment(const char **end)
 {
     char *text = meta_map(ENVIRON_BYTES), *to = text;
@@ -339,7 +338,7 @@ static COLD const char *early_environment(const char **end)
     return text;
 }
 
-/* As getenv(). */
+/* As getenv(), at any time. */
 static const char *variable(const char *name)
 {
     static const char *early, *end;
@@ -354,7 +353,7 @@ static const char *variable(const char *name)
     return NULL;
 }
 
-/* HOST, HOST:PORT or [ADDRESS]:PORT, and perhaps a path. */
+/* Whether the text is HOST, HOST:PORT or [ADDRESS]:PORT, perhaps with a path. */
 static bool is_authority(const char *text)
 {
     size_t n = text[0] == '[' ? strspn(text + 1, "0123456789abcdefABCDEF:.") + 1
@@ -366,8 +365,8 @@ static bool is_authority(const char *text)
     return n && (!text[n] || text[n] == '/') && !strpbrk(text + n, "?#");
 }
 
-/* The URL without a user and password, which stand between its scheme and its last @: a password may have any character in
- * it that should have been encoded. If the rest is not an address, it may be a password too, and is not shown. */
+/* The URL without user and password. These stand between the scheme and the last @, since a password may hold any
+ * character that should have been encoded. If the rest is no address, it may be a password too, and is not shown. */
 static const char *url_without_user(const char *url)
 {
     static char shown[CONF_STRING_BYTES + 8];
@@ -410,7 +409,8 @@ static void print_conf(void)
         WARN(key->name, ":", text_of(key, number));
 }
 
-/* Lists are used later, or never, but what is wrong in them is said at the start. The text may be a secret. */
+/* Lists are used later, or never, but their errors are named at the start. The text may be a secret and is not
+ * shown. */
 static void check_pairs(const char *name, const char *list, const char *consequence)
 {
     char number[NUMBER_BYTES];
@@ -420,7 +420,7 @@ static void check_pairs(const char *name, const char *list, const char *conseque
             WARN(name, ": item ", number_text(number, i, 10), " is not NAME=VALUE", consequence);
 }
 
-/* A program may change its directory later. `max_bytes` is for the path with its end. */
+/* A program may change its directory later. `max_bytes` is the room for the path with its NUL. */
 static void make_absolute(char *relative, size_t max_bytes)
 {
     char path[2 * CONF_STRING_BYTES];
@@ -439,9 +439,9 @@ static void make_paths_absolute(void)
         make_absolute(conf.http_listen + 5, sizeof ((struct sockaddr_un *)0)->sun_path);
 }
 
-/* ---- Programs that are left out ---- */
+/* ---- only_programs ---- */
 
-/* What its file is called, or what it was executed as: a script, or a link. */
+/* The name of the program's file, and the name it was executed by, which may be that of a script or a link. */
 struct program {
     char path[CONF_STRING_BYTES];
     const char *file;
@@ -458,7 +458,7 @@ static void find_program(struct program *p)
         p->command[0] = '\0';
 }
 
-/* One of the patterns, which are taken apart. */
+/* Whether one of the patterns fits. Changes the text of the list. */
 static bool fits_one(char *patterns, const struct program *p)
 {
     for (const char *pattern; (pattern = list_take(&patterns));)
@@ -478,7 +478,7 @@ static bool is_left_out(void)
     return !fits_one(strcpy(patterns, conf.only_programs), &p);
 }
 
-/* Nothing is written or sent. */
+/* Makes the process write no file and send nothing. */
 static void be_silent(void)
 {
     conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
@@ -498,7 +498,7 @@ COLD void conf_boot(void)
         if (text)
             conf_parse(text, "JESPAN_CONF");
     }
-    if (getauxval(AT_SECURE) || is_left_out()) /* under setuid, whatever the program says */
+    if (getauxval(AT_SECURE) || is_left_out()) /* a setuid program is silent, whatever jespan_conf says */
         be_silent();
     make_paths_absolute();
     check_pairs("pyroscope_labels", conf.pyroscope_labels, " and is ignored");

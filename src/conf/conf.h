@@ -2,7 +2,7 @@
 /* The configuration: one table of keys, read once at boot from `jespan_conf` and then JESPAN_CONF, in MALLOC_CONF's
  * style.
  *
- * Adding a key: a field here and a row in conf.c.
+ * To add a key: a field here and a row in conf_keys.c.
  */
 #ifndef JESPAN_CONF_H
 #define JESPAN_CONF_H
@@ -84,7 +84,7 @@ struct conf {
 };
 
 extern struct conf conf;
-extern bool conf_follow_fork_chosen; /* it is in a configuration, true or false */
+extern bool conf_follow_fork_chosen; /* a configuration sets follow_fork, to true or false */
 
 enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
 enum dump_at_exit { DUMP_AT_EXIT_FALSE, DUMP_AT_EXIT_TRUE, DUMP_AT_EXIT_AFTER, DUMP_AT_EXIT_BOTH };
@@ -92,31 +92,36 @@ enum on_limit { ON_LIMIT_FAIL, ON_LIMIT_EVENT, ON_LIMIT_ABORT, ON_LIMIT_DUMP };
 enum pyroscope_api { PYROSCOPE_PUSH, PYROSCOPE_INGEST };
 enum pyroscope_uncertain { PYROSCOPE_RETRY, PYROSCOPE_DROP };
 
-/* Of strings: a secret is never printed, of a URL all but the user and password in it. */
+/* Secrets are never printed. URLs are printed without user and password. */
 enum conf_type { CONF_BOOL, CONF_NUMBER, CONF_STRING, CONF_SECRET, CONF_URL, CONF_CHOICE };
 
 struct conf_key {
     const char *name;
     enum conf_type type;
     size_t offset;
-    uint64_t minimum, maximum; /* of a number */
+    uint64_t minimum, maximum; /* for a number */
     const char *default_text;
     const char *help;
-    const char *choices; /* "a|b|c": of a choice, whose value is the index */
+    const char *choices; /* for a choice: "a|b|c"; its value is the place in this list, from 0 on */
 };
 
 extern const struct conf_key conf_keys[]; /* ends with a NULL name */
 
-/* Defaults, then the symbol, then the environment. What is wrong is named on stderr and left out. Needs no memory. */
+/* Sets the defaults, then reads the symbol, then the environment. Names errors on stderr and ignores wrong parts. Needs
+ * no memory. */
 void conf_boot(void);
 
-/* NULL: there is no such key. */
+/* Sets keys by environment variables of other tools; conf_variables.c has the table. `variable` is a function such as
+ * getenv(). Names errors on stderr and ignores wrong values. */
+void conf_variables_read(const char *(*variable)(const char *name));
+
+/* Returns NULL where there is no such key. */
 const struct conf_key *conf_find(const char *name);
 
-/* Sets a key, or says on stderr what of it is wrong; `name` and `origin` are for the message. */
+/* Sets a key, or names the error on stderr. `name` and `origin` are for the message. */
 void conf_set(const struct conf_key *key, const char *name, const char *value, const char *origin);
 
-/* Reads one string as JESPAN_CONF; `origin` names it in messages. */
+/* Reads a string as that of JESPAN_CONF. `origin` names it in messages. */
 void conf_parse(const char *text, const char *origin);
 
 #endif

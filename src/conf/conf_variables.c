@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Variables that others defined: Pyroscope's clients (their documentation, and the Java agent's for the lists) and
- * OpenTelemetry (its specification of resources and of variables), as keys of ours. */
-#include "conf/conf_variables.h"
-
+/* Environment variables of other tools that set our keys: those of Pyroscope's clients (from their documentation, and
+ * from the Java agent's for the lists) and of OpenTelemetry (from its specification of resources and of variables). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -10,7 +8,7 @@
 #include "base/die.h"
 #include "conf/conf.h"
 
-/* Writes the value as the key has it to `to`, of CONF_STRING_BYTES. False where it is none. */
+/* Writes the value in the form of our key to `to`, of CONF_STRING_BYTES. Returns false where the value is wrong. */
 typedef bool convert(char *to, const char *value);
 
 /* ---- The lists ---- */
@@ -29,7 +27,7 @@ static bool put(struct writer *w, char c)
     return true;
 }
 
-/* KEY=VALUE,KEY=VALUE with | in between; of a list that is too long, the pairs that fit. */
+/* Converts KEY=VALUE,KEY=VALUE to the same with |. Of a list that is too long it keeps the pairs that fit. */
 static bool convert_pairs(char *to, const char *value)
 {
     struct writer w = {to, 0};
@@ -50,7 +48,8 @@ static const char *skip_space(const char *p)
     return p + strspn(p, " \t\r\n");
 }
 
-/* A string of JSON, without escapes but \" \\ and \/; | would end the value. Returns what follows, or NULL. */
+/* Copies a JSON string, which may have the escapes \" \\ and \/ and no others. It must have no |, which would end the
+ * value. Returns the text after the string, or NULL. */
 static const char *put_json_string(struct writer *w, const char *p)
 {
     if (*p++ != '"')
@@ -90,7 +89,7 @@ static bool convert_json(char *to, const char *value)
 
 /* ---- Times ---- */
 
-/* "15s", "500ms", "1m"; a number alone is of seconds. */
+/* Converts "15s", "500ms" or "1m". A number alone counts seconds. */
 static bool convert_duration(char *to, const char *value)
 {
     static const struct {
@@ -116,8 +115,8 @@ static bool convert_duration(char *to, const char *value)
 
 struct row {
     const char *variable, *key;
-    convert *convert;     /* NULL: as it is */
-    const char *expected; /* what it takes, for the message; a value may be secret */
+    convert *convert;     /* NULL: the value is used unchanged */
+    const char *expected; /* the values it takes, for the message, which shows no value since that may be a secret */
 };
 
 /* Later rows win over earlier ones. */

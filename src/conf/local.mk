@@ -2,6 +2,6 @@
 core_sources += \
 	%D%/conf.c %D%/conf.h \
 	%D%/conf_keys.c \
-	%D%/conf_variables.c %D%/conf_variables.h
+	%D%/conf_variables.c
 
 EXTRA_DIST += %D%/README.md

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The private jemalloc: its entry points where the build could not take a copy, and what we ask of it once. */
+/* The private jemalloc: its entry points where jemalloc is shared, and its options. */
 #include "jemalloc/binding.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "base/die.h"
 
-/* What we call of it. */
+/* The functions of jemalloc that jespan calls. */
 #define EACH_NEXT(X)                                                                                                   \
     X(mallocx) X(rallocx) X(xallocx) X(sallocx) X(dallocx) X(sdallocx) X(nallocx) X(mallctl) X(mallctlnametomib)       \
     X(mallctlbymib) X(malloc_stats_print)
@@ -24,8 +24,8 @@ enum next { EACH_NEXT(NEXT_ENUM) NEXT_COUNT };
 static const char *const next_names[NEXT_COUNT] = {EACH_NEXT(NEXT_TEXT)};
 static void *next_symbols[NEXT_COUNT];
 
-/* The shared library comes after us in the search order, so "next" is its definition and never our export. Looking up
- * a symbol that exists allocates nothing. */
+/* The shared library comes after jespan in the search order, so RTLD_NEXT finds its definition and never our export.
+ * dlsym() allocates nothing for a symbol that exists. */
 static void *next_symbol(enum next next)
 {
     const char *name = next_names[next];
@@ -38,7 +38,7 @@ static void *next_symbol(enum next next)
     return symbol;
 }
 
-/* Each dlsym() frees the message of the one that failed before, so that free() must not call it. */
+/* Looks up all symbols now. Later, dlsym() may free the message of a former error, so free() must not call it. */
 COLD void binding_boot(void)
 {
     for (enum next next = 0; next < NEXT_COUNT; next++)
@@ -173,7 +173,7 @@ COLD enum zero_realloc binding_zero_realloc(void)
     return strcmp(action, "abort") ? ZERO_REALLOC_FREE : ZERO_REALLOC_ABORT;
 }
 
-/* An option that jemalloc was built without is off. */
+/* An option that this jemalloc does not have is off. */
 static bool option(const char *name)
 {
     bool on = false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The private jemalloc. The only place that includes its header or knows how it was bound.
+/* The private jemalloc. This is the only file that includes its header or knows how it is bound.
  *
  * Static binding: the build renames jemalloc's entry points to jespan_je_*, so each is one direct call. Shared binding:
- * binding.c defines them over the shared library's mallocx family. Either way they are jemalloc's documented
- * functions, and none of them ever calls the malloc that jespan exports.
+ * binding.c defines them with the shared library's mallocx family. In both cases they are jemalloc's documented
+ * functions, and none of them calls the malloc that jespan exports.
  */
 #ifndef JESPAN_BINDING_H
 #define JESPAN_BINDING_H
@@ -13,10 +13,10 @@
 
 #include <jemalloc/jemalloc.h>
 
-/* Once, before jemalloc's first use. */
+/* To be called once, before jemalloc's first use. */
 void binding_boot(void);
 
-/* Hidden: a call is direct, not by way of the procedure linkage table. */
+/* They are hidden so that calls are direct and do not use the procedure linkage table. */
 #pragma GCC visibility push(hidden)
 void *jespan_je_malloc(size_t size);
 void *jespan_je_calloc(size_t n, size_t size);
@@ -41,7 +41,8 @@ void jespan_je_malloc_stats_print(void (*write)(void *, const char *), void *opa
 enum zero_realloc { ZERO_REALLOC_ALLOC, ZERO_REALLOC_FREE, ZERO_REALLOC_ABORT };
 enum zero_realloc binding_zero_realloc(void);
 
-/* Whether an object may be reused without a word to jemalloc: not if it samples, fills or does not cache by option. */
+/* Whether a thread may reuse an object without telling jemalloc. It may not where an option makes jemalloc sample, fill
+ * or not cache. */
 bool binding_lets_objects_be_kept(void);
 
 #endif

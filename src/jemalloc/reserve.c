@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is set aside while a thread comes to jemalloc for the first time. */
+/* Address space in reserve for a thread's first call of jemalloc. */
 #include "jemalloc/reserve.h"
 
 #include <errno.h>
@@ -9,12 +9,13 @@
 #include "base/compiler.h"
 #include "config.h"
 
-/* jemalloc maps blocks of 2 MiB, aligned so: at most one for its bookkeeping, one for a new arena and one for the cache. */
-#define BLOCK_BYTES ((size_t)2 << 20)
-#define RESERVE_BYTES (4 * BLOCK_BYTES)
+/* jemalloc maps 2 MiB at a time, aligned to 2 MiB: for its own data, for a new arena and for the cache, each at most
+ * once. */
+#define MAPPING_BYTES ((size_t)2 << 20)
+#define RESERVE_BYTES (4 * MAPPING_BYTES)
 #define PAGE_BYTES ((size_t)4096)
 
-static THREAD_LOCAL char *left, *left_end; /* what is set aside and not used */
+static THREAD_LOCAL char *left, *left_end; /* the unused part of the reserve */
 
 static void release(char *start, char *end)
 {
@@ -51,7 +52,7 @@ COLD void reserve_spend(void)
 
 static COLD void *take_from_reserve(size_t bytes, int protection)
 {
-    uintptr_t align = bytes % BLOCK_BYTES ? PAGE_BYTES : BLOCK_BYTES;
+    uintptr_t align = bytes % MAPPING_BYTES ? PAGE_BYTES : MAPPING_BYTES;
     char *start = (char *)(((uintptr_t)left + align - 1) & ~(align - 1));
     bytes = (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
     if (start > left_end || bytes > (size_t)(left_end - start))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is set aside while a thread comes to jemalloc for the first time.
+/* Address space in reserve for a thread's first call of jemalloc.
  *
- * jemalloc 5.3 does not look whether it could make a thread's cache: without memory for it, the thread's first malloc or its
- * end is a SIGSEGV. So a thread comes to jemalloc only with enough address space in its hands. The private jemalloc calls
- * jespan_je_mmap(), which takes from there what the system refuses. Where jemalloc is shared, the address space is given
- * back right before jemalloc needs it: another thread may still get it first.
+ * jemalloc 5.3 does not check whether it could make a thread's cache. Where the system has no memory for it, the
+ * thread's first malloc, or its end, is a SIGSEGV. So a thread first reserves enough address space. The private
+ * jemalloc calls jespan_je_mmap(), which uses the reserve where the system refuses. Where jemalloc is shared, the
+ * reserve is unmapped right before jemalloc needs it. Then another thread may still get it first.
  */
 #ifndef JESPAN_RESERVE_H
 #define JESPAN_RESERVE_H
@@ -13,11 +13,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Sets address space aside for the calling thread until reserve_end(). False: the system has none. errno is left alone. */
+/* Reserves address space for the calling thread until reserve_end(). Returns false where the system has none. Leaves
+ * errno alone. */
 bool reserve_begin(void);
 void reserve_end(void);
 
-/* Shared jemalloc: gives it back now. */
+/* Where jemalloc is shared, unmaps the reserve now. */
 void reserve_spend(void);
 
 /* As mmap(2), for the private jemalloc. */

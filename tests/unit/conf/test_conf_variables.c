@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "conf/conf.h"
-#include "conf/conf_variables.h"
 
 static const char *name_set, *value_set; /* the only variable */
 static char complaints[8192];
