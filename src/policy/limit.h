@@ -247,7 +247,7 @@ int limits_get(uint32_t context, struct limit_figures *figures);
 /* For tree.c, under LOCK_TREE: a context was made (its parent, site and labels are set). */
 void limits_join(uint32_t context);
 
-/* For recycle.c, under LOCK_TREE: contexts that have nothing in use are given up, in between. */
+/* For tree.c, under LOCK_TREE: contexts that have nothing in use are given up, in between. */
 void limits_begin_recycling(void);
 void limits_leave(uint32_t context);
 void limits_end_recycling(void);

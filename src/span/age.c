@@ -10,9 +10,9 @@
 
 bool age_is_on;
 
-static _Atomic uint64_t period_end; /* in ticks, as is all below; LOCK_TREE to write */
+static _Atomic uint64_t period_end; /* all times here are in ticks; written under LOCK_TREE */
 static uint64_t first, period_begin, number;
-static union label_draft draft; /* LOCK_TREE: the label that tells this period's contexts from others' */
+static union label_draft draft; /* the label of this period's contexts; LOCK_TREE */
 
 COLD void age_boot(void)
 {

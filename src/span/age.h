@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ages of live memory: with age_period_s, each context has one context below it for each period in which memory was
- * born, and that is what headers are tagged with. Nobody else sees these: snapshots add them to their parent's row, and
- * say beside it how much is live of which period. When nothing of a period is left, its figures become the parent's own.
+/* Ages of live memory. With age_period_s, each context has a child context for each period in which it allocated.
+ * Headers have the tags of these children. Only snapshots see them: a snapshot adds them to the row of their parent,
+ * and tells how much of each period is live. When a period has nothing in use, it is recycled, and its figures become
+ * the parent's.
  *
- * Periods are known to spans as they are entered, and to threads that stay where they are as they do something rare. All
- * entering is under LOCK_TREE then.
+ * A span learns the present period when it is entered. A thread that stays inside learns it when it does something
+ * rare. With periods, threads enter only under LOCK_TREE.
  */
 #ifndef JESPAN_AGE_H
 #define JESPAN_AGE_H
@@ -16,13 +17,13 @@
 
 extern bool age_is_on; /* constant after age_boot() */
 
-/* Once, by the configuration. */
+/* To be called once. Reads the configuration. */
 void age_boot(void);
 
-uint32_t age_find_period(uint32_t context); /* for the next */
+uint32_t age_find_period(uint32_t context); /* for age_period_of() */
 
-/* What memory that is born now in `context` is tagged with: a context below it; the same when there is no room for one, or
- * ages are not kept. Under LOCK_TREE. Returns the id, 0 when out of memory. */
+/* The tag for memory that is allocated now in `context`: the child for the present period, or the context itself where
+ * ages are not kept or no id is free. Returns 0 when out of memory. Under LOCK_TREE. */
 HOT_INLINE uint32_t age_period_of(uint32_t context)
 {
     return unlikely(age_is_on) ? age_find_period(context) : context;
@@ -31,7 +32,7 @@ HOT_INLINE uint32_t age_period_of(uint32_t context)
 /* Whether two contexts are periods of the same one. Under LOCK_TREE. */
 bool age_is_same_owner(uint32_t a, uint32_t b);
 
-/* When the present period ends, by clock_ticks(). */
+/* The end of the present period, as a time of clock_ticks(). */
 uint64_t age_period_end(void);
 
 #endif

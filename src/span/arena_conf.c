@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas by configuration: NAME[=WISH+WISH…]|NAME…; a NAME may be a pattern. */
+/* The key `arena`: NAME[=WISH+WISH…]|NAME…, where NAME may be a pattern. */
 #include "span/arena_conf.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 #define RULES_MAX 64
 
-static char texts[CONF_STRING_BYTES]; /* names and labels' keys lie here */
+static char texts[CONF_STRING_BYTES]; /* rules point to names and keys of labels in it */
 static struct rule {
     const char *name;
     struct jespan_arena arena;
@@ -51,7 +51,7 @@ bool arena_is_valid(const struct jespan_arena *wish)
     return !(flags & ~(OWN_ARENA | OF_ARENAS | OF_REGIONS)) && !(flags & JESPAN_ARENA_NUMA && wish->numa_node < 0);
 }
 
-/* A whole number, perhaps negative. */
+/* Reads a whole number, perhaps negative. */
 static bool read_number(const char *text, int64_t *n)
 {
     char *end;
@@ -59,7 +59,7 @@ static bool read_number(const char *text, int64_t *n)
     return end != text && !*end;
 }
 
-/* DIRTY or DIRTY/MUZZY, in milliseconds; −1 is never. */
+/* Reads DIRTY or DIRTY/MUZZY, in milliseconds; −1: never. */
 static bool read_decay(char *text, struct jespan_arena *arena)
 {
     char *muzzy = strchr(text, '/');
@@ -128,7 +128,7 @@ static void read_rule(char *text)
     if (arena_is_valid(&rule.arena))
         rules[n_rules++] = rule;
     else
-        WARN("arena: ", rule.name, " has wishes that are against each other, and is ignored");
+        WARN("arena: ", rule.name, " has wishes that contradict each other, and is ignored");
 }
 
 COLD void arena_conf_boot(void)

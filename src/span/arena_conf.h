@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is wished of span arenas, and the configuration's `arena`: for sites that do not ask for one themselves, by their name. */
+/* Wishes for span arenas, and the key `arena`, which gives wishes to sites by their name if they have none
+ * themselves. */
 #ifndef JESPAN_ARENA_CONF_H
 #define JESPAN_ARENA_CONF_H
 
@@ -7,19 +8,19 @@
 
 #include "jespan/jespan.h"
 
-/* Whether something is wished for. */
+/* Whether there is any wish. */
 static inline bool arena_is_wished(const struct jespan_arena *wish)
 {
     return wish->flags || wish->limit_bytes || wish->by_label;
 }
 
-/* Whether all flags are known, none is against another, and nothing is wished of an arena that is not asked for. */
+/* Whether all flags are known, no two contradict each other, and wishes come with an arena. */
 bool arena_is_valid(const struct jespan_arena *wish);
 
-/* Once, by the configuration. What is wrong is named on stderr and left out. */
+/* To be called once. Reads the configuration, names errors on stderr and ignores wrong parts. */
 void arena_conf_boot(void);
 
-/* What the configuration wishes for a site of this name; NULL: nothing. Stays for good. */
+/* The wishes that the configuration has for a site of this name; NULL: none. The result stays valid. */
 const struct jespan_arena *arena_conf_find(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A context's path, written from its end to its beginning, as the way in the tree is up. */
+/* A context's path. It is written from its end to its beginning, since contexts know their parents. */
 #include "span/context_path.h"
 
 #include <string.h>
@@ -36,9 +36,9 @@ static void put_labels_before(struct writer *w, const struct label_set *set)
     }
 }
 
-const char *context_path(uint32_t id, char *room, size_t bytes)
+const char *context_path(uint32_t id, char *buffer, size_t bytes)
 {
-    struct writer w = {room + bytes - 1, room};
+    struct writer w = {buffer + bytes - 1, buffer};
     *w.at = '\0';
     for (;; id = contexts[id].parent) {
         put_labels_before(&w, contexts[id].labels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Open spans: slots that are reused but never unmapped. */
+/* Open spans, in slots that are reused but never unmapped. */
 #include "span/handles.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static struct slot *take_slot(uint32_t *index)
     return slot;
 }
 
-/* The generation that an open span's handle has, as the slot has it while its context is what it is. */
+/* The generation for a slot whose handle has this generation: with HANDLE_HAS_POLICY, or without. */
 static uint32_t by_policy(const struct slot *slot, uint32_t generation)
 {
     bool has_policy = slot->region || tree_has_policy(load_relaxed(&slot->context));

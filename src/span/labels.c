@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Label sets as jespan keeps them. */
+/* Label sets. */
 #include "span/labels.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "conf/conf.h"
 #include "span/sites.h"
 
-#define SMALLEST_BYTES 64 /* of a label set's memory; larger ones are powers of two */
+#define SMALLEST_BYTES 64 /* of a label set's memory; larger sizes are powers of two times this */
 #define SIZES 9
 
 _Static_assert(JESPAN_MAX_LABELS <= 8 * sizeof((struct label_set *)0)->integers, "a bit for each label");
@@ -101,7 +101,7 @@ int labels_draft(union label_draft *draft, const struct jespan_label *labels, si
     return error == -ENOSPC ? 0 : error;
 }
 
-/* A key may have been cut. */
+/* Whether a kept key, which may be cut, is that of the label. */
 static bool has_key(const char *kept, const struct jespan_label *label)
 {
     size_t n = sites_cut(label->key);
@@ -143,7 +143,7 @@ int64_t labels_integer(const char *value)
     return (int64_t)(*value == '-' ? -n : n);
 }
 
-/* ---- Lasting copies ---- */
+/* ---- Copies ---- */
 
 static int size_index(size_t bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Label sets as jespan keeps them: copies of the labels that record_labels names, cut to the limits of the public
- * header.
+/* Label sets: copies of the labels that record_labels names, cut to the limits of the public header.
  *
- * They come and go with their contexts. Under LOCK_TREE, but for drafts, which are their thread's.
+ * They come and go with their contexts. All functions need LOCK_TREE, except those for drafts, which belong to one
+ * thread.
  */
 #ifndef JESPAN_LABELS_H
 #define JESPAN_LABELS_H
@@ -30,7 +30,8 @@ struct label_text {
     const char *key, *value;
 };
 
-/* From i = 0 on, each time the next; false behind the last, and where set is NULL. */
+/* Gives the labels in order: i counts from 0, and `label` holds the one before. Returns false after the last one, and
+ * where set is NULL. */
 static inline bool labels_each(const struct label_set *set, unsigned i, struct label_text *label)
 {
     if (!set || i >= set->count)
@@ -40,35 +41,36 @@ static inline bool labels_each(const struct label_set *set, unsigned i, struct l
     return true;
 }
 
-/* A label set in the making, to compare with. */
+/* A label set while it is composed. */
 union label_draft {
     struct label_set set;
-    char room[sizeof(struct label_set) + LABEL_TEXT_MAX];
+    char memory[sizeof(struct label_set) + LABEL_TEXT_MAX];
 };
 
-/* The thread's draft: not on the stack, which may be small. NULL: no memory. */
+/* The thread's draft, which is not on the stack, since that may be small. NULL when out of memory. */
 union label_draft *labels_draft_of(struct thread *t);
 
-/* It has a key, and a value of a type that is known. */
+/* Whether the label has a key, and a value of a known type. */
 bool labels_is_valid(const struct jespan_label *label);
 
-/* Composing: begin, add each, end. Adding returns 0, also where record_labels leaves the label out; -EINVAL where a key
- * or a value is NULL, or the type unknown, and the label is not in; -ENOSPC, counted, when there are as many as may be. */
+/* To compose a set: begin, add each label, end. Adding returns 0, also for a label that record_labels does not name;
+ * -EINVAL for a label that is not valid; -ENOSPC when the set is full, which is counted. */
 void labels_begin(union label_draft *draft);
 int labels_add(union label_draft *draft, const struct jespan_label *label);
-int labels_add_own(union label_draft *draft, const struct jespan_label *label); /* whatever record_labels says */
+/* The same, also for labels that record_labels does not name. */
+int labels_add_own(union label_draft *draft, const struct jespan_label *label);
 void labels_end(union label_draft *draft);
 
-/* All three. Those beyond the limit are left out. Returns 0 or -EINVAL. */
+/* Composes a whole set. Leaves out labels beyond the limit. Returns 0 or -EINVAL. */
 int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count);
 
-/* `set` (NULL: none) with one more label, which takes the place of those with its key. Returns what labels_add() does. */
+/* Composes `set` (NULL: none) and one more label, which replaces labels with the same key. Returns as labels_add(). */
 int labels_draft_with(union label_draft *draft, const struct label_set *set, const struct jespan_label *label);
 
-/* The number that a value of an integer stands for. */
+/* The number in the value of an integer label. */
 int64_t labels_integer(const char *value);
 
-/* A lasting copy; NULL when out of memory. */
+/* A copy that stays until labels_free(). NULL when out of memory. */
 struct label_set *labels_copy(const struct label_set *draft);
 void labels_free(struct label_set *set);
 int labels_equal(const struct label_set *a, const struct label_set *b); /* NULL: no labels */

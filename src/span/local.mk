@@ -6,7 +6,6 @@ core_sources += \
 	%D%/context_policy.h \
 	%D%/handles.c %D%/handles.h \
 	%D%/labels.c %D%/labels.h \
-	%D%/recycle.c %D%/recycle.h \
 	%D%/sampler.c %D%/sampler.h \
 	%D%/sites.c %D%/sites.h \
 	%D%/span.c %D%/span.h \

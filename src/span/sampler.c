@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samplers: the configuration's rules, the program's callback, and who is asked. */
+/* Samplers: the rules of the configuration, the program's callback, and which of them decides. */
 #include "span/sampler.h"
 
 #include <errno.h>
@@ -20,19 +20,19 @@
 
 _Atomic bool sampler_used;
 
-static struct sampler_rule rules[RULES_MAX + 1]; /* the last one is for all sites */
+static struct sampler_rule rules[RULES_MAX + 1]; /* the rule behind the last one is for all other sites */
 static unsigned n_rules;
 static _Atomic uint64_t salt;
 
-/* The callback and what it is given, read together: the version is odd while they change, and another afterwards.
- * Releases here pair with acquires in read_callback(). Written under LOCK_TREE. */
+/* The callback and its argument are read together. The version is odd while they change, and differs afterwards.
+ * Releases in sampler_set() pair with acquires in read_callback(). Written under LOCK_TREE. */
 static _Atomic uint32_t callback_version;
 static _Atomic(jespan_sampler_t *) callback;
 static _Atomic(void *) callback_user;
 
 /* ---- Rules ---- */
 
-/* Digits beyond the 18th count for nothing. */
+/* Ignores digits after the 18th. */
 static int parse_probability(struct sampler_rule *rule, const char *text)
 {
     const uint64_t one = 1000000000000000000u;
@@ -73,7 +73,7 @@ int sampler_parse(struct sampler_rule *rule, const char *text)
     return strchr(text, '/') ? parse_rate(rule, text) : parse_probability(rule, text);
 }
 
-/* splitmix64: each thread walks through the same sequence, from a place of its own. */
+/* splitmix64. All threads use the same sequence, each from another place. */
 static uint64_t draw(struct thread *t)
 {
     uint64_t x = load_relaxed(&salt) + (uintptr_t)t * 0xd1342543de82ef95u + ++t->sampler_draws * 0x9e3779b97f4a7c15u;
@@ -82,7 +82,7 @@ static uint64_t draw(struct thread *t)
     return x ^ x >> 31;
 }
 
-/* A thread may have read the clock before the second ended in which another one was first. */
+/* `second` may lie before the budget's second, since another thread may have read the clock later. */
 static bool take_from_budget(struct sampler_rule *rule, uint32_t second)
 {
     uint64_t before = load_relaxed(&rule->budget), after;
@@ -129,7 +129,7 @@ static bool configuration_decides(struct thread *t, const struct jespan_site *si
 static const char expected[] =
     "is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored";
 
-/* NAME=SPEC. A name may contain '='. */
+/* Reads NAME=SAMPLER. NAME may contain '='. */
 static void add_site_rule(char *item)
 {
     char *equals = strrchr(item, '=');
@@ -199,7 +199,7 @@ static jespan_sampler_t *read_callback(void **user)
     return decide;
 }
 
-/* Spans that the callback opens itself are not put before it. */
+/* The callback is not asked about spans that it opens itself. */
 static bool callback_decides(struct thread *t, jespan_sampler_t *decide, void *user, const struct jespan_site *site,
                              const struct jespan_label *labels, size_t n_labels)
 {
@@ -211,7 +211,7 @@ static bool callback_decides(struct thread *t, jespan_sampler_t *decide, void *u
     return sampled;
 }
 
-/* ---- Who is asked ---- */
+/* ---- Decisions ---- */
 
 static bool is_outside_spans(uint32_t context)
 {
@@ -219,7 +219,7 @@ static bool is_outside_spans(uint32_t context)
     return context == CONTEXT_ID_ROOT || contexts[context].kind == CONTEXT_THREAD;
 }
 
-/* What the thread is in stays as it is; another context may go at any time. */
+/* The context in which the thread is cannot be recycled. Another one may be recycled at any time. */
 static bool is_root_span(const struct thread *t, uint32_t parent)
 {
     if (parent == t->tag)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites as jespan keeps them. */
+/* Sites. */
 #include "span/sites.h"
 
 #include <stdbool.h>
@@ -24,9 +24,9 @@ size_t sites_cut(const char *s)
     if (n <= JESPAN_MAX_STRING_BYTES)
         return n;
     for (n = JESPAN_MAX_STRING_BYTES; n > JESPAN_MAX_STRING_BYTES - 4; n--)
-        if ((s[n] & 0xc0) != 0x80) /* a character begins here */
+        if ((s[n] & 0xc0) != 0x80) /* a UTF-8 character begins here */
             return n;
-    return JESPAN_MAX_STRING_BYTES; /* no UTF-8 */
+    return JESPAN_MAX_STRING_BYTES; /* the text is not UTF-8 */
 }
 
 size_t sites_bounded_length(const char *s)
@@ -60,8 +60,8 @@ bool sites_is_kept_as(const char *kept, const char *text)
     return text ? equals(kept, text, sites_cut(text)) : !*kept;
 }
 
-/* What the program asks for goes before the configuration. A block of a site that asks for what cannot be has no arena:
- * jespan_open() would have said so. */
+/* The program's wishes take precedence over the configuration. A JESPAN() block whose site has invalid wishes has no
+ * arena; jespan_open() returns an error for such a site. */
 static bool keep_wishes(struct site *s, const struct jespan_site *site)
 {
     const struct jespan_arena *wished = &site->arena;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites as jespan keeps them: copies, cut to the limits of the public header.
+/* Sites: copies of the program's sites, cut to the limits of the public header.
  *
- * The program's own may go away (dlclose). They are interned for good, as there are only as many as places in the code.
- * Under LOCK_TREE.
+ * The program's own may go away (dlclose). Copies are interned and stay, since there are only as many as places in the
+ * code. Under LOCK_TREE.
  */
 #ifndef JESPAN_SITES_H
 #define JESPAN_SITES_H
@@ -17,22 +17,22 @@ struct site {
     struct site *next; /* same hash bucket */
     uint32_t hash, line;
     const char *name, *target, *file; /* never NULL */
-    struct jespan_arena arena;        /* what it asks for, or the configuration for it; by_label may be NULL */
+    struct jespan_arena arena;        /* the wishes of the site, or of the configuration; by_label may be NULL */
 };
 
-/* The one copy of this site; NULL when out of memory. */
+/* The only copy of this site, or NULL when out of memory. */
 const struct site *site_intern(const struct jespan_site *site);
 
-/* How much of `s` is kept: at most JESPAN_MAX_STRING_BYTES, and no part of a UTF-8 character. */
+/* The bytes of `s` that are kept: at most JESPAN_MAX_STRING_BYTES, and only whole UTF-8 characters. */
 size_t sites_cut(const char *s);
 
-/* The same, counted where something is cut off. */
+/* The same, and counts strings that are cut. */
 size_t sites_bounded_length(const char *s);
 
-/* Whether `text` (NULL: "") is kept like that. */
+/* Whether `kept` is the copy of `text` (NULL: ""). */
 bool sites_is_kept_as(const char *kept, const char *text);
 
-/* How often a string or a list of labels was cut. */
+/* The number of strings and lists of labels that were cut. */
 uint64_t sites_truncated(void);
 void sites_count_truncated(void);
 

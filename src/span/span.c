@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is entered on a thread, and the context that follows from it. */
+/* The entries of a thread, and its current context, which follows from them. */
 #include "span/span.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "span/age.h"
 #include "span/context_policy.h"
 
-/* One that was moved through several periods was entered in the first, and nowhere else. */
+/* An entry that was moved to other periods counts as entered in its first period only. */
 static void count_exits(const struct entry *gone)
 {
     if (gone->kind & ENTRY_MOVED) {
@@ -30,8 +30,8 @@ static void show_innermost(struct thread *t)
     t->current = innermost ? innermost->counters : t->base_counters;
 }
 
-/* What is entered has changed below the innermost entry. Returns the time. */
-static uint64_t settle(struct thread *t)
+/* To be called after entries changed. Finds the counters for which time passes from now on. Returns the time. */
+static uint64_t resume_time(struct thread *t)
 {
     struct counters *timed = t->base_counters;
     for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
@@ -53,7 +53,7 @@ static int replace_base(struct thread *t, uint32_t context)
     t->base = context;
     t->base_counters = c;
     if (former) {
-        settle(t);
+        resume_time(t);
         span_count_exit(former);
     } else {
         show_innermost(t);
@@ -62,7 +62,7 @@ static int replace_base(struct thread *t, uint32_t context)
     return 0;
 }
 
-/* A thread that is only now registering is looked at when it is. */
+/* A thread that is registering has no review yet. It gets one afterwards. */
 static int set_base_locked(struct thread *t, uint32_t context)
 {
     int error = replace_base(t, context);
@@ -95,7 +95,7 @@ static bool entry_has_policy(const struct entry *e)
     return tree_has_policy(e->context) || entry_region(e);
 }
 
-/* The innermost first: what is entered inside a context with an allocation policy mostly has one, too. */
+/* Looks at the innermost entry first: entries inside a context with an allocation policy mostly have one, too. */
 static bool has_policy(const struct thread *t)
 {
     bool found = t->publishes || tree_has_policy(t->base);
@@ -109,13 +109,14 @@ static bool has_arena_of_its_own(const struct entry *e)
     return policy_has_own_arena(tree_whole(e->context));
 }
 
-/* What is allocated belongs to the region that was entered before: not in blocks for other owners, in spans that were opened
- * elsewhere, in the same context perhaps, or in what has an arena of its own. */
+/* The region that new objects belong to: the innermost one. But objects do not belong to it inside an entry for another
+ * owner, a span that was opened outside the region, perhaps in the same context, or a context with an arena of its
+ * own. */
 static uint16_t region_of(const struct thread *t)
 {
     if (!t->regions_entered)
         return 0;
-    uint16_t inside = 0; /* where the spans were opened that are entered above */
+    uint16_t inside = 0; /* the region in which the entries above were opened */
     for (const struct entry *e = t->entries + t->depth; e-- > t->entries;) {
         uint16_t region = entry_region(e);
         if (region)
@@ -129,7 +130,7 @@ static uint16_t region_of(const struct thread *t)
     return 0;
 }
 
-/* Paired with thread_invalidate_all(): either it finds our answer and takes it back, or we find that it was called. */
+/* Paired with thread_invalidate_all(): either it finds our answer and clears it, or we see that it was called. */
 COLD void span_review(struct thread *t)
 {
     do {
@@ -143,13 +144,13 @@ COLD void span_review(struct thread *t)
         policy_settle(t);
 }
 
-/* Whether what is allocated in the innermost entry belongs to the region that the thread was in before, as region_of() has it. */
+/* Whether objects of the innermost entry belong to the region of the thread so far, by the rules of region_of(). */
 static bool is_part_of(const struct entry *e, uint16_t region)
 {
     return (entry_kind(e) == ENTRY_SCOPE || entry_inside(e) == region) && !has_arena_of_its_own(e);
 }
 
-/* What is below was reviewed when it was entered. A thread that is told of a change meanwhile looks at all of it. */
+/* Entries below were reviewed when they were entered. If there was an invalidation since, all entries are reviewed. */
 COLD void span_review_innermost(struct thread *t)
 {
     const struct entry *e = &t->entries[t->depth - 1];
@@ -176,14 +177,14 @@ static void move_innermost(struct thread *t, uint32_t period)
     e->counters = c;
     if (entry_kind(e) != ENTRY_OWNER)
         e->timed = c;
-    uint64_t now = settle(t);
+    uint64_t now = resume_time(t);
     if (entry_kind(e) == ENTRY_SCOPE)
         timing_move_scope(former, c, now);
     if (e->kind & ENTRY_MOVED) {
         span_undo_enter(former);
         return;
     }
-    e->kind |= ENTRY_MOVED; /* so it is not found by the fast ways out */
+    e->kind |= ENTRY_MOVED; /* so the fast paths do not find it */
     e->former = former;
 }
 
@@ -199,7 +200,7 @@ COLD void span_grow_older(struct thread *t)
     unlock(LOCK_TREE);
 }
 
-COLD int span_make_room(struct thread *t)
+COLD int span_grow_entries(struct thread *t)
 {
     size_t bytes = t->capacity * sizeof *t->entries;
     struct entry *more = meta_map(2 * bytes);
@@ -207,7 +208,7 @@ COLD int span_make_room(struct thread *t)
         return -ENOMEM;
     struct entry *old = t->entries;
     memcpy(more, old, bytes);
-    t->entries = more; /* first, for a child that is forked meanwhile */
+    t->entries = more; /* before `capacity`, for a child that is forked meanwhile */
     t->capacity *= 2;
     if (old != t->entries_inline)
         meta_unmap(old, bytes);
@@ -221,15 +222,14 @@ void span_remove(struct thread *t, uint32_t index)
     memmove(&t->entries[index], &t->entries[index + 1], (t->depth - index - 1) * sizeof gone);
     t->depth--;
     t->regions_entered -= entry_region(&gone) != 0;
-    uint64_t now = settle(t);
+    uint64_t now = resume_time(t);
     if (entry_kind(&gone) == ENTRY_SCOPE)
         timing_close_scope(gone.counters, now);
     count_exits(&gone);
     if (entry_kind(&gone) != ENTRY_ATTACHED && index < t->depth && entry_kind(&t->entries[index]) == ENTRY_ATTACHED)
-        span_remove(t, index); /* what was attached on its level */
+        span_remove(t, index); /* the entry that was attached above it */
 }
 
-/* No context is recycled meanwhile, so exits may be counted before they show. */
 COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
 {
     jespan_assert(lock_is_held(LOCK_TREE)); /* so no context is recycled */
@@ -246,7 +246,7 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
     }
     if (!former)
         return;
-    uint64_t now = settle(t);
+    uint64_t now = resume_time(t);
     if (kind == ENTRY_SCOPE) {
         timing_close_scope(former, now);
         counters_use_more(c);
@@ -283,7 +283,7 @@ COLD void span_leave_self(struct thread *t)
         span_review(t);
 }
 
-/* The thread's time has ended. A scope that is still open ends now. */
+/* The thread's time has ended already. JESPAN() blocks that are still open end now. */
 static void leave_entries(struct thread *t)
 {
     uint64_t now = timing_now();
@@ -320,8 +320,8 @@ COLD void span_leave_all(struct thread *t)
     leave_base(t);
 }
 
-/* The thread went on while fork(2) copied its memory page by page: what is entered, and in which counters, need not fit
- * together. Each of its counters, though, is what it was at some moment, and now it is inside none. */
+/* The thread ran on while fork(2) copied its memory page by page. So its entries and its counters may not fit together.
+ * Each counter has a value that it had at some moment. The thread is inside no context now. */
 COLD void span_abandon_all(struct thread *t)
 {
     cpu_clock_set_last(&t->cpu, t->cpu_at_fork);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is entered on a thread, and the context that follows from it. The public span API is in span_api.c. */
+/* The entries of a thread, and its current context, which follows from them. The public span API is in span_api.c. */
 #ifndef JESPAN_SPAN_H
 #define JESPAN_SPAN_H
 
@@ -10,34 +10,34 @@
 #include "heap/timing.h"
 #include "span/tree.h"
 
-/* Makes `context` the one outside any span on this thread, in place of the former base. Takes LOCK_TREE.
- * Returns 0 or -ENOMEM. */
+/* Makes `context` the base context of this thread. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
 int span_set_base(struct thread *t, uint32_t context);
 
-/* Where ages are kept: what is born on this thread from now on belongs to the present period, though the thread stays
- * where it is. */
+/* Where ages are kept: new memory of this thread belongs to the present period from now on. The thread's entries
+ * stay. */
 void span_grow_older(struct thread *t);
 
-/* The base for a thread of this name. Returns 0 or -ENOMEM. */
+/* Sets the base context by the thread's name. Returns 0 or -ENOMEM. */
 int span_set_base_by_name(struct thread *t, const char *name);
 
-/* Leaves everything that is entered, and the base. For a thread that ends; or one that fork(2) left behind, whose clocks
- * are not to be had any more. */
+/* Remove all entries and the base context. span_leave_all() is for a thread that ends. span_abandon_all() is for a
+ * thread that a forked child does not have, whose clocks cannot be read any more. */
 void span_leave_all(struct thread *t);
 void span_abandon_all(struct thread *t);
 
-/* The calling thread looks whether anything that it has entered has an allocation policy; if so it goes the cold ways from here on, where
- * alloc_policy.h has its say. To be called after anything with an allocation policy may have been entered or left. */
+/* Looks whether any entry of the calling thread has an allocation policy. If so, the thread takes the slow path from
+ * now on: alloc_policy.h. To be called after something with an allocation policy may have been entered or left. */
 void span_review(struct thread *t);
 
-/* The same when one entry was put on top of what was looked at before, and at no cost by what is below. */
+/* The same after one entry was pushed. It looks only at that entry. */
 void span_review_innermost(struct thread *t);
 
-/* From here to span_leave_self() the thread's allocations are jespan's own. Return 0 or -ENOMEM; nothing to leave then. */
+/* Until span_leave_self() the thread's allocations belong to "(jespan)". Returns 0, or -ENOMEM, and then there is
+ * nothing to leave. */
 int span_enter_self(struct thread *t);
 void span_leave_self(struct thread *t);
 
-/* Counts that the thread is inside `context`. NULL: no memory. */
+/* Counts an enter of `context`. Returns NULL when out of memory. */
 HOT_INLINE struct counters *span_count_enter(struct thread *t, uint32_t context)
 {
     struct counters *c = counters_get(t, context);
@@ -51,19 +51,20 @@ HOT_INLINE void span_count_exit(struct counters *c)
     own_add_release(&c->exits, 1);
 }
 
-/* As if it had not been counted. */
+/* Undoes the count of an enter. */
 static inline void span_undo_enter(struct counters *c)
 {
     own_add_release(&c->enters, (uint64_t)-1);
 }
 
 /* Makes room for one more entry. Returns 0 or -ENOMEM. */
-int span_make_room(struct thread *t);
+int span_grow_entries(struct thread *t);
 
-/* Enters `context`, whose enter was counted in `c`, so that it cannot be recycled. Returns 0 or -ENOMEM. */
+/* Pushes an entry for `context`. Its enter is already counted in `c`, so it cannot be recycled. Returns 0 or
+ * -ENOMEM. */
 HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
 {
-    if (unlikely(t->depth == t->capacity) && span_make_room(t))
+    if (unlikely(t->depth == t->capacity) && span_grow_entries(t))
         return -ENOMEM;
     struct counters *timed = kind == ENTRY_OWNER ? t->timed : c;
     struct entry *e = &t->entries[t->depth++];
@@ -82,8 +83,8 @@ HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, u
     return 0;
 }
 
-/* Takes the innermost entry, of this kind, out and counts the exit: last, since from there on the context may be
- * recycled. */
+/* Removes the innermost entry, which is of this kind. It counts the exit last, since the context may be recycled from
+ * then on. */
 HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
 {
     struct counters *c = t->entries[--t->depth].counters, *timed = t->base_counters;
@@ -103,17 +104,17 @@ HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
     span_count_exit(c);
 }
 
-/* Never of an entry that was moved to another period: that takes span_remove(). */
+/* False for an entry that was moved to another period, since only span_remove() can remove it. */
 HOT_INLINE bool span_is_innermost(const struct thread *t, enum entry_kind kind, uint64_t key)
 {
     return t->depth && t->entries[t->depth - 1].key == key && t->entries[t->depth - 1].kind == kind;
 }
 
-/* Takes the entry at `index` out, wherever it is, and what was attached while it was innermost. */
+/* Removes the entry at any `index`, and the entry that was attached while it was innermost. */
 void span_remove(struct thread *t, uint32_t index);
 
-/* The entries of that kind and key are in `context` from now on, whose counters are `c`, as if they were exited and
- * entered; a block ends there and begins here. Under LOCK_TREE. */
+/* Moves the entries of that kind and key to `context`, whose counters are `c`. It counts exits and enters. A JESPAN()
+ * block ends in the old context and begins in the new one. Under LOCK_TREE. */
 void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c);
 
 /* The innermost entry of that kind and key; −1 when there is none. */

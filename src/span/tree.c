@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context tree: interning. Recycling is in recycle.c. */
+/* The context tree: interning and recycling. tree.h says why recycling is safe. */
 #include "span/tree.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
-#include "span/recycle.h"
 
 struct context *contexts;
 struct totals *context_bases;
@@ -26,6 +25,9 @@ static uint32_t max_contexts, hash_mask;
 static uint32_t *hash_heads;
 static uint64_t overflow, overflow_at_recycle;
 static uint32_t recycled_last;
+static uint32_t first_free, free_ids; /* linked through hash_next */
+static uint64_t recycled;
+static struct totals retired;
 
 static uint32_t power_of_two_at_least(uint32_t n)
 {
@@ -102,35 +104,9 @@ static uint32_t hash_context(uint32_t parent, enum context_kind kind, const stru
     return h ^ h >> 15;
 }
 
-/* An id for a new context, 0 when all are taken. */
-static uint32_t take_id(void)
-{
-    uint32_t id = recycle_take_id();
-    if (id)
-        return id;
-    id = load_relaxed(&tree_next_id);
-    if (id < max_contexts)
-        return id;
-    /* Recycling reads every counter of every thread. When it brought little the last time, it waits until as many
-     * requests as a good yield have gone by. */
-    uint32_t good_yield = max_contexts / 16;
-    if (overflow && recycled_last < good_yield && overflow - overflow_at_recycle < good_yield)
-        return 0;
-    overflow_at_recycle = overflow;
-    recycled_last = tree_recycle(false);
-    if (recycled_last < good_yield)
-        recycled_last += tree_recycle(true);
-    return recycle_take_id();
-}
+/* ---- Recycling ---- */
 
-static void link_context(uint32_t id, uint32_t hash)
-{
-    contexts[id].hash = hash;
-    contexts[id].hash_next = hash_heads[hash & hash_mask];
-    hash_heads[hash & hash_mask] = id;
-}
-
-void tree_unlink(uint32_t id)
+static void unlink_context(uint32_t id)
 {
     uint32_t *link = &hash_heads[contexts[id].hash & hash_mask];
     while (*link != id) {
@@ -140,13 +116,215 @@ void tree_unlink(uint32_t id)
     *link = contexts[id].hash_next;
 }
 
+/* Makes what threads remember of the context invalid. The context stays the same. */
+static void forget_context(uint32_t id)
+{
+    store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+}
+
+/* A context of a thread was recycled. Spans that are opened in such a context lie below the root, so its id may be
+ * given to a context that has children. Threads must forget what they remember of the children of the root. */
+static void forget_below_root(void)
+{
+    for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
+        if (tree_is_live(id) && contexts[id].parent == CONTEXT_ID_ROOT)
+            forget_context(id);
+}
+
+void tree_add_past(struct totals *sum, uint32_t id)
+{
+    if (context_pasts)
+        totals_add(sum, &context_pasts[id]);
+}
+
+struct totals tree_retired(void)
+{
+    return retired;
+}
+
+static bool is_quiet(const struct totals *sum)
+{
+    return !totals_inuse_objects(sum) && !totals_inuse_bytes(sum) && sum->enters == sum->exits;
+}
+
+static void make_odd(uint32_t id)
+{
+    jespan_assert(!(load_relaxed(&contexts[id].generation) & 1));
+    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 1);
+}
+
+/* Sets the generation back, since the context stays the same. */
+static void keep_context(uint32_t id)
+{
+    contexts[id].unused = false;
+    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) - 1);
+}
+
+/* Marks the contexts that seem not to be in use. The sums of an id include its base. A base has nothing in use, so the
+ * sums have nothing in use if the context has nothing. */
+static uint32_t mark_unused(const struct totals *sums, uint32_t end, bool unlabelled_too)
+{
+    uint32_t n = 0;
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++) {
+        struct context *c = &contexts[id];
+        c->unused = tree_is_live(id) && (c->labelled || unlabelled_too) && !c->open_spans && is_quiet(&sums[id]);
+        if (c->unused) {
+            make_odd(id);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void free_context(uint32_t id, const struct totals *sum)
+{
+    struct totals own = *sum;
+    struct context *c = &contexts[id];
+    jespan_assert(load_relaxed(&c->generation) & 1 && !c->children && !c->open_spans);
+    totals_subtract(&own, &context_bases[id]);
+    tree_add_spans(&own, id, 0);
+    tree_add_past(&own, id);
+    if (context_pasts)
+        context_pasts[id] = (struct totals){0};
+    if (c->kind == CONTEXT_PERIOD) {
+        totals_add(&context_pasts[c->parent], &own);
+    } else {
+        contexts[c->parent].children_wall += own.wall;
+        own.wall = own.wall > c->children_wall ? own.wall - c->children_wall : 0;
+        own.idle = totals_idle(&own);
+        totals_add(&retired, &own);
+    }
+    context_bases[id] = *sum;
+    unlink_context(id);
+    policy_context_freed(id);
+    labels_free(c->labels);
+    c->labels = NULL;
+    c->unused = false;
+    c->hash_next = first_free;
+    first_free = id;
+    free_ids++;
+    recycled++;
+}
+
+/* Frees an unused context without children, then its parent if that was the last child, and so on upwards. */
+static uint32_t free_branch(uint32_t id, const struct totals *sums, bool *frees_thread)
+{
+    uint32_t n = 0;
+    while (contexts[id].unused && !contexts[id].children) {
+        uint32_t parent = contexts[id].parent;
+        *frees_thread |= contexts[id].kind == CONTEXT_THREAD;
+        free_context(id, &sums[id]);
+        jespan_assert(contexts[parent].children);
+        contexts[parent].children--;
+        id = parent;
+        n++;
+    }
+    return n;
+}
+
+static uint32_t free_unused(const struct totals *sums, uint32_t end)
+{
+    uint32_t n = 0;
+    bool frees_thread = false;
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+        if (contexts[id].unused && !is_quiet(&sums[id]))
+            keep_context(id); /* a thread has entered it */
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+        n += free_branch(id, sums, &frees_thread);
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+        if (contexts[id].unused)
+            keep_context(id); /* has children in use */
+    if (frees_thread)
+        forget_below_root();
+    return n;
+}
+
+/* Whether every thread sees the marks from now on, before it enters a context. */
+static bool tell_all_threads(void)
+{
+    return !tree_lockless || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* A thread may have entered a marked context without seeing the mark, so all of them stay. */
+static void keep_all(uint32_t end)
+{
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+        if (contexts[id].unused)
+            keep_context(id);
+}
+
+COLD uint32_t tree_recycle(bool unlabelled_too)
+{
+    jespan_assert(lock_is_held(LOCK_TREE));
+    uint32_t end = tree_end(), n = 0;
+    size_t bytes = (size_t)end * sizeof(struct totals);
+    struct totals *sums = meta_map(bytes), *again = meta_map(bytes);
+    if (sums && again) {
+        int saved = errno;
+        sums_read(sums, end);
+        bool any = mark_unused(sums, end, unlabelled_too);
+        if (any && tell_all_threads()) {
+            sums_read(again, end);
+            policy_recycling_begins();
+            n = free_unused(again, end);
+            policy_recycling_ends();
+        } else if (any) {
+            keep_all(end);
+        }
+        errno = saved;
+    }
+    meta_unmap(sums, bytes);
+    meta_unmap(again, bytes);
+    return n;
+}
+
+/* ---- Interning ---- */
+
+static uint32_t take_free_id(void)
+{
+    uint32_t id = first_free;
+    if (id) {
+        first_free = contexts[id].hash_next;
+        free_ids--;
+    }
+    return id;
+}
+
+/* An id for a new context; 0 when all are taken. */
+static uint32_t take_id(void)
+{
+    uint32_t id = take_free_id();
+    if (id)
+        return id;
+    id = load_relaxed(&tree_next_id);
+    if (id < max_contexts)
+        return id;
+    /* Recycling reads every counter of every thread. If it freed few ids the last time, it is not repeated until as
+     * many requests have failed as a good yield has ids. */
+    uint32_t good_yield = max_contexts / 16;
+    if (overflow && recycled_last < good_yield && overflow - overflow_at_recycle < good_yield)
+        return 0;
+    overflow_at_recycle = overflow;
+    recycled_last = tree_recycle(false);
+    if (recycled_last < good_yield)
+        recycled_last += tree_recycle(true);
+    return take_free_id();
+}
+
+static void link_context(uint32_t id, uint32_t hash)
+{
+    contexts[id].hash = hash;
+    contexts[id].hash_next = hash_heads[hash & hash_mask];
+    hash_heads[hash & hash_mask] = id;
+}
+
 static uint32_t make_context(uint32_t parent, enum context_kind kind, const struct site *site,
                              const struct label_set *labels, uint32_t hash)
 {
     struct label_set *copy = labels ? labels_copy(labels) : NULL;
     if (labels && !copy)
         return 0;
-    /* Recycling must not take the parent while its child is being made. */
+    /* Recycling must not free the parent while its child is made. */
     contexts[parent].open_spans++;
     uint32_t id = take_id();
     contexts[parent].open_spans--;
@@ -185,7 +363,7 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     jespan_assert(lock_is_held(LOCK_TREE));
     parent = kind == CONTEXT_PERIOD ? tree_whole(parent) : tree_parent_in(parent);
     if (contexts[parent].kind == CONTEXT_UNSAMPLED || (kind == CONTEXT_UNSAMPLED && labels))
-        return CONTEXT_ID_UNSAMPLED; /* it stays one, whatever is opened in it or added to its spans */
+        return CONTEXT_ID_UNSAMPLED; /* spans opened in it, and labels added to its spans, change nothing */
     if (labels && !labels->count)
         labels = NULL;
     const struct site *kept = site_intern(site);
@@ -204,12 +382,6 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     return make_context(parent, kind, kept, labels, hash);
 }
 
-/* What threads remember of the context no longer stands; it is the same one. */
-static void forget_context(uint32_t id)
-{
-    store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
-}
-
 COLD void tree_review_policies(void)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
@@ -217,13 +389,6 @@ COLD void tree_review_policies(void)
         if (tree_is_live(id) && tree_has_policy(id))
             forget_context(id);
     handles_review();
-}
-
-COLD void tree_forget_below_root(void)
-{
-    for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
-        if (tree_is_live(id) && contexts[id].parent == CONTEXT_ID_ROOT)
-            forget_context(id);
 }
 
 void tree_open_span(uint32_t id, uint64_t now)
@@ -269,5 +434,5 @@ struct tree_stats tree_stats(void)
 {
     uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT - 1; /* that of unsampled spans has no row */
     return (struct tree_stats){
-        .contexts = made - recycle_free_ids(), .overflow = overflow, .recycled = recycle_count()};
+        .contexts = made - free_ids, .overflow = overflow, .recycled = recycled};
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context tree: interned paths of sites and labels, numbered, bounded, recycled when nothing refers to them.
+/* The context tree: paths of sites and labels. Each path is interned and has a number. Numbers are bounded, and
+ * recycled when nothing refers to them.
  *
- * All under LOCK_TREE unless said otherwise. Contexts lie in one array by id, which readers may look at any time.
+ * All functions need LOCK_TREE unless their comment says otherwise. Contexts lie in one array by id. Readers may read
+ * it at any time.
  *
- * Contexts that are not in use stay, with their cumulative figures, until their ids are needed.
- * A context is in use while it has children, open spans, a thread inside it (enters > exits) or live memory
- * (allocated > freed). Only the last two change without the lock. So recycling makes a context's generation odd,
- * lets every thread see that (membarrier), and sums again: a thread that enters without the lock counts its enter first
- * and looks at the generation afterwards, so one of the two notices the other. An id's counters are never reset, since
- * other threads own them: what they stood at when the id was recycled is kept as its base.
+ * Contexts that are not in use stay, with their figures, until their ids are needed. A context is in use while it has
+ * children, open spans, a thread inside it (enters > exits) or live memory (allocated > freed). Only the last two
+ * change without the lock. So recycling makes a context's generation odd, makes every thread see that (membarrier), and
+ * sums again. A thread that enters without the lock counts its enter first and reads the generation afterwards. So one
+ * of the two notices the other. The counters of an id are never reset, since other threads own them. When an id is
+ * recycled, their values are kept as its base.
  *
- * The generation says whether what was remembered of a context still stands, so it changes also when the context stays what
- * it is. What names a context for good is its id with its incarnation, which changes only when the id is given to another.
+ * The generation tells whether what a thread remembers of a context is still valid. So it also changes when the context
+ * stays the same. The id and the incarnation together name a context for good: the incarnation changes only when the id
+ * is given to another context.
  */
 #ifndef JESPAN_TREE_H
 #define JESPAN_TREE_H
@@ -27,120 +30,122 @@
 
 #define CONTEXT_ID_ROOT 1u
 #define CONTEXT_ID_SELF 2u
-#define CONTEXT_ID_UNSAMPLED 3u /* of all spans that a sampler left out, with all below them; has no row of its own */
+#define CONTEXT_ID_UNSAMPLED 3u /* all spans that a sampler declined, and all spans below them; has no row of its own */
 #define CONTEXTS_MIN 64u
 #define CONTEXTS_MAX (1u << 24)
 
-/* What is live of spans that are closed. While one is open, memory of those that are closed cannot be told from its own:
- * then it is what it was when none was, as far as that is live. Kept by snapshots. */
+/* Live memory of closed spans. While a span is open, its memory cannot be told from that of closed spans. Then this is
+ * the last value from when none was open, at most the live bytes. Snapshots update it. */
 struct outlived {
     uint64_t objects, bytes;
-    uint64_t exits;       /* when the context was looked at last */
-    uint64_t closed_time; /* in ticks: when the last span closed, or was found to have */
+    uint64_t exits;       /* exits of the context at the last snapshot */
+    uint64_t closed_time; /* in ticks: when the last span closed, or when that was noticed */
 };
 
 struct context {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
-    uint32_t incarnation;        /* how many contexts had this id before */
+    uint32_t incarnation;        /* number of contexts that had this id before */
     uint32_t parent;
     const struct site *site;
     struct label_set *labels; /* NULL: none */
     uint32_t hash, hash_next;
     uint32_t children, open_spans;
     enum context_kind kind;
-    bool labelled; /* it or an ancestor has labels: there may be any number of such */
-    bool doomed;   /* while recycling: in use by nothing but children */
-    uint32_t arena_next, arena_before; /* others that have its arena; 0: none */
-    bool lost_arena; /* another has the arena that it had: to be asked for again when it is next used */
-    /* What governs allocations in it; 0: nothing. Written under LOCK_TREE, read by anyone. */
-    _Atomic uint16_t arena; /* the span arena they come from: policy/arenas.h */
+    bool labelled; /* it or an ancestor has labels, so there may be any number of such contexts */
+    bool unused;   /* while recycling: in use by nothing except children */
+    uint32_t arena_next, arena_before; /* the list of contexts that have its arena; 0: none */
+    bool lost_arena; /* another context got its arena: it asks for one again when it is next used */
+    /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. */
+    _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limit.h */
-    /* Of spans that jespan_open() opened (scopes: timing.h). Wall time in ticks, less the begin of those that are open. */
+    /* Spans opened by jespan_open(); timing.h has JESPAN() blocks. `wall` is in ticks, less the begins of open
+     * spans. */
     uint32_t handles;
     uint64_t opens, wall;
-    uint64_t children_wall; /* of contexts below that were recycled */
-    uint64_t born;          /* of a period's: when the period began, in ticks; not 0 */
+    uint64_t children_wall; /* wall time of recycled children */
+    uint64_t born;          /* for a period: its begin in ticks, not 0 */
     struct outlived outlived;
     struct shown {
         uint64_t wall, wall_inclusive, busy, cpu, idle, idle_inclusive; /* in ns */
-    } shown; /* by snapshots so far: LOCK_TREE */
+    } shown; /* the highest values in snapshots so far */
 };
 
-/* A span of this context begins or ends at a time by clock_ticks(). */
+/* A span of this context begins, or ends, at a time of clock_ticks(). */
 void tree_open_span(uint32_t id, uint64_t now);
 void tree_close_span(uint32_t id, uint64_t now);
 
-/* What these spans add to the figures of their context. */
+/* Adds the figures of these spans to `sum`. */
 void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now);
 
 extern struct context *contexts;
 extern struct totals *context_bases;
-extern struct totals *context_pasts; /* see tree_add_past(); NULL where there are no periods */
+extern struct totals *context_pasts; /* see tree_add_past(); NULL without periods */
 
-/* Threads may enter without the lock: membarrier(2) works here, and there are no periods. Constant after boot. */
+/* Threads may enter without the lock, since membarrier(2) works and there are no periods. Constant after boot. */
 extern bool tree_lockless;
 
-/* Once. Takes LOCK_TREE. Halves max_contexts until it fits into memory. Returns 0 or -ENOMEM. */
+/* To be called once. Takes LOCK_TREE. Halves max_contexts until the arrays fit into memory. Returns 0 or -ENOMEM. */
 int tree_boot(uint32_t *max_contexts);
 
-/* The context of `site` and `labels` (NULL: none) below `parent`, made where it is missing; the nearest ancestor when
- * there is no room for it, which is counted. Below a thread's context means below the root. Returns the id, 0 when out
- * of memory. */
+/* The context of `site` and `labels` (NULL: none) below `parent`. Creates it where it is missing. When all ids are
+ * taken, it counts that and returns the parent. Children of a thread's context lie below the root. Returns the id, or 0
+ * when out of memory. */
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels);
 
-/* The same, or, of a period, the context whose it is. */
+/* The context itself, or, for a period, the context to which it belongs. */
 static inline uint32_t tree_whole(uint32_t id)
 {
     return contexts[id].kind == CONTEXT_PERIOD ? contexts[id].parent : id;
 }
 
-/* The parent of what is opened in a context. */
+/* The parent of spans that are opened in a context. */
 static inline uint32_t tree_parent_in(uint32_t id)
 {
     id = tree_whole(id);
     return contexts[id].kind == CONTEXT_THREAD ? CONTEXT_ID_ROOT : id;
 }
 
-/* Without the lock: may be wrong the next moment. */
+/* Needs no lock. The answer may be wrong the next moment. */
 HOT_INLINE bool tree_is_live(uint32_t id)
 {
     extern _Atomic uint32_t tree_next_id;
     return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&contexts[id].generation) & 1);
 }
 
-/* Whether it has an allocation policy: a span arena or a limit. See alloc_policy.h. Without the lock. */
+/* Whether it has an allocation policy: a span arena or a limit. See alloc_policy.h. Needs no lock. */
 HOT_INLINE bool tree_has_policy(uint32_t id)
 {
     return load_relaxed(&contexts[id].arena) || load_relaxed(&contexts[id].limit);
 }
 
-/* What governs contexts has changed: what was remembered of them and of open spans no longer stands. For threads that have
- * them entered there is thread_invalidate_all(), afterwards. Under LOCK_TREE. */
+/* The allocation policies of contexts have changed. Makes invalid what threads remember of contexts and open spans. The
+ * caller then calls thread_invalidate_all() for threads that are inside. */
 void tree_review_policies(void);
 
-/* Ids below this were ever used. Any thread. */
+/* All ids that were ever used are below this. Needs no lock. */
 uint32_t tree_end(void);
 
-/* Recycles what is not in use, with or without the contexts that have no labels on their path. Those are as few as the
- * places in the code, and what they allocated so far is worth keeping apart. Returns how many. */
+/* Recycles contexts that are not in use. Contexts without labels on their path are only recycled if `unlabelled_too`:
+ * they are as few as the places in the code, and their figures are worth keeping apart. Returns the number of
+ * contexts. */
 uint32_t tree_recycle(bool unlabelled_too);
 
-/* The figures of a context since it got its present identity. Without those of its periods. */
+/* The figures of a context since it has its id, without those of its periods. */
 struct totals tree_totals(uint32_t id);
 
-/* Adds what the context has from periods of which nothing is left. Under LOCK_TREE. */
+/* Adds the figures of those periods of the context that were recycled. */
 void tree_add_past(struct totals *sum, uint32_t id);
 struct totals tree_retired(void);
 
 struct tree_stats {
     uint64_t contexts; /* live now */
-    uint64_t overflow; /* times that max_contexts was in the way */
+    uint64_t overflow; /* requests for which no id was free */
     uint64_t recycled;
 };
 struct tree_stats tree_stats(void);
 
-/* In a forked child. */
+/* To be called in a forked child. */
 void tree_after_fork(void);
 
 #endif
