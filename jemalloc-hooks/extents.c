@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extent hooks on jemalloc's automatic arenas. */
+/* Extent hooks for jemalloc's automatic arenas. */
 #include "extents.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define ARENAS_KNOWN 4096 /* jemalloc's arena index has 12 bits */
 #define WATCH_WAIT_NS 1000000000u
-#define MAX_READINGS 20 /* of jemalloc's figures of an arena */
+#define MAX_READINGS 20 /* of jemalloc's figures for one arena */
 
 size_t extents_oversize_bytes = SIZE_MAX;
 THREAD_LOCAL unsigned extents_pause;
@@ -27,10 +27,10 @@ static _Atomic bool strangers; /* see extents_note_stranger() */
 static _Atomic uint64_t told_peak_bytes;
 static _Atomic uint32_t high_water_watchers;
 
-/* An arena's hooks, and what it mapped before them, are seen to by one thread; who comes to use it meanwhile waits. */
-enum { UNKNOWN, IN_HAND, SEEN_TO };
+/* One thread installs an arena's hooks and counts what it mapped before. Threads that want to use it meanwhile wait. */
+enum { NOT_WATCHED, BEING_WATCHED, WATCHED };
 static _Atomic uint32_t watch_state[ARENAS_KNOWN];
-static _Atomic uint64_t since_watched_bytes[ARENAS_KNOWN]; /* mapped less given back through the hooks below */
+static _Atomic uint64_t since_watched_bytes[ARENAS_KNOWN]; /* mapped through the hooks, less unmapped */
 
 static void add(_Atomic uint64_t *counter, uint64_t n)
 {
@@ -46,7 +46,7 @@ static COLD void tell_high_water(void)
         futex_wake_all(&extents_high_water_events);
 }
 
-/* Of several threads that see it at once, one tells. */
+/* If several threads see it at once, one of them reports it. */
 static void note_peak(uint64_t mapped)
 {
     uint64_t told = load_relaxed(&told_peak_bytes);
@@ -100,8 +100,8 @@ static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     return p;
 }
 
-/* Un-accounts before the range is given back, since another thread may get it at once; accounts again when it was
- * refused, which with opt.retain is always. */
+/* Uncounts the range before it is unmapped, since another thread may get it at once. Counts it again where the default
+ * hook refuses, as it always does with opt.retain. */
 static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool committed, unsigned arena)
 {
     (void)hooks;
@@ -214,7 +214,7 @@ extent_hooks_t extents_hooks = {
     .merge = hook_merge,
 };
 
-/* jemalloc's own answer, for a page of ours. */
+/* Asks jemalloc's own hook, with a page of ours. */
 bool extents_decommits(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
@@ -227,7 +227,7 @@ bool extents_decommits(void)
     return can;
 }
 
-/* "arena.<i>.extent_hooks". Returns what was there, NULL when that cannot be asked. */
+/* Reads and sets "arena.<i>.extent_hooks". Returns the hooks before, or NULL where they cannot be read. */
 static extent_hooks_t *exchange_hooks(unsigned index, extent_hooks_t *new_hooks)
 {
     size_t mib[3], length = 3, bytes = sizeof(extent_hooks_t *);
@@ -264,8 +264,9 @@ static uint64_t former_bytes(unsigned index)
     return jemallocs_count(index) - since;
 }
 
-/* What an arena mapped before its hooks came counts too. With opt.percpu_arena others may map in it meanwhile, so it is read
- * until it is the same twice; what is on its way for longer than that is missed. A reading is a walk over all arenas. */
+/* Counts what an arena mapped before it got the hooks. With opt.percpu_arena other threads may map meanwhile, so the
+ * figure is read until it is the same twice. Mappings that take longer than that are missed. jemalloc walks over all
+ * arenas for each reading. */
 static COLD void count_former_extents(unsigned index)
 {
     uint64_t former = former_bytes(index), last = ~former;
@@ -276,17 +277,17 @@ static COLD void count_former_extents(unsigned index)
     extents_count(&extents_heap, former, former, former ? 1 : 0);
 }
 
-/* Not for ever, nor again: in a forked child the other thread is not there. */
+/* Waits once, for a limited time, since in a forked child the other thread does not exist. */
 static COLD void wait_for_other(unsigned index)
 {
     uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + WATCH_WAIT_NS;
-    while (load_acquire(&watch_state[index]) == IN_HAND)
-        if (!futex_wait(&watch_state[index], IN_HAND, until_ns))
-            store_release(&watch_state[index], SEEN_TO);
+    while (load_acquire(&watch_state[index]) == BEING_WATCHED)
+        if (!futex_wait(&watch_state[index], BEING_WATCHED, until_ns))
+            store_release(&watch_state[index], WATCHED);
 }
 
-/* Threads watch an arena before they use it, so that one which is new to them all has mapped nothing, if there is no
- * stranger. One that comes too late to be seen here finds the hooks. */
+/* Threads install hooks on an arena before they use it. So an arena without hooks has mapped nothing, unless there are
+ * strangers: threads without a block. A stranger that comes too late to be seen here finds the hooks. */
 static bool is_unused(bool beforehand)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -301,9 +302,9 @@ void extents_note_stranger(void)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* An automatic arena that is not there yet is made by being given hooks, which its bookkeeping is mapped with from then
- * on: so it is given the default ones first. */
-static COLD void see_to_arena(unsigned index, bool beforehand)
+/* To set hooks creates an automatic arena that does not exist. jemalloc then maps the arena's own data with the first
+ * hooks that it got. So the arena gets the default hooks first. */
+static COLD void install_hooks(unsigned index, bool beforehand)
 {
     extent_hooks_t *hooks = exchange_hooks(index, NULL);
     if (hooks == default_hooks) {
@@ -313,19 +314,19 @@ static COLD void see_to_arena(unsigned index, bool beforehand)
             count_former_extents(index);
     }
     if (!hooks)
-        extents_note_stranger(); /* there is no such arena; but jemalloc may be about to make it */
-    store_release(&watch_state[index], hooks ? SEEN_TO : UNKNOWN);
+        extents_note_stranger(); /* the arena does not exist, but jemalloc may create it now */
+    store_release(&watch_state[index], hooks ? WATCHED : NOT_WATCHED);
     futex_wake_all(&watch_state[index]);
 }
 
 static COLD void watch(unsigned index, bool beforehand)
 {
-    uint32_t state = UNKNOWN;
-    if (!default_hooks || index >= ARENAS_KNOWN || load_acquire(&watch_state[index]) == SEEN_TO)
+    uint32_t state = NOT_WATCHED;
+    if (!default_hooks || index >= ARENAS_KNOWN || load_acquire(&watch_state[index]) == WATCHED)
         return;
-    if (atomic_compare_exchange_strong(&watch_state[index], &state, IN_HAND))
-        see_to_arena(index, beforehand);
-    else if (state == IN_HAND)
+    if (atomic_compare_exchange_strong(&watch_state[index], &state, BEING_WATCHED))
+        install_hooks(index, beforehand);
+    else if (state == BEING_WATCHED)
         wait_for_other(index);
 }
 
@@ -338,7 +339,7 @@ COLD void extents_watch_arena(unsigned index)
 COLD void extents_leave_arena(unsigned index)
 {
     if (index < ARENAS_KNOWN)
-        store_relaxed(&watch_state[index], SEEN_TO);
+        store_relaxed(&watch_state[index], WATCHED);
 }
 
 COLD void extents_watch_thread(void)
@@ -370,11 +371,11 @@ COLD void extents_boot(void)
     if (jespan_je_mallctl("opt.oversize_threshold", &extents_oversize_bytes, &bytes, NULL, 0) ||
         !extents_oversize_bytes)
         extents_oversize_bytes = SIZE_MAX;
-    /* With an arena for each CPU a thread uses any of them: look at every page's. */
+    /* With an arena for each CPU, a thread uses any of them, so the arena of each object is looked up. */
     jespan_je_mallctl("opt.percpu_arena", &percpu, &percpu_bytes, NULL, 0);
     by_cpu = percpu[0] != 'd';
     if (by_cpu)
         extents_oversize_bytes = 0;
-    /* Its own bookkeeping for this thread has made jemalloc map extents for arena 0 already. */
+    /* jemalloc has mapped extents for arena 0 already, for its own data of this thread. */
     watch(0, false);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One span arena's pages. */
+/* The pages of one span arena. */
 #include "span_extents.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ static struct extent_arena *arena_of(extent_hooks_t *hooks)
 }
 
 /* ---- Where its ranges are ----
- * An area is an interval of 2 MiB pieces that has pages of the arena in it, and perhaps others'. Areas only grow. What
- * is really the arena's, the page map says. */
+ * An area is an interval of pieces of 2 MiB. It has pages of the arena, and perhaps others. Areas only grow. The page
+ * map tells which pages are the arena's. */
 
 #define AREA(first, last) ((uint64_t)(first) << 32 | (last))
 #define AREA_FIRST(area) ((area) >> 32)
@@ -36,7 +36,7 @@ static uint64_t united(uint64_t area, uint64_t with)
     return AREA(first, last);
 }
 
-/* Pieces between them, 0 where they touch. */
+/* The number of pieces between two areas; 0 where they touch. */
 static uint64_t distance(uint64_t a, uint64_t b)
 {
     uint64_t first = AREA_FIRST(a) > AREA_FIRST(b) ? AREA_FIRST(a) : AREA_FIRST(b);
@@ -44,7 +44,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return first > last + 1 ? first - last - 1 : 0;
 }
 
-/* One that touches it, else a free one, else the nearest. */
+/* The area to extend: one that touches the new one, else a free one, else the nearest. */
 static size_t best_area(const struct extent_arena *a, uint64_t area)
 {
     size_t best = 0;
@@ -72,7 +72,7 @@ static void note_area(struct extent_arena *a, uintptr_t start, size_t bytes)
     } while (!atomic_compare_exchange_strong(place, &old, old ? united(old, area) : area));
 }
 
-/* The lowest part of an area from this piece on: areas may come to overlap as they grow. */
+/* Finds the lowest part of an area from this piece on. Areas may overlap, since they grow. */
 static bool next_area(const struct extent_arena *a, uint64_t from, uint64_t *first, uint64_t *last)
 {
     *first = UINT64_MAX;
@@ -104,7 +104,8 @@ int extent_arena_each_range(const struct extent_arena *a, int (*each)(void *arg,
 
 /* ---- Ranges come and go ---- */
 
-/* Takes what the limit allows out of it before jemalloc has the pages, as other threads do. */
+/* Counts bytes as committed, if the limit allows that. It does so before jemalloc has the pages, since other threads do
+ * the same at the same time. */
 static bool take_from_limit(struct extent_arena *a, size_t bytes)
 {
     uint64_t committed = load_relaxed(&a->figures.committed_bytes);
@@ -118,8 +119,8 @@ static bool take_from_limit(struct extent_arena *a, size_t bytes)
     return true;
 }
 
-/* Whether the arena's pages are decommitted by name only. */
-static bool pretends(const struct extent_arena *a)
+/* Whether jemalloc is told that pages are decommitted while they are only purged. */
+static bool only_purges(const struct extent_arena *a)
 {
     return a->policy.touchable || a->policy.guarded || !extents_decommits();
 }
@@ -130,29 +131,29 @@ static void apply_policy(struct extent_arena *a, void *start, size_t bytes)
         atomic_fetch_add_explicit(&a->policy_errors, 1, memory_order_relaxed);
 }
 
-/* Gives a part of what extents_hooks mapped back to the system. */
+/* Unmaps a part of a range that extents_hooks mapped. */
 static void cut_off(uintptr_t start, size_t bytes, unsigned index)
 {
     if (bytes) {
-        extents_count(&extents_heap, 0, 0, 1); /* it is one more, for a moment */
+        extents_count(&extents_heap, 0, 0, 1); /* for a moment there is one extent more */
         extents_hooks.destroy(&extents_hooks, (void *)start, bytes, true, index);
     }
 }
 
-/* A range between two pages that are claimed for nobody and cannot be touched. */
+/* Maps a range between two guard pages, which no arena owns and nobody can access. */
 static void *map_guarded(struct extent_arena *a, size_t bytes, size_t alignment, bool *zero, bool *commit,
                          unsigned index)
 {
-    size_t spare = alignment - PAGE, whole = bytes + 2 * PAGE, mapped = whole + spare;
+    size_t slack = alignment - PAGE, whole = bytes + 2 * PAGE, mapped = whole + slack;
     *commit = true;
     if (mapped < bytes)
         return NULL;
     uintptr_t p = (uintptr_t)extents_hooks.alloc(&extents_hooks, NULL, mapped, PAGE, zero, commit, index);
     if (!p)
         return NULL;
-    uintptr_t start = (p + PAGE + spare) & ~(uintptr_t)(alignment - 1), before = start - PAGE, after = start + bytes;
+    uintptr_t start = (p + PAGE + slack) & ~(uintptr_t)(alignment - 1), before = start - PAGE, after = start + bytes;
     cut_off(p, before - p, index);
-    cut_off(after + PAGE, p + spare - before, index);
+    cut_off(after + PAGE, p + slack - before, index);
     if (pagemap_claim(before, whole, 0)) {
         extents_hooks.destroy(&extents_hooks, (void *)before, whole, true, index);
         return NULL;
@@ -162,7 +163,7 @@ static void *map_guarded(struct extent_arena *a, size_t bytes, size_t alignment,
     return (void *)start;
 }
 
-/* A range, or the part of it that is left, with the guards that stand beside it. */
+/* Unmaps a range, or the part of it that is left, with the guard pages beside it. */
 static void unmap(const struct extent_arena *a, void *address, size_t bytes, bool committed, unsigned index)
 {
     uintptr_t start = (uintptr_t)address, end = start + bytes;
@@ -181,11 +182,11 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
 {
     struct extent_arena *a = arena_of(hooks);
     if (a->policy.guarded && address)
-        return NULL; /* jemalloc finds another place */
-    bool is_used = *commit, by_name = pretends(a);
+        return NULL; /* jemalloc then asks without an address */
+    bool is_used = *commit, purges = only_purges(a);
     if (is_used && !take_from_limit(a, size))
         return NULL;
-    *commit = is_used || by_name;
+    *commit = is_used || purges;
     void *p = a->policy.guarded ? map_guarded(a, size, alignment, zero, commit, index)
                                 : extents_hooks.alloc(&extents_hooks, address, size, alignment, zero, commit, index);
     if (p && pagemap_claim((uintptr_t)p, size, a->id)) {
@@ -196,7 +197,7 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
         extents_count(&a->figures, 0, is_used ? -(uint64_t)size : 0, 0);
         return NULL;
     }
-    if (!is_used && *commit) { /* by name it is not */
+    if (!is_used && *commit) { /* jemalloc is told that it is not committed */
         extents_count(&extents_heap, 0, -(uint64_t)size, 0);
         *commit = false;
     }
@@ -228,13 +229,13 @@ static void span_destroy(extent_hooks_t *hooks, void *address, size_t size, bool
     unmap(a, address, size, committed, index);
 }
 
-/* Where the system does not overcommit, these may be other pages than before. */
+/* Where the system does not overcommit, the range may have new pages, which need the policy. */
 static bool span_commit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length, unsigned index)
 {
     struct extent_arena *a = arena_of(hooks);
     if (!take_from_limit(a, length))
         return true;
-    if (pretends(a)) {
+    if (only_purges(a)) {
         extents_count(&extents_heap, 0, length, 0);
         return false;
     }
@@ -247,7 +248,7 @@ static bool span_commit(extent_hooks_t *hooks, void *address, size_t size, size_
 }
 
 /* The pages read as zeroes when they are committed again. */
-static bool decommit_by_name(struct extent_arena *a, void *address, size_t size, size_t offset, size_t length, unsigned index)
+static bool purge_only(struct extent_arena *a, void *address, size_t size, size_t offset, size_t length, unsigned index)
 {
     if (extents_hooks.purge_forced(&extents_hooks, address, size, offset, length, index))
         return true;
@@ -260,7 +261,7 @@ static bool span_decommit(extent_hooks_t *hooks, void *address, size_t size, siz
                           unsigned index)
 {
     struct extent_arena *a = arena_of(hooks);
-    bool refused = pretends(a) ? decommit_by_name(a, address, size, offset, length, index)
+    bool refused = only_purges(a) ? purge_only(a, address, size, offset, length, index)
                                : extents_hooks.decommit(&extents_hooks, address, size, offset, length, index);
     if (!refused)
         extents_count(&a->figures, 0, -(uint64_t)length, 0);
@@ -303,7 +304,7 @@ static bool span_merge(extent_hooks_t *hooks, void *a, size_t size_a, void *b, s
     return refused;
 }
 
-/* Without a hook jemalloc does as if it refused. */
+/* Where a hook is NULL, jemalloc acts as if it had refused. */
 static extent_hooks_t hooks_for(const struct extent_policy *policy)
 {
     return (extent_hooks_t){
@@ -356,7 +357,7 @@ static void destroy(unsigned index)
     jespan_je_mallctlbymib(mib, length, NULL, NULL, NULL, 0);
 }
 
-/* What locked pages are freed never goes: it shall count as dirty, not as purged. */
+/* Freed locked pages are never purged, so they stay dirty for ever. */
 static int set_decays(const struct extent_arena *a)
 {
     int64_t dirty = a->policy.locked ? -1 : a->policy.dirty_decay_ms;
@@ -382,7 +383,7 @@ COLD int extent_arena_create(struct extent_arena *a)
     jespan_assert(lock_is_held(LOCK_ARENAS));
     if (!a->id)
         return -EINVAL;
-    extents_decommits(); /* a hook shall not find out */
+    extents_decommits(); /* asks now, so that no hook needs to */
     a->hooks = hooks_for(&a->policy);
     extents_pause++; /* jemalloc may start a thread of its own */
     int error = create_with_decays(a);
@@ -399,7 +400,7 @@ COLD int extent_arena_create(struct extent_arena *a)
 
 /* ---- Fork ---- */
 
-/* jemalloc goes on handing these addresses out, and nobody else may get them. */
+/* jemalloc still uses these addresses in the child, so they must be mapped. */
 static int bring_back(void *arena, uintptr_t start, size_t bytes)
 {
     struct extent_arena *a = arena;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the system shall treat a range of pages, by a span arena's policy. A part is a row in a table. */
+/* Tells the system how to treat the pages of a span arena. Each part of a policy is a row in a table. */
 #include "span_policy.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static bool wants_locked(const struct extent_policy *policy)
     return policy->locked;
 }
 
-/* jemalloc maps more than it needs at first: only what is touched shall take memory. */
+/* jemalloc maps more than it needs at first. With MLOCK_ONFAULT only touched pages take memory. */
 static int set_locked(const struct extent_policy *policy, void *start, size_t bytes)
 {
     (void)policy;
@@ -69,7 +69,7 @@ static bool wants_numa_node(const struct extent_policy *policy)
     return policy->numa_node >= 0;
 }
 
-/* Where there is one node there is nothing to choose: pages come from it. */
+/* With one node this has no effect. */
 static int set_numa_node(const struct extent_policy *policy, void *start, size_t bytes)
 {
     struct nodes wanted = {{0}};
@@ -104,7 +104,7 @@ unsigned span_policy_apply(const struct extent_policy *policy, void *start, size
     return failed;
 }
 
-/* Nodes that this process may use; where the system does not know of nodes, one. */
+/* The number of nodes that this process may use; 1 where the system does not know nodes. */
 static unsigned count_nodes(void)
 {
     struct nodes allowed = {{0}};
