@@ -12,8 +12,8 @@ struct bump {
     struct bump_chunk *chunks;
 };
 
-/* Returns zeroed memory, or NULL when the system has no more. `bytes` is at most META_CHUNK_BYTES / 2, and a multiple of 8
- * where the next piece must be aligned. */
+/* Returns zeroed memory, or NULL when the system has no more. `bytes` is at most META_CHUNK_BYTES / 2, and a multiple
+ * of 8 where the next piece must be aligned. */
 void *bump_alloc(struct bump *r, size_t bytes);
 void bump_free(struct bump *r);
 

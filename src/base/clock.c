@@ -43,8 +43,8 @@ static bool processor_has_counter(void)
 }
 #endif
 
-/* The kernel watches the counter. When it cannot rely on the counter, it uses a slow timer of the board instead. A kernel
- * that does not say what it uses, as in a sandbox, counts as one that trusts the processor. */
+/* The kernel watches the counter. When it cannot rely on the counter, it uses a slow timer of the board instead. A
+ * kernel that does not say what it uses, as in a sandbox, counts as one that trusts the processor. */
 static bool kernel_trusts_counter(void)
 {
     static const char *const timers[] = {"hpet", "acpi_pm", "jiffies", "pit"};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The time: in nanoseconds from the system, and in ticks of the processor's own counter, which needs no call.
  *
- * Ticks are those of the invariant time stamp counter (x86-64) or the generic timer (arm64). These run at one rate on all
- * processors, whatever the processors do. Where there is no such counter, or the kernel does not trust it, ticks are
- * nanoseconds of CLOCK_MONOTONIC. Both stay far below 2^60.
+ * Ticks are those of the invariant time stamp counter (x86-64) or the generic timer (arm64). These run at one rate on
+ * all processors, whatever the processors do. Where there is no such counter, or the kernel does not trust it, ticks
+ * are nanoseconds of CLOCK_MONOTONIC. Both stay far below 2^60.
  */
 #ifndef JESPAN_CLOCK_H
 #define JESPAN_CLOCK_H

@@ -18,8 +18,8 @@
 /* Initial-exec: an access is one load and never calls into the dynamic linker, which would allocate. */
 #define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
-/* Functions that replace libc's, above all the malloc family. A build that must not replace the process's malloc, as with
- * sanitizers, gives them a prefix. */
+/* Functions that replace libc's, above all the malloc family. A build that must not replace the process's malloc, as
+ * with sanitizers, gives them a prefix. */
 #ifdef JESPAN_NO_INTERPOSE
 #define FAMILY(name) jespan_##name
 #define INTERPOSES 0

@@ -40,7 +40,8 @@ extern const char jespan_rseq_start[], jespan_rseq_abort[];
 static const struct rseq_cs section = {.start_ip = (uintptr_t)jespan_rseq_start, .post_commit_offset = 1,
                                        .abort_ip = (uintptr_t)jespan_rseq_abort};
 
-/* The calling thread's rseq_cs, or NULL where glibc has not registered it. The weak symbols are NULL before glibc 2.35. */
+/* The calling thread's rseq_cs, or NULL where glibc has not registered it. The weak symbols are NULL before glibc
+ * 2.35. */
 static volatile uint64_t *own_rseq_cs(void)
 {
     if (SECTION_IS_EMPTY || !&__rseq_size || !&__rseq_offset || !__rseq_size)
@@ -49,8 +50,8 @@ static volatile uint64_t *own_rseq_cs(void)
     return (int32_t)area->cpu_id < 0 ? NULL : (volatile uint64_t *)&area->rseq_cs;
 }
 
-/* A thread that sleeps leaves its processor. So this finds kernels that do not clear the pointer, and emulators that do not
- * know it. */
+/* A thread that sleeps leaves its processor. So this finds kernels that do not clear the pointer, and emulators that do
+ * not know it. */
 static bool try_out(volatile uint64_t *rseq_cs)
 {
     const struct timespec shortest = {0, 1};
@@ -85,7 +86,8 @@ static void watch_rseq(struct cpu_clock *c)
     c->watched = rseq_cs;
 }
 
-/* Looks whether the area was unregistered, which the kernel notes in it. Time counted as CPU time since then stays counted. */
+/* Looks whether the area was unregistered, which the kernel notes in it. Time counted as CPU time since then stays
+ * counted. */
 static bool still_watches(struct cpu_clock *c)
 {
     if (likely(own_rseq_cs() == c->watched))
@@ -170,8 +172,8 @@ static clockid_t clock_of_thread(int thread_id)
     return (clockid_t)(~(unsigned)thread_id << 3 | PER_THREAD | SCHEDULED);
 }
 
-/* Adds the kernel's clock to a reading that is still the last one after the clock was read, so both are of the same thread.
- * If there are new readings in all tries, the last one is as good as the clock. */
+/* Adds the kernel's clock to a reading that is still the last one after the clock was read, so both are of the same
+ * thread. If there are new readings in all tries, the last one is as good as the clock. */
 uint64_t cpu_clock_of(struct cpu_clock *c)
 {
     if (kind == CPU_CLOCK_NONE)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread's CPU time, without a system call while the thread has not left its processor.
  *
- * glibc registers a restartable sequence (rseq(2)) for every thread. The thread's area has a pointer to a critical section,
- * rseq_cs. When the kernel has preempted, migrated or signalled the thread outside that section, it clears the pointer. So
- * we point it at a section that nobody ever executes. While the pointer stands, the thread has been on its processor all
- * the time, and its CPU time grew as much as the clock. Once the pointer is cleared, or points to a sequence of the
- * program, we read CPU time from the kernel and set the pointer again. The first use tries out whether the kernel works
- * like this. Where it does not, every reading is a system call.
+ * glibc registers a restartable sequence (rseq(2)) for every thread. The thread's area has a pointer to a critical
+ * section, rseq_cs. When the kernel has preempted, migrated or signalled the thread outside that section, it clears the
+ * pointer. So we point it at a section that nobody ever executes. While the pointer stands, the thread has been on its
+ * processor all the time, and its CPU time grew as much as the clock. Once the pointer is cleared, or points to a
+ * sequence of the program, we read CPU time from the kernel and set the pointer again. The first use tries out whether
+ * the kernel works like this. Where it does not, every reading is a system call.
  *
- * A program may unregister the area, to use its own. Then the kernel would never clear the pointer. So snapshots and other
- * rare events make each thread look at its area again: cpu_clock_doubt().
+ * A program may unregister the area, to use its own. Then the kernel would never clear the pointer. So snapshots and
+ * other rare events make each thread look at its area again: cpu_clock_doubt().
  *
  * Only the owner writes, except `standing`. Other threads read by cpu_clock_of().
  */
@@ -22,7 +22,7 @@ struct cpu_clock {
     volatile uint64_t *watched; /* holds `standing` while CPU time in ticks is clock_ticks() + offset */
     _Atomic uint64_t standing;
     uint64_t offset;
-    _Atomic uint32_t sequence; /* number of readings; readings[sequence % 2] is the last, so that a reader never waits */
+    _Atomic uint32_t sequence; /* of readings; readings[sequence % 2] is the last one, so no reader waits */
     struct cpu_reading {
         _Atomic int thread_id;
         _Atomic uint64_t ticks, ns;
@@ -68,8 +68,8 @@ HOT_INLINE uint64_t cpu_clock_ticks(const struct cpu_clock *c, uint64_t now)
     return now + c->offset;
 }
 
-/* Reads the CPU time from the kernel. Returns the time of clock_ticks() that it belongs to. *system gets the ticks spent in
- * the kernel since the last reading, or 0 where the clock does not know them. */
+/* Reads the CPU time from the kernel. Returns the time of clock_ticks() that it belongs to. *system gets the ticks
+ * spent in the kernel since the last reading, or 0 where the clock does not know them. */
 uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system);
 
 /* The CPU time of the last reading. To be called by the owner, or for a thread that has ended. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jespan's own descriptors are never 0, 1 or 2, even where the program has closed these.
  *
- * A new descriptor gets the lowest number that is free. A program that was started without descriptors 0 to 2 would find
- * ours there, and its output would go into a dump. No system call makes a descriptor with a number of our choice. So we fill
- * the holes with O_PATH descriptors while we make one. read() and write() fail with EBADF for these, as they do for a
- * closed descriptor.
+ * A new descriptor gets the lowest number that is free. A program that was started without descriptors 0 to 2 would
+ * find ours there, and its output would go into a dump. No system call makes a descriptor with a number of our choice.
+ * So we fill the holes with O_PATH descriptors while we make one. read() and write() fail with EBADF for these, as they
+ * do for a closed descriptor.
  *
  * Modules use this file too, so all of it is inline. It is async-signal-safe. */
 #ifndef JESPAN_DESCRIPTOR_H
@@ -49,9 +49,9 @@ static inline void stdio_holes_empty(const struct stdio_holes *holes)
     errno = saved;
 }
 
-/* Fills the holes for descriptors that a library opens and that cannot be lifted. It waits until no other thread fills a
- * hole, because that thread would empty it too early. It stops waiting after a fifth of a second. One thread at a time, and
- * not inside stdio_holes_fill(). */
+/* Fills the holes for descriptors that a library opens and that cannot be lifted. It waits until no other thread fills
+ * a hole, because that thread would empty it too early. It stops waiting after a fifth of a second. One thread at a
+ * time, and not inside stdio_holes_fill(). */
 static inline void stdio_holes_fill_alone(struct stdio_holes *holes)
 {
     int saved = errno;
@@ -68,8 +68,8 @@ static inline void stdio_holes_fill_alone(struct stdio_holes *holes)
     errno = saved;
 }
 
-/* Takes a new descriptor, or -1. Returns it with a number above 2, or -1 and errno. The number is above 2 already, unless
- * the program closed one of 0 to 2 meanwhile. */
+/* Takes a new descriptor, or -1. Returns it with a number above 2, or -1 and errno. The number is above 2 already,
+ * unless the program closed one of 0 to 2 meanwhile. */
 static inline int descriptor_lift(int fd)
 {
     if (fd < 0 || fd >= DESCRIPTOR_LEAST)

@@ -18,8 +18,8 @@ void warn_parts(const char *const *parts);
 _Noreturn void die_pointer(const char *what, const void *pointer);
 
 /* An invariant. A build with --enable-assertions aborts where it does not hold. Other builds compile the condition but
- * make no code of it. The condition has no side effects. No assertion stands on the hot path, so that tools/check-hot-path
- * and tools/check-instructions hold in each build. */
+ * make no code of it. The condition has no side effects. No assertion stands on the hot path, so that
+ * tools/check-hot-path and tools/check-instructions hold in each build. */
 #define jespan_assert(condition) \
     (JESPAN_ASSERTIONS && !(condition) ? (WARN(__FILE__ ":" LINE_TEXT(__LINE__), ": broken invariant: " #condition), abort()) : (void)0)
 #define LINE_TEXT(line) LINE_DIGITS(line)

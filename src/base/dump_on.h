@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events that ask for a dump (dump_on). The thread that sees an event reports it here. The watcher (dump_watch.h) handles
- * it.
+/* Events that ask for a dump (dump_on). The thread that sees an event reports it here. The watcher (dump_watch.h)
+ * handles it.
  *
  * A report sets a bit and wakes a thread. It allocates nothing, takes no lock, and leaves errno alone. It may come from
  * anywhere, also from a signal handler and from malloc itself.
@@ -19,9 +19,9 @@ extern const char *const dump_reason_names[DUMP_N_REASONS]; /* the words of dump
 /* Reports an event. Does nothing where dump_on does not name it. */
 void dump_on_event(enum dump_reason reason);
 
-/* Reports that an allocation failed for lack of memory. Waits up to a second for the dump, since many programs end next.
- * Does not wait where the thread `is_ours`, since the dump may wait for it. A size that no process can have is a mistake of
- * the program and no event. */
+/* Reports that an allocation failed for lack of memory. Waits up to a second for the dump, since many programs end
+ * next. Does not wait where the thread `is_ours`, since the dump may wait for it. A size that no process can have is a
+ * mistake of the program and no event. */
 void dump_on_failure(size_t bytes, bool is_ours);
 
 /* ---- For the watcher ---- */
@@ -31,8 +31,8 @@ void dump_on_failure(size_t bytes, bool is_ours);
 /* Sets the reasons that are accepted from now on. 0: none, as in a forked child. */
 void dump_on_accept(uint32_t reasons);
 
-/* Waits for an event or dump_on_wake(), until a time on the monotonic clock at most. Returns the bits of the events that
- * happened, and clears them. */
+/* Waits for an event or dump_on_wake(), until a time on the monotonic clock at most. Returns the bits of the events
+ * that happened, and clears them. */
 uint32_t dump_on_wait(uint64_t until_ns);
 void dump_on_wake(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* C++ exceptions as the Itanium C++ ABI defines them, which libstdc++ and libc++abi follow: what a thread has thrown, and
- * which objects are exceptions. */
+/* C++ exceptions as the Itanium C++ ABI defines them, which libstdc++ and libc++abi follow: what a thread has thrown,
+ * and which objects are exceptions. */
 #ifndef JESPAN_EXCEPTIONS_H
 #define JESPAN_EXCEPTIONS_H
 
@@ -33,8 +33,8 @@ static inline void exceptions_forget(void *p, size_t usable)
         *class = 0;
 }
 
-/* Looks for an exception in use that begins from `start` on, below `stop`. Reads nothing from `end` on. Returns its header,
- * or NULL. */
+/* Looks for an exception in use that begins from `start` on, below `stop`. Reads nothing from `end` on. Returns its
+ * header, or NULL. */
 const void *exceptions_find(const char *start, const char *stop, const char *end);
 
 #endif

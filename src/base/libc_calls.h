@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Recognises allocations that libc and the dynamic linker make for themselves: buffers of streams, locales, the
- * environment, data of threads and loaded libraries. libc may make them at any moment and keeps them, so a region must not
- * hold them.
+ * environment, data of threads and loaded libraries. libc may make them at any moment and keeps them, so a region must
+ * not hold them.
  *
- * The return address of malloc tells who called it. Some functions of libc allocate for their caller, who frees the result:
- * wcsdup, asprintf, vasprintf, getline, getdelim. We call them once to learn where they call malloc. libc calls its own
- * strdup and strndup for names that it keeps; a program calls ours, which are in malloc.c.
+ * The return address of malloc tells who called it. Some functions of libc allocate for their caller, who frees the
+ * result: wcsdup, asprintf, vasprintf, getline, getdelim. We call them once to learn where they call malloc. libc calls
+ * its own strdup and strndup for names that it keeps; a program calls ours, which are in malloc.c.
  */
 #ifndef JESPAN_LIBC_CALLS_H
 #define JESPAN_LIBC_CALLS_H
@@ -18,8 +18,8 @@ void libc_calls_find(void);
 /* Learns the callers. To be called on a thread in a region, without locks. The first call allocates there and frees. */
 void libc_calls_learn(void);
 
-/* Whether libc called malloc for itself, given the address to which malloc returns. Safe everywhere. False where libc is
- * part of the program, or is not recognised. */
+/* Whether libc called malloc for itself, given the address to which malloc returns. Safe everywhere. False where libc
+ * is part of the program, or is not recognised. */
 bool libc_calls(const void *return_address);
 
 #endif

@@ -103,7 +103,8 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* The kernel gives up file pages that nobody used lately before it kills. Their figure is the most expensive to read. */
+/* The kernel gives up file pages that nobody used lately before it kills. Their figure is the most expensive to
+ * read. */
 static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint64_t enough)
 {
     bool v2 = bound->kind == BOUND_CGROUP2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bounds on this process's memory, and how much is used: memory cgroups (v2, v1) from its own up to the root, RLIMIT_AS
- * and RLIMIT_DATA. Where no cgroup bounds it, the machine's memory does.
+/* The bounds on this process's memory, and how much is used: memory cgroups (v2, v1) from its own up to the root,
+ * RLIMIT_AS and RLIMIT_DATA. Where no cgroup bounds it, the machine's memory does.
  *
  * They are read from /proc and the cgroup file systems, on one thread, as procfile.h.
  */
@@ -31,12 +31,12 @@ struct bounds {
     struct bound bound[BOUNDS_MAX];
 };
 
-/* Finds the bounds and their bytes. To be repeated now and then, since bounds change and a process may be moved. Returns
- * whether something changed. */
+/* Finds the bounds and their bytes. To be repeated now and then, since bounds change and a process may be moved.
+ * Returns whether something changed. */
 bool bounds_find(struct bounds *b);
 
-/* Reads how much of a bound is used. The figure of a cgroup includes all file pages while it is below `enough`, and from
- * there on leaves out those that nobody used lately. Returns false where it cannot be read. */
+/* Reads how much of a bound is used. The figure of a cgroup includes all file pages while it is below `enough`, and
+ * from there on leaves out those that nobody used lately. Returns false where it cannot be read. */
 bool bounds_read(const struct bounds *b, struct bound *bound, uint64_t enough);
 
 /* Closes the files. */

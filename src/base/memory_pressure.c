@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pressure stall information. We read it and do not wait with poll(2): triggers need a privilege, or a kernel of 2023. */
+/* Pressure stall information. We read it and do not wait with poll(2): triggers need a privilege, or a kernel of
+ * 2023. */
 #include "base/memory_pressure.h"
 
 #include <string.h>

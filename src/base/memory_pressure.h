@@ -22,12 +22,12 @@ struct pressure {
     uint64_t stalled_us, at_ns; /* the last reading, where `known` */
 };
 
-/* Chooses whose pressure is read: that of the process's cgroup of version 2, if it has one ("": none) with such a file, else
- * the machine's. To be repeated now and then, since the process may be moved. */
+/* Chooses whose pressure is read: that of the process's cgroup of version 2, if it has one ("": none) with such a file,
+ * else the machine's. To be repeated now and then, since the process may be moved. */
 void pressure_find(struct pressure *p, const char *cgroup2);
 
-/* Percent of the time since the last reading in which no task ran because all waited for memory. 0 for the first reading, or
- * where the kernel does not know. */
+/* Percent of the time since the last reading in which no task ran because all waited for memory. 0 for the first
+ * reading, or where the kernel does not know. */
 unsigned pressure_read(struct pressure *p, uint64_t now_ns);
 
 /* Closes the file and forgets the last reading. */

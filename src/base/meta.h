@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jespan's own memory. It comes from mmap(2), zeroed, never from the heap that jespan watches.
  *
- * meta_alloc() gives small pieces that are never returned, so any thread may read them at any time (they are type-stable).
- * meta_map() gives whole pages, which may be returned. Any thread may call these functions. They leave errno alone.
+ * meta_alloc() gives small pieces that are never returned, so any thread may read them at any time (they are
+ * type-stable). meta_map() gives whole pages, which may be returned. Any thread may call these functions. They leave
+ * errno alone.
  */
 #ifndef JESPAN_META_H
 #define JESPAN_META_H
@@ -11,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns a zeroed piece of at most META_CHUNK_BYTES. It is aligned to 4096 bytes if it has 4096 bytes or more, to 64 if it
- * has 64 or more, else to 8. Returns NULL when the system has no more memory. */
+/* Returns a zeroed piece of at most META_CHUNK_BYTES. It is aligned to 4096 bytes if it has 4096 bytes or more, to 64
+ * if it has 64 or more, else to 8. Returns NULL when the system has no more memory. */
 #define META_CHUNK_BYTES ((size_t)256 * 1024)
 void *meta_alloc(size_t bytes);
 
@@ -20,13 +21,13 @@ void *meta_alloc(size_t bytes);
 void *meta_map(size_t bytes);
 void meta_unmap(void *p, size_t bytes);
 
-/* As meta_map(), but a thread in an emergency gets emergency memory while there is enough of it. Pieces are aligned to 64
- * bytes. All must be returned before the emergency ends. */
+/* As meta_map(), but a thread in an emergency gets emergency memory while there is enough of it. Pieces are aligned to
+ * 64 bytes. All must be returned before the emergency ends. */
 void *meta_emergency_alloc(size_t bytes);
 void meta_return(void *p, size_t bytes);
 
-/* Sets emergency memory aside, touches it, and locks it where the system allows that. A forked child does so again, to have
- * pages of its own. One thread at a time is in an emergency. Returns 0 or -ENOMEM. */
+/* Sets emergency memory aside, touches it, and locks it where the system allows that. A forked child does so again, to
+ * have pages of its own. One thread at a time is in an emergency. Returns 0 or -ENOMEM. */
 int meta_set_aside(size_t bytes);
 void meta_emergency_begin(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Texts of /proc and the cgroup file systems, read without malloc and stdio. One thread uses this: a text is valid until the
- * next call.
+/* Texts of /proc and the cgroup file systems, read without malloc and stdio. One thread uses this: a text is valid
+ * until the next call.
  *
  * A file that is read repeatedly stays open, since opening costs most. A program may close descriptors that it does not
  * know. So each call checks that the number still stands for the same file.

@@ -52,8 +52,8 @@ static bool is_standard_error(const struct stat *status)
 
 /* ---- Without signals ---- */
 
-/* The signals that a write() may raise: SIGPIPE where nobody reads the pipe, SIGXFSZ where the file would get too large, and
- * SIGTTOU where the process is in the background of a terminal. A thread that blocks SIGTTOU may write. */
+/* The signals that a write() may raise: SIGPIPE where nobody reads the pipe, SIGXFSZ where the file would get too
+ * large, and SIGTTOU where the process is in the background of a terminal. A thread that blocks SIGTTOU may write. */
 static void fill_set(sigset_t *set)
 {
     sigemptyset(set);
@@ -78,8 +78,8 @@ static void take_pending(const sigset_t *before)
 
 /* ---- Without waiting ---- */
 
-/* A pipe that poll(2) reports as writable takes PIPE_BUF bytes. We could wait only if another writer fills the pipe at this
- * moment. */
+/* A pipe that poll(2) reports as writable takes PIPE_BUF bytes. We could wait only if another writer fills the pipe at
+ * this moment. */
 static bool has_room(void)
 {
     struct pollfd stderr_poll = {STDERR_FILENO, POLLOUT, 0};

@@ -3,9 +3,10 @@
  *
  * A line is dropped and counted where descriptor 2
  * - was closed when the program started, since a file there now is the program's own;
- * - is another file than at the start, unless it looks like a redirected standard error. That is a pipe, a character device,
- *   a regular file opened for writing only, or one without a name (tmpfile(), in which tests catch messages), and is not
- *   close-on-exec. Other files and sockets belong to the program, and got the number when it closed its standard error;
+ * - is another file than at the start, unless it looks like a redirected standard error. That is a pipe, a character
+ *   device, a regular file opened for writing only, or one without a name (tmpfile(), in which tests catch messages),
+ *   and is not close-on-exec. Other files and sockets belong to the program, and got the number when it closed its
+ *   standard error;
  * - cannot take more now, as a pipe that nobody reads, or a stopped terminal.
  *
  * All functions are async-signal-safe.

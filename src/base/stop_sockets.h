@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A pair of sockets that tells a thread to stop, and tells whether descriptors are still the same files.
  *
- * Some programs close all descriptors that they do not know, soon after they start or when they become daemons. Their next
- * files get these numbers, and a library that still used the numbers would write into the program's files. Each socket has
- * a cookie that no other socket has while the machine runs. So this pair knows whether it is still open.
+ * Some programs close all descriptors that they do not know, soon after they start or when they become daemons. Their
+ * next files get these numbers, and a library that still used the numbers would write into the program's files. Each
+ * socket has a cookie that no other socket has while the machine runs. So this pair knows whether it is still open.
  */
 #ifndef JESPAN_STOP_SOCKETS_H
 #define JESPAN_STOP_SOCKETS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The figures of one context, summed over all threads. All of them only grow; what is in use is a difference.
  *
- * Every member is a uint64_t, so that sums can be computed member by member. Times are in ticks of clock.h where counters
- * are summed, and in nanoseconds in a snapshot.
+ * Every member is a uint64_t, so that sums can be computed member by member. Times are in ticks of clock.h where
+ * counters are summed, and in nanoseconds in a snapshot.
  */
 #ifndef JESPAN_TOTALS_H
 #define JESPAN_TOTALS_H
@@ -25,7 +25,7 @@ struct totals {
     uint64_t busy;       /* time that the context was current, summed over all threads */
     uint64_t cpu;        /* CPU time in that time */
     uint64_t cpu_system; /* the part of it in the kernel, where the clock knows it (cpu_clock) */
-    uint64_t idle;       /* wall time without busy time, by context: the work of one does not hide the rest of another */
+    uint64_t idle;       /* wall without busy time, by context: one's work does not hide another's rest */
     uint64_t outlived_objects, outlived_bytes; /* live objects of closed spans; see tree.h */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jemalloc's size classes, asked of it once at boot. */
+/* jemalloc's size classes, read once at boot. */
 #include "heap/classes.h"
 
 #include "jemalloc/binding.h"
@@ -10,7 +10,7 @@ uint8_t class_slab_pages[CLASSES_MAX];
 bool classes_of_arenas;
 struct class_info size_to_class[HEADER_PAGE_BYTES / 8 + 1];
 
-/* jemalloc numbers its bins from 0 in rising order of their objects' sizes. */
+/* jemalloc numbers its bins from 0, in rising order of object size. */
 static size_t bin_figure(const char *name, size_t bin)
 {
     size_t mib[4], length = 4, value = 0, bytes = sizeof value;

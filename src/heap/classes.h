@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jemalloc's size classes, asked of it once at boot.
+/* jemalloc's size classes, read once at boot.
  *
  * Classes below one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything
  * from 4 KiB on is "big": at most one object starts in a page, and its header is the page map entry itself.
@@ -17,22 +17,22 @@
 #define HEADER_PAGE_BITS 12
 #define HEADER_PAGE_BYTES ((size_t)1 << HEADER_PAGE_BITS)
 
-/* Usable bytes by class number. Where `classes_of_arenas`, each class has a second number, CLASS_IN_ARENA higher, for what waits to
- * be freed into a span arena: such objects are no magazine's. */
+/* Usable bytes by class number. If `classes_of_arenas`, each class has a second number, which is CLASS_IN_ARENA higher.
+ * It is for objects of span arenas in the free buffer, which go into no magazine. */
 extern uint32_t class_bytes[CLASSES_MAX];
 #define CLASS_IN_ARENA (CLASSES_MAX / 2)
 extern bool classes_of_arenas;
 
-/* By class number: ceil(2^64 / bytes). What is a multiple of the class's bytes, times this, is less than this, modulo 2^64; what
- * is none is not. For numbers up to 2^32. */
+/* By class number: ceil(2^64 / bytes). A number n up to 2^32 is a multiple of the class's bytes if and only if n times
+ * this is less than this, modulo 2^64. */
 extern uint64_t class_reciprocal[CLASSES_MAX];
 
-/* By class number: pages of one of jemalloc's slabs of that class, 0: not known. */
+/* By class number: pages of a slab of jemalloc's for this class; 0: not known. */
 extern uint8_t class_slab_pages[CLASSES_MAX];
 
-/* What a size means for headers. The code is what the page map keeps of it: class number and slot shift, which is
- * floor(log2(bytes)), as objects of the class start at least that far apart. It is kept as what is left of 64 bits below
- * it, so that one shift leaves the slot's number of a page offset that is in the topmost bits. */
+/* What headers need to know of a size. The page map keeps the code: class number and slot shift. The slot shift is
+ * floor(log2(bytes)), since objects of the class start at least that far apart. The code has 52 + slot shift. If the
+ * page offset is in the topmost bits of a word, a shift to the right by that number gives the slot. */
 struct class_info {
     uint16_t code;  /* class << 8 | (64 - HEADER_PAGE_BITS + slot shift), or CODE_BIG */
     uint16_t bytes; /* usable */
@@ -44,7 +44,7 @@ struct class_info {
 
 extern struct class_info size_to_class[HEADER_PAGE_BYTES / 8 + 1]; /* by size / 8, rounded up */
 
-/* For a request, or a usable size, of up to HEADER_PAGE_BYTES. */
+/* For a requested or usable size of up to HEADER_PAGE_BYTES. */
 HOT_INLINE struct class_info class_of(size_t bytes)
 {
     return size_to_class[(bytes + 7) / 8];
@@ -56,9 +56,9 @@ HOT_INLINE struct class_info class_of_request(size_t bytes)
     return likely(bytes <= HEADER_PAGE_BYTES) ? class_of(bytes) : (struct class_info){CODE_BIG, 0};
 }
 
-/* The same where the object shall be aligned: jemalloc's slabs begin at pages, so objects are aligned to every power of
- * two that divides their size, and the size is rounded up to a multiple of the alignment. CODE_BIG, too, where that is
- * not so: the alignment is no power of two, or larger than a page. */
+/* The same for an aligned object. jemalloc's slabs begin at pages, so objects are aligned to every power of two that
+ * divides their size. So the size is rounded up to a multiple of the alignment. Also CODE_BIG where that is not enough:
+ * where the alignment is no power of two, or larger than a page. */
 HOT_INLINE struct class_info class_of_aligned_request(size_t alignment, size_t bytes)
 {
     size_t below = alignment - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters by thread and context: making them. */
+/* Counters by thread and context: allocating them. */
 #include "heap/counters.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters by thread and context: finding, making and summing them.
+/* Counters by thread and context.
  *
- * A block's chunks are made by its owner and never go away. The orphan's lie in one mapping made at boot, so that there
- * is always a place to count a free, whatever memory is left.
+ * The owner of a thread block allocates its chunks, which are never freed. The chunks of the orphan are mapped at boot,
+ * so a free can always be counted, even without memory.
  */
 #ifndef JESPAN_COUNTERS_H
 #define JESPAN_COUNTERS_H
@@ -10,17 +10,17 @@
 #include "base/totals.h"
 #include "heap/thread.h"
 
-/* Once. Returns 0 or -ENOMEM. */
+/* To be called once. Returns 0 or -ENOMEM. */
 int counters_boot(uint32_t max_contexts);
 
-/* NULL where this thread never counted anything for the context. */
+/* Returns NULL where this thread never counted anything for the context. */
 HOT_INLINE struct counters *counters_find(const struct thread *t, uint32_t context)
 {
     struct counters *chunk = load_acquire(&t->chunks[context >> COUNTERS_CHUNK_BITS]);
     return likely(chunk) ? &chunk[context & (COUNTERS_PER_CHUNK - 1)] : NULL;
 }
 
-/* Makes them where they are missing; NULL when out of memory. Only the owner may call it. */
+/* Allocates the counters of the context. Returns NULL when out of memory. Only the owner may call it. */
 struct counters *counters_make(struct thread *t, uint32_t context);
 
 HOT_INLINE struct counters *counters_get(struct thread *t, uint32_t context)
@@ -44,13 +44,13 @@ HOT_INLINE _Atomic uint64_t *counters_cpu(struct counters *c)
     return &counters_chunk(c)->cpu[counters_index(c)];
 }
 
-/* The rest, which must be in use. */
+/* The rarer counters, which must be in use. */
 HOT_INLINE struct counters_more *counters_more(struct counters *c)
 {
     return &counters_chunk(c)->more[counters_index(c)];
 }
 
-/* Has it in use from now on. Only the owner may call it. */
+/* The same, which is in use from now on. Only the owner may call it. */
 static inline struct counters_more *counters_use_more(struct counters *c)
 {
     struct counters_chunk *chunk = counters_chunk(c);
@@ -60,7 +60,7 @@ static inline struct counters_more *counters_use_more(struct counters *c)
     return counters_more(c);
 }
 
-/* The same, for a reader; NULL where it is not in use. */
+/* The same for a reader; NULL where they are not in use. */
 static inline struct counters_more *counters_used_more(struct counters *c)
 {
     return load_relaxed(&counters_chunk(c)->more_used) >> counters_index(c) & 1 ? counters_more(c) : NULL;

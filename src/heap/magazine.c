@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Magazines: their sizes, and what is off the hot path. */
+/* Magazines: their sizes, and all functions off the hot path. */
 #include "heap/magazine.h"
 
 #include <string.h>
@@ -7,31 +7,31 @@
 #include "base/die.h"
 #include "jemalloc/binding.h"
 
-#define CLASS_BYTES_MAX 8192 /* what a thread keeps of one class: two objects at least */
+#define CLASS_BYTES_MAX 8192 /* that a thread keeps of one class: enough for two objects */
 #define CLASS_OBJECTS_MAX 64
 
 uint16_t magazine_max[CLASSES_MAX];
 static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);
 
-/* Where jemalloc must see every allocation and free, nothing is kept, and these stay 0. */
+/* Where jemalloc must see every allocation and free, magazine_max stays 0. */
 COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes))
 {
-    uint32_t room = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each has its bottom; that past the end is none's */
+    uint32_t entries = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each class has a bottom entry; one stands behind all */
     give_to_arena = to_arena;
     if (!binding_lets_objects_be_kept())
         return;
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
         uint32_t fit = CLASS_BYTES_MAX / class_bytes[class];
         fit = fit < CLASS_OBJECTS_MAX ? fit : CLASS_OBJECTS_MAX;
-        magazine_max[class] = (uint16_t)(fit < room ? fit : room);
-        room -= magazine_max[class];
+        magazine_max[class] = (uint16_t)(fit < entries ? fit : entries);
+        entries -= magazine_max[class];
     }
 }
 
 void magazine_start(struct thread *t)
 {
     struct free_object *bottom = t->magazine;
-    if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* the last to be set: a child may be forked meanwhile */
+    if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* it is set last, since a child may be forked meanwhile */
         return;
     for (unsigned class = 0; class < CLASSES_MAX; class++) {
         t->magazine_end[class] = bottom + magazine_max[class];
@@ -43,7 +43,7 @@ void magazine_start(struct thread *t)
 uint32_t magazine_objects(struct thread *t, unsigned class)
 {
     struct free_object *top = load_acquire(&t->magazine_top[class]);
-    return top ? magazine_max[class] - (uint32_t)(t->magazine_end[class] - top) : 0; /* none: not started */
+    return top ? magazine_max[class] - (uint32_t)(t->magazine_end[class] - top) : 0; /* NULL: not started */
 }
 
 static struct free_object *oldest_of(struct thread *t, unsigned class)
@@ -51,7 +51,8 @@ static struct free_object *oldest_of(struct thread *t, unsigned class)
     return t->magazine_end[class] - magazine_max[class] + 1;
 }
 
-/* Erased before: the program's own extent hooks may get the object and free it, and it is not what was taken last. */
+/* Clears the entry first. The program's own extent hooks may get the object and free it, and then it must not look like
+ * the object that was taken out last. */
 static void give_to_jemalloc(struct free_object *object, unsigned class)
 {
     void *p = object->p;
@@ -75,7 +76,7 @@ static uint32_t older_half(unsigned class)
     return (magazine_max[class] + 1u) / 2;
 }
 
-/* Meanwhile the magazine is empty: the program's own extent hooks may allocate. */
+/* The magazine is empty while objects go to jemalloc, since the program's own extent hooks may allocate. */
 NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
 {
     struct free_object *oldest = oldest_of(t, class);
@@ -97,7 +98,7 @@ NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_o
     magazine_put(t, class, object);
 }
 
-/* Of the object at spill_given nobody knows whether jemalloc got it: it is lost. */
+/* jemalloc may have got the object at spill_given already, so leak it. */
 COLD void magazine_after_fork(struct thread *t)
 {
     unsigned class = load_relaxed(&t->spill_class);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Magazines: per thread and size class, a stack of objects that the thread freed and keeps for its next allocations.
+/* Magazines: for each thread and size class, a stack of objects that the thread freed and keeps for its next
+ * allocations.
  *
- * An object in a magazine was counted as freed and its header is 0; to jemalloc it is allocated. So its page keeps its
- * class and its header table, and taking it out again needs neither jemalloc nor the page map: pointer and header are at
- * hand. That is what pays for the headers: see docs/decisions/007. What was taken out last stands there still: if it is
- * what the thread frees next, its header is in the cache, and it goes back without waiting in the buffer.
+ * An object in a magazine is counted as freed and its header is 0. For jemalloc it is allocated. So its page keeps
+ * class and header table, and taking it out needs neither jemalloc nor the page map: the magazine has pointer and
+ * header. That pays for the headers: see docs/decisions/007. The entry of the object that was taken out last stays in
+ * place above the top. If the thread frees that object next, its header is in the cache, and it goes back without
+ * waiting in the free buffer.
  *
- * Only the owner takes and puts. Others read the counts, for the bytes. Bounded in objects and bytes per class; handed
- * to jemalloc when full, when the thread ends, and when the program tells jemalloc to clean up.
+ * Only the owner takes and puts. Other threads read the counts. A magazine is bounded in objects and bytes. Objects go
+ * to jemalloc when a magazine is full, when the thread ends, and when the program tells jemalloc to clean up.
  */
 #ifndef JESPAN_MAGAZINE_H
 #define JESPAN_MAGAZINE_H
@@ -15,13 +17,13 @@
 #include "heap/classes.h"
 #include "heap/thread.h"
 
-/* How many objects of a class a thread keeps at most, by class number: 0 for none. */
+/* By class number: the number of objects that a thread keeps at most; 0: none. */
 extern uint16_t magazine_max[CLASSES_MAX];
 
-/* After classes_boot(). What is a span arena's is given to `give_to_arena`. */
+/* To be called after classes_boot(). Objects of span arenas are passed to `give_to_arena`. */
 void magazine_boot(void (*give_to_arena)(struct thread *t, void *p, size_t bytes));
 
-/* On a block that a thread begins to use. What is in its magazines stays. */
+/* To be called for a block that a thread begins to use. The objects in its magazines stay. */
 void magazine_start(struct thread *t);
 
 /* The newest object of a class, or NULL. */
@@ -34,20 +36,21 @@ HOT_INLINE struct free_object *magazine_take(struct thread *t, size_t class)
     return top;
 }
 
-/* Where the object that was taken out last still stands, if nothing was put in since. Of a full magazine, the next one's
- * bottom. */
+/* The entry above the top. It holds the object that was taken out last, if nothing was put in since. For a full
+ * magazine it is the bottom entry of the next one, whose pointer is NULL. */
 HOT_INLINE struct free_object *magazine_last(struct thread *t, size_t class)
 {
     return load_relaxed(&t->magazine_top[class]) + 1;
 }
 
-/* Puts that one in again. */
+/* Puts that object back. */
 HOT_INLINE void magazine_put_last(struct thread *t, size_t class, struct free_object *last)
 {
     store_release(&t->magazine_top[class], last);
 }
 
-/* False: full. Entered before it is counted, so that a forked child never finds an entry that is not there. */
+/* Returns false where the magazine is full. The entry is written before the top moves, so a forked child finds each
+ * entry below the top written. */
 HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object object)
 {
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
@@ -59,17 +62,18 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
     return true;
 }
 
-/* The same into a full one, whose older half goes to jemalloc: what is kept is what was freed last, as in jemalloc's own
- * caches. (To keep the oldest instead pins slabs all over the heap.) Of a class that has none, the object goes at once. */
+/* The same for a full magazine. It gives its older half to jemalloc and keeps what was freed last, as jemalloc's own
+ * caches do. (To keep the oldest objects would pin slabs all over the heap.) Classes without a magazine free the object
+ * immediately. */
 void magazine_put_in_full(struct thread *t, size_t class, struct free_object object);
 
-/* Hands all of them to jemalloc. */
+/* Gives all objects to jemalloc. */
 void magazine_empty(struct thread *t);
 
-/* In a forked child, for a block whose thread does not exist there. */
+/* To be called in a forked child, for a block whose thread does not exist there. */
 void magazine_after_fork(struct thread *t);
 
-/* Objects of a class in a thread's magazine, and bytes in all of its magazines. Any thread's. */
+/* Objects of a class in a thread's magazine, and bytes in all its magazines. Any thread may call these. */
 uint32_t magazine_objects(struct thread *t, unsigned class);
 uint64_t magazine_bytes(struct thread *t);
 

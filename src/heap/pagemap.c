@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers: page map and header tables, everything off the hot path. */
+/* The page map: all functions off the hot path. */
 #include "heap/pagemap.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 typedef _Atomic uint16_t page_arena_t;
 
 _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
-static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* of the span arenas' map */
+static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* the map of span arenas */
 static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
 
 static void give_table_back(uint64_t entry)
@@ -23,7 +23,8 @@ static void give_table_back(uint64_t entry)
         tables_give_back(entry_slot_any(entry, 0), CODE_SLOT_SHIFT(entry_plain_code(entry)));
 }
 
-/* Puts a new leaf where there is none, unless another thread does first. */
+/* Defines ROOT_leaf(p), which returns the leaf of an address. Where there is none, it maps a new one, unless another
+ * thread is faster. */
 #define LEAF_OR_NEW(root, type, more)                                                                                  \
     static COLD type *root##_leaf(uintptr_t p)                                                                         \
     {                                                                                                                  \
@@ -55,7 +56,7 @@ static COLD page_entry_t *page_or_leaf(uintptr_t p)
 
 static _Atomic bool bounds_are_void;
 
-/* NULL: the page has no leaf. */
+/* Returns NULL where the page has no leaf. */
 static struct leaf_more *more_of(uintptr_t p)
 {
     page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&page_root[p / LEAF_SPAN]);
@@ -103,7 +104,8 @@ static bool is_bound(uintptr_t page)
     return more && load_acquire(&more->bounds[page_in_leaf(page) / 64]) >> page_in_leaf(page) % 64 & 1;
 }
 
-/* The extent that the page is in, if it is as large as a slab of the class; 0: it is not, or its bounds are not known. */
+/* The extent that the page is in, if it is as large as a slab of the class. Returns 0 if it is not, or if its bounds
+ * are unknown. */
 static uintptr_t slab_of(uintptr_t page, unsigned class)
 {
     size_t bytes = class_slab_pages[class] * HEADER_PAGE_BYTES;
@@ -115,7 +117,7 @@ static uintptr_t slab_of(uintptr_t page, unsigned class)
     return is_bound(start) && is_bound(end) && end - start == bytes && !load_relaxed(&bounds_are_void) ? start : 0;
 }
 
-/* By p, which is so many bytes into an object. */
+/* Sets the place of the page of p, which is `within` bytes into an object. */
 static void learn_place(uintptr_t p, size_t within, unsigned class)
 {
     size_t bytes = class_bytes[class], beyond = ((size_t)(uint32_t)p + bytes - within) % bytes;
@@ -126,7 +128,7 @@ COLD bool pagemap_find_start(uintptr_t p, size_t class)
 {
     size_t bytes = class_bytes[class], natural = bytes & -bytes;
     uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
-    if (p & (natural - 1)) /* slabs begin at pages */
+    if (p & (natural - 1)) /* slabs begin at pages, so objects are aligned like this */
         return false;
     if (!slab)
         return true;
@@ -135,7 +137,7 @@ COLD bool pagemap_find_start(uintptr_t p, size_t class)
     return !within;
 }
 
-/* What a small entry's code is in a page that has this entry now. */
+/* The code of a small entry in a page whose entry is `old` now. */
 static uint64_t code_beside(uint64_t old, uint16_t code)
 {
     return old & ENTRY_ARENA ? (code & ~ENTRY_SMALL_BIT) | ENTRY_ARENA : code;
@@ -161,7 +163,7 @@ COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
     return entry;
 }
 
-/* Where the page has a table, or is a span arena's. */
+/* For a page that has a table, or is claimed. */
 static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
 {
     give_table_back(old);
@@ -169,7 +171,7 @@ static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
     return old & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
-/* jemalloc's classes have few bits that are not 0. */
+/* jemalloc's classes have few bits that are not 0, so most fit. */
 static uint64_t packed_bytes(size_t bytes)
 {
     unsigned shift = (unsigned)__builtin_ctzl(bytes);
@@ -196,14 +198,14 @@ int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
     return 0;
 }
 
-/* Leaves of each page's entry no more than `kept`. The pages are nobody's: jemalloc is about to give them back, and
- * hands them out again only after this. */
+/* Clears the bits of each page's entry that are not in `kept`. The pages hold no object: jemalloc is about to give them
+ * back, and uses them again only after this. */
 static void release(uintptr_t start, size_t bytes, uint64_t kept)
 {
     for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
         page_entry_t *page = pagemap_page(p);
         if (!page) {
-            p |= LEAF_SPAN - HEADER_PAGE_BYTES; /* on to the next leaf */
+            p |= LEAF_SPAN - HEADER_PAGE_BYTES; /* continue at the next leaf */
             continue;
         }
         uint64_t entry = load_relaxed(page);
@@ -234,7 +236,7 @@ COLD void pagemap_release(uintptr_t start, size_t bytes)
 
 /* ---- Span arenas ---- */
 
-/* The arena's number comes before the mark on the page, and goes after it: where the mark is, there is a number. */
+/* The arena's number is set before the mark on the page, and cleared after it. So each marked page has a number. */
 static int claim_page(uintptr_t p, uint16_t arena)
 {
     page_entry_t *page = page_or_leaf(p);

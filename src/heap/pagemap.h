@@ -3,28 +3,32 @@
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
  *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
- *     big     tag (32 bits) | where in the page it starts, in 16 bytes (8) | usable bytes (11 bits, and 5 of a shift; 0: ask
- *             jemalloc) | ENTRY_BIG (8)
- *     0       nothing of ours starts in this page
- * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0.
- * In a page that a span arena has claimed it has ENTRY_ARENA and lacks ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. So
- * the fast ways, which look for ENTRY_SMALL_BIT or a whole code, leave such pages to the slow ones, which read with the
- * functions whose names end in _any. Which arena it is says a second map, of the same two levels.
- * A table has one 4-byte slot for every 2^slot_shift bytes of the page; an object's slot is the one its first byte is
- * in. Objects of one class start further apart than that, so each has its own. Tag 0 means no object.
+ *     big     tag (32 bits) | where in the page the object starts, in units of 16 bytes (8) | usable bytes (11 bits and
+ *             a shift of 5 bits; 0: ask jemalloc) | ENTRY_BIG (8)
+ *     0       no object starts in this page
+ * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0. In a page that a span arena
+ * has claimed, the byte has ENTRY_ARENA and lacks ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. The fast paths look for
+ * ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths. These read with the functions whose
+ * names end in _any. A second map, of the same two levels, holds the number of the arena. A table has one 4-byte slot
+ * for every 2^slot_shift bytes of the page. The slot of an object is that of its first byte. Objects of one class start
+ * at least that far apart, so each has its own slot. Tag 0 means no object.
  *
- * Slots do not say where in them an object starts: an address inside of it may have the same one. So each page has a *place*
- * besides, which goes with where it lies in jemalloc's slab. It is learnt when the table is installed, and stands until the slab is another's: who finds that an address is no object's start by it asks
- * pagemap_find_start(), which knows by the bounds of extents that hooks saw.
+ * A slot does not tell where its object starts: an address inside the object may have the same slot. So each page also
+ * has a *place*, which follows from the page's offset in jemalloc's slab. It is set when the table is installed. It
+ * becomes wrong when jemalloc reuses the page for another slab. When an address seems to be no object's start, the
+ * caller asks pagemap_find_start(), which uses the bounds of extents that hooks have seen.
  *
- * Who writes: a slot or a big entry, the thread that allocates or frees the object, which is its only owner then; a
- * table's installation, whoever allocates first in a page whose slab changed class, under LOCK_HEADERS (the objects of
- * the old class are all gone by then); a release, a claim or its end, an extent hook, for pages that hold no object.
- * Leaves come by compare-and-swap. All of it is type-stable memory: a reader that comes too late reads a wrong tag,
- * never a bad address.
+ * Who writes what:
+ * - slots and big entries: the thread that allocates or frees the object, its only owner then;
+ * - a new table: the first thread that allocates in a page whose slab changed class, under LOCK_HEADERS. All objects of
+ *   the old class are gone by then;
+ * - releases, claims and the end of claims: extent hooks, for pages that hold no object;
+ * - leaves: any thread, by compare-and-swap.
+ *
+ * All this memory is type-stable: a reader that comes too late reads a wrong tag, never a bad address.
  */
-#ifndef JESPAN_HEADERS_H
-#define JESPAN_HEADERS_H
+#ifndef JESPAN_PAGEMAP_H
+#define JESPAN_PAGEMAP_H
 
 #include <stdbool.h>
 
@@ -37,7 +41,7 @@
 #define ENTRY_BIG 0x40u
 #define ENTRY_ARENA 0x80u
 #define ENTRY_SMALL_BIT 0x20u
-#define ENTRY_SMALL_ANY 0x1fu /* a part of each small entry's shift, whoever's page it is */
+#define ENTRY_SMALL_ANY 0x1fu /* each small entry's shift has some of these bits, also in pages of span arenas */
 #define BIG_SHIFT_SHIFT 8
 #define BIG_SHIFT_MASK 31u
 #define BIG_BYTES_SHIFT 13
@@ -46,35 +50,36 @@
 #define BIG_START_UNIT 16
 #define BIG_TAG_SHIFT 32
 
-/* Beside the tag of an object of a region that belongs to somebody else: regions.h. In pages of span arenas only, so that
- * the fast ways never meet it. */
+/* Marks the tag of an object in a region that another owner has: regions.h. Only headers of span arenas' pages have it,
+ * so the fast paths never see it. */
 #define TAG_HANDED_OVER 0x80000000u
 
 typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
-/* The entry of the page of `p`, an address below 2^ADDRESS_BITS; NULL where the map has none. */
+/* The entry of the page of `p`, or NULL where the map has no leaf. `p` is below 2^ADDRESS_BITS. */
 HOT_INLINE page_entry_t *pagemap_page_of(uintptr_t p)
 {
     page_entry_t *leaf = load_acquire(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
     return likely(leaf) ? &leaf[(p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1)] : NULL;
 }
 
-/* The same for any address at all. */
+/* The same for any address. */
 HOT_INLINE page_entry_t *pagemap_page(uintptr_t p)
 {
     return unlikely(p >> ADDRESS_BITS) ? NULL : pagemap_page_of(p);
 }
 
-/* What each leaf has besides: places, and a bit for each page that an extent begins at. */
+/* Follows each leaf: places, and one bit for each page at which an extent begins. */
 struct leaf_more {
-    /* What makes the lowest 32 bits of an object's address a multiple of the class's bytes. */
+    /* The number that makes the lowest 32 bits of each object's address, added to it, a multiple of the class's
+     * bytes. */
     _Atomic uint16_t place[(size_t)1 << LEAF_BITS];
     _Atomic uint64_t bounds[((size_t)1 << LEAF_BITS) / 64];
 };
 
-/* Whether an object of this class starts at p, by what is known of its page, which has an entry. No: perhaps it does all the
- * same. */
+/* Whether an object of this class starts at p, by the place of its page, which has an entry. False may be wrong: then
+ * pagemap_find_start() decides. */
 HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
 {
     const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
@@ -83,7 +88,8 @@ HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
     return (place + (uint32_t)p) * class_reciprocal[class] < class_reciprocal[class];
 }
 
-/* The same, when that said no; and remembers the page's place. Yes, too, where it is not known. */
+/* Decides when pagemap_is_start() returned false, and sets the page's place. Returns true also where it is not
+ * known. */
 bool pagemap_find_start(uintptr_t p, size_t class);
 
 HOT_INLINE uint16_t entry_code(uint64_t entry)
@@ -106,15 +112,15 @@ HOT_INLINE bool entry_is_big(uint64_t entry)
     return (uint8_t)entry == ENTRY_BIG;
 }
 
-/* The header of the object at `p`, in a page with this small entry. A shift takes the lowest bits of its count only, so
- * the entry itself will do on x86-64. */
+/* The header of the object at `p`, in a page with this small entry. On x86-64 a shift uses only the lowest bits of its
+ * count, so the mask costs no instruction. */
 HOT_INLINE header_t *entry_slot(uint64_t entry, uintptr_t p)
 {
     header_t *table = (header_t *)(uintptr_t)(entry >> 16);
     return &table[(uint64_t)p << (64 - HEADER_PAGE_BITS) >> (entry & CODE_SHIFT_MASK)];
 }
 
-/* ---- The same for pages of span arenas too ---- */
+/* ---- The same, also for pages of span arenas ---- */
 
 HOT_INLINE bool entry_is_small_any(uint64_t entry)
 {
@@ -131,22 +137,22 @@ HOT_INLINE header_t *entry_slot_any(uint64_t small_entry, uintptr_t p)
     return entry_slot(small_entry | ENTRY_SMALL_BIT, p);
 }
 
-/* What entry_code() would be in a page that is no span arena's. */
+/* The value of entry_code() that this entry would have in a page of no span arena. */
 HOT_INLINE uint16_t entry_plain_code(uint64_t entry)
 {
     uint16_t code = entry_code(entry) & (uint16_t)~ENTRY_ARENA;
     return entry_is_small_any(entry) ? code | ENTRY_SMALL_BIT : code;
 }
 
-/* ---- Of either kind ---- */
+/* ---- Both kinds ---- */
 
 HOT_INLINE uint32_t entry_big_tag(uint64_t entry)
 {
     return (uint32_t)(entry >> BIG_TAG_SHIFT);
 }
 
-/* Makes the page of `p` one of this class, with an empty table. Returns its entry, which is a span arena's in a claimed
- * page; 0 when out of memory. */
+/* Gives the page of `p` this class and an empty table. Returns its new entry, with ENTRY_ARENA in a claimed page, or 0
+ * when out of memory. */
 uint64_t pagemap_install(uintptr_t p, uint16_t code);
 
 /* Writes the entry of the big object at `p`. Returns 0, HEADERS_IN_ARENA in a claimed page, or -ENOMEM. */
@@ -165,36 +171,37 @@ HOT_INLINE bool entry_big_starts_at(uint64_t entry, uintptr_t p)
     return (p & (HEADER_PAGE_BYTES - 1)) == start;
 }
 
-/* The following wait for no lock and allocate nothing from the heap: for extent hooks. The pages hold no object. */
+/* ---- For extent hooks ----
+ * These functions wait for no lock and allocate nothing from the heap. The pages hold no object. */
 
-/* Bounds of extents: an extent begins there, or none does any more between two addresses. */
+/* Notes that an extent begins at p, or that none begins between two addresses any more. */
 void pagemap_bound(uintptr_t p);
 void pagemap_unbound(uintptr_t from, uintptr_t to);
 
-/* Somebody else sees to extents as well: bounds are not to be relied on any more. */
+/* The program has extent hooks of its own, so bounds are not reliable any more. */
 void pagemap_void_bounds(void);
 
-/* Releases the tables of pages, which stay claimed by whom they are. Pages of an arena that keeps its tables are left alone. */
+/* Releases the tables of pages. Claims stay. Does nothing for pages of an arena that keeps its tables. */
 void pagemap_release(uintptr_t start, size_t bytes);
 
-/* The arena's pages keep their tables, for good: no hook releases them, only pagemap_drop_tables(), whose caller has the arena
- * to himself, and no object in these pages. So what walks over the tables owns them. Arenas are numbered below
+/* From now on the arena's pages keep their tables. No hook releases them, only pagemap_drop_tables(). Its caller owns
+ * the arena and has no object in these pages, so it may also walk over the tables. `arena` is below
  * HEADERS_ARENAS_MAX. */
 #define HEADERS_ARENAS_MAX 4096
 void pagemap_keep_tables(uint16_t arena);
 void pagemap_drop_tables(uintptr_t start, size_t bytes);
 
-/* Makes whole pages a span arena's until they are disowned. Returns 0 or -ENOMEM, with nothing claimed. Arenas are
- * numbered from 1; pages of number 0 are nobody's, but marked: pagemap_is_guard(). */
+/* Claims whole pages for a span arena, until they are disowned. Returns 0, or -ENOMEM with nothing claimed. Arenas have
+ * numbers from 1. Number 0 marks pages that no arena owns: pagemap_is_guard(). */
 int pagemap_claim(uintptr_t start, size_t bytes, uint16_t arena);
 void pagemap_disown(uintptr_t start, size_t bytes);
 
-/* The span arena that claims the page of any address at all, 0: none. */
+/* The span arena that has claimed the page of any address; 0: none. */
 uint16_t pagemap_arena(uintptr_t p);
 bool pagemap_is_guard(uintptr_t p);
 
-/* The first run of pages that the arena claims from *start on, below `end`: moves *start there and returns its bytes, 0
- * where there is none. */
+/* Finds the first run of pages from *start on, below `end`, that the arena has claimed. Moves *start there and returns
+ * the bytes of the run, or 0 where there is none. */
 size_t pagemap_next_claim(uint16_t arena, uintptr_t *start, uintptr_t end);
 
 #endif

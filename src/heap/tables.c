@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of header tables. All under LOCK_HEADERS but for the lists of what was given back. */
+/* Memory of header tables. LOCK_HEADERS protects all of it except the lists of given-back tables. */
 #include "heap/tables.h"
 
 #include <sys/mman.h>
@@ -10,34 +10,34 @@
 #include "base/meta.h"
 #include "heap/classes.h"
 
-#define BLOCK_BYTES ((uintptr_t)64 * 1024) /* and aligned so */
-#define REGION_BLOCKS 16
+#define CHUNK_BYTES ((uintptr_t)64 * 1024) /* and aligned so */
+#define REGION_CHUNKS 16
 #define PAGE_BYTES HEADER_PAGE_BYTES
 #define TIDY_BYTES ((uint64_t)256 * 1024)
 
-/* A table that is not in use; lies in its first bytes, which a late reader may take for headers: hence atomic. */
+/* Lies in the first bytes of a table that is not in use. It is atomic, since a late reader may read it as headers. */
 struct free_table {
     _Atomic(struct free_table *) next;
 };
 
-/* At the start of each block. */
-struct block {
-    struct block *next, *previous; /* among those with room, or those that are empty */
+/* Lies at the start of each chunk. */
+struct chunk {
+    struct chunk *next, *previous; /* in the list of chunks with room, or of empty chunks */
     struct free_table *free;
     uint32_t slot_shift;
     uint32_t used;  /* tables in use */
-    uint32_t fresh; /* bytes that were handed out at least once, this header included */
+    uint32_t fresh; /* offset of the first table that was never given out */
     uint32_t table_bytes;
 };
-#define BLOCK_HEADER_BYTES CACHE_LINE_BYTES
-_Static_assert(sizeof(struct block) <= BLOCK_HEADER_BYTES, "the first table follows at a cache line");
+#define CHUNK_HEADER_BYTES CACHE_LINE_BYTES
+_Static_assert(sizeof(struct chunk) <= CHUNK_HEADER_BYTES, "the first table follows at a cache line");
 
-static struct block *with_room[HEADER_PAGE_BITS]; /* by slot shift */
-static struct block *empty;                       /* without memory but for their first page */
-static char *region, *region_end;                 /* addresses that were never used */
+static struct chunk *with_room[HEADER_PAGE_BITS]; /* by slot shift */
+static struct chunk *empty;                       /* chunks that have no memory except their first page */
+static char *region, *region_end;                 /* addresses for chunks that were never used */
 
-/* By slot shift. Pushed without a lock and taken all at once under LOCK_HEADERS, so that no element is ever compared
- * while it may be reused (no ABA). */
+/* Given-back tables by slot shift. They are pushed without a lock and taken all at once under LOCK_HEADERS, so no
+ * element is compared while it may be reused (no ABA). */
 static _Atomic(struct free_table *) given_back[HEADER_PAGE_BITS];
 static _Atomic uint64_t given_back_bytes, used_bytes, held_bytes;
 
@@ -46,94 +46,96 @@ static uint32_t bytes_of_table(uint32_t slot_shift)
     return (uint32_t)((PAGE_BYTES >> slot_shift) * sizeof(header_t));
 }
 
-static struct block *block_of(const struct free_table *table)
+static struct chunk *chunk_of(const struct free_table *table)
 {
-    return (struct block *)((uintptr_t)table & ~(BLOCK_BYTES - 1));
+    return (struct chunk *)((uintptr_t)table & ~(CHUNK_BYTES - 1));
 }
 
-static bool has_room(const struct block *block)
+static bool has_room(const struct chunk *chunk)
 {
-    return block->free || block->fresh + block->table_bytes <= BLOCK_BYTES;
+    return chunk->free || chunk->fresh + chunk->table_bytes <= CHUNK_BYTES;
 }
 
-static void link_block(struct block *block)
+static void link_chunk(struct chunk *chunk)
 {
-    block->previous = NULL;
-    block->next = with_room[block->slot_shift];
-    if (block->next)
-        block->next->previous = block;
-    with_room[block->slot_shift] = block;
+    chunk->previous = NULL;
+    chunk->next = with_room[chunk->slot_shift];
+    if (chunk->next)
+        chunk->next->previous = chunk;
+    with_room[chunk->slot_shift] = chunk;
 }
 
-static void unlink_block(struct block *block)
+static void unlink_chunk(struct chunk *chunk)
 {
-    if (block->next)
-        block->next->previous = block->previous;
-    if (block->previous)
-        block->previous->next = block->next;
+    if (chunk->next)
+        chunk->next->previous = chunk->previous;
+    if (chunk->previous)
+        chunk->previous->next = chunk->next;
     else
-        with_room[block->slot_shift] = block->next;
+        with_room[chunk->slot_shift] = chunk->next;
 }
 
-static struct block *block_from_region(void)
+static struct chunk *chunk_from_region(void)
 {
     if (region == region_end) {
-        char *start = meta_map((REGION_BLOCKS + 1) * BLOCK_BYTES);
+        char *start = meta_map((REGION_CHUNKS + 1) * CHUNK_BYTES);
         if (!start)
             return NULL;
-        region = (char *)(((uintptr_t)start + BLOCK_BYTES - 1) & ~(BLOCK_BYTES - 1));
-        region_end = region + REGION_BLOCKS * BLOCK_BYTES;
+        region = (char *)(((uintptr_t)start + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1));
+        region_end = region + REGION_CHUNKS * CHUNK_BYTES;
     }
-    struct block *block = (struct block *)region;
-    region += BLOCK_BYTES;
-    return block;
+    struct chunk *chunk = (struct chunk *)region;
+    region += CHUNK_BYTES;
+    return chunk;
 }
 
-static struct block *make_block(uint32_t slot_shift)
+static struct chunk *make_chunk(uint32_t slot_shift)
 {
-    struct block *block = empty;
-    if (block)
-        empty = block->next;
+    struct chunk *chunk = empty;
+    if (chunk)
+        empty = chunk->next;
     else
-        block = block_from_region();
-    if (!block)
+        chunk = chunk_from_region();
+    if (!chunk)
         return NULL;
-    *block = (struct block){.slot_shift = slot_shift, .table_bytes = bytes_of_table(slot_shift)};
-    block->fresh = BLOCK_HEADER_BYTES;
-    atomic_fetch_add_explicit(&held_bytes, BLOCK_BYTES, memory_order_relaxed);
-    link_block(block);
-    return block;
+    *chunk = (struct chunk){.slot_shift = slot_shift, .table_bytes = bytes_of_table(slot_shift)};
+    chunk->fresh = CHUNK_HEADER_BYTES;
+    atomic_fetch_add_explicit(&held_bytes, CHUNK_BYTES, memory_order_relaxed);
+    link_chunk(chunk);
+    return chunk;
 }
 
-static void clear(struct block *block, uintptr_t from, uintptr_t to)
+static void clear(struct chunk *chunk, uintptr_t from, uintptr_t to)
 {
     for (uintptr_t at = from; at < to; at += sizeof(header_t))
-        store_relaxed((header_t *)((char *)block + at), 0);
+        store_relaxed((header_t *)((char *)chunk + at), 0);
 }
 
-/* Its pages go, and come back as zeroes; the first, which the list of such blocks goes through, is cleared by hand. */
-static void retire_block(struct block *block)
+/* Gives the pages of a chunk to the system. They read as zeroes afterwards. The first page stays, since the list of
+ * empty chunks needs it, and is cleared. */
+static void retire_chunk(struct chunk *chunk)
 {
-    unlink_block(block);
-    clear(block, BLOCK_HEADER_BYTES, PAGE_BYTES);
-    if (madvise((char *)block + PAGE_BYTES, BLOCK_BYTES - PAGE_BYTES, MADV_DONTNEED))
-        clear(block, PAGE_BYTES, BLOCK_BYTES);
-    block->next = empty;
-    empty = block;
-    atomic_fetch_sub_explicit(&held_bytes, BLOCK_BYTES, memory_order_relaxed);
+    unlink_chunk(chunk);
+    clear(chunk, CHUNK_HEADER_BYTES, PAGE_BYTES);
+    if (madvise((char *)chunk + PAGE_BYTES, CHUNK_BYTES - PAGE_BYTES, MADV_DONTNEED))
+        clear(chunk, PAGE_BYTES, CHUNK_BYTES);
+    chunk->next = empty;
+    empty = chunk;
+    atomic_fetch_sub_explicit(&held_bytes, CHUNK_BYTES, memory_order_relaxed);
 }
 
-static void return_to_block(struct free_table *table)
+static void return_to_chunk(struct free_table *table)
 {
-    struct block *block = block_of(table);
-    if (!has_room(block))
-        link_block(block);
-    store_relaxed(&table->next, block->free);
-    block->free = table;
-    jespan_assert(lock_is_held(LOCK_HEADERS) && block->used);
-    block->used--;
-    if (!block->used && (block->next || block->previous)) /* the last with room stays, lest it come and go */
-        retire_block(block);
+    struct chunk *chunk = chunk_of(table);
+    if (!has_room(chunk))
+        link_chunk(chunk);
+    store_relaxed(&table->next, chunk->free);
+    chunk->free = table;
+    jespan_assert(lock_is_held(LOCK_HEADERS) && chunk->used);
+    chunk->used--;
+    /* The last chunk with room stays, so that it is not mapped again soon. */
+    if (!chunk->used && (chunk->next || chunk->previous))
+        retire_chunk(chunk);
 }
 
 static void sort_given_back(uint32_t slot_shift)
@@ -142,25 +144,25 @@ static void sort_given_back(uint32_t slot_shift)
     while (table) {
         struct free_table *next = load_relaxed(&table->next);
         atomic_fetch_sub_explicit(&given_back_bytes, bytes_of_table(slot_shift), memory_order_relaxed);
-        return_to_block(table);
+        return_to_chunk(table);
         table = next;
     }
 }
 
-/* Slots of a table given back are zero but for the link. */
-static struct free_table *take_from(struct block *block)
+/* All slots of a given-back table are zero, except the link. */
+static struct free_table *take_from(struct chunk *chunk)
 {
-    struct free_table *table = block->free;
+    struct free_table *table = chunk->free;
     if (table) {
-        block->free = load_relaxed(&table->next);
+        chunk->free = load_relaxed(&table->next);
         store_relaxed(&table->next, NULL);
     } else {
-        table = (struct free_table *)((char *)block + block->fresh);
-        block->fresh += block->table_bytes;
+        table = (struct free_table *)((char *)chunk + chunk->fresh);
+        chunk->fresh += chunk->table_bytes;
     }
-    block->used++;
-    if (!has_room(block))
-        unlink_block(block);
+    chunk->used++;
+    if (!has_room(chunk))
+        unlink_chunk(chunk);
     return table;
 }
 
@@ -169,11 +171,11 @@ header_t *tables_take(uint32_t slot_shift)
     jespan_assert(lock_is_held(LOCK_HEADERS));
     if (!with_room[slot_shift])
         sort_given_back(slot_shift);
-    struct block *block = with_room[slot_shift] ? with_room[slot_shift] : make_block(slot_shift);
-    if (!block)
+    struct chunk *chunk = with_room[slot_shift] ? with_room[slot_shift] : make_chunk(slot_shift);
+    if (!chunk)
         return NULL;
-    atomic_fetch_add_explicit(&used_bytes, block->table_bytes, memory_order_relaxed);
-    return (header_t *)take_from(block);
+    atomic_fetch_add_explicit(&used_bytes, chunk->table_bytes, memory_order_relaxed);
+    return (header_t *)take_from(chunk);
 }
 
 void tables_give_back(header_t *headers, uint32_t slot_shift)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One thread's block: the registry, acquisition and return. */
+/* Thread blocks: the list of all of them, and which threads have one. */
 #include "heap/thread.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static struct thread *make_block(void)
         return NULL;
     t->chunks = meta_map(directory_bytes);
     if (!t->chunks)
-        return NULL; /* the block's few KiB stay unused: we are out of memory anyway */
+        return NULL; /* the block's few KiB are lost */
     t->entries = t->entries_inline;
     t->capacity = ENTRIES_INLINE;
     store_release(&last->next, t);
@@ -65,8 +65,8 @@ struct thread *thread_acquire_block(void)
     if (!t)
         return NULL;
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
-    /* May allocate: the calling thread is registering, so that goes to the orphan. Without it the block is lost when
-     * the thread ends, nothing worse. */
+    /* This may allocate. The thread is registering, so the orphan counts that. If it fails, the block is lost when the
+     * thread ends. */
     pthread_setspecific(end_key, t);
     return t;
 }
@@ -85,17 +85,17 @@ void thread_release_block(struct thread *t)
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
 }
 
-/* A thread whose first allocation comes in the last round of its destructors ends without our hearing of it: what was its
- * thread_fast may be unmapped by now, or another thread's. */
+/* A thread whose first allocation comes in the last round of its destructors ends without calling us. Its thread_fast
+ * may be unmapped by now, or another thread's. */
 static bool is_still_its_own(const struct thread *t)
 {
     return futex_is_mapped(t->self) && load_relaxed(t->self) == t;
 }
 
-/* Where the block's thread does not have it, it is not to be taken away either: the thread is gone, or on the cold ways, where
- * it looks at thread_invalidations.
+/* Sets thread_fast of all threads to NULL. Where it is NULL already, the thread has ended, or it is on the slow path,
+ * where it reads thread_invalidations.
  *
- * Paired with span_review(), which stores its answer, then reads thread_invalidations. */
+ * Paired with span_review(), which stores its answer and then reads thread_invalidations. */
 COLD void thread_invalidate_all_locked(void)
 {
     jespan_assert(lock_is_held(LOCK_THREADS));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time by context: beginning and end, and what is off the hot path. */
+/* Time by context: all functions off the hot path. */
 #include "heap/timing.h"
 
 #include "conf/conf.h"
@@ -35,7 +35,7 @@ COLD void timing_end(struct thread *t)
     own_add(counters_cpu(from), cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE);
 }
 
-/* Its CPU time went on since the last reading, but nobody can tell how far. */
+/* Its CPU time grew since the last reading, but that time is unknown. */
 COLD void timing_abandon(const struct thread *t, struct counters *c)
 {
     struct counters_more *more = counters_used_more(c);

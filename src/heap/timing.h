@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Time by context: at any moment a thread's time passes for one context.
  *
- * A figure of time is one word that needs no more to be read at any moment, also while time passes: when a context's time
- * begins, the clock and TIME_INSIDE are taken off; when it ends, both are added. So a word is the time that is over, or,
- * while time passes, that much less the begin and TIME_INSIDE, which is how a reader knows and adds what passed since.
- * For a span's time from open to close, which may begin several times over, a count beside it tells how often.
- * All arithmetic is modulo 2^64; times themselves are far below 2^60.
+ * A time is one word, which a reader can read at any moment, also while time passes. When a context's time begins, the
+ * clock and TIME_INSIDE are subtracted from the word. When it ends, both are added again. So while no time passes, the
+ * word is the time that has passed. While time passes, the word is lower by the begin and TIME_INSIDE. A reader sees
+ * that and adds the time since the begin. A span's time from open to close may begin several times before it ends, so a
+ * count beside the word tells how often. All arithmetic is modulo 2^64. Times are far below 2^60.
  */
 #ifndef JESPAN_TIMING_H
 #define JESPAN_TIMING_H
@@ -19,28 +19,28 @@
 
 extern bool timing_is_on; /* constant after timing_boot() */
 
-/* Once, by the configuration. */
+/* To be called once. Reads the configuration. */
 void timing_boot(void);
 
-/* The thread's time begins to pass, for `to`; from there on it passes for some context until timing_end(). */
+/* The thread's time begins to pass for `to`. From then on it passes for some context, until timing_end(). */
 void timing_begin(struct thread *t, struct counters *to);
 void timing_end(struct thread *t);
 
-/* For any counters of a thread that was left behind by fork(2): what time is passing, ends. For the thread that lives on:
- * its clock is another. */
+/* In a forked child. timing_abandon() ends the times in the counters of a thread that does not exist there.
+ * timing_after_fork() gives the thread that does its new clock. */
 void timing_abandon(const struct thread *t, struct counters *c);
 void timing_after_fork(struct thread *t);
 
-/* The processor may have been given up: reads the thread's CPU clock. */
+/* Reads the thread's CPU clock, since the thread may have left its processor. */
 uint64_t timing_read_clocks(struct thread *t);
 
-/* The time, in ticks; 0 where it is not tracked. */
+/* The time in ticks; 0 where times are not tracked. */
 HOT_INLINE uint64_t timing_now(void)
 {
     return timing_is_on ? clock_ticks() : 0;
 }
 
-/* Time passes for `to` from now on. Returns the time, in ticks; 0 where it is not tracked. */
+/* Time passes for `to` from now on. Returns the time in ticks, or 0 where times are not tracked. */
 HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
 {
     struct counters *from = t->timed;
@@ -58,7 +58,7 @@ HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
     return now;
 }
 
-/* A span of this context is open from `now` on, or ends, on this thread: a JESPAN() block. Its counters_more are in use. */
+/* A JESPAN() block of this context begins, or ends, at `now` on this thread. Its counters_more are in use. */
 HOT_INLINE void timing_open_scope(struct counters *c, uint64_t now)
 {
     struct counters_more *more = counters_more(c);
@@ -73,7 +73,7 @@ HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
     own_add(&more->wall, now + TIME_OPEN);
 }
 
-/* The same scope goes on under another context's counters. */
+/* The block goes on with another context's counters. */
 HOT_INLINE void timing_move_scope(struct counters *from, struct counters *to, uint64_t now)
 {
     timing_close_scope(from, now);
@@ -82,23 +82,25 @@ HOT_INLINE void timing_move_scope(struct counters *from, struct counters *to, ui
     own_add(&more->wall, -(now + TIME_OPEN));
 }
 
-/* Whether a word is just the time that is over: most are. */
+/* Whether no time passes in this word. Most are like that. */
 HOT_INLINE bool timing_is_over(uint64_t word)
 {
     return word < TIME_OPEN / 2;
 }
 
-/* What a word says at the time `now`. Never less than 0: clocks of two processors may differ by some ticks. */
+/* The time of a word at the moment `now`. It is raised to 0, since clocks of two processors may differ by some
+ * ticks. */
 HOT_INLINE uint64_t timing_resolve(uint64_t word, uint64_t now)
 {
     if (likely(timing_is_over(word)))
         return word;
-    int64_t ended = ((int64_t)word + (int64_t)(TIME_INSIDE / 2)) >> 62; /* more often than begun: −1 while time passes */
+    /* The number of ends minus the number of begins: −1 while time passes. */
+    int64_t ended = ((int64_t)word + (int64_t)(TIME_INSIDE / 2)) >> 62;
     word -= (uint64_t)ended * (TIME_INSIDE + now);
     return (int64_t)word < 0 ? 0 : word;
 }
 
-/* The same for a word that is begun `n` times over, as counted. The count was not read at the same moment, and may differ
+/* The same for a word with `n` begins that have not ended. The count was not read at the same moment, so it may differ
  * by a few. */
 HOT_INLINE uint64_t timing_resolve_open(uint64_t word, uint64_t n, uint64_t now)
 {
