@@ -29,7 +29,7 @@ static inline char *list_take(char **list)
     char *item;
     do
         item = strsep(list, "|");
-    while (item != NULL && *item == '\0');
+    while (item && !*item);
     return item;
 }
 
@@ -48,7 +48,7 @@ static inline int list_find(const char *list, const char *text)
 static inline size_t list_name_bytes(const struct list_item *item)
 {
     const char *equals = memchr(item->text, '=', item->bytes);
-    return equals != NULL ? (size_t)(equals - item->text) : 0;
+    return equals ? (size_t)(equals - item->text) : 0;
 }
 
 #endif
