@@ -81,8 +81,8 @@ wrong_arenas() {
 <jespan>: arena: b=decay:-2 is unknown or has a bad value, and is ignored
 <jespan>: arena: b=by: is unknown or has a bad value, and is ignored
 <jespan>: arena: \"=wiped\" has no name, and is ignored
-<jespan>: arena: c has wishes that are against each other, and is ignored
-<jespan>: arena: d has wishes that are against each other, and is ignored"
+<jespan>: arena: c has wishes that contradict each other, and is ignored
+<jespan>: arena: d has wishes that contradict each other, and is ignored"
 }
 
 wrong_limits() {
