@@ -22,9 +22,9 @@ JESPAN_SITE(wiped_limited_site, "both", .arena = {.flags = JESPAN_ARENA | JESPAN
 JESPAN_SITE(tenant_site, "tenant", .arena = {.flags = JESPAN_ARENA, .by_label = "who"});
 JESPAN_SITE(plain_tenant_site, "tenant");
 
-#define CACHE(index) (((int)(index) + 2) << 8)  /* MALLOCX_TCACHE() */
+#define CACHE(index) (((int)(index) + 2) << 8) /* MALLOCX_TCACHE() */
 #define CACHE_NONE CACHE(-1)
-#define ARENA(index) ((int)((index) + 1) << 20) /* MALLOCX_ARENA() */
+#define ARENA(index) ((int)(((unsigned)(index) + 1) << 20)) /* MALLOCX_ARENA(): above 2,046 the sign bit is set */
 
 static void *allocate_in(const struct jespan_site *site, size_t bytes)
 {
@@ -519,6 +519,17 @@ static void others_arenas_disturb_none(void)
     ctl_check_identity("beside others");
 }
 
+static void others_arenas_disturb_none_above_2046(void)
+{
+    for (int i = 0; i < 2100; i++)
+        create_by_mib();
+    uint64_t mapped = ctl_u64("spans.stats.mapped_bytes");
+    void *p = F(mallocx)(16 * MIB, ARENA(create_by_mib()) | CACHE_NONE);
+    CHECK(ctl_u64("spans.stats.mapped_bytes") >= mapped + 16 * MIB);
+    F(dallocx)(p, CACHE_NONE);
+    others_arenas_disturb_none();
+}
+
 /* What a thread allocates from one is counted as mapped, and as nothing of a span arena's. */
 static void others_arenas_are_counted(void)
 {
@@ -596,6 +607,7 @@ static const struct test_case cases[] = {
     {"pages_are_given_back_meanwhile, and addresses", pages_are_given_back_meanwhile, "retain:false,dirty_decay_ms:0", NULL},
     {"decays_as_wished", decays_as_wished, NULL, "arena:configured=decay:0/0"},
     {"others_arenas_disturb_none", others_arenas_disturb_none, NULL, NULL},
+    {"others_arenas_disturb_none_above_2046", others_arenas_disturb_none_above_2046, NULL, NULL},
     {"others_arenas_are_counted", others_arenas_are_counted, NULL, NULL},
     {"others_arenas_disturb_none_meanwhile", others_arenas_disturb_none_meanwhile, NULL, NULL},
 };
