@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# For the examples' check scripts: compares the figures that an example prints (see figures.h). After tests/support/lib.sh.
+# For the check scripts of the examples: compares the figures that an example prints (figures.h). Sourced after
+# tests/support/lib.sh.
 
-# memory_of FILE: context, count, bytes allocated and in use, by jespan
+# memory_of FILE: context, count, bytes allocated and in use, as jespan counts
 memory_of() {
     awk '$2 == "jespan" {print $1, $3, $4, $5}' "$1"
 }
 
-# check_memory SEQUENTIAL ASYNC: the same to the byte, and what is in use is what the program says that it keeps
+# check_memory SEQUENTIAL ASYNC: both have the same bytes, and the bytes in use are those that the program keeps
 check_memory() {
     equal "memory, counted in ${2##*/}" "$(memory_of "$2")" "$(memory_of "$1")"
     equal "memory kept by ${2##*/}" "$(awk '$2 == "jespan" {print $1, $3, $5}' "$2")" \
@@ -15,8 +16,8 @@ check_memory() {
     [ "$(memory_of "$2" | awk '$2 > 0 && $3 > 0' | wc -l)" -ge 4 ] || fail_with "there are no figures" "$2"
 }
 
-# times_differ FILE: the times of jespan's that are not within 1 % (and 0.05 ms, which is the order of a clock read a
-# request) of the program's own. Idle time is a difference of two, so that 1 % of their sum is what it may be off.
+# times_differ FILE: the times of jespan that differ from the program's own by more than 1 % and 0.05 ms, about one
+# clock reading per request. Idle time is a difference of two times, so it may differ by 1 % of their sum.
 times_differ() {
     awk '
         function judge(what, is, should, of, off) {
@@ -33,8 +34,8 @@ times_differ() {
         }' "$1"
 }
 
-# check_times FILE PROGRAM ARGUMENT: a thread that loses the processor between its own clock read and jespan's makes the two
-# differ, so that each figure is to be right in one of five runs. What each prints goes to FILE.
+# check_times FILE PROGRAM ARGUMENT: each figure must be right in one of five runs. A thread may lose the processor
+# between its own clock reading and that of jespan, and then the two differ. The output of each run goes to FILE.
 check_times() {
     local file=$1 run always_wrong
     shift

@@ -13,11 +13,11 @@ import tempfile
 
 from . import target
 
-# Enough for what happens only now and then (a thread cache that is filled, a batch that is full) to come out even.
+# So many operations that rare events (filling a thread cache, a full batch) are evenly distributed.
 FEW, MANY = 20_000, 100_000
-# Not a tool that replaces malloc, and told not to, so that the preloaded library is what runs.
+# callgrind does not replace malloc, and is told not to, so the preloaded library runs.
 VALGRIND = ["valgrind", "--tool=callgrind", "--soname-synonyms=somalloc=NONE", "--quiet"]
-# 32 KiB of 8 ways before 8 MiB of 16 ways, lines of 64 bytes.
+# First level: 32 KiB with 8 ways. Last level: 8 MiB with 16 ways. Lines of 64 bytes.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"]
 INSTRUCTIONS = "Ir"
 MISSES = {"D1 misses": ("D1mr", "D1mw"), "LL misses": ("DLmr", "DLmw")}
@@ -26,8 +26,8 @@ COST = re.compile(r"[0-9+*-]")
 
 
 def parse(lines):
-    """Self cost by (event, object, function). Names are given once and then by number; costs after calls= are the
-    callee's; trailing costs of 0 are left out."""
+    """Own cost by (event, object, function). A name is given once and then by number. Costs after calls= belong to the
+    callee. Trailing costs of 0 are left out."""
     names, current, costs, events = {}, {}, collections.Counter(), []
     skip = False
     for line in lines:
@@ -68,11 +68,11 @@ def per_operation(program, variant, arguments, caches=False):
 
 
 def instructions(program, costs):
-    """By (object, function), the program's own left out: its loop is no part of the allocator."""
+    """Costs by (object, function), without the program's own: its loop is no part of the allocator."""
     mine = os.path.realpath(program)
     return {(where, fn): n for (event, where, fn), n in costs.items() if event == INSTRUCTIONS and where != mine}
 
 
 def misses(costs, which):
-    """The program's own count too: what the allocator drove out of a cache is missed there."""
+    """Misses include the program's own: the allocator may have evicted its data from a cache."""
     return sum(n for (event, _, _), n in costs.items() if event in MISSES[which])

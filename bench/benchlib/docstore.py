@@ -30,7 +30,7 @@ ROWS = [
 
 
 def missing():
-    """What is not there, or None."""
+    """The name of a missing program, or None."""
     for program in ("wrk", "jq", "pkg-config"):
         if not shutil.which(program):
             return program
@@ -54,7 +54,7 @@ def build(directory):
 
 
 def load(url, seconds, *options):
-    """Requests, requests in a second, and the latency that 1 % exceeds."""
+    """Requests, requests per second, and the latency that 1 % of them exceed."""
     said = servers.client([str(EXAMPLE / "load"), "--threads", "1", "--seconds", str(seconds), *options, url])
     if not (result := RESULT.search(said)):
         raise target.Failed(f"cannot read what examples/docstore/load says: {said}")
@@ -67,7 +67,7 @@ def listening(_directory, said):
 
 
 def run_once(variant, program, quick):
-    """The clock starts when all documents are stored and the cache is warm."""
+    """The measurement starts when all documents are stored and the cache is warm."""
     options = ["--port", "0", "--threads", "1"]
     command = lambda directory: [program, *options, "--db", str(pathlib.Path(directory, "db"))]  # noqa: E731
     with servers.running(variant, command, listening) as (pid, url):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What heaptrack holds outside the program: its interpreter, a process that knows every live allocation.
+"""The memory of heaptrack outside the program: its interpreter, a process that knows every live allocation.
 
 Here the events go to a file, and the interpreter reads that after the program has ended: it holds the same as it does
 beside the running program.
@@ -24,7 +24,7 @@ def most_resident_bytes(events):
 
 
 def interpreter_bytes_per_object(events):
-    """Above what it holds with the same events but for the allocations (+) and frees (-)."""
+    """The memory above that with the same events without the allocations (+) and frees (-)."""
     allocated = freed = 0
     others = events + ".others"
     with open(events, "rb") as source, open(others, "wb") as left:

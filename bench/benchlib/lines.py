@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Draws series of points as lines: an SVG file that stands alone."""
+"""Draws series of points as lines, as a complete SVG file."""
 
 from . import svg
 
@@ -34,7 +34,7 @@ def legend(names):
 
 
 def render(title, series, unit_x, unit_y):
-    """The chart as text. `series`: lists of pairs by name, five at most."""
+    """The chart as text. `series`: lists of pairs by name, at most five."""
     most_x = max(x for points in series.values() for x, _ in points)
     most_y = max(y for points in series.values() for _, y in points) * 1.05
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Builds the programs in bench/peers: Rust's exact profilers, which cannot be preloaded, and a plain one to compare."""
+"""Builds the programs in bench/peers: Rust's exact profilers, which cannot be preloaded, and one without a profiler."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ from .variants import Variant
 RUST = "rust"
 BUILD_SECONDS = 1200
 KINDS = ("time", "peer", "memory")
-# Name of program and variant, and what it is.
+# Name of the program and of the variant, and a description.
 PROFILERS = [
     ("tracing-prof", "tracing-prof in a span, reporting to nobody"),
     ("alloc-track-none", "alloc-track without backtraces"),
@@ -21,7 +21,7 @@ PROFILERS = [
 
 
 def build():
-    """The directory of the programs; kept in build/ of the current directory, since the crates take minutes."""
+    """The directory of the programs. It is kept in build/ of the current directory, because the crates take minutes."""
     if not shutil.which("cargo"):
         raise target.Failed("no cargo (any Rust from 1.86 on)")
     place = pathlib.Path.cwd() / "build/bench-peers"
@@ -37,7 +37,7 @@ def build():
 
 
 def variants(plain):
-    """The Rust profilers over plain jemalloc, and the same program without any; nothing where they cannot be built."""
+    """The Rust profilers over plain jemalloc, and the same program without any. Nothing if they cannot be built."""
     try:
         place = build()
     except (target.Failed, OSError, subprocess.TimeoutExpired) as e:

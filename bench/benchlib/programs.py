@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Real programs, from start to end: their user CPU time, with that of their children, and the largest RSS of any."""
+"""Real programs from start to end: user CPU time of a program and its children, and the largest RSS of any."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ SELECT count(*), group_concat(substr(customer, 10, 1)) FROM (SELECT customer FRO
 
 
 def run_program(variant, command, settings, directory):
-    """User CPU in milliseconds and largest RSS in MiB. What it prints goes to a file, which is read if it fails."""
+    """User CPU in milliseconds and largest RSS in MiB. The output goes to a file, which is shown after a failure."""
     log = os.path.join(directory, "output")
     environment = {**variant.environment(), **settings}
     with open(log, "wb") as output:
@@ -36,7 +36,7 @@ def run_program(variant, command, settings, directory):
 
 
 def function_source(i):
-    """Something for an optimiser to work on: loops, branches, calls to what came before."""
+    """A function for an optimiser: loops, branches, calls of earlier functions."""
     before = f"f{i - 1}(x ^ {i}, y)" if i else "y"
     return f"""
 static struct pair f{i}_table[16] = {{{{{i}, {i * 3}}}, {{1, 2}}}};
@@ -82,7 +82,7 @@ def prepare_sqlite(_directory, _quick):
     return ["sqlite3", ":memory:", SQL], {}
 
 
-# Name, what it is, the program that it needs, and what makes its command line and variables.
+# Name, description, the program that it needs, and the function that returns its command line and variables.
 TABLE = [
     ("python", "python3, building and dropping dicts, lists, strings and objects", "python3", prepare_python),
     ("python-malloc", "the same with PYTHONMALLOC=malloc, so that all objects come from malloc", "python3",
@@ -94,14 +94,14 @@ TABLE = [
 
 
 def rows_of_one_run(table, variants, run, most_rounds=rows.Row.most_rounds):
-    """A row for each entry; `run` gives the figures of all by name."""
+    """A row for each entry. `run` returns the figures of all by name."""
     shared = rows.Shared(run)
     for name, unit, text, more in table:
         yield rows.Row(name, "program", unit, text, variants, shared.taker(name), most_rounds, more)
 
 
 def prepared_once(prepare, run):
-    """Prepares at the first run, so that rows not asked for cost nothing."""
+    """Prepares at the first run, so that rows that are not selected cost nothing."""
     made = []
 
     def prepared(variant):

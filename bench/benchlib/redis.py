@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real program: redis-server, asked to SET, GET and LRANGE through a pipeline.
+"""A real program: redis-server, with SET, GET and LRANGE through a pipeline.
 
 It does little but allocate, so it shows what the micro-benchmarks cannot: cache misses and lost reuse in a real heap.
 What counts most is the server's user CPU time, which it reports itself, and its RSS: throughput and latency on a small
@@ -15,7 +15,7 @@ from . import servers, target
 VALUE_BYTES, LIST_LENGTH, BIG_KEYS = 64, 100, 5_000_000
 OPTIONS = ["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no"]
 
-# Name of row, unit, what it is, and whether more is better.
+# Name of the row, unit, description, and whether more is better.
 ROWS = [
     ("redis-cpu", "ms", "SET of 1,000,000 keys of 64 B, pipeline 64: user CPU", False),
     ("redis-rss", "MiB", "RSS after these", False),
@@ -32,7 +32,7 @@ BIG_ROWS = [("redis-5m-rss", "MiB", "redis-server with 5,000,000 keys of 64 B: R
 
 
 def missing():
-    """The program that is not there, or None."""
+    """The name of a missing program, or None."""
     return next((p for p in ("redis-server", "redis-benchmark", "redis-cli") if not shutil.which(p)), None)
 
 
@@ -63,7 +63,7 @@ def user_ms(socket):
 
 
 def load(socket, requests, pipeline, *what):
-    """User CPU of the server, requests in a second, and the latency that 1 % exceeds, in milliseconds."""
+    """User CPU of the server, requests per second, and the latency that 1 % of them exceed, in milliseconds."""
     before = user_ms(socket)
     sizes = ["-n", str(requests), "-P", str(pipeline), "-c", "50", "--csv"]
     said = servers.client(["redis-benchmark", "-s", socket, *sizes, *what])
@@ -89,7 +89,7 @@ def named(row, figures):
 
 
 def run_big(variant):
-    """The server makes the keys itself, as SET would, which is faster than any client."""
+    """The server makes the keys itself, like SET. That is faster than any client."""
     with server(variant, "--enable-debug-command", "local") as (pid, socket):
         ask(socket, "debug", "populate", str(BIG_KEYS), "key", str(VALUE_BYTES))
         return {"redis-5m-rss": servers.resident_mib(pid)}

@@ -13,23 +13,24 @@ import typing
 from . import target
 from .variants import JESPAN
 
-# What is expected of a row; the first pattern counts that its name matches. Of jespan's ratio to plain jemalloc it is
-# the most, or where more is better, the least; of what jespan has alone, the most in its unit; of memory, bytes added.
+# The expectation of a row, by the first pattern that matches its name. For ratios of jespan to plain jemalloc it is the
+# largest, or the smallest if more is better. For rows that only jespan has it is the largest figure. For memory it is
+# bytes added.
 EXPECTED = [
     ("pair", 1.6), ("churn", 1.2), ("cold", 1.03), ("handover-*t", 1.25), ("enter+exit", 26), ("rss-mean", 8),
     ("redis*-cpu", 1.08), ("redis-*-rps", None), ("*-cpu", 1.02), ("*-rps", 0.98), ("*-rss", 1.08),
     ("snapshot-100000", 25), ("refused-*", 1000),
 ]
-# Rows that nothing can be compared with.
+# Rows that only jespan has.
 ALONE = ("span", "timed", "contexts", "snapshot")
 ADDED = ("memory", "peer-memory")
-# How many times jespan's cost, in time or memory, each exact profiler is expected to have at least.
+# The expected cost of each exact profiler, in time or memory, as a multiple of jespan's cost.
 TIMES = 2.5
 
 
 @dataclasses.dataclass
 class Row:
-    """One line of the result. `measure` takes a variant and returns its figure, or its best and its mean."""
+    """One line of the result. `measure` takes a variant and returns its figure, or the best and the mean."""
 
     name: str
     kind: str
@@ -51,7 +52,7 @@ class Row:
         return next((v for v in self.variants if v.name == name), None)
 
     def pairs(self, variant):
-        """Its figures and those of what it is compared with, round by round, both of them means if it asks for that."""
+        """Its figures and those of the variant to compare with, by round. Both are means if the row asks for that."""
         figures = self.means if variant.by_mean else self.samples
         return list(zip(figures[variant.name], figures[variant.base], strict=True))
 
@@ -75,7 +76,7 @@ class Row:
         return [mine / base for mine, base in self.pairs(variant)]
 
     def extra(self, variant):
-        """What is added, round by round; the median."""
+        """The median over rounds of what is added."""
         return statistics.median(mine - base for mine, base in self.pairs(variant))
 
     @property
@@ -84,7 +85,7 @@ class Row:
 
     @property
     def judged(self):
-        """The figure that the expectation is about: jespan's; None where it was not measured."""
+        """jespan's figure, which the expectation is about. None: not measured."""
         jespan = self.variant(JESPAN)
         if not jespan or not self.samples:
             return None
@@ -99,7 +100,7 @@ class Row:
         return self.judged < self.expected - 0.005 if self.more else self.judged > self.expected + 0.005
 
     def times_jespan(self, variant):
-        """How many times jespan's cost this one has: its time, or the memory that it adds."""
+        """The cost of the variant as a multiple of jespan's: its time, or the memory that it adds."""
         jespan = self.variant(JESPAN)
         if self.kind in ADDED:
             return self.extra(variant) / self.extra(jespan)
@@ -107,13 +108,13 @@ class Row:
 
     @property
     def too_near(self):
-        """Exact profilers that this row does not beat as often as expected."""
+        """Exact profilers whose multiple of jespan's cost is smaller than expected."""
         exact = [v for v in self.variants if v.exact and v.name in self.samples]
         return [v.name for v in exact if self.times_jespan(v) < TIMES]
 
 
 class Shared:
-    """A run with the figures of several rows, by name. The row that comes first runs it, the others take theirs."""
+    """A run with the figures of several rows, by name. The first row runs it, the others use its figures."""
 
     def __init__(self, run):
         self.run, self.left = run, {}
@@ -134,7 +135,7 @@ MEMORY_ROUNDS = 3
 
 
 def workload_rows(program, variants, kinds, milliseconds, memory_rounds=MEMORY_ROUNDS):
-    """A row for each workload of these kinds that the program knows and a variant can run."""
+    """A row for each workload of these kinds that the program has and a variant can run."""
 
     def measure(name):
         def figure(variant):
@@ -151,7 +152,7 @@ def workload_rows(program, variants, kinds, milliseconds, memory_rounds=MEMORY_R
 
 
 def with_mean(found):
-    """The rows, and one for the mean of those of memory, which costs nothing."""
+    """The rows, and one for the mean of the memory rows, which needs no run."""
     memory = [r for r in found if r.kind == "memory"]
     yield from found
     if len(memory) > 1:
@@ -161,7 +162,7 @@ def with_mean(found):
 
 
 def matching(rows, patterns):
-    """The rows whose name matches one of the patterns; all without any."""
+    """The rows whose name matches one of the patterns. Without patterns all rows."""
     return [r for r in rows if not patterns or any(fnmatch.fnmatch(r.name, p) for p in patterns)]
 
 
@@ -174,6 +175,6 @@ def measure_all(rows, rounds):
 
 
 def measure_round(row, number):
-    """All variants once. Forwards in even rounds, backwards in odd ones, so that a drift favours none."""
+    """Runs all variants once: forwards in even rounds, backwards in odd ones, so that a drift favours none."""
     for variant in row.variants if number % 2 == 0 else reversed(row.variants):
         row.add(variant, row.measure(variant))

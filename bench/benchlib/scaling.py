@@ -7,13 +7,13 @@ import re
 from . import rows, target
 from .variants import JESPAN
 
-# What the slowest profilers, at some microseconds an allocation, can still do.
+# So many operations that the slowest profilers, at some microseconds per allocation, can still do them.
 PROFILER_ROWS = ("pair", "churn", "cold-200k", "rss-64")
 PROFILER_MS_LEAST = 100
 MOST_CONTEXTS = 2_000_000
 # A heap of this size and half as much again must be free.
 HEAP_HEADROOM = 1.5
-# They take half a minute each.
+# Each of them takes half a minute.
 LONG = ("heap-8192M", "snapshot-heap-8192M", "snapshot-1000000", "snapshot-rss-1000000")
 
 
@@ -51,7 +51,7 @@ def scaling_rows(program, chosen, milliseconds, quick):
 
 
 def pause_rows(program, jespan):
-    """Two columns from one run, which takes snapshots and rests by turns."""
+    """Two columns from one run, which takes snapshots and rests in turns."""
     quiet = dataclasses.replace(jespan, name="quiet", base="quiet")
     variants = [quiet, dataclasses.replace(quiet, name="snapshots")]
     for name, kind, text in target.list_workloads(program):

@@ -11,13 +11,13 @@ import time
 from . import target
 
 START_SECONDS = 30
-# Files here are memory: no disk comes between two variants.
+# Files here are in memory, so that no disk affects the comparison.
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @contextlib.contextmanager
 def running(variant, command, ready):
-    """Runs what `command` makes of a directory of its own. Yields its process id and what `ready` answered.
+    """Runs the command that `command` returns for a new directory. Yields its process id and the result of `ready`.
 
     `ready` is asked with the directory and with what the server has said, until it answers something.
     """
@@ -48,7 +48,7 @@ def wait_until(process, answer, said):
 
 
 def check_preloaded(pid, variant):
-    """By the files behind its mappings: the loader leaves out with no more than a warning what it lacks."""
+    """Looks at the mapped files: the loader only warns about a library that it cannot load."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
         loaded = {line.split()[-1] for line in maps}
     for library in variant.preload:
@@ -57,19 +57,19 @@ def check_preloaded(pid, variant):
 
 
 def resident_mib(pid):
-    """Exact, unlike the counters in stat and statm."""
+    """The exact figure, unlike the counters in stat and statm."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("Rss:")) / 1024
 
 
 def user_seconds(pid):
-    """In ticks of 10 ms, as the system counts."""
+    """In ticks of 10 ms, the unit of the system."""
     behind_name = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1]
     return int(behind_name.split()[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def client(command):
-    """What a client says on stdout."""
+    """The output of a client."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=target.CHILD_SECONDS)
     if done.returncode:
         raise target.Failed(f"{command[0]}: exit {done.returncode}: {(done.stdout + done.stderr).strip()[-500:]}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Draws the ratios as a bar chart, a group for each row and a bar for each variant: an SVG file that stands alone.
+"""Draws the ratios as a bar chart, with a group for each row and a bar for each variant, as a complete SVG file.
 
-The scale is logarithmic as soon as a ratio passes 4, so that a profiler that costs 600 times as much leaves the others
-something to be seen; a line marks 1, the cost of what is compared with.
+The scale is logarithmic if a ratio is above 4. Otherwise a profiler that costs 600 times as much would hide the others.
+A line marks 1, the cost of plain jemalloc.
 """
 
 import math
@@ -21,7 +21,7 @@ def compared(row):
 
 
 def scale(ratios):
-    """A function from a ratio to its place, and the ratios to mark on the axis."""
+    """A function from a ratio to its position, and the ratios to mark on the axis."""
     most = max(*ratios, 1.2)
     room = WIDTH - LEFT - RIGHT
     if most <= LOGARITHMIC_ABOVE:
@@ -64,7 +64,7 @@ def group(row, top, place, names):
 
 
 def render(rows):
-    """The chart as text; None where nothing can be compared."""
+    """The chart as text. None: there is nothing to compare."""
     rows = [r for r in rows if r.samples and compared(r) and not r.more]
     if not rows:
         return None

@@ -14,7 +14,7 @@ from .variants import JESPAN, PLAIN, SPAN
 MARK = "MISSED"
 NONE = "–"
 SHORT = {SPAN: "in span"}
-# README's columns and their rows.
+# The columns of README's table, and their rows.
 SUMMARY = {
     "malloc + free at once": "pair", "10,000 live objects": "churn", "2,000,000 live objects": "cold",
     "one thread to another": "handover", "redis `SET`, CPU": "redis-cpu", "redis, RSS": "redis-rss",
@@ -61,12 +61,12 @@ def extra_cell(row, variant):
 
 
 def all_variants(rows):
-    """In the order in which they were asked for, and once each."""
+    """In the order of the request, each once."""
     return list({v.name: v for row in rows for v in row.variants}.values())
 
 
 def by_variant(rows, variants, cell):
-    """A line for each row, a column for each variant, and what is expected."""
+    """A line for each row, a column for each variant, and the expectation."""
     head = ["", *(SHORT.get(v.name, v.name) for v in variants), "expected"]
     body = [
         [name(row), *(cell(row, v) if v.name in row.samples else NONE for v in variants), expectation(row)]
@@ -91,7 +91,7 @@ def detailed_cells(row):
 
 
 def alone(rows):
-    """jespan's own rows, which nothing can be compared with."""
+    """The rows that only jespan has."""
     lines = []
     for row in rows:
         jespan = row.variant(JESPAN)
@@ -100,7 +100,7 @@ def alone(rows):
 
 
 def summary(measured):
-    """README's table; empty unless all of it was measured."""
+    """README's table. Empty unless all its rows were measured."""
     rows = {r.name: r for r in measured if r.kind in ("time", "program") and r.samples and r.variant(JESPAN)}
     if not rows.keys() >= set(SUMMARY.values()):
         return [], []
@@ -108,7 +108,7 @@ def summary(measured):
 
 
 def times_table(rows):
-    """How many times jespan's cost each exact profiler has."""
+    """The cost of each exact profiler as a multiple of jespan's."""
     peers = [v for v in all_variants(rows) if v.exact]
     head, body = by_variant(rows, peers, lambda row, v: f"{row.times_jespan(v):.1f}")
     for row, line in zip(rows, body, strict=True):
@@ -169,7 +169,7 @@ def render(measured, header, markdown):
 
 
 def write_json(path, measured, header):
-    """Every single figure, so that other statistics can be had without another run."""
+    """All figures, so that other statistics need no other run."""
     fields = ("name", "kind", "unit", "help", "expected", "more", "samples", "means")
     found = [{field: getattr(r, field) for field in fields} for r in measured]
     with open(path, "w", encoding="utf-8") as f:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Finds what is to be compared: the workload program, jespan as built here, and plain jemalloc."""
+"""Finds the workload program, jespan as built here, and plain jemalloc."""
 
 import json
 import os
@@ -10,17 +10,17 @@ import sys
 
 BENCH = pathlib.Path(__file__).resolve().parent.parent
 SOURCE = BENCH.parent
-# As an installed program is built, but for the builtins: the compiler must neither drop nor rewrite the calls.
+# Built like an installed program, except for the builtins: the compiler must neither drop nor rewrite the calls.
 CFLAGS = "-std=gnu11 -O2 -g -fno-builtin -Wall -Wextra"
 CHILD_SECONDS = 300
 
 
 class Failed(Exception):
-    """Something that the user has to know and to change."""
+    """An error that the user can fix."""
 
 
 def find_library(wanted):
-    """jespan as asked for, else as built in the current directory or in the source tree."""
+    """The requested jespan, or the one built in the current directory or in the source tree."""
     places = [pathlib.Path(wanted)] if wanted else [d / ".libs/libjespan.so" for d in (pathlib.Path.cwd(), SOURCE)]
     for place in places:
         if place.exists():
@@ -29,7 +29,7 @@ def find_library(wanted):
 
 
 def build_program(directory):
-    """The workload program of the build when it is up to date, else one compiled for this run alone."""
+    """The workload program of the build if it is up to date, or one compiled for this run."""
     sources = sorted(BENCH.glob("*.c"))
     newest = max(s.stat().st_mtime for s in [*sources, *BENCH.glob("*.h")])
     built = pathlib.Path.cwd() / "bench/workloads"
@@ -49,7 +49,7 @@ def compile_with(variable, default, arguments):
 
 
 def build_with_no_spans(directory, name):
-    """A program of bench/programs, linked with a library whose spans do nothing: jespan, preloaded, comes before it."""
+    """A program of bench/programs, linked with a library whose spans do nothing. A preloaded jespan precedes it."""
     no_spans, program = os.path.join(directory, "libno_spans.so"), os.path.join(directory, name)
     flags = [*CFLAGS.split(), f"-I{SOURCE}/include"]
     compile_with("CC", "cc", [*flags, "-shared", "-fPIC", "-o", no_spans, str(BENCH / "programs/no_spans.c")])
@@ -64,7 +64,7 @@ def list_workloads(program):
 
 
 def run_workload(program, variant, arguments, prefix=()):
-    """Runs one workload in a process of its own and returns its line, having checked where malloc came from."""
+    """Runs one workload in its own process, checks where malloc came from, and returns the line."""
     command = [*prefix, variant.program or program, *map(str, arguments), *(["--span"] if variant.inside else [])]
     done = subprocess.run(
         command, env=variant.environment(), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False
@@ -80,25 +80,25 @@ def run_workload(program, variant, arguments, prefix=()):
 
 
 def usage_of(process):
-    """Waits for its end. What it and its children used; its exit code is then in `returncode`."""
+    """Waits for the end and returns the resources that it and its children used. `returncode` has the exit code."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage
 
 
 def same_library(found, wanted):
-    """By name: the file may have more digits behind than the loader was asked for, and links may have been followed."""
+    """Compares names. The file may have more digits after its name than the loader asked for, or be found by a link."""
     names = {os.path.basename(wanted), os.path.basename(os.path.realpath(wanted))}
     return any(os.path.basename(f).startswith(n) for f in (found, os.path.realpath(found)) for n in names)
 
 
 def about(program, variant):
-    """The jemalloc inside a library, as it tells its version itself."""
+    """The version that the jemalloc inside a library reports."""
     return run_workload(program, variant, ["pair", "--operations", 1])["jemalloc"].split("-g")[0] or "not jemalloc"
 
 
 def usable(program, variants, required):
-    """Those that run here; says which do not, and why. Fails where one that is required does not."""
+    """The variants that run here. Reports the others with the reason. Fails if a required one does not run."""
     for variant in variants:
         try:
             run_workload(program, variant, ["pair", "--operations", 1])

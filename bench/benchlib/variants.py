@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is compared: allocators and profilers, each as libraries to preload and variables to set."""
+"""The compared allocators and profilers, each as libraries to preload and variables to set."""
 
 import dataclasses
 import os
@@ -7,16 +7,16 @@ import typing
 
 from . import heaptrack
 
-# How every run names plain jemalloc, jespan, and jespan with all threads inside an open span.
+# The names of plain jemalloc, jespan, and jespan with all threads inside an open span.
 PLAIN, JESPAN, SPAN = "plain", "jespan", "jespan-span"
-# Of times by context: nothing, wall time, CPU time by a system call. jespan's own way is CPU time without one.
+# Ways to track times: none, wall time, CPU time by a system call. By default jespan needs no system call.
 TIMED = {"time-off": "track_time:off", "time-wall": "track_time:wall", "cpu-thread": "cpu_clock:thread"}
-# What governs that span: an arena of its own, a limit that nothing reaches.
+# Allocation policies of that span: its own arena, a limit that is never reached.
 GOVERNED = {"jespan-arena": "arena:bench", "jespan-limit": "limit:bench=64G"}
 JEMALLOC = "libjemalloc.so.2"
-# Preloaded as well, for programs that are linked with another allocator, as Debian's redis-server is.
+# Also preloaded, for programs that are linked with another allocator, like Debian's redis-server.
 LIBC = "libc.so.6"
-# Long enough for two dumps with one a second, whatever --quick says.
+# Long enough for two dumps at one per second, also with --quick.
 DUMPS_MS = 2200
 
 ALL_KINDS = ("time", "program", "memory", "peer", "heap")
@@ -24,7 +24,7 @@ ALL_KINDS = ("time", "program", "memory", "peer", "heap")
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Programs are run with `preload` in LD_PRELOAD, malloc coming from the first of them.
+    """Programs run with `preload` in LD_PRELOAD. The first library has malloc.
 
     `settings` are added to the environment; those that end in _CONF, after the caller's own.
     """
@@ -50,7 +50,7 @@ class Variant:
         return self.preload[0]
 
     def environment(self):
-        """The caller's, but for LD_PRELOAD. MALLOC_CONF and JESPAN_CONF pass: they hold for all variants."""
+        """The variables of the caller, except LD_PRELOAD. MALLOC_CONF and JESPAN_CONF apply to all variants."""
         env = {**os.environ, "LD_PRELOAD": ":".join(self.preload)}
         for name, value in self.settings.items():
             own = os.environ.get(name) if name.endswith("_CONF") else None
@@ -59,7 +59,7 @@ class Variant:
 
 
 def jespan_variants(library, directory):
-    """The library as built, outside any span, inside one, and with its reporter at work."""
+    """The built library outside any span, inside one, and with a running reporter."""
     conf = f"dump_dir:{directory},dump_interval_s:1,dump_keep:2,module_dir:{os.path.dirname(library)}"
     kinds = (*ALL_KINDS, "span", "contexts", "snapshot", "timed")
     yield Variant(JESPAN, "jespan, outside any span", (library,), kinds=kinds)
@@ -91,7 +91,7 @@ def allocators(plain, jespan, directory):
 
 
 def profilers(plain, jespan, directory):
-    """jespan and the exact profilers that are preloaded; each over plain jemalloc, where it lets one choose."""
+    """jespan and the preloaded exact profilers, each over plain jemalloc if it allows a choice."""
     events = os.path.join(directory, "heaptrack")
     return [
         Variant(PLAIN, "plain jemalloc", (plain,), package="libjemalloc2"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The load of `chart`: traffic that shifts.
+"""The load of `chart`: traffic that changes.
 
 usage: chart.py URL seed
        chart.py URL warm-up QUIET_SECONDS
@@ -29,7 +29,7 @@ TENANTS = ("acme", "globex", "hooli", "initech")
 
 
 class Client:
-    """Each is the next tenant's, and counts its answers. It connects for each request: any thread may get it."""
+    """A client of the next tenant, which counts its answers. It connects for each request, so any thread may serve it."""
 
     number = 0
 
@@ -52,7 +52,7 @@ class Client:
 
 
 def document(longest, all_bytes, number):
-    """Lengths are spread evenly over the upper half, the same in each run."""
+    """Lengths are evenly distributed over the upper half, and the same in each run."""
     strings, left = [], all_bytes
     while left > 0:
         length = longest // 2 + 1 + (number * 7919 + len(strings) * 104729) % (longest // 2)
@@ -71,7 +71,7 @@ def seed(address):
 
 
 def run_all(jobs):
-    """Functions with their arguments, each in a thread. Ends the program if one of them failed."""
+    """Runs each function with its arguments in a thread. Ends the program if one of them fails."""
     failed = []
 
     def run(job, *args):
@@ -95,7 +95,7 @@ def search(client, name, end):
 
 
 def read(client, name, ids, start, seconds):
-    """Spread over the burst, as far as the service keeps up."""
+    """Distributes the requests over the burst, if the service is fast enough."""
     for i in ids:
         time.sleep(max(0, start + seconds * i / READ - time.monotonic()))
         client.ask("GET", f"{name}/read-{i}")

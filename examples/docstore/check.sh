@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Tests docstore under jespan: a status for every kind of request, labels that stay few, and an orderly end.
+# Tests docstore under jespan: the status of every kind of request, a bounded number of labels, and a clean end.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../../tests/support/lib.sh"
 # shellcheck source=examples/docstore/service.sh
@@ -13,7 +13,7 @@ for tool in curl jq; do
 done
 cleanup_hook=service_stop
 
-# request STATUS PATH [OPTION OF curl…]: what comes back is in $scratch/body
+# request STATUS PATH [OPTION OF curl…]: the answer is in $scratch/body
 request() {
     local expected=$1 path=$2
     shift 2
@@ -77,13 +77,13 @@ spans() {
     jq --arg route "$1" --arg figure "$2" '[.routes[] | select(.route == $route) | .[$figure]] | add // 0' "$scratch/body"
 }
 
-# Every question is a request of its own.
+# Every question is itself a request.
 ask_spans() {
     request 200 /spans
     asked=$((asked + 1))
 }
 
-# A document whose second half comes a second after the service knows of the first, which is the NUMBER-th that is put.
+# Sends a document, the NUMBER-th that is put. Its second half comes a second after the service knows the first.
 put_slowly() {
     local number=$1 port=${service_url##*:} answer tries
     exec 3<> "/dev/tcp/127.0.0.1/$port"
@@ -99,9 +99,9 @@ put_slowly() {
     [[ $answer == *' 20'[14]* ]] || fail "a document that comes slowly: $answer"
 }
 
-# settle: until the service has seen off all requests but those that ask, since time passes for what is open; the last
-# answer is in $scratch/body
-settle() {
+# wait_until_idle: waits until the service has ended all requests except those that ask, because open requests change
+# the times. The last answer is in $scratch/body
+wait_until_idle() {
     local before='' now='' tries
     for ((tries = 0; tries < 100; tries++)); do
         ask_spans
@@ -116,12 +116,12 @@ now_ns() {
     echo "${EPOCHREALTIME/./}000"
 }
 
-# Requests are counted one by one; each waits longer than it works; the bytes of the cache are the cache's own.
+# Each request is counted. Each waits longer than it works. The bytes of the cache belong to the cache.
 check_spans() {
     local asked=0 route figure begin busy wall i
     local -A was=() expected=([get]=5 [put]=3 [search]=2 [delete]=1 [stats]=1 [other]=1)
     begin=$(now_ns)
-    settle
+    wait_until_idle
     for route in "${!expected[@]}" spans; do
         was[$route]=$(spans "$route" requests)
     done
@@ -138,7 +138,7 @@ check_spans() {
     request 405 /docs/a -X POST -d '{}'
     request 200 /stats
     cp "$scratch/body" "$scratch/stats"
-    settle
+    wait_until_idle
     expected[spans]=$asked
     for route in "${!expected[@]}"; do
         equal "/spans: requests of $route" $(($(spans "$route" requests) - was[$route])) "${expected[$route]}"
@@ -169,8 +169,8 @@ check_spans() {
     request 405 /spans -X POST -d '{}'
 }
 
-# What a tenant asks for beyond its limit it is refused, in words; then it is served again, and all others always are.
-# Refused are a document of many small objects, as it is parsed, and a search that finds too much.
+# A tenant beyond its limit is refused with a message, and served again later. All others are always served. The refused
+# requests are a document of many small objects, while it is parsed, and a search with too many results.
 check_limits() {
     local i
     (printf '{"a":[' && filled 300000 x | sed 's/x/[],/g' && printf '0]}') > "$scratch/deep"
@@ -192,7 +192,7 @@ check_limits() {
     done
 }
 
-# A service and a load of their own, for a few seconds.
+# Starts its own service and load for a few seconds.
 check_rogue() {
     local tool
     for tool in wrk python3; do
@@ -204,7 +204,7 @@ check_rogue() {
         fail_with "one rogue tenant of 100" "$scratch/rogue"
 }
 
-# Whatever clients call themselves, there are 128 tenants and a few for all others.
+# For any names of clients, there are at most 128 tenants and a few for all others.
 check_tenants() {
     local i tenants
     for i in {1..140}; do
@@ -217,7 +217,7 @@ check_tenants() {
     grep -q 'tenant=other' "$scratch/report" || fail_with "no tenant=other" "$scratch/report"
 }
 
-# At the end the dump of times says what /spans said of a route that had no more requests since, but for rounding.
+# The dump of times at the end has the figures of /spans for a route without further requests, except for rounding.
 check_times() {
     local dump actual expected
     dump=$(service_dumps "$scratch" time | tail -n 1)

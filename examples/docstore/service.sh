@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# For scripts: runs docstore under `jespan run` in a directory of its own.
+# For scripts: runs docstore under `jespan run` in its own directory.
 #
-# The caller sets JESPAN_CMD, the command jespan, and DOCSTORE, the program; perhaps docstore_options for that. In the
-# directory: dumps/, docstore.db, and what the service says, in out and err.
+# The caller sets JESPAN_CMD, the command jespan, and DOCSTORE, the program, and may set docstore_options. The directory
+# gets dumps/, docstore.db, and the output of the service in out and err.
 
 service_pid=''
 service_url=''
 docstore_options=()
 
-# service_start DIRECTORY [OPTION OF jespan run…]: returns 0 once it listens, having set service_pid and service_url
+# service_start DIRECTORY [OPTION OF jespan run…]: sets service_pid and service_url, and returns 0 once it listens
 service_start() {
     local directory=$1 tries
     shift
@@ -29,7 +29,7 @@ service_start() {
     return 1
 }
 
-# Ends the service, if it runs, and returns its exit status.
+# Ends the service if it runs, and returns its exit status.
 service_stop() {
     local pid=$service_pid
     [ -n "$pid" ] || return 0
@@ -38,18 +38,18 @@ service_stop() {
     wait "$pid"
 }
 
-# service_dumps DIRECTORY [time]: the whole heap dumps, or those of times, one a line, oldest first
+# service_dumps DIRECTORY [time]: the complete heap dumps, or time dumps, one per line, the oldest first
 service_dumps() {
     find "$1/dumps" -maxdepth 1 -name "${2-heap}.*.pb.gz" | sort -V
 }
 
-# service_cache_bytes: what the service says that its cache holds
+# service_cache_bytes: the bytes of the cache by the count of the service
 service_cache_bytes() {
     curl -fsS "$service_url/stats" | jq .cache.bytes
 }
 
-# spans_cache_bytes DUMP: what jespan says that the spans hold in which the cache keeps documents. The same, once all
-# is quiet.
+# spans_cache_bytes DUMP: the bytes of the spans of the cache by the count of jespan. Both are equal when the service is
+# idle.
 spans_cache_bytes() {
     COLUMNS=500 "$JESPAN_CMD" report --bytes "$1" |
         awk '/ cache [{]tenant=/ {bytes += $1} END {print bytes + 0}'

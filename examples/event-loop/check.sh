@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Tests that the figures of 60 requests in flight on one thread are those of the same requests one after the other.
+# Tests that 60 interleaved requests on one thread have the same figures as the same requests one after the other.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../../tests/support/lib.sh"
 # shellcheck source=examples/figures.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Tests that the figures of work spread over four threads are those of the same work on one.
+# Tests that work on four threads has the same figures as the same work on one.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../../tests/support/lib.sh"
 # shellcheck source=examples/figures.sh
