@@ -26,7 +26,7 @@
 static const char *parse_path(struct http_address *a, const char *path)
 {
     if (path[0] == '\0')
-        return "there is no path behind unix:";
+        return "the path after unix: is missing";
     if (strlen(path) >= sizeof a->socket.un.sun_path)
         return "the path is longer than a Unix socket's may be (107 bytes)";
     a->socket.un.sun_family = AF_UNIX;
@@ -40,7 +40,7 @@ static const char *parse_port(const char *text, in_port_t *port)
     char *end;
     unsigned long n = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > UINT16_MAX)
-        return "the port is no number from 0 to 65535";
+        return "the port must be a number from 0 to 65535";
     *port = htons((uint16_t)n);
     return NULL;
 }
@@ -72,7 +72,7 @@ const char *http_listen_parse(struct http_address *a, const char *text)
         return parse_path(a, text + 5);
     const char *colon = strrchr(text, ':');
     if (colon == NULL)
-        return "it is neither ADDRESS:PORT nor unix:PATH";
+        return "it must be ADDRESS:PORT or unix:PATH";
     const char *wrong = parse_port(colon + 1, &port);
     size_t n = (size_t)(colon - text);
     if (wrong != NULL)
@@ -82,7 +82,7 @@ const char *http_listen_parse(struct http_address *a, const char *text)
         host[n] = '\0';
     }
     if (n >= sizeof host || !parse_host(a, host, port))
-        return "the address is no IP address ([…] around IPv6) and not localhost";
+        return "the address must be an IP address ([…] around IPv6) or localhost";
     return NULL;
 }
 
@@ -153,7 +153,7 @@ static const char *why(int error, const struct http_address *a)
 {
     switch (error) {
     case EADDRINUSE:
-        return "it is in use";
+        return "the address is in use";
     case EADDRNOTAVAIL:
         return "this machine has no such address";
     case EACCES:
@@ -164,7 +164,7 @@ static const char *why(int error, const struct http_address *a)
     case EAFNOSUPPORT:
         return "this machine has no such addresses";
     case ENOTSOCK:
-        return "there is a file that is no socket";
+        return "the file at the path is not a socket";
     default:
         return strerrordesc_np(error);
     }

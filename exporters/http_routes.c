@@ -74,17 +74,17 @@ static void answer_pprof_list(struct http_source *source, const struct http_requ
 
 static const struct http_route routes[] = {
     {"/", answer_start, NULL, false, false, 0},
-    {"/spans", answer_spans, "what each span holds and has done: a page for browsers, else JSON", false, false, 0},
+    {"/spans", answer_spans, "memory and times of each span: a page for browsers, else JSON", false, false, 0},
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
-    {"/metrics", http_metrics_answer, "the same by name, for Prometheus", false, false, 0},
+    {"/metrics", http_metrics_answer, "memory and times by name of span, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
     {"/debug/pprof/heap", http_pprof_heap,
-     "who holds memory; with ?seconds=N, the difference over that time; with ?labels=all, by all labels", false, true, 0},
-    {"/debug/pprof/allocs", http_pprof_allocs, "who allocated; with ?seconds=N, in that time", false, true, 0},
+     "memory in use by span; with ?seconds=N, the difference over that time; with ?labels=all, by all labels", false, true, 0},
+    {"/debug/pprof/allocs", http_pprof_allocs, "allocated memory by span; with ?seconds=N, in that time", false, true, 0},
     {"/debug/pprof/profile", http_pprof_cpu, "CPU time by span, over 30 s or ?seconds=N", false, true, 30},
     {"/debug/pprof/cmdline", http_pprof_cmdline, "the program's command line", false, false, 0},
     {"/debug/pprof/symbol", http_pprof_symbol, NULL, false, false, 0},
-    {"/healthz", answer_health, "whether we answer", true, false, 0},
+    {"/healthz", answer_health, "answers ok while the service runs", true, false, 0},
 };
 
 #define ROUTES_END (routes + sizeof routes / sizeof routes[0])
@@ -224,7 +224,7 @@ bool http_routes_seconds(const struct http_route *route, const struct http_reque
     if (route->differs && request->seconds != NULL) {
         unsigned long n = strtoul(request->seconds, &end, 10);
         if (request->seconds[0] < '0' || request->seconds[0] > '9' || *end != '\0' || n < 1 || n > HTTP_MAX_SECONDS) {
-            http_answer_line(answer, 400, "seconds is no number from 1 to 3600");
+            http_answer_line(answer, 400, "seconds must be a number from 1 to 3600");
             return false;
         }
         *seconds = (unsigned)n;

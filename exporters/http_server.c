@@ -135,7 +135,7 @@ static enum MHD_Result send_answer(struct http_server *server, struct http_conne
 {
     struct http_stats *stats = server->source.host->http;
     if (answer->body.failed || (server->body_bytes > 0 && server->body_bytes + answer->body.n > MAX_BODY_BYTES))
-        http_answer_line(answer, 503, "there is no room for the answer now");
+        http_answer_line(answer, 503, "too many answers are not sent yet; try again later");
     size_t bytes = answer->body.n;
     struct MHD_Response *response = MHD_create_response_from_buffer(bytes, answer->body.data, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
@@ -209,13 +209,12 @@ static struct http_start *make_start(struct http_server *server, uint64_t now, s
         return NULL;
     size_t bytes = http_start_bytes(s);
     if (server->start_bytes > 0 && server->start_bytes + bytes > MAX_START_BYTES) {
-        http_answer_line(answer, 503, "others wait with ?seconds=, and there is no room for what this answer would be the "
-                                      "difference to");
+        http_answer_line(answer, 503, "too many requests wait with ?seconds=: no memory is left for the start of this difference");
         return NULL;
     }
     struct http_start *start = http_start_make(s);
     if (start == NULL) {
-        http_answer_line(answer, 503, "there is no memory for the start of the difference");
+        http_answer_line(answer, 503, "no memory for the start of the difference");
         return NULL;
     }
     start->taken_ns = now;
@@ -269,7 +268,7 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
     struct http_answer answer = {0};
     const uint64_t ns = c->seconds * (uint64_t)SECOND_NS, now = http_server_now_ns();
     if (server->stopping || !may_wait(server)) {
-        http_answer_line(&answer, 503, "too many others wait for an answer with ?seconds=");
+        http_answer_line(&answer, 503, "too many requests wait with ?seconds=");
         return send_answer(server, c, &answer);
     }
     struct http_start *start = find_start(server, now, ns);
@@ -311,7 +310,7 @@ static enum MHD_Result end(struct http_server *server, struct http_connection *c
     if (server->stopping)
         http_answer_line(&answer, 503, "the program ends");
     else if (c->displaced)
-        http_answer_line(&answer, 503, "too many others wait for an answer with ?seconds=, and you have closed your side");
+        http_answer_line(&answer, 503, "too many requests wait with ?seconds=, and the client has closed its side");
     else
         c->route->answer(&server->source, request, &answer);
     drop_start(server, c);

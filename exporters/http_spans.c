@@ -194,7 +194,7 @@ void http_spans_answer(struct http_source *source, const struct http_request *re
     unsigned long limit = request->limit != NULL ? strtoul(request->limit, &end, 10) : HTTP_SPANS_DEFAULT_LIMIT;
     if (request->limit != NULL && (request->limit[0] < '0' || request->limit[0] > '9' || *end != '\0'
                                    || limit > HTTP_SPANS_MAX_LIMIT)) {
-        http_answer_line(answer, 400, "limit is no number from 0 to 100000");
+        http_answer_line(answer, 400, "limit must be a number from 0 to 100000");
         return;
     }
     if (request->format != NULL && strcmp(request->format, "json") != 0) {

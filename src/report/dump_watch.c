@@ -243,14 +243,14 @@ uint32_t dump_watch_parse(const char *text)
         if (reason < DUMP_N_REASONS)
             reasons |= DUMP_BIT(reason);
         else
-            WARN("dump_on: \"", word, "\" is none of oom|limit|peak|signal and is ignored");
+            WARN("dump_on: \"", word, "\" is not one of oom|limit|peak|signal and is ignored");
     }
     return reasons;
 }
 
 static void say_no_signal(void)
 {
-    WARN("dump_signal:\"", conf.dump_signal, "\" is no signal that can ask for a dump, and is ignored");
+    WARN("dump_signal:\"", conf.dump_signal, "\" is not a signal that can request a dump, and is ignored");
 }
 
 static void install_signal(void)
@@ -260,7 +260,7 @@ static void install_signal(void)
         return;
     wanted &= ~DUMP_BIT(DUMP_SIGNAL);
     if (error == -EBUSY)
-        WARN("dump_signal:\"", conf.dump_signal, "\" has a handler of the program's, which stays");
+        WARN("dump_signal:\"", conf.dump_signal, "\" is ignored: the program has a handler for this signal");
     else
         say_no_signal();
 }

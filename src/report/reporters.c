@@ -246,7 +246,7 @@ static void load(const char *name)
     else if (i < JESPAN_MAX_REPORTERS)
         configured[i] = reporter;
     else
-        WARN("reporter ", name, ": there are 16 already; it is left out");
+        WARN("reporter ", name, ": there are 16 reporters already; it is left out");
 }
 
 static void load_configured(void)

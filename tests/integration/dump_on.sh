@@ -37,14 +37,14 @@ not_asked_for() {
 bad_values() {
     run "dump_dir:$dir,dump_on:om|peak|OOM" threads
     ran "bad words" $'dump_on_program\njespan:oom' "" \
-        $'<jespan>: dump_on: "om" is none of oom|limit|peak|signal and is ignored\n<jespan>: dump_on: "OOM" is none of oom|limit|peak|signal and is ignored'
+        $'<jespan>: dump_on: "om" is not one of oom|limit|peak|signal and is ignored\n<jespan>: dump_on: "OOM" is not one of oom|limit|peak|signal and is ignored'
     run "dump_dir:$dir,dump_signal:FOO" threads
-    ran "no signal, not asked for" "dump_on_program" "" '<jespan>: dump_signal:"FOO" is no signal that can ask for a dump, and is ignored'
+    ran "no signal, not asked for" "dump_on_program" "" '<jespan>: dump_signal:"FOO" is not a signal that can request a dump, and is ignored'
     run "dump_dir:$dir,dump_on:signal,dump_signal:KILL" threads
     ran "bad signal" "dump_on_program" "" \
-        '<jespan>: dump_signal:"KILL" is no signal that can ask for a dump, and is ignored'
+        '<jespan>: dump_signal:"KILL" is not a signal that can request a dump, and is ignored'
     run "dump_dir:$dir,dump_on:signal" threads
-    ran "no signal" "dump_on_program" "" '<jespan>: dump_signal:"" is no signal that can ask for a dump, and is ignored'
+    ran "no signal" "dump_on_program" "" '<jespan>: dump_signal:"" is not a signal that can request a dump, and is ignored'
 }
 
 # One message says that the exporter is missing; none blames dump_reserve_bytes.

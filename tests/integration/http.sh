@@ -193,7 +193,7 @@ check_unix_socket() {
     status_is 200 /spans --unix-socket "$socket"
     JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:unix:$socket "$program" < /dev/null > "$scratch/out" 2> "$scratch/second"
     equal "a second on the socket" "$(cat "$scratch/second")" \
-        "<jespan>: http_listen:\"unix:$socket\": it is in use; http is left out"
+        "<jespan>: http_listen:\"unix:$socket\": the address is in use; http is left out"
     status_is 200 /spans --unix-socket "$socket"
     end_program
     [ ! -e "$socket" ] || fail "the socket stays when the program ends"
@@ -204,7 +204,7 @@ check_who_cannot_listen() {
     local used=${base#http://} value
     JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:$used "$program" < /dev/null > "$scratch/out" 2> "$scratch/second" ||
         fail "a port in use ends the program"
-    equal "a port in use" "$(cat "$scratch/second")" "<jespan>: http_listen:\"$used\": it is in use; http is left out"
+    equal "a port in use" "$(cat "$scratch/second")" "<jespan>: http_listen:\"$used\": the address is in use; http is left out"
     for value in nonsense 1.2.3.4 localhost:x example.org:80 unix:; do
         JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:$value "$program" < /dev/null > "$scratch/out" 2> "$scratch/second" ||
             fail "http_listen:$value ends the program"

@@ -103,7 +103,7 @@ static void test_port(void **state)
     assert_int_not_equal(http_listen_port(&first), 0);
     assert_true(can_connect(&first.address));
     assert_int_equal(fcntl(first.fd, F_GETFD), FD_CLOEXEC);
-    assert_string_equal(http_listen_open(&second, &first.address), "it is in use");
+    assert_string_equal(http_listen_open(&second, &first.address), "the address is in use");
     assert_int_equal(second.fd, -1);
     assert_true(can_connect(&first.address));
     struct http_address was = first.address;
@@ -242,7 +242,7 @@ static void test_path_in_use_stays(void **state)
     struct http_address a = in_directory("used");
     (void)state;
     assert_null(http_listen_open(&first, &a));
-    assert_string_equal(http_listen_open(&second, &a), "it is in use");
+    assert_string_equal(http_listen_open(&second, &a), "the address is in use");
     assert_true(can_connect(&a));
     http_listen_close(&first);
 }
@@ -254,10 +254,10 @@ static void test_other_files_stay(void **state)
     struct stat at;
     (void)state;
     close(open(file.socket.un.sun_path, O_WRONLY | O_CREAT, 0644));
-    assert_string_equal(http_listen_open(&l, &file), "there is a file that is no socket");
+    assert_string_equal(http_listen_open(&l, &file), "the file at the path is not a socket");
     assert_int_equal(stat(file.socket.un.sun_path, &at), 0);
     assert_int_equal(symlink("target", link.socket.un.sun_path), 0);
-    assert_string_equal(http_listen_open(&l, &link), "there is a file that is no socket");
+    assert_string_equal(http_listen_open(&l, &link), "the file at the path is not a socket");
     assert_int_equal(lstat(link.socket.un.sun_path, &at), 0);
     assert_string_equal(http_listen_open(&l, &none), "there is no such directory");
     unlink(file.socket.un.sun_path);
