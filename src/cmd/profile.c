@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,10 +96,12 @@ static const char *read_file(const char *path, struct bytes *bytes)
 static void *allocate(void *data, size_t bytes)
 {
     struct profile *profile = data;
-    if (bytes > MAX_USED_BYTES || profile->used_bytes + bytes > MAX_USED_BYTES)
-        profile->is_too_large = true;
-    void *memory = profile->is_too_large ? NULL : malloc(bytes);
-    profile->used_bytes += memory == NULL ? 0 : malloc_usable_size(memory);
+    bool fits = bytes <= MAX_USED_BYTES && profile->used_bytes + bytes <= MAX_USED_BYTES;
+    void *memory = fits ? malloc(bytes) : NULL;
+    if (memory == NULL)
+        profile->error = fits ? -ENOMEM : -E2BIG;
+    else
+        profile->used_bytes += malloc_usable_size(memory);
     return memory;
 }
 
@@ -151,10 +154,10 @@ static const char *decode(struct profile *profile, const struct bytes *bytes)
 {
     JespanParts__Profile *parts = jespan_parts__profile__unpack(&profile->allocator, bytes->n, bytes->at);
     profile->parts = parts;
-    if (profile->is_too_large || (parts != NULL && parts->n_sample > MAX_SAMPLES))
+    if (profile->error == -E2BIG || (parts != NULL && parts->n_sample > MAX_SAMPLES))
         return "too many samples, functions or strings";
     if (parts == NULL)
-        return malformed;
+        return profile->error == -ENOMEM ? "out of memory" : malformed;
     if (parts->n_sample_type == 0)
         return malformed;
     if (parts->n_location > 0)
@@ -188,7 +191,7 @@ int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **samp
 {
     ProtobufCBinaryData bytes = profile->parts->sample[i];
     *sample = jespan_pprof__sample__unpack(&profile->allocator, bytes.len, bytes.data);
-    return *sample != NULL ? 0 : profile->is_too_large ? -ENOMEM : -EBADMSG;
+    return *sample != NULL ? 0 : profile->error != 0 ? -ENOMEM : -EBADMSG;
 }
 
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)

@@ -4,7 +4,6 @@
 #ifndef JESPAN_CMD_PROFILE_H
 #define JESPAN_CMD_PROFILE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +22,7 @@ struct profile {
     int columns[PROFILE_N_VALUES]; /* the place of each value in a sample; -1 = the profile does not have it */
     ProtobufCAllocator allocator;
     size_t used_bytes; /* allocated now */
-    bool is_too_large; /* an allocation was refused because of the bound on used_bytes */
+    int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */
 };
 
 /* Returns NULL, or the reason in words. `profile` must stay where it is, and is freed in either case. */

@@ -40,7 +40,8 @@ static size_t find_columns(bool is_terminal)
 static bool wants_bold(void)
 {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    return (no_color == NULL || no_color[0] == '\0') && terminal != NULL && strcmp(terminal, "dumb") != 0;
+    bool knows_bold = terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+    return knows_bold && (no_color == NULL || no_color[0] == '\0');
 }
 
 /* The kind of profile is not known yet. */

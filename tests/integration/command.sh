@@ -272,6 +272,19 @@ test_run_warns() {
     says "a script for it" 0 "jespan: warning: *static is statically linked*"
 }
 
+# Only root can make a program that raises privileges for root too: those of another user.
+test_run_warns_of_privileges() {
+    local mode
+    [ "$(id -u)" = 0 ] || return 0
+    for mode in 4755 2755; do
+        cp "$(command -v sleep)" "$scratch/raised"
+        chown 65534:65534 "$scratch/raised"
+        chmod $mode "$scratch/raised"
+        jespan run --dump-dir "$scratch/d" -- "$scratch/raised" 0
+        says "mode $mode" 0 "jespan: warning: *raised runs with raised privileges: nothing of it will be tracked"
+    done
+}
+
 # The interpreter of a script may be a FIFO that nobody writes to.
 test_run_fifo() {
     mkfifo "$scratch/fifo"
@@ -490,6 +503,28 @@ test_report_width() {
     done
 }
 
+# The heading is bold on a terminal that can show it, unless NO_COLOR is set. The terminal has 70 columns.
+test_report_terminal() {
+    local variables
+    have script || return 0
+    for variables in TERM=xterm TERM=dumb TERM= "TERM=xterm NO_COLOR=1" "-u TERM"; do
+        # shellcheck disable=SC2086
+        env $variables script -qec "stty cols 70; '$JESPAN_CMD' report '$scratch/deep'" /dev/null < /dev/null > "$scratch/out"
+        equal "$variables: bold lines" "$(grep -c $'\x1b\\[1m' "$scratch/out")" "$([ "$variables" = TERM=xterm ] && echo 1 || echo 0)"
+        [ "$(tr -d '\r' < "$scratch/out" | sed $'s/\x1b[^m]*m//g' | LC_ALL=C.UTF-8 wc -L)" -le 70 ] || fail_with "$variables: too wide" "$scratch/out"
+    done
+}
+
+# Too little memory is no fault of the file.
+test_report_no_memory() {
+    ( # "tiny" is of test_report_bad_files
+        ulimit -v 300000
+        jespan report "$scratch/tiny"
+        says "no memory" 2 "jespan: *tiny: out of memory"
+        [ "$failures" = 0 ]
+    ) || fail "no memory"
+}
+
 test_report_bad_files() {
     jespan report "$scratch/none"
     says "no file" 2 "jespan: *none: No such file or directory"
@@ -558,6 +593,7 @@ test_run_library_without_sections
 test_run_damaged_library
 test_run_finds_the_library
 test_run_warns
+test_run_warns_of_privileges
 test_run_fifo
 test_run_nested
 test_run_dumps
@@ -569,5 +605,7 @@ test_report_inclusive
 test_report_inclusive_tree
 test_report_inclusive_deep
 test_report_width
+test_report_terminal
 test_report_bad_files
+test_report_no_memory
 finish
