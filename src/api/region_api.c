@@ -5,7 +5,7 @@
 #include "api/block.h"
 #include "base/compiler.h"
 #include "jespan/jespan.h"
-#include "malloc/regions.h"
+#include "policy/regions.h"
 
 /* Without an arena to be had, a span like others is better than none: of another site, as sites with equal contents are one. */
 static jespan_span_t *open_or_plain(const struct jespan_site *site)

@@ -6,7 +6,7 @@ core_sources += \
 	%D%/malloc.c \
 	%D%/malloc_info.c \
 	%D%/mallocx.c \
-	%D%/regions.c %D%/regions.h \
+	%D%/region_release.c %D%/region_release.h \
 	%D%/track.h %D%/track_slow.h \
 	%D%/track_alloc.c \
 	%D%/track_bytes.c \

@@ -5,6 +5,7 @@ core_sources += \
 	%D%/limit.c %D%/limit.h \
 	%D%/limit_admit.c \
 	%D%/limit_charge.c \
-	%D%/limit_conf.c
+	%D%/limit_conf.c \
+	%D%/regions.c %D%/regions.h
 
 EXTRA_DIST += %D%/README.md

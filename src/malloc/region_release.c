@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Releasing a region: survivors, exceptions, and the objects that go. */
+#include "malloc/region_release.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/exceptions.h"
+#include "base/lock.h"
+#include "heap/counters.h"
+#include "heap/pagemap.h"
+#include "heap/timing.h"
+#include "jemalloc/binding.h"
+#include "malloc/track.h"
+#include "policy/regions.h"
+#include "span/handles.h"
+#include "span/tree.h"
+
+/* ---- Objects in the arena ---- */
+
+static uint64_t live_objects(uint16_t arena)
+{
+    struct arena_sums sums = arenas_sums(arena);
+    return sums.alloc_objects - sums.free_objects;
+}
+
+/* A walk over the live objects of an arena. It stops when all were seen: jemalloc puts objects at low addresses, so a
+ * small region is quick in an arena that once had a large one. */
+#define PAGES_WITH_TABLES 4096 /* at least so many pages keep their header tables for the next region */
+struct visit {
+    struct thread *t;
+    uint16_t arena;
+    bool takes_away; /* the objects go; otherwise survivors are counted */
+    uint64_t left, survivors, objects, bytes;
+    uint32_t tag; /* of the last object, as the next one is likely to have the same owner */
+    uint64_t pages; /* seen so far */
+    uint64_t freed_objects, freed_bytes; /* not counted for that owner yet */
+};
+
+static void turn_to(struct visit *v, uint32_t tag)
+{
+    if (v->takes_away && v->freed_objects)
+        track_count_frees(v->t, v->tag & ~TAG_HANDED_OVER, v->freed_objects, v->freed_bytes);
+    v->freed_objects = v->freed_bytes = 0;
+    v->tag = tag;
+}
+
+static void visit_objects(struct visit *v, uint64_t n, size_t usable)
+{
+    v->freed_objects += n;
+    v->freed_bytes += n * usable;
+    v->objects += n;
+    v->bytes += n * usable;
+    v->survivors += v->tag & TAG_HANDED_OVER ? n : 0;
+    v->left -= n < v->left ? n : v->left;
+}
+
+/* Overwrites the objects that begin in a page, if the arena wants that. The last one may reach into following pages, so
+ * more than that is overwritten, up to the end of the range, all of which is the arena's. */
+static void wipe(const struct visit *v, uintptr_t page, uintptr_t end, size_t usable)
+{
+    size_t reach = HEADER_PAGE_BYTES + usable;
+    if (v->takes_away && arenas_wipes(v->arena))
+        explicit_bzero((void *)page, reach < end - page ? reach : end - page);
+}
+
+/* Neighbours tend to have the same owner, so objects are counted in runs with the same tag. */
+static void visit_small(struct visit *v, uintptr_t page, uintptr_t end, uint64_t entry)
+{
+    size_t usable = class_bytes[entry_class(entry)], n_slots = HEADER_PAGE_BYTES >> CODE_SLOT_SHIFT(entry_plain_code(entry));
+    header_t *table = entry_slot_any(entry, page);
+    uint64_t n = 0;
+    for (header_t *slot = table; slot < table + n_slots; slot++) {
+        uint32_t tag = load_relaxed(slot);
+        if (tag != v->tag && tag) {
+            visit_objects(v, n, usable);
+            turn_to(v, tag);
+            n = 0;
+        }
+        n += tag != 0;
+        if (tag && v->takes_away)
+            store_relaxed(slot, 0);
+    }
+    visit_objects(v, n, usable);
+    wipe(v, page, end, usable);
+}
+
+/* The object begins somewhere in the page: jemalloc moves large objects by up to a page (opt.cache_oblivious). */
+static void visit_big(struct visit *v, uintptr_t page, uintptr_t end, page_entry_t *at)
+{
+    size_t usable = track_usable((void *)page);
+    uint32_t tag = entry_big_tag(load_relaxed(at));
+    if (tag != v->tag)
+        turn_to(v, tag);
+    visit_objects(v, 1, usable);
+    wipe(v, page, end, usable);
+    if (v->takes_away)
+        store_relaxed(at, (uint64_t)(uint32_t)load_relaxed(at));
+}
+
+static int visit_range(void *visit, uintptr_t start, size_t bytes)
+{
+    struct visit *v = visit;
+    for (uintptr_t page = start; page < start + bytes && v->left; page += HEADER_PAGE_BYTES) {
+        page_entry_t *at = pagemap_page(page);
+        uint64_t entry = at ? load_relaxed(at) : 0;
+        if (entry_is_small_any(entry))
+            visit_small(v, page, start + bytes, entry);
+        else if (entry_big_tag(entry))
+            visit_big(v, page, start + bytes, at);
+        if (v->takes_away && v->pages++ >= PAGES_WITH_TABLES)
+            pagemap_drop_tables(page, HEADER_PAGE_BYTES);
+    }
+    return !v->left;
+}
+
+static struct visit visit_all(struct thread *t, uint16_t arena, bool takes_away)
+{
+    struct visit v = {.t = t, .arena = arena, .takes_away = takes_away, .left = live_objects(arena)};
+    if (v.left)
+        extent_arena_each_range(&arenas[arena].extents, visit_range, &v);
+    turn_to(&v, CONTEXT_ID_ROOT);
+    return v;
+}
+
+/* ---- Exceptions ----
+ * An exception that leaves a region may be in the region's arena, with what belongs to it. Exceptions that are found
+ * there become survivors, owned by the context outside. If none is found, as it was thrown in an inner region for
+ * example, the arena stays until its thread is done with the exceptions that it has now. */
+
+struct search {
+    struct thread *t;
+    uint64_t found;
+};
+
+static void keep_one(struct search *s, const char *start, const char *stop, uintptr_t end)
+{
+    const void *p = exceptions_find(start, stop, (const char *)end);
+    s->found += p && !track_retag(s->t, (void *)(uintptr_t)p, s->t->tag);
+}
+
+static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_t entry)
+{
+    if (!entry_is_small_any(entry)) {
+        if (entry_big_tag(entry))
+            keep_one(s, (const char *)page, (const char *)(page + HEADER_PAGE_BYTES), end);
+        return;
+    }
+    size_t step = (size_t)1 << CODE_SLOT_SHIFT(entry_plain_code(entry));
+    if (class_bytes[entry_class(entry)] <= EXCEPTION_BYTES_MIN)
+        return;
+    for (uintptr_t at = page; at < page + HEADER_PAGE_BYTES; at += step)
+        if (load_relaxed(entry_slot_any(entry, at)))
+            keep_one(s, (const char *)at, (const char *)(at + step), end);
+}
+
+static int search_range(void *search, uintptr_t start, size_t bytes)
+{
+    for (uintptr_t page = start; page < start + bytes; page += HEADER_PAGE_BYTES) {
+        page_entry_t *at = pagemap_page(page);
+        search_page(search, page, start + bytes, at ? load_relaxed(at) : 0);
+    }
+    return 0;
+}
+
+static bool has_throwers(const struct span_arena *a)
+{
+    int i = 0;
+    while (i < ARENA_THROWERS && !a->thrown_by[i])
+        i++;
+    return i < ARENA_THROWERS;
+}
+
+/* If the thread that opened the region has one exception more than then, and this one was found, the arena need not
+ * wait for the thread: the exception is a survivor, and is gone when it is freed. */
+static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
+{
+    struct search s = {t, 0};
+    if (!tree_lockless)
+        lock(LOCK_TREE);
+    extent_arena_each_range(&a->extents, search_range, &s);
+    if (tree_lockless)
+        lock(LOCK_TREE);
+    if (s.found == 1 && a->opened_by == t && exceptions_level().uncaught == a->level.uncaught + 1)
+        a->thrown_by[0] = NULL;
+    unlock(LOCK_TREE);
+}
+
+/* Under LOCK_TREE. Whether threads with exceptions keep the arena from being released. Only a thread itself finds that
+ * it is done with its exceptions, since another could look between two of its steps. */
+static bool is_held(struct thread *t, struct span_arena *a)
+{
+    struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, NULL};
+    bool is_done = level.uncaught <= then.uncaught && (!level.caught || level.caught == then.caught);
+    for (int i = 0; i < ARENA_THROWERS; i++)
+        if (a->thrown_by[i] == t && is_done)
+            region_forget_thrower(a, i);
+    return has_throwers(a);
+}
+
+/* There is nothing to look for if nothing was handed over and no other thread allocated there. An object that is
+ * counted and not found is being freed, and jemalloc is not done with it. */
+static uint64_t count_survivors(struct thread *t, uint16_t arena)
+{
+    if (!load_acquire(&arenas[arena].handed_over))
+        return 0;
+    struct visit v = visit_all(t, arena, false);
+    return v.survivors + v.left;
+}
+
+bool regions_refuses(struct thread *t, uint16_t arena)
+{
+    bool asks = arenas[arena].site->arena.flags & JESPAN_ARENA_REFUSE;
+    uint64_t n = asks ? count_survivors(t, arena) : 0;
+    regions_count(&regions_counters.survivors, n);
+    return n;
+}
+
+/* ---- Releasing ---- */
+
+static int drop_range(void *unused, uintptr_t start, size_t bytes)
+{
+    (void)unused;
+    pagemap_drop_tables(start, bytes);
+    return 0;
+}
+
+/* Gives header tables back if jemalloc purged much since the last time: then much of the arena is not in use lately.
+ * Nobody has the arena. */
+#define TABLES_PURGED_BYTES ((uint64_t)16 << 20)
+static void drop_tables(struct span_arena *a)
+{
+    uint64_t purged = load_relaxed(&a->extents.figures.purged_lazy_bytes) + load_relaxed(&a->extents.figures.purged_forced_bytes);
+    if (purged - a->purged_bytes < TABLES_PURGED_BYTES)
+        return;
+    a->purged_bytes = purged;
+    extent_arena_each_range(&a->extents, drop_range, NULL);
+}
+
+static void release_all(struct thread *t, uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    struct visit v = visit_all(t, arena, true);
+    if (!v.objects) {
+        drop_tables(a);
+        return;
+    }
+    arenas_count_frees(t, arena, v.objects, v.bytes);
+    arenas_flush_region(arena);
+    arenas_call("arena.0.reset", a);
+    store_relaxed(&a->handed_over, false);
+    drop_tables(a);
+    regions_count(&regions_counters.released_objects, v.objects);
+    regions_count(&regions_counters.released_bytes, v.bytes);
+}
+
+static bool sets_aside(struct thread *t, uint16_t arena)
+{
+    bool thrown = !arenas[arena].set_aside && arenas[arena].is_thrown_through && live_objects(arena);
+    if (thrown && t)
+        keep_exceptions(t, &arenas[arena]);
+    if (!thrown && !arenas[arena].set_aside && arenas[arena].site->arena.flags & JESPAN_ARENA_RELEASE)
+        return false;
+    store_relaxed(&arenas[arena].aside_objects, live_objects(arena)); /* before the count: objects may be freed meanwhile */
+    uint64_t n = count_survivors(t, arena);
+    regions_count(&regions_counters.survivors, arenas[arena].set_aside ? 0 : n);
+    if (n || likely(!arenas[arena].is_thrown_through) || !live_objects(arena))
+        return n;
+    lock(LOCK_TREE);
+    bool waits = has_throwers(&arenas[arena]);
+    unlock(LOCK_TREE);
+    return waits;
+}
+
+/* jemalloc gives an arena's free pages back only as the arena is used. After a peak many regions are idle and keep free
+ * pages, so now and then one of them is decayed here. */
+#define DECAY_NS 2000000u
+static void decay_one(void)
+{
+    static _Atomic uint64_t next_ns;
+    static uint32_t last; /* LOCK_TREE */
+    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE), due = load_relaxed(&next_ns);
+    if (now < due || !atomic_compare_exchange_strong(&next_ns, &due, now + DECAY_NS))
+        return;
+    lock(LOCK_TREE);
+    last = last + 1 < arenas_end() ? last + 1 : 1;
+    struct span_arena *a = &arenas[last];
+    bool is_due = a->region && region_is_idle(a) && load_relaxed(&a->state) == ARENA_READY;
+    a->busy |= is_due;
+    unlock(LOCK_TREE);
+    if (!is_due)
+        return;
+    arenas_call("arena.0.decay", a);
+    if (!live_objects(a->extents.id))
+        drop_tables(a);
+    lock(LOCK_TREE);
+    a->busy = false;
+    unlock(LOCK_TREE);
+}
+
+void regions_release(struct thread *t, uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    bool aside = sets_aside(t, arena);
+    if (!aside)
+        release_all(t, arena);
+    lock(LOCK_TREE);
+    regions_count(&regions_counters.set_aside, (uint64_t)aside - a->set_aside);
+    a->set_aside = aside;
+    a->busy = false;
+    unlock(LOCK_TREE);
+    regions_count(&regions_counters.released, !aside);
+    decay_one();
+}
+
+/* Under LOCK_TREE. Claims for the caller the next arena that was set aside, is not busy, and has had objects freed
+ * since it was looked through; 0: none. */
+static uint16_t claim_set_aside(struct thread *t, uint32_t after)
+{
+    for (uint32_t id = after + 1; id < arenas_end(); id++)
+        if (arenas[id].set_aside && !arenas[id].busy && !is_held(t, &arenas[id]) &&
+            live_objects((uint16_t)id) != load_relaxed(&arenas[id].aside_objects)) {
+            arenas[id].busy = true;
+            return (uint16_t)id;
+        }
+    return 0;
+}
+
+/* The thread ends, so it has no exceptions any more. */
+static void end_exceptions_of(struct thread *t)
+{
+    lock(LOCK_TREE);
+    for (uint32_t id = 1; id < arenas_end(); id++) {
+        for (int i = 0; i < ARENA_THROWERS; i++)
+            if (arenas[id].thrown_by[i] == t)
+                region_forget_thrower(&arenas[id], i);
+        if (arenas[id].opened_by == t)
+            arenas[id].opened_by = NULL;
+    }
+    unlock(LOCK_TREE);
+}
+
+COLD void regions_tidy(struct thread *t)
+{
+    uint16_t arena = 0;
+    if (!load_relaxed(&regions_counters.set_aside))
+        return;
+    regions_begin();
+    do {
+        lock(LOCK_TREE);
+        arena = claim_set_aside(t, arena);
+        unlock(LOCK_TREE);
+        if (arena)
+            regions_release(t, arena);
+    } while (arena);
+    regions_end();
+}
+
+/* Under LOCK_TREE. Leaves the region of an entry, if it is one. True: the arena is to be released. */
+static bool leave(struct thread *t, struct entry *e)
+{
+    uint16_t arena = entry_region(e);
+    e->kind &= ~(~0u << ENTRY_REGION_SHIFT);
+    t->regions_entered -= arena != 0;
+    return arena && regions_leave(t, arena);
+}
+
+/* Under LOCK_TREE. Closes the span of a JESPAN() block that the thread never left; nobody else has the span. True: the
+ * arena of its region is to be released. */
+static bool close_block(const struct entry *e)
+{
+    jespan_span_t *span = (jespan_span_t *)(uintptr_t)e->key;
+    const struct slot *slot = handle_slot(span);
+    uint16_t arena = slot ? slot->region : 0;
+    uint32_t context = handle_close(span);
+    if (!context)
+        return false;
+    tree_close_span(context, timing_now());
+    handle_set_period(handle_slot_at((uint32_t)(uintptr_t)span - 1), 0);
+    return arena && regions_close(NULL, arena, context);
+}
+
+void regions_leave_all(struct thread *t)
+{
+    regions_begin();
+    t->region = 0;
+    for (uint32_t i = t->depth; i-- > 0;) {
+        struct entry *e = &t->entries[i];
+        uint16_t arena = entry_region(e);
+        bool is_block = e->kind & ENTRY_BLOCK;
+        if (!arena && !is_block)
+            continue;
+        e->kind &= ~ENTRY_BLOCK;
+        lock(LOCK_TREE);
+        bool ends = leave(t, e);
+        ends |= is_block && close_block(e);
+        unlock(LOCK_TREE);
+        if (ends)
+            regions_release(t, arena);
+    }
+    end_exceptions_of(t);
+    regions_end();
+}
