@@ -44,13 +44,32 @@ static bool find_segment(const struct file *file, uint32_t type, GElf_Phdr *segm
     return false;
 }
 
+/* The entries of the dynamic segment, or NULL. */
+static Elf_Data *find_dynamic(const struct file *file)
+{
+    GElf_Phdr segment;
+    bool found = find_segment(file, PT_DYNAMIC, &segment);
+    return found ? elf_getdata_rawchunk(file->elf, (int64_t)segment.p_offset, segment.p_filesz, ELF_T_DYN) : NULL;
+}
+
+/* The loader itself can be run with a program as its argument. It names no loader, but has a name as a shared library. */
+static bool has_soname(const struct file *file)
+{
+    GElf_Dyn entry;
+    Elf_Data *entries = find_dynamic(file);
+    for (int i = 0; gelf_getdyn(entries, i, &entry) != NULL && entry.d_tag != DT_NULL; i++)
+        if (entry.d_tag == DT_SONAME)
+            return true;
+    return false;
+}
+
 static void read_kind(const struct file *file, struct run_elf *elf)
 {
     GElf_Phdr segment;
     elf->elf_class = file->header.e_ident[EI_CLASS];
     elf->byte_order = file->header.e_ident[EI_DATA];
     elf->machine = file->header.e_machine;
-    elf->is_dynamic = find_segment(file, PT_INTERP, &segment);
+    elf->is_dynamic = find_segment(file, PT_INTERP, &segment) || has_soname(file);
 }
 
 bool run_elf_read(struct run_elf *elf, const char *path)
@@ -91,12 +110,9 @@ static Elf_Data *read_at(const struct file *file, uint64_t address, Elf_Type typ
 
 static void read_tables(const struct file *file, struct tables *tables)
 {
-    GElf_Phdr segment;
     GElf_Dyn entry;
+    Elf_Data *entries = find_dynamic(file);
     memset(tables, 0, sizeof *tables);
-    if (!find_segment(file, PT_DYNAMIC, &segment))
-        return;
-    Elf_Data *entries = elf_getdata_rawchunk(file->elf, (int64_t)segment.p_offset, segment.p_filesz, ELF_T_DYN);
     for (int i = 0; gelf_getdyn(entries, i, &entry) != NULL && entry.d_tag != DT_NULL; i++) {
         if (entry.d_tag == DT_SYMTAB)
             tables->symbols = read_at(file, entry.d_un.d_ptr, ELF_T_SYM);

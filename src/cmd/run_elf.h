@@ -10,7 +10,7 @@ struct run_elf {
     uint8_t elf_class;  /* ELFCLASS32 or ELFCLASS64 */
     uint8_t byte_order; /* ELFDATA2LSB or ELFDATA2MSB */
     uint16_t machine;   /* EM_X86_64, … */
-    bool is_dynamic;    /* the file names a loader */
+    bool is_dynamic;    /* the file names a loader, or is one */
 };
 
 /* Returns false if `path` cannot be read or is not an ELF file. */

@@ -272,6 +272,14 @@ test_run_warns() {
     says "a script for it" 0 "jespan: warning: *static is statically linked*"
 }
 
+# The loader preloads libraries into the program that it gets as an argument.
+test_run_loader() {
+    local loader
+    loader=$(LC_ALL=C readelf -l "$(command -v env)" | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
+    jespan run --dump-dir "$scratch/d" -- "$loader" "$(command -v env)"
+    says "the loader as program" 0 ""
+}
+
 # Only root can make a program that raises privileges for root too: those of another user.
 test_run_warns_of_privileges() {
     local mode
@@ -593,6 +601,7 @@ test_run_library_without_sections
 test_run_damaged_library
 test_run_finds_the_library
 test_run_warns
+test_run_loader
 test_run_warns_of_privileges
 test_run_fifo
 test_run_nested
