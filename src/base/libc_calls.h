@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Recognises allocations that libc and the dynamic linker make for themselves: buffers of streams, locales, the
- * environment, data of threads and loaded libraries. libc may make them at any moment and keeps them, so a region must
- * not hold them.
+ * environment, data of threads, loaded libraries and conversions (the modules of iconv are libc's, too). libc may make
+ * them at any moment and keeps them, so a region must not hold them.
  *
  * The return address of malloc tells who called it. Some functions of libc allocate for their caller, who frees the
  * result: wcsdup, asprintf, vasprintf, getline, getdelim. We call them once to learn where they call malloc. libc calls
