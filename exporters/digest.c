@@ -30,8 +30,8 @@ static bool is_kept(const struct digest_shape *shape, const struct snapshot_labe
 /* The key, or its name at the server. */
 static const char *name_of(const struct digest_shape *shape, const char *key)
 {
-    const char *name = shape->names != NULL ? label_names_find(shape->names, key) : NULL;
-    return name != NULL ? name : key;
+    const char *name = shape->names ? label_names_find(shape->names, key) : NULL;
+    return name ? name : key;
 }
 
 static bool has(const struct snapshot_label *labels, uint32_t n, const char *key)
@@ -98,13 +98,13 @@ static void forget_rows(struct digest *d)
 /* The nodes of rows are kept for the next rows of the same snapshot. */
 static bool begin_snapshot(struct digest *d, const struct snapshot *s)
 {
-    if (d->node_of != NULL && d->epoch == s->epoch)
+    if (d->node_of && d->epoch == s->epoch)
         return true;
     forget_rows(d);
     d->epoch = s->epoch;
     d->node_of = calloc(s->n_rows + (size_t)1, sizeof *d->node_of);
     d->waiting = malloc((s->n_rows + (size_t)1) * sizeof *d->waiting);
-    if (d->node_of == NULL || d->waiting == NULL) {
+    if (!d->node_of || !d->waiting) {
         forget_rows(d);
         return false;
     }
@@ -154,7 +154,7 @@ void digest_add(void *digest, const struct snapshot *s, uint32_t row, const stru
 struct digest *digest_make(const struct digest_shape *shape)
 {
     struct digest *d = calloc(1, sizeof *d);
-    if (d == NULL)
+    if (!d)
         return NULL;
     d->shape = shape;
     if (digest_find(d, (struct digest_node){.name = "(root)", .target = "", .file = ""}) != DIGEST_ROOT) {
@@ -166,7 +166,7 @@ struct digest *digest_make(const struct digest_shape *shape)
 
 void digest_free(struct digest *d)
 {
-    if (d == NULL)
+    if (!d)
         return;
     forget_rows(d);
     digest_free_nodes(d);
@@ -214,8 +214,8 @@ void digest_merge(struct digest *newer, const struct digest *older)
     uint32_t *map = malloc(older->n_nodes * sizeof *map);
     forget_rows(newer);
     for (uint32_t i = 0; i < older->n_nodes; i++) {
-        uint32_t node = map != NULL ? digest_find_in(newer, older, i, map) : DIGEST_ROOT;
-        if (map != NULL)
+        uint32_t node = map ? digest_find_in(newer, older, i, map) : DIGEST_ROOT;
+        if (map)
             map[i] = node;
         add_older(&newer->nodes[node].totals, &older->nodes[i].totals);
     }
@@ -269,7 +269,7 @@ static uint32_t caller_of(const struct digest *d, uint32_t index)
 static bool *find_used(const struct digest *d, uint32_t (*above)(const struct digest *, uint32_t))
 {
     bool *used = calloc(d->n_nodes, sizeof *used);
-    if (used == NULL)
+    if (!used)
         return NULL;
     used[DIGEST_ROOT] = true;
     for (uint32_t i = d->n_nodes; i-- > DIGEST_ROOT + 1;)
@@ -293,7 +293,7 @@ void digest_compact(struct digest *d)
     bool *used = find_used(d, parent_of);
     uint32_t *map = malloc(d->n_nodes * sizeof *map);
     struct digest *to = digest_make(d->shape);
-    if (used != NULL && map != NULL && to != NULL) {
+    if (used && map && to) {
         copy_used(to, d, used, map);
         struct digest before = *d;
         *d = *to;
@@ -338,7 +338,7 @@ const struct snapshot *digest_view(struct digest *d)
     d->rows = malloc(d->n_nodes * sizeof *d->rows);
     d->view = (struct snapshot){.start_unix_ns = d->from_unix_ns, .time_unix_ns = d->to_unix_ns, .rows = d->rows,
                                 .labels_of_path = true};
-    if (used != NULL && map != NULL && d->rows != NULL)
+    if (used && map && d->rows)
         d->view.n_rows = make_rows(d, used, map);
     free(used);
     free(map);

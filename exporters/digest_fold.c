@@ -90,11 +90,11 @@ static uint32_t move_figures(struct digest *d, const struct weight *weights)
     uint32_t folded = 0;
     for (uint32_t i = d->n_nodes; i-- > DIGEST_ROOT + 1;) {
         struct digest_node *node = &d->nodes[i];
-        if ((weights != NULL && weights[i].sum > 0) || !digest_has_figures(node))
+        if ((weights && weights[i].sum > 0) || !digest_has_figures(node))
             continue;
         totals_add(&d->nodes[node->parent].totals, &node->totals);
         node->totals = (struct totals){0};
-        folded += weights == NULL || weights[i].own > 0;
+        folded += !weights || weights[i].own > 0;
     }
     return folded;
 }
@@ -112,7 +112,7 @@ uint32_t digest_fold(struct digest *d, uint32_t max)
     if (count_figures(d) <= max)
         return 0;
     struct weight *weights = malloc(d->n_nodes * sizeof *weights);
-    if (weights != NULL) {
+    if (weights) {
         weigh_all(d, weights);
         find_threshold(weights, d->n_nodes, max);
     }

@@ -20,10 +20,10 @@ struct digest_chunk {
 static void *take(struct digest *d, size_t bytes)
 {
     bytes = (bytes + 7) & ~(size_t)7;
-    if (d->chunks == NULL || d->chunks->bytes - d->chunks->used < bytes) {
+    if (!d->chunks || d->chunks->bytes - d->chunks->used < bytes) {
         size_t capacity = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
         struct digest_chunk *chunk = malloc(sizeof *chunk + capacity);
-        if (chunk == NULL)
+        if (!chunk)
             return NULL;
         *chunk = (struct digest_chunk){.next = d->chunks, .bytes = capacity};
         d->chunks = chunk;
@@ -40,17 +40,17 @@ static const char *copy(struct digest *d, const char *text)
         return "";
     size_t bytes = strlen(text) + 1;
     char *to = take(d, bytes);
-    return to != NULL ? memcpy(to, text, bytes) : NULL;
+    return to ? memcpy(to, text, bytes) : NULL;
 }
 
 static bool copy_labels(struct digest *d, struct digest_node *n)
 {
     struct snapshot_label *labels = n->n_labels > 0 ? take(d, n->n_labels * sizeof *labels) : NULL;
-    if (n->n_labels > 0 && labels == NULL)
+    if (n->n_labels > 0 && !labels)
         return false;
     for (uint32_t i = 0; i < n->n_labels; i++) {
         labels[i] = (struct snapshot_label){copy(d, n->labels[i].key), copy(d, n->labels[i].value), 0, false};
-        if (labels[i].key == NULL || labels[i].value == NULL)
+        if (!labels[i].key || !labels[i].value)
             return false;
     }
     n->labels = labels;
@@ -62,7 +62,7 @@ static bool copy_texts(struct digest *d, struct digest_node *n)
     n->name = copy(d, n->name);
     n->target = copy(d, n->target);
     n->file = copy(d, n->file);
-    return n->name != NULL && n->target != NULL && n->file != NULL && copy_labels(d, n);
+    return n->name && n->target && n->file && copy_labels(d, n);
 }
 
 /* ---- Keys ---- */
@@ -122,7 +122,7 @@ static bool set_buckets(struct digest *d, uint32_t more)
 {
     uint32_t n = d->n_buckets;
     struct digest_bucket *old = d->buckets, *buckets = calloc(more, sizeof *buckets);
-    if (buckets == NULL)
+    if (!buckets)
         return false;
     d->buckets = buckets;
     d->n_buckets = more;
@@ -141,7 +141,7 @@ static bool grow_buckets(struct digest *d)
 static bool set_nodes(struct digest *d, uint32_t capacity)
 {
     struct digest_node *nodes = realloc(d->nodes, capacity * sizeof *nodes);
-    if (nodes == NULL)
+    if (!nodes)
         return false;
     d->nodes = nodes;
     d->nodes_capacity = capacity;
@@ -194,7 +194,7 @@ uint32_t digest_find_in(struct digest *to, const struct digest *from, uint32_t i
 
 void digest_free_nodes(struct digest *d)
 {
-    for (struct digest_chunk *next, *chunk = d->chunks; chunk != NULL; chunk = next) {
+    for (struct digest_chunk *next, *chunk = d->chunks; chunk; chunk = next) {
         next = chunk->next;
         free(chunk);
     }

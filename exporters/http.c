@@ -94,9 +94,9 @@ static int open_listener(struct http_server *server)
     const struct service_host *host = server->source.host;
     struct http_address address;
     const char *wrong = http_listen_parse(&address, host->conf->http_listen);
-    if (wrong == NULL)
+    if (!wrong)
         wrong = http_listen_open(&server->listener, &address);
-    if (wrong != NULL) {
+    if (wrong) {
         say(host, wrong, "; http is left out");
         return -ECANCELED;
     }
@@ -148,7 +148,7 @@ static int run(const struct service_host *host)
     host->free_snapshot(host->base); /* not needed: a child's counters continue those of its parent */
     while (lost && error == 0) {
         struct http_server *server = calloc(1, sizeof *server);
-        if (server == NULL)
+        if (!server)
             return -ENOMEM;
         server->source.host = host;
         error = serve_once(server);

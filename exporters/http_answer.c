@@ -15,7 +15,7 @@ void http_answer_line(struct http_answer *answer, unsigned status, const char *l
 const struct snapshot *http_answer_look(struct http_source *source, struct http_answer *answer)
 {
     struct snapshot *s = source->host->snapshot(source->latest);
-    if (s == NULL) {
+    if (!s) {
         http_answer_line(answer, 503, "there is no memory for a snapshot");
         return NULL;
     }

@@ -74,9 +74,9 @@ static bool read_all(const struct service_host *host, struct arenas *all)
         return true;
     host->mallctl("epoch", NULL, NULL, &any, sizeof any);
     all->list = calloc(n, sizeof *all->list);
-    for (; all->list != NULL && all->n < n; all->n++)
+    for (; all->list && all->n < n; all->n++)
         read_arena(host, all->n + 1, &all->list[all->n]);
-    return all->list != NULL;
+    return all->list;
 }
 
 /* ---- The forms ---- */
@@ -92,7 +92,7 @@ static void write_line(struct http_text *to, const struct arena *a)
 {
     char number[24];
     for (size_t i = 0; i < FIGURES; i++)
-        if (figures[i].column != NULL) {
+        if (figures[i].column) {
             snprintf(number, sizeof number, "%" PRIu64, a->figures[i]);
             write_cell(to, a->known[i] ? number : "-");
         }
@@ -108,7 +108,7 @@ static void write_line(struct http_text *to, const struct arena *a)
 static void write_table(struct http_text *to, const struct arenas *all)
 {
     for (size_t i = 0; i < FIGURES; i++)
-        if (figures[i].column != NULL)
+        if (figures[i].column)
             write_cell(to, figures[i].column);
     http_text_put(to, "  arena\n");
     for (uint32_t k = 0; k < all->n; k++)
@@ -175,8 +175,8 @@ void http_arenas_write_metrics(struct http_text *to, const struct service_host *
 void http_arenas_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     struct arenas all;
-    bool json = request->format != NULL && strcmp(request->format, "json") == 0;
-    if (request->format != NULL && !json) {
+    bool json = request->format && strcmp(request->format, "json") == 0;
+    if (request->format && !json) {
         http_answer_line(answer, 400, "the only format is json");
     } else if (!read_all(source->host, &all)) {
         http_answer_line(answer, 503, "there is no memory for the answer");

@@ -11,7 +11,7 @@ static void begin_value(struct http_json *j, const char *name)
     http_text_put(j->to, j->new_line ? "\n" : "");
     j->has_value = true;
     j->new_line = false;
-    if (name != NULL) {
+    if (name) {
         http_text_json(j->to, name);
         http_text_put(j->to, ":");
     }

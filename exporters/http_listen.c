@@ -71,11 +71,11 @@ const char *http_listen_parse(struct http_address *a, const char *text)
     if (strncmp(text, "unix:", 5) == 0)
         return parse_path(a, text + 5);
     const char *colon = strrchr(text, ':');
-    if (colon == NULL)
+    if (!colon)
         return "it must be ADDRESS:PORT or unix:PATH";
     const char *wrong = parse_port(colon + 1, &port);
     size_t n = (size_t)(colon - text);
-    if (wrong != NULL)
+    if (wrong)
         return wrong;
     if (n < sizeof host) {
         memcpy(host, text, n);
@@ -222,7 +222,7 @@ static int lock_directory(const char *path)
 {
     char directory[sizeof ((struct sockaddr_un *)0)->sun_path + 1] = ".";
     const char *slash = strrchr(path, '/');
-    if (slash != NULL) {
+    if (slash) {
         memcpy(directory, path, (size_t)(slash - path) + 1);
         directory[slash - path + 1] = '\0';
     }
@@ -259,7 +259,7 @@ static void remember_path(struct http_listener *l)
 {
     const char *path = l->address.socket.un.sun_path;
     size_t n = 0;
-    if (path[0] != '/' && getcwd(l->path, sizeof l->path - sizeof l->address.socket.un.sun_path - 1) != NULL) {
+    if (path[0] != '/' && getcwd(l->path, sizeof l->path - sizeof l->address.socket.un.sun_path - 1)) {
         n = strlen(l->path);
         l->path[n++] = '/';
     }

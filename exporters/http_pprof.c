@@ -34,7 +34,7 @@ static int encode_digest(struct digest *d, const struct snapshot *s, const struc
 {
     digest_set_time(d, s->start_unix_ns, s->time_unix_ns);
     const struct snapshot *view = digest_view(d);
-    if (view == NULL)
+    if (!view)
         return -ENOMEM;
     struct snapshot shown = *view;
     shown.epoch = s->epoch;
@@ -50,7 +50,7 @@ static int encode_difference(const struct snapshot *s, const char *labels, const
         return -ENOMEM;
     const struct digest_shape shape = {.labels = labels, .names = &names};
     struct digest *d = digest_make(&shape);
-    if (d == NULL) {
+    if (!d) {
         label_names_free(&names);
         return -ENOMEM;
     }
@@ -76,7 +76,7 @@ struct http_history {
 
 void http_pprof_free(struct http_history *history)
 {
-    if (history == NULL)
+    if (!history)
         return;
     period_free(history->period);
     digest_free(history->digest);
@@ -87,11 +87,11 @@ void http_pprof_free(struct http_history *history)
 static struct http_history *make_history(const char *labels)
 {
     struct http_history *history = calloc(1, sizeof *history);
-    if (history == NULL)
+    if (!history)
         return NULL;
     history->shape = (struct digest_shape){.labels = labels, .names = &history->names};
     history->period = period_make();
-    if (history->period != NULL && label_names_make(&history->names, labels))
+    if (history->period && label_names_make(&history->names, labels))
         return history;
     http_pprof_free(history);
     return NULL;
@@ -101,12 +101,12 @@ static struct http_history *make_history(const char *labels)
 static int add_period(struct http_history *history, const struct snapshot *s)
 {
     struct digest *d = digest_make(&history->shape);
-    int error = d != NULL ? period_next(history->period, s, digest_add, d) : -ENOMEM;
+    int error = d ? period_next(history->period, s, digest_add, d) : -ENOMEM;
     if (error != 0) {
         digest_free(d);
         return error;
     }
-    if (history->digest != NULL)
+    if (history->digest)
         digest_merge(d, history->digest);
     digest_free(history->digest);
     history->digest = d;
@@ -115,20 +115,20 @@ static int add_period(struct http_history *history, const struct snapshot *s)
 
 static int encode_history(struct http_source *source, const struct pprof_kind *kind, struct exporter_sink *sink)
 {
-    if (source->history == NULL)
+    if (!source->history)
         source->history = make_history(source->host->conf->series_labels);
-    int error = source->history != NULL ? add_period(source->history, source->latest) : -ENOMEM;
+    int error = source->history ? add_period(source->history, source->latest) : -ENOMEM;
     return error != 0 ? error : encode_digest(source->history->digest, source->latest, kind, sink);
 }
 
 static int encode(struct http_source *source, const struct http_request *request, const struct pprof_kind *kind,
                   struct exporter_sink *sink)
 {
-    if (request->start != NULL)
+    if (request->start)
         http_start_subtract(request->start, source->latest);
-    if (request->labels != NULL)
+    if (request->labels)
         return pprof_encode(source->latest, kind, PPROF_GZIP, sink);
-    if (request->start != NULL)
+    if (request->start)
         return encode_difference(source->latest, source->host->conf->series_labels, kind, sink);
     return encode_history(source, kind, sink);
 }
@@ -137,11 +137,11 @@ static void answer_profile(struct http_source *source, const struct http_request
                            const struct pprof_kind *kind, const char *file)
 {
     struct text_sink to = {{write_text}, &answer->body};
-    if (request->labels != NULL && strcmp(request->labels, "all") != 0) {
+    if (request->labels && strcmp(request->labels, "all") != 0) {
         http_answer_line(answer, 400, "labels can be all; without it, profiles have the labels that series_labels lists");
         return;
     }
-    if (http_answer_look(source, answer) == NULL)
+    if (!http_answer_look(source, answer))
         return;
     int error = encode(source, request, kind, &to.sink);
     answer->status = 200;
@@ -153,12 +153,12 @@ static void answer_profile(struct http_source *source, const struct http_request
 
 void http_pprof_heap(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
-    answer_profile(source, request, answer, &pprof_heap, request->start != NULL ? "heap-delta" : "heap");
+    answer_profile(source, request, answer, &pprof_heap, request->start ? "heap-delta" : "heap");
 }
 
 void http_pprof_allocs(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
-    answer_profile(source, request, answer, &pprof_allocs, request->start != NULL ? "allocs-delta" : "allocs");
+    answer_profile(source, request, answer, &pprof_allocs, request->start ? "allocs-delta" : "allocs");
 }
 
 void http_pprof_cpu(struct http_source *source, const struct http_request *request, struct http_answer *answer)

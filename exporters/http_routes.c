@@ -28,7 +28,7 @@ static void answer_health(struct http_source *source, const struct http_request 
 
 static bool wants_page(const struct http_request *request)
 {
-    return request->accept != NULL && strstr(request->accept, "text/html") != NULL && request->format == NULL;
+    return request->accept && strstr(request->accept, "text/html") && !request->format;
 }
 
 static void make_nonce(char nonce[33])
@@ -48,7 +48,7 @@ static void answer_page(unsigned status, struct http_answer *answer)
     static const char mark[] = "@NONCE@";
     const char *from = http_page, *at;
     make_nonce(answer->nonce);
-    for (; (at = strstr(from, mark)) != NULL; from = at + sizeof mark - 1) {
+    for (; (at = strstr(from, mark)); from = at + sizeof mark - 1) {
         http_text_bytes(&answer->body, from, (size_t)(at - from));
         http_text_put(&answer->body, answer->nonce);
     }
@@ -93,7 +93,7 @@ static void list(struct http_answer *answer, const char *below)
 {
     http_text_put(&answer->body, "jespan\n\n");
     for (const struct http_route *r = routes; r < ROUTES_END; r++)
-        if (r->help != NULL && strncmp(r->path, below, strlen(below)) == 0) {
+        if (r->help && strncmp(r->path, below, strlen(below)) == 0) {
             http_text_put(&answer->body, r->path);
             http_text_put(&answer->body, ": ");
             http_text_put(&answer->body, r->help);
@@ -142,7 +142,7 @@ bool http_access_host_is_local(const char *host)
 {
     char name[HOST_BYTES];
     struct in6_addr ignored;
-    if (host == NULL)
+    if (!host)
         return true;
     if (!copy_host(name, host))
         return false;
@@ -155,7 +155,7 @@ bool http_access_has_token(const char *authorization, const char *token)
 {
     static const char scheme[] = "Bearer ";
     const size_t n = strlen(token);
-    if (authorization == NULL || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
+    if (!authorization || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
         return false;
     const char *given = authorization + sizeof scheme - 1;
     size_t given_n = strlen(given);
@@ -179,7 +179,7 @@ static const struct http_route *find(const char *path)
 static void refuse(const struct http_request *request, struct http_answer *answer)
 {
     const struct http_route *route = find(request->path);
-    if (route != NULL && (route->answer == answer_start || route->answer == answer_spans) && wants_page(request))
+    if (route && (route->answer == answer_start || route->answer == answer_spans) && wants_page(request))
         answer_page(401, answer);
     else
         http_answer_line(answer, 401, "a token is needed (http_token): Authorization: Bearer TOKEN");
@@ -194,7 +194,7 @@ static bool may_ask(const struct http_source *source, const struct http_request 
         http_answer_line(answer, 400, "a request must have one Host header");
     else if (token[0] == '\0' && source->local && !http_access_host_is_local(request->host))
         http_answer_line(answer, 403, "the Host header must be localhost or an IP address, as there is no http_token");
-    else if (token[0] != '\0' && (route == NULL || !route->open)
+    else if (token[0] != '\0' && (!route || !route->open)
              && !http_access_has_token(request->authorization, token))
         refuse(request, answer);
     return answer->status == 0;
@@ -206,7 +206,7 @@ const struct http_route *http_routes_find(const struct http_source *source, cons
     const struct http_route *route = find(request->path);
     if (!may_ask(source, request, answer))
         return NULL;
-    if (route == NULL)
+    if (!route)
         http_answer_line(answer, 404, "there is no such page; / has a list");
     else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
         http_answer_line(answer, 405, "only GET and HEAD are answered");
@@ -221,7 +221,7 @@ bool http_routes_seconds(const struct http_route *route, const struct http_reque
 {
     char *end;
     *seconds = route->seconds;
-    if (route->differs && request->seconds != NULL) {
+    if (route->differs && request->seconds) {
         unsigned long n = strtoul(request->seconds, &end, 10);
         if (request->seconds[0] < '0' || request->seconds[0] > '9' || *end != '\0' || n < 1 || n > HTTP_MAX_SECONDS) {
             http_answer_line(answer, 400, "seconds must be a number from 1 to 3600");

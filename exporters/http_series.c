@@ -62,10 +62,10 @@ static bool read_keys(struct http_series_set *set, const char *labels)
     set->key_text = strdup(labels);
     set->keys = malloc(capacity * sizeof *set->keys);
     set->names = malloc(capacity * sizeof *set->names);
-    if (set->key_text == NULL || set->keys == NULL || set->names == NULL)
+    if (!set->key_text || !set->keys || !set->names)
         return false;
     char *rest = set->key_text;
-    for (char *key; (key = list_take(&rest)) != NULL;)
+    for (char *key; (key = list_take(&rest));)
         if (!is_listed(set, key)) {
             set->keys[set->n_keys] = key;
             add_key(set, key);
@@ -88,8 +88,8 @@ static bool reserve(struct http_series_set *set)
     if (set->n < set->capacity)
         return true;
     uint32_t capacity = set->capacity > 0 ? 2 * set->capacity : MIN_BUCKETS / 2, *buckets = calloc(2 * capacity, sizeof *buckets);
-    struct http_series *series = buckets != NULL ? realloc(set->series, capacity * sizeof *series) : NULL;
-    if (series == NULL) {
+    struct http_series *series = buckets ? realloc(set->series, capacity * sizeof *series) : NULL;
+    if (!series) {
         free(buckets);
         return false;
     }
@@ -106,7 +106,7 @@ static bool reserve(struct http_series_set *set)
 static uint32_t make(struct http_series_set *set, const char *labels, uint32_t hash)
 {
     char *own = set->n < set->max && reserve(set) ? strdup(labels) : NULL;
-    if (own == NULL) {
+    if (!own) {
         set->folded++;
         return OTHER;
     }
@@ -185,17 +185,17 @@ static void add_rows(struct http_series_set *set, const struct snapshot *s)
 int http_series_add(struct http_series_set *set, const struct snapshot *s)
 {
     struct digest *d = digest_make(&set->shape);
-    int error = d != NULL ? period_next(set->period, s, digest_add, d) : -ENOMEM;
+    int error = d ? period_next(set->period, s, digest_add, d) : -ENOMEM;
     if (error != 0) {
         digest_free(d);
         return error;
     }
-    if (set->waiting != NULL)
+    if (set->waiting)
         digest_merge(d, set->waiting);
     digest_free(set->waiting);
     set->waiting = d;
     const struct snapshot *view = digest_view(d);
-    if (view == NULL)
+    if (!view)
         return -ENOMEM;
     add_rows(set, view);
     digest_free(d);
@@ -208,12 +208,12 @@ int http_series_add(struct http_series_set *set, const struct snapshot *s)
 struct http_series_set *http_series_make(const char *labels, uint64_t max)
 {
     struct http_series_set *set = calloc(1, sizeof *set);
-    if (set == NULL)
+    if (!set)
         return NULL;
     set->max = (uint32_t)max;
     set->shape = (struct digest_shape){.labels = labels, .flat = true};
     set->period = period_make();
-    if (set->period != NULL && read_keys(set, labels) && find(set, "span=\"(other)\"") == OTHER && set->n == 1)
+    if (set->period && read_keys(set, labels) && find(set, "span=\"(other)\"") == OTHER && set->n == 1)
         return set;
     http_series_free(set);
     return NULL;
@@ -221,7 +221,7 @@ struct http_series_set *http_series_make(const char *labels, uint64_t max)
 
 void http_series_free(struct http_series_set *set)
 {
-    if (set == NULL)
+    if (!set)
         return;
     for (uint32_t i = 0; i < set->n; i++)
         free(set->series[i].labels);

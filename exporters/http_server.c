@@ -56,7 +56,7 @@ static size_t start_bytes(const struct http_start *start)
 static void opened(struct http_server *server, struct MHD_Connection *mhd, void **place)
 {
     for (struct http_connection *c = server->connections; c < connections_end(server); c++)
-        if (c->mhd == NULL) {
+        if (!c->mhd) {
             uint64_t now = http_server_now_ns();
             int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
             *c = (struct http_connection){.mhd = mhd, .fd = fd, .since_ns = now, .deadline_ns = now + REQUEST_NS};
@@ -68,7 +68,7 @@ static void opened(struct http_server *server, struct MHD_Connection *mhd, void 
 
 static void drop_start(struct http_server *server, struct http_connection *c)
 {
-    if (c->start != NULL && --c->start->callers == 0) {
+    if (c->start && --c->start->callers == 0) {
         server->start_bytes -= start_bytes(c->start);
         free(c->start);
     }
@@ -89,7 +89,7 @@ static void notify(void *cls, struct MHD_Connection *mhd, void **place, enum MHD
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
         opened(cls, mhd, place);
-    else if (*place != NULL)
+    else if (*place)
         closed(cls, *place);
 }
 
@@ -120,7 +120,7 @@ static void add_headers(struct MHD_Response *response, const struct http_answer 
     snprintf(text, sizeof text, answer->is_page ? page_policy : "default-src 'none'; frame-ancestors 'none'",
              answer->nonce, answer->nonce);
     MHD_add_response_header(response, "Content-Security-Policy", text);
-    if (answer->file != NULL) {
+    if (answer->file) {
         snprintf(text, sizeof text, "attachment; filename=\"%s\"", answer->file);
         MHD_add_response_header(response, "Content-Disposition", text);
     }
@@ -138,7 +138,7 @@ static enum MHD_Result send_answer(struct http_server *server, struct http_conne
         http_answer_line(answer, 503, "too many answers are not sent yet; try again later");
     size_t bytes = answer->body.n;
     struct MHD_Response *response = MHD_create_response_from_buffer(bytes, answer->body.data, MHD_RESPMEM_MUST_FREE);
-    if (response == NULL) {
+    if (!response) {
         http_text_free(&answer->body);
         return MHD_NO;
     }
@@ -171,7 +171,7 @@ static const char *argument(struct MHD_Connection *mhd, const char *name)
 static bool has_body(struct MHD_Connection *mhd)
 {
     const char *length = header(mhd, "Content-Length");
-    return header(mhd, "Transfer-Encoding") != NULL || (length != NULL && strcmp(length, "0") != 0);
+    return header(mhd, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
 }
 
 static enum MHD_Result count_host(void *n, enum MHD_ValueKind kind, const char *name, const char *value)
@@ -195,8 +195,8 @@ static struct http_start *find_start(struct http_server *server, uint64_t now, u
 {
     struct http_start *found = NULL;
     for (struct http_connection *c = server->connections; c < connections_end(server); c++)
-        if (c->start != NULL && now - c->start->taken_ns <= ns / SHARED_PART
-            && (found == NULL || c->start->taken_ns > found->taken_ns))
+        if (c->start && now - c->start->taken_ns <= ns / SHARED_PART
+            && (!found || c->start->taken_ns > found->taken_ns))
             found = c->start;
     return found;
 }
@@ -205,7 +205,7 @@ static struct http_start *find_start(struct http_server *server, uint64_t now, u
 static struct http_start *make_start(struct http_server *server, uint64_t now, struct http_answer *answer)
 {
     const struct snapshot *s = http_answer_look(&server->source, answer);
-    if (s == NULL)
+    if (!s)
         return NULL;
     size_t bytes = http_start_bytes(s);
     if (server->start_bytes > 0 && server->start_bytes + bytes > MAX_START_BYTES) {
@@ -213,7 +213,7 @@ static struct http_start *make_start(struct http_server *server, uint64_t now, s
         return NULL;
     }
     struct http_start *start = http_start_make(s);
-    if (start == NULL) {
+    if (!start) {
         http_answer_line(answer, 503, "no memory for the start of the difference");
         return NULL;
     }
@@ -253,10 +253,10 @@ static bool may_wait(struct http_server *server)
             continue;
         if (!c->half_closed && poll(&now, 1, 0) == 1)
             http_server_note_events(c, now.revents);
-        if ((c->half_closed || c->gone) && (oldest == NULL || c->since_ns < oldest->since_ns))
+        if ((c->half_closed || c->gone) && (!oldest || c->since_ns < oldest->since_ns))
             oldest = c;
     }
-    if (oldest == NULL)
+    if (!oldest)
         return false;
     oldest->displaced = true;
     oldest->deadline_ns = 0;
@@ -272,9 +272,9 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
         return send_answer(server, c, &answer);
     }
     struct http_start *start = find_start(server, now, ns);
-    if (start == NULL)
+    if (!start)
         start = make_start(server, now, &answer);
-    if (start == NULL)
+    if (!start)
         return send_answer(server, c, &answer);
     start->callers++;
     c->start = start;
@@ -292,7 +292,7 @@ static enum MHD_Result begin(struct http_server *server, struct http_connection 
 {
     struct http_answer answer = {0};
     c->route = http_routes_find(&server->source, request, &answer);
-    if (c->route != NULL && http_routes_seconds(c->route, request, &c->seconds, &answer)) {
+    if (c->route && http_routes_seconds(c->route, request, &c->seconds, &answer)) {
         if (c->seconds > 0)
             return MHD_YES; /* begin_to_wait() follows: suspended now, a half-closed client would be dropped */
         c->route->answer(&server->source, request, &answer);
@@ -328,7 +328,7 @@ static void *look_at_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
     unsigned n = 0;
     for (; *uri != '\0'; uri++)
         n += *uri == '&';
-    if (c == NULL || c->answered || n < MAX_ARGUMENTS)
+    if (!c || c->answered || n < MAX_ARGUMENTS)
         return NULL;
     send(c->fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     c->answered = true;
@@ -346,7 +346,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
     (void)version;
     (void)upload;
     (void)request_place;
-    if (c == NULL || c->answered)
+    if (!c || c->answered)
         return MHD_NO;
     *upload_bytes = 0;
     struct http_request request = {
@@ -354,9 +354,9 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
         .has_hosts = has_hosts(mhd)};
-    if (c->route == NULL)
+    if (!c->route)
         return begin(cls, c, &request);
-    return c->start == NULL ? begin_to_wait(cls, c) : end(cls, c, &request);
+    return c->start ? end(cls, c, &request) : begin_to_wait(cls, c);
 }
 
 /* ---- Time ---- */
@@ -375,7 +375,7 @@ static void resume(struct http_server *server, struct http_connection *c)
 
 static bool is_asking(const struct http_connection *c)
 {
-    return c->mhd != NULL && c->route == NULL && !c->answered;
+    return c->mhd && !c->route && !c->answered;
 }
 
 /* A half-closed connection is watched only for its end: poll() always reports errors and POLLHUP. */
@@ -397,7 +397,7 @@ uint64_t http_server_next_ns(const struct http_server *server)
     uint64_t next = server->accept_after_ns > 0 ? server->accept_after_ns : UINT64_MAX;
     for (int i = 0; i < HTTP_MAX_CONNECTIONS; i++) {
         const struct http_connection *c = &server->connections[i];
-        if (c->mhd != NULL && deadline(server, c) < next)
+        if (c->mhd && deadline(server, c) < next)
             next = deadline(server, c);
     }
     return next;
@@ -429,7 +429,7 @@ void http_server_tend(struct http_server *server)
     if (now >= server->accept_after_ns)
         server->accept_after_ns = 0;
     for (struct http_connection *c = server->connections; c < connections_end(server); c++)
-        if (c->mhd != NULL)
+        if (c->mhd)
             tend(server, c, now);
     MHD_run(server->daemon);
 }
@@ -445,7 +445,7 @@ int http_server_start(struct http_server *server)
                                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
                                       MHD_OPTION_URI_LOG_CALLBACK, look_at_uri, server, MHD_OPTION_END);
     server->source.host->guard(false);
-    return server->daemon == NULL ? -ENOMEM : 0;
+    return server->daemon ? 0 : -ENOMEM;
 }
 
 static void close_idle(struct http_server *server)
@@ -453,7 +453,7 @@ static void close_idle(struct http_server *server)
     for (struct http_connection *c = server->connections; c < connections_end(server); c++) {
         if (c->waiting)
             resume(server, c);
-        else if (c->mhd != NULL && !c->answered)
+        else if (c->mhd && !c->answered)
             shutdown(c->fd, SHUT_RDWR);
     }
 }

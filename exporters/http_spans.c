@@ -20,7 +20,7 @@ static bool sum_below(const struct snapshot *s, struct totals *sums)
 {
     uint32_t n = s->n_rows, n_ready = 0;
     uint32_t *children = calloc(n + (size_t)1, sizeof *children), *ready = malloc((n + (size_t)1) * sizeof *ready);
-    bool done = children != NULL && ready != NULL;
+    bool done = children && ready;
     for (uint32_t i = 0; done && i < n; i++) {
         sums[i] = s->rows[i].totals;
         if (s->rows[i].parent_row < n && s->rows[i].parent_row != i)
@@ -67,7 +67,7 @@ static void add_with_ancestors(const struct snapshot *s, uint32_t row, bool *cho
 static bool choose(const struct snapshot *s, const struct totals *sums, uint32_t limit, bool *chosen)
 {
     struct size *sizes = malloc((s->n_rows + (size_t)1) * sizeof *sizes);
-    if (sizes == NULL)
+    if (!sizes)
         return false;
     for (uint32_t i = 0; i < s->n_rows; i++)
         sizes[i] = (struct size){totals_inuse_bytes(&sums[i]), i};
@@ -145,7 +145,7 @@ static uint64_t resident_bytes(void)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
     second = strchr(text, ' ');
-    return second != NULL ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static void write_head(struct http_json *to, const struct snapshot *s)
@@ -180,7 +180,7 @@ bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t l
 {
     struct totals *sums = malloc((s->n_rows + (size_t)1) * sizeof *sums);
     bool *chosen = calloc(s->n_rows + (size_t)1, sizeof *chosen);
-    bool done = sums != NULL && chosen != NULL && sum_below(s, sums) && choose(s, sums, limit, chosen);
+    bool done = sums && chosen && sum_below(s, sums) && choose(s, sums, limit, chosen);
     if (done)
         write_chosen(&(struct http_json){.to = to}, s, sums, chosen);
     free(sums);
@@ -191,18 +191,18 @@ bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t l
 void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     char *end;
-    unsigned long limit = request->limit != NULL ? strtoul(request->limit, &end, 10) : HTTP_SPANS_DEFAULT_LIMIT;
-    if (request->limit != NULL && (request->limit[0] < '0' || request->limit[0] > '9' || *end != '\0'
+    unsigned long limit = request->limit ? strtoul(request->limit, &end, 10) : HTTP_SPANS_DEFAULT_LIMIT;
+    if (request->limit && (request->limit[0] < '0' || request->limit[0] > '9' || *end != '\0'
                                    || limit > HTTP_SPANS_MAX_LIMIT)) {
         http_answer_line(answer, 400, "limit must be a number from 0 to 100000");
         return;
     }
-    if (request->format != NULL && strcmp(request->format, "json") != 0) {
+    if (request->format && strcmp(request->format, "json") != 0) {
         http_answer_line(answer, 400, "the only format is json");
         return;
     }
     const struct snapshot *s = http_answer_look(source, answer);
-    if (s == NULL)
+    if (!s)
         return;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";

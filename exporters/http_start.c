@@ -47,7 +47,7 @@ size_t http_start_bytes(const struct snapshot *s)
 struct http_start *http_start_make(const struct snapshot *s)
 {
     struct http_start *start = malloc(http_start_bytes(s));
-    if (start == NULL)
+    if (!start)
         return NULL;
     *start = (struct http_start){
         .age_ns = s->time_unix_ns - s->start_unix_ns, .retired = read_figures(&s->retired), .all = read_figures(&s->all)};

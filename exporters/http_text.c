@@ -25,7 +25,7 @@ static bool reserve(struct http_text *t, size_t bytes)
     while (capacity - t->n < bytes)
         capacity *= 2;
     char *larger = realloc(t->data, capacity);
-    if (larger == NULL) {
+    if (!larger) {
         t->failed = true;
         return false;
     }
@@ -90,7 +90,7 @@ static void put_quoted(struct http_text *t, const char *text, escape *escape_byt
         const char *escaped = bytes == 1 ? escape_byte((unsigned char)*text, buffer) : NULL;
         if (bytes == 0)
             http_text_put(t, PPROF_UTF8_REPLACEMENT);
-        else if (escaped != NULL)
+        else if (escaped)
             http_text_put(t, escaped);
         else
             http_text_bytes(t, text, bytes);

@@ -38,7 +38,7 @@ static bool is_taken(const struct label_names *names, const char *name)
 static bool add(struct label_names *names, const char *key, size_t n)
 {
     char *own = strndup(key, n), *name = malloc(n + 2 + names->n);
-    if (own == NULL || name == NULL) {
+    if (!own || !name) {
         free(own);
         free(name);
         return false;
@@ -57,7 +57,7 @@ bool label_names_make(struct label_names *names, const char *list)
     for (const char *p = list; *p != '\0'; p++)
         capacity += *p == '|';
     *names = (struct label_names){.keys = calloc(capacity, sizeof *names->keys), .names = calloc(capacity, sizeof *names->names)};
-    bool made = names->keys != NULL && names->names != NULL;
+    bool made = names->keys && names->names;
     for (struct list_item item; made && list_next(&list, &item);)
         made = add(names, item.text, item.bytes);
     if (!made)

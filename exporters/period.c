@@ -19,7 +19,7 @@ struct period *period_make(void)
 
 void period_free(struct period *p)
 {
-    if (p == NULL)
+    if (!p)
         return;
     free(p->delta.told);
     free(p);
@@ -32,7 +32,7 @@ static bool make_room(struct snapshot_delta *d, const struct snapshot *s)
         return true;
     uint32_t n = end < UINT32_MAX / 2 && end < 2 * d->end ? 2 * d->end : end;
     struct snapshot_told *larger = realloc(d->told, n * sizeof *larger);
-    if (larger == NULL)
+    if (!larger)
         return false;
     memset(larger + d->end, 0, (n - d->end) * sizeof *larger);
     d->told = larger;

@@ -266,14 +266,14 @@ int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind,
                  struct exporter_sink *sink)
 {
     struct encoder *e = pprof_memory_take(sink->memory, 1, sizeof *e);
-    if (e == NULL)
+    if (!e)
         return -ENOMEM;
     e->snapshot = snapshot;
     e->kind = kind;
     e->row_location = pprof_memory_take(sink->memory, snapshot->n_rows + (size_t)1, sizeof *e->row_location);
     int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)
-        error = e->row_location == NULL ? -ENOMEM : write_profile(e);
+        error = e->row_location ? write_profile(e) : -ENOMEM;
     pprof_sites_free(&e->sites);
     pprof_strings_free(&e->strings);
     pprof_out_free(&e->out);

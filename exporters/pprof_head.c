@@ -52,7 +52,7 @@ static bool take_line(struct pprof_mapping *mapping, const char *line)
 static bool take_lines(struct pprof_mapping *mapping, char *text)
 {
     bool taken = false;
-    for (char *end; !taken && (end = strchr(text, '\n')) != NULL; text = end + 1) {
+    for (char *end; !taken && (end = strchr(text, '\n')); text = end + 1) {
         *end = '\0';
         taken = take_line(mapping, text);
     }

@@ -13,14 +13,14 @@
 /* Returns n × bytes of zeroed memory. NULL: no memory. */
 static inline void *pprof_memory_take(const struct exporter_memory *memory, size_t n, size_t bytes)
 {
-    if (memory == NULL)
+    if (!memory)
         return calloc(n, bytes);
     return bytes > 0 && n > SIZE_MAX / bytes ? NULL : memory->take(n * bytes);
 }
 
 static inline void pprof_memory_give(const struct exporter_memory *memory, void *p)
 {
-    if (memory == NULL)
+    if (!memory)
         free(p);
     else
         memory->give(p);
@@ -29,12 +29,12 @@ static inline void pprof_memory_give(const struct exporter_memory *memory, void 
 /* Like realloc() from `old_bytes` to more bytes. */
 static inline void *pprof_memory_grow(const struct exporter_memory *memory, void *p, size_t old_bytes, size_t bytes)
 {
-    if (memory == NULL)
+    if (!memory)
         return realloc(p, bytes);
     void *larger = memory->take(bytes);
-    if (larger != NULL && old_bytes > 0)
+    if (larger && old_bytes > 0)
         memcpy(larger, p, old_bytes);
-    if (larger != NULL)
+    if (larger)
         memory->give(p);
     return larger;
 }

@@ -9,7 +9,7 @@
 static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)
 {
     const struct pprof_kind *kind = pprof_kind_find(profile);
-    return kind != NULL ? pprof_encode(snapshot, kind, PPROF_GZIP, sink) : -EINVAL;
+    return kind ? pprof_encode(snapshot, kind, PPROF_GZIP, sink) : -EINVAL;
 }
 
 const struct exporter jespan_exporter_pprof = {

@@ -43,7 +43,7 @@ int pprof_out_init(struct pprof_out *out, enum pprof_form form, struct exporter_
     out->packed_capacity_bytes = PACKED_BYTES;
     out->packed = pprof_memory_take(sink->memory, 1, PACKED_BYTES);
     out->compressed = pprof_memory_take(sink->memory, 1, COMPRESSED_BYTES);
-    if (out->packed == NULL || out->compressed == NULL)
+    if (!out->packed || !out->compressed)
         out->error = -ENOMEM;
     out->gzip.next_out = out->compressed;
     out->gzip.avail_out = COMPRESSED_BYTES;
@@ -113,7 +113,7 @@ static void reserve(struct pprof_out *out, size_t bytes)
     if (out->packed_capacity_bytes >= bytes)
         return;
     unsigned char *larger = pprof_memory_grow(out->sink->memory, out->packed, out->n_packed_bytes, bytes);
-    if (larger == NULL) {
+    if (!larger) {
         pprof_out_fail(out, -ENOMEM);
         return;
     }

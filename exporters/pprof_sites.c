@@ -43,7 +43,7 @@ static int64_t system_name(struct pprof_sites *sites, const char *name, const ch
         return 0;
     size_t bytes = strlen(target) + strlen(name) + sizeof "::";
     char *text = pprof_memory_take(sites->index.memory, 1, bytes);
-    if (text == NULL) {
+    if (!text) {
         pprof_out_fail(sites->out, -ENOMEM);
         return 0;
     }
@@ -132,7 +132,7 @@ static int reserve(struct pprof_sites *sites)
     struct pprof_site *items =
         capacity == 0 ? NULL : pprof_memory_grow(sites->index.memory, sites->items, sites->capacity * sizeof *items,
                                                  capacity * sizeof *items);
-    if (items == NULL)
+    if (!items)
         return -ENOMEM;
     sites->items = items;
     sites->capacity = capacity;

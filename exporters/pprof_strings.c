@@ -31,7 +31,7 @@ static int grow(struct pprof_index *index)
 {
     uint32_t n_buckets = index->n_buckets == 0 ? FIRST_BUCKETS : index->n_buckets * 2;
     struct pprof_index_bucket *buckets = n_buckets == 0 ? NULL : pprof_memory_take(index->memory, n_buckets, sizeof *buckets);
-    if (buckets == NULL)
+    if (!buckets)
         return -ENOMEM;
     for (uint32_t i = 0; i < index->n_buckets; i++)
         if (index->buckets[i].position_plus_1 != 0)
@@ -71,13 +71,13 @@ static void write_entry(struct pprof_strings *strings, const char *text)
     char *clean = NULL;
     if (!pprof_utf8_valid(text)) {
         clean = pprof_memory_take(strings->index.memory, 1, pprof_utf8_clean_bytes(text));
-        if (clean == NULL) {
+        if (!clean) {
             pprof_out_fail(strings->out, -ENOMEM);
             return;
         }
         pprof_utf8_clean_into(clean, text);
     }
-    char *entry = clean != NULL ? clean : (char *)text; /* protobuf-c takes no const, but only reads */
+    char *entry = clean ? clean : (char *)text; /* protobuf-c takes no const, but only reads */
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.n_string_table = 1;
     part.string_table = &entry;
@@ -93,7 +93,7 @@ static int reserve(struct pprof_strings *strings)
     const char **items =
         capacity == 0 ? NULL : pprof_memory_grow(strings->index.memory, strings->items,
                                                  strings->capacity * sizeof *items, capacity * sizeof *items);
-    if (items == NULL)
+    if (!items)
         return -ENOMEM;
     strings->items = items;
     strings->capacity = capacity;

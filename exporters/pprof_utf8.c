@@ -67,7 +67,7 @@ void pprof_utf8_clean_into(char *to, const char *text)
 char *pprof_utf8_clean(const char *text)
 {
     char *clean = malloc(pprof_utf8_clean_bytes(text));
-    if (clean != NULL)
+    if (clean)
         pprof_utf8_clean_into(clean, text);
     return clean;
 }

@@ -116,11 +116,11 @@ static bool is_inuse_due(struct pusher *p)
 static void end_period(struct pusher *p)
 {
     struct digest *digest = pyroscope_queue_reserve(&p->queue) ? digest_make(&p->shape) : NULL;
-    struct snapshot *s = digest != NULL ? p->host->snapshot(p->snapshot) : NULL;
-    p->snapshot = s != NULL ? s : p->snapshot;
-    if (s != NULL)
+    struct snapshot *s = digest ? p->host->snapshot(p->snapshot) : NULL;
+    p->snapshot = s ? s : p->snapshot;
+    if (s)
         digest_reserve(digest, p->last_nodes);
-    if (s == NULL || period_next(p->period, s, digest_add, digest) != 0) {
+    if (!s || period_next(p->period, s, digest_add, digest) != 0) {
         digest_free(digest);
         return;
     }
@@ -166,10 +166,10 @@ static bool is_new(struct pusher *p, const char *error)
     for (struct message *s = p->messages; s < p->messages + MAX_MESSAGES; s++) {
         if (s->error == error && now - s->at_ns < REPEAT_NS)
             return false;
-        if (s->error == NULL || (oldest->error != NULL && s->at_ns < oldest->at_ns))
+        if (!s->error || (oldest->error && s->at_ns < oldest->at_ns))
             oldest = s;
     }
-    if (oldest->error != NULL && now - oldest->at_ns < REPEAT_NS)
+    if (oldest->error && now - oldest->at_ns < REPEAT_NS)
         return false;
     *oldest = (struct message){error, now};
     return true;
@@ -192,11 +192,11 @@ static void say_loss(struct pusher *p)
 {
     const struct waiting *first = p->queue.first;
     char seconds[24];
-    if (first == NULL)
+    if (!first)
         return;
     uint64_t from_ns = digest_from_unix_ns(first->digest), now = clock_ns(CLOCK_REALTIME);
     snprintf(seconds, sizeof seconds, "%llu", now > from_ns ? (unsigned long long)((now - from_ns) / 1000000000u + 1) : 1);
-    const char *error = p->last_error != NULL ? p->last_error : "", *detail = p->last_error != NULL ? p->last_detail : "";
+    const char *error = p->last_error ? p->last_error : "", *detail = p->last_error ? p->last_detail : "";
     SAY(p, error, detail[0] != '\0' ? ": " : "", detail, error[0] != '\0' ? "; " : "",
         "the program ends before all was pushed: the figures of its last ", seconds,
         p->sender.busy || first->sent ? " s may be lost" : " s are lost");
@@ -245,7 +245,7 @@ static void note_accepted(struct pusher *p, const bool accepted[PYROSCOPE_N_PROF
 static size_t count_text(const char *text, const char *what)
 {
     size_t n = 0;
-    for (; (text = strstr(text, what)) != NULL; text += strlen(what))
+    for (; (text = strstr(text, what)); text += strlen(what))
         n++;
     return n;
 }
@@ -254,7 +254,7 @@ static bool is_named(const struct pusher *p, const char *answer, int profile)
 {
     char text[64] = "id ";
     pyroscope_request_id(text + 3, p->queue.first, profile);
-    return strstr(answer, strcat(text, " failed")) != NULL;
+    return strstr(answer, strcat(text, " failed"));
 }
 
 /* Returns the largest profile of the request that is not refused yet, or −1. */
@@ -427,7 +427,7 @@ static void send_next(struct pusher *p)
 {
     if (!p->sender.busy)
         catch_up(p);
-    while (!p->sender.busy && !p->gave_up && now_ns() >= p->not_before_ns && pyroscope_queue_first(&p->queue) != NULL)
+    while (!p->sender.busy && !p->gave_up && now_ns() >= p->not_before_ns && pyroscope_queue_first(&p->queue))
         send_first(p);
     update_queue_stats(p);
 }
@@ -437,7 +437,7 @@ static void send_next(struct pusher *p)
 static uint64_t sleep_ms(const struct pusher *p)
 {
     uint64_t now = now_ns(), until = p->stop_by_ns != 0 ? p->stop_by_ns : p->next_period_ns;
-    if (!p->sender.busy && !p->gave_up && pyroscope_queue_first(&p->queue) != NULL)
+    if (!p->sender.busy && !p->gave_up && pyroscope_queue_first(&p->queue))
         until = earlier(until, p->not_before_ns);
     return until > now ? (until - now) / 1000000 + 1 : 0;
 }
@@ -457,7 +457,7 @@ static void begin_to_stop(struct pusher *p, uint64_t stop_by_ns)
 
 static bool is_over(const struct pusher *p)
 {
-    bool idle = !p->sender.busy && (p->gave_up || pyroscope_queue_first(&p->queue) == NULL);
+    bool idle = !p->sender.busy && (p->gave_up || !pyroscope_queue_first(&p->queue));
     return p->stop_by_ns != 0 && (idle || now_ns() >= p->stop_by_ns);
 }
 
@@ -536,7 +536,7 @@ static int begin(struct pusher *p, const struct service_host *host)
     p->first_inuse_ns = p->next_inuse_ns =
         p->next_period_ns - ms_to_ns(c->pyroscope_interval_ms) + ms_to_ns(c->pyroscope_inuse_interval_ms);
     const char *wrong = pyroscope_target_check(c);
-    if (wrong != NULL) {
+    if (wrong) {
         SAY(p, wrong, "; nothing is pushed");
         return -ECANCELED;
     }
@@ -545,9 +545,9 @@ static int begin(struct pusher *p, const struct service_host *host)
     pyroscope_source_make(&p->source, c);
     say_labels(p);
     p->period = period_make();
-    if (!pyroscope_sender_open(&p->sender, host) || p->period == NULL || !label_names_make(&p->names, c->series_labels))
+    if (!pyroscope_sender_open(&p->sender, host) || !p->period || !label_names_make(&p->names, c->series_labels))
         return -ENOMEM;
-    return host->base != NULL ? begin_at_fork(p, host->base) : 0;
+    return host->base ? begin_at_fork(p, host->base) : 0;
 }
 
 static void end(struct pusher *p)
@@ -576,7 +576,7 @@ static int prepare(const struct service_host *host)
 static int run(const struct service_host *host)
 {
     struct pusher *p = calloc(1, sizeof *p);
-    if (p == NULL)
+    if (!p)
         return -ENOMEM;
     int error = begin(p, host);
     if (error == 0)

@@ -16,7 +16,7 @@
 static char *make_name(const char *text, size_t n)
 {
     char *name = malloc(n + 2);
-    if (name != NULL)
+    if (name)
         label_name_write(name, text, n);
     return name;
 }
@@ -36,10 +36,10 @@ static size_t count_free(const char *series_labels)
 static void put(struct pyroscope_labels *labels, size_t max, char *name, char *value)
 {
     size_t at = 0;
-    while (name != NULL && at < labels->n && strcmp(labels->pairs[at].name, name) < 0)
+    while (name && at < labels->n && strcmp(labels->pairs[at].name, name) < 0)
         at++;
-    bool there = name != NULL && at < labels->n && strcmp(labels->pairs[at].name, name) == 0;
-    bool fits = name != NULL && value != NULL && labels->n < max;
+    bool there = name && at < labels->n && strcmp(labels->pairs[at].name, name) == 0;
+    bool fits = name && value && labels->n < max;
     if (there || !fits || value[0] == '\0') {
         labels->left_out += !there && !fits;
         free(name);
@@ -98,10 +98,10 @@ static bool is_reserved(const char *key, size_t n)
 static void add_pair(struct pyroscope_labels *labels, const char *key, size_t key_bytes, char *value, bool attribute)
 {
     const char *translated = attribute ? translate(key, key_bytes) : NULL;
-    if (value != NULL && attribute)
+    if (value && attribute)
         decode_percent(value);
-    put(labels, labels->max - REQUIRED, translated != NULL ? strdup(translated) : make_name(key, key_bytes),
-        value != NULL ? pprof_utf8_clean(value) : NULL);
+    put(labels, labels->max - REQUIRED, translated ? strdup(translated) : make_name(key, key_bytes),
+        value ? pprof_utf8_clean(value) : NULL);
     free(value);
 }
 

@@ -25,7 +25,7 @@ static void count(struct pyroscope_queue *q)
 {
     q->n = q->bytes = 0;
     q->last = NULL;
-    for (struct waiting *w = q->first; w != NULL; w = w->next) {
+    for (struct waiting *w = q->first; w; w = w->next) {
         q->n++;
         q->bytes += sizeof *w + digest_bytes(w->digest);
         q->last = w;
@@ -52,9 +52,9 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
 
 bool pyroscope_queue_reserve(struct pyroscope_queue *q)
 {
-    if (q->spare == NULL)
+    if (!q->spare)
         q->spare = calloc(1, sizeof *q->spare);
-    return q->spare != NULL;
+    return q->spare;
 }
 
 bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns)
@@ -66,7 +66,7 @@ bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint6
     w->digest = digest;
     w->made_ns = now_ns;
     make_id(w->id);
-    if (q->last != NULL)
+    if (q->last)
         q->last->next = w;
     else
         q->first = w;
@@ -83,10 +83,10 @@ static bool is_old(const struct pyroscope_queue *q, const struct waiting *w, uin
 
 void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy)
 {
-    while (q->first != NULL) {
+    while (q->first) {
         bool stays = busy || (q->first->sent && !is_old(q, q->first, now_ns));
         struct waiting **oldest = stays ? &q->first->next : &q->first;
-        if (*oldest == NULL || (*oldest)->next == NULL)
+        if (!*oldest || !(*oldest)->next)
             return;
         if (q->bytes <= q->max_bytes && !is_old(q, *oldest, now_ns))
             return;
@@ -96,10 +96,10 @@ void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy
 
 void pyroscope_queue_gather(struct pyroscope_queue *q, bool busy)
 {
-    if (q->first == NULL)
+    if (!q->first)
         return;
     struct waiting **oldest = busy || q->first->sent ? &q->first->next : &q->first;
-    while (*oldest != NULL && (*oldest)->next != NULL)
+    while (*oldest && (*oldest)->next)
         merge(q, oldest);
 }
 
@@ -112,7 +112,7 @@ void pyroscope_queue_rename(struct pyroscope_queue *q)
 void pyroscope_queue_refuse(struct pyroscope_queue *q)
 {
     q->first->refused = true;
-    if (q->first->next != NULL)
+    if (q->first->next)
         merge(q, &q->first);
 }
 
@@ -126,12 +126,12 @@ void pyroscope_queue_remove(struct pyroscope_queue *q)
 
 struct waiting *pyroscope_queue_first(const struct pyroscope_queue *q)
 {
-    return q->first != NULL && !q->first->refused ? q->first : NULL;
+    return q->first && !q->first->refused ? q->first : NULL;
 }
 
 void pyroscope_queue_free(struct pyroscope_queue *q)
 {
-    while (q->first != NULL)
+    while (q->first)
         pyroscope_queue_remove(q);
     free(q->spare);
     q->spare = NULL;

@@ -35,7 +35,7 @@ static int append(struct exporter_sink *sink, const void *data, size_t bytes)
     if (b->capacity - b->bytes < bytes) {
         size_t capacity = 2 * b->capacity > b->bytes + bytes ? 2 * b->capacity : b->bytes + bytes;
         unsigned char *larger = realloc(b->data, capacity);
-        if (larger == NULL)
+        if (!larger)
             return -ENOMEM;
         b->data = larger;
         b->capacity = capacity;
@@ -51,7 +51,7 @@ static int encode(struct buffer *to, struct digest *digest, const struct pprof_k
     const struct snapshot *view = digest_view(digest);
     to->sink.write = append;
     to->bytes = 0;
-    return view != NULL ? pprof_encode(view, kind, PPROF_PLAIN, &to->sink) : -ENOMEM;
+    return view ? pprof_encode(view, kind, PPROF_PLAIN, &to->sink) : -ENOMEM;
 }
 
 /* The values of the profile for this period. */
@@ -64,14 +64,14 @@ static size_t count_samples(struct digest *digest, const struct pprof_kind *kind
 {
     const struct snapshot *view = digest_view(digest);
     size_t n = 0;
-    for (uint32_t i = 0; view != NULL && i < view->n_rows; i++) {
+    for (uint32_t i = 0; view && i < view->n_rows; i++) {
         int64_t values[PPROF_MAX_VALUES] = {0}, any = 0;
         kind->read(&view->rows[i].totals, values);
         for (int k = 0; k < kind->n_values; k++)
             any |= values[k];
         n += any != 0;
     }
-    return view != NULL ? n : 1; /* no memory to count: assume one */
+    return view ? n : 1; /* no memory to count: assume one */
 }
 
 /* Chooses the profiles: for push.v1 all that have samples, for /ingest the first of them. */
@@ -146,7 +146,7 @@ static int gzip(unsigned char **to, size_t *to_bytes, const unsigned char *from,
     z.avail_in = (uInt)bytes;
     z.next_out = *to;
     z.avail_out = (uInt)bound;
-    int result = *to != NULL ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
+    int result = *to ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
     *to_bytes = z.total_out;
     deflateEnd(&z);
     return result == Z_STREAM_END ? 0 : -ENOMEM;
@@ -156,7 +156,7 @@ static int pack(struct pyroscope_request *request, const Jespan__Push__PushReque
 {
     size_t bytes = protobuf_c_message_get_packed_size(&message->base);
     unsigned char *packed = bytes <= UINT32_MAX ? malloc(bytes) : NULL;
-    if (packed == NULL)
+    if (!packed)
         return -ENOMEM;
     protobuf_c_message_pack(&message->base, packed);
     int error = gzip(&request->body, &request->bytes, packed, bytes);
@@ -207,7 +207,7 @@ static int make_push(struct pyroscope_request *request, const struct pyroscope_s
     struct series *all = calloc(PYROSCOPE_N_PROFILES, sizeof *all);
     Jespan__Push__RawProfileSeries *series[PYROSCOPE_N_PROFILES];
     Jespan__Push__PushRequest message = JESPAN__PUSH__PUSH_REQUEST__INIT;
-    if (all == NULL)
+    if (!all)
         return -ENOMEM;
     for (int i = 0; i < PYROSCOPE_N_PROFILES; i++) {
         if (!request->profiles[i])
@@ -232,9 +232,9 @@ static void write_escaped(FILE *to, const char *text, bool in_braces)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
-        if (in_braces && strchr("{},=", c) != NULL)
+        if (in_braces && strchr("{},=", c))
             c = '_';
-        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || strchr("-_.~", c) != NULL)
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || strchr("-_.~", c))
             fputc(c, to);
         else
             fprintf(to, "%%%02X", c);
@@ -263,7 +263,7 @@ static char *make_ingest_path(const struct pyroscope_source *source, const struc
     char *path = NULL;
     size_t bytes;
     FILE *to = open_memstream(&path, &bytes);
-    if (to == NULL)
+    if (!to)
         return NULL;
     fputs("/ingest?name=", to);
     write_name(to, source);
@@ -298,7 +298,7 @@ static int make_ingest(struct pyroscope_request *request, const struct pyroscope
     pyroscope_request_id(boundary + 2, period, profile);
     memcpy(boundary, "--", 2);
     int error = gzip(&compressed, &bytes, encoded->data, encoded->bytes);
-    if (error == 0 && view != NULL
+    if (error == 0 && view
         && (append_text(&body, boundary) != 0 || append_text(&body, "\r\n" PART("profile", "profile.pprof")) != 0
             || append(&body.sink, compressed, bytes) != 0 || append_text(&body, "\r\n") != 0
             || append_text(&body, boundary) != 0
@@ -307,7 +307,7 @@ static int make_ingest(struct pyroscope_request *request, const struct pyroscope
             || append_text(&body, boundary) != 0 || append_text(&body, "--\r\n") != 0))
         error = -ENOMEM;
     free(compressed);
-    request->path = view != NULL ? make_ingest_path(source, view) : NULL;
+    request->path = view ? make_ingest_path(source, view) : NULL;
     request->content_type = make_text("multipart/form-data; boundary=%s", boundary + 2);
     request->body = body.data;
     request->bytes = body.bytes;
@@ -328,7 +328,7 @@ int pyroscope_request_make(struct pyroscope_request *request, const struct pyros
         error = (source->conf->pyroscope_api == PYROSCOPE_PUSH ? make_push : make_ingest)(request, source, period, encoded);
     for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
         free(encoded[i].data);
-    if (error == 0 && (request->path == NULL || request->content_type == NULL))
+    if (error == 0 && (!request->path || !request->content_type))
         error = -ENOMEM;
     if (error != 0)
         pyroscope_request_free(request);

@@ -51,14 +51,14 @@ static int read_character(const char *text, bool decode, size_t *bytes)
 static char *make_plain(const char *text, bool decode)
 {
     char *plain = malloc(strlen(text) + 1), *to = plain;
-    for (size_t bytes; plain != NULL && *text != '\0'; text += bytes) {
+    for (size_t bytes; plain && *text != '\0'; text += bytes) {
         int c = read_character(text, decode, &bytes);
         if (c >= 'A' && c <= 'Z')
             c += 'a' - 'A';
         if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c >= 0x80 && c <= 0xff))
             *to++ = (char)c;
     }
-    if (plain != NULL)
+    if (plain)
         *to = '\0';
     return plain;
 }
@@ -67,7 +67,7 @@ static bool shares_part(const char *text, const char *secret)
 {
     char part[PART + 1] = "";
     for (size_t n = strlen(secret), i = 0; i + PART <= n; i++)
-        if (strstr(text, memcpy(part, secret + i, PART)) != NULL)
+        if (strstr(text, memcpy(part, secret + i, PART)))
             return true;
     return false;
 }
@@ -77,7 +77,7 @@ static bool is_in(const struct text *text, const char *secret)
     if (secret[0] == '\0')
         return false;
     char *plain = make_plain(secret, false);
-    bool there = plain == NULL || strstr(text->raw, secret) != NULL || shares_part(text->raw, secret)
+    bool there = !plain || strstr(text->raw, secret) || shares_part(text->raw, secret)
         || shares_part(text->plain, plain) || shares_part(text->decoded, plain);
     free(plain);
     return there;
@@ -91,7 +91,7 @@ static char *make_base64(const char *user, const char *password)
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t n = strlen(user) + 1 + strlen(password);
     char *from = malloc(n + 3), *base64 = malloc(n / 3 * 4 + 5), *to = base64;
-    if (from != NULL && base64 != NULL) {
+    if (from && base64) {
         sprintf(from, "%s:%s", user, password);
         memset(from + n, 0, 3);
         for (size_t i = 0; i < n; i += 3) {
@@ -114,7 +114,7 @@ static bool has_pair(const struct text *text, const char *user, const char *pass
     if (password[0] == '\0')
         return false;
     char *base64 = make_base64(user, password);
-    bool there = base64 == NULL || is_in(text, password) || is_in(text, base64);
+    bool there = !base64 || is_in(text, password) || is_in(text, base64);
     free(base64);
     return there;
 }
@@ -126,12 +126,12 @@ static bool has_user_of(const struct text *text, const char *url)
     const char *at = strrchr(url, '@'), *begin = strstr(url, "://");
     CURLU *parsed = curl_url();
     bool there = false;
-    if (parsed != NULL && curl_url_set(parsed, CURLUPART_URL, url, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK
+    if (parsed && curl_url_set(parsed, CURLUPART_URL, url, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK
         && curl_url_get(parsed, CURLUPART_USER, &user, CURLU_URLDECODE) == CURLUE_OK
         && curl_url_get(parsed, CURLUPART_PASSWORD, &password, CURLU_URLDECODE) == CURLUE_OK) {
         there = has_pair(text, user, password);
-    } else if (at != NULL) {
-        begin = begin != NULL && begin < at ? begin + 3 : url;
+    } else if (at) {
+        begin = begin && begin < at ? begin + 3 : url;
         snprintf(userinfo, sizeof userinfo, "%.*s", (int)(at - begin), begin);
         there = is_in(text, userinfo);
     }
@@ -158,7 +158,7 @@ static bool has_user_of_environment(const struct text *text)
     static const char *const variables[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         const char *url = getenv(variables[i]);
-        if (url != NULL && has_user_of(text, url))
+        if (url && has_user_of(text, url))
             return true;
     }
     return false;
@@ -167,7 +167,7 @@ static bool has_user_of_environment(const struct text *text)
 bool pyroscope_secrets_are_in(const struct conf *c, const char *raw)
 {
     const struct text text = {raw, make_plain(raw, false), make_plain(raw, true)};
-    bool there = text.plain == NULL || text.decoded == NULL || is_in(&text, c->pyroscope_token)
+    bool there = !text.plain || !text.decoded || is_in(&text, c->pyroscope_token)
         || is_in(&text, c->pyroscope_password) || has_pair(&text, c->pyroscope_user, c->pyroscope_password)
         || has_user_of(&text, c->pyroscope_url) || has_user_of(&text, c->pyroscope_proxy)
         || has_header_value(&text, c->pyroscope_headers) || has_user_of_environment(&text);

@@ -58,7 +58,7 @@ static char *join(const char *server, const char *path)
     while (n > 0 && server[n - 1] == '/')
         n--;
     char *url = malloc(n + strlen(path) + 1);
-    if (url != NULL)
+    if (url)
         strcpy((char *)memcpy(url, server, n) + n, path);
     return url;
 }
@@ -97,7 +97,7 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     *s = (struct pyroscope_sender){.host = host, .conf = host->conf, .timer_ns = UINT64_MAX, .multi = curl_multi_init(),
                                    .easy = curl_easy_init()};
     host->guard(false);
-    if (s->multi == NULL || s->easy == NULL)
+    if (!s->multi || !s->easy)
         return false;
     curl_multi_setopt(s->multi, CURLMOPT_SOCKETFUNCTION, note_socket);
     curl_multi_setopt(s->multi, CURLMOPT_SOCKETDATA, s);
@@ -163,8 +163,8 @@ bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request
     s->request = *request;
     s->redirects = 0;
     s->detail[0] = '\0';
-    bool made = url != NULL
-        && pyroscope_target_headers(&s->headers, s->conf, request->content_type, request->content_encoding) == NULL
+    bool made = url
+        && !pyroscope_target_headers(&s->headers, s->conf, request->content_type, request->content_encoding)
         && curl_easy_setopt(s->easy, CURLOPT_URL, url) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->headers) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->bytes) == CURLE_OK
@@ -223,7 +223,7 @@ static bool is_same(CURLU *a, CURLU *b, CURLUPart part)
 static bool is_same_origin(const char *configured, const char *redirect)
 {
     CURLU *a = curl_url(), *b = curl_url();
-    bool same = a != NULL && b != NULL && curl_url_set(a, CURLUPART_URL, configured, 0) == CURLUE_OK
+    bool same = a && b && curl_url_set(a, CURLUPART_URL, configured, 0) == CURLUE_OK
         && curl_url_set(b, CURLUPART_URL, redirect, 0) == CURLUE_OK && is_same(a, b, CURLUPART_SCHEME)
         && is_same(a, b, CURLUPART_HOST) && is_same(a, b, CURLUPART_PORT);
     curl_url_cleanup(a);
@@ -238,7 +238,7 @@ static bool follow(struct pyroscope_sender *s, struct pyroscope_result *result)
     curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &to);
     result->outcome = PYROSCOPE_REFUSED;
     result->error = "a redirect that is not followed";
-    if (to == NULL || !is_same_origin(s->conf->pyroscope_url, to))
+    if (!to || !is_same_origin(s->conf->pyroscope_url, to))
         return false;
     if (++s->redirects > MAX_REDIRECTS) {
         result->outcome = PYROSCOPE_FAILED;
@@ -255,7 +255,7 @@ static bool is_from_pyroscope(const struct pyroscope_sender *s)
 {
     char *type = NULL;
     curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
-    return s->conf->pyroscope_api != PYROSCOPE_PUSH || (type != NULL && strncmp(type, "application/proto", 17) == 0);
+    return s->conf->pyroscope_api != PYROSCOPE_PUSH || (type && strncmp(type, "application/proto", 17) == 0);
 }
 
 static bool is_passing(long status)
@@ -269,8 +269,8 @@ static bool is_too_large(long status, const char *answer)
 {
     return status == 413
         || ((status == 400 || status == 422)
-            && (strstr(answer, "max_profile_size_byte") != NULL || strstr(answer, "max_profile_stacktrace_samples") != NULL
-                || strstr(answer, "payload size exceeds limit") != NULL));
+            && (strstr(answer, "max_profile_size_byte") || strstr(answer, "max_profile_stacktrace_samples")
+                || strstr(answer, "payload size exceeds limit")));
 }
 
 /* libcurl has several codes for a connection that ended. On a reused connection it reports its failed attempt to send
@@ -339,7 +339,7 @@ static bool is_accepted(struct pyroscope_sender *s)
 static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
 {
     int left;
-    for (CURLMsg *message; (message = curl_multi_info_read(s->multi, &left)) != NULL;) {
+    for (CURLMsg *message; (message = curl_multi_info_read(s->multi, &left));) {
         if (message->msg != CURLMSG_DONE || (s->busy && !judge(s, message->data.result, result)))
             continue;
         bool over = s->busy;

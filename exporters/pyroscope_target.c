@@ -74,7 +74,7 @@ static bool is_token(const char *text, size_t n)
     static const char more[] = "!#$%&'*+-.^_`~"; /* RFC 9110, 5.6.2 */
     for (size_t i = 0; i < n; i++)
         if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')
-              || strchr(more, text[i]) != NULL))
+              || strchr(more, text[i])))
             return false;
     return n > 0;
 }
@@ -90,15 +90,15 @@ static bool is_field_value(const char *text, size_t n)
 static bool add_line(struct curl_slist **list, const char *line)
 {
     struct curl_slist *longer = curl_slist_append(*list, line);
-    if (longer != NULL)
+    if (longer)
         *list = longer;
-    return longer != NULL;
+    return longer;
 }
 
 static bool add_header(struct curl_slist **list, const char *name, size_t name_bytes, const char *value, size_t bytes)
 {
     char *line = malloc(name_bytes + bytes + 3);
-    if (line == NULL)
+    if (!line)
         return false;
     memcpy(line, name, name_bytes);
     memcpy(line + name_bytes, ": ", 2);
@@ -111,7 +111,7 @@ static bool add_header(struct curl_slist **list, const char *name, size_t name_b
 
 static bool add_text_header(struct curl_slist **list, const char *name, const char *value)
 {
-    return value == NULL || value[0] == '\0' || add_header(list, name, strlen(name), value, strlen(value));
+    return !value || value[0] == '\0' || add_header(list, name, strlen(name), value, strlen(value));
 }
 
 /* NAME=VALUE|NAME=VALUE */
@@ -132,14 +132,14 @@ const char *pyroscope_target_headers(struct curl_slist **list, const struct conf
 {
     *list = NULL;
     const char *wrong = add_configured_headers(list, c->pyroscope_headers);
-    if (wrong == NULL
+    if (!wrong
         && (!add_text_header(list, "X-Scope-OrgID", c->pyroscope_tenant)
             || !add_text_header(list, "Content-Type", content_type)
             || !add_text_header(list, "Content-Encoding", content_encoding)
             || (c->pyroscope_api == PYROSCOPE_PUSH && !add_text_header(list, "Connect-Protocol-Version", "1"))
             || !add_line(list, "Expect:"))) /* without it, curl waits for a 100 before it sends a large body */
         wrong = "no memory";
-    if (wrong != NULL) {
+    if (wrong) {
         curl_slist_free_all(*list);
         *list = NULL;
     }
@@ -153,13 +153,13 @@ static const char *check_url(const char *url)
     CURLU *parsed = curl_url();
     char *scheme = NULL, *query = NULL;
     const char *wrong = NULL;
-    if (parsed == NULL)
+    if (!parsed)
         return "no memory";
     if (curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK
         || curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK
         || (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
         wrong = "pyroscope_url: not a URL such as http://HOST:PORT";
-    else if (curl_url_get(parsed, CURLUPART_QUERY, &query, 0) == CURLUE_OK || strchr(url, '#') != NULL)
+    else if (curl_url_get(parsed, CURLUPART_QUERY, &query, 0) == CURLUE_OK || strchr(url, '#'))
         wrong = "pyroscope_url: must be without ? and #";
     curl_free(scheme);
     curl_free(query);
@@ -169,9 +169,9 @@ static const char *check_url(const char *url)
 
 static bool is_one_of(const char *text, const char *const *words)
 {
-    while (*words != NULL && strcmp(text, *words) != 0)
+    while (*words && strcmp(text, *words) != 0)
         words++;
-    return *words != NULL;
+    return *words;
 }
 
 /* Checked here, because libcurl's message would contain the password. */
@@ -180,7 +180,7 @@ static const char *check_proxy(const char *proxy)
     static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h", NULL};
     CURLU *parsed = curl_url();
     char *scheme = NULL;
-    bool good = parsed != NULL
+    bool good = parsed
         && curl_url_set(parsed, CURLUPART_URL, proxy, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK
         && curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK && is_one_of(scheme, schemes);
     curl_free(scheme);
@@ -203,11 +203,11 @@ const char *pyroscope_target_check(const struct conf *c)
 {
     struct curl_slist *headers = NULL;
     const char *wrong = check_url(c->pyroscope_url);
-    if (wrong == NULL)
+    if (!wrong)
         wrong = check_proxy(c->pyroscope_proxy);
-    if (wrong == NULL)
+    if (!wrong)
         wrong = check_credentials(c);
-    if (wrong == NULL)
+    if (!wrong)
         wrong = pyroscope_target_headers(&headers, c, "", NULL);
     curl_slist_free_all(headers);
     return wrong;
