@@ -16,7 +16,7 @@
 
 /* What gets the label: an open span, or a JESPAN() block of the calling thread. */
 struct subject {
-    struct slot *slot; /* NULL: a block */
+    struct open_span *record; /* NULL: a block */
     enum entry_kind kind;
     uint64_t key;
     uint32_t context;
@@ -30,9 +30,9 @@ static struct subject subject_of_block(const struct thread *t, int64_t index)
     return (struct subject){NULL, entry_kind(e), e->key, context, context == below};
 }
 
-static struct subject subject_of_span(jespan_span_t *span, struct slot *slot)
+static struct subject subject_of_span(jespan_span_t *span, struct open_span *record)
 {
-    return (struct subject){slot, ENTRY_SPAN, (uintptr_t)span, load_relaxed(&slot->context), slot->borrows};
+    return (struct subject){record, ENTRY_SPAN, (uintptr_t)span, load_relaxed(&record->context), record->borrows};
 }
 
 /* What was entered last, JESPAN_FOR() aside, as an index; −1 where that is no span. */
@@ -57,10 +57,10 @@ static int find_subject(struct subject *s, const struct thread *t, jespan_span_t
             return 0;
         span = (jespan_span_t *)(uintptr_t)s->key;
     }
-    struct slot *slot = handle_slot(span);
-    if (!slot)
+    struct open_span *record = handle_find(span);
+    if (!record)
         return EINVAL;
-    *s = subject_of_span(span, slot);
+    *s = subject_of_span(span, record);
     return 0;
 }
 
@@ -89,14 +89,14 @@ static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
     struct counters *c = period ? counters_get(t, period) : NULL;
     if (!c)
         return ENOMEM;
-    if (s->slot) {
+    if (s->record) {
         uint64_t now = timing_now();
         tree_open_span(to, now);
-        handle_set_context(s->slot, to);
-        if (s->slot->region)
-            regions_move(s->slot->region, s->context, to);
+        handle_set_context(s->record, to);
+        if (s->record->region)
+            regions_move(s->record->region, s->context, to);
         tree_close_span(s->context, now);
-        handle_set_period(s->slot, period == to ? 0 : period);
+        handle_set_period(s->record, period == to ? 0 : period);
     }
     span_move(t, s->kind, s->key, period, c);
     return 0;

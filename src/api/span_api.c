@@ -62,11 +62,11 @@ static int open_locked(jespan_span_t **span, struct thread *t, const struct jesp
     if (!*span)
         return ENOMEM;
     if (is_here && t->region)
-        store_relaxed(&handle_slot(*span)->inside, arenas_place_in_time(t->region));
+        store_relaxed(&handle_find(*span)->inside, arenas_place_in_time(t->region));
     tree_open_span(context, timing_now());
     uint32_t period = age_period_of(context);
     if (period != context)
-        handle_set_period(handle_slot(*span), period);
+        handle_set_period(handle_find(*span), period);
     return 0;
 }
 
@@ -113,22 +113,22 @@ static void end_span(jespan_span_t *span, uint32_t context)
     if (!context)
         return;
     tree_close_span(context, timing_now());
-    handle_set_period(handle_slot_at((uint32_t)(uintptr_t)span - 1), 0);
+    handle_set_period(handle_at((uint32_t)(uintptr_t)span - 1), 0);
 }
 
 /* Whether the span is a region, as long as it is open. */
 HOT_INLINE bool is_region(jespan_span_t *span)
 {
-    const struct slot *slot = handle_slot(span);
-    return slot && slot->region;
+    const struct open_span *record = handle_find(span);
+    return record && record->region;
 }
 
 /* The arena of a region that is the last to be open there, with nobody inside, whose last reference, where these matter, is now
  * given up; else 0. Under LOCK_TREE. */
 static uint16_t last_region(jespan_span_t *span, bool counts)
 {
-    const struct slot *slot = handle_slot(span);
-    uint16_t region = slot && !(counts && slot->references > 1) ? slot->region : 0;
+    const struct open_span *record = handle_find(span);
+    uint16_t region = record && !(counts && record->references > 1) ? record->region : 0;
     return region && arenas[region].users == 1 && !arenas[region].inside ? region : 0;
 }
 
@@ -154,8 +154,8 @@ static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_
 static int close_region_locked(struct thread *t, jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *),
                                bool may_refuse, uint16_t *ends)
 {
-    const struct slot *slot = handle_slot(span);
-    uint16_t region = slot ? slot->region : 0;
+    const struct open_span *record = handle_find(span);
+    uint16_t region = record ? record->region : 0;
     uint32_t context = 0;
     if (may_refuse && is_kept_open(t, span, close == handle_unref))
         return EBUSY;
@@ -213,17 +213,17 @@ EXPORT int jespan_unref(jespan_span_t *span)
 /* ---- Enter and exit ---- */
 
 /* Counts first, looks afterwards: see tree.h. EAGAIN: the span was closed, or moved to another context, meanwhile. */
-HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right)(struct slot *, jespan_span_t *))
+HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right)(struct open_span *, jespan_span_t *))
 {
-    struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
-    if (unlikely(!slot || !is_right(slot, span)))
+    struct open_span *record = handle_at((uint32_t)(uintptr_t)span - 1);
+    if (unlikely(!record || !is_right(record, span)))
         return EINVAL;
-    uint32_t own = load_relaxed(&slot->context), context = age_period_of(own);
+    uint32_t own = load_relaxed(&record->context), context = age_period_of(own);
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (unlikely(!c))
         return ENOMEM;
     compiler_barrier();
-    bool stands = is_right(slot, span) && load_relaxed(&slot->context) == own;
+    bool stands = is_right(record, span) && load_relaxed(&record->context) == own;
     int error = likely(stands) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EAGAIN;
     if (unlikely(error))
         span_undo_enter(c);
@@ -235,7 +235,7 @@ static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
 {
     lock(LOCK_TREE);
     int error = enter_span(t, span, handle_is_open);
-    uint16_t region = error ? 0 : handle_slot(span)->region;
+    uint16_t region = error ? 0 : handle_find(span)->region;
     if (region) {
         t->entries[t->depth - 1].kind |= (unsigned)region << ENTRY_REGION_SHIFT;
         t->regions_entered++;
@@ -249,8 +249,8 @@ static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
 static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint64_t here)
 {
     struct entry *e = &t->entries[t->depth - 1];
-    const struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
-    if (!entry_region(e) && load_relaxed(&slot->inside) == here)
+    const struct open_span *record = handle_at((uint32_t)(uintptr_t)span - 1);
+    if (!entry_region(e) && load_relaxed(&record->inside) == here)
         e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
 }
 

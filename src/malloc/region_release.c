@@ -370,13 +370,13 @@ static bool leave(struct thread *t, struct entry *e)
 static bool close_block(const struct entry *e)
 {
     jespan_span_t *span = (jespan_span_t *)(uintptr_t)e->key;
-    const struct slot *slot = handle_slot(span);
-    uint16_t arena = slot ? slot->region : 0;
+    const struct open_span *record = handle_find(span);
+    uint16_t arena = record ? record->region : 0;
     uint32_t context = handle_close(span);
     if (!context)
         return false;
     tree_close_span(context, timing_now());
-    handle_set_period(handle_slot_at((uint32_t)(uintptr_t)span - 1), 0);
+    handle_set_period(handle_at((uint32_t)(uintptr_t)span - 1), 0);
     return arena && regions_close(NULL, arena, context);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Open spans, in an array of slots that are reused. A handle is a number, slot and generation, and no address. So stale
- * and invented handles are recognised.
+/* Open spans, in an array of records that are reused. A handle is a number, record and generation, and no address. So
+ * stale and invented handles are recognised.
  *
- * A slot's generation is odd while its span is open. A number comes again after 2^30 spans in the same slot. While the
- * span's context has an allocation policy, or the span is a region, the generation also has HANDLE_HAS_POLICY, so the
- * hot path does not find it.
+ * A record's generation is odd while its span is open. A number comes again after 2^30 spans in the same record. While
+ * the span's context has an allocation policy, or the span is a region, the generation also has HANDLE_HAS_POLICY, so
+ * the hot path does not find it.
  */
 #ifndef JESPAN_HANDLES_H
 #define JESPAN_HANDLES_H
@@ -17,7 +17,7 @@
 
 #define HANDLE_HAS_POLICY 0x80000000u
 
-struct slot {
+struct open_span {
     _Atomic uint32_t generation;
     _Atomic uint32_t context; /* changes under LOCK_TREE while the span is open: jespan_add_label() */
     uint32_t next_free;       /* index + 1 */
@@ -27,39 +27,39 @@ struct slot {
     uint16_t region;          /* LOCK_TREE: its arena if it is a region, else 0 */
     _Atomic uint64_t inside;  /* the region in which the span was opened: arenas_place_in_time(); 0: none */
 };
-#define SLOTS_PER_CHUNK 1024u
+#define SPANS_PER_CHUNK 1024u
 #define CHUNKS_MAX 16384u
-extern _Atomic(struct slot *) handle_chunks[CHUNKS_MAX];
+extern _Atomic(struct open_span *) handle_chunks[CHUNKS_MAX];
 
-HOT_INLINE struct slot *handle_slot_at(uint32_t index)
+HOT_INLINE struct open_span *handle_at(uint32_t index)
 {
-    struct slot *chunk =
-        index < CHUNKS_MAX * SLOTS_PER_CHUNK ? load_acquire(&handle_chunks[index / SLOTS_PER_CHUNK]) : NULL;
-    return chunk ? &chunk[index % SLOTS_PER_CHUNK] : NULL;
+    struct open_span *chunk =
+        index < CHUNKS_MAX * SPANS_PER_CHUNK ? load_acquire(&handle_chunks[index / SPANS_PER_CHUNK]) : NULL;
+    return chunk ? &chunk[index % SPANS_PER_CHUNK] : NULL;
 }
 
 /* Whether the span is open, has no allocation policy, and is no region. */
-HOT_INLINE bool handle_is_free(struct slot *slot, jespan_span_t *span)
+HOT_INLINE bool handle_is_free(struct open_span *record, jespan_span_t *span)
 {
     uint32_t generation = (uint32_t)((uintptr_t)span >> 32);
-    return (generation & 1) && load_acquire(&slot->generation) == generation;
+    return (generation & 1) && load_acquire(&record->generation) == generation;
 }
 
-HOT_INLINE bool handle_is_open(struct slot *slot, jespan_span_t *span)
+HOT_INLINE bool handle_is_open(struct open_span *record, jespan_span_t *span)
 {
     uint32_t generation = (uint32_t)((uintptr_t)span >> 32);
-    return (generation & 1) && (load_acquire(&slot->generation) & ~HANDLE_HAS_POLICY) == generation;
+    return (generation & 1) && (load_acquire(&record->generation) & ~HANDLE_HAS_POLICY) == generation;
 }
 
-/* The slot of an open span, or NULL. Needs no lock. The answer may be outdated the next moment. */
-HOT_INLINE struct slot *handle_slot(jespan_span_t *span)
+/* The record of an open span, or NULL. Needs no lock. The answer may be outdated the next moment. */
+HOT_INLINE struct open_span *handle_find(jespan_span_t *span)
 {
-    struct slot *slot = handle_slot_at((uint32_t)(uintptr_t)span - 1);
-    return slot && handle_is_open(slot, span) ? slot : NULL;
+    struct open_span *record = handle_at((uint32_t)(uintptr_t)span - 1);
+    return record && handle_is_open(record, span) ? record : NULL;
 }
 
 /* Moves the span to another context. Under LOCK_TREE. */
-void handle_set_context(struct slot *slot, uint32_t context);
+void handle_set_context(struct open_span *record, uint32_t context);
 
 /* The allocation policies of contexts have changed. Under LOCK_TREE. */
 void handles_review(void);
@@ -73,7 +73,7 @@ uint32_t handle_close(jespan_span_t *span);
 
 /* Sets the period of the span (0: none), which may be closed. That period counts as in use until the span has another.
  * So its new memory cannot be taken for memory that outlived it. Under LOCK_TREE. */
-void handle_set_period(struct slot *slot, uint32_t period);
+void handle_set_period(struct open_span *record, uint32_t period);
 
 /* Add and remove a reference. Without references the span is closed, and *context is its context; else *context is 0.
  * Return 0, or -EINVAL where the span is not open. Under LOCK_TREE. */
@@ -83,9 +83,9 @@ int handle_unref(jespan_span_t *span, uint32_t *context);
 /* The context of an open span, or 0. Needs no lock. The answer may be outdated the next moment. */
 HOT_INLINE uint32_t handle_context(jespan_span_t *span)
 {
-    struct slot *slot = handle_slot(span);
-    uint32_t context = slot ? load_relaxed(&slot->context) : 0;
-    return slot && handle_is_open(slot, span) ? context : 0;
+    struct open_span *record = handle_find(span);
+    uint32_t context = record ? load_relaxed(&record->context) : 0;
+    return record && handle_is_open(record, span) ? context : 0;
 }
 
 #endif

@@ -41,7 +41,7 @@ static void test_a_handle_leads_to_its_context_until_closed(void **state)
     assert_int_equal(close_handle(b), 7);
 }
 
-/* In the same slot, again and again. */
+/* In the same record, again and again. */
 static void test_stale_handles_stay_stale(void **state)
 {
     jespan_span_t *old[100];
