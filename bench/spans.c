@@ -31,8 +31,8 @@ void spans_find(bool needed, bool inside)
         return;
     }
     if (!FIND(open, "jespan_open") || !FIND(enter, "jespan_enter") || !FIND(exit, "jespan_exit") ||
-        !FIND(close, "jespan_close") || !FIND(scope_enter, "jespan_scope_enter") ||
-        !FIND(scope_exit, "jespan_scope_exit") || !FIND(current, "jespan_current") ||
+        !FIND(close, "jespan_close") || !FIND(block_enter, "jespan_enter_block") ||
+        !FIND(block_exit, "jespan_exit_block") || !FIND(current, "jespan_current") ||
         !FIND(set_limit, "jespan_set_limit") || !FIND(mallctl, "mallctl")) {
         bench_fail("no span API in this process: preload jespan");
     }
@@ -142,14 +142,14 @@ void span_clock_round(void *state, size_t operations)
 }
 
 /* Does the same as JESPAN("bench scope", "route", "/orders", "tenant", "acme"), with the labels of the shape. */
-void span_scope_round(void *state, size_t operations)
+void span_block_round(void *state, size_t operations)
 {
     JESPAN_SITE(site, "bench scope");
     static const char *const args[] = {"bench scope", "route", "/orders", "tenant", "acme"};
     size_t count = ((struct span_state *)state)->args;
     for (size_t i = 0; i < operations; i++) {
-        struct jespan_scope scope;
-        span_api.scope_enter(&scope, &site, args, count);
-        span_api.scope_exit(&scope);
+        struct jespan_block scope;
+        span_api.block_enter(&scope, &site, args, count);
+        span_api.block_exit(&scope);
     }
 }

@@ -12,8 +12,8 @@ struct span_api {
     int (*enter)(jespan_span_t *);
     int (*exit)(jespan_span_t *);
     void (*close)(jespan_span_t *);
-    void (*scope_enter)(struct jespan_scope *, const struct jespan_site *, const char *const *, size_t);
-    void (*scope_exit)(struct jespan_scope *);
+    void (*block_enter)(struct jespan_block *, const struct jespan_site *, const char *const *, size_t);
+    void (*block_exit)(struct jespan_block *);
     jespan_context_t (*current)(void);
     int (*set_limit)(jespan_context_t, uint64_t, uint64_t);
     int (*mallctl)(const char *, void *, size_t *, void *, size_t);

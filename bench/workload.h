@@ -88,7 +88,7 @@ void *span_start(const void *shape);
 void span_enter_exit_round(void *state, size_t operations);
 void span_pair_round(void *state, size_t operations);
 void span_distinct_round(void *state, size_t operations);
-void span_scope_round(void *state, size_t operations);
+void span_block_round(void *state, size_t operations);
 void span_clock_round(void *state, size_t operations);
 void span_stop(void *state);
 

@@ -95,14 +95,14 @@ const struct workload workloads[] = {
     SPAN("enter+exit", "jespan_enter and jespan_exit of an open span", span_enter_exit_round, 1, 0),
     SPAN("enter+exit-labels", "the same of a span opened with two labels", span_enter_exit_round, 5, 0),
     SPAN("enter+pair+exit", "the same with a pair inside", span_pair_round, 1, 0),
-    SPAN("scope", "JESPAN(\"name\"): open, enter, exit, close", span_scope_round, 1, 0),
-    SPAN("scope-labels", "JESPAN(\"name\", ...) with two labels", span_scope_round, 5, 0),
+    SPAN("scope", "JESPAN(\"name\"): open, enter, exit, close", span_block_round, 1, 0),
+    SPAN("scope-labels", "JESPAN(\"name\", ...) with two labels", span_block_round, 5, 0),
     SPAN("open+close", "open and close a span, each of 1,000,000 with a label of its own", span_distinct_round, 1,
          1000000),
 
     TIMED("clock-read", "one read of the processor's raw clock", span_clock_round),
     TIMED("timed-enter+exit", "enter+exit by what is tracked: two clock reads, if any", span_enter_exit_round),
-    TIMED("timed-scope", "scope by what is tracked", span_scope_round),
+    TIMED("timed-scope", "scope by what is tracked", span_block_round),
 
     RSS(16), RSS(48), RSS(64), RSS(112), RSS(256), RSS(512), RSS(640), RSS(1024), RSS(2560), RSS(4096), RSS(8192),
 

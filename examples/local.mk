@@ -5,6 +5,7 @@ dump_script_tests += %D%/docstore/check.sh %D%/shop/check.sh
 # Examples that can be built here
 example_programs = %D%/thread-pool/thread-pool
 EXTRA_PROGRAMS += $(example_programs)
+EXTRA_DIST += %D%/cpp/coroutine.cc %D%/cpp/jthread.cc
 EXTRA_DIST += %D%/figures.h %D%/figures.sh
 
 examples_thread_pool_thread_pool_SOURCES = \

@@ -203,8 +203,8 @@ static void add_older(struct totals *to, const struct totals *older)
 {
     struct totals now = *to;
     totals_add(to, older);
-    to->moved_in_objects -= totals_inuse_objects(older);
-    to->moved_in_bytes -= totals_inuse_bytes(older);
+    to->credited_in_objects -= totals_inuse_objects(older);
+    to->credited_in_bytes -= totals_inuse_bytes(older);
     to->outlived_objects = now.outlived_objects;
     to->outlived_bytes = now.outlived_bytes;
 }
@@ -230,9 +230,9 @@ static void clear_allocations(struct totals *t)
 {
     const uint64_t objects = totals_inuse_objects(t), bytes = totals_inuse_bytes(t);
     t->alloc_objects = t->alloc_bytes = t->alloc_requested_bytes = t->free_objects = t->free_bytes = 0;
-    t->moved_out_objects = t->moved_out_bytes = 0;
-    t->moved_in_objects = objects;
-    t->moved_in_bytes = bytes;
+    t->credited_out_objects = t->credited_out_bytes = 0;
+    t->credited_in_objects = objects;
+    t->credited_in_bytes = bytes;
 }
 
 void digest_clear(struct digest *d, enum digest_figures figures)

@@ -50,8 +50,8 @@ static void set_levels(struct totals *period, const struct totals *now)
 /* The context held at the start what it holds now, less what came and plus what went. */
 static void set_held(struct totals *period, uint64_t objects, uint64_t bytes)
 {
-    period->moved_in_objects = objects + period->free_objects + period->moved_out_objects - period->alloc_objects;
-    period->moved_in_bytes = bytes + period->free_bytes + period->moved_out_bytes - period->alloc_bytes;
+    period->credited_in_objects = objects + period->free_objects + period->credited_out_objects - period->alloc_objects;
+    period->credited_in_bytes = bytes + period->free_bytes + period->credited_out_bytes - period->alloc_bytes;
 }
 
 static bool is_anything(const struct totals *t)

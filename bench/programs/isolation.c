@@ -77,7 +77,7 @@ static void free_all(struct object **list)
 
 static void keep(size_t bytes)
 {
-    JESPAN_FOR(cache);
+    JESPAN_CREDIT(cache);
     add(&cached, bytes);
 }
 

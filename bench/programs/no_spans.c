@@ -45,23 +45,23 @@ jespan_context_t jespan_attach(jespan_context_t context)
     return JESPAN_ROOT;
 }
 
-void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site, const char *const *name_and_labels,
+void jespan_enter_block(struct jespan_block *scope, const struct jespan_site *site, const char *const *name_and_labels,
                         size_t count)
 {
     (void)scope, (void)site, (void)name_and_labels, (void)count;
 }
 
-void jespan_scope_exit(struct jespan_scope *scope)
+void jespan_exit_block(struct jespan_block *scope)
 {
     (void)scope;
 }
 
-void jespan_owner_enter(struct jespan_scope *scope, jespan_context_t context)
+void jespan_enter_credit(struct jespan_block *scope, jespan_context_t context)
 {
     (void)scope, (void)context;
 }
 
-void jespan_owner_exit(struct jespan_scope *scope)
+void jespan_exit_credit(struct jespan_block *scope)
 {
     (void)scope;
 }

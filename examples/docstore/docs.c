@@ -49,7 +49,7 @@ void docs_close(struct docs *d)
 
 static int keep(const json_t *json, jespan_context_t keeper, struct document **document)
 {
-    JESPAN_FOR(keeper);
+    JESPAN_CREDIT(keeper);
 
     *document = document_keep(json);
     return *document ? 0 : -ENOMEM;
@@ -105,7 +105,7 @@ int docs_put(struct docs *d, jespan_context_t keeper, const struct document_key 
     pthread_mutex_lock(&d->write_lock);
     error = store(d, key, text, bytes, created);
     if (!error) {
-        JESPAN_FOR(keeper);
+        JESPAN_CREDIT(keeper);
         cache_put(d->cache, key, document);
     }
     pthread_mutex_unlock(&d->write_lock);
@@ -141,7 +141,7 @@ static int fill(struct docs *d, jespan_context_t keeper, const struct document_k
     free(text);
     if (error)
         return error == -EINVAL ? -EIO : error;
-    JESPAN_FOR(keeper);
+    JESPAN_CREDIT(keeper);
     cache_fill(d->cache, key, *document, ticket);
     return 0;
 }

@@ -28,7 +28,7 @@ static _Thread_local struct {
 /* Takes memory outside the limit of the tenant. */
 static void *borrow(size_t bytes)
 {
-    JESPAN_FOR(JESPAN_ROOT);
+    JESPAN_CREDIT(JESPAN_BASE);
     return malloc(bytes);
 }
 

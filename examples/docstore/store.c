@@ -86,7 +86,7 @@ static void open_context(struct store *s)
 static int open_connections(struct store *s, const char *path, unsigned n_readers)
 {
     int error;
-    JESPAN_FOR(s->context);
+    JESPAN_CREDIT(s->context);
 
     error = connection_open(&s->writer, path);
     for (unsigned i = 0; !error && i < n_readers; i++) {
@@ -193,7 +193,7 @@ static int put(struct connection *c, enum statement which, const struct document
 int store_put(struct store *s, const struct document_key *key, const char *text, size_t bytes, bool *created)
 {
     int error;
-    JESPAN_FOR(s->context);
+    JESPAN_CREDIT(s->context);
 
     error = put(&s->writer, UPDATE, key, text, bytes);
     *created = error == -ENOENT;
@@ -203,7 +203,7 @@ int store_put(struct store *s, const struct document_key *key, const char *text,
 int store_delete(struct store *s, const struct document_key *key)
 {
     int error;
-    JESPAN_FOR(s->context);
+    JESPAN_CREDIT(s->context);
 
     error = bind_key(&s->writer, DELETE, key);
     return error ? error : change(&s->writer, DELETE);
@@ -211,7 +211,7 @@ int store_delete(struct store *s, const struct document_key *key)
 
 static void *malloc_for(jespan_context_t owner, size_t bytes)
 {
-    JESPAN_FOR(owner);
+    JESPAN_CREDIT(owner);
     return malloc(bytes);
 }
 
@@ -247,7 +247,7 @@ int store_get(struct store *s, const struct document_key *key, char **text, size
     struct connection *c = reader_take(s);
     jespan_context_t caller = jespan_current();
     int error;
-    JESPAN_FOR(s->context);
+    JESPAN_CREDIT(s->context);
 
     error = get(c, key, caller, text, bytes);
     reader_return(s, c);
@@ -258,7 +258,7 @@ static int tell(sqlite3_stmt *statement, jespan_context_t caller, store_hit *hit
 {
     const char *id = (const char *)sqlite3_column_text(statement, 0);
     const char *text = (const char *)sqlite3_column_text(statement, 1);
-    JESPAN_FOR(caller);
+    JESPAN_CREDIT(caller);
 
     return id && text ? hit(context, id, text, (size_t)sqlite3_column_bytes(statement, 1)) : -ENOMEM;
 }
@@ -282,7 +282,7 @@ int store_search(struct store *s, const char *collection, const char *words, uns
     struct connection *c = reader_take(s);
     jespan_context_t caller = jespan_current();
     int error;
-    JESPAN_FOR(s->context);
+    JESPAN_CREDIT(s->context);
 
     error = bind_text(c, SEARCH, 1, collection, strlen(collection));
     if (!error)
@@ -300,7 +300,7 @@ int store_count(struct store *s, uint64_t *documents)
 {
     struct connection *c = reader_take(s);
     int error;
-    JESPAN_FOR(s->context);
+    JESPAN_CREDIT(s->context);
 
     error = sqlite3_step(c->statements[COUNT]) == SQLITE_ROW ? 0 : failed(c);
     if (!error)

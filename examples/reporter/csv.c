@@ -24,7 +24,7 @@ static int init(void *user)
     (void)user;
     file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     lines = file >= 0 ? open_memstream(&text, &bytes) : NULL;
-    return lines ? 0 : path ? -errno : -EINVAL;
+    return lines ? 0 : path ? errno : EINVAL;
 }
 
 static void put_quoted(const char *s)
@@ -80,9 +80,9 @@ static int flush(void *user)
 {
     (void)user;
     if (fflush(lines))
-        return -errno;
+        return errno;
     ssize_t n = write(file, text, bytes);
-    int error = n < 0 ? -errno : (size_t)n < bytes ? -ENOSPC : 0;
+    int error = n < 0 ? errno : (size_t)n < bytes ? ENOSPC : 0;
     rewind(lines); /* what could not be written is given up: memory has a bound */
     return error;
 }

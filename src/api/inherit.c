@@ -53,7 +53,7 @@ static void start_unlink(struct start *start)
         start->next->prev = start->prev;
 }
 
-/* JESPAN_FOR() is for a block of its own thread, which a new one has nothing to do with. */
+/* JESPAN_CREDIT() is for a block of its own thread, which a new one has nothing to do with. */
 static uint32_t context_to_inherit(const struct thread *t)
 {
     if (t->tag == CONTEXT_ID_SELF)
@@ -61,7 +61,7 @@ static uint32_t context_to_inherit(const struct thread *t)
     if (!conf.inherit)
         return 0;
     for (uint32_t i = t->depth; i-- > 0;)
-        if (entry_kind(&t->entries[i]) != ENTRY_OWNER)
+        if (entry_kind(&t->entries[i]) != ENTRY_CREDIT)
             return t->entries[i].context;
     return 0;
 }

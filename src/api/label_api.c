@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The span API: labels that are added to an open span, which thereby moves to another context. */
+/* Labels: one that is added to an open span, which thereby moves to another context; and those that a traceparent header gives. */
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
@@ -13,6 +15,8 @@
 #include "span/labels.h"
 #include "span/span.h"
 #include "span/tree.h"
+
+/* ---- Adding a label ---- */
 
 /* What gets the label: an open span, or a JESPAN() block of the calling thread. */
 struct subject {
@@ -35,14 +39,14 @@ static struct subject subject_of_span(jespan_span_t *span, struct open_span *rec
     return (struct subject){record, ENTRY_SPAN, (uintptr_t)span, load_relaxed(&record->context), record->borrows};
 }
 
-/* What was entered last, JESPAN_FOR() aside, as an index; −1 where that is no span. */
+/* What was entered last, JESPAN_CREDIT() aside, as an index; −1 where that is no span. */
 static int64_t last_entered(const struct thread *t)
 {
     int64_t last = (int64_t)t->depth - 1;
-    while (last >= 0 && entry_kind(&t->entries[last]) == ENTRY_OWNER)
+    while (last >= 0 && entry_kind(&t->entries[last]) == ENTRY_CREDIT)
         last--;
     enum entry_kind kind = last < 0 ? ENTRY_SELF : entry_kind(&t->entries[last]);
-    return kind == ENTRY_SPAN || kind == ENTRY_SCOPE ? last : -1;
+    return kind == ENTRY_SPAN || kind == ENTRY_BLOCK ? last : -1;
 }
 
 /* Under LOCK_TREE. */
@@ -53,7 +57,7 @@ static int find_subject(struct subject *s, const struct thread *t, jespan_span_t
         if (last < 0)
             return EPERM;
         *s = subject_of_block(t, last);
-        if (s->kind == ENTRY_SCOPE)
+        if (s->kind == ENTRY_BLOCK)
             return 0;
         span = (jespan_span_t *)(uintptr_t)s->key;
     }
@@ -123,4 +127,62 @@ EXPORT int jespan_add_label(jespan_span_t *span, const struct jespan_label *labe
     int error = add_label_locked(t, span, label);
     unlock(LOCK_TREE);
     return error;
+}
+
+/* ---- The traceparent header of the W3C's Trace Context (https://www.w3.org/TR/trace-context/#traceparent-header) ----
+ *
+ *     version-trace_id-parent_id-flags, in 2, 32, 16 and 2 lower-case hexadecimal digits
+ */
+
+enum { TRACE_ID = 3, PARENT_ID = 36, FLAGS = 53, END = 55 };
+#define TRACE_ID_DIGITS 32
+#define PARENT_ID_DIGITS 16
+
+/* −1 for what is no lower-case hexadecimal digit. */
+static int digit_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Looks at nothing behind the first character that is no digit, so at nothing behind the end. */
+static bool is_hex(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (digit_value(s[i]) < 0)
+            return false;
+    return true;
+}
+
+static bool is_zero(const char *s, size_t n)
+{
+    return strspn(s, "0") >= n;
+}
+
+static bool is_laid_out(const char *s)
+{
+    return is_hex(s, 2) && s[TRACE_ID - 1] == '-' && is_hex(s + TRACE_ID, TRACE_ID_DIGITS) &&
+           s[PARENT_ID - 1] == '-' && is_hex(s + PARENT_ID, PARENT_ID_DIGITS) && s[FLAGS - 1] == '-' &&
+           is_hex(s + FLAGS, 2);
+}
+
+/* Later versions may have more fields. */
+static bool has_end(const char *s, bool is_version_00)
+{
+    return s[END] == '\0' || (s[END] == '-' && !is_version_00);
+}
+
+EXPORT int jespan_parse_traceparent(const char *header, struct jespan_traceparent *out)
+{
+    if (!header || !out || !is_laid_out(header) || !strncmp(header, "ff", 2))
+        return EINVAL;
+    bool is_version_00 = is_zero(header, 2);
+    if (!has_end(header, is_version_00) || is_zero(header + TRACE_ID, TRACE_ID_DIGITS) ||
+        is_zero(header + PARENT_ID, PARENT_ID_DIGITS))
+        return EINVAL;
+    *out = (struct jespan_traceparent){0};
+    memcpy(out->trace_id, header + TRACE_ID, TRACE_ID_DIGITS);
+    memcpy(out->span_id, header + PARENT_ID, PARENT_ID_DIGITS);
+    unsigned flags = (unsigned)(digit_value(header[FLAGS]) * 16 + digit_value(header[FLAGS + 1]));
+    out->flags = (uint8_t)(is_version_00 ? flags : flags & JESPAN_TRACE_SAMPLED);
+    return 0;
 }

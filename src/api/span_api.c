@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The span API: arguments checked here, at the edge; errors become errno's conventions. */
+/* Spans: open, enter, exit, close; and JESPAN_REGION() blocks. Arguments are checked here, at the edge. Inside, errors are negative
+ * errno values; what the API returns is positive. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "api/block.h"
 #include "base/libc_calls.h"
 #include "base/lock.h"
 #include "jespan/jespan.h"
@@ -25,9 +25,9 @@
 /* Under LOCK_TREE. The id of a live context, else 0. */
 static uint32_t resolve(const struct thread *t, jespan_context_t context)
 {
-    if (context == JESPAN_CURRENT)
-        return t ? t->tag : CONTEXT_ID_ROOT;
-    return tree_is_live(context) ? context : 0;
+    if (!t && (context == JESPAN_CURRENT || context == JESPAN_BASE))
+        return CONTEXT_ID_ROOT;
+    return t ? span_context_named(t, context) : tree_is_live(context) ? context : 0;
 }
 
 /* Under LOCK_TREE. A region is one in an ancestor's context too. NULL: no memory. */
@@ -192,11 +192,6 @@ EXPORT int jespan_close(jespan_span_t *span)
     return span ? close_span(span, close_all) : 0;
 }
 
-int span_close_anyway(jespan_span_t *span)
-{
-    return is_region(span) ? close_region(span, close_all, false) : close_span(span, close_all);
-}
-
 EXPORT int jespan_ref(jespan_span_t *span)
 {
     lock(LOCK_TREE);
@@ -305,7 +300,7 @@ static void leave_region(struct thread *t, uint16_t region)
 static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
 {
     for (int64_t i = (int64_t)t->depth - 1; i > index; i--)
-        if (block_is_one(&t->entries[i]) && stack - t->entries[i].key - 1 < LEFT_STACK_BYTES)
+        if (entry_is_block(&t->entries[i]) && stack - t->entries[i].key - 1 < LEFT_STACK_BYTES)
             span_remove(t, (uint32_t)i);
 }
 
@@ -336,64 +331,48 @@ EXPORT int jespan_exit(jespan_span_t *span)
     return exit_slow(span);
 }
 
-/* ---- Current and attach ---- */
+/* ---- JESPAN_REGION(): a span that is opened and entered, exited and closed ---- */
 
-EXPORT jespan_context_t jespan_current(void)
+/* Where no arena is left, a span without a region is better than none. It needs another site, as sites with equal contents are one. */
+static jespan_span_t *open_or_plain(const struct jespan_site *site)
 {
-    struct thread *t = track_thread();
-    uint32_t context = t ? t->tag : CONTEXT_ID_ROOT;
-    return unlikely(age_is_on) ? tree_whole(context) : context;
+    jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
+    if (span)
+        return span;
+    struct jespan_site plain = *site;
+    plain.line = 0;
+    plain.arena = (struct jespan_arena){0};
+    regions_count_lost();
+    return jespan_open(&plain, JESPAN_CURRENT, NULL, 0);
 }
 
-/* Under LOCK_TREE. An attachment on top is replaced; one that shows what is below it anyway is taken away. */
-static int attach_locked(struct thread *t, jespan_context_t context)
+EXPORT void jespan_enter_region(struct jespan_block *block, const struct jespan_site *site)
 {
-    if (context == JESPAN_ROOT)
-        context = t->base;
-    if (!tree_is_live(context))
-        return EINVAL;
-    context = age_period_of(context);
-    bool replaces = t->depth && entry_kind(&t->entries[t->depth - 1]) == ENTRY_ATTACHED;
-    uint32_t below_depth = t->depth - replaces;
-    uint32_t below = below_depth ? t->entries[below_depth - 1].context : t->base;
-    if (context != below) {
-        struct counters *c = context ? span_count_enter(t, context) : NULL;
-        if (!c)
-            return ENOMEM;
-        if (span_push(t, ENTRY_ATTACHED, 0, context, c)) {
-            span_undo_enter(c);
-            return ENOMEM;
-        }
+    int saved = errno;
+    if (!block)
+        return;
+    jespan_span_t *span = site ? open_or_plain(site) : NULL;
+    if (span && jespan_enter(span)) {
+        jespan_close(span);
+        span = NULL;
     }
-    if (replaces)
-        span_remove(t, below_depth);
-    span_review(t);
-    return 0;
+    if (span)
+        thread_current->entries[thread_current->depth - 1].kind |= ENTRY_REGION_BLOCK;
+    block->entered = (uintptr_t)span;
+    errno = saved;
 }
 
-EXPORT jespan_context_t jespan_attach(jespan_context_t context)
+/* A block cannot refuse to end: a region with survivors is set aside. */
+EXPORT void jespan_exit_region(struct jespan_block *block)
 {
-    struct thread *t = track_thread();
-    if (!t) {
-        errno = context == JESPAN_INVALID ? EINVAL : ENOMEM;
-        return JESPAN_INVALID;
-    }
-    jespan_context_t previous = jespan_current();
-    if (context == JESPAN_CURRENT)
-        return previous;
-    lock(LOCK_TREE);
-    int error = attach_locked(t, context);
-    unlock(LOCK_TREE);
-    if (!error)
-        return previous;
-    errno = error;
-    return JESPAN_INVALID;
-}
-
-/* ---- Samplers ---- */
-
-EXPORT void jespan_set_sampler(jespan_sampler_t *decide, void *user)
-{
-    track_thread(); /* which reads the configuration, where nothing did before */
-    sampler_set(decide, user);
+    jespan_span_t *span = block ? (jespan_span_t *)(uintptr_t)block->entered : NULL;
+    int saved = errno;
+    if (!span)
+        return;
+    jespan_exit(span);
+    if (is_region(span))
+        close_region(span, close_all, false);
+    else
+        close_span(span, close_all);
+    errno = saved;
 }

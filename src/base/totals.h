@@ -16,8 +16,8 @@ struct totals {
     uint64_t alloc_requested_bytes; /* as the program asked for them */
     uint64_t free_objects;
     uint64_t free_bytes; /* usable bytes */
-    uint64_t moved_in_objects, moved_in_bytes;   /* live objects that came from another context (jespan_retag) */
-    uint64_t moved_out_objects, moved_out_bytes; /* live objects that went to another one */
+    uint64_t credited_in_objects, credited_in_bytes;   /* live objects that came from another context (jespan_credit) */
+    uint64_t credited_out_objects, credited_out_bytes; /* live objects that went to another one */
     uint64_t enters, exits;
     /* Snapshots add these. */
     uint64_t opens;      /* spans opened */
@@ -31,12 +31,12 @@ struct totals {
 
 static inline uint64_t totals_inuse_objects(const struct totals *t)
 {
-    return t->alloc_objects + t->moved_in_objects - t->free_objects - t->moved_out_objects;
+    return t->alloc_objects + t->credited_in_objects - t->free_objects - t->credited_out_objects;
 }
 
 static inline uint64_t totals_inuse_bytes(const struct totals *t)
 {
-    return t->alloc_bytes + t->moved_in_bytes - t->free_bytes - t->moved_out_bytes;
+    return t->alloc_bytes + t->credited_in_bytes - t->free_bytes - t->credited_out_bytes;
 }
 
 /* Time in which spans were open and no thread worked for them. */

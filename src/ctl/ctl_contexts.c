@@ -11,7 +11,7 @@
 #include "heap/sums.h"
 #include "heap/timing.h"
 #include "jespan/jespan.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "report/limit_events.h"
 #include "snapshot/snapshot.h"
 #include "span/age.h"
@@ -58,9 +58,9 @@ static bool is_known(size_t offset)
 #define MEMORY_FIGURES(handle)                                                                                         \
     FIGURE(alloc_objects, handle, alloc_objects), FIGURE(alloc_bytes, handle, alloc_bytes),                            \
         FIGURE(alloc_requested_bytes, handle, alloc_requested_bytes), FIGURE(free_objects, handle, free_objects),      \
-        FIGURE(free_bytes, handle, free_bytes), FIGURE(moved_in_objects, handle, moved_in_objects),                    \
-        FIGURE(moved_in_bytes, handle, moved_in_bytes), FIGURE(moved_out_objects, handle, moved_out_objects),          \
-        FIGURE(moved_out_bytes, handle, moved_out_bytes), {"inuse_objects", handle, INUSE_OBJECTS},                    \
+        FIGURE(free_bytes, handle, free_bytes), FIGURE(credited_in_objects, handle, credited_in_objects),                    \
+        FIGURE(credited_in_bytes, handle, credited_in_bytes), FIGURE(credited_out_objects, handle, credited_out_objects),          \
+        FIGURE(credited_out_bytes, handle, credited_out_bytes), {"inuse_objects", handle, INUSE_OBJECTS},                    \
         {"inuse_bytes", handle, INUSE_BYTES}, FIGURE(enters, handle, enters)
 #define SNAPSHOT_FIGURES(handle)                                                                                       \
     FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \

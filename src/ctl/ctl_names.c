@@ -5,6 +5,7 @@
  * Figures are exact for the calling thread: its free buffer is counted first. spans.count and spans.ids answer as of
  * the last write to spans.epoch. Returned names point to memory that is never freed.
  */
+#include <config.h>
 #include <errno.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "policy/regions.h"
 #include "report/dump.h"
 #include "report/reporter_session.h"
@@ -159,7 +160,23 @@ static int top_outlived(const struct ctl_name *self, uint32_t id, const struct c
     return error;
 }
 
+/* The header that programs see and the build have one version. */
+#define TEXT_OF_(x) #x
+#define TEXT_OF(x) TEXT_OF_(x)
+static const char version[] = TEXT_OF(JESPAN_VERSION_MAJOR) "." TEXT_OF(JESPAN_VERSION_MINOR) "." TEXT_OF(JESPAN_VERSION_PATCH);
+_Static_assert(!__builtin_strcmp(PACKAGE_VERSION, TEXT_OF(JESPAN_VERSION_MAJOR) "." TEXT_OF(JESPAN_VERSION_MINOR) "."
+                                 TEXT_OF(JESPAN_VERSION_PATCH)), "JESPAN_VERSION_… in jespan.h is not the version in configure.ac");
+
+static int top_version(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    const char *text = version;
+    return ctl_read(call, &text, sizeof text);
+}
+
 const struct ctl_name ctl_top_names[] = {
+    {"version", top_version, 0},
     {"outlived", top_outlived, 0},
     {"epoch", top_epoch, 0},
     {"count", top_count, 0},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers: for every object the tag of the context that owns it, out of line.
+/* Headers: for every object the tag of the context that it is credited to, out of line.
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
  *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
@@ -52,7 +52,7 @@
 
 /* Marks the tag of an object in a region that another owner has: regions.h. Only headers of span arenas' pages have it,
  * so the fast paths never see it. */
-#define TAG_HANDED_OVER 0x80000000u
+#define TAG_SURVIVOR 0x80000000u
 
 typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];

@@ -87,8 +87,8 @@ static void add_frees(struct totals *to, struct counters *c)
     to->exits += load_acquire(&c->exits);
     struct counters_more *more = counters_used_more(c);
     if (more) {
-        to->moved_out_objects += load_acquire(&more->moved_out_objects);
-        to->moved_out_bytes += load_acquire(&more->moved_out_bytes);
+        to->credited_out_objects += load_acquire(&more->credited_out_objects);
+        to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
     }
 }
 
@@ -100,8 +100,8 @@ static void add_allocs(struct totals *to, struct counters *c)
     to->enters += load_relaxed(&c->enters);
     struct counters_more *more = counters_used_more(c);
     if (more) {
-        to->moved_in_objects += load_relaxed(&more->moved_in_objects);
-        to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
+        to->credited_in_objects += load_relaxed(&more->credited_in_objects);
+        to->credited_in_bytes += load_relaxed(&more->credited_in_bytes);
     }
 }
 
@@ -156,7 +156,7 @@ static bool has_freed_since(struct counters *c, const struct totals *then)
     struct counters_more *more = counters_used_more(c);
     atomic_thread_fence(memory_order_acquire);
     return load_relaxed(&c->free_bytes) != then->free_bytes ||
-           (more && load_relaxed(&more->moved_out_bytes) != then->moved_out_bytes);
+           (more && load_relaxed(&more->credited_out_bytes) != then->credited_out_bytes);
 }
 
 void sums_add_pair(struct totals *sum, struct counters *c)

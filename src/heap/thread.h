@@ -30,8 +30,8 @@ struct counters {
 /* The figures that only some contexts have. */
 struct counters_more {
     _Atomic uint64_t wall, opens; /* of JESPAN() blocks; see OPENS_SHIFT */
-    _Atomic uint64_t moved_in_objects, moved_in_bytes;
-    _Atomic uint64_t moved_out_objects, moved_out_bytes; /* stored with release, as frees */
+    _Atomic uint64_t credited_in_objects, credited_in_bytes;
+    _Atomic uint64_t credited_out_objects, credited_out_bytes; /* stored with release, as frees */
     _Atomic uint64_t cpu_system;
     _Atomic uint64_t unused;
 };
@@ -64,24 +64,30 @@ struct free_object {
 #define MAGAZINE_ENTRIES 1024 /* of all classes together */
 
 /* The entries of this thread, innermost last. */
-enum entry_kind { ENTRY_SPAN, ENTRY_SCOPE, ENTRY_OWNER, ENTRY_ATTACHED, ENTRY_SELF };
+enum entry_kind { ENTRY_SPAN, ENTRY_BLOCK, ENTRY_CREDIT, ENTRY_ATTACHED, ENTRY_SELF };
 struct entry {
     uint64_t key; /* handle of the span, or address of the block's variable */
     struct counters *counters; /* those of the context, on this thread */
-    struct counters *timed;    /* for which time passes: the same; with ENTRY_OWNER those of the entry below */
+    struct counters *timed;    /* for which time passes: the same; with ENTRY_CREDIT those of the entry below */
     uint32_t context;
     unsigned kind;           /* enum entry_kind, perhaps with ENTRY_MOVED, and a region's arena */
     struct counters *former; /* with ENTRY_MOVED: those of the period in which it was entered; see age.h */
 };
 #define ENTRY_MOVED 8u
 #define ENTRY_INSIDE 16u /* the span is no region, but was opened inside the region of that arena */
-#define ENTRY_BLOCK 32u  /* the span ends with its JESPAN() block, and with its thread */
+#define ENTRY_REGION_BLOCK 32u /* the span ends with its JESPAN() block, and with its thread */
 #define ENTRY_KIND_MASK 7u
 #define ENTRY_REGION_SHIFT 16
 
 static inline enum entry_kind entry_kind(const struct entry *entry)
 {
     return (enum entry_kind)(entry->kind & ENTRY_KIND_MASK);
+}
+
+/* Whether it is a block, which ends where it began. */
+static inline bool entry_is_block(const struct entry *entry)
+{
+    return entry_kind(entry) == ENTRY_BLOCK || entry_kind(entry) == ENTRY_CREDIT;
 }
 
 /* The span arena of an entered region; 0: the entry is no region. */

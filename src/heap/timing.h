@@ -59,14 +59,14 @@ HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
 }
 
 /* A JESPAN() block of this context begins, or ends, at `now` on this thread. Its counters_more are in use. */
-HOT_INLINE void timing_open_scope(struct counters *c, uint64_t now)
+HOT_INLINE void timing_open_block(struct counters *c, uint64_t now)
 {
     struct counters_more *more = counters_more(c);
     own_add(&more->opens, ((uint64_t)1 << OPENS_SHIFT) + 1);
     own_add(&more->wall, -(now + TIME_OPEN));
 }
 
-HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
+HOT_INLINE void timing_close_block(struct counters *c, uint64_t now)
 {
     struct counters_more *more = counters_more(c);
     own_add(&more->opens, -(uint64_t)1);
@@ -74,9 +74,9 @@ HOT_INLINE void timing_close_scope(struct counters *c, uint64_t now)
 }
 
 /* The block goes on with another context's counters. */
-HOT_INLINE void timing_move_scope(struct counters *from, struct counters *to, uint64_t now)
+HOT_INLINE void timing_move_block(struct counters *from, struct counters *to, uint64_t now)
 {
-    timing_close_scope(from, now);
+    timing_close_block(from, now);
     struct counters_more *more = counters_use_more(to);
     own_add(&more->opens, 1);
     own_add(&more->wall, -(now + TIME_OPEN));

@@ -11,7 +11,7 @@
 #include "malloc/boot.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/span.h"
 
 #define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
@@ -245,7 +245,7 @@ void *alloc_policy_alloc_for(struct thread *t, size_t size, int flags, const voi
  * limits admit it: track_resized(). So if the limit of another owner refuses, the object may still grow elsewhere. */
 int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
 {
-    uint32_t owner = track_owner(p);
+    uint32_t owner = track_context(p);
     if (!tree_is_live(owner) || !limits_of(owner))
         return 1;
     if (!t)

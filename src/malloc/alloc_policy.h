@@ -12,7 +12,7 @@
 
 #include "heap/thread.h"
 #include "malloc/track.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 
 /* Whether the thread's allocations have a policy now. */
 static inline bool alloc_policy_is_used(const struct thread *t)

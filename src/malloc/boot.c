@@ -20,7 +20,7 @@
 #include "malloc/region_release.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "policy/regions.h"
 #include "span/age.h"
 #include "span/arena_conf.h"

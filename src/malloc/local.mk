@@ -12,6 +12,6 @@ core_sources += \
 	%D%/track_bytes.c \
 	%D%/track_free.c \
 	%D%/track_header.c \
-	%D%/track_owner.c
+	%D%/track_credit.c
 
 EXTRA_DIST += %D%/README.md

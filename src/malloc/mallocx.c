@@ -9,7 +9,7 @@
 #include "malloc/family.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 
 #define ALIGN_MASK 63 /* of MALLOCX_LG_ALIGN() */
 
@@ -28,7 +28,7 @@ static bool must_move(const struct thread *t, const void *p, bool is_cut)
     uint16_t arena = arenas_find(p);
     if (!arena || !arenas[arena].region)
         return arena && is_cut && arenas_wipes(arena);
-    return (is_cut && arenas_wipes(arena)) || !t || t->region != arena || track_is_handed_over(p);
+    return (is_cut && arenas_wipes(arena)) || !t || t->region != arena || track_is_survivor(p);
 }
 
 /* Returns 1 if the object was resized where it is, with its new usable size in *usable: its size class is right
@@ -74,13 +74,13 @@ static bool is_inside(const struct thread *t, uint16_t region)
     return false;
 }
 
-/* Allocates the new object on a thread that is in a region. If the old one is from outside, or was handed over, the new
+/* Allocates the new object on a thread that is in a region. If the old one is from outside, or was credited elsewhere, the new
  * one must not be in the region, since the owner does not know of it. If the old one is of an outer region, so is the
  * new one. */
 static void *alloc_beside(struct thread *t, const void *p, size_t size, int flags)
 {
     uint16_t from = arenas_find(p);
-    return alloc_policy_alloc_in(t, is_inside(t, from) && !track_is_handed_over(p) ? from : 0, size, flags);
+    return alloc_policy_alloc_in(t, is_inside(t, from) && !track_is_survivor(p) ? from : 0, size, flags);
 }
 
 void *family_resize(void *p, size_t size, int flags)

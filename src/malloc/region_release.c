@@ -40,7 +40,7 @@ struct visit {
 static void turn_to(struct visit *v, uint32_t tag)
 {
     if (v->takes_away && v->freed_objects)
-        track_count_frees(v->t, v->tag & ~TAG_HANDED_OVER, v->freed_objects, v->freed_bytes);
+        track_count_frees(v->t, v->tag & ~TAG_SURVIVOR, v->freed_objects, v->freed_bytes);
     v->freed_objects = v->freed_bytes = 0;
     v->tag = tag;
 }
@@ -51,7 +51,7 @@ static void visit_objects(struct visit *v, uint64_t n, size_t usable)
     v->freed_bytes += n * usable;
     v->objects += n;
     v->bytes += n * usable;
-    v->survivors += v->tag & TAG_HANDED_OVER ? n : 0;
+    v->survivors += v->tag & TAG_SURVIVOR ? n : 0;
     v->left -= n < v->left ? n : v->left;
 }
 
@@ -136,7 +136,7 @@ struct search {
 static void keep_one(struct search *s, const char *start, const char *stop, uintptr_t end)
 {
     const void *p = exceptions_find(start, stop, (const char *)end);
-    s->found += p && !track_retag(s->t, (void *)(uintptr_t)p, s->t->tag);
+    s->found += p && !track_credit(s->t, (void *)(uintptr_t)p, s->t->tag);
 }
 
 static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_t entry)
@@ -202,7 +202,7 @@ static bool is_held(struct thread *t, struct span_arena *a)
  * counted and not found is being freed, and jemalloc is not done with it. */
 static uint64_t count_survivors(struct thread *t, uint16_t arena)
 {
-    if (!load_acquire(&arenas[arena].handed_over))
+    if (!load_acquire(&arenas[arena].has_survivors))
         return 0;
     struct visit v = visit_all(t, arena, false);
     return v.survivors + v.left;
@@ -248,7 +248,7 @@ static void release_all(struct thread *t, uint16_t arena)
     arenas_count_frees(t, arena, v.objects, v.bytes);
     arenas_flush_region(arena);
     arenas_call("arena.0.reset", a);
-    store_relaxed(&a->handed_over, false);
+    store_relaxed(&a->has_survivors, false);
     drop_tables(a);
     regions_count(&regions_counters.released_objects, v.objects);
     regions_count(&regions_counters.released_bytes, v.bytes);
@@ -387,10 +387,10 @@ void regions_leave_all(struct thread *t)
     for (uint32_t i = t->depth; i-- > 0;) {
         struct entry *e = &t->entries[i];
         uint16_t arena = entry_region(e);
-        bool is_block = e->kind & ENTRY_BLOCK;
+        bool is_block = e->kind & ENTRY_REGION_BLOCK;
         if (!arena && !is_block)
             continue;
-        e->kind &= ~ENTRY_BLOCK;
+        e->kind &= ~ENTRY_REGION_BLOCK;
         lock(LOCK_TREE);
         bool ends = leave(t, e);
         ends |= is_block && close_block(e);

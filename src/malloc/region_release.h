@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Releasing a region: counts its objects out, and resets jemalloc's arena.
  *
- * *Survivors* are objects in the arena that were handed over to other contexts (jespan_retag()), which TAG_HANDED_OVER
+ * *Survivors* are objects in the arena that were handed over to other contexts (jespan_credit()), which TAG_SURVIVOR
  * beside their tags says; and the exceptions in a region that a C++ exception leaves. An arena with survivors is set
  * aside until they are freed.
  *

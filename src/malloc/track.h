@@ -6,7 +6,7 @@
  * their headers are prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects
  * into the thread's magazines.
  *
- * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_owner.c, the header of an object
+ * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_credit.c, the header of an object
  * is in track_header.c, track_bytes.c has a thread's own figures, and boot.c defines track_thread_slow().
  */
 #ifndef JESPAN_TRACK_H
@@ -138,10 +138,10 @@ void track_check_waiting(void);
 void thread_cache_flush(struct thread *t);
 
 /* The context that owns an object; 0: it is no live object of ours. The owner may change meanwhile. */
-uint32_t track_owner(const void *p);
+uint32_t track_context(const void *p);
 
-/* Whether the object is in a region and was handed over to a context outside. */
-bool track_is_handed_over(const void *p);
+/* Whether the object is in a region and was credited to a context outside. */
+bool track_is_survivor(const void *p);
 
 /* Counts frees for a context, and uncharges them. */
 void track_count_frees(struct thread *t, uint32_t context, uint64_t objects, uint64_t bytes);
@@ -159,7 +159,7 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
 
 /* Makes `context` the owner of a live object. Under LOCK_TREE if !tree_lockless. Returns 0, -EINVAL (no live object, or
  * the context was recycled) or -ENOMEM (no memory, or a limit does not admit it). */
-int track_retag(struct thread *t, void *p, uint32_t context);
+int track_credit(struct thread *t, void *p, uint32_t context);
 
 /* ---- What the calling thread has allocated and freed ---- */
 

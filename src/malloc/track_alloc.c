@@ -8,7 +8,7 @@
 #include "malloc/boot.h"
 #include "malloc/track_slow.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/tree.h"
 
 /* ---- Counting ---- */
@@ -43,7 +43,7 @@ static bool count_alloc(struct thread *t, size_t usable, size_t requested)
     return true;
 }
 
-/* An object in a region's arena is handed over if the thread that has it is not in the region: the object was resized
+/* An object in a region's arena becomes a survivor if the thread that has it is not in the region: the object was resized
  * there, or comes from elsewhere. */
 void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usable)
 {

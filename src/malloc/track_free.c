@@ -9,7 +9,7 @@
 #include "malloc/boot.h"
 #include "malloc/track_slow.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/span.h"
 #include "span/tree.h"
 
@@ -203,12 +203,12 @@ void thread_cache_flush(struct thread *t)
 HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, void *p, uint64_t entry)
 {
     header_t *slot = entry_slot_any(entry, (uintptr_t)p);
-    struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_HANDED_OVER);
+    struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_SURVIVOR);
     if (unlikely(!c || !load_relaxed(slot) || !track_is_start(p, entry_class(entry))))
         return false;
     size_t usable = class_bytes[entry_class(entry)];
     uint32_t section = limits_begin(t);
-    uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_HANDED_OVER);
+    uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_SURVIVOR);
     store_relaxed(slot, 0);
     counters_add_free(c, usable);
     limits_give(t, limit, usable);

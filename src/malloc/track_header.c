@@ -33,19 +33,19 @@ struct object_place track_find_header(void *p)
     }
     if (place.tag && !starts_at(p, entry))
         place.tag = 0;
-    place.handed_over = entry & ENTRY_ARENA && place.tag & TAG_HANDED_OVER;
-    place.tag &= entry & ENTRY_ARENA ? ~TAG_HANDED_OVER : ~0u;
+    place.is_survivor = entry & ENTRY_ARENA && place.tag & TAG_SURVIVOR;
+    place.tag &= entry & ENTRY_ARENA ? ~TAG_SURVIVOR : ~0u;
     return place;
 }
 
-uint32_t track_owner(const void *p)
+uint32_t track_context(const void *p)
 {
     return track_find_header((void *)(uintptr_t)p).tag;
 }
 
-bool track_is_handed_over(const void *p)
+bool track_is_survivor(const void *p)
 {
-    return track_find_header((void *)(uintptr_t)p).handed_over;
+    return track_find_header((void *)(uintptr_t)p).is_survivor;
 }
 
 size_t track_usable(const void *p)
@@ -99,12 +99,12 @@ void track_set_tag(const struct object_place *place, uint32_t tag)
         store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
 }
 
-/* The mark comes first: a thread that finds `handed_over` finds the mark too. */
+/* The mark comes first: a thread that finds `has_survivors` finds the mark too. */
 void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t tag)
 {
-    track_set_tag(place, tag | TAG_HANDED_OVER);
+    track_set_tag(place, tag | TAG_SURVIVOR);
     store_release(&arenas[arena].aside_objects, UINT64_MAX);
-    store_release(&arenas[arena].handed_over, true);
+    store_release(&arenas[arena].has_survivors, true);
 }
 
 /* ---- Taking ---- */
@@ -130,6 +130,6 @@ struct object_owner track_take_header(void *p)
     }
     if (unlikely(!owner.tag))
         track_die_not_allocated(p);
-    owner.tag &= owner.in_arena ? ~TAG_HANDED_OVER : ~0u;
+    owner.tag &= owner.in_arena ? ~TAG_SURVIVOR : ~0u;
     return owner;
 }

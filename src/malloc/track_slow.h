@@ -19,7 +19,7 @@ struct object_place {
     header_t *slot;     /* of a small object */
     page_entry_t *page; /* of a big object */
     uint32_t tag;       /* 0: not a live object */
-    bool handed_over;   /* TAG_HANDED_OVER was beside the tag */
+    bool is_survivor;     /* TAG_SURVIVOR was beside the tag */
 };
 
 struct object_place track_find_header(void *p);

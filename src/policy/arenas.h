@@ -66,7 +66,7 @@ struct span_arena {
     uint64_t purged_bytes;         /* bytes that jemalloc had purged when header tables were last given back */
     bool set_aside;                /* it has survivors */
     _Atomic uint64_t aside_objects; /* objects that were live at the last look for survivors; UINT64_MAX: some got another owner since */
-    _Atomic bool handed_over;      /* an object in it was handed over, or comes from elsewhere */
+    _Atomic bool has_survivors;    /* an object in it was credited to another context, or comes from elsewhere */
     _Atomic(struct thread *) owner; /* of the tcache */
     int tcache_flags;              /* the owner's; 0: none yet */
 };

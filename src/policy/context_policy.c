@@ -11,7 +11,7 @@
 
 #include "heap/sums.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/tree.h"
 
 /* The root and jespan's own contexts have no arena, even where a pattern of the configuration fits their names. */

@@ -4,7 +4,7 @@
  * The order: limits_begin() makes the thread's sequence odd, then reads limits_stopped. limits_stop() sets
  * limits_stopped, makes every thread see that (membarrier), then reads the sequences. So at least one of the two
  * notices the other. */
-#include "policy/limit.h"
+#include "policy/limits.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -274,7 +274,7 @@ static uint32_t first_waiting(const struct thread *t, uint32_t number)
 static uint32_t tag_waiting(const struct thread *t, uint32_t i)
 {
     const _Atomic uint32_t *slot = load_relaxed(&t->free_buffer_slot[i]);
-    uint32_t tag = slot ? load_relaxed(slot) & ~TAG_HANDED_OVER : 0;
+    uint32_t tag = slot ? load_relaxed(slot) & ~TAG_SURVIVOR : 0;
     return tree_is_live(tag) ? tag : 0;
 }
 

@@ -2,7 +2,7 @@
 core_sources += \
 	%D%/arenas.c %D%/arenas.h \
 	%D%/context_policy.c \
-	%D%/limit.c %D%/limit.h \
+	%D%/limits.c %D%/limits.h \
 	%D%/limit_admit.c \
 	%D%/limit_charge.c \
 	%D%/limit_conf.c \

@@ -17,7 +17,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "conf/conf.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "report/background.h"
 #include "span/context_path.h"
 

@@ -41,18 +41,13 @@ void reporter_session_close(struct reporter_session *session)
     snapshot_free(atomic_exchange(&session->snapshot, NULL));
 }
 
-static const char *text_of(int error)
-{
-    return errno_text(error < 0 ? -error : error);
-}
-
 bool reporter_session_init(struct reporter_session *session)
 {
     int error = session->reporter.init ? session->reporter.init(session->reporter.user) : 0;
     if (!error)
         return true;
     atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
-    WARN("reporter ", session->name, ": init failed: ", text_of(error), "; it is left out");
+    WARN("reporter ", session->name, ": init failed: ", errno_text(error), "; it is left out");
     return false;
 }
 
@@ -61,7 +56,7 @@ static void note(struct reporter_session *session, const char *what, int error)
     if (error)
         atomic_fetch_add_explicit(&errors, 1, memory_order_relaxed);
     if (error && !session->failing)
-        WARN("reporter ", session->name, ": ", what, ": ", text_of(error), "; further failures are only counted");
+        WARN("reporter ", session->name, ": ", what, ": ", errno_text(error), "; further failures are only counted");
     session->failing = error != 0;
 }
 

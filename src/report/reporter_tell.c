@@ -76,8 +76,8 @@ static void tell_allocations(const struct telling *t, const struct entry *e, con
 {
     static const struct jespan_allocations none;
     const struct jespan_allocations a = {d->alloc_objects,     d->alloc_bytes,     d->alloc_requested_bytes,
-                                         d->free_objects,      d->free_bytes,      d->moved_in_objects,
-                                         d->moved_in_bytes,    d->moved_out_objects, d->moved_out_bytes};
+                                         d->free_objects,      d->free_bytes,      d->credited_in_objects,
+                                         d->credited_in_bytes,    d->credited_out_objects, d->credited_out_bytes};
     if (t->to->allocations && memcmp(&a, &none, sizeof a) != 0)
         t->to->allocations(t->to->user, &e->info, &a);
 }
@@ -168,7 +168,7 @@ static int copy_labels(struct reporter_told *r, struct entry *e, const struct sn
         labels[i].key = copy_text(&text, row->labels[i].key);
         labels[i].value = copy_text(&text, row->labels[i].value);
         labels[i].integer = row->labels[i].integer;
-        labels[i].type = row->labels[i].is_integer ? JESPAN_INTEGER : JESPAN_STRING;
+        labels[i].type = row->labels[i].is_integer ? JESPAN_TYPE_INTEGER : JESPAN_TYPE_STRING;
     }
     e->info.labels = labels;
     e->info.n_labels = row->n_labels;

@@ -174,10 +174,10 @@ static uint64_t open_time_in(const struct counters_more *more)
 /* Adds the counters that only some contexts have on a thread. */
 static void add_more(struct totals *to, struct counters_more *more)
 {
-    to->moved_out_objects += load_acquire(&more->moved_out_objects);
-    to->moved_out_bytes += load_acquire(&more->moved_out_bytes);
-    to->moved_in_objects += load_relaxed(&more->moved_in_objects);
-    to->moved_in_bytes += load_relaxed(&more->moved_in_bytes);
+    to->credited_out_objects += load_acquire(&more->credited_out_objects);
+    to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
+    to->credited_in_objects += load_relaxed(&more->credited_in_objects);
+    to->credited_in_bytes += load_relaxed(&more->credited_in_bytes);
     uint64_t opens = load_relaxed(&more->opens);
     to->wall += open_time_in(more);
     to->opens += opens >> OPENS_SHIFT;

@@ -25,7 +25,7 @@ uint64_t age_period_end(void)
     return load_relaxed(&period_end);
 }
 
-bool age_is_same_owner(uint32_t a, uint32_t b)
+bool age_is_same_context(uint32_t a, uint32_t b)
 {
     return tree_whole(a) == tree_whole(b);
 }

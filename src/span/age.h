@@ -30,7 +30,7 @@ HOT_INLINE uint32_t age_period_of(uint32_t context)
 }
 
 /* Whether two contexts are periods of the same one. Under LOCK_TREE. */
-bool age_is_same_owner(uint32_t a, uint32_t b);
+bool age_is_same_context(uint32_t a, uint32_t b);
 
 /* The end of the present period, as a time of clock_ticks(). */
 uint64_t age_period_end(void);

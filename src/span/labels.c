@@ -36,7 +36,7 @@ static bool is_recorded(const struct jespan_label *label)
 
 bool labels_is_valid(const struct jespan_label *label)
 {
-    return label->key && (label->type == JESPAN_INTEGER || (label->type == JESPAN_STRING && label->value));
+    return label->key && (label->type == JESPAN_TYPE_INTEGER || (label->type == JESPAN_TYPE_STRING && label->value));
 }
 
 static void append(struct label_set *set, const char *s, size_t n)
@@ -77,7 +77,7 @@ int labels_add_own(union label_draft *draft, const struct jespan_label *label)
     if (!labels_is_valid(label))
         return -EINVAL;
     append(set, label->key, sites_bounded_length(label->key));
-    if (label->type == JESPAN_INTEGER)
+    if (label->type == JESPAN_TYPE_INTEGER)
         append_integer(set, label->integer);
     else
         append(set, label->value, sites_bounded_length(label->value));

@@ -238,6 +238,8 @@ bool sampler_declines(struct thread *t, jespan_context_t parent, const struct je
         return false;
     if (parent == JESPAN_CURRENT)
         parent = t->tag;
+    else if (parent == JESPAN_BASE)
+        parent = t->base;
     if (parent == CONTEXT_ID_UNSAMPLED)
         return true;
     if (t->sampler_asking || !is_root_span(t, parent))

@@ -35,7 +35,7 @@ static uint64_t resume_time(struct thread *t)
 {
     struct counters *timed = t->base_counters;
     for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
-        if (entry_kind(e) == ENTRY_OWNER)
+        if (entry_kind(e) == ENTRY_CREDIT)
             e->timed = timed;
         timed = e->timed;
     }
@@ -121,7 +121,7 @@ static uint16_t region_of(const struct thread *t)
         uint16_t region = entry_region(e);
         if (region)
             return inside && inside != region ? 0 : region;
-        if ((entry_kind(e) != ENTRY_SCOPE && !entry_inside(e)) || has_arena_of_its_own(e))
+        if ((entry_kind(e) != ENTRY_BLOCK && !entry_inside(e)) || has_arena_of_its_own(e))
             break;
         if (inside && entry_inside(e) && inside != entry_inside(e))
             break;
@@ -147,7 +147,7 @@ COLD void span_review(struct thread *t)
 /* Whether objects of the innermost entry belong to the region of the thread so far, by the rules of region_of(). */
 static bool is_part_of(const struct entry *e, uint16_t region)
 {
-    return (entry_kind(e) == ENTRY_SCOPE || entry_inside(e) == region) && !has_arena_of_its_own(e);
+    return (entry_kind(e) == ENTRY_BLOCK || entry_inside(e) == region) && !has_arena_of_its_own(e);
 }
 
 /* Entries below were reviewed when they were entered. If there was an invalidation since, all entries are reviewed. */
@@ -175,11 +175,11 @@ static void move_innermost(struct thread *t, uint32_t period)
         return;
     e->context = period;
     e->counters = c;
-    if (entry_kind(e) != ENTRY_OWNER)
+    if (entry_kind(e) != ENTRY_CREDIT)
         e->timed = c;
     uint64_t now = resume_time(t);
-    if (entry_kind(e) == ENTRY_SCOPE)
-        timing_move_scope(former, c, now);
+    if (entry_kind(e) == ENTRY_BLOCK)
+        timing_move_block(former, c, now);
     if (e->kind & ENTRY_MOVED) {
         span_undo_enter(former);
         return;
@@ -223,8 +223,8 @@ void span_remove(struct thread *t, uint32_t index)
     t->depth--;
     t->regions_entered -= entry_region(&gone) != 0;
     uint64_t now = resume_time(t);
-    if (entry_kind(&gone) == ENTRY_SCOPE)
-        timing_close_scope(gone.counters, now);
+    if (entry_kind(&gone) == ENTRY_BLOCK)
+        timing_close_block(gone.counters, now);
     count_exits(&gone);
     if (entry_kind(&gone) != ENTRY_ATTACHED && index < t->depth && entry_kind(&t->entries[index]) == ENTRY_ATTACHED)
         span_remove(t, index); /* the entry that was attached above it */
@@ -247,10 +247,10 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
     if (!former)
         return;
     uint64_t now = resume_time(t);
-    if (kind == ENTRY_SCOPE) {
-        timing_close_scope(former, now);
+    if (kind == ENTRY_BLOCK) {
+        timing_close_block(former, now);
         counters_use_more(c);
-        timing_open_scope(c, now);
+        timing_open_block(c, now);
     }
     span_review(t);
 }
@@ -291,8 +291,8 @@ static void leave_entries(struct thread *t)
         struct entry gone = t->entries[--t->depth];
         t->regions_entered -= entry_region(&gone) != 0;
         show_innermost(t);
-        if (entry_kind(&gone) == ENTRY_SCOPE)
-            timing_close_scope(gone.counters, now);
+        if (entry_kind(&gone) == ENTRY_BLOCK)
+            timing_close_block(gone.counters, now);
         count_exits(&gone);
     }
 }

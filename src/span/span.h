@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The entries of a thread, and its current context, which follows from them. The public span API is in span_api.c. */
+/* The entries of a thread, and its current context, which follows from them. The public API is in src/api. */
 #ifndef JESPAN_SPAN_H
 #define JESPAN_SPAN_H
 
@@ -8,6 +8,7 @@
 #include "heap/counters.h"
 #include "heap/thread.h"
 #include "heap/timing.h"
+#include "jespan/jespan.h"
 #include "span/tree.h"
 
 /* Makes `context` the base context of this thread. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
@@ -36,6 +37,16 @@ void span_review_innermost(struct thread *t);
  * nothing to leave. */
 int span_enter_self(struct thread *t);
 void span_leave_self(struct thread *t);
+
+/* The context that a caller of the API names by a number; 0: there is none. Without LOCK_TREE it may be gone the next moment. */
+static inline uint32_t span_context_named(const struct thread *t, jespan_context_t number)
+{
+    if (number == JESPAN_CURRENT)
+        return t->tag;
+    if (number == JESPAN_BASE)
+        return t->base;
+    return tree_is_live(number) ? number : 0;
+}
 
 /* Counts an enter of `context`. Returns NULL when out of memory. */
 HOT_INLINE struct counters *span_count_enter(struct thread *t, uint32_t context)
@@ -66,7 +77,7 @@ HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, u
 {
     if (unlikely(t->depth == t->capacity) && span_grow_entries(t))
         return -ENOMEM;
-    struct counters *timed = kind == ENTRY_OWNER ? t->timed : c;
+    struct counters *timed = kind == ENTRY_CREDIT ? t->timed : c;
     struct entry *e = &t->entries[t->depth++];
     e->key = key;
     e->counters = c;
@@ -75,11 +86,11 @@ HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, u
     e->kind = kind;
     t->tag = context;
     t->current = c;
-    if (kind == ENTRY_OWNER)
+    if (kind == ENTRY_CREDIT)
         return 0;
     uint64_t now = timing_switch(t, c);
-    if (kind == ENTRY_SCOPE)
-        timing_open_scope(c, now);
+    if (kind == ENTRY_BLOCK)
+        timing_open_block(c, now);
     return 0;
 }
 
@@ -96,10 +107,10 @@ HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
         t->current = innermost->counters;
         timed = innermost->timed;
     }
-    if (kind != ENTRY_OWNER) {
+    if (kind != ENTRY_CREDIT) {
         uint64_t now = timing_switch(t, timed);
-        if (kind == ENTRY_SCOPE)
-            timing_close_scope(c, now);
+        if (kind == ENTRY_BLOCK)
+            timing_close_block(c, now);
     }
     span_count_exit(c);
 }

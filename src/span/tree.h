@@ -57,7 +57,7 @@ struct context {
     bool lost_arena; /* another context got its arena: it asks for one again when it is next used */
     /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. */
     _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
-    _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limit.h */
+    _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
     /* Spans opened by jespan_open(); timing.h has JESPAN() blocks. `wall` is in ticks, less the begins of open
      * spans. */
     uint32_t handles;

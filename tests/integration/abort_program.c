@@ -10,10 +10,10 @@
 #include "../support/check.h"
 #include "../support/family.h"
 
-JESPAN_ARENA_SITE(arena_site, "arena", JESPAN_ARENA);
+JESPAN_SITE_ARENA(arena_site, "arena", JESPAN_ARENA);
 #define IN_ARENA                                                                                          \
-    struct jespan_scope block __attribute__((cleanup(jespan_scope_exit)));                                             \
-    jespan_scope_enter(&block, &arena_site, NULL, 0)
+    struct jespan_block block __attribute__((cleanup(jespan_exit_block)));                                             \
+    jespan_enter_block(&block, &arena_site, NULL, 0)
 
 static void *volatile kept;
 

@@ -11,9 +11,9 @@
 #include "../support/no_memory.h"
 #include "../support/spans.h"
 
-JESPAN_ARENA_SITE(cache_site, "cache", JESPAN_ARENA);
-JESPAN_ARENA_SITE(alone_site, "alone", JESPAN_ARENA | JESPAN_ARENA_ALONE);
-JESPAN_ARENA_SITE(none_site, "none", JESPAN_ARENA_NONE);
+JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
+JESPAN_SITE_ARENA(alone_site, "alone", JESPAN_ARENA | JESPAN_ARENA_ALONE);
+JESPAN_SITE_ARENA(none_site, "none", JESPAN_ARENA_NONE);
 JESPAN_SITE(plain_site, "plain");
 JESPAN_SITE(tenant_site, "tenant", .arena = {.flags = JESPAN_ARENA, .by_label = "who"});
 
@@ -190,8 +190,8 @@ static void allocate_for(unsigned number, size_t bytes, void **p)
     char who[16];
     snprintf(who, sizeof who, "%u", number);
     const struct jespan_label label = JESPAN_LABEL("who", who);
-    struct jespan_scope scope __attribute__((cleanup(jespan_scope_exit)));
-    jespan_scope_enter_labels(&scope, &tenant_site, &label, 1);
+    struct jespan_block scope __attribute__((cleanup(jespan_exit_block)));
+    jespan_enter_block_labels(&scope, &tenant_site, &label, 1);
     *p = F(malloc)(bytes);
 }
 
@@ -465,17 +465,17 @@ static void wishes_that_cannot_be(void)
         CHECK(jespan_open(&site, JESPAN_ROOT, NULL, 0) == NULL);
         CHECK_EQ(errno, EINVAL);
         CHECK_EQ(ctl_u64("spans.stats.arenas_refused"), i);
-        struct jespan_scope block, region;
-        jespan_scope_enter(&block, &site, &site.name, 1);
+        struct jespan_block block, region;
+        jespan_enter_block(&block, &site, &site.name, 1);
         CHECK_EQ(ctl_u64("spans.stats.arenas_refused"), i + 1);
         uint32_t context = jespan_current();
         CHECK(context != JESPAN_ROOT);
-        jespan_region_enter(&region, &site);
+        jespan_enter_region(&region, &site);
         CHECK(jespan_current() != context);
         F(free)(F(malloc)(1));
         CHECK_EQ(arena_here(), 0);
-        jespan_region_exit(&region);
-        jespan_scope_exit(&block);
+        jespan_exit_region(&region);
+        jespan_exit_block(&block);
     }
     CHECK_EQ(ctl_u64("spans.arenas.count"), 0);
 }

@@ -12,11 +12,11 @@
 #include "../support/maps.h"
 #include "../support/spans.h"
 
-JESPAN_ARENA_SITE(wiped_site, "wiped", JESPAN_ARENA | JESPAN_ARENA_WIPED);
-JESPAN_ARENA_SITE(guarded_site, "guarded", JESPAN_ARENA | JESPAN_ARENA_GUARDED);
-JESPAN_ARENA_SITE(dontdump_site, "dontdump", JESPAN_ARENA | JESPAN_ARENA_DONTDUMP);
-JESPAN_ARENA_SITE(dontfork_site, "dontfork", JESPAN_ARENA | JESPAN_ARENA_DONTFORK);
-JESPAN_ARENA_SITE(locked_site, "locked", JESPAN_ARENA | JESPAN_ARENA_LOCKED);
+JESPAN_SITE_ARENA(wiped_site, "wiped", JESPAN_ARENA | JESPAN_ARENA_WIPED);
+JESPAN_SITE_ARENA(guarded_site, "guarded", JESPAN_ARENA | JESPAN_ARENA_GUARDED);
+JESPAN_SITE_ARENA(dontdump_site, "dontdump", JESPAN_ARENA | JESPAN_ARENA_DONTDUMP);
+JESPAN_SITE_ARENA(dontfork_site, "dontfork", JESPAN_ARENA | JESPAN_ARENA_DONTFORK);
+JESPAN_SITE_ARENA(locked_site, "locked", JESPAN_ARENA | JESPAN_ARENA_LOCKED);
 JESPAN_SITE(limited_site, "limited", .arena = {.flags = JESPAN_ARENA, .limit_bytes = 8 << 20});
 
 static void *get_filled(const struct jespan_site *site, size_t n)

@@ -13,10 +13,10 @@
 
 enum { MIB = 1 << 20 };
 
-JESPAN_ARENA_SITE(cache_site, "cache", JESPAN_ARENA);
-JESPAN_ARENA_SITE(other_site, "other", JESPAN_ARENA);
-JESPAN_ARENA_SITE(late_site, "late", JESPAN_ARENA);
-JESPAN_ARENA_SITE(wiped_site, "wiped", JESPAN_ARENA | JESPAN_ARENA_WIPED);
+JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
+JESPAN_SITE_ARENA(other_site, "other", JESPAN_ARENA);
+JESPAN_SITE_ARENA(late_site, "late", JESPAN_ARENA);
+JESPAN_SITE_ARENA(wiped_site, "wiped", JESPAN_ARENA | JESPAN_ARENA_WIPED);
 JESPAN_SITE(limited_site, "limited", .arena = {.flags = JESPAN_ARENA, .limit_bytes = 8 * MIB});
 JESPAN_SITE(wiped_limited_site, "both", .arena = {.flags = JESPAN_ARENA | JESPAN_ARENA_WIPED, .limit_bytes = 8 * MIB});
 JESPAN_SITE(tenant_site, "tenant", .arena = {.flags = JESPAN_ARENA, .by_label = "who"});
@@ -44,7 +44,7 @@ static uint32_t arena_of_site(const struct jespan_site *site)
 /* `who` may be NULL: no label. */
 static uint32_t arena_of_tenant(const struct jespan_site *site, const char *who)
 {
-    const struct jespan_label label = {"who", who, 0, JESPAN_STRING};
+    const struct jespan_label label = {"who", who, 0, JESPAN_TYPE_STRING};
     jespan_span_t *span = jespan_open(site, JESPAN_ROOT, &label, who != NULL);
     uint32_t arena = (uint32_t)ctl_span(spans_context(span), "arena");
     CHECK_EQ(jespan_close(span), 0);
@@ -121,7 +121,7 @@ static void handed_over_it_stays(void)
     jespan_context_t id = jespan_current();
     uint32_t arena = arena_here();
     char *p = F(malloc)(1000);
-    CHECK_EQ(jespan_retag(p, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(p, JESPAN_BASE), 0);
     arena_check_inuse(arena, 1, 1024, "handed over");
     CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
     F(free)(p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// jespan::attached: what is attached ends with its block, also by an exception.
+// jespan::attachment: what is attached ends with its block, also by an exception.
 #include <stdexcept>
 
 #include <jespan/jespan.hpp>
@@ -10,9 +10,9 @@ JESPAN_SITE(site, "submitter");
 
 static void run_job(jespan_context_t context, jespan_context_t expected)
 {
-    jespan::attached attached{context};
+    jespan::attachment attachment{context};
     CHECK_EQ(jespan_current(), expected);
-    CHECK_EQ(static_cast<bool>(attached), context == expected);
+    CHECK_EQ(static_cast<bool>(attachment), context == expected);
     JESPAN("job");
     throw std::runtime_error{"in a job"};
 }

@@ -8,7 +8,7 @@
 
 static const char *const figures[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",
                                       "free_bytes", "inuse_objects", "inuse_bytes", "enters",
-                                      "moved_in_objects", "moved_in_bytes", "moved_out_objects", "moved_out_bytes",
+                                      "credited_in_objects", "credited_in_bytes", "credited_out_objects", "credited_out_bytes",
                                       "opens", "wall_ns", "busy_ns", "idle_ns", "cpu_ns", "outlived_objects",
                                       "outlived_bytes", NULL};
 static const char *const texts[] = {"name", "target", "file", "kind", NULL};

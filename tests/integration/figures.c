@@ -190,10 +190,10 @@ static void enters_of_recycled(void)
 
 static void check_name_at(const struct jespan_site *site, const char *name)
 {
-    struct jespan_scope scope;
-    jespan_scope_enter(&scope, site, &site->name, 1);
+    struct jespan_block scope;
+    jespan_enter_block(&scope, site, &site->name, 1);
     CHECK(strcmp(ctl_span_text(jespan_current(), "name"), name) == 0);
-    jespan_scope_exit(&scope);
+    jespan_exit_block(&scope);
 }
 
 /* As when a plugin is unloaded, and another loaded to the same address, with a span in the same place. */

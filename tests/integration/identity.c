@@ -112,7 +112,7 @@ static int number_of_a_thread(void)
     jespan_context_t task = in_task();
     CHECK_EQ(ctl_span(task, "parent"), JESPAN_ROOT);
     void *kept = opaque_pointer(F(malloc)(1)); /* so that it stays */
-    CHECK_EQ(jespan_retag(kept, task), 0);
+    CHECK_EQ(jespan_credit(kept, task), 0);
     jespan_attach(previous);
     guest_end(&g);
     bool found = false;
@@ -142,18 +142,18 @@ static int same_address(void)
         const char *target, *file;
     } texts[] = {{"one", "a.c"}, {"two", "a.c"}, {"two", "b.c"}, {NULL, "b.c"}, {NULL, NULL}, {"one", NULL}, {"one", "a.c"}};
     jespan_context_t id[MEMBERS(texts)];
-    struct jespan_scope scope;
+    struct jespan_block scope;
     const char *const name[] = {"plugin"};
     for (size_t i = 0; i < MEMBERS(texts); i++) {
         const char *t = texts[i].target, *f = texts[i].file;
         site = (struct jespan_site){.name = "plugin", .target = t ? strcpy(target, t) : NULL,
                                     .file = f ? strcpy(file, f) : NULL, .line = 7};
         for (int k = 0; k < 2; k++) {
-            jespan_scope_enter(&scope, &site, name, 1);
+            jespan_enter_block(&scope, &site, name, 1);
             id[i] = jespan_current();
             CHECK(strcmp(ctl_span_text(id[i], "target"), t ? t : "") == 0);
             CHECK(strcmp(ctl_span_text(id[i], "file"), f ? f : "") == 0);
-            jespan_scope_exit(&scope);
+            jespan_exit_block(&scope);
         }
         for (size_t k = 0; k < i; k++)
             CHECK_EQ(id[k] == id[i], k == 0 && i == MEMBERS(texts) - 1);
@@ -161,9 +161,9 @@ static int same_address(void)
     memset(file, 'x', sizeof file - 1); /* cut, but the same each time */
     site.file = file;
     for (int k = 0; k < 2; k++) {
-        jespan_scope_enter(&scope, &site, name, 1);
+        jespan_enter_block(&scope, &site, name, 1);
         CHECK_EQ(strlen(ctl_span_text(jespan_current(), "file")), JESPAN_MAX_STRING_BYTES);
-        jespan_scope_exit(&scope);
+        jespan_exit_block(&scope);
     }
     return check_result();
 }

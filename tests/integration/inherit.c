@@ -155,13 +155,13 @@ static void not_the_owner(void)
     jespan_context_t owners = jespan_current();
     CHECK_EQ(jespan_exit(owner), 0);
     {
-        JESPAN_FOR(owners);
+        JESPAN_CREDIT(owners);
         CHECK(is_own_context(context_of_thread()));
     }
     jespan_span_t *span = enter_new(&site, "not the owner");
     jespan_context_t id = jespan_current();
     {
-        JESPAN_FOR(owners);
+        JESPAN_CREDIT(owners);
         CHECK_EQ(context_of_thread(), id);
     }
     leave(span);

@@ -18,8 +18,8 @@ enum { KIB = 1024, MIB = 1024 * KIB };
 JESPAN_SITE(server_site, "server");
 JESPAN_SITE(tenant_site, "tenant");
 JESPAN_SITE(parse_site, "parse");
-JESPAN_ARENA_SITE(cache_site, "cache", JESPAN_ARENA);
-JESPAN_ARENA_SITE(region_site, "region", JESPAN_ARENA_REGION);
+JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
+JESPAN_SITE_ARENA(region_site, "region", JESPAN_ARENA_REGION);
 
 /* A compiler that sees an object go unused may leave out the allocation. */
 static void *volatile kept;
@@ -136,8 +136,8 @@ static void what_libraries_do_counts(void)
 /* ---- Refusals ---- */
 
 static const char *const figures[] = {"alloc_objects",       "alloc_bytes",       "free_objects",       "free_bytes",
-                                      "inuse_objects",       "inuse_bytes",       "moved_in_objects",   "moved_in_bytes",
-                                      "moved_out_objects",   "moved_out_bytes",   "alloc_requested_bytes", "limit_inuse_bytes",
+                                      "inuse_objects",       "inuse_bytes",       "credited_in_objects",   "credited_in_bytes",
+                                      "credited_out_objects",   "credited_out_bytes",   "alloc_requested_bytes", "limit_inuse_bytes",
                                       "total.alloc_objects", "total.inuse_bytes", "limit_hard",         "limit_soft"};
 enum { FIGURES = sizeof figures / sizeof *figures };
 
@@ -253,7 +253,7 @@ static void a_refused_move_changes_nothing(void)
     CHECK_EQ(jespan_exit(of_from), 0);
     struct figures before_from = read_figures(from), before_to = read_figures(to);
     errno = 77;
-    CHECK_EQ(jespan_retag(p, to), ENOMEM);
+    CHECK_EQ(jespan_credit(p, to), ENOMEM);
     CHECK_EQ(errno, 77);
     check_unchanged(before_from, from, 0, "from");
     check_unchanged(before_to, to, 1, "to");

@@ -23,7 +23,7 @@
 #define THREADS 4
 
 JESPAN_SITE(work_site, "work");
-JESPAN_ARENA_SITE(arena_site, "arena", JESPAN_ARENA);
+JESPAN_SITE_ARENA(arena_site, "arena", JESPAN_ARENA);
 
 static _Atomic int wrong, failures;
 
@@ -74,8 +74,8 @@ static void spans(void)
 {
     JESPAN("block", "key", "value");
     call_all(100);
-    struct jespan_scope block __attribute__((cleanup(jespan_scope_exit)));
-    jespan_scope_enter(&block, &arena_site, NULL, 0);
+    struct jespan_block block __attribute__((cleanup(jespan_exit_block)));
+    jespan_enter_block(&block, &arena_site, NULL, 0);
     call_all(200);
     jespan_span_t *span = jespan_open(&work_site, JESPAN_CURRENT, NULL, 0);
     if (span && jespan_enter(span) == 0) {

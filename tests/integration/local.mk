@@ -5,6 +5,7 @@ integration_tests += \
 	%D%/arenas_policy \
 	%D%/arenas_promised \
 	%D%/conformance \
+	%D%/credit \
 	%D%/ctl \
 	%D%/descriptors \
 	%D%/figures \
@@ -19,7 +20,6 @@ integration_tests += \
 	%D%/main_ends \
 	%D%/no_membarrier \
 	%D%/out_of_memory \
-	%D%/ownership \
 	%D%/regions \
 	%D%/regions_held \
 	%D%/regions_odd \

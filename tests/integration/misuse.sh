@@ -16,8 +16,8 @@ fine=(
     'JESPAN("a"); JESPAN("b", "k", "v");'
     'JESPAN_WITH("a", JESPAN_LABEL("k", own), JESPAN_LABEL_INT("n", n), JESPAN_LABEL_INT("c", array[0]));'
     'static const struct jespan_label label = JESPAN_LABEL("k", "v"); (void)label;'
-    'JESPAN_ARENA_SITE(site, "s", JESPAN_ARENA_REGION); JESPAN_REGION_OF(&site); JESPAN_REGION("r");'
-    'JESPAN_FOR(jespan_current());'
+    'JESPAN_SITE_ARENA(site, "s", JESPAN_ARENA_REGION); JESPAN_REGION_OF(&site); JESPAN_REGION("r");'
+    'JESPAN_CREDIT(jespan_current());'
 )
 
 # Statements with what is said of each. Those that any compiler of C++ refuses by itself are said in its own words.
@@ -31,9 +31,9 @@ done
 wrong+=('JESPAN(7);' "$string" 'JESPAN_REGION(7);' "$string" 'JESPAN_WITH("a", JESPAN_LABEL_INT(7, 1));' "$string")
 wrong+=('JESPAN_SITE(site, 7); JESPAN_REGION_OF(&site);' "$string")
 wrong+=('JESPAN_SITE(site, 7, .arena = {.flags = 1}); JESPAN_REGION_OF(&site);' "$string")
-wrong+=('JESPAN_ARENA_SITE(site, 7, 0); JESPAN_REGION_OF(&site);' "$string")
+wrong+=('JESPAN_SITE_ARENA(site, 7, 0); JESPAN_REGION_OF(&site);' "$string")
 own_words=('JESPAN_WITH("a", JESPAN_LABEL_INT("k", text));' "$integer" 'JESPAN_WITH("a", JESPAN_LABEL_INT("k", "v"));' "$integer")
-own_words+=('JESPAN_FOR(span);' "$context" 'JESPAN_REGION_OF(pair);' "$site" 'JESPAN_REGION_OF(7);' "$site")
+own_words+=('JESPAN_CREDIT(span);' "$context" 'JESPAN_REGION_OF(pair);' "$site" 'JESPAN_REGION_OF(7);' "$site")
 
 # program STATEMENTS…: a function for each, in a line of its own from line 101 on.
 program() {

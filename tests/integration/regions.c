@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: what is allocated in one goes in one go, to the byte; what is handed over stays; who comes too late is found out. */
+/* Regions: what is allocated in one goes in one go, to the byte; what is credited to another context stays; who comes too late is found out. */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 
@@ -132,9 +132,9 @@ static void what_is_another_owners_is_elsewhere(void)
     {
         JESPAN("below");
         CHECK_EQ(arena_of(malloc(100)), inside);
-        JESPAN_FOR(id);
+        JESPAN_CREDIT(id);
         CHECK_EQ(arena_of(malloc(100)), outside);
-        JESPAN_FOR(own);
+        JESPAN_CREDIT(own);
         CHECK_EQ(arena_of(malloc(100)), special);
     }
     CHECK_EQ(arena_of(malloc(100)), inside);
@@ -175,7 +175,7 @@ static void survivors_stay(void)
     jespan_context_t id = context_of(span);
     char *kept = allocate_in(span, 100);
     uint64_t live = malloc_usable_size(allocate_in(span, 5000));
-    CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
     CHECK_EQ(jespan_close(span), 0);
     CHECK_EQ(stat_of("set_aside"), 1);
     CHECK_EQ(stat_of("survivors"), 1);
@@ -198,7 +198,7 @@ static void survivors_are_in_the_way(void)
     CHECK_EQ(jespan_ref(span), 0);
     char *kept = allocate_in(span, 100);
     CHECK(allocate_in(span, 200) != NULL);
-    CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
     CHECK_EQ(jespan_close(span), EBUSY);
     CHECK_EQ(jespan_unref(span), 0); /* not the last */
     CHECK_EQ(jespan_unref(span), EBUSY);
@@ -218,7 +218,7 @@ static void a_block_does_not_refuse(void)
         JESPAN_REGION_OF(&refusing_site);
         kept = malloc(100);
         CHECK(malloc(1000) != NULL);
-        CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+        CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
         errno = 77;
     }
     CHECK_EQ(errno, 77);
@@ -280,7 +280,7 @@ static void survivors_go_too(void)
     uint64_t before = ctl_u64("spans.1.inuse_bytes");
     jespan_span_t *span = open_region(&releasing_site);
     char *gone = allocate_in(span, 100);
-    CHECK_EQ(jespan_retag(gone, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(gone, JESPAN_BASE), 0);
     CHECK_EQ(jespan_close(span), 0);
     CHECK_EQ(stat_of("released_objects"), 1);
     CHECK_EQ(ctl_u64("spans.1.inuse_bytes"), before);
@@ -528,11 +528,11 @@ static void a_child_goes_on(void)
 
 static void wrong_calls_do_no_harm(void)
 {
-    struct jespan_scope scope;
-    jespan_region_enter(NULL, &region_site);
-    jespan_region_enter(&scope, NULL);
-    jespan_region_exit(&scope);
-    jespan_region_exit(NULL);
+    struct jespan_block scope;
+    jespan_enter_region(NULL, &region_site);
+    jespan_enter_region(&scope, NULL);
+    jespan_exit_region(&scope);
+    jespan_exit_region(NULL);
     jespan_span_t *span = open_region(&region_site);
     CHECK_EQ(jespan_exit(span), EPERM);
     CHECK_EQ(jespan_close(span), 0);

@@ -102,7 +102,7 @@ static void *come_and_go(void *number)
             if (i / RUN % 4 || i % 2)
                 free(objects[i]);
         if (round % 4 == 0) { /* survivors are looked for */
-            CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+            CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
             free(kept);
         }
     }
@@ -143,7 +143,7 @@ static void the_outer_one_is_another(void)
     jespan_span_t *inner = enter_new(&region_site);
     char *p = malloc(100);
     memset(p, 'p', 100);
-    CHECK_EQ(jespan_retag(p, id), 0);
+    CHECK_EQ(jespan_credit(p, id), 0);
     leave(inner);
     CHECK_EQ(stat_of("survivors"), 1);
     for (int i = 0; i < 100; i++)
@@ -162,8 +162,8 @@ static void other_labels_are_another(void)
     CHECK_EQ(jespan_exit(b), 0);
     CHECK_EQ(jespan_enter(a), 0);
     char *small = malloc(100), *big = malloc(100000);
-    CHECK_EQ(jespan_retag(small, id), 0);
-    CHECK_EQ(jespan_retag(big, id), 0);
+    CHECK_EQ(jespan_credit(small, id), 0);
+    CHECK_EQ(jespan_credit(big, id), 0);
     leave(a);
     CHECK_EQ(stat_of("survivors"), 2);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 2);
@@ -183,7 +183,7 @@ static void one_beside_it_is_another(void)
     char *p = malloc(100);
     CHECK_EQ(jespan_exit(a), 0);
     CHECK_EQ(jespan_enter(b), 0);
-    CHECK_EQ(jespan_retag(p, JESPAN_CURRENT), 0);
+    CHECK_EQ(jespan_credit(p, JESPAN_CURRENT), 0);
     CHECK_EQ(jespan_close(a), 0);
     memset(p, 'p', 100);
     CHECK_EQ(stat_of("set_aside"), 1);
@@ -193,12 +193,12 @@ static void one_beside_it_is_another(void)
 }
 
 /* Resized in the region that it lies in, it is another's still. */
-static void it_stays_handed_over(void)
+static void it_stays_credited(void)
 {
     jespan_span_t *region = enter_new(&region_site);
     char *small = malloc(100), *big = malloc(100000);
-    CHECK_EQ(jespan_retag(small, JESPAN_ROOT), 0);
-    CHECK_EQ(jespan_retag(big, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(small, JESPAN_BASE), 0);
+    CHECK_EQ(jespan_credit(big, JESPAN_BASE), 0);
     small = realloc(small, 101);
     big = realloc(big, 99000);
     leave(region);
@@ -215,16 +215,16 @@ static void its_own_are_not(void)
     jespan_span_t *region = enter_new(&region_site);
     jespan_context_t id = jespan_current();
     void *back = malloc(100), *below = malloc(100);
-    CHECK_EQ(jespan_retag(back, JESPAN_ROOT), 0);
-    CHECK_EQ(jespan_retag(back, id), 0);
+    CHECK_EQ(jespan_credit(back, JESPAN_BASE), 0);
+    CHECK_EQ(jespan_credit(back, id), 0);
     {
         JESPAN("child");
-        CHECK_EQ(jespan_retag(below, JESPAN_CURRENT), 0);
+        CHECK_EQ(jespan_credit(below, JESPAN_CURRENT), 0);
     }
     const struct jespan_label label = JESPAN_LABEL("late", "label");
     CHECK_EQ(jespan_add_label(region, &label), 0);
     void *renamed = malloc(100);
-    CHECK_EQ(jespan_retag(renamed, JESPAN_CURRENT), 0);
+    CHECK_EQ(jespan_credit(renamed, JESPAN_CURRENT), 0);
     leave(region);
     CHECK_EQ(stat_of("survivors"), 0);
     CHECK_EQ(stat_of("released_objects"), 3);
@@ -501,7 +501,7 @@ static const struct test_case cases[] = {
     {"the outer one is another, with ages", the_outer_one_is_another, NULL, "age_period_s:1"},
     {"other labels are another", other_labels_are_another, NULL, NULL},
     {"one beside it is another", one_beside_it_is_another, NULL, NULL},
-    {"it stays handed over", it_stays_handed_over, NULL, NULL},
+    {"it stays credited", it_stays_credited, NULL, NULL},
     {"its own are not", its_own_are_not, NULL, NULL},
     {"spans from elsewhere are outside", spans_from_elsewhere_are_outside, NULL, NULL},
     {"it moves to nobody's region", it_moves_to_nobodys_region, NULL, NULL},

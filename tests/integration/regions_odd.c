@@ -103,7 +103,7 @@ static void survivors_go_as_they_are_looked_for(void)
         jespan_span_t *region = enter_new(&region_site);
         void *p = malloc(i & 2 ? 48 : 24000);
         fill();
-        CHECK_EQ(jespan_retag(p, JESPAN_ROOT), 0);
+        CHECK_EQ(jespan_credit(p, JESPAN_BASE), 0);
         CHECK_EQ(jespan_exit(region), 0);
         free(atomic_exchange(&handed[i % SURVIVORS], p));
         CHECK_EQ(jespan_close(region), 0);
@@ -122,7 +122,7 @@ static void only_the_last_reference_is_refused(void)
     jespan_span_t *region = enter_new(&refusing_site);
     void *kept = malloc(100);
     CHECK_EQ(jespan_exit(region), 0);
-    CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
     CHECK_EQ(jespan_ref(region), 0);
     CHECK_EQ(jespan_unref(region), 0);
     CHECK_EQ(jespan_unref(region), EBUSY);
@@ -180,7 +180,7 @@ static void there_is_one_without_a_context(void)
     fill();
     leave(inner);
     void *kept = malloc(1000);
-    CHECK_EQ(jespan_retag(kept, thread), 0);
+    CHECK_EQ(jespan_credit(kept, thread), 0);
     leave(region);
     CHECK_EQ(stat_of("survivors"), 1);
     free(kept);

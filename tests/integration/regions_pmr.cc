@@ -11,7 +11,7 @@
 
 extern "C" int mallctl(const char *name, void *old, std::size_t *old_bytes, void *value, std::size_t bytes);
 
-JESPAN_ARENA_SITE(words_site, "words", JESPAN_ARENA_REGION);
+JESPAN_SITE_ARENA(words_site, "words", JESPAN_ARENA_REGION);
 static int failures;
 
 static void expect(const char *what, bool is)

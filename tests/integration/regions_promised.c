@@ -205,7 +205,7 @@ static void a_survivor_keeps_all(void)
 {
     jespan_span_t *region = enter_new(&wiped_site);
     char *kept = filled(100, 'k'), *small = filled(200, 's'), *big = filled(100000, 'b');
-    CHECK_EQ(jespan_retag(kept, JESPAN_ROOT), 0);
+    CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
     leave(region);
     for (int i = 0; i < 3; i++) {
         region = enter_new(&wiped_site);

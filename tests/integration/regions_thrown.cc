@@ -13,10 +13,10 @@
 
 extern "C" int mallctl(const char *name, void *old, std::size_t *old_bytes, void *value, std::size_t bytes);
 
-JESPAN_ARENA_SITE(region_site, "region", JESPAN_ARENA_REGION);
-JESPAN_ARENA_SITE(other_site, "other", JESPAN_ARENA_REGION);
-JESPAN_ARENA_SITE(releasing_site, "releasing", JESPAN_ARENA_REGION | JESPAN_ARENA_RELEASE);
-JESPAN_ARENA_SITE(refusing_site, "refusing", JESPAN_ARENA_REGION | JESPAN_ARENA_REFUSE);
+JESPAN_SITE_ARENA(region_site, "region", JESPAN_ARENA_REGION);
+JESPAN_SITE_ARENA(other_site, "other", JESPAN_ARENA_REGION);
+JESPAN_SITE_ARENA(releasing_site, "releasing", JESPAN_ARENA_REGION | JESPAN_ARENA_RELEASE);
+JESPAN_SITE_ARENA(refusing_site, "refusing", JESPAN_ARENA_REGION | JESPAN_ARENA_REFUSE);
 static int failures;
 static const char *const message = "a message that is too long to lie in the string itself, as they are";
 
@@ -260,14 +260,14 @@ static void class_does_not_refuse()
     for (auto &p : kept) {
         jespan::region region{refusing_site};
         p = region.allocate(100);
-        jespan_retag(p, JESPAN_ROOT);
+        jespan_credit(p, JESPAN_BASE);
         std::memset(p, 1, 100);
         std::free(p);
     }
     {
         jespan::region region{refusing_site};
         kept[0] = region.allocate(100);
-        jespan_retag(kept[0], JESPAN_ROOT);
+        jespan_credit(kept[0], JESPAN_BASE);
     }
     std::memset(kept[0], 1, 100);
     expect("set aside", figure("spans.stats.regions_set_aside") == 1);

@@ -231,7 +231,7 @@ static void a_write_error_kills_the_profiler_and_then_memory_grows_without_end(v
     int saved = dup(STDERR_FILENO), pipes[2];
     CHECK_EQ(pipe(pipes), 0);
     dup2(pipes[1], STDERR_FILENO);
-    shared->told.flush_error = -ENOSPC;
+    shared->told.flush_error = ENOSPC;
     jespan_registration_t *handle = add(&shared->told, 5);
     check_memory_stays(400000);
     CHECK_EQ(jespan_unregister_reporter(handle), 0);

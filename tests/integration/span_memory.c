@@ -199,7 +199,7 @@ static void memory_in_a_span_not_yet_exited(void)
     CHECK_EQ(jespan_exit(span), 0);
     spans_on_thread(look, &id);
     CHECK_EQ(jespan_enter(span), 0);
-    CHECK_EQ(jespan_attach(JESPAN_ROOT), id);
+    CHECK_EQ(jespan_attach(JESPAN_BASE), id);
     spans_on_thread(look, &id);
     F(free)(p);
     F(free)(q);

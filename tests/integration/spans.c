@@ -295,7 +295,7 @@ static void attachment(void)
     CHECK_EQ(jespan_attach(JESPAN_CURRENT), base);
     CURRENT_IS(base);
     CHECK_EQ(jespan_attach(id), base);
-    CHECK_EQ(jespan_attach(JESPAN_ROOT), id); /* outside any span, which is the thread's own context */
+    CHECK_EQ(jespan_attach(JESPAN_BASE), id); /* outside any span, which is the thread's own context */
     CURRENT_IS(base);
     CHECK_EQ(jespan_attach(id), base);
     CHECK_EQ(jespan_attach(base), id);
@@ -314,8 +314,8 @@ static void attached_for_good(void)
     }
     CURRENT_IS(base);
     {
-        JESPAN_FOR(id);
-        jespan_attach(JESPAN_ROOT);
+        JESPAN_CREDIT(id);
+        jespan_attach(JESPAN_BASE);
         jespan_attach(id);
         JESPAN("inside");
         jespan_attach(base);

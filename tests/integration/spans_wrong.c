@@ -190,16 +190,16 @@ static void scopes(void)
         size_t count;
     } cases[] = {{NULL, fine, 3}, {&site, NULL, 3}, {&site, odd, 2}, {&site, nothing, 3}, {&site, fine, 0}, {NULL, NULL, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct jespan_scope scope = {0};
-        jespan_scope_enter(&scope, cases[i].site, cases[i].names, cases[i].count);
-        jespan_scope_exit(&scope);
+        struct jespan_block scope = {0};
+        jespan_enter_block(&scope, cases[i].site, cases[i].names, cases[i].count);
+        jespan_exit_block(&scope);
         CHECK_EQ(jespan_current(), base);
     }
-    struct jespan_scope never = {0};
-    jespan_scope_exit(&never);
-    jespan_scope_exit(NULL);
-    jespan_scope_enter(NULL, &site, fine, 3);
-    jespan_scope_exit(NULL);
+    struct jespan_block never = {0};
+    jespan_exit_block(&never);
+    jespan_exit_block(NULL);
+    jespan_enter_block(NULL, &site, fine, 3);
+    jespan_exit_block(NULL);
     CHECK_EQ(jespan_current(), base);
 }
 

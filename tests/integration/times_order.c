@@ -128,7 +128,7 @@ static void for_another(void)
     CHECK_EQ(jespan_enter(p.span[0]), 0);
     CHECK_EQ(jespan_enter(p.span[2]), 0);
     {
-        JESPAN_FOR(p.id[1]);
+        JESPAN_CREDIT(p.id[1]);
         CHECK_EQ(jespan_current(), p.id[1]);
         {
             JESPAN("inside");
@@ -216,7 +216,7 @@ static void sum_is_all(void)
     for (int i = 0; i < 20000; i++) {
         JESPAN("outer");
         CHECK_EQ(jespan_enter(p.span[i % PARTS]), 0);
-        JESPAN_FOR(p.id[(i + 1) % PARTS]);
+        JESPAN_CREDIT(p.id[(i + 1) % PARTS]);
         JESPAN("inner");
         if (i % 1000 == 0)
             times_sleep(MS / 2);

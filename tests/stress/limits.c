@@ -68,7 +68,7 @@ static void keep(void *p, uint64_t place)
 static void request(uint64_t *state)
 {
     uint64_t r = next(state), n = r % TENANTS;
-    JESPAN_FOR(tenants[n]);
+    JESPAN_CREDIT(tenants[n]);
     JESPAN("request");
     for (unsigned i = 0; i < 4; i++) {
         void *p = F(malloc)(1 + next(state) % BYTES_MAX);

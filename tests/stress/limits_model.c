@@ -274,13 +274,13 @@ static void resize_elsewhere(struct object *o, int node)
     o->p = NULL;
 }
 
-static void hand_over(struct object *o, int node)
+static void make_survivor(struct object *o, int node)
 {
     struct before before;
     enter_most(node, o->usable);
     look_before(&before, node);
     leave_sure(o->node, o->usable);
-    int error = jespan_retag(o->p, nodes[node].context);
+    int error = jespan_credit(o->p, nodes[node].context);
     if (!error) {
         enter_sure(&before, node, o->usable);
         leave_most(o->node, o->usable);
@@ -308,7 +308,7 @@ static void step(uint64_t *state)
     else if (what == 3)
         resize_elsewhere(o, node);
     else if (what < 6)
-        hand_over(o, node);
+        make_survivor(o, node);
     else
         release(o);
     atomic_store(&o->taken, false);

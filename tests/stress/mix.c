@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Everything at once, at random: spans, blocks, labels (also added later), blocks for other owners, attachments that are taken back
- * or not, retagging, limits, far more contexts than max_contexts, plugins that come and go, forks, threads that end, snapshots.
+ * or not, credit to other contexts, limits, far more contexts than max_contexts, plugins that come and go, forks, threads that end, snapshots.
  * At quiet points the books equal jemalloc's, each context has just the objects that are credited to it, and all contexts together
  * make up the sums.
  *
@@ -84,21 +84,19 @@ static void make_object(struct worker *w, struct held *o)
 
 static void resize_object(struct worker *w, struct held *o)
 {
-    if (jespan_current() == JESPAN_ROOT) /* for jespan_retag(), that is the thread's own context */
-        return;
     char *p = F(realloc)(o->p, random_size(&w->random) % 20000 + 1);
     if (!p)
         return;
-    /* In place it stays its owner's where a limit does not admit it here; then that does not admit it again. */
-    if (p != o->p || jespan_retag(p, jespan_current()) == 0)
+    /* In place it stays in its context where a limit does not admit it here. Then the limit does not admit it again. */
+    if (p != o->p || jespan_credit(p, jespan_current()) == 0)
         o->owner = jespan_current();
     o->p = p;
 }
 
-static void retag_object(struct worker *w, struct held *o)
+static void credit_object(struct worker *w, struct held *o)
 {
     jespan_context_t to = below(w, 2) ? jespan_current() : JESPAN_ROOT;
-    if (jespan_retag(o->p, to) == 0)
+    if (jespan_credit(o->p, to) == 0)
         o->owner = to;
 }
 
@@ -109,7 +107,7 @@ static void heap_step(struct worker *w)
     if (!o->p) {
         make_object(w, o);
     } else if (what == 0) {
-        retag_object(w, o);
+        credit_object(w, o);
     } else if (what < 3) {
         resize_object(w, o);
     } else {
@@ -198,7 +196,7 @@ static void block_step(struct worker *w)
         break;
     }
     case 2: {
-        JESPAN_FOR(some_context(w));
+        JESPAN_CREDIT(some_context(w));
         steps(w, below(w, 12));
         break;
     }
@@ -263,16 +261,16 @@ static void plugin_step(struct worker *w)
     const struct jespan_site *site = find((unsigned)below(w, 4));
     const char *const words[] = {site->name};
     for (unsigned i = 0; i < 3; i++) {
-        struct jespan_scope scope;
+        struct jespan_block scope;
         jespan_context_t outside = jespan_current();
-        jespan_scope_enter(&scope, site, words, 1);
+        jespan_enter_block(&scope, site, words, 1);
         jespan_context_t id = note_current(w);
         heap_step(w);
         if (id != outside && !strcmp(ctl_span_text(id, "name"), "plugged")) { /* else there was no room for it */
             CHECK(!strcmp(ctl_span_text(id, "target"), target));
             CHECK_EQ(ctl_span(id, "line"), site->line);
         }
-        jespan_scope_exit(&scope);
+        jespan_exit_block(&scope);
     }
     dlclose(plugin);
     plugged++;
@@ -389,8 +387,8 @@ static void check_contexts(void)
         uint64_t has = ctl_span(id, "inuse_objects"), has_bytes = ctl_span(id, "inuse_bytes");
         live += has_bytes;
         in_rows += ctl_span(id, "alloc_bytes");
-        if (id == JESPAN_ROOT || (FAMILY_INTERPOSED && has >= objects[id] && has_bytes >= bytes[id]))
-            continue; /* libc and the loader allocate there too; the root's may be in a thread's own context */
+        if (FAMILY_INTERPOSED && has >= objects[id] && has_bytes >= bytes[id])
+            continue; /* libc and the loader allocate there too */
         if (!strncmp(ctl_span_text(id, "name"), "thread:", 7) && has >= objects[id])
             continue;
         if (has != objects[id] || has_bytes != bytes[id])

@@ -230,7 +230,7 @@ static void same_path_step(struct worker *w)
     jespan_close(handle);
 }
 
-static void hand_over(struct worker *w, struct object *o)
+static void make_survivor(struct worker *w, struct object *o)
 {
     struct worker *to = &workers[random_below(&w->random, THREADS)];
     pthread_mutex_lock(&to->lock);
@@ -262,9 +262,9 @@ static void heap_step(struct worker *w)
     else if (random_below(&w->random, 4) == 0)
         object_resize(o, &w->random, current(w));
     else if (random_below(&w->random, 4) == 0)
-        hand_over(w, o);
+        make_survivor(w, o);
     else if (random_below(&w->random, 4) == 0)
-        object_retag(o, random_below(&w->random, 2) ? current(w) : shared[random_below(&w->random, n_shared)].node);
+        object_credit(o, random_below(&w->random, 2) ? current(w) : shared[random_below(&w->random, n_shared)].node);
     else
         object_free(o, &w->random);
 }
@@ -304,7 +304,7 @@ static void owner_step(struct worker *w)
     if (w->depth > FRAMES - 8)
         return;
     struct model_node *node = shared[random_below(&w->random, n_shared)].node;
-    JESPAN_FOR(node->id);
+    JESPAN_CREDIT(node->id);
     inside_block(w, node, false);
 }
 

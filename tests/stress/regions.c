@@ -65,10 +65,10 @@ static void one_region(uint64_t *state)
     work(state, (int)(r % 3));
     if (r % 50 == 0) {
         void *p = F(malloc)(1 + r % 3000);
-        CHECK_EQ(jespan_retag(p, cache), 0);
+        CHECK_EQ(jespan_credit(p, cache), 0);
         keep(p, r >> 8);
     } else if (r % 50 == 1) {
-        JESPAN_FOR(cache);
+        JESPAN_CREDIT(cache);
         keep(F(malloc)(100), r >> 8);
     }
     if (r % 3 == 0)

@@ -30,12 +30,12 @@ extern "C" {
 
 namespace {
 
-JESPAN_ARENA_SITE(request_site, "request", JESPAN_ARENA_REGION);
-JESPAN_ARENA_SITE(wiped_site, "wiped", JESPAN_ARENA_REGION | JESPAN_ARENA_WIPED);
-JESPAN_ARENA_SITE(refusing_site, "refusing", JESPAN_ARENA_REGION | JESPAN_ARENA_REFUSE);
-JESPAN_ARENA_SITE(step_site, "step", 0);
-JESPAN_ARENA_SITE(cache_site, "cache", JESPAN_ARENA);
-JESPAN_ARENA_SITE(server_site, "server", 0);
+JESPAN_SITE_ARENA(request_site, "request", JESPAN_ARENA_REGION);
+JESPAN_SITE_ARENA(wiped_site, "wiped", JESPAN_ARENA_REGION | JESPAN_ARENA_WIPED);
+JESPAN_SITE_ARENA(refusing_site, "refusing", JESPAN_ARENA_REGION | JESPAN_ARENA_REFUSE);
+JESPAN_SITE_ARENA(step_site, "step", 0);
+JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
+JESPAN_SITE_ARENA(server_site, "server", 0);
 const jespan_site tenant_site = {"tenant", nullptr, nullptr, 0, {JESPAN_ARENA, 0, 0, 0, 0, "tenant"}};
 
 constexpr int threads = 6, table_size = 64, tenants = 40, coroutines = 4, recent_contexts = 64;
@@ -182,10 +182,10 @@ void hand_out(random_numbers &r, void *p, jespan_context_t owner = JESPAN_INVALI
 {
     if (p && owner == JESPAN_INVALID) {
         owner = r(2) ? cache : JESPAN_ROOT;
-        if (jespan_retag(p, owner)) {
+        if (jespan_credit(p, owner)) {
             EXPECT(owner == cache);
             owner = JESPAN_ROOT;
-            EXPECT(jespan_retag(p, owner) == 0);
+            EXPECT(jespan_credit(p, owner) == 0);
         }
     }
     if (p)
@@ -274,7 +274,7 @@ struct worker {
             here.counts = false;
         } else if (what < 88 && open.size() > 1 && open[0]->given.size() < 50) {
             region &outer = *open[r(open.size() - 1)];
-            if (jespan_retag(p, outer.context)) {
+            if (jespan_credit(p, outer.context)) {
                 EXPECT(limits_change);
                 return;
             }
@@ -291,7 +291,7 @@ struct worker {
     void outside()
     {
         jespan_context_t owner = r(2) ? cache : JESPAN_ROOT;
-        JESPAN_FOR(owner);
+        JESPAN_CREDIT(owner);
         hand_out(r, make(r), owner);
     }
 
@@ -359,7 +359,7 @@ struct worker {
         if (!one)
             return; // another thread has it
         if (!one->span) {
-            JESPAN_FOR(JESPAN_ROOT);
+            JESPAN_CREDIT(JESPAN_BASE);
             const jespan_label label = JESPAN_LABEL_INT("coroutine", static_cast<long>(i));
             one->span = jespan_open(&request_site, JESPAN_ROOT, &label, 1);
         }
@@ -463,9 +463,9 @@ struct worker {
                     drop(p);
                 EXPECT(jespan_exit(here.span) == 0);
                 if (jespan_close(here.span) == EBUSY) { // until no survivor is left, which others have
-                    jespan_scope scope{};
+                    jespan_block scope{};
                     scope.entered = reinterpret_cast<std::uintptr_t>(here.span);
-                    jespan_region_exit(&scope);
+                    jespan_exit_region(&scope);
                 }
             }
         } at_end{*this, here, false};

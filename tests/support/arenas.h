@@ -9,8 +9,8 @@
 
 /* A span of the site from here to the end of the block. */
 #define ARENA_BLOCK(site)                                                                                              \
-    struct jespan_scope arena_block __attribute__((cleanup(jespan_scope_exit)));                                       \
-    jespan_scope_enter(&arena_block, site, NULL, 0)
+    struct jespan_block arena_block __attribute__((cleanup(jespan_exit_block)));                                       \
+    jespan_enter_block(&arena_block, site, NULL, 0)
 
 static inline uint64_t arena_figure(uint32_t arena, const char *leaf)
 {

@@ -38,8 +38,8 @@ enum model_figure {
 };
 
 static const char *const model_figure_names[FIGURES] = {
-    "alloc_objects",  "alloc_bytes",       "alloc_requested_bytes", "free_objects", "free_bytes", "moved_in_objects",
-    "moved_in_bytes", "moved_out_objects", "moved_out_bytes",       "enters",
+    "alloc_objects",  "alloc_bytes",       "alloc_requested_bytes", "free_objects", "free_bytes", "credited_in_objects",
+    "credited_in_bytes", "credited_out_objects", "credited_out_bytes",       "enters",
 };
 
 struct model_node {

@@ -203,14 +203,14 @@ static inline void object_resize(struct object *o, struct random *r, struct mode
 }
 
 /* Makes the object another context's. */
-static inline void object_retag(struct object *o, struct model_node *to)
+static inline void object_credit(struct object *o, struct model_node *to)
 {
     if (o->owner == to)
         return;
     model_count_figure(o->owner, MOVED_OUT_OBJECTS, 1);
     model_count_figure(o->owner, MOVED_OUT_BYTES, o->usable);
     model_unpin(o->owner);
-    CHECK_EQ(jespan_retag(o->p, to->id), 0);
+    CHECK_EQ(jespan_credit(o->p, to->id), 0);
     model_pin(to);
     model_count_figure(to, MOVED_IN_OBJECTS, 1);
     model_count_figure(to, MOVED_IN_BYTES, o->usable);

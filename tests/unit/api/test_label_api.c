@@ -222,13 +222,13 @@ static void test_a_block_with_labels(void **state)
         JESPAN_WITH("block", {"k", NULL}, {NULL, "v"}, {"k", "v", 0, 3}, {"left", "over"});
         assert_int_equal(contexts[jespan_current()].labels->count, 1);
     }
-    struct jespan_scope scope;
-    jespan_scope_enter_labels(&scope, &site, NULL, 5);
+    struct jespan_block scope;
+    jespan_enter_block_labels(&scope, &site, NULL, 5);
     assert_null(contexts[jespan_current()].labels);
-    jespan_scope_exit(&scope);
-    jespan_scope_enter_labels(NULL, &site, &blue, 1);
-    jespan_scope_enter_labels(&scope, NULL, &blue, 1);
-    jespan_scope_exit(&scope);
+    jespan_exit_block(&scope);
+    jespan_enter_block_labels(NULL, &site, &blue, 1);
+    jespan_enter_block_labels(&scope, NULL, &blue, 1);
+    jespan_exit_block(&scope);
 }
 
 /* What was opened below stays where it is, and keeps the old context alive. */
@@ -284,11 +284,11 @@ static void test_time_is_divided(void **state)
     uint32_t plain, labelled;
     (void)state;
     for (int is_block = 0; is_block < 2; is_block++) {
-        struct jespan_scope scope;
+        struct jespan_block scope;
         jespan_span_t *span = NULL;
         at[0][0] = now_ns();
         if (is_block)
-            jespan_scope_enter(&scope, &site, &site.name, 1);
+            jespan_enter_block(&scope, &site, &site.name, 1);
         else
             span = enter_new(&site);
         at[0][1] = now_ns();
@@ -301,7 +301,7 @@ static void test_time_is_divided(void **state)
         usleep(30000);
         at[2][0] = now_ns();
         if (is_block)
-            jespan_scope_exit(&scope);
+            jespan_exit_block(&scope);
         else
             leave(span);
         at[2][1] = now_ns();
@@ -319,7 +319,7 @@ static void test_below_another_owner(void **state)
     uint32_t owners = handle_context(owner);
     {
         JESPAN("block");
-        JESPAN_FOR(owners);
+        JESPAN_CREDIT(owners);
         assert_current(owners);
         assert_int_equal(jespan_add_label(NULL, &blue), 0);
         assert_current(owners);
@@ -343,7 +343,7 @@ static void test_wrong_ones(void **state)
     assert_int_equal(jespan_add_label(NULL, &strange), EINVAL);
     assert_int_equal(jespan_add_label((jespan_span_t *)1, &blue), EINVAL);
     assert_int_equal(jespan_add_label((jespan_span_t *)UINTPTR_MAX, &blue), EINVAL);
-    jespan_context_t previous = jespan_attach(JESPAN_ROOT);
+    jespan_context_t previous = jespan_attach(JESPAN_BASE);
     assert_int_equal(jespan_add_label(NULL, &blue), EPERM);
     jespan_attach(previous);
     assert_current(plain);
@@ -410,7 +410,7 @@ static void test_no_room(void **state)
 /* The last of 16 long labels changes until there is no memory left for the new ones. */
 static void test_no_memory(void **state)
 {
-    struct jespan_label label = {"", "", 0, JESPAN_STRING};
+    struct jespan_label label = {"", "", 0, JESPAN_TYPE_STRING};
     char key[2] = "a", text[JESPAN_MAX_STRING_BYTES + 1] = "";
     int error = 0;
     (void)state;

@@ -217,7 +217,7 @@ static void test_its_labels(void **state)
     assert_ptr_equal(labels[1].value, t.trace_id);
     assert_string_equal(labels[2].key, "span_id");
     assert_ptr_equal(labels[2].value, t.span_id);
-    assert_int_equal(labels[2].type, JESPAN_STRING);
+    assert_int_equal(labels[2].type, JESPAN_TYPE_STRING);
 }
 
 int main(void)

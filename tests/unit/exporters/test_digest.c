@@ -299,7 +299,7 @@ static void test_retired(void **state)
 
 static struct totals period_totals(uint64_t held_before, uint64_t came, uint64_t went)
 {
-    return (struct totals){.alloc_bytes = came, .free_bytes = went, .moved_in_bytes = held_before};
+    return (struct totals){.alloc_bytes = came, .free_bytes = went, .credited_in_bytes = held_before};
 }
 
 static void test_merge(void **state)
@@ -308,7 +308,7 @@ static void test_merge(void **state)
     struct snapshot_row first[] = {root(0), span(0, "a", NULL, 0, 0), span(0, "gone", x, 1, 0),
                                    span(1, "b", NULL, 0, 0)};
     struct snapshot_row second[] = {root(0), span(0, "new", NULL, 0, 0), span(0, "a", NULL, 0, 0)};
-    const struct totals went = {.free_bytes = 70, .moved_in_bytes = 70};
+    const struct totals went = {.free_bytes = 70, .credited_in_bytes = 70};
     (void)state;
     first[1].totals = period_totals(10, 100, 30); /* holds 80 */
     first[1].totals.outlived_bytes = 33;
@@ -415,7 +415,7 @@ static void make_random_tree(struct random_tree *t, uint32_t *seed)
         if (next_random(seed, 3) > 0)
             t->rows[i].totals = (struct totals){.alloc_bytes = bytes == 0 ? 1u << 30 : bytes,
                                                 .free_bytes = next_random(seed, 100), .cpu = next_random(seed, 50),
-                                                .moved_in_bytes = next_random(seed, 500), .enters = 1};
+                                                .credited_in_bytes = next_random(seed, 500), .enters = 1};
     }
 }
 

@@ -45,7 +45,7 @@ static void add_period_of(const char *name, uint64_t allocated, uint64_t freed, 
     };
     const struct snapshot s = {.epoch = ++epoch, .n_rows = 2, .rows = rows};
     struct totals t = {.alloc_bytes = allocated, .free_bytes = freed, .cpu = allocated / 2};
-    t.moved_in_bytes = in_use;
+    t.credited_in_bytes = in_use;
     in_use += allocated - freed;
     struct digest *d = digest_make(&shape);
     assert_non_null(d);

@@ -136,7 +136,7 @@ static void case_any_call(void)
         size_t usable = jespan_malloc_usable_size(p);
         CHECK_EQ(usable, jespan_je_sallocx(p, 0));
         memset(p, 'x', usable);
-        CHECK_EQ(track_retag(track_thread(), p, 1), 0);
+        CHECK_EQ(track_credit(track_thread(), p, 1), 0);
         p = jespan_realloc(p, 2 * sizes[i] + 1);
         CHECK(p && p[0] == 'x' && p[sizes[i] - 1] == 'x');
         jespan_free(p);

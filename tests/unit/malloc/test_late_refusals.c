@@ -17,7 +17,7 @@
 enum { OBJECTS = 100, BYTES = 64 };
 
 JESPAN_SITE(tenant_site, "tenant");
-JESPAN_ARENA_SITE(cache_site, "cache", JESPAN_ARENA);
+JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
 
 static jespan_span_t *span;
 static uint32_t context;

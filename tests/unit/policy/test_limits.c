@@ -19,7 +19,7 @@
 #include "heap/pagemap.h"
 #include "jespan/limit.h"
 #include "malloc/track.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/span.h"
 #include "span/tree.h"
 
@@ -403,7 +403,7 @@ static void *free_and_be_found(void *p)
 /* Who looks for room reads others' buffers while they go on: what he finds there may be free memory by now, or a survivor's mark. */
 static void test_what_is_no_number_is_no_context(void **state)
 {
-    static const uint32_t wrong[] = {0x3fffffff, 0x7fffffff, 4095, TAG_HANDED_OVER - 1};
+    static const uint32_t wrong[] = {0x3fffffff, 0x7fffffff, 4095, TAG_SURVIVOR - 1};
     pthread_t thread;
     (void)state;
     assert_int_equal(jespan_set_limit(s.a, 0, 100000), 0);
@@ -419,7 +419,7 @@ static void test_what_is_no_number_is_no_context(void **state)
         store_relaxed(slot, wrong[i]);
         assert_false(take(self, s.c, 99000));
     }
-    store_relaxed(slot, s.c | TAG_HANDED_OVER);
+    store_relaxed(slot, s.c | TAG_SURVIVOR);
     assert_true(take(self, s.c, 99000));
     store_relaxed(slot, s.c);
     pthread_barrier_wait(&step);

@@ -16,7 +16,7 @@
 #include "heap/counters.h"
 #include "jespan/limit.h"
 #include "malloc/track.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */

@@ -81,10 +81,10 @@ static void assert_adds_up(const struct totals *all)
     assert_int_equal(a->alloc_requested_bytes, all->alloc_requested_bytes);
     assert_int_equal(a->free_objects, all->free_objects);
     assert_int_equal(a->free_bytes, all->free_bytes);
-    assert_int_equal(a->moved_in_objects, all->moved_in_objects);
-    assert_int_equal(a->moved_in_bytes, all->moved_in_bytes);
-    assert_int_equal(a->moved_out_objects, all->moved_out_objects);
-    assert_int_equal(a->moved_out_bytes, all->moved_out_bytes);
+    assert_int_equal(a->credited_in_objects, all->credited_in_objects);
+    assert_int_equal(a->credited_in_bytes, all->credited_in_bytes);
+    assert_int_equal(a->credited_out_objects, all->credited_out_objects);
+    assert_int_equal(a->credited_out_bytes, all->credited_out_bytes);
     assert_int_equal(told.heap_objects, totals_inuse_objects(all));
     assert_int_equal(told.heap_bytes, totals_inuse_bytes(all));
     assert_int_equal(told.wall.opens, all->opens);

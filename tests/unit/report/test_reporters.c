@@ -204,7 +204,7 @@ static void wait_until_none(void)
 
 static void start_failing(void)
 {
-    told.init_error = -EACCES;
+    told.init_error = EACCES;
     start(&told, 1);
     wait_until_none();
 }
@@ -223,7 +223,7 @@ static void fail_three_times_twice(void)
 {
     jespan_registration_t *handle = start(&told, 0);
     for (int i = 0; i < 8; i++) {
-        told.flush_error = i % 4 ? -ENOSPC : 0;
+        told.flush_error = i % 4 ? ENOSPC : 0;
         assert_int_equal(jespan_flush_reporters(PATIENCE_MS), 0);
         assert_all_was_told(&told);
     }

@@ -136,7 +136,7 @@ static void test_differences_and_what_is_held(void **state)
     assert_int_equal(told_of_row[5].alloc_objects, 2);
     assert_int_equal(told_of_row[5].alloc_bytes, 50);
     assert_int_equal(told_of_row[5].free_bytes, 100);
-    assert_int_equal(told_of_row[5].moved_in_bytes, 300);
+    assert_int_equal(told_of_row[5].credited_in_bytes, 300);
     check_inuse(&told_of_row[5], 4, 250);
     assert_int_equal(next(), 1);
     assert_int_equal(told_of_row[5].alloc_bytes, 0);
@@ -154,12 +154,12 @@ static void test_moved(void **state)
     there[5] = there[6] = true;
     allocate(5, 3, 300);
     next();
-    rows[5].totals.moved_out_objects = rows[6].totals.moved_in_objects = 1;
-    rows[5].totals.moved_out_bytes = rows[6].totals.moved_in_bytes = 100;
+    rows[5].totals.credited_out_objects = rows[6].totals.credited_in_objects = 1;
+    rows[5].totals.credited_out_bytes = rows[6].totals.credited_in_bytes = 100;
     next();
     check_inuse(&told_of_row[5], 2, 200);
     check_inuse(&told_of_row[6], 1, 100);
-    assert_int_equal(told_of_row[5].moved_out_bytes, 100);
+    assert_int_equal(told_of_row[5].credited_out_bytes, 100);
 }
 
 /* Levels, not sums. */
@@ -276,7 +276,7 @@ static void happen(uint32_t *seed)
 /* In use is that of the moment, so it is left out of the sums. */
 static void forget_held(struct totals *t)
 {
-    t->moved_in_objects = t->moved_in_bytes = t->outlived_objects = t->outlived_bytes = 0;
+    t->credited_in_objects = t->credited_in_bytes = t->outlived_objects = t->outlived_bytes = 0;
 }
 
 static void check_sums(void)

@@ -16,7 +16,7 @@ static const struct jespan_site outer = {"outer", "", "", 1}, inner = {"inner", 
 
 static uint32_t intern_deep(void)
 {
-    const struct jespan_label labels[] = {{"a", "1"}, {"b", .type = JESPAN_INTEGER, .integer = -2}};
+    const struct jespan_label labels[] = {{"a", "1"}, {"b", .type = JESPAN_TYPE_INTEGER, .integer = -2}};
     return intern_with(intern_with(CONTEXT_ID_ROOT, &outer, labels, 2), &inner, labels, 1);
 }
 

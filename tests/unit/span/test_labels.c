@@ -46,7 +46,7 @@ static void test_integers_are_numbers(void **state)
     }
     draft_one((struct jespan_label)JESPAN_LABEL_INT("n", INT64_MIN));
     ASSERT_TEXT("n\0-9223372036854775808\0");
-    const struct jespan_label ignored = {"n", "not looked at", 5, JESPAN_INTEGER};
+    const struct jespan_label ignored = {"n", "not looked at", 5, JESPAN_TYPE_INTEGER};
     draft_one(ignored);
     ASSERT_TEXT("n\0005\0");
 }
@@ -73,7 +73,7 @@ static void test_the_type_is_part_of_the_identity(void **state)
 static void test_what_is_no_label(void **state)
 {
     static const struct jespan_label wrong[] = {
-        {NULL, "v", 0, JESPAN_STRING}, {"k", NULL, 0, JESPAN_STRING}, {NULL, NULL, 1, JESPAN_INTEGER},
+        {NULL, "v", 0, JESPAN_TYPE_STRING}, {"k", NULL, 0, JESPAN_TYPE_STRING}, {NULL, NULL, 1, JESPAN_TYPE_INTEGER},
         {"k", "v", 0, 2},              {"k", "v", 0, UINT32_MAX},
     };
     (void)state;

@@ -98,13 +98,13 @@ static void test_the_innermost_of_a_kind_and_key_is_found(void **state)
 {
     (void)state;
     push(ENTRY_SPAN, 1, in[A]);
-    push(ENTRY_SCOPE, 1, in[B]);
+    push(ENTRY_BLOCK, 1, in[B]);
     push(ENTRY_SPAN, 1, in[A]);
     push(ENTRY_SPAN, 2, in[C]);
     assert_int_equal(span_find(self, ENTRY_SPAN, 1), 2);
-    assert_int_equal(span_find(self, ENTRY_SCOPE, 1), 1);
+    assert_int_equal(span_find(self, ENTRY_BLOCK, 1), 1);
     assert_int_equal(span_find(self, ENTRY_SPAN, 2), 3);
-    assert_int_equal(span_find(self, ENTRY_SCOPE, 2), -1);
+    assert_int_equal(span_find(self, ENTRY_BLOCK, 2), -1);
     assert_int_equal(inside(in[A]), 2);
     while (self->depth)
         span_remove(self, 0);

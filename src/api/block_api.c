@@ -1,15 +1,63 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* JESPAN() blocks: a cache leads from where a thread is and a site to the context; the tree is asked for the rest. */
+/* Blocks: JESPAN() and JESPAN_CREDIT(). The address of a block's struct jespan_block is its key.
+ *
+ * For JESPAN() a cache leads from where a thread is and a site to the context; the tree is asked for the rest.
+ */
 #include <errno.h>
 #include <string.h>
 
-#include "api/block.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "jespan/jespan.h"
 #include "malloc/track.h"
 #include "span/age.h"
 #include "span/labels.h"
 #include "span/sampler.h"
+#include "span/span.h"
+
+/* ---- What both kinds have in common ---- */
+
+/* A block at this address was left without its end (longjmp): it cannot be entered twice. */
+HOT_INLINE void drop_dead(struct thread *t, uint64_t key)
+{
+    while (t->depth && unlikely(t->entries[t->depth - 1].key == key) && entry_is_block(&t->entries[t->depth - 1]))
+        span_remove(t, t->depth - 1);
+}
+
+/* Blocks inside this one are over too, however they were left, and so is what was attached in them. Spans that were entered
+ * inside and not exited stay. */
+static COLD void exit_outer(struct thread *t, enum entry_kind kind, uint64_t key)
+{
+    int64_t index = span_find(t, kind, key);
+    for (int64_t i = (int64_t)t->depth - 1; index >= 0 && i >= index; i--)
+        if (i == index || entry_is_block(&t->entries[i]))
+            span_remove(t, (uint32_t)i);
+}
+
+/* On a thread that has entered something with an allocation policy, or has entered nothing. */
+static COLD void exit_by_policy(enum entry_kind kind, uint64_t key)
+{
+    struct thread *t = thread_current;
+    if (!t)
+        return;
+    exit_outer(t, kind, key);
+    span_review(t);
+}
+
+HOT_INLINE void exit_block(struct jespan_block *block, enum entry_kind kind)
+{
+    struct thread *t = load_relaxed(&thread_fast);
+    if (unlikely(!block || !block->entered))
+        return;
+    if (unlikely(!t))
+        exit_by_policy(kind, (uintptr_t)block);
+    else if (likely(span_is_innermost(t, kind, (uintptr_t)block)))
+        span_pop(t, kind);
+    else
+        exit_outer(t, kind, (uintptr_t)block);
+}
+
+/* ---- JESPAN(): the way from a site to a context ---- */
 
 static uint32_t cache_hash(const struct thread *t, const struct jespan_site *site)
 {
@@ -57,7 +105,7 @@ HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *lin
     own_add(&c->enters, 1);
     compiler_barrier();
     if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
-        likely(span_push(t, ENTRY_SCOPE, key, line->context, c) == 0))
+        likely(span_push(t, ENTRY_BLOCK, key, line->context, c) == 0))
         return true;
     span_undo_enter(c);
     return false;
@@ -69,7 +117,7 @@ HOT_INLINE bool line_fits(const struct thread *t, const struct site_cache_line *
 }
 
 /* Under LOCK_TREE. */
-static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
+static int enter_block_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
                               const struct label_set *labels)
 {
     uint32_t parent = t->tag, context = tree_intern(parent, CONTEXT_SPAN, site, labels);
@@ -78,21 +126,21 @@ static int enter_scope_locked(struct thread *t, uint64_t key, const struct jespa
     if (!c)
         return ENOMEM;
     counters_use_more(c); /* for good: so a cached one has it in use */
-    if (span_push(t, ENTRY_SCOPE, key, context, c)) {
+    if (span_push(t, ENTRY_BLOCK, key, context, c)) {
         span_undo_enter(c);
         return ENOMEM;
     }
     return 0;
 }
 
-static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_site *site,
+static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_site *site,
                             const struct label_set *labels)
 {
     struct site_cache_line *line = labels ? NULL : cache_line(t, site),
                            fresh = {.site = site, .parent = t->tag};
     uint32_t hash = cache_hash(t, site);
     lock(LOCK_TREE);
-    int error = enter_scope_locked(t, key, site, labels);
+    int error = enter_block_locked(t, key, site, labels);
     if (line && tree_has_policy(t->tag))
         line = policy_line(t, hash, true);
     if (!error && line) {
@@ -109,14 +157,16 @@ static COLD int enter_scope(struct thread *t, uint64_t key, const struct jespan_
     return error;
 }
 
-static NOINLINE int enter_scope_uncached(struct thread *t, uint64_t key, const struct jespan_site *site)
+static NOINLINE int enter_block_uncached(struct thread *t, uint64_t key, const struct jespan_site *site)
 {
     const struct site_cache_line *line = policy_line(t, cache_hash(t, site), false);
     if (!line || !line_fits(t, line, site) || !enter_cached(t, line, key))
-        return enter_scope(t, key, site, NULL);
+        return enter_block(t, key, site, NULL);
     span_review_innermost(t);
     return 0;
 }
+
+/* ---- JESPAN(): blocks ---- */
 
 /* What a caller gives: pairs of strings, or labels. */
 struct given {
@@ -145,23 +195,23 @@ static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jesp
         error = labels_add(draft, &label);
     }
     labels_end(draft);
-    return enter_scope(t, key, site, &draft->set);
+    return enter_block(t, key, site, &draft->set);
 }
 
 /* False: nothing can be entered. */
-HOT_INLINE bool begin_scope(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site)
+HOT_INLINE bool begin_block(struct thread *t, struct jespan_block *block, const struct jespan_site *site)
 {
-    if (unlikely(!scope))
+    if (unlikely(!block))
         return false;
-    scope->entered = 0;
+    block->entered = 0;
     if (unlikely(!t || !site || !site->name))
         return false;
-    block_drop_dead(t, (uintptr_t)scope);
+    drop_dead(t, (uintptr_t)block);
     return true;
 }
 
-/* Whether the sampler is against this scope; then enters the context of all such. */
-static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, const struct jespan_site *site,
+/* Whether the sampler is against this block, and then enters the context of all such. */
+static COLD bool enter_unsampled(struct thread *t, struct jespan_block *block, const struct jespan_site *site,
                                  const struct given *given)
 {
     struct jespan_label labels[JESPAN_MAX_LABELS];
@@ -175,47 +225,90 @@ static COLD bool enter_unsampled(struct thread *t, struct jespan_scope *scope, c
     struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
     if (c)
         counters_use_more(c);
-    if (c && span_push(t, ENTRY_SCOPE, (uintptr_t)scope, CONTEXT_ID_UNSAMPLED, c))
+    if (c && span_push(t, ENTRY_BLOCK, (uintptr_t)block, CONTEXT_ID_UNSAMPLED, c))
         span_undo_enter(c);
     else
-        scope->entered = c != NULL;
+        block->entered = c != NULL;
     return true;
 }
 
-EXPORT void jespan_scope_enter(struct jespan_scope *scope, const struct jespan_site *site,
+EXPORT void jespan_enter_block(struct jespan_block *block, const struct jespan_site *site,
                                const char *const *name_and_labels, size_t count)
 {
     struct thread *t = track_thread();
-    uint64_t key = (uintptr_t)scope;
-    if (unlikely(!begin_scope(t, scope, site)))
+    uint64_t key = (uintptr_t)block;
+    if (unlikely(!begin_block(t, block, site)))
         return;
     const struct given given = {name_and_labels + 1, NULL, name_and_labels && count ? (count - 1) / 2 : 0};
-    if (unlikely(sampler_is_used()) && enter_unsampled(t, scope, site, &given))
+    if (unlikely(sampler_is_used()) && enter_unsampled(t, block, site, &given))
         return;
     if (unlikely(count > 1 && name_and_labels)) {
-        scope->entered = enter_labelled(t, key, site, &given) == 0;
+        block->entered = enter_labelled(t, key, site, &given) == 0;
         return;
     }
     const struct site_cache_line *line = cache_line(t, site);
     if (likely(line_fits(t, line, site)) && likely(enter_cached(t, line, key)))
-        scope->entered = 1;
+        block->entered = 1;
     else
-        scope->entered = enter_scope_uncached(t, key, site) == 0;
+        block->entered = enter_block_uncached(t, key, site) == 0;
 }
 
-EXPORT void jespan_scope_enter_labels(struct jespan_scope *scope, const struct jespan_site *site,
+EXPORT void jespan_enter_block_labels(struct jespan_block *block, const struct jespan_site *site,
                                       const struct jespan_label *labels, size_t n_labels)
 {
     struct thread *t = track_thread();
     const struct given given = {NULL, labels, labels ? n_labels : 0};
-    if (!begin_scope(t, scope, site))
+    if (!begin_block(t, block, site))
         return;
-    if (unlikely(sampler_is_used()) && enter_unsampled(t, scope, site, &given))
+    if (unlikely(sampler_is_used()) && enter_unsampled(t, block, site, &given))
         return;
-    scope->entered = enter_labelled(t, (uintptr_t)scope, site, &given) == 0;
+    block->entered = enter_labelled(t, (uintptr_t)block, site, &given) == 0;
 }
 
-EXPORT void jespan_scope_exit(struct jespan_scope *scope)
+EXPORT void jespan_exit_block(struct jespan_block *block)
 {
-    block_exit(scope, ENTRY_SCOPE);
+    exit_block(block, ENTRY_BLOCK);
+}
+
+/* ---- JESPAN_CREDIT() ---- */
+
+/* Counts first, looks afterwards: see tree.h. */
+static int enter_credit(struct thread *t, uint64_t key, jespan_context_t number)
+{
+    uint32_t context = age_period_of(span_context_named(t, number));
+    struct counters *c = context ? span_count_enter(t, context) : NULL;
+    if (!c)
+        return ENOMEM;
+    compiler_barrier();
+    if (tree_is_live(context) && span_push(t, ENTRY_CREDIT, key, context, c) == 0) {
+        if (unlikely(tree_has_policy(context) || t->region))
+            span_review(t);
+        return 0;
+    }
+    span_undo_enter(c);
+    return EINVAL;
+}
+
+EXPORT void jespan_enter_credit(struct jespan_block *block, jespan_context_t context)
+{
+    struct thread *t = track_thread();
+    if (unlikely(!block))
+        return;
+    block->entered = 0;
+    if (unlikely(!t))
+        return;
+    uint64_t key = (uintptr_t)block;
+    drop_dead(t, key);
+    if (likely(tree_lockless)) {
+        block->entered = enter_credit(t, key, context) == 0;
+        return;
+    }
+    lock(LOCK_TREE);
+    block->entered = enter_credit(t, key, context) == 0;
+    unlock(LOCK_TREE);
+}
+
+EXPORT void jespan_exit_credit(struct jespan_block *block)
+{
+    exit_block(block, ENTRY_CREDIT);
 }

@@ -23,8 +23,8 @@
  * set.
  *
  * Everything here changes under LOCK_TREE and LOCK_LIMITS, except figures. */
-#ifndef JESPAN_LIMIT_H
-#define JESPAN_LIMIT_H
+#ifndef JESPAN_LIMITS_H
+#define JESPAN_LIMITS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Limits: which contexts have one, and which contexts are members of which limit. */
-#include "policy/limit.h"
+#include "policy/limits.h"
 
 #include <errno.h>
 

@@ -5,7 +5,7 @@
 #include "base/lock.h"
 #include "malloc/track_slow.h"
 #include "policy/arenas.h"
-#include "policy/limit.h"
+#include "policy/limits.h"
 #include "span/age.h"
 #include "span/tree.h"
 
@@ -67,15 +67,15 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
         count_resize_orphan(owner.tag, old_usable, new_usable, requested);
     const struct object_place place = track_find_header(p);
     if (tag != owner.tag)
-        track_set_tag(&place, place.handed_over ? tag | TAG_HANDED_OVER : tag);
+        track_set_tag(&place, place.is_survivor ? tag | TAG_SURVIVOR : tag);
 }
 
 /* ---- Another owner ---- */
 
 static void count_moved_in(struct counters_more *c, uint64_t objects, uint64_t usable)
 {
-    own_add(&c->moved_in_objects, objects);
-    own_add(&c->moved_in_bytes, usable);
+    own_add(&c->credited_in_objects, objects);
+    own_add(&c->credited_in_bytes, usable);
 }
 
 /* Whether an object of the region must outlive it when the context gets the object. If several regions are in that
@@ -88,7 +88,7 @@ static bool leaves_region(const struct thread *t, uint16_t arena, uint32_t conte
 
 /* The object is counted in before anything else. A context that has something in use is not recycled, so from there on
  * the context stays, unless it is gone already (tree.h). */
-int track_retag(struct thread *t, void *p, uint32_t context)
+int track_credit(struct thread *t, void *p, uint32_t context)
 {
     struct object_place place = track_find_header(p);
     size_t usable = track_usable(p);
@@ -96,7 +96,7 @@ int track_retag(struct thread *t, void *p, uint32_t context)
         return -EINVAL;
     uint16_t arena = arenas_find(p);
     bool hands_over = unlikely(arena) && arenas[arena].region && leaves_region(t, arena, context);
-    if (place.tag == context || (age_is_on && age_is_same_owner(place.tag, context))) {
+    if (place.tag == context || (age_is_on && age_is_same_context(place.tag, context))) {
         if (hands_over)
             track_hand_over(&place, arena, place.tag);
         return 0;
@@ -121,8 +121,8 @@ int track_retag(struct thread *t, void *p, uint32_t context)
         track_set_tag(&place, context);
     if (arena)
         store_release(&arenas[arena].aside_objects, UINT64_MAX);
-    own_add_release(&counters_use_more(from)->moved_out_objects, 1);
-    own_add_release(&counters_more(from)->moved_out_bytes, usable);
+    own_add_release(&counters_use_more(from)->credited_out_objects, 1);
+    own_add_release(&counters_more(from)->credited_out_bytes, usable);
     limits_end(t, section);
     return 0;
 }
