@@ -357,9 +357,9 @@ COLD void track_abandon(struct thread *t)
         bool all = done >= load_relaxed(&t->free_buffer_count);
         limits_unclaim(t, done - 1);
         store_relaxed(&t->free_buffer_done, all ? 0 : done);
-        if (all)
+        if (all) /* the claims were for these entries, not for the next ones */
             store_relaxed(&t->free_buffer_count, 0);
-        if (load_relaxed(&t->claimed_sequence) == sequence - 1)
+        else if (load_relaxed(&t->claimed_sequence) == sequence - 1)
             store_relaxed(&t->claimed_sequence, sequence + 1);
         store_relaxed(&t->free_buffer_sequence, sequence + 1);
     }

@@ -29,6 +29,7 @@ unit_tests += \
 	%D%/span/test_sites \
 	%D%/span/test_span \
 	%D%/span/test_tree \
+	%D%/policy/test_claims_fork \
 	%D%/policy/test_limits \
 	%D%/policy/test_limits_fork \
 	%D%/malloc/test_late_refusals \
