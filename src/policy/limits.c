@@ -79,7 +79,7 @@ static uint32_t take_limit(int *error)
 
 static bool is_below(uint32_t context, uint32_t top)
 {
-    while (context != top && context != CONTEXT_ID_ROOT && context != CONTEXT_ID_SELF)
+    while (context != top && context != CONTEXT_ID_ROOT)
         context = contexts[context].parent;
     return context == top;
 }
@@ -277,7 +277,7 @@ static void join(uint32_t context, struct limit_bounds bounds)
 void limits_join(uint32_t context)
 {
     struct limit_bounds bounds;
-    bool is_member = !is_below(context, CONTEXT_ID_SELF);
+    bool is_member = !contexts[context].is_own;
     store_relaxed(&contexts[context].limit, is_member ? limits_of(contexts[context].parent) : 0);
     if (is_member && limits_are_configured && limits_configured(&contexts[context], &bounds))
         join(context, bounds);
@@ -359,7 +359,7 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
 static uint32_t limitable(uint32_t context)
 {
     context = tree_is_live(context) && context != CONTEXT_ID_UNSAMPLED ? tree_whole(context) : 0;
-    return context && !is_below(context, CONTEXT_ID_SELF) ? context : 0;
+    return context && !contexts[context].is_own ? context : 0;
 }
 
 int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)

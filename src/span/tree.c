@@ -339,6 +339,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->labels = copy;
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
+    c->is_own = kind == CONTEXT_SELF || contexts[parent].is_own;
     c->born = 0;
     c->lost_arena = false;
     c->children = c->open_spans = c->handles = 0;

@@ -53,6 +53,7 @@ struct context {
     enum context_kind kind;
     bool labelled; /* it or an ancestor has labels, so there may be any number of such contexts */
     bool unused;   /* while recycling: in use by nothing except children */
+    bool is_own;   /* it is "(jespan)" or lies below it, so it has no limit */
     uint32_t arena_next, arena_before; /* the list of contexts that have its arena; 0: none */
     bool lost_arena; /* another context got its arena: it asks for one again when it is next used */
     /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. */
