@@ -9,8 +9,7 @@
 #include <time.h>
 
 #include <jespan/jespan.h>
-
-int mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
+#include <jespan/mallctl.h>
 
 /* What the program measured. */
 struct measured {

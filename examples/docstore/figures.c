@@ -10,14 +10,13 @@
 #include <string.h>
 #include <time.h>
 
+#include <jespan/mallctl.h>
+
 #include "spans.h"
 #include "tenant.h"
 
 #define MAX_NOTED 2048 /* slots of a table, more than twice the number of routes times tenants */
 #define MAX_ROUTES 16
-
-/* jespan defines it, by the rules of jemalloc's. */
-int mallctl(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
 
 struct noted {
     const char *route;

@@ -142,8 +142,8 @@ static void query_begin(struct request *r)
 static void request_arrived(uv_loop_t *loop, unsigned number)
 {
     struct request request = {.number = number, .kind = number % N_KINDS, .opened_ns = now_ns(CLOCK_MONOTONIC)};
-    const struct jespan_label labels[] = {{"route", routes[number % N_ROUTES]},
-                                          {"tenant", tenants[number % N_TENANTS]}};
+    const struct jespan_label labels[] = {JESPAN_LABEL("route", routes[number % N_ROUTES]),
+                                          JESPAN_LABEL("tenant", tenants[number % N_TENANTS])};
     request.span = jespan_open(&request_site, JESPAN_ROOT, labels, 2);
     request_enter(&request);
     request_contexts[request.kind] = jespan_current();

@@ -32,7 +32,7 @@ JESPAN_SITE(search_site, "search");
 
 static jespan_span_t *open_for(const struct jespan_site *site, unsigned tenant)
 {
-    const struct jespan_label label = {"tenant", tenants[tenant]};
+    const struct jespan_label label = JESPAN_LABEL("tenant", tenants[tenant]);
     return jespan_open(site, JESPAN_ROOT, &label, 1);
 }
 

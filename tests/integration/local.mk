@@ -54,6 +54,7 @@ tests_integration_regions_thrown_SOURCES = %D%/regions_thrown.cc
 
 script_tests += \
 	%D%/abort.sh \
+	%D%/api.sh \
 	%D%/conf.sh \
 	%D%/heap_bugs.sh \
 	%D%/little_memory.sh \
@@ -87,6 +88,9 @@ pyroscope_script_tests += \
 # What they compile or run
 test_support += \
 	%D%/abort_program.c \
+	%D%/api_classes.cc \
+	%D%/api_disabled.c \
+	%D%/api_mallctl.c \
 	%D%/closes_all_program.c \
 	%D%/conf_program.c \
 	%D%/dump_exit_program.cc \
