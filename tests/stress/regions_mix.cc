@@ -918,7 +918,7 @@ const struct {
     {"decay 0", "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0", "max_arenas:40"},
     {"background threads, decay 10", "narenas:2,background_thread:true,dirty_decay_ms:10,muzzy_decay_ms:10", "max_arenas:20"},
     {"few arenas, addresses go", "narenas:1,retain:false,dirty_decay_ms:0", "max_arenas:5"},
-    {"ages", "narenas:2", "max_arenas:30,age_period_s:1"},
+    {"ages", "narenas:2", "max_arenas:30,max_contexts:2000,age_period_s:1"},
 };
 
 int run_case(std::size_t i)
