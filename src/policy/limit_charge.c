@@ -269,13 +269,14 @@ static uint32_t first_waiting(const struct thread *t, uint32_t number)
     return greatest(load_relaxed(&t->free_buffer_done), counted, claimed);
 }
 
-/* The context of a buffered free; 0: unknown. If the thread goes on meanwhile, the slot may be another object's or free
- * memory, and the context is wrong; callers that allow this check afterwards whether the buffer changed. */
+/* The context of a buffered free; 0: unknown. The context may be marked for recycling, and is charged until it is
+ * recycled. If the thread goes on meanwhile, the slot may be another object's or free memory, and the context is wrong;
+ * callers that allow this check afterwards whether the buffer changed. */
 static uint32_t tag_waiting(const struct thread *t, uint32_t i)
 {
     const _Atomic uint32_t *slot = load_relaxed(&t->free_buffer_slot[i]);
     uint32_t tag = slot ? load_relaxed(slot) & ~TAG_SURVIVOR : 0;
-    return tree_is_live(tag) ? tag : 0;
+    return tag < tree_end() ? tag : 0;
 }
 
 static uint32_t bytes_waiting(const struct thread *t, uint32_t i)

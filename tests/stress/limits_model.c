@@ -503,6 +503,7 @@ int main(int argc, char **argv)
         {"threads, with periods", threads, NULL, "age_period_s:1"},
         {"threads, with arenas", threads, NULL, "arena:tenant=by:n,max_arenas:20"},
         {"threads, with few contexts", threads, NULL, "max_contexts:64"},
+        {"threads, with few contexts and periods", threads, NULL, "max_contexts:128,age_period_s:1"},
         {"forks", forks, "narenas:1", NULL},
     };
     return cases_main(argc, argv, cases, sizeof cases / sizeof cases[0]);

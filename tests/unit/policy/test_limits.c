@@ -560,6 +560,35 @@ static void test_a_limit_keeps_its_context(void **state)
     assert_false(tree_is_live(id));
 }
 
+static const struct jespan_site passing = {"passing", "", "", 10};
+
+static void recycle(uint32_t id)
+{
+    lock(LOCK_TREE);
+    tree_recycle(true);
+    unlock(LOCK_TREE);
+    assert_false(tree_is_live(id));
+}
+
+/* The object's free waits in a buffer while its context is recycled. */
+static void test_a_free_outlives_its_context(void **state)
+{
+    uint32_t id;
+    (void)state;
+    assert_int_equal(jespan_set_limit(s.a, 0, 100000), 0);
+    jespan_span_t *span = open_in(&passing, s.a, &id);
+    assert_int_equal(jespan_enter(span), 0);
+    void *p = F(malloc)(2000), *q = F(malloc)(2000);
+    F(free)(p);
+    F(free)(q);
+    assert_int_equal(jespan_exit(span), 0);
+    assert_int_equal(jespan_close(span), 0);
+    assert_in_range(self->free_buffer_count, 1, 2);
+    recycle(id);
+    track_flush_any(self);
+    assert_int_equal(inuse_of(s.a), 0);
+}
+
 /* ---- The configuration ---- */
 
 /* Configures, and returns how many lines that brought to stderr. */
@@ -682,6 +711,7 @@ int main(void)
         TEST(test_not_every_context_can_have_one),
         TEST(test_they_are_bounded),
         TEST(test_a_limit_keeps_its_context),
+        TEST(test_a_free_outlives_its_context),
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_bad_patterns_are_named),
         TEST(test_configured_limits_come_with_their_contexts),
