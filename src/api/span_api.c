@@ -36,14 +36,23 @@ static const struct site *kept_site(uint32_t context, bool borrows, const struct
     return unlikely(borrows) ? site_intern(site) : contexts[context].site;
 }
 
+/* Under LOCK_TREE. Whether a span that is opened below the parent belongs to the region that the thread is in. A number
+ * does not tell if the region's span has an ancestor's context. */
+static bool is_in_region(const struct thread *t, jespan_context_t named, uint32_t parent)
+{
+    if (!t || !t->region)
+        return false;
+    return named == JESPAN_CURRENT || (tree_whole(parent) == tree_whole(t->tag) && arenas_is_home(t->region, parent));
+}
+
 /* Under LOCK_TREE. */
-static int open_locked(jespan_span_t **span, struct thread *t, const struct jespan_site *site, uint32_t parent,
+static int open_locked(jespan_span_t **span, struct thread *t, const struct jespan_site *site, jespan_context_t named,
                        const struct label_set *labels)
 {
-    parent = resolve(t, parent);
+    uint32_t parent = resolve(t, named);
     if (!parent)
         return EINVAL;
-    bool is_here = t && tree_whole(parent) == tree_whole(t->tag);
+    bool is_inside = is_in_region(t, named, parent);
     if (parent == CONTEXT_ID_UNSAMPLED && site->arena.flags & JESPAN_ARENA_REGION)
         parent = CONTEXT_ID_ROOT; /* its memory goes all the same, so it must be known whose that is */
     parent = tree_parent_in(parent); /* now: a thread's context may be recycled, and be the new one, after the next line */
@@ -61,7 +70,7 @@ static int open_locked(jespan_span_t **span, struct thread *t, const struct jesp
         regions_cancel(region, context);
     if (!*span)
         return ENOMEM;
-    if (is_here && t->region)
+    if (is_inside)
         store_relaxed(&handle_find(*span)->inside, arenas_place_in_time(t->region));
     tree_open_span(context, timing_now());
     uint32_t period = age_period_of(context);

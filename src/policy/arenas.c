@@ -215,10 +215,9 @@ bool arenas_is_home(uint16_t arena, uint32_t context)
     uint32_t homes[ARENA_HOMES];
     for (int i = 0; i < ARENA_HOMES; i++)
         homes[i] = load_relaxed(&arenas[arena].homes[i]);
-    uint32_t first = tree_whole(context);
-    for (uint32_t id = first; id; id = id > CONTEXT_ID_UNSAMPLED ? contexts[id].parent : 0) {
+    for (uint32_t id = tree_whole(context); id; id = id > CONTEXT_ID_UNSAMPLED ? contexts[id].parent : 0) {
         for (int i = 0; i < ARENA_HOMES; i++)
-            if (homes[i] == id || (id == first && homes[i] == (id | ARENA_HOME_BORROWED)))
+            if (homes[i] == id)
                 return true;
         if (contexts[id].site->arena.flags & JESPAN_ARENA_REGION)
             return false;

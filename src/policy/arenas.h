@@ -105,7 +105,8 @@ static inline uint64_t arenas_place_in_time(uint16_t arena)
 }
 
 /* Whether memory of this context is a region's own: the context is that of an open span of it, or below, with no other
- * region between. Without a lock. */
+ * region between. The context of a span that has an ancestor's context is not, because others outside have it too.
+ * Without a lock. */
 bool arenas_is_home(uint16_t arena, uint32_t context);
 
 /* A jemalloc arena that is a region's: the program shall not allocate from it. */

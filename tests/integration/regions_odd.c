@@ -168,7 +168,8 @@ static void use_up_contexts(void)
     }
 }
 
-/* With max_contexts:4096. What has an ancestor's context, as others outside have, is the region's all the same. */
+/* With max_contexts:4096. What has an ancestor's context, as others outside have, is the region's all the same, unless it
+ * was credited to that context, or made in a span that was opened below it by number: then it stays. */
 static void there_is_one_without_a_context(void)
 {
     use_up_contexts();
@@ -181,9 +182,18 @@ static void there_is_one_without_a_context(void)
     leave(inner);
     void *kept = malloc(1000);
     CHECK_EQ(jespan_credit(kept, thread), 0);
+    char *credited = strcpy(malloc(1000), "kept");
+    CHECK_EQ(jespan_credit(credited, JESPAN_ROOT), 0);
+    jespan_span_t *outer = jespan_open(&other_site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(jespan_enter(outer), 0);
+    char *outside = strcpy(malloc(1000), "kept");
+    leave(outer);
     leave(region);
-    CHECK_EQ(stat_of("survivors"), 1);
+    CHECK_EQ(stat_of("survivors"), 2);
+    CHECK(strcmp(credited, "kept") == 0 && strcmp(outside, "kept") == 0);
+    free(outside);
     free(kept);
+    free(credited);
     leave(enter_new(&region_site));
     CHECK_EQ(stat_of("set_aside"), 0);
     CHECK_EQ(stat_of("released_objects"), 2 * OBJECTS);

@@ -116,6 +116,14 @@ std::size_t size_from(random_numbers &r)
     return sizeof(head) + 1 + (kind == 0 ? r(4 << 20) : kind < 10 ? r(60000) : kind < 60 ? r(4000) : r(300));
 }
 
+std::uint64_t figure(const char *name);
+
+// Numbers have run out: then a span may have the context of another one, in which is what the model does not expect.
+bool contexts_are_shared()
+{
+    return figure("spans.stats.overflow") != 0;
+}
+
 std::uint64_t figure(const char *name)
 {
     std::uint64_t value = 0;
@@ -393,6 +401,8 @@ struct worker {
     void check_count(region &here)
     {
         here.counts = false;
+        if (contexts_are_shared())
+            return;
         char name[64];
         std::uint64_t objects = 0;
         std::size_t bytes = sizeof objects;
@@ -724,7 +734,8 @@ void remove_limits()
     for (jespan_context_t context : limited)
         EXPECT(jespan_set_limit(context, 0, 0) == 0 || figure_of(context, "limit_hard") == 0);
     limited.n = 0;
-    EXPECT(figure("spans.stats.limits") == 1); // the cache's
+    // The cache's. A number that was recycled may be a period of another context, which has the limit then and keeps it.
+    EXPECT(figure("spans.stats.limits") == 1 || figure("spans.stats.recycled") != 0);
 }
 
 // ---- At rest ----
@@ -774,7 +785,7 @@ void check_context(jespan_context_t context, bool is_aside)
     owned model = in_table(context);
     std::uint64_t objects = figure_of(context, "inuse_objects"), bytes = figure_of(context, "inuse_bytes");
     bool is_exact = !is_aside || !std::strcmp(name, "cache") || !std::strcmp(name, "tenant") || !std::strcmp(name, "server");
-    if (std::strcmp(text_of(context, "kind"), "span") != 0)
+    if (std::strcmp(text_of(context, "kind"), "span") != 0 || contexts_are_shared())
         return; // has what the program itself has, too
     if (is_exact ? objects != model.objects || bytes != model.bytes : objects < model.objects || bytes < model.bytes) {
         std::fprintf(stderr, "%s (%u): %llu objects of %llu bytes, not %llu of %llu\n", name, static_cast<unsigned>(context),
@@ -805,17 +816,21 @@ void check_books()
     }
 }
 
+void check_limit(jespan_context_t context)
+{
+    std::uint64_t inuse = figure_of(context, "limit_inuse_bytes", UINT64_MAX), total = figure_of(context, "total.inuse_bytes");
+    if (inuse != UINT64_MAX && inuse != total) {
+        std::fprintf(stderr, "%s (%u): %llu by its limit, %llu in use\n", text_of(context, "name"), static_cast<unsigned>(context),
+                     static_cast<unsigned long long>(inuse), static_cast<unsigned long long>(total));
+        failures++;
+    }
+}
+
 void check_limits()
 {
-    for (jespan_context_t context : limited) {
-        std::uint64_t inuse = figure_of(context, "limit_inuse_bytes", UINT64_MAX), total = figure_of(context, "total.inuse_bytes");
-        if (inuse != UINT64_MAX && inuse != total) {
-            std::fprintf(stderr, "%u: %llu by its limit, %llu in use\n", static_cast<unsigned>(context),
-                         static_cast<unsigned long long>(inuse), static_cast<unsigned long long>(total));
-            failures++;
-        }
-    }
-    EXPECT(figure_of(cache, "limit_inuse_bytes") == figure_of(cache, "total.inuse_bytes"));
+    for (jespan_context_t context : limited)
+        check_limit(context);
+    check_limit(cache);
 }
 
 void expect_empty()
@@ -919,6 +934,7 @@ const struct {
     {"background threads, decay 10", "narenas:2,background_thread:true,dirty_decay_ms:10,muzzy_decay_ms:10", "max_arenas:20"},
     {"few arenas, addresses go", "narenas:1,retain:false,dirty_decay_ms:0", "max_arenas:5"},
     {"ages", "narenas:2", "max_arenas:30,max_contexts:2000,age_period_s:1"},
+    {"few contexts", "narenas:2", "max_arenas:30,max_contexts:300"},
 };
 
 int run_case(std::size_t i)
