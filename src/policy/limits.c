@@ -79,7 +79,7 @@ static uint32_t take_limit(int *error)
 
 static bool is_below(uint32_t context, uint32_t top)
 {
-    while (context != top && context != CONTEXT_ID_ROOT)
+    while (context != top && context != CONTEXT_ID_ROOT && context != CONTEXT_ID_SELF)
         context = contexts[context].parent;
     return context == top;
 }
