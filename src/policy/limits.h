@@ -67,7 +67,7 @@ HOT_INLINE struct limit *limit_at(uint32_t index)
 /* Reads the configuration. Once, before the first context is made. Returns 0 or -ENOMEM. */
 int limits_boot(void);
 
-/* ---- Sections: limit_admit.c ---- */
+/* ---- Sections: limit_charge.c ---- */
 
 extern _Atomic bool limits_stopped;
 uint32_t limits_begin_slow(struct thread *t);
