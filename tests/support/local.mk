@@ -8,7 +8,9 @@ test_support += \
 	%D%/cases.h \
 	%D%/cgroup.sh \
 	%D%/check.h \
+	%D%/complaints.h \
 	%D%/ctl.h \
+	%D%/failing_malloc.h \
 	%D%/dumps.sh \
 	%D%/entered.h \
 	%D%/family.h \

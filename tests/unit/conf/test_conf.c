@@ -16,6 +16,8 @@
 
 #include "conf/conf.h"
 
+#include "../../support/complaints.h"
+
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf;
 
@@ -32,21 +34,12 @@ unsigned long getauxval(unsigned long type)
  * lines. */
 static int parse(const char *text)
 {
-    FILE *to = tmpfile();
-    int saved = dup(STDERR_FILENO), lines = 0;
-    assert_true(to && saved >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
+    struct complaints c = complaints_begin();
     if (text)
         conf_parse(text, "HERE");
     else
         conf_boot();
-    assert_true(dup2(saved, STDERR_FILENO) >= 0);
-    close(saved);
-    rewind(to);
-    complaints[fread(complaints, 1, sizeof complaints - 1, to)] = '\0';
-    fclose(to);
-    for (const char *p = complaints; (p = strchr(p, '\n')); p++)
-        lines++;
-    return lines;
+    return complaints_end(&c, complaints, sizeof complaints);
 }
 
 static const void *value_of(const struct conf_key *key)

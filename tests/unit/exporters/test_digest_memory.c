@@ -9,56 +9,10 @@
 #include <string.h>
 
 #include "../../support/check.h"
+#include "../../support/failing_malloc.h"
 #include "../../support/made_snapshot.h"
 #include "exporters/digest_nodes.h"
 #include "exporters/period.h"
-
-/* glibc's own, under the names that remain when a program defines malloc. */
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void __libc_free(void *memory);
-
-static bool watching, and_all_after;
-static long n_calls, fail_at, n_live;
-
-/* Whether this allocation is one to fail. */
-static bool fails(void)
-{
-    bool fail = watching && (++n_calls == fail_at || (and_all_after && n_calls > fail_at));
-    if (fail)
-        errno = ENOMEM;
-    return fail;
-}
-
-static void *count(void *memory)
-{
-    n_live += watching && memory != NULL;
-    return memory;
-}
-
-void *malloc(size_t bytes)
-{
-    return fails() ? NULL : count(__libc_malloc(bytes));
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    return fails() ? NULL : count(__libc_calloc(n, bytes));
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    if (fails())
-        return NULL;
-    return memory == NULL ? count(__libc_realloc(memory, bytes)) : __libc_realloc(memory, bytes);
-}
-
-void free(void *memory)
-{
-    n_live -= watching && memory != NULL;
-    __libc_free(memory);
-}
 
 static const struct digest_shape shape = {.labels = "id|route"};
 

@@ -8,47 +8,10 @@
 #include <stdlib.h>
 
 #include "../../support/check.h"
+#include "../../support/failing_malloc.h"
 #include "../../support/made_snapshot.h"
 #include "exporters/period.h"
 #include "exporters/pyroscope_request.h"
-
-/* glibc's own, under the names that remain when a program defines malloc. */
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void __libc_free(void *memory);
-
-static bool watching, and_all_after;
-static long n_calls, fail_at;
-
-/* Whether this allocation is one to fail. */
-static bool fails(void)
-{
-    bool fail = watching && (++n_calls == fail_at || (and_all_after && n_calls > fail_at));
-    if (fail)
-        errno = ENOMEM;
-    return fail;
-}
-
-void *malloc(size_t bytes)
-{
-    return fails() ? NULL : __libc_malloc(bytes);
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    return fails() ? NULL : __libc_calloc(n, bytes);
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    return fails() ? NULL : __libc_realloc(memory, bytes);
-}
-
-void free(void *memory)
-{
-    __libc_free(memory);
-}
 
 static const struct digest_shape shape = {.labels = "route", .ids = true};
 

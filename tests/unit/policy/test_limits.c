@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../../support/complaints.h"
 #include "../../support/family.h"
 #include "base/lock.h"
 #include "conf/conf.h"
@@ -594,20 +595,11 @@ static void test_a_free_outlives_its_context(void **state)
 /* Configures, and returns how many lines that brought to stderr. */
 static int configure(const char *text)
 {
-    char complaints[8192] = "";
-    FILE *to = tmpfile();
-    int saved = dup(STDERR_FILENO), lines = 0;
-    assert_true(to && saved >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
+    char complaints[8192];
+    struct complaints c = complaints_begin();
     strcpy(conf.limit, text);
     limits_conf_boot();
-    assert_true(dup2(saved, STDERR_FILENO) >= 0);
-    close(saved);
-    rewind(to);
-    complaints[fread(complaints, 1, sizeof complaints - 1, to)] = '\0';
-    fclose(to);
-    for (const char *at = complaints; (at = strchr(at, '\n')); at++)
-        lines++;
-    return lines;
+    return complaints_end(&c, complaints, sizeof complaints);
 }
 
 static bool matches(const char *name, const char *key, const char *value, uint64_t soft, uint64_t hard)

@@ -19,6 +19,8 @@
 #include "span/sampler.h"
 #include "span/tree.h"
 
+#include "../../support/complaints.h"
+
 #define DRAWS 1000000
 
 extern const char *jespan_conf; /* weak in conf.c */
@@ -46,21 +48,12 @@ static int nothing_configured(void **state)
 /* Configures, and returns how many lines that brought to stderr. */
 static int configure(const char *all, const char *sites)
 {
-    char complaints[8192] = "";
-    FILE *to = tmpfile();
-    int saved = dup(STDERR_FILENO), lines = 0;
-    assert_true(to && saved >= 0 && dup2(fileno(to), STDERR_FILENO) >= 0);
+    char complaints[8192];
+    struct complaints c = complaints_begin();
     strcpy(conf.sampler, all);
     strcpy(conf.sampler_sites, sites);
     sampler_boot();
-    assert_true(dup2(saved, STDERR_FILENO) >= 0);
-    close(saved);
-    rewind(to);
-    complaints[fread(complaints, 1, sizeof complaints - 1, to)] = '\0';
-    fclose(to);
-    for (const char *p = complaints; (p = strchr(p, '\n')); p++)
-        lines++;
-    return lines;
+    return complaints_end(&c, complaints, sizeof complaints);
 }
 
 static void test_what_can_be_written(void **state)
