@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "../support/arenas.h"
 #include "../support/cases.h"
 #include "../support/ctl.h"
 
@@ -18,21 +19,6 @@ JESPAN_SITE(cache_site, "cache");
 JESPAN_SITE(arena_site, "arena", .arena = {.flags = JESPAN_ARENA});
 
 #define OBJECTS 3000
-
-static uint64_t stat_of(const char *leaf)
-{
-    char name[64];
-    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
-    return ctl_u64(name);
-}
-
-static unsigned arena_of(void *p)
-{
-    unsigned index = 0;
-    size_t bytes = sizeof index;
-    CHECK_EQ(mallctl("arenas.lookup", &index, &bytes, &p, sizeof p), 0);
-    return index;
-}
 
 static jespan_span_t *open_region(const struct jespan_site *site)
 {
@@ -93,7 +79,7 @@ static void all_of_it_goes(void)
         CHECK_EQ(ctl_span(id, "total.inuse_objects"), 0);
         CHECK_EQ(ctl_u64("spans.all.inuse_bytes"), before);
         CHECK_EQ(ctl_u64("spans.all.inuse_objects"), objects);
-        CHECK_EQ(stat_of("released"), (uint64_t)round + 1);
+        CHECK_EQ(region_stat("released"), (uint64_t)round + 1);
     }
     CHECK_EQ(ctl_u64("spans.stats.regions_set_aside"), 0);
 }
@@ -104,7 +90,7 @@ static void jemalloc_agrees(void)
     char name[64];
     uint64_t epoch = 1;
     jespan_span_t *span = open_region(&region_site);
-    unsigned index = arena_of(allocate_in(span, 100));
+    unsigned index = arena_of_object(allocate_in(span, 100));
     CHECK_EQ(jespan_enter(span), 0);
     fill();
     CHECK_EQ(jespan_exit(span), 0);
@@ -117,7 +103,7 @@ static void jemalloc_agrees(void)
     snprintf(name, sizeof name, "stats.arenas.%u.pactive", index);
     CHECK_EQ(ctl_u64(name), 0);
     span = open_region(&region_site);
-    CHECK_EQ(arena_of(allocate_in(span, 100)), index); /* it serves the next one */
+    CHECK_EQ(arena_of_object(allocate_in(span, 100)), index); /* it serves the next one */
     CHECK_EQ(jespan_close(span), 0);
 }
 
@@ -125,34 +111,34 @@ static void what_is_another_owners_is_elsewhere(void)
 {
     jespan_span_t *cache = open_region(&cache_site), *span = open_region(&region_site), *apart = open_region(&arena_site);
     jespan_context_t id = context_of(cache), own = context_of(apart);
-    unsigned outside = arena_of(allocate_in(cache, 100)), special = arena_of(allocate_in(apart, 100));
+    unsigned outside = arena_of_object(allocate_in(cache, 100)), special = arena_of_object(allocate_in(apart, 100));
     CHECK_EQ(jespan_enter(span), 0);
-    unsigned inside = arena_of(malloc(100));
+    unsigned inside = arena_of_object(malloc(100));
     CHECK(inside != outside && inside != special);
     {
         JESPAN("below");
-        CHECK_EQ(arena_of(malloc(100)), inside);
+        CHECK_EQ(arena_of_object(malloc(100)), inside);
         JESPAN_CREDIT(id);
-        CHECK_EQ(arena_of(malloc(100)), outside);
+        CHECK_EQ(arena_of_object(malloc(100)), outside);
         JESPAN_CREDIT(own);
-        CHECK_EQ(arena_of(malloc(100)), special);
+        CHECK_EQ(arena_of_object(malloc(100)), special);
     }
-    CHECK_EQ(arena_of(malloc(100)), inside);
+    CHECK_EQ(arena_of_object(malloc(100)), inside);
     CHECK_EQ(jespan_enter(cache), 0);
-    CHECK_EQ(arena_of(malloc(100)), outside);
+    CHECK_EQ(arena_of_object(malloc(100)), outside);
     CHECK_EQ(jespan_exit(cache), 0);
     jespan_context_t previous = jespan_attach(id);
-    CHECK_EQ(arena_of(malloc(100)), outside);
+    CHECK_EQ(arena_of_object(malloc(100)), outside);
     jespan_attach(previous);
-    CHECK_EQ(arena_of(malloc(100)), inside);
+    CHECK_EQ(arena_of_object(malloc(100)), inside);
     {
         JESPAN_REGION("another");
-        unsigned other = arena_of(malloc(100));
+        unsigned other = arena_of_object(malloc(100));
         CHECK(other != inside && other != outside && other != special);
     }
-    CHECK_EQ(arena_of(malloc(100)), inside);
+    CHECK_EQ(arena_of_object(malloc(100)), inside);
     CHECK_EQ(jespan_exit(span), 0);
-    CHECK_EQ(arena_of(malloc(100)), outside);
+    CHECK_EQ(arena_of_object(malloc(100)), outside);
     CHECK_EQ(jespan_close(span), 0);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 4);
     CHECK_EQ(ctl_span(own, "inuse_objects"), 2);
@@ -177,17 +163,17 @@ static void survivors_stay(void)
     uint64_t live = malloc_usable_size(allocate_in(span, 5000));
     CHECK_EQ(jespan_credit(kept, JESPAN_BASE), 0);
     CHECK_EQ(jespan_close(span), 0);
-    CHECK_EQ(stat_of("set_aside"), 1);
-    CHECK_EQ(stat_of("survivors"), 1);
+    CHECK_EQ(region_stat("set_aside"), 1);
+    CHECK_EQ(region_stat("survivors"), 1);
     CHECK_EQ(ctl_span(id, "inuse_bytes"), live);
     memset(kept, 2, 100);
     span = open_region(&region_site); /* has another arena */
-    CHECK(arena_of(allocate_in(span, 10)) != arena_of(kept));
+    CHECK(arena_of_object(allocate_in(span, 10)) != arena_of_object(kept));
     CHECK_EQ(jespan_close(span), 0);
-    CHECK_EQ(stat_of("set_aside"), 1);
+    CHECK_EQ(region_stat("set_aside"), 1);
     free(kept);
     span = open_region(&region_site);
-    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(region_stat("set_aside"), 0);
     CHECK_EQ(jespan_close(span), 0);
     CHECK_EQ(ctl_span(id, "inuse_bytes"), 0);
 }
@@ -206,7 +192,7 @@ static void survivors_are_in_the_way(void)
     free(kept);
     CHECK_EQ(jespan_close(span), 0);
     CHECK_EQ(jespan_close(span), EINVAL);
-    CHECK_EQ(stat_of("released_objects"), 2);
+    CHECK_EQ(region_stat("released_objects"), 2);
 }
 
 /* Outside, what is resized is another's, and moves out. */
@@ -222,11 +208,11 @@ static void a_block_does_not_refuse(void)
         errno = 77;
     }
     CHECK_EQ(errno, 77);
-    CHECK_EQ(stat_of("set_aside"), 1);
+    CHECK_EQ(region_stat("set_aside"), 1);
     free(kept);
     jespan_close(open_region(&refusing_site));
-    CHECK_EQ(stat_of("set_aside"), 0);
-    CHECK_EQ(stat_of("released"), 2);
+    CHECK_EQ(region_stat("set_aside"), 0);
+    CHECK_EQ(region_stat("released"), 2);
 }
 
 static void what_is_resized_outside_stays(void)
@@ -240,7 +226,7 @@ static void what_is_resized_outside_stays(void)
         p[i] = realloc(p[i], sizes[i] - i);
     }
     CHECK_EQ(jespan_close(span), 0);
-    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(region_stat("set_aside"), 0);
     for (int i = 0; i < 3; i++) {
         CHECK(p[i][0] == 'a' + i && p[i][sizes[i] - (size_t)i - 1] == 'a' + i);
         free(p[i]);
@@ -255,7 +241,7 @@ static void what_is_resized_inside_stays(void)
     {
         JESPAN_REGION("outer");
         outer = malloc(100);
-        unsigned at = arena_of(outer);
+        unsigned at = arena_of_object(outer);
         {
             JESPAN_REGION("inner");
             for (; n < 100000; n *= 2) {
@@ -263,14 +249,14 @@ static void what_is_resized_inside_stays(void)
                 memset(table, 5, 2 * n * sizeof *table);
             }
             outer = realloc(outer, 5000);
-            CHECK_EQ(arena_of(outer), at);
+            CHECK_EQ(arena_of_object(outer), at);
             char *own = realloc(malloc(10), 10000);
-            CHECK(own && arena_of(own) != at && arena_of(own) != arena_of(table));
+            CHECK(own && arena_of_object(own) != at && arena_of_object(own) != arena_of_object(table));
         }
         memset(outer, 1, 5000);
     }
-    CHECK_EQ(stat_of("released"), 2);
-    CHECK_EQ(stat_of("survivors"), 0);
+    CHECK_EQ(region_stat("released"), 2);
+    CHECK_EQ(region_stat("survivors"), 0);
     CHECK_EQ(table[n - 1], 0x0505050505050505);
     free(table);
 }
@@ -282,7 +268,7 @@ static void survivors_go_too(void)
     char *gone = allocate_in(span, 100);
     CHECK_EQ(jespan_credit(gone, JESPAN_BASE), 0);
     CHECK_EQ(jespan_close(span), 0);
-    CHECK_EQ(stat_of("released_objects"), 1);
+    CHECK_EQ(region_stat("released_objects"), 1);
     CHECK_EQ(ctl_u64("spans.1.inuse_bytes"), before);
 }
 
@@ -382,11 +368,11 @@ static void nothing_goes_while_a_thread_is_inside(void)
     pthread_create(&thread, NULL, stay_inside, NULL);
     pthread_barrier_wait(&barrier);
     CHECK_EQ(jespan_close(common), 0);
-    CHECK_EQ(stat_of("released"), 0);
+    CHECK_EQ(region_stat("released"), 0);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 1);
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
-    CHECK_EQ(stat_of("released"), 1);
+    CHECK_EQ(region_stat("released"), 1);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
 }
 
@@ -458,11 +444,11 @@ static void many_come_and_go(void)
         pthread_create(&threads[i], NULL, come_and_go, NULL);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    if (stat_of("shared"))
-        CHECK(stat_of("released") > 0 && stat_of("released") + stat_of("lost") < THREADS * 600);
+    if (region_stat("shared"))
+        CHECK(region_stat("released") > 0 && region_stat("released") + region_stat("lost") < THREADS * 600);
     else
-        CHECK_EQ(stat_of("released") + stat_of("lost"), THREADS * 600);
-    if (!stat_of("lost"))
+        CHECK_EQ(region_stat("released") + region_stat("lost"), THREADS * 600);
+    if (!region_stat("lost"))
         CHECK(ctl_u64("spans.all.inuse_bytes") <= before + 8192); /* stacks' caches of libc */
 }
 
@@ -471,8 +457,8 @@ static void two_may_share(void)
 {
     jespan_span_t *a = open_region(&region_site), *b = open_region(&region_site);
     jespan_context_t id = context_of(a);
-    CHECK_EQ(stat_of("shared"), 1);
-    CHECK_EQ(arena_of(allocate_in(a, 100)), arena_of(allocate_in(b, 100)));
+    CHECK_EQ(region_stat("shared"), 1);
+    CHECK_EQ(arena_of_object(allocate_in(a, 100)), arena_of_object(allocate_in(b, 100)));
     CHECK_EQ(jespan_close(a), 0);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 2);
     CHECK_EQ(jespan_close(b), 0);
@@ -491,7 +477,7 @@ static void without_arenas_a_block_is_a_span(void)
     }
     memset(p, 1, 100);
     free(p);
-    CHECK_EQ(stat_of("lost"), 1);
+    CHECK_EQ(region_stat("lost"), 1);
 }
 
 /* The child goes on in the region that the forking thread is in; the other thread's is closed by nobody there. */
@@ -512,7 +498,7 @@ static void a_child_goes_on(void)
         CHECK_EQ(jespan_exit(own), 0);
         CHECK_EQ(jespan_close(own), 0);
         CHECK_EQ(jespan_close(common), 0);
-        CHECK_EQ(stat_of("released"), 2);
+        CHECK_EQ(region_stat("released"), 2);
         CHECK_EQ(ctl_span(context_of(own = open_region(&region_site)), "inuse_objects"), 0);
         _exit(check_failures != 0);
     }
@@ -523,7 +509,7 @@ static void a_child_goes_on(void)
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
     CHECK_EQ(jespan_close(common), 0);
-    CHECK_EQ(stat_of("released"), 2);
+    CHECK_EQ(region_stat("released"), 2);
 }
 
 static void wrong_calls_do_no_harm(void)

@@ -13,6 +13,7 @@
 
 #include <jespan/limit.h>
 
+#include "../support/arenas.h"
 #include "../support/cases.h"
 #include "../support/ctl.h"
 #include "../support/entered.h"
@@ -26,26 +27,11 @@ JESPAN_SITE(step_site, "step");
 #define CACHE_NONE CACHE(-1)
 #define ARENA(index) ((int)((index) + 1) << 20) /* MALLOCX_ARENA() */
 
-static uint64_t stat_of(const char *leaf)
-{
-    char name[64];
-    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
-    return ctl_u64(name);
-}
-
-static unsigned arena_of(const void *p)
-{
-    unsigned index = 0;
-    size_t bytes = sizeof index;
-    CHECK_EQ(mallctl("arenas.lookup", &index, &bytes, (void *)&p, sizeof p), 0);
-    return index;
-}
-
 /* What was set aside, and is nobody's now, goes as a region is opened. */
 static void check_nothing_is_aside(void)
 {
     leave(enter_new(&region_site));
-    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(region_stat("set_aside"), 0);
 }
 
 /* ---- While limits are set ---- */
@@ -59,11 +45,11 @@ static void what_is_resized_stays_though_limits_come(void)
     char *outside = strcpy(malloc(100), "outside");
     jespan_span_t *outer = enter_new(&region_site);
     char *p = strcpy(malloc(100), "in the outer one");
-    unsigned own = arena_of(p);
+    unsigned own = arena_of_object(p);
     jespan_span_t *inner = enter_new(&wiped_site);
     CHECK_EQ(jespan_set_limit(other, 0, 1000000), 0);
     p = realloc(p, 5000);
-    CHECK_EQ(arena_of(p), own);
+    CHECK_EQ(arena_of_object(p), own);
     CHECK_EQ(jespan_set_limit(other, 0, 2000000), 0);
     CHECK_EQ(jespan_set_limit(other, 0, 0), 0);
     outside = realloc(outside, 5000);
@@ -129,7 +115,7 @@ static void pages_are_given_back_meanwhile(void)
     over = true;
     pthread_join(purger, NULL);
     check_nothing_is_aside();
-    CHECK_EQ(stat_of("released"), 3 * 150 + 1);
+    CHECK_EQ(region_stat("released"), 3 * 150 + 1);
     ctl_check_identity("after purges");
 }
 
@@ -145,7 +131,7 @@ static void the_outer_one_is_another(void)
     memset(p, 'p', 100);
     CHECK_EQ(jespan_credit(p, id), 0);
     leave(inner);
-    CHECK_EQ(stat_of("survivors"), 1);
+    CHECK_EQ(region_stat("survivors"), 1);
     for (int i = 0; i < 100; i++)
         CHECK_EQ(p[i], 'p');
     free(p);
@@ -165,7 +151,7 @@ static void other_labels_are_another(void)
     CHECK_EQ(jespan_credit(small, id), 0);
     CHECK_EQ(jespan_credit(big, id), 0);
     leave(a);
-    CHECK_EQ(stat_of("survivors"), 2);
+    CHECK_EQ(region_stat("survivors"), 2);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 2);
     memset(small, 1, 100);
     memset(big, 1, 100000);
@@ -186,7 +172,7 @@ static void one_beside_it_is_another(void)
     CHECK_EQ(jespan_credit(p, JESPAN_CURRENT), 0);
     CHECK_EQ(jespan_close(a), 0);
     memset(p, 'p', 100);
-    CHECK_EQ(stat_of("set_aside"), 1);
+    CHECK_EQ(region_stat("set_aside"), 1);
     free(p);
     leave(b);
     check_nothing_is_aside();
@@ -202,7 +188,7 @@ static void it_stays_credited(void)
     small = realloc(small, 101);
     big = realloc(big, 99000);
     leave(region);
-    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(region_stat("set_aside"), 0);
     memset(small, 1, 101);
     memset(big, 1, 99000);
     free(small);
@@ -226,8 +212,8 @@ static void its_own_are_not(void)
     void *renamed = malloc(100);
     CHECK_EQ(jespan_credit(renamed, JESPAN_CURRENT), 0);
     leave(region);
-    CHECK_EQ(stat_of("survivors"), 0);
-    CHECK_EQ(stat_of("released_objects"), 3);
+    CHECK_EQ(region_stat("survivors"), 0);
+    CHECK_EQ(region_stat("released_objects"), 3);
 }
 
 /* A span of another request, of the same context as those that are opened inside. */
@@ -240,12 +226,12 @@ static void spans_from_elsewhere_are_outside(void)
     char *p = malloc(100);
     CHECK_EQ(jespan_exit(of_a), 0);
     CHECK_EQ(jespan_enter(of_b), 0);
-    CHECK(malloc(100) && arena_of(malloc(100)) != arena_of(p));
+    CHECK(malloc(100) && arena_of_object(malloc(100)) != arena_of_object(p));
     CHECK_EQ(jespan_exit(of_b), 0);
     leave(b);
     memset(p, 'p', 100);
     free(p);
-    CHECK_EQ(stat_of("released_objects"), 2);
+    CHECK_EQ(region_stat("released_objects"), 2);
     CHECK_EQ(jespan_close(a) + jespan_close(of_a) + jespan_close(of_b), 0);
     /* Where the arena serves the next region, it is not the one that the span was opened in. */
     b = enter_new(&region_site);
@@ -309,19 +295,19 @@ static void a_cache_leads_nowhere_else(void)
         CHECK(F(mallocx)(1000, CACHE_NONE) != NULL);
         CHECK(F(rallocx)(malloc(10), 1000, CACHE(cache)) != NULL);
         CHECK(F(rallocx)(malloc(10), 100000, CACHE_NONE) != NULL);
-        unsigned own = arena_of(malloc(1)), chosen = arena_of(F(mallocx)(1, ARENA(own)));
+        unsigned own = arena_of_object(malloc(1)), chosen = arena_of_object(F(mallocx)(1, ARENA(own)));
         CHECK_EQ(own, chosen);
         leave(region);
     }
     CHECK_EQ(ctl_u64("spans.all.inuse_bytes"), before);
-    CHECK_EQ(stat_of("released_objects"), 6000);
+    CHECK_EQ(region_stat("released_objects"), 6000);
 }
 
 /* Its arena is no place for what is not its own. */
 static void its_arena_is_not_for_others(void)
 {
     jespan_span_t *region = enter_new(&region_site);
-    unsigned index = arena_of(malloc(100));
+    unsigned index = arena_of_object(malloc(100));
     CHECK_EQ(jespan_exit(region), 0);
     size_t mib[2], length = 2;
     CHECK_EQ(mallctl("thread.arena", NULL, NULL, &index, sizeof index), EPERM);
@@ -331,7 +317,7 @@ static void its_arena_is_not_for_others(void)
     CHECK_EQ(jespan_close(region), 0);
     memset(p, 1, 100);
     free(p);
-    CHECK_EQ(stat_of("released_objects"), 1);
+    CHECK_EQ(region_stat("released_objects"), 1);
 }
 
 /* ---- How they end ---- */
@@ -354,8 +340,8 @@ static void threads_may_exit(void)
         CHECK_EQ(pthread_create(&thread, NULL, exit_inside, NULL), 0);
         CHECK_EQ(pthread_join(thread, NULL), 0);
     }
-    CHECK_EQ(stat_of("released"), 400);
-    CHECK_EQ(stat_of("shared") + stat_of("lost"), 0);
+    CHECK_EQ(region_stat("released"), 400);
+    CHECK_EQ(region_stat("shared") + region_stat("lost"), 0);
     CHECK_EQ(ctl_u64("spans.arenas.count"), 2);
 }
 
@@ -380,14 +366,14 @@ static void *open_and_close(void *number)
 
 static int in_child(void)
 {
-    uint64_t shared = stat_of("shared");
+    uint64_t shared = region_stat("shared");
     if (is_opening[0] || is_opening[1])
         return 0; /* whose handle is nobody's yet */
     for (int i = 0; i < 2; i++)
         jespan_close(of_others[i]);
     for (int i = 0; i < 3; i++)
         open_span(&wiped_site);
-    CHECK_EQ(stat_of("shared"), shared);
+    CHECK_EQ(region_stat("shared"), shared);
     return check_failures != 0;
 }
 
@@ -418,7 +404,7 @@ static bool libc_is_told_apart(void)
 {
     jespan_span_t *region = enter_new(&region_site);
     FILE *file = fopen("/dev/null", "w");
-    bool is = arena_of(file) != arena_of(malloc(1));
+    bool is = arena_of_object(file) != arena_of_object(malloc(1));
     fclose(file);
     leave(region);
     return is;
@@ -475,18 +461,18 @@ static void libc_makes_for_the_program(void)
         return;
     FILE *file = fopen("/proc/self/status", "r");
     jespan_span_t *region = enter_new(&region_site);
-    unsigned own = arena_of(malloc(1));
-    CHECK_EQ(arena_of(strdup("text")), own);
-    CHECK_EQ(arena_of(strndup("text", 2)), own);
+    unsigned own = arena_of_object(malloc(1));
+    CHECK_EQ(arena_of_object(strdup("text")), own);
+    CHECK_EQ(arena_of_object(strndup("text", 2)), own);
     CHECK(getline(&line, &n, file) > 0);
-    CHECK_EQ(arena_of(line), own);
+    CHECK_EQ(arena_of_object(line), own);
     CHECK_EQ(asprintf(&text, "%d", 1), 1);
-    CHECK_EQ(arena_of(text), own);
+    CHECK_EQ(arena_of_object(text), own);
     CHECK_EQ(asprintf(&text, "%1000d", 1), 1000);
-    CHECK_EQ(arena_of(text), own);
-    uint64_t before = stat_of("released_objects");
+    CHECK_EQ(arena_of_object(text), own);
+    uint64_t before = region_stat("released_objects");
     leave(region);
-    CHECK_EQ(stat_of("released_objects") - before, 6);
+    CHECK_EQ(region_stat("released_objects") - before, 6);
     fclose(file);
 }
 

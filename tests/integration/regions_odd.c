@@ -6,6 +6,7 @@
 
 #include <jespan/jespan.h>
 
+#include "../support/arenas.h"
 #include "../support/cases.h"
 #include "../support/ctl.h"
 #include "../support/entered.h"
@@ -17,13 +18,6 @@ JESPAN_SITE(refusing_site, "refusing", .arena = {.flags = JESPAN_ARENA_REGION | 
 JESPAN_SITE(other_site, "other");
 
 #define OBJECTS 10
-
-static uint64_t stat_of(const char *leaf)
-{
-    char name[64];
-    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
-    return ctl_u64(name);
-}
 
 static void fill(void)
 {
@@ -114,7 +108,7 @@ static void survivors_go_as_they_are_looked_for(void)
     for (int i = 0; i < SURVIVORS; i++)
         free(handed[i]);
     leave(enter_new(&region_site));
-    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(region_stat("set_aside"), 0);
 }
 
 static void only_the_last_reference_is_refused(void)
@@ -142,7 +136,7 @@ static void spans_opened_inside_are_of_it(void)
     void *kept = malloc(1000);
     leave(arena);
     leave(region);
-    CHECK_EQ(stat_of("released_objects"), OBJECTS);
+    CHECK_EQ(region_stat("released_objects"), OBJECTS);
     free(kept);
 }
 
@@ -156,8 +150,8 @@ static void samplers_leave_none_out(void)
         JESPAN("nested");
         fill();
     }
-    CHECK_EQ(stat_of("released"), 1);
-    CHECK_EQ(stat_of("released_objects"), 2 * OBJECTS);
+    CHECK_EQ(region_stat("released"), 1);
+    CHECK_EQ(region_stat("released_objects"), 2 * OBJECTS);
 }
 
 static void use_up_contexts(void)
@@ -189,14 +183,14 @@ static void there_is_one_without_a_context(void)
     char *outside = strcpy(malloc(1000), "kept");
     leave(outer);
     leave(region);
-    CHECK_EQ(stat_of("survivors"), 2);
+    CHECK_EQ(region_stat("survivors"), 2);
     CHECK(strcmp(credited, "kept") == 0 && strcmp(outside, "kept") == 0);
     free(outside);
     free(kept);
     free(credited);
     leave(enter_new(&region_site));
-    CHECK_EQ(stat_of("set_aside"), 0);
-    CHECK_EQ(stat_of("released_objects"), 2 * OBJECTS);
+    CHECK_EQ(region_stat("set_aside"), 0);
+    CHECK_EQ(region_stat("released_objects"), 2 * OBJECTS);
 }
 
 static const struct test_case cases[] = {

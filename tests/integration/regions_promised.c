@@ -16,6 +16,7 @@
 
 #include <jespan/jespan.h>
 
+#include "../support/arenas.h"
 #include "../support/cases.h"
 #include "../support/ctl.h"
 #include "../support/entered.h"
@@ -27,21 +28,6 @@ JESPAN_SITE(arena_site, "arena", .arena = {.flags = JESPAN_ARENA});
 
 #define CACHE_NONE (1 << 8)                     /* MALLOCX_TCACHE_NONE */
 #define ARENA(index) ((int)((index) + 1) << 20) /* MALLOCX_ARENA() */
-
-static uint64_t stat_of(const char *leaf)
-{
-    char name[64];
-    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
-    return ctl_u64(name);
-}
-
-static unsigned arena_of(const void *p)
-{
-    unsigned index = 0;
-    size_t bytes = sizeof index;
-    CHECK_EQ(mallctl("arenas.lookup", &index, &bytes, (void *)&p, sizeof p), 0);
-    return index;
-}
 
 static bool is_all(const char *p, char c, size_t n)
 {
@@ -71,7 +57,7 @@ static void other_threads_are_outside(void)
     jespan_span_t *region = enter_new(&region_site);
     CHECK_EQ(pthread_create(&thread, NULL, allocate_outside, NULL), 0);
     CHECK_EQ(pthread_join(thread, &p), 0);
-    CHECK(arena_of(p) != arena_of(malloc(1000)));
+    CHECK(arena_of_object(p) != arena_of_object(malloc(1000)));
     leave(region);
     CHECK(is_all(p, 'o', 1000));
     free(p);
@@ -85,12 +71,12 @@ static void an_arena_of_ones_own_is_outside(void)
     CHECK_EQ(mallctl("arenas.create", &own, &bytes, NULL, 0), 0);
     jespan_span_t *region = enter_new(&region_site);
     char *small = F(mallocx)(100, ARENA(own) | CACHE_NONE), *big = F(mallocx)(100000, ARENA(own) | CACHE_NONE);
-    CHECK(arena_of(small) == own && arena_of(big) == own);
+    CHECK(arena_of_object(small) == own && arena_of_object(big) == own);
     memset(small, 's', 100);
     memset(big, 'b', 100000);
     CHECK(malloc(100) != NULL);
     leave(region);
-    CHECK_EQ(stat_of("released_objects"), 1);
+    CHECK_EQ(region_stat("released_objects"), 1);
     CHECK(is_all(small, 's', 100) && is_all(big, 'b', 100000));
     F(dallocx)(small, CACHE_NONE);
     F(dallocx)(big, CACHE_NONE);
@@ -127,7 +113,7 @@ static void each_has_an_arena_of_its_own(void)
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < OPEN; i++) {
             regions[i] = enter_new(&region_site);
-            arenas[i] = arena_of(malloc(100));
+            arenas[i] = arena_of_object(malloc(100));
             for (int k = 0; k < i; k++)
                 CHECK(arenas[k] != arenas[i]);
             CHECK_EQ(jespan_exit(regions[i]), 0);
@@ -136,7 +122,7 @@ static void each_has_an_arena_of_its_own(void)
             CHECK_EQ(jespan_close(regions[i]), 0);
     }
     CHECK_EQ(ctl_u64("spans.arenas.count"), OPEN); /* they serve the next */
-    CHECK_EQ(stat_of("shared"), 0);
+    CHECK_EQ(region_stat("shared"), 0);
 }
 
 /* max_arenas:1, which span arenas share. */
@@ -149,7 +135,7 @@ static void arenas_are_shared_with_span_arenas(void)
         JESPAN_REGION("block");
         p = filled(100, 'p');
     }
-    CHECK_EQ(stat_of("lost"), 1);
+    CHECK_EQ(region_stat("lost"), 1);
     CHECK(is_all(p, 'p', 100));
     free(p);
     leave(span);
@@ -176,7 +162,7 @@ static void *stay_inside(void *number)
         if (turn == (uintptr_t)number)
             CHECK_EQ(jespan_exit(common), 0);
         pthread_barrier_wait(&barrier);
-        CHECK_EQ(stat_of("released"), turn == THREADS - 1); /* when the last thread exits it */
+        CHECK_EQ(region_stat("released"), turn == THREADS - 1); /* when the last thread exits it */
         pthread_barrier_wait(&barrier);
     }
     return NULL;
@@ -191,13 +177,13 @@ static void it_is_entered_on_several_threads(void)
         CHECK_EQ(pthread_create(&threads[i], NULL, stay_inside, (void *)i), 0);
     pthread_barrier_wait(&barrier);
     CHECK_EQ(jespan_close(common), 0);
-    CHECK_EQ(stat_of("released"), 0);
+    CHECK_EQ(region_stat("released"), 0);
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < 2 * THREADS; i++)
         pthread_barrier_wait(&barrier);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    CHECK_EQ(stat_of("released_objects"), THREADS * 50);
+    CHECK_EQ(region_stat("released_objects"), THREADS * 50);
 }
 
 /* Nothing is freed while there is a survivor, also what nobody handed over. */
@@ -215,7 +201,7 @@ static void a_survivor_keeps_all(void)
     CHECK(is_all(kept, 'k', 100) && is_all(small, 's', 200) && is_all(big, 'b', 100000));
     free(kept);
     leave(enter_new(&wiped_site));
-    CHECK_EQ(stat_of("set_aside"), 0);
+    CHECK_EQ(region_stat("set_aside"), 0);
 }
 
 /* ---- How they end ---- */
@@ -226,7 +212,7 @@ static unsigned arena_of_left;
 static __attribute__((noinline)) void jump_out(void)
 {
     JESPAN_REGION_OF(&region_site);
-    arena_of_left = arena_of(malloc(100));
+    arena_of_left = arena_of_object(malloc(100));
     longjmp(before_region, 1);
 }
 
@@ -234,8 +220,8 @@ static void *leave_by_longjmp(void *unused)
 {
     if (!setjmp(before_region))
         jump_out();
-    CHECK_EQ(arena_of(filled(100, 'p')), arena_of_left); /* what it allocates after that is in it too */
-    CHECK_EQ(stat_of("released"), 0);
+    CHECK_EQ(arena_of_object(filled(100, 'p')), arena_of_left); /* what it allocates after that is in it too */
+    CHECK_EQ(region_stat("released"), 0);
     return unused;
 }
 
@@ -244,8 +230,8 @@ static void a_jump_leaves_it_open(void)
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, leave_by_longjmp, NULL), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    CHECK_EQ(stat_of("released"), 1);
-    CHECK_EQ(stat_of("released_objects"), 2);
+    CHECK_EQ(region_stat("released"), 1);
+    CHECK_EQ(region_stat("released_objects"), 2);
 }
 
 static void *wait_inside(void *unused)
@@ -268,7 +254,7 @@ static void threads_may_be_cancelled(void)
         CHECK_EQ(pthread_cancel(thread), 0);
         CHECK_EQ(pthread_join(thread, NULL), 0);
     }
-    CHECK_EQ(stat_of("released"), 100);
+    CHECK_EQ(region_stat("released"), 100);
     CHECK_EQ(ctl_u64("spans.arenas.count"), 1);
 }
 
@@ -295,10 +281,10 @@ static void blocks_of_others_stay_in_a_child(void)
     if (pid == 0) {
         for (int i = 0; i < 10; i++) {
             jespan_span_t *region = enter_new(&region_site);
-            CHECK(arena_of(filled(1000, 'x')) != arena_of(of_other));
+            CHECK(arena_of_object(filled(1000, 'x')) != arena_of_object(of_other));
             leave(region);
         }
-        CHECK_EQ(stat_of("released"), 10);
+        CHECK_EQ(region_stat("released"), 10);
         CHECK(is_all(of_other, 'o', 1000));
         _exit(check_failures != 0);
     }
@@ -306,7 +292,7 @@ static void blocks_of_others_stay_in_a_child(void)
     CHECK_EQ(status, 0);
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
-    CHECK_EQ(stat_of("released"), 1);
+    CHECK_EQ(region_stat("released"), 1);
 }
 
 /* ---- libc ---- */
@@ -315,7 +301,7 @@ static bool libc_is_told_apart(void)
 {
     jespan_span_t *region = enter_new(&region_site);
     FILE *file = fopen("/dev/null", "w");
-    bool is = arena_of(file) != arena_of(malloc(1));
+    bool is = arena_of_object(file) != arena_of_object(malloc(1));
     fclose(file);
     leave(region);
     return is;
@@ -342,9 +328,9 @@ static void state_of_libc_stays(void)
     tzset();
     void *library = dlopen("libanl.so.1", RTLD_NOW);
     CHECK_EQ(getaddrinfo("127.0.0.1", "80", &hints, &found), 0);
-    CHECK_EQ(stat_of("released_objects"), 1); /* of libc_is_told_apart() */
+    CHECK_EQ(region_stat("released_objects"), 1); /* of libc_is_told_apart() */
     leave(region);
-    CHECK_EQ(stat_of("released_objects"), 1);
+    CHECK_EQ(region_stat("released_objects"), 1);
     use_the_memory();
     CHECK(localtime_r(&now, &tm) != NULL);
     CHECK(!library || dlclose(library) == 0);
@@ -402,14 +388,14 @@ static void more_that_libc_makes_for_the_program(void)
     if (!libc_is_told_apart())
         return;
     FILE *file = fopen("/proc/self/status", "r");
-    uint64_t before = stat_of("released_objects");
+    uint64_t before = region_stat("released_objects");
     jespan_span_t *region = enter_new(&region_site);
-    unsigned own = arena_of(malloc(1));
-    CHECK_EQ(arena_of(wcsdup(L"text")), own);
-    CHECK(format(&text, "%s", "text") == 4 && arena_of(text) == own);
-    CHECK(getdelim(&line, &n, ':', file) > 0 && arena_of(line) == own);
+    unsigned own = arena_of_object(malloc(1));
+    CHECK_EQ(arena_of_object(wcsdup(L"text")), own);
+    CHECK(format(&text, "%s", "text") == 4 && arena_of_object(text) == own);
+    CHECK(getdelim(&line, &n, ':', file) > 0 && arena_of_object(line) == own);
     leave(region);
-    CHECK_EQ(stat_of("released_objects") - before, 4);
+    CHECK_EQ(region_stat("released_objects") - before, 4);
     fclose(file);
 }
 
@@ -429,7 +415,7 @@ static void the_rest_of_libc_is_outside(void)
     if (!libc_is_told_apart())
         return;
     jespan_span_t *region = enter_new(&region_site);
-    unsigned own = arena_of(malloc(1));
+    unsigned own = arena_of_object(malloc(1));
     char *directory = getcwd(NULL, 0), *path = realpath("/proc/self", NULL);
     int count = scandir("/", &names, any, alphasort);
     FILE *stream = open_memstream(&text, &n);
@@ -437,8 +423,8 @@ static void the_rest_of_libc_is_outside(void)
     CHECK(stream && fputs("text", stream) >= 0 && fclose(stream) == 0);
     CHECK_EQ(glob("/*", 0, NULL, &paths), 0);
     CHECK_EQ(regcomp(&pattern, "a*b", 0), 0);
-    CHECK(opened && count > 0 && arena_of(names) != own && arena_of(names[0]) != own && arena_of(opened) != own);
-    CHECK(arena_of(directory) != own && arena_of(path) != own && arena_of(text) != own && arena_of(paths.gl_pathv) != own);
+    CHECK(opened && count > 0 && arena_of_object(names) != own && arena_of_object(names[0]) != own && arena_of_object(opened) != own);
+    CHECK(arena_of_object(directory) != own && arena_of_object(path) != own && arena_of_object(text) != own && arena_of_object(paths.gl_pathv) != own);
     leave(region);
     leave(enter_new(&wiped_site));
     CHECK(directory[0] == '/' && path[0] == '/' && !strcmp(text, "text") && paths.gl_pathv[0][0] == '/');

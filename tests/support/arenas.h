@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Short cuts for tests of span arenas: their figures, and which jemalloc arena an object is in. */
+/* Short cuts for tests of span arenas and regions: their figures, and which jemalloc arena an object is in. */
 #ifndef JESPAN_TESTS_ARENAS_H
 #define JESPAN_TESTS_ARENAS_H
 
@@ -16,6 +16,14 @@ static inline uint64_t arena_figure(uint32_t arena, const char *leaf)
 {
     char name[96];
     snprintf(name, sizeof name, "spans.arenas.%u.%s", (unsigned)arena, leaf);
+    return ctl_u64(name);
+}
+
+/* A figure of all regions: spans.stats.regions_… */
+static inline uint64_t region_stat(const char *leaf)
+{
+    char name[64];
+    snprintf(name, sizeof name, "spans.stats.regions_%s", leaf);
     return ctl_u64(name);
 }
 
