@@ -6,6 +6,7 @@ core_sources += \
 	%D%/snapshot_ages.c \
 	%D%/snapshot_builder.h \
 	%D%/snapshot_delta.h \
-	%D%/top_holders.c %D%/top_holders.h
+	%D%/top_holders.c %D%/top_holders.h \
+	%D%/view.h
 
 EXTRA_DIST += %D%/README.md

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A view: the books of a process, read from outside. The books are all that jespan keeps of a program: counters,
+ * contexts, labels, sites, threads.
+ *
+ * The process is not asked, stopped, signalled or locked. It may run, hang in malloc, be stopped, or be about to end.
+ * While its threads are quiet, a snapshot is equal to one that the process takes of itself, to the byte. Otherwise no
+ * figure of memory is negative. Whatever the process has in its memory, damaged or hostile, a view returns an error or
+ * a snapshot, and never crashes. Functions of one view are for one thread at a time.
+ */
+#ifndef JESPAN_VIEW_H
+#define JESPAN_VIEW_H
+
+#include <sys/types.h>
+
+#include "snapshot/snapshot.h"
+
+struct view;
+
+/* Opens the books of a process; `pid` is its number in the caller's namespace. The caller needs the same user or root,
+ * and the permission of ptrace(2). Returns 0 or a negative errno:
+ *   ESRCH            there is no such process
+ *   EPERM            the system does not permit it: another user, Yama, no system call for it
+ *   ENOENT           the process has no jespan in it
+ *   EAGAIN           it has, but has not allocated yet
+ *   EPROTONOSUPPORT  its jespan has books of another layout
+ *   EBADMSG          its books are damaged
+ *   ENOMEM */
+int view_open(struct view **view, pid_t pid);
+
+/* Takes a snapshot, to be freed with snapshot_free() before view_close(). It frees `old` (or NULL), whose memory it
+ * uses if possible. When it returns NULL, `old` is unchanged, and errno is one of the above. ESRCH: the process has
+ * ended. ENOENT: it has executed another program, perhaps with jespan: the view is to be opened again. */
+struct snapshot *view_snapshot(struct view *view, struct snapshot *old);
+
+/* Accepts NULL. */
+void view_close(struct view *view);
+
+/* An error of the functions above in words: "there is no jespan in the process". For a negative errno or a positive
+ * one. */
+const char *view_error_text(int error);
+
+#endif
