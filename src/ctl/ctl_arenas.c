@@ -14,6 +14,7 @@
 #include "heap/pagemap.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "span/tree.h"
 

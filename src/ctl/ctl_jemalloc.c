@@ -15,6 +15,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/track.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "span/tree.h"
 

@@ -10,6 +10,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
 #include "malloc/track.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "span/span.h"

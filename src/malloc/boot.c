@@ -19,6 +19,7 @@
 #include "jemalloc/reserve.h"
 #include "malloc/region_release.h"
 #include "malloc/track.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "policy/regions.h"

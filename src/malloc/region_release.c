@@ -12,6 +12,7 @@
 #include "heap/timing.h"
 #include "jemalloc/binding.h"
 #include "malloc/track.h"
+#include "policy/arena_cache.h"
 #include "policy/regions.h"
 #include "span/handles.h"
 #include "span/tree.h"

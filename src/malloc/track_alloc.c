@@ -7,6 +7,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
 #include "malloc/track_slow.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "span/tree.h"

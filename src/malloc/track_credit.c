@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "malloc/track_slow.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "span/age.h"

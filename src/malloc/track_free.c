@@ -8,6 +8,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
 #include "malloc/track_slow.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "span/span.h"
@@ -90,7 +91,7 @@ void track_free_now(struct thread *t, void *p, int flags)
 
 /* ---- Flushing the buffer ----
  *
- * free_buffer_sequence is odd while the owner flushes; readers of the buffer then try again (sums.c, limit_charge.c).
+ * free_buffer_sequence is odd while the owner flushes; readers of the buffer then try again (sums.c, limit_claims.c).
  * An entry is finished before free_buffer_done passes it, and free_buffer_count becomes 0 before free_buffer_done does,
  * so that a child forked at any moment knows where to go on: track_abandon(). The program's own extent hooks may free
  * objects during a flush, so the count may rise. */

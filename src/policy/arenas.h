@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas: making, sharing and reusing them, and each thread's caches of them.
+/* Span arenas: making, sharing and reusing them.
  *
  * A span arena is a jemalloc arena for the contexts of one site, or for those with one value of a label. There are at
  * most max_arenas, numbered from 1. An arena that no context has any more serves others. jemalloc's arena is made when
  * memory is first wanted from it.
- *
- * An arena cache is what a thread has of a span arena: an explicit tcache of jemalloc's, which holds objects of no
- * other arena, and counters that only this thread writes. Its counters are exact, while jemalloc's figures of an arena
- * count objects in tcaches as allocated.
  */
 #ifndef JESPAN_ARENAS_H
 #define JESPAN_ARENAS_H
@@ -21,15 +17,6 @@
 #include "jemalloc-hooks/span_extents.h"
 #include "span/labels.h"
 #include "span/sites.h"
-
-struct arena_cache {
-    _Atomic uint64_t alloc_objects, alloc_bytes;
-    _Atomic uint64_t free_objects, free_bytes; /* release, as in struct counters */
-    void *last; /* the small object that the thread allocated last; its header is in the processor's cache */
-    int flags;  /* for jemalloc: MALLOCX_TCACHE() of its tcache, or MALLOCX_TCACHE_NONE; 0: not asked for yet */
-    int place;  /* flags to allocate with now: the arena and a tcache, the thread's or a region's; 0: arenas_find_place() says */
-};
-#define PLACE_TCACHE 0xfff00 /* of MALLOCX_TCACHE() */
 
 #define ARENA_HOMES 4
 #define ARENA_THROWERS 8
@@ -87,16 +74,11 @@ bool arenas_take_from_contexts(void);
  * the arena has no live object. */
 void arenas_rename(uint16_t arena, const struct site *site);
 
-/* Gives the objects in the thread's cache of an arena to jemalloc, and the arena's free pages to the system. With no
- * lock. */
-void arenas_give_back(struct thread *t, uint16_t arena);
-void arenas_count_refusals(uint16_t arena, uint64_t n);
-
-/* Gives up all tcaches of this thread, as the program wants one of its own. False: there was none. */
-bool arenas_make_room(struct thread *t);
-
 /* Counts a context or a site that does not get the arena it asked for, or an arena for which there is no memory. */
 void arenas_count_refused(void);
+
+/* Counts requests that the arena's own limit refused. */
+void arenas_count_refusals(uint16_t arena, uint64_t n);
 
 /* The number of a region's arena, with the times that it was opened. */
 static inline uint64_t arenas_place_in_time(uint16_t arena)
@@ -115,77 +97,21 @@ bool arenas_is_regions(unsigned index);
 /* An arena for regions, with no user yet; 0: there is no room for it. Under LOCK_TREE. */
 uint16_t arenas_make_region(const struct site *site);
 
-/* Empties a region's tcache, which no thread is using; or gives it up. */
-void arenas_flush_region(uint16_t arena);
-void arenas_end_region_cache(uint16_t arena);
+/* Makes jemalloc's arena for a span arena that has none yet. False: there is no memory for it. With no lock held, except by
+ * the thread's own registration. */
+bool arenas_make_ready(uint16_t arena);
 
 /* Calls jemalloc's mallctl "arena.0.…", one without arguments, for this arena. With no lock. */
 void arenas_call(const char *name, const struct span_arena *a);
 
-/* Sets the flags for jemalloc by which the thread allocates from an arena. False: there is no memory to make the arena.
- * With no lock held, except by the thread's own registration. */
-bool arenas_find_place(struct thread *t, uint16_t arena, int *flags);
-
-/* The arena_cache of a thread that has allocated or freed there; else NULL. */
-static inline struct arena_cache *arenas_cache(struct thread *t, uint16_t arena)
-{
-    struct arena_cache **arena_caches = load_acquire(&t->arena_caches);
-    return arena_caches ? __atomic_load_n(&arena_caches[arena], __ATOMIC_ACQUIRE) : NULL;
-}
-
-/* On the arena_cache's thread. */
-HOT_INLINE void arena_cache_count_alloc(struct arena_cache *arena_cache, uint64_t bytes)
-{
-    own_add(&arena_cache->alloc_objects, 1);
-    own_add(&arena_cache->alloc_bytes, bytes);
-}
-
-HOT_INLINE void arena_cache_count_frees(struct arena_cache *arena_cache, uint64_t objects, uint64_t bytes)
-{
-    own_add_release(&arena_cache->free_objects, objects);
-    own_add_release(&arena_cache->free_bytes, bytes);
-}
-
-/* Flags for jemalloc by which the thread frees there. A thread that only frees what others allocated does not use a
- * cache. */
-static inline int arenas_free_flags(const struct arena_cache *arena_cache)
-{
-    return arena_cache && arena_cache->place ? arena_cache->place & PLACE_TCACHE : MALLOCX_TCACHE_NONE;
-}
-
-/* The region's tcache is no longer the thread's. */
-void arenas_leave_place(struct thread *t, uint16_t arena);
-
 /* The arena of any address; 0: none. */
 uint16_t arenas_find(const void *p);
-
-/* Counts an object that was allocated in an arena, or objects that are freed. t may be NULL. */
-void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes);
-void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
-
-/* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. */
-void arenas_take_back(struct thread *t, void *p, size_t usable);
 
 /* Whether objects are to be overwritten before they are freed. */
 static inline bool arenas_wipes(uint16_t arena)
 {
     return unlikely(arena) && arenas[arena].site->arena.flags & JESPAN_ARENA_WIPED;
 }
-
-/* arenas_flush_thread() gives the objects in the thread's caches to jemalloc. arenas_end_thread(), at the thread's end
- * and before it forks, gives up the caches too. arenas_abandon(), in a forked child, forgets those that remain. */
-void arenas_flush_thread(struct thread *t);
-void arenas_end_thread(struct thread *t);
-void arenas_abandon(struct thread *t);
-
-/* All that was ever allocated in an arena and freed. */
-struct arena_sums {
-    uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
-};
-struct arena_sums arenas_sums(uint16_t arena);
-
-/* The same since it serves its present site. */
-struct arena_sums arenas_own_sums(uint16_t arena);
 
 /* Arenas are numbered below this. */
 uint32_t arenas_end(void);

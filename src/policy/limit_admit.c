@@ -4,7 +4,7 @@
  * An allocation takes from the thread's stock, or charges the limit and all above it. If that fails, the thread looks
  * at what the stocks and free buffers of all threads hold at one moment. If the request would fit without that, the
  * thread drains them and tries again; if not, the request is refused. */
-#include "policy/limits.h"
+#include "policy/limit_internal.h"
 
 #include <stdlib.h>
 

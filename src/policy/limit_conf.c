@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/pattern.h"
 #include "conf/conf.h"
-#include "policy/limits.h"
+#include "policy/limit_internal.h"
 #include "span/tree.h"
 
 bool limits_are_configured;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Limits: which contexts have one, and which contexts are members of which limit. */
-#include "policy/limits.h"
+#include "policy/limit_internal.h"
 
 #include <errno.h>
 
@@ -11,6 +11,8 @@
 #include "span/tree.h"
 
 _Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
+
+_Atomic uint32_t limits_shape;
 
 static uint16_t first_free; /* LOCK_LIMITS, as is all below */
 static _Atomic uint32_t used_end = 1;

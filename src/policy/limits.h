@@ -37,8 +37,6 @@
 
 #define LIMITS_MAX 65535u
 #define LIMITS_PER_CHUNK_BITS 8
-#define LIMITS_STOCK_BYTES 65536u /* the most that a thread takes at once; for large limits, one of LIMITS_STOCK_SHARE parts */
-#define LIMITS_STOCK_SHARE 4096u
 
 struct limit {
     /* Read with each charge. */
@@ -67,7 +65,7 @@ HOT_INLINE struct limit *limit_at(uint32_t index)
 /* Reads the configuration. Once, before the first context is made. Returns 0 or -ENOMEM. */
 int limits_boot(void);
 
-/* ---- Sections: limit_charge.c ---- */
+/* ---- Sections: limit_sections.c ---- */
 
 extern _Atomic bool limits_stopped;
 uint32_t limits_begin_slow(struct thread *t);
@@ -190,11 +188,6 @@ enum limits_answer limits_hold(struct thread *t, uint32_t context, size_t usable
 /* Gives back the bytes that were held last. */
 void limits_drop(struct thread *t);
 
-/* Takes the stocks of limits at and below `top` from all threads, and keeps other threads out of sections. `self`
- * (NULL: the caller has no block) is in no section and may begin one. No lock from LOCK_LIMITS on is held. */
-void limits_begin_alone(struct thread *self, uint32_t top);
-void limits_end_alone(void);
-
 /* Begins a section and does limits_transfer(), if need be with bytes that other threads have in stock. False: refused,
  * and no section was begun. */
 bool limits_begin_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usable, uint32_t *section);
@@ -219,11 +212,7 @@ extern _Atomic uint64_t limits_refusals; /* of all limits, also of former ones *
 extern _Atomic bool limits_are_used;
 extern void (*limits_first_use)(void);
 
-/* No other thread is in a section from here to limits_go(). Under LOCK_LIMITS. */
-void limits_stop(struct thread *self);
-void limits_go(void);
-
-/* ---- Setting them: limit.c ---- */
+/* ---- Setting them: limits.c ---- */
 
 struct limit_bounds {
     uint64_t soft, hard;
@@ -273,66 +262,18 @@ void limits_after_fork_in_child(void);
 extern _Atomic uint32_t limits_signal;
 void limits_tell(void);
 
-/* ---- Charging: limit_charge.c ---- */
+extern bool limits_are_configured;
+extern _Atomic bool limits_have_soft; /* there is a soft limit, or was, or the configuration has one */
 
-/* Whether `limit` is `top` or below it. */
-bool limits_is_within(uint32_t limit, uint32_t top);
+/* ---- For those who count: limit_charge.c, limit_claims.c ---- */
 
-/* Charges so many bytes to a limit and those above it, below `until` (0: all). Returns 0; or the limit that refuses,
- * and then nothing is charged. */
-uint32_t limits_charge(uint32_t limit, uint32_t until, uint64_t bytes);
+/* Charges so many bytes to a limit and those above it, below `until` (0: all), even above a hard limit. */
 void limits_charge_anyway(uint32_t limit, uint32_t until, uint64_t bytes);
-void limits_uncharge(uint32_t limit, uint32_t until, uint64_t bytes);
-
-/* The most that a thread may keep in stock now; less when the limit is near. */
-uint32_t limits_share(uint32_t limit);
-
-/* Uncharges all stocks of the limit and of those below it, and all frees in buffers. Threads that stay in a section for
- * long are left out. */
-void limits_drain(struct thread *self, uint32_t top);
-
-/* Calls `each` with the limits of the frees in a thread's buffer that are neither counted nor claimed. Returns how many
- * frees the buffer holds. */
-uint32_t limits_each_waiting(struct thread *t, void (*each)(void *to, uint32_t limit, uint32_t bytes), void *to);
 
 /* Uncharges all frees in threads' buffers ahead of time. No thread is in a section. */
 void limits_claim_all(void);
 
-void limits_await_buffers(void);
-
-/* The bytes that all threads together have for a context's limit: bytes in use less claimed ones, bytes held, and bytes
- * that may be under way. No thread is in a section. */
-uint64_t limits_charge_of(uint32_t context);
-
-/* The context, which had no limit, is going to have one. Threads that are inside may be about to count an allocation
- * that was not admitted: LIMITS_UNSEEN_BYTES are charged for each of them, until the thread settles. Returns 0 or
- * -ENOMEM. */
-#define LIMITS_UNSEEN_BYTES HEADER_PAGE_BYTES
-int limits_watch_inside(uint32_t context);
-uint64_t limits_unseen(uint32_t top); /* bytes that are charged for such threads */
-
 /* The free at `i` will never be counted. */
 void limits_unclaim(struct thread *t, uint32_t i);
-
-/* Sets the limit of a context, 0 for none, also for bytes that are held for it. No thread is in a section. */
-void limits_set_member(uint32_t context, uint32_t limit);
-
-/* Moves stocks to the parent, as the limit is removed. No thread is in a section. */
-void limits_hand_stocks_up(uint32_t limit, uint32_t parent);
-
-/* Gives back the stocks of the limit and of all below it. No thread is in a section. */
-void limits_empty_stocks(uint32_t top);
-
-/* Makes every thread see what this one wrote, and this one what others wrote before. */
-void limits_show_all(void);
-
-extern _Atomic uint32_t limits_shape; /* odd while the tree of limits changes */
-
-/* The bounds that the configuration has for a context, by its name and labels. False: none. limit_conf.c */
-struct context;
-bool limits_configured(const struct context *c, struct limit_bounds *bounds);
-void limits_conf_boot(void);
-extern bool limits_are_configured;
-extern _Atomic bool limits_have_soft; /* there is a soft limit, or was, or the configuration has one */
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/exceptions.h"
 #include "base/futex.h"
 #include "base/lock.h"
+#include "policy/arena_cache.h"
 #include "span/tree.h"
 
 struct regions_counters regions_counters;

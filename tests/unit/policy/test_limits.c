@@ -20,7 +20,7 @@
 #include "heap/pagemap.h"
 #include "jespan/limit.h"
 #include "malloc/track.h"
-#include "policy/limits.h"
+#include "policy/limit_internal.h"
 #include "span/span.h"
 #include "span/tree.h"
 

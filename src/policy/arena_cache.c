@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Arena caches: where a thread allocates in a span arena, what it counts there, and the end of its caches. */
+#include "policy/arena_cache.h"
+
+#include "base/lock.h"
+#include "base/meta.h"
+#include "conf/conf.h"
+#include "heap/sums.h"
+#include "jemalloc/binding.h"
+
+#define TRIES 8
+#define TCACHES_MAX 2048 /* jemalloc has about 4,000; the rest is left to the program */
+
+static _Atomic uint64_t tcache_fallbacks;
+static _Atomic uint32_t tcaches;
+
+/* ---- Allocating and counting ---- */
+
+static struct arena_cache *find_arena_cache(struct thread *t, uint16_t arena)
+{
+    return t ? arenas_cache(t, arena) : NULL;
+}
+
+static COLD struct arena_cache *make_arena_cache(struct thread *t, uint16_t arena)
+{
+    struct arena_cache **arena_caches = load_relaxed(&t->arena_caches);
+    if (!arena_caches) {
+        arena_caches = meta_map((conf.max_arenas + 1) * sizeof(struct arena_cache *));
+        store_release(&t->arena_caches, arena_caches);
+    }
+    struct arena_cache *arena_cache = arena_caches ? meta_alloc(sizeof *arena_cache) : NULL;
+    if (arena_cache)
+        __atomic_store_n(&arena_caches[arena], arena_cache, __ATOMIC_RELEASE);
+    return arena_cache;
+}
+
+/* The thread's cache of the arena, which is made if there is none; NULL: no memory, or no thread. */
+HOT_INLINE struct arena_cache *get_arena_cache(struct thread *t, uint16_t arena)
+{
+    struct arena_cache *arena_cache = find_arena_cache(t, arena);
+    return likely(arena_cache || !t) ? arena_cache : make_arena_cache(t, arena);
+}
+
+static COLD int make_tcache(void)
+{
+    unsigned index;
+    size_t bytes = sizeof index;
+    if (atomic_fetch_add(&tcaches, 1) < TCACHES_MAX && jespan_je_mallctl("tcache.create", &index, &bytes, NULL, 0) == 0)
+        return (int)MALLOCX_TCACHE(index);
+    atomic_fetch_sub(&tcaches, 1);
+    atomic_fetch_add_explicit(&tcache_fallbacks, 1, memory_order_relaxed);
+    return MALLOCX_TCACHE_NONE;
+}
+
+/* A region's tcache belongs to one thread, its owner. Of other arenas, each thread has a tcache of its own. */
+static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cache *arena_cache)
+{
+    if (a->region && load_relaxed(&a->owner) != t)
+        return MALLOCX_TCACHE_NONE;
+    int *flags = a->region ? &a->tcache_flags : &arena_cache->flags;
+    if (!*flags)
+        *flags = make_tcache();
+    return *flags;
+}
+
+bool arenas_find_place(struct thread *t, uint16_t arena, int *flags)
+{
+    struct span_arena *a = &arenas[arena];
+    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    if (load_acquire(&a->state) != ARENA_READY && !arenas_make_ready(arena))
+        return false;
+    *flags = a->flags | (arena_cache ? tcache_flags(t, a, arena_cache) : MALLOCX_TCACHE_NONE);
+    if (arena_cache && (!a->region || load_relaxed(&a->owner) == t))
+        arena_cache->place = *flags;
+    return true;
+}
+
+void arenas_leave_place(struct thread *t, uint16_t arena)
+{
+    struct arena_cache *arena_cache = find_arena_cache(t, arena);
+    if (arena_cache)
+        arena_cache->place = 0;
+}
+
+/* Counts in the orphan's cache if the thread has no block, or there is no memory for a cache. */
+void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes)
+{
+    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    if (likely(arena_cache)) {
+        arena_cache_count_alloc(arena_cache, bytes);
+        return;
+    }
+    lock(LOCK_ORPHAN);
+    if ((arena_cache = get_arena_cache(&thread_orphan, arena)))
+        arena_cache_count_alloc(arena_cache, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes)
+{
+    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    if (likely(arena_cache)) {
+        arena_cache_count_frees(arena_cache, objects, bytes);
+        return;
+    }
+    lock(LOCK_ORPHAN);
+    if ((arena_cache = get_arena_cache(&thread_orphan, arena)))
+        arena_cache_count_frees(arena_cache, objects, bytes);
+    unlock(LOCK_ORPHAN);
+}
+
+void arenas_take_back(struct thread *t, void *p, size_t usable)
+{
+    struct arena_cache *arena_cache = arenas_cache(t, arenas_find(p));
+    arena_cache_count_frees(arena_cache, 1, usable);
+    jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
+
+/* ---- Figures ---- */
+
+}
+
+/* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to the cache is seen
+ * once (sums.h). */
+static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_cache *arena_cache, uint16_t arena)
+{
+    uint64_t objects = 0, bytes = 0;
+    for (int i = 0; i < TRIES; i++) {
+        struct freed freed[PENDING_MAX];
+        uint32_t sequence = load_acquire(&t->free_buffer_sequence);
+        objects = load_acquire(&arena_cache->free_objects);
+        bytes = load_acquire(&arena_cache->free_bytes);
+        for (int n = sums_read_buffer(t, freed); n--;)
+            if (freed[n].arena == arena) {
+                objects++;
+                bytes += freed[n].bytes;
+            }
+        if (sums_stood_still(t, sequence))
+            break;
+    }
+    sums->free_objects += objects;
+    sums->free_bytes += bytes;
+}
+
+struct arena_sums arenas_sums(uint16_t arena)
+{
+    struct arena_sums sums = {0};
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct arena_cache *arena_cache = find_arena_cache(t, arena);
+        if (arena_cache)
+            add_freed(&sums, t, arena_cache, arena);
+    }
+    atomic_thread_fence(memory_order_acquire);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct arena_cache *arena_cache = find_arena_cache(t, arena);
+        sums.alloc_objects += arena_cache ? load_relaxed(&arena_cache->alloc_objects) : 0;
+        sums.alloc_bytes += arena_cache ? load_relaxed(&arena_cache->alloc_bytes) : 0;
+    }
+    return sums;
+}
+
+/* Figures since the arena serves its present site. Objects that were freed before were allocated before. */
+struct arena_sums arenas_own_sums(uint16_t arena)
+{
+    struct span_arena *a = &arenas[arena];
+    struct arena_sums sums = arenas_sums(arena);
+    sums.alloc_objects -= load_relaxed(&a->before.alloc_objects);
+    sums.alloc_bytes -= load_relaxed(&a->before.alloc_bytes);
+    sums.free_objects -= load_relaxed(&a->before.free_objects);
+    sums.free_bytes -= load_relaxed(&a->before.free_bytes);
+    return sums;
+}
+
+uint64_t arena_caches_fallbacks(void)
+{
+    return load_relaxed(&tcache_fallbacks);
+}
+
+/* ---- A thread's caches ---- */
+
+static bool is_tcache(int flags)
+{
+    return flags && flags != MALLOCX_TCACHE_NONE;
+}
+
+/* Calls jemalloc for a tcache, if these flags name one. */
+static void call_tcache(const char *name, int flags)
+{
+    unsigned index = (unsigned)(flags >> 8 & 0xfff) - 2; /* MALLOCX_TCACHE() undone */
+    if (is_tcache(flags))
+        jespan_je_mallctl(name, NULL, NULL, &index, sizeof index);
+}
+
+static void destroy_tcache(int flags)
+{
+    call_tcache("tcache.destroy", flags);
+    atomic_fetch_sub(&tcaches, is_tcache(flags));
+}
+
+void arenas_flush_region(uint16_t arena)
+{
+    call_tcache("tcache.flush", arenas[arena].tcache_flags);
+}
+
+void arenas_end_region_cache(uint16_t arena)
+{
+    destroy_tcache(arenas[arena].tcache_flags);
+    arenas[arena].tcache_flags = 0;
+}
+
+static void each_arena_cache(struct thread *t, void (*act)(struct arena_cache *))
+{
+    for (uint32_t id = 1, end = load_relaxed(&t->arena_caches) ? arenas_end() : 0; id < end; id++) {
+        struct arena_cache *arena_cache = find_arena_cache(t, (uint16_t)id);
+        if (arena_cache)
+            act(arena_cache);
+    }
+}
+
+static void flush(struct arena_cache *arena_cache)
+{
+    call_tcache("tcache.flush", arena_cache->flags);
+}
+
+/* Returns the flags that it had. */
+static int forget(struct arena_cache *arena_cache)
+{
+    int flags = arena_cache->flags;
+    arena_cache->flags = arena_cache->place = 0;
+    return flags;
+}
+
+/* Forgets the tcache first: a signal handler that allocates meanwhile must not find a destroyed one. */
+static void end(struct arena_cache *arena_cache)
+{
+    int flags = forget(arena_cache);
+    compiler_barrier();
+    destroy_tcache(flags);
+}
+
+static void lose(struct arena_cache *arena_cache)
+{
+    bool is_lost = is_tcache(forget(arena_cache));
+    atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
+}
+
+void arenas_flush_thread(struct thread *t)
+{
+    each_arena_cache(t, flush);
+}
+
+COLD bool arenas_make_room(struct thread *t)
+{
+    uint32_t before = load_relaxed(&tcaches);
+    each_arena_cache(t, end);
+    return load_relaxed(&tcaches) < before;
+}
+
+COLD void arenas_give_back(struct thread *t, uint16_t arena)
+{
+    struct arena_cache *arena_cache = arenas_cache(t, arena);
+    if (arena_cache)
+        flush(arena_cache);
+    if (load_relaxed(&arenas[arena].owner) == t)
+        arenas_flush_region(arena);
+    arenas_call("arena.0.purge", &arenas[arena]);
+}
+
+void arenas_end_thread(struct thread *t)
+{
+    each_arena_cache(t, end);
+}
+
+/* The thread may have been using the tcaches, and jemalloc's lists in the child do not have them. So they are lost. */
+COLD void arenas_abandon(struct thread *t)
+{
+    each_arena_cache(t, lose);
+}
