@@ -2,7 +2,7 @@
 /* The configuration: one table of keys, read once at boot from `jespan_conf` and then JESPAN_CONF, in MALLOC_CONF's
  * style.
  *
- * To add a key: a field here and a row in conf_keys.c.
+ * To add a key: a row in conf_keys.def.
  */
 #ifndef JESPAN_CONF_H
 #define JESPAN_CONF_H
@@ -13,74 +13,16 @@
 
 #define CONF_STRING_BYTES 1024
 
+/* A field for each row of conf_keys.def, with the key's name. The value of a choice is a member of an enum: of one below,
+ * or of enum cpu_clock_kind. */
 struct conf {
-    uint64_t max_contexts;
-    bool thread_contexts;
-    uint64_t track_time; /* enum track_time */
-    uint64_t cpu_clock;  /* enum cpu_clock_kind */
-    uint64_t age_period_s;
-    bool inherit;
-    char sampler[CONF_STRING_BYTES];
-    char sampler_sites[CONF_STRING_BYTES];
-    char record_labels[CONF_STRING_BYTES];
-    uint64_t max_arenas;
-    char arena[CONF_STRING_BYTES];
-    uint64_t max_limits;
-    char limit[CONF_STRING_BYTES];
-    uint64_t on_limit; /* enum on_limit */
-    uint64_t limit_interval_ms;
-    char dump_dir[CONF_STRING_BYTES];
-    uint64_t dump_interval_s;
-    uint64_t dump_keep;
-    uint64_t dump_dir_files;
-    uint64_t dump_dir_bytes;
-    uint64_t dump_at_exit; /* enum dump_at_exit */
-    uint64_t dump_at_exit_min_ms;
-    uint64_t dump_at_exit_pid;
-    bool dump_time;
-    char dump_on[CONF_STRING_BYTES];
-    char dump_signal[CONF_STRING_BYTES];
-    uint64_t dump_oom_percent;
-    uint64_t dump_pressure_percent;
-    uint64_t dump_peak_percent;
-    uint64_t dump_on_interval_s;
-    uint64_t dump_reserve_bytes;
-    bool follow_fork;
-    char only_programs[CONF_STRING_BYTES];
-    char module_dir[CONF_STRING_BYTES];
-    char reporters[CONF_STRING_BYTES];
-    uint64_t reporter_interval_ms;
-    char series_labels[CONF_STRING_BYTES];
-    char resource_attributes[CONF_STRING_BYTES];
-    char pyroscope_url[CONF_STRING_BYTES];
-    char pyroscope_app[CONF_STRING_BYTES];
-    uint64_t pyroscope_api; /* enum pyroscope_api */
-    uint64_t pyroscope_interval_ms;
-    char pyroscope_labels[CONF_STRING_BYTES];
-    char pyroscope_user[CONF_STRING_BYTES];
-    char pyroscope_password[CONF_STRING_BYTES];
-    char pyroscope_token[CONF_STRING_BYTES];
-    char pyroscope_tenant[CONF_STRING_BYTES];
-    char pyroscope_headers[CONF_STRING_BYTES];
-    char pyroscope_ca_file[CONF_STRING_BYTES];
-    char pyroscope_cert_file[CONF_STRING_BYTES];
-    char pyroscope_key_file[CONF_STRING_BYTES];
-    bool pyroscope_insecure;
-    char pyroscope_proxy[CONF_STRING_BYTES];
-    uint64_t pyroscope_connect_timeout_ms;
-    uint64_t pyroscope_timeout_ms;
-    uint64_t pyroscope_exit_timeout_ms;
-    uint64_t pyroscope_uncertain; /* enum pyroscope_uncertain */
-    uint64_t pyroscope_inuse_interval_ms;
-    uint64_t pyroscope_queue_bytes;
-    uint64_t pyroscope_queue_age_s;
-    uint64_t pyroscope_max_samples;
-    uint64_t pyroscope_max_bytes;
-    char http_listen[CONF_STRING_BYTES];
-    char http_token[CONF_STRING_BYTES];
-    uint64_t http_max_series;
-    uint64_t shutdown_timeout_ms;
-    bool confirm_conf;
+#define KEY_BOOL(name, ...) bool name;
+#define KEY_NUMBER(name, ...) uint64_t name;
+#define KEY_CHOICE(name, ...) uint64_t name;
+#define KEY_STRING(name, ...) char name[CONF_STRING_BYTES];
+#define KEY_SECRET(name, ...) char name[CONF_STRING_BYTES];
+#define KEY_URL(name, ...) char name[CONF_STRING_BYTES];
+#include "conf/conf_keys.def"
 };
 
 extern struct conf conf;

@@ -1,84 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of configuration keys. To add one, add a field to struct conf and a row here, and describe it in
- * docs/configuration.md. The command has this table too: `jespan conf` prints it. */
+/* The configuration keys as an array. The command has it too: `jespan conf` prints it. */
 #include <stddef.h>
 
 #include "conf/conf.h"
 
-#define KEY(name, type, min, max, text, help) {#name, type, offsetof(struct conf, name), min, max, text, help, NULL}
-#define CHOICE(name, choices, text, help) {#name, CONF_CHOICE, offsetof(struct conf, name), 0, 0, text, help, choices}
+#define ROW(name, type, min, max, text, choices, help) {#name, type, offsetof(struct conf, name), min, max, text, help, choices},
+#define KEY_BOOL(name, text, help) ROW(name, CONF_BOOL, 0, 0, text, NULL, help)
+#define KEY_NUMBER(name, text, min, max, help) ROW(name, CONF_NUMBER, min, max, text, NULL, help)
+#define KEY_CHOICE(name, text, choices, help) ROW(name, CONF_CHOICE, 0, 0, text, choices, help)
+#define KEY_STRING(name, text, help) ROW(name, CONF_STRING, 0, 0, text, NULL, help)
+#define KEY_SECRET(name, text, help) ROW(name, CONF_SECRET, 0, 0, text, NULL, help)
+#define KEY_URL(name, text, help) ROW(name, CONF_URL, 0, 0, text, NULL, help)
 
 const struct conf_key conf_keys[] = {
-    KEY(max_contexts, CONF_NUMBER, 64, 1u << 24, "131072", "most contexts; what exceeds them is credited to an ancestor"),
-    KEY(thread_contexts, CONF_BOOL, 0, 0, "true", "one context for each thread name outside spans"),
-    CHOICE(track_time, "off|wall|cpu", "cpu", "times by context: none; wall, busy and idle; CPU time too"),
-    CHOICE(cpu_clock, "auto|rseq|thread|rusage", "auto", "where CPU time comes from"),
-    KEY(age_period_s, CONF_NUMBER, 0, 86400 * 365, "0", "length in seconds of the periods by which ages are known; 0: ages are not known"),
-    KEY(inherit, CONF_BOOL, 0, 0, "false", "a new thread starts in the context of the thread that creates it"),
-    KEY(sampler, CONF_STRING, 0, 0, "always", "which spans get a context: always, never, a probability (0.01), a rate (100/s)"),
-    KEY(sampler_sites, CONF_STRING, 0, 0, "", "the same by name, NAME=SAMPLER|NAME=SAMPLER; the first that fits counts"),
-    KEY(record_labels, CONF_STRING, 0, 0, "", "keys of the labels to record, separated by |; empty: all"),
-    KEY(max_arenas, CONF_NUMBER, 0, 4000, "64", "most span arenas; spans for which none is left do without"),
-    KEY(arena, CONF_STRING, 0, 0, "", "spans with an arena of their own, NAME|NAME=WISH+WISH; * stands for any text"),
-    KEY(max_limits, CONF_NUMBER, 0, 65535, "4096", "most contexts with a limit of their own"),
-    KEY(limit, CONF_STRING, 0, 0, "", "bytes that spans may have in use, NAME=SOFT/HARD|NAME{KEY=VALUE}=HARD"),
-    CHOICE(on_limit, "fail|event|abort|dump", "fail",
-           "what a hard limit does: malloc fails; it succeeds with an event; abort; it fails after a dump"),
-    KEY(limit_interval_ms, CONF_NUMBER, 1, 86400000, "100", "milliseconds between checks of soft limits"),
-    KEY(dump_dir, CONF_STRING, 0, 0, "", "directory for heap dumps; empty: none are written"),
-    KEY(dump_interval_s, CONF_NUMBER, 0, 86400 * 365, "0", "seconds between heap dumps; 0: none on a timer"),
-    KEY(dump_keep, CONF_NUMBER, 0, 1u << 30, "0", "newest dumps of this process to keep; 0: all"),
-    KEY(dump_dir_files, CONF_NUMBER, 0, 1u << 30, "0", "most files of dumps in dump_dir, of all processes; 0: any number"),
-    KEY(dump_dir_bytes, CONF_NUMBER, 0, UINT64_C(1) << 50, "0", "most bytes of these files; 0: any number"),
-    CHOICE(dump_at_exit, "false|true|after|both", "false", "a heap dump at exit: none; before static destructors; after them; both"),
-    KEY(dump_at_exit_min_ms, CONF_NUMBER, 0, 86400000, "0", "a process that lived for less milliseconds writes no dump at exit"),
-    KEY(dump_at_exit_pid, CONF_NUMBER, 0, 1u << 30, "0", "the process that dumps at exit however short it lived; 0: none"),
-    KEY(dump_time, CONF_BOOL, 0, 0, "false", "a time profile beside each heap dump"),
-    KEY(dump_on, CONF_STRING, 0, 0, "", "events that ask for a heap dump, separated by |: oom, limit, peak, signal"),
-    KEY(dump_signal, CONF_STRING, 0, 0, "", "the signal for dump_on:signal, as USR2"),
-    KEY(dump_oom_percent, CONF_NUMBER, 1, 99, "90", "percentage of the available memory in use at which dump_on:oom dumps"),
-    KEY(dump_pressure_percent, CONF_NUMBER, 0, 100, "20",
-        "percentage of time lost to waiting for memory at which dump_on:oom dumps; 0: never"),
-    KEY(dump_peak_percent, CONF_NUMBER, 1, 10000, "20", "percentage by which the heap must outgrow its last peak for dump_on:peak"),
-    KEY(dump_on_interval_s, CONF_NUMBER, 0, 86400, "10", "seconds between two dumps for the same event"),
-    KEY(dump_reserve_bytes, CONF_NUMBER, 0, 1u << 30, "8388608", "bytes set aside for such dumps"),
-    KEY(follow_fork, CONF_BOOL, 0, 0, "false", "forked children dump too, under their own pid"),
-    KEY(only_programs, CONF_STRING, 0, 0, "", "programs that dump, push and answer, separated by |; empty: all"),
-    KEY(module_dir, CONF_STRING, 0, 0, JESPAN_MODULE_DIR, "directory of the modules: exporters, services and reporters"),
-    KEY(reporters, CONF_STRING, 0, 0, "", "reporter modules to load, separated by |"),
-    KEY(reporter_interval_ms, CONF_NUMBER, 0, 86400000, "10000", "milliseconds between their rounds; 0: only the last one, at exit"),
-    KEY(series_labels, CONF_STRING, 0, 0, "", "keys of the spans' labels that servers get, separated by |; each value is a series"),
-    KEY(resource_attributes, CONF_STRING, 0, 0, "", "attributes of this process, KEY=VALUE|KEY=VALUE"),
-    KEY(pyroscope_url, CONF_URL, 0, 0, "", "Pyroscope server to push to; empty: none"),
-    KEY(pyroscope_app, CONF_STRING, 0, 0, "", "service_name there; empty: the program's name"),
-    CHOICE(pyroscope_api, "push|ingest", "push", "push.v1, or the /ingest of servers before 1.0"),
-    KEY(pyroscope_interval_ms, CONF_NUMBER, 10, 86400000, "15000", "milliseconds between pushes"),
-    KEY(pyroscope_labels, CONF_STRING, 0, 0, "", "labels of all that is pushed, KEY=VALUE|KEY=VALUE"),
-    KEY(pyroscope_user, CONF_SECRET, 0, 0, "", "user for basic authentication"),
-    KEY(pyroscope_password, CONF_SECRET, 0, 0, "", "its password"),
-    KEY(pyroscope_token, CONF_SECRET, 0, 0, "", "bearer token"),
-    KEY(pyroscope_tenant, CONF_SECRET, 0, 0, "", "tenant, X-Scope-OrgID"),
-    KEY(pyroscope_headers, CONF_SECRET, 0, 0, "", "more headers, NAME=VALUE|NAME=VALUE"),
-    KEY(pyroscope_ca_file, CONF_STRING, 0, 0, "", "certificates to trust, PEM; empty: the system's"),
-    KEY(pyroscope_cert_file, CONF_STRING, 0, 0, "", "client certificate, PEM"),
-    KEY(pyroscope_key_file, CONF_STRING, 0, 0, "", "its key, PEM"),
-    KEY(pyroscope_insecure, CONF_BOOL, 0, 0, "false", "accept any certificate"),
-    KEY(pyroscope_proxy, CONF_URL, 0, 0, "", "proxy; empty: https_proxy and the like decide"),
-    KEY(pyroscope_connect_timeout_ms, CONF_NUMBER, 1, 600000, "5000", "longest time for connecting, in milliseconds"),
-    KEY(pyroscope_timeout_ms, CONF_NUMBER, 1, 600000, "10000", "longest time for a push, in milliseconds"),
-    KEY(pyroscope_exit_timeout_ms, CONF_NUMBER, 0, 3600000, "3000",
-        "milliseconds that exit waits for the last push, at most shutdown_timeout_ms"),
-    CHOICE(pyroscope_uncertain, "retry|drop", "retry", "a push that the server may or may not have stored: send it again, or not"),
-    KEY(pyroscope_inuse_interval_ms, CONF_NUMBER, 0, 86400000, "15000", "milliseconds between pushes of memory in use; 0: with each push"),
-    KEY(pyroscope_queue_bytes, CONF_NUMBER, 0, 1u << 30, "16777216", "bytes kept for a server that does not answer"),
-    KEY(pyroscope_queue_age_s, CONF_NUMBER, 1, 86400, "3000", "age in seconds at which a kept push is merged into the next one"),
-    KEY(pyroscope_max_samples, CONF_NUMBER, 16, 1u << 20, "16000", "most samples in a profile"),
-    KEY(pyroscope_max_bytes, CONF_NUMBER, 65536, 1u << 30, "2000000", "most bytes of a push's profiles before compression"),
-    KEY(http_listen, CONF_STRING, 0, 0, "", "where to answer HTTP: ADDRESS:PORT or unix:PATH; empty: nowhere"),
-    KEY(http_token, CONF_SECRET, 0, 0, "", "bearer token that callers must send"),
-    KEY(http_max_series, CONF_NUMBER, 16, 1u << 20, "10000", "most series in /metrics"),
-    KEY(shutdown_timeout_ms, CONF_NUMBER, 0, 3600000, "10000",
-        "milliseconds that exit waits for the last dump, all reporters and the last push"),
-    KEY(confirm_conf, CONF_BOOL, 0, 0, "false", "print the effective configuration at start"),
+#include "conf/conf_keys.def"
     {0},
 };

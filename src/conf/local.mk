@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/conf.c %D%/conf.h \
-	%D%/conf_keys.c \
+	%D%/conf_keys.c %D%/conf_keys.def \
 	%D%/conf_variables.c
 
 EXTRA_DIST += %D%/README.md
