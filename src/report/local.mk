@@ -4,6 +4,7 @@ core_sources += \
 	%D%/dump.c %D%/dump.h \
 	%D%/dump_dir.c %D%/dump_dir.h \
 	%D%/dump_file.c %D%/dump_file.h \
+	%D%/dump_series.c %D%/dump_series.h \
 	%D%/dump_signal.c %D%/dump_signal.h \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
