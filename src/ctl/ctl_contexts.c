@@ -289,7 +289,7 @@ static uint64_t open_blocks(uint32_t id)
 /* Under LOCK_TREE. */
 static uint64_t open_now(uint32_t id)
 {
-    uint64_t n = contexts[id].handles + open_blocks(id);
+    uint64_t n = load_relaxed(&contexts[id].handles) + open_blocks(id);
     for (uint32_t i = CONTEXT_ID_ROOT; age_is_on && i < tree_end(); i++)
         if (tree_is_live(i) && contexts[i].kind == CONTEXT_PERIOD && contexts[i].parent == id)
             n += open_blocks(i);

@@ -142,7 +142,7 @@ static void early_account(void)
 /* Address space for each context; see tree_boot() and counters_boot(). */
 static size_t bytes_per_context(void)
 {
-    return sizeof(struct context) + (age_is_on ? 2 : 1) * sizeof(struct totals) + 2 * sizeof(uint32_t) +
+    return sizeof(struct context) + (age_is_on ? 2 : 1) * sizeof(struct totals) + 3 * sizeof(uint32_t) +
            sizeof(struct counters_chunk) / COUNTERS_PER_CHUNK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/sums.h"
+#include "heap/timing.h"
 #include "snapshot/snapshot_builder.h"
 #include "span/tree.h"
 
@@ -90,6 +91,8 @@ static void fill_closed(const struct snapshot_builder *b, const struct context *
     if (o->exits != row->totals.exits && !c->opens)
         o->closed_time = reading_time(b->reading);
     o->exits = row->totals.exits;
+    if (c->opens)
+        o->closed_time = c->closed_time;
     if (o->closed_time)
         row->closed_ns = builder_to_ns(b, reading_time(b->reading) - o->closed_time);
 }
@@ -116,12 +119,13 @@ static void fill_wall(struct snapshot_builder *b, const struct context *c, struc
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
-    if (contexts[id].incarnation) {
+    if (context_lives[id] > 1) {
         totals_subtract(&own, &context_bases[id]);
         b->owes_frees |= (int64_t)own.free_objects < 0 || (int64_t)own.free_bytes < 0;
     }
     tree_add_past(&own, id);
-    tree_add_spans(&own, id, reading_time(b->reading));
+    own.opens += contexts[id].opens;
+    own.wall += timing_resolve_open(contexts[id].wall, contexts[id].handles, reading_time(b->reading));
     totals_floor_times(&own);
     times_to_ns(b, &own);
     own.cpu_system = lesser(own.cpu_system, own.cpu); /* which is read a moment later */
@@ -135,7 +139,7 @@ static void fill_row(struct snapshot_builder *b, uint32_t id, const struct total
     const struct context *c = &contexts[id];
     const struct site *site = c->site;
     struct snapshot_row *row = &b->rows[b->row_of[id]];
-    *row = (struct snapshot_row){.id = id, .generation = c->incarnation,
+    *row = (struct snapshot_row){.id = id, .generation = tree_incarnation(context_lives[id]),
                                  .parent_row = b->row_of[c->parent], .kind = c->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file,
                                  .totals = builder_own_figures(b, id, sum)};
@@ -383,7 +387,7 @@ void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive
 {
     lock(LOCK_TREE);
     struct context *c = &contexts[row->id];
-    if (c->incarnation == row->generation)
+    if (tree_incarnation(context_lives[row->id]) == row->generation)
         raise_to(&c->shown.idle_inclusive, &inclusive->idle);
     unlock(LOCK_TREE);
 }

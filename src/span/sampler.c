@@ -251,7 +251,7 @@ bool sampler_declines(struct thread *t, jespan_context_t parent, const struct je
 uint64_t sampler_unsampled(void)
 {
     lock(LOCK_TREE);
-    uint64_t n = contexts[CONTEXT_ID_UNSAMPLED].opens;
+    uint64_t n = load_relaxed(&contexts[CONTEXT_ID_UNSAMPLED].opens);
     unlock(LOCK_TREE);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         struct counters *c = counters_find(t, CONTEXT_ID_UNSAMPLED);

@@ -11,11 +11,13 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/sums.h"
+#include "heap/timing.h"
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
 
 struct context *contexts;
+_Atomic uint32_t *context_lives;
 struct totals *context_bases;
 struct totals *context_pasts;
 bool tree_lockless;
@@ -27,7 +29,7 @@ static uint64_t overflow, overflow_at_recycle;
 static uint32_t recycled_last;
 static uint32_t first_free, free_ids; /* linked through hash_next */
 static uint64_t recycled;
-static struct totals retired;
+struct contexts_retired contexts_retired;
 
 static uint32_t power_of_two_at_least(uint32_t n)
 {
@@ -41,15 +43,17 @@ static bool map_arrays(uint32_t max)
 {
     uint32_t buckets = power_of_two_at_least(max);
     contexts = meta_map((size_t)max * sizeof *contexts);
+    context_lives = meta_map((size_t)max * sizeof *context_lives);
     context_bases = meta_map((size_t)max * sizeof *context_bases);
     hash_heads = meta_map((size_t)buckets * sizeof *hash_heads);
     context_pasts = age_is_on ? meta_map((size_t)max * sizeof *context_pasts) : NULL;
-    if (contexts && context_bases && hash_heads && (context_pasts || !age_is_on)) {
+    if (contexts && context_lives && context_bases && hash_heads && (context_pasts || !age_is_on)) {
         max_contexts = max;
         hash_mask = buckets - 1;
         return true;
     }
     meta_unmap(contexts, (size_t)max * sizeof *contexts);
+    meta_unmap(context_lives, (size_t)max * sizeof *context_lives);
     meta_unmap(context_bases, (size_t)max * sizeof *context_bases);
     meta_unmap(context_pasts, (size_t)max * sizeof *context_pasts);
     meta_unmap(hash_heads, (size_t)buckets * sizeof *hash_heads);
@@ -139,7 +143,7 @@ void tree_add_past(struct totals *sum, uint32_t id)
 
 struct totals tree_retired(void)
 {
-    return retired;
+    return contexts_retired.totals;
 }
 
 static bool is_quiet(const struct totals *sum)
@@ -176,25 +180,48 @@ static uint32_t mark_unused(const struct totals *sums, uint32_t end, bool unlabe
     return n;
 }
 
+/* The next life begins, or the time between two. */
+static void change_life(uint32_t id)
+{
+    store_release(&context_lives[id], load_relaxed(&context_lives[id]) + 1);
+}
+
+static void change_retired(void)
+{
+    store_release(&contexts_retired.sequence, load_relaxed(&contexts_retired.sequence) + 1);
+}
+
+/* Adds the spans of a context that has no open one. */
+static void add_spans(struct totals *sum, struct context *c)
+{
+    sum->opens += load_relaxed(&c->opens);
+    sum->wall += load_relaxed(&c->wall);
+}
+
 static void free_context(uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
     struct context *c = &contexts[id];
     jespan_assert(load_relaxed(&c->generation) & 1 && !c->children && !c->open_spans);
+    change_retired();
+    change_life(id);
+    atomic_thread_fence(memory_order_release); /* readers see both before any change below */
     totals_subtract(&own, &context_bases[id]);
-    tree_add_spans(&own, id, 0);
+    add_spans(&own, c);
     tree_add_past(&own, id);
     if (context_pasts)
         context_pasts[id] = (struct totals){0};
     if (c->kind == CONTEXT_PERIOD) {
         totals_add(&context_pasts[c->parent], &own);
     } else {
-        contexts[c->parent].children_wall += own.wall;
-        own.wall = own.wall > c->children_wall ? own.wall - c->children_wall : 0;
+        uint64_t children_wall = load_relaxed(&c->children_wall);
+        own_add(&contexts[c->parent].children_wall, own.wall);
+        own.wall = own.wall > children_wall ? own.wall - children_wall : 0;
         own.idle = totals_idle(&own);
-        totals_add(&retired, &own);
+        totals_add(&contexts_retired.totals, &own);
     }
     context_bases[id] = *sum;
+    change_retired();
     unlink_context(id);
     policy_context_freed(id);
     labels_free(c->labels);
@@ -311,6 +338,14 @@ static uint32_t take_id(void)
     return take_free_id();
 }
 
+static void set_labels(struct context *c, struct label_set *labels)
+{
+    c->labels = labels;
+    c->label_bytes = labels ? labels->bytes : 0;
+    c->label_count = labels ? labels->count : 0;
+    c->label_integers = labels ? labels->integers : 0;
+}
+
 static void link_context(uint32_t id, uint32_t hash)
 {
     contexts[id].hash = hash;
@@ -336,25 +371,28 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     struct context *c = &contexts[id];
     c->parent = parent;
     c->site = site;
-    c->labels = copy;
+    set_labels(c, copy);
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
     c->is_own = kind == CONTEXT_SELF || contexts[parent].is_own;
     c->born = 0;
     c->lost_arena = false;
-    c->children = c->open_spans = c->handles = 0;
-    c->opens = c->wall = c->children_wall = 0;
+    c->children = c->open_spans = 0;
+    store_relaxed(&c->handles, 0);
+    store_relaxed(&c->opens, 0);
+    store_relaxed(&c->wall, 0);
+    store_relaxed(&c->closed_time, 0);
+    store_relaxed(&c->children_wall, 0);
     c->outlived = (struct outlived){0};
     c->shown = (struct shown){0};
     policy_context_made(id);
     contexts[parent].children++;
     link_context(id, hash);
-    if (id == load_relaxed(&tree_next_id)) {
+    change_life(id);
+    if (id == load_relaxed(&tree_next_id))
         store_release(&tree_next_id, id + 1); /* generation is 0: live */
-    } else {
-        c->incarnation++;
+    else
         store_release(&c->generation, load_relaxed(&c->generation) + 1);
-    }
     return id;
 }
 
@@ -397,26 +435,19 @@ void tree_open_span(uint32_t id, uint64_t now)
     jespan_assert(lock_is_held(LOCK_TREE));
     struct context *c = &contexts[id];
     c->open_spans++;
-    c->handles++;
-    c->opens++;
-    c->wall -= now;
+    store_relaxed(&c->handles, load_relaxed(&c->handles) + 1);
+    own_add(&c->opens, 1);
+    own_add(&c->wall, -(now + TIME_OPEN));
 }
 
 void tree_close_span(uint32_t id, uint64_t now)
 {
     struct context *c = &contexts[id];
-    jespan_assert(lock_is_held(LOCK_TREE) && c->open_spans && c->handles);
+    jespan_assert(lock_is_held(LOCK_TREE) && c->open_spans && load_relaxed(&c->handles));
     c->open_spans--;
-    c->handles--;
-    c->wall += now;
-    c->outlived.closed_time = now;
-}
-
-void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now)
-{
-    const struct context *c = &contexts[id];
-    sum->opens += c->opens;
-    sum->wall += c->wall + c->handles * now;
+    store_relaxed(&c->closed_time, now);
+    store_relaxed(&c->handles, load_relaxed(&c->handles) - 1);
+    own_add(&c->wall, now + TIME_OPEN);
 }
 
 struct totals tree_totals(uint32_t id)

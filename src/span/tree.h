@@ -44,13 +44,21 @@ struct outlived {
 
 struct context {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
-    uint32_t incarnation;        /* number of contexts that had this id before */
     uint32_t parent;
     const struct site *site;
     struct label_set *labels; /* NULL: none */
+    uint32_t label_bytes;     /* of their text */
+    uint16_t label_count, label_integers; /* as in the label set */
+    enum context_kind kind;
+    /* Spans opened by jespan_open(), and the time that they were open (timing.h). JESPAN() blocks have these in
+     * counters_more. */
+    _Atomic uint32_t handles; /* open now */
+    _Atomic uint64_t opens, wall;
+    _Atomic uint64_t closed_time;   /* in ticks: when the last of them closed */
+    _Atomic uint64_t children_wall; /* wall time of recycled children */
+    uint64_t born;                  /* for a period: its begin in ticks, not 0 */
     uint32_t hash, hash_next;
     uint32_t children, open_spans;
-    enum context_kind kind;
     bool labelled; /* it or an ancestor has labels, so there may be any number of such contexts */
     bool unused;   /* while recycling: in use by nothing except children */
     bool is_own;   /* it is "(jespan)" or lies below it, so it has no limit */
@@ -59,12 +67,6 @@ struct context {
     /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. */
     _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
-    /* Spans opened by jespan_open(); timing.h has JESPAN() blocks. `wall` is in ticks, less the begins of open
-     * spans. */
-    uint32_t handles;
-    uint64_t opens, wall;
-    uint64_t children_wall; /* wall time of recycled children */
-    uint64_t born;          /* for a period: its begin in ticks, not 0 */
     struct outlived outlived;
     struct shown {
         uint64_t wall, wall_inclusive, busy, cpu, idle, idle_inclusive; /* in ns */
@@ -75,10 +77,11 @@ struct context {
 void tree_open_span(uint32_t id, uint64_t now);
 void tree_close_span(uint32_t id, uint64_t now);
 
-/* Adds the figures of these spans to `sum`. */
-void tree_add_spans(struct totals *sum, uint32_t id, uint64_t now);
-
 extern struct context *contexts;
+/* By id, so that readers need no lock. The life is odd while a context has the id, and changes when the id is freed and
+ * when it is given to a context. While it is odd, the context's path, labels and base stay the same. A reader that
+ * finds the same odd life before and after it has copied them has a whole copy (a sequence lock). */
+extern _Atomic uint32_t *context_lives;
 extern struct totals *context_bases;
 extern struct totals *context_pasts; /* see tree_add_past(); NULL without periods */
 
@@ -137,7 +140,21 @@ struct totals tree_totals(uint32_t id);
 
 /* Adds the figures of those periods of the context that were recycled. */
 void tree_add_past(struct totals *sum, uint32_t id);
-struct totals tree_retired(void);
+
+/* The sum of all contexts that were recycled. The sequence changes before and after a context is, so a reader that
+ * finds the same even sequence before and after knows which contexts the sum contains. */
+struct contexts_retired {
+    _Atomic uint32_t sequence;
+    struct totals totals;
+};
+extern struct contexts_retired contexts_retired;
+struct totals tree_retired(void); /* under LOCK_TREE */
+
+/* The number of contexts that had the id before the one that has it. */
+static inline uint32_t tree_incarnation(uint32_t life)
+{
+    return life / 2;
+}
 
 struct tree_stats {
     uint64_t contexts; /* live now */
