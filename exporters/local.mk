@@ -23,7 +23,9 @@ service_sources = \
 pyroscope_sources = \
 	%D%/pyroscope.c \
 	%D%/pyroscope_labels.c %D%/pyroscope_labels.h \
+	%D%/pyroscope_outcome.c \
 	%D%/pyroscope_profile.c %D%/pyroscope_profile.h \
+	%D%/pyroscope_pusher.h \
 	%D%/pyroscope_queue.c %D%/pyroscope_queue.h \
 	%D%/pyroscope_request.c %D%/pyroscope_request.h \
 	%D%/pyroscope_secrets.c %D%/pyroscope_secrets.h \
