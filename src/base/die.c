@@ -19,12 +19,21 @@ static size_t append(char *line, size_t used, const char *text)
     return used + n;
 }
 
+/* Names and labels may come from a client, and a message is one line. */
+static void hide_control_characters(char *text, size_t n)
+{
+    for (; n--; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 COLD void warn_parts(const char *const *parts)
 {
     char line[LINE_BYTES];
     size_t used = append(line, 0, "<jespan>: ");
     for (; *parts; parts++)
         used = append(line, used, *parts);
+    hide_control_characters(line, used);
     line[used++] = '\n';
     standard_error_write(line, used);
 }

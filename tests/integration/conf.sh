@@ -55,6 +55,8 @@ wrong() {
     try "follow_fork" "follow_fork:no" "$defaults" "$(bool follow_fork no)"
     try "confirm_conf" "confirm_conf:please" "$defaults" "$(bool confirm_conf please)"
     try "shutdown_timeout_ms" "shutdown_timeout_ms:3600001" "$defaults" "$(number shutdown_timeout_ms 3600001 0 3600000)"
+    try "control characters" $'limit:a\nb\e[31m' "$defaults" \
+        '<jespan>: limit: "a?b?[31m" is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=…, bytes with K, M, G or T, and is ignored'
     try "no colon" "verbose" "$defaults" '<jespan>: JESPAN_CONF: "verbose" is not key:value and is ignored'
     try "a key with dashes" "dump-dir:/tmp" "$defaults" \
         '<jespan>: JESPAN_CONF: unknown key "…" is ignored; is dump_dir meant?'
