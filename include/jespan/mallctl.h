@@ -68,7 +68,7 @@ __attribute__((visibility("default"), nothrow)) int mallctl(const char *name, vo
 
 /* Translates a name into numbers for mallctlbymib(), which is faster. *mib_length is the length of `mib` before, and
  * the number of its elements after. A number in a name, as in spans.17.inuse_bytes, is an element, and may be replaced.
- * Returns 0, EINVAL (an argument is NULL) or ENOENT. Any thread; not in a signal handler. */
+ * Returns 0, EINVAL (an argument is NULL), ENOENT or EAGAIN (no memory). Any thread; not in a signal handler. */
 __attribute__((visibility("default"), nothrow)) int mallctlnametomib(const char *name, size_t *mib, size_t *mib_length);
 
 /* mallctl() for a name that mallctlnametomib() has translated. */

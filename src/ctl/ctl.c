@@ -43,7 +43,7 @@ int ctl_write(const struct ctl_call *call, void *value, size_t bytes)
 
 static bool is_ours(const char *name)
 {
-    return name && strncmp(name, "spans.", 6) == 0;
+    return strncmp(name, "spans.", 6) == 0;
 }
 
 /* Returns the index of the row with that name, or −1. */
@@ -159,7 +159,7 @@ static void give_back_before(bool concerned, const struct ctl_call *call)
 
 static bool concerns_thread_or_arena(const char *name)
 {
-    return name && (!strncmp(name, "thread.", 7) || !strncmp(name, "arena.", 6));
+    return !strncmp(name, "thread.", 7) || !strncmp(name, "arena.", 6);
 }
 
 static bool mib_concerns_thread_or_arena(const size_t *mib, size_t length)
@@ -172,6 +172,8 @@ static bool mib_concerns_thread_or_arena(const size_t *mib, size_t length)
 EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
+    if (!name)
+        return EINVAL;
     if (!track_may_allocate(track_thread()))
         return EAGAIN;
     if (is_ours(name)) {
@@ -180,7 +182,7 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
         return error ? error : call_by_mib(mib, length, &call);
     }
     int error;
-    const struct ctl_own_name *own = name ? ctl_own_name_called(name) : NULL;
+    const struct ctl_own_name *own = ctl_own_name_called(name);
     if (ctl_own_name_answers(own, &call, &error))
         return error;
     give_back_before(concerns_thread_or_arena(name), &call);
@@ -197,6 +199,8 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
 
 EXPORT int FAMILY(mallctlnametomib)(const char *name, size_t *mib, size_t *length)
 {
+    if (!name || !mib || !length)
+        return EINVAL;
     if (!track_may_allocate(track_thread()))
         return EAGAIN;
     return is_ours(name) ? name_to_mib(name, mib, length) : jespan_je_mallctlnametomib(name, mib, length);
@@ -206,6 +210,8 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
                                 size_t new_bytes)
 {
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
+    if (!mib)
+        return EINVAL;
     if (!track_may_allocate(track_thread()))
         return EAGAIN;
     if (length && mib[0] == CTL_SPANS)

@@ -302,9 +302,24 @@ static void what_the_root_is(void)
     CHECK(ctl_u64("spans.stats.committed_bytes") <= ctl_u64("spans.stats.mapped_bytes"));
 }
 
+static void null_arguments(void)
+{
+    static const char *const names[] = {"epoch", "spans.count", "thread.allocated", NULL};
+    size_t mib[4], length = 4;
+    CHECK_EQ(mallctl(NULL, NULL, NULL, NULL, 0), EINVAL);
+    CHECK_EQ(mallctlnametomib(NULL, mib, &length), EINVAL);
+    CHECK_EQ(mallctlbymib(NULL, 2, NULL, NULL, NULL, 0), EINVAL);
+    for (const char *const *name = names; *name; name++) {
+        CHECK_EQ(mallctlnametomib(*name, NULL, &length), EINVAL);
+        CHECK_EQ(mallctlnametomib(*name, mib, NULL), EINVAL);
+    }
+    CHECK_EQ(length, 4);
+}
+
 int main(void)
 {
     every_name();
+    null_arguments();
     unknown_names();
     wrong_mibs();
     mibs_of_services();
