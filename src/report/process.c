@@ -52,6 +52,9 @@ static void dump_before_destructors(void *unused)
     waited_ms = (clock_ns(CLOCK_MONOTONIC) - begun) / 1000000u;
 }
 
+/* glibc ends the program if it has no memory to register. The thread keeps what it frees for its next allocation. */
+enum { registration_bytes = 4 * sizeof(void *) };
+
 /* Only the main thread registers: other threads may end without exit(). */
 static void register_before_destructors(void)
 {
@@ -62,7 +65,10 @@ static void register_before_destructors(void)
         return;
     struct thread *t = track_thread();
     bool inside = t && span_enter_self(t) == 0; /* registering allocates */
-    is_registered = __cxa_thread_atexit_impl(dump_before_destructors, NULL, &in_library) == 0;
+    void *probe = calloc(1, registration_bytes);
+    free(probe);
+    if (probe)
+        is_registered = __cxa_thread_atexit_impl(dump_before_destructors, NULL, &in_library) == 0;
     if (inside)
         span_leave_self(t);
 }

@@ -62,4 +62,13 @@ for ((kib = 8000; kib < 100000; kib += 9000)); do
         [ "$status" -lt 128 ] || fail_with "$other with $kib KiB: status $status" "$scratch/err"
     done
 done
+
+# The dump at exit is lost, the program is not.
+mkdir "$scratch/dumps"
+for ((kib = 14000; kib < 30000; kib += 1000)); do
+    status=0
+    (JESPAN_CONF=dump_dir:$scratch/dumps,dump_at_exit:true LD_PRELOAD=$JESPAN_LIB limited v "$kib" true) \
+        > "$scratch/out" 2> "$scratch/err" || status=$?
+    [ "$status" -lt 128 ] || fail_with "a dump at exit with $kib KiB: status $status" "$scratch/err"
+done
 finish
