@@ -8,10 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of exceptions that were thrown and not caught yet, and the exception that is being handled. */
+/* The number of exceptions that were thrown and not caught yet, and a number for the exceptions that are being handled, which are
+ * a stack; 0: none. Only the same exceptions have the same number. The address of the last one would not tell: it may have been
+ * that of an earlier one. */
 struct exceptions_level {
     unsigned uncaught;
-    const void *caught;
+    uint64_t caught;
 };
 
 /* Those of the calling thread. All zero without C++, or where its library has no such symbol. */

@@ -191,7 +191,7 @@ static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
  * it is done with its exceptions, since another could look between two of its steps. */
 static bool is_held(struct thread *t, struct span_arena *a)
 {
-    struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, NULL};
+    struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, 0};
     bool is_done = level.uncaught <= then.uncaught && (!level.caught || level.caught == then.caught);
     for (int i = 0; i < ARENA_THROWERS; i++)
         if (a->thrown_by[i] == t && is_done)

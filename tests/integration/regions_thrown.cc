@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -239,6 +240,58 @@ static void made_inside_thrown_outside()
     expect_nothing_aside("made inside");
 }
 
+// An exception that is handled later has the address of one that was handled while the region was opened. The region stays
+// for the exception between them, which was thrown in an inner region and has the outer one's memory.
+struct small_error {
+    char bytes[40];
+};
+struct with_shared_text {
+    std::shared_ptr<std::string> text;
+};
+
+static void throw_of_two()
+{
+    JESPAN_REGION_OF(&region_site);
+    auto text = std::make_shared<std::string>(message);
+    JESPAN_REGION_OF(&other_site);
+    throw with_shared_text{std::move(text)};
+}
+
+static bool scribble_while_handled_at(const void *address, int tries)
+{
+    try {
+        throw small_error{};
+    } catch (const small_error &caught) {
+        if (&caught != address)
+            return tries && scribble_while_handled_at(address, tries - 1);
+        scribble();
+        scribble();
+        return true;
+    }
+}
+
+static void address_is_used_again()
+{
+    const void *address = nullptr;
+    try {
+        try {
+            throw small_error{};
+        } catch (const small_error &caught) {
+            address = &caught;
+            throw_of_two();
+        }
+    } catch (const with_shared_text &caught) {
+        void *others[64]; // their frees push the free of the first exception out of the thread's buffer
+        for (void *&p : others)
+            p = std::malloc(20);
+        for (void *p : others)
+            std::free(p);
+        expect("at the same address", scribble_while_handled_at(address, 500));
+        expect("shared text", *caught.text == message);
+    }
+    expect_nothing_aside("the same address");
+}
+
 // A thread that opens no region after its exceptions notices that they are over when it ends.
 static void thread_notices_as_it_ends()
 {
@@ -292,6 +345,7 @@ int main()
         handle_leaves(releasing_site);
         handle_leaves(refusing_site);
         made_inside_thrown_outside();
+        address_is_used_again();
         thread_notices_as_it_ends();
         class_does_not_refuse();
     }
