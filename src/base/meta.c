@@ -21,12 +21,18 @@ static size_t aside_bytes, aside_used;
 static bool aside_sufficed;
 static THREAD_LOCAL bool in_emergency;
 
-static void *map_pages(size_t bytes)
+/* `at` is a wish, or NULL; `flags` are more flags of mmap(2). */
+static void *map_pages_at(void *at, size_t bytes, int flags)
 {
     int saved = errno;
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
     errno = saved;
     return p == MAP_FAILED ? NULL : p;
+}
+
+static void *map_pages(size_t bytes)
+{
+    return map_pages_at(NULL, bytes, 0);
 }
 
 void *meta_alloc(size_t bytes)
@@ -64,6 +70,58 @@ void meta_unmap(void *p, size_t bytes)
     if (p && munmap(p, bytes) == 0)
         atomic_fetch_sub_explicit(&map_bytes, bytes, memory_order_relaxed);
     errno = saved;
+}
+
+/* ---- Arrays that grow ----
+ *
+ * An array lies far below all other mappings, where the system maps nothing by itself before the process has mapped
+ * ARRAYS_BELOW bytes. Should something else be mapped in its way all the same, the array cannot grow any more. */
+
+#define ARRAYS_BELOW ((uintptr_t)256 << 30)
+#define ARRAY_ALIGN ((uintptr_t)2 << 20)
+
+static char *next_array; /* LOCK_BOOT */
+
+/* Maps pages at exactly these addresses. Kernels before 4.17 do not know the flag and take the address for a wish. */
+static bool map_exactly(char *start, size_t bytes)
+{
+    char *p = map_pages_at(start, bytes, MAP_FIXED_NOREPLACE);
+    if (p && p != start)
+        munmap(p, bytes);
+    if (p == start)
+        atomic_fetch_add_explicit(&map_bytes, bytes, memory_order_relaxed);
+    return p == start;
+}
+
+static char *address_of_arrays(void)
+{
+    uintptr_t here = (uintptr_t)meta_alloc(CACHE_LINE_BYTES);
+    return here > 2 * ARRAYS_BELOW ? (char *)((here - ARRAYS_BELOW) & ~(ARRAY_ALIGN - 1)) : NULL;
+}
+
+/* Where the addresses are not free, maps the whole array elsewhere. */
+COLD int meta_array_begin(struct meta_array *a, size_t most)
+{
+    if (!next_array)
+        next_array = address_of_arrays();
+    if (next_array && map_exactly(next_array, PAGE_BYTES)) {
+        *a = (struct meta_array){next_array, PAGE_BYTES, most};
+        next_array += (most + 2 * ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1);
+        return 0;
+    }
+    *a = (struct meta_array){meta_map(most), most, most};
+    return a->start ? 0 : -ENOMEM;
+}
+
+COLD bool meta_array_grow(struct meta_array *a, size_t bytes)
+{
+    bytes = (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+    if (bytes <= a->mapped)
+        return true;
+    if (!map_exactly(a->start + a->mapped, bytes - a->mapped))
+        return false;
+    a->mapped = bytes;
+    return true;
 }
 
 /* ---- Emergency memory ---- */

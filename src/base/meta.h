@@ -21,6 +21,18 @@ void *meta_alloc(size_t bytes);
 void *meta_map(size_t bytes);
 void meta_unmap(void *p, size_t bytes);
 
+/* An array that never moves and gets its memory as it grows. It takes no address space before. */
+struct meta_array {
+    char *start;
+    size_t mapped, most; /* bytes */
+};
+
+/* Chooses the addresses of an array of at most `most` bytes. Returns 0 or -ENOMEM. To be called at boot. */
+int meta_array_begin(struct meta_array *a, size_t most);
+
+/* Maps at least the first `bytes` of the array. Returns false when out of memory. One thread at a time. */
+bool meta_array_grow(struct meta_array *a, size_t bytes);
+
 /* As meta_map(), but a thread in an emergency gets emergency memory while there is enough of it. Pieces are aligned to
  * 64 bytes. All must be returned before the emergency ends. */
 void *meta_emergency_alloc(size_t bytes);

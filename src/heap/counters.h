@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counters by thread and context.
  *
- * The owner of a thread block allocates its chunks, which are never freed. The chunks of the orphan are mapped at boot,
- * so a free can always be counted, even without memory.
+ * The owner of a thread block allocates its chunks, which are never freed. The chunks of the orphan are mapped before a
+ * context gets its number, so a free can always be counted, even without memory.
  */
 #ifndef JESPAN_COUNTERS_H
 #define JESPAN_COUNTERS_H
@@ -12,6 +12,9 @@
 
 /* To be called once. Returns 0 or -ENOMEM. */
 int counters_boot(uint32_t max_contexts);
+
+/* Maps the orphan's counters of all contexts below `end`. Returns false when out of memory. Under LOCK_TREE. */
+bool counters_grow_orphan(uint32_t end);
 
 /* Returns NULL where this thread never counted anything for the context. */
 HOT_INLINE struct counters *counters_find(const struct thread *t, uint32_t context)

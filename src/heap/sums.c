@@ -2,6 +2,8 @@
 /* Sums of all threads' counters. */
 #include "heap/sums.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "heap/classes.h"
 #include "heap/counters.h"
@@ -118,31 +120,41 @@ static void add_times(struct totals *to, struct counters *c)
     to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;
 }
 
-/* ---- All contexts, all frees before any allocation ---- */
+/* ---- Many contexts, all frees before any allocation ---- */
 
-static void add_frees_of(void *sums, uint32_t context, struct counters *c)
+/* Where the sums of contexts go. */
+struct range {
+    struct totals *sums;
+    uint32_t first;
+};
+
+static void add_frees_of(void *range, uint32_t context, struct counters *c)
 {
-    add_frees((struct totals *)sums + context, c);
+    const struct range *to = range;
+    add_frees(&to->sums[context - to->first], c);
 }
 
-static void add_rest_of(void *sums, uint32_t context, struct counters *c)
+static void add_rest_of(void *range, uint32_t context, struct counters *c)
 {
-    add_allocs((struct totals *)sums + context, c);
-    add_times((struct totals *)sums + context, c);
+    const struct range *to = range;
+    add_allocs(&to->sums[context - to->first], c);
+    add_times(&to->sums[context - to->first], c);
 }
 
-void sums_read(struct totals *sums, uint32_t n)
+void sums_read(struct totals *sums, uint32_t first, uint32_t end)
 {
+    struct range to = {sums, first};
     struct freed freed[PENDING_MAX];
+    memset(sums, 0, (end - first) * sizeof *sums);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        each_counter(t, 0, n, add_frees_of, sums);
+        each_counter(t, first, end, add_frees_of, &to);
         for (int i = sums_read_buffer(t, freed); i--;)
-            if (freed[i].context < n)
-                add_buffered(&sums[freed[i].context], &freed[i]);
+            if (freed[i].context >= first && freed[i].context < end)
+                add_buffered(&sums[freed[i].context - first], &freed[i]);
     }
     atomic_thread_fence(memory_order_acquire);
     for (struct thread *t = thread_first(); t; t = thread_next(t))
-        each_counter(t, 0, n, add_rest_of, sums);
+        each_counter(t, first, end, add_rest_of, &to);
 }
 
 /* ---- Pairs ---- */

@@ -23,8 +23,9 @@
 #include "base/totals.h"
 #include "heap/thread.h"
 
-/* Adds the figures of contexts 0 … n−1 to sums[0 … n−1]. Times are right where no thread is inside. */
-void sums_read(struct totals *sums, uint32_t n);
+/* Writes the figures of contexts first … end − 1 to sums[0 … end − first − 1]. Times are right where no thread is
+ * inside. */
+void sums_read(struct totals *sums, uint32_t first, uint32_t end);
 
 /* The figures of one context, without times. */
 struct totals sums_of(uint32_t context);

@@ -22,7 +22,7 @@ static pthread_key_t end_key;
 static size_t directory_bytes;
 static struct thread *last = &thread_orphan; /* LOCK_THREADS */
 static struct thread *free_blocks;           /* LOCK_THREADS */
-static _Atomic uint32_t live_count;
+static _Atomic uint32_t live_count, block_count = 1;
 
 int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
 {
@@ -46,6 +46,7 @@ static struct thread *make_block(void)
     t->capacity = ENTRIES_INLINE;
     store_release(&last->next, t);
     last = t;
+    atomic_fetch_add_explicit(&block_count, 1, memory_order_relaxed);
     return t;
 }
 
@@ -115,6 +116,11 @@ COLD void thread_invalidate_all(void)
 uint32_t thread_count(void)
 {
     return load_relaxed(&live_count);
+}
+
+uint32_t thread_blocks(void)
+{
+    return load_relaxed(&block_count);
 }
 
 COLD void thread_after_fork(void (*abandon)(struct thread *))

@@ -243,6 +243,9 @@ static inline struct thread *thread_next(const struct thread *t)
 /* The number of threads that have a block now. */
 uint32_t thread_count(void);
 
+/* The number of all blocks, with those that no thread has now, and the orphan. */
+uint32_t thread_blocks(void);
+
 /* In a forked child: calls `abandon` for each block whose thread does not exist here, and frees the block. */
 void thread_after_fork(void (*abandon)(struct thread *));
 

@@ -137,28 +137,6 @@ static void early_account(void)
         track_alloc_slow(NULL, early[i].p, early[i].requested);
 }
 
-#define OTHER_BYTES ((size_t)16 << 20) /* address space that everything else needs at least */
-
-/* Address space for each context; see tree_boot() and counters_boot(). */
-static size_t bytes_per_context(void)
-{
-    return sizeof(struct context) + (age_is_on ? 2 : 1) * sizeof(struct totals) + 3 * sizeof(uint32_t) +
-           sizeof(struct counters_chunk) / COUNTERS_PER_CHUNK;
-}
-
-/* Contexts take at most half of the address space, which may be limited (RLIMIT_AS). */
-static uint32_t contexts_that_fit(uint32_t max)
-{
-    for (; max > CONTEXTS_MIN; max /= 2) {
-        size_t bytes = 2 * max * bytes_per_context() + OTHER_BYTES;
-        void *p = meta_map(bytes);
-        meta_unmap(p, bytes);
-        if (p)
-            break;
-    }
-    return max;
-}
-
 /* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It
  * registers its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order
  * of registration. So handlers of others may still allocate, and our locks are taken before jemalloc's, as
@@ -172,16 +150,15 @@ static int boot_locked(void)
     arena_conf_boot();
     reserve_spend();
     binding_boot();
-    uint32_t max = contexts_that_fit((uint32_t)conf.max_contexts);
+    uint32_t most = ((uint32_t)conf.max_contexts + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
     limits_first_use = track_begin_limits;
     int error = limits_boot();
     if (!error)
-        error = tree_boot(&max);
-    max = (max + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
+        error = counters_boot(most);
     if (!error)
-        error = counters_boot(max);
+        error = tree_boot((uint32_t)conf.max_contexts);
     if (!error)
-        error = thread_boot(max, end_thread);
+        error = thread_boot(most, end_thread);
     if (error)
         return error;
     extents_boot();

@@ -10,6 +10,8 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "conf/conf.h"
+#include "heap/counters.h"
 #include "heap/sums.h"
 #include "heap/timing.h"
 #include "span/age.h"
@@ -23,10 +25,10 @@ struct totals *context_pasts;
 bool tree_lockless;
 _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 
-static uint32_t max_contexts, hash_mask;
+static uint32_t max_contexts, mapped_contexts, hash_mask;
+static struct meta_array context_array, life_array, base_array, past_array;
 static uint32_t *hash_heads;
-static uint64_t overflow, overflow_at_recycle;
-static uint32_t recycled_last;
+static uint64_t overflow;
 static uint32_t first_free, free_ids; /* linked through hash_next */
 static uint64_t recycled;
 struct contexts_retired contexts_retired;
@@ -39,25 +41,47 @@ static uint32_t power_of_two_at_least(uint32_t n)
     return p;
 }
 
-static bool map_arrays(uint32_t max)
+/* The arrays get memory for so many contexts at a time. */
+#define GROWTH 1024u
+
+static int map_hash(uint32_t *max)
 {
-    uint32_t buckets = power_of_two_at_least(max);
-    contexts = meta_map((size_t)max * sizeof *contexts);
-    context_lives = meta_map((size_t)max * sizeof *context_lives);
-    context_bases = meta_map((size_t)max * sizeof *context_bases);
-    hash_heads = meta_map((size_t)buckets * sizeof *hash_heads);
-    context_pasts = age_is_on ? meta_map((size_t)max * sizeof *context_pasts) : NULL;
-    if (contexts && context_lives && context_bases && hash_heads && (context_pasts || !age_is_on)) {
-        max_contexts = max;
-        hash_mask = buckets - 1;
-        return true;
-    }
-    meta_unmap(contexts, (size_t)max * sizeof *contexts);
-    meta_unmap(context_lives, (size_t)max * sizeof *context_lives);
-    meta_unmap(context_bases, (size_t)max * sizeof *context_bases);
-    meta_unmap(context_pasts, (size_t)max * sizeof *context_pasts);
-    meta_unmap(hash_heads, (size_t)buckets * sizeof *hash_heads);
-    return false;
+    uint32_t buckets = power_of_two_at_least(*max);
+    while (!(hash_heads = meta_map((size_t)buckets * sizeof *hash_heads)) && *max > CONTEXTS_MIN)
+        *max = buckets /= 2;
+    hash_mask = buckets - 1;
+    return hash_heads ? 0 : -ENOMEM;
+}
+
+static int begin_arrays(uint32_t max)
+{
+    int error = meta_array_begin(&context_array, (size_t)max * sizeof *contexts);
+    if (!error)
+        error = meta_array_begin(&life_array, (size_t)max * sizeof *context_lives);
+    if (!error)
+        error = meta_array_begin(&base_array, (size_t)max * sizeof *context_bases);
+    if (!error && age_is_on)
+        error = meta_array_begin(&past_array, (size_t)max * sizeof *context_pasts);
+    contexts = (struct context *)context_array.start;
+    context_lives = (_Atomic uint32_t *)life_array.start;
+    context_bases = (struct totals *)base_array.start;
+    context_pasts = (struct totals *)past_array.start;
+    max_contexts = max;
+    return error;
+}
+
+/* Makes place for GROWTH more contexts. Returns false at the bound, and when out of memory. */
+static COLD bool grow(void)
+{
+    uint32_t end = max_contexts - mapped_contexts < GROWTH ? max_contexts : mapped_contexts + GROWTH;
+    if (end == mapped_contexts || !counters_grow_orphan(end) ||
+        !meta_array_grow(&context_array, end * sizeof *contexts) ||
+        !meta_array_grow(&life_array, end * sizeof *context_lives) ||
+        !meta_array_grow(&base_array, end * sizeof *context_bases) ||
+        (context_pasts && !meta_array_grow(&past_array, end * sizeof *context_pasts)))
+        return false;
+    mapped_contexts = end;
+    return true;
 }
 
 COLD void tree_after_fork(void)
@@ -78,19 +102,19 @@ static int intern_fixed_contexts(void)
     return tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &unsampled, NULL) == CONTEXT_ID_UNSAMPLED ? 0 : -ENOMEM;
 }
 
-COLD int tree_boot(uint32_t *max)
+COLD int tree_boot(uint32_t max)
 {
     int saved = errno;
     age_boot();
     tree_after_fork();
     errno = saved;
-    while (!map_arrays(*max)) {
-        if (*max <= CONTEXTS_MIN)
-            return -ENOMEM;
-        *max /= 2;
-    }
+    int error = map_hash(&max);
+    if (!error)
+        error = begin_arrays(max);
+    if (error)
+        return error;
     lock(LOCK_TREE);
-    int error = intern_fixed_contexts();
+    error = intern_fixed_contexts();
     unlock(LOCK_TREE);
     return error;
 }
@@ -164,14 +188,32 @@ static void keep_context(uint32_t id)
     store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) - 1);
 }
 
+/* Which contexts a pass looks for, in which range. The sums belong to the range. */
+struct pass {
+    uint32_t first, end;
+    bool unlabelled_too;
+    bool spares; /* contexts that were opened more than once since the last pass */
+    struct totals *sums;
+};
+
+/* A context that is opened again and again, as that of a route, stays; one of a request or a trace is opened once. */
+static bool is_spared(const struct pass *p, uint32_t id)
+{
+    struct context *c = &contexts[id];
+    uint64_t opens = p->sums[id - p->first].opens + load_relaxed(&c->opens), more = opens - c->opens_seen;
+    c->opens_seen = opens;
+    return p->spares && more > 1;
+}
+
 /* Marks the contexts that seem not to be in use. The sums of an id include its base. A base has nothing in use, so the
  * sums have nothing in use if the context has nothing. */
-static uint32_t mark_unused(const struct totals *sums, uint32_t end, bool unlabelled_too)
+static uint32_t mark_unused(const struct pass *p)
 {
     uint32_t n = 0;
-    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++) {
+    for (uint32_t id = p->first; id < p->end; id++) {
         struct context *c = &contexts[id];
-        c->unused = tree_is_live(id) && (c->labelled || unlabelled_too) && !c->open_spans && is_quiet(&sums[id]);
+        c->unused = tree_is_live(id) && (c->labelled || p->unlabelled_too) && !c->open_spans &&
+                    is_quiet(&p->sums[id - p->first]) && !is_spared(p, id);
         if (c->unused) {
             make_odd(id);
             n++;
@@ -234,13 +276,13 @@ static void free_context(uint32_t id, const struct totals *sum)
 }
 
 /* Frees an unused context without children, then its parent if that was the last child, and so on upwards. */
-static uint32_t free_branch(uint32_t id, const struct totals *sums, bool *frees_thread)
+static uint32_t free_branch(const struct pass *p, uint32_t id, bool *frees_thread)
 {
     uint32_t n = 0;
     while (contexts[id].unused && !contexts[id].children) {
         uint32_t parent = contexts[id].parent;
         *frees_thread |= contexts[id].kind == CONTEXT_THREAD;
-        free_context(id, &sums[id]);
+        free_context(id, &p->sums[id - p->first]);
         jespan_assert(contexts[parent].children);
         contexts[parent].children--;
         id = parent;
@@ -249,16 +291,16 @@ static uint32_t free_branch(uint32_t id, const struct totals *sums, bool *frees_
     return n;
 }
 
-static uint32_t free_unused(const struct totals *sums, uint32_t end)
+static uint32_t free_unused(const struct pass *p)
 {
     uint32_t n = 0;
     bool frees_thread = false;
-    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
-        if (contexts[id].unused && !is_quiet(&sums[id]))
+    for (uint32_t id = p->first; id < p->end; id++)
+        if (contexts[id].unused && !is_quiet(&p->sums[id - p->first]))
             keep_context(id); /* a thread has entered it */
-    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
-        n += free_branch(id, sums, &frees_thread);
-    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+    for (uint32_t id = p->first; id < p->end; id++)
+        n += free_branch(p, id, &frees_thread);
+    for (uint32_t id = p->first; id < p->end; id++)
         if (contexts[id].unused)
             keep_context(id); /* has children in use */
     if (frees_thread)
@@ -273,36 +315,118 @@ static bool tell_all_threads(void)
 }
 
 /* A thread may have entered a marked context without seeing the mark, so all of them stay. */
-static void keep_all(uint32_t end)
+static void keep_all(const struct pass *p)
 {
-    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < end; id++)
+    for (uint32_t id = p->first; id < p->end; id++)
         if (contexts[id].unused)
             keep_context(id);
 }
 
-COLD uint32_t tree_recycle(bool unlabelled_too)
+/* Returns the number of contexts that it recycled. */
+static COLD uint32_t recycle(const struct pass *p)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    uint32_t end = tree_end(), n = 0;
-    size_t bytes = (size_t)end * sizeof(struct totals);
-    struct totals *sums = meta_map(bytes), *again = meta_map(bytes);
-    if (sums && again) {
-        int saved = errno;
-        sums_read(sums, end);
-        bool any = mark_unused(sums, end, unlabelled_too);
-        if (any && tell_all_threads()) {
-            sums_read(again, end);
-            policy_recycling_begins();
-            n = free_unused(again, end);
-            policy_recycling_ends();
-        } else if (any) {
-            keep_all(end);
-        }
-        errno = saved;
+    int saved = errno;
+    uint32_t n = 0;
+    sums_read(p->sums, p->first, p->end);
+    bool any = mark_unused(p);
+    if (any && tell_all_threads()) {
+        sums_read(p->sums, p->first, p->end);
+        policy_recycling_begins();
+        n = free_unused(p);
+        policy_recycling_ends();
+    } else if (any) {
+        keep_all(p);
     }
-    meta_unmap(sums, bytes);
-    meta_unmap(again, bytes);
+    errno = saved;
     return n;
+}
+
+COLD uint32_t tree_recycle(bool unlabelled_too)
+{
+    struct pass p = {.first = CONTEXT_ID_UNSAMPLED + 1, .end = tree_end(), .unlabelled_too = unlabelled_too};
+    size_t bytes = (size_t)(p.end - p.first) * sizeof *p.sums;
+    p.sums = meta_map(bytes);
+    uint32_t n = p.sums ? recycle(&p) : 0;
+    meta_unmap(p.sums, bytes);
+    return n;
+}
+
+/* ---- When to recycle, and how much at a time ----
+ *
+ * A hand goes round over all contexts. Each step of it is a pass over a few contexts, so nobody waits for long. */
+
+#define STEP_MOST 256u       /* contexts */
+#define STEP_COUNTERS 8192u  /* of all threads: what a step reads twice */
+#define BOUND_COUNTERS 65536u /* what one request reads when all numbers are taken */
+#define LOOKS 8u             /* contexts at which the hand looks for each new one */
+
+static struct totals *step_sums;
+static uint32_t hand = CONTEXT_ID_UNSAMPLED + 1, owed; /* contexts at which the hand has yet to look */
+
+static uint32_t step_size(void)
+{
+    uint32_t size = STEP_COUNTERS / thread_blocks() / COUNTERS_PER_CHUNK * COUNTERS_PER_CHUNK;
+    return size > STEP_MOST ? STEP_MOST : size < COUNTERS_PER_CHUNK ? COUNTERS_PER_CHUNK : size;
+}
+
+/* Returns the number of contexts that it recycled. */
+static uint32_t step(bool spares, bool unlabelled_too)
+{
+    if (!step_sums)
+        step_sums = meta_map(STEP_MOST * sizeof *step_sums);
+    uint32_t end = tree_end(), next = (hand & ~(COUNTERS_PER_CHUNK - 1)) + step_size();
+    if (!step_sums || hand >= end)
+        return 0;
+    struct pass p = {hand, next < end ? next : end, unlabelled_too, spares, step_sums};
+    hand = next < end ? next : CONTEXT_ID_UNSAMPLED + 1;
+    return recycle(&p);
+}
+
+static uint32_t live_contexts(void)
+{
+    return load_relaxed(&tree_next_id) - free_ids;
+}
+
+/* Recycles early, so that numbers are used again and the memory of counters stays small. To be called for each new
+ * context. The hand looks at several contexts for each, so it finds more than are made where an eighth of all contexts
+ * or more is not in use. */
+static void recycle_early(void)
+{
+    uint32_t live = live_contexts(), kept = (uint32_t)conf.contexts_kept;
+    if (live < kept)
+        return;
+    owed += LOOKS;
+    if (owed < step_size())
+        return;
+    owed = 0;
+    step(live < kept + kept / 4, false);
+}
+
+/* All numbers are taken. First the hand goes round over labelled contexts. If that frees little, it goes round over all
+ * contexts. If that frees little as well, it rests until as many requests have failed as a good yield has contexts. */
+static void recycle_at_bound(void)
+{
+    static uint64_t rests_until; /* value of `overflow` */
+    static uint32_t round_yield, round_left;
+    static bool unlabelled_too;
+    uint32_t good_yield = max_contexts / 16;
+    for (uint32_t looked = 0; looked * thread_blocks() < BOUND_COUNTERS && overflow >= rests_until;) {
+        if (!round_left) {
+            round_left = tree_end();
+            round_yield = 0;
+        }
+        uint32_t size = step_size();
+        round_yield += step(false, unlabelled_too);
+        looked += size;
+        round_left -= size < round_left ? size : round_left;
+        if (!round_left && round_yield < good_yield && unlabelled_too)
+            rests_until = overflow + good_yield;
+        if (!round_left)
+            unlabelled_too = round_yield < good_yield && !unlabelled_too;
+        if (first_free)
+            return;
+    }
 }
 
 /* ---- Interning ---- */
@@ -320,21 +444,14 @@ static uint32_t take_free_id(void)
 /* An id for a new context; 0 when all are taken. */
 static uint32_t take_id(void)
 {
+    recycle_early();
     uint32_t id = take_free_id();
     if (id)
         return id;
     id = load_relaxed(&tree_next_id);
-    if (id < max_contexts)
+    if (id < mapped_contexts || grow())
         return id;
-    /* Recycling reads every counter of every thread. If it freed few ids the last time, it is not repeated until as
-     * many requests have failed as a good yield has ids. */
-    uint32_t good_yield = max_contexts / 16;
-    if (overflow && recycled_last < good_yield && overflow - overflow_at_recycle < good_yield)
-        return 0;
-    overflow_at_recycle = overflow;
-    recycled_last = tree_recycle(false);
-    if (recycled_last < good_yield)
-        recycled_last += tree_recycle(true);
+    recycle_at_bound();
     return take_free_id();
 }
 
@@ -383,6 +500,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     store_relaxed(&c->wall, 0);
     store_relaxed(&c->closed_time, 0);
     store_relaxed(&c->children_wall, 0);
+    c->opens_seen = id < load_relaxed(&tree_next_id) ? context_bases[id].opens : 0;
     c->outlived = (struct outlived){0};
     c->shown = (struct shown){0};
     policy_context_made(id);

@@ -56,6 +56,7 @@ struct context {
     _Atomic uint64_t opens, wall;
     _Atomic uint64_t closed_time;   /* in ticks: when the last of them closed */
     _Atomic uint64_t children_wall; /* wall time of recycled children */
+    uint64_t opens_seen;            /* by the last pass that looked for contexts to recycle */
     uint64_t born;                  /* for a period: its begin in ticks, not 0 */
     uint32_t hash, hash_next;
     uint32_t children, open_spans;
@@ -88,8 +89,8 @@ extern struct totals *context_pasts; /* see tree_add_past(); NULL without period
 /* Threads may enter without the lock, since membarrier(2) works and there are no periods. Constant after boot. */
 extern bool tree_lockless;
 
-/* To be called once. Takes LOCK_TREE. Halves max_contexts until the arrays fit into memory. Returns 0 or -ENOMEM. */
-int tree_boot(uint32_t *max_contexts);
+/* To be called once, after counters_boot(). Takes LOCK_TREE. Returns 0 or -ENOMEM. */
+int tree_boot(uint32_t max_contexts);
 
 /* The context of `site` and `labels` (NULL: none) below `parent`. Creates it where it is missing. When all ids are
  * taken, it counts that and returns the parent. Children of a thread's context lie below the root. Returns the id, or 0

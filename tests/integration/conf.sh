@@ -119,6 +119,7 @@ confirmed() {
     conf+=,http_token:secret
     PYROSCOPE_AUTH_TOKEN=secret PYROSCOPE_LABELS=a=1,b=2 try "confirm_conf" "$conf" "contexts few thread_contexts true" \
 "<jespan>: max_contexts:100
+<jespan>: contexts_kept:8192
 <jespan>: thread_contexts:true
 <jespan>: track_time:cpu
 <jespan>: cpu_clock:auto

@@ -300,7 +300,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         {"aligned_realloc_corrupts_the_heap", aligned_realloc_corrupts_the_heap, NULL, NULL},
         {"phantom_bytes_per_realloc", phantom_bytes_per_realloc, NULL, NULL},
-        {"pprof_drops_beyond_max_samples", pprof_drops_beyond_max_samples, NULL, NULL},
+        {"pprof_drops_beyond_max_samples", pprof_drops_beyond_max_samples, NULL, "contexts_kept:131072"},
         {"leaks_beyond_1000_closed_spans_vanish", leaks_beyond_1000_closed_spans_vanish, NULL, NULL},
         {"span_ids_repeat_while_tags_live", span_ids_repeat_while_tags_live, NULL, "max_contexts:256"},
         {"frees_on_a_thread_without_spans_stay_invisible", frees_on_a_thread_without_spans_stay_invisible, NULL, NULL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What bounds the context tree: max_contexts, its visible overflow, and recycling. Runs itself again with JESPAN_CONF. */
+/* What bounds the context tree: max_contexts, its visible overflow, contexts_kept, and recycling. Runs itself again with JESPAN_CONF. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -142,6 +142,86 @@ static int recycling(void)
     return check_result();
 }
 
+/* ---- Contexts that nothing refers to go early ---- */
+
+#define KEPT 1000
+
+static jespan_context_t one_of_route(void)
+{
+    JESPAN("request", "route", "/look");
+    F(free)(opaque_pointer(F(malloc)(100)));
+    return jespan_current();
+}
+
+/* With contexts_kept:1000. Labels that come once go. A label that comes again and again stays, and so does a leak. Then
+ * as many spans as there are numbers can still be open. */
+static int early(void)
+{
+    enum { COUNT = 50000, OFTEN = 100 };
+    static jespan_span_t *spans[4 * KEPT];
+    jespan_context_t route = one_of_route();
+    jespan_span_t *leaky = open_numbered(12345678, JESPAN_ROOT);
+    CHECK_EQ(jespan_enter(leaky), 0);
+    jespan_context_t id = jespan_current();
+    void *leak = F(malloc)(4321);
+    jespan_exit(leaky);
+    jespan_close(leaky);
+    for (unsigned i = 0; i < COUNT; i++) {
+        one_request(i);
+        if (i % OFTEN == 0)
+            CHECK_EQ(one_of_route(), route);
+    }
+    ctl_refresh();
+    CHECK(ctl_u64("spans.stats.contexts") <= KEPT + KEPT / 2);
+    CHECK(ctl_u64("spans.stats.recycled") >= COUNT - KEPT - KEPT / 2);
+    CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
+    CHECK_EQ(ctl_span(route, "opens"), COUNT / OFTEN + 1);
+    CHECK_EQ(ctl_span(route, "alloc_objects"), COUNT / OFTEN + 1);
+    CHECK_EQ(ctl_span(id, "inuse_bytes"), F(malloc_usable_size)(leak));
+    check_sums();
+    for (unsigned i = 0; i < 4 * KEPT; i++)
+        spans[i] = open_numbered(i, JESPAN_ROOT);
+    CHECK(ctl_u64("spans.stats.contexts") >= 4 * KEPT);
+    for (unsigned i = 0; i < 4 * KEPT; i++)
+        jespan_close(spans[i]);
+    for (unsigned i = 0; i < COUNT; i++)
+        one_request(i);
+    CHECK(ctl_u64("spans.stats.contexts") <= KEPT + KEPT / 2);
+    CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
+    ctl_check_identity("after many labels");
+    return check_result();
+}
+
+enum { THREADS = 4, LABELS = 60000 };
+
+static void *many_requests(void *first)
+{
+    for (unsigned i = 0; i < LABELS; i++)
+        one_request(*(unsigned *)first + i);
+    return NULL;
+}
+
+/* With the default configuration: each label is another one. It took 27 MB a thread. */
+static int flat(void)
+{
+    pthread_t threads[THREADS];
+    unsigned first[THREADS];
+    uint64_t rss = rss_bytes();
+    for (unsigned i = 0; i < THREADS; i++) {
+        first[i] = i * LABELS;
+        CHECK_EQ(pthread_create(&threads[i], NULL, many_requests, &first[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ctl_refresh();
+    CHECK(ctl_u64("spans.stats.contexts") <= 8192 + 8192 / 2);
+    CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
+    if (rss_bytes() > rss + ((uint64_t)24 << 20))
+        check_fail("RSS grew from %llu to %llu", (unsigned long long)rss, (unsigned long long)rss_bytes());
+    ctl_check_identity("after labels on threads");
+    return check_result();
+}
+
 /* ---- A thread's block, with what it remembers of sites, goes to another thread ---- */
 
 static void *held;
@@ -198,7 +278,8 @@ static int forgetful(void)
 static const struct {
     const char *conf;
     int (*run)(void);
-} cases[] = {{"max_contexts:64", overflowing}, {"max_contexts:4096", recycling}, {"max_contexts:64", forgetful}};
+} cases[] = {{"max_contexts:64", overflowing}, {"max_contexts:4096", recycling}, {"max_contexts:64", forgetful},
+             {"contexts_kept:1000", early}, {"", flat}};
 
 static void run_case(unsigned i)
 {

@@ -130,7 +130,7 @@ static void test_readers_agree(void **state)
     (void)state;
     F(free)(F(malloc)(300));
     struct totals *sums = calloc(n, sizeof *sums), together = {0}, all = sums_of_all(n);
-    sums_read(sums, n);
+    sums_read(sums, 0, n);
     for (uint32_t id = 0; id < n; id++) {
         struct totals one = sums_of(id);
         assert_memory_equal(&one, &sums[id], offsetof(struct totals, opens));
