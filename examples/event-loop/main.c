@@ -24,8 +24,7 @@ struct request {
     unsigned number, kind;
     jespan_span_t *span, *query;
     char *text, *rows, *reply;
-    struct stopwatch watch;
-    uint64_t opened_ns, asked_ns;
+    struct stopwatch opened, entered, asked;
 };
 
 static const char *const routes[N_ROUTES] = {"report", "search"};
@@ -68,14 +67,17 @@ static void request_render(struct request *r)
 
 static void request_enter(struct request *r)
 {
-    r->watch = stopwatch_start_around();
+    r->entered.around = instant_now();
     jespan_enter(r->span);
+    r->entered.within = instant_now();
 }
 
 static void request_exit(struct request *r)
 {
+    struct measured *m = &requests[r->kind];
+    worked_within(&r->entered, m);
     jespan_exit(r->span);
-    stopwatch_stop_around(r->watch, &requests[r->kind]);
+    worked_around(&r->entered, m);
 }
 
 /* A free needs no span: it is credited to the span that allocated. */
@@ -99,24 +101,28 @@ static void request_sent(uv_timer_t *timer)
         free(r->reply);
     }
     request_exit(r);
+    open_within(&r->opened, m);
     jespan_close(r->span);
-    m->wall_ns += now_ns(CLOCK_MONOTONIC) - r->opened_ns;
-    m->count++;
+    open_around(&r->opened, m);
     uv_close((uv_handle_t *)timer, request_freed);
 }
 
 /* The query was open while the request waited for it. It is entered while the program works for it now. */
 static void query_end(struct request *r)
 {
-    struct stopwatch watch = stopwatch_start_around();
+    struct measured *m = &queries[r->kind];
+    struct stopwatch entered;
+    entered.around = instant_now();
     jespan_enter(r->query);
+    entered.within = instant_now();
     query_contexts[r->kind] = jespan_current();
     r->rows = text_of(5000 + r->number % 11 * 1000, 'd', 150);
+    worked_within(&entered, m);
     jespan_exit(r->query);
-    stopwatch_stop_around(watch, &queries[r->kind]);
+    worked_around(&entered, m);
+    open_within(&r->asked, m);
     jespan_close(r->query);
-    queries[r->kind].wall_ns += now_ns(CLOCK_MONOTONIC) - r->asked_ns;
-    queries[r->kind].count++;
+    open_around(&r->asked, m);
 }
 
 static void query_answered(uv_timer_t *timer)
@@ -132,8 +138,9 @@ static void query_answered(uv_timer_t *timer)
 /* The query is opened below the request, which is current. */
 static void query_begin(struct request *r)
 {
-    r->asked_ns = now_ns(CLOCK_MONOTONIC);
+    r->asked.around = instant_now();
     r->query = jespan_open(&query_site, JESPAN_CURRENT, NULL, 0);
+    r->asked.within = instant_now();
     uv_timer_start(&r->timer, query_answered, 5 + r->number % 7, 0);
 }
 
@@ -141,10 +148,12 @@ static void query_begin(struct request *r)
  * memory that it lies in. */
 static void request_arrived(uv_loop_t *loop, unsigned number)
 {
-    struct request request = {.number = number, .kind = number % N_KINDS, .opened_ns = now_ns(CLOCK_MONOTONIC)};
+    struct request request = {.number = number, .kind = number % N_KINDS};
     const struct jespan_label labels[] = {JESPAN_LABEL("route", routes[number % N_ROUTES]),
                                           JESPAN_LABEL("tenant", tenants[number % N_TENANTS])};
+    request.opened.around = instant_now();
     request.span = jespan_open(&request_site, JESPAN_ROOT, labels, 2);
+    request.opened.within = instant_now();
     request_enter(&request);
     request_contexts[request.kind] = jespan_current();
     struct request *r = malloc(sizeof *r);
@@ -178,9 +187,9 @@ static void print_figures(void)
     for (unsigned kind = 0; kind < N_KINDS; kind++) {
         const char *route = routes[kind % N_ROUTES], *tenant = tenants[kind % N_TENANTS];
         snprintf(name, sizeof name, "request{%s,%s}", route, tenant);
-        print_both(name, request_contexts[kind], &requests[kind]);
+        print_figures_of(name, request_contexts[kind], &requests[kind]);
         snprintf(name, sizeof name, "request{%s,%s}>query", route, tenant);
-        print_both(name, query_contexts[kind], &queries[kind]);
+        print_figures_of(name, query_contexts[kind], &queries[kind]);
     }
 }
 

@@ -6,6 +6,7 @@
  */
 #include <malloc.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,9 +47,35 @@ static char *text_of(size_t bytes, char c, unsigned rounds)
     return text;
 }
 
-static void add(uint64_t *to, uint64_t n)
+/* ---- Measuring a job that the pool attaches to its context ---- */
+
+static _Thread_local struct {
+    bool on_worker; /* without workers, import_start() measures the job too */
+    struct stopwatch attached;
+    struct measured *of;
+} job;
+
+/* The pool calls it outside the job's context. */
+static void job_watch(bool begins)
 {
-    __atomic_add_fetch(to, n, __ATOMIC_RELAXED);
+    job.on_worker = true;
+    if (begins)
+        job.attached.around = instant_now();
+    else if (job.of)
+        worked_around(&job.attached, job.of);
+    job.of = NULL;
+}
+
+static void job_begin(struct measured *of)
+{
+    job.of = of;
+    job.attached.within = instant_now();
+}
+
+static void job_end(void)
+{
+    if (job.on_worker)
+        worked_within(&job.attached, job.of);
 }
 
 /* ---- An import: the pool carries its context ---- */
@@ -56,7 +83,7 @@ static void add(uint64_t *to, uint64_t n)
 struct import {
     jespan_span_t *span;
     unsigned tenant;
-    uint64_t opened_ns;
+    struct stopwatch opened;
     atomic_uint next, unfinished;
     char *parts[PARTS]; /* they stay in memory */
 };
@@ -66,37 +93,42 @@ static struct import imports[N_IMPORTS];
 static void import_close(struct import *i)
 {
     struct measured *m = &import_measured[i->tenant];
+    open_within(&i->opened, m);
     jespan_close(i->span);
-    add(&m->wall_ns, now_ns(CLOCK_MONOTONIC) - i->opened_ns);
-    add(&m->count, 1);
+    open_around(&i->opened, m);
 }
 
 static void import_part(void *import)
 {
     struct import *i = import;
     struct measured *m = &import_measured[i->tenant];
-    struct stopwatch watch = stopwatch_start_within();
+    job_begin(m);
     unsigned part = atomic_fetch_add(&i->next, 1);
     i->parts[part] = text_of(3000 + part * 1000, 'i', 800);
-    add(&m->kept_bytes, malloc_usable_size(i->parts[part]));
-    stopwatch_stop_within(watch, m);
+    add_ns(&m->kept_bytes, malloc_usable_size(i->parts[part]));
+    job_end();
     if (atomic_fetch_sub(&i->unfinished, 1) == 1)
         import_close(i);
 }
 
-/* The work of submitting belongs to the import too. (Without workers, jobs run meanwhile and count twice.) */
+/* The work of submitting belongs to the import too. */
 static void import_start(struct import *i, unsigned tenant)
 {
-    *i = (struct import){.tenant = tenant, .opened_ns = now_ns(CLOCK_MONOTONIC), .unfinished = PARTS};
+    struct measured *m = &import_measured[tenant];
+    struct stopwatch entered;
+    *i = (struct import){.tenant = tenant, .unfinished = PARTS};
+    i->opened.around = instant_now();
     i->span = open_for(&import_site, tenant);
-    struct stopwatch watch = stopwatch_start_around();
+    i->opened.within = entered.around = instant_now();
     jespan_enter(i->span);
+    entered.within = instant_now();
     import_contexts[tenant] = jespan_current();
     for (unsigned part = 0; part < PARTS; part++)
         if (pool_submit(pool, import_part, i))
             abort();
+    worked_within(&entered, m);
     jespan_exit(i->span);
-    stopwatch_stop_around(watch, &import_measured[tenant]);
+    worked_around(&entered, m);
 }
 
 /* ---- A search: each job enters its span ---- */
@@ -104,7 +136,7 @@ static void import_start(struct import *i, unsigned tenant)
 struct search {
     jespan_span_t *span;
     unsigned tenant;
-    uint64_t opened_ns;
+    struct stopwatch opened;
 };
 static struct search searches[N_SEARCHES];
 
@@ -113,22 +145,33 @@ static void search_part(void *search)
 {
     static const struct timespec disk = {.tv_nsec = 2000000};
     struct search *s = search;
-    struct stopwatch watch = stopwatch_start_around();
+    struct measured *m = &search_measured[s->tenant];
+    struct stopwatch entered;
+    entered.around = instant_now();
     jespan_enter(s->span);
+    entered.within = instant_now();
     char *text = text_of(10000, 's', 150);
     nanosleep(&disk, NULL);
     free(text);
+    worked_within(&entered, m);
     jespan_exit(s->span);
-    stopwatch_stop_around(watch, &search_measured[s->tenant]);
+    worked_around(&entered, m);
 }
 
 static void search_start(struct search *s, unsigned tenant)
 {
-    *s = (struct search){.tenant = tenant, .opened_ns = now_ns(CLOCK_MONOTONIC)};
+    struct measured *m = &search_measured[tenant];
+    struct stopwatch entered;
+    *s = (struct search){.tenant = tenant};
+    s->opened.around = instant_now();
     s->span = open_for(&search_site, tenant);
+    s->opened.within = entered.around = instant_now();
     jespan_enter(s->span);
+    entered.within = instant_now();
     search_contexts[tenant] = jespan_current();
+    worked_within(&entered, m);
     jespan_exit(s->span);
+    worked_around(&entered, m);
     for (unsigned part = 0; part < PARTS; part++)
         if (pool_submit(pool, search_part, s))
             abort();
@@ -137,9 +180,9 @@ static void search_start(struct search *s, unsigned tenant)
 static void search_close(struct search *s)
 {
     struct measured *m = &search_measured[s->tenant];
+    open_within(&s->opened, m);
     jespan_close(s->span);
-    m->wall_ns += now_ns(CLOCK_MONOTONIC) - s->opened_ns;
-    m->count++;
+    open_around(&s->opened, m);
 }
 
 /* ---- All of it ---- */
@@ -161,16 +204,16 @@ static void print_figures(void)
     print_head();
     for (unsigned tenant = 0; tenant < N_TENANTS; tenant++) {
         snprintf(name, sizeof name, "import{%s}", tenants[tenant]);
-        print_both(name, import_contexts[tenant], &import_measured[tenant]);
+        print_figures_of(name, import_contexts[tenant], &import_measured[tenant]);
         snprintf(name, sizeof name, "search{%s}", tenants[tenant]);
-        print_both(name, search_contexts[tenant], &search_measured[tenant]);
+        print_figures_of(name, search_contexts[tenant], &search_measured[tenant]);
     }
 }
 
 int main(int argc, char **argv)
 {
     unsigned n_workers = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 4;
-    pool = argc > 2 || n_workers > 64 ? NULL : pool_start(n_workers);
+    pool = argc > 2 || n_workers > 64 ? NULL : pool_start(n_workers, n_workers ? job_watch : NULL);
     if (!pool) {
         fputs("usage: thread-pool [WORKERS], at most 64; with 0 all runs on one thread\n", stderr);
         return 2;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include <jespan/jespan.h>
@@ -20,6 +19,7 @@ struct pool {
     pthread_mutex_t mutex;
     pthread_cond_t wake, idle;
     struct job *first, **end;
+    void (*watch)(bool begins);
     unsigned n_unfinished, n_workers;
     bool stopping;
     pthread_t workers[];
@@ -42,7 +42,11 @@ static void run_first(struct pool *p)
     if (!p->first)
         p->end = &p->first;
     pthread_mutex_unlock(&p->mutex);
+    if (p->watch)
+        p->watch(true);
     job_run(job);
+    if (p->watch)
+        p->watch(false);
     pthread_mutex_lock(&p->mutex);
     if (--p->n_unfinished == 0)
         pthread_cond_broadcast(&p->idle);
@@ -99,7 +103,7 @@ void pool_stop(struct pool *p)
     free(p);
 }
 
-struct pool *pool_start(unsigned n_workers)
+struct pool *pool_start(unsigned n_workers, void (*watch)(bool begins))
 {
     struct pool *p = calloc(1, sizeof *p + n_workers * sizeof p->workers[0]);
     if (!p)
@@ -108,6 +112,7 @@ struct pool *pool_start(unsigned n_workers)
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->idle, NULL);
     p->end = &p->first;
+    p->watch = watch;
     while (p->n_workers < n_workers && !pthread_create(&p->workers[p->n_workers], NULL, worker, p))
         p->n_workers++;
     if (p->n_workers == n_workers)
