@@ -11,7 +11,7 @@
 #include "heap/pagemap.h"
 #include "heap/timing.h"
 #include "jemalloc/binding.h"
-#include "malloc/track.h"
+#include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
 #include "policy/regions.h"
 #include "span/handles.h"
@@ -126,18 +126,19 @@ static struct visit visit_all(struct thread *t, uint16_t arena, bool takes_away)
 
 /* ---- Exceptions ----
  * An exception that leaves a region may be in the region's arena, with what belongs to it. Exceptions that are found
- * there become survivors, owned by the context outside. If none is found, as it was thrown in an inner region for
+ * there become survivors. Other threads may free theirs meanwhile. If none is found, as it was thrown in an inner region for
  * example, the arena stays until its thread is done with the exceptions that it has now. */
 
 struct search {
-    struct thread *t;
+    uint16_t arena;
     uint64_t found;
 };
 
 static void keep_one(struct search *s, const char *start, const char *stop, uintptr_t end)
 {
     const void *p = exceptions_find(start, stop, (const char *)end);
-    s->found += p && !track_credit(s->t, (void *)(uintptr_t)p, s->t->tag);
+    struct object_place place = p ? track_find_header((void *)(uintptr_t)p) : (struct object_place){0};
+    s->found += place.tag && track_keep(&place, s->arena);
 }
 
 static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_t entry)
@@ -172,17 +173,22 @@ static bool has_throwers(const struct span_arena *a)
     return i < ARENA_THROWERS;
 }
 
+static bool is_only_thrower(const struct thread *t, const struct span_arena *a)
+{
+    int i = 1;
+    while (i < ARENA_THROWERS && !a->thrown_by[i])
+        i++;
+    return a->thrown_by[0] == t && i == ARENA_THROWERS;
+}
+
 /* If the thread that opened the region has one exception more than then, and this one was found, the arena need not
  * wait for the thread: the exception is a survivor, and is gone when it is freed. */
 static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
 {
-    struct search s = {t, 0};
-    if (!tree_lockless)
-        lock(LOCK_TREE);
+    struct search s = {a->extents.id, 0};
     extent_arena_each_range(&a->extents, search_range, &s);
-    if (tree_lockless)
-        lock(LOCK_TREE);
-    if (s.found == 1 && a->opened_by == t && exceptions_level().uncaught == a->level.uncaught + 1)
+    lock(LOCK_TREE);
+    if (s.found == 1 && a->opened_by == t && is_only_thrower(t, a) && exceptions_level().uncaught == a->level.uncaught + 1)
         a->thrown_by[0] = NULL;
     unlock(LOCK_TREE);
 }

@@ -99,12 +99,33 @@ void track_set_tag(const struct object_place *place, uint32_t tag)
         store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
 }
 
-/* The mark comes first: a thread that finds `has_survivors` finds the mark too. */
+/* After the mark: a thread that finds `has_survivors` finds the mark too. */
+static void note_survivor(uint16_t arena)
+{
+    store_release(&arenas[arena].aside_objects, UINT64_MAX);
+    store_release(&arenas[arena].has_survivors, true);
+}
+
 void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t tag)
 {
     track_set_tag(place, tag | TAG_SURVIVOR);
-    store_release(&arenas[arena].aside_objects, UINT64_MAX);
-    store_release(&arenas[arena].has_survivors, true);
+    note_survivor(arena);
+}
+
+static bool change_big_tag(page_entry_t *page, uint32_t from, uint32_t to)
+{
+    uint64_t entry = load_relaxed(page), with = (uint64_t)to << BIG_TAG_SHIFT | (uint32_t)entry;
+    return entry_big_tag(entry) == from && atomic_compare_exchange_strong(page, &entry, with);
+}
+
+/* A free makes the tag 0. */
+bool track_keep(const struct object_place *place, uint16_t arena)
+{
+    uint32_t with = place->tag | TAG_SURVIVOR, tag = place->is_survivor ? with : place->tag;
+    bool is_kept = place->slot ? atomic_compare_exchange_strong(place->slot, &tag, with) : change_big_tag(place->page, tag, with);
+    if (is_kept)
+        note_survivor(arena);
+    return is_kept;
 }
 
 /* ---- Taking ---- */

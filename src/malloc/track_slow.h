@@ -28,6 +28,10 @@ void track_set_tag(const struct object_place *place, uint32_t tag);
 /* An object of a region gets another owner, so it must outlive the region. */
 void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t tag);
 
+/* The same without another owner, while another thread may free the object. False: it was freed after its header was
+ * found. */
+bool track_keep(const struct object_place *place, uint16_t arena);
+
 /* Sets the header of a new object, for the context `owner`; 0: for the thread's. Returns 0, HEADERS_IN_ARENA in a page
  * of a span arena, or -ENOMEM. */
 int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner);
