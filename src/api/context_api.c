@@ -94,6 +94,12 @@ EXPORT int jespan_credit(void *p, jespan_context_t context)
 
 /* ---- Limits ---- */
 
+/* The number of a context, also where the thread is in a period of it. The thread keeps it. */
+static uint32_t number_of(const struct thread *t, jespan_context_t context)
+{
+    return context == JESPAN_CURRENT || context == JESPAN_BASE ? tree_whole(span_context_named(t, context)) : context;
+}
+
 EXPORT int jespan_set_limit(jespan_context_t context, uint64_t soft_bytes, uint64_t hard_bytes)
 {
     int saved = errno;
@@ -102,7 +108,7 @@ EXPORT int jespan_set_limit(jespan_context_t context, uint64_t soft_bytes, uint6
     struct thread *t = track_thread(); /* boots, where nothing was allocated yet */
     if (!t)
         return ENOMEM;
-    int error = limits_set(span_context_named(t, context), &soft_bytes, &hard_bytes);
+    int error = limits_set(number_of(t, context), &soft_bytes, &hard_bytes);
     if (!error)
         limit_events_start(); /* without it the limit holds all the same */
     errno = saved;

@@ -357,11 +357,15 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
     return 0;
 }
 
-/* The context that has the limit for this number; 0: there is none, or it cannot have a limit. Under LOCK_TREE. */
-static uint32_t limitable(uint32_t context)
+/* The number of a context that was recycled may be a period's now. Under LOCK_TREE. */
+static bool is_context(uint32_t id)
 {
-    context = tree_is_live(context) && context != CONTEXT_ID_UNSAMPLED ? tree_whole(context) : 0;
-    return context && !contexts[context].is_own ? context : 0;
+    return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
+}
+
+static bool is_limitable(uint32_t id)
+{
+    return is_context(id) && id != CONTEXT_ID_UNSAMPLED && !contexts[id].is_own;
 }
 
 int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
@@ -369,8 +373,7 @@ int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
     lock(LOCK_THREADS);
     lock(LOCK_TREE);
     lock(LOCK_LIMITS);
-    context = limitable(context);
-    int error = context ? set(context, soft, hard) : -EINVAL;
+    int error = is_limitable(context) ? set(context, soft, hard) : -EINVAL;
     unlock(LOCK_LIMITS);
     unlock(LOCK_TREE);
     unlock(LOCK_THREADS);
@@ -381,15 +384,15 @@ int limits_get(uint32_t context, struct limit_figures *figures)
 {
     *figures = (struct limit_figures){0};
     lock(LOCK_TREE);
-    context = tree_is_live(context) ? tree_whole(context) : 0;
-    uint32_t limit = context ? own_limit(context) : 0;
+    bool exists = is_context(context);
+    uint32_t limit = exists ? own_limit(context) : 0;
     if (limit) {
         const struct limit *l = limit_at(limit);
         *figures = (struct limit_figures){{load_relaxed(&l->soft), load_relaxed(&l->hard)},
                                           limits_inuse(limit), load_relaxed(&l->refusals), true};
     }
     unlock(LOCK_TREE);
-    return context ? 0 : -EINVAL;
+    return exists ? 0 : -EINVAL;
 }
 
 struct limits_stats limits_stats(void)

@@ -588,12 +588,52 @@ static void a_child_that_follows_tells(void)
     a_child_tells(true);
 }
 
+/* A number of a context that was recycled may be that of a period, which is no context. */
+static bool is_shown(uint32_t id, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static void a_period_has_no_limit(void)
+{
+    enum { NUMBERS = 64, UNSAMPLED = 3 };
+    uint32_t ids[NUMBERS];
+    uint64_t any = 1;
+    size_t bytes = sizeof ids, ages = 0;
+    char name[64];
+    jespan_context_t context;
+    jespan_span_t *span = open_tenant(1, &context);
+    CHECK_EQ(jespan_enter(span), 0);
+    CHECK((kept = malloc(100)) != NULL);
+    CHECK_EQ(jespan_set_limit(JESPAN_CURRENT, 0, MIB), 0);
+    CHECK_EQ(ctl_span(context, "limit_hard"), MIB);
+    CHECK_EQ(jespan_set_limit(JESPAN_CURRENT, 0, 0), 0);
+    CHECK_EQ(mallctl("spans.epoch", NULL, NULL, &any, sizeof any), 0);
+    CHECK_EQ(mallctl("spans.ids", ids, &bytes, NULL, 0), 0);
+    CHECK_EQ(mallctl(ctl_span_name(name, sizeof name, context, "ages"), NULL, &ages, NULL, 0), 0);
+    CHECK(ages > 0);
+    CHECK(is_shown(context, ids, bytes / sizeof *ids));
+    for (uint32_t id = UNSAMPLED + 1; id < NUMBERS; id++) {
+        if (is_shown(id, ids, bytes / sizeof *ids))
+            continue;
+        CHECK_EQ(jespan_set_limit(id, 0, MIB), EINVAL);
+        CHECK_EQ(mallctl(ctl_span_name(name, sizeof name, id, "limit_hard"), &any, &(size_t){sizeof any}, NULL, 0), ENOENT);
+    }
+    CHECK_EQ(ctl_u64("spans.stats.limits"), 0);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_close(span), 0);
+}
+
 static const struct test_case cases[] = {
     {"the_two_tenants", the_two_tenants, NULL, "limit:tenant{name=acme}=16M|tenant=64M"},
     {"the_tree", the_tree, NULL, NULL},
     {"what_libraries_do_counts", what_libraries_do_counts, NULL, NULL},
     {"a_refusal_changes_nothing", a_refusal_changes_nothing, NULL, NULL},
     {"a_refusal_changes_nothing, with periods", a_refusal_changes_nothing, NULL, "age_period_s:1"},
+    {"a_period_has_no_limit", a_period_has_no_limit, NULL, "age_period_s:1000"},
     {"a_refusal_changes_nothing_in_an_arena", a_refusal_changes_nothing_in_an_arena, NULL, NULL},
     {"a_refusal_changes_nothing_in_a_region", a_refusal_changes_nothing_in_a_region, NULL, NULL},
     {"a_refused_move_changes_nothing", a_refused_move_changes_nothing, NULL, NULL},
