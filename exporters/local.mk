@@ -1,15 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The encoder, which several modules have in them
+# The exporters' modules. An archive for static programs has them all (Makefile.am). To add one: its file to
+# exporter_sources, its module, and a row in src/report/exporter.h.
+exporter_sources = %D%/exporter_memory.h
+exporter_ldflags = $(module_ldflags) -export-symbols-regex '^jespan_exporter_'
+
+exporter_sources += %D%/folded.c
+pkglib_LTLIBRARIES += folded.la
+folded_la_SOURCES = %D%/folded.c %D%/pprof_utf8.c
+folded_la_LDFLAGS = $(exporter_ldflags)
+
+if PPROF
+exporter_sources += %D%/pprof_module.c
+pkglib_LTLIBRARIES += pprof.la
+pprof_la_SOURCES = %D%/pprof_module.c
+pprof_la_LDFLAGS = $(exporter_ldflags)
+pprof_la_LIBADD = exporters/libcommon.la
+endif
+
+# The encoder of pprof, which several modules have in them
 pprof_sources = \
 	%D%/pprof.c %D%/pprof.h \
 	%D%/pprof_head.c %D%/pprof_head.h \
-	%D%/pprof_memory.h \
 	%D%/pprof_out.c %D%/pprof_out.h \
 	%D%/pprof_sites.c %D%/pprof_sites.h \
 	%D%/pprof_strings.c %D%/pprof_strings.h \
 	%D%/pprof_utf8.c %D%/pprof_utf8.h
-
-pprof_module_sources = %D%/pprof_module.c
 
 # What services have in them
 service_sources = \

@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "exporter_memory.h"
 #include "pprof.h"
 #include "pprof_head.h"
-#include "pprof_memory.h"
 #include "pprof_out.h"
 #include "pprof_sites.h"
 #include "pprof_strings.h"
@@ -265,19 +265,19 @@ static int write_profile(struct encoder *e)
 int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind, enum pprof_form form,
                  struct exporter_sink *sink)
 {
-    struct encoder *e = pprof_memory_take(sink->memory, 1, sizeof *e);
+    struct encoder *e = exporter_memory_take(sink->memory, 1, sizeof *e);
     if (!e)
         return -ENOMEM;
     e->snapshot = snapshot;
     e->kind = kind;
-    e->row_location = pprof_memory_take(sink->memory, snapshot->n_rows + (size_t)1, sizeof *e->row_location);
+    e->row_location = exporter_memory_take(sink->memory, snapshot->n_rows + (size_t)1, sizeof *e->row_location);
     int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)
         error = e->row_location ? write_profile(e) : -ENOMEM;
     pprof_sites_free(&e->sites);
     pprof_strings_free(&e->strings);
     pprof_out_free(&e->out);
-    pprof_memory_give(sink->memory, e->row_location);
-    pprof_memory_give(sink->memory, e);
+    exporter_memory_give(sink->memory, e->row_location);
+    exporter_memory_give(sink->memory, e);
     return error;
 }

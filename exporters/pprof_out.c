@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "pprof_memory.h"
+#include "exporter_memory.h"
 
 #define PACKED_BYTES ((size_t)64 << 10)
 #define COMPRESSED_BYTES ((size_t)64 << 10)
@@ -14,12 +14,12 @@
 
 static void *zlib_take(void *memory, uInt n, uInt bytes)
 {
-    return pprof_memory_take(memory, n, bytes);
+    return exporter_memory_take(memory, n, bytes);
 }
 
 static void zlib_give(void *memory, void *p)
 {
-    pprof_memory_give(memory, p);
+    exporter_memory_give(memory, p);
 }
 
 /* zlib only passes the pointer back. */
@@ -41,8 +41,8 @@ int pprof_out_init(struct pprof_out *out, enum pprof_form form, struct exporter_
         return out->error;
     }
     out->packed_capacity_bytes = PACKED_BYTES;
-    out->packed = pprof_memory_take(sink->memory, 1, PACKED_BYTES);
-    out->compressed = pprof_memory_take(sink->memory, 1, COMPRESSED_BYTES);
+    out->packed = exporter_memory_take(sink->memory, 1, PACKED_BYTES);
+    out->compressed = exporter_memory_take(sink->memory, 1, COMPRESSED_BYTES);
     if (!out->packed || !out->compressed)
         out->error = -ENOMEM;
     out->gzip.next_out = out->compressed;
@@ -53,8 +53,8 @@ int pprof_out_init(struct pprof_out *out, enum pprof_form form, struct exporter_
 void pprof_out_free(struct pprof_out *out)
 {
     deflateEnd(&out->gzip);
-    pprof_memory_give(out->sink->memory, out->packed);
-    pprof_memory_give(out->sink->memory, out->compressed);
+    exporter_memory_give(out->sink->memory, out->packed);
+    exporter_memory_give(out->sink->memory, out->compressed);
 }
 
 void pprof_out_fail(struct pprof_out *out, int error)
@@ -112,7 +112,7 @@ static void reserve(struct pprof_out *out, size_t bytes)
         drain(out);
     if (out->packed_capacity_bytes >= bytes)
         return;
-    unsigned char *larger = pprof_memory_grow(out->sink->memory, out->packed, out->n_packed_bytes, bytes);
+    unsigned char *larger = exporter_memory_grow(out->sink->memory, out->packed, out->n_packed_bytes, bytes);
     if (!larger) {
         pprof_out_fail(out, -ENOMEM);
         return;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "pprof_memory.h"
+#include "exporter_memory.h"
 #include "profile.pb-c.h"
 
 /* The identity of a site: string indices and the line. Its bytes are hashed, so it has no padding. */
@@ -32,7 +32,7 @@ void pprof_sites_free(struct pprof_sites *sites)
 {
     pprof_index_free(&sites->index);
     pprof_index_free(&sites->addresses);
-    pprof_memory_give(sites->index.memory, sites->items);
+    exporter_memory_give(sites->index.memory, sites->items);
 }
 
 /* Returns the string index of "target::name", or 0 without a target. pprof takes a system name that equals the name
@@ -42,14 +42,14 @@ static int64_t system_name(struct pprof_sites *sites, const char *name, const ch
     if (target[0] == '\0')
         return 0;
     size_t bytes = strlen(target) + strlen(name) + sizeof "::";
-    char *text = pprof_memory_take(sites->index.memory, 1, bytes);
+    char *text = exporter_memory_take(sites->index.memory, 1, bytes);
     if (!text) {
         pprof_out_fail(sites->out, -ENOMEM);
         return 0;
     }
     snprintf(text, bytes, "%s::%s", target, name);
     int64_t index = pprof_strings_append(sites->strings, text);
-    pprof_memory_give(sites->index.memory, text);
+    exporter_memory_give(sites->index.memory, text);
     return index;
 }
 
@@ -130,7 +130,7 @@ static int reserve(struct pprof_sites *sites)
         return 0;
     uint32_t capacity = sites->capacity == 0 ? 64 : sites->capacity * 2;
     struct pprof_site *items =
-        capacity == 0 ? NULL : pprof_memory_grow(sites->index.memory, sites->items, sites->capacity * sizeof *items,
+        capacity == 0 ? NULL : exporter_memory_grow(sites->index.memory, sites->items, sites->capacity * sizeof *items,
                                                  capacity * sizeof *items);
     if (!items)
         return -ENOMEM;

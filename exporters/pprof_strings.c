@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "pprof_memory.h"
+#include "exporter_memory.h"
 #include "pprof_utf8.h"
 #include "profile.pb-c.h"
 
@@ -30,13 +30,13 @@ static struct pprof_index_bucket *first_free(struct pprof_index_bucket *buckets,
 static int grow(struct pprof_index *index)
 {
     uint32_t n_buckets = index->n_buckets == 0 ? FIRST_BUCKETS : index->n_buckets * 2;
-    struct pprof_index_bucket *buckets = n_buckets == 0 ? NULL : pprof_memory_take(index->memory, n_buckets, sizeof *buckets);
+    struct pprof_index_bucket *buckets = n_buckets == 0 ? NULL : exporter_memory_take(index->memory, n_buckets, sizeof *buckets);
     if (!buckets)
         return -ENOMEM;
     for (uint32_t i = 0; i < index->n_buckets; i++)
         if (index->buckets[i].position_plus_1 != 0)
             *first_free(buckets, n_buckets, index->buckets[i].hash) = index->buckets[i];
-    pprof_memory_give(index->memory, index->buckets);
+    exporter_memory_give(index->memory, index->buckets);
     index->buckets = buckets;
     index->n_buckets = n_buckets;
     return 0;
@@ -61,7 +61,7 @@ int pprof_index_intern(struct pprof_index *index, uint32_t hash, pprof_index_sam
 
 void pprof_index_free(struct pprof_index *index)
 {
-    pprof_memory_give(index->memory, index->buckets);
+    exporter_memory_give(index->memory, index->buckets);
 }
 
 /* ---- The string table ---- */
@@ -70,7 +70,7 @@ static void write_entry(struct pprof_strings *strings, const char *text)
 {
     char *clean = NULL;
     if (!pprof_utf8_valid(text)) {
-        clean = pprof_memory_take(strings->index.memory, 1, pprof_utf8_clean_bytes(text));
+        clean = exporter_memory_take(strings->index.memory, 1, pprof_utf8_clean_bytes(text));
         if (!clean) {
             pprof_out_fail(strings->out, -ENOMEM);
             return;
@@ -82,7 +82,7 @@ static void write_entry(struct pprof_strings *strings, const char *text)
     part.n_string_table = 1;
     part.string_table = &entry;
     pprof_out_message(strings->out, &part.base);
-    pprof_memory_give(strings->index.memory, clean);
+    exporter_memory_give(strings->index.memory, clean);
 }
 
 static int reserve(struct pprof_strings *strings)
@@ -91,7 +91,7 @@ static int reserve(struct pprof_strings *strings)
         return 0;
     uint32_t capacity = strings->capacity == 0 ? 256 : strings->capacity * 2;
     const char **items =
-        capacity == 0 ? NULL : pprof_memory_grow(strings->index.memory, strings->items,
+        capacity == 0 ? NULL : exporter_memory_grow(strings->index.memory, strings->items,
                                                  strings->capacity * sizeof *items, capacity * sizeof *items);
     if (!items)
         return -ENOMEM;
@@ -122,7 +122,7 @@ void pprof_strings_init(struct pprof_strings *strings, struct pprof_out *out)
 void pprof_strings_free(struct pprof_strings *strings)
 {
     pprof_index_free(&strings->index);
-    pprof_memory_give(strings->index.memory, strings->items);
+    exporter_memory_give(strings->index.memory, strings->items);
 }
 
 static bool is_text(const void *owner, uint32_t position, const void *key)

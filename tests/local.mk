@@ -93,7 +93,7 @@ tests_libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(test_cppflags) -DJESPAN_NO_INTERPOSE
 tests_libcore_a_CFLAGS = $(core_cflags) $(SANITIZER_CFLAGS)
 tests_libcore_a_LIBADD = $(private_jemalloc)
 if PPROF
-tests_libcore_a_SOURCES += $(pprof_sources) $(pprof_module_sources) $(service_sources) tests/support/made_snapshot.c
+tests_libcore_a_SOURCES += $(pprof_sources) $(exporter_sources) $(service_sources) tests/support/made_snapshot.c
 nodist_tests_libcore_a_SOURCES = $(profile_c)
 if PYROSCOPE
 tests_libcore_a_SOURCES += $(pyroscope_sources)

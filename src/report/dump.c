@@ -14,6 +14,7 @@
 #include "base/meta.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
+#include "report/dump_dir.h"
 #include "report/dump_series.h"
 #include "report/module.h"
 #include "span/span.h"
@@ -82,11 +83,19 @@ static int run_dump(struct request request)
     return error;
 }
 
+static const struct exporter *find_exporter(void)
+{
+    const struct exporter *exporter = module_find(conf.dump_format);
+    if (exporter)
+        dump_name_know_suffix(exporter->suffix);
+    return exporter;
+}
+
 /* Runs `write` with a snapshot, or with the error of taking one. */
 static int with_snapshot(struct dump_source source, const struct request *request,
                          int (*write)(const struct dump_source *source, const struct request *request))
 {
-    source.exporter = module_find("pprof");
+    source.exporter = find_exporter();
     struct snapshot *snapshot = source.exporter ? snapshot_take() : NULL;
     source.snapshot = snapshot;
     source.error = snapshot ? 0 : source.exporter ? -ENOMEM : -ENOPKG;
@@ -196,7 +205,7 @@ uint64_t dump_count_for(enum dump_reason reason)
 static int load_module(const struct request *unused)
 {
     (void)unused;
-    return module_find("pprof") ? 0 : -ENOPKG;
+    return find_exporter() ? 0 : -ENOPKG;
 }
 
 void dump_boot(void)

@@ -9,9 +9,9 @@
 #include "base/dump_on.h"
 #include "report/exporter.h"
 
-/* Writes a pprof profile to `path`. A file is written beside it under a temporary name, and then replaces it. A FIFO or
- * character device is written to directly, with a time limit for the reader (dump_file.h). On any thread, with no lock
- * held. Its memory counts for "(jespan)". Returns 0 or a negative errno. Failures are counted. */
+/* Writes a dump to `path`, in the format of dump_format. A file is written beside it under a temporary name, and then
+ * replaces it. A FIFO or character device is written to directly, with a time limit for the reader (dump_file.h). On any
+ * thread, with no lock held. Its memory counts for "(jespan)". Returns 0 or a negative errno. Failures are counted. */
 int dump_to_path(enum exporter_profile profile, const char *path);
 
 /* Writes the next numbered dump into conf.dump_dir: the heap profile, and with conf.dump_time the time profile of the

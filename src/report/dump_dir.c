@@ -15,7 +15,6 @@
 #include "base/descriptor.h"
 
 #define NS_PER_S 1000000000u
-#define SUFFIX ".pb.gz"
 #define STAMP_DIGITS 8
 #define STALE_S 600     /* a temporary file is stale if nobody wrote to it for so long */
 #define MAX_OLDEST 256  /* files that one pass can remove */
@@ -25,20 +24,38 @@
 
 const char *const dump_profile_names[EXPORTER_N_PROFILES] = {[EXPORTER_HEAP] = "heap", [EXPORTER_TIME] = "time"};
 
+#define SUFFIX(name, suffix) suffix,
+static const char *suffixes[] = {EXPORTER_TABLE(SUFFIX) NULL, NULL}; /* room for one more, and the end */
+#define N_TABLE (sizeof suffixes / sizeof suffixes[0] - 2)
+
+void dump_name_know_suffix(const char *suffix)
+{
+    size_t i = 0;
+    while (i < N_TABLE && strcmp(suffixes[i], suffix))
+        i++;
+    suffixes[i] = suffix;
+}
+
+const char *const *dump_name_suffixes(void)
+{
+    return suffixes;
+}
+
 int dump_name_make(char *text, size_t bytes, const struct dump_name *name)
 {
     char life[24] = "";
     bool has_reason = name->reason < DUMP_N_REASONS;
     if (name->life)
         snprintf(life, sizeof life, ".%llu", (unsigned long long)name->life);
-    return snprintf(text, bytes, "%s.%llu%s.%llu%s%s" SUFFIX, dump_profile_names[name->profile],
+    return snprintf(text, bytes, "%s.%llu%s.%llu%s%s%s", dump_profile_names[name->profile],
                     (unsigned long long)name->pid, life, (unsigned long long)name->number, has_reason ? "." : "",
-                    has_reason ? dump_reason_names[name->reason] : "");
+                    has_reason ? dump_reason_names[name->reason] : "", name->suffix);
 }
 
 bool dump_name_is_same_dump(const struct dump_name *a, const struct dump_name *b)
 {
-    return a->pid == b->pid && a->life == b->life && a->number == b->number && a->reason == b->reason;
+    return a->pid == b->pid && a->life == b->life && a->number == b->number && a->reason == b->reason &&
+           strcmp(a->suffix, b->suffix) == 0;
 }
 
 /* The functions named take_ remove something from the front of the text. */
@@ -98,6 +115,20 @@ static bool is_temporary_rest(const char *text)
     return strcmp(text, ".tmp") == 0;
 }
 
+/* The suffix, and what follows it in the name of a temporary file. */
+static bool take_suffix(const char *text, struct dump_name *name)
+{
+    for (const char *const *suffix = suffixes; *suffix; suffix++) {
+        const char *rest = text;
+        name->suffix = *suffix;
+        if (!take(&rest, *suffix) || (*rest && !is_temporary_rest(rest)))
+            continue;
+        name->is_temporary = *rest != '\0';
+        return true;
+    }
+    return false;
+}
+
 bool dump_name_parse(struct dump_name *name, const char *text)
 {
     *name = (struct dump_name){0};
@@ -108,10 +139,7 @@ bool dump_name_parse(struct dump_name *name, const char *text)
         name->life = 0;
     }
     name->reason = take_reason(&text);
-    if (!take(&text, SUFFIX))
-        return false;
-    name->is_temporary = *text != '\0';
-    return !name->is_temporary || is_temporary_rest(text);
+    return take_suffix(text, name);
 }
 
 /* ---- Looking through a directory ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names of numbered dumps, and the directory that many processes write them to.
  *
- * A name is PROFILE.PID.NUMBER.pb.gz, with more parts where they are needed:
+ * A name is PROFILE.PID.NUMBER and the suffix of the exporter, with more parts where they are needed:
  *
  *     heap.17.3.pb.gz                    the third dump of process 17
  *     heap.17.1795383775123.3.pb.gz      the same after an earlier process 17 has left files: with its life
@@ -34,8 +34,16 @@ struct dump_name {
     uint64_t life;   /* 0: the name has none */
     uint64_t number; /* from 1 */
     enum dump_reason reason; /* DUMP_N_REASONS: the interval, not an event */
-    bool is_temporary;       /* the numbers of its suffix are not kept */
+    const char *suffix;      /* of the exporter: ".pb.gz" */
+    bool is_temporary;       /* the numbers of a temporary file's end are not kept */
 };
+
+/* The suffix of this process's dumps, which other files with that suffix are dumps by, too. It is kept. Suffixes of
+ * exporters that come with jespan are known already. */
+void dump_name_know_suffix(const char *suffix);
+
+/* The suffixes that are known; the end is NULL. */
+const char *const *dump_name_suffixes(void);
 
 /* Writes the name of a file that is not temporary. Returns what snprintf() returns. */
 int dump_name_make(char *text, size_t bytes, const struct dump_name *name);

@@ -110,7 +110,7 @@ static struct dump_name name_of(const struct dump_series *series, enum exporter_
                                 enum dump_reason reason)
 {
     return (struct dump_name){.profile = profile, .pid = pid_of(series), .life = series->life, .number = number,
-                              .reason = reason};
+                              .reason = reason, .suffix = series->suffix ? series->suffix : ""};
 }
 
 static void path_of(char *path, size_t bytes, const struct dump_name *name)
@@ -126,18 +126,27 @@ void dump_series_last_path(const struct dump_series *series, enum dump_reason re
     path_of(path, bytes, &name);
 }
 
-/* Whether no file or directory has that number, with any profile and reason. */
-static bool is_free(const struct dump_series *series, uint64_t number)
+/* Whether something has this name, in any format. */
+static bool is_taken(struct dump_name name)
 {
     static char path[DUMP_PATH_BYTES];
     struct stat at;
+    for (const char *const *suffix = dump_name_suffixes(); *suffix; suffix++) {
+        name.suffix = *suffix;
+        path_of(path, sizeof path, &name);
+        if (lstat(path, &at) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether no file or directory has that number, with any profile and reason. */
+static bool is_free(const struct dump_series *series, uint64_t number)
+{
     for (enum exporter_profile profile = 0; profile < EXPORTER_N_PROFILES; profile++)
-        for (enum dump_reason reason = 0; reason <= DUMP_N_REASONS; reason++) {
-            struct dump_name name = name_of(series, profile, number, reason);
-            path_of(path, sizeof path, &name);
-            if (lstat(path, &at) == 0)
+        for (enum dump_reason reason = 0; reason <= DUMP_N_REASONS; reason++)
+            if (is_taken(name_of(series, profile, number, reason)))
                 return false;
-        }
     return true;
 }
 
@@ -162,9 +171,10 @@ static void say_failure(const struct dump_series *series, const char *profile, c
 {
     char user[NUMBER_BYTES];
     bool denied = error == -EACCES;
-    const char *why = error == -ENOPKG ? "the pprof exporter is missing" : errno_text(-error);
+    bool missing = error == -ENOPKG;
     if (!series->failing)
-        WARN(profile, " dump ", path, " failed: ", why, denied ? "; this process runs as user " : "",
+        WARN(profile, " dump ", path, " failed: ", missing ? "there is no exporter " : errno_text(-error),
+             missing ? conf.dump_format : "", denied ? "; this process runs as user " : "",
              denied ? number_text(user, geteuid(), 10) : "", denied ? ", who must be able to write to the directory" : "",
              "; further failures are only counted");
 }
@@ -247,6 +257,7 @@ static void keep(struct dump_series *series, uint64_t newest, enum dump_reason r
 int dump_series_write_next(struct dump_series *series, const struct dump_source *source, enum dump_reason reason)
 {
     bool named;
+    series->suffix = source->exporter ? source->exporter->suffix : NULL;
     uint64_t number = choose_number(series, source->urgent);
     int error = write_numbered(series, source, number, reason, &named);
     for (int i = 0; error == -EEXIST && !named && i < MAX_CLASHES; i++) {

@@ -20,6 +20,7 @@
 #define DUMP_MAX_RANGES 32
 struct dump_series {
     uint64_t pid; /* in names. 0: of the calling process */
+    const char *suffix; /* of names, from the last exporter. NULL: there was none */
     bool is_known;
     uint64_t life, last; /* last: the number of the last dump, 0: none yet */
     struct dump_range {

@@ -16,6 +16,12 @@
 
 #define EXPORTER_ABI 3
 
+/* The exporters that come with jespan, and the suffixes of their files. So a process knows the dumps of other processes
+ * in its directory, whatever their format, and a static program finds what is linked with it. To add one, add a row. */
+#define EXPORTER_TABLE(ROW) \
+    ROW(folded, ".folded") \
+    ROW(pprof, ".pb.gz")
+
 /* The figures that are shown. */
 enum exporter_profile {
     EXPORTER_HEAP, /* allocated and live memory */

@@ -84,7 +84,9 @@ static const void *open_module(const char *kind, const char *name)
         const char *error = dlerror();
         bool left_out = strcmp(kind, "reporter") && is_left_out(name);
         WARN(kind, " ", name, ": ", error ? error : "unknown error",
-             left_out ? "; this build of jespan was configured without it" : "; see module_dir");
+             left_out                        ? "; this build of jespan was configured without it"
+             : strcmp(kind, "exporter") == 0 ? "; see dump_format and module_dir"
+                                             : "; see module_dir");
     }
     return found;
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Exporters that are linked into a static program. Each is a weak symbol. To add one, add a row. */
+/* Exporters that are linked into a static program. Each is a weak symbol. */
 #include <stddef.h>
 #include <string.h>
 
 #include "base/die.h"
 #include "report/module.h"
 
-extern const struct exporter jespan_exporter_pprof __attribute__((weak));
+#define DECLARE(name, suffix) extern const struct exporter jespan_exporter_##name __attribute__((weak));
+EXPORTER_TABLE(DECLARE)
 
 const struct exporter *module_find(const char *name)
 {
-    const struct exporter *const linked[] = {&jespan_exporter_pprof};
+#define ADDRESS(name, suffix) &jespan_exporter_##name,
+    const struct exporter *const linked[] = {EXPORTER_TABLE(ADDRESS)};
     for (size_t i = 0; i < sizeof linked / sizeof linked[0]; i++)
         if (linked[i] && !strcmp(linked[i]->name, name))
             return linked[i];

@@ -135,6 +135,7 @@ confirmed() {
 <jespan>: on_limit:fail
 <jespan>: limit_interval_ms:100
 <jespan>: dump_dir:
+<jespan>: dump_format:pprof
 <jespan>: dump_interval_s:7
 <jespan>: dump_keep:0
 <jespan>: dump_dir_files:0

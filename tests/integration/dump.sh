@@ -344,7 +344,7 @@ no_module() {
     equal "no module: status" "$status" 0
     grep -q '^<jespan>: exporter pprof: /nonexistent/pprof.so' "$scratch/err" ||
         fail_with "no module: the module is not named" "$scratch/err"
-    grep -q ' failed: the pprof exporter is missing; further' "$scratch/err" ||
+    grep -q ' failed: there is no exporter pprof; further' "$scratch/err" ||
         fail_with "no module: the dump fails for another reason" "$scratch/err"
     equal "no module: dumps" "$(dumps_in "$dir")" ""
 }

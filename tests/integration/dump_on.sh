@@ -51,7 +51,7 @@ bad_values() {
 no_exporter() {
     run "dump_dir:$dir,module_dir:$scratch/none,dump_on:oom" sleep 0
     equal "no exporter: stderr" "$(cat "$scratch/err")" "<jespan>: exporter pprof: $scratch/none/pprof.so: cannot open shared \
-object file: No such file or directory; see module_dir"
+object file: No such file or directory; see dump_format and module_dir"
 }
 
 signals() {

@@ -69,6 +69,7 @@ endif
 dump_script_tests += \
 	%D%/command.sh \
 	%D%/dump.sh \
+	%D%/dump_format.sh \
 	%D%/dump_on.sh \
 	%D%/installed.sh \
 	%D%/preload.sh \

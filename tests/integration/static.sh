@@ -37,6 +37,16 @@ try() {
     done
 }
 
+# The archive has all exporters.
+check_folded() {
+    rm -rf "$dir"
+    mkdir "$dir"
+    JESPAN_CONF=dump_dir:$dir,dump_format:folded,dump_at_exit:true "$scratch/static" check > "$scratch/out" 2> "$scratch/err" ||
+        fail "folded: status $?"
+    equal "folded: stderr" "$(cat "$scratch/err")" ""
+    grep -q '^handle.*;parse{.*} [1-9]' "$dir"/heap.*.1.folded || fail "folded: no parse"
+}
+
 check_static() {
     link "$scratch/static" tests/integration/dump_program.c -static "${exporter[@]}" -l:libjespan.a "${libraries[@]}"
     if have file; then
@@ -44,6 +54,7 @@ check_static() {
     fi
     ! grep -q NEEDED < <(readelf -d "$scratch/static") || fail "the static program needs a library"
     try "static" "$scratch/static"
+    check_folded
 }
 
 check_beside_shared_libc() {

@@ -48,6 +48,7 @@ if PPROF
 unit_tests += \
 	%D%/snapshot/test_period \
 	%D%/exporters/test_digest \
+	%D%/exporters/test_folded \
 	%D%/exporters/test_pprof
 if PYROSCOPE
 unit_tests += \

@@ -95,8 +95,12 @@ static int encode_so(const struct snapshot *snapshot, enum exporter_profile prof
 /* In place of the one that opens shared objects. */
 const struct exporter *module_find(const char *name)
 {
-    static const struct exporter exporter = {EXPORTER_ABI, "pprof", ".pb.gz", encode_so};
-    return has_module && strcmp(name, "pprof") == 0 ? &exporter : NULL;
+    static const struct exporter exporters[] = {{EXPORTER_ABI, "pprof", ".pb.gz", encode_so},
+                                                {EXPORTER_ABI, "another", ".another.gz", encode_so}};
+    for (size_t i = 0; i < sizeof exporters / sizeof exporters[0]; i++)
+        if (has_module && strcmp(name, exporters[i].name) == 0)
+            return &exporters[i];
+    return NULL;
 }
 
 static int files(void)
@@ -137,6 +141,7 @@ static int set_up(void **state)
     conf.dump_keep = 0;
     has_module = true;
     strcpy(conf.dump_dir, directory);
+    strcpy(conf.dump_format, "pprof");
     dump_after_fork(); /* numbers and counts from the start */
     return 0;
 }
@@ -733,6 +738,59 @@ static void test_many_files(void **state)
     assert_true(is_there("heap.7.999.pb.gz") && is_there("heap.7.1000.pb.gz"));
 }
 
+/* ---- Formats ---- */
+
+/* The name ends as the exporter says. A number that a dump of any format has is taken. */
+static void test_names_of_another_format(void **state)
+{
+    (void)state;
+    strcpy(conf.dump_format, "another");
+    conf.dump_time = true;
+    assert_int_equal(dump_next(), 0);
+    assert_string_equal(contents(in_directory("heap.%P.1.another.gz")), TEXT);
+    assert_string_equal(contents(in_directory("time.%P.1.another.gz")), TEXT);
+    write_file(in_directory("heap.%P.2.folded"), "another's");
+    write_file(in_directory("time.%P.3.pb.gz"), "another's");
+    assert_int_equal(dump_next(), 0);
+    assert_string_equal(contents(in_directory("heap.%P.4.another.gz")), TEXT);
+    conf.dump_keep = 1;
+    assert_int_equal(dump_at_once(DUMP_OOM), 0);
+    assert_string_equal(contents(in_directory("heap.%P.5.oom.another.gz")), TEXT);
+    assert_string_equal(contents(in_directory("heap.%P.2.folded")), "another's");
+    assert_string_equal(contents(in_directory("time.%P.3.pb.gz")), "another's");
+    assert_int_equal(files(), 4);
+}
+
+/* Dumps of other processes count whatever their format, and what another tool has made of a dump does not. */
+static void test_files_of_all_formats(void **state)
+{
+    (void)state;
+    strcpy(conf.dump_format, "another");
+    write_old("heap.7.1.pb.gz", 1, 10);
+    write_old("heap.7.1.folded", 2, 10); /* no file of the same dump */
+    write_old("time.8.2.oom.folded", 3, 10);
+    write_old("heap.8.2.oom.folded", 3, 10);
+    write_old("heap.9.3.another.gz", 4, 10);
+    write_old("heap.9.3.svg", 0, 10);
+    write_old("heap.9.3.another", 0, 10);
+    write_old("heap.9.3.folded.svg", 0, 10);
+    write_old("heap.9.3.", 0, 10);
+    write_old("heap.9.3", 0, 10);
+    write_old("heap.9.3.another.gz.1.0badcafe.tmp", 0, 10); /* stale */
+    conf.dump_dir_files = 5;
+    assert_int_equal(dump_next(), 0);
+    assert_false(is_there("heap.7.1.pb.gz") || is_there("heap.9.3.another.gz.1.0badcafe.tmp"));
+    assert_int_equal(files(), 5 + 5);
+    conf.dump_dir_files = 4;
+    assert_int_equal(dump_next(), 0);
+    assert_false(is_there("heap.7.1.folded"));
+    assert_false(is_there("heap.8.2.oom.folded") || is_there("time.8.2.oom.folded"));
+    assert_true(is_there("heap.9.3.another.gz"));
+    conf.dump_dir_files = 1;
+    assert_int_equal(dump_next(), 0);
+    assert_int_equal(files(), 5 + 1);
+}
+
 #define DUMP_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, clean_up)
 
 int main(void)
@@ -749,6 +807,7 @@ int main(void)
         DUMP_TEST(test_into_a_link),                   DUMP_TEST(test_into_a_socket),
         DUMP_TEST(test_as_another_user),               DUMP_TEST(test_files_in_all),
         DUMP_TEST(test_bytes_in_all),                  DUMP_TEST(test_many_files),
+        DUMP_TEST(test_names_of_another_format),       DUMP_TEST(test_files_of_all_formats),
     };
     return cmocka_run_group_tests(tests, boot, end);
 }

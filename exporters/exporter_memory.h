@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of the pprof encoder: from malloc, or from the sink. */
-#ifndef JESPAN_PPROF_MEMORY_H
-#define JESPAN_PPROF_MEMORY_H
+/* The memory of an exporter: from malloc, or from the sink. */
+#ifndef JESPAN_EXPORTER_MEMORY_H
+#define JESPAN_EXPORTER_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,14 +11,14 @@
 #include "report/exporter.h"
 
 /* Returns n × bytes of zeroed memory. NULL: no memory. */
-static inline void *pprof_memory_take(const struct exporter_memory *memory, size_t n, size_t bytes)
+static inline void *exporter_memory_take(const struct exporter_memory *memory, size_t n, size_t bytes)
 {
     if (!memory)
         return calloc(n, bytes);
     return bytes > 0 && n > SIZE_MAX / bytes ? NULL : memory->take(n * bytes);
 }
 
-static inline void pprof_memory_give(const struct exporter_memory *memory, void *p)
+static inline void exporter_memory_give(const struct exporter_memory *memory, void *p)
 {
     if (!memory)
         free(p);
@@ -27,7 +27,7 @@ static inline void pprof_memory_give(const struct exporter_memory *memory, void 
 }
 
 /* Like realloc() from `old_bytes` to more bytes. */
-static inline void *pprof_memory_grow(const struct exporter_memory *memory, void *p, size_t old_bytes, size_t bytes)
+static inline void *exporter_memory_grow(const struct exporter_memory *memory, void *p, size_t old_bytes, size_t bytes)
 {
     if (!memory)
         return realloc(p, bytes);
