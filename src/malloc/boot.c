@@ -143,6 +143,7 @@ static void early_account(void)
  * everywhere. */
 static int boot_locked(void)
 {
+    jespan_assert(lock_is_held(LOCK_BOOT));
     standard_error_boot();
     conf_boot();
     timing_boot();
@@ -219,6 +220,7 @@ void boot_slow_event(struct thread *t)
 
 static struct thread *register_thread(void)
 {
+    jespan_assert(thread_state == THREAD_REGISTERING);
     reserve_spend();
     struct thread *t = thread_acquire_block();
     if (!t)

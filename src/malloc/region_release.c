@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/die.h"
 #include "base/exceptions.h"
 #include "base/lock.h"
 #include "heap/counters.h"
@@ -197,6 +198,7 @@ static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
  * it is done with its exceptions, since another could look between two of its steps. */
 static bool is_held(struct thread *t, struct span_arena *a)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, 0};
     bool is_done = level.uncaught <= then.uncaught && (!level.caught || level.caught == then.caught);
     for (int i = 0; i < ARENA_THROWERS; i++)
@@ -308,6 +310,7 @@ static void decay_one(void)
 void regions_release(struct thread *t, uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
+    jespan_assert(a->busy); /* so nobody else releases the arena or opens a region in it */
     bool aside = sets_aside(t, arena);
     if (!aside)
         release_all(t, arena);
@@ -324,6 +327,7 @@ void regions_release(struct thread *t, uint16_t arena)
  * since it was looked through; 0: none. */
 static uint16_t claim_set_aside(struct thread *t, uint32_t after)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     for (uint32_t id = after + 1; id < arenas_end(); id++)
         if (arenas[id].set_aside && !arenas[id].busy && !is_held(t, &arenas[id]) &&
             live_objects((uint16_t)id) != load_relaxed(&arenas[id].aside_objects)) {
@@ -366,6 +370,7 @@ COLD void regions_tidy(struct thread *t)
 /* Under LOCK_TREE. Leaves the region of an entry, if it is one. True: the arena is to be released. */
 static bool leave(struct thread *t, struct entry *e)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     uint16_t arena = entry_region(e);
     e->kind &= ~(~0u << ENTRY_REGION_SHIFT);
     t->regions_entered -= arena != 0;
@@ -376,6 +381,7 @@ static bool leave(struct thread *t, struct entry *e)
  * arena of its region is to be released. */
 static bool close_block(const struct entry *e)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     jespan_span_t *span = (jespan_span_t *)(uintptr_t)e->key;
     const struct open_span *record = handle_find(span);
     uint16_t arena = record ? record->region : 0;

@@ -2,6 +2,7 @@
 /* Objects that change their size in place, and objects that get another owner. */
 #include <errno.h>
 
+#include "base/die.h"
 #include "base/lock.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
@@ -57,7 +58,8 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
         t->published.deallocated += old_usable;
     }
     uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
-    track_set_header(t, p, new_usable, owner.tag); /* cannot fail: the page has its table or entry already */
+    int error = track_set_header(t, p, new_usable, owner.tag);
+    jespan_assert(error >= 0); /* the page has its table or entry already */
     track_count_in_arena(t, arena, p, new_usable);
     if (arena) /* after the allocation, so that the arena never seems to be empty */
         arenas_count_frees(t, arena, 1, old_usable);
@@ -91,6 +93,7 @@ static bool leaves_region(const struct thread *t, uint16_t arena, uint32_t conte
  * the context stays, unless it is gone already (tree.h). */
 int track_credit(struct thread *t, void *p, uint32_t context)
 {
+    jespan_assert(tree_lockless || lock_is_held(LOCK_TREE));
     struct object_place place = track_find_header(p);
     size_t usable = track_usable(p);
     if (!place.tag || track_is_waiting(t, p))

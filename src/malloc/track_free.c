@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/die.h"
 #include "base/lock.h"
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
@@ -160,6 +161,7 @@ HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, 
 static void flush_with_limits(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
+    jespan_assert(!(sequence & 1)); /* no flush within a flush */
     store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release);
     for (uint32_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count); i++) {

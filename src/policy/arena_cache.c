@@ -2,6 +2,7 @@
 /* Arena caches: where a thread allocates in a span arena, what it counts there, and the end of its caches. */
 #include "policy/arena_cache.h"
 
+#include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -65,6 +66,7 @@ static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cac
 
 bool arenas_find_place(struct thread *t, uint16_t arena, int *flags)
 {
+    jespan_assert(arena && arena < arenas_end());
     struct span_arena *a = &arenas[arena];
     struct arena_cache *arena_cache = get_arena_cache(t, arena);
     if (load_acquire(&a->state) != ARENA_READY && !arenas_make_ready(arena))
@@ -112,6 +114,7 @@ void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint
 void arenas_take_back(struct thread *t, void *p, size_t usable)
 {
     struct arena_cache *arena_cache = arenas_cache(t, arenas_find(p));
+    jespan_assert(arena_cache);
     arena_cache_count_frees(arena_cache, 1, usable);
     jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -50,6 +51,7 @@ static void begin_figures(uint16_t arena)
 
 void arenas_rename(uint16_t arena, const struct site *site)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     if (arenas[arena].site != site)
         begin_figures(arena);
     arenas[arena].site = site;
@@ -61,6 +63,7 @@ static void name_arena(uint32_t id, const struct site *site, const char *value)
     if (id < load_relaxed(&n_arenas))
         begin_figures((uint16_t)id);
     a->site = site;
+    jespan_assert(strlen(value) < sizeof a->value);
     strcpy(a->value, value);
     store_relaxed(&a->extents.limit_bytes, site->arena.limit_bytes);
     if (id == load_relaxed(&n_arenas)) {
@@ -160,6 +163,7 @@ void arenas_count_refusals(uint16_t arena, uint64_t n)
 
 uint16_t arenas_make_region(const struct site *site)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     uint32_t id = make_table() ? load_relaxed(&n_arenas) : 0;
     if (!id || id > conf.max_arenas)
         return 0;
@@ -172,6 +176,7 @@ uint16_t arenas_make_region(const struct site *site)
 
 uint16_t arenas_share(uint16_t arena)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     if (arena)
         arenas[arena].contexts++;
     return arena;
@@ -179,6 +184,7 @@ uint16_t arenas_share(uint16_t arena)
 
 uint16_t arenas_join(const struct site *site, const struct label_set *labels, uint16_t inherited)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     uint16_t arena = inherited && !(arenas[inherited].site->arena.flags & JESPAN_ARENA_ALONE) ? inherited : 0;
     if (site->arena.flags & JESPAN_ARENA_NONE)
         arena = 0;
@@ -189,6 +195,7 @@ uint16_t arenas_join(const struct site *site, const struct label_set *labels, ui
 
 void arenas_leave(uint16_t arena)
 {
+    jespan_assert(lock_is_held(LOCK_TREE) && (!arena || arenas[arena].contexts));
     if (arena)
         arenas[arena].contexts--;
 }

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/die.h"
+#include "base/lock.h"
 #include "heap/sums.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
@@ -52,6 +54,7 @@ static void leave_arena(uint32_t id)
 
 void policy_context_made(uint32_t id)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     const struct context *c = &contexts[id];
     join_arena(id, arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena)));
     limits_join(id);
@@ -59,6 +62,7 @@ void policy_context_made(uint32_t id)
 
 void policy_context_freed(uint32_t id)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     leave_arena(id);
     limits_leave(id);
 }
@@ -66,6 +70,7 @@ void policy_context_freed(uint32_t id)
 /* The generation changes, since threads may have cached that the context has no arena. */
 COLD void policy_arena_again(uint32_t id)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct context *c = &contexts[id];
     c->open_spans++; /* so that looking for an arena does not take arenas from this context's parent */
     uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena));
@@ -158,6 +163,7 @@ static bool take_arenas(void)
 
 COLD bool arenas_take_from_contexts(void)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     int saved = errno;
     want_only_what_is_left();
     if (change_generations() && tree_lockless)

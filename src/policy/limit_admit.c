@@ -179,6 +179,7 @@ static NOINLINE uint32_t take_slow(struct thread *t, uint32_t limit, uint64_t us
 
 static void hold(struct thread *t, uint32_t context, uint32_t limit, uint64_t usable)
 {
+    jespan_assert(limits_is_inside(t) && t->n_held < LIMIT_HELD);
     t->held[t->n_held++] = (struct limit_held){usable, context, limit};
 }
 
@@ -234,6 +235,7 @@ enum limits_answer limits_hold(struct thread *t, uint32_t context, size_t usable
 
 void limits_drop(struct thread *t)
 {
+    jespan_assert(t->n_held);
     uint32_t section = limits_begin(t);
     struct limit_held *h = &t->held[--t->n_held];
     limits_give(t, h->limit, h->bytes);
@@ -290,6 +292,7 @@ static uint32_t common_of(uint32_t a, uint32_t b)
 /* Limits above both contexts are not asked, since nothing changes for them. Returns the limit that refuses; 0: none. */
 static uint32_t transfer(struct thread *t, uint32_t from_context, uint32_t to_context, uint64_t usable, bool anyway)
 {
+    jespan_assert(limits_is_inside(t));
     uint32_t from = limits_of(from_context), to = limits_of(to_context);
     struct limit_stock *s = limits_stock(t, to);
     uint64_t stock = load_relaxed(&s->bytes);

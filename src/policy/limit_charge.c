@@ -3,6 +3,7 @@
 #include "policy/limit_internal.h"
 
 #include "base/compiler.h"
+#include "base/die.h"
 
 /* ---- Counters ---- */
 
@@ -57,8 +58,10 @@ void limits_charge_anyway(uint32_t limit, uint32_t until, uint64_t bytes)
 
 void limits_uncharge(uint32_t limit, uint32_t until, uint64_t bytes)
 {
-    for (uint32_t at = bytes ? limit : until; at != until; at = parent_of(at))
-        atomic_fetch_sub_explicit(&limit_at(at)->charged, bytes, memory_order_acq_rel);
+    for (uint32_t at = bytes ? limit : until; at != until; at = parent_of(at)) {
+        uint64_t before = atomic_fetch_sub_explicit(&limit_at(at)->charged, bytes, memory_order_acq_rel);
+        jespan_assert(before >= bytes);
+    }
 }
 
 /* ---- Stocks ---- */
@@ -92,6 +95,7 @@ uint32_t limits_share(uint32_t limit)
 
 NOINLINE void limits_give_slow(struct thread *t, uint32_t limit, uint64_t bytes)
 {
+    jespan_assert(limits_is_inside(t));
     struct limit_stock *s = limits_stock(t, limit);
     uint64_t stock = load_relaxed(&s->bytes);
     if (load_relaxed(&s->limit) != limit && stock) {
@@ -131,6 +135,7 @@ void limits_empty_within(struct thread *t, uint32_t top)
 
 COLD void limits_empty_stocks(uint32_t top)
 {
+    jespan_assert(load_relaxed(&limits_stopped));
     for (struct thread *t = thread_first(); t; t = thread_next(t))
         limits_empty_within(t, top);
 }
@@ -146,6 +151,7 @@ void limits_leave_thread(struct thread *t)
 
 void limits_hand_stocks_up(uint32_t limit, uint32_t parent)
 {
+    jespan_assert(load_relaxed(&limits_stopped));
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         struct limit_stock *s = limits_stock(t, limit);
         if (load_relaxed(&s->limit) == limit) {

@@ -5,6 +5,7 @@
  * must not uncharge a claimed free again. So its block says which frees of which buffer were counted and claimed. */
 #include <sched.h>
 
+#include "base/die.h"
 #include "heap/classes.h"
 #include "heap/pagemap.h"
 #include "heap/thread.h"
@@ -104,6 +105,7 @@ uint64_t limits_claimed_bytes(const struct thread *t, uint32_t context)
 
 COLD void limits_claim_all(void)
 {
+    jespan_assert(load_relaxed(&limits_stopped));
     for (struct thread *t = thread_first(); t; t = thread_next(t))
         limits_claim(t);
 }

@@ -39,6 +39,11 @@ void limits_hand_stocks_up(uint32_t limit, uint32_t parent);
 
 /* ---- Stopping other threads: limit_sections.c ---- */
 
+static inline bool limits_is_inside(const struct thread *t)
+{
+    return load_acquire(&t->limits_sequence) & 1;
+}
+
 /* No other thread is in a section from here to limits_go(). Under LOCK_LIMITS. */
 void limits_stop(struct thread *self);
 void limits_go(void);

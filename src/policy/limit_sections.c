@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/die.h"
 #include "base/lock.h"
 #include "policy/limit_internal.h"
 #include "span/tree.h"
@@ -23,17 +24,12 @@ static _Atomic(struct thread *) stopper; /* the thread that stopped the others; 
 #define SPINS 200
 #define YIELDS 200
 
-static bool is_inside(const struct thread *t)
-{
-    return load_acquire(&t->limits_sequence) & 1;
-}
-
 /* Waits until the thread is in no section. Sleeps after a while, as that thread may have a lower priority. False: it is
  * in a section still, after so many looks. */
 static bool await_outside(const struct thread *t, unsigned looks)
 {
     const struct timespec pause = {0, 50000};
-    for (unsigned i = 0; is_inside(t); i++) {
+    for (unsigned i = 0; limits_is_inside(t); i++) {
         if (i == looks)
             return false;
         if (i > SPINS + YIELDS)
@@ -53,6 +49,7 @@ void limits_show_all(void)
 
 static void close_sections(struct thread *self)
 {
+    jespan_assert(lock_is_held(LOCK_LIMITS) && !load_relaxed(&limits_stopped));
     int saved = errno;
     lock(LOCK_ORPHAN);
     store_relaxed(&stopper, self ? self : &thread_orphan);
@@ -71,6 +68,7 @@ COLD void limits_stop(struct thread *self)
 
 COLD void limits_go(void)
 {
+    jespan_assert(lock_is_held(LOCK_LIMITS) && load_relaxed(&limits_stopped));
     store_relaxed(&stopper, NULL);
     store_release(&limits_stopped, false);
     unlock(LOCK_ORPHAN);
@@ -97,6 +95,7 @@ COLD uint32_t limits_begin_slow(struct thread *t)
 
 COLD void limits_drain(struct thread *self, uint32_t top)
 {
+    jespan_assert(!self || !limits_is_inside(self));
     lock(LOCK_LIMITS);
     close_sections(self);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
@@ -112,6 +111,7 @@ COLD void limits_drain(struct thread *self, uint32_t top)
 /* As limits_drain(), but waits for every thread, and none begins a section until limits_end_alone(). */
 COLD void limits_begin_alone(struct thread *self, uint32_t top)
 {
+    jespan_assert(!self || !limits_is_inside(self));
     lock(LOCK_LIMITS);
     limits_stop(self);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {

@@ -2,6 +2,7 @@
 /* Limits: bytes that were in use before the limit, and threads that have yet to settle. */
 #include <errno.h>
 
+#include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/counters.h"
@@ -31,6 +32,7 @@ static uint64_t net_of(const struct thread *t, uint32_t context)
 
 uint64_t limits_charge_of(uint32_t context)
 {
+    jespan_assert(load_relaxed(&limits_stopped));
     uint64_t sum = 0;
     for (const struct thread *t = thread_first(); t; t = thread_next(t)) {
         sum += net_of(t, context) - limits_claimed_bytes(t, context);
@@ -44,6 +46,7 @@ uint64_t limits_charge_of(uint32_t context)
 
 static int watch(struct thread *t, uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_LIMITS) && load_relaxed(&limits_stopped));
     struct unsettled *u = unused ? unused : meta_alloc(sizeof *u);
     if (!u)
         return -ENOMEM;
@@ -87,6 +90,7 @@ static void forget_inside(uint32_t context)
 
 void limits_set_member(uint32_t context, uint32_t limit)
 {
+    jespan_assert(load_relaxed(&limits_stopped));
     store_relaxed(&contexts[context].limit, (uint16_t)limit);
     for (struct thread *t = thread_first(); t; t = thread_next(t))
         for (uint32_t i = 0; i < t->n_held; i++)

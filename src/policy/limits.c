@@ -35,6 +35,7 @@ static bool make_chunk(uint32_t index)
  * never charged, so they are claimed. */
 static COLD void begin_use(void)
 {
+    jespan_assert(lock_is_held(LOCK_LIMITS) || !thread_count());
     if (load_relaxed(&limits_are_used))
         return;
     if (limits_first_use)
@@ -64,6 +65,7 @@ uint32_t limits_end_index(void)
 /* Returns a free limit; or 0, with -ENOSPC (max_limits) or -ENOMEM in *error. */
 static uint32_t take_limit(int *error)
 {
+    jespan_assert(lock_is_held(LOCK_LIMITS));
     uint32_t index = first_free;
     if (index) {
         first_free = limit_at(index)->next_free;
@@ -130,8 +132,10 @@ static void remove_child(uint32_t limit)
 {
     struct limit *l = limit_at(limit);
     _Atomic uint16_t *link = &limit_at(load_relaxed(&l->parent))->first_child;
-    while (load_relaxed(link) != limit)
+    while (load_relaxed(link) != limit) {
+        jespan_assert(load_relaxed(link)); /* the parent has the limit */
         link = &limit_at(load_relaxed(link))->next_sibling;
+    }
     store_relaxed(link, load_relaxed(&l->next_sibling));
 }
 
@@ -196,6 +200,7 @@ static uint32_t make_limit(uint32_t context, struct limit_bounds bounds, int *er
 
 static void give_up(uint32_t limit)
 {
+    jespan_assert(lock_is_held(LOCK_LIMITS));
     struct limit *l = limit_at(limit);
     store_relaxed(&l->parent, 0);
     store_relaxed(&l->context, 0);
@@ -208,6 +213,7 @@ static void give_up(uint32_t limit)
  * count something on the fast paths; all threads leave these. Under LOCK_THREADS. */
 static int put_on_live(uint32_t limit, uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_THREADS) && lock_is_held(LOCK_TREE) && lock_is_held(LOCK_LIMITS));
     uint32_t parent = limits_of(context);
     limits_stop(thread_current);
     begin_shape();
@@ -230,6 +236,7 @@ static int put_on_live(uint32_t limit, uint32_t context)
 /* No thread is in a section. */
 static void take_away(uint32_t limit)
 {
+    jespan_assert(load_relaxed(&limits_stopped));
     struct limit *l = limit_at(limit);
     uint32_t parent = load_relaxed(&l->parent), context = load_relaxed(&l->context);
     begin_shape();
@@ -278,6 +285,7 @@ static void join(uint32_t context, struct limit_bounds bounds)
 
 void limits_join(uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     struct limit_bounds bounds;
     bool is_member = !contexts[context].is_own;
     store_relaxed(&contexts[context].limit, is_member ? limits_of(contexts[context].parent) : 0);
@@ -287,6 +295,7 @@ void limits_join(uint32_t context)
 
 void limits_begin_recycling(void)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     if (!load_relaxed(&limits_are_used))
         return;
     lock(LOCK_LIMITS);
@@ -304,6 +313,7 @@ void limits_end_recycling(void)
 
 void limits_leave(uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     if (own_limit(context))
         take_away(own_limit(context));
     store_relaxed(&contexts[context].limit, 0);
@@ -360,6 +370,7 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
 /* The number of a context that was recycled may be a period's now. Under LOCK_TREE. */
 static bool is_context(uint32_t id)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
 }
 

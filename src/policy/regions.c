@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/die.h"
 #include "base/exceptions.h"
 #include "base/futex.h"
 #include "base/lock.h"
@@ -37,6 +38,7 @@ void regions_begin(void)
 
 void regions_end(void)
 {
+    jespan_assert(at_work_here);
     if (--at_work_here)
         return;
     if (atomic_fetch_sub(&at_work, 1) == 1 && unlikely(atomic_load(&forks)))
@@ -121,6 +123,7 @@ static void remove_home(struct span_arena *a, uint32_t context)
 
 void regions_move(uint16_t arena, uint32_t from, uint32_t to)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     remove_home(&arenas[arena], from);
     add_home(&arenas[arena], to);
 }
@@ -146,6 +149,7 @@ static void begin_region(struct span_arena *a, struct thread *t)
 
 uint16_t regions_open(struct thread *t, const struct site *site, uint32_t context, bool borrowed)
 {
+    jespan_assert(lock_is_held(LOCK_TREE));
     uint16_t arena = find_idle(site);
     if (!arena)
         arena = arenas_make_region(site);
@@ -166,6 +170,7 @@ uint16_t regions_open(struct thread *t, const struct site *site, uint32_t contex
 
 void regions_cancel(uint16_t arena, uint32_t context)
 {
+    jespan_assert(lock_is_held(LOCK_TREE) && arenas[arena].users);
     arenas[arena].users--;
     remove_home(&arenas[arena], context);
 }
@@ -199,6 +204,7 @@ static void note_exceptions(struct thread *t, struct span_arena *a)
 bool regions_close(struct thread *t, uint16_t arena, uint32_t context)
 {
     struct span_arena *a = &arenas[arena];
+    jespan_assert(lock_is_held(LOCK_TREE) && a->users);
     a->users--;
     remove_home(a, context);
     if (t)
@@ -210,6 +216,7 @@ void regions_enter(struct thread *t, uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
     struct thread *owner = load_relaxed(&a->owner);
+    jespan_assert(lock_is_held(LOCK_TREE));
     a->inside++;
     if (!owner)
         store_relaxed(&a->owner, t);
@@ -219,6 +226,7 @@ void regions_enter(struct thread *t, uint16_t arena)
 bool regions_leave(struct thread *t, uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
+    jespan_assert(lock_is_held(LOCK_TREE) && a->inside);
     a->inside--;
     note_exceptions(t, a);
     if (load_relaxed(&a->owner) == t && !--a->owner_depth) {

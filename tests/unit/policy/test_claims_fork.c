@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child forked at any moment of another thread's flush, while frees in that thread's buffer are claimed: they were taken
- * off the limit ahead of time. In the child the limit's figure is what is in use, also after the limit was set anew, and
- * after the next owner of the block has freed objects.
+/* A child is forked at any moment of another thread's flush, while frees in that thread's buffer are claimed, that
+ * is, uncharged ahead of time. In the child the limit's figure is what is in use: at once, after the limit is set
+ * again, and after the next owner of the block has freed objects.
  *
- * The flush is compiled here with a fork after each of its stores outside of a section of limits, as fork waits for the
- * end of a section. The child is to see a block whose thread is gone, so the forking thread takes off its own before, and
- * the child takes it again, as its first new thread would.
+ * The flush is compiled here with a fork after each of its stores outside of a section of limits, since fork waits
+ * for the end of a section. The child must see a block whose thread is gone. So the forking thread gives up its block
+ * before, and the child takes the block again, as its first new thread would.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +20,7 @@
 #include <jespan/limit.h>
 
 #include "base/compiler.h"
+#include "base/lock.h"
 
 static void after_store(void);
 
@@ -122,8 +123,10 @@ static void test_in_a_flush_of_claimed_frees(void **state)
     assert_int_equal(jespan_set_limit(tenant, 0, LIMIT_BYTES), 0);
     thread_cache_flush(track_thread());
     allocate_and_free();
+    lock(LOCK_TREE);
     limits_begin_recycling(); /* claims all buffers */
     limits_end_recycling();
+    unlock(LOCK_TREE);
     forking_after_stores = true;
     track_flush_any(thread_current);
     forking_after_stores = false;
