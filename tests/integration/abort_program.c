@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For abort.sh: corrupts the heap in the way that its argument names, after printing the pointer on stdout. */
+/* For abort.sh: prints a pointer, then corrupts the heap in the way that the argument names. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>

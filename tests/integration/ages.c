@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What outlived its span, and ages of live memory: age_period_s. */
+/* Memory that outlived its span, and the ages of live memory (age_period_s). */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 

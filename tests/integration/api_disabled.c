@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For api.sh: a program of C, and of C++, that uses all of the API. With JESPAN_DISABLE it needs no library, and each function
- * returns what docs/decisions/018-api-for-1.0.md says. */
+/* For api.sh: a program in C and C++ that uses all of the API. With JESPAN_DISABLE it needs no library, and each
+ * function returns what docs/decisions/018-api-for-1.0.md says. */
 #define JESPAN_TARGET "api"
 #include <jespan/jespan.h>
 #include <jespan/limit.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For api.sh, in C and C++: <jespan/mallctl.h> alone, before or after jemalloc's header. The version of the library is that of
- * the header. */
+/* For api.sh, in C and C++: includes <jespan/mallctl.h> alone, before jemalloc's header, or after it. The library's
+ * version is the header's. */
 #ifdef JEMALLOC_BEFORE
 #include <jemalloc/jemalloc.h>
 #endif

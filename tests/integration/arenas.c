@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas: whose objects they hold and nobody else's, which spans have one, and that their figures are exact. */
+/* Span arenas: which objects they hold, which spans have one, and exact figures. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/wait.h>

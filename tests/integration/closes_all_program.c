@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Closes all descriptors that it does not know, as daemons do, takes their numbers for files of its own, and says at its
- * end whether these are as it left them.
+/* For closes_all.sh: closes all descriptors that it does not know, as daemons do. It opens files of its own under the
+ * freed numbers, and says at its end whether these files are as it left them.
  *
  * usage: closes_all_program DIRECTORY MILLISECONDS
  */

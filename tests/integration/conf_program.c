@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For conf.sh: prints what the configuration led to. With -DWITH_CONF="…" it brings a configuration of its own. */
+/* For conf.sh: prints the effects of the configuration. With -DWITH_CONF="…" it defines jespan_conf itself. */
 #include <fcntl.h>
 
 #include <jespan/jespan.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* malloc conformance: C, POSIX, glibc and jemalloc's own functions, to the letter, through the library. */
+/* malloc conformance: the functions of C, POSIX, glibc and jemalloc do exactly what their manuals say. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>

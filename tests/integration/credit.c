@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is credited to another context: jespan_credit() and JESPAN_CREDIT(). The oracle does it at random; here is each case. */
+/* Memory that is credited to another context: jespan_credit() and JESPAN_CREDIT(), case by case. The oracle does it
+ * at random. */
 #define _GNU_SOURCE
 #include <jespan/limit.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mallctl's spans.* names, each of them, by jemalloc's calling rules: errors, sizes, MIBs, the epoch. */
+/* Every spans.* name of mallctl follows jemalloc's calling rules: errors, sizes, MIBs, the epoch. */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures where the context, the size or the buffer changes in the middle of a call. Each once came out wrong. */
+/* Figures when the context, the size or the buffer changes in the middle of a call. Each case was once wrong. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fork, vfork and exec from a threaded program under allocation load: every child works and ends, none hangs.
+/* fork, vfork and exec from a threaded program under allocation load: every child works and ends.
  *
- * FORKS: how many (10,000). Each child frees what the parent allocated, allocates, uses spans, asks for figures; some start a
- * thread, fork again, or exec. A child that does not end is killed by its alarm, and that is a failure.
+ * FORKS: number of forks (10,000). Each child frees what the parent allocated, allocates, uses spans and reads figures.
+ * Some children start a thread, fork again, or exec. A child that hangs is killed by its alarm, which is a failure.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For heap_bugs.sh: makes the mistake that its argument names, under whatever malloc it runs with, after printing the pointer on
- * stdout. Without an argument it lists them all: name, a tab, what it does. */
+/* For heap_bugs.sh: prints a pointer, then makes the mistake that the argument names. It runs under any malloc.
+ * Without an argument it lists all mistakes: name, a tab, description. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>

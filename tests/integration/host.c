@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What surrounds us in a process: others' fork handlers, jemalloc's threads, limits on files and stacks. Each once went
- * wrong. */
+/* Other things in the process: fork handlers of others, jemalloc's threads, limits on files and stacks. Each case
+ * once went wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

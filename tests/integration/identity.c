@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A context is the same one for as long as it lives, whatever else changes; and its number, given to another, leaves nothing
- * behind. Runs itself again with JESPAN_CONF. */
+/* A context keeps its identity as long as it lives. A number that is given to another context leaves nothing behind.
+ * The program runs itself again with JESPAN_CONF. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inherit: a new thread starts in its creator's context, which is kept in use until it does, and nothing else about it
- * changes. The program has a pthread_create() of its own before jespan's, as programs with wrappers do; inherit_std.cc
- * has none. */
+/* inherit: a new thread starts in the context of its creator. That context stays in use until then, and nothing else
+ * about the thread changes. The program has a pthread_create() of its own before jespan's, as programs with wrappers
+ * do; inherit_std.cc has none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For installed.sh: writes a dump to its first argument. With -DOPENS it links nothing and opens the library, its second. */
+/* For installed.sh: writes a dump to the path in its first argument. With -DOPENS it is not linked with the library,
+ * and opens the one that its second argument names. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What jemalloc's and glibc's own names say of the program's memory, held against their manuals and a count of the test's own. */
+/* Figures of jemalloc's and glibc's own names, compared with their manuals and with the test's own count. */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 #include <limits.h>

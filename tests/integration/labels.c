@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Labels and what is credited to whom: of any type, added to open spans, and left out by record_labels. */
+/* Labels: values of all types, labels that are added to open spans, and labels that record_labels leaves out. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs that meet their limits: who is refused and who is not, in every form of allocation, what makes room, that
- * in use never exceeds a limit, and what on_limit does. */
+/* Programs that meet their limits: which request is refused, in every form of allocation, and what makes room. Bytes
+ * in use never exceed a limit. on_limit does what it says. */
 #define _GNU_SOURCE
 #include <jespan/limit.h>
 

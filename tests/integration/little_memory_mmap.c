@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For little_memory.sh, to be preloaded: of the calls of mmap(2) for memory, those from number FAIL_FROM on fail, FAIL_COUNT of
- * them. The environment is read by hand, as this may be called before libc is up. */
+/* For little_memory.sh, as a preloaded library: calls of mmap(2) for memory fail, FAIL_COUNT of them from number
+ * FAIL_FROM on. It reads the environment by hand, because it may be called before libc is initialised. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>

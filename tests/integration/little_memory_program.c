@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For little_memory.sh: calls all that allocates, on several threads, and takes NULL for an answer. Every failure must say
- * ENOMEM. Arguments: none; "lowered" KiB, to lower the limit on address space at run time to what is in use and so much
- * more; "works", where allocations must succeed. */
+/* For little_memory.sh: calls every function that allocates, on several threads. NULL is allowed, and must come with
+ * ENOMEM. Arguments: none; "lowered" KIB lowers the limit on address space at run time to the present use and KIB more;
+ * "works" fails where an allocation fails. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program whose main() ends by pthread_exit() ends as it would without jespan, although jespan has threads: with the last
- * thread of its own, by exit(0), and signals end it until then. The program runs itself again for each case. */
+/* A program whose main() ends by pthread_exit() ends as without jespan, although jespan has threads: by exit(0) with
+ * the last thread of its own. Signals end it until then. The program runs itself again for each case. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where membarrier(2) is refused, from the start or from some time on: entering costs the same at any depth, and contexts are
- * recycled only where that is safe. */
+/* membarrier(2) is refused, from the start or later. Entering costs the same at any depth, and contexts are recycled
+ * only if that is safe. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Out of memory: NULL and ENOMEM from every function, nothing lost, and the books right throughout. */
+/* Without memory, every function returns NULL with ENOMEM. Nothing is lost, and all figures stay right. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: what is allocated in one goes in one go, to the byte; what is credited to another context stays; who comes too late is found out. */
+/* Regions: the end of a region frees all its objects, to the byte. Objects that are credited to another context
+ * stay. Late use is detected. */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 

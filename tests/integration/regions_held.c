@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: nothing is freed that somebody holds, nothing that is to go stays, and no arena is lost; as docs/regions.md says it. */
+/* Regions: no object is freed that somebody holds, no other object stays, and no arena is lost (docs/regions.md). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <locale.h>

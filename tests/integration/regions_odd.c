@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions where things do not go as usual. */
+/* Regions in unusual situations: errors, missing arenas, signals, wrong order. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

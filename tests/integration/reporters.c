@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reporters in a real program: at its end, in its children, under 2,000,000 spans. Cases with long names are called
- * after what goes wrong with others. Modules are in reporter_modules.sh. */
+/* Reporters in a real program: at its end, in its children, with 2,000,000 spans. Cases with long names are named
+ * after the failure of another tool. Modules are in reporter_modules.sh. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samplers: an unsampled span has no context of its own, and no byte is lost for it. Who is asked, and what is
- * inherited where. The rules themselves are tried in tests/unit/span/test_sampler.c, many threads in tests/stress/samplers.c. */
+/* Samplers: an unsampled span has no context of its own, and no byte is lost. Which sampler is asked, and what is
+ * inherited. The rules are in tests/unit/span/test_sampler.c, many threads in tests/stress/samplers.c. */
 #define _GNU_SOURCE
 #include <time.h>
 

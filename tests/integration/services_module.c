@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For services.sh: a service in place of Pyroscope's. It shows in its figures what it found, and then does what
- * SERVICE_DOES says. With -DABI=N it is of another version. */
+/* For services.sh: a service in place of Pyroscope's. Its figures show what it found. Then it does what SERVICE_DOES
+ * says. With -DABI=N it has another version. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing-flame 0.2.0 gets wrong and applies to jespan, a case for each failure, named after it. Write errors that
- * it ignores are in dump.sh and host.c; that entering and leaving takes no lock is checked by tools/check-hot-path. */
+/* Failures of tracing-flame 0.2.0 that could apply to jespan, one case each, named after the failure. Write errors
+ * that it ignores are in dump.sh and host.c. tools/check-hot-path checks that entering and leaving takes no lock. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing-prof 0.3.0 gets wrong in the figures of memory, a case for each failure, named after it; that of
- * nesting, order and time is in span_nesting.c.
+/* Failures of tracing-prof 0.3.0 in the figures of memory, one case each, named after the failure. Its failures in
+ * nesting, order and time are in span_nesting.c.
  *
- * Elsewhere: the tail that it loses at shutdown, other write errors and queues without bound in dump.sh and in the
- * tests of reporters; memory without bound at 2,000,000 spans in tests/stress/retention.c; labels set later in the tests of
- * labels.
+ * Elsewhere: the tail that it loses at shutdown, other write errors, and queues without bound, in dump.sh and in the
+ * tests of reporters; memory without bound at 2,000,000 spans, in tests/stress/retention.c; labels that are set
+ * later, in the tests of labels.
  */
 #define _GNU_SOURCE
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing-prof 0.3.0 gets wrong in nesting, order and time, a case for each failure, named after it; the rest is
- * in span_memory.c. */
+/* Failures of tracing-prof 0.3.0 in nesting, order and time, one case each, named after the failure. Its other
+ * failures are in span_memory.c. */
 #define _GNU_SOURCE
 #include "../support/cases.h"
 #include "../support/spans.h"

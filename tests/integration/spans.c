@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The span API: nesting, order, scopes, attachment, and what is credited to whom. Wrong arguments are in spans_wrong.c,
- * limits and recycling in spans_bounded.c. */
+/* The span API: nesting, order, blocks, attachment, and credit. Wrong arguments are in spans_wrong.c, limits and
+ * recycling in spans_bounded.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What bounds the context tree: max_contexts, its visible overflow, contexts_kept, and recycling. Runs itself again with JESPAN_CONF. */
+/* The bounds of the context tree: max_contexts, overflow, contexts_kept, and recycling. The program runs itself again
+ * with JESPAN_CONF. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Wrong, huge and stale arguments everywhere in the span API: an error code, never a crash, and nothing changes. */
+/* Wrong, huge and stale arguments to each function of the span API: it returns an error, does not crash, and changes
+ * nothing. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

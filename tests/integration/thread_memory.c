@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What alloc-track 0.2.3 gets wrong, a case for each failure, named after it. That columns of a report are not swapped
- * is checked in command.sh. */
+/* Failures of alloc-track 0.2.3, one case each, named after the failure. command.sh checks that the columns of a
+ * report are in order. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

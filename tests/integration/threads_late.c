@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A thread that allocates for the first time when its last destructors run, and is gone without a word: what is told to all
- * threads must not be written where its stack was. */
+/* A thread that allocates for the first time in its last destructors, and ends unnoticed. An invalidation of all
+ * threads must not write to its former stack. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times of contexts against independent clocks: every kind of work with every clock, and what is said where a clock is
- * not there. Several spans: times_order.c; several threads: times_threads.c. */
+/* Times of contexts, compared with independent clocks: every kind of work with every clock, and the answers when a
+ * clock is missing. Several spans are in times_order.c, several threads in times_threads.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times that mallctl gives never go back, whatever happens meanwhile on more threads than there are processors; and how many spans
- * are open. */
+/* Times that mallctl gives never go back, with more threads than processors. The number of open spans is right. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times of several contexts on one thread, in any order of enters and exits: what passes belongs to one of them at any
- * moment. */
+/* Times of several contexts on one thread, in any order of enters and exits. At each moment, time passes for exactly
+ * one of them. */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times of contexts where several threads are in it: one span on many, spans that are open now, threads that end,
- * contexts that are recycled, forks. One thread: times.c. */
+/* Times of contexts on several threads: one span on many threads, spans that are open now, threads that end,
+ * contexts that are recycled, forks. One thread is in times.c. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans on many threads: entered on several at once, handed from one to the next, closed elsewhere, while entered or by
- * the last of several owners, used after that, carried by a pool's jobs, and inherited by new threads. Every figure must
- * be what it would be on one thread, no wrong use must change one, and nothing may be kept by what is over.
+/* Spans on many threads: entered on several at once, handed from one to the next, closed on another thread, while
+ * entered, or by the last of several owners, used after the close, carried by jobs of a pool, and inherited by new
+ * threads. Every figure is as on one thread. No wrong use changes a figure, and nothing stays behind.
  *
- * ASYNC_THREADS: how many threads inherit (10,000).
+ * ASYNC_THREADS: number of threads that inherit (10,000).
  */
 #define _GNU_SOURCE
 #include <pthread.h>

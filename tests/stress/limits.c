@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits that come, change and go, one above the other, on contexts that threads are just then allocating in, with forks in the middle:
- * each refusal is counted once, a context without a limit is never refused, and at the end nothing is left.
+/* Limits come, change and go, nested, on contexts in which threads allocate at that moment, with forks in between. Each
+ * refusal is counted once, a context without a limit is never refused, and nothing is left at the end.
  *
- * LIMITS_ROUNDS: requests a thread (20,000; with a sanitizer 500).
+ * LIMITS_ROUNDS: requests of each thread (20,000; with a sanitizer 500).
  */
 #define _GNU_SOURCE
 #include <jespan/limit.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything at once, at random: spans, blocks, labels (also added later), blocks for other owners, attachments that are taken back
- * or not, credit to other contexts, limits, far more contexts than max_contexts, plugins that come and go, forks, threads that end, snapshots.
- * At quiet points the books equal jemalloc's, each context has just the objects that are credited to it, and all contexts together
- * make up the sums.
+/* Everything at once, at random: spans, blocks, labels (also added later), blocks for other owners, attachments,
+ * credit to other contexts, limits, far more contexts than max_contexts, plugins that come and go, forks, threads
+ * that end, snapshots. At quiet points the sums equal jemalloc's figures, each context has exactly the objects that
+ * are credited to it, and all contexts together make up the sums.
  *
- * MIX_SECONDS: for so long (2, for each configuration); MIX_SEED: the random seed, printed with a failure; MIX_CONF: another
- * configuration in place of those here. For memory errors and races: --enable-sanitizer.
+ * MIX_SECONDS: duration for each configuration (2). MIX_SEED: the random seed, printed with a failure. MIX_CONF:
+ * another configuration in place of those here. For memory errors and races: --enable-sanitizer.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

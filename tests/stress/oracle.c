@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The exactness oracle: 16 threads allocate, resize, hand over and free at random, in nested and interleaved spans that
- * come and go as the threads themselves do. At quiet points every figure of every context must equal the model's, and
- * the sum of all must equal jemalloc's own books. No error is allowed.
+/* The exactness oracle: 16 threads allocate, resize, hand over and free at random. Spans are nested and interleaved,
+ * and come and go, as the threads do. At quiet points every figure of every context equals the model's, and the sums
+ * equal jemalloc's figures. No error is allowed.
  *
- * ORACLE_OPS: operations over all threads (10,000,000). ORACLE_SEED: the random seed, printed with a failure.
- * Contexts are of two sorts. Shared ones have spans open from start to end, so any thread may use their paths and each
- * figure is known. Passing ones get a label that no other ever has; the model follows them until their last object dies.
+ * ORACLE_OPS: operations of all threads (10,000,000). ORACLE_SEED: the random seed, printed with a failure. There are
+ * two sorts of contexts. Shared ones have spans that are open from start to end, so any thread may use their paths
+ * and each figure is known. Passing ones have a label that no other has; the model follows them until their last
+ * object is freed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The oracle with span arenas and limits: nearly everything has an allocation policy, by configuration, and must be as exact. Besides,
- * jemalloc is asked of each live object which of its arenas that lies in: what it says of a span arena's objects and bytes is what
- * the arena's own figures are.
+/* The oracle with span arenas and limits. The configuration gives nearly every context an allocation policy, and the
+ * figures are as exact. The test also asks jemalloc in which arena each live object lies. jemalloc's objects and bytes
+ * there equal the figures of the span arena.
  *
- * ORACLE_OPS, ORACLE_SEED: as for the oracle; 2,000,000 unless told otherwise.
+ * ORACLE_OPS, ORACLE_SEED: as for the oracle; 2,000,000 operations by default.
  */
 static void check_arenas(const char *where);
 #define ORACLE_CHECK_MORE check_arenas

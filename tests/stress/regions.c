@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions that open and close on many threads, with objects that others free, survivors, forks in the middle, and more of them than
- * arenas: whatever happens, nothing is left when all is over, and jemalloc's own count agrees.
+/* Regions open and close on many threads, with objects that other threads free, survivors, forks in between, and more
+ * regions than arenas. At the end nothing is left, and jemalloc's own count agrees.
  *
- * REGIONS_ROUNDS: regions a thread (1,000; with a sanitizer 200). Runs itself again with max_arenas:3 and with ages.
+ * REGIONS_ROUNDS: regions of each thread (1,000; with a sanitizer 200). The program runs itself again with max_arenas:3
+ * and with ages.
  */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Nothing is dropped, and no id is another's while memory refers to it, however many spans go by; and they cost nothing
- * that stays. After each phase an old leak is still credited to the span that made it.
+/* However many spans pass, no figure is dropped, no number is given to another context while memory refers to it, and
+ * no memory stays behind. After each phase an old leak is still credited to the span that made it.
  *
- * RETENTION_SPANS: spans a phase (10,000,000; with a sanitizer 300,000). Runs itself again with max_contexts:256.
+ * RETENTION_SPANS: spans in each phase (10,000,000; with a sanitizer 300,000). The program runs itself again with
+ * max_contexts:256.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

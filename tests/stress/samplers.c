@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samplers with many threads and with recycling: a callback that is replaced while spans are opened, and the sums, to
- * the byte. What else they do is in tests/integration/samplers.c. */
+/* Samplers with many threads and with recycling: a callback is replaced while spans are opened, and sums are exact
+ * to the byte. Other tests of samplers are in tests/integration/samplers.c. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <time.h>

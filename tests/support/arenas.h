@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Short cuts for tests of span arenas and regions: their figures, and which jemalloc arena an object is in. */
+/* Helpers for tests of span arenas and regions: figures, and the jemalloc arena of an object. */
 #ifndef JESPAN_TESTS_ARENAS_H
 #define JESPAN_TESTS_ARENAS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For unit tests of what needs jespan booted: a thread's block, the tree and contexts in it. After cmocka.h. */
+/* For unit tests that need jespan booted, after cmocka.h: a thread's block, the tree, and contexts. */
 #ifndef JESPAN_TESTS_BOOTED_H
 #define JESPAN_TESTS_BOOTED_H
 

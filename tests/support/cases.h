@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cases that need a process each: the program runs itself again for every one, with the case's configuration.
+/* Cases that need a process each: the program runs itself again for every case, with the case's configuration.
  *
- * A case passes if it ends with 0 within CASE_SECONDS (600) and with nothing on stderr. One that hangs is killed with
- * all its children. With a case's name as its argument, the program runs that one in place.
+ * A case passes if it ends with 0 within CASE_SECONDS (600) and writes nothing to stderr. A case that hangs is killed
+ * with all its children. With a case's name as its argument, the program runs that case in place.
  */
 #ifndef JESPAN_TESTS_CASES_H
 #define JESPAN_TESTS_CASES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checks for test programs: say which one failed, where and with what figures, and let main() return non-zero.
+/* Checks for test programs. A failed check prints place and figures, and main() returns non-zero.
  *
- * Nothing here allocates: the tests watch the heap that they run on.
+ * Nothing here allocates, since the tests examine the heap that they run on.
  */
 #ifndef JESPAN_TESTS_CHECK_H
 #define JESPAN_TESTS_CHECK_H

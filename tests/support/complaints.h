@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is written to stderr between two calls, in unit tests. After cmocka.h. */
+/* For unit tests, after cmocka.h: keeps what is written to stderr between two calls. */
 #ifndef JESPAN_TESTS_COMPLAINTS_H
 #define JESPAN_TESTS_COMPLAINTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading figures through mallctl, both jemalloc's and spans.*. A name that cannot be read is a failed check. */
+/* Reads figures through mallctl, both jemalloc's and spans.*. A name that cannot be read is a failed check. */
 #ifndef JESPAN_TESTS_CTL_H
 #define JESPAN_TESTS_CTL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans that a test opens and enters in one go. What fails is a failed check. */
+/* Opens and enters a span in one call. A failure is a failed check. */
 #ifndef JESPAN_TESTS_ENTERED_H
 #define JESPAN_TESTS_ENTERED_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A made-up root with /proc and cgroup file systems, for what this machine does not have. After cmocka.h. */
+/* For unit tests, after cmocka.h: a root directory with made-up /proc and cgroup file systems. */
 #ifndef JESPAN_TESTS_MADE_ROOT_H
 #define JESPAN_TESTS_MADE_ROOT_H
 

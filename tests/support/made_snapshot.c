@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots made by hand. */
+/* Snapshots that are built by hand. */
 #include "made_snapshot.h"
 
 #include <stdio.h>

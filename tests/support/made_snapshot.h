@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots made by hand, for testing exporters and the command without the library. */
+/* Snapshots that tests of exporters and of the command build by hand, without the library. */
 #ifndef JESPAN_TESTS_MADE_SNAPSHOT_H
 #define JESPAN_TESTS_MADE_SNAPSHOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make_profile [time] KIND [N]: writes a hand-made snapshot as a pprof file to stdout. */
+/* make_profile [time] KIND [N]: writes a snapshot that is built by hand to stdout, as a pprof file. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

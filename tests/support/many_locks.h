@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For tests that fork with many arenas: before a fork jemalloc takes more locks than ThreadSanitizer's detector of deadlocks has
- * room for. Included by one file of a program. */
+/* For tests that fork with many arenas: before a fork, jemalloc takes more locks than ThreadSanitizer's deadlock
+ * detector has room for. One file of a program includes this. */
 #ifndef JESPAN_TESTS_MANY_LOCKS_H
 #define JESPAN_TESTS_MANY_LOCKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What jemalloc says of its arenas, and the system of mappings. */
+/* jemalloc's figures of its arenas, and the system's figures of mappings. */
 #ifndef JESPAN_TESTS_MAPPINGS_H
 #define JESPAN_TESTS_MAPPINGS_H
 

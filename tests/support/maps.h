@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the system says of this process's mappings. */
+/* The system's figures of this process's mappings. */
 #ifndef JESPAN_TESTS_MAPS_H
 #define JESPAN_TESTS_MAPS_H
 

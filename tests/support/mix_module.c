@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A plugin with spans of its own, for tests/stress/mix.c. It is built twice from this template, so that the two differ in nothing
- * but the texts of their sites, which may come to lie at the same addresses. */
+/* A plugin with spans of its own, for tests/stress/mix.c. It is built twice from this file. The two differ only in
+ * the texts of their sites, which may get the same addresses. */
 #include <jespan/jespan.h>
 
 #define SITE(line)                                                                                                     \

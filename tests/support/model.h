@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An independent model of what jespan must report: contexts as nodes, with the figures that the test itself counted.
+/* An independent model of the figures that jespan must report. Contexts are nodes, with figures that the test counts.
  *
- * A node is *alive* while something pins it: an open span, an entered one, a live object, a live child. jespan must then
- * keep its context, with the same number and all of its figures. A node without pins is dead for good (its path is never
- * used again), and jespan may recycle its context at any time; its figures still belong to the sums.
- * To stay on the safe side of a race with recycling, pins are taken after jespan's own and released before them.
- * Everything lies in memory from mmap, so that the model does not disturb what it measures.
+ * A node is *alive* while something pins it: an open span, an entered span, a live object, a live child. jespan must
+ * then keep its context, with the same number and all its figures. A node without pins is dead: its path is never
+ * used again, and jespan may recycle its context at any time. Its figures still belong to the sums. Pins are taken
+ * after jespan's and released before jespan's, which is safe if a context is recycled at that moment. Everything lies
+ * in memory from mmap, so that the model does not change what it measures.
  */
 #ifndef JESPAN_TESTS_MODEL_H
 #define JESPAN_TESTS_MODEL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Compares the model with what jespan says, figure by figure. Only at quiet points, on one thread. */
+/* Compares the model with jespan's figures, one by one. Only at quiet points, on one thread. */
 #ifndef JESPAN_TESTS_MODEL_CHECK_H
 #define JESPAN_TESTS_MODEL_CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A time without memory: what is mapped stays, and nothing more comes. */
+/* Lets all new mappings fail for a while. Existing mappings stay. */
 #ifndef JESPAN_TESTS_NO_MEMORY_H
 #define JESPAN_TESTS_NO_MEMORY_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random objects for the oracle: every way to get, resize and give back memory, each told to the model.
+/* Random objects for the oracle. They are allocated, resized and freed in every way, and the model is told of each
+ * step.
  *
- * An object knows its owner in the model, so any thread may free it. Its first and last bytes carry a mark, which finds
- * objects that overlap and contents that a resize lost.
+ * An object knows its owner in the model, so any thread may free it. Its first and last bytes have a mark. The mark
+ * shows objects that overlap, and contents that a resize lost.
  */
 #ifndef JESPAN_TESTS_OBJECTS_H
 #define JESPAN_TESTS_OBJECTS_H

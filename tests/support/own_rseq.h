@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program that uses restartable sequences itself, by glibc's registration. Needs glibc 2.35; without it nothing is
- * done, and there is no such clock to test. */
+/* A program that uses restartable sequences itself, by glibc's registration. It needs glibc 2.35. Without that,
+ * there is no such clock to test, and nothing is done. */
 #ifndef JESPAN_TESTS_OWN_RSEQ_H
 #define JESPAN_TESTS_OWN_RSEQ_H
 

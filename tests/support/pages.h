@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For tests of the page map, on addresses where nothing is: headers never look at the objects themselves. */
+/* For tests of the page map, on addresses without memory: headers do not touch the objects themselves. */
 #ifndef JESPAN_TESTS_PAGES_H
 #define JESPAN_TESTS_PAGES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas as jemalloc-hooks makes them, without what src/ puts above them. */
+/* Span arenas as jemalloc-hooks makes them, without the layers above in src/. */
 #ifndef JESPAN_TESTS_SPAN_EXTENTS_H
 #define JESPAN_TESTS_SPAN_EXTENTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Short cuts for tests of spans: opening them, asking for their context, running a thread. */
+/* Helpers for tests of spans: open them, find their context, run a thread. */
 #ifndef JESPAN_TESTS_SPANS_H
 #define JESPAN_TESTS_SPANS_H
 

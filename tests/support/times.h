@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Times by independent clocks, to compare jespan's with.
+/* Times of independent clocks, to compare with jespan's.
  *
- * Clocks are read twice before something and twice after it, outside and inside of it, by the thread that does it: what
- * jespan says must lie between the inner and the outer difference, whatever took the processor away and when.
+ * The thread that does the work reads the clocks twice before it and twice after it. So jespan's time must lie
+ * between the inner and the outer difference, whenever the scheduler takes the processor away.
  */
 #ifndef JESPAN_TESTS_TIMES_H
 #define JESPAN_TESTS_TIMES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A reporter that remembers what it was told, and that checks whether it was told in the promised order. It takes
- * nothing from the heap, so that it can be compared with figures to the byte. `wrong` names the first broken promise. */
+/* A reporter that remembers its calls and checks that they come in the promised order. It allocates nothing from the
+ * heap, so figures can be compared to the byte. `wrong` names the first broken promise. */
 #ifndef JESPAN_TESTS_TOLD_H
 #define JESPAN_TESTS_TOLD_H
 

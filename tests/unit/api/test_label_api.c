@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Labels that are added to an open span: where its entries go, what is counted, and that threads which enter it meanwhile
- * are never in a context that is gone. */
+/* Labels that are added to an open span: its entries move to the new context, counts are right, and threads that
+ * enter it meanwhile are never in a recycled context. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ticks against the system's clock, and their length. */
+/* Ticks, compared with the system's clock, and the length of a tick. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The CPU clock by itself, each kind against CLOCK_THREAD_CPUTIME_ID; by restartable sequences also when the program
- * uses them; from another thread; and in a forked child. */
+/* Each kind of CPU clock, compared with CLOCK_THREAD_CPUTIME_ID: also if the program uses restartable sequences
+ * itself, read from another thread, and in a forked child. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What dump_on names; signals by name; events and who waits for them; memory that is set aside. */
+/* The events that dump_on names, signals by name, threads that wait for events, and emergency memory. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

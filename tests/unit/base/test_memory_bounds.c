@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What bounds memory, in made-up file systems: cgroups of both versions, nested, moved and broken; the machine. */
+/* The bound on memory, in made-up file systems: cgroups of both versions, nested, moved and broken; and the
+ * machine's memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

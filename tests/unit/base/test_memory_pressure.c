@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose memory pressure is read, and what is made of the kernel's sums. With a real kernel: tests/stress/pressure.sh. */
+/* Which memory pressure is read, and how the kernel's sums are used. tests/stress/pressure.sh tests it with a real
+ * kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Patterns of names, compared with the definition: a `*` stands for every text that there may be in its place. */
+/* Patterns of names, compared with their definition: a `*` stands for any text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

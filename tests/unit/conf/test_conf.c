@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The configuration, every key by the table itself, and strings that nobody would write. What is printed word for word
- * is tried in tests/integration/conf.sh. */
+/* The configuration: every key of the table, and hostile strings. tests/integration/conf.sh checks the output word
+ * for word. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

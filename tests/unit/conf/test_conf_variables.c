@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The variables that others defined: which key each sets, what is made of lists and times, and hostile values. */
+/* Environment variables that other projects defined: which key each one sets, how lists and times are read, and
+ * hostile values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Digests: what becomes of paths and labels, merging, folding, and what the pprof encoder makes of it. Without memory:
- * test_digest_memory.c. */
+/* Digests: paths and labels, merging, folding, and the result of the pprof encoder. test_digest_memory.c has missing
+ * memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Periods and digests when memory runs out: each allocation in turn fails, alone or with all that follow. Figures may
- * then stand nearer to the root, but none is lost or told twice, folding keeps its bound, and all memory is freed. */
+/* Periods and digests without memory: each allocation in turn fails, alone or with all that follow. Figures may move
+ * to an ancestor. No figure is lost or counted twice, folding keeps its bound, and all memory is freed. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoints of the service http as functions: who gets an answer, and what it says of snapshots made by hand. */
+/* The endpoints of the service http as functions: which requests get an answer, and what it says of snapshots that
+ * are built by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

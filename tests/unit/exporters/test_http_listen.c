@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the service http listens: what http_listen may say, and who gets a path or a port that somebody has. */
+/* The addresses of the service http: valid values of http_listen, and paths and ports that are in use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service http as it runs, with a host made by hand: requests of all kinds, made at random but each run alike, leave
- * it answering, with nothing kept of them; and it ends when it is to. */
+/* The running service http, with a host that the test makes. Random requests, the same in each run, leave it
+ * answering and leave no memory behind. It ends when it is asked to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

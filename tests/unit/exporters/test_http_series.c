@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Series of /metrics: which spans are one, that what they count never goes down, and that there are never too many. */
+/* Series of /metrics: which spans share one, counters that never fall, and a bounded number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

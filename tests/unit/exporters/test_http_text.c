@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the service http writes: numbers, and names of any bytes as JSON and as labels of Prometheus. */
+/* Text that the service http writes: numbers, and names of any bytes in JSON and in labels of Prometheus. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

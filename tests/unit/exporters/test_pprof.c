@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The pprof exporter on snapshots made by hand, read back with protobuf-c. */
+/* The pprof exporter with snapshots that are built by hand. protobuf-c reads the result. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The pprof exporter when memory runs out: each allocation in turn fails, whoever makes it (zlib and libc too). The
- * encoder must say so or do without, and free all it has. */
+/* The pprof exporter without memory: each allocation in turn fails, also those of zlib and libc. The encoder reports
+ * the failure or does without the memory, and frees all that it has. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

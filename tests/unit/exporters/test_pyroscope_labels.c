@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The labels of a process's series: from where, in which order of precedence, and what servers would refuse. */
+/* The labels of a process's series: sources, precedence, and labels that servers would refuse. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

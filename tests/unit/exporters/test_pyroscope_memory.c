@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is pushed when memory runs out: each allocation in turn fails, alone or with all that follow. A period is then not
- * taken for one in which nothing happened, one for which there was room is not lost. */
+/* Pushes without memory: each allocation in turn fails, alone or with all that follow. Such a period is not taken
+ * for an empty one, and a period for which there was room is not lost. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

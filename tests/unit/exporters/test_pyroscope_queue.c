@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The queue of periods: whatever is refused, too much, too old or accepted in part, what is accepted adds up to what
- * happened, and what is in use is that of the newest. */
+/* The queue of periods. Periods are refused, too large, too old, or accepted in part. The accepted figures add up to
+ * the program's, and memory in use is that of the newest period. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

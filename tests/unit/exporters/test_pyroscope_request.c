@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests as they go to a Pyroscope server, read back with zlib and protobuf-c. */
+/* Requests to a Pyroscope server. zlib and protobuf-c read them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

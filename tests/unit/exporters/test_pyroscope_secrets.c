@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which answers may be printed: none that has a part of a credential, in whatever spelling; others are. */
+/* Which answers of a server may be printed: none that has a part of a credential in any spelling; all others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

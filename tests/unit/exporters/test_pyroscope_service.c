@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service as a whole with a host of the test's own and a server at fault (tests/support/fault_server.py), so that
- * sanitizers see it. What a server and a program at large make of it: tests/integration/pyroscope_faults.sh. */
+/* The whole service, with a host that the test makes and a server that misbehaves (tests/support/fault_server.py),
+ * so that sanitizers see it. tests/integration/pyroscope_faults.sh tests it in a program. */
 #include <arpa/inet.h>
 #include <limits.h>
 #include <pthread.h>

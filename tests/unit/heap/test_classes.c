@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of size classes against jemalloc itself. */
+/* The table of size classes, compared with jemalloc. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

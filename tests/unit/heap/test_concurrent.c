@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sums and snapshots while threads allocate, pass objects on and free each other's: nothing is ever negative, what is a
- * sum is one, and in the end nothing is missing. */
+/* Sums and snapshots while threads allocate, pass objects on and free each other's. No figure is negative, sums add
+ * up, and nothing is missing at the end. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child forked at any moment of another thread's flush: it frees nothing twice and loses one object at most, two if a
- * full magazine was being halved.
+/* A child is forked at any moment of another thread's flush. The child frees nothing twice. It loses at most one
+ * object, or two if a full magazine was being halved.
  *
- * The flush is compiled here with a fork after each of its stores and of its calls of jemalloc. The child is to see a block whose thread is gone, so
- * the forking thread takes off its own before, and the child takes it again, as its first new thread would.
+ * The flush is compiled here with a fork after each of its stores and of its calls of jemalloc. The child must see a
+ * block whose thread is gone. So the forking thread gives up its block before, and the child takes the block again,
+ * as its first new thread would.
  */
 #include <setjmp.h>
 #include <stdarg.h>

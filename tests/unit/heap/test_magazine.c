@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Magazines: what a thread keeps of what it frees, how much, and that its figures and headers are right when reused. */
+/* Magazines: which freed objects a thread keeps, how many, and right figures and headers when they are used again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pages that a span arena claims. */
+/* Pages of span arenas in the page map. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters by thread, and their sums, with threads that come and go. */
+/* Counters of threads, and their sums, while threads come and go. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of header tables: each is empty and nobody else's, and what is given back is reused, or goes to the system. */
+/* Memory of header tables: each table is empty and has one owner. Freed memory is used again, or returned to the
+ * system. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

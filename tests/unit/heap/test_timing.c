@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a word of time says: inside, outside, begun several times over, and where the count beside it is not its own.
- * Then the words of a real thread's counters. */
+/* The value of a time word: while time passes, afterwards, with several begins, and with a count that was read at
+ * another moment. Then the words of a real thread's counters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots while threads enter and exit as fast as they can: no time, open or enter is ever taken back, of a context
- * or of all. */
+/* Snapshots while threads enter and exit as fast as they can. Times, opens and enters never fall, for a context and
+ * for the sum. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

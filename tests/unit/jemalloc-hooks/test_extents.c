@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The heap's figures as the extent hooks count them, against jemalloc's own, under its options. */
+/* The heap's figures as the extent hooks count them, compared with jemalloc's, under jemalloc's options. */
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Span arenas' pages: whose they are and how many, by the page map, by jemalloc and by the system. */
+/* Pages of span arenas: their owner and number by the page map, by jemalloc and by the system. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Policies of span arenas, as the system sees them. */
+/* Page wishes of span arenas, checked with the system. */
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An allocation that a limit refuses late: the limit came after the thread had found none. It is counted as one refusal, and leaves
- * nothing behind. The functions that allocate are called here as after that moment. */
+/* An allocation that a limit refuses late: the limit was set after the thread had looked for one. The refusal is
+ * counted once, and leaves nothing behind. The test calls the functions that follow that moment. */
 #include "malloc/alloc_policy.c"
 
 #include <setjmp.h>

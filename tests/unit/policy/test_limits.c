@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: what is in use below one, nested ones, stocks, buffers and what is held, contexts that come and go, and patterns
- * in the configuration. Programs that meet their limits are in tests/integration/limits.c. */
+/* Limits: bytes in use, nested limits, stocks, buffers, held bytes, contexts that come and go, and patterns in the
+ * configuration. Programs that meet their limits are in tests/integration/limits.c. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

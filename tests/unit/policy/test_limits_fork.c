@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child forked while another thread was about to begin a section of limits: it can set limits, and be refused.
+/* A child is forked while another thread begins a section of limits. The child can set limits, and is refused.
  *
- * The moment is between the thread's making its sequence odd and its seeing that sections are stopped, which they are from jespan's handler
- * before fork on. So the handlers here are registered before jespan's: the one before fork runs after jespan's.
+ * The moment is after the thread has made its sequence odd, and before it sees that sections are stopped. jespan's fork
+ * handler stops them. So the handlers here are registered before jespan's: the one before fork runs after jespan's.
  */
 #include <pthread.h>
 #include <setjmp.h>

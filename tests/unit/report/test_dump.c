@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Dumps with an exporter of our own, which looks around while it writes and fails when told: a file is whole or absent
- * at any moment, and what went wrong leaves nothing behind. Dumps of real programs are in tests/integration/dump.sh. */
+/* Dumps with an exporter of the test. It looks at the directory while it writes, and fails when told to. A file is
+ * whole or absent at any moment, and a failure leaves nothing behind. Dumps of real programs are in
+ * tests/integration/dump.sh. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

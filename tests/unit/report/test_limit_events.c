@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: what the callback is told, and when. */
+/* Events of limits: when the callback is called, and with which figures. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When a dump is due, and when to look again: growth at many rates, from any state, against a bound of 256 MiB. */
+/* The forecast of when a dump is due and when to look again: growth at many rates, from any state, against a bound
+ * of 256 MiB. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a reporter is told adds up to the snapshots, to the byte, in the promised order, while contexts are recycled. */
+/* The calls of a reporter add up to the snapshots, to the byte, in the promised order, while contexts are recycled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

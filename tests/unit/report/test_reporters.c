@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reporters registered at run time: all is told while threads run, nobody waits for a slow one, errors are counted, and
- * what is unregistered is called no more. Exit, fork and modules are in tests/integration. */
+/* Reporters that are registered at run time. They are told everything while threads run, a slow one delays nobody,
+ * errors are counted, and an unregistered one is not called any more. Exit, fork and modules are in
+ * tests/integration. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A context's path as text: whole, cut to its inner end in a room of any size, and safe to print. */
+/* The path of a context as text: whole, cut at its inner end for a buffer of any size, and safe to print. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

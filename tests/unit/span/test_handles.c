@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Handles of open spans: a stale, an invented and a doubly closed one are told apart from those that are open. */
+/* Handles of open spans: stale, invented and doubly closed ones are recognised. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

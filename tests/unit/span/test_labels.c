@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Label sets: strings and integers, cut to their limits, named by record_labels, and in memory that is used again. */
+/* Label sets: strings and integers, cut to their limits, chosen by record_labels, in memory that is used again. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Samplers: what can be configured, how often each rule says yes, and who is asked. What comes of it is tried in
+/* Samplers: the configuration, how often each rule keeps a span, and which sampler is asked. Their effects are in
  * tests/integration/samplers.c. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites as jespan keeps them: once each, and cut to their limits. */
+/* Sites in jespan's memory: one copy of each, cut to their limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

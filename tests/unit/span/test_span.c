@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is entered on a thread: tag and counters follow the innermost entry, every enter gets its exit, and memory for
- * deep nesting goes back. The API on top of it is tried in tests/integration/spans.c. */
+/* The entries of a thread: tag and counters follow the innermost entry, every enter gets its exit, and memory for
+ * deep nesting is returned. The API is tested in tests/integration/spans.c. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

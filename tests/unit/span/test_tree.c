@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context tree: what makes two contexts the same, when one is recycled, what remains of it, and its bound. */
+/* The context tree: when two contexts are the same, when one is recycled, what remains of it, and the bound of the
+ * tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
