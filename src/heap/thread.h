@@ -117,7 +117,7 @@ struct thread_bytes {
     uint64_t allocated, deallocated;
 };
 
-/* A stock: bytes that a thread has charged to a limit and its ancestors and has not used yet: limit.h. */
+/* A stock: bytes that a thread has charged to a limit and its ancestors and has not used yet: limits.h. */
 struct limit_stock {
     _Atomic uint64_t bytes;
     _Atomic uint32_t limit; /* 0: none */
@@ -165,7 +165,7 @@ struct thread {
     bool sampler_asking; /* inside the program's sampler */
 
     /* Allocation policy. Allocated when first needed. */
-    _Atomic(struct arena_cache **) arena_caches; /* by number of span arena: arenas.h */
+    _Atomic(struct arena_cache **) arena_caches; /* by number of span arena: arena_cache.h */
     struct site_cache_line *policy_sites; /* as site_cache, for contexts with an allocation policy */
     uint32_t invalidations_seen;       /* the value of thread_invalidations that it saw last */
     uint16_t region;      /* the arena of the region in which it allocates now; 0: none. See span_review() */

@@ -61,9 +61,9 @@ static COLD void *refuse_late(void *p)
 static void *alloc_without_arena(struct thread *t, size_t size, int flags)
 {
     struct class_info info = plain_class(size, flags);
-    struct free_object *kept = t && info.bytes ? magazine_take(t, CODE_CLASS(info.code)) : NULL;
-    void *p = kept ? kept->p : NULL;
-    if (likely(p) && unlikely(!count_small(t, kept->slot, info.bytes, size)))
+    struct free_object *object = t && info.bytes ? magazine_take(t, CODE_CLASS(info.code)) : NULL;
+    void *p = object ? object->p : NULL;
+    if (likely(p) && unlikely(!count_small(t, object->slot, info.bytes, size)))
         return refuse_late(p);
     if (likely(p))
         return flags ? memset(p, 0, info.bytes) : p;

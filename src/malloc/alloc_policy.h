@@ -32,20 +32,20 @@ HOT_INLINE bool has_limit_only(const struct thread *t)
  * callers need no stack frame. */
 HOT_INLINE void *alloc_policy_reuse(struct thread *t, struct class_info info, size_t requested)
 {
-    struct free_object *kept = load_relaxed(&t->magazine_top[CODE_CLASS(info.code)]);
+    struct free_object *object = load_relaxed(&t->magazine_top[CODE_CLASS(info.code)]);
     uint32_t section;
-    if (unlikely(!kept->p || !has_limit_only(t) || !limits_try_begin(t, &section)))
+    if (unlikely(!object->p || !has_limit_only(t) || !limits_try_begin(t, &section)))
         return NULL;
     uint32_t limit = limits_of(t->tag);
     if (limit && unlikely(!limits_take(t, limit, info.bytes))) {
         limits_end_tried(t, section);
         return NULL;
     }
-    store_relaxed(&t->magazine_top[CODE_CLASS(info.code)], kept - 1);
-    store_relaxed(kept->slot, t->tag);
+    store_relaxed(&t->magazine_top[CODE_CLASS(info.code)], object - 1);
+    store_relaxed(object->slot, t->tag);
     counters_add_alloc(t->current, info.bytes, requested);
     limits_end_tried(t, section);
-    return kept->p;
+    return object->p;
 }
 
 /* As track_free_fast(), and puts the bytes of an object that goes back to the magazine into the thread's stock. False:

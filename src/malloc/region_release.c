@@ -196,7 +196,7 @@ static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
 
 /* Under LOCK_TREE. Whether threads with exceptions keep the arena from being released. Only a thread itself finds that
  * it is done with its exceptions, since another could look between two of its steps. */
-static bool is_held(struct thread *t, struct span_arena *a)
+static bool waits_for_exceptions(struct thread *t, struct span_arena *a)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, 0};
@@ -329,7 +329,7 @@ static uint16_t claim_set_aside(struct thread *t, uint32_t after)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     for (uint32_t id = after + 1; id < arenas_end(); id++)
-        if (arenas[id].set_aside && !arenas[id].busy && !is_held(t, &arenas[id]) &&
+        if (arenas[id].set_aside && !arenas[id].busy && !waits_for_exceptions(t, &arenas[id]) &&
             live_objects((uint16_t)id) != load_relaxed(&arenas[id].aside_objects)) {
             arenas[id].busy = true;
             return (uint16_t)id;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounting of frees off the hot path: full buffers, big objects, span arenas, limits, threads without a block. */
+/* Accounting of frees off the hot path: full buffers, big objects, span arenas, limits, threads without a block.
+ * free() arrives at track_free_slow(). */
 #include <errno.h>
 #include <string.h>
 
@@ -282,7 +283,8 @@ HOT_INLINE void free_after_flush(struct thread *t, void *p)
         track_free_now(t, p, 0);
 }
 
-static void free_else(struct thread *t, void *p)
+/* Frees what free_in_arena() does not, when the buffer has room or is being flushed. */
+static void free_without_flush(struct thread *t, void *p)
 {
     if (unlikely(boot_is_under_way()) && boot_early_remove(p))
         jespan_je_free(p);
@@ -304,7 +306,7 @@ void track_free_slow(struct thread *t, void *p)
         if (t && load_relaxed(&t->free_buffer_count) == PENDING_MAX && !(load_relaxed(&t->free_buffer_sequence) & 1))
             free_after_flush(t, p);
         else
-            free_else(t, p);
+            free_without_flush(t, p);
     }
     errno = saved;
 }
