@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "../support/ctl.h"
+#include "../support/maps.h"
 
 #define UNTOUCHED 12345
 #define PAGE ((size_t)4096)
@@ -290,15 +291,6 @@ static void statistics_print(void)
     malloc_stats_print(count_printed, NULL, "gmdablxe");
     malloc_stats_print(count_printed, NULL, NULL);
     CHECK(printed_bytes > 100);
-}
-
-static size_t rss_bytes(void)
-{
-    char text[128] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    CHECK(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    return strtoul(strchr(text, ' '), NULL, 10) * PAGE;
 }
 
 static void calloc_is_lazy(void)

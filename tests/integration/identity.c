@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A context keeps its identity as long as it lives. A number that is given to another context leaves nothing behind.
- * The program runs itself again with JESPAN_CONF. */
+/* A context keeps its identity as long as it lives. A number that is given to another context leaves nothing behind. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <semaphore.h>
-#include <sys/wait.h>
 
 #include <jespan/jespan.h>
 #include <jespan/limit.h>
 #include <jespan/reporter.h>
 
+#include "../support/cases.h"
 #include "../support/ctl.h"
 #include "../support/spans.h"
 
@@ -36,7 +35,7 @@ static void tell_closed(void *user, const struct jespan_span_info *span)
     t->closed += (uint32_t)span->id == t->id;
 }
 
-static int limited(void)
+static void limited(void)
 {
     jespan_span_t *watched = spans_open("watched", -1, JESPAN_ROOT), *other = spans_open("other", -1, JESPAN_ROOT);
     jespan_context_t id = spans_context(watched), other_id = spans_context(other);
@@ -60,7 +59,6 @@ static int limited(void)
     CHECK_EQ(jespan_unregister_reporter(registration), 0);
     jespan_close(watched);
     jespan_close(other);
-    return check_result();
 }
 
 /* ---- What a thread remembers of sites ---- */
@@ -103,7 +101,7 @@ static jespan_context_t in_task(void)
 }
 
 /* Below another thread's context, which is no parent of what is opened there; whose number then is a span's. */
-static int number_of_a_thread(void)
+static void number_of_a_thread(void)
 {
     struct guest g;
     F(free)(opaque_pointer(F(malloc)(1)));
@@ -130,11 +128,10 @@ static int number_of_a_thread(void)
     CHECK(below == g.base || ctl_span(below, "parent") == g.base);
     CHECK_EQ(jespan_exit(span), 0);
     F(free)(kept);
-    return check_result();
 }
 
 /* The place of a site is used again, by one with the same name and line. */
-static int same_address(void)
+static void same_address(void)
 {
     static struct jespan_site site;
     static char target[8], file[300];
@@ -165,13 +162,12 @@ static int same_address(void)
         CHECK_EQ(strlen(ctl_span_text(jespan_current(), "file")), JESPAN_MAX_STRING_BYTES);
         jespan_exit_block(&scope);
     }
-    return check_result();
 }
 
 /* ---- A parent that making room for its child takes away ---- */
 
 /* The thread's context is the only one that nobody needs: what is opened in it gets its number, and is a span all the same. */
-static int parent_recycled(void)
+static void parent_recycled(void)
 {
     enum { FILLERS = 100 };
     struct guest g;
@@ -201,34 +197,16 @@ static int parent_recycled(void)
     CHECK_EQ(F(mallctl)(ctl_span_name(name, sizeof name, spans_context(span), "labels"), labels, &bytes, NULL, 0), 0);
     CHECK(bytes == sizeof "added\0yes" && !memcmp(labels, "added\0yes", bytes));
     jespan_close(span);
-    return check_result();
 }
 
-static const struct {
-    const char *conf;
-    int (*run)(void);
-} cases[] = {{"", limited}, {"max_contexts:64", number_of_a_thread}, {"", same_address}, {"max_contexts:64", parent_recycled}};
-
-static void run_case(unsigned i)
-{
-    char number[2] = {(char)('0' + i), '\0'};
-    int status = -1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        setenv("JESPAN_CONF", cases[i].conf, 1);
-        execl("/proc/self/exe", "identity", number, NULL);
-        _exit(127);
-    }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    if (status)
-        check_fail("case %u, %s: status %#x", i, cases[i].conf, status);
-}
+static const struct test_case cases[] = {
+    {"limited", limited, NULL, NULL},
+    {"number_of_a_thread", number_of_a_thread, NULL, "max_contexts:64"},
+    {"same_address", same_address, NULL, NULL},
+    {"parent_recycled", parent_recycled, NULL, "max_contexts:64"},
+};
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return cases[atoi(argv[1])].run();
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-        run_case(i);
-    return check_result();
+    return cases_main(argc, argv, cases, MEMBERS(cases));
 }

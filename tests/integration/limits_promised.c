@@ -559,7 +559,6 @@ static void a_child_tells(bool follows)
 {
     jespan_context_t context;
     jespan_span_t *span = open_tenant(1, &context);
-    int status = -1;
     CHECK_EQ(jespan_set_limit_callback(note_event, NULL), 0);
     CHECK_EQ(jespan_set_limit(context, 1000, 1 << 20), 0);
     pid_t pid = fork();
@@ -573,8 +572,7 @@ static void a_child_tells(bool follows)
         CHECK(is_refused && p);
         _exit(check_failures != 0);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     CHECK_EQ(n_events, 0);
 }
 

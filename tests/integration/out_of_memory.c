@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "../support/ctl.h"
+#include "../support/maps.h"
 
 #define PAGE ((size_t)4096)
 
@@ -21,15 +22,6 @@ static bool is_all(const char *p, size_t n, char c)
     while (n > 0 && p[n - 1] == c)
         n--;
     return n == 0;
-}
-
-static size_t address_space_bytes(void)
-{
-    char text[128] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    CHECK(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    return strtoul(text, NULL, 10) * PAGE;
 }
 
 struct chain {

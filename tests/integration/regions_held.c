@@ -18,6 +18,7 @@
 #include "../support/ctl.h"
 #include "../support/entered.h"
 #include "../support/family.h"
+#include "../support/regions.h"
 
 JESPAN_SITE(region_site, "region", .arena = {.flags = JESPAN_ARENA_REGION});
 JESPAN_SITE(wiped_site, "wiped", .arena = {.flags = JESPAN_ARENA_REGION | JESPAN_ARENA_WIPED});
@@ -386,12 +387,10 @@ static void children_have_all_arenas(void)
     while (!of_others[0] || !of_others[1])
         sched_yield();
     for (int i = 0; i < 150; i++) {
-        int status = -1;
         pid_t pid = fork();
         if (pid == 0)
             _exit(in_child());
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
     }
     over = true;
     for (int i = 0; i < 2; i++)
@@ -399,16 +398,6 @@ static void children_have_all_arenas(void)
 }
 
 /* ---- libc's own ---- */
-
-static bool libc_is_told_apart(void)
-{
-    jespan_span_t *region = enter_new(&region_site);
-    FILE *file = fopen("/dev/null", "w");
-    bool is = arena_of_object(file) != arena_of_object(malloc(1));
-    fclose(file);
-    leave(region);
-    return is;
-}
 
 static void *nothing(void *unused)
 {
@@ -425,7 +414,7 @@ static void libc_keeps_its_own(void)
     pthread_t threads[3];
     char buffer[64];
     FILE *file;
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     jespan_span_t *region = enter_new(&region_site);
     file = fopen("/dev/null", "w");
@@ -457,7 +446,7 @@ static void libc_makes_for_the_program(void)
 {
     char *line = NULL, *text = NULL;
     size_t n = 0;
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     FILE *file = fopen("/proc/self/status", "r");
     jespan_span_t *region = enter_new(&region_site);

@@ -21,6 +21,7 @@
 #include "../support/ctl.h"
 #include "../support/entered.h"
 #include "../support/family.h"
+#include "../support/regions.h"
 
 JESPAN_SITE(region_site, "region", .arena = {.flags = JESPAN_ARENA_REGION});
 JESPAN_SITE(wiped_site, "wiped", .arena = {.flags = JESPAN_ARENA_REGION | JESPAN_ARENA_WIPED});
@@ -273,7 +274,6 @@ static void *stay_in_a_block(void *unused)
 static void blocks_of_others_stay_in_a_child(void)
 {
     pthread_t thread;
-    int status = -1;
     pthread_barrier_init(&barrier, NULL, 2);
     CHECK_EQ(pthread_create(&thread, NULL, stay_in_a_block, NULL), 0);
     pthread_barrier_wait(&barrier);
@@ -288,24 +288,13 @@ static void blocks_of_others_stay_in_a_child(void)
         CHECK(is_all(of_other, 'o', 1000));
         _exit(check_failures != 0);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
     CHECK_EQ(region_stat("released"), 1);
 }
 
 /* ---- libc ---- */
-
-static bool libc_is_told_apart(void)
-{
-    jespan_span_t *region = enter_new(&region_site);
-    FILE *file = fopen("/dev/null", "w");
-    bool is = arena_of_object(file) != arena_of_object(malloc(1));
-    fclose(file);
-    leave(region);
-    return is;
-}
 
 static void use_the_memory(void)
 {
@@ -321,7 +310,7 @@ static void state_of_libc_stays(void)
     struct addrinfo *found = NULL, hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct tm tm = {0};
     time_t now = 0;
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     jespan_span_t *region = enter_new(&region_site);
     CHECK_EQ(setenv("TZ", "Europe/Berlin", 1), 0);
@@ -345,7 +334,7 @@ static void conversions_stay(void)
     if (conversion == (iconv_t)-1)
         return; /* is not installed */
     CHECK_EQ(iconv_close(conversion), 0);
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     jespan_span_t *region = enter_new(&region_site);
     conversion = iconv_open("UTF-16", "ISO-8859-1");
@@ -360,7 +349,7 @@ static void conversions_stay(void)
 /* It counts for the context, and is freed as ever. */
 static void libc_counts_for_the_context(void)
 {
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     jespan_span_t *region = enter_new(&region_site);
     jespan_context_t id = jespan_current();
@@ -385,7 +374,7 @@ static void more_that_libc_makes_for_the_program(void)
 {
     char *line = NULL, *text = NULL;
     size_t n = 0;
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     FILE *file = fopen("/proc/self/status", "r");
     uint64_t before = region_stat("released_objects");
@@ -412,7 +401,7 @@ static void the_rest_of_libc_is_outside(void)
     regex_t pattern;
     char *text = NULL;
     size_t n = 0;
-    if (!libc_is_told_apart())
+    if (!libc_is_told_apart(&region_site))
         return;
     jespan_span_t *region = enter_new(&region_site);
     unsigned own = arena_of_object(malloc(1));

@@ -8,6 +8,7 @@
 
 #include "../support/cases.h"
 #include "../support/ctl.h"
+#include "../support/maps.h"
 #include "../support/told.h"
 
 enum { PATIENCE_MS = 60000, THREADS = 4 };
@@ -178,15 +179,6 @@ static void a_callback_that_exits_ends_the_program(void)
 static uint64_t own_bytes(void)
 {
     return ctl_u64("spans.stats.meta_bytes") + ctl_u64("spans.stats.map_bytes");
-}
-
-static uint64_t rss_bytes(void)
-{
-    char text[128] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    CHECK(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    return strtoul(strchr(text, ' '), NULL, 10) * 4096;
 }
 
 static void pass(unsigned from, unsigned to)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bounds of the context tree: max_contexts, overflow, contexts_kept, and recycling. The program runs itself again
- * with JESPAN_CONF. */
+/* The bounds of the context tree: max_contexts, overflow, contexts_kept, and recycling. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <jespan/jespan.h>
 
+#include "../support/cases.h"
 #include "../support/ctl.h"
+#include "../support/maps.h"
 #include "../support/spans.h"
 
 JESPAN_SITE(site, "request");
@@ -25,7 +25,7 @@ static jespan_span_t *open_numbered(unsigned n, jespan_context_t parent)
 }
 
 /* With max_contexts:64. Beyond that, a span is credited to the nearest ancestor, counted, and exact all the same. */
-static int overflowing(void)
+static void overflowing(void)
 {
     enum { COUNT = 200 };
     jespan_span_t *top = open_numbered(9999, JESPAN_ROOT), *spans[COUNT];
@@ -60,16 +60,6 @@ static int overflowing(void)
     }
     CHECK(own < COUNT);
     ctl_check_identity("after overflow");
-    return check_result();
-}
-
-static uint64_t rss_bytes(void)
-{
-    char text[128] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    CHECK(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    return strtoul(strchr(text, ' '), NULL, 10) * 4096;
 }
 
 static void one_request(unsigned n)
@@ -105,7 +95,7 @@ static void check_sums(void)
 }
 
 /* With max_contexts:4096: a million passing contexts cost no memory, and an old leak keeps its name. */
-static int recycling(void)
+static void recycling(void)
 {
     enum { WARM = 100000, COUNT = 1000000 };
     jespan_span_t *leaky = open_numbered(12345678, JESPAN_ROOT);
@@ -140,7 +130,6 @@ static int recycling(void)
     CHECK_EQ(ctl_span(id, "inuse_bytes"), F(malloc_usable_size)(leak));
     CHECK_EQ(ctl_span(id, "alloc_requested_bytes"), 4321);
     ctl_check_identity("after recycling");
-    return check_result();
 }
 
 /* ---- Contexts that nothing refers to go early ---- */
@@ -156,7 +145,7 @@ static jespan_context_t one_of_route(void)
 
 /* With contexts_kept:1000. Labels that come once go. A label that comes again and again stays, and so does a leak. Then
  * as many spans as there are numbers can still be open. */
-static int early(void)
+static void early(void)
 {
     enum { COUNT = 50000, OFTEN = 100 };
     static jespan_span_t *spans[4 * KEPT];
@@ -190,7 +179,6 @@ static int early(void)
     CHECK(ctl_u64("spans.stats.contexts") <= KEPT + KEPT / 2);
     CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
     ctl_check_identity("after many labels");
-    return check_result();
 }
 
 enum { THREADS = 4, LABELS = 60000 };
@@ -203,7 +191,7 @@ static void *many_requests(void *first)
 }
 
 /* With the default configuration: each label is another one. It took 27 MB a thread. */
-static int flat(void)
+static void flat(void)
 {
     pthread_t threads[THREADS];
     unsigned first[THREADS];
@@ -220,7 +208,6 @@ static int flat(void)
     if (rss_bytes() > rss + ((uint64_t)24 << 20))
         check_fail("RSS grew from %llu to %llu", (unsigned long long)rss, (unsigned long long)rss_bytes());
     ctl_check_identity("after labels on threads");
-    return check_result();
 }
 
 /* ---- A thread's block, with what it remembers of sites, goes to another thread ---- */
@@ -262,7 +249,7 @@ static void *find_number_again(void *base)
     return NULL;
 }
 
-static int forgetful(void)
+static void forgetful(void)
 {
     jespan_context_t base = 0;
     void *found = NULL;
@@ -273,35 +260,17 @@ static int forgetful(void)
     CHECK_EQ(pthread_create(&thread, NULL, find_number_again, &base), 0);
     CHECK_EQ(pthread_join(thread, &found), 0);
     CHECK(found != NULL);
-    return check_result();
 }
 
-static const struct {
-    const char *conf;
-    int (*run)(void);
-} cases[] = {{"max_contexts:64", overflowing}, {"max_contexts:4096", recycling}, {"max_contexts:64", forgetful},
-             {"contexts_kept:1000", early}, {"", flat}};
-
-static void run_case(unsigned i)
-{
-    char number[2] = {(char)('0' + i), '\0'};
-    int status = -1;
-    pid_t pid = fork();
-    if (pid == 0) {
-        setenv("JESPAN_CONF", cases[i].conf, 1);
-        execl("/proc/self/exe", "spans_bounded", number, NULL);
-        _exit(127);
-    }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    if (status)
-        check_fail("%s: status %#x", cases[i].conf, status);
-}
+static const struct test_case cases[] = {
+    {"overflowing", overflowing, NULL, "max_contexts:64"},
+    {"recycling", recycling, NULL, "max_contexts:4096"},
+    {"forgetful", forgetful, NULL, "max_contexts:64"},
+    {"early", early, NULL, "contexts_kept:1000"},
+    {"flat", flat, NULL, NULL},
+};
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return cases[atoi(argv[1])].run();
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
-        run_case(i);
-    return check_result();
+    return cases_main(argc, argv, cases, MEMBERS(cases));
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "../support/cases.h"
+#include "../support/maps.h"
 #include "../support/spans.h"
 
 /* ---- Threads ---- */
@@ -147,15 +148,6 @@ static void filters_that_allocate_panic(void)
 }
 
 /* ---- Pages ---- */
-
-static uint64_t rss_bytes(void)
-{
-    char text[128] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    CHECK(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    return strtoul(strchr(text, ' '), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 /* It writes zeros over pages that the kernel gave as zeros. */
 static void zeroed_256_MB_costs_RSS(void)

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 
 #include "../support/cases.h"
+#include "../support/maps.h"
 #include "../support/spans.h"
 
 #define LEAKS 20
@@ -16,15 +17,6 @@
 static uint64_t n_spans;
 static void *leaks[LEAKS];
 static jespan_context_t leak_ids[LEAKS];
-
-static uint64_t rss_bytes(void)
-{
-    char text[128] = "";
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    CHECK(read(fd, text, sizeof text - 1) > 0);
-    close(fd);
-    return strtoul(strchr(text, ' '), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static void make_leaks(void)
 {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK_LIMIT 20
@@ -60,6 +61,14 @@ __attribute__((format(printf, 1, 2))) static inline void check_fail(const char *
         if (check_a != check_e)                                                                                        \
             check_fail("%s:%d: failed: %s is %llu, not %llu (%s)", __FILE__, __LINE__, #actual,                        \
                        (unsigned long long)check_a, (unsigned long long)check_e, #expected);                           \
+    } while (0)
+
+/* Waits for a child process, which must end with 0. */
+#define CHECK_CHILD(pid)                                                                                               \
+    do {                                                                                                               \
+        int check_status = -1;                                                                                         \
+        CHECK_EQ(waitpid((pid), &check_status, 0), (pid));                                                             \
+        CHECK_EQ(check_status, 0);                                                                                     \
     } while (0)
 
 static inline int check_result(void)

@@ -35,6 +35,7 @@ test_support += \
 	%D%/pprof_tool.sh \
 	%D%/pushed.py \
 	%D%/pyroscope.sh \
+	%D%/regions.h \
 	%D%/span_extents.h \
 	%D%/spans.h \
 	%D%/thread_sanitizer.supp \

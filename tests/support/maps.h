@@ -43,6 +43,27 @@ static inline int lines_next(struct lines *l)
     return n != 0;
 }
 
+/* A number of pages in statm, in bytes: 0: address space; 1: resident memory. */
+static inline uint64_t statm_bytes(int index)
+{
+    struct lines statm = lines_of("/proc/self/statm");
+    unsigned long pages[2] = {0, 0};
+    if (lines_next(&statm))
+        sscanf(statm.line, "%lu %lu", &pages[0], &pages[1]);
+    close(statm.fd);
+    return pages[index] * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static inline uint64_t rss_bytes(void)
+{
+    return statm_bytes(1);
+}
+
+static inline uint64_t address_space_bytes(void)
+{
+    return statm_bytes(0);
+}
+
 /* Whether the mapping of `p` has a flag, two letters of VmFlags in smaps. */
 static inline int mapping_has_flag(const void *p, const char *flag)
 {

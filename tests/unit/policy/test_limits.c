@@ -359,7 +359,7 @@ static void test_stocks_are_called_back(void **state)
     assert_int_equal(inuse_of(s.a), 100000);
 }
 
-/* Nor what waits in another thread's buffer. */
+/* The object stays in this thread's buffer until the second step. */
 static void *free_and_wait(void *p)
 {
     F(free)(p);
@@ -370,17 +370,24 @@ static void *free_and_wait(void *p)
     return NULL;
 }
 
-static void test_frees_of_others_are_claimed_once(void **state)
+/* Allocates in the leaf. Another thread puts the object into its free buffer. */
+static pthread_t begin_free_by_other(void *(*run)(void *))
 {
     pthread_t thread;
-    (void)state;
     assert_int_equal(jespan_set_limit(s.a, 0, 100000), 0);
     assert_int_equal(jespan_enter(s.leaf), 0);
     void *p = F(malloc)(2000);
     assert_int_equal(jespan_exit(s.leaf), 0);
     pthread_barrier_init(&step, NULL, 2);
-    assert_int_equal(pthread_create(&thread, NULL, free_and_wait, p), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run, p), 0);
     pthread_barrier_wait(&step);
+    return thread;
+}
+
+static void test_frees_of_others_are_claimed_once(void **state)
+{
+    (void)state;
+    pthread_t thread = begin_free_by_other(free_and_wait);
     assert_true(take(self, s.c, 100000));
     assert_int_equal(inuse_of(s.a), 100000);
     assert_int_equal(jespan_set_limit(s.b, 0, 100000), 0);
@@ -401,19 +408,13 @@ static void *free_and_be_found(void *p)
     return free_and_wait(p);
 }
 
-/* Who looks for room reads others' buffers while they go on: what he finds there may be free memory by now, or a survivor's mark. */
-static void test_what_is_no_number_is_no_context(void **state)
+/* A thread that looks for room reads the buffers of running threads. The header there may be free memory by now, or
+ * have a survivor's mark. */
+static void test_wrong_tags_in_buffers_are_ignored(void **state)
 {
     static const uint32_t wrong[] = {0x3fffffff, 0x7fffffff, 4095, TAG_SURVIVOR - 1};
-    pthread_t thread;
     (void)state;
-    assert_int_equal(jespan_set_limit(s.a, 0, 100000), 0);
-    assert_int_equal(jespan_enter(s.leaf), 0);
-    void *p = F(malloc)(2000);
-    assert_int_equal(jespan_exit(s.leaf), 0);
-    pthread_barrier_init(&step, NULL, 2);
-    assert_int_equal(pthread_create(&thread, NULL, free_and_be_found, p), 0);
-    pthread_barrier_wait(&step);
+    pthread_t thread = begin_free_by_other(free_and_be_found);
     _Atomic uint32_t *slot = load_relaxed(&load_acquire(&who_freed)->free_buffer_slot[0]);
     assert_int_equal(load_relaxed(slot), s.c);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -697,7 +698,7 @@ int main(void)
         TEST(test_what_others_hold_counts_once),
         TEST(test_stocks_are_called_back),
         TEST(test_frees_of_others_are_claimed_once),
-        TEST(test_what_is_no_number_is_no_context),
+        TEST(test_wrong_tags_in_buffers_are_ignored),
         TEST(test_a_lower_limit_holds_at_once),
         TEST(test_nothing_is_over),
         TEST(test_not_every_context_can_have_one),
