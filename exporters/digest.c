@@ -102,6 +102,7 @@ static bool begin_snapshot(struct digest *d, const struct snapshot *s)
         return true;
     forget_rows(d);
     d->epoch = s->epoch;
+    d->program = s->program;
     d->node_of = calloc(s->n_rows + (size_t)1, sizeof *d->node_of);
     d->waiting = malloc((s->n_rows + (size_t)1) * sizeof *d->waiting);
     if (!d->node_of || !d->waiting) {
@@ -337,7 +338,7 @@ const struct snapshot *digest_view(struct digest *d)
     free(d->rows);
     d->rows = malloc(d->n_nodes * sizeof *d->rows);
     d->view = (struct snapshot){.start_unix_ns = d->from_unix_ns, .time_unix_ns = d->to_unix_ns, .rows = d->rows,
-                                .labels_of_path = true};
+                                .program = d->program, .labels_of_path = true};
     if (used && map && d->rows)
         d->view.n_rows = make_rows(d, used, map);
     free(used);

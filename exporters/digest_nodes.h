@@ -41,6 +41,7 @@ struct digest {
     /* For the rows of the snapshot with that epoch: the row's node + 1, 0: not known yet; and the child row that waits
      * for the node. */
     uint64_t epoch;
+    const struct program *program; /* of the last snapshot */
     uint32_t *node_of, *waiting;
 };
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,9 +174,9 @@ void http_pprof_cmdline(struct http_source *source, const struct http_request *r
 {
     char part[1024];
     ssize_t n;
-    (void)source;
     (void)request;
-    int fd = descriptor_open("/proc/thread-self/cmdline", O_RDONLY, 0);
+    snprintf(part, sizeof part, "/proc/%d/cmdline", (int)source->host->pid);
+    int fd = descriptor_open(part, O_RDONLY, 0);
     while (fd >= 0 && (n = read(fd, part, sizeof part)) > 0)
         http_text_bytes(&answer->body, part, (size_t)n);
     if (fd >= 0)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -135,11 +137,12 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
     http_json_close(to, '}');
 }
 
-static uint64_t resident_bytes(void)
+static uint64_t resident_bytes(const struct snapshot *s)
 {
     char text[128];
     char *second;
-    int fd = descriptor_open("/proc/thread-self/statm", O_RDONLY, 0);
+    snprintf(text, sizeof text, "/proc/%" PRIu32 "/statm", s->pid);
+    int fd = descriptor_open(s->program ? text : "/proc/thread-self/statm", O_RDONLY, 0);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0)
         close(fd);
@@ -148,12 +151,18 @@ static uint64_t resident_bytes(void)
     return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+static const char *name_of(const struct snapshot *s)
+{
+    const char *slash = s->program ? strrchr(s->program->file, '/') : NULL;
+    return slash ? slash + 1 : s->program ? s->program->file : program_invocation_short_name;
+}
+
 static void write_head(struct http_json *to, const struct snapshot *s)
 {
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "pid", s->pid);
-    http_json_string(to, "program", program_invocation_short_name);
-    http_json_number(to, "resident_bytes", resident_bytes());
+    http_json_string(to, "program", name_of(s));
+    http_json_number(to, "resident_bytes", resident_bytes(s));
     write_totals(to, "all", &s->all, s->all.wall);
     write_totals(to, "retired", &s->retired, s->retired.wall);
 }

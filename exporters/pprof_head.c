@@ -20,58 +20,71 @@
 
 /* ---- The program in memory ---- */
 
+#define PROC_PATH_BYTES 40
 #define MAX_NOTES_BYTES 4096 /* of one segment. Usual ones have about a hundred */
 
-static void read_file_name(struct pprof_mapping *mapping)
+/* "/proc/thread-self/WHAT", or that of another process. */
+static const char *path_in_proc(char path[PROC_PATH_BYTES], pid_t pid, const char *what)
 {
-    ssize_t bytes = readlink("/proc/thread-self/exe", mapping->file, sizeof mapping->file - 1);
-    if (bytes > 0)
-        mapping->file[bytes] = '\0';
+    if (pid)
+        snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)pid, what);
     else
-        snprintf(mapping->file, sizeof mapping->file, "(unknown)");
+        snprintf(path, PROC_PATH_BYTES, "/proc/thread-self/%s", what);
+    return path;
+}
+
+static void read_file_name(struct program *program, pid_t pid)
+{
+    char path[PROC_PATH_BYTES];
+    ssize_t bytes = readlink(path_in_proc(path, pid, "exe"), program->file, sizeof program->file - 1);
+    if (bytes > 0)
+        program->file[bytes] = '\0';
+    else
+        snprintf(program->file, sizeof program->file, "(unknown)");
 }
 
 /* Reads the line if it is the mapping of the program's code. False: it is another mapping. */
-static bool take_line(struct pprof_mapping *mapping, const char *line)
+static bool take_line(struct program *program, const char *line)
 {
     uint64_t start, limit, offset;
     char access[5];
     int path_at = 0;
     int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &limit, access, &offset,
                    &path_at);
-    size_t file_bytes = strlen(mapping->file);
-    if (n != 4 || path_at == 0 || access[2] != 'x' || strncmp(line + path_at, mapping->file, file_bytes) != 0
+    size_t file_bytes = strlen(program->file);
+    if (n != 4 || path_at == 0 || access[2] != 'x' || strncmp(line + path_at, program->file, file_bytes) != 0
         || line[(size_t)path_at + file_bytes] != '\0')
         return false;
-    mapping->start = start;
-    mapping->limit = limit;
-    mapping->offset = offset;
+    program->start = start;
+    program->limit = limit;
+    program->offset = offset;
     return true;
 }
 
-static bool take_lines(struct pprof_mapping *mapping, char *text)
+static bool take_lines(struct program *program, char *text)
 {
     bool taken = false;
     for (char *end; !taken && (end = strchr(text, '\n')); text = end + 1) {
         *end = '\0';
-        taken = take_line(mapping, text);
+        taken = take_line(program, text);
     }
     return taken;
 }
 
 /* The program is mapped before its libraries, so a few lines are enough. The kernel returns only whole lines. stdio is
  * not used, because it allocates and there may be no memory left. */
-static void read_addresses(struct pprof_mapping *mapping)
+static void read_addresses(struct program *program, pid_t pid)
 {
+    char path[PROC_PATH_BYTES];
     char lines[PATH_MAX + 128];
     ssize_t n;
-    int fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
+    int fd = descriptor_open(path_in_proc(path, pid, "maps"), O_RDONLY, 0);
     if (fd < 0)
         return;
     do {
         n = read(fd, lines, sizeof lines - 1);
         lines[n > 0 ? n : 0] = '\0';
-    } while (n > 0 && !take_lines(mapping, lines));
+    } while (n > 0 && !take_lines(program, lines));
     close(fd);
 }
 
@@ -80,14 +93,14 @@ static size_t padded(size_t bytes)
     return (bytes + 3) & ~(size_t)3;
 }
 
-static void take_build_id(struct pprof_mapping *mapping, const unsigned char *id, size_t bytes)
+static void take_build_id(struct program *program, const unsigned char *id, size_t bytes)
 {
-    for (size_t i = 0; i < bytes && i < PPROF_BUILD_ID_BYTES; i++)
-        snprintf(mapping->build_id + 2 * i, 3, "%02x", id[i]);
+    for (size_t i = 0; i < bytes && i < PROGRAM_BUILD_ID_BYTES; i++)
+        snprintf(program->build_id + 2 * i, 3, "%02x", id[i]);
 }
 
 /* Each note is a header, a name and a descriptor, the last two padded to 4 bytes. */
-static void search_notes(struct pprof_mapping *mapping, const unsigned char *notes, size_t bytes)
+static void search_notes(struct program *program, const unsigned char *notes, size_t bytes)
 {
     ElfW(Nhdr) note;
     for (size_t at = 0; bytes - at >= sizeof note;) {
@@ -97,22 +110,22 @@ static void search_notes(struct pprof_mapping *mapping, const unsigned char *not
         if (note.n_namesz > bytes || note.n_descsz > bytes || id_at > bytes || note.n_descsz > bytes - id_at)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" && memcmp(notes + name_at, "GNU", 4) == 0)
-            take_build_id(mapping, notes + id_at, note.n_descsz);
+            take_build_id(program, notes + id_at, note.n_descsz);
         at = id_at + padded(note.n_descsz);
         if (at > bytes)
             return;
     }
 }
 
-static void read_segment(struct pprof_mapping *mapping, int fd, const ElfW(Phdr) *segment)
+static void read_segment(struct program *program, int fd, const ElfW(Phdr) *segment)
 {
     unsigned char notes[MAX_NOTES_BYTES];
-    if (segment->p_type != PT_NOTE || mapping->build_id[0] != '\0')
+    if (segment->p_type != PT_NOTE || program->build_id[0] != '\0')
         return;
     size_t wanted = segment->p_filesz < sizeof notes ? segment->p_filesz : sizeof notes;
     ssize_t bytes = pread(fd, notes, wanted, (off_t)segment->p_offset);
     if (bytes > 0)
-        search_notes(mapping, notes, (size_t)bytes);
+        search_notes(program, notes, (size_t)bytes);
 }
 
 static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
@@ -120,19 +133,20 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
     return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-/* Reads the headers without libelf, which allocates. The file has this process's class and byte order, because it
- * runs. */
-static void read_build_id(struct pprof_mapping *mapping)
+/* Reads the headers without libelf, which allocates. The file has this process's class and byte order, because jespan
+ * is in it. */
+static void read_build_id(struct program *program, pid_t pid)
 {
+    char path[PROC_PATH_BYTES];
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-    int fd = descriptor_open("/proc/thread-self/exe", O_RDONLY, 0);
+    int fd = descriptor_open(path_in_proc(path, pid, "exe"), O_RDONLY, 0);
     if (fd < 0)
         return;
     if (read_at(fd, &header, sizeof header, 0) && header.e_phentsize == sizeof segment)
         for (size_t i = 0; i < header.e_phnum; i++)
             if (read_at(fd, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
-                read_segment(mapping, fd, &segment);
+                read_segment(program, fd, &segment);
     close(fd);
 }
 
@@ -145,13 +159,13 @@ static void strip_deleted(char *file)
         file[bytes - suffix] = '\0';
 }
 
-static void read_mapping(struct pprof_mapping *mapping)
+void pprof_head_identify(struct program *program, pid_t pid)
 {
-    memset(mapping, 0, sizeof *mapping);
-    read_file_name(mapping);
-    read_addresses(mapping);
-    read_build_id(mapping);
-    strip_deleted(mapping->file);
+    memset(program, 0, sizeof *program);
+    read_file_name(program, pid);
+    read_addresses(program, pid);
+    read_build_id(program, pid);
+    strip_deleted(program->file);
 }
 
 /* ---- Writing ---- */
@@ -189,9 +203,8 @@ static void write_mapping(struct pprof_strings *strings, JespanPprof__Mapping *m
     pprof_out_message(strings->out, &part.base);
 }
 
-static void write_program(struct pprof_strings *strings, struct pprof_mapping *from)
+static void write_program(struct pprof_strings *strings, const struct program *from)
 {
-    read_mapping(from);
     JespanPprof__Mapping mapping = JESPAN_PPROF__MAPPING__INIT;
     mapping.id = PPROF_PROGRAM_MAPPING_ID;
     mapping.memory_start = from->start;
@@ -218,12 +231,12 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     int n = snprintf(text, bytes, "jespan %s", PACKAGE_VERSION);
     if (s->epoch > 0) /* 0: the snapshot was made from others */
         snprintf(text + n, bytes - (size_t)n, ", process %" PRIu32 ", snapshot %" PRIu64, s->pid, s->epoch);
-    int64_t comment = pprof_strings_intern(strings, text);
+    int64_t comments[] = {pprof_strings_intern(strings, text), s->note ? pprof_strings_intern(strings, s->note) : 0};
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.time_nanos = (int64_t)s->time_unix_ns;
     part.duration_nanos = s->time_unix_ns > s->start_unix_ns ? (int64_t)(s->time_unix_ns - s->start_unix_ns) : 0;
-    part.n_comment = 1;
-    part.comment = &comment;
+    part.n_comment = s->note ? 2 : 1;
+    part.comment = comments;
     pprof_out_message(strings->out, &part.base);
 }
 
@@ -231,7 +244,9 @@ void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, co
                       const struct snapshot *snapshot)
 {
     write_value_types(strings, kind);
-    write_program(strings, &head->mapping);
+    if (!snapshot->program)
+        pprof_head_identify(&head->program, 0);
+    write_program(strings, snapshot->program ? snapshot->program : &head->program);
     write_sites_mapping(strings);
     write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);
 }

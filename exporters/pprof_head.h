@@ -3,26 +3,20 @@
 #ifndef JESPAN_PPROF_HEAD_H
 #define JESPAN_PPROF_HEAD_H
 
-#include <limits.h>
-#include <stdint.h>
+#include <sys/types.h>
 
 #include "pprof.h"
 #include "pprof_strings.h"
+#include "snapshot/program.h"
 #include "snapshot/snapshot.h"
 
-/* The main program in memory, from /proc/self. Unknown parts stay empty. dl_iterate_phdr() is not used: the dynamic
- * loader may hold its lock. */
-#define PPROF_BUILD_ID_BYTES 64 /* the longest that is written. Usual ones have 20 */
-
-struct pprof_mapping {
-    uint64_t start, limit, offset; /* 0: unknown */
-    char file[PATH_MAX];           /* "(unknown)" without /proc */
-    char build_id[2 * PPROF_BUILD_ID_BYTES + 1]; /* hexadecimal. "": none */
-};
+/* Reads the main program of a process from /proc. Unknown parts stay empty. A pid of 0 is the calling process.
+ * dl_iterate_phdr() is not used: the dynamic loader may hold its lock. */
+void pprof_head_identify(struct program *program, pid_t pid);
 
 /* The string table refers to these texts while it is in use. */
 struct pprof_head {
-    struct pprof_mapping mapping;
+    struct program program; /* of this process. Unused if the snapshot has one */
     char comment[128];
 };
 

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "pprof.h"
+#include "pprof_head.h"
 #include "report/exporter.h"
 
 static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)
@@ -17,4 +18,5 @@ const struct exporter jespan_exporter_pprof = {
     .name = "pprof",
     .suffix = ".pb.gz",
     .encode = encode,
+    .identify = pprof_head_identify,
 };

@@ -261,7 +261,7 @@ static int begin(struct pusher *p, const struct service_host *host)
     }
     if (c->pyroscope_insecure)
         SAY(p, "pyroscope_insecure: the server's certificate is not checked");
-    pyroscope_source_make(&p->source, c);
+    pyroscope_source_make(&p->source, host);
     say_labels(p);
     p->period = period_make();
     if (!pyroscope_sender_open(&p->sender, host) || !p->period || !label_names_make(&p->names, c->series_labels))

@@ -116,8 +116,9 @@ static void add_list(struct pyroscope_labels *labels, const char *list, bool att
     }
 }
 
-void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *c)
+void pyroscope_labels_make(struct pyroscope_labels *labels, const struct service_host *service)
 {
+    const struct conf *c = service->conf;
     char host[256] = "", pid[16];
     *labels = (struct pyroscope_labels){.max = count_free(c->series_labels)};
     if (c->pyroscope_app[0] != '\0')
@@ -126,9 +127,9 @@ void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *c
     add_list(labels, c->resource_attributes, true);
     if (gethostname(host, sizeof host - 1) == 0)
         add(labels, "hostname", host);
-    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    snprintf(pid, sizeof pid, "%d", (int)service->pid);
     add(labels, "pid", pid);
-    add(labels, "service_name", program_invocation_short_name);
+    add(labels, "service_name", service->program);
 }
 
 void pyroscope_labels_free(struct pyroscope_labels *labels)

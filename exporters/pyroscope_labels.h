@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "conf/conf.h"
+#include "report/service.h"
 
 /* A server accepts 30 labels (validation.max-label-names-per-series). Each profile needs four of them. */
 #define PYROSCOPE_MAX_LABELS 26
@@ -26,7 +27,7 @@ struct pyroscope_labels {
 
 /* Collects labels from pyroscope_app (service_name), pyroscope_labels, resource_attributes, then hostname, pid, and the
  * program's name as service_name. The first label with a name counts. */
-void pyroscope_labels_make(struct pyroscope_labels *labels, const struct conf *conf);
+void pyroscope_labels_make(struct pyroscope_labels *labels, const struct service_host *host);
 void pyroscope_labels_free(struct pyroscope_labels *labels);
 
 /* "": there is no such label. */

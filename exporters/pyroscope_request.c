@@ -343,12 +343,12 @@ void pyroscope_request_free(struct pyroscope_request *request)
     *request = (struct pyroscope_request){0};
 }
 
-void pyroscope_source_make(struct pyroscope_source *source, const struct conf *c)
+void pyroscope_source_make(struct pyroscope_source *source, const struct service_host *host)
 {
     uint64_t random_bits;
     random_fill(&random_bits, sizeof random_bits);
-    source->conf = c;
-    pyroscope_labels_make(&source->labels, c);
+    source->conf = host->conf;
+    pyroscope_labels_make(&source->labels, host);
     snprintf(source->session, sizeof source->session, "%016" PRIx64, random_bits);
 }
 

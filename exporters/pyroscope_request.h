@@ -10,6 +10,7 @@
 #include "pyroscope_labels.h"
 #include "pyroscope_profile.h"
 #include "pyroscope_queue.h"
+#include "report/service.h"
 
 /* The parts that are the same in all requests. */
 struct pyroscope_source {
@@ -31,7 +32,7 @@ struct pyroscope_request {
 };
 
 /* Makes the labels of the process, and a new session. */
-void pyroscope_source_make(struct pyroscope_source *source, const struct conf *conf);
+void pyroscope_source_make(struct pyroscope_source *source, const struct service_host *host);
 void pyroscope_source_free(struct pyroscope_source *source);
 
 /* Makes a request of the profiles that the server has not accepted yet. Each call gives the same bytes. Folds the

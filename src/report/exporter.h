@@ -11,10 +11,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "snapshot/snapshot.h"
 
-#define EXPORTER_ABI 3
+#define EXPORTER_ABI 4
 
 /* The exporters that come with jespan, and the suffixes of their files. So a process knows the dumps of other processes
  * in its directory, whatever their format, and a static program finds what is linked with it. To add one, add a row. */
@@ -50,6 +51,9 @@ struct exporter {
     /* Returns 0 or a negative errno: EINVAL for a profile that the exporter does not know, ENOMEM, or an error of the
      * sink. */
     int (*encode)(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink);
+    /* Reads the main program of a process from /proc, for snapshot->program. A pid of 0 is the calling process. NULL: the
+     * format does not show the program. */
+    void (*identify)(struct program *program, pid_t pid);
 };
 
 #define EXPORTER_DEFINE(name_) extern const struct exporter jespan_exporter_##name_

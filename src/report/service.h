@@ -15,11 +15,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "conf/conf.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 1
+#define SERVICE_ABI 2
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
  * service does not run. Each figure has one writer. */
@@ -52,9 +53,12 @@ struct http_stats {
     HTTP_STATS(SERVICE_STAT)
 };
 
-/* What jespan does for a service. Only the threads of the service may use it. */
+/* What jespan does for a service. Only the threads of the service may use it. The service runs in the program, or in
+ * the sidecar, a process of its own that reads the program's books (src/sidecar). */
 struct service_host {
     const struct conf *conf;
+    pid_t pid;           /* the program's */
+    const char *program; /* its name */
     struct pyroscope_stats *pyroscope;
     struct http_stats *http;
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/outlived.c %D%/outlived.h \
+	%D%/program.h \
 	%D%/reading.c %D%/reading.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_ages.c \

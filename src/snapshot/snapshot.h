@@ -13,6 +13,7 @@
 
 #include "base/kind.h"
 #include "base/totals.h"
+#include "snapshot/program.h"
 
 struct snapshot_label {
     const char *key, *value; /* the value of an integer is its decimal text */
@@ -60,6 +61,8 @@ struct snapshot {
     struct totals retired; /* contexts that were recycled; in use is 0 */
     struct totals all;     /* rows and retired */
     uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */
+    const struct program *program; /* NULL: that of the calling process */
+    const char *note;              /* for readers of a dump. NULL: none */
 };
 
 /* Takes a snapshot, to be freed with snapshot_free(). Returns NULL when memory for it cannot be mapped. Any thread, not

@@ -36,7 +36,7 @@ static void make(const char *app, const char *own, const char *attributes)
     strcpy(configured.pyroscope_app, app);
     strcpy(configured.pyroscope_labels, own);
     strcpy(configured.resource_attributes, attributes);
-    pyroscope_labels_make(&labels, &configured);
+    pyroscope_labels_make(&labels, &(struct service_host){.conf = &configured, .pid = getpid(), .program = program_invocation_short_name});
 }
 
 static void expect(const char *name, const char *value)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../../support/check.h"
 #include "../../support/failing_malloc.h"
@@ -49,7 +50,7 @@ static void check_requests(uint64_t api)
 {
     struct conf configured = {.pyroscope_max_bytes = 1 << 22, .track_time = TRACK_TIME_CPU, .pyroscope_api = api};
     struct pyroscope_source source;
-    pyroscope_source_make(&source, &configured);
+    pyroscope_source_make(&source, &(struct service_host){.conf = &configured, .pid = getpid(), .program = program_invocation_short_name});
     CHECK_EQ(make_request(&source, 0), 1);
     long n_allocations = n_calls;
     CHECK(n_allocations > 10);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests to a Pyroscope server. zlib and protobuf-c read them. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cmocka.h>
@@ -29,7 +31,7 @@ static int set_up(void **state)
     (void)state;
     configured = (struct conf){.pyroscope_max_bytes = 1 << 22, .track_time = TRACK_TIME_CPU, .pyroscope_app = "shop, \"{a}\""};
     shape = (struct digest_shape){.labels = "route", .ids = true};
-    pyroscope_source_make(&source, &configured);
+    pyroscope_source_make(&source, &(struct service_host){.conf = &configured, .pid = getpid(), .program = program_invocation_short_name});
     return 0;
 }
 
