@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Blocks: JESPAN() and JESPAN_CREDIT(). The address of a block's struct jespan_block is its key.
  *
- * For JESPAN() a cache leads from where a thread is and a site to the context; the tree is asked for the rest.
+ * For JESPAN() a cache of the thread leads from the current context and a site to the child context. If the cache has
+ * no entry, the thread asks the tree.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,17 +16,17 @@
 #include "span/sampler.h"
 #include "span/span.h"
 
-/* ---- What both kinds have in common ---- */
+/* ---- Both kinds of blocks ---- */
 
-/* A block at this address was left without its end (longjmp): it cannot be entered twice. */
+/* Removes a block that has the same address. It was left by longjmp(), since no block is entered twice. */
 HOT_INLINE void drop_dead(struct thread *t, uint64_t key)
 {
     while (t->depth && unlikely(t->entries[t->depth - 1].key == key) && entry_is_block(&t->entries[t->depth - 1]))
         span_remove(t, t->depth - 1);
 }
 
-/* Blocks inside this one are over too, however they were left, and so is what was attached in them. Spans that were entered
- * inside and not exited stay. */
+/* Ends a block that is not innermost. The blocks inside it are over too, with what was attached in them. Spans that
+ * were entered inside and not exited stay. */
 static COLD void exit_outer(struct thread *t, enum entry_kind kind, uint64_t key)
 {
     int64_t index = span_find(t, kind, key);
@@ -34,7 +35,7 @@ static COLD void exit_outer(struct thread *t, enum entry_kind kind, uint64_t key
             span_remove(t, (uint32_t)i);
 }
 
-/* On a thread that has entered something with an allocation policy, or has entered nothing. */
+/* For a thread that has entered something with an allocation policy, or has no block. */
 static COLD void exit_by_policy(enum entry_kind kind, uint64_t key)
 {
     struct thread *t = thread_current;
@@ -69,8 +70,8 @@ static struct site_cache_line *cache_line(struct thread *t, const struct jespan_
     return &t->site_cache[cache_hash(t, site) % SITE_CACHE_LINES];
 }
 
-/* The same for contexts with an allocation policy, apart, so that who finds one in the first cache need not ask. NULL: there is none, for
- * want of memory where `makes`. */
+/* The same in a second cache, for contexts with an allocation policy. So a context from the first cache has none. NULL:
+ * the thread has no second cache yet, or with `makes`, there is no memory for it. */
 static struct site_cache_line *policy_line(struct thread *t, uint32_t hash, bool makes)
 {
     if (!t->policy_sites && makes)
@@ -83,15 +84,15 @@ HOT_INLINE bool is_same_text(const char *kept, const char *text)
     return *kept == *text && (!*text || likely(!strcmp(kept, text)));
 }
 
-/* One of its texts is NULL, or may have been cut. */
+/* For a site with a text that is NULL or was cut. */
 static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_site *site)
 {
     return kept->line == site->line && sites_is_kept_as(kept->name, site->name) &&
            sites_is_kept_as(kept->target, site->target) && sites_is_kept_as(kept->file, site->file);
 }
 
-/* Where a plugin was, there may be another now, with another site at the same address; made from the same template, it has the
- * same line and name. */
+/* Compares the contents: a plugin may be loaded where another one was, with another site at the same address. If
+ * both were made from one template, line and name are equal too. */
 HOT_INLINE bool is_same_site(const struct site *kept, const struct jespan_site *site)
 {
     return (likely(site->target && site->file) && likely(kept->line == site->line) && is_same_text(kept->name, site->name) &&
@@ -101,7 +102,7 @@ HOT_INLINE bool is_same_site(const struct site *kept, const struct jespan_site *
 
 HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
 {
-    struct counters *c = counters_find(t, line->context); /* there since the line was filled */
+    struct counters *c = counters_find(t, line->context); /* made when the line was filled */
     own_add(&c->enters, 1);
     compiler_barrier();
     if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
@@ -125,7 +126,7 @@ static int enter_block_locked(struct thread *t, uint64_t key, const struct jespa
     struct counters *c = context ? span_count_enter(t, context) : NULL;
     if (!c)
         return ENOMEM;
-    counters_use_more(c); /* for good: so a cached one has it in use */
+    counters_use_more(c); /* stays in use, so enter_cached() need not ask */
     if (span_push(t, ENTRY_BLOCK, key, context, c)) {
         span_undo_enter(c);
         return ENOMEM;
@@ -168,7 +169,7 @@ static NOINLINE int enter_block_uncached(struct thread *t, uint64_t key, const s
 
 /* ---- JESPAN(): blocks ---- */
 
-/* What a caller gives: pairs of strings, or labels. */
+/* Labels of the caller: pairs of strings, or an array of labels. */
 struct given {
     const char *const *pairs;
     const struct jespan_label *labels; /* NULL: pairs */
@@ -182,7 +183,7 @@ static struct jespan_label label_given(const struct given *given, size_t i)
     return (struct jespan_label)JESPAN_LABEL(given->pairs[2 * i], given->pairs[2 * i + 1]);
 }
 
-/* What is no valid label is left out. */
+/* Leaves invalid labels out. */
 static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site, const struct given *given)
 {
     union label_draft *draft = labels_draft_of(t);
@@ -198,7 +199,7 @@ static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jesp
     return enter_block(t, key, site, &draft->set);
 }
 
-/* False: nothing can be entered. */
+/* False: the block cannot be entered. */
 HOT_INLINE bool begin_block(struct thread *t, struct jespan_block *block, const struct jespan_site *site)
 {
     if (unlikely(!block))
@@ -210,7 +211,7 @@ HOT_INLINE bool begin_block(struct thread *t, struct jespan_block *block, const 
     return true;
 }
 
-/* Whether the sampler is against this block, and then enters the context of all such. */
+/* Asks the sampler. If it declines the block, enters the context of all unsampled spans and returns true. */
 static COLD bool enter_unsampled(struct thread *t, struct jespan_block *block, const struct jespan_site *site,
                                  const struct given *given)
 {
@@ -272,7 +273,7 @@ EXPORT void jespan_exit_block(struct jespan_block *block)
 
 /* ---- JESPAN_CREDIT() ---- */
 
-/* Counts first, looks afterwards: see tree.h. */
+/* Counts the enter before it checks the context, so that the context is not recycled meanwhile: tree.h. */
 static int enter_credit(struct thread *t, uint64_t key, jespan_context_t number)
 {
     uint32_t context = age_period_of(span_context_named(t, number));

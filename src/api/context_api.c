@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contexts: which is current, what is credited to one, its limits, and which spans get one. */
+/* Contexts: the current one, credit, limits, and samplers. */
 #include <errno.h>
 
 #include "base/compiler.h"
@@ -22,7 +22,7 @@ EXPORT jespan_context_t jespan_current(void)
     return unlikely(age_is_on) ? tree_whole(context) : context;
 }
 
-/* Under LOCK_TREE. An attachment on top is replaced; one that shows what is below it anyway is taken away. */
+/* Replaces an attachment that is innermost. Removes it if the context below it is the wanted one. Under LOCK_TREE. */
 static int attach_locked(struct thread *t, jespan_context_t context)
 {
     context = span_context_named(t, context);
@@ -94,7 +94,7 @@ EXPORT int jespan_credit(void *p, jespan_context_t context)
 
 /* ---- Limits ---- */
 
-/* The number of a context, also where the thread is in a period of it. The thread keeps it. */
+/* The number of the context, not of a period of it. The calling thread keeps the context in use. */
 static uint32_t number_of(const struct thread *t, jespan_context_t context)
 {
     return context == JESPAN_CURRENT || context == JESPAN_BASE ? tree_whole(span_context_named(t, context)) : context;
@@ -105,12 +105,12 @@ EXPORT int jespan_set_limit(jespan_context_t context, uint64_t soft_bytes, uint6
     int saved = errno;
     if (hard_bytes && soft_bytes > hard_bytes)
         return EINVAL;
-    struct thread *t = track_thread(); /* boots, where nothing was allocated yet */
+    struct thread *t = track_thread(); /* boots jespan if nothing was allocated yet */
     if (!t)
         return ENOMEM;
     int error = limits_set(number_of(t, context), &soft_bytes, &hard_bytes);
     if (!error)
-        limit_events_start(); /* without it the limit holds all the same */
+        limit_events_start(); /* if it fails, the limit holds and nothing is reported */
     errno = saved;
     return -error;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inherit:true: a new thread starts in the context that its creator is in. Threads that services' libraries make are
- * jespan's, like the services' own, whatever the configuration says of others.
+/* inherit:true: a new thread starts in the context that its creator is in. Threads of the libraries that services use
+ * belong to jespan, like the services' own, whatever the configuration says.
  *
- * libjespan.so stands before libc with these names. Calls go through a pointer, which is settled by the first call or
- * the constructor, whichever comes first: to libc's function (or to whoever's is next, where others stand before libc
- * too) unless threads inherit or there are services. libjespan.a has none of it: a static program cannot have two of a name.
+ * libjespan.so interposes pthread_create() and thrd_create(). Calls go through a pointer. The first call or the
+ * constructor sets it. It leads to the next function of that name, usually libc's, unless threads inherit or there are
+ * services. libjespan.a interposes nothing: a static program cannot have two functions of a name.
  *
- * From the creator's call until the thread has attached it, the context is kept in use like that of an open span.
+ * From the creator's call until the thread has attached the context, it counts as in use, like that of an open span.
  */
 #include "api/inherit.h"
 
@@ -24,7 +24,7 @@
 #include "span/span.h"
 #include "span/tree.h"
 
-/* ---- What is handed to a new thread ---- */
+/* ---- The start of a new thread ---- */
 
 struct start {
     union {
@@ -53,7 +53,7 @@ static void start_unlink(struct start *start)
         start->next->prev = start->prev;
 }
 
-/* JESPAN_CREDIT() is for a block of its own thread, which a new one has nothing to do with. */
+/* Skips entries of JESPAN_CREDIT(), which are for blocks of their own thread only. */
 static uint32_t context_to_inherit(const struct thread *t)
 {
     if (t->tag == CONTEXT_ID_SELF)
@@ -66,11 +66,13 @@ static uint32_t context_to_inherit(const struct thread *t)
     return 0;
 }
 
-/* NULL: there is nothing to inherit, or no memory. Outside any span each thread has a context of its own. */
+/* Keeps the context in use for a new thread. NULL: there is nothing to inherit, or no memory. Outside any span each
+ * thread has a context of its own. */
 static struct start *start_hold(void *argument)
 {
     struct thread *t = track_thread();
-    uint32_t context = t && !extents_pause ? context_to_inherit(t) : 0; /* else jemalloc makes a thread of its own */
+    /* with extents_pause, jemalloc creates a thread of its own */
+    uint32_t context = t && !extents_pause ? context_to_inherit(t) : 0;
     if (!context)
         return NULL;
     lock(LOCK_TREE);
@@ -107,8 +109,9 @@ static void start_release(struct start *start)
     unlock(LOCK_TREE);
 }
 
-/* In a forked child: threads that were being created, and those that created them, are not there. The forking thread may be one
- * of the latter, with a signal handler in between, and comes to start_release() yet. So what is given up here is not used again. */
+/* In a forked child, threads that were being created and their creators do not exist. But the forking thread may be
+ * a creator, interrupted by a signal handler that forks. It will call start_release(). So a start that is given up
+ * here is not used again. */
 static void release_all_after_fork(void)
 {
     lock(LOCK_TREE);
@@ -120,7 +123,7 @@ static void release_all_after_fork(void)
     unlock(LOCK_TREE);
 }
 
-/* What is jespan's is so outside of spans, too. */
+/* A thread of jespan's has "(jespan)" as its base context too, for the time outside of spans. */
 static void take_context(uint32_t context)
 {
     struct thread *t = context == CONTEXT_ID_SELF ? track_thread() : NULL;
@@ -130,10 +133,12 @@ static void take_context(uint32_t context)
         jespan_attach(context);
 }
 
-/* On the new thread. Without memory it stays outside any span. The context is left when the thread ends. */
+/* On the new thread. If there is no memory to attach the context, the thread stays outside any span. It leaves the
+ * context when it ends. */
 static struct start start_take(struct start *start)
 {
-    struct start copy = {.run = start->run, .argument = start->argument, .context = start->context}; /* links are others' */
+    /* without the links, which other threads change */
+    struct start copy = {.run = start->run, .argument = start->argument, .context = start->context};
     take_context(copy.context);
     start_release(start);
     return copy;
@@ -185,7 +190,8 @@ static int c11_inheriting(thrd_t *thread, thrd_start_t run, void *argument)
     return result;
 }
 
-/* A build that stands before nothing takes what the names mean there, which may be a sanitizer's. */
+/* A build that does not interpose calls the functions that the names refer to. With a sanitizer they are the
+ * sanitizer's. */
 static void find_next(void)
 {
     create_posix *next_posix = pthread_create;
@@ -198,8 +204,8 @@ static void find_next(void)
     store_relaxed(&c11_next, next_c11);
 }
 
-/* Any number of threads at once come to the same. In the middle of first use the configuration is not known yet, so
- * that the next call settles it. */
+/* Several threads may do this at once, with the same result. During first use the configuration is not known yet,
+ * and the next call does it again. */
 static COLD __attribute__((constructor)) void settle(void)
 {
     find_next();

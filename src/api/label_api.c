@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Labels: one that is added to an open span, which thereby moves to another context; and those that a traceparent header gives. */
+/* Labels: adding one to an open span, which moves the span to another context; and the labels of a traceparent
+ * header. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,13 +19,13 @@
 
 /* ---- Adding a label ---- */
 
-/* What gets the label: an open span, or a JESPAN() block of the calling thread. */
+/* The open span, or the JESPAN() block of the calling thread, that gets the label. */
 struct subject {
     struct open_span *record; /* NULL: a block */
     enum entry_kind kind;
     uint64_t key;
     uint32_t context;
-    bool borrows; /* it has its ancestor's context, for want of room, and no site to make its own from */
+    bool borrows; /* it has the context of an ancestor (overflow), so its own site is not known */
 };
 
 static struct subject subject_of_block(const struct thread *t, int64_t index)
@@ -39,7 +40,7 @@ static struct subject subject_of_span(jespan_span_t *span, struct open_span *rec
     return (struct subject){record, ENTRY_SPAN, (uintptr_t)span, load_relaxed(&record->context), record->borrows};
 }
 
-/* What was entered last, JESPAN_CREDIT() aside, as an index; −1 where that is no span. */
+/* The index of the innermost entry, JESPAN_CREDIT() left out; −1 if that is not a span. */
 static int64_t last_entered(const struct thread *t)
 {
     int64_t last = (int64_t)t->depth - 1;
@@ -68,7 +69,8 @@ static int find_subject(struct subject *s, const struct thread *t, jespan_span_t
     return 0;
 }
 
-/* Under LOCK_TREE. The context `from` with the label; `from` itself where it stays or there is no room for another. */
+/* Sets *to to the context with the label. It is the subject's own context if it has the label already, or if there
+ * is no room for another one. Under LOCK_TREE. */
 static int labelled_context(uint32_t *to, struct thread *t, const struct subject *s, const struct jespan_label *label)
 {
     const struct context *from = &contexts[s->context];
@@ -86,7 +88,7 @@ static int labelled_context(uint32_t *to, struct thread *t, const struct subject
     return id ? 0 : ENOMEM;
 }
 
-/* Under LOCK_TREE, so that nothing is recycled while a context seems out of use. */
+/* LOCK_TREE keeps the contexts from being recycled while they seem not to be in use. */
 static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
 {
     uint32_t period = age_period_of(to);
@@ -138,13 +140,13 @@ enum { TRACE_ID = 3, PARENT_ID = 36, FLAGS = 53, END = 55 };
 #define TRACE_ID_DIGITS 32
 #define PARENT_ID_DIGITS 16
 
-/* −1 for what is no lower-case hexadecimal digit. */
+/* The value of a lower-case hexadecimal digit; −1 for any other character. */
 static int digit_value(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Looks at nothing behind the first character that is no digit, so at nothing behind the end. */
+/* Reads nothing after the first character that is not a digit, so nothing after the terminating zero. */
 static bool is_hex(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans: open, enter, exit, close; and JESPAN_REGION() blocks. Arguments are checked here, at the edge. Inside, errors are negative
- * errno values; what the API returns is positive. */
+/* Spans: open, enter, exit, close; and JESPAN_REGION() blocks. Arguments are checked here, at the edge. Inside, errors
+ * are negative errno values. The API returns positive ones. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 /* ---- Open and close ---- */
 
-/* Under LOCK_TREE. The id of a live context, else 0. */
+/* Returns the number of a live context, else 0. Under LOCK_TREE. */
 static uint32_t resolve(const struct thread *t, jespan_context_t context)
 {
     if (!t && (context == JESPAN_CURRENT || context == JESPAN_BASE))
@@ -30,14 +30,15 @@ static uint32_t resolve(const struct thread *t, jespan_context_t context)
     return t ? span_context_named(t, context) : tree_is_live(context) ? context : 0;
 }
 
-/* Under LOCK_TREE. A region is one in an ancestor's context too. NULL: no memory. */
+/* The site whose wishes the span has. If it borrows the context of an ancestor, the context has another site. NULL: no
+ * memory. Under LOCK_TREE. */
 static const struct site *kept_site(uint32_t context, bool borrows, const struct jespan_site *site)
 {
     return unlikely(borrows) ? site_intern(site) : contexts[context].site;
 }
 
-/* Under LOCK_TREE. Whether a span that is opened below the parent belongs to the region that the thread is in. A number
- * does not tell if the region's span has an ancestor's context. */
+/* Whether a span that is opened below the parent belongs to the region that the thread is in. If the region's span
+ * borrows the context of an ancestor, the number of a context cannot tell. Under LOCK_TREE. */
 static bool is_in_region(const struct thread *t, jespan_context_t named, uint32_t parent)
 {
     if (!t || !t->region)
@@ -54,8 +55,8 @@ static int open_locked(jespan_span_t **span, struct thread *t, const struct jesp
         return EINVAL;
     bool is_inside = is_in_region(t, named, parent);
     if (parent == CONTEXT_ID_UNSAMPLED && site->arena.flags & JESPAN_ARENA_REGION)
-        parent = CONTEXT_ID_ROOT; /* its memory goes all the same, so it must be known whose that is */
-    parent = tree_parent_in(parent); /* now: a thread's context may be recycled, and be the new one, after the next line */
+        parent = CONTEXT_ID_ROOT; /* the region frees its memory, so the memory must have an owner */
+    parent = tree_parent_in(parent); /* before the next line, which may recycle a thread's context and return its number */
     uint32_t context = tree_intern(parent, CONTEXT_SPAN, site, labels);
     bool borrows = context == parent;
     const struct site *kept = context ? kept_site(context, borrows, site) : NULL;
@@ -116,7 +117,7 @@ EXPORT jespan_span_t *jespan_open(const struct jespan_site *site, jespan_context
     return span;
 }
 
-/* Under LOCK_TREE, when the handle was closed. 0: it was none. */
+/* The handle was closed, and this was its context; 0: the handle was invalid. Under LOCK_TREE. */
 static void end_span(jespan_span_t *span, uint32_t context)
 {
     if (!context)
@@ -125,15 +126,15 @@ static void end_span(jespan_span_t *span, uint32_t context)
     handle_set_period(handle_at((uint32_t)(uintptr_t)span - 1), 0);
 }
 
-/* Whether the span is a region, as long as it is open. */
+/* Whether the span is open and a region. */
 HOT_INLINE bool is_region(jespan_span_t *span)
 {
     const struct open_span *record = handle_find(span);
     return record && record->region;
 }
 
-/* The arena of a region that is the last to be open there, with nobody inside, whose last reference, where these matter, is now
- * given up; else 0. Under LOCK_TREE. */
+/* The arena of the region if closing it ends the arena's use: no other span has the arena, no thread is inside, and
+ * with `counts` this is the last reference. Else 0. Under LOCK_TREE. */
 static uint16_t last_region(jespan_span_t *span, bool counts)
 {
     const struct open_span *record = handle_find(span);
@@ -141,14 +142,14 @@ static uint16_t last_region(jespan_span_t *span, bool counts)
     return region && arenas[region].users == 1 && !arenas[region].inside ? region : 0;
 }
 
-/* Whether the region's survivors are in the way of closing it. Under LOCK_TREE. */
+/* Whether the region cannot be closed because of its survivors. Under LOCK_TREE. */
 static COLD bool is_kept_open(struct thread *t, jespan_span_t *span, bool counts)
 {
     uint16_t region = last_region(span, counts);
     return region && regions_refuses(t, region);
 }
 
-/* Takes the last step of closing, by `close`, which says whose context it was, 0 where the span stays open. */
+/* Closes the span by `close`, which returns its context; 0: the span stays open. */
 static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *))
 {
     uint32_t context = 0;
@@ -159,7 +160,7 @@ static int close_span(jespan_span_t *span, int (*close)(jespan_span_t *, uint32_
     return -error;
 }
 
-/* Under LOCK_TREE. *ends: an arena to release; else 0. */
+/* The same for a region. *ends is the arena to release; 0: none. Under LOCK_TREE. */
 static int close_region_locked(struct thread *t, jespan_span_t *span, int (*close)(jespan_span_t *, uint32_t *),
                                bool may_refuse, uint16_t *ends)
 {
@@ -216,7 +217,8 @@ EXPORT int jespan_unref(jespan_span_t *span)
 
 /* ---- Enter and exit ---- */
 
-/* Counts first, looks afterwards: see tree.h. EAGAIN: the span was closed, or moved to another context, meanwhile. */
+/* Counts the enter before it checks the span, so that the context is not recycled meanwhile: tree.h. EAGAIN: the span
+ * was closed, or moved to another context, meanwhile. */
 HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right)(struct open_span *, jespan_span_t *))
 {
     struct open_span *record = handle_at((uint32_t)(uintptr_t)span - 1);
@@ -234,7 +236,7 @@ HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right
     return -error;
 }
 
-/* Under LOCK_TREE nobody closes it meanwhile. */
+/* LOCK_TREE keeps others from closing the span meanwhile. */
 static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
 {
     lock(LOCK_TREE);
@@ -249,7 +251,7 @@ static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
     return error;
 }
 
-/* It is innermost. One that was opened inside the region that the thread is in belongs to it. */
+/* The span is innermost. It belongs to the region that the thread is in if it was opened inside that region. */
 static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint64_t here)
 {
     struct entry *e = &t->entries[t->depth - 1];
@@ -258,7 +260,7 @@ static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint
         e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
 }
 
-/* A span whose context has an allocation policy, a region, or what the fast way could not do. */
+/* Enters a span with an allocation policy, a region, or a span that the fast way could not enter. */
 static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
 {
     uint64_t here = arenas_place_in_time(t->region);
@@ -302,8 +304,8 @@ static void leave_region(struct thread *t, uint16_t region)
     regions_end();
 }
 
-/* Blocks that were entered inside and left by longjmp(): the stack ends above them. Further below it there may be other stacks,
- * with blocks of coroutines. */
+/* Removes blocks that were entered inside the span and left by longjmp(). The stack now ends above their addresses.
+ * Blocks further below may belong to other stacks, those of coroutines, so they stay. */
 #define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
 
 static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
@@ -313,7 +315,7 @@ static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
             span_remove(t, (uint32_t)i);
 }
 
-/* A span that is not the innermost, or a thread that has entered something with an allocation policy. */
+/* For a span that is not innermost, or a thread that has entered something with an allocation policy. */
 static NOINLINE int exit_slow(jespan_span_t *span)
 {
     struct thread *t = track_thread();
@@ -342,7 +344,8 @@ EXPORT int jespan_exit(jespan_span_t *span)
 
 /* ---- JESPAN_REGION(): a span that is opened and entered, exited and closed ---- */
 
-/* Where no arena is left, a span without a region is better than none. It needs another site, as sites with equal contents are one. */
+/* If no arena is left, opens a span without a region, which is better than none. Its site gets line 0, because equal
+ * sites are interned as one. */
 static jespan_span_t *open_or_plain(const struct jespan_site *site)
 {
     jespan_span_t *span = jespan_open(site, JESPAN_CURRENT, NULL, 0);
