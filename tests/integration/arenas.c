@@ -78,7 +78,7 @@ static void check_place(void **objects, uint64_t index, bool inside)
                        (unsigned long long)arena_of_object(objects[i]), (unsigned long long)index);
 }
 
-/* Objects of the span are in its arena and others never, whichever thread frees them, and so do figures come back to 0. */
+/* The arena holds exactly the objects of the span, whichever thread frees them, and figures return to 0. */
 static void isolation(void)
 {
     void *before[OBJECTS], *inside[OBJECTS], *again[OBJECTS], *after[OBJECTS];
@@ -114,7 +114,7 @@ static void isolation(void)
     CHECK_EQ(ctl_u64("spans.stats.tcache_fallbacks"), 0);
 }
 
-/* An object that is resized stays where it was, or comes to the arena of whoever resizes it. */
+/* A resized object stays in place, or moves to the arena of the resizing thread. */
 static void resizing(void)
 {
     char *p;
@@ -195,7 +195,7 @@ static void allocate_for(unsigned number, size_t bytes, void **p)
     *p = F(malloc)(bytes);
 }
 
-/* max_arenas:4. An arena in which nothing lives, and whose spans are over, serves the next, and its figures begin anew. */
+/* max_arenas:4. An arena without live objects and open spans serves others, and its figures start at 0. */
 static void one_after_another(void)
 {
     char value[16], name[64];
@@ -215,7 +215,7 @@ static void one_after_another(void)
         F(free)(p);
     }
     CHECK_EQ(ctl_u64("spans.stats.arenas_refused"), 0);
-    CHECK(arena_of_tenant(0) != 0); /* who comes again has one again */
+    CHECK(arena_of_tenant(0) != 0); /* a tenant that comes again has an arena again */
     allocate_for(0, 5000, &kept);
     uint32_t taken = arena_of_tenant(0);
     for (unsigned i = 1; i < 100; i++)
@@ -225,7 +225,7 @@ static void one_after_another(void)
     ctl_check_identity("one after another");
 }
 
-/* max_arenas:4: four tenants have their own, and as long as they last the others none, which is counted. */
+/* max_arenas:4: four tenants have arenas. While they exist, others have none, and each is counted. */
 static void by_label(void)
 {
     char value[16];
@@ -243,7 +243,7 @@ static void by_label(void)
     CHECK_EQ(ctl_u64("spans.stats.arenas"), 4);
 }
 
-/* The same where one without a label came first: it serves those for whom there is none. */
+/* The same if an arena without a label came first: it serves tenants without an arena. */
 static void by_label_or_shared(void)
 {
     keep_open = true;
@@ -266,11 +266,11 @@ static void configured(void)
     CHECK_EQ(arena_below(&secret), 3);
     CHECK_EQ(arena_below(&secrets), 0);
     CHECK_EQ(arena_below(&plain_site), 0);
-    CHECK_EQ(arena_below(&cache_site), 4); /* what the program says goes */
+    CHECK_EQ(arena_below(&cache_site), 4); /* the program's wish comes first */
     CHECK_EQ(arena_figure(3, "limit_bytes"), 8 << 20);
 }
 
-/* arena:* is for all spans and threads, and not for what is jespan's own. */
+/* arena:* is for all spans and threads, except jespan's own. */
 static void everywhere(void)
 {
     CHECK_EQ(arena_below(&none_site), 0);
@@ -328,7 +328,7 @@ static void figures(void)
 static pthread_barrier_t barrier;
 #define WAITING 20
 
-/* Small frees, fewer than are counted in one go, of what another thread allocated and of the thread's own. */
+/* Fewer small frees than a free buffer holds, of another thread's objects and of the thread's own. */
 static void *free_and_stay(void *objects)
 {
     void *own[WAITING / 2];
@@ -344,7 +344,7 @@ static void *free_and_stay(void *objects)
     return NULL;
 }
 
-/* What threads freed is not in use, whatever they have done about it yet. */
+/* Freed objects are not in use, also while they wait in free buffers. */
 static void waiting(void)
 {
     void *objects[WAITING];
@@ -398,7 +398,7 @@ static void by_index(void)
     ctl_check_identity("by index");
 }
 
-/* MIBs, sizes, what is not there. */
+/* MIBs, sizes, and missing names. */
 static void names(void)
 {
     size_t mib[4], length = 4, bytes = 8;
@@ -423,7 +423,7 @@ static void names(void)
     CHECK_EQ(F(mallctl)("spans.arenas.1.contexts", &value, &bytes, NULL, 0), EINVAL);
 }
 
-/* In a full tree spans go to their ancestor, and to its arena. */
+/* In a full tree, spans use the context of their ancestor, and its arena. */
 static void overflow(void)
 {
     ARENA_BLOCK(&cache_site);
@@ -443,7 +443,7 @@ static void overflow(void)
     CHECK_EQ(arena_figure(1, "inuse_objects") + arena_figure(2, "inuse_objects"), 100);
 }
 
-/* Refused where that can be said; else there is no arena. */
+/* Wrong wishes are refused if there is an error code; otherwise there is no arena. */
 static void wishes_that_cannot_be(void)
 {
     static const struct jespan_arena bad[] = {
@@ -487,11 +487,11 @@ static bool is_made(void)
     return F(mallctl)("spans.arenas.1.index", &index, &bytes, NULL, 0) == 0;
 }
 
-/* Where there is no memory to make it, its spans allocate as all others do, and by and by it is tried again. */
+/* Without memory for an arena, spans allocate as all others do. jespan tries again later. */
 static void made_later(void)
 {
     void *early, *late;
-    F(free)(F(malloc)(100)); /* from what is there already */
+    F(free)(F(malloc)(100)); /* from memory that jemalloc has already */
     ARENA_BLOCK(&cache_site);
     uint32_t arena = arena_here();
     CHECK_EQ(no_memory_begin(), 0);

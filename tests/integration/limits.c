@@ -17,7 +17,7 @@ enum { KIB = 1024, MIB = 1024 * KIB };
 JESPAN_SITE(tenant_site, "tenant");
 JESPAN_SITE(request_site, "request");
 
-/* A compiler that sees an object go unused may leave out the allocation. */
+/* Uses the object, since a compiler may leave out the allocation of an unused one. */
 static void *volatile kept;
 
 static jespan_span_t *open_tenant(unsigned number, jespan_context_t *context)
@@ -42,7 +42,7 @@ static void open_limited(uint64_t hard)
 
 /* ---- Tenants ---- */
 
-/* What each keeps, and how often it was refused. Of the hundred only number 42 wants more than it may have. */
+/* Bytes that each tenant keeps, and its refusals. Only number 42 of the hundred wants more than its limit. */
 enum { TENANTS = 100, THREADS = 4, ROGUE = 42, OBJECTS = 200 };
 static struct tenant {
     jespan_span_t *span;
@@ -52,7 +52,7 @@ static struct tenant {
     pthread_mutex_t mutex;
 } tenants[TENANTS];
 
-/* A tenth of what a tenant may have at most, but for the rogue. */
+/* A tenant takes at most a tenth of its limit, except for the rogue. */
 static void serve(struct tenant *tenant, bool is_rogue, unsigned seed)
 {
     size_t bytes = is_rogue ? 20 * KIB : 16 + seed % 500;
@@ -140,14 +140,14 @@ static void check_refused(void *p, int line)
 }
 #define REFUSED(call) (kept = (call), check_refused(kept, __LINE__))
 
-/* clang takes it that valloc leaves errno alone, also with -fno-builtin-valloc. */
+/* clang assumes that valloc does not change errno, also with -fno-builtin-valloc. */
 static void *(*volatile call_valloc)(size_t) = valloc;
 
 static void every_form_is_refused(void)
 {
     open_limited(1000 * KIB);
     CHECK_EQ(jespan_enter(span), 0);
-    char *volatile fits = malloc(890 * KIB), *volatile small = malloc(100); /* compilers warn of use after realloc */
+    char *volatile fits = malloc(890 * KIB), *volatile small = malloc(100); /* volatile: compilers warn of use after realloc */
     void *out = NULL;
     CHECK(fits && small);
     memset(fits, 7, 890 * KIB);
@@ -179,7 +179,7 @@ static void every_form_is_refused(void)
     CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 0);
 }
 
-/* An object of any size that stays within makes no difference to a program that has a limit. */
+/* Within its limit, a program allocates objects of any size as without a limit. */
 static void all_sizes_fit(void)
 {
     open_limited((uint64_t)1 << 30);
@@ -206,7 +206,7 @@ static void *free_it(void *p)
     return NULL;
 }
 
-/* A thread's making allocates, too. */
+/* pthread_create() allocates too. */
 static void free_elsewhere(void *p)
 {
     pthread_t thread;
@@ -216,7 +216,7 @@ static void free_elsewhere(void *p)
     CHECK_EQ(jespan_enter(span), 0);
 }
 
-/* At the limit, what is freed can be had again at once, whichever thread frees. */
+/* At the limit, freed bytes can be allocated again at once, whichever thread frees. */
 static void a_free_makes_room(void)
 {
     static const size_t sizes[] = {64, 1024, 5000, 100 * KIB};
@@ -246,7 +246,7 @@ static void a_free_makes_room(void)
     }
 }
 
-/* What does not fit stays whose it is; a move between two below the same limit is none to that. */
+/* An object that does not fit keeps its owner. For a limit above both contexts, a move changes nothing. */
 static void moves_must_fit(void)
 {
     jespan_context_t other;
@@ -278,8 +278,8 @@ static void moves_must_fit(void)
 
 /* ---- Resizing ---- */
 
-/* In place, to the same or a smaller size, is no reason to refuse, whoever does it: what has no room in the server's own limit
- * stays the tenant's. */
+/* Resizing in place to the same or a smaller size is never refused. An object that does not fit into the server's own
+ * limit stays the tenant's. */
 static void a_server_resizes_what_is_a_tenants(void)
 {
     jespan_context_t server;
@@ -295,7 +295,7 @@ static void a_server_resizes_what_is_a_tenants(void)
     CHECK_EQ((uintptr_t)realloc(big, 3 * MIB), (uintptr_t)big);
     CHECK_EQ(ctl_span(server, "limit_inuse_bytes"), 0);
     CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 3 * MIB + 1024);
-    CHECK_EQ((uintptr_t)realloc(small, 1001), (uintptr_t)small); /* which has room there */
+    CHECK_EQ((uintptr_t)realloc(small, 1001), (uintptr_t)small); /* it can grow in place */
     CHECK_EQ(ctl_span(server, "limit_inuse_bytes"), 1024);
     CHECK_EQ(ctl_span(context, "limit_inuse_bytes"), 3 * MIB);
     CHECK_EQ(ctl_u64("spans.stats.limit_refusals"), 0);
@@ -308,7 +308,7 @@ static void a_server_resizes_what_is_a_tenants(void)
     ctl_await_identity("resized");
 }
 
-/* It goes to where there is room, also room that waits to be told of: frees in the thread's buffer, and what is in stock. */
+/* The object grows elsewhere if there is room, also in free buffers and stocks. */
 static void a_resized_object_goes_where_there_is_room(void)
 {
     jespan_context_t small;
@@ -349,7 +349,7 @@ static void *resize_until_stopped(void *big)
     return NULL;
 }
 
-/* An object that is being resized is in use all the time. */
+/* While an object is resized, it counts as in use all the time. */
 static void a_resize_leaves_no_gap(void)
 {
     pthread_t thread;
@@ -439,8 +439,8 @@ static void *ask_for_too_much(void *unused)
     return unused;
 }
 
-/* Threads that allocate and free 1.8 MB in all are far from a limit of 64 MB, whatever else wants more. No figure shows much more
- * than what is live. */
+/* Threads allocate and free 1.8 MB together, far below their limit of 64 MB, while another context is refused. No
+ * figure is much higher than the live bytes. */
 static void nobody_is_refused_falsely(void)
 {
     pthread_t threads[CHURNERS], rogue;
@@ -488,7 +488,7 @@ static bool comes_about(_Atomic unsigned *counter)
     return *counter >= before + 100;
 }
 
-/* On a context that threads are inside, from which they never go out. */
+/* A limit is set on a context that threads are in and never leave. */
 static void a_limit_set_live(void)
 {
     pthread_t threads[4];
@@ -507,7 +507,7 @@ static void a_limit_set_live(void)
         CHECK(comes_about(&refused));
         unsigned before = admitted;
         CHECK(comes_about(&refused));
-        CHECK(admitted <= before + 4); /* those that were just under way */
+        CHECK(admitted <= before + 4); /* allocations that had begun before */
         CHECK_EQ(mallctl(name, NULL, NULL, &none, sizeof none), 0);
     }
     stop = true;
@@ -517,7 +517,7 @@ static void a_limit_set_live(void)
     ctl_await_identity("set live");
 }
 
-/* What is freed while a limit is exceeded makes no room, in it or below it. */
+/* Bytes that are freed while a limit is exceeded make no room, in it or below it. */
 static void what_is_over_only_goes_down(void)
 {
     open_limited(10 * MIB);
@@ -568,7 +568,7 @@ static void count_event(const struct jespan_limit_event *event, void *user)
     CHECK_EQ(event->kind, JESPAN_LIMIT_HARD);
     CHECK(!strcmp(event->path, "tenant{n=0}"));
     CHECK(!user);
-    free(malloc(100)); /* all of this may be called */
+    free(malloc(100)); /* a callback may call all of this */
     CHECK_EQ(jespan_set_limit(context, 0, 2000), 0);
     CHECK_EQ(jespan_set_limit_callback(NULL, NULL), EDEADLK);
     events++;
@@ -585,7 +585,7 @@ static void a_callback_is_told(void)
     CHECK_EQ(jespan_set_limit_callback(NULL, NULL), 0);
 }
 
-/* In a child, which has the limits of its parent, as a case must be silent. */
+/* In a child, which has the limits of its parent, because a case must not write to stderr. */
 static void abort_names_the_limit(void)
 {
     int output[2];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Promises of docs/limits.md that no other test checks. The document's last section says which test checks which promise. */
+/* Promises of docs/limits.md that no other test checks. The document's last section says which test checks which
+ * promise. */
 #define _GNU_SOURCE
 #include <jespan/limit.h>
 
@@ -21,7 +22,7 @@ JESPAN_SITE(parse_site, "parse");
 JESPAN_SITE_ARENA(cache_site, "cache", JESPAN_ARENA);
 JESPAN_SITE_ARENA(region_site, "region", JESPAN_ARENA_REGION);
 
-/* A compiler that sees an object go unused may leave out the allocation. */
+/* Uses the object, since a compiler may leave out the allocation of an unused one. */
 static void *volatile kept;
 
 static jespan_span_t *open_below(jespan_context_t parent, const struct jespan_site *site, jespan_context_t *context)
@@ -79,7 +80,7 @@ static void *allocate_for(void *request)
     return p;
 }
 
-/* On a thread of its own, now and then. */
+/* Now and then on another thread. */
 static bool gets(jespan_span_t *span, size_t bytes)
 {
     static int n;
@@ -93,7 +94,7 @@ static bool gets(jespan_span_t *span, size_t bytes)
     return p != NULL;
 }
 
-/* What a context allocates counts for each limit above it, and each must admit it. */
+/* An allocation counts for each limit above its context, and each limit must admit it. */
 static void the_tree(void)
 {
     jespan_context_t server, acme, parse, globex, cache;
@@ -113,7 +114,7 @@ static void the_tree(void)
     CHECK_EQ(ctl_span(server, "limit_refusals"), 2);
 }
 
-/* Everything that a thread does inside counts. */
+/* All allocations of a thread in the context count. */
 static void *nothing(void *unused)
 {
     return unused;
@@ -156,7 +157,7 @@ static struct figures read_figures(jespan_context_t context)
     return f;
 }
 
-/* Nothing but the refusals. */
+/* Only the number of refusals has changed. */
 static void check_unchanged(struct figures before, jespan_context_t context, uint64_t refusals, const char *how)
 {
     struct figures now = read_figures(context);
@@ -188,13 +189,14 @@ static bool is_refused(int way, size_t n, void *volatile object)
     case 7: p = F(mallocx)(n, 0); break;
     case 8: p = F(mallocx)(n, FLAG_ZERO | FLAG_ALIGN(64)); break;
     case 9: p = F(rallocx)(object, n + 4000, 0); break;
-    case 10: return F(xallocx)(object, n + 4000, 0, 0) == 64; /* whoever forbids it */
+    case 10: return F(xallocx)(object, n + 4000, 0, 0) == 64; /* jemalloc or the limit forbids it */
     default: p = realloc(object, n + 4000);
     }
     return !p && errno == ENOMEM;
 }
 
-/* At the limit each form of each size is refused once, and nothing else happens, also where the thread keeps objects of that size. */
+/* At the limit, each function refuses each size once and changes nothing, also if the thread's magazine has objects of
+ * that size. */
 static void check_each_refusal(const struct jespan_site *site)
 {
     static const size_t sizes[] = {1, 64, 500, 2000, 5000, 20000, 300000};
@@ -263,7 +265,7 @@ static void a_refused_move_changes_nothing(void)
 
 /* ---- Resizing ---- */
 
-/* Where it must move there must be room for both, also to a smaller size. */
+/* If the object must move, there must be room for both copies, also for a smaller size. */
 static void a_move_needs_room_for_both(void)
 {
     JESPAN("tenant");
@@ -279,19 +281,19 @@ static void a_move_needs_room_for_both(void)
     CHECK_EQ(jespan_set_limit(JESPAN_CURRENT, 0, 0), 0);
 }
 
-/* Whether the large object could grow where it lies, which jemalloc decides. */
+/* Whether the large object could grow in place, which jemalloc decides. */
 static bool grows_in_place(uint64_t hard, size_t to)
 {
     jespan_context_t owner;
     jespan_span_t *span = open_tenant(1, &owner);
     CHECK_EQ(jespan_set_limit(owner, 0, 0), 0);
     CHECK_EQ(jespan_enter(span), 0);
-    void *whole = malloc(7 * MIB); /* whose place has room for both */
+    void *whole = malloc(7 * MIB); /* its place has room for both */
     free(whole);
     char *p = malloc(3 * MIB);
     CHECK_EQ(jespan_set_limit(owner, 0, hard), 0);
     CHECK_EQ(jespan_exit(span), 0);
-    size_t now = F(xallocx)(p, to, 0, 0); /* by another, who has no limit */
+    size_t now = F(xallocx)(p, to, 0, 0); /* in another context, which has no limit */
     CHECK_EQ(now, F(sallocx)(p, 0));
     CHECK(ctl_span(owner, "limit_inuse_bytes") <= hard);
     free(p);
@@ -300,7 +302,7 @@ static bool grows_in_place(uint64_t hard, size_t to)
     return now >= to;
 }
 
-/* In place there must be room for what is added, below the limits of the object's owner. */
+/* Growth in place needs room for the added bytes below the limits of the object's owner. */
 static void growth_in_place_needs_what_is_added(void)
 {
     bool fits = false;
@@ -311,7 +313,7 @@ static void growth_in_place_needs_what_is_added(void)
         CHECK(!grows_in_place(5 * MIB - 1, 5 * MIB));
 }
 
-/* Where the owner's limits do not admit that, and are not the caller's, the object moves. */
+/* If the owner's limits refuse, and they are not the caller's, the object moves. */
 static void growth_by_another_moves(void)
 {
     jespan_context_t owner, server;
@@ -351,7 +353,7 @@ static void *take_what_there_is(void *unused)
     return unused;
 }
 
-/* Not one byte more, as threads that have taken nothing yet come in, and nearly all there is. */
+/* New threads get nearly all bytes of the limit, and not one byte more. */
 static void nothing_is_over_as_threads_come(void)
 {
     static pthread_t threads[RAMP];
@@ -384,7 +386,7 @@ static void hear_no_more(void)
     dup2(former_stderr, STDERR_FILENO);
 }
 
-/* The next line that was said; waits for it. */
+/* Waits for the next line on stderr, and returns it. */
 static const char *next_line(void)
 {
     static char line[512];
@@ -432,7 +434,7 @@ static void only_soft_limits_are_said(void)
     hear_no_more();
 }
 
-/* max_limits:2. Those that find none left have none, which is said once. */
+/* max_limits:2. Further contexts have no limit, and one line says so. */
 static void limits_run_out(void)
 {
     jespan_context_t context;
@@ -486,7 +488,7 @@ static bool fails_to_take(jespan_span_t *span, size_t bytes)
     return !kept;
 }
 
-/* On a thread of jespan's own, whose allocations are jespan's. */
+/* On a thread of jespan's own: its allocations belong to "(jespan)". */
 static void a_callback_has_a_thread(void)
 {
     jespan_context_t context;
@@ -517,7 +519,8 @@ static void await_events_of(jespan_context_t context, int n)
         usleep(1000);
 }
 
-/* What a hard limit has refused is not told when the limit is gone, though a soft one is left. Another limit shows when it was due. */
+/* Refusals of a hard limit are not reported after that limit was removed, even if a soft limit is left. Another
+ * limit shows when the report was due. */
 static void a_limit_that_is_gone_is_not_told(void)
 {
     jespan_context_t gone, stays;
@@ -535,7 +538,7 @@ static void a_limit_that_is_gone_is_not_told(void)
     CHECK_EQ(events_of(gone), 1);
     for (int i = 0; i < n_events; i++)
         CHECK(events[i].limit_bytes > 0);
-    CHECK_EQ(jespan_set_limit(gone, 0, 2000), 0); /* and one that is set anew tells what it refuses itself */
+    CHECK_EQ(jespan_set_limit(gone, 0, 2000), 0); /* a limit that is set again reports its own refusals */
     CHECK(fails_to_take(of_gone, 3000));
     await_events_of(gone, 2);
     CHECK_EQ(events[n_events - 1].limit_bytes, 2000);
@@ -554,7 +557,7 @@ static int count_threads(void)
     return n;
 }
 
-/* In a child the thread that tells is there with follow_fork only. */
+/* A child has the thread that reports events only with follow_fork. */
 static void a_child_tells(bool follows)
 {
     jespan_context_t context;
@@ -586,7 +589,7 @@ static void a_child_that_follows_tells(void)
     a_child_tells(true);
 }
 
-/* A number of a context that was recycled may be that of a period, which is no context. */
+/* The number of a recycled context may now be a period's, and a period is not a context. */
 static bool is_shown(uint32_t id, const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -44,7 +44,7 @@ static void *allocate_in(jespan_span_t *span, size_t bytes)
     return p;
 }
 
-/* Of all sizes; some are freed again, some resized. */
+/* Allocates objects of all sizes. Some are freed again, some are resized. */
 static void fill(void)
 {
     void *last = NULL;
@@ -85,7 +85,7 @@ static void all_of_it_goes(void)
     CHECK_EQ(ctl_u64("spans.stats.regions_set_aside"), 0);
 }
 
-/* jemalloc agrees: what the arena has allocated is what is in caches, which is nothing after a release. */
+/* For jemalloc, the arena's allocated bytes are those in caches. After a release there are none. */
 static void jemalloc_agrees(void)
 {
     char name[64];
@@ -104,7 +104,7 @@ static void jemalloc_agrees(void)
     snprintf(name, sizeof name, "stats.arenas.%u.pactive", index);
     CHECK_EQ(ctl_u64(name), 0);
     span = open_region(&region_site);
-    CHECK_EQ(arena_of_object(allocate_in(span, 100)), index); /* it serves the next one */
+    CHECK_EQ(arena_of_object(allocate_in(span, 100)), index); /* the arena is used again */
     CHECK_EQ(jespan_close(span), 0);
 }
 
@@ -145,14 +145,14 @@ static void what_is_another_owners_is_elsewhere(void)
     CHECK_EQ(ctl_span(own, "inuse_objects"), 2);
 }
 
-/* What jespan allocates for itself while the thread is in a region must not go with it. */
+/* Memory that jespan allocates for itself in a region stays after the region. */
 static void jespans_own_is_elsewhere(void)
 {
     const char *path = "/dev/full/none";
     for (int i = 0; i < 3; i++) {
         JESPAN_REGION("dumping");
         CHECK(malloc(100) != NULL);
-        CHECK(mallctl("spans.dump", NULL, NULL, &path, sizeof path) != 0); /* it has loaded the exporter by then */
+        CHECK(mallctl("spans.dump", NULL, NULL, &path, sizeof path) != 0); /* the exporter is loaded now */
     }
 }
 
@@ -196,7 +196,6 @@ static void survivors_are_in_the_way(void)
     CHECK_EQ(region_stat("released_objects"), 2);
 }
 
-/* Outside, what is resized is another's, and moves out. */
 /* A block cannot stay open. */
 static void a_block_does_not_refuse(void)
 {
@@ -234,7 +233,7 @@ static void what_is_resized_outside_stays(void)
     }
 }
 
-/* A table that grows while a region is entered is the program's, not the region's. */
+/* A table that grows when a region is entered belongs to the program, not to the region. */
 static void what_is_resized_inside_stays(void)
 {
     unsigned long *table = malloc(16 * sizeof *table), n = 16;
@@ -273,7 +272,7 @@ static void survivors_go_too(void)
     CHECK_EQ(ctl_u64("spans.1.inuse_bytes"), before);
 }
 
-/* Ends with what the process says on stderr. */
+/* Calls run() in a child, and keeps in `said` what the child writes to stderr. */
 static void in_child(void (*run)(void), char *said, size_t bytes)
 {
     int out[2], status;
@@ -328,7 +327,7 @@ static void nothing_is_left_to_read(void)
     memset(p, 'x', 1000);
     memset(q, 'x', 100000);
     CHECK_EQ(jespan_close(span), 0);
-    span = open_region(&wiped_site); /* objects that reach over the end of a page */
+    span = open_region(&wiped_site); /* objects that cross the end of a page */
     char *last[20];
     for (int i = 0; i < 20; i++)
         memset(last[i] = allocate_in(span, 3500), 'x', 3500);
@@ -336,7 +335,7 @@ static void nothing_is_left_to_read(void)
     for (int i = 0; i < 20; i++)
         for (int k = 0; k < 3500; k++)
             CHECK_EQ(((volatile const char *)last[i])[k], 0);
-    volatile const char *late = p; /* the page is jemalloc's still, as it decays later */
+    volatile const char *late = p; /* jemalloc still has the page, because it decays later */
     CHECK_EQ(late[500], 0);
     late = q;
     CHECK_EQ(late[50000], 0);
@@ -403,7 +402,7 @@ static void *free_there(void *p)
     return NULL;
 }
 
-/* Any thread frees, inside or outside, and into no cache but the owner's. */
+/* Any thread frees objects, inside or outside. Only the owner uses the cache. */
 static void others_may_free(void)
 {
     pthread_t thread;
@@ -453,7 +452,7 @@ static void many_come_and_go(void)
         CHECK(ctl_u64("spans.all.inuse_bytes") <= before + 8192); /* stacks' caches of libc */
 }
 
-/* Two spans, one arena: what both have goes with the last. */
+/* Two spans share an arena. The objects of both are released with the last span. */
 static void two_may_share(void)
 {
     jespan_span_t *a = open_region(&region_site), *b = open_region(&region_site);
@@ -481,7 +480,7 @@ static void without_arenas_a_block_is_a_span(void)
     CHECK_EQ(region_stat("lost"), 1);
 }
 
-/* The child goes on in the region that the forking thread is in; the other thread's is closed by nobody there. */
+/* The child continues in the region of the forking thread. Nobody there closes the region of the other thread. */
 static void a_child_goes_on(void)
 {
     pthread_t thread;

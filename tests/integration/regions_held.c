@@ -28,7 +28,7 @@ JESPAN_SITE(step_site, "step");
 #define CACHE_NONE CACHE(-1)
 #define ARENA(index) ((int)((index) + 1) << 20) /* MALLOCX_ARENA() */
 
-/* What was set aside, and is nobody's now, goes as a region is opened. */
+/* A region that was set aside and has no survivors any more is released when another region is opened. */
 static void check_nothing_is_aside(void)
 {
     leave(enter_new(&region_site));
@@ -37,7 +37,7 @@ static void check_nothing_is_aside(void)
 
 /* ---- While limits are set ---- */
 
-/* Threads then look again at what they are in, as they allocate next. */
+/* Makes threads find their region again at their next allocation. */
 static void what_is_resized_stays_though_limits_come(void)
 {
     jespan_span_t *step = enter_new(&step_site);
@@ -70,7 +70,7 @@ static void what_is_resized_stays_though_limits_come(void)
 
 static atomic_bool over;
 
-/* Runs of objects are freed, so that there are free pages between those that the walk over the region finds. */
+/* Runs of objects are freed, so the walk over the region meets free pages. */
 static void *come_and_go(void *number)
 {
     enum { OBJECTS = 1500, RUN = 100 };
@@ -122,7 +122,7 @@ static void pages_are_given_back_meanwhile(void)
 
 /* ---- Who is another owner ---- */
 
-/* The same site again, in itself. */
+/* A region of the same site inside the region. */
 static void the_outer_one_is_another(void)
 {
     jespan_span_t *outer = enter_new(&region_site);
@@ -162,7 +162,7 @@ static void other_labels_are_another(void)
     check_nothing_is_aside();
 }
 
-/* Two of the same context: the one that the thread is in has it now. */
+/* Two regions have the same context. The object now belongs to the one that the thread is in. */
 static void one_beside_it_is_another(void)
 {
     jespan_span_t *a = open_span(&region_site), *b = open_span(&region_site);
@@ -179,7 +179,7 @@ static void one_beside_it_is_another(void)
     check_nothing_is_aside();
 }
 
-/* Resized in the region that it lies in, it is another's still. */
+/* An object that another context owns, resized in its region, keeps its owner. */
 static void it_stays_credited(void)
 {
     jespan_span_t *region = enter_new(&region_site);
@@ -196,7 +196,7 @@ static void it_stays_credited(void)
     free(big);
 }
 
-/* What comes back home goes with it, and so does what is a child's. */
+/* An object that is credited to the region again is released with it, and so is one of a child context. */
 static void its_own_are_not(void)
 {
     jespan_span_t *region = enter_new(&region_site);
@@ -217,7 +217,7 @@ static void its_own_are_not(void)
     CHECK_EQ(region_stat("released_objects"), 3);
 }
 
-/* A span of another request, of the same context as those that are opened inside. */
+/* A span of another request has the same context as the spans that are opened inside. */
 static void spans_from_elsewhere_are_outside(void)
 {
     jespan_span_t *a = enter_new(&region_site), *of_a = open_span(&step_site);
@@ -234,7 +234,7 @@ static void spans_from_elsewhere_are_outside(void)
     free(p);
     CHECK_EQ(region_stat("released_objects"), 2);
     CHECK_EQ(jespan_close(a) + jespan_close(of_a) + jespan_close(of_b), 0);
-    /* Where the arena serves the next region, it is not the one that the span was opened in. */
+    /* The arena serves another region now, not the one in which the span was opened. */
     b = enter_new(&region_site);
     jespan_span_t *old = open_span(&step_site);
     leave(b);
@@ -247,7 +247,7 @@ static void spans_from_elsewhere_are_outside(void)
     free(p);
 }
 
-/* An object of a region is resized by who is in another. */
+/* A thread in another region resizes the object. */
 static void it_moves_to_nobodys_region(void)
 {
     jespan_span_t *a = enter_new(&region_site);
@@ -264,7 +264,7 @@ static void it_moves_to_nobodys_region(void)
 
 /* ---- Wishes and flags ---- */
 
-/* Where jemalloc moves a large object by some cache lines, its last bytes are as secret as the first. */
+/* If jemalloc moves a large object by some cache lines, its last bytes are wiped too. */
 static void nothing_is_left_to_read(void)
 {
     static const size_t sizes[] = {100, 3500, 4096, 5000, 9000, 14336, 20000, 100000, 3 << 20};
@@ -304,7 +304,7 @@ static void a_cache_leads_nowhere_else(void)
     CHECK_EQ(region_stat("released_objects"), 6000);
 }
 
-/* Its arena is no place for what is not its own. */
+/* The arena of a region gets no objects of others. */
 static void its_arena_is_not_for_others(void)
 {
     jespan_span_t *region = enter_new(&region_site);
@@ -359,7 +359,7 @@ static void *open_and_close(void *number)
         CHECK_EQ(jespan_enter(of_others[own]), 0);
         for (int i = 0; i < 2000; i++)
             CHECK(malloc(64) != NULL);
-        CHECK(!own || malloc(4 << 20) != NULL); /* which takes a while to wipe */
+        CHECK(!own || malloc(4 << 20) != NULL); /* wiping it takes a while */
         leave(of_others[own]);
     }
     return NULL;
@@ -369,7 +369,7 @@ static int in_child(void)
 {
     uint64_t shared = region_stat("shared");
     if (is_opening[0] || is_opening[1])
-        return 0; /* whose handle is nobody's yet */
+        return 0; /* the handle was not returned yet */
     for (int i = 0; i < 2; i++)
         jespan_close(of_others[i]);
     for (int i = 0; i < 3; i++)
@@ -378,7 +378,7 @@ static int in_child(void)
     return check_failures != 0;
 }
 
-/* max_arenas:3. A child can close what others had open, also what they were in the middle of closing. */
+/* max_arenas:3. A child can close spans of other threads, also those that were being closed at the fork. */
 static void children_have_all_arenas(void)
 {
     pthread_t threads[2];
@@ -408,7 +408,7 @@ static void at_exit(void)
 {
 }
 
-/* Libraries' state that begins inside lasts. */
+/* State of libraries that is created inside the region stays. */
 static void libc_keeps_its_own(void)
 {
     pthread_t threads[3];
@@ -441,7 +441,7 @@ static void libc_keeps_its_own(void)
     CHECK_EQ(setenv("JESPAN_TEST", "value", 1), 0);
 }
 
-/* What libc makes for the program is the region's. */
+/* Objects that libc allocates for the program belong to the region. */
 static void libc_makes_for_the_program(void)
 {
     char *line = NULL, *text = NULL;

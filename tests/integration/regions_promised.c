@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Promises of docs/regions.md that no other test checks. The document's last section says which test checks which promise. */
+/* Promises of docs/regions.md that no other test checks. The document's last section says which test checks which
+ * promise. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -64,7 +65,7 @@ static void other_threads_are_outside(void)
     free(p);
 }
 
-/* mallocx with MALLOCX_ARENA() of an arena of the program's own. */
+/* mallocx with MALLOCX_ARENA() of an arena that the program has created. */
 static void an_arena_of_ones_own_is_outside(void)
 {
     unsigned own = 0;
@@ -122,11 +123,11 @@ static void each_has_an_arena_of_its_own(void)
         for (int i = 0; i < OPEN; i++)
             CHECK_EQ(jespan_close(regions[i]), 0);
     }
-    CHECK_EQ(ctl_u64("spans.arenas.count"), OPEN); /* they serve the next */
+    CHECK_EQ(ctl_u64("spans.arenas.count"), OPEN); /* the arenas are used again */
     CHECK_EQ(region_stat("shared"), 0);
 }
 
-/* max_arenas:1, which span arenas share. */
+/* max_arenas:1, for regions and other span arenas together. */
 static void arenas_are_shared_with_span_arenas(void)
 {
     jespan_span_t *span = enter_new(&arena_site);
@@ -187,7 +188,7 @@ static void it_is_entered_on_several_threads(void)
     CHECK_EQ(region_stat("released_objects"), THREADS * 50);
 }
 
-/* Nothing is freed while there is a survivor, also what nobody handed over. */
+/* While there is a survivor, no object is freed. */
 static void a_survivor_keeps_all(void)
 {
     jespan_span_t *region = enter_new(&wiped_site);
@@ -221,7 +222,7 @@ static void *leave_by_longjmp(void *unused)
 {
     if (!setjmp(before_region))
         jump_out();
-    CHECK_EQ(arena_of_object(filled(100, 'p')), arena_of_left); /* what it allocates after that is in it too */
+    CHECK_EQ(arena_of_object(filled(100, 'p')), arena_of_left); /* later allocations of the thread are in the region too */
     CHECK_EQ(region_stat("released"), 0);
     return unused;
 }
@@ -270,7 +271,7 @@ static void *stay_in_a_block(void *unused)
     return unused;
 }
 
-/* A child cannot close what blocks of other threads have open: it stays as it is. */
+/* A child cannot close the blocks of other threads. They stay open. */
 static void blocks_of_others_stay_in_a_child(void)
 {
     pthread_t thread;
@@ -304,7 +305,7 @@ static void use_the_memory(void)
     leave(region);
 }
 
-/* What begins inside lasts: time zones, libraries, look-ups of names. */
+/* State of libc that is created inside stays: time zones, libraries, look-ups of names. */
 static void state_of_libc_stays(void)
 {
     struct addrinfo *found = NULL, hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
@@ -327,12 +328,12 @@ static void state_of_libc_stays(void)
     freeaddrinfo(found);
 }
 
-/* The module of a conversion, which allocates itself, is told apart where it is there when the first region is opened. */
+/* A conversion's module allocates itself. It counts as part of libc if it is loaded when the first region is opened. */
 static void conversions_stay(void)
 {
     iconv_t conversion = iconv_open("UTF-16", "ISO-8859-1");
     if (conversion == (iconv_t)-1)
-        return; /* is not installed */
+        return; /* the conversion is not installed */
     CHECK_EQ(iconv_close(conversion), 0);
     if (!libc_is_told_apart(&region_site))
         return;
@@ -346,7 +347,7 @@ static void conversions_stay(void)
     CHECK_EQ(iconv_close(conversion), 0);
 }
 
-/* It counts for the context, and is freed as ever. */
+/* libc's objects count for the context, and are freed as without a region. */
 static void libc_counts_for_the_context(void)
 {
     if (!libc_is_told_apart(&region_site))
@@ -393,7 +394,7 @@ static int any(const struct dirent *unused)
     return unused != NULL;
 }
 
-/* What other functions return is outside, and must be freed. */
+/* Objects that other functions of libc return are outside the region, and must be freed. */
 static void the_rest_of_libc_is_outside(void)
 {
     struct dirent **names;

@@ -52,7 +52,7 @@ static jespan_span_t *open_in(const struct jespan_site *site, uint32_t parent, u
     return span;
 }
 
-/* Counted as an allocation in the context, on this thread, that nobody was asked for, or as a free. */
+/* Counts an allocation or a free in the context, on this thread, without asking a limit. */
 static void count(uint32_t context, uint64_t allocated, uint64_t freed)
 {
     struct counters *c = counters_get(self, context);
@@ -74,7 +74,7 @@ static void count_held(struct thread *t, uint32_t context, uint64_t bytes)
     limits_end(t, section);
 }
 
-/* As malloc would: asks, and counts. */
+/* Asks the limit and counts, as malloc does. */
 static bool take(struct thread *t, uint32_t context, uint64_t bytes)
 {
     struct counters *c = counters_get(t, context);
@@ -124,7 +124,7 @@ static int open_spans(void **state)
     return 0;
 }
 
-/* All that a test counted is freed again: sums are over all time. */
+/* Frees all that a test has counted, because counters are kept between tests. */
 static int close_spans(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void test_all_below_counts(void **state)
     assert_int_equal(inuse_of(s.b), 707);
 }
 
-/* Whatever the order in which they are set and go. */
+/* Limits are set and removed in every order. */
 static void test_limits_come_and_go_in_any_order(void **state)
 {
     static const int orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}};
@@ -206,7 +206,7 @@ static void test_contexts_join_as_they_are_made(void **state)
     assert_int_equal(inuse_of(s.a), 5);
 }
 
-/* An object freed a moment ago, by this thread, which has not counted that yet, or by another one. */
+/* An object waits in the free buffer of this thread, or of another one. */
 static void test_buffered_frees_make_room(void **state)
 {
     (void)state;
@@ -289,7 +289,7 @@ static void test_a_limit_may_change(void **state)
     assert_true(take(self, s.c, MIB));
 }
 
-/* A thread of its own, which holds still between allocations that were admitted and are not counted yet. */
+/* A thread that waits between allocations that were admitted and are not counted yet. */
 static pthread_barrier_t step;
 static bool other_admitted;
 
@@ -315,7 +315,7 @@ static void test_what_others_hold_counts_once(void **state)
     pthread_barrier_wait(&step);
     assert_true(other_admitted);
     assert_false(take(self, s.c, 40001));
-    assert_int_equal(jespan_set_limit(s.b, 0, 100000), 0); /* it is below that one, too */
+    assert_int_equal(jespan_set_limit(s.b, 0, 100000), 0); /* the context is below that one, too */
     assert_int_equal(inuse_of(s.b), 60000);
     pthread_barrier_wait(&step);
     pthread_barrier_wait(&step);
@@ -327,7 +327,7 @@ static void test_what_others_hold_counts_once(void **state)
     assert_false(take(self, s.c, 1));
 }
 
-/* What a thread has in stock is in nobody's way. */
+/* The stock of one thread is available to others. */
 static void *take_and_wait(void *unused)
 {
     struct thread *t = track_thread();
@@ -430,7 +430,7 @@ static void test_wrong_tags_in_buffers_are_ignored(void **state)
     assert_int_equal(inuse_of(s.a), 99000);
 }
 
-/* Where a limit is made lower, what threads have in stock does not lead beyond it. */
+/* After a limit is lowered, the stocks of threads do not exceed it. */
 static void test_a_lower_limit_holds_at_once(void **state)
 {
     pthread_t thread;
@@ -445,7 +445,7 @@ static void test_a_lower_limit_holds_at_once(void **state)
     assert_false(other_admitted);
 }
 
-/* Of many threads that take what they can get, small or large, at a limit of any size. */
+/* Many threads take all that they get, small or large pieces, at limits of any size. */
 enum { THREADS = 16 };
 static uint64_t peak, hard_bytes, took[THREADS];
 
