@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Double and foreign frees: exactly one line on stderr that names the pointer, then SIGABRT.
+# Double and foreign frees write exactly one line to stderr, which names the pointer, and then raise SIGABRT.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The public headers as programs use them: with JESPAN_DISABLE and without the library, also the examples; mallctl.h beside
-# jemalloc's header; the classes of C++, and the examples of C++20.
+# The public headers as programs use them: with JESPAN_DISABLE and without the library, mallctl.h beside jemalloc's header,
+# the classes of C++, and the examples of C++20. The examples are also built with JESPAN_DISABLE.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

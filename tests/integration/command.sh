@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The command: help, errors and exit codes; that `run` starts what it should as it should; that `report` prints what it
-# should and survives any file.
+# The command: help, errors and exit codes. `run` starts programs as documented. `report` prints what is documented, and
+# survives any file.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

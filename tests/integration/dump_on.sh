@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Dumps when something happens (dump_on): for signals, peaks, and want of memory; what they are called, how often they come;
-# and that nothing happens where nothing was asked for. Before the OOM killer itself: tests/stress/oom.sh.
+# Dumps for events (dump_on): signals, peaks, and missing memory. The names of the files, and how often they come. Without
+# dump_on nothing happens. tests/stress/oom.sh tests dumps before the OOM killer.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/dumps.sh

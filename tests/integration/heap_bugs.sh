@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What docs/heap-bugs.md says of mistakes with free and realloc: which of them end the program, with a line that names the
-# pointer. `heap_bugs.sh --table` prints the table, with what glibc and plain jemalloc do here.
+# Mistakes with free and realloc, as docs/heap-bugs.md lists them: which ones end the program, with a line that names the
+# pointer. `heap_bugs.sh --table` prints the table, with the behaviour of glibc and plain jemalloc on this machine.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

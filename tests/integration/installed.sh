@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# A library that was moved, or is found by LD_LIBRARY_PATH or dlopen(), has its modules beside it; `make install` tells the dynamic
-# linker about the library; a directory for dumps that workers cannot write to is named at the start, and by the workers.
+# A library that was moved, or that LD_LIBRARY_PATH or dlopen() finds, has its modules beside it. `make install` tells the
+# dynamic linker about the library. If workers cannot write to the directory for dumps, jespan says so at the start, and
+# the workers do.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

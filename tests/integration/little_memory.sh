@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Little memory from the start: whatever the limit on address space, and whichever call of mmap(2) fails, allocations
-# answer NULL with ENOMEM, and nothing crashes.
+# Little memory from the start, by any limit on address space, or by any failing call of mmap(2). Allocations return NULL
+# with ENOMEM, and nothing crashes.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

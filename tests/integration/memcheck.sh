@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The span API under valgrind's memcheck: no invalid access, no decision on undefined memory. Built with the core that leaves
-# the process's malloc to valgrind.
+# The span API under valgrind's memcheck: no invalid access, no decision on undefined memory. The program has a core that
+# leaves malloc to valgrind.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What does not compile: labels without a value, and what is no string, integer, context or site in the macros of the public
-# header. With gcc, g++, clang and clang++, as far as they are there, in the standards that people use; with the library installed
-# as a system header too, where compilers keep warnings to themselves.
+# Code that must not compile: labels without a value, and arguments of a wrong type in the macros of the public header.
+# With gcc, g++, clang and clang++, if they are installed, in all usual standards. Also with the library's header as a
+# system header, where compilers suppress warnings.
 
 . "$(dirname "$0")/../support/lib.sh"
 include=${top_srcdir:?}/include

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Programs that end while the thread that pushes is still beginning: none crashes, whichever moment it is. (One in thirty did
-# when OpenSSL cleaned up at exit beside that thread.)
+# Programs that end while the thread that pushes is starting. None crashes, at whichever moment. (Once, one in thirty
+# crashed because OpenSSL cleaned up at exit beside that thread.)
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

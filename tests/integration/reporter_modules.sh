@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Reporters that are modules, with the example's: what they write is what the program did; modules that are missing,
-# broken or of another version; forked children; a plugin that registers one and goes away; a static program.
+# Reporters that are modules, as in the example: their output equals the program's work. Also modules that are missing,
+# broken or of another version; forked children; a plugin that registers a reporter and is unloaded; a static program.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

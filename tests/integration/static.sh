@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# libjespan.a: in a wholly static program, and beside a shared libc; where there is no dlopen, the exporter comes from its
-# archive, and dumps are the same.
+# libjespan.a in a static program, and beside a shared libc. Without dlopen, the exporter comes from its archive, and dumps
+# are the same.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 

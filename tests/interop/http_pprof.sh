@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The real google/pprof fetches profiles over HTTP, as from a program written in Go; figures are the program's own to the
-# byte, also below 0, and nothing is said.
+# The real google/pprof fetches profiles over HTTP, as from a program in Go. The figures equal the program's to the byte,
+# also differences below 0, and pprof writes no warning.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/http.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The real google/pprof reads each dump, and shows the same figures as jespan itself at the same moment.
+# The real google/pprof reads each dump and shows the same figures as jespan at the same moment.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/pprof_tool.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The judge of pyroscope_push.sh is a fair one: it takes what Pyroscope's own client for Python pushes, and can refuse.
+# The judge of pyroscope_push.sh is fair: it accepts the pushes of Pyroscope's own client for Python, and it can refuse.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/pyroscope.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# What is pushed to Pyroscope by push.v1 is accepted by the published code of it, and adds up to jespan's own figures, span
-# by span. What the judge is, and what it refuses: judge/main.go, judge/check.go.
+# Pyroscope's published code accepts the pushes by push.v1, and they add up to jespan's own figures, span by span.
+# judge/main.go and judge/check.go say what the judge is and what it refuses.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/pyroscope.sh
