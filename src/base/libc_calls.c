@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "base/libc_calls.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stddef.h>
@@ -17,10 +18,14 @@
 #define RANGES_MAX 16
 #define CALLERS_MAX 32
 
-/* The code of libc's objects. Written once, before n_ranges. */
+/* The code of libc's objects that were there at the first look. Written once, before n_ranges. */
 static struct range {
     uintptr_t start, end;
 } ranges[RANGES_MAX];
+
+/* An object that is not libc's, from which this thread called malloc last. The thread forgets it when libc calls malloc, as the
+ * linker does when it loads an object, which may lie in the place of one that was unloaded. */
+static THREAD_LOCAL struct range other;
 static _Atomic uint32_t n_ranges, looked, learned;
 
 /* The places from which libc calls malloc for its callers. */
@@ -103,6 +108,18 @@ COLD void libc_calls_learn(void)
     errno = saved;
 }
 
+/* Whether the address is in an object of libc's that was loaded later. The linker finds an object without a lock. */
+static bool is_in_libcs(uintptr_t address)
+{
+    struct dl_find_object object;
+    if (address - other.start < other.end - other.start || _dl_find_object((void *)address, &object))
+        return false;
+    if (is_libcs(object.dlfo_link_map->l_name))
+        return true;
+    other = (struct range){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end};
+    return false;
+}
+
 bool libc_calls(const void *return_address)
 {
     uintptr_t address = (uintptr_t)return_address;
@@ -110,7 +127,8 @@ bool libc_calls(const void *return_address)
     while (i < n && !(address >= ranges[i].start && address < ranges[i].end))
         i++;
     if (likely(i == n))
-        return false;
+        return n && is_in_libcs(address);
+    other.end = other.start;
     if (learning)
         learn_address(address);
     for (int k = 0; k < CALLERS_MAX && load_relaxed(&for_others[k]); k++)
