@@ -13,7 +13,7 @@
 #include "base/descriptor.h"
 
 #define SHORTEST_NS 200000u   /* measure at least this long: the two clocks are read some tens of ns apart */
-#define LONGEST_NS 1000000000u /* from then on the rate stays, so that the same ticks never become fewer ns */
+#define LONGEST_NS CLOCK_LONGEST_NS
 
 bool clock_is_raw;
 
@@ -21,9 +21,7 @@ struct instant {
     uint64_t ticks, ns;
 };
 
-static struct instant start;
-static _Atomic uint64_t scale = (uint64_t)1 << 32; /* ns per tick, times 2^32 */
-static _Atomic uint64_t measured_ns;               /* length of that measurement */
+struct clock_state clock_state = {.scale = (uint64_t)1 << 32};
 
 #if defined(__x86_64__)
 static bool processor_has_counter(void)
@@ -78,7 +76,10 @@ static struct instant read_both(void)
 COLD void clock_boot(void)
 {
     clock_is_raw = processor_has_counter() && kernel_trusts_counter();
-    start = read_both();
+    struct instant start = read_both();
+    clock_state.is_raw = clock_is_raw;
+    clock_state.start_ticks = start.ticks;
+    clock_state.start_ns = start.ns;
 }
 
 /* Several threads may do this at once. Any of their results is good. */
@@ -87,18 +88,18 @@ static COLD void measure(void)
     struct instant now;
     do
         now = read_both();
-    while (now.ns - start.ns < SHORTEST_NS);
-    if (now.ticks <= start.ticks)
+    while (now.ns - clock_state.start_ns < SHORTEST_NS);
+    if (now.ticks <= clock_state.start_ticks)
         return;
-    store_relaxed(&scale, (uint64_t)(((unsigned __int128)(now.ns - start.ns) << 32) / (now.ticks - start.ticks)));
-    store_relaxed(&measured_ns, now.ns - start.ns);
+    store_relaxed(&clock_state.scale, (uint64_t)(((unsigned __int128)(now.ns - clock_state.start_ns) << 32) / (now.ticks - clock_state.start_ticks)));
+    store_relaxed(&clock_state.measured_ns, now.ns - clock_state.start_ns);
 }
 
 /* Measures again when four times as much time has passed. */
 uint64_t clock_scale(void)
 {
-    uint64_t over = load_relaxed(&measured_ns);
-    if (clock_is_raw && over < LONGEST_NS && (!over || clock_ns(CLOCK_MONOTONIC) - start.ns >= 4 * over))
+    uint64_t over = load_relaxed(&clock_state.measured_ns);
+    if (clock_is_raw && over < LONGEST_NS && (!over || clock_ns(CLOCK_MONOTONIC) - clock_state.start_ns >= 4 * over))
         measure();
-    return load_relaxed(&scale);
+    return load_relaxed(&clock_state.scale);
 }

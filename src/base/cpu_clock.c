@@ -19,7 +19,7 @@ static volatile uint64_t never, always;
 
 _Atomic uint64_t cpu_clock_lost;
 
-static enum cpu_clock_kind kind;
+enum cpu_clock_kind cpu_clock_wanted;
 static _Atomic int verdict; /* on restartable sequences: 0: not tried, 1: reliable, −1: not reliable */
 
 /* A section of one instruction, which is never executed. The kernel requires the signature that glibc registered
@@ -65,13 +65,13 @@ static bool try_out(volatile uint64_t *rseq_cs)
 
 COLD void cpu_clock_boot(enum cpu_clock_kind wanted)
 {
-    kind = wanted;
+    cpu_clock_wanted = wanted;
 }
 
 enum cpu_clock_kind cpu_clock_in_use(void)
 {
-    if (kind != CPU_CLOCK_AUTO && kind != CPU_CLOCK_RSEQ)
-        return kind;
+    if (cpu_clock_wanted != CPU_CLOCK_AUTO && cpu_clock_wanted != CPU_CLOCK_RSEQ)
+        return cpu_clock_wanted;
     int says = load_relaxed(&verdict);
     return says > 0 ? CPU_CLOCK_RSEQ : says < 0 ? CPU_CLOCK_THREAD : CPU_CLOCK_AUTO;
 }
@@ -104,7 +104,7 @@ static uint64_t read_ns(uint64_t *system_ns)
 {
     struct rusage usage;
     uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    if (kind == CPU_CLOCK_RUSAGE && !getrusage(RUSAGE_THREAD, &usage))
+    if (cpu_clock_wanted == CPU_CLOCK_RUSAGE && !getrusage(RUSAGE_THREAD, &usage))
         *system_ns = (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
     return ns;
 }
@@ -126,11 +126,11 @@ static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns, int thread_id
 COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
 {
     *system = 0;
-    if (kind == CPU_CLOCK_NONE)
+    if (cpu_clock_wanted == CPU_CLOCK_NONE)
         return clock_ticks();
     int saved = errno;
     bool lost = c->watched != &never && !still_watches(c);
-    if (c->watched == &never && (kind == CPU_CLOCK_AUTO || kind == CPU_CLOCK_RSEQ))
+    if (c->watched == &never && (cpu_clock_wanted == CPU_CLOCK_AUTO || cpu_clock_wanted == CPU_CLOCK_RSEQ))
         watch_rseq(c);
     if (c->watched != &never) {
         store_relaxed(&c->standing, (uintptr_t)&section);
@@ -153,9 +153,9 @@ COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
 
 COLD void cpu_clock_start(struct cpu_clock *c)
 {
-    c->watched = kind == CPU_CLOCK_NONE ? &always : &never;
-    store_relaxed(&c->standing, kind == CPU_CLOCK_NONE ? 0 : CPU_CLOCK_NEVER);
-    if (kind == CPU_CLOCK_NONE)
+    c->watched = cpu_clock_wanted == CPU_CLOCK_NONE ? &always : &never;
+    store_relaxed(&c->standing, cpu_clock_wanted == CPU_CLOCK_NONE ? 0 : CPU_CLOCK_NEVER);
+    if (cpu_clock_wanted == CPU_CLOCK_NONE)
         return;
     int saved = errno;
     c->system_ns = 0;
@@ -176,7 +176,7 @@ static clockid_t clock_of_thread(int thread_id)
  * thread. If there are new readings in all tries, the last one is as good as the clock. */
 uint64_t cpu_clock_of(struct cpu_clock *c)
 {
-    if (kind == CPU_CLOCK_NONE)
+    if (cpu_clock_wanted == CPU_CLOCK_NONE)
         return cpu_clock_last(c);
     for (int i = 0; i < TRIES; i++) {
         struct timespec t;

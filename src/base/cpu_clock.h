@@ -49,6 +49,8 @@ extern _Atomic uint64_t cpu_clock_lost;
 /* To be called once. With CPU_CLOCK_NONE no time is ever read, and cpu_clock_ticks() returns no useful value. */
 void cpu_clock_boot(enum cpu_clock_kind kind);
 
+extern enum cpu_clock_kind cpu_clock_wanted; /* constant after cpu_clock_boot() */
+
 /* The kind in use. It is not CPU_CLOCK_AUTO once a thread has read its clock. */
 enum cpu_clock_kind cpu_clock_in_use(void);
 

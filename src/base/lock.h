@@ -16,6 +16,7 @@ enum lock_rank {
     LOCK_BOOT,     /* first use: boot happens once */
     LOCK_ARENAS,   /* making span arenas, which calls jemalloc */
     LOCK_CTL,      /* the snapshot that mallctl enumerates */
+    LOCK_SNAPSHOT, /* taking a snapshot, and what earlier ones showed */
     LOCK_THREADS,  /* the list of thread blocks */
     LOCK_TREE,     /* context tree, spans, recycling */
     LOCK_LIMITS,   /* limits, and which contexts each has */

@@ -75,4 +75,33 @@ static inline struct totals totals_grow(struct totals *told, const struct totals
     return difference;
 }
 
+static inline uint64_t at_least_0(uint64_t n)
+{
+    return (int64_t)n < 0 ? 0 : n;
+}
+
+/* Raises allocations to frees where they are less. */
+static inline void totals_floor_inuse(struct totals *sum)
+{
+    sum->alloc_objects += at_least_0(-totals_inuse_objects(sum));
+    sum->alloc_bytes += at_least_0(-totals_inuse_bytes(sum));
+}
+
+/* Raises frees to 0 where a subtraction left them negative: the base contained buffered frees that neither the buffer
+ * nor the counter showed just now. */
+static inline void totals_floor_frees(struct totals *sum)
+{
+    sum->free_objects = at_least_0(sum->free_objects);
+    sum->free_bytes = at_least_0(sum->free_bytes);
+}
+
+/* Raises times to 0: clocks of two processors may differ by some ticks, or a CPU clock was corrected meanwhile. */
+static inline void totals_floor_times(struct totals *sum)
+{
+    sum->wall = at_least_0(sum->wall);
+    sum->busy = at_least_0(sum->busy);
+    sum->cpu = at_least_0(sum->cpu);
+    sum->cpu_system = at_least_0(sum->cpu_system);
+}
+
 #endif

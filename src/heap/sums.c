@@ -248,24 +248,3 @@ struct thread_bytes sums_of_thread(struct thread *t, uint32_t n)
     each_counter(t, 0, n, add_pair_of, &sum);
     return (struct thread_bytes){sum.alloc_bytes, sum.free_bytes};
 }
-
-/* ---- Figures that must not be negative ---- */
-
-static uint64_t at_least_0(uint64_t n)
-{
-    return (int64_t)n < 0 ? 0 : n;
-}
-
-void totals_floor_frees(struct totals *sum)
-{
-    sum->free_objects = at_least_0(sum->free_objects);
-    sum->free_bytes = at_least_0(sum->free_bytes);
-}
-
-void totals_floor_times(struct totals *sum)
-{
-    sum->wall = at_least_0(sum->wall);
-    sum->busy = at_least_0(sum->busy);
-    sum->cpu = at_least_0(sum->cpu);
-    sum->cpu_system = at_least_0(sum->cpu_system);
-}

@@ -63,21 +63,4 @@ void sums_add_pair(struct totals *sum, struct counters *c);
 uint64_t sums_patience(void);
 #define SUMS_TRIES 4
 
-/* Raises allocations to frees where they are less. */
-static inline void totals_floor_inuse(struct totals *sum)
-{
-    int64_t objects = (int64_t)totals_inuse_objects(sum), bytes = (int64_t)totals_inuse_bytes(sum);
-    if (unlikely(objects < 0))
-        sum->alloc_objects -= (uint64_t)objects;
-    if (unlikely(bytes < 0))
-        sum->alloc_bytes -= (uint64_t)bytes;
-}
-
-/* Raises frees to 0 where a subtraction left them negative: the base contained buffered frees that neither the buffer
- * nor the counter showed just now. */
-void totals_floor_frees(struct totals *sum);
-
-/* Raises times to 0: clocks of two processors may differ by some ticks, or a CPU clock was corrected meanwhile. */
-void totals_floor_times(struct totals *sum);
-
 #endif

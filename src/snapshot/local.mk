@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
-core_sources += \
-	%D%/outlived.c %D%/outlived.h \
-	%D%/program.h \
-	%D%/reading.c %D%/reading.h \
+# What a snapshot needs, of this process or of another
+snapshot_sources = \
+	%D%/books.h \
+	%D%/books_fingerprint.h \
+	%D%/reading.h \
+	%D%/reading_add.c %D%/reading_add.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_ages.c \
 	%D%/snapshot_builder.h \
+	%D%/snapshot_collect.c \
+	%D%/space.c %D%/space.h \
+	%D%/view_parts.h
+
+# What only a snapshot of another process needs: for programs of our own, not for the library
+outside_sources = \
+	%D%/reading_outside.c \
+	%D%/sites_outside.c \
+	%D%/view.c %D%/view.h \
+	%D%/view_find.c \
+	%D%/view_outside.h
+
+core_sources += \
+	$(snapshot_sources) \
+	%D%/books.c \
+	%D%/outlived.c %D%/outlived.h \
+	%D%/program.h \
+	%D%/reading.c \
 	%D%/snapshot_delta.h \
-	%D%/top_holders.c %D%/top_holders.h \
-	%D%/view.h
+	%D%/snapshot_own.c \
+	%D%/top_holders.c %D%/top_holders.h
 
 EXTRA_DIST += %D%/README.md

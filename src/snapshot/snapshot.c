@@ -2,250 +2,242 @@
 /* Snapshots: each is one mapping that holds rows, labels, ages and strings. */
 #include "snapshot/snapshot.h"
 
-#include <unistd.h>
+#include <errno.h>
+#include <string.h>
 
-#include "base/cpu_clock.h"
-#include "base/lock.h"
 #include "base/meta.h"
-#include "heap/sums.h"
 #include "heap/timing.h"
 #include "snapshot/snapshot_builder.h"
-#include "span/tree.h"
 
 struct extent {
     uint32_t rows, labels, ages;
     size_t text_bytes;
 };
 
-#define LABELS_AHEAD 16 /* a label set is fetched that many contexts ahead; the number was measured */
-
-static uint64_t epoch; /* LOCK_TREE */
-static uint64_t start_ns; /* by CLOCK_BOOTTIME, which nobody sets and which goes on while the machine sleeps */
-
-static void prefetch_labels(const struct snapshot_builder *b, uint32_t id)
-{
-    if (b->end - id > LABELS_AHEAD)
-        prefetch_read(contexts[id + LABELS_AHEAD].labels);
-}
-
-/* Numbers the rows, and counts the memory that they and their labels take. */
-static struct extent count_rows(struct snapshot_builder *b)
-{
-    struct extent n = {0};
-    for (uint32_t id = CONTEXT_ID_ROOT; id < b->end; id++) {
-        const struct context *c = &contexts[id];
-        prefetch_labels(b, id);
-        b->row_of[id] = id == CONTEXT_ID_UNSAMPLED ? b->row_of[CONTEXT_ID_ROOT] : n.rows;
-        if (!tree_is_live(id) || id == CONTEXT_ID_UNSAMPLED)
-            continue;
-        if (c->kind == CONTEXT_PERIOD) {
-            b->row_of[id] = n.ages++;
-            continue;
-        }
-        if (c->kind != CONTEXT_SPAN)
-            b->last_special_row = n.rows;
-        n.rows++;
-        if (c->labels) {
-            n.labels += c->labels->count;
-            n.text_bytes += c->labels->bytes;
-        }
-    }
-    return n;
-}
-
-static void copy_labels(struct snapshot_builder *b, struct snapshot_row *row, const struct label_set *set)
-{
-    struct label_text label;
-    memcpy(b->text, set->text, set->bytes);
-    row->labels = b->label;
-    row->n_labels = set->count;
-    for (unsigned i = 0; labels_each(set, i, &label); i++, b->label++) {
-        b->label->key = b->text + (label.key - set->text);
-        b->label->value = b->text + (label.value - set->text);
-        b->label->is_integer = set->integers >> i & 1;
-        b->label->integer = b->label->is_integer ? labels_integer(label.value) : 0;
-    }
-    b->text += set->bytes;
-}
-
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-void builder_fill_outlived(struct snapshot_row *row)
+/* ---- Which rows there are ---- */
+
+/* Only the first three ids have contexts of these kinds. */
+static bool has_good_kind(uint32_t id, unsigned kind)
 {
-    struct outlived *o = &contexts[row->id].outlived;
+    static const enum context_kind fixed[] = {
+        [CONTEXT_ID_ROOT] = CONTEXT_ROOT, [CONTEXT_ID_SELF] = CONTEXT_SELF, [CONTEXT_ID_UNSAMPLED] = CONTEXT_UNSAMPLED};
+    if (id <= CONTEXT_ID_UNSAMPLED)
+        return kind == fixed[id];
+    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD || kind == CONTEXT_PERIOD;
+}
+
+static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id, const struct context *c)
+{
+    struct place *place = &b->places[id];
+    if (id == CONTEXT_ID_UNSAMPLED) {
+        place->row = 0; /* the root's */
+    } else if (place->kind == CONTEXT_PERIOD) {
+        place->row = n->ages++;
+    } else {
+        if (place->kind != CONTEXT_SPAN)
+            b->last_special_row = n->rows;
+        place->row = n->rows++;
+        n->labels += c->label_count;
+        n->text_bytes += lesser(c->label_bytes, LABEL_TEXT_MAX) + LABEL_ALIGN;
+    }
+}
+
+/* Numbers the rows, and counts the memory that they and their labels take. */
+static int count_rows(struct snapshot_builder *b, struct extent *n)
+{
+    int error = 0;
+    for (uint32_t first = 0; !error && first < b->end; first += BLOCK_IDS) {
+        error = builder_copy_block(b, first);
+        for (uint32_t i = first ? 0 : 1; !error && i < BLOCK_IDS && first + i < b->end; i++) {
+            const struct context *c = &b->block->contexts[i];
+            struct place *place = &b->places[first + i];
+            bool is_live = b->block->lives[i] & 1 && has_good_kind(first + i, c->kind);
+            *place = (struct place){.life = is_live ? b->block->lives[i] : 0, .kind = is_live ? c->kind & 7 : 0};
+            if (is_live)
+                count_row(b, n, first + i, c);
+            else if (first + i <= CONTEXT_ID_UNSAMPLED)
+                return -EBADMSG;
+        }
+    }
+    return error;
+}
+
+/* ---- Rows ---- */
+
+/* Texts that have no NUL where they should, as only another process can have them, end with the set. */
+static void set_labels(struct snapshot_builder *b, struct snapshot_row *row, const struct context *c, char *text)
+{
+    char *end = text + c->label_bytes;
+    end[-1] = '\0';
+    row->labels = b->label;
+    for (unsigned i = 0; i < c->label_count && text < end && b->label < b->labels_end; i++, b->label++) {
+        char *value = text + strlen(text) + 1;
+        if (value >= end)
+            return;
+        bool is_integer = c->label_integers >> i & 1;
+        *b->label = (struct snapshot_label){.key = text, .value = value, .is_integer = is_integer,
+                                            .integer = is_integer ? labels_integer(value) : 0};
+        row->n_labels++;
+        text = value + strlen(value) + 1;
+    }
+}
+
+static void fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
+{
+    struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
     uint64_t objects = totals_inuse_objects(&row->totals), bytes = totals_inuse_bytes(&row->totals);
     if (!row->open_spans) {
-        o->objects = objects;
-        o->bytes = bytes;
+        seen->outlived_objects = objects;
+        seen->outlived_bytes = bytes;
     }
-    row->totals.outlived_objects = lesser(o->objects, objects);
-    row->totals.outlived_bytes = lesser(o->bytes, bytes);
+    row->totals.outlived_objects = lesser(seen->outlived_objects, objects);
+    row->totals.outlived_bytes = lesser(seen->outlived_bytes, bytes);
 }
 
-static void fill_closed(const struct snapshot_builder *b, const struct context *c, struct snapshot_row *row)
+/* Spans that were opened by jespan_open() say when they closed. Of others it is noticed here. */
+static void fill_closed(struct snapshot_builder *b, struct snapshot_row *row, const struct context *c)
 {
-    struct outlived *o = &contexts[row->id].outlived;
-    if (o->exits != row->totals.exits && !c->opens)
-        o->closed_time = reading_time(b->reading);
-    o->exits = row->totals.exits;
-    if (c->opens)
-        o->closed_time = c->closed_time;
-    if (o->closed_time)
-        row->closed_ns = builder_to_ns(b, reading_time(b->reading) - o->closed_time);
+    struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
+    if (load_relaxed(&c->opens))
+        seen->closed_time = load_relaxed(&c->closed_time);
+    else if (seen->exits != row->totals.exits)
+        seen->closed_time = b->time;
+    seen->exits = row->totals.exits;
+    if (seen->closed_time)
+        row->closed_ns = builder_age_ns(b, b->time, seen->closed_time);
 }
 
-static void times_to_ns(const struct snapshot_builder *b, struct totals *t)
+void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t)
 {
     t->wall = builder_to_ns(b, t->wall);
     t->busy = builder_to_ns(b, t->busy);
-    t->cpu = cpu_clock_in_use() == CPU_CLOCK_NONE ? 0 : builder_to_ns(b, t->cpu); /* it counts busy time then */
+    t->cpu = b->view->cpu_times ? builder_to_ns(b, t->cpu) : 0; /* else it counts busy time */
     t->cpu_system = builder_to_ns(b, t->cpu_system);
     t->idle = builder_to_ns(b, t->idle);
 }
 
+struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum)
+{
+    const struct context *c = &b->block->contexts[id % BLOCK_IDS];
+    struct totals own = *sum;
+    if (b->places[id].life > 1) {
+        totals_subtract(&own, &b->block->bases[id % BLOCK_IDS]);
+        b->owes_frees |= (int64_t)own.free_objects < 0 || (int64_t)own.free_bytes < 0;
+    }
+    own.opens += load_relaxed(&c->opens);
+    own.wall += timing_resolve_open(load_relaxed(&c->wall), load_relaxed(&c->handles), b->time);
+    totals_floor_times(&own);
+    builder_times_to_ns(b, &own);
+    own.cpu_system = lesser(own.cpu_system, own.cpu); /* which is read a moment later */
+    own.idle = totals_idle(&own);
+    return own;
+}
+
 /* For now all wall time is the row's own. subtract_children_wall() comes when all rows are filled. */
-static void fill_wall(struct snapshot_builder *b, const struct context *c, struct snapshot_row *row)
+static void fill_wall(struct snapshot_builder *b, struct snapshot_row *row)
 {
     row->wall_ns = row->totals.wall;
-    b->children_wall[b->row_of[row->id]] += builder_to_ns(b, c->children_wall);
     if (row->kind == CONTEXT_SPAN)
         b->children_wall[row->parent_row] += row->wall_ns;
 }
 
-/* An id that was never recycled has no base, so the memory of bases is not touched for it. */
-struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum)
+/* A row without id has no context any more. */
+static int fill_row(struct snapshot_builder *b, uint32_t id, const struct totals *sum)
 {
-    struct totals own = *sum;
-    if (context_lives[id] > 1) {
-        totals_subtract(&own, &context_bases[id]);
-        b->owes_frees |= (int64_t)own.free_objects < 0 || (int64_t)own.free_bytes < 0;
+    const struct context *c = &b->block->contexts[id % BLOCK_IDS];
+    struct place *place = &b->places[id];
+    struct snapshot_row *row = &b->rows[place->row];
+    const struct place *parent = c->parent < b->end ? &b->places[c->parent] : NULL;
+    int error = 0;
+    bool is_same = b->block->lives[id % BLOCK_IDS] == place->life && parent && place_has_row(parent);
+    const struct site *site = is_same ? b->view->reader->site(b->view, c->site, &error) : NULL;
+    *row = (struct snapshot_row){.id = 0};
+    if (!site) {
+        place->life = 0;
+        b->has_dropped = true;
+        return error;
     }
-    tree_add_past(&own, id);
-    own.opens += contexts[id].opens;
-    own.wall += timing_resolve_open(contexts[id].wall, contexts[id].handles, reading_time(b->reading));
-    totals_floor_times(&own);
-    times_to_ns(b, &own);
-    own.cpu_system = lesser(own.cpu_system, own.cpu); /* which is read a moment later */
-    own.idle = totals_idle(&own);
-    totals_add(&b->mapping->public.all, &own);
-    return own;
-}
-
-static void fill_row(struct snapshot_builder *b, uint32_t id, const struct totals *sum)
-{
-    const struct context *c = &contexts[id];
-    const struct site *site = c->site;
-    struct snapshot_row *row = &b->rows[b->row_of[id]];
-    *row = (struct snapshot_row){.id = id, .generation = tree_incarnation(context_lives[id]),
-                                 .parent_row = b->row_of[c->parent], .kind = c->kind, .line = site->line,
+    *row = (struct snapshot_row){.id = id, .generation = tree_incarnation(place->life), .parent_row = parent->row,
+                                 .kind = place->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file,
                                  .totals = builder_own_figures(b, id, sum)};
-    row->open_spans = c->handles + (uint32_t)(row->totals.enters - row->totals.exits);
-    fill_wall(b, c, row);
-    if (c->kind == CONTEXT_SPAN) {
-        builder_fill_outlived(row);
-        fill_closed(b, c, row);
-        b->mapping->public.all.outlived_objects += row->totals.outlived_objects;
-        b->mapping->public.all.outlived_bytes += row->totals.outlived_bytes;
+    row->open_spans = load_relaxed(&c->handles) + (uint32_t)(row->totals.enters - row->totals.exits);
+    fill_wall(b, row);
+    builder_note_recycled(b, id);
+    if (row->kind == CONTEXT_SPAN) {
+        fill_outlived(b, row);
+        fill_closed(b, row, c);
     }
-    if (c->labels)
-        copy_labels(b, row, c->labels);
+    if (b->block->texts[id % BLOCK_IDS])
+        set_labels(b, row, c, b->block->texts[id % BLOCK_IDS]);
+    return 0;
 }
 
 /* Unsampled spans belong to their nearest sampled ancestor, which is the root. The root's row is filled before. Wall
  * time of what is the root's own is busy time, so theirs is left out. */
 static void fill_unsampled(struct snapshot_builder *b, const struct totals *sum)
 {
-    struct snapshot_row *root = &b->rows[b->row_of[CONTEXT_ID_ROOT]];
+    struct snapshot_row *root = &b->rows[0];
     struct totals own = builder_own_figures(b, CONTEXT_ID_UNSAMPLED, sum);
-    b->mapping->public.all.wall -= own.wall;
     own.wall = 0;
-    root->open_spans += contexts[CONTEXT_ID_UNSAMPLED].handles + (uint32_t)(own.enters - own.exits);
+    builder_note_recycled(b, CONTEXT_ID_UNSAMPLED);
+    root->open_spans += load_relaxed(&b->block->contexts[CONTEXT_ID_UNSAMPLED].handles) + (uint32_t)(own.enters - own.exits);
     totals_add(&root->totals, &own);
 }
 
-static void fill_rows(struct snapshot_builder *b)
+static int fill_chunk(struct snapshot_builder *b, uint32_t first)
 {
-    for (uint32_t first = 0; first < b->end; first += READING_CHUNK) {
-        struct totals sums[READING_CHUNK];
-        reading_chunk(b->reading, first, sums);
-        for (uint32_t id = first ? first : CONTEXT_ID_ROOT; id < b->end && id < first + READING_CHUNK; id++) {
-            prefetch_labels(b, id);
-            if (!tree_is_live(id))
-                continue;
-            if (id == CONTEXT_ID_UNSAMPLED)
-                fill_unsampled(b, &sums[id - first]);
-            else if (contexts[id].kind == CONTEXT_PERIOD)
-                ages_fill(b, id, &sums[id - first]);
-            else
-                fill_row(b, id, &sums[id - first]);
-        }
+    struct totals sums[READING_CHUNK];
+    int error = b->view->reader->chunk(b->reading, first, sums);
+    for (uint32_t id = first ? first : CONTEXT_ID_ROOT; !error && id < b->end && id < first + READING_CHUNK; id++) {
+        if (!(b->places[id].life & 1))
+            continue;
+        if (id == CONTEXT_ID_UNSAMPLED)
+            fill_unsampled(b, &sums[id - first]);
+        else if (b->places[id].kind == CONTEXT_PERIOD)
+            ages_fill(b, id, &sums[id - first]);
+        else
+            error = fill_row(b, id, &sums[id - first]);
     }
+    return error;
 }
+
+static int fill_rows(struct snapshot_builder *b)
+{
+    int error = 0;
+    for (uint32_t block = 0; !error && block < b->end; block += BLOCK_IDS) {
+        error = builder_copy_block(b, block);
+        for (uint32_t first = block; !error && first < b->end && first < block + BLOCK_IDS; first += READING_CHUNK)
+            error = fill_chunk(b, first);
+    }
+    return error ? error : b->rows[0].id ? 0 : -EBADMSG;
+}
+
+/* ---- Buffered frees ---- */
 
 /* Frees of a context that was recycled meanwhile are in its base already. */
 static void add_buffered(void *builder, uint32_t id, uint32_t bytes)
 {
     struct snapshot_builder *b = builder;
-    if (!tree_is_live(id))
+    if (!id || id >= b->end || !(b->places[id].life & 1))
         return;
     const struct totals freed = {.free_objects = 1, .free_bytes = bytes};
-    struct totals *all = &b->mapping->public.all;
-    if (contexts[id].kind == CONTEXT_PERIOD) {
-        struct totals *age = &b->ages[b->row_of[id]].totals;
-        totals_subtract(all, age);
+    if (b->places[id].kind == CONTEXT_PERIOD) {
+        struct totals *age = &b->ages[b->places[id].row].totals;
         totals_add(age, &freed);
         totals_floor_inuse(age);
-        totals_add(all, age);
         return;
     }
-    struct snapshot_row *row = &b->rows[b->row_of[id]];
-    struct totals before = row->totals;
+    struct snapshot_row *row = &b->rows[b->places[id].row];
     totals_add(&row->totals, &freed);
     totals_floor_inuse(&row->totals);
     if (row->kind == CONTEXT_SPAN)
-        builder_fill_outlived(row);
-    totals_add(all, &row->totals);
-    totals_subtract(all, &before);
-}
-
-static void set_self_wall(struct snapshot_builder *b, struct snapshot_row *row, uint64_t wall)
-{
-    struct totals *all = &b->mapping->public.all;
-    all->wall += wall - row->totals.wall;
-    row->totals.wall = wall;
-    all->idle -= row->totals.idle;
-    row->totals.idle = totals_idle(&row->totals);
-    all->idle += row->totals.idle;
-}
-
-/* Subtracts the wall time of its children from each row. The wall time of a row that is no span is its own busy time
- * and its children's wall time; there are few such rows, and their parents come before them. */
-static void subtract_children_wall(struct snapshot_builder *b)
-{
-    struct snapshot *s = &b->mapping->public;
-    for (uint32_t i = s->n_rows; i--;) {
-        struct snapshot_row *row = &b->rows[i];
-        uint64_t children = b->children_wall[i];
-        bool is_special = i <= b->last_special_row && row->kind != CONTEXT_SPAN;
-        if (!children && !is_special)
-            continue;
-        if (is_special) {
-            row->wall_ns = row->totals.busy + children;
-            b->children_wall[row->parent_row] += i ? row->wall_ns : 0;
-        }
-        set_self_wall(b, row, row->wall_ns - lesser(children, row->wall_ns));
-    }
-}
-
-static void floor_frees(struct totals *all, struct totals *part)
-{
-    totals_subtract(all, part);
-    totals_floor_frees(part);
-    totals_add(all, part);
+        fill_outlived(b, row);
 }
 
 /* The base of a recycled id contains frees that were buffered then. If this reading found such a free neither in the
@@ -256,10 +248,136 @@ static void floor_all_frees(struct snapshot_builder *b)
     if (!b->owes_frees)
         return;
     for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++)
-        floor_frees(&s->all, &row->totals);
+        totals_floor_frees(&row->totals);
     for (struct snapshot_age *age = b->ages; age < b->ages + s->n_ages; age++)
-        floor_frees(&s->all, &age->totals);
+        totals_floor_frees(&age->totals);
 }
+
+/* ---- Rows that are gone ---- */
+
+/* The new numbers of rows lie where the places were. */
+static uint32_t pack_rows(struct snapshot_builder *b)
+{
+    uint32_t *now = (uint32_t *)b->places, n = 0;
+    for (uint32_t i = 0; i < b->mapping->public.n_rows; i++) {
+        now[i] = b->rows[i].id ? n : NO_ROW;
+        if (!b->rows[i].id)
+            continue;
+        b->children_wall[n] = b->children_wall[i];
+        b->recycled_wall[n] = b->recycled_wall[i];
+        if (b->past)
+            b->past[n] = b->past[i];
+        b->rows[n++] = b->rows[i];
+    }
+    return n;
+}
+
+/* A row whose parent is gone goes as well in the tree; where a process was stopped in between, it goes to the root. */
+static void remove_dropped(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    const uint32_t *now = (const uint32_t *)b->places;
+    uint32_t last_special = 0, n_ages = 0;
+    if (!b->has_dropped)
+        return;
+    s->n_rows = pack_rows(b);
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        struct snapshot_row *row = &b->rows[i];
+        row->parent_row = now[row->parent_row] == NO_ROW ? 0 : now[row->parent_row];
+        if (row->kind != CONTEXT_SPAN)
+            last_special = i;
+    }
+    b->last_special_row = last_special;
+    for (uint32_t i = 0; i < s->n_ages; i++) {
+        struct snapshot_age *age = &b->ages[i];
+        if (age->row == NO_ROW || now[age->row] == NO_ROW)
+            continue;
+        age->row = now[age->row];
+        b->ages[n_ages++] = *age;
+    }
+    s->n_ages = n_ages;
+}
+
+/* Only damaged books have paths that go in a circle. The circle is cut at the root. */
+static void cut_circles(struct snapshot_builder *b)
+{
+    uint32_t *walk = (uint32_t *)b->places; /* by row: the row from which it was reached first, plus 1 */
+    if (!b->view->outside)
+        return;
+    memset(walk, 0, b->mapping->public.n_rows * sizeof *walk);
+    b->rows[0].parent_row = 0;
+    for (uint32_t i = 0; i < b->mapping->public.n_rows; i++) {
+        uint32_t row = i, last = i;
+        for (; !walk[row]; row = b->rows[row].parent_row) {
+            walk[row] = i + 1;
+            last = row;
+        }
+        if (row && walk[row] == i + 1)
+            b->rows[last].parent_row = 0;
+    }
+}
+
+/* ---- Times ---- */
+
+static void set_self_wall(struct snapshot_row *row, uint64_t wall)
+{
+    row->totals.wall = wall;
+    row->totals.idle = totals_idle(&row->totals);
+}
+
+/* Subtracts the wall time of its children from each row. The wall time of a row that is no span is its own busy time
+ * and its children's wall time; there are few such rows, and their parents come before them. */
+static void subtract_children_wall(struct snapshot_builder *b)
+{
+    for (uint32_t i = b->mapping->public.n_rows; i--;) {
+        struct snapshot_row *row = &b->rows[i];
+        uint64_t children = b->children_wall[i] + builder_to_ns(b, b->recycled_wall[i]);
+        bool is_special = i <= b->last_special_row && row->kind != CONTEXT_SPAN;
+        if (!children && !is_special)
+            continue;
+        if (is_special) {
+            row->wall_ns = row->totals.busy + children;
+            b->children_wall[row->parent_row] += i ? row->wall_ns : 0;
+        }
+        set_self_wall(row, row->wall_ns - lesser(children, row->wall_ns));
+    }
+}
+
+/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
+ * clock's rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the
+ * former time is shown until the new one has caught up. */
+static void raise_to(uint64_t *shown, uint64_t *now)
+{
+    if (*shown < *now)
+        *shown = *now;
+    *now = *shown;
+}
+
+static void keep_shown(struct shown *shown, struct totals *t)
+{
+    raise_to(&shown->wall, &t->wall);
+    raise_to(&shown->busy, &t->busy);
+    raise_to(&shown->cpu, &t->cpu);
+    raise_to(&shown->idle, &t->idle);
+}
+
+static void keep_shown_and_add_up(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    struct totals all = {0};
+    for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++) {
+        struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
+        keep_shown(&seen->shown, &row->totals);
+        raise_to(&seen->shown.wall_inclusive, &row->wall_ns);
+        totals_add(&all, &row->totals);
+    }
+    keep_shown(&b->view->retired_shown, &s->retired);
+    totals_add(&all, &s->retired);
+    keep_shown(&b->view->all_shown, &all);
+    s->all = all;
+}
+
+/* ---- A snapshot ---- */
 
 /* Reuses an old snapshot's memory if its size is about right, which saves page faults. */
 static struct snapshot_mapping *get_mapping(struct snapshot_mapping *old, size_t bytes)
@@ -273,102 +391,71 @@ static struct snapshot_mapping *get_mapping(struct snapshot_mapping *old, size_t
     return mapping;
 }
 
-/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
- * clock's rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the
- * former time is shown until the new one has caught up. Returns by how much *now was raised. */
-static uint64_t raise_to(uint64_t *shown, uint64_t *now)
+static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct snapshot *old)
 {
-    uint64_t was = *now;
-    if (*shown < *now)
-        *shown = *now;
-    *now = *shown;
-    return *now - was;
-}
-
-static void keep_shown(struct shown *shown, struct totals *t, struct totals *all)
-{
-    struct totals more = {.wall = raise_to(&shown->wall, &t->wall), .busy = raise_to(&shown->busy, &t->busy),
-                          .cpu = raise_to(&shown->cpu, &t->cpu), .idle = raise_to(&shown->idle, &t->idle)};
-    if (all)
-        totals_add(all, &more);
-}
-
-static void keep_all_shown(struct snapshot_builder *b)
-{
-    static struct shown retired, all;
-    struct snapshot *s = &b->mapping->public;
-    for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++) {
-        struct shown *shown = &contexts[row->id].shown;
-        keep_shown(shown, &row->totals, &s->all);
-        raise_to(&shown->wall_inclusive, &row->wall_ns);
-    }
-    keep_shown(&retired, &s->retired, NULL);
-    totals_add(&s->all, &s->retired);
-    keep_shown(&all, &s->all, NULL);
-}
-
-static bool make(struct snapshot_builder *b, struct snapshot_mapping *old)
-{
-    struct extent n = count_rows(b);
-    b->mapping = get_mapping(old, sizeof *b->mapping + n.rows * sizeof *b->rows + n.labels * sizeof *b->label +
-                                 n.ages * sizeof *b->ages + n.text_bytes);
+    b->mapping = get_mapping((struct snapshot_mapping *)old,
+                             sizeof *b->mapping + n->rows * sizeof *b->rows + n->labels * sizeof *b->label +
+                                 n->ages * sizeof *b->ages + n->text_bytes);
     if (!b->mapping)
         return false;
     b->rows = (struct snapshot_row *)(b->mapping + 1);
-    b->label = (struct snapshot_label *)(b->rows + n.rows);
-    b->ages = (struct snapshot_age *)(b->label + n.labels);
-    b->text = (char *)(b->ages + n.ages);
+    b->label = (struct snapshot_label *)(b->rows + n->rows);
+    b->ages = (struct snapshot_age *)(b->label + n->labels);
+    b->labels_end = (struct snapshot_label *)b->ages;
+    b->text = (char *)(b->ages + n->ages);
+    b->text_end = b->text + n->text_bytes;
     b->mapping->public = (struct snapshot){
-        .n_rows = n.rows, .rows = b->rows, .n_ages = n.ages, .ages = b->ages, .epoch = ++epoch};
-    fill_rows(b);
-    b->mapping->public.pending_bytes = reading_end(b->reading, add_buffered, b);
+        .n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .epoch = ++b->view->epoch,
+        .pid = b->view->pid, .from_outside = b->view->outside};
+    return true;
+}
+
+static void set_clock(struct snapshot *s, uint64_t start_ns)
+{
+    s->time_unix_ns = clock_unix_ns();
+    s->start_unix_ns = s->time_unix_ns - (clock_ns(CLOCK_BOOTTIME) - start_ns);
+}
+
+static int make(struct snapshot_builder *b)
+{
+    int error = fill_rows(b);
+    if (error)
+        return error;
+    b->mapping->public.pending_bytes = b->view->reader->end(b->reading, add_buffered, b);
+    error = builder_validate(b);
+    if (error)
+        return error;
+    remove_dropped(b);
+    cut_circles(b);
     floor_all_frees(b);
     ages_fold(b);
     subtract_children_wall(b);
-    b->mapping->public.retired = tree_retired();
     totals_floor_times(&b->mapping->public.retired);
-    times_to_ns(b, &b->mapping->public.retired);
-    keep_all_shown(b);
-    return true;
+    builder_times_to_ns(b, &b->mapping->public.retired);
+    keep_shown_and_add_up(b);
+    set_clock(&b->mapping->public, b->view->start_ns);
+    return 0;
 }
 
-/* Allocates what is needed while building, and begins the reading, which reads buffers before any counter. */
-static bool begin(struct snapshot_builder *b)
+int view_take(struct view *view, struct snapshot **old)
 {
-    size_t wall_bytes = (size_t)b->end * sizeof *b->children_wall;
-    size_t row_of_bytes = ((size_t)b->end * sizeof *b->row_of + 7) & ~(size_t)7, rest = reading_bytes();
-    b->scratch_bytes = wall_bytes + row_of_bytes + rest;
-    b->scratch = meta_emergency_alloc(b->scratch_bytes);
-    if (!b->scratch)
-        return false;
-    b->children_wall = b->scratch;
-    b->row_of = (uint32_t *)((char *)b->scratch + wall_bytes);
-    b->scale = clock_scale();
-    b->reading = reading_begin((char *)b->row_of + row_of_bytes, rest, b->end);
-    return true;
-}
-
-struct snapshot *snapshot_retake(struct snapshot *old)
-{
-    lock(LOCK_TREE);
-    struct snapshot_builder b = {.end = tree_end()};
-    bool ok = begin(&b) && make(&b, (struct snapshot_mapping *)old);
-    unlock(LOCK_TREE);
-    meta_return(b.scratch, b.scratch_bytes);
-    if (!ok)
-        return NULL;
-    struct snapshot *s = &b.mapping->public;
-    s->time_unix_ns = clock_unix_ns();
-    s->start_unix_ns = s->time_unix_ns - (clock_ns(CLOCK_BOOTTIME) - start_ns);
-    s->pid = (uint32_t)getpid();
-    if (s != old)
-        snapshot_free(old);
-    return s;
-}
-
-struct snapshot *snapshot_take(void)
-{
-    return snapshot_retake(NULL);
+    struct snapshot_builder b = {.view = view};
+    struct extent n = {0};
+    int error = builder_begin(&b);
+    if (!error)
+        error = count_rows(&b, &n);
+    if (!error)
+        error = lay_out(&b, &n, *old) ? make(&b) : -ENOMEM;
+    builder_end(&b);
+    struct snapshot *s = b.mapping ? &b.mapping->public : NULL;
+    if (error && s != *old)
+        snapshot_free(s);
+    if (error)
+        return error;
+    if (s != *old)
+        snapshot_free(*old);
+    *old = s;
+    return 0;
 }
 
 void snapshot_free(struct snapshot *s)
@@ -376,20 +463,6 @@ void snapshot_free(struct snapshot *s)
     struct snapshot_mapping *mapping = (struct snapshot_mapping *)s;
     if (mapping)
         meta_return(mapping, mapping->bytes);
-}
-
-void snapshot_start_clock(void)
-{
-    start_ns = clock_ns(CLOCK_BOOTTIME);
-}
-
-void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive)
-{
-    lock(LOCK_TREE);
-    struct context *c = &contexts[row->id];
-    if (tree_incarnation(context_lives[row->id]) == row->generation)
-        raise_to(&c->shown.idle_inclusive, &inclusive->idle);
-    unlock(LOCK_TREE);
 }
 
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id)

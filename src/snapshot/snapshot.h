@@ -2,7 +2,7 @@
 /* A snapshot: the sum of all threads' counters and a copy of the context tree. It never changes.
  *
  * The frees of a context are read before its allocations, so no figure of bytes in use is ever negative. Figures are
- * exact when no thread allocates meanwhile. The snapshot lies in memory of its own, never in the program's heap. It
+ * exact when no thread allocates meanwhile. No lock is held while they are read. The snapshot lies in memory of its own, never in the program's heap. It
  * holds copies of all strings that may go, so contexts may be recycled while it is being read.
  */
 #ifndef JESPAN_SNAPSHOT_H
@@ -55,6 +55,7 @@ struct snapshot {
     uint32_t n_rows;          /* ordered by id; row 0 is the root */
     uint32_t pid;
     uint32_t n_ages;
+    bool from_outside;   /* another process took it: view.h */
     bool labels_of_path; /* a row's labels are those of its whole path; only in snapshots that exporters/digest.h makes */
     const struct snapshot_row *rows;
     const struct snapshot_age *ages; /* in no order */
@@ -65,8 +66,8 @@ struct snapshot {
     const char *note;              /* for readers of a dump. NULL: none */
 };
 
-/* Takes a snapshot, to be freed with snapshot_free(). Returns NULL when memory for it cannot be mapped. Any thread, not
- * from a signal handler; takes the tree lock. */
+/* Takes a snapshot of this process, to be freed with snapshot_free(). Returns NULL when memory for it cannot be mapped.
+ * Any thread, not from a signal handler. Threads that open spans do not wait for it. */
 struct snapshot *snapshot_take(void);
 
 /* The same, and frees `old` (or NULL), whose memory it uses if possible. When NULL is returned, `old` is unchanged. */
@@ -76,11 +77,12 @@ void snapshot_free(struct snapshot *s);
 /* The figures of a row and all rows below it together; wall is the row's wall_ns. */
 struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row);
 
-/* Raises the idle time in those figures to what was shown before, if it is less. Takes the tree lock. */
+/* Raises the idle time in those figures to what was shown before, if it is less. */
 void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive);
 
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);
+extern uint64_t snapshot_start_ns; /* by CLOCK_BOOTTIME, which nobody sets and which goes on while the machine sleeps */
 
 /* The row of a context, or NULL. */
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id);

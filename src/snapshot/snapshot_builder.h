@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A snapshot while it is built, shared by snapshot.c and snapshot_ages.c. All under LOCK_TREE. */
+/* A snapshot while it is built, shared by snapshot.c, snapshot_collect.c and snapshot_ages.c.
+ *
+ * Contexts may be recycled, and others may get their ids, while they are copied. So the builder first notes the life of
+ * each id (tree.h), and then copies contexts and reads counters. At last it copies the sum of recycled contexts, and
+ * removes the rows whose life has changed since: that sum contains their figures. Until then such rows may contain
+ * anything, so each number that was copied is checked before it is used.
+ */
 #ifndef JESPAN_SNAPSHOT_BUILDER_H
 #define JESPAN_SNAPSHOT_BUILDER_H
 
@@ -8,6 +14,7 @@
 #include "base/clock.h"
 #include "snapshot/reading.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/view_parts.h"
 
 /* The mapping of a snapshot. The public part is followed by rows, labels, ages, and the text of labels. Sites are kept
  * for good, so rows point to their strings; labels are copied. */
@@ -16,34 +23,91 @@ struct snapshot_mapping {
     size_t bytes;
 };
 
+/* What an id was when it was first looked at. Even life: no row. */
+struct place {
+    uint32_t life;
+    uint32_t row : 26; /* for a period, an index into ages */
+    uint32_t kind : 6; /* enum context_kind */
+};
+
+/* Contexts are copied a block at a time. */
+#define BLOCK_IDS 256u
+#define LABEL_ALIGN 8u
+struct block {
+    uint32_t lives[BLOCK_IDS];
+    struct context contexts[BLOCK_IDS];
+    struct totals bases[BLOCK_IDS], pasts[BLOCK_IDS];
+    char *texts[BLOCK_IDS]; /* the copies of the labels' texts */
+    struct piece pieces[BLOCK_IDS];
+};
+
 struct snapshot_builder {
-    uint32_t end; /* of ids */
+    struct view *view;
+    uint64_t contexts, lives, bases, pasts; /* addresses there; pasts: 0 without periods */
+    uint32_t end;                           /* of ids */
+    uint32_t sequence;                      /* of contexts_retired, at the beginning */
+    uint64_t now;                           /* in ticks, when the reading began */
+    uint64_t time;                          /* the same, but 0 where times are not tracked */
     struct snapshot_mapping *mapping;
     struct snapshot_row *rows;
-    struct snapshot_label *label; /* where the next goes */
+    struct snapshot_label *label, *labels_end; /* where the next goes */
     struct snapshot_age *ages;
-    char *text;                   /* where the next label's text goes */
-    bool owes_frees;              /* a context has negative frees: floor_all_frees() */
-    void *scratch; /* memory that is needed only while the snapshot is built */
+    char *text, *text_end; /* where the next label's text goes */
+    bool owes_frees;       /* a context has negative frees: floor_all_frees() */
+    bool has_dropped;      /* rows without id, and ages of row NO_ROW, are to be removed */
+    void *scratch;         /* memory that is needed only while the snapshot is built */
     size_t scratch_bytes;
-    uint32_t *row_of;        /* by id; for a period, an index into ages */
-    uint64_t *children_wall; /* by row; there are no more rows than ids */
+    struct place *places;    /* by id */
+    uint64_t *children_wall; /* by row; there are no more rows than ids. In ns */
+    uint64_t *recycled_wall; /* by row: the part of recycled children, in ticks */
+    struct totals *past;     /* by row, in ticks: the figures of recycled periods; NULL without periods. In both of
+                                these the last one, of no row, is that of unsampled spans */
+    struct block *block;
     uint32_t last_special_row; /* the last row that is no span */
-    uint64_t scale;          /* of clock.h */
+    uint64_t scale;            /* of clock.h */
     struct reading *reading;
 };
+#define NO_ROW UINT32_MAX
 
 static inline uint64_t builder_to_ns(const struct snapshot_builder *b, uint64_t ticks)
 {
     return clock_ticks_to_ns(ticks, b->scale);
 }
 
+static inline bool place_has_row(const struct place *p)
+{
+    return p->life & 1 && p->kind != CONTEXT_PERIOD;
+}
+
+/* How long before `now` a time was, both in ticks; at least 1 ns. */
+static inline uint64_t builder_age_ns(const struct snapshot_builder *b, uint64_t now, uint64_t then)
+{
+    return builder_to_ns(b, now > then ? now - then : 0) + 1;
+}
+
+/* ---- snapshot_collect.c ---- */
+
+/* Allocates what is needed while building, and begins the reading. Returns 0 or a negative errno. */
+int builder_begin(struct snapshot_builder *b);
+void builder_end(struct snapshot_builder *b);
+
+/* Copies contexts from `first` on; with the texts of labels, if there is a mapping. */
+int builder_copy_block(struct snapshot_builder *b, uint32_t first);
+
+/* Notes the figures of children of a context that were recycled, from the block. */
+void builder_note_recycled(struct snapshot_builder *b, uint32_t id);
+
+/* Copies the sum of recycled contexts, and drops rows that were recycled. */
+int builder_validate(struct snapshot_builder *b);
+
+/* ---- snapshot.c ---- */
+
+void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t);
+
 /* Figures of one context without its periods, with times in nanoseconds, from the sum of its counters. */
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum);
 
-/* Sets a row's live objects of closed spans, without those of periods. Called again when a free is found in a
- * buffer. */
-void builder_fill_outlived(struct snapshot_row *row);
+/* ---- snapshot_ages.c ---- */
 
 /* Sets the figures of a period. */
 void ages_fill(struct snapshot_builder *b, uint32_t id, const struct totals *sum);

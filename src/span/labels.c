@@ -135,14 +135,6 @@ int labels_draft_with(union label_draft *draft, const struct label_set *set, con
     return error;
 }
 
-int64_t labels_integer(const char *value)
-{
-    uint64_t n = 0;
-    for (const char *digit = value + (*value == '-'); *digit; digit++)
-        n = 10 * n + (uint64_t)(*digit - '0');
-    return (int64_t)(*value == '-' ? -n : n);
-}
-
 /* ---- Copies ---- */
 
 static int size_index(size_t bytes)

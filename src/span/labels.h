@@ -68,7 +68,13 @@ int labels_draft(union label_draft *draft, const struct jespan_label *labels, si
 int labels_draft_with(union label_draft *draft, const struct label_set *set, const struct jespan_label *label);
 
 /* The number in the value of an integer label. */
-int64_t labels_integer(const char *value);
+static inline int64_t labels_integer(const char *value)
+{
+    uint64_t n = 0;
+    for (const char *digit = value + (*value == '-'); *digit; digit++)
+        n = 10 * n + (uint64_t)(*digit - '0');
+    return (int64_t)(*value == '-' ? -n : n);
+}
 
 /* A copy that stays until labels_free(). NULL when out of memory. */
 struct label_set *labels_copy(const struct label_set *draft);

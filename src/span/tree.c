@@ -501,8 +501,6 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     store_relaxed(&c->closed_time, 0);
     store_relaxed(&c->children_wall, 0);
     c->opens_seen = id < load_relaxed(&tree_next_id) ? context_bases[id].opens : 0;
-    c->outlived = (struct outlived){0};
-    c->shown = (struct shown){0};
     policy_context_made(id);
     contexts[parent].children++;
     link_context(id, hash);

@@ -34,14 +34,6 @@
 #define CONTEXTS_MIN 64u
 #define CONTEXTS_MAX (1u << 24)
 
-/* Live memory of closed spans. While a span is open, its memory cannot be told from that of closed spans. Then this is
- * the last value from when none was open, at most the live bytes. Snapshots update it. */
-struct outlived {
-    uint64_t objects, bytes;
-    uint64_t exits;       /* exits of the context at the last snapshot */
-    uint64_t closed_time; /* in ticks: when the last span closed, or when that was noticed */
-};
-
 struct context {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
     uint32_t parent;
@@ -68,10 +60,6 @@ struct context {
     /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. */
     _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
-    struct outlived outlived;
-    struct shown {
-        uint64_t wall, wall_inclusive, busy, cpu, idle, idle_inclusive; /* in ns */
-    } shown; /* the highest values in snapshots so far */
 };
 
 /* A span of this context begins, or ends, at a time of clock_ticks(). */
@@ -85,6 +73,8 @@ extern struct context *contexts;
 extern _Atomic uint32_t *context_lives;
 extern struct totals *context_bases;
 extern struct totals *context_pasts; /* see tree_add_past(); NULL without periods */
+
+extern _Atomic uint32_t tree_next_id;
 
 /* Threads may enter without the lock, since membarrier(2) works and there are no periods. Constant after boot. */
 extern bool tree_lockless;
@@ -114,7 +104,6 @@ static inline uint32_t tree_parent_in(uint32_t id)
 /* Needs no lock. The answer may be wrong the next moment. */
 HOT_INLINE bool tree_is_live(uint32_t id)
 {
-    extern _Atomic uint32_t tree_next_id;
     return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&contexts[id].generation) & 1);
 }
 

@@ -233,7 +233,7 @@ static void test_a_snapshot_outlives_its_contexts(void **state)
     assert_int_equal(snapshot_find(before, id)->totals.alloc_requested_bytes, 500);
     assert_true(after->retired.alloc_requested_bytes >= before->retired.alloc_requested_bytes + 500);
     assert_int_equal(totals_inuse_bytes(&after->retired), 0);
-    assert_memory_equal(&sum, &after->all, sizeof sum);
+    assert_memory_equal(&sum, &after->all, offsetof(struct totals, idle)); /* that of the whole never falls, its parts may */
     assert_int_equal(after->all.alloc_requested_bytes, before->all.alloc_requested_bytes);
     jespan_close(later);
     snapshot_free(before);

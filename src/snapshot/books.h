@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The books: where all lies that jespan keeps of a program. docs/state.md describes them.
+ *
+ * They are a constant, with addresses of variables, so they cost nothing at start. A note in the program or library that
+ * contains jespan (ELF, PT_NOTE) leads to them in any process, also in one that is static, stripped, or hangs.
+ */
+#ifndef JESPAN_BOOKS_H
+#define JESPAN_BOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/cpu_clock.h"
+#include "heap/counters.h"
+#include "span/tree.h"
+
+#define BOOKS_MAGIC "jespan\n" /* with its NUL */
+#define BOOKS_LAYOUT 1u        /* of struct books itself */
+#define BOOKS_NOTE_NAME "jespan"
+#define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
+
+struct books {
+    char magic[8];
+    uint32_t layout;
+    uint32_t fingerprint; /* of all structures that readers read */
+    struct context **contexts;
+    _Atomic uint32_t **context_lives;
+    struct totals **context_bases, **context_pasts;
+    _Atomic uint32_t *context_end;
+    struct contexts_retired *retired;
+    struct thread *first_thread;
+    const uint32_t *class_bytes; /* CLASSES_MAX */
+    const uint16_t *magazine_max;
+    const struct clock_state *clock;
+    const enum cpu_clock_kind *cpu_clock;
+    const bool *times;
+    const uint64_t *start_ns; /* by CLOCK_BOOTTIME */
+};
+
+extern const struct books books __asm__("jespan_books");
+
+/* What books.fingerprint must be for a reader of this build. */
+uint32_t books_fingerprint(void);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Readings of another process: as those of this one (reading.h), over copies.
+ *
+ * What a thread has freed is counted before what it holds, as the kernel copies from low to high addresses. Whatever is
+ * copied may be wrong. So each address is only given to space_copy(), each number has bounds, and the list of threads
+ * may not go in a circle. A sum that is negative is raised to 0.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/meta.h"
+#include "heap/timing.h"
+#include "snapshot/view_outside.h"
+
+#define MAX_THREADS (1u << 17)
+#define BUFFER_TRIES 8
+#define CHUNK_TRIES 4
+#define PATIENCE_NS 100000 /* a copy of a chunk of some threads should take no longer */
+
+/* ---- Time ---- */
+
+uint64_t outside_ticks(struct view *view)
+{
+    return view->outside->clock.is_raw ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The scale that the process uses from its first second on. Before that, as exact as it can be. */
+uint64_t outside_scale(struct view *view)
+{
+    const struct clock_state *clock = &view->outside->clock;
+    uint64_t scale = load_relaxed(&clock->scale), ticks = outside_ticks(view), ns = clock_ns(CLOCK_MONOTONIC);
+    if (clock->is_raw && load_relaxed(&clock->measured_ns) < CLOCK_LONGEST_NS && ticks > clock->start_ticks &&
+        ns > clock->start_ns)
+        scale = (uint64_t)(((unsigned __int128)(ns - clock->start_ns) << 32) / (ticks - clock->start_ticks));
+    return scale ? scale : 1;
+}
+
+/* The time that a thread was on a processor: the kernel's sum, which getrusage(2) there would have, too. 0: unknown, as
+ * the thread has ended. */
+static uint64_t processor_ns(struct view *view, int thread_id)
+{
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)view->space.pid, thread_id);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t cpu_now(struct view *view, struct outside_thread *t)
+{
+    if (!t->cpu_now) {
+        uint64_t ns = processor_ns(view, load_relaxed(&t->cpu.thread_id)), then = load_relaxed(&t->cpu.ns);
+        uint64_t more = ns > then ? clock_ns_to_ticks(ns - then, outside_scale(view)) : 0;
+        t->cpu_now = load_relaxed(&t->cpu.ticks) + more;
+    }
+    return t->cpu_now;
+}
+
+/* ---- Threads ---- */
+
+static int grow_threads(struct view_outside *o)
+{
+    enum { LEAST = 64 };
+    uint32_t room = o->room ? 2 * o->room : LEAST;
+    if (room > MAX_THREADS)
+        return -EBADMSG;
+    struct outside_thread *more = meta_map(room * sizeof *more);
+    if (!more)
+        return -ENOMEM;
+    if (o->threads)
+        memcpy(more, o->threads, o->room * sizeof *more);
+    meta_unmap(o->threads, o->room * sizeof *more);
+    o->threads = more;
+    o->room = room;
+    return 0;
+}
+
+static uint64_t magazine_bytes_of(const struct view_outside *o, struct thread *copy)
+{
+    uint64_t bytes = 0;
+    for (unsigned class = 1; class < CLASSES_MAX; class++) {
+        uint64_t top = space_address(load_relaxed(&copy->magazine_top[class])), end = space_address(copy->magazine_end[class]);
+        uint64_t missing = (end - top) / sizeof(struct free_object);
+        if (top && end >= top && missing <= o->magazine_max[class])
+            bytes += (o->magazine_max[class] - missing) * o->class_bytes[class];
+    }
+    return bytes;
+}
+
+/* The tags of what is in the free buffer. */
+static int read_tags(struct view *view, struct outside_thread *t, struct thread *copy)
+{
+    uint32_t tags[PENDING_MAX] = {0}, classes[PENDING_MAX], count = load_relaxed(&copy->free_buffer_count);
+    struct piece pieces[PENDING_MAX] = {{0}};
+    int n = 0;
+    for (uint32_t i = load_relaxed(&copy->free_buffer_done); i < count && i < PENDING_MAX; i++) {
+        uint64_t slot = space_address(load_relaxed(&copy->free_buffer_slot[i]));
+        if (!slot)
+            continue;
+        classes[n] = load_relaxed(&copy->free_buffer_class[i]) % CLASSES_MAX;
+        pieces[n] = (struct piece){&tags[n], slot, sizeof tags[n]};
+        n++;
+    }
+    int error = space_copy(&view->space, pieces, (size_t)n);
+    t->n_freed = 0;
+    for (int i = 0; i < n && !error; i++)
+        if (tags[i])
+            t->freed[t->n_freed++] = (struct freed){.context = tags[i], .bytes = view->outside->class_bytes[classes[i]]};
+    return error;
+}
+
+/* Copies what is read of a thread block; the count of the buffer before what is in it. */
+static int copy_block(struct view *view, uint64_t address, struct thread *copy)
+{
+    const uint64_t at = address;
+    const struct piece pieces[] = {
+        {&copy->free_buffer_sequence, at + offsetof(struct thread, free_buffer_sequence), sizeof(uint32_t)},
+        {&copy->free_buffer_done, at + offsetof(struct thread, free_buffer_done), sizeof(uint32_t)},
+        {&copy->free_buffer_count, at + offsetof(struct thread, free_buffer_count), sizeof(uint32_t)},
+        {&copy->chunks, at + offsetof(struct thread, chunks), sizeof copy->chunks},
+        {copy->free_buffer_slot, at + offsetof(struct thread, free_buffer_slot), sizeof copy->free_buffer_slot},
+        {copy->free_buffer_class, at + offsetof(struct thread, free_buffer_class), sizeof copy->free_buffer_class},
+        {copy->magazine_top, at + offsetof(struct thread, magazine_top), sizeof copy->magazine_top},
+        {copy->magazine_end, at + offsetof(struct thread, magazine_end), sizeof copy->magazine_end},
+        {&copy->cpu, at + offsetof(struct thread, cpu), sizeof copy->cpu},
+        {&copy->next, at + offsetof(struct thread, next), sizeof copy->next}};
+    return space_copy(&view->space, pieces, sizeof pieces / sizeof pieces[0]);
+}
+
+static int copy_sequence(struct view *view, uint64_t address, uint32_t *sequence)
+{
+    const struct piece piece = {sequence, address + offsetof(struct thread, free_buffer_sequence), sizeof *sequence};
+    return space_copy(&view->space, &piece, 1);
+}
+
+/* Reads again while the thread flushes its buffer. If it always does, its frees are left to the counters. */
+static int read_thread(struct view *view, uint64_t address, struct outside_thread *t, uint64_t *next)
+{
+    struct thread *copy = &view->outside->copy;
+    uint32_t sequence = 0, after;
+    int error = 0;
+    *t = (struct outside_thread){.address = address};
+    for (int i = 0; !error && i < BUFFER_TRIES; i++) {
+        error = copy_block(view, address, copy);
+        sequence = load_relaxed(&copy->free_buffer_sequence);
+        if (!error && !(sequence & 1))
+            error = read_tags(view, t, copy);
+        if (!error)
+            error = copy_sequence(view, address, &after);
+        if (!error && !(sequence & 1) && after == sequence)
+            break;
+        t->n_freed = 0;
+    }
+    t->sequence = sequence;
+    t->chunks = space_address(copy->chunks);
+    t->magazine_bytes = magazine_bytes_of(view->outside, copy);
+    t->cpu = copy->cpu.readings[load_relaxed(&copy->cpu.sequence) % 2];
+    *next = space_address(load_relaxed(&copy->next));
+    return error;
+}
+
+/* A list that goes in a circle meets the mark, which is moved ahead after 1, 2, 4, … steps. */
+static int read_threads(struct view *view)
+{
+    struct view_outside *o = view->outside;
+    uint64_t at = space_address(view->books.first_thread), mark = 0;
+    int error = 0;
+    for (o->n_threads = 0; at && !error; o->n_threads++) {
+        if (at == mark || at & 7)
+            return -EBADMSG;
+        if (!(o->n_threads & (o->n_threads - 1)))
+            mark = at;
+        if (o->n_threads == o->room)
+            error = grow_threads(o);
+        if (!error)
+            error = read_thread(view, at, &o->threads[o->n_threads], &at);
+    }
+    return error;
+}
+
+/* ---- A reading ---- */
+
+struct reading {
+    struct view *view;
+};
+
+size_t outside_bytes(struct view *view, uint32_t end)
+{
+    (void)view, (void)end;
+    return sizeof(struct reading);
+}
+
+static int copy_directories(struct view *view, uint32_t end)
+{
+    struct view_outside *o = view->outside;
+    o->n_chunks = (end + READING_CHUNK - 1) / READING_CHUNK;
+    size_t each = o->n_chunks * sizeof *o->directories, bytes = each * o->n_threads;
+    if (bytes > o->directories_bytes) {
+        meta_unmap(o->directories, o->directories_bytes);
+        o->directories_bytes = 2 * bytes;
+        o->directories = meta_map(o->directories_bytes);
+    }
+    if (!o->directories) {
+        o->directories_bytes = 0;
+        return -ENOMEM;
+    }
+    int error = 0;
+    for (uint32_t i = 0; !error && i < o->n_threads; i++) {
+        const struct piece piece = {o->directories + (size_t)i * o->n_chunks, o->threads[i].chunks, each};
+        error = space_copy(&view->space, &piece, 1);
+    }
+    return error;
+}
+
+int outside_begin(struct view *view, struct reading **r, void *memory, size_t bytes, uint32_t end)
+{
+    struct view_outside *o = view->outside;
+    (void)bytes;
+    *r = memory;
+    (*r)->view = view;
+    int error = read_threads(view);
+    if (error)
+        return error;
+    if (!o->slots)
+        o->slots = meta_map(OUTSIDE_SLOTS * sizeof *o->slots);
+    return o->slots ? copy_directories(view, end) : -ENOMEM;
+}
+
+/* Ends the times that pass in a copy, at the moment `now` before it was copied. */
+static void end_times(struct view *view, struct counters_chunk *chunk, struct outside_thread *t, uint64_t now)
+{
+    for (uint32_t i = 0; i < COUNTERS_PER_CHUNK; i++) {
+        _Atomic uint64_t *busy = &chunk->counters[i].busy, *cpu = &chunk->cpu[i];
+        store_relaxed(busy, timing_resolve(load_relaxed(busy), now));
+        if (unlikely(!timing_is_over(load_relaxed(cpu))))
+            store_relaxed(cpu, timing_resolve(load_relaxed(cpu), cpu_now(view, t)));
+        if (!timing_is_over(load_relaxed(cpu)))
+            store_relaxed(cpu, 0); /* damaged */
+        if (!timing_is_over(load_relaxed(busy)))
+            store_relaxed(busy, 0);
+    }
+    for (uint32_t left = load_relaxed(&chunk->more_used); left; left &= left - 1) {
+        struct counters_more *more = &chunk->more[__builtin_ctz(left)];
+        uint64_t opens = load_relaxed(&more->opens), n = opens & (((uint64_t)1 << OPENS_SHIFT) - 1);
+        uint64_t wall = timing_resolve_open(load_relaxed(&more->wall), n, view->times ? now : 0);
+        store_relaxed(&more->wall, timing_is_over(wall) ? wall : 0);
+        store_relaxed(&more->opens, opens - n);
+    }
+}
+
+/* The rarer counters of those chunks that have some. */
+static int copy_more(struct view *view, const uint64_t *addresses, uint32_t n)
+{
+    struct counters_chunk *slots = view->outside->slots;
+    struct piece pieces[OUTSIDE_SLOTS];
+    size_t used = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (load_relaxed(&slots[i].more_used))
+            pieces[used++] = (struct piece){slots[i].more, addresses[i] + offsetof(struct counters_chunk, more), sizeof slots[i].more};
+    return space_copy(&view->space, pieces, used);
+}
+
+/* Copies the chunks again where it took long, since others may free meanwhile what was read as allocated. */
+static int copy_chunks(struct view *view, const uint64_t *addresses, uint32_t n, uint64_t *now)
+{
+    struct counters_chunk *slots = view->outside->slots;
+    struct piece pieces[OUTSIDE_SLOTS];
+    uint64_t patience = clock_ns_to_ticks(PATIENCE_NS, outside_scale(view));
+    int error = 0;
+    for (uint32_t i = 0; i < n; i++)
+        pieces[i] = (struct piece){&slots[i], addresses[i], offsetof(struct counters_chunk, more_used) + sizeof slots[i].more_used};
+    for (int i = 0; !error && i < CHUNK_TRIES; i++) {
+        *now = outside_ticks(view);
+        error = space_copy(&view->space, pieces, n);
+        if (outside_ticks(view) - *now <= patience)
+            break;
+    }
+    return error ? error : copy_more(view, addresses, n);
+}
+
+/* The chunk of up to OUTSIDE_SLOTS threads from *thread on. */
+static int add_some(struct view *view, uint32_t chunk, uint32_t *thread, struct totals *sums)
+{
+    struct view_outside *o = view->outside;
+    static const struct reading_source copies = {NULL, NULL, false};
+    struct reading_batch batch = {.of = &copies};
+    uint64_t addresses[OUTSIDE_SLOTS], now = 0;
+    uint32_t owners[OUTSIDE_SLOTS], n = 0;
+    for (; *thread < o->n_threads && n < OUTSIDE_SLOTS; ++*thread) {
+        uint64_t address = o->directories[(size_t)*thread * o->n_chunks + chunk];
+        if (address & 7)
+            return -EBADMSG;
+        if (address) {
+            owners[n] = *thread;
+            addresses[n++] = address;
+        }
+    }
+    int error = copy_chunks(view, addresses, n, &now);
+    for (uint32_t i = 0; !error && i < n; i++) {
+        end_times(view, &o->slots[i], &o->threads[owners[i]], now);
+        batch.next[batch.n] = o->slots[i].counters;
+        batch.chunks[batch.n++] = o->slots[i].counters;
+        if (batch.n == READING_BATCH || i + 1 == n) {
+            reading_add(sums, &batch);
+            batch.n = 0;
+        }
+    }
+    return error;
+}
+
+int outside_chunk(struct reading *r, uint32_t first, struct totals sums[READING_CHUNK])
+{
+    int error = 0;
+    memset(sums, 0, READING_CHUNK * sizeof *sums);
+    for (uint32_t thread = 0; !error && thread < r->view->outside->n_threads;)
+        error = add_some(r->view, first / READING_CHUNK, &thread, sums);
+    for (uint32_t i = 0; i < READING_CHUNK; i++) {
+        totals_floor_inuse(&sums[i]);
+        sums[i].enters += at_least_0(sums[i].exits - sums[i].enters);
+    }
+    return error;
+}
+
+/* As reading_end(): frees of a buffer that was flushed meanwhile are left to the counters. */
+uint64_t outside_end(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
+{
+    struct view_outside *o = r->view->outside;
+    uint64_t pending_bytes = 0;
+    for (struct outside_thread *t = o->threads; t < o->threads + o->n_threads; t++) {
+        uint32_t sequence;
+        pending_bytes += t->magazine_bytes;
+        if (!t->n_freed || copy_sequence(r->view, t->address, &sequence) || sequence != t->sequence)
+            continue;
+        for (int i = 0; i < t->n_freed; i++) {
+            pending_bytes += t->freed[i].bytes;
+            add(to, t->freed[i].context, t->freed[i].bytes);
+        }
+    }
+    return pending_bytes;
+}
+
+void outside_free(struct view_outside *o)
+{
+    meta_unmap(o->threads, o->room * sizeof *o->threads);
+    meta_unmap(o->directories, o->directories_bytes);
+    meta_unmap(o->slots, OUTSIDE_SLOTS * sizeof *o->slots);
+    outside_free_sites(o);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a snapshot copies: contexts with their labels, and at last the sum of those that were recycled. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/meta.h"
+#include "snapshot/snapshot_builder.h"
+
+static int copy_one(struct view *view, void *to, uint64_t from, size_t bytes)
+{
+    const struct piece piece = {to, from, bytes};
+    return space_copy(&view->space, &piece, 1);
+}
+
+/* Finds the arrays and their end. Nothing was counted yet where there are none. */
+static int find_arrays(struct snapshot_builder *b)
+{
+    const struct books *there = &b->view->books;
+    const struct piece pieces[] = {{&b->sequence, space_address(&there->retired->sequence), sizeof b->sequence},
+                                   {&b->contexts, space_address(there->contexts), sizeof b->contexts},
+                                   {&b->lives, space_address(there->context_lives), sizeof b->lives},
+                                   {&b->bases, space_address(there->context_bases), sizeof b->bases},
+                                   {&b->pasts, space_address(there->context_pasts), sizeof b->pasts},
+                                   {&b->end, space_address(there->context_end), sizeof b->end}};
+    int error = space_copy(&b->view->space, pieces, sizeof pieces / sizeof pieces[0]);
+    atomic_thread_fence(memory_order_acquire);
+    if (error)
+        return error;
+    if (!b->contexts || !b->lives || !b->bases || b->end <= CONTEXT_ID_UNSAMPLED)
+        return -EAGAIN;
+    return b->end <= CONTEXTS_MAX && !((b->contexts | b->lives | b->bases | b->pasts) & 7) ? 0 : -EBADMSG;
+}
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t)7;
+}
+
+/* Room grows by doubling. Without memory, contexts beyond it are as if seen for the first time. */
+static void grow_seen(struct view *view, uint32_t end)
+{
+    enum { LEAST = 4096 };
+    uint32_t room = view->seen_room ? view->seen_room : LEAST;
+    while (room < end)
+        room *= 2;
+    if (room == view->seen_room)
+        return;
+    struct seen *more = meta_map(room * sizeof *more);
+    if (!more)
+        return;
+    if (view->seen)
+        memcpy(more, view->seen, view->seen_room * sizeof *more);
+    meta_unmap(view->seen, view->seen_room * sizeof *more);
+    view->seen = more;
+    view->seen_room = room;
+}
+
+struct seen *view_seen(struct view *view, uint32_t id, uint32_t life, struct seen *spare)
+{
+    struct seen *seen = id < view->seen_room ? &view->seen[id] : spare;
+    if (seen == spare || seen->life != life)
+        *seen = (struct seen){.life = life};
+    return seen;
+}
+
+int builder_begin(struct snapshot_builder *b)
+{
+    const struct view_reader *reader = b->view->reader;
+    int error = find_arrays(b);
+    if (error)
+        return error;
+    size_t places = b->end * sizeof *b->places, walls = b->end * sizeof *b->children_wall;
+    size_t past = b->pasts ? b->end * sizeof *b->past : 0, block = rounded(sizeof *b->block);
+    size_t rest = reader->bytes(b->view, b->end);
+    b->scratch_bytes = places + 2 * walls + past + block + rest;
+    char *p = b->scratch = meta_emergency_alloc(b->scratch_bytes);
+    if (!p)
+        return -ENOMEM;
+    b->places = (struct place *)p;
+    b->children_wall = (uint64_t *)(p += places);
+    b->recycled_wall = (uint64_t *)(p += walls);
+    b->past = b->pasts ? (struct totals *)(p += walls) : NULL;
+    b->block = (struct block *)(p += b->pasts ? past : walls);
+    grow_seen(b->view, b->end);
+    b->scale = reader->scale(b->view);
+    b->now = reader->ticks(b->view);
+    b->time = b->view->times ? b->now : 0;
+    return reader->begin(b->view, &b->reading, p + block, rest, b->end);
+}
+
+void builder_end(struct snapshot_builder *b)
+{
+    meta_return(b->scratch, b->scratch_bytes);
+}
+
+/* Texts are copied in whole words. */
+static size_t text_room(const struct context *c)
+{
+    return (c->label_bytes + LABEL_ALIGN - 1) & ~(size_t)(LABEL_ALIGN - 1);
+}
+
+static bool has_good_labels(const struct context *c)
+{
+    return c->labels && c->label_count && c->label_count <= JESPAN_MAX_LABELS && c->label_bytes &&
+           c->label_bytes <= LABEL_TEXT_MAX;
+}
+
+/* A label set that is freed stays a label set, so what is read of it too late is text, and its row is dropped. */
+static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
+{
+    struct block *block = b->block;
+    uint32_t n_pieces = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct context *c = &block->contexts[i];
+        block->texts[i] = NULL;
+        if (!place_has_row(&b->places[first + i]) || !has_good_labels(c) || text_room(c) > (size_t)(b->text_end - b->text))
+            continue;
+        block->texts[i] = b->text;
+        block->pieces[n_pieces++] = (struct piece){b->text, space_address(c->labels->text), text_room(c)};
+        b->text += text_room(c);
+    }
+    return space_copy(&b->view->space, block->pieces, n_pieces);
+}
+
+/* Lives come first: a context whose life stays the same from then on is copied whole. */
+int builder_copy_block(struct snapshot_builder *b, uint32_t first)
+{
+    struct block *block = b->block;
+    uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
+    struct piece pieces[4] = {{block->lives, b->lives + first * sizeof *block->lives, n * sizeof *block->lives},
+                              {block->contexts, b->contexts + first * sizeof *block->contexts, n * sizeof *block->contexts}};
+    uint32_t used = 2;
+    int error = space_copy(&b->view->space, pieces, 1);
+    atomic_thread_fence(memory_order_acquire);
+    bool recycled = false;
+    for (uint32_t i = 0; i < n; i++)
+        recycled |= block->lives[i] > 2;
+    if (b->mapping && recycled) /* else there are no bases, and their memory was never touched */
+        pieces[used++] = (struct piece){block->bases, b->bases + first * sizeof *block->bases, n * sizeof *block->bases};
+    if (b->mapping && b->pasts)
+        pieces[used++] = (struct piece){block->pasts, b->pasts + first * sizeof *block->pasts, n * sizeof *block->pasts};
+    if (!error)
+        error = space_copy(&b->view->space, pieces + 1, used - 1);
+    return error || !b->mapping ? error : copy_texts(b, first, n);
+}
+
+/* ---- At last ---- */
+
+static void drop(struct snapshot_builder *b, uint32_t id)
+{
+    struct place *place = &b->places[id];
+    b->has_dropped = true;
+    if (place->kind == CONTEXT_PERIOD) {
+        b->ages[place->row].row = NO_ROW;
+    } else {
+        struct snapshot_row *row = &b->rows[place->row];
+        if (row->id && row->kind == CONTEXT_SPAN)
+            b->children_wall[row->parent_row] -= row->wall_ns;
+        row->id = 0;
+    }
+    place->life = 0;
+}
+
+void builder_note_recycled(struct snapshot_builder *b, uint32_t id)
+{
+    uint32_t row = id == CONTEXT_ID_UNSAMPLED ? b->end - 1 : b->places[id].row;
+    b->recycled_wall[row] = load_relaxed(&b->block->contexts[id % BLOCK_IDS].children_wall);
+    if (b->past)
+        b->past[row] = b->block->pasts[id % BLOCK_IDS];
+}
+
+/* Drops what has another life now. The figures of recycled children and periods of the other rows may have grown. */
+static int look_again(struct snapshot_builder *b, uint32_t first)
+{
+    uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
+    int error = builder_copy_block(b, first);
+    for (uint32_t i = 0; !error && i < n; i++) {
+        struct place *place = &b->places[first + i];
+        if (!(place->life & 1))
+            continue;
+        if (b->block->lives[i] != place->life && first + i > CONTEXT_ID_UNSAMPLED)
+            drop(b, first + i);
+        else if (place_has_row(place))
+            builder_note_recycled(b, first + i);
+    }
+    return error;
+}
+
+static int copy_retired(struct snapshot_builder *b, uint32_t *sequence)
+{
+    struct contexts_retired retired;
+    int error = copy_one(b->view, &retired, space_address(b->view->books.retired), sizeof retired);
+    atomic_thread_fence(memory_order_acquire);
+    *sequence = load_relaxed(&retired.sequence);
+    b->mapping->public.retired = retired.totals;
+    return error;
+}
+
+static int sequence_now(struct snapshot_builder *b, uint32_t *sequence)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return copy_one(b->view, sequence, space_address(&b->view->books.retired->sequence), sizeof *sequence);
+}
+
+/* Mostly nothing was recycled, and there is nothing to do. Else all is looked at again, until nothing is recycled
+ * meanwhile. A process that was stopped while it recycled one context stays like that: then that one may be missing. */
+int builder_validate(struct snapshot_builder *b)
+{
+    enum { TRIES = 40 };
+    struct snapshot_mapping *mapping = b->mapping;
+    uint32_t before, after = 0;
+    bool rests = false, done = false;
+    int error = 0;
+    for (unsigned i = 0; !done && !error && i < TRIES; i++) {
+        if (i)
+            rests = b->view->reader->wait(i);
+        error = copy_retired(b, &before);
+        bool is_same = before == b->sequence && !(before & 1);
+        b->text = b->text_end; /* labels are not copied again */
+        for (uint32_t first = 0; !is_same && !error && first < b->end; first += BLOCK_IDS)
+            error = look_again(b, first);
+        if (!error)
+            error = sequence_now(b, &after);
+        done = rests || (before == after && !(before & 1));
+        if (rests)
+            b->view->reader->end_wait();
+    }
+    b->mapping = mapping;
+    return error;
+}

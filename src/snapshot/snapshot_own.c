@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Snapshots of this process. */
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "heap/timing.h"
+#include "snapshot/snapshot.h"
+#include "snapshot/view_parts.h"
+
+uint64_t snapshot_start_ns;
+
+static size_t own_bytes(struct view *view, uint32_t end)
+{
+    (void)view, (void)end;
+    return reading_bytes();
+}
+
+static int own_begin(struct view *view, struct reading **r, void *memory, size_t bytes, uint32_t end)
+{
+    (void)view;
+    *r = reading_begin(memory, bytes, end);
+    return 0;
+}
+
+static int own_chunk(struct reading *r, uint32_t first, struct totals sums[READING_CHUNK])
+{
+    reading_chunk(r, first, sums);
+    return 0;
+}
+
+static uint64_t own_end(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to)
+{
+    return reading_end(r, add, to);
+}
+
+static const struct site *own_site(struct view *view, const struct site *there, int *error)
+{
+    (void)view, (void)error;
+    return there;
+}
+
+static uint64_t own_ticks(struct view *view)
+{
+    (void)view;
+    return clock_ticks();
+}
+
+static uint64_t own_scale(struct view *view)
+{
+    (void)view;
+    return clock_scale();
+}
+
+/* Contexts are recycled many at a time, and then not for long. Only if no gap was found, recycling has to wait. */
+static bool own_wait(unsigned tries)
+{
+    enum { PATIENCE = 32 };
+    if (tries < PATIENCE) {
+        int saved = errno;
+        sched_yield();
+        errno = saved;
+        return false;
+    }
+    lock(LOCK_TREE);
+    return true;
+}
+
+static void own_end_wait(void)
+{
+    unlock(LOCK_TREE);
+}
+
+static const struct view_reader own_reader = {.bytes = own_bytes, .begin = own_begin, .chunk = own_chunk, .end = own_end,
+    .site = own_site, .ticks = own_ticks, .scale = own_scale, .wait = own_wait, .end_wait = own_end_wait};
+
+static struct view own = {.reader = &own_reader}; /* LOCK_SNAPSHOT */
+
+struct snapshot *snapshot_retake(struct snapshot *old)
+{
+    lock(LOCK_SNAPSHOT);
+    own.books = books;
+    own.pid = (uint32_t)getpid();
+    own.start_ns = snapshot_start_ns;
+    own.times = timing_is_on;
+    own.cpu_times = cpu_clock_in_use() != CPU_CLOCK_NONE;
+    int error = view_take(&own, &old);
+    unlock(LOCK_SNAPSHOT);
+    return error ? NULL : old;
+}
+
+struct snapshot *snapshot_take(void)
+{
+    return snapshot_retake(NULL);
+}
+
+void snapshot_start_clock(void)
+{
+    snapshot_start_ns = clock_ns(CLOCK_BOOTTIME);
+}
+
+void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive)
+{
+    struct seen spare;
+    lock(LOCK_SNAPSHOT);
+    if (row->id >= own.seen_room || own.seen[row->id].life <= 2 * row->generation + 1) {
+        struct shown *shown = &view_seen(&own, row->id, 2 * row->generation + 1, &spare)->shown;
+        if (shown->idle_inclusive < inclusive->idle)
+            shown->idle_inclusive = inclusive->idle;
+        inclusive->idle = shown->idle_inclusive;
+    }
+    unlock(LOCK_SNAPSHOT);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Copies out of the memory of a process. */
+#include "snapshot/space.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/uio.h>
+
+#include "base/compiler.h"
+#include "base/descriptor.h"
+
+/* The sanitizer is not told: a sequence lock around the copy finds what it would report. Whole words, so that none is
+ * torn. */
+__attribute__((no_sanitize("thread"))) static void copy_own(void *to, const volatile void *from, size_t bytes)
+{
+    size_t i = 0;
+    if (!(((uintptr_t)from | (uintptr_t)to) & 7))
+        for (; i + 8 <= bytes; i += 8)
+            *(volatile uint64_t *)((char *)to + i) = *(const volatile uint64_t *)((const volatile char *)from + i);
+    if (!(((uintptr_t)from | (uintptr_t)to) & 3))
+        for (; i + 4 <= bytes; i += 4)
+            *(volatile uint32_t *)((char *)to + i) = *(const volatile uint32_t *)((const volatile char *)from + i);
+    for (; i < bytes; i++)
+        ((volatile char *)to)[i] = ((const volatile char *)from)[i];
+}
+
+static int open_memory(struct space *space)
+{
+    char path[32];
+    if (space->memory)
+        return 0;
+    snprintf(path, sizeof path, "/proc/%d/mem", (int)space->pid);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return errno == ENOENT ? -ESRCH : errno == EACCES ? -EPERM : -errno;
+    space->memory = fd;
+    return 0;
+}
+
+/* Reads 0 bytes when the process has ended. */
+static int copy_by_file(struct space *space, const struct piece *pieces, size_t n)
+{
+    int error = open_memory(space);
+    for (const struct piece *p = pieces; !error && p < pieces + n; p++) {
+        if (p->from > INT64_MAX)
+            return -EFAULT;
+        ssize_t bytes = pread(space->memory, p->to, p->bytes, (off_t)p->from);
+        if (bytes != (ssize_t)p->bytes)
+            error = bytes == 0 ? -ESRCH : bytes > 0 || errno == EIO ? -EFAULT : -errno;
+    }
+    return error;
+}
+
+/* One system call for up to IOV_MAX pieces. The kernel copies piece by piece, in their order. */
+static int copy_some(struct space *space, const struct piece *pieces, size_t n)
+{
+    struct iovec to[IOV_MAX], from[IOV_MAX];
+    size_t wanted = 0;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = (struct iovec){pieces[i].to, pieces[i].bytes};
+        from[i] = (struct iovec){(void *)(uintptr_t)pieces[i].from, pieces[i].bytes};
+        wanted += pieces[i].bytes;
+    }
+    ssize_t bytes = process_vm_readv(space->pid, to, n, from, n, 0);
+    if (bytes == (ssize_t)wanted)
+        return 0;
+    if (bytes < 0 && (errno == ENOSYS || errno == EPERM))
+        return copy_by_file(space, pieces, n);
+    return bytes >= 0 ? -EFAULT : -errno;
+}
+
+int space_copy(struct space *space, const struct piece *pieces, size_t n)
+{
+    int error = 0;
+    if (!space->pid) {
+        for (; n; n--, pieces++)
+            copy_own(pieces->to, (const void *)(uintptr_t)pieces->from, pieces->bytes);
+        return 0;
+    }
+    for (size_t now; !error && n; n -= now, pieces += now) {
+        now = n < IOV_MAX ? n : IOV_MAX;
+        error = copy_some(space, pieces, now);
+    }
+    return error;
+}
+
+void space_close(struct space *space)
+{
+    if (space->memory)
+        close(space->memory);
+    space->memory = 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Copies out of the memory of a process: this one, or another, which does not notice.
+ *
+ * Others may write there meanwhile, so a copy may be torn. Who copies checks what it needs whole: sequence locks
+ * (tree.h), and bounds for each number. An address of another process is never followed except through here.
+ */
+#ifndef JESPAN_SPACE_H
+#define JESPAN_SPACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct space {
+    pid_t pid;  /* 0: this process */
+    int memory; /* /proc/PID/mem, for systems without process_vm_readv(2); 0: not opened */
+};
+
+struct piece {
+    void *to;
+    uint64_t from; /* an address there */
+    size_t bytes;
+};
+
+/* Copies all pieces, each after the one before it. Returns 0 or a negative errno: ESRCH: the process has ended; EPERM:
+ * not permitted; EFAULT: there is no memory at an address, and some pieces may be copied. */
+int space_copy(struct space *space, const struct piece *pieces, size_t n);
+void space_close(struct space *space);
+
+static inline uint64_t space_address(const volatile void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+#endif
