@@ -88,7 +88,7 @@ EXTRA_DIST += $(test_support) $(script_tests) $(dump_script_tests) $(http_script
 test_cppflags = -iquote $(top_srcdir)/exporters
 
 check_LIBRARIES = tests/libcore.a
-tests_libcore_a_SOURCES = $(core_sources) $(shared_sources)
+tests_libcore_a_SOURCES = $(core_sources) $(shared_sources) $(outside_sources)
 tests_libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(test_cppflags) -DJESPAN_NO_INTERPOSE $(LIBCURL_CFLAGS) $(LIBMICROHTTPD_CFLAGS)
 tests_libcore_a_CFLAGS = $(core_cflags) $(SANITIZER_CFLAGS)
 tests_libcore_a_LIBADD = $(private_jemalloc)

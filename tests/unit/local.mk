@@ -36,6 +36,8 @@ unit_tests += \
 	%D%/malloc/test_late_refusals \
 	%D%/snapshot/test_reading \
 	%D%/snapshot/test_snapshot \
+	%D%/snapshot/test_view \
+	%D%/snapshot/test_view_hostile \
 	%D%/report/test_dump \
 	%D%/report/test_limit_events \
 	%D%/report/test_oom_forecast \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Periods of a made-up program whose contexts come, go and are recycled. Periods add up to the snapshots, and
- * nothing is counted twice. test_digest_memory.c has missing memory. */
+/* Periods of a program that is made up: contexts that come, go and are recycled. Whatever happens, periods add up to
+ * what the snapshots say, and nothing is told twice. Without memory: test_digest_memory.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

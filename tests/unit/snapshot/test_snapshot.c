@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots: their contents never change, and they allocate nothing from the heap. */
+/* Snapshots: what is in one, that it stays as it is, and that it takes nothing from the heap. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Views of other processes. */
+#include "snapshot/view.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/meta.h"
+#include "snapshot/books_fingerprint.h"
+#include "snapshot/view_outside.h"
+
+uint32_t books_fingerprint(void)
+{
+    return BOOKS_FINGERPRINT;
+}
+
+/* A process that was stopped while it recycled a context stays like that, so the wait is not for long. */
+static bool wait_outside(unsigned tries)
+{
+    (void)tries;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return false;
+}
+
+static void end_wait_outside(void)
+{
+}
+
+static const struct view_reader outside_reader = {
+    .bytes = outside_bytes, .begin = outside_begin, .chunk = outside_chunk, .end = outside_end, .site = outside_find_site,
+    .ticks = outside_ticks, .scale = outside_scale, .wait = wait_outside, .end_wait = end_wait_outside};
+
+/* What may have changed since the last snapshot. Another program, or another process with that number, has other books,
+ * or has them elsewhere, or began at another time. */
+static int refresh(struct view *view)
+{
+    struct view_outside *o = view->outside;
+    struct books now;
+    enum cpu_clock_kind cpu_clock;
+    uint8_t times;
+    const struct piece pieces[] = {{&now, o->books_at, sizeof now},
+                                   {&o->clock, space_address(view->books.clock), sizeof o->clock},
+                                   {&cpu_clock, space_address(view->books.cpu_clock), sizeof cpu_clock},
+                                   {&times, space_address(view->books.times), sizeof times},
+                                   {&view->start_ns, space_address(view->books.start_ns), sizeof view->start_ns},
+                                   {o->class_bytes, space_address(view->books.class_bytes), sizeof o->class_bytes},
+                                   {o->magazine_max, space_address(view->books.magazine_max), sizeof o->magazine_max}};
+    int error = space_copy(&view->space, pieces, 1);
+    if (!error && memcmp(&now, &view->books, sizeof now) != 0)
+        return -ENOENT;
+    if (!error)
+        error = space_copy(&view->space, pieces + 1, sizeof pieces / sizeof pieces[0] - 1);
+    if (error)
+        return error == -EFAULT ? -ENOENT : error;
+    if (o->start_ticks && o->clock.start_ticks != o->start_ticks)
+        return -ENOENT;
+    o->start_ticks = o->clock.start_ticks;
+    view->times = times;
+    view->cpu_times = cpu_clock != CPU_CLOCK_NONE;
+    return 0;
+}
+
+/* Why there was no memory at an address: the process has ended or has executed another program, or its books are
+ * damaged. */
+static int explain(struct view *view, int error)
+{
+    if (error != -EFAULT)
+        return error;
+    error = refresh(view);
+    return error ? error : -EBADMSG;
+}
+
+int view_open(struct view **view, pid_t pid)
+{
+    struct view *v = meta_map(sizeof *v);
+    struct view_outside *o = meta_map(sizeof *o);
+    int error = v && o ? 0 : -ENOMEM;
+    if (!error && pid <= 0)
+        error = -ESRCH;
+    if (!error) {
+        *v = (struct view){.reader = &outside_reader, .space.pid = pid, .pid = (uint32_t)pid, .outside = o};
+        error = view_find_books(&v->space, &v->books, &o->books_at);
+    }
+    if (!error)
+        error = refresh(v);
+    if (!error) {
+        *view = v;
+        return 0;
+    }
+    if (v)
+        space_close(&v->space);
+    meta_unmap(v, sizeof *v);
+    meta_unmap(o, sizeof *o);
+    return error == -EFAULT ? -EBADMSG : error;
+}
+
+struct snapshot *view_snapshot(struct view *view, struct snapshot *old)
+{
+    int error = refresh(view);
+    if (!error)
+        error = explain(view, view_take(view, &old));
+    errno = -error;
+    return error ? NULL : old;
+}
+
+void view_close(struct view *view)
+{
+    if (!view)
+        return;
+    outside_free(view->outside);
+    meta_unmap(view->outside, sizeof *view->outside);
+    meta_unmap(view->seen, view->seen_room * sizeof *view->seen);
+    space_close(&view->space);
+    meta_unmap(view, sizeof *view);
+}
+
+const char *view_error_text(int error)
+{
+    switch (error < 0 ? -error : error) {
+    case ESRCH:
+        return "there is no such process";
+    case EPERM:
+        return "not permitted: it is another user's, or the system lets no process read it (kernel.yama.ptrace_scope)";
+    case ENOENT:
+        return "there is no jespan in it";
+    case EAGAIN:
+        return "it has not allocated yet";
+    case EPROTONOSUPPORT:
+        return "its jespan is of another version";
+    case EBADMSG:
+        return "jespan's books in it are damaged";
+    case ENOMEM:
+        return "out of memory";
+    default:
+        return strerror(error < 0 ? -error : error);
+    }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a view of another process keeps between snapshots, shared by view.c, view_find.c and reading_outside.c. */
+#ifndef JESPAN_VIEW_OUTSIDE_H
+#define JESPAN_VIEW_OUTSIDE_H
+
+#include "heap/classes.h"
+#include "heap/sums.h"
+#include "snapshot/reading_add.h"
+#include "snapshot/view_parts.h"
+
+/* A thread block there: what was copied of it. */
+struct outside_thread {
+    uint64_t address, chunks; /* there */
+    uint32_t sequence;
+    int n_freed;
+    struct freed freed[PENDING_MAX];
+    uint64_t magazine_bytes;
+    struct cpu_reading cpu; /* the last one */
+    uint64_t cpu_now;       /* in ticks; 0: not read yet */
+};
+
+/* Chunks of counters are copied some at a time. */
+#define OUTSIDE_SLOTS 64
+
+struct outside_site {
+    uint64_t address; /* there; 0: the place is free */
+    const struct site *site;
+};
+
+struct view_outside {
+    uint64_t books_at; /* the address of the books there */
+    uint64_t start_ticks;
+    struct clock_state clock;
+    uint32_t class_bytes[CLASSES_MAX];
+    uint16_t magazine_max[CLASSES_MAX];
+    struct thread copy; /* the parts that are read, of one thread after the other */
+    struct outside_thread *threads;
+    uint32_t n_threads, room;
+    uint64_t *directories; /* by thread: the addresses of its chunks */
+    size_t directories_bytes;
+    uint32_t n_chunks; /* of each thread */
+    struct counters_chunk *slots;
+    struct outside_site *sites; /* a hash table by address */
+    uint32_t sites_room, n_sites;
+    struct outside_text *texts; /* blocks of memory for sites */
+};
+
+/* ---- view_find.c ---- */
+
+/* Finds the books in a process: their address, and a copy. Returns 0 or an error of view_open(). */
+int view_find_books(struct space *space, struct books *copy, uint64_t *at);
+
+/* ---- reading_outside.c: for struct view_reader ---- */
+
+size_t outside_bytes(struct view *view, uint32_t end);
+int outside_begin(struct view *view, struct reading **r, void *memory, size_t bytes, uint32_t end);
+int outside_chunk(struct reading *r, uint32_t first, struct totals sums[READING_CHUNK]);
+uint64_t outside_end(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to);
+uint64_t outside_ticks(struct view *view);
+uint64_t outside_scale(struct view *view);
+void outside_free(struct view_outside *o);
+
+/* ---- sites_outside.c ---- */
+
+const struct site *outside_find_site(struct view *view, const struct site *there, int *error);
+void outside_free_sites(struct view_outside *o);
+
+#endif
