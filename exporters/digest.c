@@ -188,7 +188,7 @@ uint64_t digest_from_unix_ns(const struct digest *d)
 
 size_t digest_bytes(const struct digest *d)
 {
-    return sizeof *d + d->nodes_capacity * sizeof *d->nodes + d->n_buckets * sizeof *d->buckets + d->chunks_bytes
+    return sizeof *d + d->nodes_capacity * sizeof *d->nodes + hash_index_bytes(&d->index) + d->chunks_bytes
         + d->view.n_rows * sizeof *d->rows;
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The nodes of a digest: their memory, and a hash table that finds them. */
+/* The nodes of a digest: their memory, and an index that finds them. */
 #include "digest_nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MIN_NODES 64u
-#define MIN_BUCKETS 256u /* a power of 2 */
 #define CHUNK_BYTES 16384u
 
 struct digest_chunk {
@@ -107,36 +106,7 @@ static bool is_same(const struct digest_node *a, const struct digest_node *b)
     return true;
 }
 
-/* ---- The table ---- */
-
-static void put_in_bucket(struct digest *d, struct digest_bucket bucket)
-{
-    uint32_t i = bucket.hash & (d->n_buckets - 1);
-    while (d->buckets[i].node_plus_1 != 0)
-        i = (i + 1) & (d->n_buckets - 1);
-    d->buckets[i] = bucket;
-}
-
-/* `more` is a power of 2. */
-static bool set_buckets(struct digest *d, uint32_t more)
-{
-    uint32_t n = d->n_buckets;
-    struct digest_bucket *old = d->buckets, *buckets = calloc(more, sizeof *buckets);
-    if (!buckets)
-        return false;
-    d->buckets = buckets;
-    d->n_buckets = more;
-    for (uint32_t i = 0; i < n; i++)
-        if (old[i].node_plus_1 != 0)
-            put_in_bucket(d, old[i]);
-    free(old);
-    return true;
-}
-
-static bool grow_buckets(struct digest *d)
-{
-    return d->n_nodes < d->n_buckets / 2 || set_buckets(d, d->n_buckets > 0 ? 2 * d->n_buckets : MIN_BUCKETS);
-}
+/* ---- The array ---- */
 
 static bool set_nodes(struct digest *d, uint32_t capacity)
 {
@@ -155,30 +125,27 @@ static bool grow_nodes(struct digest *d)
 
 void digest_reserve(struct digest *d, uint32_t n)
 {
-    uint32_t buckets = MIN_BUCKETS;
-    while (buckets <= UINT32_MAX / 4 && buckets / 2 <= n)
-        buckets *= 2;
     if (n > d->nodes_capacity)
         set_nodes(d, n);
-    if (buckets > d->n_buckets)
-        set_buckets(d, buckets);
+    hash_index_reserve(&d->index, n);
+}
+
+static bool is_node(const void *owner, uint32_t position, const void *key)
+{
+    const struct digest *d = owner;
+    return is_same(&d->nodes[position], key);
 }
 
 uint32_t digest_find(struct digest *d, struct digest_node key)
 {
     uint32_t hash = hash_node(&key);
-    for (uint32_t i = hash; d->n_buckets > 0; i++) {
-        const struct digest_bucket *bucket = &d->buckets[i & (d->n_buckets - 1)];
-        if (bucket->node_plus_1 == 0)
-            break;
-        if (bucket->hash == hash && is_same(&d->nodes[bucket->node_plus_1 - 1], &key))
-            return bucket->node_plus_1 - 1;
-    }
-    if (!grow_nodes(d) || !grow_buckets(d) || !copy_texts(d, &key))
+    uint32_t found = hash_index_find(&d->index, hash, is_node, d, &key);
+    if (found != HASH_INDEX_NONE)
+        return found;
+    if (!grow_nodes(d) || !copy_texts(d, &key) || hash_index_add(&d->index, hash, d->n_nodes) != 0)
         return DIGEST_NONE;
     d->nodes[d->n_nodes] = key;
-    put_in_bucket(d, (struct digest_bucket){++d->n_nodes, hash});
-    return d->n_nodes - 1;
+    return d->n_nodes++;
 }
 
 uint32_t digest_find_in(struct digest *to, const struct digest *from, uint32_t index, const uint32_t *map)
@@ -199,7 +166,7 @@ void digest_free_nodes(struct digest *d)
         free(chunk);
     }
     free(d->nodes);
-    free(d->buckets);
+    hash_index_free(&d->index);
 }
 
 bool digest_has_figures(const struct digest_node *n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The inside of a digest: an array of nodes, parents before children, and a hash table of their keys.
+/* The inside of a digest: an array of nodes, parents before children, and an index of their keys.
  *
  * A node is either a site below the path of its parent, without labels, or a set of labels below its site. So figures
  * that lose their labels or their site go to the parent in both cases.
@@ -8,6 +8,7 @@
 #define JESPAN_DIGEST_NODES_H
 
 #include "digest.h"
+#include "hash_index.h"
 
 #define DIGEST_ROOT 0u
 #define DIGEST_NONE UINT32_MAX
@@ -21,18 +22,11 @@ struct digest_node {
     struct totals totals;
 };
 
-/* The hash is kept here, so that few nodes are compared. */
-struct digest_bucket {
-    uint32_t node_plus_1; /* 0: empty */
-    uint32_t hash;
-};
-
 struct digest {
     const struct digest_shape *shape;
     struct digest_node *nodes;
     uint32_t n_nodes, nodes_capacity;
-    struct digest_bucket *buckets;
-    uint32_t n_buckets;
+    struct hash_index index; /* of nodes, by their keys */
     struct digest_chunk *chunks;
     size_t chunks_bytes;
     uint64_t from_unix_ns, to_unix_ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Series, and a hash table that finds them by their labels. */
+/* Series, and an index that finds them by their labels. */
 #include "http_series.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "http_text.h"
 
 #define OTHER 0u
-#define MIN_BUCKETS 64u /* a power of 2 */
+#define MIN_SERIES 32u
 
 /* ---- Names of labels ---- */
 
@@ -75,54 +75,43 @@ static bool read_keys(struct http_series_set *set, const char *labels)
 
 /* ---- Finding a series ---- */
 
-static void put_in_bucket(struct http_series_set *set, uint32_t index)
+static bool is_series(const void *owner, uint32_t position, const void *labels)
 {
-    uint32_t i = set->series[index].hash & (set->n_buckets - 1);
-    while (set->buckets[i] != 0)
-        i = (i + 1) & (set->n_buckets - 1);
-    set->buckets[i] = index + 1;
+    const struct http_series_set *set = owner;
+    return strcmp(set->series[position].labels, labels) == 0;
 }
 
 static bool reserve(struct http_series_set *set)
 {
     if (set->n < set->capacity)
         return true;
-    uint32_t capacity = set->capacity > 0 ? 2 * set->capacity : MIN_BUCKETS / 2, *buckets = calloc(2 * capacity, sizeof *buckets);
-    struct http_series *series = buckets ? realloc(set->series, capacity * sizeof *series) : NULL;
-    if (!series) {
-        free(buckets);
+    uint32_t capacity = set->capacity > 0 ? 2 * set->capacity : MIN_SERIES;
+    struct http_series *series = realloc(set->series, capacity * sizeof *series);
+    if (!series)
         return false;
-    }
     set->series = series;
     set->capacity = capacity;
-    free(set->buckets);
-    set->buckets = buckets;
-    set->n_buckets = 2 * capacity;
-    for (uint32_t i = 0; i < set->n; i++)
-        put_in_bucket(set, i);
     return true;
 }
 
 static uint32_t make(struct http_series_set *set, const char *labels, uint32_t hash)
 {
     char *own = set->n < set->max && reserve(set) ? strdup(labels) : NULL;
-    if (!own) {
+    if (!own || hash_index_add(&set->index, hash, set->n) != 0) {
+        free(own);
         set->folded++;
         return OTHER;
     }
-    set->series[set->n] = (struct http_series){.labels = own, .hash = hash};
-    put_in_bucket(set, set->n);
+    set->series[set->n] = (struct http_series){.labels = own};
     return set->n++;
 }
 
 static uint32_t find(struct http_series_set *set, const char *labels)
 {
     uint32_t hash = hash_fold(hash_bytes(HASH_START, labels, strlen(labels)));
-    for (uint32_t i = hash; set->n_buckets > 0 && set->buckets[i & (set->n_buckets - 1)] != 0; i++) {
-        uint32_t at = set->buckets[i & (set->n_buckets - 1)] - 1;
-        if (set->series[at].hash == hash && strcmp(set->series[at].labels, labels) == 0)
-            return at;
-    }
+    uint32_t at = hash_index_find(&set->index, hash, is_series, set, labels);
+    if (at != HASH_INDEX_NONE)
+        return at;
     return make(set, labels, hash);
 }
 
@@ -226,7 +215,7 @@ void http_series_free(struct http_series_set *set)
     for (uint32_t i = 0; i < set->n; i++)
         free(set->series[i].labels);
     free(set->series);
-    free(set->buckets);
+    hash_index_free(&set->index);
     period_free(set->period);
     digest_free(set->waiting);
     free(set->names);

@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 #include "digest.h"
+#include "hash_index.h"
 #include "period.h"
 
 struct http_series {
     char *labels; /* in the text format of Prometheus, without the braces */
-    uint32_t hash;
     uint64_t inuse_bytes, inuse_objects, outlived_bytes; /* of the moment */
     uint64_t alloc_bytes, alloc_objects, opens, wall_ns, busy_ns, cpu_ns;
 };
@@ -22,7 +22,7 @@ struct http_series {
 struct http_series_set {
     struct http_series *series; /* the first is "(other)" */
     uint32_t n, capacity, max;
-    uint32_t *buckets, n_buckets; /* indices of series + 1 */
+    struct hash_index index;  /* of series, by their labels */
     uint64_t folded;          /* series of the last period that were counted in "(other)" */
     struct period *period;
     struct digest *waiting; /* a period that could not be added; usually NULL */

@@ -19,6 +19,7 @@ endif
 
 # The encoder of pprof, which several modules have in them
 pprof_sources = \
+	%D%/hash_index.c %D%/hash_index.h \
 	%D%/pprof.c %D%/pprof.h \
 	%D%/pprof_head.c %D%/pprof_head.h \
 	%D%/pprof_out.c %D%/pprof_out.h \

@@ -30,8 +30,8 @@ void pprof_sites_init(struct pprof_sites *sites, struct pprof_strings *strings)
 
 void pprof_sites_free(struct pprof_sites *sites)
 {
-    pprof_index_free(&sites->index);
-    pprof_index_free(&sites->addresses);
+    hash_index_free(&sites->index);
+    hash_index_free(&sites->addresses);
     exporter_memory_give(sites->index.memory, sites->items);
 }
 
@@ -108,18 +108,16 @@ static bool is_address(const void *owner, uint32_t position, const void *key)
 }
 
 /* Gives the next site this address, or the first free one after it. With 100,000 sites, one program in a million has
- * two sites with the same first choice. Returns 1 or a negative errno. */
+ * two sites with the same first choice. Returns 0 or -ENOMEM. */
 static int take_address(struct pprof_sites *sites, uint64_t address)
 {
-    uint32_t position;
-    int added;
-    do {
-        added = pprof_index_intern(&sites->addresses, hash_fold(hash_bytes(HASH_START, &address, sizeof address)), is_address, sites, &address,
-                                   sites->n, &position);
+    for (;; address = address + 1 < PPROF_SITES_LIMIT ? address + 1 : PPROF_SITES_START) {
+        uint32_t hash = hash_fold(hash_bytes(HASH_START, &address, sizeof address));
+        if (hash_index_find(&sites->addresses, hash, is_address, sites, &address) != HASH_INDEX_NONE)
+            continue;
         sites->items[sites->n].address = address;
-        address = address + 1 < PPROF_SITES_LIMIT ? address + 1 : PPROF_SITES_START;
-    } while (added == 0);
-    return added;
+        return hash_index_add(&sites->addresses, hash, sites->n);
+    }
 }
 
 /* ---- Sites ---- */
@@ -150,18 +148,21 @@ uint32_t pprof_sites_location(struct pprof_sites *sites, const char *name, const
         .file = (uint32_t)pprof_strings_intern(sites->strings, file),
         .line = line,
     };
-    uint32_t position = 0;
-    int added = reserve(sites);
-    if (added == 0)
-        added = pprof_index_intern(&sites->index, hash_fold(hash_bytes(HASH_START, &key, sizeof key)), is_site, sites, &key, sites->n,
-                                   &position);
-    if (added == 1) {
+    uint32_t hash = hash_fold(hash_bytes(HASH_START, &key, sizeof key));
+    uint32_t position = hash_index_find(&sites->index, hash, is_site, sites, &key);
+    if (position != HASH_INDEX_NONE)
+        return position + 1;
+    int error = reserve(sites);
+    if (error == 0)
+        error = hash_index_add(&sites->index, hash, sites->n);
+    if (error == 0) {
         sites->items[sites->n].key = key;
-        added = take_address(sites, wanted_address(name, target, file, line));
+        error = take_address(sites, wanted_address(name, target, file, line));
     }
-    if (added < 0)
-        pprof_out_fail(sites->out, added);
-    if (added == 1)
-        write_site(sites->out, position + 1, &sites->items[sites->n++], system_name(sites, name, target));
-    return position + 1;
+    if (error) {
+        pprof_out_fail(sites->out, error);
+        return 1; /* nothing more is written */
+    }
+    write_site(sites->out, sites->n + 1, &sites->items[sites->n], system_name(sites, name, target));
+    return ++sites->n;
 }

@@ -16,7 +16,7 @@
 struct pprof_sites {
     struct pprof_out *out;
     struct pprof_strings *strings;
-    struct pprof_index index, addresses;
+    struct hash_index index, addresses;
     struct pprof_site *items; /* item i is the location and the function with id i + 1 */
     uint32_t n, capacity;
 };
