@@ -29,7 +29,7 @@ static int run(int argc, char **argv)
         cmd_error("%s takes a pattern of key names or nothing; see 'jespan help conf'", argv[0]);
         return STATUS_USAGE;
     }
-    for (const struct conf_key *key = conf_keys; key->name != NULL; key++) {
+    for (const struct conf_key *key = conf_keys; key->name; key++) {
         if (fnmatch(pattern, key->name, 0) != 0)
             continue;
         printf("%s\n    %s\n", key->name, key->help);

@@ -21,7 +21,7 @@ static int grow(struct hash_table *table)
 {
     struct hash_table larger = {.n = table->n, .n_slots = table->n_slots == 0 ? FIRST_SLOTS : table->n_slots * 2};
     larger.entries = calloc(larger.n_slots, sizeof *larger.entries);
-    if (larger.entries == NULL)
+    if (!larger.entries)
         return -ENOMEM;
     for (uint64_t i = 0; i < table->n_slots; i++)
         if (table->entries[i].is_used)
@@ -34,7 +34,7 @@ static int grow(struct hash_table *table)
 uint64_t *hash_find(const struct hash_table *table, uint64_t hash)
 {
     struct hash_entry *entry = table->n_slots == 0 ? NULL : find_entry(table, hash);
-    return entry == NULL || !entry->is_used ? NULL : &entry->value;
+    return !entry || !entry->is_used ? NULL : &entry->value;
 }
 
 int hash_add(struct hash_table *table, uint64_t hash, uint64_t value)

@@ -63,7 +63,7 @@ int cmd_finish_output(void)
 static const struct command *find(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (commands[i] != NULL && strcmp(commands[i]->name, name) == 0)
+        if (commands[i] && strcmp(commands[i]->name, name) == 0)
             return commands[i];
     if (strcmp(name, "report") == 0)
         cmd_error("'report' is not part of this build of jespan, which was configured with --disable-pprof");
@@ -76,7 +76,7 @@ static int help_all(FILE *to)
 {
     fprintf(to, "usage: jespan COMMAND [OPTION…]\n\nWhich span holds the memory of a program.\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (commands[i] != NULL)
+        if (commands[i])
             fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
     fprintf(to, "\n'jespan help COMMAND' says more; 'jespan --version' the version.\n");
     return to == stdout ? cmd_finish_output() : STATUS_USAGE;
@@ -85,7 +85,7 @@ static int help_all(FILE *to)
 int cmd_help(const char *name)
 {
     const struct command *command = find(name);
-    if (command == NULL)
+    if (!command)
         return STATUS_USAGE;
     fputs(command->usage, stdout);
     return cmd_finish_output();
@@ -102,7 +102,7 @@ static int run(int argc, char **argv)
 {
     char name[64];
     const struct command *command = find(argv[0]);
-    if (command == NULL)
+    if (!command)
         return STATUS_USAGE;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return cmd_help(argv[0]);

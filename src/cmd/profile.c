@@ -35,7 +35,7 @@ static const char *grow(struct bytes *bytes)
     if (larger > MAX_FILE_BYTES)
         return "more than 1 GiB unpacked";
     uint8_t *moved = realloc(bytes->at, larger);
-    if (moved == NULL)
+    if (!moved)
         return "out of memory";
     bytes->at = moved;
     bytes->capacity = larger;
@@ -67,7 +67,7 @@ static const char *inflate_all(gzFile file, struct bytes *bytes)
 {
     for (;;) {
         const char *error = bytes->n == bytes->capacity ? grow(bytes) : NULL;
-        if (error != NULL)
+        if (error)
             return error;
         int n = gzread(file, bytes->at + bytes->n, (unsigned)(bytes->capacity - bytes->n));
         if (n <= 0)
@@ -82,13 +82,13 @@ static const char *read_file(const char *path, struct bytes *bytes)
     if (fd < 0)
         return strerror(errno);
     gzFile file = gzdopen(fd, "r");
-    if (file == NULL) {
+    if (!file) {
         close(fd);
         return "out of memory";
     }
     const char *error = inflate_all(file, bytes);
     gzclose_r(file);
-    return error == NULL && bytes->n == 0 ? "the file is empty" : error;
+    return !error && bytes->n == 0 ? "the file is empty" : error;
 }
 
 /* --- Decoding ------------------------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ static void *allocate(void *data, size_t bytes)
     struct profile *profile = data;
     bool fits = bytes <= MAX_USED_BYTES && profile->used_bytes + bytes <= MAX_USED_BYTES;
     void *memory = fits ? malloc(bytes) : NULL;
-    if (memory == NULL)
+    if (!memory)
         profile->error = fits ? -ENOMEM : -E2BIG;
     else
         profile->used_bytes += malloc_usable_size(memory);
@@ -108,7 +108,7 @@ static void *allocate(void *data, size_t bytes)
 static void release(void *data, void *memory)
 {
     struct profile *profile = data;
-    profile->used_bytes -= memory == NULL ? 0 : malloc_usable_size(memory);
+    profile->used_bytes -= !memory ? 0 : malloc_usable_size(memory);
     free(memory);
 }
 
@@ -154,9 +154,9 @@ static const char *decode(struct profile *profile, const struct bytes *bytes)
 {
     JespanParts__Profile *parts = jespan_parts__profile__unpack(&profile->allocator, bytes->n, bytes->at);
     profile->parts = parts;
-    if (profile->error == -E2BIG || (parts != NULL && parts->n_sample > MAX_SAMPLES))
+    if (profile->error == -E2BIG || (parts && parts->n_sample > MAX_SAMPLES))
         return "too many samples, functions or strings";
-    if (parts == NULL)
+    if (!parts)
         return profile->error == -ENOMEM ? "out of memory" : malformed;
     if (parts->n_sample_type == 0)
         return malformed;
@@ -175,7 +175,7 @@ const char *profile_read(struct profile *profile, const char *path)
     memset(profile, 0, sizeof *profile);
     profile->allocator = (ProtobufCAllocator){allocate, release, profile};
     const char *error = read_file(path, &bytes);
-    if (error == NULL)
+    if (!error)
         error = decode(profile, &bytes);
     free(bytes.at);
     return error;
@@ -183,7 +183,7 @@ const char *profile_read(struct profile *profile, const char *path)
 
 void profile_free(struct profile *profile)
 {
-    if (profile->parts != NULL)
+    if (profile->parts)
         jespan_parts__profile__free_unpacked(profile->parts, &profile->allocator);
 }
 
@@ -191,7 +191,7 @@ int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **samp
 {
     ProtobufCBinaryData bytes = profile->parts->sample[i];
     *sample = jespan_pprof__sample__unpack(&profile->allocator, bytes.len, bytes.data);
-    return *sample != NULL ? 0 : profile->error != 0 ? -ENOMEM : -EBADMSG;
+    return *sample ? 0 : profile->error != 0 ? -ENOMEM : -EBADMSG;
 }
 
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)
@@ -220,7 +220,7 @@ const JespanPprof__Location *profile_location(const struct profile *profile, uin
     const JespanPprof__Location key = {.id = id}, *searched = &key;
     JespanPprof__Location *const *found = profile->parts->n_location == 0 ? NULL
         : bsearch(&searched, profile->parts->location, profile->parts->n_location, sizeof searched, by_location_id);
-    return found == NULL ? NULL : *found;
+    return found ? *found : NULL;
 }
 
 const JespanPprof__Function *profile_function(const struct profile *profile, uint64_t id)
@@ -228,7 +228,7 @@ const JespanPprof__Function *profile_function(const struct profile *profile, uin
     const JespanPprof__Function key = {.id = id}, *searched = &key;
     JespanPprof__Function *const *found = profile->parts->n_function == 0 ? NULL
         : bsearch(&searched, profile->parts->function, profile->parts->n_function, sizeof searched, by_function_id);
-    return found == NULL ? NULL : *found;
+    return found ? *found : NULL;
 }
 
 ProtobufCBinaryData profile_program(const struct profile *profile)

@@ -28,7 +28,7 @@ static size_t find_columns(bool is_terminal)
 {
     struct winsize size;
     const char *variable = getenv("COLUMNS");
-    bool is_number = variable != NULL && variable[0] >= '0' && variable[0] <= '9';
+    bool is_number = variable && variable[0] >= '0' && variable[0] <= '9';
     unsigned long columns = is_number ? strtoul(variable, NULL, 10) : 0;
     if (columns > 0)
         return clamp_columns(columns);
@@ -40,8 +40,8 @@ static size_t find_columns(bool is_terminal)
 static bool wants_bold(void)
 {
     const char *no_color = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    bool knows_bold = terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
-    return knows_bold && (no_color == NULL || no_color[0] == '\0');
+    bool knows_bold = terminal && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
+    return knows_bold && (!no_color || no_color[0] == '\0');
 }
 
 /* The kind of profile is not known yet. */
@@ -122,7 +122,7 @@ static const char *print_file(const char *path, struct report_options *options, 
 {
     struct profile profile;
     const char *error = profile_read(&profile, path);
-    if (error == NULL)
+    if (!error)
         error = print(&profile, options, sort);
     profile_free(&profile);
     return error;
@@ -144,7 +144,7 @@ static int run(int argc, char **argv)
     }
     text_init();
     const char *error = print_file(argv[optind], &options, sort);
-    if (error != NULL) {
+    if (error) {
         cmd_error("%s: %s", argv[optind], error);
         return STATUS_USAGE;
     }

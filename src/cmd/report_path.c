@@ -18,7 +18,7 @@
 static int64_t name_of(const struct profile *profile, uint64_t function)
 {
     const JespanPprof__Function *found = profile_function(profile, function);
-    return found == NULL ? 0 : found->name;
+    return found ? found->name : 0;
 }
 
 static int compare(const void *a, const void *b)
@@ -33,7 +33,7 @@ static int has_repeated(const struct profile *profile, bool *has)
     size_t n = profile->parts->n_function;
     int64_t *names = malloc((n + 1) * sizeof *names);
     *has = false;
-    if (names == NULL)
+    if (!names)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++)
         names[i] = profile->parts->function[i]->name;
@@ -48,7 +48,7 @@ static int has_repeated(const struct profile *profile, bool *has)
 static uint64_t outer_function(const struct profile *profile, uint64_t id)
 {
     const JespanPprof__Location *location = profile_location(profile, id);
-    return location == NULL || location->n_line == 0 ? 0 : location->line[location->n_line - 1]->function_id;
+    return !location || location->n_line == 0 ? 0 : location->line[location->n_line - 1]->function_id;
 }
 
 static uint64_t hash_name(const struct profile *profile, uint64_t above, uint64_t function)
@@ -60,9 +60,9 @@ static int add_name(struct report_names *names, const struct profile *profile, u
 {
     uint64_t function = outer_function(profile, location), hash = hash_name(profile, above, function);
     const uint64_t *first = hash_find(&names->functions, hash);
-    if (first == NULL)
+    if (!first)
         return hash_add(&names->functions, hash, function);
-    return *first == function || hash_find(&names->repeated, hash) != NULL ? 0 : hash_add(&names->repeated, hash, 0);
+    return *first == function || hash_find(&names->repeated, hash) ? 0 : hash_add(&names->repeated, hash, 0);
 }
 
 static int add_names(struct report_names *names, struct profile *profile, size_t i)
@@ -121,8 +121,8 @@ static void add_code_place(struct text *text, const struct profile *profile, uin
     const JespanPprof__Function *function = profile_function(profile, id);
     char line[32];
     text_add(text, " (");
-    add_string(text, profile, function == NULL ? 0 : function->filename);
-    snprintf(line, sizeof line, ":%" PRId64 ")", function == NULL ? 0 : function->start_line);
+    add_string(text, profile, !function ? 0 : function->filename);
+    snprintf(line, sizeof line, ":%" PRId64 ")", !function ? 0 : function->start_line);
     text_add(text, line);
 }
 
@@ -131,10 +131,10 @@ static void add_location(struct text *text, const struct profile *profile, const
                          uint64_t id)
 {
     const JespanPprof__Location *location = profile_location(profile, id);
-    size_t n = location == NULL ? 0 : location->n_line < MAX_INLINED ? location->n_line : MAX_INLINED;
+    size_t n = !location ? 0 : location->n_line < MAX_INLINED ? location->n_line : MAX_INLINED;
     if (n == 0) {
         char address[32];
-        snprintf(address, sizeof address, "0x%" PRIx64, location == NULL ? 0 : location->address);
+        snprintf(address, sizeof address, "0x%" PRIx64, !location ? 0 : location->address);
         separate(text);
         text_add(text, address);
     }
@@ -142,7 +142,7 @@ static void add_location(struct text *text, const struct profile *profile, const
         uint64_t function = location->line[i - 1]->function_id;
         separate(text);
         add_function(text, profile, function);
-        if (i == n && hash_find(&names->repeated, hash_name(profile, above, function)) != NULL)
+        if (i == n && hash_find(&names->repeated, hash_name(profile, above, function)))
             add_code_place(text, profile, function);
     }
 }

@@ -37,7 +37,7 @@ static int reserve(struct report_rows *rows)
         return 0;
     uint32_t capacity = rows->capacity == 0 ? 64 : rows->capacity * 2;
     struct report_row *items = capacity > MAX_ROWS ? NULL : realloc(rows->items, capacity * sizeof *items);
-    if (items == NULL)
+    if (!items)
         return -ENOMEM;
     rows->items = items;
     rows->capacity = capacity;
@@ -96,7 +96,7 @@ static int reserve_paths(struct tree *tree, size_t n)
     if (n <= tree->capacity)
         return 0;
     uint64_t *paths = realloc(tree->paths, 2 * n * sizeof *paths);
-    if (paths == NULL)
+    if (!paths)
         return -ENOMEM;
     tree->paths = paths;
     tree->capacity = 2 * n;
@@ -145,7 +145,7 @@ static uint64_t hash_of(const struct tree *tree, size_t frames, size_t labels)
 static uint32_t find(const struct tree *tree, size_t frames, size_t labels)
 {
     const uint64_t *row = hash_find(&tree->by_hash, hash_of(tree, frames, labels));
-    return row == NULL ? NOT_FOUND : (uint32_t)*row;
+    return row ? (uint32_t)*row : NOT_FOUND;
 }
 
 /* The row of the sample without so many inner frames and first labels, added if it is missing. NOT_FOUND: no memory. */

@@ -64,9 +64,9 @@ static const struct kind {
 
 int report_sort(enum profile_kind kind, const char *word)
 {
-    if (word == NULL)
+    if (!word)
         return kinds[kind].sorts[0].value;
-    for (const struct sort *sort = kinds[kind].sorts; sort->word != NULL; sort++)
+    for (const struct sort *sort = kinds[kind].sorts; sort->word; sort++)
         if (strcmp(word, sort->word) == 0)
             return sort->value;
     return -1;
@@ -263,7 +263,7 @@ static void print_title(const struct table *table, struct text *line)
     char when[64] = "", duration[FIGURE_BYTES], rest[128];
     time_t seconds = (time_t)(table->profile->parts->time_nanos / 1000000000);
     struct tm broken_down;
-    if (localtime_r(&seconds, &broken_down) != NULL)
+    if (localtime_r(&seconds, &broken_down))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &broken_down);
     figure_duration(duration, table->profile->parts->duration_nanos);
     snprintf(rest, sizeof rest, "  %s  after %s", when, duration);
@@ -281,9 +281,9 @@ int report_print(struct profile *profile, const struct report_options *options)
 {
     struct table table = {.profile = profile, .kind = &kinds[profile->kind], .options = options};
     struct text *line = malloc(sizeof *line);
-    while (table.n_cells < MAX_CELLS && table.kind->columns[table.n_cells].heading != NULL)
+    while (table.n_cells < MAX_CELLS && table.kind->columns[table.n_cells].heading)
         table.n_cells++;
-    int error = line == NULL ? -ENOMEM : read_rows(&table);
+    int error = !line ? -ENOMEM : read_rows(&table);
     if (error == 0)
         error = report_names_read(&table.names, profile);
     if (error == 0) {

@@ -26,7 +26,7 @@ static int check_number(const char *option, const char *text, unsigned long maxi
 {
     char *end;
     errno = 0;
-    if (text == NULL)
+    if (!text)
         return 0;
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value <= maximum)
@@ -38,7 +38,7 @@ static int check_number(const char *option, const char *text, unsigned long maxi
 static int check_bytes(const char *option, const char *text)
 {
     uint64_t bytes;
-    if (text == NULL || (bytes_parse(text, &bytes) == 0 && bytes <= MAX_BYTES))
+    if (!text || (bytes_parse(text, &bytes) == 0 && bytes <= MAX_BYTES))
         return 0;
     cmd_error("%s: '%s' is not a number of bytes from 0 to 1024T, as 500M", option, text);
     return STATUS_USAGE;
@@ -47,11 +47,11 @@ static int check_bytes(const char *option, const char *text)
 /* For values that JESPAN_CONF takes as they are. The message leaves the value out: a URL may contain a password. */
 static int check_value(const char *option, const char *value)
 {
-    if (value == NULL)
+    if (!value)
         return 0;
     if (value[0] == '\0')
         cmd_error("%s: the value is empty", option);
-    else if (strchr(value, ',') != NULL)
+    else if (strchr(value, ','))
         cmd_error("%s: the value cannot contain a ','", option);
     else if (strlen(value) >= CONF_STRING_BYTES)
         cmd_error("%s: the value is longer than %d bytes", option, CONF_STRING_BYTES - 1);
@@ -63,7 +63,7 @@ static int check_value(const char *option, const char *value)
 static int check_url(const char *option, const char *url)
 {
     int status = check_value(option, url);
-    if (status != 0 || url == NULL)
+    if (status != 0 || !url)
         return status;
     size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
     if (scheme > 0 && url[scheme] != '\0')

@@ -29,7 +29,7 @@ static bool open_file(struct file *file, const char *path)
     if (file->fd < 0)
         return false;
     file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
-    if (elf_kind(file->elf) == ELF_K_ELF && gelf_getehdr(file->elf, &file->header) != NULL
+    if (elf_kind(file->elf) == ELF_K_ELF && gelf_getehdr(file->elf, &file->header)
         && elf_getphdrnum(file->elf, &file->n_segments) == 0)
         return true;
     close_file(file);
@@ -39,7 +39,7 @@ static bool open_file(struct file *file, const char *path)
 static bool find_segment(const struct file *file, uint32_t type, GElf_Phdr *segment)
 {
     for (size_t i = 0; i < file->n_segments; i++)
-        if (gelf_getphdr(file->elf, (int)i, segment) != NULL && segment->p_type == type)
+        if (gelf_getphdr(file->elf, (int)i, segment) && segment->p_type == type)
             return true;
     return false;
 }
@@ -57,7 +57,7 @@ static bool has_soname(const struct file *file)
 {
     GElf_Dyn entry;
     Elf_Data *entries = find_dynamic(file);
-    for (int i = 0; gelf_getdyn(entries, i, &entry) != NULL && entry.d_tag != DT_NULL; i++)
+    for (int i = 0; gelf_getdyn(entries, i, &entry) && entry.d_tag != DT_NULL; i++)
         if (entry.d_tag == DT_SONAME)
             return true;
     return false;
@@ -99,7 +99,7 @@ static Elf_Data *read_at(const struct file *file, uint64_t address, Elf_Type typ
     size_t each = gelf_fsize(file->elf, type, 1, EV_CURRENT);
     for (size_t i = 0; i < file->n_segments; i++) {
         GElf_Phdr segment;
-        if (gelf_getphdr(file->elf, (int)i, &segment) == NULL || segment.p_type != PT_LOAD || address < segment.p_vaddr
+        if (!gelf_getphdr(file->elf, (int)i, &segment) || segment.p_type != PT_LOAD || address < segment.p_vaddr
             || address - segment.p_vaddr >= segment.p_filesz)
             continue;
         uint64_t into = address - segment.p_vaddr, bytes = segment.p_filesz - into;
@@ -113,7 +113,7 @@ static void read_tables(const struct file *file, struct tables *tables)
     GElf_Dyn entry;
     Elf_Data *entries = find_dynamic(file);
     memset(tables, 0, sizeof *tables);
-    for (int i = 0; gelf_getdyn(entries, i, &entry) != NULL && entry.d_tag != DT_NULL; i++) {
+    for (int i = 0; gelf_getdyn(entries, i, &entry) && entry.d_tag != DT_NULL; i++) {
         if (entry.d_tag == DT_SYMTAB)
             tables->symbols = read_at(file, entry.d_un.d_ptr, ELF_T_SYM);
         else if (entry.d_tag == DT_STRTAB)
@@ -135,7 +135,7 @@ static bool is_definition(const struct tables *tables, uint32_t i, const char *n
 {
     GElf_Sym symbol;
     size_t bytes = strlen(name) + 1;
-    return gelf_getsym(tables->symbols, (int)i, &symbol) != NULL && symbol.st_shndx != SHN_UNDEF
+    return gelf_getsym(tables->symbols, (int)i, &symbol) && symbol.st_shndx != SHN_UNDEF
         && symbol.st_name < tables->strings->d_size && bytes <= tables->strings->d_size - symbol.st_name
         && memcmp((const char *)tables->strings->d_buf + symbol.st_name, name, bytes) == 0;
 }
@@ -178,9 +178,9 @@ static bool exports(const struct file *file, const char *name)
     if (file->header.e_type != ET_DYN)
         return false;
     read_tables(file, &tables);
-    if (tables.symbols == NULL || tables.strings == NULL)
+    if (!tables.symbols || !tables.strings)
         return false;
-    return tables.gnu_hash != NULL ? gnu_hash_finds(file, &tables, name) : tables.hash != NULL && hash_finds(&tables, name);
+    return tables.gnu_hash ? gnu_hash_finds(file, &tables, name) : tables.hash && hash_finds(&tables, name);
 }
 
 bool run_elf_exports(const char *path, const char *symbol)

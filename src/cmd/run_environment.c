@@ -21,7 +21,7 @@
 /* A value of the configuration ends at the next comma. */
 static int check_path(const char *path)
 {
-    if (strchr(path, ',') != NULL)
+    if (strchr(path, ','))
         cmd_error("%s: JESPAN_CONF cannot name a path with a ','", path);
     else if (strlen(path) >= CONF_STRING_BYTES)
         cmd_error("%s: JESPAN_CONF cannot name a path this long", path);
@@ -34,15 +34,15 @@ static int check_path(const char *path)
 
 bool run_wants_dumps(const struct run_options *options)
 {
-    bool asked_for = options->dump_dir != NULL || options->interval != NULL || options->keep != NULL || options->time
-        || options->dump_on != NULL || options->dir_files != NULL || options->dir_bytes != NULL;
-    return asked_for || (options->pyroscope == NULL && options->http == NULL);
+    bool asked_for = options->dump_dir || options->interval || options->keep || options->time
+        || options->dump_on || options->dir_files || options->dir_bytes;
+    return asked_for || (!options->pyroscope && !options->http);
 }
 
 /* Returns true if a configuration says where dumps go. */
 static bool names_dump_dir(const char *text)
 {
-    return text != NULL && (strncmp(text, "dump_dir:", 9) == 0 || strstr(text, ",dump_dir:") != NULL);
+    return text && (strncmp(text, "dump_dir:", 9) == 0 || strstr(text, ",dump_dir:"));
 }
 
 /* Creates a directory and those above it. Returns 0 or a positive errno. */
@@ -51,7 +51,7 @@ static int create_directories(const char *directory)
     char path[PATH_MAX];
     if ((size_t)snprintf(path, sizeof path, "%s", directory) >= sizeof path)
         return ENAMETOOLONG;
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0777); /* if it fails, so does the last one */
         *slash = '/';
@@ -67,7 +67,7 @@ static int prepare_dump_dir(char *path, const char *wanted)
     if (unusable != 0)
         return unusable;
     int error = wanted[0] == '\0' ? ENOENT : create_directories(wanted);
-    if (error == 0 && (realpath(wanted, path) == NULL || stat(path, &status) != 0))
+    if (error == 0 && (!realpath(wanted, path) || stat(path, &status) != 0))
         error = errno;
     if (error == 0)
         error = !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
@@ -86,7 +86,7 @@ static bool is_for_root_alone(const char *path)
         && (status.st_gid == 0 || (status.st_mode & S_IWGRP) == 0))
         return true;
     strcpy(above, path);
-    for (char *slash; (slash = strrchr(above, '/')) != NULL && slash != above;) {
+    for (char *slash; (slash = strrchr(above, '/')) && slash != above;) {
         *slash = '\0';
         if (stat(above, &status) == 0 && status.st_uid == 0 && status.st_gid == 0 && (status.st_mode & S_IXOTH) == 0)
             return true;
@@ -105,7 +105,7 @@ void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *
 int run_dump_dir_choose(char *dump_dir, const struct run_options *options)
 {
     dump_dir[0] = '\0';
-    if (options->dump_dir != NULL)
+    if (options->dump_dir)
         return prepare_dump_dir(dump_dir, options->dump_dir);
     if (names_dump_dir(getenv("JESPAN_CONF")) || names_dump_dir(options->conf))
         return 0;
@@ -116,7 +116,7 @@ int run_dump_dir_choose(char *dump_dir, const struct run_options *options)
 
 static void add(FILE *to, const char *key, const char *value)
 {
-    if (value != NULL && value[0] != '\0')
+    if (value && value[0] != '\0')
         fprintf(to, "%s%s%s", ftell(to) > 0 ? "," : "", key, value);
 }
 
@@ -124,12 +124,12 @@ static void add(FILE *to, const char *key, const char *value)
  * dump_at_exit_pid where the user does not. */
 static bool asks_for_exits(const char *text)
 {
-    return text != NULL && strstr(text, "dump_at_exit:") != NULL && strstr(text, "dump_at_exit_pid:") == NULL;
+    return text && strstr(text, "dump_at_exit:") && !strstr(text, "dump_at_exit_pid:");
 }
 
 static bool wants_all_exits(const struct run_options *options)
 {
-    return (options->interval != NULL && strtoul(options->interval, NULL, 10) == 0) || asks_for_exits(getenv("JESPAN_CONF"))
+    return (options->interval && strtoul(options->interval, NULL, 10) == 0) || asks_for_exits(getenv("JESPAN_CONF"))
         || asks_for_exits(options->conf);
 }
 
@@ -145,7 +145,7 @@ static void add_bytes(FILE *to, const char *key, const char *text)
 {
     uint64_t bytes;
     char digits[32];
-    if (text == NULL || bytes_parse(text, &bytes) != 0)
+    if (!text || bytes_parse(text, &bytes) != 0)
         return;
     snprintf(digits, sizeof digits, "%" PRIu64, bytes);
     add(to, key, digits);
@@ -158,7 +158,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     char *text = NULL;
     size_t bytes;
     FILE *to = open_memstream(&text, &bytes);
-    if (to == NULL)
+    if (!to)
         return NULL;
     bool wants_exit = run_wants_dumps(options), waits = wants_exit && !wants_all_exits(options);
     add(to, "", wants_exit ? "dump_interval_s:10,dump_at_exit:true" : NULL);
@@ -194,8 +194,8 @@ static const char *others_preloaded(const char *library)
 {
     const char *preload = getenv("LD_PRELOAD");
     size_t n = strlen(library);
-    if (preload == NULL || strncmp(preload, library, n) != 0 || (preload[n] != '\0' && preload[n] != ':'))
-        return preload == NULL ? "" : preload;
+    if (!preload || strncmp(preload, library, n) != 0 || (preload[n] != '\0' && preload[n] != ':'))
+        return preload ? preload : "";
     return preload[n] == ':' ? preload + n + 1 : "";
 }
 
@@ -208,10 +208,10 @@ int run_environment_make(struct run_environment *environment, const struct run_o
     const char *text = compose_conf(options, dump_dir, library);
     const char *others = others_preloaded(library->path);
     size_t n = 0;
-    while (environ[n] != NULL)
+    while (environ[n])
         n++;
     environment->all = calloc(n + 3, sizeof *environment->all);
-    if (environment->all == NULL || text == NULL || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
+    if (!environment->all || !text || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
         || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, others[0] == '\0' ? "" : ":", others) < 0) {
         cmd_error("out of memory");
         return STATUS_PREPARE;
@@ -219,7 +219,7 @@ int run_environment_make(struct run_environment *environment, const struct run_o
     char **to = environment->all;
     *to++ = environment->conf;
     *to++ = environment->preload;
-    for (char **from = environ; *from != NULL; from++)
+    for (char **from = environ; *from; from++)
         if (!is_ours(*from))
             *to++ = *from;
     return 0;

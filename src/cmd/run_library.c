@@ -28,7 +28,7 @@ static bool is_file(const char *path)
 static void directory_of(char *directory, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    snprintf(directory, PATH_MAX, "%.*s", slash == NULL ? 0 : (int)(slash - path), path);
+    snprintf(directory, PATH_MAX, "%.*s", !slash ? 0 : (int)(slash - path), path);
 }
 
 static bool own_directory(char *directory)
@@ -47,7 +47,7 @@ static bool take(struct run_library *library, const char *directory, const char 
 {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    return is_file(path) && realpath(path, library->path) != NULL;
+    return is_file(path) && realpath(path, library->path);
 }
 
 static bool take_beside(struct run_library *library)
@@ -63,7 +63,7 @@ static bool take_beside(struct run_library *library)
 
 static int take_wanted(struct run_library *library, const char *path)
 {
-    if (is_file(path) && realpath(path, library->path) != NULL)
+    if (is_file(path) && realpath(path, library->path))
         return 0;
     cmd_error("%s: %s", path, errno != 0 ? strerror(errno) : "not a file");
     return STATUS_PREPARE;
@@ -99,7 +99,7 @@ static int check_library(const struct run_library *library)
 /* LD_PRELOAD has no quotes for the characters that separate its names. */
 static int check_name(const struct run_library *library)
 {
-    if (strpbrk(library->path, " :$") == NULL)
+    if (!strpbrk(library->path, " :$"))
         return 0;
     cmd_error("%s: LD_PRELOAD cannot name a library whose path has a ' ', ':' or '$'", library->path);
     return STATUS_PREPARE;
@@ -109,9 +109,9 @@ int run_library_find(struct run_library *library, const char *wanted)
 {
     memset(library, 0, sizeof *library);
     errno = 0;
-    if (wanted == NULL || wanted[0] == '\0')
+    if (!wanted || wanted[0] == '\0')
         wanted = getenv("JESPAN_LIB");
-    if (wanted != NULL && wanted[0] != '\0') {
+    if (wanted && wanted[0] != '\0') {
         int status = take_wanted(library, wanted);
         if (status != 0)
             return status;

@@ -50,7 +50,7 @@ static int search(struct run_program *program, const char *name)
 {
     const char *path = getenv("PATH");
     int error = ENOENT;
-    for (const char *at = path != NULL ? path : DEFAULT_PATH;; at++) {
+    for (const char *at = path ? path : DEFAULT_PATH;; at++) {
         size_t bytes = strcspn(at, ":");
         int this_error = try_in(program, bytes > 0 ? at : ".", bytes > 0 ? bytes : 1, name);
         if (this_error == 0)
@@ -65,7 +65,7 @@ static int search(struct run_program *program, const char *name)
 
 int run_program_find(struct run_program *program, const char *name)
 {
-    bool has_path = strchr(name, '/') != NULL;
+    bool has_path = strchr(name, '/');
     int error = name[0] == '\0' ? ENOENT : has_path ? take(program, name) : search(program, name);
     if (error == 0)
         return 0;

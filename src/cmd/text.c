@@ -13,7 +13,7 @@ static wchar_t ellipsis = L'~'; /* where there is no UTF-8 */
 
 void text_init(void)
 {
-    if (setlocale(LC_CTYPE, "C.UTF-8") != NULL)
+    if (setlocale(LC_CTYPE, "C.UTF-8"))
         ellipsis = L'\u2026';
 }
 
