@@ -22,6 +22,7 @@ script_tests = \
 	tools/check-layers \
 	tools/check-lists \
 	tools/check-scripts \
+	tools/check-style \
 	tools/check-symbols
 
 # Scripts that read heap dumps, so that they need the pprof exporter

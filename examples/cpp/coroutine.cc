@@ -2,7 +2,8 @@
 // A span for each C++20 coroutine: it is entered while the coroutine runs, on whatever thread, and not while it waits.
 //
 // The recipe is the promise: it has the span, its await_transform() wraps whatever the coroutine waits for, and initial_suspend() and
-// final_suspend() enter and exit for the first and the last time. A JESPAN() block must not contain a co_await; a block between two is fine.
+// final_suspend() enter and exit for the first and the last time. A JESPAN() block must not
+// contain a co_await; a block between two is fine.
 #include <condition_variable>
 #include <coroutine>
 #include <cstdio>

@@ -2,8 +2,8 @@
 // jespan for C++17 and later: spans, scopes, labels, attachments, limits and memory resources as classes. examples/cpp has
 // programs with coroutines and std::jthread. The macros of jespan.h work in C++ as well.
 //
-// Nothing here throws, except region and what allocates from a memory resource. Objects of these classes do not keep the sites that they are
-// given: a site must not go away while a span of it is open.
+// Nothing here throws, except region and what allocates from a memory resource. Objects of these classes do not keep the
+// sites that they are given: a site must not go away while a span of it is open.
 #ifndef JESPAN_JESPAN_HPP
 #define JESPAN_JESPAN_HPP
 

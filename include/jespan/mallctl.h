@@ -41,8 +41,8 @@ __attribute__((nothrow)) static inline int mallctlnametomib(const char *name, si
     return jespan_other_nametomib_ ? jespan_other_nametomib_(name, mib, mib_length) : ENOENT;
 }
 
-__attribute__((nothrow)) static inline int mallctlbymib(const size_t *mib, size_t mib_length, void *old_value, size_t *old_bytes, void *new_value,
-                               size_t new_bytes)
+__attribute__((nothrow)) static inline int mallctlbymib(const size_t *mib, size_t mib_length, void *old_value,
+                                                              size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     return jespan_other_bymib_ ? jespan_other_bymib_(mib, mib_length, old_value, old_bytes, new_value, new_bytes) : ENOENT;
 }

@@ -60,7 +60,8 @@ static bool is_one(const struct header *h)
 {
     uint64_t references = h->class == EXCEPTION_CLASS_GNU ? h->front[0] : h->front[1];
     uint64_t nothing = h->class == EXCEPTION_CLASS_GNU ? h->front[1] : h->front[0];
-    return (h->class == EXCEPTION_CLASS_GNU || h->class == EXCEPTION_CLASS_CLANG) && references && references < REFERENCES_MAX && !nothing &&
+    return (h->class == EXCEPTION_CLASS_GNU || h->class == EXCEPTION_CLASS_CLANG) && references && references < REFERENCES_MAX &&
+           !nothing &&
            h->cleanup && h->type;
 }
 

@@ -130,7 +130,8 @@ static const struct row rows[] = {
     {"PYROSCOPE_AUTH_TOKEN", "pyroscope_token", NULL, NULL},
     {"PYROSCOPE_TENANT_ID", "pyroscope_tenant", NULL, NULL},
     {"PYROSCOPE_LABELS", "pyroscope_labels", convert_pairs, NULL},
-    {"PYROSCOPE_HTTP_HEADERS", "pyroscope_headers", convert_json, "a JSON object of strings such as {\"NAME\":\"VALUE\"}, without \\u and |"},
+    {"PYROSCOPE_HTTP_HEADERS", "pyroscope_headers", convert_json,
+     "a JSON object of strings such as {\"NAME\":\"VALUE\"}, without \\u and |"},
     {"PYROSCOPE_UPLOAD_INTERVAL", "pyroscope_interval_ms", convert_duration, "a duration such as 15s, 500ms or 1m"},
 };
 

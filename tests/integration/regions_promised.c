@@ -412,7 +412,8 @@ static void the_rest_of_libc_is_outside(void)
     CHECK_EQ(glob("/*", 0, NULL, &paths), 0);
     CHECK_EQ(regcomp(&pattern, "a*b", 0), 0);
     CHECK(opened && count > 0 && arena_of_object(names) != own && arena_of_object(names[0]) != own && arena_of_object(opened) != own);
-    CHECK(arena_of_object(directory) != own && arena_of_object(path) != own && arena_of_object(text) != own && arena_of_object(paths.gl_pathv) != own);
+    CHECK(arena_of_object(directory) != own && arena_of_object(path) != own && arena_of_object(text) != own &&
+          arena_of_object(paths.gl_pathv) != own);
     leave(region);
     leave(enter_new(&wiped_site));
     CHECK(directory[0] == '/' && path[0] == '/' && !strcmp(text, "text") && paths.gl_pathv[0][0] == '/');

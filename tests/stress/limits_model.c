@@ -138,8 +138,10 @@ static void enter_sure(const struct before *b, int at, size_t bytes)
             continue;
         checked++;
         if (sure > 0 && (unsigned long long)sure > allowed)
-            check_fail("context %u: %lld bytes are surely in use, %llu are allowed; limit %llu, by its figure %llu, in use %llu, %lld at most, node %d",
-                       (unsigned)n->context, sure, allowed, n->hard, (unsigned long long)ctl_span(n->context, "limit_inuse_bytes"), (unsigned long long)ctl_span(n->context, "total.inuse_bytes"), n->most, at);
+            check_fail("context %u: %lld bytes are surely in use, %llu are allowed; limit %llu, by its figure %llu, in use %llu, "
+                       "%lld at most, node %d",
+                       (unsigned)n->context, sure, allowed, n->hard, (unsigned long long)ctl_span(n->context, "limit_inuse_bytes"),
+                       (unsigned long long)ctl_span(n->context, "total.inuse_bytes"), n->most, at);
     }
 }
 

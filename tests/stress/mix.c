@@ -119,7 +119,8 @@ static void heap_step(struct worker *w)
 /* ---- Spans ---- */
 
 static const struct jespan_site sites[] = {
-    {"accept", "net", "net.c", 10, {0}}, {"parse", "net", "net.c", 20, {0}}, {"query", NULL, NULL, 0, {0}}, {"accept", "net", "net.c", 11, {0}}};
+    {"accept", "net", "net.c", 10, {0}}, {"parse", "net", "net.c", 20, {0}}, {"query", NULL, NULL, 0, {0}},
+    {"accept", "net", "net.c", 11, {0}}};
 
 static struct jespan_label random_label(struct worker *w, char text[24])
 {

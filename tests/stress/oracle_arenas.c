@@ -14,7 +14,8 @@ static void check_arenas(const char *where);
 
 #define ARENAS 6
 extern const char *jespan_conf;
-const char *jespan_conf = "max_arenas:6,max_limits:60000,arena:accept|parse=by:tenant|query=alone|cache=off|render=wiped+decay:0|sync=nohuge,"
+const char *jespan_conf = "max_arenas:6,max_limits:60000,"
+                          "arena:accept|parse=by:tenant|query=alone|cache=off|render=wiped+decay:0|sync=nohuge,"
                           "limit:scope=1T|parse=512G|accept=2T|worker*=1T";
 
 struct held {

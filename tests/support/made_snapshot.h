@@ -7,9 +7,9 @@
 
 #include "snapshot/snapshot.h"
 
-/* One of: "empty" (0 rows), "small" (a service with a few spans), "twins" (several spans of a name), "hostile" (names that are not text), "chain" (n rows,
- * each below the one before), "rows" (n rows in a bushy tree). NULL for another kind. Free it with
- * made_snapshot_free(). */
+/* One of: "empty" (0 rows), "small" (a service with a few spans), "twins" (several spans of a name),
+ * "hostile" (names that are not text), "chain" (n rows, each below the one before), "rows" (n rows in a bushy tree).
+ * NULL for another kind. Free it with made_snapshot_free(). */
 struct snapshot *made_snapshot(const char *kind, uint32_t n);
 
 /* Of these rows, whose strings must stay; the caller sets `epoch` and `retired`. */

@@ -260,7 +260,8 @@ static void test_ingest(void **state)
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {TEST(test_push), TEST(test_the_rest), TEST(test_without_inuse), TEST(test_same_again), TEST(test_nothing_to_tell),
+    const struct CMUnitTest tests[] = {TEST(test_push), TEST(test_the_rest), TEST(test_without_inuse), TEST(test_same_again),
+                                      TEST(test_nothing_to_tell),
                                        TEST(test_times_are_off), TEST(test_limits),     TEST(test_ingest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
