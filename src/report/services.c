@@ -137,7 +137,8 @@ static int make_host(struct running *s, struct snapshot *base)
 {
     int error = stop_sockets_open(&s->stop);
     s->host = (struct service_host){
-        .conf = &conf, .pid = getpid(), .program = program_invocation_short_name, .pyroscope = &services_pyroscope, .http = &services_http, .snapshot = take_snapshot,
+        .conf = &conf, .pid = getpid(), .program = program_invocation_short_name, .pyroscope = &services_pyroscope, .http = &services_http,
+        .snapshot = take_snapshot,
         .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
         .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns,
         .guard = guard, .end_before_others = at_end_before_others};

@@ -87,7 +87,8 @@ static void guard(bool begin)
 }
 
 static struct service_host host = {
-    .conf = &set, .pid = 1, .program = "program", .http = &stats, .snapshot = take, .free_snapshot = free_snapshot, .mallctl = no_mallctl, .say = say,
+    .conf = &set, .pid = 1, .program = "program", .http = &stats, .snapshot = take, .free_snapshot = free_snapshot, .mallctl = no_mallctl,
+    .say = say,
     .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = nothing};
 static pthread_t thread;
 static struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -188,7 +188,8 @@ static void nothing(void)
 {
 }
 
-static struct service_host host = {.conf = &configured, .pid = 17, .program = "program", .pyroscope = &stats, .http = &unused, .snapshot = make_snapshot,
+static struct service_host host = {.conf = &configured, .pid = 17, .program = "program", .pyroscope = &stats, .http = &unused,
+                                   .snapshot = make_snapshot,
                                    .free_snapshot = free_snapshot, .say = say, .stop_by_ns = stop_by_ns, .guard = guard,
                                    .end_before_others = nothing};
 
