@@ -91,7 +91,8 @@ static COLD void measure(void)
     while (now.ns - clock_state.start_ns < SHORTEST_NS);
     if (now.ticks <= clock_state.start_ticks)
         return;
-    store_relaxed(&clock_state.scale, (uint64_t)(((unsigned __int128)(now.ns - clock_state.start_ns) << 32) / (now.ticks - clock_state.start_ticks)));
+    store_relaxed(&clock_state.scale, (uint64_t)(((unsigned __int128)(now.ns - clock_state.start_ns) << 32) /
+                                                  (now.ticks - clock_state.start_ticks)));
     store_relaxed(&clock_state.measured_ns, now.ns - clock_state.start_ns);
 }
 

@@ -2,8 +2,9 @@
 /* A snapshot: the sum of all threads' counters and a copy of the context tree. It never changes.
  *
  * The frees of a context are read before its allocations, so no figure of bytes in use is ever negative. Figures are
- * exact when no thread allocates meanwhile. No lock is held while they are read. The snapshot lies in memory of its own, never in the program's heap. It
- * holds copies of all strings that may go, so contexts may be recycled while it is being read.
+ * exact when no thread allocates meanwhile. No lock is held while they are read. The snapshot lies in memory of its
+ * own, never in the program's heap. It holds copies of all strings that may go, so contexts may be recycled while it is
+ * being read.
  */
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H
