@@ -245,7 +245,7 @@ void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, co
 {
     write_value_types(strings, kind);
     if (!snapshot->program)
-        pprof_head_identify(&head->program, 0);
+        pprof_head_identify(&head->program, snapshot->from_outside ? (pid_t)snapshot->pid : 0);
     write_program(strings, snapshot->program ? snapshot->program : &head->program);
     write_sites_mapping(strings);
     write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);

@@ -16,6 +16,7 @@
 #define COMMANDS(ROW) \
     ROW(run)          \
     ROW(report)       \
+    ROW(dump)         \
     ROW(conf)
 
 /* Weak: the address of a command that was left out at configure is NULL. */
@@ -65,8 +66,8 @@ static const struct command *find(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i] && strcmp(commands[i]->name, name) == 0)
             return commands[i];
-    if (strcmp(name, "report") == 0)
-        cmd_error("'report' is not part of this build of jespan, which was configured with --disable-pprof");
+    if (strcmp(name, "report") == 0 || strcmp(name, "dump") == 0)
+        cmd_error("'%s' is not part of this build of jespan, which was configured with --disable-pprof", name);
     else
         cmd_error("unknown command '%s'; see 'jespan --help'", name);
     return NULL;

@@ -12,7 +12,9 @@ command_sources = \
 	src/conf/conf_keys.c
 
 report_sources = \
+	%D%/dump.c \
 	%D%/hash.c %D%/hash.h \
+	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
 	%D%/report.c %D%/report.h \
 	%D%/report_path.c \

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cmd.h"
+#include "outside.h"
 #include "profile.h"
 #include "report.h"
 #include "text.h"
@@ -65,7 +67,7 @@ static int read_top(struct report_options *options, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_options(struct report_options *options, const char **sort, bool *help, int argc, char **argv)
+static int read_options(struct report_options *options, const char **sort, bool *help, bool *time, int argc, char **argv)
 {
     static const struct option long_options[] = {
         {"sort", required_argument, NULL, 's'},
@@ -73,6 +75,7 @@ static int read_options(struct report_options *options, const char **sort, bool 
         {"inclusive", no_argument, NULL, 'i'},
         {"exact", no_argument, NULL, 'e'},
         {"bytes", no_argument, NULL, 'e'}, /* its first name */
+        {"time", no_argument, NULL, 'T'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -84,6 +87,8 @@ static int read_options(struct report_options *options, const char **sort, bool 
             status = read_top(options, optarg);
         else if (option == 'h')
             *help = true;
+        else if (option == 'T')
+            *time = true;
         else if (option == 'i')
             options->inclusive = true;
         else if (option == 'e')
@@ -128,14 +133,37 @@ static const char *print_file(const char *path, struct report_options *options, 
     return error;
 }
 
+/* A word of digits that no file is called is a process. Its dump never comes to a disk. */
+static const char *print_process(pid_t pid, enum exporter_profile profile, struct report_options *options, const char *sort)
+{
+    char path[32];
+    int fd = memfd_create("jespan-report", MFD_CLOEXEC);
+    if (fd < 0)
+        return strerror(errno);
+    const char *error = outside_dump(pid, profile, fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (!error)
+        error = print_file(path, options, sort);
+    close(fd);
+    return error;
+}
+
+static const char *print_word(const char *word, bool time, struct report_options *options, const char *sort)
+{
+    pid_t pid = access(word, F_OK) != 0 ? outside_pid(word) : 0;
+    if (pid != 0)
+        return print_process(pid, time ? EXPORTER_TIME : EXPORTER_HEAP, options, sort);
+    return time ? "--time is for a process's number" : print_file(word, options, sort);
+}
+
 static int run(int argc, char **argv)
 {
     bool is_terminal = isatty(STDOUT_FILENO);
     struct report_options options = {.top = is_terminal ? TERMINAL_ROWS : 0, .bold = is_terminal && wants_bold(),
                                      .columns = find_columns(is_terminal)};
     const char *sort = NULL;
-    bool help = false;
-    int status = read_options(&options, &sort, &help, argc, argv);
+    bool help = false, time = false;
+    int status = read_options(&options, &sort, &help, &time, argc, argv);
     if (status != 0 || help)
         return status != 0 ? status : cmd_help("report");
     if (argc - optind != 1) {
@@ -143,7 +171,7 @@ static int run(int argc, char **argv)
         return STATUS_USAGE;
     }
     text_init();
-    const char *error = print_file(argv[optind], &options, sort);
+    const char *error = print_word(argv[optind], time, &options, sort);
     if (error) {
         cmd_error("%s: %s", argv[optind], error);
         return STATUS_USAGE;
@@ -156,18 +184,21 @@ const struct command command_report = {
     .summary = "print a dump as a table of contexts",
     .usage =
         "usage: jespan report [OPTION…] FILE.pb.gz\n"
+        "       jespan report [OPTION…] PID\n"
         "\n"
         "Prints the contexts of a dump: the path of spans and their labels. A heap dump\n"
         "comes with bytes in use, share of the total, objects in use and bytes ever\n"
         "allocated. A dump of times (time.PID.NUMBER.pb.gz) comes with CPU time, share,\n"
         "busy time, wall time, spans opened and mean time open. FILE may be any heap\n"
-        "profile in pprof's format, gzipped or plain.\n"
+        "profile in pprof's format, gzipped or plain. A PID is a process to be read now, as\n"
+        "'jespan dump' does.\n"
         "\n"
         "  --sort KEY   the largest first, and shares of it. For a heap dump: inuse (bytes\n"
         "               in use, the default), alloc (bytes ever allocated) or objects (in\n"
         "               use). For times: cpu (the default), busy, wall or opens\n"
         "  --top N      the first N contexts only; 0: all (default: 50 on a terminal,\n"
         "               else all)\n"
+        "  --time       times of the process, not its heap\n"
         "  --inclusive  each context with all contexts below it\n"
         "  --exact      bytes and nanoseconds in digits, not in KiB or ms; --bytes is the\n"
         "               same\n"

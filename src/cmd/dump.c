@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `jespan dump`: writes a dump of a process that runs, hangs or is stopped. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "outside.h"
+
+struct options {
+    const char *file;
+    bool time;
+};
+
+static int read_options(struct options *options, int argc, char **argv)
+{
+    static const struct option long_options[] = {
+        {"output", required_argument, NULL, 'o'}, {"time", no_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1;) {
+        if (option == 'o')
+            options->file = optarg;
+        else if (option == 't')
+            options->time = true;
+        else
+            return STATUS_USAGE;
+    }
+    return 0;
+}
+
+static int fail(const char *what, const char *reason, int status)
+{
+    cmd_error("%s: %s", what, reason);
+    return status;
+}
+
+/* The file is whole or absent: it has another name until it is complete. */
+static int write_file(pid_t pid, const char *word, enum exporter_profile profile, const char *path)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
+        return fail(path, strerror(ENAMETOOLONG), STATUS_WRITE);
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0)
+        return fail(path, strerror(errno), STATUS_WRITE);
+    const char *reason = outside_dump(pid, profile, fd);
+    int status = reason ? fail(word, reason, STATUS_USAGE) : 0;
+    if (close(fd) && !status)
+        status = fail(path, strerror(errno), STATUS_WRITE);
+    if (!status && rename(temporary, path))
+        status = fail(path, strerror(errno), STATUS_WRITE);
+    if (status)
+        unlink(temporary);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    struct options options = {0};
+    char name[64];
+    int status = read_options(&options, argc, argv);
+    if (status)
+        return status;
+    pid_t pid = argc - optind == 1 ? outside_pid(argv[optind]) : 0;
+    if (argc - optind != 1) {
+        cmd_error("%s; see 'jespan help dump'", optind == argc ? "there is no PID" : "there is more than one PID");
+        return STATUS_USAGE;
+    }
+    if (!pid)
+        return fail(argv[optind], "not a process's number", STATUS_USAGE);
+    enum exporter_profile profile = options.time ? EXPORTER_TIME : EXPORTER_HEAP;
+    if (options.file && !strcmp(options.file, "-")) {
+        const char *reason = outside_dump(pid, profile, STDOUT_FILENO);
+        return reason ? fail(argv[optind], reason, STATUS_USAGE) : 0;
+    }
+    snprintf(name, sizeof name, "%s.%d.pb.gz", options.time ? "time" : "heap", (int)pid);
+    status = write_file(pid, argv[optind], profile, options.file ? options.file : name);
+    if (status || options.file)
+        return status;
+    puts(name);
+    return cmd_finish_output();
+}
+
+const struct command command_dump = {
+    .name = "dump",
+    .summary = "write a heap dump of a running process",
+    .usage =
+        "usage: jespan dump [OPTION…] PID\n"
+        "\n"
+        "Writes a heap dump of a process that has jespan in it, and prints its name:\n"
+        "heap.PID.pb.gz. The process is read from outside. It is not asked, stopped or\n"
+        "signalled, so it may also hang or be stopped.\n"
+        "\n"
+        "  -o, --output FILE  the dump's name; - is standard output\n"
+        "  --time             the times of spans instead: time.PID.pb.gz\n"
+        "\n"
+        "It needs what a debugger needs: the same user or root, and a system that lets\n"
+        "processes be read (kernel.yama.ptrace_scope is 0, or root).\n"
+        "\n"
+        "Exit status: 0; 1 the file could not be written; 2 wrong command line, or the\n"
+        "process could not be read.\n",
+    .run = run,
+};

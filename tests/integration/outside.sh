@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan dump PID` and `jespan report PID`: a process that waits, is stopped, or is static, is read from outside; and what
+# they say where there is nothing to read.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help dump > /dev/null 2>&1 || skip "built without the pprof exporter"
+
+cat > "$scratch/waits.c" << 'END'
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+static char *volatile held;
+
+int main(void)
+{
+    JESPAN("keeper", "colour", "blue");
+    held = malloc(1 << 20);
+    if (write(1, "ready\n", 6) == 6)
+        pause();
+    return !held;
+}
+END
+
+# start PROGRAM…: runs it until the end of the test; pid is its number
+start() {
+    mkfifo "$scratch/ready"
+    "$@" > "$scratch/ready" &
+    pid=$!
+    pids+=("$pid")
+    read -r _ < "$scratch/ready"
+    rm "$scratch/ready"
+}
+pids=()
+end_all() {
+    for number in "${pids[@]}"; do
+        kill -CONT "$number" && kill -KILL "$number"
+    done 2> /dev/null
+    wait
+}
+cleanup_hook=end_all
+
+# refused WHAT STATUS PATTERN WORD…
+refused() {
+    local what=$1 expected=$2 pattern=$3 status=0
+    shift 3
+    "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+    equal "$what: status" "$status" "$expected"
+    # shellcheck disable=SC2053
+    [[ $(cat "$scratch/err") == $pattern ]] || fail_with "$what: stderr is not like $pattern" "$scratch/err"
+}
+
+# shows WHAT: the process as it is now
+shows() {
+    "$JESPAN_CMD" report --exact "$pid" > "$scratch/table" 2> "$scratch/err" || fail_with "$1: report failed" "$scratch/err"
+    grep -q '^ *1048576 .* keeper {colour=blue}' "$scratch/table" || fail_with "$1: no keeper in the table" "$scratch/table"
+    "$JESPAN_CMD" dump "$pid" -o "$scratch/dump" 2> "$scratch/err" || fail_with "$1: dump failed" "$scratch/err"
+    "$JESPAN_CMD" report --exact "$scratch/dump" > "$scratch/again" || fail "$1: the dump cannot be read"
+    equal "$1: table of the dump" "$(tail -n +2 "$scratch/again")" "$(tail -n +2 "$scratch/table")"
+    "$JESPAN_CMD" dump --time "$pid" -o - > "$scratch/time" || fail "$1: no dump of times"
+    "$JESPAN_CMD" report "$scratch/time" | grep -q keeper || fail "$1: no keeper in the times"
+}
+
+$CC -std=gnu11 -I"$top_srcdir/include" -o "$scratch/waits" "$scratch/waits.c" -L"$top_builddir/.libs" -ljespan \
+    -Wl,-rpath,"$top_builddir/.libs" || fail "the program was not built"
+start "$scratch/waits"
+"$JESPAN_CMD" report "$pid" > /dev/null 2> "$scratch/err" || ! grep -q 'not permitted' "$scratch/err" ||
+    skip "this system lets no process read another"
+shows "waiting"
+(cd "$scratch" && equal "the name of the dump" "$("$JESPAN_CMD" dump "$pid")" "heap.$pid.pb.gz")
+[ -f "$scratch/heap.$pid.pb.gz" ] || fail "there is no heap.$pid.pb.gz"
+kill -STOP "$pid"
+shows "stopped"
+
+if [ -f "$top_builddir/libjespan.a" ]; then
+    $CC -std=gnu11 -static -s -I"$top_srcdir/include" -o "$scratch/static" "$scratch/waits.c" -L"$top_builddir" \
+        -l:libjespan.a -lm -lpthread 2> "$scratch/err" || fail_with "the static program was not built" "$scratch/err"
+    start "$scratch/static"
+    shows "static and stripped"
+fi
+
+refused "no number" 2 "jespan: fish: not a process's number" dump fish
+refused "no process" 2 "jespan: 2147483647: there is no such process" dump 2147483647
+refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" dump $$ -o "$scratch/none"
+refused "no jespan to report" 2 "jespan: $$: there is no jespan in it" report $$
+refused "no PID" 2 "jespan: there is no PID*" dump
+refused "no directory" 1 "jespan: /nowhere/x: No such file or directory" dump "$pid" -o /nowhere/x
+[ -z "$(find "$scratch" -name 'none*')" ] || fail "a dump that failed has left a file"
+finish
