@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of exceptions that were thrown and not caught yet, and a number for the exceptions that are being handled, which are
- * a stack; 0: none. Only the same exceptions have the same number. The address of the last one would not tell: it may have been
- * that of an earlier one. */
+/* The number of exceptions that were thrown and not caught yet, and a number that stands for the stack of exceptions
+ * that are being handled; 0: none. Only the same exceptions have the same number. The address of the last exception is
+ * not enough, since an earlier one may have had it. */
 struct exceptions_level {
     unsigned uncaught;
     uint64_t caught;

@@ -23,8 +23,8 @@ static struct range {
     uintptr_t start, end;
 } ranges[RANGES_MAX];
 
-/* An object that is not libc's, from which this thread called malloc last. The thread forgets it when libc calls malloc, as the
- * linker does when it loads an object, which may lie in the place of one that was unloaded. */
+/* The object that called malloc last on this thread, if it is not libc's. The thread forgets it when libc calls malloc:
+ * the dynamic linker does that when it loads an object, perhaps to the place of one that was unloaded. */
 static THREAD_LOCAL struct range other;
 static _Atomic uint32_t n_ranges, looked, learned;
 

@@ -127,8 +127,8 @@ static struct visit visit_all(struct thread *t, uint16_t arena, bool takes_away)
 
 /* ---- Exceptions ----
  * An exception that leaves a region may be in the region's arena, with what belongs to it. Exceptions that are found
- * there become survivors. Other threads may free theirs meanwhile. If none is found, as it was thrown in an inner region for
- * example, the arena stays until its thread is done with the exceptions that it has now. */
+ * there become survivors. Other threads may free theirs meanwhile. If none is found, as it was thrown in an inner
+ * region for example, the arena stays until its thread is done with the exceptions that it has now. */
 
 struct search {
     uint16_t arena;
