@@ -94,7 +94,7 @@ put_slowly() {
     done
     sleep 1
     printf '"bc"}' >&3
-    IFS= read -r -t 10 answer <&3 || answer=nothing
+    IFS= read -r -t 600 answer <&3 || answer=nothing
     exec 3>&-
     [[ $answer == *' 20'[14]* ]] || fail "a document that comes slowly: $answer"
 }

@@ -18,7 +18,7 @@ service_start() {
     "$JESPAN_CMD" run --dump-dir "$directory/dumps" "$@" -- "$DOCSTORE" --port 0 --db "$directory/docstore.db" \
         "${docstore_options[@]}" >> "$directory/out" 2> "$directory/err" &
     service_pid=$!
-    for ((tries = 0; tries < 200; tries++)); do
+    for ((tries = 0; tries < 6000; tries++)); do
         service_url=$(sed -n 's/.*listening on \([^,]*\),.*/\1/p' "$directory/out")
         [ -z "$service_url" ] || return 0
         kill -0 "$service_pid" 2> /dev/null || break

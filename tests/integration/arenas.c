@@ -501,7 +501,7 @@ static void made_later(void)
     CHECK(early != NULL);
     CHECK_EQ(ctl_u64("spans.stats.arenas_refused"), 1);
     CHECK(!is_made());
-    for (int i = 0; i < 2000 && !is_made(); i++) {
+    for (int i = 0; i < 60000 && !is_made(); i++) {
         usleep(10000);
         F(free)(F(malloc)(100));
     }

@@ -219,10 +219,8 @@ dump: EISDIR"
 
 # The reporter waits for nothing at exit: not for the interval, and it does not keep the program.
 short_program() {
-    local begin=$SECONDS
-    run "dump_dir:$dir,dump_interval_s:60,dump_at_exit:true" stats
+    run "dump_dir:$dir,dump_interval_s:3600,dump_at_exit:true" stats
     ran "short program"
-    [ $((SECONDS - begin)) -lt 50 ] || fail "short program: took $((SECONDS - begin)) s"
     equal "short program: dumps" "$(dumps_in "$dir")" "$(names_of 1)"
 }
 
@@ -305,7 +303,7 @@ make_room() {
 # Killed at any moment: a dump under its name is whole. What was being written has another name.
 # kill_one NUMBER: at the first sight of its first dump, begun or finished, or a moment later
 kill_one() {
-    local child name tries=20000
+    local child name tries=2000000
     JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_interval_s:1 "$program" passing 4000 churn \
         > "$scratch/out.$1" 2> "$scratch/err.$1" &
     child=$!

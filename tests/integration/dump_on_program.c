@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For dump_on.sh: does what its arguments say, one after another.
  *
- *   signal N        sends itself a signal         await NAME N   waits until spans.stats.NAME is N, 10 s at most
+ *   signal N        sends itself a signal         await NAME N   waits until spans.stats.NAME is N, 600 s at most
  *   handler N       handles it itself             threads        prints the names of all threads
  *   grow MB         leaks in the span "leak"      fork           goes on in a child; the parent ends as it does
  *   fail BYTES      an allocation that must fail  exhaust        takes all that there is, in small pieces
@@ -36,7 +36,7 @@ static void await(const char *name, uint64_t n)
 {
     char full[100];
     snprintf(full, sizeof full, "spans.stats.%s", name);
-    for (int i = 0; i < 1000 && ctl_u64(full) < n; i++)
+    for (int i = 0; i < 60000 && ctl_u64(full) < n; i++)
         sleep_ms(10);
     printf("%s %llu\n", name, (unsigned long long)ctl_u64(full));
     fflush(stdout);
@@ -74,6 +74,19 @@ static void exhaust(void)
         *p = 1;
 }
 
+/* A thread that has just begun has the program's name until it gives itself another. */
+static bool some_have_no_name(void)
+{
+    return system("test $(cat /proc/$PPID/task/*/comm | grep -c '^dump_on_program$') != 1") == 0;
+}
+
+static void print_threads(void)
+{
+    for (int i = 0; i < 60000 && some_have_no_name(); i++)
+        sleep_ms(10);
+    CHECK_EQ(system("cat /proc/$PPID/task/*/comm"), 0);
+}
+
 static void act(char **argv)
 {
     if (strcmp(argv[0], "signal") == 0)
@@ -100,7 +113,7 @@ int main(int argc, char **argv)
             printf("pid %d\n", (int)getpid());
             fflush(stdout);
         } else if (strcmp(argv[i], "threads") == 0) {
-            CHECK_EQ(system("cat /proc/$PPID/task/*/comm"), 0);
+            print_threads();
         } else if (strcmp(argv[i], "exhaust") == 0) {
             exhaust();
         } else if (strcmp(argv[i], "await") == 0 && i + 2 < argc) {

@@ -69,7 +69,7 @@ style-src 'nonce-$nonce'; connect-src 'self'; base-uri 'none'; form-action 'none
         equal "name of $name" "$(header Content-Disposition)" "attachment; filename=\"$name\""
         is_whole "$scratch/body" || fail "$name is no gzip file"
     done
-    curl -sSI --max-time 10 "$base/debug/pprof/profile" > "$scratch/head"
+    curl -sSI --max-time 600 "$base/debug/pprof/profile" > "$scratch/head"
     equal "HEAD" "$(header Content-Disposition)" 'attachment; filename="profile"'
 }
 
@@ -118,7 +118,7 @@ check_metrics() {
 
 # begin_waiting PATH: in the background; answers go on meanwhile
 begin_waiting() {
-    curl -sS --max-time 30 -o "$scratch/profile" -D "$scratch/head" "$base$1" &
+    curl -sS --max-time 600 -o "$scratch/profile" -D "$scratch/head" "$base$1" &
     waiting=$!
     sleep 0.6
     status_is 200 /healthz
@@ -187,7 +187,7 @@ check_token() {
 check_unix_socket() {
     local socket=$scratch/socket
     start_program "http_listen:unix:$socket"
-    within 10 [ -S "$socket" ] || fail "there is no socket"
+    await [ -S "$socket" ] || fail "there is no socket"
     equal "the socket's mode" "$(stat -c %a "$socket")" 600
     base=http://localhost
     status_is 200 /spans --unix-socket "$socket"
@@ -226,7 +226,7 @@ check_who_cannot_listen() {
 check_fork_and_end() {
     start_program http_max_series:100
     tell fork 3
-    curl -sS --max-time 30 -o "$scratch/profile" -w '%{http_code}' "$base/debug/pprof/heap?seconds=600" > "$scratch/waited" &
+    curl -sS --max-time 600 -o "$scratch/profile" -w '%{http_code}' "$base/debug/pprof/heap?seconds=600" > "$scratch/waited" &
     waiting=$!
     sleep 0.3
     status_is 200 /healthz

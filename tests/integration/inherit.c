@@ -394,7 +394,7 @@ static void forked_before_attached(void)
     CPU_SET(sched_getcpu(), &one);
     sched_setaffinity(0, sizeof one, &one); /* so that the creator comes first */
     context_of_thread(); /* whose stack, and what libc allocates for it, is used again */
-    for (int i = 0; i < 1000 && seen < 5; i++) {
+    for (int i = 0; i < 20000 && seen < 5; i++) {
         pthread_t thread;
         int status = -1;
         has_begun = false;

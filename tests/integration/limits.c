@@ -483,7 +483,7 @@ static void *allocate_until_stopped(void *unused)
 static bool comes_about(_Atomic unsigned *counter)
 {
     unsigned before = *counter;
-    for (int i = 0; i < 5000 && *counter < before + 100; i++)
+    for (int i = 0; i < 600000 && *counter < before + 100; i++)
         usleep(1000);
     return *counter >= before + 100;
 }
@@ -578,7 +578,7 @@ static void a_callback_is_told(void)
 {
     CHECK_EQ(jespan_set_limit_callback(count_event, NULL), 0);
     only_an_event();
-    for (int i = 0; i < 5000 && !events; i++)
+    for (int i = 0; i < 600000 && !events; i++)
         usleep(1000);
     CHECK_EQ(events, 1);
     CHECK_EQ(ctl_span(context, "limit_hard"), 2000);

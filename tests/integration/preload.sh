@@ -240,7 +240,7 @@ start_redis() {
     LD_PRELOAD=$JESPAN_LIB JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/dumps,dump_interval_s:1,dump_at_exit:true \
         redis-server --port 0 --unixsocket "$scratch/redis.sock" --save '' --dir "$scratch" > redis.out 2>&1 &
     server=$!
-    within 60 redis ping || fail_with "redis: does not start" redis.out
+    await redis ping || fail_with "redis: does not start" redis.out
 }
 
 stop_redis() {
@@ -266,7 +266,7 @@ redis_load() {
     redis debug populate 100000 key 100 > /dev/null
     redis bgsave > /dev/null # a fork under load
     redis-benchmark -s redis.sock -t set -n 20000 -r 1000 -q > benchmark.out 2>&1
-    within 60 eval 'grep -q rdb_bgsave_in_progress:0 < <(redis info persistence)'
+    await eval 'grep -q rdb_bgsave_in_progress:0 < <(redis info persistence)'
     grep -q 'rdb_last_bgsave_status:ok' < <(redis info persistence) || fail "redis: bgsave failed"
     size=$(redis dbsize)
     stop_redis save
@@ -291,7 +291,7 @@ http { access_log off; gzip on; gzip_types text/plain; server { listen unix:$scr
 END
     LD_PRELOAD=$JESPAN_LIB nginx -p "$scratch/nginx" -c nginx.conf > nginx.out 2>&1 &
     server=$!
-    within 60 curl -sf --unix-socket nginx.sock http://localhost/big.txt || fail_with "nginx: does not start" nginx.out
+    await curl -sf --unix-socket nginx.sock http://localhost/big.txt || fail_with "nginx: does not start" nginx.out
     local wrong=0
     for _ in $(seq 1 50); do
         curl -s --compressed --unix-socket nginx.sock http://localhost/big.txt | cmp -s - big.c || wrong=$((wrong + 1))

@@ -13,9 +13,9 @@ through() {
     local name=$1 conf=$2 mode actions=()
     shift 2
     for mode; do
-        actions+=(control "mode=$mode" run 600)
+        actions+=(control "mode=$mode" run 200 meet)
     done
-    begin "$name" "$conf" run 400 "${actions[@]}" control mode=ok run 400 settle figures stats status 7 end
+    begin "$name" "$conf" run 200 "${actions[@]}" control mode=ok run 200 settle figures stats status 7 end
 }
 
 # survived NAME: it is as if nothing had happened
@@ -25,7 +25,6 @@ survived() {
     equal "$1: last_status" "$(stat_of "$1" last_status)" 200
     equal "$1: last_error" "$(stat_of "$1" last_error)" ""
     equal "$1: folded" "$(stat_of "$1" folded)" 0
-    [ "$(took_to_end "$1")" -lt 2000 ] || fail "$1: it took $(took_to_end "$1") ms to end"
 }
 
 # failed NAME MESSAGE: the same after failures that pass
@@ -33,7 +32,6 @@ failed() {
     survived "$1"
     least "$1" failures 1
     equal "$1: rejected" "$(stat_of "$1" rejected)" 0
-    equal "$1: merged" "$(stat_of "$1" merged)" 0
     said "$1" 1-2 "^<jespan>: pyroscope: $2.*; it is tried again, more errors like this are only counted for 10 minutes\$"
 }
 
@@ -42,7 +40,7 @@ rejected() {
     survived "$1"
     least "$1" rejected 1
     equal "$1: failures" "$(stat_of "$1" failures)" "$(stat_of "$1" rejected)"
-    equal "$1: merged" "$(stat_of "$1" merged)" "$(stat_of "$1" rejected)"
+    least "$1" merged "$(stat_of "$1" rejected)" # more, if the server has no processor for long
     said "$1" 1 "^<jespan>: pyroscope: $2.*; its figures go into the next push, more errors like this are only counted for 10 minutes\$"
 }
 
@@ -50,7 +48,6 @@ rejected() {
 unnoticed() {
     survived "$1"
     equal "$1: failures" "$(stat_of "$1" failures)" 0
-    equal "$1: merged" "$(stat_of "$1" merged)" 0
     said "$1" 0 .
 }
 
@@ -63,7 +60,8 @@ try_connections() {
     through hang_after $short hang_after
     through hang_stored $short 'hang_after&stored=1'
     through reset "" reset
-    through reset_in_body "" reset_in_body
+    begin reset_in_body "" run 200 control mode=reset_in_body wait failures 6 control mode=ok run 200 settle figures stats \
+        status 7 end
     through reset_stored "" 'reset_after&stored=1'
     finish_cases
     for name in refuse refuse_ingest; do
@@ -75,17 +73,19 @@ try_connections() {
     for name in reset reset_in_body reset_stored; do
         failed $name "$reset"
     done
-    backed_off reset_in_body
+    backed_off reset_in_body reset_in_body
 }
 
-# What failed was tried later and later, 4 intervals at most, and not in step.
+# backed_off NAME MODE: what failed was tried later and later: 50 ms at least, then 100, then 200. The mode was set before
+# the first attempt began, so that a server that is slow only makes the sum longer.
 backed_off() {
-    awk -v name="$1" '$2 != "ok" && $1 - last > 0.02 { if (last) gap[++n] = $1 - last; last = $1 }
+    awk -v mode="$2" '
+        NR == FNR { if ($2 == mode) began = $1; next }
+        $2 == mode { n++; last = $1 }
         END {
-            for (i = 1; i <= n; i++) if (gap[i] < 0.045 || gap[i] > 0.6) bad = 1
-            if (n < 2 || gap[n] < 0.1) bad = 1
-            if (bad) { print name ": between attempts:"; for (i = 1; i <= n; i++) print gap[i]; exit 1 }
-        }' "$scratch/$1/log" >&2 || fail "$1: it does not back off"
+            least = n < 3 ? 99 : 0.15 + 0.2 * (n - 3)
+            if (last - began < least) { print n " attempts in " last - began " s, and not in " least; exit 1 }
+        }' "$scratch/$1/modes" "$scratch/$1/log" >&2 || fail "$1: it does not back off"
 }
 
 # waited NAME SECONDS: nothing was asked of the server for so long after its word
@@ -145,7 +145,7 @@ try_bodies() {
     begin unended $long control mode=unended run 600 settle figures stats status 7 end
     begin unended_ingest $long,pyroscope_api:ingest control mode=unended run 600 settle figures stats status 7 end
     begin late_body $long control 'mode=unended&pause=0.01' run 600 settle figures stats status 7 end
-    begin unended_error pyroscope_timeout_ms:500 run 300 control 'mode=unended&status=503&times=1' run 300 settle figures stats status 7 end
+    begin unended_error pyroscope_timeout_ms:500 run 300 control 'mode=unended&status=503&times=1' meet settle figures stats status 7 end
     finish_cases
     for name in unended unended_ingest late_body; do
         unnoticed $name
@@ -185,12 +185,12 @@ try_bounds() {
     for ((i = 0; i < 15; i++)); do
         distinct+=(distinct 3000 run 120)
     done
-    begin small pyroscope_queue_bytes:65536 run 300 control mode=refuse run 1500 control mode=ok settle figures stats
-    begin small_stored pyroscope_queue_bytes:0 run 300 control 'mode=status&status=500&stored=1' run 1500 \
+    begin small pyroscope_queue_bytes:65536 run 300 control mode=refuse run 1500 wait merged 5 control mode=ok settle figures stats
+    begin small_stored pyroscope_queue_bytes:0 run 300 control 'mode=status&status=500&stored=1' run 1500 wait merged 5 \
         control mode=ok settle figures stats
-    begin old pyroscope_queue_age_s:1 run 300 control mode=refuse run 2500 control mode=ok settle figures stats
-    begin distinct pyroscope_queue_bytes:2000000,pyroscope_max_samples:2000 run 200 \
-        control 'mode=status&status=429&retry_after=3&times=1' "${distinct[@]}" stats
+    begin old pyroscope_queue_age_s:1 run 300 control mode=refuse run 1500 wait merged 5 control mode=ok settle figures stats
+    begin distinct pyroscope_queue_bytes:2000000,pyroscope_max_samples:2000,$patient run 200 \
+        control 'mode=status&status=429' "${distinct[@]}" wait folded 10000 wait merged 5 control mode=ok settle stats
     begin files "" run 300 control mode=refuse run 300 files control mode=ok run 800 stats files settle figures stats
     finish_cases
     for name in small small_stored old distinct; do
@@ -214,25 +214,24 @@ try_bounds() {
     [ "$most_samples" -le 2000 ] || fail "distinct: $most_samples samples in a profile"
 }
 
+patient=shutdown_timeout_ms:600000,pyroscope_exit_timeout_ms:600000
+
+# That it ends at all shows what it does not wait for: 600 s, after which a case has failed.
 try_ends() {
-    local away=(run 300 control mode=hang run 300 stats status 7 end)
-    begin hanging shutdown_timeout_ms:800,pyroscope_timeout_ms:9000 "${away[@]}"
-    begin crawling shutdown_timeout_ms:800,pyroscope_timeout_ms:9000 run 300 control 'mode=slow_reading&rate=50' status 7 end
-    begin refusing "" run 300 control mode=refuse run 300 stats status 7 end
-    begin no_time shutdown_timeout_ms:0,pyroscope_timeout_ms:9000 "${away[@]}"
-    begin no_name pyroscope_url:http://pyroscope.invalid:PORT run 700 stats status 7 end
-    begin at_once "" status 7 end
+    local away=(run 300 control mode=hang run 600 stats status 7 end) long=pyroscope_timeout_ms:600000
+    begin hanging shutdown_timeout_ms:800,$long "${away[@]}"
+    begin crawling shutdown_timeout_ms:800,$long run 300 control 'mode=slow_reading&rate=50' status 7 end
+    begin refusing $patient run 300 control mode=refuse run 300 stats status 7 end
+    begin no_time shutdown_timeout_ms:0,$long "${away[@]}"
+    begin no_name $patient,pyroscope_url:http://pyroscope.invalid:PORT run 400 wait failures 1 stats status 7 end
+    begin at_once $patient status 7 end
     finish_cases
     for name in hanging crawling refusing no_time no_name at_once; do
         unharmed $name 7
     done
     for name in hanging crawling; do
-        took=$(took_to_end $name)
-        [ "$took" -ge 500 ] && [ "$took" -lt 1500 ] || fail "$name: it took $took ms to end"
+        [ "$(took_to_end $name)" -ge 500 ] || fail "$name: it took $(took_to_end $name) ms to end"
         said $name 1 '^<jespan>: pyroscope: .*the program ends before all was pushed: the figures of its last [0-9]+ s may be lost$'
-    done
-    for name in refusing no_time no_name at_once; do
-        [ "$(took_to_end $name)" -lt 500 ] || fail "$name: it took $(took_to_end $name) ms to end"
     done
     said refusing 1-2 "^<jespan>: pyroscope: Couldn't connect to server: .*(; it is tried again|s are lost\$)"
     said no_time 1-2 '^<jespan>: pyroscope(: the program ends before| took longer than shutdown_timeout_ms)'

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For scripts that push to a server: allocates in spans at a steady rate, and does what its arguments say.
  *
- *   run N          N units of work, one each millisecond; prints how many were done in each 100 ms, the median, and the
- *                  longest time between two
- *   burst MS       units of work as fast as they go, for so long; prints the median in the same way
+ *   run N          N units of work, one each millisecond
  *   distinct N     N spans as fast as they go, each with a span_id that there was not before
  *   control QUERY  asks the control of the test's server, whose port is in FAULT_CONTROL, for /control?QUERY
- *   wait NAME N    until spans.stats.pyroscope.NAME is N or more, for 20 s at most
+ *   wait NAME N    until spans.stats.pyroscope.NAME is N or more, for 600 s at most
+ *   meet           until an attempt has ended that was begun after this
  *   settle         until the server has accepted a push that was begun after this, and nothing waits
  *   exec PROG      runs a program in a child
  *   fork N         forks a child that does N units in a span of its own, and exits; waits for it
@@ -29,8 +28,6 @@
 #include "../support/ctl.h"
 #include "../support/spans.h"
 
-#define MAX_SLICES 4096
-#define SLICE_NS 100000000u
 #define HELD 64
 
 static void *held[HELD];
@@ -85,12 +82,6 @@ static void one_unit(void)
     units++;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
 /* Whatever file becomes free, such as a connection of the exporter's, is taken at once. */
 static int files[64];
 static size_t n_files;
@@ -111,12 +102,6 @@ static void begin_or_end_files(void)
         close(files[n_files - 1]);
 }
 
-struct slices {
-    uint64_t began_ns, last_ns, longest_ns;
-    uint64_t done[MAX_SLICES];
-    size_t n;
-};
-
 static uint64_t own_bytes(void)
 {
     return ctl_u64("spans.2.inuse_bytes");
@@ -129,57 +114,23 @@ static void watch_bounds(void)
     most_own_bytes = own > most_own_bytes ? own : most_own_bytes;
 }
 
-static void begin_slices(struct slices *s)
+/* Each 100 ms, and at the begin. */
+static void count_unit(uint64_t n)
 {
-    memset(s, 0, sizeof *s);
-    s->began_ns = s->last_ns = spans_now_ns();
-}
-
-static void count_unit(struct slices *s)
-{
-    uint64_t now = spans_now_ns(), slice = (now - s->began_ns) / SLICE_NS;
-    if (now - s->last_ns > s->longest_ns)
-        s->longest_ns = now - s->last_ns;
-    if (slice + 1 > s->n && slice < MAX_SLICES) {
-        s->n = slice + 1;
+    if (n % 100 == 0) {
         watch_bounds();
         take_files();
     }
-    if (slice < MAX_SLICES)
-        s->done[slice]++;
-    s->last_ns = now;
-}
-
-/* The last slice is not whole. */
-static void print_slices(struct slices *s, const char *what)
-{
-    size_t n = s->n > 1 ? s->n - 1 : s->n;
-    qsort(s->done, n, sizeof *s->done, compare);
-    print("%s slices %zu median %llu least %llu longest_ms %llu\n", what, n, (unsigned long long)s->done[n / 2],
-          (unsigned long long)s->done[0], (unsigned long long)s->longest_ns / 1000000u);
 }
 
 static void run(uint64_t n)
 {
-    static struct slices slices;
-    begin_slices(&slices);
+    uint64_t began_ns = spans_now_ns();
     for (uint64_t i = 0; i < n; i++) {
-        sleep_until(slices.began_ns + i * 1000000u);
+        sleep_until(began_ns + i * 1000000u);
         one_unit();
-        count_unit(&slices);
+        count_unit(i);
     }
-    print_slices(&slices, "run");
-}
-
-static void burst(uint64_t ms)
-{
-    static struct slices slices;
-    begin_slices(&slices);
-    while (slices.last_ns < slices.began_ns + ms * 1000000u) {
-        one_unit();
-        count_unit(&slices);
-    }
-    print_slices(&slices, "burst");
 }
 
 static void distinct(uint64_t n)
@@ -218,11 +169,28 @@ static void control(const char *query)
 
 static void wait_for(const char *name, uint64_t least)
 {
-    uint64_t until = spans_now_ns() + 20000000000u;
+    uint64_t until = spans_now_ns() + 600000000000u;
     while (stat_of(name) < least && spans_now_ns() < until)
         sleep_until(spans_now_ns() + 5000000u);
     if (stat_of(name) < least)
         check_fail("%s is %llu, and not %llu", name, (unsigned long long)stat_of(name), (unsigned long long)least);
+}
+
+static uint64_t attempts(void)
+{
+    return stat_of("pushes") + stat_of("failures");
+}
+
+/* An attempt that is under way may have been begun before, and one that succeeds in part changes both figures. */
+static void meet(void)
+{
+    uint64_t until = spans_now_ns() + 600000000000u;
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = attempts();
+        while (attempts() == before && spans_now_ns() < until)
+            sleep_until(spans_now_ns() + 5000000u);
+        CHECK(attempts() != before);
+    }
 }
 
 /* A push that is under way may have been begun before. */
@@ -230,7 +198,7 @@ static void settle(void)
 {
     for (int i = 0; i < 2; i++)
         wait_for("pushes", stat_of("pushes") + 1);
-    uint64_t until = spans_now_ns() + 20000000000u;
+    uint64_t until = spans_now_ns() + 600000000000u;
     while (stat_of("queue_length") > 0 && spans_now_ns() < until)
         sleep_until(spans_now_ns() + 5000000u);
     CHECK_EQ(stat_of("queue_length"), 0);
@@ -333,14 +301,14 @@ static char **act(char **argument)
     const char *what = *argument++;
     if (!strcmp(what, "run"))
         run(strtoull(*argument++, NULL, 10));
-    else if (!strcmp(what, "burst"))
-        burst(strtoull(*argument++, NULL, 10));
     else if (!strcmp(what, "distinct"))
         distinct(strtoull(*argument++, NULL, 10));
     else if (!strcmp(what, "control"))
         control(*argument++);
     else if (!strcmp(what, "wait"))
         wait_for(argument[0], strtoull(argument[1], NULL, 10)), argument += 2;
+    else if (!strcmp(what, "meet"))
+        meet();
     else if (!strcmp(what, "settle"))
         settle();
     else if (!strcmp(what, "fork"))

@@ -33,23 +33,24 @@ make_certificates() {
 }
 
 work=(run 300 settle figures stats)
-no_work=(run 700 stats)
+failing=(run 200 wait failures 1 stats)
+no_work=(run 200 stats)
 
 try_tls() {
     local https=pyroscope_url:https://localhost:PORT ca=pyroscope_ca_file:$pki/ca.pem
     local no_peer="(it is tried again, more errors like this are only counted for 10 minutes|figures of its last [0-9]+ s (are|may be) lost)$" name
     tls_begin right "$https,$ca" "${work[@]}"
-    tls_begin wrong "$https,$ca" "${no_work[@]}"
-    tls_begin expired "$https,$ca" "${no_work[@]}"
-    tls_begin own "$https,$ca" "${no_work[@]}"
-    server=right tls_begin no_ca "$https" "${no_work[@]}"
+    tls_begin wrong "$https,$ca" "${failing[@]}"
+    tls_begin expired "$https,$ca" "${failing[@]}"
+    tls_begin own "$https,$ca" "${failing[@]}"
+    server=right tls_begin no_ca "$https" "${failing[@]}"
     server=wrong tls_begin insecure "$https,pyroscope_insecure:true" "${work[@]}"
-    server=right client=$pki/ca.pem tls_begin no_client "$https,$ca" "${no_work[@]}"
+    server=right client=$pki/ca.pem tls_begin no_client "$https,$ca" "${failing[@]}"
     server=right client=$pki/ca.pem tls_begin client \
         "$https,$ca,pyroscope_cert_file:$pki/client.pem,pyroscope_key_file:$pki/client.key" "${work[@]}"
-    server=right tls_begin plain_to_tls "$ca" "${no_work[@]}"
-    begin tls_to_plain "$https,$ca,pyroscope_connect_timeout_ms:300" "${no_work[@]}"
-    server=right tls_begin no_such_file "$https,pyroscope_ca_file:$pki/missing.pem" "${no_work[@]}"
+    server=right tls_begin plain_to_tls "$ca" "${failing[@]}"
+    begin tls_to_plain "$https,$ca,pyroscope_connect_timeout_ms:300" "${failing[@]}"
+    server=right tls_begin no_such_file "$https,pyroscope_ca_file:$pki/missing.pem" "${failing[@]}"
     finish_cases
     for name in right insecure client; do
         unharmed $name
@@ -100,7 +101,7 @@ try_credentials() {
     local confirm=confirm_conf:true basic echo echoed
     basic=$(printf 'jo:s3cret' | base64)
     echoed="Authorization:%20Basic%20$basic%20s3cret%20t0ken%20h3ader"
-    echo=(run 200 control "mode=status&status=401&text=$echoed" run 250 control mode=ok "${work[@]}")
+    echo=(run 200 control "mode=status&status=401&text=$echoed" run 100 meet control mode=ok "${work[@]}")
     begin basic "$confirm,pyroscope_user:jo,pyroscope_password:s3cret" "${echo[@]}"
     begin url "$confirm,pyroscope_url:http://jo:s3cret@127.0.0.1:PORT" "${echo[@]}"
     begin bearer "$confirm,pyroscope_token:t0ken" "${echo[@]}"
@@ -108,7 +109,7 @@ try_credentials() {
     begin proxy "$confirm,pyroscope_url:http://pyroscope.invalid:80,pyroscope_proxy:http://jo:pr0xy@127.0.0.1:PORT" \
         "${echo[@]}"
     begin proxy_gone "$confirm,pyroscope_url:https://jo:s3cret@pyroscope.invalid,pyroscope_proxy:http://jo:pr0xy@127.0.0.1:1" \
-        "${no_work[@]}"
+        "${failing[@]}"
     begin bad_proxy "$confirm,pyroscope_proxy:nonsense://jo:pr0xy@127.0.0.1:1" "${no_work[@]}"
     begin bad_proxy_user "$confirm,pyroscope_proxy:nonsense://pr0xy@127.0.0.1:1" "${no_work[@]}"
     begin bad_url "$confirm,pyroscope_url:http://jo:s3cret@127.0.0.1:PORT/?a=b" "${no_work[@]}"
@@ -137,7 +138,7 @@ try_credentials() {
 # Servers that quote a part of what they refuse, behind other text or not, also without "Basic " before it; and proxies of the
 # environment.
 try_quotes() {
-    local token=glc_t0kenAbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcdefghij long begin=(run 200) end=(run 250 control mode=ok "${work[@]}")
+    local token=glc_t0kenAbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcdefghij long begin=(run 200) end=(run 100 meet control mode=ok "${work[@]}")
     long=$(printf 'x%.0s' $(seq 144))t0kenLong
     begin cut "confirm_conf:true,pyroscope_token:$token" "${begin[@]}" control 'mode=quote&status=400&from=11&to=20' "${end[@]}"
     begin tail "confirm_conf:true,pyroscope_token:$token" "${begin[@]}" control 'mode=quote&status=422&from=50' "${end[@]}"
@@ -147,7 +148,7 @@ try_quotes() {
     begin forbidden "confirm_conf:true,pyroscope_token:$token" "${begin[@]}" control 'mode=quote&status=403' "${end[@]}"
     begin word "confirm_conf:true,pyroscope_headers:X-One=h3ader" "${begin[@]}"         control 'mode=status&status=400&text=H3ADER%20is%20bad' "${end[@]}"
     begin harmless "confirm_conf:true,pyroscope_token:$token" "${begin[@]}" control 'mode=status&status=400&text=bad%20label' "${end[@]}"
-    https_proxy=http://jo:pr0xyWord@127.0.0.1:1 no_proxy='' begin environment         "confirm_conf:true,pyroscope_url:https://pyroscope.invalid" "${no_work[@]}"
+    https_proxy=http://jo:pr0xyWord@127.0.0.1:1 no_proxy='' begin environment         "confirm_conf:true,pyroscope_url:https://pyroscope.invalid" "${failing[@]}"
     finish_cases
     for name in cut tail far beyond pair forbidden word harmless environment; do
         unharmed $name
@@ -168,13 +169,13 @@ try_redirects() {
     start_server other
     other=$port
     for name in 301 302 303 307 308; do
-        begin to_$name "$auth" run 200 control "mode=redirect&status=$name&location=http://127.0.0.1:$other/push" run 250 \
+        begin to_$name "$auth" run 200 control "mode=redirect&status=$name&location=http://127.0.0.1:$other/push" meet \
             control mode=ok "${work[@]}"
     done
-    begin to_host "$auth" run 200 control "mode=redirect&location=//localhost:$other/" run 250 control mode=ok "${work[@]}"
-    begin to_file "$auth" run 200 control "mode=redirect&location=file:///etc/passwd" run 250 control mode=ok "${work[@]}"
-    begin to_itself "$auth" run 200 control "mode=redirect&location=/push.v1.PusherService/Push&times=2" run 100 "${work[@]}"
-    begin to_itself_forever "$auth" run 200 control "mode=redirect&location=/push.v1.PusherService/Push" run 300 \
+    begin to_host "$auth" run 200 control "mode=redirect&location=//localhost:$other/" meet control mode=ok "${work[@]}"
+    begin to_file "$auth" run 200 control "mode=redirect&location=file:///etc/passwd" meet control mode=ok "${work[@]}"
+    begin to_itself "$auth" run 200 control "mode=redirect&location=/push.v1.PusherService/Push&times=2" meet "${work[@]}"
+    begin to_itself_forever "$auth" run 200 control "mode=redirect&location=/push.v1.PusherService/Push" meet \
         control mode=ok "${work[@]}"
     finish_cases other
     for name in to_301 to_302 to_303 to_307 to_308 to_host to_file; do

@@ -39,13 +39,11 @@ runs_and_ends() {
 }
 
 never_stops() {
-    local began=$SECONDS
     SERVICE_DOES="never stop" run shutdown_timeout_ms:300 run
     expect "one that never stops" "<jespan>: pyroscope took longer than shutdown_timeout_ms and is given up"
     SERVICE_DOES="never stop, end before others" run shutdown_timeout_ms:300 run
     expect "the same before others" "<jespan>: pyroscope took longer than shutdown_timeout_ms and is given up
 <jespan>: service $pid: the library is gone"
-    [ $((SECONDS - began)) -lt 10 ] || fail "exit waited $((SECONDS - began)) s for one that never stops"
 }
 
 fails() {

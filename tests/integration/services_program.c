@@ -17,7 +17,7 @@
 
 #include "../support/ctl.h"
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 600000 };
 
 static uint64_t figure(const char *name)
 {
@@ -131,7 +131,7 @@ static void check_crowd(void)
     sleep_ms(50);
     fork_ms();
     pthread_join(slow, NULL);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 50 && least >= 100; i++) { /* a fork that waits does so each time; a busy machine does not */
         long ms = fork_ms();
         least = ms < least ? ms : least;
     }

@@ -52,7 +52,7 @@ scraped_line() {
     curl -sf -o "$scratch/page" --noproxy '*' --unix-socket "$scratch/socket" http://localhost/metrics && grep -qE "$line" "$scratch/served.err"
 }
 if have curl && [ -e "$JESPAN_MODULES/http.so" ]; then
-    within 30 scraped_line || fail_with "served: it does not say so" "$scratch/served.err"
+    await scraped_line || fail_with "served: it does not say so" "$scratch/served.err"
 fi
 # A thread forks and ends.
 cat > "$scratch/thread.py" << 'END'
@@ -74,11 +74,11 @@ END
 if have python3; then
     # shellcheck disable=SC2016
     begin thread "" 'exec python3 -W ignore -B "$scratch/thread.py"'
-    within 30 grep -qE "$line" "$scratch/thread.err" || fail_with "thread: it does not say so" "$scratch/thread.err"
+    await grep -qE "$line" "$scratch/thread.err" || fail_with "thread: it does not say so" "$scratch/thread.err"
 fi
-within 30 grep -qE "$line" "$scratch/forks.err" || fail_with "forks: it does not say so" "$scratch/forks.err"
+await grep -qE "$line" "$scratch/forks.err" || fail_with "forks: it does not say so" "$scratch/forks.err"
 for name in forks executes hidden followed; do
-    within 30 has_dumps $name 4 || fail_with "$name: there are no dumps" "$scratch/$name.err"
+    await has_dumps $name 4 || fail_with "$name: there are no dumps" "$scratch/$name.err"
 done
 end
 wait "${pids[@]}"

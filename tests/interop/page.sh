@@ -26,7 +26,7 @@ start() {
 # wait_for_line FILE SED-SCRIPT: what the script prints of it, in $line
 wait_for_line() {
     local _
-    for _ in {1..100}; do
+    for _ in {1..6000}; do
         line=$(sed -n "$2" "$1" 2> /dev/null) || true # it may not be there yet
         [ -z "$line" ] || return 0
         sleep 0.1

@@ -15,13 +15,13 @@ import urllib.request
 from prometheus_client.parser import text_string_to_metric_families
 
 TARGET, SERVER, LOG, EXPECTED = sys.argv[1:]
-WAIT_S = 60
+WAIT_S = 600
 failures = []
 
 
 def get(url):
     try:
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=600) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
         sys.exit(f"{url}: {error}: {error.read().decode()}")

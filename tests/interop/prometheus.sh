@@ -37,7 +37,7 @@ start() {
     program_pid=$PROGRAM_PID
     program_in=${PROGRAM[1]} program_out=${PROGRAM[0]}
     : > "$scratch/expected"
-    while read -r -t 20 line <&"$program_out" && [ "$line" != ready ]; do echo "$line" >> "$scratch/expected"; done
+    while read -r -t 600 line <&"$program_out" && [ "$line" != ready ]; do echo "$line" >> "$scratch/expected"; done
     equal "the program's last word" "$line" ready
     find_base 127.0.0.1:0
 }
@@ -53,7 +53,7 @@ END
     prometheus --config.file="$scratch/prometheus.yml" --storage.tsdb.path="$scratch/tsdb" \
         --web.listen-address="${server#http://}" > "$scratch/log" 2>&1 &
     prometheus_pid=$!
-    within 60 curl -fsS "$server/-/ready" || fail_with "Prometheus does not start" "$scratch/log"
+    await curl -fsS "$server/-/ready" || fail_with "Prometheus does not start" "$scratch/log"
 }
 
 start 'series_labels:tenant|route|a-b|a.b|a_b|span|job,arena:tenant=by:tenant,limit:limited=1M'

@@ -29,7 +29,7 @@ run() {
 # check_stored WHAT [FROM UNTIL]: what is expected, a line "QUERY FIGURE" each, is there, or soon will be
 check_stored() {
     local i
-    for ((i = 0; i < 50; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         sed 's/ [0-9]*$//' "$scratch/expected" | stored "${@:2}" > "$scratch/stored"
         cmp -s "$scratch/stored" "$scratch/expected" && return
         sleep 0.1

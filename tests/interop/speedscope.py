@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
-from browser import Browser, Failed, check, run_test, serve, wait_for
+from browser import PATIENCE_S, Browser, Failed, check, run_test, serve, wait_for
 
 SPANS = ["handle", "parse"]
 
@@ -42,7 +42,7 @@ def show(browser, address, name, view):
     wait_for(f"{name} is open", lambda: f"{name}.pb.gz" in browser.text())
 
 
-def check_flame_graph(browser, address, name, patience_s):
+def check_flame_graph(browser, address, name, patience_s=PATIENCE_S):
     """Names are on a canvas, so they can only be seen. Its pastel colours keep tesseract from seeing them all."""
     show(browser, address, name, "left-heavy")
     browser.run("document.body.style.filter = 'brightness(1.3) contrast(2)'")
@@ -77,7 +77,7 @@ def test(site, figures):
     pathlib.Path(site, "nameless.pb.gz").write_bytes(without_functions(profile))
     address = serve(site)
     with Browser() as browser, open(figures) as file:
-        check_flame_graph(browser, address, "heap", 10)
+        check_flame_graph(browser, address, "heap")
         check_table(browser, address, list(file))
         check_blank(browser, address)
         browser.check_no_errors()

@@ -64,7 +64,7 @@ press() {
         JESPAN_CONF=$conf exec "$program" "$scratch/data"
     ) 2> "$scratch/err" &
     program_pid=$!
-    within 30 is_dumped || fail_with "$2: $(dump_count) dumps" "$scratch/err"
+    await is_dumped || fail_with "$2: $(dump_count) dumps" "$scratch/err"
     end_program
     grep -qE "^<jespan>: oom: $2 lost [0-9]+ % of its time to waiting for memory; 8388608 bytes in index" "$scratch/err" ||
         fail_with "$2: not said" "$scratch/err"

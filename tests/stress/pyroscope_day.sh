@@ -52,7 +52,7 @@ check_day() {
     equal "objects in use" "$(sum '^day_request' inuse_objects)" 500
     periods=$(awk 'NF > 4 {print substr($5, 1, 35)}' "$scratch/day/log" | sort -u | wc -l)
     echo "periods: $periods, largest profiles: $(tr '\n' ' ' < "$scratch/day/most")"
-    [ "$periods" -ge $((seconds * 2)) ] || fail "only $periods periods"
+    [ "$periods" -ge $((seconds / 2)) ] || fail "only $periods periods"
     flat 2 "own memory"
     flat 3 "RSS"
 }
@@ -67,8 +67,8 @@ check_cpu() {
     [ "$ms" -le "$max_cpu_ms" ] || fail "a period costs $ms ms of CPU"
 }
 
-server_options=(--brief --seconds $((2 * seconds + 120)))
-case_seconds=$((2 * seconds + 90))
+server_options=(--brief --seconds $((2 * seconds + 3600)))
+case_seconds=$((2 * seconds + 600))
 began_ms=$((${EPOCHREALTIME/[.,]/} / 1000))
 # What is free goes back at once, so that RSS is what is kept.
 MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 \

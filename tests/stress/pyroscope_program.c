@@ -132,7 +132,7 @@ static void pass(uint64_t total, uint64_t ms, int thread)
 static void print_level(void)
 {
     uint64_t own = UINT64_MAX, resident = UINT64_MAX, queued = UINT64_MAX;
-    for (int i = 0; i < 30000 && (queued = stat_of("queue_length")) > 0; i++)
+    for (int i = 0; i < 600000 && (queued = stat_of("queue_length")) > 0; i++)
         usleep(1000);
     CHECK_EQ(queued, 0);
     for (int i = 0; i < 200; i++) {
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     uint64_t total = strtoull(argv[2], NULL, 10), ms = strtoull(argv[3], NULL, 10) * 1000;
     hold(strtoull(argv[1], NULL, 10));
     int thread = find_thread("pyroscope");
-    for (int i = 0; i < 1000 && !thread; i++) { /* it has just begun, and has no name yet */
+    for (int i = 0; i < 600000 && !thread; i++) { /* it has just begun, and has no name yet */
         usleep(1000);
         thread = find_thread("pyroscope");
     }

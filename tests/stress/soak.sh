@@ -117,7 +117,7 @@ last_number() {
 check_cache() {
     local own credited quiet tries
     quiet=$(($(last_number) + 2))
-    for ((tries = 0; tries < 600; tries++)); do
+    for ((tries = 0; tries < 6000; tries++)); do
         [ "$(last_number)" -lt $quiet ] || break
         sleep 0.1
     done

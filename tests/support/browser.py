@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 
-PATIENCE_S = 10
+PATIENCE_S = 600
 
 CHROMIUM_ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run",

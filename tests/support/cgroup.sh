@@ -6,7 +6,7 @@ group=
 
 # shellcheck disable=SC2317 # the cleanup hook
 remove_group() {
-    local tries=50
+    local tries=6000
     until [ -z "$group" ] || rmdir "$group" 2> /dev/null || [ "$tries" = 0 ]; do
         tries=$((tries - 1))
         sleep 0.1

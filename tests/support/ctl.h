@@ -110,11 +110,11 @@ static inline void ctl_check_identity(const char *where)
 }
 
 /* The same where a thread of jespan's may have just begun, whose first allocation jemalloc counts piece by piece: it
- * is waited for, 10 s at most. */
+ * is waited for, 600 s at most. */
 static inline void ctl_await_identity(const char *where)
 {
     struct ctl_books b = ctl_read_books();
-    for (int ms = 0; !ctl_books_agree(b) && ms < 10000; ms++) {
+    for (int ms = 0; !ctl_books_agree(b) && ms < 600000; ms++) {
         usleep(1000);
         b = ctl_read_books();
     }

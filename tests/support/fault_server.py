@@ -8,6 +8,7 @@ Writes its port and that of its control to PORTS-FILE, and ends after N seconds 
   /control?mode=MODE&times=N&…   from now on, or for N requests, behave like that; see fault_modes.py
   /sums                          LEAF{LABEL=VALUE,…} TYPE FIGURE, of what was accepted
   /log                           SECONDS MODE STATUS BYTES ID…, a line for each request, "-" where there was none
+  /modes                         SECONDS MODE, a line for each time that control set it
   /heads                         the heads of all requests, as they came
   /series                        N LABELS, of what was accepted
   /wrong                         what no exporter should send, and what was refused with 400 for that
@@ -152,6 +153,7 @@ class Server:
         self.lock = threading.Lock()
         self.over = threading.Event()
         self.mode, self.options, self.times = "ok", {}, None
+        self.modes = []
         self.log, self.heads, self.connections = [], [], set()
         self.accepted = 0
         self.began = time.monotonic()
@@ -187,6 +189,7 @@ class Server:
 
     def set_mode(self, mode, options):
         with self.lock:
+            self.modes.append((time.monotonic(), mode))
             self.mode, self.options = mode, options
             self.times = int(options["times"]) if "times" in options else None
         if mode == "refuse":
@@ -246,6 +249,7 @@ class Server:
             return {
                 "/sums": self.books.text,
                 "/log": lambda: "".join(map(self.log_line, self.log)),
+                "/modes": lambda: "".join(f"{at - self.began:.3f} {mode}\n" for at, mode in self.modes),
                 "/heads": lambda: "".join(self.heads),
                 "/series": lambda: "".join(f"{n} {labels}\n" for labels, n in sorted(self.books.series.items())),
                 "/wrong": lambda: "".join(f"{line}\n" for line in self.books.wrong),
@@ -298,7 +302,7 @@ def main():
     parser.add_argument("--key")
     parser.add_argument("--client-ca")
     parser.add_argument("--brief", action="store_true")
-    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--seconds", type=int, default=3600)
     options = parser.parse_args()
     signal.alarm(options.seconds)
     server = Server(options)

@@ -25,7 +25,7 @@ start_server() {
     mkdir -p "$directory"
     python3 -B "$top_srcdir/tests/support/fault_server.py" "$directory/ports" "$@" > "$directory/server" 2>&1 &
     servers+=($!)
-    within 30 [ -s "$directory/ports" ] || true
+    await [ -s "$directory/ports" ] || true
     read -r port control < "$directory/ports" || { cat "$directory/server" >&2 && exit 1; }
 }
 
@@ -54,7 +54,7 @@ begin() {
     cases+=("$name")
     (
         status=0
-        FAULT_CONTROL=$control JESPAN_CONF=$conf timeout "${case_seconds:-60}" "$program" "$@" > "$directory/out" 2> "$directory/err" ||
+        FAULT_CONTROL=$control JESPAN_CONF=$conf timeout "${case_seconds:-600}" "$program" "$@" > "$directory/out" 2> "$directory/err" ||
             status=$?
         echo "$status ${EPOCHREALTIME/[.,]/}" > "$directory/status"
     ) &
@@ -68,7 +68,7 @@ finish_cases() {
         wait "$(cat "$scratch/$name/pid")" || true
     done
     for name in "${cases[@]}" "$@"; do
-        for what in sums log heads series wrong most connections; do
+        for what in sums log modes heads series wrong most connections; do
             ask "$name" "$what" > "$scratch/$name/$what"
         done
     done
@@ -113,16 +113,14 @@ same_figures() {
         fail_with "$1: the server has other sums than the program" "$scratch/$1/difference" "$scratch/$1/err"
 }
 
-# unharmed NAME [STATUS]: its own status; at work all the time, whatever the exporter met; nothing wrong was sent. There are
-# 100 units of work in 100 ms; a thread that waits for the server would do none for as long as a time-out, half a second.
+# unharmed NAME [STATUS]: its own status, and nothing wrong was sent. A thread of the program that waited for the server would
+# hang where pyroscope_timeout_ms is 600000: then the case's status is 124.
 unharmed() {
     local status end
     read -r status end < "$scratch/$1/status"
     equal "$1: status" "$status" "${2-0}"
     [ "$status" = "${2-0}" ] || fail_with "$1: it said" "$scratch/$1/err"
     equal "$1: what was wrong" "$(head -n 5 "$scratch/$1/wrong")" ""
-    awk '$1 == "run" && ($3 > 3 && $5 < 80 || $9 > 450) { print; bad = 1 } END { exit bad }' "$scratch/$1/out" >&2 ||
-        fail "$1: the program was slowed down"
 }
 
 # said NAME N PATTERN: that many lines on stderr match (a digit, or a range of digits), and there are no others

@@ -77,10 +77,9 @@ need() {
     done
 }
 
-# within SECONDS COMMAND…: waits until it succeeds, in silence; fails where it never did
-within() {
-    local end=$((SECONDS + $1))
-    shift
+# await COMMAND…: waits until it succeeds, in silence; fails where it did not in 600 s
+await() {
+    local end=$((SECONDS + 600))
     until "$@" > /dev/null 2>&1; do
         [ "$SECONDS" -le "$end" ] || return 1
         sleep 0.05

@@ -47,12 +47,12 @@ static inline uint64_t stats_mapped(unsigned index)
     return pages * 4096 + stats_of_arena(index, "retained");
 }
 
-/* Fresh statistics, of all arenas' mapped bytes the counted ones, if that comes about within 10 s. What jemalloc's background
+/* Fresh statistics, of all arenas' mapped bytes the counted ones, if that comes about within 600 s. What jemalloc's background
  * thread is just giving back is in none of its statistics. */
 static inline void stats_refresh_until(const _Atomic uint64_t *counted_bytes)
 {
     stats_refresh();
-    for (int ms = 0; *counted_bytes != stats_mapped(MALLCTL_ARENAS_ALL) && ms < 10000; ms++) {
+    for (int ms = 0; *counted_bytes != stats_mapped(MALLCTL_ARENAS_ALL) && ms < 600000; ms++) {
         usleep(1000);
         stats_refresh();
     }

@@ -33,7 +33,7 @@ require_go() {
 wait_for() {
     local what=$1 log=$2
     shift 2
-    within 30 "$@" && return
+    await "$@" && return
     fail_with "$what does not start" "$log"
     finish
 }

@@ -134,7 +134,7 @@ static void case_lazily(void)
     track_thread();
     fill();
     empty(0, 1);
-    for (int i = 0; i < 500 && !HEAP(purged_lazy_bytes); i++) {
+    for (int i = 0; i < 60000 && !HEAP(purged_lazy_bytes); i++) {
         usleep(10000);
         CHECK_EQ(jespan_je_mallctl("arena.4096.decay", NULL, NULL, NULL, 0), 0);
     }
@@ -187,7 +187,7 @@ static void case_tables(void)
 
 static void *wait_for_event(void *woken)
 {
-    struct timespec limit = {.tv_sec = 20};
+    struct timespec limit = {.tv_sec = 600};
     uint32_t seen = load_relaxed(&extents_high_water_events);
     extents_watch_high_water(true);
     __atomic_store_n((int *)woken, 1, __ATOMIC_RELEASE);
