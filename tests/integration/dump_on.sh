@@ -125,7 +125,7 @@ failures() {
 no_memory_left() {
     (
         ulimit -v 300000
-        run "dump_dir:$dir,dump_on:oom,dump_oom_percent:99,dump_on_interval_s:0" exhaust sleep 200 fail 64 sleep 200 \
+        run "dump_dir:$dir,dump_on:oom,dump_oom_percent:99,dump_on_interval_s:0" exhaust sleep 200 fail 400000000 sleep 200 \
             await lost_dumps 0
         equal "no memory: output" "$(sed 1d "$scratch/out")" $'ENOMEM\nlost_dumps 0'
         # The watching thread may find the address space nearly full at the same time, which is said then.
