@@ -61,7 +61,8 @@ shows() {
     "$JESPAN_CMD" report --exact "$scratch/dump" > "$scratch/again" || fail "$1: the dump cannot be read"
     equal "$1: table of the dump" "$(tail -n +2 "$scratch/again")" "$(tail -n +2 "$scratch/table")"
     "$JESPAN_CMD" dump --time "$pid" -o - > "$scratch/time" || fail "$1: no dump of times"
-    "$JESPAN_CMD" report "$scratch/time" | grep -q keeper || fail "$1: no keeper in the times"
+    "$JESPAN_CMD" report "$scratch/time" > "$scratch/times" || fail "$1: the dump of times cannot be read"
+    grep -q keeper "$scratch/times" || fail_with "$1: no keeper in the times" "$scratch/times"
 }
 
 $CC -std=gnu11 -I"$top_srcdir/include" -o "$scratch/waits" "$scratch/waits.c" -L"$top_builddir/.libs" -ljespan \
