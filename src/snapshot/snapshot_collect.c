@@ -106,7 +106,8 @@ static bool has_good_labels(const struct context *c)
            c->label_bytes <= LABEL_TEXT_MAX;
 }
 
-/* A label set that is freed stays a label set, so what is read of it too late is text, and its row is dropped. */
+/* A label set that is freed stays a label set, so what is read of it too late is text, and its row is dropped. There is
+ * room for the labels of the contexts that were counted, so those of a later life are not copied. */
 static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
 {
     struct block *block = b->block;
@@ -114,7 +115,9 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         const struct context *c = &block->contexts[i];
         block->texts[i] = NULL;
-        if (!place_has_row(&b->places[first + i]) || !has_good_labels(c) || text_room(c) > (size_t)(b->text_end - b->text))
+        const struct place *place = &b->places[first + i];
+        if (!place_has_row(place) || block->lives[i] != place->life || !has_good_labels(c) ||
+            text_room(c) > (size_t)(b->text_end - b->text))
             continue;
         block->texts[i] = b->text;
         block->pieces[n_pieces++] = (struct piece){b->text, space_address(c->labels->text), text_room(c)};

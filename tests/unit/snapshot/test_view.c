@@ -20,6 +20,7 @@
 
 #include "../../support/booted.h"
 #include "../../support/family.h"
+#include "../../support/many_locks.h"
 #include "jespan/jespan.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/view.h"
@@ -33,11 +34,12 @@ static _Atomic bool stop;
 
 /* ---- The work ---- */
 
-/* A span with labels that never came before: contexts are recycled all the time. */
+/* A span with labels that never came before, of many lengths: contexts are recycled all the time. */
 static void one_span(unsigned thread, unsigned number)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%u.%u", thread, number);
+    static const char more[] = "----------------------------------------------------------------";
+    char text[96];
+    snprintf(text, sizeof text, "%s%u.%u", more + number % sizeof more, thread, number);
     const struct jespan_label labels[] = {{"a", text}, JESPAN_LABEL_INT("number", number), {"b", text}};
     jespan_span_t *span = jespan_open(&passing, JESPAN_ROOT, labels, 3);
     jespan_enter(span);

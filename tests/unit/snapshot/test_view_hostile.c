@@ -18,6 +18,7 @@
 
 #include "../../support/booted.h"
 #include "../../support/family.h"
+#include "../../support/many_locks.h"
 #include "heap/classes.h"
 #include "heap/magazine.h"
 #include "jespan/jespan.h"
