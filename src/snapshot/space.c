@@ -3,7 +3,6 @@
 #include "snapshot/space.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/uio.h>
 
@@ -52,10 +51,13 @@ static int copy_by_file(struct space *space, const struct piece *pieces, size_t 
     return error;
 }
 
-/* One system call for up to IOV_MAX pieces. The kernel copies piece by piece, in their order. */
-static int copy_some(struct space *space, const struct piece *pieces, size_t n)
+#define PIECES_AT_ONCE 256 /* more gain nothing, and take stack */
+
+/* One system call. The kernel copies piece by piece, in their order. Not inlined: a snapshot of this process must fit
+ * on a small stack, and needs none of this. */
+static NOINLINE int copy_some(struct space *space, const struct piece *pieces, size_t n)
 {
-    struct iovec to[IOV_MAX], from[IOV_MAX];
+    struct iovec to[PIECES_AT_ONCE], from[PIECES_AT_ONCE];
     size_t wanted = 0;
     for (size_t i = 0; i < n; i++) {
         to[i] = (struct iovec){pieces[i].to, pieces[i].bytes};
@@ -79,7 +81,7 @@ int space_copy(struct space *space, const struct piece *pieces, size_t n)
         return 0;
     }
     for (size_t now; !error && n; n -= now, pieces += now) {
-        now = n < IOV_MAX ? n : IOV_MAX;
+        now = n < PIECES_AT_ONCE ? n : PIECES_AT_ONCE;
         error = copy_some(space, pieces, now);
     }
     return error;
