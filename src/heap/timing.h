@@ -95,7 +95,7 @@ HOT_INLINE uint64_t timing_resolve(uint64_t word, uint64_t now)
     if (likely(timing_is_over(word)))
         return word;
     /* The number of ends minus the number of begins: −1 while time passes. */
-    int64_t ended = ((int64_t)word + (int64_t)(TIME_INSIDE / 2)) >> 62;
+    int64_t ended = (int64_t)(word + TIME_INSIDE / 2) >> 62;
     word -= (uint64_t)ended * (TIME_INSIDE + now);
     return (int64_t)word < 0 ? 0 : word;
 }
@@ -107,7 +107,7 @@ HOT_INLINE uint64_t timing_resolve_open(uint64_t word, uint64_t n, uint64_t now)
     if (likely(!n && timing_is_over(word)))
         return word;
     word += n * (TIME_OPEN + now);
-    int64_t ended = ((int64_t)word + (int64_t)(TIME_OPEN / 2)) >> 61;
+    int64_t ended = (int64_t)(word + TIME_OPEN / 2) >> 61;
     word -= (uint64_t)ended * (TIME_OPEN + now);
     return (int64_t)word < 0 ? 0 : word;
 }
