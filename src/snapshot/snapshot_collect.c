@@ -120,7 +120,8 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
             text_room(c) > (size_t)(b->text_end - b->text))
             continue;
         block->texts[i] = b->text;
-        block->pieces[n_pieces++] = (struct piece){b->text, space_address(c->labels->text), text_room(c)};
+        uint64_t text = space_address(c->labels) + offsetof(struct label_set, text); /* of damaged books, it may be any number */
+        block->pieces[n_pieces++] = (struct piece){b->text, text, text_room(c)};
         b->text += text_room(c);
     }
     return space_copy(&b->view->space, block->pieces, n_pieces);

@@ -60,15 +60,21 @@ static uint64_t bad_word(void)
     }
 }
 
-static void damage(void *p, size_t bytes, unsigned words)
+/* What does damage is not watched: it may hit anything. */
+#define DAMAGES __attribute__((no_sanitize("address", "undefined")))
+
+DAMAGES static void damage(void *p, size_t bytes, unsigned words)
 {
     for (; words; words--) {
         uint64_t word = bad_word();
-        memcpy((char *)p + next_random() % (bytes / 4) * 4, &word, 4 + 4 * (next_random() % 2));
+        volatile uint32_t *at = (uint32_t *)p + next_random() % (bytes / 4);
+        at[0] = (uint32_t)word;
+        if (next_random() % 2)
+            at[1] = (uint32_t)(word >> 32);
     }
 }
 
-static void damage_labels(void)
+DAMAGES static void damage_labels(void)
 {
     for (int i = 0; i < 20; i++) {
         struct context *c = &contexts[4 + next_random() % SPANS];
@@ -89,13 +95,13 @@ static void damage_labels(void)
     }
 }
 
-static void damage_parents(void)
+DAMAGES static void damage_parents(void)
 {
     for (int i = 0; i < 50; i++)
         contexts[1 + next_random() % SPANS].parent = next_random() % 4 ? 1 + (uint32_t)(next_random() % SPANS) : (uint32_t)bad_word();
 }
 
-static void damage_sites(void)
+DAMAGES static void damage_sites(void)
 {
     for (int i = 0; i < 5; i++) {
         struct site *s = (struct site *)(uintptr_t)contexts[1 + next_random() % SPANS].site;
@@ -104,7 +110,7 @@ static void damage_sites(void)
     }
 }
 
-static void damage_something(void)
+DAMAGES static void damage_something(void)
 {
     struct thread *t = thread_current;
     switch (next_random() % 12) {
@@ -212,6 +218,7 @@ static void wait_for_the_end(int unused)
         pause();
 }
 
+/* Returns 0 where the damage ended the process. */
 static pid_t damaged_process(uint64_t number)
 {
     char any;
@@ -230,9 +237,13 @@ static pid_t damaged_process(uint64_t number)
                 damage_something();
         wait_for_the_end(0);
     }
-    assert_int_equal(read(ready[0], &any, 1), 1);
-    close(ready[0]);
     close(ready[1]);
+    ssize_t bytes = read(ready[0], &any, 1);
+    close(ready[0]);
+    if (bytes != 1) {
+        waitpid(pid, NULL, 0);
+        return 0;
+    }
     return pid;
 }
 
@@ -243,6 +254,8 @@ static void test_damaged_books_give_an_error_or_a_snapshot(void **state)
     for (uint64_t number = 0; number < SEEDS; number++) {
         struct view *view;
         pid_t pid = damaged_process(number);
+        if (!pid)
+            continue;
         int error = view_open(&view, pid);
         if (!error) {
             struct snapshot *s = view_snapshot(view, NULL), *again = s ? view_snapshot(view, s) : NULL;
