@@ -104,9 +104,12 @@ static void *registers(void *unused)
     return unused;
 }
 
+/* Outlives the main thread first: pthread_exit() there loads libgcc_s, and glibc leaves a child that is forked meanwhile
+ * with half of it. */
 static void *forks(void *unused)
 {
     int status = -1;
+    outlive_main();
     pid_t pid = fork();
     if (pid == 0) {
         say("child ");
