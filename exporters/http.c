@@ -59,7 +59,7 @@ static bool round_of(struct http_server *server, struct polled *p)
     add_watched(server, p);
     if (poll(p->fds, p->n, timeout_ms(server)) < 0 && errno != EINTR)
         return false;
-    server->lost = !server->source.host->has_descriptors(server->source.host);
+    server->lost = !server->source.host->has_descriptors(server->source.host) || !http_server_has_epoll(server);
     if (server->lost || p->fds[STOP].revents != 0)
         return false;
     for (nfds_t i = WATCHED; i < p->n; i++)
@@ -139,7 +139,7 @@ static int serve_once(struct http_server *server)
     return error;
 }
 
-/* If the program has closed all descriptors, the service begins again. It leaves the old descriptors and their memory
+/* If the program has closed our descriptors, the service begins again. It leaves the old descriptors and their memory
  * alone. */
 static int run(const struct service_host *host)
 {

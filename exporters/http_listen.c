@@ -338,7 +338,9 @@ void http_listen_close(struct http_listener *l)
 
 void http_listen_forget(struct http_listener *l)
 {
-    uint64_t own = pack(l->fd);
+    uint64_t own = pack(l->fd), cookie = cookie_of(l->fd);
+    if (cookie && cookie == atomic_load(&listening_cookie))
+        http_listen_close(l);
     atomic_compare_exchange_strong(&listening, &own, 0);
     l->fd = -1;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <strings.h>
 #include <time.h>
 
@@ -436,6 +437,19 @@ void http_server_tend(struct http_server *server)
 
 /* ---- Start and end ---- */
 
+/* The epoll set has our stop socket as a mark, without events. libmicrohttpd ignores an entry whose data is NULL. */
+static int mark_epoll(const struct http_server *server, int operation)
+{
+    struct epoll_event none = {.events = EPOLLET};
+    int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return epoll_ctl(fd, operation, server->source.host->stop_fd, &none);
+}
+
+bool http_server_has_epoll(const struct http_server *server)
+{
+    return mark_epoll(server, EPOLL_CTL_MOD) == 0;
+}
+
 int http_server_start(struct http_server *server)
 {
     server->source.host->guard(true);
@@ -445,6 +459,8 @@ int http_server_start(struct http_server *server)
                                       MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
                                       MHD_OPTION_URI_LOG_CALLBACK, look_at_uri, server, MHD_OPTION_END);
     server->source.host->guard(false);
+    if (server->daemon)
+        mark_epoll(server, EPOLL_CTL_ADD);
     return server->daemon ? 0 : -ENOMEM;
 }
 
@@ -466,7 +482,8 @@ void http_server_stop(struct http_server *server, uint64_t until_ns)
     do
         MHD_run(server->daemon);
     while (server->n_connections > 0 && http_server_now_ns() < until_ns && poll(&epoll, 1, 10) >= 0);
-    MHD_stop_daemon(server->daemon);
+    if (http_server_has_epoll(server))
+        MHD_stop_daemon(server->daemon);
     server->source.host->free_snapshot(server->source.latest);
     http_series_free(server->source.series);
     http_pprof_free(server->source.history);

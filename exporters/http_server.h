@@ -38,7 +38,7 @@ struct http_server {
     struct http_listener listener;
     struct MHD_Daemon *daemon;
     bool stopping;
-    bool lost; /* the program has closed all descriptors */
+    bool lost; /* the program has closed our descriptors */
     unsigned n_connections, n_waiting;
     size_t body_bytes;  /* of unsent answers */
     size_t start_bytes; /* of all starts */
@@ -50,6 +50,10 @@ uint64_t http_server_now_ns(void);
 
 /* The listener is open. Returns 0 or a negative errno. */
 int http_server_start(struct http_server *server);
+
+/* Whether libmicrohttpd's epoll set still has its number. It aborts the program if it closes one that it does not
+ * have. Some programs close a descriptor twice, as bash does, and the second time the number may be ours. */
+bool http_server_has_epoll(const struct http_server *server);
 
 /* Accepts waiting connections. */
 void http_server_accept(struct http_server *server);

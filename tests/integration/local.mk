@@ -77,6 +77,7 @@ dump_script_tests += \
 	%D%/static.sh
 
 http_script_tests += \
+	%D%/closes_twice.sh \
 	%D%/http.sh \
 	%D%/http_hostile.sh
 
@@ -94,6 +95,7 @@ test_support += \
 	%D%/api_disabled.c \
 	%D%/api_mallctl.c \
 	%D%/closes_all_program.c \
+	%D%/closes_twice_program.c \
 	%D%/conf_program.c \
 	%D%/dump_exit_program.cc \
 	%D%/dump_on_program.c \
