@@ -15,8 +15,6 @@
 #include "http_spans.h"
 #include "random.h"
 
-#define HOST_BYTES 64 /* a longer host is neither an address nor localhost */
-
 static void answer_health(struct http_source *source, const struct http_request *request, struct http_answer *answer)
 {
     (void)source;
@@ -123,13 +121,13 @@ static void answer_pprof_list(struct http_source *source, const struct http_requ
 /* ---- Which requests are allowed ---- */
 
 /* Copies the host without its port, and an IPv6 address without its brackets. */
-static bool copy_host(char name[HOST_BYTES], const char *host)
+static bool copy_host(char name[HTTP_HOST_BYTES], const char *host)
 {
     bool bracket = host[0] == '[';
     host += bracket;
     size_t n = strcspn(host, bracket ? "]" : ":");
     const char *port = host + n;
-    if (n == 0 || n >= HOST_BYTES || (bracket && *port++ != ']'))
+    if (n == 0 || n >= HTTP_HOST_BYTES || (bracket && *port++ != ']'))
         return false;
     if (*port != '\0' && (*port != ':' || port[1 + strspn(port + 1, "0123456789")] != '\0'))
         return false;
@@ -140,7 +138,7 @@ static bool copy_host(char name[HOST_BYTES], const char *host)
 
 bool http_access_host_is_local(const char *host)
 {
-    char name[HOST_BYTES];
+    char name[HTTP_HOST_BYTES];
     struct in6_addr ignored;
     if (!host)
         return true;
@@ -166,6 +164,21 @@ bool http_access_has_token(const char *authorization, const char *token)
 }
 
 /* ---- From a request to its row ---- */
+
+void http_routes_split_target(struct http_request *request, char host[HTTP_HOST_BYTES])
+{
+    static const char scheme[] = "http://";
+    if (strncasecmp(request->path, scheme, sizeof scheme - 1) != 0)
+        return;
+    const char *begin = request->path + sizeof scheme - 1;
+    size_t n = strcspn(begin, "/");
+    request->path = begin[n] == '/' ? begin + n : "/";
+    request->host = host;
+    if (n >= HTTP_HOST_BYTES)
+        n = 0; /* no host is as wrong as a long one */
+    memcpy(host, begin, n);
+    host[n] = '\0';
+}
 
 static const struct http_route *find(const char *path)
 {

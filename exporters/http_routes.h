@@ -16,6 +16,12 @@ struct http_route {
     unsigned seconds; /* without ?seconds=. 0: no difference */
 };
 
+#define HTTP_HOST_BYTES 64 /* a longer host is neither an address nor localhost */
+
+/* Splits a path of the form http://HOST/PATH, where HOST replaces the Host header (RFC 9112, section 3.2.2). `host` has
+ * room for the host, and stays valid with the request. */
+void http_routes_split_target(struct http_request *request, char host[HTTP_HOST_BYTES]);
+
 /* Returns the endpoint for a request. NULL: `answer` says why there is none. */
 const struct http_route *http_routes_find(const struct http_source *source, const struct http_request *request,
                                           struct http_answer *answer);

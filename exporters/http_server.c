@@ -350,11 +350,13 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
     if (!c || c->answered)
         return MHD_NO;
     *upload_bytes = 0;
+    char host[HTTP_HOST_BYTES];
     struct http_request request = {
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
         .has_hosts = has_hosts(mhd)};
+    http_routes_split_target(&request, host);
     if (!c->route)
         return begin(cls, c, &request);
     return c->start ? end(cls, c, &request) : begin_to_wait(cls, c);

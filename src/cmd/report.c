@@ -2,6 +2,7 @@
 /* `jespan report`: the options, and errors in words. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -61,9 +62,9 @@ static int read_top(struct report_options *options, const char *word)
     char *end;
     errno = 0;
     options->top = strtoull(word, &end, 10);
-    if (word[0] >= '0' && word[0] <= '9' && *end == '\0' && errno == 0)
+    if (word[0] >= '0' && word[0] <= '9' && *end == '\0' && errno == 0 && options->top <= UINT32_MAX)
         return 0;
-    cmd_error("--top: '%s' is not a number", word);
+    cmd_error("--top: '%s' is not a number from 0 to %" PRIu32, word, UINT32_MAX);
     return STATUS_USAGE;
 }
 

@@ -60,6 +60,16 @@ static int check_value(const char *option, const char *value)
     return STATUS_USAGE;
 }
 
+/* For lists. Empty items of a list do not count. */
+static int check_list(const char *option, const char *list)
+{
+    int status = check_value(option, list);
+    if (status != 0 || !list || list[strspn(list, "|")] != '\0')
+        return status;
+    cmd_error("%s: '%s' is a list without an item", option, list);
+    return STATUS_USAGE;
+}
+
 static int check_url(const char *option, const char *url)
 {
     int status = check_value(option, url);
@@ -75,16 +85,18 @@ static int check_url(const char *option, const char *url)
 static int check_values(const struct run_options *options)
 {
     const struct {
+        int (*check)(const char *option, const char *value);
         const char *option, *value;
-    } plain[] = {{"--app", options->app},
-                 {"--http", options->http},
-                 {"--limit", options->limit},
-                 {"--arena", options->arena},
-                 {"--dump-on", options->dump_on},
-                 {"--only", options->only}};
-    int status = check_url("--pyroscope", options->pyroscope);
-    for (size_t i = 0; status == 0 && i < sizeof plain / sizeof *plain; i++)
-        status = check_value(plain[i].option, plain[i].value);
+    } checks[] = {{check_url, "--pyroscope", options->pyroscope},
+                  {check_value, "--app", options->app},
+                  {check_value, "--http", options->http},
+                  {check_list, "--limit", options->limit},
+                  {check_list, "--arena", options->arena},
+                  {check_list, "--dump-on", options->dump_on},
+                  {check_list, "--only", options->only}};
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < sizeof checks / sizeof *checks; i++)
+        status = checks[i].check(checks[i].option, checks[i].value);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <gelf.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 struct file {
@@ -183,11 +184,17 @@ static bool exports(const struct file *file, const char *name)
     return tables.gnu_hash ? gnu_hash_finds(file, &tables, name) : tables.hash && hash_finds(&tables, name);
 }
 
+const char *run_elf_own(void)
+{
+    static const char link[] = "/proc/self/exe";
+    return access(link, F_OK) == 0 ? link : (const char *)getauxval(AT_EXECFN);
+}
+
 bool run_elf_exports(const char *path, const char *symbol)
 {
     struct run_elf elf, own;
     struct file file;
-    if (!run_elf_read(&own, "/proc/self/exe") || !open_file(&file, path))
+    if (!run_elf_read(&own, run_elf_own()) || !open_file(&file, path))
         return false;
     read_kind(&file, &elf);
     bool found = run_elf_same_machine(&elf, &own) && exports(&file, symbol);

@@ -16,6 +16,9 @@ struct run_elf {
 /* Returns false if `path` cannot be read or is not an ELF file. */
 bool run_elf_read(struct run_elf *elf, const char *path);
 
+/* The file of this command. /proc may not be mounted; then it is the file as it was executed. */
+const char *run_elf_own(void);
+
 /* Returns true if both files are for the same kind of machine. */
 bool run_elf_same_machine(const struct run_elf *a, const struct run_elf *b);
 

@@ -34,10 +34,8 @@ static void directory_of(char *directory, const char *path)
 static bool own_directory(char *directory)
 {
     char self[PATH_MAX];
-    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (bytes <= 0)
+    if (!realpath(run_elf_own(), self))
         return false;
-    self[bytes] = '\0';
     directory_of(directory, self);
     return true;
 }

@@ -471,8 +471,9 @@ static bool fits_one(char *patterns, const struct program *p)
 static bool is_left_out(void)
 {
     struct program p;
+    struct list_item first;
     char patterns[CONF_STRING_BYTES];
-    if (!conf.only_programs[0])
+    if (!list_next(&(const char *){conf.only_programs}, &first))
         return false;
     find_program(&p);
     return !fits_one(strcpy(patterns, conf.only_programs), &p);

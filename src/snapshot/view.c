@@ -131,6 +131,8 @@ const char *view_error_text(int error)
         return "its jespan is of another version";
     case EBADMSG:
         return "jespan's books in it are damaged";
+    case ENOSYS:
+        return "/proc has no entry for it: /proc is not mounted, or belongs to another PID namespace";
     case ENOMEM:
         return "out of memory";
     default:

@@ -24,6 +24,7 @@ struct view;
  *   EAGAIN           it has, but has not allocated yet
  *   EPROTONOSUPPORT  its jespan has books of another layout
  *   EBADMSG          its books are damaged
+ *   ENOSYS           /proc has no entry for it: it is not mounted, or that of another PID namespace
  *   ENOMEM */
 int view_open(struct view **view, pid_t pid);
 

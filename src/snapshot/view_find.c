@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,6 +120,14 @@ static int search_lines(struct space *space, struct books *copy, uint64_t *at, c
     return error;
 }
 
+/* The process may exist although /proc has no entry for it. */
+static int why_no_entry(pid_t pid)
+{
+    if (!kill(pid, 0))
+        return -ENOSYS;
+    return errno == EPERM ? -EPERM : -ESRCH;
+}
+
 /* The kernel returns only whole lines. */
 int view_find_books(struct space *space, struct books *copy, uint64_t *at)
 {
@@ -128,7 +137,7 @@ int view_find_books(struct space *space, struct books *copy, uint64_t *at)
     snprintf(path, sizeof path, "/proc/%d/maps", (int)space->pid);
     int fd = descriptor_open(path, O_RDONLY, 0);
     if (fd < 0)
-        return errno == ENOENT || errno == ESRCH ? -ESRCH : errno == EACCES ? -EPERM : -errno;
+        return errno == ENOENT || errno == ESRCH ? why_no_entry(space->pid) : errno == EACCES ? -EPERM : -errno;
     do {
         n = read(fd, lines, sizeof lines - 1);
         lines[n > 0 ? n : 0] = '\0';

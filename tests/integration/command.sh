@@ -72,8 +72,10 @@ test_help_and_usage() {
     says "report --sort wall of a heap dump" 2 "jespan: *small: a heap profile is sorted by inuse, alloc or objects"
     jespan report --sort inuse "$scratch/times"
     says "report --sort inuse of a dump of times" 2 "jespan: *times: a time profile is sorted by cpu, busy, wall or opens"
-    jespan report --top x a
-    says "report --top x" 2 "jespan: --top: 'x'*"
+    for word in x -1 1.5 4294967296; do
+        jespan report --top "$word" a
+        says "report --top $word" 2 "jespan: --top: '$word' is not a number from 0 to 4294967295"
+    done
     jespan report --frobnicate a
     says "report --frobnicate" 2 "jespan report: *frobnicate*"
     jespan run
@@ -167,6 +169,10 @@ test_run_services_wrong() {
         says "$option with a comma" 2 "jespan: $option: the value cannot contain a ','"
         jespan run "$option" "http://$long" -- true
         says "$option, too long" 2 "jespan: $option: the value is longer than 1023 bytes"
+    done
+    for option in --limit --arena --dump-on --only; do
+        jespan run "$option" '||' -- true
+        says "$option '||'" 2 "jespan: $option: '||' is a list without an item"
     done
 }
 
@@ -352,11 +358,11 @@ $scratch/server "\${1:-0}"
 $scratch/helper 0
 END
     chmod +x "$scratch/script"
-    dumped -- "$scratch/script"
+    dumped --conf dump_at_exit_min_ms:600000 -- "$scratch/script"
     equal "helpers: the program alone" "$(paste -sd' ' "$scratch/programs")" bash
     [ -e "$scratch/dumps/heap.$child.1.pb.gz" ] || fail "helpers: no dump of the program"
     dumped -- "$scratch/script" 1.1
-    equal "helpers: one that lives" "$(paste -sd' ' "$scratch/programs")" "bash server"
+    grep -qx server "$scratch/programs" || fail_with "helpers: one that lives" "$scratch/programs"
     dumped --interval 0 -- "$scratch/script"
     equal "helpers: all asked for" "$(paste -sd' ' "$scratch/programs")" "bash helper helper readlink server"
     dumped --conf dump_at_exit:both --only 'server' -- "$scratch/script"
@@ -367,6 +373,8 @@ END
     equal "--only PATH" "$(paste -sd' ' "$scratch/programs")" server
     dumped --interval 0 --only script -- "$scratch/script"
     equal "--only SCRIPT" "$(paste -sd' ' "$scratch/programs")" bash
+    dumped --interval 0 --conf 'only_programs:|' -- "$scratch/script"
+    equal "only_programs without a name" "$(paste -sd' ' "$scratch/programs")" "bash helper helper readlink server"
     dumped --interval 0 --only nothing --dump-on peak --conf on_limit:dump -- "$scratch/script"
     equal "--only nothing" "$(cat "$scratch/programs" "$scratch/err")" ""
 }

@@ -85,6 +85,8 @@ check_refusals() {
     status_is 413 /metrics -X GET -d a=b
     status_is 403 /spans -H 'Host: evil.example'
     status_is 403 /healthz -H 'Host: evil.example:80'
+    status_is 200 / --request-target http://localhost/healthz -H 'Host: evil.example'
+    status_is 403 / --request-target http://evil.example/healthz
     status_is 400 '/debug/pprof/heap?seconds=0'
     status_is 400 '/debug/pprof/profile?seconds=3601'
     status_is 400 '/spans?limit=x'

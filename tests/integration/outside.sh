@@ -89,5 +89,24 @@ refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" dump $$ -o "$
 refused "no jespan to report" 2 "jespan: $$: there is no jespan in it" report $$
 refused "no PID" 2 "jespan: there is no PID*" dump
 refused "no directory" 1 "jespan: /nowhere/x: No such file or directory" dump "$pid" -o /nowhere/x
+
+# A namespace of its own without /proc. Not every system lets a user make one.
+cat > "$scratch/without_proc" << END
+#!/bin/sh
+mount -t tmpfs none /proc && exec "$JESPAN_CMD" "\$@"
+END
+chmod +x "$scratch/without_proc"
+cat > "$scratch/unshared" << END
+#!/bin/sh
+exec unshare -rm "$scratch/without_proc" "\$@"
+END
+chmod +x "$scratch/unshared"
+if "$scratch/unshared" help > /dev/null 2>&1; then
+    own=$JESPAN_CMD JESPAN_CMD=$scratch/unshared
+    refused "no /proc" 2 "jespan: $$: /proc has no entry for it: *" dump $$ -o "$scratch/none"
+    refused "no process and no /proc" 2 "jespan: 2147483647: there is no such process" dump 2147483647
+    refused "run without /proc" 0 "" run --dump-dir "$scratch" --interval 0 -- true
+    JESPAN_CMD=$own
+fi
 [ -z "$(find "$scratch" -name 'none*')" ] || fail "a dump that failed has left a file"
 finish

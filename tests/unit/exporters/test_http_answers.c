@@ -184,6 +184,29 @@ static void test_paths(void **state)
             fail_msg("\"%s\" is answered with %u", none[i], answer.status);
 }
 
+static void test_target(void **state)
+{
+    static const struct {
+        const char *target, *path, *host;
+    } targets[] = {{"/spans", "/spans", "header"},
+                   {"http://localhost/spans", "/spans", "localhost"},
+                   {"HTTP://127.0.0.1:6061/debug/pprof/", "/debug/pprof/", "127.0.0.1:6061"},
+                   {"http://[::1]:80", "/", "[::1]:80"},
+                   {"http:///spans", "/spans", ""},
+                   {"http://evil.example/http://localhost/spans", "/http://localhost/spans", "evil.example"},
+                   {"http://0123456789012345678901234567890123456789012345678901234567890123456789/spans", "/spans", ""},
+                   {"https://localhost/spans", "https://localhost/spans", "header"},
+                   {"*", "*", "header"}};
+    char place[HTTP_HOST_BYTES];
+    (void)state;
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        struct http_request request = {.path = targets[i].target, .host = "header"};
+        http_routes_split_target(&request, place);
+        assert_string_equal(request.path, targets[i].path);
+        assert_string_equal(request.host, targets[i].host);
+    }
+}
+
 static void test_methods(void **state)
 {
     static const char *const others[] = {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "", "GETX"};
@@ -517,7 +540,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_host),    TEST(test_token),     TEST(test_rebinding), TEST(test_without_the_token),
-        TEST(test_paths),   TEST(test_methods),   TEST(test_seconds),   TEST(test_no_memory),
+        TEST(test_paths),   TEST(test_target),  TEST(test_methods),   TEST(test_seconds),   TEST(test_no_memory),
         TEST(test_page),    TEST(test_spans),     TEST(test_limit),     TEST(test_hostile),
         TEST(test_metrics), TEST(test_arenas),    TEST(test_difference), TEST(test_difference_of_others),
     };
