@@ -487,7 +487,15 @@ static void be_silent(void)
         conf.on_limit = ON_LIMIT_FAIL;
 }
 
-COLD void conf_boot(void)
+/* The sidecar reports for this process. What concerns it alone has no effect here. */
+static void leave_to_sidecar(void)
+{
+    conf.dump_dir[0] = conf.dump_on[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    if (conf.on_limit == ON_LIMIT_DUMP)
+        conf.on_limit = ON_LIMIT_FAIL;
+}
+
+static COLD void read_all(void)
 {
     for (const struct conf_key *key = conf_keys; key->name; key++)
         set(key, key->default_text);
@@ -499,12 +507,25 @@ COLD void conf_boot(void)
         if (text)
             conf_parse(text, "JESPAN_CONF");
     }
-    if (getauxval(AT_SECURE) || is_left_out()) /* a setuid program is silent, whatever jespan_conf says */
-        be_silent();
     make_paths_absolute();
     check_pairs("pyroscope_labels", conf.pyroscope_labels, " and is ignored");
     check_pairs("resource_attributes", conf.resource_attributes, " and is ignored");
     check_pairs("pyroscope_headers", conf.pyroscope_headers, "; nothing can be pushed with it");
+}
+
+COLD void conf_boot(void)
+{
+    read_all();
+    if (conf.sidecar[0])
+        leave_to_sidecar();
+    if (getauxval(AT_SECURE) || is_left_out()) /* a setuid program is silent, whatever jespan_conf says */
+        be_silent();
     if (conf.confirm_conf)
         print_conf();
+}
+
+void conf_boot_sidecar(void)
+{
+    read_all();
+    conf.sidecar[0] = '\0';
 }

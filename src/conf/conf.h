@@ -53,6 +53,9 @@ extern const struct conf_key conf_keys[]; /* ends with a NULL name */
  * no memory. */
 void conf_boot(void);
 
+/* The same in the sidecar, whose configuration is that of the program it reports for. */
+void conf_boot_sidecar(void);
+
 /* Sets keys by environment variables of other tools; conf_variables.c has the table. `variable` is a function such as
  * getenv(). Names errors on stderr and ignores wrong values. */
 void conf_variables_read(const char *(*variable)(const char *name));

@@ -30,7 +30,7 @@ static uint32_t wanted; /* DUMP_BIT() of each configured reason */
 static _Atomic bool stopping;
 
 /* Only the thread uses the rest. */
-static uint64_t free_again_ns[DUMP_N_REASONS]; /* when the cooldown of that reason ends */
+static uint64_t free_again_ns[DUMP_N_EVENTS]; /* when the cooldown of that reason ends */
 static uint64_t soon_again_ns;                 /* when the cooldown of a forecast or of memory pressure ends */
 static struct bounds bounds = {.root = ""};
 static struct pace paces[BOUNDS_MAX];
@@ -176,11 +176,11 @@ static uint64_t look_at_peak(void)
 /* Handles events past their cooldown; keeps the rest. Returns when the next cooldown ends. */
 static uint64_t handle_events(uint32_t *happened)
 {
-    static const char *const why[DUMP_N_REASONS] = {
+    static const char *const why[DUMP_N_EVENTS] = {
         [DUMP_OOM] = "oom: an allocation failed for want of memory",
         [DUMP_LIMIT] = "limit: an allocation was refused by its limit"};
     uint64_t next = UINT64_MAX;
-    for (enum dump_reason reason = 0; reason < DUMP_N_REASONS; reason++) {
+    for (enum dump_reason reason = 0; reason < DUMP_N_EVENTS; reason++) {
         if (!(*happened & DUMP_BIT(reason)))
             continue;
         if (now_ns() < free_again_ns[reason]) {
@@ -238,9 +238,9 @@ uint32_t dump_watch_parse(const char *text)
     uint32_t reasons = 0;
     for (const char *word; (word = list_take(&rest));) {
         enum dump_reason reason = 0;
-        while (reason < DUMP_N_REASONS && strcmp(word, dump_reason_names[reason]) != 0)
+        while (reason < DUMP_N_EVENTS && strcmp(word, dump_reason_names[reason]) != 0)
             reason++;
-        if (reason < DUMP_N_REASONS)
+        if (reason < DUMP_N_EVENTS)
             reasons |= DUMP_BIT(reason);
         else
             WARN("dump_on: \"", word, "\" is not one of oom|limit|peak|signal and is ignored");

@@ -9,6 +9,7 @@ core_sources += \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
 	%D%/exporter.h \
+	%D%/goodbye.c %D%/goodbye.h \
 	%D%/last_thread.c %D%/last_thread.h \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
@@ -18,6 +19,7 @@ core_sources += \
 	%D%/reporter_tell.c %D%/reporter_tell.h \
 	%D%/reporters.c %D%/reporters.h \
 	%D%/service.h \
+	%D%/sidecar_page.h \
 	%D%/services.c %D%/services.h \
 	%D%/unfollowed.c %D%/unfollowed.h
 

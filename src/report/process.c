@@ -16,6 +16,7 @@
 #include "report/dump.h"
 #include "report/dump_timer.h"
 #include "report/dump_watch.h"
+#include "report/goodbye.h"
 #include "report/last_thread.h"
 #include "report/limit_events.h"
 #include "report/reporters.h"
@@ -48,7 +49,9 @@ static void dump_before_destructors(void *unused)
 {
     (void)unused;
     uint64_t begun = clock_ns(CLOCK_MONOTONIC);
-    dump_timer_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
+    uint64_t until_ns = background_deadline(conf.shutdown_timeout_ms);
+    dump_timer_dump_before_destructors(until_ns);
+    goodbye_say(until_ns);
     waited_ms = (clock_ns(CLOCK_MONOTONIC) - begun) / 1000000u;
 }
 
@@ -60,7 +63,7 @@ static void register_before_destructors(void)
 {
     static char in_library;
     static THREAD_LOCAL bool is_registered;
-    bool is_wanted = conf.dump_dir[0] && (conf.dump_at_exit == DUMP_AT_EXIT_TRUE || conf.dump_at_exit == DUMP_AT_EXIT_BOTH);
+    bool is_wanted = (conf.dump_dir[0] || conf.sidecar[0]) && (conf.dump_at_exit == DUMP_AT_EXIT_TRUE || conf.dump_at_exit == DUMP_AT_EXIT_BOTH);
     if (!is_wanted || is_registered || gettid() != getpid())
         return;
     struct thread *t = track_thread();
@@ -116,6 +119,7 @@ static const struct part {
 } parts[] = {
     {.start = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
     {.after_fork_in_parent = unfollowed_note_fork, .after_fork_in_child = unfollowed_after_fork},
+    {.start = goodbye_start},
     {.start = dump_boot, .after_fork_in_child = dump_after_fork},
     {.start = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},
     {dump_timer_start, NULL, NULL, dump_timer_after_fork, dump_timer_ask_to_stop, dump_timer_wait},
@@ -162,6 +166,7 @@ static void at_exit(void)
 {
     check_last_frees();
     uint64_t until_ns = end_by_ns();
+    goodbye_say(until_ns);
     for (const struct part *p = parts; p < PARTS_END; p++)
         if (p->ask_to_stop)
             p->ask_to_stop();

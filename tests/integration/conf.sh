@@ -185,6 +185,7 @@ confirmed() {
 <jespan>: http_listen:
 <jespan>: http_token:***
 <jespan>: http_max_series:10000
+<jespan>: sidecar:
 <jespan>: shutdown_timeout_ms:10000
 <jespan>: confirm_conf:true"
 }
