@@ -15,6 +15,7 @@
 
 #define COMMANDS(ROW) \
     ROW(run)          \
+    ROW(serve)        \
     ROW(report)       \
     ROW(dump)         \
     ROW(conf)

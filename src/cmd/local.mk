@@ -7,7 +7,10 @@ command_sources = \
 	%D%/run_elf.c %D%/run_elf.h \
 	%D%/run_environment.c \
 	%D%/run_library.c \
+	%D%/run_options.c \
 	%D%/run_program.c \
+	%D%/run_sidecar.c \
+	%D%/serve.c \
 	src/base/bytes.c src/base/bytes.h \
 	src/conf/conf_keys.c
 

@@ -4,8 +4,10 @@
 #ifndef JESPAN_CMD_RUN_H
 #define JESPAN_CMD_RUN_H
 
+#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* The command line. NULL = not given. */
 struct run_options {
@@ -13,8 +15,12 @@ struct run_options {
     const char *pyroscope, *app, *http;
     const char *limit, *arena, *dump_on, *only;
     const char *dir_files, *dir_bytes;
-    bool follow_fork, time, help;
+    bool follow_fork, time, sidecar, quiet, from_run, help;
 };
+
+/* Reads options up to the first word that is none; optind is its index. Returns 0 or STATUS_USAGE. */
+extern const struct option run_option_table[], serve_option_table[];
+int run_options_read(struct run_options *options, const struct option *table, int argc, char **argv);
 
 struct run_library {
     char path[PATH_MAX];    /* absolute */
@@ -41,7 +47,7 @@ bool run_wants_dumps(const struct run_options *options);
 
 /* Sets `dump_dir` (PATH_MAX bytes) to an absolute path that exists and can be written to. Sets it to "" if the user's
  * configuration names the directory, which is then left to the library. Returns 0 or STATUS_PREPARE. */
-int run_dump_dir_choose(char *dump_dir, const struct run_options *options);
+int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default);
 
 /* Warns if forked processes shall write dumps and only root can: a server's workers run as another user. */
 void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *options);
@@ -53,9 +59,19 @@ struct run_environment {
     char **all;
 };
 
-/* Makes the environment. `dump_dir` may be "". Returns 0 or STATUS_PREPARE. Its memory is never freed: the process becomes the
- * program. */
-int run_environment_make(struct run_environment *environment, const struct run_options *options, const char *dump_dir,
-                         const struct run_library *library);
+/* Composes the configuration for the process `pid`. `dump_dir` may be "". Returns 0 or STATUS_PREPARE. The memory of this
+ * function and the next is never freed: the process becomes the program. */
+int run_conf_make(char **text, const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid);
+
+/* Makes the environment. Returns 0 or STATUS_PREPARE. */
+int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library);
+
+/* Starts the sidecar of this process: a process with another session, that is no child of this one. It gets `text` as its configuration. Writes the
+ * value of the key `sidecar` for the program. Returns false if the sidecar cannot work, after a warning. */
+#define RUN_SIDECAR_BYTES 64
+bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *text, bool quiet);
+
+/* Where the sidecar finds what this process gave it. */
+enum { RUN_SIDECAR_PIDFD = 3, RUN_SIDECAR_PAGE = 4, RUN_SIDECAR_READY = 5 };
 
 #endif

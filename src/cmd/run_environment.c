@@ -67,7 +67,7 @@ static int prepare_dump_dir(char *path, const char *wanted)
     if (unusable != 0)
         return unusable;
     int error = wanted[0] == '\0' ? ENOENT : create_directories(wanted);
-    if (error == 0 && (!realpath(wanted, path) || stat(path, &status) != 0))
+    if (error == 0 && (realpath(wanted, path) == NULL || stat(path, &status) != 0))
         error = errno;
     if (error == 0)
         error = !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
@@ -102,14 +102,14 @@ void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *
                     dump_dir);
 }
 
-int run_dump_dir_choose(char *dump_dir, const struct run_options *options)
+int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default)
 {
     dump_dir[0] = '\0';
     if (options->dump_dir)
         return prepare_dump_dir(dump_dir, options->dump_dir);
     if (names_dump_dir(getenv("JESPAN_CONF")) || names_dump_dir(options->conf))
         return 0;
-    return prepare_dump_dir(dump_dir, ".");
+    return prepare_dump_dir(dump_dir, by_default);
 }
 
 /* --- The variables ------------------------------------------------------------------------------------------------------ */
@@ -124,7 +124,7 @@ static void add(FILE *to, const char *key, const char *value)
  * dump_at_exit_pid where the user does not. */
 static bool asks_for_exits(const char *text)
 {
-    return text && strstr(text, "dump_at_exit:") && !strstr(text, "dump_at_exit_pid:");
+    return text && strstr(text, "dump_at_exit:") && strstr(text, "dump_at_exit_pid:") == NULL;
 }
 
 static bool wants_all_exits(const struct run_options *options)
@@ -152,8 +152,8 @@ static void add_bytes(FILE *to, const char *key, const char *text)
 }
 
 /* The last value of a key counts: first those of this function, then the environment's, those of options, and --conf. A
- * program that PROGRAM executes writes a dump at exit only if it ran for a while. PROGRAM has this process's id. */
-static char *compose_conf(const struct run_options *options, const char *dump_dir, const struct run_library *library)
+ * program that PROGRAM executes writes a dump at exit only if it ran for a while. PROGRAM has the number `pid`. */
+static char *compose_conf(const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid)
 {
     char *text = NULL;
     size_t bytes;
@@ -165,7 +165,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add_number(to, "dump_at_exit_min_ms:", waits ? MIN_LIFE_MS : 0);
     add(to, "module_dir:", library->modules);
     add(to, "", getenv("JESPAN_CONF"));
-    add_number(to, "dump_at_exit_pid:", waits ? (uint64_t)getpid() : 0);
+    add_number(to, "dump_at_exit_pid:", waits ? (uint64_t)pid : 0);
     add(to, "dump_dir:", dump_dir);
     add(to, "dump_interval_s:", options->interval);
     add(to, "dump_keep:", options->keep);
@@ -195,23 +195,30 @@ static const char *others_preloaded(const char *library)
     const char *preload = getenv("LD_PRELOAD");
     size_t n = strlen(library);
     if (!preload || strncmp(preload, library, n) != 0 || (preload[n] != '\0' && preload[n] != ':'))
-        return preload ? preload : "";
+        return !preload ? "" : preload;
     return preload[n] == ':' ? preload + n + 1 : "";
 }
 
-int run_environment_make(struct run_environment *environment, const struct run_options *options, const char *dump_dir,
-                         const struct run_library *library)
+int run_conf_make(char **text, const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid)
 {
     int status = check_path(library->modules);
     if (status != 0)
         return status;
-    const char *text = compose_conf(options, dump_dir, library);
+    *text = compose_conf(options, dump_dir, library, pid);
+    if (*text)
+        return 0;
+    cmd_error("out of memory");
+    return STATUS_PREPARE;
+}
+
+int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library)
+{
     const char *others = others_preloaded(library->path);
     size_t n = 0;
     while (environ[n])
         n++;
     environment->all = calloc(n + 3, sizeof *environment->all);
-    if (!environment->all || !text || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
+    if (!environment->all || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
         || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, others[0] == '\0' ? "" : ":", others) < 0) {
         cmd_error("out of memory");
         return STATUS_PREPARE;

@@ -74,6 +74,7 @@ dump_script_tests += \
 	%D%/installed.sh \
 	%D%/outside.sh \
 	%D%/preload.sh \
+	%D%/sidecar.sh \
 	%D%/static.sh
 
 http_script_tests += \
@@ -108,4 +109,5 @@ test_support += \
 	%D%/little_memory_program.c \
 	%D%/pyroscope_program.c \
 	%D%/services_module.c \
-	%D%/services_program.c
+	%D%/services_program.c \
+	%D%/sidecar_program.c

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How another process ended.
+ *
+ * Linux 6.15 tells the status to everyone who has a pidfd. Before that, proc(5) shows it until the parent has waited
+ * for the process, which may be at once. The OOM killer counts its victims for each cgroup. */
+#include "sidecar/ending.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+#define TEXT_BYTES 1024
+
+/* struct pidfd_info of linux/pidfd.h, which headers of older kernels do not have. */
+struct info {
+    uint64_t mask, cgroup_id;
+    uint32_t pid, tgid, ppid, ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+    int32_t exit_code;
+};
+#define GET_INFO _IOWR(0xFF, 11, struct info)
+#define INFO_EXIT (UINT64_C(1) << 3)
+
+/* ---- Victims of the OOM killer ---- */
+
+/* The number after `name` and a space, at the beginning of a line. */
+static uint64_t number_after(const char *text, const char *name)
+{
+    size_t bytes = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, bytes) == 0 && line[bytes] == ' ')
+            return strtoull(line + bytes, NULL, 10);
+    }
+    return 0;
+}
+
+static uint64_t read_kills(int fd)
+{
+    static char text[65536]; /* /proc/vmstat has some 5,000 */
+    ssize_t n = fd >= 0 ? pread(fd, text, sizeof text - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    return number_after(text, "oom_kill");
+}
+
+/* The process's cgroup of version 2, else the whole machine. A file that is open can be read when its cgroup is gone
+ * from the directory. */
+static int open_kills(pid_t pid)
+{
+    char path[2 * TEXT_BYTES], text[TEXT_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *group = strstr(text, "0::/");
+    if (group) {
+        group += 3;
+        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/memory.events", (int)strcspn(group, "\n"), group);
+    }
+    fd = group ? descriptor_open(path, O_RDONLY, 0) : -1;
+    return fd >= 0 ? fd : descriptor_open("/proc/vmstat", O_RDONLY, 0);
+}
+
+void ending_watch(struct ending_watch *w, pid_t pid, int pidfd)
+{
+    *w = (struct ending_watch){.pid = pid, .pidfd = pidfd, .kills_fd = open_kills(pid)};
+    w->kills = read_kills(w->kills_fd);
+}
+
+void ending_forget(struct ending_watch *w)
+{
+    if (w->kills_fd >= 0)
+        close(w->kills_fd);
+    w->kills_fd = -1;
+}
+
+/* ---- The status ---- */
+
+static bool ask_pidfd(int pidfd, int *status)
+{
+    struct info info = {.mask = INFO_EXIT};
+    if (ioctl(pidfd, GET_INFO, &info) != 0 || !(info.mask & INFO_EXIT))
+        return false;
+    *status = info.exit_code;
+    return true;
+}
+
+/* Fields 3 and 52 of /proc/PID/stat in proc(5). The name in field 2 may contain anything, so the fields are counted
+ * from its last ')'. */
+static bool ask_proc(pid_t pid, int *status)
+{
+    char path[40], text[TEXT_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(text, ')');
+    if (!at || strncmp(at, ") Z ", 4) != 0)
+        return false;
+    for (int field = 2; at && field < 52; field++)
+        at = strchr(at + 1, ' ');
+    if (!at)
+        return false;
+    *status = atoi(at + 1);
+    return true;
+}
+
+struct ending ending_of(const struct ending_watch *w)
+{
+    int status;
+    struct ending e = {0};
+    e.is_known = ask_pidfd(w->pidfd, &status) || ask_proc(w->pid, &status) || ask_pidfd(w->pidfd, &status);
+    if (!e.is_known)
+        return e;
+    e.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    e.status = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    e.by_oom_killer = e.signal == SIGKILL && read_kills(w->kills_fd) > w->kills;
+    return e;
+}
+
+const char *ending_text(char text[ENDING_TEXT_BYTES], const struct ending *e)
+{
+    if (!e->is_known)
+        return strcpy(text, "ended");
+    if (e->by_oom_killer)
+        return strcpy(text, "was killed by the OOM killer");
+    snprintf(text, ENDING_TEXT_BYTES, e->signal ? "was killed by signal %d" : "ended with status %d",
+             e->signal ? e->signal : e->status);
+    return text;
+}

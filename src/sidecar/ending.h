@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How another process ended, which may be no child of ours. */
+#ifndef JESPAN_ENDING_H
+#define JESPAN_ENDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What is remembered of a process while it lives. */
+struct ending_watch {
+    pid_t pid;
+    int pidfd;
+    int kills_fd; /* a file with a line "oom_kill N" that concerns the process; -1: none */
+    uint64_t kills;
+};
+
+struct ending {
+    bool is_known; /* false: the system does not tell */
+    int signal;    /* 0: the process ended by itself, with `status` */
+    int status;
+    bool by_oom_killer;
+};
+
+/* Called while the process lives. `pidfd` remains the caller's. */
+void ending_watch(struct ending_watch *w, pid_t pid, int pidfd);
+void ending_forget(struct ending_watch *w);
+
+/* Called once the pidfd is readable. */
+struct ending ending_of(const struct ending_watch *w);
+
+/* "ended with status 1", "was killed by signal 9", "was killed by the OOM killer", "ended". */
+#define ENDING_TEXT_BYTES 64
+const char *ending_text(char text[ENDING_TEXT_BYTES], const struct ending *e);
+
+#endif

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Part of the command. What it shares with the library is compiled again for the command.
+sidecar_sources = \
+	%D%/ending.c %D%/ending.h \
+	%D%/line.c %D%/line.h \
+	%D%/modules.c %D%/modules.h \
+	%D%/page.c %D%/page.h \
+	%D%/readings.c %D%/readings.h \
+	%D%/sidecar.c %D%/sidecar.h \
+	src/base/dump_on.c \
+	src/base/pattern.c \
+	src/base/procfile.c \
+	src/base/stop_sockets.c \
+	src/conf/conf.c \
+	src/conf/conf_variables.c \
+	src/report/dump_dir.c \
+	src/report/dump_file.c \
+	src/report/dump_series.c \
+	src/report/module_dl.c
+
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The sidecar: what it leaves of programs that end in every way, what a program can notice of it, and `jespan serve`.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
+program=$scratch/sidecar_program
+compile "$program" tests/integration/sidecar_program.c
+export XDG_RUNTIME_DIR=$scratch
+cd "$scratch"
+
+kills=${SIDECAR_KILLS:-50}
+jobs_of_test=()
+end_programs() {
+    [ ${#jobs_of_test[@]} = 0 ] || kill -9 "${jobs_of_test[@]}" 2> /dev/null || true
+}
+cleanup_hook=end_programs
+
+# begin NAME ACTION…: the program under a sidecar, with dumps in NAME; sets pid and sidecar. Its input is open until `release`.
+begin() {
+    local name=$1
+    shift
+    rm -f "$name.in" && mkfifo "$name.in"
+    "$JESPAN_CMD" run --sidecar --dump-dir "$name" "${options[@]}" -- "$program" "$@" < "$name.in" > "$name.out" 2> "$name.err" &
+    pid=$! # run becomes the program
+    jobs_of_test+=("$pid")
+    exec {input}> "$name.in"
+    within 600 [ -s "$name.out" ] || fail_with "$name: the program does not start" "$name.err"
+    sidecar=$(sidecar_of "$pid")
+}
+options=()
+
+release() {
+    exec {input}>&-
+}
+
+# sidecar_of PID: the process, "" if there is none
+sidecar_of() {
+    local one
+    for one in /proc/[0-9]*; do
+        [ "$( (tr '\0' ' ' < "$one/cmdline") 2> /dev/null)" != "jespan serve --from-run $1 " ] || echo "${one#/proc/}"
+    done
+}
+
+is_gone() {
+    [ -z "$1" ] || ! kill -0 "$1" 2> /dev/null
+}
+
+# dump_of NAME PATTERN: the only dump, whose name is like that
+dump_of() {
+    local found=("$1"/$2)
+    [ ${#found[@]} = 1 ] && [ -e "${found[0]}" ] || fail "$1: not one dump $2: $(echo "$1"/*)"
+    echo "${found[0]}"
+}
+
+# row FILE SPAN: "bytes in use, objects, bytes allocated"
+row() {
+    COLUMNS=300 "$JESPAN_CMD" report --exact "$1" > "$scratch/report" || fail_with "$1 cannot be read" "$scratch/report"
+    awk -v name="$2" '$5 == name { print $1, $3, $4 }' "$scratch/report"
+}
+
+test_exit() {
+    local status=0 dump
+    "$JESPAN_CMD" run --sidecar --dump-dir exit -- "$program" children hold 256 status 7 2> exit.err || status=$?
+    equal "status" "$status" 7
+    dump=$(dump_of exit 'heap.*.1.pb.gz') # the program waited for it
+    equal "what the program held at exit" "$(row "$dump" held)" "1048576 256 1048576"
+    within 600 grep -q "^jespan: sidecar_program (process [0-9]*) ended with status 7; .* held .*; next: jespan report $scratch/$dump$" exit.err ||
+        fail_with "no line at the end" exit.err
+    "$JESPAN_CMD" run --sidecar --quiet --dump-dir quiet -- "$program" hold 1 2> quiet.err
+    dump_of quiet 'heap.*.1.pb.gz' > /dev/null
+    equal "stderr with --quiet" "$(cat quiet.err)" ""
+    (mkdir default && cd default && "$JESPAN_CMD" run --sidecar --quiet -- "$program" hold 1 > /dev/null)
+    dump_of default 'jespan.sidecar_program.*/heap.*.1.pb.gz' > /dev/null
+}
+
+# Nothing of ours is in the program: no thread, no descriptor, no library but ours, no child.
+test_unnoticed() {
+    begin unnoticed say hold 256 wait
+    equal "threads" "$(ls "/proc/$pid/task")" "$pid"
+    equal "descriptors of ours" "$(find "/proc/$pid/fd" -type l -printf '%l\n' | grep -c 'memfd\|socket:\|anon_inode')" 0
+    grep -q '/libcurl\|/libmicrohttpd\|/libprotobuf\|pprof\.so' "/proc/$pid/maps" && fail "a library of ours is in the program"
+    equal "signals that it blocks and ignores" "$(grep -E '^Sig(Blk|Ign|Cgt)' "/proc/$pid/status")" "$(signals_of_plain)"
+    [ -n "$sidecar" ] || fail "there is no sidecar"
+    [ "$(awk '/^VmRSS/ { print $2 }' "/proc/$sidecar/status")" -le 8192 ] || fail "the sidecar takes more than 8 MiB"
+    equal "the sidecar's session" "$(ps -o sid= -p "$sidecar" | tr -d ' ')" "$sidecar"
+    release
+    wait "$pid" || fail "the program fails"
+    within 600 is_gone "$sidecar" || fail "the sidecar stays"
+}
+
+signals_of_plain() {
+    mkfifo plain.in
+    "$program" say wait < plain.in > plain.out &
+    local plain=$!
+    exec {plain_in}> plain.in
+    within 600 [ -s plain.out ]
+    grep -E '^Sig(Blk|Ign|Cgt)' "/proc/$plain/status"
+    exec {plain_in}>&-
+    wait "$plain"
+}
+
+# Each program is killed at another moment after its first dump.
+test_killed() {
+    local i pids=() dump first
+    for ((i = 0; i < kills; i++)); do
+        "$JESPAN_CMD" run --sidecar --quiet --dump-dir "killed.$i" --interval 1 -- "$program" hold 256 churn 2> "killed.$i.err" &
+        pids+=($!)
+    done
+    jobs_of_test+=("${pids[@]}")
+    for ((i = 0; i < kills; i++)); do
+        within 600 [ -e "killed.$i/heap.${pids[i]}.1.pb.gz" ] || fail_with "killed.$i: no first dump" "killed.$i.err"
+        sleep "0.0$((RANDOM % 90 + 10))"
+        kill -9 "${pids[i]}"
+    done
+    for ((i = 0; i < kills; i++)); do
+        within 600 compgen -G "killed.$i/heap.*.killed.pb.gz" || fail_with "killed.$i: no dump of what was killed" "killed.$i.err"
+        dump=$(dump_of "killed.$i" 'heap.*.killed.pb.gz')
+        equal "$dump: held" "$(row "$dump" held)" "1048576 256 1048576"
+        read -r bytes objects all <<< "$(row "$dump" churn)"
+        [ "$objects" -ge 0 ] && [ "$objects" -le 101 ] && [ "$bytes" -ge 0 ] && [ "$bytes" -le $((102 * 1024)) ] ||
+            fail "$dump: churn holds $bytes bytes in $objects objects"
+        read -r _ _ first <<< "$(row "killed.$i/heap.${pids[i]}.1.pb.gz" churn)"
+        [ "$all" -ge "${first:-0}" ] || fail "$dump: churn allocated $all bytes, and $first bytes before that"
+        zcat "$dump" | grep -aq 'read [0-9]* ms before the process was killed by signal 9' || fail "$dump does not say how old it is"
+    done
+}
+
+# The sidecar is killed or stopped: the program notices nothing.
+test_sidecar_dies() {
+    local signal
+    for signal in KILL STOP; do
+        begin "dies.$signal" say hold 1 wait
+        kill -"$signal" "$sidecar"
+        release
+        wait "$pid" || fail "the program fails when its sidecar gets SIG$signal"
+        kill -9 "$sidecar" 2> /dev/null || true
+    done
+}
+
+test_odd_programs() {
+    local dump status=0
+    begin closes close say hold 256 wait
+    release
+    wait "$pid"
+    dump=$(dump_of closes 'heap.*.1.pb.gz')
+    equal "a program that closes all descriptors" "$(row "$dump" held)" "1048576 256 1048576"
+    begin daemon hold 256 say daemon wait
+    wait "$pid" || fail "the daemon's first process fails"
+    within 600 is_gone "$sidecar" || fail "the sidecar outlives the program for which it was started"
+    release
+    # shellcheck disable=SC2016
+    "$JESPAN_CMD" run --sidecar --quiet --dump-dir executes -- sh -c 'exec "$0" hold 256 status 9' "$program" || status=$?
+    equal "status of an executed program" "$status" 9
+    equal "an executed program" "$(row "$(dump_of executes 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
+    if plain=$(unshare -Ur id -u 2> /dev/null); then
+        equal "unshare -Ur" "$("$JESPAN_CMD" run --sidecar --quiet --dump-dir unshare -- unshare -Ur id -u)" "$plain"
+    fi
+}
+
+# A terminal that hangs up, and ^C, reach the processes of its foreground group. The sidecar is not among them.
+test_hangup() {
+    local leader
+    setsid "$JESPAN_CMD" run --sidecar --quiet --dump-dir hangup --interval 1 -- "$program" hold 256 say churn > hangup.out &
+    jobs_of_test+=($!)
+    within 600 [ -s hangup.out ]
+    read -r leader < hangup.out
+    within 600 [ -e "hangup/heap.$leader.1.pb.gz" ] || fail "no first dump"
+    kill -HUP -- "-$leader"
+    within 600 compgen -G 'hangup/heap.*.killed.pb.gz' || fail "no dump after SIGHUP"
+    zcat hangup/heap.*.killed.pb.gz | grep -aq 'was killed by signal 1' || fail "the dump does not name SIGHUP"
+}
+
+test_disk_full() {
+    local status=0
+    mkdir full
+    unshare -rm mount -t tmpfs none full 2> full.err || return 0
+    # shellcheck disable=SC2016
+    unshare -rm sh -c 'mount -t tmpfs -o size=4k none full && echo > full/all && exec "$@"' sh \
+        "$JESPAN_CMD" run --sidecar --dump-dir full -- "$program" hold 256 status 8 > /dev/null 2> full.err || status=$?
+    equal "status with a full disk" "$status" 8
+    within 600 grep -q 'dump .* failed: No space left on device' full.err || fail_with "nobody says that the disk is full" full.err
+}
+
+test_serve() {
+    local status=0 served dump
+    mkfifo serve.in
+    "$program" say hold 256 wait < serve.in > serve.out &
+    served=$!
+    exec {served_in}> serve.in
+    within 600 [ -s serve.out ]
+    "$JESPAN_CMD" serve --dump-dir serve --interval 1 "$served" 2> serve.err &
+    local server=$!
+    within 600 [ -e "serve/heap.$served.1.pb.gz" ] || fail_with "no dump of a process that ran already" serve.err
+    equal "a process that ran already" "$(row "serve/heap.$served.1.pb.gz" held)" "1048576 256 1048576"
+    kill -9 "$served"
+    wait "$server" || fail_with "serve fails" serve.err
+    dump_of serve 'heap.*.killed.pb.gz' > /dev/null
+    grep -q '^jespan: sidecar_program .* was killed by signal 9; ' serve.err || fail_with "no line at the end" serve.err
+    exec {served_in}>&-
+    "$JESPAN_CMD" serve "$$" 2> serve.err || status=$?
+    equal "serve of a process without jespan" "$status" 125
+    grep -q "^jespan: process $$: " serve.err || fail_with "serve of a process without jespan" serve.err
+    status=0
+    "$JESPAN_CMD" serve nobody 2> serve.err || status=$?
+    equal "serve of no number" "$status" 2
+    status=0
+    "$JESPAN_CMD" run --sidecar --dump-on peak -- true 2> serve.err || status=$?
+    equal "--sidecar with --dump-on" "$status" 2
+}
+
+# The sidecar answers for the program, and /spans names the program.
+test_http() {
+    have curl && have jq && [ -f "$JESPAN_MODULES/http.so" ] || return 0
+    options=(--http "unix:$scratch/socket")
+    begin http say hold 256 wait
+    within 600 [ -S socket ] || fail_with "no socket" http.err
+    curl -s --unix-socket socket http://localhost/spans > spans
+    equal "/spans" "$(jq -r '"\(.pid) \(.program)", (.spans[] | select(.name == "held").inuse_bytes)' spans)" \
+        "$pid sidecar_program"$'\n'1048576
+    curl -s --unix-socket socket http://localhost/metrics | grep -q '^jespan_http_requests_total 1$' || fail "no figures of the service"
+    curl -s --unix-socket socket http://localhost/debug/pprof/cmdline | tr '\0' ' ' | grep -qx "$program say hold 256 wait" ||
+        fail "/debug/pprof/cmdline is not the program's"
+    release
+    wait "$pid"
+    options=()
+}
+
+test_exit
+test_unnoticed
+test_killed
+test_sidecar_dies
+test_odd_programs
+test_hangup
+test_disk_full
+test_serve
+test_http
+finish

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For sidecar.sh: does what its arguments say, one after the other.
+ *
+ *   hold N      keeps N pieces of 4096 bytes in the span "held"
+ *   churn       allocates and frees in the span "churn" for ever, with 1 to 100 pieces of 1000 bytes in use
+ *   say         prints its number
+ *   wait        waits for the end of its standard input
+ *   close       closes all descriptors from 3 on
+ *   daemon      goes into the background as a daemon does: the first process exits with 0
+ *   children    fails if it has a child, or one to wait for
+ *   status N    exits with N
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+static char *volatile kept;
+
+static void hold(int n)
+{
+    JESPAN("held");
+    while (n-- > 0) {
+        kept = malloc(4096);
+        if (!kept)
+            exit(4);
+        memset(kept, 1, 4096);
+    }
+}
+
+static void churn(void)
+{
+    JESPAN("churn");
+    static char *pieces[100];
+    for (unsigned i = 0;; i = (i * 17 + 1) % 100) {
+        free(pieces[i]);
+        pieces[i] = malloc(1000);
+    }
+}
+
+static void check_children(void)
+{
+    errno = 0;
+    if (waitpid(-1, NULL, WNOHANG | __WALL) != -1 || errno != ECHILD)
+        exit(5);
+}
+
+int main(int argc, char **argv)
+{
+    char byte;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        int n = i + 1 < argc ? atoi(argv[i + 1]) : 0;
+        if (!strcmp(word, "hold"))
+            hold(n), i++;
+        else if (!strcmp(word, "churn"))
+            churn();
+        else if (!strcmp(word, "say"))
+            printf("%d\n", (int)getpid()), fflush(stdout);
+        else if (!strcmp(word, "close"))
+            closefrom(3);
+        else if (!strcmp(word, "children"))
+            check_children();
+        else if (!strcmp(word, "status"))
+            return n;
+        else if (!strcmp(word, "wait"))
+            while (read(0, &byte, 1) > 0)
+                ;
+        else if (!strcmp(word, "daemon")) {
+            if (daemon(1, 1))
+                return 6;
+        } else
+            return 3;
+    }
+    return 0;
+}
