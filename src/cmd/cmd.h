@@ -3,6 +3,8 @@
 #ifndef JESPAN_CMD_H
 #define JESPAN_CMD_H
 
+#include <sys/types.h>
+
 struct command {
     const char *name;
     const char *summary; /* one line of `jespan --help` */
@@ -25,6 +27,9 @@ void cmd_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Prints the usage of a subcommand. Returns the exit status. */
 int cmd_help(const char *name);
+
+/* The number of a process; 0: the word is none. */
+pid_t cmd_pid(const char *word);
 
 /* Flushes stdout. Returns 0, or prints an error and returns STATUS_WRITE. */
 int cmd_finish_output(void);

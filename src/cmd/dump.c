@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan dump`: writes a dump of a process that runs, hangs or is stopped. */
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,47 +36,34 @@ static int fail(const char *what, const char *reason, int status)
     return status;
 }
 
-/* The file is whole or absent: it has another name until it is complete. */
-static int write_file(pid_t pid, const char *word, enum exporter_profile profile, const char *path)
+static int write_dump(const struct outside *process, const struct options *options, const char *path)
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
-        return fail(path, strerror(ENAMETOOLONG), STATUS_WRITE);
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return fail(path, strerror(errno), STATUS_WRITE);
-    const char *reason = outside_dump(pid, profile, fd);
-    int status = reason ? fail(word, reason, STATUS_USAGE) : 0;
-    if (close(fd) && !status)
-        status = fail(path, strerror(errno), STATUS_WRITE);
-    if (!status && rename(temporary, path))
-        status = fail(path, strerror(errno), STATUS_WRITE);
-    if (status)
-        unlink(temporary);
-    return status;
+    enum exporter_profile profile = options->time ? EXPORTER_TIME : EXPORTER_HEAP;
+    int error = strcmp(path, "-") ? outside_write_path(process, profile, path) : outside_write(process, profile, STDOUT_FILENO);
+    return error ? fail(path, strerror(-error), STATUS_WRITE) : 0;
 }
 
 static int run(int argc, char **argv)
 {
     struct options options = {0};
+    struct outside process;
     char name[64];
     int status = read_options(&options, argc, argv);
     if (status)
         return status;
-    pid_t pid = argc - optind == 1 ? outside_pid(argv[optind]) : 0;
+    pid_t pid = argc - optind == 1 ? cmd_pid(argv[optind]) : 0;
     if (argc - optind != 1) {
         cmd_error("%s; see 'jespan help dump'", optind == argc ? "there is no PID" : "there is more than one PID");
         return STATUS_USAGE;
     }
     if (!pid)
         return fail(argv[optind], "not a process's number", STATUS_USAGE);
-    enum exporter_profile profile = options.time ? EXPORTER_TIME : EXPORTER_HEAP;
-    if (options.file && !strcmp(options.file, "-")) {
-        const char *reason = outside_dump(pid, profile, STDOUT_FILENO);
-        return reason ? fail(argv[optind], reason, STATUS_USAGE) : 0;
-    }
+    const char *reason = outside_read(&process, pid);
+    if (reason)
+        return fail(argv[optind], reason, STATUS_USAGE);
     snprintf(name, sizeof name, "%s.%d.pb.gz", options.time ? "time" : "heap", (int)pid);
-    status = write_file(pid, argv[optind], profile, options.file ? options.file : name);
+    status = write_dump(&process, &options, options.file ? options.file : name);
+    outside_close(&process);
     if (status || options.file)
         return status;
     puts(name);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
@@ -51,6 +52,14 @@ void cmd_warning(const char *format, ...)
     va_start(args, format);
     say("warning: ", format, args);
     va_end(args);
+}
+
+pid_t cmd_pid(const char *word)
+{
+    char *end;
+    errno = 0;
+    long number = strtol(word, &end, 10);
+    return word[0] >= '1' && word[0] <= '9' && !*end && !errno && number == (pid_t)number ? (pid_t)number : 0;
 }
 
 int cmd_finish_output(void)

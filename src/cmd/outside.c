@@ -3,10 +3,9 @@
 #include "outside.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "report/dump_series.h"
 #include "snapshot/view.h"
 
 EXPORTER_DEFINE(pprof);
@@ -29,25 +28,34 @@ static int write_all(struct exporter_sink *sink, const void *data, size_t bytes)
     return 0;
 }
 
-pid_t outside_pid(const char *word)
+const char *outside_read(struct outside *o, pid_t pid)
 {
-    char *end;
-    errno = 0;
-    long number = strtol(word, &end, 10);
-    return word[0] >= '1' && word[0] <= '9' && !*end && !errno && number == (pid_t)number ? (pid_t)number : 0;
-}
-
-const char *outside_dump(pid_t pid, enum exporter_profile profile, int fd)
-{
-    struct view *view;
-    struct descriptor_sink to = {{write_all, NULL}, fd};
-    int error = view_open(&view, pid);
+    int error = view_open(&o->view, pid);
     if (error)
         return view_error_text(error);
-    struct snapshot *s = view_snapshot(view, NULL);
-    const char *reason = s ? NULL : view_error_text(errno);
-    error = s ? jespan_exporter_pprof.encode(s, profile, &to.sink) : 0;
-    snapshot_free(s);
-    view_close(view);
-    return reason || !error ? reason : strerror(-error);
+    o->snapshot = view_snapshot(o->view, NULL);
+    if (o->snapshot)
+        return NULL;
+    const char *reason = view_error_text(errno);
+    view_close(o->view);
+    return reason;
+}
+
+int outside_write(const struct outside *o, enum exporter_profile profile, int fd)
+{
+    struct descriptor_sink to = {{write_all, NULL}, fd};
+    return jespan_exporter_pprof.encode(o->snapshot, profile, &to.sink);
+}
+
+int outside_write_path(const struct outside *o, enum exporter_profile profile, const char *path)
+{
+    struct dump_series series = {0};
+    const struct dump_source from = {.exporter = &jespan_exporter_pprof, .snapshot = o->snapshot};
+    return dump_series_write_path(&series, &from, profile, path);
+}
+
+void outside_close(struct outside *o)
+{
+    snapshot_free(o->snapshot);
+    view_close(o->view);
 }

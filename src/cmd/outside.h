@@ -7,10 +7,20 @@
 
 #include "report/exporter.h"
 
-/* The number of a process; 0: the word is none. */
-pid_t outside_pid(const char *word);
+/* A process as it was when it was read. */
+struct outside {
+    struct view *view;
+    struct snapshot *snapshot;
+};
 
-/* Writes a dump of the process to the descriptor. Returns NULL, or the reason in words why there is none. */
-const char *outside_dump(pid_t pid, enum exporter_profile profile, int fd);
+/* Reads a process. Returns NULL, or the reason in words why it cannot be read. */
+const char *outside_read(struct outside *o, pid_t pid);
+
+/* Writes a dump to a descriptor, or to a path (dump_series_write_path()). Returns 0 or a negative errno. */
+int outside_write(const struct outside *o, enum exporter_profile profile, int fd);
+int outside_write_path(const struct outside *o, enum exporter_profile profile, const char *path);
+
+/* Once for each process that was read. */
+void outside_close(struct outside *o);
 
 #endif

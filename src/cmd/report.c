@@ -138,20 +138,22 @@ static const char *print_file(const char *path, struct report_options *options, 
 static const char *print_process(pid_t pid, enum exporter_profile profile, struct report_options *options, const char *sort)
 {
     char path[32];
-    int fd = memfd_create("jespan-report", MFD_CLOEXEC);
-    if (fd < 0)
-        return strerror(errno);
-    const char *error = outside_dump(pid, profile, fd);
+    struct outside process;
+    const char *reason = outside_read(&process, pid);
+    if (reason)
+        return reason;
+    int fd = memfd_create("jespan-report", MFD_CLOEXEC), error = fd < 0 ? -errno : outside_write(&process, profile, fd);
+    outside_close(&process);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (!error)
-        error = print_file(path, options, sort);
-    close(fd);
-    return error;
+    reason = error ? strerror(-error) : print_file(path, options, sort);
+    if (fd >= 0)
+        close(fd);
+    return reason;
 }
 
 static const char *print_word(const char *word, bool time, struct report_options *options, const char *sort)
 {
-    pid_t pid = access(word, F_OK) != 0 ? outside_pid(word) : 0;
+    pid_t pid = access(word, F_OK) != 0 ? cmd_pid(word) : 0;
     if (pid != 0)
         return print_process(pid, time ? EXPORTER_TIME : EXPORTER_HEAP, options, sort);
     return time ? "--time is for a process's number" : print_file(word, options, sort);

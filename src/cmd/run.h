@@ -66,8 +66,9 @@ int run_conf_make(char **text, const struct run_options *options, const char *du
 /* Makes the environment. Returns 0 or STATUS_PREPARE. */
 int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library);
 
-/* Starts the sidecar of this process: a process with another session, that is no child of this one. It gets `text` as its configuration. Writes the
- * value of the key `sidecar` for the program. Returns false if the sidecar cannot work, after a warning. */
+/* Starts the sidecar of this process: a process with another session, that is no child of this one. It gets `text` as
+ * its configuration. Writes the value of the key `sidecar` for the program. Returns false if the sidecar cannot work,
+ * after a warning. */
 #define RUN_SIDECAR_BYTES 64
 bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *text, bool quiet);
 

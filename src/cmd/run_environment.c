@@ -67,7 +67,7 @@ static int prepare_dump_dir(char *path, const char *wanted)
     if (unusable != 0)
         return unusable;
     int error = wanted[0] == '\0' ? ENOENT : create_directories(wanted);
-    if (error == 0 && (realpath(wanted, path) == NULL || stat(path, &status) != 0))
+    if (error == 0 && (!realpath(wanted, path) || stat(path, &status) != 0))
         error = errno;
     if (error == 0)
         error = !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
@@ -124,7 +124,7 @@ static void add(FILE *to, const char *key, const char *value)
  * dump_at_exit_pid where the user does not. */
 static bool asks_for_exits(const char *text)
 {
-    return text && strstr(text, "dump_at_exit:") && strstr(text, "dump_at_exit_pid:") == NULL;
+    return text && strstr(text, "dump_at_exit:") && !strstr(text, "dump_at_exit_pid:");
 }
 
 static bool wants_all_exits(const struct run_options *options)

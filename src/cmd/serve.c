@@ -17,15 +17,6 @@
 #include "sidecar/sidecar.h"
 #include "snapshot/view.h"
 
-/* Returns 0 for a text that is no number of a process. */
-static pid_t read_pid(const char *text)
-{
-    char *end;
-    errno = 0;
-    long pid = strtol(text, &end, 10);
-    return text[0] < '1' || text[0] > '9' || *end != '\0' || errno != 0 || pid > INT_MAX ? 0 : (pid_t)pid;
-}
-
 /* Dumps go to jespan.NAME.PID/ unless the user says otherwise. */
 static void default_directory(char directory[PATH_MAX], pid_t pid)
 {
@@ -91,7 +82,7 @@ static int run(int argc, char **argv)
         return cmd_help("serve");
     struct sidecar_options o = {.quiet = options.quiet, .is_early = options.from_run,
                                 .page = options.from_run ? RUN_SIDECAR_PAGE : -1, .ready = options.from_run ? RUN_SIDECAR_READY : -1};
-    o.pid = argc - optind == 1 ? read_pid(argv[optind]) : 0;
+    o.pid = argc - optind == 1 ? cmd_pid(argv[optind]) : 0;
     if (o.pid == 0) {
         cmd_error("PID must be the number of one process; see 'jespan help serve'");
         return STATUS_USAGE;

@@ -63,7 +63,8 @@ static void register_before_destructors(void)
 {
     static char in_library;
     static THREAD_LOCAL bool is_registered;
-    bool is_wanted = (conf.dump_dir[0] || conf.sidecar[0]) && (conf.dump_at_exit == DUMP_AT_EXIT_TRUE || conf.dump_at_exit == DUMP_AT_EXIT_BOTH);
+    bool is_before = conf.dump_at_exit == DUMP_AT_EXIT_TRUE || conf.dump_at_exit == DUMP_AT_EXIT_BOTH;
+    bool is_wanted = is_before && (conf.dump_dir[0] || conf.sidecar[0]);
     if (!is_wanted || is_registered || gettid() != getpid())
         return;
     struct thread *t = track_thread();

@@ -72,6 +72,7 @@ start "$scratch/waits"
     skip "this system lets no process read another"
 shows "waiting"
 (cd "$scratch" && equal "the name of the dump" "$("$JESPAN_CMD" dump "$pid")" "heap.$pid.pb.gz")
+"$JESPAN_CMD" dump "$pid" -o /dev/stdout | gzip -t || fail "no dump into a pipe that has a name"
 [ -f "$scratch/heap.$pid.pb.gz" ] || fail "there is no heap.$pid.pb.gz"
 kill -STOP "$pid"
 shows "stopped"
@@ -88,6 +89,7 @@ refused "no process" 2 "jespan: 2147483647: there is no such process" dump 21474
 refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" dump $$ -o "$scratch/none"
 refused "no jespan to report" 2 "jespan: $$: there is no jespan in it" report $$
 refused "no PID" 2 "jespan: there is no PID*" dump
+refused "a directory" 1 "jespan: $scratch: Is a directory" dump "$pid" -o "$scratch"
 refused "no directory" 1 "jespan: /nowhere/x: No such file or directory" dump "$pid" -o /nowhere/x
 
 # A namespace of its own without /proc. Not every system lets a user make one.

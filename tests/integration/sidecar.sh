@@ -26,7 +26,7 @@ begin() {
     pid=$! # run becomes the program
     jobs_of_test+=("$pid")
     exec {input}> "$name.in"
-    within 600 [ -s "$name.out" ] || fail_with "$name: the program does not start" "$name.err"
+    await [ -s "$name.out" ] || fail_with "$name: the program does not start" "$name.err"
     sidecar=$(sidecar_of "$pid")
 }
 options=()
@@ -49,8 +49,9 @@ is_gone() {
 
 # dump_of NAME PATTERN: the only dump, whose name is like that
 dump_of() {
-    local found=("$1"/$2)
-    [ ${#found[@]} = 1 ] && [ -e "${found[0]}" ] || fail "$1: not one dump $2: $(echo "$1"/*)"
+    local found
+    mapfile -t found < <(compgen -G "$1/$2")
+    [ ${#found[@]} = 1 ] || fail "$1: not one dump $2: $(ls "$1")"
     echo "${found[0]}"
 }
 
@@ -66,7 +67,7 @@ test_exit() {
     equal "status" "$status" 7
     dump=$(dump_of exit 'heap.*.1.pb.gz') # the program waited for it
     equal "what the program held at exit" "$(row "$dump" held)" "1048576 256 1048576"
-    within 600 grep -q "^jespan: sidecar_program (process [0-9]*) ended with status 7; .* held .*; next: jespan report $scratch/$dump$" exit.err ||
+    await grep -q "^jespan: sidecar_program (process [0-9]*) ended with status 7; .* held .*; next: jespan report $scratch/$dump$" exit.err ||
         fail_with "no line at the end" exit.err
     "$JESPAN_CMD" run --sidecar --quiet --dump-dir quiet -- "$program" hold 1 2> quiet.err
     dump_of quiet 'heap.*.1.pb.gz' > /dev/null
@@ -87,7 +88,7 @@ test_unnoticed() {
     equal "the sidecar's session" "$(ps -o sid= -p "$sidecar" | tr -d ' ')" "$sidecar"
     release
     wait "$pid" || fail "the program fails"
-    within 600 is_gone "$sidecar" || fail "the sidecar stays"
+    await is_gone "$sidecar" || fail "the sidecar stays"
 }
 
 signals_of_plain() {
@@ -95,10 +96,17 @@ signals_of_plain() {
     "$program" say wait < plain.in > plain.out &
     local plain=$!
     exec {plain_in}> plain.in
-    within 600 [ -s plain.out ]
+    await [ -s plain.out ]
     grep -E '^Sig(Blk|Ign|Cgt)' "/proc/$plain/status"
     exec {plain_in}>&-
     wait "$plain"
+}
+
+# Before Linux 6.15, the system may not tell how a process ended.
+is_told() {
+    local major minor
+    IFS=.- read -r major minor _ < /proc/sys/kernel/osrelease
+    [ "$major" -gt 6 ] || [[ $major = 6 && $minor -ge 15 ]]
 }
 
 # Each program is killed at another moment after its first dump.
@@ -110,12 +118,12 @@ test_killed() {
     done
     jobs_of_test+=("${pids[@]}")
     for ((i = 0; i < kills; i++)); do
-        within 600 [ -e "killed.$i/heap.${pids[i]}.1.pb.gz" ] || fail_with "killed.$i: no first dump" "killed.$i.err"
+        await [ -e "killed.$i/heap.${pids[i]}.1.pb.gz" ] || fail_with "killed.$i: no first dump" "killed.$i.err"
         sleep "0.0$((RANDOM % 90 + 10))"
         kill -9 "${pids[i]}"
     done
     for ((i = 0; i < kills; i++)); do
-        within 600 compgen -G "killed.$i/heap.*.killed.pb.gz" || fail_with "killed.$i: no dump of what was killed" "killed.$i.err"
+        await compgen -G "killed.$i/heap.*.killed.pb.gz" || fail_with "killed.$i: no dump of what was killed" "killed.$i.err"
         dump=$(dump_of "killed.$i" 'heap.*.killed.pb.gz')
         equal "$dump: held" "$(row "$dump" held)" "1048576 256 1048576"
         read -r bytes objects all <<< "$(row "$dump" churn)"
@@ -123,7 +131,7 @@ test_killed() {
             fail "$dump: churn holds $bytes bytes in $objects objects"
         read -r _ _ first <<< "$(row "killed.$i/heap.${pids[i]}.1.pb.gz" churn)"
         [ "$all" -ge "${first:-0}" ] || fail "$dump: churn allocated $all bytes, and $first bytes before that"
-        zcat "$dump" | grep -aq 'read [0-9]* ms before the process was killed by signal 9' || fail "$dump does not say how old it is"
+        grep -aq 'read [0-9]* ms before the process was killed by signal 9' <(zcat "$dump") || fail "$dump does not say how old it is"
     done
 }
 
@@ -148,7 +156,7 @@ test_odd_programs() {
     equal "a program that closes all descriptors" "$(row "$dump" held)" "1048576 256 1048576"
     begin daemon hold 256 say daemon wait
     wait "$pid" || fail "the daemon's first process fails"
-    within 600 is_gone "$sidecar" || fail "the sidecar outlives the program for which it was started"
+    await is_gone "$sidecar" || fail "the sidecar outlives the program for which it was started"
     release
     # shellcheck disable=SC2016
     "$JESPAN_CMD" run --sidecar --quiet --dump-dir executes -- sh -c 'exec "$0" hold 256 status 9' "$program" || status=$?
@@ -164,12 +172,12 @@ test_hangup() {
     local leader
     setsid "$JESPAN_CMD" run --sidecar --quiet --dump-dir hangup --interval 1 -- "$program" hold 256 say churn > hangup.out &
     jobs_of_test+=($!)
-    within 600 [ -s hangup.out ]
+    await [ -s hangup.out ]
     read -r leader < hangup.out
-    within 600 [ -e "hangup/heap.$leader.1.pb.gz" ] || fail "no first dump"
+    await [ -e "hangup/heap.$leader.1.pb.gz" ] || fail "no first dump"
     kill -HUP -- "-$leader"
-    within 600 compgen -G 'hangup/heap.*.killed.pb.gz' || fail "no dump after SIGHUP"
-    zcat hangup/heap.*.killed.pb.gz | grep -aq 'was killed by signal 1' || fail "the dump does not name SIGHUP"
+    await compgen -G 'hangup/heap.*.killed.pb.gz' || fail "no dump after SIGHUP"
+    grep -aq 'was killed by signal 1' <(zcat hangup/heap.*.killed.pb.gz) || fail "the dump does not name SIGHUP"
 }
 
 test_disk_full() {
@@ -180,7 +188,7 @@ test_disk_full() {
     unshare -rm sh -c 'mount -t tmpfs -o size=4k none full && echo > full/all && exec "$@"' sh \
         "$JESPAN_CMD" run --sidecar --dump-dir full -- "$program" hold 256 status 8 > /dev/null 2> full.err || status=$?
     equal "status with a full disk" "$status" 8
-    within 600 grep -q 'dump .* failed: No space left on device' full.err || fail_with "nobody says that the disk is full" full.err
+    await grep -q 'dump .* failed: No space left on device' full.err || fail_with "nobody says that the disk is full" full.err
 }
 
 test_serve() {
@@ -189,15 +197,17 @@ test_serve() {
     "$program" say hold 256 wait < serve.in > serve.out &
     served=$!
     exec {served_in}> serve.in
-    within 600 [ -s serve.out ]
+    await [ -s serve.out ]
     "$JESPAN_CMD" serve --dump-dir serve --interval 1 "$served" 2> serve.err &
     local server=$!
-    within 600 [ -e "serve/heap.$served.1.pb.gz" ] || fail_with "no dump of a process that ran already" serve.err
+    await [ -e "serve/heap.$served.1.pb.gz" ] || fail_with "no dump of a process that ran already" serve.err
     equal "a process that ran already" "$(row "serve/heap.$served.1.pb.gz" held)" "1048576 256 1048576"
     kill -9 "$served"
     wait "$server" || fail_with "serve fails" serve.err
-    dump_of serve 'heap.*.killed.pb.gz' > /dev/null
-    grep -q '^jespan: sidecar_program .* was killed by signal 9; ' serve.err || fail_with "no line at the end" serve.err
+    if is_told; then
+        dump_of serve 'heap.*.killed.pb.gz' > /dev/null
+        grep -q '^jespan: sidecar_program .* was killed by signal 9; ' serve.err || fail_with "no line at the end" serve.err
+    fi
     exec {served_in}>&-
     "$JESPAN_CMD" serve "$$" 2> serve.err || status=$?
     equal "serve of a process without jespan" "$status" 125
@@ -215,12 +225,14 @@ test_http() {
     have curl && have jq && [ -f "$JESPAN_MODULES/http.so" ] || return 0
     options=(--http "unix:$scratch/socket")
     begin http say hold 256 wait
-    within 600 [ -S socket ] || fail_with "no socket" http.err
+    await [ -S socket ] || fail_with "no socket" http.err
     curl -s --unix-socket socket http://localhost/spans > spans
     equal "/spans" "$(jq -r '"\(.pid) \(.program)", (.spans[] | select(.name == "held").inuse_bytes)' spans)" \
         "$pid sidecar_program"$'\n'1048576
-    curl -s --unix-socket socket http://localhost/metrics | grep -q '^jespan_http_requests_total 1$' || fail "no figures of the service"
-    curl -s --unix-socket socket http://localhost/debug/pprof/cmdline | tr '\0' ' ' | grep -qx "$program say hold 256 wait" ||
+    curl -s --unix-socket socket http://localhost/metrics > metrics
+    grep -q '^jespan_http_requests_total 1$' metrics || fail "no figures of the service"
+    curl -s --unix-socket socket http://localhost/debug/pprof/cmdline | tr '\0' ' ' > words
+    grep -qx "$program say hold 256 wait" words ||
         fail "/debug/pprof/cmdline is not the program's"
     release
     wait "$pid"
@@ -229,10 +241,12 @@ test_http() {
 
 test_exit
 test_unnoticed
-test_killed
 test_sidecar_dies
 test_odd_programs
-test_hangup
+if is_told; then
+    test_killed
+    test_hangup
+fi
 test_disk_full
 test_serve
 test_http
