@@ -174,6 +174,14 @@ static int find_program(struct served *p)
     return error;
 }
 
+/* It has executed another program. */
+static void leave_program(struct served *p)
+{
+    end_program(p, NULL);
+    p->pause_ns = FIRST_PAUSE_NS;
+    p->next_read_ns = now_ns();
+}
+
 static void note_figures(struct served *p, const struct snapshot *s)
 {
     line_find_holder(&p->last, s);
@@ -187,11 +195,9 @@ static void read_program(struct served *p)
     struct snapshot *s = readings_next(p->readings, NULL);
     if (s)
         note_figures(p, s);
-    if (readings_error(p->readings) == -ENOENT) { /* it has executed another program */
+    if (readings_error(p->readings) == -ENOENT) {
         readings_give_back(p->readings, s);
-        end_program(p, NULL);
-        p->pause_ns = FIRST_PAUSE_NS;
-        p->next_read_ns = now_ns();
+        leave_program(p);
         return;
     }
     if (s && is_dump_due)
@@ -258,10 +264,22 @@ static bool wait_until(uint64_t until_ns, struct pollfd fds[N_FDS])
     return n > 0 && (fds[PROCESS].revents || fds[SIGNALS].revents);
 }
 
-/* A program that was not found yet may be there now. */
+/* The process waits. It may have executed its program since the last reading. */
+static struct snapshot *read_waiting(struct served *p)
+{
+    struct snapshot *s = p->readings ? readings_next(p->readings, NULL) : NULL;
+    if (p->readings && readings_error(p->readings)) {
+        readings_give_back(p->readings, s);
+        leave_program(p);
+    }
+    if (!p->readings && find_program(p) == 0)
+        s = readings_next(p->readings, NULL);
+    return p->readings ? s : NULL;
+}
+
 static void say_goodbye(struct served *p)
 {
-    struct snapshot *s = p->readings || find_program(p) == 0 ? readings_next(p->readings, NULL) : NULL;
+    struct snapshot *s = read_waiting(p);
     page_has_read(p->slot);
     if (s) {
         note_figures(p, s);

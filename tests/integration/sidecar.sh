@@ -162,6 +162,16 @@ test_odd_programs() {
     "$JESPAN_CMD" run --sidecar --quiet --dump-dir executes -- sh -c 'exec "$0" hold 256 status 9' "$program" || status=$?
     equal "status of an executed program" "$status" 9
     equal "an executed program" "$(row "$(dump_of executes 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
+    options=(--interval 1)
+    begin again say wait exec hold 256 status 9
+    options=()
+    await [ -e "again/heap.$pid.1.pb.gz" ] || fail_with "again: no first dump" again.err
+    release
+    status=0
+    wait "$pid" || status=$?
+    equal "status of a program that was executed between two readings" "$status" 9
+    dump=$(dumps_in again | tail -n 1)
+    equal "a program that was executed between two readings" "$(row "again/$dump" held)" "1048576 256 1048576"
     if plain=$(unshare -Ur id -u 2> /dev/null); then
         equal "unshare -Ur" "$("$JESPAN_CMD" run --sidecar --quiet --dump-dir unshare -- unshare -Ur id -u)" "$plain"
     fi

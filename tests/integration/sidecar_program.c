@@ -7,6 +7,7 @@
  *   wait        waits for the end of its standard input
  *   close       closes all descriptors from 3 on
  *   daemon      goes into the background as a daemon does: the first process exits with 0
+ *   exec        executes this program anew with the words that follow
  *   children    fails if it has a child, or one to wait for
  *   status N    exits with N
  */
@@ -64,7 +65,11 @@ int main(int argc, char **argv)
             printf("%d\n", (int)getpid()), fflush(stdout);
         else if (!strcmp(word, "close"))
             closefrom(3);
-        else if (!strcmp(word, "children"))
+        else if (!strcmp(word, "exec")) {
+            argv[i] = argv[0];
+            execv("/proc/self/exe", argv + i);
+            return 7;
+        } else if (!strcmp(word, "children"))
             check_children();
         else if (!strcmp(word, "status"))
             return n;
