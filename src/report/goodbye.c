@@ -2,6 +2,7 @@
 /* Tells the sidecar that this process is about to end. */
 #include "report/goodbye.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -19,6 +20,7 @@
 #include "report/sidecar_page.h"
 
 #define READ_WITHIN_NS UINT64_C(5000000000)
+#define MISSED_BEATS 20 /* in a row, from a sidecar that is stopped or gets no CPU time */
 
 static struct sidecar_page *page; /* NULL: there is none */
 
@@ -51,21 +53,38 @@ static struct sidecar_slot *find_slot(void)
     return NULL;
 }
 
-/* Returns false if it cannot be had until then, or its owner has died. */
-static bool wait_for(pthread_mutex_t *mutex, uint64_t until_ns)
+static int lock_until(pthread_mutex_t *mutex, uint64_t until_ns)
 {
     const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until))
-        return false;
-    pthread_mutex_unlock(mutex);
-    return true;
+    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+}
+
+/* Returns false if it cannot be had until then, its owner has died, or the sidecar misses its beats. They are counted
+ * in waits of this thread rather than by the clock: a busy machine delays both processes. */
+static bool wait_for(pthread_mutex_t *mutex, uint64_t until_ns)
+{
+    uint32_t last, beats = load_relaxed(&page->beats);
+    unsigned missed = 0;
+    int error;
+    do {
+        uint64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now >= until_ns)
+            return false;
+        error = lock_until(mutex, now + SIDECAR_BEAT_NS < until_ns ? now + SIDECAR_BEAT_NS : until_ns);
+        last = beats;
+        beats = load_relaxed(&page->beats);
+        missed = beats == last ? missed + 1 : 0;
+    } while (error == ETIMEDOUT && missed < MISSED_BEATS);
+    if (!error)
+        pthread_mutex_unlock(mutex);
+    return !error;
 }
 
 void goodbye_say(uint64_t until_ns)
 {
     struct sidecar_slot *slot = find_slot();
-    uint64_t now = clock_ns(CLOCK_MONOTONIC), read_by_ns = now + READ_WITHIN_NS;
-    if (!slot || load_relaxed(&page->alive_ns) + SIDECAR_ALIVE_NS < now || atomic_exchange(&slot->asked, 1))
+    uint64_t read_by_ns = clock_ns(CLOCK_MONOTONIC) + READ_WITHIN_NS;
+    if (!slot || atomic_exchange(&slot->asked, 1))
         return;
     atomic_fetch_add(&page->rings, 1);
     syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -12,10 +12,10 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SIDECAR_PAGE_LAYOUT 0x6a730001u /* changes with the layout */
+#define SIDECAR_PAGE_LAYOUT 0x6a730002u /* changes with the layout */
 #define SIDECAR_PAGE_BYTES 4096
 #define SIDECAR_SLOTS 32
-#define SIDECAR_ALIVE_NS UINT64_C(3000000000) /* the sidecar is stopped or starved if it was not alive for so long */
+#define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
 
 struct sidecar_slot {
     _Atomic uint32_t pid;   /* 0: free */
@@ -24,9 +24,9 @@ struct sidecar_slot {
 };
 
 struct sidecar_page {
-    _Atomic uint32_t layout;   /* SIDECAR_PAGE_LAYOUT once the rest is valid */
-    _Atomic uint32_t rings;    /* a futex: how often a process has asked */
-    _Atomic uint64_t alive_ns; /* when the sidecar's loop last ran, on CLOCK_MONOTONIC */
+    _Atomic uint32_t layout; /* SIDECAR_PAGE_LAYOUT once the rest is valid */
+    _Atomic uint32_t rings;  /* a futex: how often a process has asked */
+    _Atomic uint32_t beats;  /* grows while a process waits, unless the sidecar is stopped */
     struct sidecar_slot slots[SIDECAR_SLOTS];
 };
 

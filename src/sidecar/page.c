@@ -12,21 +12,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/compiler.h"
 
 static struct sidecar_page *page;
 static int bell = -1; /* an eventfd */
+static _Atomic uint32_t delivered; /* to so many of the processes that rang */
 
-/* poll(2) cannot wait for a futex. */
+/* poll(2) cannot wait for a futex. The loop may be busy for long, so this thread beats while a process waits. */
 static void *listen_to_rings(void *unused)
 {
+    static const struct timespec beat = {.tv_nsec = SIDECAR_BEAT_NS / 2};
     (void)unused;
     pthread_setname_np(pthread_self(), "page");
-    for (uint32_t seen = 0;; seen = load_acquire(&page->rings)) {
-        if (seen != 0)
+    for (uint32_t seen = 0;;) {
+        uint32_t rings = load_acquire(&page->rings);
+        if (rings != seen)
             eventfd_write(bell, 1);
-        syscall(SYS_futex, &page->rings, FUTEX_WAIT, seen, NULL, NULL, 0);
+        seen = rings;
+        atomic_fetch_add(&page->beats, 1);
+        syscall(SYS_futex, &page->rings, FUTEX_WAIT, seen, seen == load_relaxed(&delivered) ? NULL : &beat, NULL, 0);
     }
     return NULL;
 }
@@ -52,19 +56,16 @@ int page_open(int memfd)
     if (bell < 0)
         return -errno;
     page = p;
-    page_beat();
     int error = start_listening();
     store_release(&page->layout, SIDECAR_PAGE_LAYOUT);
     return error ? error : bell;
 }
 
-void page_beat(void)
+void page_hush(void)
 {
     eventfd_t any;
-    if (!page)
-        return;
-    store_relaxed(&page->alive_ns, clock_ns(CLOCK_MONOTONIC));
-    eventfd_read(bell, &any);
+    if (page)
+        eventfd_read(bell, &any);
 }
 
 struct sidecar_slot *page_enter(pid_t pid)
@@ -100,6 +101,8 @@ void page_has_read(struct sidecar_slot *slot)
 
 void page_has_delivered(struct sidecar_slot *slot)
 {
-    if (slot)
-        pthread_mutex_unlock(&slot->delivering);
+    if (!slot)
+        return;
+    pthread_mutex_unlock(&slot->delivering);
+    atomic_fetch_add(&delivered, 1);
 }

@@ -14,8 +14,8 @@
  * readable when one asks, or a negative errno. */
 int page_open(int memfd);
 
-/* Says that the sidecar is alive, and makes the descriptor unreadable. To be called at least every second. */
-void page_beat(void);
+/* Makes the descriptor unreadable until the next process asks. */
+void page_hush(void);
 
 /* Enters a process. NULL: there is no page, or it is full. */
 struct sidecar_slot *page_enter(pid_t pid);

@@ -260,7 +260,7 @@ static bool wait_until(uint64_t until_ns, struct pollfd fds[N_FDS])
     uint64_t now = now_ns(), ns = until_ns > now ? until_ns - now : 0;
     const struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int n = ppoll(fds, N_FDS, &wait, NULL);
-    page_beat();
+    page_hush();
     return n > 0 && (fds[PROCESS].revents || fds[SIGNALS].revents);
 }
 

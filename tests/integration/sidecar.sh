@@ -147,6 +147,28 @@ test_sidecar_dies() {
     done
 }
 
+# The sidecar is stopped while the program waits for it at its end.
+test_sidecar_stops_late() {
+    have python3 && [ -f "$JESPAN_MODULES/pyroscope.so" ] || return 0
+    python3 -c 'import signal, socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen()
+print(s.getsockname()[1], flush=True)
+signal.pause()' > deaf.port &
+    jobs_of_test+=($!)
+    await [ -s deaf.port ]
+    options=(--pyroscope "http://127.0.0.1:$(cat deaf.port)" --conf shutdown_timeout_ms:3600000,pyroscope_exit_timeout_ms:3600000,pyroscope_timeout_ms:600000)
+    begin late say hold 1 wait
+    options=()
+    release
+    await [ -e "late/heap.$pid.1.pb.gz" ] || fail_with "late: no dump" late.err
+    kill -STOP "$sidecar"
+    await is_gone "$pid" || fail "a program waits for a sidecar that is stopped"
+    kill -9 "$sidecar"
+    wait "$pid" || fail "the program fails when its sidecar is stopped late"
+}
+
 test_odd_programs() {
     local dump status=0
     begin closes close say hold 256 wait
@@ -252,6 +274,7 @@ test_http() {
 test_exit
 test_unnoticed
 test_sidecar_dies
+test_sidecar_stops_late
 test_odd_programs
 if is_told; then
     test_killed
