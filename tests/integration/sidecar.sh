@@ -158,7 +158,8 @@ print(s.getsockname()[1], flush=True)
 signal.pause()' > deaf.port &
     jobs_of_test+=($!)
     await [ -s deaf.port ]
-    options=(--pyroscope "http://127.0.0.1:$(cat deaf.port)" --conf shutdown_timeout_ms:3600000,pyroscope_exit_timeout_ms:3600000,pyroscope_timeout_ms:600000)
+    options=(--pyroscope "http://127.0.0.1:$(cat deaf.port)" 
+        --conf "shutdown_timeout_ms:3600000,pyroscope_exit_timeout_ms:3600000,pyroscope_timeout_ms:600000")
     begin late say hold 1 wait
     options=()
     release
