@@ -244,7 +244,7 @@ void digest_clear(struct digest *d, enum digest_figures figures)
             clear_allocations(&n->totals);
             break;
         case DIGEST_CPU:
-            n->totals.cpu = n->totals.cpu_system = 0;
+            n->totals.cpu = n->totals.cpu_user = n->totals.cpu_system = 0;
             break;
         case DIGEST_WALL:
             n->totals.wall = 0;

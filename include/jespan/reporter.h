@@ -44,8 +44,9 @@ struct jespan_span_info {
     const struct jespan_label *labels;      /* without those of its parents; `value` of an integer is its decimal digits */
 };
 
-/* CPU time since the last call for this span, in nanoseconds, of all threads in the span. system_ns is the time in the
- * kernel, or 0 where the clock does not tell it (cpu_clock). user_ns is the rest. */
+/* CPU time since the last call for this span, in nanoseconds, of all threads in the span. user_ns and system_ns are its
+ * parts. With cpu_clock:rusage they are told when a thread enters or leaves a span, later than cpu_ns. Other clocks do
+ * not tell the parts apart: user_ns is cpu_ns then, and system_ns is 0. */
 struct jespan_cpu {
     uint64_t cpu_ns, user_ns, system_ns;
 };

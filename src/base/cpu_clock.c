@@ -122,10 +122,24 @@ static void note(struct cpu_clock *c, uint64_t ticks, uint64_t ns, int thread_id
     store_release(&c->sequence, sequence);
 }
 
-/* Sets the pointer before it reads the clocks. So it is seen if the thread leaves its processor after that. */
-COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
+/* Splits the CPU time since the last reading: `ns`, which is `ticks`. The kernel finds the time spent in it in steps. If
+ * a step is larger than `ns`, the rest of it counts at the next readings. So neither part ever goes back. */
+static struct cpu_split split_time(struct cpu_clock *c, uint64_t system_ns, uint64_t ns, uint64_t ticks)
 {
-    *system = 0;
+    uint64_t in_kernel = system_ns > c->system_ns ? system_ns - c->system_ns : 0;
+    if (cpu_clock_wanted != CPU_CLOCK_RUSAGE)
+        return (struct cpu_split){0};
+    if (in_kernel > ns)
+        in_kernel = ns;
+    c->system_ns += in_kernel;
+    uint64_t system = clock_ns_to_ticks(in_kernel, clock_scale());
+    return (struct cpu_split){ticks - system, system};
+}
+
+/* Sets the pointer before it reads the clocks. So it is seen if the thread leaves its processor after that. */
+COLD uint64_t cpu_clock_read(struct cpu_clock *c, struct cpu_split *split)
+{
+    *split = (struct cpu_split){0};
     if (cpu_clock_wanted == CPU_CLOCK_NONE)
         return clock_ticks();
     int saved = errno;
@@ -139,13 +153,12 @@ COLD uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system)
     compiler_barrier();
     const struct cpu_reading *last = &c->readings[load_relaxed(&c->sequence) % 2];
     uint64_t system_ns = c->system_ns, ns = read_ns(&system_ns), before = load_relaxed(&last->ns);
-    uint64_t now = clock_ticks();
-    uint64_t ticks = load_relaxed(&last->ticks) + (ns > before ? clock_ns_to_ticks(ns - before, clock_scale()) : 0);
+    uint64_t now = clock_ticks(), since_ns = ns > before ? ns - before : 0, since = clock_ns_to_ticks(since_ns, clock_scale());
+    uint64_t ticks = load_relaxed(&last->ticks) + since;
     if (unlikely(lost) && now + c->offset > ticks)
         ticks = now + c->offset;
     c->offset = ticks - now;
-    *system = system_ns > c->system_ns ? clock_ns_to_ticks(system_ns - c->system_ns, clock_scale()) : 0;
-    c->system_ns = system_ns;
+    *split = split_time(c, system_ns, since_ns, since);
     note(c, ticks, ns, load_relaxed(&last->thread_id));
     errno = saved;
     return now;

@@ -27,7 +27,12 @@ struct cpu_clock {
         _Atomic int thread_id;
         _Atomic uint64_t ticks, ns;
     } readings[2];
-    uint64_t system_ns; /* the part spent in the kernel, by getrusage(2) */
+    uint64_t system_ns; /* the part of `ns` spent in the kernel, by getrusage(2) */
+};
+
+/* The two parts of CPU time, in ticks. Both are 0 where the clock does not tell them apart. */
+struct cpu_split {
+    uint64_t user, system;
 };
 
 /* Values of `standing` that are no address. */
@@ -70,9 +75,9 @@ HOT_INLINE uint64_t cpu_clock_ticks(const struct cpu_clock *c, uint64_t now)
     return now + c->offset;
 }
 
-/* Reads the CPU time from the kernel. Returns the time of clock_ticks() that it belongs to. *system gets the ticks
- * spent in the kernel since the last reading, or 0 where the clock does not know them. */
-uint64_t cpu_clock_read(struct cpu_clock *c, uint64_t *system);
+/* Reads the CPU time from the kernel. Returns the time of clock_ticks() that it belongs to. *split gets the CPU time
+ * since the last reading. */
+uint64_t cpu_clock_read(struct cpu_clock *c, struct cpu_split *split);
 
 /* The CPU time of the last reading. To be called by the owner, or for a thread that has ended. */
 static inline uint64_t cpu_clock_last(const struct cpu_clock *c)

@@ -24,7 +24,7 @@ struct totals {
     uint64_t wall;       /* time that spans were open; in rows of snapshots, without that of spans below */
     uint64_t busy;       /* time that the context was current, summed over all threads */
     uint64_t cpu;        /* CPU time in that time */
-    uint64_t cpu_system; /* the part of it in the kernel, where the clock knows it (cpu_clock) */
+    uint64_t cpu_user, cpu_system; /* its parts up to the last enter or exit, where the clock knows them (cpu_clock) */
     uint64_t idle;       /* wall without busy time, by context: one's work does not hide another's rest */
     uint64_t outlived_objects, outlived_bytes; /* live objects of closed spans; see tree.h */
 };
@@ -101,6 +101,7 @@ static inline void totals_floor_times(struct totals *sum)
     sum->wall = at_least_0(sum->wall);
     sum->busy = at_least_0(sum->busy);
     sum->cpu = at_least_0(sum->cpu);
+    sum->cpu_user = at_least_0(sum->cpu_user);
     sum->cpu_system = at_least_0(sum->cpu_system);
 }
 

@@ -20,7 +20,7 @@
 /* ---- Figures ---- */
 
 /* Figures that are computed from others. These numbers are no offsets. */
-enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES, CPU_USER };
+enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES };
 
 static uint64_t figure(const struct totals *t, size_t offset)
 {
@@ -29,8 +29,6 @@ static uint64_t figure(const struct totals *t, size_t offset)
         return totals_inuse_objects(t);
     case INUSE_BYTES:
         return totals_inuse_bytes(t);
-    case CPU_USER:
-        return t->cpu > t->cpu_system ? t->cpu - t->cpu_system : 0;
     default:
         return *(const uint64_t *)((const char *)t + offset);
     }
@@ -46,8 +44,8 @@ static bool is_known(size_t offset)
         return timing_is_on;
     case offsetof(struct totals, cpu):
         return cpu_clock_in_use() != CPU_CLOCK_NONE;
+    case offsetof(struct totals, cpu_user):
     case offsetof(struct totals, cpu_system):
-    case CPU_USER:
         return cpu_clock_in_use() == CPU_CLOCK_RUSAGE;
     default:
         return true;
@@ -64,7 +62,7 @@ static bool is_known(size_t offset)
         {"inuse_bytes", handle, INUSE_BYTES}, FIGURE(enters, handle, enters)
 #define SNAPSHOT_FIGURES(handle)                                                                                       \
     FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
-        FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), {"cpu_user_ns", handle, CPU_USER},                     \
+        FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), FIGURE(cpu_user_ns, handle, cpu_user),                     \
         FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(outlived_objects, handle, outlived_objects),                 \
         FIGURE(outlived_bytes, handle, outlived_bytes)
 

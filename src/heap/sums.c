@@ -115,6 +115,7 @@ static void add_times(struct totals *to, struct counters *c)
     to->cpu += load_relaxed(counters_cpu(c));
     if (!more)
         return;
+    to->cpu_user += load_relaxed(&more->cpu_user);
     to->cpu_system += load_relaxed(&more->cpu_system);
     to->wall += load_relaxed(&more->wall);
     to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;

@@ -32,8 +32,7 @@ struct counters_more {
     _Atomic uint64_t wall, opens; /* of JESPAN() blocks; see OPENS_SHIFT */
     _Atomic uint64_t credited_in_objects, credited_in_bytes;
     _Atomic uint64_t credited_out_objects, credited_out_bytes; /* stored with release, as frees */
-    _Atomic uint64_t cpu_system;
-    _Atomic uint64_t unused;
+    _Atomic uint64_t cpu_user, cpu_system; /* up to the last reading, where the clock tells them apart */
 };
 
 /* `opens` is the number of blocks opened so far, shifted by this, plus the number of blocks that are open. */

@@ -59,8 +59,12 @@ COLD void timing_after_fork(struct thread *t)
 
 COLD uint64_t timing_read_clocks(struct thread *t)
 {
-    uint64_t system, now = cpu_clock_read(&t->cpu, &system);
-    if (system)
-        own_add(&counters_use_more(t->timed)->cpu_system, system);
+    struct cpu_split split;
+    uint64_t now = cpu_clock_read(&t->cpu, &split);
+    if (split.user | split.system) {
+        struct counters_more *more = counters_use_more(t->timed);
+        own_add(&more->cpu_user, split.user);
+        own_add(&more->cpu_system, split.system);
+    }
     return now;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bump.h"
+#include "base/cpu_clock.h"
 #include "base/meta.h"
 #include "snapshot/snapshot_delta.h"
 
@@ -57,16 +58,12 @@ void reporter_told_free(struct reporter_told *r)
 
 /* ---- Figures ---- */
 
-static uint64_t above(uint64_t whole, uint64_t part)
-{
-    return whole > part ? whole - part : 0;
-}
-
 static void tell_times(const struct telling *t, const struct entry *e, const struct totals *d)
 {
-    const struct jespan_cpu cpu = {d->cpu, above(d->cpu, d->cpu_system), d->cpu_system};
+    bool is_split = cpu_clock_in_use() == CPU_CLOCK_RUSAGE;
+    const struct jespan_cpu cpu = {d->cpu, is_split ? d->cpu_user : d->cpu, d->cpu_system};
     const struct jespan_wall wall = {d->opens, d->enters, d->wall, d->busy, d->idle};
-    if (t->to->cpu && (cpu.cpu_ns | cpu.system_ns))
+    if (t->to->cpu && (cpu.cpu_ns | cpu.user_ns | cpu.system_ns))
         t->to->cpu(t->to->user, &e->info, &cpu);
     if (t->to->wall && (wall.opens | wall.enters | wall.wall_ns | wall.busy_ns | wall.idle_ns))
         t->to->wall(t->to->user, &e->info, &wall);

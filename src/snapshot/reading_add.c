@@ -122,6 +122,7 @@ static void add_more(struct totals *to, struct counters_more *more, bool times)
     uint64_t opens = load_relaxed(&more->opens);
     to->wall += open_time_in(more, times);
     to->opens += opens >> OPENS_SHIFT;
+    to->cpu_user += load_relaxed(&more->cpu_user);
     to->cpu_system += load_relaxed(&more->cpu_system);
 }
 

@@ -117,6 +117,7 @@ void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t)
     t->wall = builder_to_ns(b, t->wall);
     t->busy = builder_to_ns(b, t->busy);
     t->cpu = b->view->cpu_times ? builder_to_ns(b, t->cpu) : 0; /* else it counts busy time */
+    t->cpu_user = builder_to_ns(b, t->cpu_user);
     t->cpu_system = builder_to_ns(b, t->cpu_system);
     t->idle = builder_to_ns(b, t->idle);
 }
@@ -133,7 +134,6 @@ struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const
     own.wall += timing_resolve_open(load_relaxed(&c->wall), load_relaxed(&c->handles), b->time);
     totals_floor_times(&own);
     builder_times_to_ns(b, &own);
-    own.cpu_system = lesser(own.cpu_system, own.cpu); /* which is read a moment later */
     own.idle = totals_idle(&own);
     return own;
 }
@@ -358,6 +358,8 @@ static void keep_shown(struct shown *shown, struct totals *t)
     raise_to(&shown->wall, &t->wall);
     raise_to(&shown->busy, &t->busy);
     raise_to(&shown->cpu, &t->cpu);
+    raise_to(&shown->cpu_user, &t->cpu_user);
+    raise_to(&shown->cpu_system, &t->cpu_system);
     raise_to(&shown->idle, &t->idle);
 }
 

@@ -21,7 +21,7 @@ struct seen {
     uint64_t outlived_objects, outlived_bytes;
     uint64_t exits, closed_time; /* exits then, and in ticks: when a change of them was noticed */
     struct shown {
-        uint64_t wall, wall_inclusive, busy, cpu, idle, idle_inclusive; /* in ns: the highest values so far */
+        uint64_t wall, wall_inclusive, busy, cpu, cpu_user, cpu_system, idle, idle_inclusive; /* in ns: the highest so far */
     } shown;
 };
 

@@ -2,8 +2,11 @@
 /* Times that mallctl gives never go back, with more threads than processors. The number of open spans is right. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <jespan/jespan.h>
 
@@ -90,6 +93,51 @@ static void figures_go_forward(void)
     jespan_close(top);
 }
 
+/* ---- User and system time ---- */
+
+static _Atomic jespan_context_t parts_id;
+
+/* Most of its time is system time, and the kernel is asked for it only every 20 ms or so. */
+static void *work_in_kernel(void *unused)
+{
+    static char bytes[1 << 20];
+    FILE *zeros = fopen("/dev/zero", "r");
+    JESPAN("parts");
+    atomic_store(&parts_id, jespan_current());
+    while (!atomic_load(&over)) {
+        for (int i = 0; i < 500 && !atomic_load(&over); i++)
+            CHECK(read(fileno(zeros), bytes, sizeof bytes) == sizeof bytes);
+        JESPAN("below");
+        times_spin(MS);
+    }
+    fclose(zeros);
+    return unused;
+}
+
+static void parts_go_forward(void)
+{
+    static const char *const parts[] = {"cpu_user_ns", "cpu_system_ns", "total.cpu_user_ns", "total.cpu_system_ns"};
+    uint64_t last[MEMBERS(parts)] = {0};
+    jespan_context_t id;
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, work_in_kernel, NULL), 0);
+    while (!(id = atomic_load(&parts_id)))
+        sched_yield();
+    do
+        for (size_t i = 0; i < MEMBERS(parts); i++) {
+            uint64_t now = ctl_span(id, parts[i]);
+            if (now < last[i])
+                check_fail("%s went back by %llu ns", parts[i], (unsigned long long)(last[i] - now));
+            last[i] = now;
+        }
+    while (ctl_span(id, "cpu_ns") < 500 * MS);
+    atomic_store(&over, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    uint64_t sum = ctl_span(id, "cpu_user_ns") + ctl_span(id, "cpu_system_ns");
+    CHECK_BETWEEN(sum, ctl_span(id, "cpu_ns") - MS / 1000, ctl_span(id, "cpu_ns") + MS / 1000); /* converted one by one */
+    CHECK(ctl_span(id, "cpu_system_ns") > 0);
+}
+
 static void blocks_in_blocks(unsigned depth, jespan_context_t id)
 {
     const struct jespan_site site = {.name = "again"};
@@ -158,6 +206,7 @@ static void rseq_given_up(void)
 static const struct test_case cases[] = {
     {"figures go forward", figures_go_forward, NULL, NULL},
     {"figures go forward, thread", figures_go_forward, NULL, "cpu_clock:thread"},
+    {"parts go forward", parts_go_forward, NULL, "cpu_clock:rusage"},
     {"open now", open_now, NULL, NULL},
     {"open now, ages", open_now, NULL, "age_period_s:1"},
     {"rseq given up", rseq_given_up, NULL, NULL},

@@ -29,9 +29,10 @@ static int boot(void **state)
 /* As timing.h does on each enter and exit. */
 static uint64_t cpu_now(struct cpu_clock *c)
 {
-    uint64_t now = clock_ticks(), system;
+    struct cpu_split split;
+    uint64_t now = clock_ticks();
     if (!cpu_clock_stands(c))
-        now = cpu_clock_read(c, &system);
+        now = cpu_clock_read(c, &split);
     return cpu_clock_ticks(c, now);
 }
 
@@ -138,20 +139,20 @@ static void without(void **state)
 static void pointer_of_others_does_not_stand(void **state)
 {
     struct cpu_clock c = {0};
-    uint64_t system;
+    struct cpu_split split;
     (void)state;
     cpu_clock_boot(CPU_CLOCK_RSEQ);
     cpu_clock_start(&c);
     assert_false(cpu_clock_stands(&c));
-    cpu_clock_read(&c, &system);
+    cpu_clock_read(&c, &split);
     if (cpu_clock_in_use() != CPU_CLOCK_RSEQ)
         skip();
     own_rseq_set();
     assert_false(cpu_clock_stands(&c));
-    cpu_clock_read(&c, &system);
+    cpu_clock_read(&c, &split);
     own_rseq_clear();
     assert_false(cpu_clock_stands(&c));
-    cpu_clock_read(&c, &system);
+    cpu_clock_read(&c, &split);
     times_sleep(1);
     assert_false(cpu_clock_stands(&c));
 }
@@ -160,12 +161,13 @@ static void pointer_of_others_does_not_stand(void **state)
 static void pointer_stands_while_nothing_happens(void **state)
 {
     struct cpu_clock c = {0};
-    uint64_t system, stood = 0;
+    struct cpu_split split;
+    uint64_t stood = 0;
     (void)state;
     cpu_clock_boot(CPU_CLOCK_RSEQ);
     cpu_clock_start(&c);
     for (int i = 0; i < 1000; i++) {
-        cpu_clock_read(&c, &system);
+        cpu_clock_read(&c, &split);
         stood += cpu_clock_stands(&c);
     }
     assert_true(cpu_clock_in_use() == CPU_CLOCK_RSEQ ? stood > 500 : stood == 0);
