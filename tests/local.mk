@@ -13,16 +13,20 @@ cxx_tests =
 # Stress tests are built like integration tests; with --enable-sanitizer like unit tests.
 stress_tests =
 
-# Scripts find what was built through the environment, see AM_TESTS_ENVIRONMENT.
-script_tests = \
+# Scripts that check the source: once is enough for all builds. `make check source_checks=` leaves them out.
+all_source_checks = \
 	tools/check-docs \
-	tools/check-headers \
-	tools/check-hot-path \
-	tools/check-instructions \
 	tools/check-layers \
 	tools/check-lists \
 	tools/check-scripts \
-	tools/check-style \
+	tools/check-style
+source_checks = $(all_source_checks)
+
+# Scripts find what was built through the environment, see AM_TESTS_ENVIRONMENT.
+script_tests = \
+	tools/check-headers \
+	tools/check-hot-path \
+	tools/check-instructions \
 	tools/check-symbols
 
 # Scripts that read heap dumps, so that they need the pprof exporter
@@ -64,26 +68,37 @@ own_core_tests += $(stress_tests)
 else
 interposed_tests += $(stress_tests)
 endif
-TESTS = $(own_core_tests) $(interposed_tests) $(script_tests)
+own_core_programs = $(own_core_tests) $(test_programs)
+
+# The long ones come first, so that the last minute has work for all processors.
+# Sanitizers see only linked code: programs with the core in them.
+check_PROGRAMS = $(own_core_programs)
+TESTS =
+if !SANITIZER
+check_PROGRAMS += $(interposed_tests)
 if PPROF
-TESTS += $(dump_script_tests) $(load_tests)
+TESTS += $(load_tests)
 endif
-service_tests =
-if HTTP
-service_tests += $(http_script_tests)
-endif
-if PYROSCOPE
-service_tests += $(pyroscope_script_tests)
-endif
-TESTS += $(service_tests)
 if PYROSCOPE
 if HTTP
 TESTS += $(peer_tests)
 endif
 endif
-own_core_programs = $(own_core_tests) $(test_programs)
-check_PROGRAMS = $(own_core_programs) $(interposed_tests)
-EXTRA_DIST += $(test_support) $(script_tests) $(dump_script_tests) $(http_script_tests) $(pyroscope_script_tests) \
+service_tests =
+if PYROSCOPE
+service_tests += $(pyroscope_script_tests)
+endif
+if HTTP
+service_tests += $(http_script_tests)
+endif
+TESTS += $(service_tests)
+if PPROF
+TESTS += $(dump_script_tests)
+endif
+TESTS += $(script_tests) $(source_checks) $(interposed_tests)
+endif
+TESTS += $(own_core_tests)
+EXTRA_DIST += $(test_support) $(script_tests) $(all_source_checks) $(dump_script_tests) $(http_script_tests) $(pyroscope_script_tests) \
 	$(all_load_tests) $(all_peer_tests)
 
 test_cppflags = -iquote $(top_srcdir)/exporters
@@ -120,9 +135,11 @@ $(own_core_programs): tests/libcore.a
 $(interposed_objects): private AM_CPPFLAGS += $(test_cppflags)
 $(interposed_objects): private AM_CFLAGS += $(no_builtin)
 $(interposed_objects): private AM_CXXFLAGS += $(no_builtin)
-$(interposed_tests): private AM_LDFLAGS = -no-install
-$(interposed_tests): private LDADD = libjespan.la -lpthread
+$(interposed_tests): private LDADD = .libs/libjespan.so -Wl,-rpath,$(abs_top_builddir)/.libs -lpthread
 $(interposed_tests): libjespan.la
+# Without libtool, which takes several times as long as the linker.
+$(check_PROGRAMS): private LINK = $(CCLD) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -o $@
+$(check_PROGRAMS): private CXXLINK = $(CXXLD) $(AM_CXXFLAGS) $(CXXFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -o $@
 
 TEST_EXTENSIONS = .sh
 LOG_COMPILER = bash $(top_srcdir)/tests/support/bounded.sh

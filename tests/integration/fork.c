@@ -192,7 +192,7 @@ int main(void)
     setup();
     for (int i = 0; i < LOADERS; i++)
         CHECK_EQ(pthread_create(&loaders[i], NULL, load, NULL), 0);
-    fork_many((unsigned)check_env("FORKS", 10000));
+    fork_many((unsigned)check_rounds("FORKS", 10000));
     vfork_and_exec();
     spawn_many();
     stop = true;

@@ -73,9 +73,11 @@ dump_script_tests += \
 	%D%/dump_on.sh \
 	%D%/installed.sh \
 	%D%/outside.sh \
-	%D%/preload.sh \
 	%D%/sidecar.sh \
 	%D%/static.sh
+
+all_load_tests += \
+	%D%/preload.sh
 
 http_script_tests += \
 	%D%/closes_twice.sh \

@@ -25,7 +25,7 @@ static void a_line_per_event(void)
     size_t few = 0;
     if (!case_has_exporter())
         return;
-    for (uint64_t i = 0, n = check_env("EVENTS", 2000000); i < n; i++) {
+    for (uint64_t i = 0, n = check_rounds("EVENTS", 2000000); i < n; i++) {
         JESPAN("request");
         JESPAN("parse");
         F(free)(opaque_pointer(F(malloc)(i % 1000)));

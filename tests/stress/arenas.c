@@ -91,7 +91,7 @@ static void free_held(void)
 /* jemalloc has 4094 explicit tcaches, of which span arenas take no more than 2,048; each of these threads wants several. */
 static void threads(void)
 {
-    uint64_t n = check_env("ARENAS_THREADS", 10000);
+    uint64_t n = check_rounds("ARENAS_THREADS", 10000);
     make_sites();
     for (uint64_t i = 0; i < n; i += AT_ONCE) {
         pthread_t thread[AT_ONCE];
@@ -156,7 +156,7 @@ static void spans(void)
 {
     static const struct jespan_site site = {"request", "", "", 0, {JESPAN_ARENA, 0, 0, 0, 0, "who"}};
     struct random r = {.state = 77};
-    for (uint64_t i = 0, n = check_env("ARENAS_SPANS", 1000000); i < n; i++) {
+    for (uint64_t i = 0, n = check_rounds("ARENAS_SPANS", 1000000); i < n; i++) {
         char who[24];
         snprintf(who, sizeof who, "%llu", (unsigned long long)i);
         const struct jespan_label label = JESPAN_LABEL("who", who);
@@ -222,7 +222,7 @@ static void forks(void)
     }
     for (uintptr_t k = 0; k < AT_ONCE; k++)
         CHECK_EQ(pthread_create(&thread[k], NULL, busy, (void *)k), 0);
-    for (uint64_t i = 0, n = check_env("ARENAS_FORKS", 40); i < n; i++) {
+    for (uint64_t i = 0, n = check_rounds("ARENAS_FORKS", 40); i < n; i++) {
         struct random r = {.state = i + 1};
         visit_arenas(&r, 50);
         pid_t pid = fork();

@@ -370,7 +370,7 @@ static void *check_inherited(void *expected)
 static void *create_many(void *next)
 {
     pthread_attr_t detached;
-    uint64_t n = check_env("ASYNC_THREADS", 10000) / THREADS;
+    uint64_t n = check_rounds("ASYNC_THREADS", 10000) / THREADS;
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     for (uint64_t i = 0; i < n; i++) {

@@ -114,7 +114,7 @@ static void *work(void *number)
     bool is_setter = (uintptr_t)number == THREADS - 1;
     if (is_setter)
         set_all_limits();
-    for (uint64_t i = check_env("LIMITS_ROUNDS", FAMILY_INTERPOSED ? 20000 : 500); i--;) {
+    for (uint64_t i = check_rounds("LIMITS_ROUNDS", FAMILY_INTERPOSED ? 20000 : 500); i--;) {
         request(&state);
         if (is_setter && i % 4 == 0)
             set_some_limit(&state);

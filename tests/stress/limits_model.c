@@ -426,7 +426,7 @@ static uint64_t seed_of(uintptr_t number)
 static void *work(void *number)
 {
     uint64_t state = seed_of((uintptr_t)number);
-    for (uint64_t i = check_env("LIMITS_ROUNDS", FAMILY_INTERPOSED ? 20000 : 1000); i--;)
+    for (uint64_t i = check_rounds("LIMITS_ROUNDS", FAMILY_INTERPOSED ? 20000 : 1000); i--;)
         step(&state);
     return NULL;
 }

@@ -458,7 +458,7 @@ static void free_everything(struct worker *w)
 int main(void)
 {
     seed = check_env("ORACLE_SEED", 20261121);
-    ops_a_round = check_env("ORACLE_OPS", ORACLE_OPS) / (THREADS * ROUNDS);
+    ops_a_round = check_rounds("ORACLE_OPS", ORACLE_OPS) / (THREADS * ROUNDS);
     setup();
     model_check("the start");
     for (unsigned i = 0; i < THREADS; i++)

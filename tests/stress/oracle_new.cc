@@ -326,7 +326,7 @@ void check_all()
 
 int main()
 {
-    uint64_t ops = check_env("ORACLE_OPS", 1000000) / thread_count;
+    uint64_t ops = check_rounds("ORACLE_OPS", 1000000) / thread_count;
     check_failures_of_new();
     {
         std::vector<std::thread> threads;

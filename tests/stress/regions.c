@@ -81,7 +81,7 @@ static void one_region(uint64_t *state)
 
 static uint64_t rounds(void)
 {
-    return check_env("REGIONS_ROUNDS", FAMILY_INTERPOSED ? 1000 : 200);
+    return check_rounds("REGIONS_ROUNDS", FAMILY_INTERPOSED ? 1000 : 200);
 }
 
 static void *run(void *number)

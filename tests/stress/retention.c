@@ -113,7 +113,7 @@ static void own_memory_is_flat(void)
 
 int main(int argc, char **argv)
 {
-    n_spans = check_env("RETENTION_SPANS", FAMILY_INTERPOSED ? 10000000 : 300000);
+    n_spans = check_rounds("RETENTION_SPANS", FAMILY_INTERPOSED ? 10000000 : 300000);
     if (argc > 1) {
         few_slots();
         return check_result();

@@ -47,7 +47,7 @@ static void replaced_while_spans_open(void)
     pthread_t threads[4];
     for (size_t i = 0; i < MEMBERS(threads); i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, opens_spans, NULL), 0);
-    for (uint64_t i = 0, n = check_env("REPLACEMENTS", 50000); i < n; i++) {
+    for (uint64_t i = 0, n = check_rounds("REPLACEMENTS", 50000); i < n; i++) {
         jespan_set_sampler(i % 3 == 0 ? says_yes : i % 3 == 1 ? says_no : NULL, (void *)(uintptr_t)(i % 3 + 1));
         if (i % 100 == 0)
             nanosleep(&(struct timespec){0, 10000}, NULL);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # usage: bounded.sh COMMAND…
 # Becomes COMMAND, a test. After TEST_SECONDS (900) the test is taken to hang: where each thread of each of its processes
-# is goes to stderr, and they are killed.
+# is goes to stderr, and they are killed. A line with the seconds that COMMAND took is added to the file $TEST_TIMES, if set.
 seconds=${TEST_SECONDS:-900}
 
 # The process and all that it began, one number on a line.
@@ -24,7 +24,10 @@ show() {
 watch() {
     local process family
     timeout "$seconds" tail --pid="$1" -f /dev/null
-    [ $? = 124 ] || return
+    [ $? = 124 ] || {
+        [ -z "${TEST_TIMES-}" ] || echo "$SECONDS ${*: -1}" >> "$TEST_TIMES"
+        return
+    }
     family=$(family_of "$1")
     echo "hangs: not over after $seconds seconds"
     for process in $family; do
@@ -34,5 +37,5 @@ watch() {
     kill -KILL $family
 }
 
-(watch $$ < /dev/null >&2 &)
+(watch $$ "$@" < /dev/null >&2 &)
 exec "$@"

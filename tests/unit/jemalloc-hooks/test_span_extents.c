@@ -48,9 +48,19 @@ static uint64_t extents_by_stats(unsigned index)
     return n;
 }
 
+/* jemalloc's thread would purge between two readings. Returns whether it ran. */
+static bool run_background_thread(bool run)
+{
+    bool ran;
+    size_t bytes = sizeof ran;
+    CHECK_EQ(jespan_je_mallctl("background_thread", &ran, &bytes, &run, sizeof run), 0);
+    return ran;
+}
+
 static void check_agrees(void)
 {
     size_t sum = 0;
+    bool ran = run_background_thread(false);
     stats_refresh_until(&extents_heap.mapped_bytes);
     CHECK_EQ(extent_arena_each_range(&plain, add_bytes, &sum), 0);
     CHECK_EQ(sum, FIGURE(&plain, mapped_bytes));
@@ -59,6 +69,7 @@ static void check_agrees(void)
     CHECK_EQ(load_relaxed(&extents_heap.mapped_bytes), stats_mapped(MALLCTL_ARENAS_ALL));
     CHECK(FIGURE(&plain, committed_bytes) <= FIGURE(&plain, mapped_bytes));
     CHECK(FIGURE(&plain, peak_mapped_bytes) >= FIGURE(&plain, mapped_bytes));
+    run_background_thread(ran);
 }
 
 static size_t size_of(unsigned i)

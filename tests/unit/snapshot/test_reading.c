@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "../../support/check.h"
 #include "../../support/family.h"
 #include "heap/sums.h"
 #include "jespan/jespan.h"
@@ -23,7 +24,7 @@
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false";
 
-enum { SPANS = 100, CROWD = 20, HAMMERS = 3, SNAPSHOTS = 10000, MAX_CHUNKS = 8 };
+enum { SPANS = 100, CROWD = 20, HAMMERS = 3, MAX_CHUNKS = 8 };
 static jespan_span_t *spans[SPANS]; /* in four chunks, of which the last is not full */
 
 static int boot(void **state)
@@ -289,11 +290,11 @@ static void test_nothing_is_ever_negative(void **state)
 {
     pthread_t threads[HAMMERS];
     struct snapshot *s = NULL;
-    int sound = 0;
+    int sound = 0, n_snapshots = (int)check_rounds("READING_SNAPSHOTS", 10000);
     (void)state;
     for (uintptr_t i = 0; i < HAMMERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)(i + 1)), 0);
-    for (int n = 0; n < SNAPSHOTS; n++) {
+    for (int n = 0; n < n_snapshots; n++) {
         s = snapshot_retake(s);
         sound += s && is_sound(s);
     }
@@ -302,7 +303,7 @@ static void test_nothing_is_ever_negative(void **state)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < SPANS; i++)
         F(free)(handed[i]);
-    assert_int_equal(sound, SNAPSHOTS);
+    assert_int_equal(sound, n_snapshots);
     assert_non_null(s = snapshot_retake(s));
     assert_true(is_sound(s));
     for (uint32_t i = CONTEXT_ID_SELF; i < s->n_rows; i++) {
@@ -312,7 +313,7 @@ static void test_nothing_is_ever_negative(void **state)
         assert_int_equal(row->alloc_bytes, row->free_bytes);
         assert_int_equal(row->enters, row->exits);
     }
-    assert_true(s->all.free_objects > SNAPSHOTS);
+    assert_true(s->all.free_objects > (uint64_t)n_snapshots);
     snapshot_free(s);
 }
 
