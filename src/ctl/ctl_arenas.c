@@ -102,7 +102,7 @@ static int arena_sum(const struct ctl_name *self, uint32_t id, const struct ctl_
 {
     if (!find(id))
         return ENOENT;
-    struct arena_sums sums = arenas_own_sums((uint16_t)id);
+    struct arena_sums sums = arena_cache_own_sums((uint16_t)id);
     if (self->offset == INUSE_OBJECTS)
         return ctl_read_u64(call, sums.alloc_objects - sums.free_objects);
     if (self->offset == INUSE_BYTES)
@@ -173,7 +173,7 @@ static int ask_pages(const struct span_arena *a, const char *name, uint64_t *byt
 
 static uint64_t live_bytes(const struct span_arena *a)
 {
-    struct arena_sums sums = arenas_sums((uint16_t)(a - arenas));
+    struct arena_sums sums = arena_cache_sums((uint16_t)(a - arenas));
     return sums.alloc_bytes - sums.free_bytes;
 }
 

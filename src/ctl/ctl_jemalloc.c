@@ -91,7 +91,7 @@ static void watch_new_arena(const struct ctl_call *call)
 
 static bool make_room(void)
 {
-    return thread_current && arenas_make_room(thread_current);
+    return thread_current && arena_cache_make_room(thread_current);
 }
 
 static const struct ctl_own_name own_names[] = {

@@ -22,14 +22,14 @@ static uint16_t arena_of(unsigned class, const void *p)
 
 /* One attempt to read a thread's free buffer. Returns −1 when the owner was flushing it. Paired with track_flush(): an
  * entry that is read between two equal even sequence numbers was not counted yet. */
-static int read_buffer_once(struct thread *t, struct freed freed[PENDING_MAX])
+static int read_buffer_once(struct thread *t, struct freed freed[FREE_BUFFER_MAX])
 {
     uint32_t sequence = load_acquire(&t->free_buffer_sequence);
     if (sequence & 1)
         return -1;
     uint32_t count = load_acquire(&t->free_buffer_count);
     int n = 0;
-    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < count && i < PENDING_MAX; i++) {
+    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < count && i < FREE_BUFFER_MAX; i++) {
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         uint32_t tag = slot ? load_relaxed(slot) : 0;
@@ -39,7 +39,7 @@ static int read_buffer_once(struct thread *t, struct freed freed[PENDING_MAX])
     return sums_stood_still(t, sequence) ? n : -1;
 }
 
-int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX])
+int sums_read_buffer(struct thread *t, struct freed freed[FREE_BUFFER_MAX])
 {
     for (int i = 0; i < BUFFER_TRIES; i++) {
         int n = read_buffer_once(t, freed);
@@ -58,7 +58,7 @@ static void add_buffered(struct totals *sum, const struct freed *freed)
 uint64_t sums_pending_bytes(void)
 {
     uint64_t bytes = 0;
-    struct freed freed[PENDING_MAX];
+    struct freed freed[FREE_BUFFER_MAX];
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         bytes += magazine_bytes(t);
         for (int n = sums_read_buffer(t, freed); n--;)
@@ -145,7 +145,7 @@ static void add_rest_of(void *range, uint32_t context, struct counters *c)
 void sums_read(struct totals *sums, uint32_t first, uint32_t end)
 {
     struct range to = {sums, first};
-    struct freed freed[PENDING_MAX];
+    struct freed freed[FREE_BUFFER_MAX];
     memset(sums, 0, (end - first) * sizeof *sums);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         each_counter(t, first, end, add_frees_of, &to);
@@ -202,7 +202,7 @@ uint64_t sums_patience(void)
 static void add_thread(struct totals *sum, struct thread *t, uint32_t first, uint32_t end)
 {
     struct totals of_thread;
-    struct freed freed[PENDING_MAX];
+    struct freed freed[FREE_BUFFER_MAX];
     for (int i = 0; i < PAIR_TRIES; i++) {
         uint32_t sequence = load_acquire(&t->free_buffer_sequence);
         of_thread = (struct totals){0};

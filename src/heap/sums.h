@@ -46,7 +46,7 @@ struct freed {
 };
 
 /* What a thread has in its free buffer. Returns how many; 0 when the thread was flushing it each time. */
-int sums_read_buffer(struct thread *t, struct freed freed[PENDING_MAX]);
+int sums_read_buffer(struct thread *t, struct freed freed[FREE_BUFFER_MAX]);
 
 /* Whether nothing moved from the thread's buffer to its counters since its free_buffer_sequence was read with
  * acquire. */

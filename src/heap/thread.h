@@ -52,7 +52,7 @@ struct counters_chunk {
 typedef _Atomic(struct counters *) counters_chunk_t; /* the first of a chunk */
 
 /* The size of the free buffer. */
-#define PENDING_MAX 32
+#define FREE_BUFFER_MAX 32
 
 /* An entry of a magazine: a freed object that the thread keeps; see magazine.h. */
 struct free_object {
@@ -140,9 +140,9 @@ struct thread {
     /* Odd while the free buffer is flushed. A reader discards what it read if this changed meanwhile. */
     _Atomic uint32_t free_buffer_sequence;
     _Atomic uint32_t free_buffer_done; /* entries flushed so far; not 0 only during a flush, and after a fork in one */
-    _Atomic(void *) free_buffer_object[PENDING_MAX];
-    _Atomic(_Atomic uint32_t *) free_buffer_slot[PENDING_MAX]; /* its header */
-    _Atomic uint8_t free_buffer_class[PENDING_MAX]; /* CLASS_IN_ARENA higher for objects of span arenas */
+    _Atomic(void *) free_buffer_object[FREE_BUFFER_MAX];
+    _Atomic(_Atomic uint32_t *) free_buffer_slot[FREE_BUFFER_MAX]; /* its header */
+    _Atomic uint8_t free_buffer_class[FREE_BUFFER_MAX]; /* CLASS_IN_ARENA higher for objects of span arenas */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object; or the bottom, which is none */
     struct free_object *magazine_end[CLASSES_MAX];           /* the place of the newest object in a full magazine */
     struct free_object magazine[MAGAZINE_ENTRIES];

@@ -105,7 +105,7 @@ static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t siz
     void *p = jespan_je_mallocx(size, flags);
     if (p || !load_relaxed(&arenas[arena].extents.limit_bytes))
         return p;
-    arenas_give_back(t, arena);
+    arena_cache_give_back(t, arena);
     p = jespan_je_mallocx(size, flags);
     arenas_count_refusals(arena, !p);
     return p;
@@ -113,7 +113,7 @@ static COLD void *alloc_after_flush(struct thread *t, uint16_t arena, size_t siz
 
 static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, int flags)
 {
-    struct arena_cache *arena_cache = arenas_cache(t, arena);
+    struct arena_cache *arena_cache = arena_cache_of(t, arena);
     void *p = jespan_je_mallocx(at_least_1(size), flags | place);
     if (unlikely(!p))
         p = alloc_after_flush(t, arena, at_least_1(size), flags | place);
@@ -126,9 +126,9 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
 
 static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
 {
-    const struct arena_cache *arena_cache = arenas_cache(t, arena);
+    const struct arena_cache *arena_cache = arena_cache_of(t, arena);
     int place = arena_cache ? arena_cache->place : 0;
-    if (unlikely(!place) && !arenas_find_place(t, arena, &place))
+    if (unlikely(!place) && !arena_cache_find_place(t, arena, &place))
         return alloc_without_arena(t, size, flags);
     return alloc_at(t, arena, place, size, flags);
 }
@@ -136,7 +136,7 @@ static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int f
 static COLD void *alloc_without_cache(struct thread *t, uint16_t arena, size_t size, int flags)
 {
     int place;
-    if (!arenas_find_place(t, arena, &place))
+    if (!arena_cache_find_place(t, arena, &place))
         return alloc_without_arena(t, size, flags | MALLOCX_TCACHE_NONE);
     return alloc_at(t, arena, (place & ~PLACE_TCACHE) | MALLOCX_TCACHE_NONE, size, flags);
 }

@@ -42,7 +42,7 @@ static void before_fork(void)
 {
     regions_before_fork(thread_current);
     if (thread_current)
-        arenas_end_thread(thread_current);
+        arena_cache_end_thread(thread_current);
     lock_all_before_fork();
     limits_before_fork();
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
@@ -69,14 +69,14 @@ static void after_fork_in_child(void)
     extent_arenas_after_fork();
     regions_after_fork(thread_current);
     if (thread_current)
-        arenas_abandon(thread_current);
+        arena_cache_abandon(thread_current);
 }
 
 static void end_thread(struct thread *t)
 {
     thread_cache_flush(t);
     regions_leave_all(t);
-    arenas_end_thread(t);
+    arena_cache_end_thread(t);
     limits_leave_thread(t);
     store_relaxed(&thread_fast, NULL);
     thread_current = NULL;
@@ -164,7 +164,7 @@ static int boot_locked(void)
         return error;
     extents_boot();
     classes_boot();
-    magazine_boot(arenas_take_back);
+    magazine_boot(arena_cache_take_back);
     return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

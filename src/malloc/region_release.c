@@ -22,7 +22,7 @@
 
 static uint64_t live_objects(uint16_t arena)
 {
-    struct arena_sums sums = arenas_sums(arena);
+    struct arena_sums sums = arena_cache_sums(arena);
     return sums.alloc_objects - sums.free_objects;
 }
 
@@ -254,8 +254,8 @@ static void release_all(struct thread *t, uint16_t arena)
         drop_tables(a);
         return;
     }
-    arenas_count_frees(t, arena, v.objects, v.bytes);
-    arenas_flush_region(arena);
+    arena_cache_count_frees_by(t, arena, v.objects, v.bytes);
+    arena_cache_flush_region(arena);
     arenas_call("arena.0.reset", a);
     store_relaxed(&a->has_survivors, false);
     drop_tables(a);

@@ -2,7 +2,7 @@
 /* Accounting: what happens when memory is allocated, freed, resized, or gets another owner.
  *
  * An allocation is counted after the memory was obtained. A free is counted before the memory is given back, since the
- * address may be reused at once. Small frees wait in the thread's free buffer until PENDING_MAX of them are there;
+ * address may be reused at once. Small frees wait in the thread's free buffer until FREE_BUFFER_MAX of them are there;
  * their headers are prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects
  * into the thread's magazines.
  *
@@ -90,7 +90,7 @@ HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsi
  *
  * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed
  * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the buffer that is
- * entry (n - 1) % PENDING_MAX: the modulo keeps the index in the array when the buffer is empty. For the magazine it is
+ * entry (n - 1) % FREE_BUFFER_MAX: the modulo keeps the index in the array when the buffer is empty. For the magazine it is
  * last[-1], since `last` is the entry above the newest object. */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
@@ -104,14 +104,14 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
     struct free_object *last = magazine_last(t, entry_class(entry));
     uint32_t n = load_relaxed(&t->free_buffer_count);
     if (last->p == p && likely(load_relaxed(slot) == t->tag) &&
-        likely(load_relaxed(&t->free_buffer_object[(n - 1) % PENDING_MAX]) != p)) {
+        likely(load_relaxed(&t->free_buffer_object[(n - 1) % FREE_BUFFER_MAX]) != p)) {
         store_relaxed(slot, 0);
         counters_add_free(t->current, class_bytes[entry_class(entry)]);
         last->slot = slot; /* since it was taken, its page may have got another table */
         magazine_put_last(t, entry_class(entry), last);
         return true;
     }
-    if (unlikely(n == PENDING_MAX || last[-1].p == p))
+    if (unlikely(n == FREE_BUFFER_MAX || last[-1].p == p))
         return false;
     track_free_later(t, p, slot, entry_class(entry));
     return true;

@@ -50,7 +50,7 @@ void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usab
 {
     if (!arena)
         return;
-    arenas_count_alloc(t, arena, usable);
+    arena_cache_count_alloc_by(t, arena, usable);
     struct object_place place = track_find_header(p);
     if (arenas[arena].region && (!t || t->region != arena))
         track_hand_over(&place, arena, place.tag);

@@ -62,7 +62,7 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
     jespan_assert(error >= 0); /* the page has its table or entry already */
     track_count_in_arena(t, arena, p, new_usable);
     if (arena) /* after the allocation, so that the arena never seems to be empty */
-        arenas_count_frees(t, arena, 1, old_usable);
+        arena_cache_count_frees_by(t, arena, 1, old_usable);
     uint32_t tag = owner.tag;
     if (likely(t))
         tag = count_resize(t, owner.tag, old_usable, new_usable, requested);

@@ -73,12 +73,12 @@ void track_free_to_arena(struct thread *t, void *p, size_t usable, int flags)
     else if (counts_late)
         exceptions_forget(p, usable);
     if (arena && !counts_late)
-        arenas_count_frees(t, arena, 1, usable);
+        arena_cache_count_frees_by(t, arena, 1, usable);
     if (arena && (names_cache || !(flags & PLACE_TCACHE)))
-        flags = arenas_free_flags(t ? arenas_cache(t, arena) : NULL);
+        flags = arena_cache_free_flags(t ? arena_cache_of(t, arena) : NULL);
     jespan_je_sdallocx(p, usable, flags);
     if (counts_late)
-        arenas_count_frees(t, arena, 1, usable);
+        arena_cache_count_frees_by(t, arena, 1, usable);
 }
 
 void track_free_now(struct thread *t, void *p, int flags)
@@ -197,7 +197,7 @@ void thread_cache_flush(struct thread *t)
 {
     track_flush_any(t);
     magazine_empty(t);
-    arenas_flush_thread(t);
+    arena_cache_flush_thread(t);
 }
 
 /* ---- From free() ---- */
@@ -218,7 +218,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     limits_give(t, limit, usable);
     limits_end(t, section);
     arena_cache_count_frees(arena_cache, 1, usable);
-    jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
+    jespan_je_sdallocx(p, usable, arena_cache_free_flags(arena_cache));
     return true;
 }
 
@@ -229,7 +229,7 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
     uint16_t arena = entry & ENTRY_ARENA && entry_is_small_any(entry) ? arenas_find(p) : 0;
-    struct arena_cache *arena_cache = arena ? arenas_cache(t, arena) : NULL;
+    struct arena_cache *arena_cache = arena ? arena_cache_of(t, arena) : NULL;
     if (!arena_cache || unlikely(arenas_wipes(arena)))
         return false;
     if (arenas[arena].region) { /* which may end while the object is in the buffer */
@@ -240,7 +240,7 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     }
     if (arena_cache->last == p)
         return free_at_once(t, arena_cache, p, entry);
-    if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == PENDING_MAX))
+    if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX))
         return false;
     track_free_later(t, p, entry_slot_any(entry, (uintptr_t)p), entry_class(entry) + CLASS_IN_ARENA);
     return true;
@@ -257,7 +257,7 @@ static bool free_small(struct thread *t, void *p)
     unsigned class = entry_class(entry);
     struct free_object *last = magazine_last(t, class);
     uint32_t n = load_relaxed(&t->free_buffer_count);
-    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->free_buffer_object[(n - 1) % PENDING_MAX]) != p) {
+    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->free_buffer_object[(n - 1) % FREE_BUFFER_MAX]) != p) {
         uint32_t section = limits_begin(t);
         store_relaxed(slot, 0);
         counters_add_free(t->current, class_bytes[class]);
@@ -267,7 +267,7 @@ static bool free_small(struct thread *t, void *p)
         magazine_put_last(t, class, last);
         return true;
     }
-    if (n == PENDING_MAX || last[-1].p == p)
+    if (n == FREE_BUFFER_MAX || last[-1].p == p)
         return false;
     track_free_later(t, p, slot, class);
     return true;
@@ -303,7 +303,7 @@ void track_free_slow(struct thread *t, void *p)
     }
     /* If the sequence is odd, this is a signal handler that interrupted a flush. */
     if (!t || !free_in_arena(t, p)) {
-        if (t && load_relaxed(&t->free_buffer_count) == PENDING_MAX && !(load_relaxed(&t->free_buffer_sequence) & 1))
+        if (t && load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX && !(load_relaxed(&t->free_buffer_sequence) & 1))
             free_after_flush(t, p);
         else
             free_without_flush(t, p);
@@ -334,7 +334,7 @@ static void check_buffer(struct thread *t)
     void *freed_twice = NULL;
     if (sequence & 1)
         return;
-    for (uint32_t i = load_acquire(&t->free_buffer_done), n = load_acquire(&t->free_buffer_count); i < n && i < PENDING_MAX; i++) {
+    for (uint32_t i = load_acquire(&t->free_buffer_done), n = load_acquire(&t->free_buffer_count); i < n && i < FREE_BUFFER_MAX; i++) {
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         if (!load_relaxed(slot))
             freed_twice = load_relaxed(&t->free_buffer_object[i]);
@@ -369,6 +369,6 @@ COLD void track_abandon(struct thread *t)
         store_relaxed(&t->free_buffer_sequence, sequence + 1);
     }
     magazine_after_fork(t);
-    arenas_abandon(t);
+    arena_cache_abandon(t);
     span_abandon_all(t);
 }

@@ -17,12 +17,12 @@ static _Atomic uint32_t tcaches;
 
 /* ---- Allocating and counting ---- */
 
-static struct arena_cache *find_arena_cache(struct thread *t, uint16_t arena)
+static struct arena_cache *find_cache(struct thread *t, uint16_t arena)
 {
-    return t ? arenas_cache(t, arena) : NULL;
+    return t ? arena_cache_of(t, arena) : NULL;
 }
 
-static COLD struct arena_cache *make_arena_cache(struct thread *t, uint16_t arena)
+static COLD struct arena_cache *make_cache(struct thread *t, uint16_t arena)
 {
     struct arena_cache **arena_caches = load_relaxed(&t->arena_caches);
     if (!arena_caches) {
@@ -36,10 +36,10 @@ static COLD struct arena_cache *make_arena_cache(struct thread *t, uint16_t aren
 }
 
 /* The thread's cache of the arena, which is made if there is none; NULL: no memory, or no thread. */
-HOT_INLINE struct arena_cache *get_arena_cache(struct thread *t, uint16_t arena)
+HOT_INLINE struct arena_cache *get_cache(struct thread *t, uint16_t arena)
 {
-    struct arena_cache *arena_cache = find_arena_cache(t, arena);
-    return likely(arena_cache || !t) ? arena_cache : make_arena_cache(t, arena);
+    struct arena_cache *arena_cache = find_cache(t, arena);
+    return likely(arena_cache || !t) ? arena_cache : make_cache(t, arena);
 }
 
 static COLD int make_tcache(void)
@@ -64,11 +64,11 @@ static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cac
     return *flags;
 }
 
-bool arenas_find_place(struct thread *t, uint16_t arena, int *flags)
+bool arena_cache_find_place(struct thread *t, uint16_t arena, int *flags)
 {
     jespan_assert(arena && arena < arenas_end());
     struct span_arena *a = &arenas[arena];
-    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    struct arena_cache *arena_cache = get_cache(t, arena);
     if (load_acquire(&a->state) != ARENA_READY && !arenas_make_ready(arena))
         return false;
     *flags = a->flags | (arena_cache ? tcache_flags(t, a, arena_cache) : MALLOCX_TCACHE_NONE);
@@ -77,50 +77,49 @@ bool arenas_find_place(struct thread *t, uint16_t arena, int *flags)
     return true;
 }
 
-void arenas_leave_place(struct thread *t, uint16_t arena)
+void arena_cache_leave_place(struct thread *t, uint16_t arena)
 {
-    struct arena_cache *arena_cache = find_arena_cache(t, arena);
+    struct arena_cache *arena_cache = find_cache(t, arena);
     if (arena_cache)
         arena_cache->place = 0;
 }
 
 /* Counts in the orphan's cache if the thread has no block, or there is no memory for a cache. */
-void arenas_count_alloc(struct thread *t, uint16_t arena, uint64_t bytes)
+void arena_cache_count_alloc_by(struct thread *t, uint16_t arena, uint64_t bytes)
 {
-    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    struct arena_cache *arena_cache = get_cache(t, arena);
     if (likely(arena_cache)) {
         arena_cache_count_alloc(arena_cache, bytes);
         return;
     }
     lock(LOCK_ORPHAN);
-    if ((arena_cache = get_arena_cache(&thread_orphan, arena)))
+    if ((arena_cache = get_cache(&thread_orphan, arena)))
         arena_cache_count_alloc(arena_cache, bytes);
     unlock(LOCK_ORPHAN);
 }
 
-void arenas_count_frees(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes)
+void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes)
 {
-    struct arena_cache *arena_cache = get_arena_cache(t, arena);
+    struct arena_cache *arena_cache = get_cache(t, arena);
     if (likely(arena_cache)) {
         arena_cache_count_frees(arena_cache, objects, bytes);
         return;
     }
     lock(LOCK_ORPHAN);
-    if ((arena_cache = get_arena_cache(&thread_orphan, arena)))
+    if ((arena_cache = get_cache(&thread_orphan, arena)))
         arena_cache_count_frees(arena_cache, objects, bytes);
     unlock(LOCK_ORPHAN);
 }
 
-void arenas_take_back(struct thread *t, void *p, size_t usable)
+void arena_cache_take_back(struct thread *t, void *p, size_t usable)
 {
-    struct arena_cache *arena_cache = arenas_cache(t, arenas_find(p));
+    struct arena_cache *arena_cache = arena_cache_of(t, arenas_find(p));
     jespan_assert(arena_cache);
     arena_cache_count_frees(arena_cache, 1, usable);
-    jespan_je_sdallocx(p, usable, arenas_free_flags(arena_cache));
+    jespan_je_sdallocx(p, usable, arena_cache_free_flags(arena_cache));
+}
 
 /* ---- Figures ---- */
-
-}
 
 /* Reads again when the thread flushed its buffer meanwhile, so a free that moves from the buffer to the cache is seen
  * once (sums.h). */
@@ -128,7 +127,7 @@ static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_ca
 {
     uint64_t objects = 0, bytes = 0;
     for (int i = 0; i < TRIES; i++) {
-        struct freed freed[PENDING_MAX];
+        struct freed freed[FREE_BUFFER_MAX];
         uint32_t sequence = load_acquire(&t->free_buffer_sequence);
         objects = load_acquire(&arena_cache->free_objects);
         bytes = load_acquire(&arena_cache->free_bytes);
@@ -144,17 +143,17 @@ static void add_freed(struct arena_sums *sums, struct thread *t, struct arena_ca
     sums->free_bytes += bytes;
 }
 
-struct arena_sums arenas_sums(uint16_t arena)
+struct arena_sums arena_cache_sums(uint16_t arena)
 {
     struct arena_sums sums = {0};
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct arena_cache *arena_cache = find_arena_cache(t, arena);
+        struct arena_cache *arena_cache = find_cache(t, arena);
         if (arena_cache)
             add_freed(&sums, t, arena_cache, arena);
     }
     atomic_thread_fence(memory_order_acquire);
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        struct arena_cache *arena_cache = find_arena_cache(t, arena);
+        struct arena_cache *arena_cache = find_cache(t, arena);
         sums.alloc_objects += arena_cache ? load_relaxed(&arena_cache->alloc_objects) : 0;
         sums.alloc_bytes += arena_cache ? load_relaxed(&arena_cache->alloc_bytes) : 0;
     }
@@ -162,10 +161,10 @@ struct arena_sums arenas_sums(uint16_t arena)
 }
 
 /* Figures since the arena serves its present site. Objects that were freed before were allocated before. */
-struct arena_sums arenas_own_sums(uint16_t arena)
+struct arena_sums arena_cache_own_sums(uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
-    struct arena_sums sums = arenas_sums(arena);
+    struct arena_sums sums = arena_cache_sums(arena);
     sums.alloc_objects -= load_relaxed(&a->before.alloc_objects);
     sums.alloc_bytes -= load_relaxed(&a->before.alloc_bytes);
     sums.free_objects -= load_relaxed(&a->before.free_objects);
@@ -173,7 +172,7 @@ struct arena_sums arenas_own_sums(uint16_t arena)
     return sums;
 }
 
-uint64_t arena_caches_fallbacks(void)
+uint64_t arena_cache_fallbacks(void)
 {
     return load_relaxed(&tcache_fallbacks);
 }
@@ -199,21 +198,21 @@ static void destroy_tcache(int flags)
     atomic_fetch_sub(&tcaches, is_tcache(flags));
 }
 
-void arenas_flush_region(uint16_t arena)
+void arena_cache_flush_region(uint16_t arena)
 {
     call_tcache("tcache.flush", arenas[arena].tcache_flags);
 }
 
-void arenas_end_region_cache(uint16_t arena)
+void arena_cache_end_region(uint16_t arena)
 {
     destroy_tcache(arenas[arena].tcache_flags);
     arenas[arena].tcache_flags = 0;
 }
 
-static void each_arena_cache(struct thread *t, void (*act)(struct arena_cache *))
+static void each_cache(struct thread *t, void (*act)(struct arena_cache *))
 {
     for (uint32_t id = 1, end = load_relaxed(&t->arena_caches) ? arenas_end() : 0; id < end; id++) {
-        struct arena_cache *arena_cache = find_arena_cache(t, (uint16_t)id);
+        struct arena_cache *arena_cache = find_cache(t, (uint16_t)id);
         if (arena_cache)
             act(arena_cache);
     }
@@ -246,35 +245,35 @@ static void lose(struct arena_cache *arena_cache)
     atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
 }
 
-void arenas_flush_thread(struct thread *t)
+void arena_cache_flush_thread(struct thread *t)
 {
-    each_arena_cache(t, flush);
+    each_cache(t, flush);
 }
 
-COLD bool arenas_make_room(struct thread *t)
+COLD bool arena_cache_make_room(struct thread *t)
 {
     uint32_t before = load_relaxed(&tcaches);
-    each_arena_cache(t, end);
+    each_cache(t, end);
     return load_relaxed(&tcaches) < before;
 }
 
-COLD void arenas_give_back(struct thread *t, uint16_t arena)
+COLD void arena_cache_give_back(struct thread *t, uint16_t arena)
 {
-    struct arena_cache *arena_cache = arenas_cache(t, arena);
+    struct arena_cache *arena_cache = arena_cache_of(t, arena);
     if (arena_cache)
         flush(arena_cache);
     if (load_relaxed(&arenas[arena].owner) == t)
-        arenas_flush_region(arena);
+        arena_cache_flush_region(arena);
     arenas_call("arena.0.purge", &arenas[arena]);
 }
 
-void arenas_end_thread(struct thread *t)
+void arena_cache_end_thread(struct thread *t)
 {
-    each_arena_cache(t, end);
+    each_cache(t, end);
 }
 
 /* The thread may have been using the tcaches, and jemalloc's lists in the child do not have them. So they are lost. */
-COLD void arenas_abandon(struct thread *t)
+COLD void arena_cache_abandon(struct thread *t)
 {
-    each_arena_cache(t, lose);
+    each_cache(t, lose);
 }

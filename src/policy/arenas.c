@@ -32,14 +32,14 @@ static bool can_serve(uint16_t arena, const struct site *site)
     const struct span_arena *a = &arenas[arena];
     if (a->region || a->contexts || memcmp(&a->site->arena, &site->arena, sizeof site->arena))
         return false;
-    struct arena_sums sums = arenas_sums(arena);
+    struct arena_sums sums = arena_cache_sums(arena);
     return sums.alloc_objects == sums.free_objects;
 }
 
 static void begin_figures(uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
-    struct arena_sums sums = arenas_sums(arena);
+    struct arena_sums sums = arena_cache_sums(arena);
     store_relaxed(&a->before.alloc_objects, sums.alloc_objects);
     store_relaxed(&a->before.alloc_bytes, sums.alloc_bytes);
     store_relaxed(&a->before.free_objects, sums.free_objects);
@@ -92,7 +92,7 @@ static COLD bool reclaim(const struct site *site)
     if (now < again_ns)
         return false;
     for (uint32_t id = 1; id < load_relaxed(&n_arenas); id++) {
-        struct arena_sums sums = arenas_sums((uint16_t)id);
+        struct arena_sums sums = arena_cache_sums((uint16_t)id);
         bool is_for_all = arenas[id].site->arena.by_label && !arenas[id].value[0];
         arenas[id].wanted = !arenas[id].region && !is_for_all && !memcmp(&arenas[id].site->arena, &site->arena, sizeof site->arena) &&
                             sums.alloc_objects == sums.free_objects;
@@ -215,7 +215,7 @@ uint16_t arenas_find(const void *p)
 struct arenas_stats arenas_stats(void)
 {
     uint32_t end = arenas_end();
-    return (struct arenas_stats){end ? end - 1 : 0, load_relaxed(&refused), arena_caches_fallbacks()};
+    return (struct arenas_stats){end ? end - 1 : 0, load_relaxed(&refused), arena_cache_fallbacks()};
 }
 
 bool arenas_is_home(uint16_t arena, uint32_t context)

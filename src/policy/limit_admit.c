@@ -52,7 +52,7 @@ static bool add_stamp(uint64_t *stamp)
     for (struct thread *t = thread_first(); t; t = thread_next(t)) {
         uint32_t sequence = load_acquire(&t->limits_sequence);
         odd |= sequence;
-        *stamp += sequence + (uint64_t)load_acquire(&t->free_buffer_sequence) * 2 * PENDING_MAX + load_acquire(&t->free_buffer_count);
+        *stamp += sequence + (uint64_t)load_acquire(&t->free_buffer_sequence) * 2 * FREE_BUFFER_MAX + load_acquire(&t->free_buffer_count);
     }
     return !(odd & 1);
 }

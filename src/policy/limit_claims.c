@@ -59,7 +59,7 @@ static uint32_t bytes_waiting(const struct thread *t, uint32_t i)
 uint32_t limits_each_waiting(struct thread *t, void (*each)(void *to, uint32_t limit, uint32_t bytes), void *to)
 {
     uint32_t i = first_waiting(t, buffer_number(t)), end = load_acquire(&t->free_buffer_count);
-    for (; i < end && i < PENDING_MAX; i++) {
+    for (; i < end && i < FREE_BUFFER_MAX; i++) {
         uint32_t tag = tag_waiting(t, i), limit = tag ? limits_of(tag) : 0;
         if (limit)
             each(to, limit, bytes_waiting(t, i));

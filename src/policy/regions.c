@@ -230,7 +230,7 @@ bool regions_leave(struct thread *t, uint16_t arena)
     a->inside--;
     note_exceptions(t, a);
     if (load_relaxed(&a->owner) == t && !--a->owner_depth) {
-        arenas_leave_place(t, arena);
+        arena_cache_leave_place(t, arena);
         store_relaxed(&a->owner, NULL);
     }
     return ends(a);
@@ -243,8 +243,8 @@ COLD void regions_before_fork(struct thread *self)
         return;
     for (uint32_t id = 1; id < arenas_end(); id++)
         if (load_relaxed(&arenas[id].owner) == self) {
-            arenas_end_region_cache((uint16_t)id);
-            arenas_leave_place(self, (uint16_t)id);
+            arena_cache_end_region((uint16_t)id);
+            arena_cache_leave_place(self, (uint16_t)id);
         }
 }
 
@@ -266,7 +266,7 @@ static COLD void stay_inside(struct thread *self, struct span_arena *a)
     for (int i = 0; i < ARENA_THROWERS; i++)
         if (a->thrown_by[i] && a->thrown_by[i] != self)
             region_forget_thrower(a, i);
-    arenas_leave_place(self, a->extents.id);
+    arena_cache_leave_place(self, a->extents.id);
     for (uint32_t i = 0; self && i < self->depth; i++)
         if (entry_region(&self->entries[i]) == a->extents.id)
             a->inside++;

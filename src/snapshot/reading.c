@@ -25,7 +25,7 @@ struct reading {
     struct source sources[];
 };
 
-#define SOURCE_BYTES (sizeof(struct source) + PENDING_MAX * sizeof(struct freed))
+#define SOURCE_BYTES (sizeof(struct source) + FREE_BUFFER_MAX * sizeof(struct freed))
 
 size_t reading_bytes(void)
 {

@@ -99,10 +99,10 @@ static uint64_t magazine_bytes_of(const struct view_outside *o, struct thread *c
 /* The tags of what is in the free buffer. */
 static int read_tags(struct view *view, struct outside_thread *t, struct thread *copy)
 {
-    uint32_t tags[PENDING_MAX] = {0}, classes[PENDING_MAX], count = load_relaxed(&copy->free_buffer_count);
-    struct piece pieces[PENDING_MAX] = {{0}};
+    uint32_t tags[FREE_BUFFER_MAX] = {0}, classes[FREE_BUFFER_MAX], count = load_relaxed(&copy->free_buffer_count);
+    struct piece pieces[FREE_BUFFER_MAX] = {{0}};
     int n = 0;
-    for (uint32_t i = load_relaxed(&copy->free_buffer_done); i < count && i < PENDING_MAX; i++) {
+    for (uint32_t i = load_relaxed(&copy->free_buffer_done); i < count && i < FREE_BUFFER_MAX; i++) {
         uint64_t slot = space_address(load_relaxed(&copy->free_buffer_slot[i]));
         if (!slot)
             continue;

@@ -13,7 +13,7 @@ struct outside_thread {
     uint64_t address, chunks; /* there */
     uint32_t sequence;
     int n_freed;
-    struct freed freed[PENDING_MAX];
+    struct freed freed[FREE_BUFFER_MAX];
     uint64_t magazine_bytes;
     struct cpu_reading cpu; /* the last one */
     uint64_t cpu_now;       /* in ticks; 0: not read yet */

@@ -92,7 +92,7 @@ static void test_in_an_arena(void **state)
     for (uint64_t i = 1; i <= 5; i++)
         check_refused(alloc_in_arena(self, arena, i % 2 ? BYTES : BYTES << i, 0), i);
     check_refused(alloc_without_cache(self, arena, BYTES, 0), 6);
-    struct arena_sums sums = arenas_sums(arena);
+    struct arena_sums sums = arena_cache_sums(arena);
     assert_int_equal(sums.alloc_objects, sums.free_objects);
     assert_int_equal(sums.alloc_bytes, sums.free_bytes);
     end();
