@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "exporter_memory.h"
-#include "pprof_utf8.h"
+#include "utf8.h"
 #include "report/exporter.h"
 
 #define MAX_FRAMES 512 /* as in pprof.h. A longer path loses its outer end, so writing is linear in the number of rows */
@@ -63,7 +63,7 @@ static bool must_escape(unsigned char c)
 static void put_name(struct folded *f, const char *name)
 {
     while (*name != '\0') {
-        size_t bytes = pprof_utf8_character(name);
+        size_t bytes = utf8_character(name);
         if (bytes == 0 || must_escape((unsigned char)*name)) {
             put_escaped(f, (unsigned char)*name++);
             continue;

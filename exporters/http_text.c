@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pprof_utf8.h"
+#include "utf8.h"
 
 #define MIN_CAPACITY ((size_t)1024)
 
@@ -86,10 +86,10 @@ static void put_quoted(struct http_text *t, const char *text, escape *escape_byt
     char buffer[8];
     http_text_bytes(t, "\"", 1);
     while (*text != '\0') {
-        size_t bytes = pprof_utf8_character(text);
+        size_t bytes = utf8_character(text);
         const char *escaped = bytes == 1 ? escape_byte((unsigned char)*text, buffer) : NULL;
         if (bytes == 0)
-            http_text_put(t, PPROF_UTF8_REPLACEMENT);
+            http_text_put(t, UTF8_REPLACEMENT);
         else if (escaped)
             http_text_put(t, escaped);
         else

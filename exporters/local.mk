@@ -1,31 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# The exporters' modules. An archive for static programs has them all (Makefile.am). To add one: its file to
-# exporter_sources, its module, and a row in src/report/exporter.h.
-exporter_sources = %D%/exporter_memory.h
-exporter_ldflags = $(module_ldflags) -export-symbols-regex '^jespan_exporter_'
-
-exporter_sources += %D%/folded.c
-pkglib_LTLIBRARIES += folded.la
-folded_la_SOURCES = %D%/folded.c %D%/pprof_utf8.c
-folded_la_LDFLAGS = $(exporter_ldflags)
-
+# The exporters. The module NAME.la is made of NAME.c. To add one: its file, its line here, and a row in
+# src/report/exporter.h. The archive for static programs (Makefile.am) has them all.
+exporter_modules = %D%/folded.la
 if PPROF
-exporter_sources += %D%/pprof_module.c
-pkglib_LTLIBRARIES += pprof.la
-pprof_la_SOURCES = %D%/pprof_module.c
-pprof_la_LDFLAGS = $(exporter_ldflags)
-pprof_la_LIBADD = exporters/libcommon.la
+exporter_modules += %D%/pprof.la
 endif
+
+# What they need besides their file
+exporters_folded_la_SOURCES = %D%/folded.c %D%/utf8.c
+exporters_pprof_la_LIBADD = exporters/libcommon.la
 
 # The encoder of pprof, which several modules have in them
 pprof_sources = \
+	%D%/exporter_memory.h \
 	%D%/hash_index.c %D%/hash_index.h \
-	%D%/pprof.c %D%/pprof.h \
+	%D%/pprof.h \
+	%D%/pprof_encode.c \
 	%D%/pprof_head.c %D%/pprof_head.h \
 	%D%/pprof_out.c %D%/pprof_out.h \
 	%D%/pprof_sites.c %D%/pprof_sites.h \
 	%D%/pprof_strings.c %D%/pprof_strings.h \
-	%D%/pprof_utf8.c %D%/pprof_utf8.h
+	%D%/utf8.c %D%/utf8.h
 
 # What services have in them
 service_sources = \

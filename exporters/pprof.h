@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Encodes a snapshot as a pprof profile. Several modules have this encoder in them. */
+/* Encodes a snapshot as a pprof profile (pprof_encode.c). Several modules have this encoder in them. */
 #ifndef JESPAN_PPROF_H
 #define JESPAN_PPROF_H
 
@@ -44,7 +44,7 @@ enum pprof_form { PPROF_GZIP, PPROF_PLAIN };
 int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind, enum pprof_form form,
                  struct exporter_sink *sink);
 
-/* The exporter, gzipped (pprof_module.c). */
+/* The exporter, gzipped (pprof.c). */
 __attribute__((visibility("default"))) EXPORTER_DEFINE(pprof);
 
 #endif

@@ -7,19 +7,19 @@
 
 #include "base/hash.h"
 #include "exporter_memory.h"
-#include "pprof_utf8.h"
+#include "utf8.h"
 #include "profile.pb-c.h"
 
 static void write_entry(struct pprof_strings *strings, const char *text)
 {
     char *clean = NULL;
-    if (!pprof_utf8_valid(text)) {
-        clean = exporter_memory_take(strings->index.memory, 1, pprof_utf8_clean_bytes(text));
+    if (!utf8_valid(text)) {
+        clean = exporter_memory_take(strings->index.memory, 1, utf8_clean_bytes(text));
         if (!clean) {
             pprof_out_fail(strings->out, -ENOMEM);
             return;
         }
-        pprof_utf8_clean_into(clean, text);
+        utf8_clean_into(clean, text);
     }
     char *entry = clean ? clean : (char *)text; /* protobuf-c takes no const, but only reads */
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;

@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "label_names.h"
-#include "pprof_utf8.h"
+#include "utf8.h"
 
 static char *make_name(const char *text, size_t n)
 {
@@ -52,7 +52,7 @@ static void put(struct pyroscope_labels *labels, size_t max, char *name, char *v
 
 static void add(struct pyroscope_labels *labels, const char *name, const char *value)
 {
-    put(labels, labels->max, strdup(name), pprof_utf8_clean(value));
+    put(labels, labels->max, strdup(name), utf8_clean(value));
 }
 
 static int hex_digit(char c)
@@ -101,7 +101,7 @@ static void add_pair(struct pyroscope_labels *labels, const char *key, size_t ke
     if (value && attribute)
         decode_percent(value);
     put(labels, labels->max - REQUIRED, translated ? strdup(translated) : make_name(key, key_bytes),
-        value ? pprof_utf8_clean(value) : NULL);
+        value ? utf8_clean(value) : NULL);
     free(value);
 }
 

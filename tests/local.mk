@@ -148,7 +148,7 @@ SH_LOG_COMPILER = $(LOG_COMPILER) bash
 # have ranks, which assertions check.
 AM_TESTS_ENVIRONMENT = \
 	export top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)'; \
-	export JESPAN_LIB='$(abs_top_builddir)/.libs/libjespan.so' JESPAN_MODULES='$(abs_top_builddir)/.libs'; \
+	export JESPAN_LIB='$(abs_top_builddir)/.libs/libjespan.so' JESPAN_MODULES='$(abs_top_builddir)/exporters/.libs'; \
 	export JESPAN_CMD='$(abs_top_builddir)/jespan' JESPAN_BINDING='$(jemalloc_binding)'; \
 	export CFLAGS_USED='$(CFLAGS)' CC='$(CC)' CXX='$(CXX)' NM='$(NM)' CPPFLAGS='$(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS)'; \
 	export TSAN_OPTIONS='suppressions=$(abs_top_srcdir)/tests/support/thread_sanitizer.supp:detect_deadlocks=0'" $$TSAN_OPTIONS"; \

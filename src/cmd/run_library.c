@@ -67,14 +67,14 @@ static int take_wanted(struct run_library *library, const char *path)
     return STATUS_PREPARE;
 }
 
-/* The modules of a build are beside the library, those of an installation in jespan/ below it. */
+/* The modules of a build are in exporters/.libs/, those of an installation in jespan/ beside the library. */
 static void find_modules(struct run_library *library)
 {
-    static const char *const below[] = {"", "/jespan"};
+    static const char *const beside_library[] = {"/../exporters/.libs", "/jespan"};
     char directory[PATH_MAX], module[2 * PATH_MAX];
     directory_of(directory, library->path);
-    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
-        int bytes = snprintf(module, sizeof module, "%s%s", directory, below[i]);
+    for (size_t i = 0; i < sizeof beside_library / sizeof beside_library[0]; i++) {
+        int bytes = snprintf(module, sizeof module, "%s%s", directory, beside_library[i]);
         if (strcmp(module, JESPAN_MODULE_DIR) == 0)
             return;
         strcpy(module + bytes, "/pprof.so");

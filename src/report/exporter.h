@@ -18,7 +18,8 @@
 #define EXPORTER_ABI 4
 
 /* The exporters that come with jespan, and the suffixes of their files. So a process knows the dumps of other processes
- * in its directory, whatever their format, and a static program finds what is linked with it. To add one, add a row. */
+ * in its directory, whatever their format, and a static program finds what is linked with it. To add one, add a row here
+ * and a line in exporters/local.mk. */
 #define EXPORTER_TABLE(ROW) \
     ROW(folded, ".folded") \
     ROW(pprof, ".pb.gz")

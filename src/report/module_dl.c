@@ -22,8 +22,9 @@
 
 /* ---- Finding a module ---- */
 
-/* The modules of an installed library are in jespan/ beside it. In a build tree, libraries and modules are together in
- * .libs/. The dynamic linker's name of this library is relative if LD_LIBRARY_PATH is. */
+/* The modules of an installed library are in jespan/ beside it. In a build tree, the library is in
+ * .libs/, and the modules are in exporters/.libs/. The dynamic linker's name of this library is relative if
+ * LD_LIBRARY_PATH is. */
 static bool find_beside(char *path, size_t bytes, const char *name)
 {
     static const char build[] = ".libs";
@@ -37,7 +38,7 @@ static bool find_beside(char *path, size_t bytes, const char *name)
         return false;
     size_t n = (size_t)(slash - file), suffix = sizeof build - 1;
     bool is_build = n >= suffix && !strncmp(slash - suffix, build, suffix) && (n == suffix || slash[-(ptrdiff_t)suffix - 1] == '/');
-    int length = snprintf(path, bytes, "%.*s%s/%s.so", (int)n, file, is_build ? "" : "/jespan", name);
+    int length = snprintf(path, bytes, "%.*s%s/%s.so", (int)n, file, is_build ? "/../exporters/.libs" : "/jespan", name);
     return length > 0 && (size_t)length < bytes && access(path, R_OK) == 0;
 }
 

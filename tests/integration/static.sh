@@ -6,9 +6,9 @@
 . "$(dirname "$0")/../support/lib.sh"
 
 [ "${JESPAN_BINDING:-static}" = static ] || skip "libjespan.a is only built with a private copy of jemalloc"
-[ -f "$top_builddir/libjespan-pprof.a" ] || skip "built without the pprof exporter"
+[ -f "$top_builddir/libjespan-exporters.a" ] || skip "built without the pprof exporter"
 
-exporter=('-Wl,-u,jespan_exporter_pprof' -ljespan-pprof)
+exporter=('-Wl,-u,jespan_exporter_pprof' -ljespan-exporters)
 libraries=(-lprotobuf-c -lz -lm -lpthread -ldl)
 dir=$scratch/dumps
 

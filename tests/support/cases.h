@@ -25,7 +25,7 @@ struct test_case {
 static inline const char *case_modules(void)
 {
     const char *modules = getenv("JESPAN_MODULES");
-    return modules ? modules : ".libs";
+    return modules ? modules : "exporters/.libs";
 }
 
 /* For cases that change their directory. */

@@ -9,7 +9,7 @@ set -euo pipefail
 top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 top_builddir=${top_builddir:-$PWD}
 JESPAN_LIB=${JESPAN_LIB:-$top_builddir/.libs/libjespan.so}
-JESPAN_MODULES=${JESPAN_MODULES:-$top_builddir/.libs}
+JESPAN_MODULES=${JESPAN_MODULES:-$top_builddir/exporters/.libs}
 JESPAN_CMD=${JESPAN_CMD:-$top_builddir/jespan}
 CC=${CC:-cc}
 CXX=${CXX:-c++}

@@ -11,7 +11,7 @@
 
 #include "../../support/check.h"
 #include "../../support/made_snapshot.h"
-#include "exporters/pprof_utf8.h"
+#include "exporters/utf8.h"
 #include "report/dump_dir.h"
 #include "report/exporter.h"
 
@@ -165,7 +165,7 @@ static void check_kind(const char *kind, uint32_t n)
 {
     struct snapshot *s = made_snapshot(kind, n);
     fold(s, EXPORTER_HEAP);
-    CHECK(pprof_utf8_valid(text));
+    CHECK(utf8_valid(text));
     const char *line = text;
     for (uint32_t row = 0; row < s->n_rows; row++)
         if (totals_inuse_bytes(&s->rows[row].totals) > 0)

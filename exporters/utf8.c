@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
-#include "pprof_utf8.h"
+#include "utf8.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char replacement[] = PPROF_UTF8_REPLACEMENT;
+static const char replacement[] = UTF8_REPLACEMENT;
 
 /* Returns the number of bytes of a character that starts with `first`, and the lowest code point that needs so many. */
 static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
@@ -18,7 +18,7 @@ static size_t sequence_bytes(unsigned char first, uint32_t *lowest)
 }
 
 /* The terminating NUL is no continuation byte, so nothing after it is read. */
-size_t pprof_utf8_character(const char *string)
+size_t utf8_character(const char *string)
 {
     const unsigned char *text = (const unsigned char *)string;
     uint32_t lowest;
@@ -35,10 +35,10 @@ size_t pprof_utf8_character(const char *string)
     return code < lowest || code > 0x10FFFF || surrogate ? 0 : bytes;
 }
 
-bool pprof_utf8_valid(const char *text)
+bool utf8_valid(const char *text)
 {
     while (*text != '\0') {
-        size_t bytes = pprof_utf8_character(text);
+        size_t bytes = utf8_character(text);
         if (bytes == 0)
             return false;
         text += bytes;
@@ -46,15 +46,15 @@ bool pprof_utf8_valid(const char *text)
     return true;
 }
 
-size_t pprof_utf8_clean_bytes(const char *text)
+size_t utf8_clean_bytes(const char *text)
 {
     return strlen(text) * (sizeof replacement - 1) + 1;
 }
 
-void pprof_utf8_clean_into(char *to, const char *text)
+void utf8_clean_into(char *to, const char *text)
 {
     while (*text != '\0') {
-        size_t bytes = pprof_utf8_character(text);
+        size_t bytes = utf8_character(text);
         const char *from = bytes == 0 ? replacement : text;
         size_t n = bytes == 0 ? sizeof replacement - 1 : bytes;
         memcpy(to, from, n);
@@ -64,10 +64,10 @@ void pprof_utf8_clean_into(char *to, const char *text)
     *to = '\0';
 }
 
-char *pprof_utf8_clean(const char *text)
+char *utf8_clean(const char *text)
 {
-    char *clean = malloc(pprof_utf8_clean_bytes(text));
+    char *clean = malloc(utf8_clean_bytes(text));
     if (clean)
-        pprof_utf8_clean_into(clean, text);
+        utf8_clean_into(clean, text);
     return clean;
 }
