@@ -12,6 +12,8 @@ sidecar_sources = \
 	src/base/procfile.c \
 	src/base/stop_sockets.c \
 	src/conf/conf.c \
+	src/conf/conf_parse.c \
+	src/conf/conf_values.c \
 	src/conf/conf_variables.c \
 	src/report/dump_dir.c \
 	src/report/dump_file.c \
