@@ -9,6 +9,8 @@ core_sources += \
 	%D%/sampler.c %D%/sampler.h \
 	%D%/sites.c %D%/sites.h \
 	%D%/span.c %D%/span.h \
-	%D%/tree.c %D%/tree.h
+	%D%/tree.c %D%/tree.h \
+	%D%/tree_ids.h \
+	%D%/tree_recycle.c
 
 EXTRA_DIST += %D%/README.md

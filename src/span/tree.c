@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context tree: interning and recycling. tree.h says why recycling is safe. */
+/* The context tree: interning. */
 #include "span/tree.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
+#include "span/tree_ids.h"
 
 struct context *contexts;
 _Atomic uint32_t *context_lives;
@@ -28,10 +29,7 @@ _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 static uint32_t max_contexts, mapped_contexts, hash_mask;
 static struct meta_array context_array, life_array, base_array, past_array;
 static uint32_t *hash_heads;
-static uint64_t overflow;
-static uint32_t first_free, free_ids; /* linked through hash_next */
-static uint64_t recycled;
-struct contexts_retired contexts_retired;
+struct tree_ids tree_ids;
 
 static uint32_t power_of_two_at_least(uint32_t n)
 {
@@ -124,319 +122,14 @@ uint32_t tree_end(void)
     return load_acquire(&tree_next_id);
 }
 
-static uint32_t hash_context(uint32_t parent, enum context_kind kind, const struct site *site,
-                             const struct label_set *labels)
-{
-    uint32_t h = site->hash * 2654435761u ^ parent * 2246822519u ^ (uint32_t)kind;
-    h ^= labels ? labels->hash * 3266489917u : 0;
-    return h ^ h >> 15;
-}
-
-/* ---- Recycling ---- */
-
-static void unlink_context(uint32_t id)
-{
-    uint32_t *link = &hash_heads[contexts[id].hash & hash_mask];
-    while (*link != id) {
-        jespan_assert(*link); /* the list has the context */
-        link = &contexts[*link].hash_next;
-    }
-    *link = contexts[id].hash_next;
-}
-
-/* Makes what threads remember of the context invalid. The context stays the same. */
-static void forget_context(uint32_t id)
-{
-    store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
-}
-
-/* A context of a thread was recycled. Spans that are opened in such a context lie below the root, so its id may be
- * given to a context that has children. Threads must forget what they remember of the children of the root. */
-static void forget_below_root(void)
-{
-    for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
-        if (tree_is_live(id) && contexts[id].parent == CONTEXT_ID_ROOT)
-            forget_context(id);
-}
-
-void tree_add_past(struct totals *sum, uint32_t id)
-{
-    if (context_pasts)
-        totals_add(sum, &context_pasts[id]);
-}
-
-struct totals tree_retired(void)
-{
-    return contexts_retired.totals;
-}
-
-static bool is_quiet(const struct totals *sum)
-{
-    return !totals_inuse_objects(sum) && !totals_inuse_bytes(sum) && sum->enters == sum->exits;
-}
-
-static void make_odd(uint32_t id)
-{
-    jespan_assert(!(load_relaxed(&contexts[id].generation) & 1));
-    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 1);
-}
-
-/* Sets the generation back, since the context stays the same. */
-static void keep_context(uint32_t id)
-{
-    contexts[id].unused = false;
-    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) - 1);
-}
-
-/* Which contexts a pass looks for, in which range. The sums belong to the range. */
-struct pass {
-    uint32_t first, end;
-    bool unlabelled_too;
-    bool spares; /* contexts that were opened more than once since the last pass */
-    struct totals *sums;
-};
-
-/* A context that is opened again and again, as that of a route, stays; one of a request or a trace is opened once. */
-static bool is_spared(const struct pass *p, uint32_t id)
-{
-    struct context *c = &contexts[id];
-    uint64_t opens = p->sums[id - p->first].opens + load_relaxed(&c->opens), more = opens - c->opens_seen;
-    c->opens_seen = opens;
-    return p->spares && more > 1;
-}
-
-/* Marks the contexts that seem not to be in use. The sums of an id include its base. A base has nothing in use, so the
- * sums have nothing in use if the context has nothing. */
-static uint32_t mark_unused(const struct pass *p)
-{
-    uint32_t n = 0;
-    for (uint32_t id = p->first; id < p->end; id++) {
-        struct context *c = &contexts[id];
-        c->unused = tree_is_live(id) && (c->labelled || p->unlabelled_too) && !c->open_spans &&
-                    is_quiet(&p->sums[id - p->first]) && !is_spared(p, id);
-        if (c->unused) {
-            make_odd(id);
-            n++;
-        }
-    }
-    return n;
-}
-
-/* The next life begins, or the time between two. */
-static void change_life(uint32_t id)
-{
-    store_release(&context_lives[id], load_relaxed(&context_lives[id]) + 1);
-}
-
-static void change_retired(void)
-{
-    store_release(&contexts_retired.sequence, load_relaxed(&contexts_retired.sequence) + 1);
-}
-
-/* Adds the spans of a context that has no open one. */
-static void add_spans(struct totals *sum, struct context *c)
-{
-    sum->opens += load_relaxed(&c->opens);
-    sum->wall += load_relaxed(&c->wall);
-}
-
-static void free_context(uint32_t id, const struct totals *sum)
-{
-    struct totals own = *sum;
-    struct context *c = &contexts[id];
-    jespan_assert(load_relaxed(&c->generation) & 1 && !c->children && !c->open_spans);
-    change_retired();
-    change_life(id);
-    atomic_thread_fence(memory_order_release); /* readers see both before any change below */
-    totals_subtract(&own, &context_bases[id]);
-    add_spans(&own, c);
-    tree_add_past(&own, id);
-    if (context_pasts)
-        context_pasts[id] = (struct totals){0};
-    if (c->kind == CONTEXT_PERIOD) {
-        totals_add(&context_pasts[c->parent], &own);
-    } else {
-        uint64_t children_wall = load_relaxed(&c->children_wall);
-        own_add(&contexts[c->parent].children_wall, own.wall);
-        own.wall = own.wall > children_wall ? own.wall - children_wall : 0;
-        own.idle = totals_idle(&own);
-        totals_add(&contexts_retired.totals, &own);
-    }
-    context_bases[id] = *sum;
-    change_retired();
-    unlink_context(id);
-    policy_context_freed(id);
-    labels_free(c->labels);
-    c->labels = NULL;
-    c->unused = false;
-    c->hash_next = first_free;
-    first_free = id;
-    free_ids++;
-    recycled++;
-}
-
-/* Frees an unused context without children, then its parent if that was the last child, and so on upwards. */
-static uint32_t free_branch(const struct pass *p, uint32_t id, bool *frees_thread)
-{
-    uint32_t n = 0;
-    while (contexts[id].unused && !contexts[id].children) {
-        uint32_t parent = contexts[id].parent;
-        *frees_thread |= contexts[id].kind == CONTEXT_THREAD;
-        free_context(id, &p->sums[id - p->first]);
-        jespan_assert(contexts[parent].children);
-        contexts[parent].children--;
-        id = parent;
-        n++;
-    }
-    return n;
-}
-
-static uint32_t free_unused(const struct pass *p)
-{
-    uint32_t n = 0;
-    bool frees_thread = false;
-    for (uint32_t id = p->first; id < p->end; id++)
-        if (contexts[id].unused && !is_quiet(&p->sums[id - p->first]))
-            keep_context(id); /* a thread has entered it */
-    for (uint32_t id = p->first; id < p->end; id++)
-        n += free_branch(p, id, &frees_thread);
-    for (uint32_t id = p->first; id < p->end; id++)
-        if (contexts[id].unused)
-            keep_context(id); /* has children in use */
-    if (frees_thread)
-        forget_below_root();
-    return n;
-}
-
-/* Whether every thread sees the marks from now on, before it enters a context. */
-static bool tell_all_threads(void)
-{
-    return !tree_lockless || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
-}
-
-/* A thread may have entered a marked context without seeing the mark, so all of them stay. */
-static void keep_all(const struct pass *p)
-{
-    for (uint32_t id = p->first; id < p->end; id++)
-        if (contexts[id].unused)
-            keep_context(id);
-}
-
-/* Returns the number of contexts that it recycled. */
-static COLD uint32_t recycle(const struct pass *p)
-{
-    jespan_assert(lock_is_held(LOCK_TREE));
-    int saved = errno;
-    uint32_t n = 0;
-    sums_read(p->sums, p->first, p->end);
-    bool any = mark_unused(p);
-    if (any && tell_all_threads()) {
-        sums_read(p->sums, p->first, p->end);
-        policy_recycling_begins();
-        n = free_unused(p);
-        policy_recycling_ends();
-    } else if (any) {
-        keep_all(p);
-    }
-    errno = saved;
-    return n;
-}
-
-COLD uint32_t tree_recycle(bool unlabelled_too)
-{
-    struct pass p = {.first = CONTEXT_ID_UNSAMPLED + 1, .end = tree_end(), .unlabelled_too = unlabelled_too};
-    size_t bytes = (size_t)(p.end - p.first) * sizeof *p.sums;
-    p.sums = meta_map(bytes);
-    uint32_t n = p.sums ? recycle(&p) : 0;
-    meta_unmap(p.sums, bytes);
-    return n;
-}
-
-/* ---- When to recycle, and how much at a time ----
- *
- * A hand goes round over all contexts. Each step of it is a pass over a few contexts, so nobody waits for long. */
-
-#define STEP_MOST 256u       /* contexts */
-#define STEP_COUNTERS 8192u  /* of all threads: what a step reads twice */
-#define BOUND_COUNTERS 65536u /* what one request reads when all numbers are taken */
-#define LOOKS 8u             /* contexts at which the hand looks for each new one */
-
-static struct totals *step_sums;
-static uint32_t hand = CONTEXT_ID_UNSAMPLED + 1, owed; /* contexts at which the hand has yet to look */
-
-static uint32_t step_size(void)
-{
-    uint32_t size = STEP_COUNTERS / thread_blocks() / COUNTERS_PER_CHUNK * COUNTERS_PER_CHUNK;
-    return size > STEP_MOST ? STEP_MOST : size < COUNTERS_PER_CHUNK ? COUNTERS_PER_CHUNK : size;
-}
-
-/* Returns the number of contexts that it recycled. */
-static uint32_t step(bool spares, bool unlabelled_too)
-{
-    if (!step_sums)
-        step_sums = meta_map(STEP_MOST * sizeof *step_sums);
-    uint32_t end = tree_end(), next = (hand & ~(COUNTERS_PER_CHUNK - 1)) + step_size();
-    if (!step_sums || hand >= end)
-        return 0;
-    struct pass p = {hand, next < end ? next : end, unlabelled_too, spares, step_sums};
-    hand = next < end ? next : CONTEXT_ID_UNSAMPLED + 1;
-    return recycle(&p);
-}
-
-static uint32_t live_contexts(void)
-{
-    return load_relaxed(&tree_next_id) - free_ids;
-}
-
-/* Recycles early, so that numbers are used again and the memory of counters stays small. To be called for each new
- * context. The hand looks at several contexts for each, so it finds more than are made where an eighth of all contexts
- * or more is not in use. */
-static void recycle_early(void)
-{
-    uint32_t live = live_contexts(), kept = (uint32_t)conf.contexts_kept;
-    if (live < kept)
-        return;
-    owed += LOOKS;
-    if (owed < step_size())
-        return;
-    owed = 0;
-    step(live < kept + kept / 4, false);
-}
-
-/* All numbers are taken. First the hand goes round over labelled contexts. If that frees little, it goes round over all
- * contexts. If that frees little as well, it rests until as many requests have failed as a good yield has contexts. */
-static void recycle_at_bound(void)
-{
-    static uint64_t rests_until; /* value of `overflow` */
-    static uint32_t round_yield, round_left;
-    static bool unlabelled_too;
-    uint32_t good_yield = max_contexts / 16;
-    for (uint32_t looked = 0; looked * thread_blocks() < BOUND_COUNTERS && overflow >= rests_until;) {
-        if (!round_left) {
-            round_left = tree_end();
-            round_yield = 0;
-        }
-        uint32_t size = step_size();
-        round_yield += step(false, unlabelled_too);
-        looked += size;
-        round_left -= size < round_left ? size : round_left;
-        if (!round_left && round_yield < good_yield && unlabelled_too)
-            rests_until = overflow + good_yield;
-        if (!round_left)
-            unlabelled_too = round_yield < good_yield && !unlabelled_too;
-        if (first_free)
-            return;
-    }
-}
-
-/* ---- Interning ---- */
+/* ---- Ids ---- */
 
 static uint32_t take_free_id(void)
 {
-    uint32_t id = first_free;
+    uint32_t id = tree_ids.first_free;
     if (id) {
-        first_free = contexts[id].hash_next;
-        free_ids--;
+        tree_ids.first_free = contexts[id].hash_next;
+        tree_ids.free--;
     }
     return id;
 }
@@ -444,15 +137,25 @@ static uint32_t take_free_id(void)
 /* An id for a new context; 0 when all are taken. */
 static uint32_t take_id(void)
 {
-    recycle_early();
+    tree_recycle_early();
     uint32_t id = take_free_id();
     if (id)
         return id;
     id = load_relaxed(&tree_next_id);
     if (id < mapped_contexts || grow())
         return id;
-    recycle_at_bound();
+    tree_recycle_at_bound(max_contexts / 16);
     return take_free_id();
+}
+
+/* ---- Interning ---- */
+
+static uint32_t hash_context(uint32_t parent, enum context_kind kind, const struct site *site,
+                             const struct label_set *labels)
+{
+    uint32_t h = site->hash * 2654435761u ^ parent * 2246822519u ^ (uint32_t)kind;
+    h ^= labels ? labels->hash * 3266489917u : 0;
+    return h ^ h >> 15;
 }
 
 static void set_labels(struct context *c, struct label_set *labels)
@@ -470,6 +173,16 @@ static void link_context(uint32_t id, uint32_t hash)
     hash_heads[hash & hash_mask] = id;
 }
 
+void tree_unlink(uint32_t id)
+{
+    uint32_t *link = &hash_heads[contexts[id].hash & hash_mask];
+    while (*link != id) {
+        jespan_assert(*link); /* the list has the context */
+        link = &contexts[*link].hash_next;
+    }
+    *link = contexts[id].hash_next;
+}
+
 static uint32_t make_context(uint32_t parent, enum context_kind kind, const struct site *site,
                              const struct label_set *labels, uint32_t hash)
 {
@@ -482,7 +195,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     contexts[parent].open_spans--;
     if (!id) {
         labels_free(copy);
-        overflow++;
+        tree_ids.overflow++;
         return parent;
     }
     struct context *c = &contexts[id];
@@ -504,7 +217,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     policy_context_made(id);
     contexts[parent].children++;
     link_context(id, hash);
-    change_life(id);
+    tree_change_life(id);
     if (id == load_relaxed(&tree_next_id))
         store_release(&tree_next_id, id + 1); /* generation is 0: live */
     else
@@ -537,12 +250,14 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     return make_context(parent, kind, kept, labels, hash);
 }
 
+/* ---- Contexts ---- */
+
 COLD void tree_review_policies(void)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
         if (tree_is_live(id) && tree_has_policy(id))
-            forget_context(id);
+            tree_forget(id);
     handles_review();
 }
 
@@ -582,5 +297,5 @@ struct tree_stats tree_stats(void)
 {
     uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT - 1; /* that of unsampled spans has no row */
     return (struct tree_stats){
-        .contexts = made - free_ids, .overflow = overflow, .recycled = recycled};
+        .contexts = made - tree_ids.free, .overflow = tree_ids.overflow, .recycled = tree_ids.recycled};
 }
