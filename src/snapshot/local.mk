@@ -9,6 +9,8 @@ snapshot_sources = \
 	%D%/snapshot_ages.c \
 	%D%/snapshot_builder.h \
 	%D%/snapshot_collect.c \
+	%D%/snapshot_finish.c \
+	%D%/snapshot_rows.c \
 	%D%/space.c %D%/space.h \
 	%D%/view_parts.h
 

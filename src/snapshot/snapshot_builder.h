@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A snapshot while it is built, shared by snapshot.c, snapshot_collect.c and snapshot_ages.c.
+/* A snapshot while it is built. snapshot.c has the steps.
  *
  * Contexts may be recycled, and others may get their ids, while they are copied. So the builder first notes the life of
  * each id (tree.h), and then copies contexts and reads counters. At last it copies the sum of recycled contexts, and
@@ -53,7 +53,7 @@ struct snapshot_builder {
     struct snapshot_label *label, *labels_end; /* where the next goes */
     struct snapshot_age *ages;
     char *text, *text_end; /* where the next label's text goes */
-    bool owes_frees;       /* a context has negative frees: floor_all_frees() */
+    bool owes_frees;       /* a context has negative frees: builder_floor_frees() */
     bool has_dropped;      /* rows without id, and ages of row NO_ROW, are to be removed */
     void *scratch;         /* memory that is needed only while the snapshot is built */
     size_t scratch_bytes;
@@ -72,6 +72,11 @@ struct snapshot_builder {
 static inline uint64_t builder_to_ns(const struct snapshot_builder *b, uint64_t ticks)
 {
     return clock_ticks_to_ns(ticks, b->scale);
+}
+
+static inline uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 static inline bool place_has_row(const struct place *p)
@@ -100,12 +105,31 @@ void builder_note_recycled(struct snapshot_builder *b, uint32_t id);
 /* Copies the sum of recycled contexts, and drops rows that were recycled. */
 int builder_validate(struct snapshot_builder *b);
 
-/* ---- snapshot.c ---- */
+/* ---- snapshot_rows.c ---- */
 
 void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t);
 
 /* Figures of one context without its periods, with times in nanoseconds, from the sum of its counters. */
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum);
+
+/* Fills all rows, but for buffered frees and for what needs all rows. Returns 0 or a negative errno. */
+int builder_fill_rows(struct snapshot_builder *b);
+
+/* Adds a buffered free. Frees of a context that was recycled meanwhile are in its base already. */
+void builder_add_buffered(void *builder, uint32_t id, uint32_t bytes);
+
+/* Raises negative frees to 0. The base of a recycled id contains frees that were buffered then. If this reading found
+ * such a free neither in the buffer nor in the counter, because the thread was just moving it, the new context has
+ * negative frees. */
+void builder_floor_frees(struct snapshot_builder *b);
+
+/* ---- snapshot_finish.c ---- */
+
+/* Removes rows whose context was recycled, and cuts the circles of damaged books. */
+void builder_remove_dropped(struct snapshot_builder *b);
+
+/* Wall time without that of children, times that never fall, and the sum of all rows. */
+void builder_finish_times(struct snapshot_builder *b);
 
 /* ---- snapshot_ages.c ---- */
 

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is done when all rows are filled: rows that are gone, and times. */
+#include <string.h>
+
+#include "snapshot/snapshot_builder.h"
+
+/* ---- Rows that are gone ---- */
+
+/* The new numbers of rows lie where the places were. */
+static uint32_t pack_rows(struct snapshot_builder *b)
+{
+    uint32_t *now = (uint32_t *)b->places, n = 0;
+    for (uint32_t i = 0; i < b->mapping->public.n_rows; i++) {
+        now[i] = b->rows[i].id ? n : NO_ROW;
+        if (!b->rows[i].id)
+            continue;
+        b->children_wall[n] = b->children_wall[i];
+        b->recycled_wall[n] = b->recycled_wall[i];
+        if (b->past)
+            b->past[n] = b->past[i];
+        b->rows[n++] = b->rows[i];
+    }
+    return n;
+}
+
+/* A row whose parent is gone goes as well in the tree; where a process was stopped in between, it goes to the root. */
+static void drop_rows(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    const uint32_t *now = (const uint32_t *)b->places;
+    uint32_t last_special = 0, n_ages = 0;
+    s->n_rows = pack_rows(b);
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        struct snapshot_row *row = &b->rows[i];
+        row->parent_row = now[row->parent_row] == NO_ROW ? 0 : now[row->parent_row];
+        if (row->kind != CONTEXT_SPAN)
+            last_special = i;
+    }
+    b->last_special_row = last_special;
+    for (uint32_t i = 0; i < s->n_ages; i++) {
+        struct snapshot_age *age = &b->ages[i];
+        if (age->row == NO_ROW || now[age->row] == NO_ROW)
+            continue;
+        age->row = now[age->row];
+        b->ages[n_ages++] = *age;
+    }
+    s->n_ages = n_ages;
+}
+
+/* Only damaged books have paths that go in a circle. The circle is cut at the root. */
+static void cut_circles(struct snapshot_builder *b)
+{
+    uint32_t *walk = (uint32_t *)b->places; /* by row: the row from which it was reached first, plus 1 */
+    memset(walk, 0, b->mapping->public.n_rows * sizeof *walk);
+    b->rows[0].parent_row = 0;
+    for (uint32_t i = 0; i < b->mapping->public.n_rows; i++) {
+        uint32_t row = i, last = i;
+        for (; !walk[row]; row = b->rows[row].parent_row) {
+            walk[row] = i + 1;
+            last = row;
+        }
+        if (row && walk[row] == i + 1)
+            b->rows[last].parent_row = 0;
+    }
+}
+
+void builder_remove_dropped(struct snapshot_builder *b)
+{
+    if (b->has_dropped)
+        drop_rows(b);
+    if (b->view->outside)
+        cut_circles(b);
+}
+
+/* ---- Times ---- */
+
+static void set_self_wall(struct snapshot_row *row, uint64_t wall)
+{
+    row->totals.wall = wall;
+    row->totals.idle = totals_idle(&row->totals);
+}
+
+/* Subtracts the wall time of its children from each row. The wall time of a row that is no span is its own busy time
+ * and its children's wall time; there are few such rows, and their parents come before them. */
+static void subtract_children_wall(struct snapshot_builder *b)
+{
+    for (uint32_t i = b->mapping->public.n_rows; i--;) {
+        struct snapshot_row *row = &b->rows[i];
+        uint64_t children = b->children_wall[i] + builder_to_ns(b, b->recycled_wall[i]);
+        bool is_special = i <= b->last_special_row && row->kind != CONTEXT_SPAN;
+        if (!children && !is_special)
+            continue;
+        if (is_special) {
+            row->wall_ns = row->totals.busy + children;
+            b->children_wall[row->parent_row] += i ? row->wall_ns : 0;
+        }
+        set_self_wall(row, row->wall_ns - lesser(children, row->wall_ns));
+    }
+}
+
+/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
+ * clock's rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the
+ * former time is shown until the new one has caught up. */
+static void raise_to(uint64_t *shown, uint64_t *now)
+{
+    if (*shown < *now)
+        *shown = *now;
+    *now = *shown;
+}
+
+static void keep_shown(struct shown *shown, struct totals *t)
+{
+    raise_to(&shown->wall, &t->wall);
+    raise_to(&shown->busy, &t->busy);
+    raise_to(&shown->cpu, &t->cpu);
+    raise_to(&shown->cpu_user, &t->cpu_user);
+    raise_to(&shown->cpu_system, &t->cpu_system);
+    raise_to(&shown->idle, &t->idle);
+}
+
+static void keep_shown_and_add_up(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    struct totals all = {0};
+    for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++) {
+        struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
+        keep_shown(&seen->shown, &row->totals);
+        raise_to(&seen->shown.wall_inclusive, &row->wall_ns);
+        totals_add(&all, &row->totals);
+    }
+    keep_shown(&b->view->retired_shown, &s->retired);
+    totals_add(&all, &s->retired);
+    keep_shown(&b->view->all_shown, &all);
+    s->all = all;
+}
+
+void builder_finish_times(struct snapshot_builder *b)
+{
+    struct totals *retired = &b->mapping->public.retired;
+    subtract_children_wall(b);
+    totals_floor_times(retired);
+    builder_times_to_ns(b, retired);
+    keep_shown_and_add_up(b);
+}
