@@ -126,9 +126,7 @@ static void dontfork(void)
         ctl_check_identity("in the child");
         _exit(check_result());
     }
-    int status = -1;
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     CHECK(p[50] == 0x5a && big[200000] == 0x5a);
     F(free)(p);
     F(free)(big);

@@ -13,7 +13,6 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <jespan/jespan.h>
@@ -105,7 +104,6 @@ static void await(const char *name, uint64_t count)
 
 static void run_in_child(const char *program)
 {
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         JESPAN("in the child");
@@ -115,8 +113,7 @@ static void run_in_child(const char *program)
         print_stats();
         exit(0);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
 }
 
 static void churn(void)

@@ -86,14 +86,12 @@ static void start_thread(unsigned n)
 
 static void fork_again(void)
 {
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         one_load(3);
         _exit(check_result());
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
 }
 
 static int child(unsigned n)
@@ -152,14 +150,12 @@ static void fork_many(unsigned count)
 static void vfork_and_exec(void)
 {
     for (int i = 0; i < 100; i++) {
-        int status = -1;
         pid_t pid = vfork();
         if (pid == 0) {
             execl("/bin/true", "true", NULL);
             _exit(127);
         }
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
     }
 }
 
@@ -167,11 +163,9 @@ static void spawn_many(void)
 {
     char name[] = "true", *arguments[] = {name, NULL}, *environment[] = {NULL};
     for (int i = 0; i < 100; i++) {
-        int status = -1;
         pid_t pid;
         CHECK_EQ(posix_spawn(&pid, "/bin/true", NULL, NULL, arguments, environment), 0);
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
     }
 }
 

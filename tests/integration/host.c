@@ -41,7 +41,6 @@ static void (*const preinit)(int, char **) __attribute__((section(".preinit_arra
 
 static void fork_handlers(void)
 {
-    int status = -1;
     CHECK_EQ(pthread_atfork(allocate_new_sizes, allocate_new_sizes, allocate_new_sizes), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -49,8 +48,7 @@ static void fork_handlers(void)
         ctl_check_identity("in the child");
         _exit(check_result());
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     ctl_check_identity("in the parent");
 }
 

@@ -300,15 +300,13 @@ static void detached(void)
 
 static void forked(void)
 {
-    int status = -1;
     jespan_span_t *span = enter_new(&site, "forked");
     pid_t pid = fork();
     if (pid == 0) {
         CHECK_EQ(context_of_thread(), jespan_current());
         _exit(check_result());
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     leave(span);
 }
 

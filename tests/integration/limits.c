@@ -610,7 +610,6 @@ static void abort_names_the_limit(void)
 
 static void a_child_has_the_limits(void)
 {
-    int status;
     open_limited(MIB);
     CHECK_EQ(jespan_enter(span), 0);
     void *p = malloc(600 * KIB);
@@ -622,8 +621,7 @@ static void a_child_has_the_limits(void)
         kept = malloc(600 * KIB);
         _exit(was_refused && kept && ctl_span(context, "limit_refusals") == 1 ? 0 : 1);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     CHECK_EQ(ctl_span(context, "limit_refusals"), 0);
     free(p);
     CHECK_EQ(jespan_exit(span), 0);

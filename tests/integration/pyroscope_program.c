@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <jespan/jespan.h>
@@ -216,7 +215,6 @@ static void work_in_child(uint64_t n)
 /* Either runs a program or works. */
 static void in_a_child(const char *path, uint64_t n)
 {
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0 && path)
         execl(path, path, NULL);
@@ -224,8 +222,7 @@ static void in_a_child(const char *path, uint64_t n)
         work_in_child(n);
         exit(path != NULL);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
 }
 
 /* ---- What it prints ---- */

@@ -484,7 +484,6 @@ static void without_arenas_a_block_is_a_span(void)
 static void a_child_goes_on(void)
 {
     pthread_t thread;
-    int status;
     common = open_region(&region_site);
     pthread_barrier_init(&barrier, NULL, 2);
     pthread_create(&thread, NULL, stay_inside, NULL);
@@ -502,8 +501,7 @@ static void a_child_goes_on(void)
         CHECK_EQ(ctl_span(context_of(own = open_region(&region_site)), "inuse_objects"), 0);
         _exit(check_failures != 0);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     CHECK_EQ(jespan_exit(own), 0);
     CHECK_EQ(jespan_close(own), 0);
     pthread_barrier_wait(&barrier);

@@ -78,12 +78,10 @@ static void in_child(int follow)
 
 static void fork_and_wait(int follow)
 {
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0)
         in_child(follow);
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     sleep_ms(50);
     CHECK_EQ(figure("queue_length"), 1); /* it was not this one's that ended */
 }

@@ -271,7 +271,6 @@ static void no_fork_handling(void)
     void *p = spans_leak("inherited", -1, 1000, &id), *q;
     jespan_span_t *span = spans_open("both", -1, JESPAN_ROOT);
     CHECK_EQ(jespan_enter(span), 0);
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         CHECK_EQ(jespan_current(), spans_context(span));
@@ -283,8 +282,7 @@ static void no_fork_handling(void)
         ctl_check_identity("in the child");
         _exit(check_result());
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     spans_check_inuse(id, 1, F(malloc_usable_size)(p), "in the parent");
     q = F(malloc)(100);
     CHECK_EQ(ctl_span(jespan_current(), "inuse_objects"), 1);

@@ -355,7 +355,6 @@ static void forks_while_others_switch(void)
         CHECK_EQ(pthread_create(&threads[i], NULL, switch_contexts, span), 0);
     times_sleep(20 * MS);
     for (int i = 0; i < CHILDREN && !check_failures; i++) {
-        int status = -1;
         pid_t pid = fork();
         if (pid == 0) {
             check_child(jespan_current(), start);
@@ -363,8 +362,7 @@ static void forks_while_others_switch(void)
             CHECK_EQ(room(), room_alone);
             _exit(check_failures ? 1 : 0);
         }
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
     }
     stop = true;
     for (int i = 0; i < SWITCHERS; i++)
@@ -376,7 +374,6 @@ static void forks_while_others_switch(void)
 static void child_goes_on(void)
 {
     jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
-    int status = -1;
     CHECK_EQ(jespan_enter(span), 0);
     jespan_context_t id = jespan_current();
     times_spin(30 * MS);
@@ -395,8 +392,7 @@ static void child_goes_on(void)
         CHECK_EQ(jespan_close(span), 0);
         _exit(check_failures ? 1 : 0);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     CHECK_EQ(jespan_exit(span), 0);
     CHECK_EQ(jespan_close(span), 0);
 }

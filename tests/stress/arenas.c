@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include <jespan/jespan.h>
 
@@ -202,14 +201,12 @@ static void generation(unsigned below, uint64_t seed)
         spans_on_thread(short_life, (void *)(uintptr_t)seed);
     if (!below)
         return;
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         generation(below - 1, seed + 1);
         _exit(check_result());
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
 }
 
 /* Children of a program whose threads go on in their arenas. */
@@ -231,9 +228,7 @@ static void forks(void)
             generation(2, i + 1);
             _exit(check_result());
         }
-        int status = -1;
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
     }
     over = true;
     for (unsigned k = 0; k < AT_ONCE; k++)

@@ -192,7 +192,6 @@ static void forks(void)
         CHECK_EQ(jespan_set_limit_callback(count_events, NULL), 0);
     start(thread, work_until_over);
     for (int i = 0; i < (FAMILY_INTERPOSED ? 50 : 5); i++) {
-        int status = -1;
         pid_t pid = fork();
         if (pid == 0) {
             for (int k = 0; k < 200; k++) {
@@ -203,8 +202,7 @@ static void forks(void)
             CHECK_EQ(ctl_u64("spans.stats.limits"), 0);
             _exit(check_failures != 0);
         }
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
         request(&state);
     }
     over = true;

@@ -444,7 +444,6 @@ static void *set_limits(void *number)
 /* A child has what the parent had at one moment, and no other thread. */
 static void fork_once(uint64_t *state)
 {
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         check_rest("in a child");
@@ -459,8 +458,7 @@ static void fork_once(uint64_t *state)
         check_rest("in a child with other limits");
         _exit(check_failures != 0);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
 }
 
 static void run(int forks)

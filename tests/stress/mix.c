@@ -304,7 +304,6 @@ static void guest_step(struct worker *w)
 
 static void fork_step(struct worker *w)
 {
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         is_child = true;
@@ -317,8 +316,7 @@ static void fork_step(struct worker *w)
         snapshot_step(w);
         _exit(check_result());
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     forks++;
 }
 

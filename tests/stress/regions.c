@@ -150,7 +150,6 @@ static void forks(void)
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_create(&thread[i], NULL, run_until_over, (void *)i), 0);
     for (int i = 0; i < (FAMILY_INTERPOSED ? 30 : 5); i++) {
-        int status = -1;
         jespan_span_t *span = jespan_open(&request_site, JESPAN_ROOT, NULL, 0);
         if (span)
             jespan_enter(span);
@@ -164,8 +163,7 @@ static void forks(void)
                 one_region(&state);
             _exit(check_failures != 0);
         }
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
         if (span)
             CHECK_EQ(jespan_exit(span) + jespan_close(span), 0);
     }

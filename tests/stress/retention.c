@@ -119,15 +119,13 @@ int main(int argc, char **argv)
         return check_result();
     }
     own_memory_is_flat();
-    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         setenv("JESPAN_CONF", "max_contexts:256", 1);
         execl("/proc/self/exe", "retention", "few", NULL);
         _exit(127);
     }
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     (void)argv;
     return check_result();
 }
