@@ -114,80 +114,38 @@ too_long() {
     equal "a long value: lines on stderr" "$(grep -c '^<jespan>: JESPAN_CONF: ' "$scratch/err")" 1
 }
 
+# Where make install puts the modules; the library has it built in.
+installed_module_dir() {
+    sed -n 's/^pkglibdir *= *//p' "$top_builddir/Makefile" > "$scratch/pkglibdir"
+    make -s -C "$top_builddir" -f - print 2> /dev/null <<< $'include Makefile\nprint:\n\t@echo $(pkglibdir)' ||
+        cat "$scratch/pkglibdir"
+}
+
+# Without other settings, all keys have the defaults of the table. One of them is a path of this build.
 confirmed() {
+    local table=$top_srcdir/src/conf/conf_keys.def plain=$scratch/plain
+    JESPAN_CONF=confirm_conf:true "$program" > "$scratch/out" 2> "$plain" || fail "confirm_conf: status $?"
+    equal "confirm_conf: keys" "$(sed -n 's/^<jespan>: \([a-z0-9_]*\):.*/\1/p' "$plain")" \
+        "$(sed -n 's/^KEY_[A-Z]*(\([a-z0-9_]*\),.*/\1/p' "$table")"
+    equal "confirm_conf: module_dir" "$(grep ' module_dir:' "$plain")" "<jespan>: module_dir:$(installed_module_dir)"
+    equal "confirm_conf: defaults" "$(grep -v ' module_dir:' "$plain")" \
+        "$(sed -n 's/^KEY_[A-Z]*(\([a-z0-9_]*\), "\([^"]*\)",.*/<jespan>: \1:\2/p' "$table" |
+            sed 's/^\(<jespan>: confirm_conf\):false$/\1:true/')"
+}
+
+# What is set is shown, but for secrets. All else is shown as without it.
+confirmed_settings() {
     local conf=max_contexts:100,dump_interval_s:7,confirm_conf:true,pyroscope_proxy:http://me:secret@proxy:3128/
     conf+=,http_token:secret
-    PYROSCOPE_AUTH_TOKEN=secret PYROSCOPE_LABELS=a=1,b=2 try "confirm_conf" "$conf" "contexts few thread_contexts true" \
+    PYROSCOPE_AUTH_TOKEN=secret PYROSCOPE_LABELS=a=1,b=2 JESPAN_CONF=$conf "$program" > "$scratch/out" 2> "$scratch/err" ||
+        fail "confirm_conf with settings: status $?"
+    equal "confirm_conf with settings" "$(diff "$scratch/plain" "$scratch/err" | sed -n 's/^> //p')" \
 "<jespan>: max_contexts:100
-<jespan>: contexts_kept:8192
-<jespan>: thread_contexts:true
-<jespan>: track_time:cpu
-<jespan>: cpu_clock:auto
-<jespan>: age_period_s:0
-<jespan>: inherit:false
-<jespan>: sampler:always
-<jespan>: sampler_sites:
-<jespan>: record_labels:
-<jespan>: max_arenas:64
-<jespan>: arena:
-<jespan>: max_limits:4096
-<jespan>: limit:
-<jespan>: on_limit:fail
-<jespan>: limit_interval_ms:100
-<jespan>: dump_dir:
-<jespan>: dump_format:pprof
 <jespan>: dump_interval_s:7
-<jespan>: dump_keep:0
-<jespan>: dump_dir_files:0
-<jespan>: dump_dir_bytes:0
-<jespan>: dump_at_exit:false
-<jespan>: dump_at_exit_min_ms:0
-<jespan>: dump_at_exit_pid:0
-<jespan>: dump_time:false
-<jespan>: dump_on:
-<jespan>: dump_signal:
-<jespan>: dump_oom_percent:90
-<jespan>: dump_pressure_percent:20
-<jespan>: dump_peak_percent:20
-<jespan>: dump_on_interval_s:10
-<jespan>: dump_reserve_bytes:8388608
-<jespan>: follow_fork:false
-<jespan>: only_programs:
-<jespan>: module_dir:$(installed_module_dir)
-<jespan>: reporters:
-<jespan>: reporter_interval_ms:10000
-<jespan>: series_labels:
-<jespan>: resource_attributes:
-<jespan>: pyroscope_url:
-<jespan>: pyroscope_app:
-<jespan>: pyroscope_api:push
-<jespan>: pyroscope_interval_ms:15000
 <jespan>: pyroscope_labels:a=1|b=2
-<jespan>: pyroscope_user:
-<jespan>: pyroscope_password:
 <jespan>: pyroscope_token:***
-<jespan>: pyroscope_tenant:
-<jespan>: pyroscope_headers:
-<jespan>: pyroscope_ca_file:
-<jespan>: pyroscope_cert_file:
-<jespan>: pyroscope_key_file:
-<jespan>: pyroscope_insecure:false
 <jespan>: pyroscope_proxy:http://***@proxy:3128/
-<jespan>: pyroscope_connect_timeout_ms:5000
-<jespan>: pyroscope_timeout_ms:10000
-<jespan>: pyroscope_exit_timeout_ms:3000
-<jespan>: pyroscope_uncertain:retry
-<jespan>: pyroscope_inuse_interval_ms:15000
-<jespan>: pyroscope_queue_bytes:16777216
-<jespan>: pyroscope_queue_age_s:3000
-<jespan>: pyroscope_max_samples:16000
-<jespan>: pyroscope_max_bytes:2000000
-<jespan>: http_listen:
-<jespan>: http_token:***
-<jespan>: http_max_series:10000
-<jespan>: sidecar:
-<jespan>: shutdown_timeout_ms:10000
-<jespan>: confirm_conf:true"
+<jespan>: http_token:***"
 }
 
 # However wrong a URL is, what may be a password in it is not shown.
@@ -200,13 +158,6 @@ wrong_urls() {
         grep -qE '^<jespan>: pyroscope_proxy:(http://)?\*\*\*@host$' "$scratch/err" ||
             fail_with "$url: how it is shown" "$scratch/err"
     done
-}
-
-# Where make install puts the modules; the library has it built in.
-installed_module_dir() {
-    sed -n 's/^pkglibdir *= *//p' "$top_builddir/Makefile" > "$scratch/pkglibdir"
-    make -s -C "$top_builddir" -f - print 2> /dev/null <<< $'include Makefile\nprint:\n\t@echo $(pkglibdir)' ||
-        cat "$scratch/pkglibdir"
 }
 
 # The program's own, then the environment's on top, key by key; each complaint says where it comes from.
@@ -255,6 +206,7 @@ wrong_arenas
 wrong_limits
 too_long
 confirmed
+confirmed_settings
 wrong_urls
 variables
 precedence
