@@ -13,7 +13,7 @@
 
 enum { PATIENCE_MS = 600000, THREADS = 4 };
 
-/* What was told, and the true figures as of shutdown; a forked child's are its parent's too. */
+/* What the reporter was told, and the true figures at shutdown. A forked child shares this memory with its parent. */
 struct shared {
     struct told told;
     struct jespan_allocations expected;
@@ -97,7 +97,7 @@ static void run_threads(void)
         pthread_join(threads[i], NULL);
 }
 
-/* The status of a child that does this and then exits. */
+/* Returns the status of a child that calls `act` and then exits. */
 static int in_child(void (*act)(void))
 {
     int status = -1;
@@ -191,8 +191,8 @@ static void pass(unsigned from, unsigned to)
     }
 }
 
-/* With a reporter at work: memory after the first spans is memory after all of them. Snapshots come and go in between,
- * hence the slack. */
+/* While a reporter works, all spans take no more memory than the first ones. Snapshots come and go, so the bound has
+ * some slack. */
 static void check_memory_stays(unsigned spans)
 {
     pass(0, 100000);
@@ -279,7 +279,7 @@ static void look_around_and_report(void)
 
 static _Atomic bool stop;
 
-/* The registry's mutex is rarely free then. */
+/* Keeps the registry's mutex locked nearly all the time. */
 static void *hammer(void *unused)
 {
     while (!stop)
@@ -287,7 +287,7 @@ static void *hammer(void *unused)
     return unused;
 }
 
-/* Though one of the parent's is in a callback, another in the middle of a round perhaps. */
+/* One reporter of the parent is in a callback at the fork, and another may be in the middle of a round. */
 static void a_child_has_none_and_can_have_its_own(void)
 {
     pthread_t threads[2];

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Failures of tracing-prof 0.3.0 in the figures of memory, one case each, named after the failure. Its failures in
- * nesting, order and time are in span_nesting.c.
- *
- * Elsewhere: the tail that it loses at shutdown, other write errors, and queues without bound, in dump.sh and in the
- * tests of reporters; memory without bound at 2,000,000 spans, in tests/stress/retention.c; labels that are set
- * later, in the tests of labels.
- */
+ * nesting, order and time are in span_nesting.c. Other tests have the rest: dump.sh and the tests of reporters have
+ * data lost at shutdown, write errors and queues without bound. tests/stress/retention.c has memory without bound at
+ * 2,000,000 spans, and the tests of labels have labels that are set later. */
 #define _GNU_SOURCE
 #include <sys/stat.h>
 
@@ -14,7 +11,7 @@
 
 /* ---- The heap ---- */
 
-/* Its realloc forgets the alignment that its own header sits before. */
+/* Its realloc ignores that the alignment has moved its own header. */
 static void aligned_realloc_corrupts_the_heap(void)
 {
     static const size_t sizes[] = {1, 24, 100, 4096, 5000, 70000, 300000, 40, 3000000, 8};
@@ -43,7 +40,7 @@ static void aligned_realloc_corrupts_the_heap(void)
     ctl_check_identity("after aligned reallocs");
 }
 
-/* So that what is in use never comes back to 0. */
+/* With it, the bytes in use never come back to 0. */
 static void phantom_bytes_per_realloc(void)
 {
     jespan_span_t *span = spans_open("grows", -1, JESPAN_ROOT);
@@ -55,7 +52,7 @@ static void phantom_bytes_per_realloc(void)
         if (i % 1000 == 0)
             spans_check_inuse(id, 1, F(malloc_usable_size)(p), "after a realloc");
     }
-    CHECK_EQ(ctl_span(id, "alloc_objects"), 10000); /* a free and an allocation each, also in place */
+    CHECK_EQ(ctl_span(id, "alloc_objects"), 10000); /* each counts as a free and an allocation, also in place */
     F(free)(p);
     CHECK_EQ(jespan_exit(span), 0);
     spans_check_inuse(id, 0, 0, "after all is freed");
@@ -88,7 +85,7 @@ static struct reported report(const char *path, const char *name)
     return sum;
 }
 
-/* It keeps max_samples samples and says nothing of the rest: of 50,000 spans it showed 7,083 allocations. */
+/* It keeps max_samples samples and drops the rest without a word. It showed 7,083 allocations of 50,000 spans. */
 static void pprof_drops_beyond_max_samples(void)
 {
     enum { SPANS = 50000, KEPT = 1000 };
@@ -118,7 +115,7 @@ static void pprof_drops_beyond_max_samples(void)
         F(free)(kept[i]);
 }
 
-/* max_closed_heap_spans. The figures of each stay until the last byte is freed. */
+/* It keeps max_closed_heap_spans. In jespan the figures of each span stay until its last byte is freed. */
 static void leaks_beyond_1000_closed_spans_vanish(void)
 {
     enum { SPANS = 20000 };
@@ -134,8 +131,8 @@ static void leaks_beyond_1000_closed_spans_vanish(void)
         spans_check_inuse(ids[i], 0, 0, "a closed span, all freed");
 }
 
-/* One span's leak is then credited to another. With max_contexts:256, so that ids are used again and again; ten million
- * are tried in tests/stress/retention.c. */
+/* It then credits one span's leak to another. This runs with max_contexts:256, so ids are used again and again.
+ * tests/stress/retention.c tries ten million spans. */
 static void span_ids_repeat_while_tags_live(void)
 {
     enum { LEAKS = 50, PASSING = 100000 };
@@ -210,14 +207,14 @@ static void memory_in_a_span_not_yet_exited(void)
 
 /* ---- Its own ---- */
 
-/* Neither opening spans nor asking for figures nor a dump shows as the program's memory. */
+/* Opening spans, reading figures and writing a dump do not show as the program's memory. */
 static void own_allocations_pollute_the_figures(void)
 {
     char path[] = "/tmp/jespan-test.XXXXXX";
     const char *name = path;
     jespan_span_t *spans[1000];
     close(mkstemp(path));
-    if (case_has_exporter()) /* the first loads the module, for which the dynamic linker allocates */
+    if (case_has_exporter()) /* the first dump loads the module, and the dynamic linker allocates for that */
         CHECK_EQ(mallctl("spans.dump", NULL, NULL, &name, sizeof name), 0);
     ctl_refresh();
     uint64_t own = ctl_span(2, "alloc_objects"), all = ctl_u64("spans.all.alloc_objects") - own;
@@ -241,7 +238,7 @@ static void own_allocations_pollute_the_figures(void)
 
 /* ---- Files ---- */
 
-/* Its thread ends, and what is sent to it piles up. */
+/* Its thread ends at an error, and messages to it fill the memory. */
 static void a_write_error_kills_the_profiler_and_memory_grows(void)
 {
     char path[] = "/tmp/jespan-test.XXXXXX";
@@ -264,7 +261,7 @@ static void a_write_error_kills_the_profiler_and_memory_grows(void)
 
 /* ---- fork ---- */
 
-/* Its thread and its locks are gone in the child, and so is the child. More in fork.c and dump.sh. */
+/* Its thread is gone in the child, and its locks stay locked, so the child hangs. fork.c and dump.sh test more. */
 static void no_fork_handling(void)
 {
     jespan_context_t id;

@@ -7,7 +7,7 @@
 
 /* ---- Nesting and order ---- */
 
-/* Its stack of spans has 128 places. Each level holds one object of its own size, on the way in and on the way out. */
+/* Its stack of spans has 128 places. Here each level has one object of its own size, on the way in and on the way out. */
 static void nesting_beyond_128(void)
 {
     enum { LEVELS = 1000 };
@@ -36,7 +36,7 @@ static void nesting_beyond_128(void)
     }
 }
 
-/* Enters a, b; exits a, b: what comes between belongs to b. */
+/* Enters a and b, then exits a and b. The time between the two exits belongs to b. */
 static void exits_out_of_order_credit_the_wrong_span(void)
 {
     jespan_span_t *a = spans_open("a", -1, JESPAN_ROOT), *b = spans_open("b", -1, JESPAN_ROOT);
@@ -63,8 +63,8 @@ static void exits_out_of_order_credit_the_wrong_span(void)
 
 /* ---- Time ---- */
 
-/* What another clock says of each span's own time: at least, and at most, since it cannot be read at the very moment of
- * an enter or exit. */
+/* Bounds of each span's own time by another clock. There are two bounds because the clock cannot be read at the very
+ * moment of an enter or exit. */
 enum { OUTSIDE, A, B, C, D, SPANS };
 static struct {
     uint64_t low, high;
@@ -81,7 +81,7 @@ static void moved(int to, uint64_t before, uint64_t after)
     now_in = to;
 }
 
-/* Enters or exits so that the thread is in `to`, and works there for some milliseconds. */
+/* Makes a call that brings the thread into `to`, and works there for some milliseconds. */
 #define MOVE(to, call)                                                                                                 \
     do {                                                                                                               \
         uint64_t before = spans_now_ns();                                                                              \
@@ -90,7 +90,7 @@ static void moved(int to, uint64_t before, uint64_t after)
         spans_work(3);                                                                                                 \
     } while (0)
 
-/* Its self time is right for two levels only, and a span that is entered again counts twice. */
+/* Its self time is right for two levels only, and it counts a span twice that is entered twice. */
 static void self_time_at_depth_3_and_on_reentry(void)
 {
     static const char *const names[SPANS] = {"outside", "a", "b", "c", "d"};

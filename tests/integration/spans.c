@@ -26,7 +26,7 @@ static jespan_span_t *open_at(const struct jespan_site *site, jespan_context_t p
     return span;
 }
 
-/* Each level is a context of its own below the last. */
+/* Each level is a context of its own, below the level before. */
 static void deep_nesting(void)
 {
     static jespan_span_t *spans[DEEP];
@@ -128,7 +128,7 @@ static void closed_while_entered(void)
     void *p = F(malloc)(64);
     CHECK_EQ(jespan_exit(span), 0);
     CURRENT_IS(base);
-    CHECK_EQ(ctl_span(id, "inuse_objects"), 1); /* what a closed span left behind stays its own */
+    CHECK_EQ(ctl_span(id, "inuse_objects"), 1); /* objects that a closed span left still belong to it */
     F(free)(p);
     CHECK_EQ(ctl_span(id, "inuse_objects"), 0);
 }
@@ -148,7 +148,7 @@ static void what_is_credited(void)
     F(free)(p);
     CHECK_EQ(ctl_span(in_a, "inuse_objects"), 1);
     CHECK_EQ(ctl_span(in_b, "free_objects"), 0);
-    q = F(realloc)(q, 6000); /* a free of a's, an allocation of b's */
+    q = F(realloc)(q, 6000); /* counts as a free for a and as an allocation for b */
     jespan_exit(b);
     CHECK_EQ(ctl_span(in_a, "inuse_objects"), 0);
     CHECK_EQ(ctl_span(in_a, "free_objects"), freed + 2);
@@ -159,7 +159,7 @@ static void what_is_credited(void)
     jespan_close(b);
 }
 
-/* The same path is the same context; other labels, another site or parent make another. */
+/* The same path is the same context. Other labels, another site or another parent make another context. */
 static void interning(void)
 {
     struct jespan_label x = {"k", "x"}, y = {"k", "y"}, both[2] = {x, {"l", "x"}};
@@ -192,7 +192,7 @@ static jespan_context_t scope_return(void)
     return jespan_current();
 }
 
-/* However a block is left, its span ends there. */
+/* A block's span ends with the block, in whatever way the block is left. */
 static void scopes(void)
 {
     jespan_context_t base = jespan_current(), first = 0;
@@ -238,13 +238,13 @@ static void scope_is_described(void)
 
 static jmp_buf back;
 
-static __attribute__((noinline)) void jump_out(void) /* what is left lies in a frame that is gone */
+static __attribute__((noinline)) void jump_out(void) /* the block's variable is in a frame that is gone */
 {
     JESPAN("jumped past");
     longjmp(back, 1);
 }
 
-/* A longjmp() leaves the span entered, until the enclosing one ends. */
+/* After a longjmp() out of a block, its span stays entered until the enclosing span ends. */
 static void scope_and_longjmp(void)
 {
     jespan_context_t base = jespan_current();
@@ -295,7 +295,7 @@ static void attachment(void)
     CHECK_EQ(jespan_attach(JESPAN_CURRENT), base);
     CURRENT_IS(base);
     CHECK_EQ(jespan_attach(id), base);
-    CHECK_EQ(jespan_attach(JESPAN_BASE), id); /* outside any span, which is the thread's own context */
+    CHECK_EQ(jespan_attach(JESPAN_BASE), id); /* the thread's own context, outside of all spans */
     CURRENT_IS(base);
     CHECK_EQ(jespan_attach(id), base);
     CHECK_EQ(jespan_attach(base), id);
@@ -303,7 +303,7 @@ static void attachment(void)
     jespan_close(span);
 }
 
-/* What was attached and not taken back ends with the block or span that it was attached in. */
+/* An attachment that is not undone ends with the block or span in which it was made. */
 static void attached_for_good(void)
 {
     jespan_span_t *span = open_at(&site_c, JESPAN_ROOT), *outer = open_at(&site_c, JESPAN_ROOT);
@@ -326,7 +326,7 @@ static void attached_for_good(void)
     jespan_attach(id);
     CHECK_EQ(jespan_exit(outer), 0);
     CURRENT_IS(base);
-    CHECK_EQ(jespan_enter(outer), 0); /* in a span that stays, it stays */
+    CHECK_EQ(jespan_enter(outer), 0); /* an attachment in a span that stays entered stays too */
     {
         JESPAN("block");
         CHECK_EQ(jespan_enter(span), 0);
@@ -341,7 +341,8 @@ static void attached_for_good(void)
     jespan_close(span);
 }
 
-/* A block that longjmp() left ends with the span that was entered before; one that is still there does not. */
+/* A block that longjmp() left ends with the span that was entered before it. A block whose frame is still there does
+ * not. */
 static void longjmp_in_entered_span(void)
 {
     jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
@@ -364,7 +365,7 @@ static void longjmp_in_entered_span(void)
     jespan_close(span);
 }
 
-/* Carried elsewhere, a context outlives the span that it came from. */
+/* A context that is attached elsewhere outlives the span that it came from. */
 static void attached_and_closed(void)
 {
     jespan_span_t *span = open_at(&site_c, JESPAN_ROOT);
@@ -395,7 +396,7 @@ static void *named(void *argument)
     return p;
 }
 
-/* One context for each thread name; what dead threads left behind stays there. */
+/* There is one context for each thread name. Objects of ended threads stay in it. */
 static void thread_contexts(void)
 {
     static char alpha[] = "alpha", beta[] = "beta";

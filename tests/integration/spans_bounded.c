@@ -24,7 +24,8 @@ static jespan_span_t *open_numbered(unsigned n, jespan_context_t parent)
     return span;
 }
 
-/* With max_contexts:64. Beyond that, a span is credited to the nearest ancestor, counted, and exact all the same. */
+/* With max_contexts:64. Spans beyond that are counted as overflow, and their figures go to the nearest ancestor,
+ * exactly. */
 static void overflowing(void)
 {
     enum { COUNT = 200 };
@@ -51,7 +52,7 @@ static void overflowing(void)
         jespan_close(spans[i]);
     }
     CHECK_EQ(ctl_span(parent, "inuse_objects"), 0);
-    for (own = 0; own < COUNT; own++) { /* there is room again: closed and empty contexts are recycled */
+    for (own = 0; own < COUNT; own++) { /* numbers are free again: closed and empty contexts are recycled */
         jespan_span_t *again = open_numbered(1000 + own, parent);
         bool found = spans_context(again) != parent;
         jespan_close(again);
@@ -94,7 +95,7 @@ static void check_sums(void)
     }
 }
 
-/* What a closed span leaves, of 4321 bytes, and the span's context. */
+/* Returns an object of 4321 bytes that a closed span left, and the span's context. */
 static void *leak_in_a_span(jespan_context_t *id)
 {
     jespan_span_t *leaky = open_numbered(12345678, JESPAN_ROOT);
@@ -106,7 +107,7 @@ static void *leak_in_a_span(jespan_context_t *id)
     return leak;
 }
 
-/* With max_contexts:4096: a million passing contexts cost no memory, and an old leak keeps its name. */
+/* With max_contexts:4096. A million contexts that come and go take no more memory, and an old leak keeps its name. */
 static void recycling(void)
 {
     enum { WARM = 100000, COUNT = 1000000 };
@@ -151,8 +152,8 @@ static jespan_context_t one_of_route(void)
     return jespan_current();
 }
 
-/* With contexts_kept:1000. Labels that come once go. A label that comes again and again stays, and so does a leak. Then
- * as many spans as there are numbers can still be open. */
+/* With contexts_kept:1000. Contexts of labels that come once are recycled. A label that comes again and again keeps its
+ * context, and so does a leak. Afterwards, as many spans as there are numbers can be open. */
 static void early(void)
 {
     enum { COUNT = 50000, OFTEN = 100 };
@@ -194,7 +195,7 @@ static void *many_requests(void *first)
     return NULL;
 }
 
-/* With the default configuration: each label is another one. It took 27 MB a thread. */
+/* With the default configuration, and another label for each span. This once took 27 MB a thread. */
 static void flat(void)
 {
     pthread_t threads[THREADS];
@@ -235,8 +236,8 @@ static void *remember(void *base)
     return NULL;
 }
 
-/* The number of the thread's own context is a span's now: the same block in it is below that span, or, for want of
- * room, the span itself. */
+/* The number of an ended thread's context now belongs to a span. The same block in it gets a context below that span,
+ * or the span's own context when all numbers are taken. */
 static void *find_number_again(void *base)
 {
     jespan_context_t wanted = *(jespan_context_t *)base;

@@ -13,7 +13,8 @@
 
 JESPAN_SITE(site, "right");
 
-/* Handles that no jespan_open() gave: NULL, small and huge numbers, addresses of the stack, of code and of the heap. */
+/* Handles that jespan_open() never returned: NULL, small and huge numbers, addresses of the stack, of code and of the
+ * heap. */
 static jespan_span_t *garbage(int i, void *heap)
 {
     static int data[64];
@@ -75,7 +76,7 @@ static void *exit_elsewhere(void *span)
     return NULL;
 }
 
-/* Entered on one thread is not entered on another. */
+/* A span that is entered on one thread is not entered on another. */
 static void other_thread(void)
 {
     pthread_t thread;
@@ -124,7 +125,7 @@ static void labels(void)
     jespan_close(span);
 }
 
-/* Counts beyond belief: only as many labels are looked at as could be kept. */
+/* Counts of labels that are far too large. jespan reads only as many labels as it can keep. */
 static void huge_counts(void)
 {
     struct jespan_label many[JESPAN_MAX_LABELS];
@@ -162,7 +163,7 @@ static void empty_strings(void)
 {
     struct jespan_site empty = {"", "", "", 0}, bare = {"bare", NULL, NULL, 0};
     struct jespan_label label = {"", ""};
-    jespan_close(jespan_open(&empty, JESPAN_ROOT, &label, 1)); /* NULL with EINVAL, or a span: both are fine */
+    jespan_close(jespan_open(&empty, JESPAN_ROOT, &label, 1)); /* NULL with EINVAL and a span are both correct */
     jespan_span_t *span = jespan_open(&bare, JESPAN_ROOT, NULL, 0);
     CHECK(span != NULL);
     jespan_close(span);
@@ -180,7 +181,7 @@ static void attachments(void)
     }
 }
 
-/* What JESPAN() is made of, called by hand and wrongly. */
+/* The functions behind JESPAN(), called with wrong arguments. */
 static void scopes(void)
 {
     jespan_context_t base = jespan_current();

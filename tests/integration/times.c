@@ -67,7 +67,7 @@ static void do_some_of_each(void)
         syscall(SYS_getppid);
 }
 
-/* More threads than processors, of which this one is to have the least. */
+/* Runs more threads than there are processors. This thread gets the least time of all. */
 static _Atomic bool competing;
 
 static void *compete(void *unused)
@@ -108,12 +108,12 @@ static void be_preempted_while_idle_class(void)
     start_competition(threads);
     pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
     times_spin(MS);
-    pthread_setschedparam(pthread_self(), SCHED_OTHER, &none); /* may fail for want of the right: all the same */
+    pthread_setschedparam(pthread_self(), SCHED_OTHER, &none); /* may fail without the right to do so, which does not matter */
     end_competition(threads);
 }
 
-/* Then jespan's pointer is gone, though the thread never left its processor; and it does leave it, without that showing
- * in the pointer. */
+/* The program sets the pointer of rseq(2) itself. Then jespan's pointer is gone although the thread never left its
+ * processor, and the pointer does not show when the thread leaves it. */
 static void use_rseq(void)
 {
     for (int i = 0; i < 20; i++) {
@@ -171,8 +171,9 @@ static jespan_context_t measure(const struct jespan_site *site, const struct wor
     return id;
 }
 
-/* What the kernel takes for an interrupt, and a hypervisor for another machine, may be nobody's CPU time, but passes by
- * the clock while the pointer stands: a second or third try finds a quieter moment. */
+/* The kernel takes time for interrupts, and a hypervisor takes time for other machines. That is no CPU time of this
+ * thread, but the clock counts it while the pointer stands. So the test tries again: a later try finds a quieter
+ * moment. */
 static bool cpu_is_right(const struct figures *f, const struct bracket *b)
 {
     bool all = !cpu_is_known() ||
@@ -201,7 +202,7 @@ static bool try_work(const struct jespan_site *site, const struct work *work, st
     return cpu_is_right(f, b);
 }
 
-/* Another site, and so another context, each time. */
+/* Each kind of work has its own site, and so its own context. */
 static void works_one_by_one(void)
 {
     static const char *const no_more = "";

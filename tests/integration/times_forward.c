@@ -157,7 +157,7 @@ static void open_now(void)
     CHECK_EQ(ctl_span(id, "open"), 1);
     CHECK_EQ(jespan_enter(span), 0);
     CHECK_EQ(jespan_enter(span), 0);
-    CHECK_EQ(ctl_span(id, "open"), 1); /* entered twice, and one all the same */
+    CHECK_EQ(ctl_span(id, "open"), 1); /* the span was entered twice, and is one span */
     CHECK_EQ(jespan_exit(span), 0);
     CHECK_EQ(jespan_exit(span), 0);
     CHECK_EQ(jespan_close(span), 0);
@@ -171,7 +171,7 @@ static void open_now(void)
     CHECK_EQ(ctl_span(id, "open"), 0);
 }
 
-/* The program wants the kernel's registration for an area of its own. What is asleep from then on is no CPU time. */
+/* The program gives the kernel's registration to an area of its own. From then on, sleep is not counted as CPU time. */
 static void rseq_given_up(void)
 {
 #ifdef RSEQ_SIG

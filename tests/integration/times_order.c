@@ -46,7 +46,7 @@ static void close_parts(struct parts *p)
         CHECK_EQ(jespan_close(p->span[i]), 0);
 }
 
-/* Works in whatever is current, which is to be p->id[i]: by a clock read around the work. */
+/* Works in the current context, which must be p->id[i]. A clock that is read before and after gives the least time. */
 static void work_in(struct parts *p, int i, uint64_t *least, unsigned ms)
 {
     CHECK_EQ(jespan_current(), p->id[i]);
@@ -55,7 +55,8 @@ static void work_in(struct parts *p, int i, uint64_t *least, unsigned ms)
     least[i] += times_ns(CLOCK_MONOTONIC) - begin;
 }
 
-/* All that was between the works belongs to somebody: least of all to each, but to all together. */
+/* Each part has at least the time of its work. The time between two pieces of work belongs to some part, so all parts
+ * together have all time. */
 static void check_parts(const struct parts *p, const uint64_t *least, uint64_t all)
 {
     uint64_t sum = 0, known = 0;
@@ -120,7 +121,8 @@ static void attached(void)
     close_parts(&p);
 }
 
-/* What is allocated is another's; the time is not, whatever is entered meanwhile, and also when that below it goes. */
+/* In a block for another owner, objects belong to the owner, and time does not. That holds while other spans are
+ * entered, and when the span below the block is left. */
 static void for_another(void)
 {
     struct parts p = open_parts();
@@ -151,7 +153,7 @@ static void for_another(void)
     close_parts(&p);
 }
 
-/* A JESPAN() block has both times; so has its parent, with and without it. */
+/* A JESPAN() block has wall and busy time. Its parent has both too, with the block and without it. */
 static void scopes(void)
 {
     uint64_t least[2] = {0};
@@ -182,7 +184,8 @@ static void scopes(void)
     CHECK_EQ(ctl_span(inner, "total.opens"), 1);
 }
 
-/* Open, but not entered: wall and idle. A child that is open longer than its parent takes no more than that has. */
+/* A span that is open and not entered has wall and idle time. A child that is open longer than its parent takes no more
+ * time from it than the parent has. */
 static void child_outlives_parent(void)
 {
     struct bracket b;
@@ -205,7 +208,7 @@ static void child_outlives_parent(void)
     CHECK_BETWEEN(ctl_span(below, "idle_ns"), 10 * MS, all);
 }
 
-/* All that passes on a thread passes for some context. */
+/* All time that passes on a thread passes for some context. */
 static void sum_is_all(void)
 {
     struct bracket b;

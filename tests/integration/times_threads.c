@@ -69,7 +69,7 @@ struct sums {
     uint64_t least[CLOCKS], most[CLOCKS];
 };
 
-/* Their end is the thread's when they do not say it. */
+/* A worker that gives no end of its work ends with its thread. */
 static struct sums run_workers(jespan_span_t *span, void *(*function)(void *))
 {
     struct worker workers[THREADS] = {{0}};
@@ -86,7 +86,7 @@ static struct sums run_workers(jespan_span_t *span, void *(*function)(void *))
             s.least[k] += times_inner(b, k);
             s.most[k] += b->outer_end.ns[k] ? times_outer(b, k)
                          : k == WALL        ? now - b->outer_begin.ns[k]
-                                            : times_inner(b, k) + 5 * MS; /* to end, which is short work */
+                                            : times_inner(b, k) + 5 * MS; /* the thread's end is short work */
         }
     }
     return s;
@@ -106,7 +106,7 @@ static void on_several_threads(void *(*function)(void *))
         CHECK_BETWEEN(ctl_span(id, "busy_ns"), s.least[WALL], s.most[WALL]);
         CHECK_BETWEEN(ctl_span(id, "wall_ns"), s.least[WALL] / THREADS, all);
         CHECK_EQ(ctl_span(id, "idle_ns"), 0);
-        cpu_was_right = times_between(cpu, s.least[CPU], s.most[CPU], CPU_PER_MILLE); /* times.c: why some tries */
+        cpu_was_right = times_between(cpu, s.least[CPU], s.most[CPU], CPU_PER_MILLE); /* times.c says why there are several tries */
     }
     CHECK(cpu_was_right);
 }
@@ -226,7 +226,7 @@ static void sum_of_self_is_all_lives(void)
 
 /* ---- Recycled contexts ---- */
 
-/* With max_contexts:64. What was below stays taken off its parent, and in spans.retired. */
+/* With max_contexts:64. The time of recycled children is not given back to their parent. It is in spans.retired. */
 static void recycled_children(void)
 {
     enum { CHILDREN = 300 };
@@ -284,7 +284,7 @@ struct looked {
     uint64_t f[CONTEXTS][FIGURES];
 };
 
-/* 0 where there is no such context. */
+/* Returns 0 if there is no such context. */
 static uint64_t figure_of(jespan_context_t id, const char *leaf)
 {
     char name[96];
@@ -301,8 +301,8 @@ static void look(struct looked *l)
             l->f[id][i] = figure_of(id, figures[i]);
 }
 
-/* In a child, where one thread lives: its time passes for `current`, and no other's. Nothing is more than all threads
- * could have had since the start. */
+/* In a child there is one thread. Its time passes for `current`, and for no other context. No figure is more than all
+ * threads can have had since the start. */
 static void check_child(jespan_context_t current, uint64_t start)
 {
     struct looked before, after;
@@ -319,7 +319,7 @@ static void check_child(jespan_context_t current, uint64_t start)
         }
 }
 
-/* How many contexts there is room for, with max_contexts:64, once all are recycled that nobody is in. */
+/* Returns how many more contexts can be made with max_contexts:64, when all that nobody is in are recycled. */
 static int room(void)
 {
     int n = 0;
@@ -370,7 +370,7 @@ static void forks_while_others_switch(void)
     jespan_close(span);
 }
 
-/* The child's clock begins anew; what it does is counted from there, in the span that was current. */
+/* The child's CPU clock begins at 0. Its time is counted from there, in the span that was current. */
 static void child_goes_on(void)
 {
     jespan_span_t *span = open_at(&site_a, JESPAN_ROOT);
@@ -380,7 +380,7 @@ static void child_goes_on(void)
     uint64_t cpu = ctl_span(id, "cpu_ns");
     pid_t pid = fork();
     if (pid == 0) {
-        CHECK(ctl_span(id, "cpu_ns") + MS / 2 >= cpu); /* what came since the kernel was asked last is not lost */
+        CHECK(ctl_span(id, "cpu_ns") + MS / 2 >= cpu); /* the CPU time since the last reading is not lost */
         uint64_t busy = ctl_span(id, "busy_ns"), begin = times_ns(CLOCK_MONOTONIC);
         times_spin(10 * MS);
         times_sleep(10 * MS);
@@ -397,8 +397,8 @@ static void child_goes_on(void)
     CHECK_EQ(jespan_close(span), 0);
 }
 
-/* Contexts whose numbers were others' before, entered and left while somebody looks: a figure that is put right by some
- * nanoseconds must not turn into hundreds of years. */
+/* Contexts get recycled numbers, and are entered and left while another thread reads their figures. A correction by
+ * some nanoseconds must not turn a figure into hundreds of years. */
 static atomic_bool enough;
 
 static void *open_many(void *which)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything at once, at random: spans, blocks, labels (also added later), blocks for other owners, attachments,
- * credit to other contexts, limits, far more contexts than max_contexts, plugins that come and go, forks, threads
- * that end, snapshots. At quiet points the sums equal jemalloc's figures, each context has exactly the objects that
- * are credited to it, and all contexts together make up the sums.
- *
- * MIX_SECONDS: duration for each configuration (2). MIX_SEED: the random seed, printed with a failure. MIX_CONF:
- * another configuration in place of those here. For memory errors and races: --enable-sanitizer.
- */
+/* A random mix of everything: spans, blocks, labels (also added later), blocks for other owners, attachments, credit to
+ * other contexts, limits, far more contexts than max_contexts, plugins that come and go, forks, threads that end,
+ * snapshots. At quiet points the sums equal jemalloc's figures, each context has exactly the objects that are credited
+ * to it, and all contexts together make up the sums. MIX_SECONDS: duration for each configuration (2). MIX_SEED: the
+ * random seed, printed with a failure. MIX_CONF: another configuration in place of those here. Builds with
+ * --enable-sanitizer find memory errors and races. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -38,7 +36,7 @@ struct worker {
     struct held slots[SLOTS];
     jespan_span_t *handles[HANDLES];
     unsigned entered[HANDLES]; /* by this thread */
-    jespan_context_t seen[64]; /* numbers, live or not */
+    jespan_context_t seen[64]; /* context numbers, live or recycled */
     jespan_context_t limited;
     unsigned depth;
 };
@@ -48,7 +46,7 @@ static jespan_span_t *shared[SHARED];
 static pthread_barrier_t quiet, go;
 static _Atomic bool over;
 static _Atomic unsigned forks, plugged, refused, unattached;
-static bool is_child; /* where libc promises no loader, as another thread may have been in it, and ThreadSanitizer no threads */
+static bool is_child; /* a child loads nothing: the loader may be locked. Under ThreadSanitizer it starts no thread */
 static uint64_t seed;
 
 static size_t below(struct worker *w, size_t n)
@@ -70,7 +68,7 @@ static jespan_context_t some_context(struct worker *w)
 
 /* ---- Memory ---- */
 
-/* Under a limit there may be none. */
+/* The object may be NULL under a limit. */
 static void make_object(struct worker *w, struct held *o)
 {
     size_t n = random_size(&w->random) % 20000;
@@ -87,7 +85,8 @@ static void resize_object(struct worker *w, struct held *o)
     char *p = F(realloc)(o->p, random_size(&w->random) % 20000 + 1);
     if (!p)
         return;
-    /* In place it stays in its context where a limit does not admit it here. Then the limit does not admit it again. */
+    /* An object that was resized in place stays in its context if a limit here does not admit it. Then jespan_credit()
+     * fails too. */
     if (p != o->p || jespan_credit(p, jespan_current()) == 0)
         o->owner = jespan_current();
     o->p = p;
@@ -202,7 +201,7 @@ static void block_step(struct worker *w)
         break;
     }
     default: {
-        JESPAN("forgets"); /* what it attached */
+        JESPAN("forgets"); /* it leaves its attachment */
         unattached += jespan_attach(some_context(w)) == JESPAN_INVALID;
         steps(w, below(w, 4));
     }
@@ -247,7 +246,7 @@ static void snapshot_step(struct worker *w)
     CHECK(error == 0 || error == ENOENT);
 }
 
-/* The loader, and what lies where something else lay before. */
+/* Loads and unloads plugins, so that code and data lie where other code and data lay before. */
 static void plugin_step(struct worker *w)
 {
     const char *top = getenv("top_builddir");
@@ -267,7 +266,7 @@ static void plugin_step(struct worker *w)
         jespan_enter_block(&scope, site, words, 1);
         jespan_context_t id = note_current(w);
         heap_step(w);
-        if (id != outside && !strcmp(ctl_span_text(id, "name"), "plugged")) { /* else there was no room for it */
+        if (id != outside && !strcmp(ctl_span_text(id, "name"), "plugged")) { /* else all numbers were taken */
             CHECK(!strcmp(ctl_span_text(id, "target"), target));
             CHECK_EQ(ctl_span(id, "line"), site->line);
         }
@@ -292,12 +291,12 @@ static void *guest(void *argument)
     return NULL;
 }
 
-/* It has the worker's things while that waits. */
+/* A thread uses the worker's objects and spans while the worker waits. */
 static void guest_step(struct worker *w)
 {
     pthread_t thread;
     int error = pthread_create(&thread, NULL, guest, w);
-    CHECK(error == 0 || error == EAGAIN); /* what it allocates is under the limit, too */
+    CHECK(error == 0 || error == EAGAIN); /* pthread_create() allocates under the limit too */
     if (!error)
         CHECK_EQ(pthread_join(thread, NULL), 0);
 }
@@ -362,7 +361,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* What the program itself holds, by whom it is credited to. */
+/* Compares the objects of the program, by their owner, with the figures of contexts. */
 static void check_contexts(void)
 {
     static uint32_t objects[IDS], ids[IDS];

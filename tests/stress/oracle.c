@@ -33,11 +33,11 @@
 struct span {
     jespan_span_t *handle;
     struct model_node *node;
-    atomic_uint entered; /* of passing spans: by their thread; what shared ones count is of no interest */
+    atomic_uint entered; /* for passing spans, by their thread; nobody reads it for shared spans */
     bool closed;
 };
 
-/* What is in force on a thread, innermost last. An attachment stands above what it was made in, and goes with that. */
+/* The entries of a thread, innermost last. An attachment is above the entry in which it was made, and ends with it. */
 enum frame_kind { BASE, ENTERED, SCOPE, ATTACHED };
 struct frame {
     enum frame_kind kind;
@@ -51,7 +51,7 @@ struct worker {
     bool leaves;
     struct random random;
     struct object slots[SLOTS];
-    pthread_mutex_t lock; /* of the queue: objects that other threads handed over */
+    pthread_mutex_t lock; /* for the queue of objects that other threads handed over */
     struct object queue[QUEUE];
     unsigned queued, depth;
     struct frame frames[FRAMES];
@@ -89,7 +89,7 @@ static struct model_node *parent_of_spans(struct model_node *node)
     return node->thread ? root : node;
 }
 
-/* The number of a span's context: enter it for a moment. */
+/* Returns the number of a span's context. It enters the span for a moment. */
 static uint32_t context_of(jespan_span_t *handle, uint64_t *enters)
 {
     CHECK_EQ(jespan_enter(handle), 0);
@@ -124,7 +124,7 @@ static void open_all_shared(void)
     }
 }
 
-/* After jespan did. */
+/* To be called after the call of jespan. */
 static void push(struct worker *w, enum frame_kind kind, struct span *span, struct model_node *node)
 {
     model_pin(node);
@@ -132,7 +132,7 @@ static void push(struct worker *w, enum frame_kind kind, struct span *span, stru
     w->frames[w->depth++] = (struct frame){kind, span, node};
 }
 
-/* Forgets a frame, before jespan does, and what was attached in it. */
+/* Removes a frame and the attachment in it. To be called before the call of jespan. */
 static void drop(struct worker *w, unsigned level)
 {
     struct model_node *gone = w->frames[level].node;
@@ -144,11 +144,12 @@ static void drop(struct worker *w, unsigned level)
         drop(w, level);
 }
 
-/* An attachment in place of another; to what is below anyway, just none. */
+/* Attaches a context in place of an earlier attachment. Attaching the context that is below anyway leaves no
+ * attachment. */
 static void attach(struct worker *w, struct model_node *node)
 {
     CHECK_EQ(jespan_attach(node->id), current(w)->id);
-    model_pin(node); /* over the moment in which the replaced one is the same */
+    model_pin(node); /* the replaced attachment may be of the same node */
     if (w->frames[w->depth - 1].kind == ATTACHED)
         drop(w, w->depth - 1);
     if (current(w) != node)
@@ -159,7 +160,7 @@ static void attach(struct worker *w, struct model_node *node)
 
 static void span_enter(struct worker *w, struct span *s)
 {
-    if (w->depth >= FRAMES - 1) /* one is left for an attachment */
+    if (w->depth >= FRAMES - 1) /* one frame is left for an attachment */
         return;
     CHECK_EQ(jespan_enter(s->handle), 0);
     s->entered++;
@@ -167,7 +168,7 @@ static void span_enter(struct worker *w, struct span *s)
     check_current(w);
 }
 
-/* Undoes the last enter of a span that was entered at any level above `floor`, if what lies there is one. */
+/* Picks a level above `floor`. If it is an entered span, undoes the last enter of that span. */
 static void span_exit(struct worker *w, unsigned floor)
 {
     if (w->depth <= floor)
@@ -220,7 +221,7 @@ static void passing_step(struct worker *w)
         span_close(s);
 }
 
-/* Two opens of one path are one context. */
+/* Two spans of one path have one context. */
 static void same_path_step(struct worker *w)
 {
     unsigned i = (unsigned)random_below(&w->random, SITES);
@@ -272,13 +273,13 @@ static void heap_step(struct worker *w)
 
 static void steps(struct worker *w, uint64_t n, unsigned floor);
 
-/* In a block of the macros' that was just entered; what is entered inside is left inside. */
+/* Runs steps in a block that was just entered. Spans that are entered inside are left inside. */
 static void inside_block(struct worker *w, struct model_node *node, bool is_new)
 {
     unsigned floor = w->depth;
     push(w, SCOPE, NULL, node);
     if (is_new)
-        model_unpin(node); /* the frame's pin is the scope's */
+        model_unpin(node); /* the frame's pin keeps the block's node */
     steps(w, random_below(&w->random, 40), floor + 1);
     while (w->depth > floor + 1) {
         span_exit(w, floor + 1);
@@ -299,7 +300,7 @@ static void scope_step(struct worker *w)
     inside_block(w, node, true);
 }
 
-/* A block that allocates for another. */
+/* A block that allocates for another owner. */
 static void owner_step(struct worker *w)
 {
     if (w->depth > FRAMES - 8)
@@ -309,7 +310,7 @@ static void owner_step(struct worker *w)
     inside_block(w, node, false);
 }
 
-/* A thread's own context has its name, and ends with it: no two threads of the oracle share one. */
+/* A thread's own context has the thread's name. No two threads of the oracle share one. */
 static struct model_node *name_thread(const char *prefix)
 {
     char name[MODEL_NAME_BYTES] = "thread:";
@@ -333,7 +334,7 @@ static void *guest(void *argument)
     return NULL;
 }
 
-/* A thread that leaves objects behind. What libc allocates for it goes to a context of its own. */
+/* A thread that leaves objects behind. Objects that libc allocates for it go to a context of their own. */
 static void guest_step(struct worker *w)
 {
     struct model_node *before = current(w);
@@ -375,7 +376,7 @@ static void steps(struct worker *w, uint64_t n, unsigned floor)
         step(w, floor);
 }
 
-/* Leaves with spans still entered, which must not keep their contexts for ever. */
+/* Ends the thread with spans still entered. They must not keep their contexts for ever. */
 static void leave(struct worker *w)
 {
     while (w->depth > 0)

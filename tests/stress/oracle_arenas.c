@@ -19,7 +19,7 @@ const char *jespan_conf = "max_arenas:6,max_limits:60000,"
                           "limit:scope=1T|parse=512G|accept=2T|worker*=1T";
 
 struct held {
-    uint64_t index, objects, bytes; /* of jemalloc's arena */
+    uint64_t index, objects, bytes; /* jemalloc's index of the arena, and what it holds */
 };
 
 static void add_object(struct held held[ARENAS + 1], const struct object *o)
