@@ -112,7 +112,7 @@ static void be_preempted_while_idle_class(void)
     end_competition(threads);
 }
 
-/* The program sets the pointer of rseq(2) itself. Then jespan's pointer is gone although the thread never left its
+/* The program sets or clears the pointer of rseq(2). Then jespan's pointer is gone although the thread never left its
  * processor, and the pointer does not show when the thread leaves it. */
 static void use_rseq(void)
 {
