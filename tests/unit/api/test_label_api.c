@@ -53,7 +53,7 @@ static void recycle(void)
     unlock(LOCK_TREE);
 }
 
-/* Each test begins and ends with nothing but the two contexts that are always there. */
+/* Each test begins and ends with only the two contexts that always exist. */
 static int nothing_is_left(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void assert_current(uint32_t context)
     assert_ptr_equal(self->current, counters_find(self, context));
 }
 
-/* The context that a span is in which is opened with these labels. */
+/* Returns the context of a span that is opened with these labels. */
 static uint32_t opened_with(jespan_context_t parent, const struct jespan_label *labels, size_t n)
 {
     jespan_span_t *twin = jespan_open(&site, parent, labels, n);
@@ -147,7 +147,7 @@ static void test_the_new_context_is_in_use(void **state)
     assert_int_equal(jespan_exit(span), 0);
 }
 
-/* a b a b: both entries of a move, wherever they are, and no entry of b. */
+/* The thread enters a, b, a, b. Both entries of a move to the new context, and no entry of b does. */
 static void test_every_entry_moves(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void test_a_block_with_labels(void **state)
     jespan_exit_block(&scope);
 }
 
-/* What was opened below stays where it is, and keeps the old context alive. */
+/* A span that was opened below stays in its context, and keeps the old context alive. */
 static void test_what_is_below_stays(void **state)
 {
     (void)state;
@@ -258,13 +258,13 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Between what it must be at least and at most, but for how exact clocks are. */
+/* Checks a time against its bounds, within the precision of the clocks. */
 static void assert_time(uint64_t ns, uint64_t least, uint64_t most)
 {
     assert_in_range(ns, least - least / 100, most + most / 100 + 100000);
 }
 
-/* Each context has the time from the one moment to the next, and one span. */
+/* Each context has the time from one moment to the next, and one span. */
 static void assert_times(uint32_t id, const uint64_t from[2], const uint64_t to[2])
 {
     struct snapshot *s = snapshot_take();
@@ -277,7 +277,7 @@ static void assert_times(uint32_t id, const uint64_t from[2], const uint64_t to[
     snapshot_free(s);
 }
 
-/* at[i] is what the clock says before and after something begins, gets its label, and ends. */
+/* at[i] has the clock's readings before and after a span begins, gets its label, and ends. */
 static void test_time_is_divided(void **state)
 {
     uint64_t at[3][2];
@@ -311,7 +311,7 @@ static void test_time_is_divided(void **state)
     }
 }
 
-/* Time passes for the block, and what is allocated is another's, also when the block gets a label. */
+/* Time passes for the block, and objects belong to another owner, also when the block gets a label. */
 static void test_below_another_owner(void **state)
 {
     (void)state;
@@ -371,7 +371,8 @@ static void test_one_too_many(void **state)
     leave(span);
 }
 
-/* At max_contexts a span stays what it is; one that has only its ancestor's context leaves that alone for good. */
+/* When all numbers are taken, a span keeps its context. A span that has only its ancestor's context never changes that
+ * one. */
 static void test_no_room(void **state)
 {
     jespan_span_t *spans[100];
@@ -459,7 +460,7 @@ static void *enter_once(void *unused)
     return jespan_exit(shared) == 0 && right ? NULL : "wrong";
 }
 
-/* Nobody gets memory for counters until the second wait is over. */
+/* No thread gets memory for counters until the second wait is over. */
 static void *hold_memory(void *unused)
 {
     lock(LOCK_META);
@@ -469,8 +470,8 @@ static void *hold_memory(void *unused)
     return unused;
 }
 
-/* A thread has seen the old context, and waits for its counters there, when the span leaves it. The first test here with
- * another thread, whose block would have the counters. */
+/* A thread has read the old context and waits for its counters there when the span leaves that context. This is the
+ * first test here with another thread, because a block that is taken over has the counters already. */
 static void test_moved_between_look_and_count(void **state)
 {
     enum { ALL = 64 };
@@ -482,14 +483,14 @@ static void test_moved_between_look_and_count(void **state)
         const struct jespan_label number = JESPAN_LABEL_INT("number", i);
         spans[i] = jespan_open(&inner, JESPAN_ROOT, &number, 1);
     }
-    for (size_t i = 0; i < ALL; i++) /* free are those for whose counters a new thread needs another chunk */
+    for (size_t i = 0; i < ALL; i++) /* the free numbers are those whose counters need another chunk in a new thread */
         if (handle_context(spans[i]) >= COUNTERS_PER_CHUNK) {
             jespan_close(spans[i]);
             spans[i] = NULL;
         }
     recycle();
     shared = open_in(&site, JESPAN_ROOT);
-    assert_int_equal(jespan_add_label(shared, &blue), 0); /* what this needs of memory is there for the next time */
+    assert_int_equal(jespan_add_label(shared, &blue), 0); /* the memory that this needs is there for the next time */
     assert_int_equal(jespan_add_label(shared, &red), 0);
     recycle();
     uint32_t before = handle_context(shared);
@@ -501,7 +502,7 @@ static void test_moved_between_look_and_count(void **state)
     assert_int_equal(pthread_create(&holder, NULL, hold_memory, NULL), 0);
     pthread_barrier_wait(&held);
     pthread_barrier_wait(&barrier);
-    usleep(100000); /* it waits for the lock by then */
+    usleep(100000); /* the thread waits for the lock by then */
     assert_int_equal(jespan_add_label(shared, &blue), 0);
     pthread_barrier_wait(&held);
     pthread_join(holder, NULL);
@@ -520,7 +521,7 @@ static void *stay_inside(void *plain)
     store_relaxed(&wrong, 0);
     bool ok = jespan_enter(span) == 0;
     pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier); /* labelled elsewhere */
+    pthread_barrier_wait(&barrier); /* another thread has labelled the span */
     ok = ok && jespan_current() == (uint32_t)(uintptr_t)plain;
     void *p = F(malloc)(100);
     ok = ok && jespan_exit(span) == 0 && jespan_enter(span) == 0;
@@ -568,7 +569,7 @@ static void *enter_and_exit(void *unused)
     return NULL;
 }
 
-/* So few contexts that what the span leaves is another's at once. */
+/* With so few contexts, the number that the span leaves goes to another span at once. */
 static void test_entering_while_labels_come(void **state)
 {
     pthread_t threads[WORKERS];

@@ -18,7 +18,7 @@
 #define PARENT "1234567890123456"
 #define EXAMPLE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-/* In memory of exactly its size, so that AddressSanitizer sees what looks behind its end. */
+/* The text is in memory of exactly its size, so AddressSanitizer sees a read behind its end. */
 static int parse(const char *header, struct jespan_traceparent *out)
 {
     char *exact = strdup(header);
@@ -41,7 +41,7 @@ static void test_the_example(void **state)
     assert_int_equal(errno, 12345);
 }
 
-/* Of version 00 as they came; of later versions only the one that is known. */
+/* Version 00 keeps its flags. Later versions keep only the flag that is known. */
 static void test_flags(void **state)
 {
     struct jespan_traceparent t;
@@ -130,7 +130,7 @@ static void test_null(void **state)
     assert_int_equal(jespan_parse_traceparent(NULL, NULL), EINVAL);
 }
 
-/* The grammar once more, in other words, to compare with. */
+/* The grammar, written a second time for comparison. */
 static bool is_valid(const char *s)
 {
     size_t n = strlen(s);
@@ -158,7 +158,7 @@ static char random_byte(void)
     return r % 8 ? likely[r / 8 % (sizeof likely - 1)] : (char)(r >> 24 ? r >> 24 : 1);
 }
 
-/* Replaces, inserts, removes, cuts, repeats. */
+/* Changes the text: replaces, inserts, removes, cuts or repeats a part. */
 static void mutate(char *s, size_t capacity)
 {
     size_t n = strlen(s), at = next_random() % (n + 1);

@@ -39,7 +39,7 @@ static void ticks_go_on(void **state)
     assert_true(last < (uint64_t)1 << 60);
 }
 
-/* A day in ticks and back: what is lost is less than one in four billion of it. */
+/* A day is converted to ticks and back. The loss is less than one part in four billion. */
 static void conversion_goes_both_ways(void **state)
 {
     (void)state;
@@ -51,7 +51,7 @@ static void conversion_goes_both_ways(void **state)
     assert_int_equal(clock_ticks_to_ns(1000, (uint64_t)1 << 31), 500);
 }
 
-/* So that no time is ever less than it was said to be. */
+/* The length of a tick becomes fixed, so that no time is ever shown lower than before. */
 static void length_stays_in_the_end(void **state)
 {
     (void)state;

@@ -26,7 +26,7 @@ static int boot(void **state)
     return 0;
 }
 
-/* As timing.h does on each enter and exit. */
+/* Reads the clock as timing.h does on each enter and exit. */
 static uint64_t cpu_now(struct cpu_clock *c)
 {
     struct cpu_split split;
@@ -41,7 +41,7 @@ static uint64_t to_ns(uint64_t ticks)
     return clock_ticks_to_ns(ticks, clock_scale());
 }
 
-/* Interrupts and hypervisors take time that is nobody's: the best of some tries. */
+/* Interrupts and hypervisors take time that belongs to no thread. So one good try of several is enough. */
 static bool is_right(struct cpu_clock *c, void (*work)(struct cpu_clock *))
 {
     for (int i = 0; i < TRIES; i++) {
@@ -68,7 +68,7 @@ static void sleep_a_while(struct cpu_clock *c)
     times_sleep(20 * MS);
 }
 
-/* The sum of many short readings, in all of which a switch may hide. */
+/* The sum of many short readings. Each of them may miss a switch of threads. */
 static void read_often(struct cpu_clock *c)
 {
     for (int i = 0; i < 100; i++) {
@@ -135,7 +135,7 @@ static void without(void **state)
     assert_int_equal(cpu_clock_in_use(), CPU_CLOCK_NONE);
 }
 
-/* What the program put into the pointer's place is not taken for ours, and nor is what was cleared. */
+/* A pointer that the program has set is not taken for ours, and neither is a cleared one. */
 static void pointer_of_others_does_not_stand(void **state)
 {
     struct cpu_clock c = {0};
@@ -157,7 +157,8 @@ static void pointer_of_others_does_not_stand(void **state)
     assert_false(cpu_clock_stands(&c));
 }
 
-/* Or it saves nothing. That the processor is not taken away within two readings is chance: some tries. */
+/* Otherwise the pointer saves nothing. The thread may lose its processor between two readings, so there are several
+ * tries. */
 static void pointer_stands_while_nothing_happens(void **state)
 {
     struct cpu_clock c = {0};
@@ -228,7 +229,7 @@ static void of_another_thread(void **state)
     assert_true(watched_is_right(clock, 10 * MS));
     phase = 3;
     pthread_join(thread, NULL);
-    /* It is gone, but for the kernel a moment later. */
+    /* The thread has ended. The kernel removes it a moment later. */
     uint64_t last = cpu_clock_last(&shared);
     while (cpu_clock_of(&shared) != last)
         times_sleep(MS);
@@ -236,7 +237,7 @@ static void of_another_thread(void **state)
 
 /* ---- Fork ---- */
 
-/* In a child, whose CPU time begins anew, while that of the block goes on. */
+/* Runs in a child, whose CPU time begins at 0. The time in the block goes on from its value. */
 static int child(struct cpu_clock *c)
 {
     uint64_t before = cpu_clock_last(c);

@@ -70,7 +70,7 @@ static void test_events(void **state)
     (void)state;
     uint64_t begin = clock_ns(CLOCK_MONOTONIC);
     dump_on_accept(DUMP_BIT(DUMP_LIMIT));
-    dump_on_event(DUMP_PEAK); /* nobody asked for it */
+    dump_on_event(DUMP_PEAK); /* dump_on does not name this event */
     assert_int_equal(dump_on_wait(begin + 20000000), 0);
     assert_true(clock_ns(CLOCK_MONOTONIC) >= begin + 20000000);
     dump_on_event(DUMP_LIMIT);
@@ -104,8 +104,8 @@ static uint64_t failure_ns(void)
     return waited;
 }
 
-/* A failure waits for its dump, and a second at most: on a busy machine one of some is served sooner. The next one is the
- * same event. */
+/* A failed allocation waits for its dump, for a second at most. On a busy machine one of several tries is served
+ * sooner. The next failure is the same event. */
 static void test_failures(void **state)
 {
     uint64_t waited = UINT64_MAX;
@@ -123,7 +123,7 @@ static void test_failures(void **state)
     dump_on_failure(100, false);
     assert_int_equal(dump_on_wait(0), 0);
     dump_on_accept(DUMP_BIT(DUMP_OOM));
-    dump_on_failure(100, true); /* does not wait */
+    dump_on_failure(100, true); /* this call does not wait */
     assert_int_equal(dump_on_wait(0), DUMP_BIT(DUMP_OOM));
     dump_on_accept(0);
 }
@@ -143,12 +143,12 @@ static void test_set_aside(void **state)
             assert_int_equal(a[i], 0);
         memset(a, 1, 1000);
         meta_return(b, 3);
-        assert_ptr_equal(meta_emergency_alloc(5), b); /* the last one is there again */
+        assert_ptr_equal(meta_emergency_alloc(5), b); /* the last piece is free again */
         assert_int_equal(meta_map_bytes(), mapped);
         char *rest = meta_emergency_alloc(BYTES - 1088);
         assert_int_equal(meta_map_bytes(), mapped);
         memset(rest, 1, BYTES - 1088);
-        char *more = meta_emergency_alloc(1); /* of the system */
+        char *more = meta_emergency_alloc(1); /* from the system */
         assert_true(meta_map_bytes() > mapped);
         meta_return(more, 1);
         assert_int_equal(meta_map_bytes(), mapped);

@@ -23,7 +23,7 @@ static int set_up(void **state)
     return made_root_clear();
 }
 
-/* Those of the process that runs this test count too, where it has some. */
+/* Returns the number of bounds, without the resource limits that the test's own process may have. */
 static unsigned found(void)
 {
     unsigned n = 0;
@@ -50,9 +50,9 @@ static void test_version_2(void **state)
     assert_int_equal(bounds.bound[1].bytes, 1024 * MB);
     assert_true(bounds_read(&bounds, &bounds.bound[0], 0));
     assert_int_equal(bounds.bound[0].used, 96 * MB);
-    assert_true(bounds_read(&bounds, &bounds.bound[0], 129 * MB)); /* all of it is less */
+    assert_true(bounds_read(&bounds, &bounds.bound[0], 129 * MB)); /* used is less than this */
     assert_int_equal(bounds.bound[0].used, 128 * MB);
-    assert_true(bounds_read(&bounds, &bounds.bound[1], 0)); /* no memory.stat */
+    assert_true(bounds_read(&bounds, &bounds.bound[1], 0)); /* there is no memory.stat */
     assert_int_equal(bounds.bound[1].used, 200000000);
     assert_false(bounds_find(&bounds));
     put("/sys/fs/cgroup/user.slice/a.service/memory.high", "1000000\n");
@@ -77,7 +77,7 @@ static void test_version_1(void **state)
     assert_int_equal(bounds.bound[0].used, 60 * MB);
 }
 
-/* In a container the path is from the host's top, or from the container's. */
+/* In a container the path starts at the host's root, or at the container's. */
 static void test_container(void **state)
 {
     (void)state;
@@ -88,7 +88,7 @@ static void test_container(void **state)
     assert_int_equal(found(), 2);
     assert_int_equal(bounds.bound[0].bytes, MB);
     assert_int_equal(bounds.bound[1].bytes, 2 * MB);
-    put("/proc/self/cgroup", "4:memory:/docker/01234/other\n"); /* not below what is mounted */
+    put("/proc/self/cgroup", "4:memory:/docker/01234/other\n"); /* this path is not below the mounted one */
     assert_int_equal(found(), 1);
     assert_int_equal(bounds.bound[0].bytes, 2 * MB);
     put("/proc/self/cgroup", "0::/../../elsewhere\n");
@@ -108,7 +108,7 @@ static void test_blanks_in_paths(void **state)
     assert_int_equal(bounds.bound[0].bytes, 4096);
 }
 
-/* A container's first mount has all of its layers in its options; a machine may have thousands of mounts. */
+/* The options of a container's first mount have all of its layers. A machine may have thousands of mounts. */
 static void test_many_mounts(void **state)
 {
     static char mounts[200000];
@@ -127,7 +127,7 @@ static void test_many_mounts(void **state)
     assert_int_equal(bounds.bound[0].bytes, 4096);
 }
 
-/* Where no cgroup bounds it: the machine. */
+/* Without a bound of a cgroup, the machine's memory is the bound. */
 static void test_machine(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void test_machine(void **state)
     assert_int_equal(bounds.bound[0].kind, BOUND_CGROUP2);
 }
 
-/* What is absent, cut off or nonsense is no bound, and no crash. */
+/* A file that is absent, cut off or nonsense gives no bound, and does not crash. */
 static void test_nonsense(void **state)
 {
     char longer[3000] = "0::/";
@@ -179,7 +179,7 @@ static void test_resource_limits(void **state)
     if (before.rlim_cur != RLIM_INFINITY)
         skip();
     limit = before;
-    limit.rlim_cur = (rlim_t)1 << 45; /* a sanitizer reserves much */
+    limit.rlim_cur = (rlim_t)1 << 45; /* sanitizers reserve many addresses */
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     bounds.root = "";
     unsigned i = found();

@@ -45,7 +45,7 @@ static void test_share_of_the_time(void **state)
     put_stalled("/proc/pressure/memory", 7000000);
     find();
     assert_false(pressure.of_cgroup);
-    assert_int_equal(pressure_read(&pressure, 50 * S), 0); /* since when is not known */
+    assert_int_equal(pressure_read(&pressure, 50 * S), 0); /* the first reading has no earlier one to compare with */
     put_stalled("/proc/pressure/memory", 7500000);
     assert_int_equal(pressure_read(&pressure, 52 * S), 25);
     find();
@@ -53,7 +53,7 @@ static void test_share_of_the_time(void **state)
     put_stalled("/proc/pressure/memory", 8000000);
     assert_int_equal(pressure_read(&pressure, 104 * S), 1);
     put_stalled("/proc/pressure/memory", 8002000);
-    assert_int_equal(pressure_read(&pressure, 104 * S + 1000000), 100); /* clocks need not agree */
+    assert_int_equal(pressure_read(&pressure, 104 * S + 1000000), 100); /* the two clocks may differ a little */
     assert_int_equal(pressure_read(&pressure, 104 * S + 1000000), 0);
     put_stalled("/proc/pressure/memory", 3);
     assert_int_equal(pressure_read(&pressure, 105 * S), 0);
@@ -69,12 +69,12 @@ static void test_the_cgroup_if_there_is_one(void **state)
     assert_false(pressure.of_cgroup);
     assert_int_equal(pressure_read(&pressure, 1 * S), 0);
     put_stalled("/sys/fs/cgroup/a/memory.pressure", 1000000);
-    find(); /* the top of all */
+    find(); /* the root of all cgroups */
     assert_false(pressure.of_cgroup);
     put("/sys/fs/cgroup/a/cgroup.type", "domain\n");
     find();
     assert_true(pressure.of_cgroup);
-    assert_int_equal(pressure_read(&pressure, 2 * S), 0); /* another's sum says nothing */
+    assert_int_equal(pressure_read(&pressure, 2 * S), 0); /* the sum of another cgroup is not compared */
     put_stalled("/sys/fs/cgroup/a/memory.pressure", 2000000);
     assert_int_equal(pressure_read(&pressure, 4 * S), 50);
     put_stalled("/sys/fs/cgroup/b/memory.pressure", 9000000);
@@ -84,7 +84,7 @@ static void test_the_cgroup_if_there_is_one(void **state)
     assert_int_equal(pressure_read(&pressure, 6 * S), 0);
 }
 
-/* A kernel without PSI says nothing, or an error; others are not to be believed in all. */
+/* A kernel without PSI gives no text or an error. Other texts may be nonsense. */
 static void test_nonsense(void **state)
 {
     static const char *const texts[] = {"", "\n", "full", "full total", "full total=", "some total=1\n", "full total=-1\n", "full total=x"};

@@ -18,7 +18,7 @@ static bool fits_by_definition(const char *pattern, const char *text)
     return *pattern == *text && (!*text || fits_by_definition(pattern + 1, text + 1));
 }
 
-/* Digits of n in base 3, as the letters given. */
+/* Writes n in base 3, with the three given letters as digits. */
 static const char *spell(char *text, unsigned n, const char *letters)
 {
     char *at = text;

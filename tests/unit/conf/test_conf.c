@@ -22,15 +22,15 @@ extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf;
 
 static char complaints[8192];
-static unsigned long secure; /* what the kernel says of a program with setuid */
+static unsigned long secure; /* the kernel's answer for a setuid program */
 
-/* In place of libc's, which only the configuration asks here. */
+/* This replaces libc's function. Only the configuration calls it here. */
 unsigned long getauxval(unsigned long type)
 {
     return type == AT_SECURE ? secure : 0;
 }
 
-/* Reads the text, or with NULL all that is read at start, with what is said in `complaints`. Returns the number of
+/* Reads the text, or with NULL all that is read at start. The messages are in `complaints`. Returns their number of
  * lines. */
 static int parse(const char *text)
 {
@@ -47,7 +47,7 @@ static const void *value_of(const struct conf_key *key)
     return (const char *)&conf + key->offset;
 }
 
-/* Secrets and URLs, too, are strings. */
+/* Secrets and URLs are strings too. */
 static bool is_text(const struct conf_key *key)
 {
     return key->type == CONF_STRING || key->type == CONF_SECRET || key->type == CONF_URL;
@@ -79,7 +79,7 @@ static int defaults(void **state)
     return 0;
 }
 
-/* 0x55 everywhere before: a key without a default would show. */
+/* All bytes are 0x55 before, so a key without a default is noticed. */
 static void test_defaults(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void check_bool(const struct conf_key *key)
     assert_true(*(const bool *)value_of(key));
 }
 
-/* Every choice by its whole name. */
+/* Each choice is set by its whole name, and by nothing else. */
 static void check_choice(const struct conf_key *key)
 {
     char names[128], *rest = names;
@@ -165,7 +165,8 @@ static void check_string(const struct conf_key *key)
     assert_string_equal(value_of(key), "");
 }
 
-/* Right and wrong values of each; a wrong one leaves the value alone, names itself, and touches no other key. */
+/* Right and wrong values of each key. A wrong value is named, leaves the key's value as it is, and changes no other
+ * key. */
 static void test_every_key(void **state)
 {
     (void)state;
@@ -210,7 +211,7 @@ static uint32_t next_random(uint32_t *seed)
     return *seed >> 16;
 }
 
-/* Pieces of right ones, put together wrongly. Whatever is said, values stay within what the table allows. */
+/* Pieces of right texts in a wrong order. All values stay within the bounds of the table. */
 static void test_hostile_strings(void **state)
 {
     static const char *const pieces[] = {":", ",", "::", ",,", "true", "false", "0", "9999999999", "-", "\xff", "%s%n",
@@ -235,7 +236,7 @@ static void test_hostile_strings(void **state)
     }
 }
 
-/* Around the longest pair that is looked at; a sanitizer sees what is written beside it. */
+/* Pairs around the longest one that is read. A sanitizer sees a write beside the buffer. */
 static void test_lengths(void **state)
 {
     static char text[CONF_STRING_BYTES + 200];
@@ -262,7 +263,7 @@ static void test_boot_reads_symbol_then_environment(void **state)
     assert_int_equal(conf.dump_interval_s, 5);
 }
 
-/* jespan_conf, then variables that others defined, then JESPAN_CONF. */
+/* The order is jespan_conf, then variables of other projects, then JESPAN_CONF. */
 static void test_precedence_of_variables(void **state)
 {
     (void)state;
@@ -280,7 +281,7 @@ static void test_precedence_of_variables(void **state)
     assert_string_equal(conf.pyroscope_url, "");
 }
 
-/* Nothing is written or sent, whatever the program says; nothing is read of the environment. */
+/* A setuid program writes and sends nothing, also if jespan_conf asks for it. It reads nothing from the environment. */
 static void test_setuid(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void test_setuid(void **state)
     assert_int_equal(conf.dump_keep, 3);
 }
 
-/* Whatever is wrong with a secret, or near one, no part of it is said. */
+/* No message has a part of a secret in it, whatever is wrong with the secret or beside it. */
 static void test_secrets_are_not_said(void **state)
 {
     static char text[3 * CONF_STRING_BYTES], too_long[2 * CONF_STRING_BYTES];
@@ -334,7 +335,7 @@ static void test_secrets_are_not_said(void **state)
     }
 }
 
-/* What confirm_conf shows of a URL, and of one whose password had a comma. */
+/* How confirm_conf shows a URL, and a URL whose password has a comma. */
 static void test_secrets_are_not_confirmed(void **state)
 {
     static const char *const urls[][2] = {
@@ -373,7 +374,7 @@ static void test_secrets_are_not_confirmed(void **state)
     assert_non_null(strstr(complaints, "<jespan>: pyroscope_user:\n"));
 }
 
-/* Lists are read when something uses them, but what is wrong in them is said at the start. */
+/* Lists are read when something uses them, but their errors are named at the start. */
 static void test_lists_are_checked_at_the_start(void **state)
 {
     (void)state;
@@ -400,7 +401,7 @@ static void test_a_relative_dump_dir_becomes_absolute(void **state)
     assert_string_equal(conf.dump_dir, "/some/dir");
 }
 
-/* A program may change its directory before the socket is there. One that would be too long for a socket stays. */
+/* A program may change its directory before the socket exists. A path that gets too long for a socket stays relative. */
 static void test_a_relative_socket_becomes_absolute(void **state)
 {
     char directory[1024], expected[2048], conf_text[2100], before[1024];

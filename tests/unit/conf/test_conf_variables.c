@@ -22,7 +22,7 @@ static const char *one_variable(const char *name)
     return name_set && strcmp(name, name_set) == 0 ? value_set : NULL;
 }
 
-/* conf_variables_read() with one variable. Returns the number of lines that it says. */
+/* Calls conf_variables_read() with one variable. Returns the number of lines of its messages. */
 static int read_variable(const char *name, const char *value)
 {
     FILE *to = tmpfile();
@@ -48,7 +48,7 @@ static int clear(void **state)
     return 0;
 }
 
-/* The variable sets this field, and nothing else. */
+/* Checks that the variable sets this field and no other. */
 static void check_sets(const char *name, const char *value, char *field, const char *expected)
 {
     struct conf others;
@@ -155,7 +155,7 @@ static void test_durations(void **state)
     }
 }
 
-/* Around the longest value; a sanitizer sees what is written beside it. Of pairs those that fit are kept whole. */
+/* Values around the longest one. A sanitizer sees a write beside the buffer. Pairs that fit are kept whole. */
 static void test_lengths(void **state)
 {
     static char text[3 * CONF_STRING_BYTES];
@@ -192,7 +192,7 @@ static void test_secrets_are_not_said(void **state)
     }
 }
 
-/* Any bytes: nothing is written beside, and no list has a control character from JSON. */
+/* Values of any bytes: nothing is written beside the buffer, and no list has a control character from JSON. */
 static void test_hostile_values(void **state)
 {
     static const char pieces[] = "{}\"\\:,=| \tab1s\n\xff/";

@@ -86,7 +86,7 @@ static void write_path(const struct snapshot *s, uint32_t row, char *to, size_t 
         strncat(to, "}", bytes - strlen(to) - 1);
 }
 
-/* NULL: there is none. */
+/* Returns NULL if there is none. */
 static const struct totals *totals_at(struct digest *d, const char *path)
 {
     char text[1024];
@@ -201,7 +201,8 @@ static void test_labels(void **state)
     digest_free(d);
 }
 
-/* Keys that servers do not take have other names, which differ; the nearest span's label of a key counts, as ever. */
+/* Keys that servers refuse get other names, which differ. If several spans of a path have a key, the nearest span's
+ * label counts. */
 static void test_names(void **state)
 {
     struct label_names names;
@@ -229,7 +230,7 @@ static void test_names(void **state)
     label_names_free(&names);
 }
 
-/* Contexts that differ only in labels of spans above them which count no more are one. */
+/* Contexts share a node if they differ only in labels that nearer spans replace. */
 static void test_labels_that_are_hidden(void **state)
 {
     static const struct snapshot_label one[] = {{"tenant", "1"}}, two[] = {{"tenant", "2"}},
@@ -269,7 +270,7 @@ static void test_ids(void **state)
     }
 }
 
-/* Strings are copied: nothing of the snapshot is needed afterwards, and the same text elsewhere is the same. */
+/* Strings are copied. The snapshot is not needed afterwards, and the same text at another address is the same string. */
 static void test_strings_are_copied(void **state)
 {
     char name[] = "name", value[] = "value";
@@ -344,7 +345,7 @@ static void test_merge(void **state)
 
 /* ---- Folding ---- */
 
-/* What loses its labels goes to the node without, which then may be large enough to stay. */
+/* A node that loses its labels is added to the node without labels, which may then be large enough to stay. */
 static void test_fold_into_the_site(void **state)
 {
     static struct snapshot_row rows[101];
@@ -366,7 +367,7 @@ static void test_fold_into_the_site(void **state)
     digest_free(d);
 }
 
-/* Of equal ones as many stay as there is room for. */
+/* If nodes have equal weights, as many stay as the bound allows. */
 static void test_fold_equal_ones(void **state)
 {
     static struct snapshot_row rows[1001];
@@ -397,7 +398,8 @@ struct random_tree {
     uint32_t n;
 };
 
-/* Bushy or deep; with and without labels; few sites or many; some rows without figures, some huge. */
+/* The trees are bushy or deep, with and without labels, and with few or many sites. Some rows have no figures, and some
+ * have huge ones. */
 static void make_random_tree(struct random_tree *t, uint32_t *seed)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -464,7 +466,7 @@ static void test_fold_random_trees(void **state)
     }
 }
 
-/* Whoever stays weighs more than whoever went: siblings, each with its own figure. */
+/* Each node that stays weighs more than each node that went. The nodes are siblings with different figures. */
 static void test_the_largest_stay(void **state)
 {
     static struct snapshot_row rows[1001];
@@ -512,7 +514,7 @@ static void check_frame(const JespanPprof__Profile *p, const JespanPprof__Sample
     assert_string_equal(profile_text(p, f->name), name);
 }
 
-/* A sample has its path without the root, and of each label the nearest one alone. */
+/* A sample has its path without the root, and for each key the nearest label only. */
 static void test_encode(void **state)
 {
     static const struct snapshot_label outer[] = {{"tenant", "outer"}, {"span_id", "0000000000000001"}},
@@ -552,7 +554,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Many rows in any shape: seconds would mean that something is quadratic. */
+/* Many rows in any shape. If this takes seconds, something is quadratic. */
 static void check_large(const char *kind, uint32_t n, const struct digest_shape *shape)
 {
     struct snapshot *s = made_snapshot(kind, n);
@@ -588,7 +590,7 @@ static void test_large(void **state)
     check_large("rows", 200000, &flat);
 }
 
-/* Names are copied as they are; more labels than a node may have are left out. */
+/* Names are copied as they are. Labels beyond the bound of a node are left out. */
 static void test_hostile(void **state)
 {
     static struct snapshot_label many[200];
@@ -609,7 +611,7 @@ static void test_hostile(void **state)
     struct memory_sink to = {{memory_write}};
     struct digest *d = digest_of(&shape, rows, 5);
     assert_int_equal(sum_of(d).alloc_bytes, 31);
-    assert_int_equal(digest_view(d)->n_rows, 6); /* a caller's labels are no part of its frame */
+    assert_int_equal(digest_view(d)->n_rows, 6); /* the labels of a caller are not part of its frame */
     uint32_t most = 0;
     for (uint32_t i = 0; i < 6; i++)
         most = digest_view(d)->rows[i].n_labels > most ? digest_view(d)->rows[i].n_labels : most;

@@ -40,7 +40,7 @@ static void add(void *digest, const struct snapshot *s, uint32_t row, const stru
     digest_add(digest, s, row, totals);
 }
 
-/* A period into a digest: all of it, or nothing. NULL: there is no digest. */
+/* Puts a period into a digest: all of it, or nothing. Returns NULL if there is no digest. */
 static struct digest *next(struct period *p, const struct snapshot *s)
 {
     struct digest *d = digest_make(&shape);
@@ -113,7 +113,7 @@ static void check_kinds(const char *one, const char *other, uint32_t n, uint32_t
     made_snapshot_free(second);
 }
 
-/* What was not told for want of memory is part of the next period. */
+/* Figures that were not delivered for lack of memory are part of the next period. */
 static void nothing_is_told_without_memory(void)
 {
     struct snapshot *s = made_snapshot("rows", 1000);

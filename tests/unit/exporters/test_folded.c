@@ -21,7 +21,7 @@
 
 EXPORTER_DEFINE(folded);
 
-/* Takes all, or fails with EIO from write number `fail_at` on. */
+/* Takes all bytes, or fails with EIO from write number `fail_at` on. */
 struct text_sink {
     struct exporter_sink sink;
     size_t bytes;
@@ -113,7 +113,7 @@ static const char *decode(const char *from, const char *end)
     return decoded;
 }
 
-/* What a frame should say, without escapes. */
+/* Makes the text that a frame must have, without escapes. */
 static const char *frame_of(const struct snapshot_row *row)
 {
     static char expected[FRAME_BYTES];
@@ -147,7 +147,7 @@ static void check_path(const struct snapshot *s, uint32_t row, const char *stack
     }
 }
 
-/* A line is one blank, before the value, and neither a blank nor another control character elsewhere. */
+/* A line has one blank, before the value. It has no other blank or control character. */
 static const char *check_line(const struct snapshot *s, uint32_t row, const char *line)
 {
     const char *end = strchr(line, '\n'), *blank = memrchr(line, ' ', (size_t)(end - line));

@@ -24,7 +24,7 @@
 
 static struct conf set;
 static struct http_stats stats;
-static struct snapshot *made; /* what is seen now; NULL: no memory */
+static struct snapshot *made; /* the snapshot that callers get; NULL: no memory */
 
 static struct snapshot *take(struct snapshot *old)
 {
@@ -34,7 +34,7 @@ static struct snapshot *take(struct snapshot *old)
 
 static uint64_t n_arenas;
 
-/* Each figure of an arena is its number, but for one that jemalloc does not know. */
+/* Each figure of an arena is the arena's number, except for one arena that jemalloc does not know. */
 static int arenas_mallctl(const char *name, void *old, size_t bytes)
 {
     unsigned arena;
@@ -86,7 +86,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The answer to a request, in one until the next. */
+/* The answer to a request, valid until the next request. */
 static struct http_answer answer;
 
 static unsigned ask(struct http_request request)
@@ -140,7 +140,7 @@ static void test_token(void **state)
     assert_false(http_access_has_token("Basic secret", "secret"));
 }
 
-/* By name only with a token, or where anybody is meant to come. */
+/* A caller may use a host name only with a token, or where the service is open to all. */
 static void test_rebinding(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void test_page(void **state)
 
 /* ---- JSON ---- */
 
-/* What follows a value, or NULL where there is none (RFC 8259). */
+/* Returns the text after a JSON value, or NULL if there is no value (RFC 8259). */
 static const char *skip_value(const char *p, int depth);
 
 static const char *skip_string(const char *p)
@@ -383,7 +383,7 @@ static unsigned count_rows(void)
     return n;
 }
 
-/* Those that hold most, and what is above them. */
+/* The spans that hold the most, and their ancestors. */
 static void test_limit(void **state)
 {
     static const char *const wrong[] = {"", "-1", "x", "1x", "100001", "99999999999999999999"};
@@ -473,19 +473,19 @@ static void add_all(struct totals *sum, const struct snapshot *s)
         totals_add(sum, &s->rows[i].totals);
 }
 
-/* Row by row, and in all: nothing that was there at the start is told. */
+/* Checks each row and the sum: nothing from before the start is told. */
 static void test_difference(void **state)
 {
     struct totals sum = {0}, expected = {0}, before = {0};
     (void)state;
     struct snapshot *end = made_snapshot("small", 0);
     struct snapshot_row *rows = (struct snapshot_row *)end->rows;
-    rows[3].totals.free_bytes += 300;       /* all that it held */
+    rows[3].totals.free_bytes += 300;       /* all bytes that it held */
     rows[4].totals.alloc_bytes += 7;
     rows[4].totals.cpu -= 1;                /* taken back */
-    rows[7].generation++;                   /* another context has the number now */
+    rows[7].generation++;                   /* another context now has this number */
     rows[7].totals = (struct totals){.alloc_bytes = 5};
-    end->retired.alloc_bytes += 164;        /* the 64 and 100 that came meanwhile */
+    end->retired.alloc_bytes += 164;        /* the 64 and 100 bytes that were added meanwhile */
     end->retired.free_bytes += 164;
     end->time_unix_ns -= 5000000000; /* a second later, after the clock was set back by 6 */
     end->start_unix_ns -= 6000000000;
@@ -514,7 +514,7 @@ static void test_difference(void **state)
     made_snapshot_free(end);
 }
 
-/* Rows that came, and rows that went, on either side. */
+/* Rows that were added, and rows that went, in both snapshots. */
 static void test_difference_of_others(void **state)
 {
     (void)state;

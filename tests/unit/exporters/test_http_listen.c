@@ -20,7 +20,7 @@
 
 static char directory[] = "/tmp/jespan-test.XXXXXX";
 
-/* "ADDRESS PORT", as it was understood. */
+/* Returns "ADDRESS PORT" as the service understood it. */
 static const char *read_back(const char *text)
 {
     static char shown[200];
@@ -109,7 +109,7 @@ static void test_port(void **state)
     struct http_address was = first.address;
     http_listen_close(&first);
     assert_false(can_connect(&was));
-    assert_null(http_listen_open(&second, &was)); /* at once again, though somebody was connected */
+    assert_null(http_listen_open(&second, &was)); /* at once again, although a caller was connected */
     http_listen_close(&second);
 }
 
@@ -160,7 +160,7 @@ static void test_stale_path_is_replaced(void **state)
     http_listen_close(&l);
 }
 
-/* Begins when nobody holds `begin` any more, and listens until nobody holds `end`. */
+/* Begins when the last descriptor of `begin` is closed, and listens until the last of `end` is. */
 static _Noreturn void contend(const struct http_address *a, int begin, int ready, int end)
 {
     struct http_listener l;
@@ -209,7 +209,7 @@ static int winners_of_a_stale_path(const struct http_address *a)
     return winners;
 }
 
-/* One of those that find a stale path at the same time gets it, and keeps it. */
+/* If several processes find a stale path at the same time, one of them gets it and keeps it. */
 static void test_one_of_many_gets_a_stale_path(void **state)
 {
     struct http_address a = in_directory("contended");
@@ -218,7 +218,7 @@ static void test_one_of_many_gets_a_stale_path(void **state)
         assert_int_equal(winners_of_a_stale_path(&a), 1);
 }
 
-/* A program changes its directory; its socket does not stay behind. */
+/* A program changes its directory. Its socket is removed at the end all the same. */
 static void test_relative_path(void **state)
 {
     struct http_listener l;
@@ -264,7 +264,7 @@ static void test_other_files_stay(void **state)
     unlink(link.socket.un.sun_path);
 }
 
-/* Somebody has put his own socket there meanwhile. */
+/* Another program has put its own socket there meanwhile. */
 static void test_only_own_path_is_removed(void **state)
 {
     struct http_listener l;
@@ -274,7 +274,7 @@ static void test_only_own_path_is_removed(void **state)
     assert_null(http_listen_open(&l, &a));
     char kept[sizeof a.socket.un.sun_path + 5];
     snprintf(kept, sizeof kept, "%s.kept", a.socket.un.sun_path);
-    assert_int_equal(rename(a.socket.un.sun_path, kept), 0); /* so that the inode is not used again */
+    assert_int_equal(rename(a.socket.un.sun_path, kept), 0); /* keeps the inode from being used again */
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, &a.socket.any, a.bytes), 0);
     http_listen_close(&l);
@@ -284,7 +284,7 @@ static void test_only_own_path_is_removed(void **state)
     unlink(kept);
 }
 
-/* The child has no descriptor of its parent's that listens; the parent goes on. */
+/* The child has no listening descriptor of its parent. The parent goes on. */
 static void test_fork(void **state)
 {
     struct http_listener l;
@@ -295,7 +295,7 @@ static void test_fork(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         bool closed = fcntl(l.fd, F_GETFD) == -1;
-        http_listen_close(&l); /* nor may it remove the parent's path */
+        http_listen_close(&l); /* the child must not remove the parent's path either */
         _exit(closed && access(a.socket.un.sun_path, F_OK) == 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -36,7 +36,7 @@ static char directory[] = "/tmp/jespan-test.XXXXXX";
 static struct conf set;
 static struct http_stats stats;
 static _Atomic uint64_t stop_by;
-static atomic_int said, snapshots, taken; /* lines; snapshots that are not freed; and all */
+static atomic_int said, snapshots, taken; /* lines on stderr, snapshots that are not freed, and all snapshots */
 
 static struct snapshot *take(struct snapshot *old)
 {
@@ -247,7 +247,7 @@ static void make_request(struct request *r)
         make_wild_request(r);
 }
 
-/* What is answered only later, if it is understood. */
+/* A request that is answered only later, if it is valid. */
 static bool may_wait(const struct request *r)
 {
     static const char *const texts[] = {"pprof/profile", "seconds=1", "seconds=3600"};
@@ -257,7 +257,7 @@ static bool may_wait(const struct request *r)
     return false;
 }
 
-/* Sends it, some in pieces, and waits, mostly, for the end of what comes. */
+/* Sends the request, sometimes in pieces, and mostly waits for the end of the answer. */
 static void send_request(const struct request *r)
 {
     char answer[65536];
@@ -277,7 +277,7 @@ static void send_request(const struct request *r)
     close(fd);
 }
 
-/* The answer to one, whole. */
+/* Returns the whole answer to a request. */
 static const char *ask(const char *request)
 {
     static char answer[65536];
@@ -317,7 +317,7 @@ static void test_random_requests(void **state)
 static const char wait_long[] = "GET /debug/pprof/heap?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 static const char wait_a_second[] = "GET /debug/pprof/heap?seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/* Waits until the service has taken what was asked for up to now, as requests are taken in turn; it needs no place. */
+/* Waits until the service has taken all earlier requests, since it takes them in turn. This request needs no place. */
 static void settle(void)
 {
     assert_answers();
@@ -329,7 +329,7 @@ static bool is_refused(const char *request)
     return strstr(ask(request), "503 Service Unavailable") != NULL;
 }
 
-/* Those that wait take part of the room only, and get an answer at the end. */
+/* Waiting callers take only a part of all places, and get an answer at the end. */
 static void test_many_wait(void **state)
 {
     int fds[8];
@@ -341,7 +341,7 @@ static void test_many_wait(void **state)
     }
     assert_true(is_refused(wait_long));
     for (int i = 0; i < 4; i++)
-        close(fds[i]); /* who goes away makes room */
+        close(fds[i]); /* a caller that leaves frees its place */
     for (int i = 0; i < 600000 && is_refused(wait_a_second); i++)
         poll(NULL, 0, 1);
     assert_non_null(strstr(ask(wait_a_second), "200 OK"));
@@ -362,7 +362,7 @@ static int half_closed(const char *request)
     return fd;
 }
 
-/* Reads the head of the answer, and whether it is that status. */
+/* Reads the head of the answer, and returns whether it has that status. */
 static void assert_status(int fd, const char *status)
 {
     char answer[100] = "";
@@ -374,7 +374,8 @@ static void assert_status(int fd, const char *status)
     close(fd);
 }
 
-/* Who has shut down its side waits for its answer as others do. Where there are too many, a new caller gets its place. */
+/* A caller that has shut down its side waits for its answer as others do. If there are too many callers, a new caller
+ * gets its place. */
 static void test_half_closed_wait(void **state)
 {
     int fds[8];
@@ -391,7 +392,7 @@ static void test_half_closed_wait(void **state)
         assert_status(fds[i], "503 Service Unavailable");
 }
 
-/* Who begins at the same time shares what the difference is to. */
+/* Callers that begin at the same time share the snapshot to which the difference is computed. */
 static void test_share_a_start(void **state)
 {
     int fds[8];
@@ -402,14 +403,14 @@ static void test_share_a_start(void **state)
         assert_int_equal(send(fds[i], wait_long, sizeof wait_long - 1, MSG_NOSIGNAL), sizeof wait_long - 1);
         settle();
     }
-    assert_int_equal(atomic_load(&taken), before + 1); /* it is good for 36 s */
+    assert_int_equal(atomic_load(&taken), before + 1); /* the snapshot is kept for 36 s */
     assert_int_equal(atomic_load(&snapshots), 1);
     assert_int_equal(stop(NULL), 0);
     for (int i = 0; i < 8; i++)
         close(fds[i]);
 }
 
-/* A head of 32 KiB is answered, whatever is in it; and so is a query with too many arguments. */
+/* A head of 32 KiB gets an answer, whatever it contains. So does a query with too many arguments. */
 static void test_large_heads(void **state)
 {
     static struct request r;
@@ -445,7 +446,7 @@ static void test_large_heads(void **state)
     }
 }
 
-/* Who says nothing loses its place to others. */
+/* A caller that sends nothing loses its place to others. */
 static void test_silent_callers(void **state)
 {
     int fds[80];

@@ -16,7 +16,7 @@
 
 #define MAX_ROWS 200
 
-/* A program by hand: row 0 is the root. */
+/* The rows of a made program. Row 0 is the root. */
 static struct snapshot_row rows[MAX_ROWS];
 static struct snapshot now;
 
@@ -65,7 +65,7 @@ static struct http_series_set *make(const char *labels, uint64_t max)
     return set;
 }
 
-/* Wherever it stands in the source and in the tree. */
+/* Spans of one name share a series, wherever they are in the source and in the tree. */
 static void test_a_name_is_one_series(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_listed_labels_alone(void **state)
     http_series_free(set);
 }
 
-/* Prometheus knows letters, digits and _, and keeps __ for itself. No two are the same, none is "span". */
+/* Prometheus allows letters, digits and _, and reserves __. No two names are the same, and none is "span". */
 static void test_names_of_labels(void **state)
 {
     static const struct snapshot_label labels[] = {{"span", "1"},  {"a-b", "2"}, {"a.b", "3"},        {"9", "4"},
@@ -117,7 +117,7 @@ static void test_names_of_labels(void **state)
     http_series_free(set);
 }
 
-/* Keys as long as labels can have them, which differ where Prometheus knows no difference. */
+/* Keys of the greatest length, which differ only in characters that Prometheus does not allow. */
 static void test_names_of_long_labels(void **state)
 {
     static char keys[3][256], list[800];
@@ -140,7 +140,7 @@ static void test_names_of_long_labels(void **state)
     http_series_free(set);
 }
 
-/* Names that differ in bytes that are no UTF-8 look the same, so they are. */
+/* Names that differ only in bytes that are no UTF-8 look the same, so they share a series. */
 static void test_names_of_any_bytes(void **state)
 {
     (void)state;
@@ -154,7 +154,8 @@ static void test_names_of_any_bytes(void **state)
     http_series_free(set);
 }
 
-/* Its context's number goes to another, what it did to "(retired)": the series keeps what was told of it. */
+/* The context's number goes to another context, and its figures go to "(retired)". The series keeps the figures that it
+ * was told. */
 static void test_counters_outlive_contexts(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void test_counters_outlive_contexts(void **state)
     assert_int_equal(series(set, "span=\"first\"")->inuse_bytes, 100);
     assert_int_equal(series(set, "span=\"first\"")->outlived_bytes, 50);
     now.retired = row->totals;
-    now.retired.alloc_bytes = now.retired.free_bytes = 130; /* 30 of it after the scrape */
+    now.retired.alloc_bytes = now.retired.free_bytes = 130; /* 30 of these came after the scrape */
     now.retired.outlived_bytes = 0;
     row->name = "second";
     row->generation++;
@@ -189,7 +190,7 @@ static void test_counters_outlive_contexts(void **state)
     http_series_free(set);
 }
 
-/* Those that came first stay themselves; nothing is lost. */
+/* The first series keep their names, and no figure is lost. */
 static void test_never_too_many(void **state)
 {
     static char names[100][16];

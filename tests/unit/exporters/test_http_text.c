@@ -67,7 +67,8 @@ static void test_label(void **state)
     assert_label("{x=\"1\"}, 日本語", "\"{x=\\\"1\\\"}, 日本語\"");
 }
 
-/* Overlong, cut off, surrogates, too large, alone: each byte is replaced, and what follows is read on. */
+/* Overlong, cut-off, too large and lone sequences, and surrogates: each byte is replaced, and the following bytes are
+ * read on. */
 static void test_not_utf8(void **state)
 {
     (void)state;
@@ -93,7 +94,7 @@ static void test_grows(void **state)
     free(expected);
 }
 
-/* What cannot be had is not written, and remembered. */
+/* Without memory, nothing is written, and the failure is remembered. */
 static void test_no_memory(void **state)
 {
     struct http_text t = {0};

@@ -45,7 +45,7 @@ static void print_label(FILE *to, const JespanPprof__Profile *p, const JespanPpr
         fprintf(to, "%lld/%s", (long long)l->num, profile_text(p, l->num_unit));
 }
 
-/* Everything but mapping and strings in words: values, path with site, labels, one sample a line. */
+/* Returns the profile as text, one sample a line: values, path with sites, labels. Mapping and strings are left out. */
 static void print_sample(FILE *to, const JespanPprof__Profile *p, const JespanPprof__Sample *s)
 {
     for (size_t i = 0; i < s->n_value; i++)
@@ -103,7 +103,7 @@ static void test_small_is_as_expected(void **state)
     release(p);
 }
 
-/* The same rows, but of those with times the other figures. */
+/* The same rows with the figures of times. */
 static void test_time_is_as_expected(void **state)
 {
     static const char expected[] =
@@ -170,7 +170,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* All are in a mapping that is no program's, and no two are the same. */
+/* All addresses are in a mapping that no program has, and no two are the same. */
 static void assert_addresses(const JespanPprof__Profile *p)
 {
     const JespanPprof__Mapping *m = p->mapping[1];
@@ -216,7 +216,8 @@ static struct snapshot_row site_row(const char *name, uint32_t line)
                                  .totals = {.alloc_objects = 1}};
 }
 
-/* Whatever else is in the profile, and in whatever order: another profile has other ids, and other strings. */
+/* A site has the same address whatever else is in the profile, and in whatever order. Another profile has other ids and
+ * other strings. */
 static void test_addresses_are_the_sites_own(void **state)
 {
     (void)state;
@@ -231,7 +232,7 @@ static void test_addresses_are_the_sites_own(void **state)
     release(other);
 }
 
-/* Two lines that were looked for, among 150 million: they want the same address. */
+/* Two lines that hash to the same address. They were found among 150 million lines. */
 static void test_addresses_that_collide(void **state)
 {
     (void)state;
@@ -305,7 +306,7 @@ static void test_hostile_names(void **state)
     release(p);
 }
 
-/* A parent that is missing counts as the root; rows in a circle end where a path that is too long does. */
+/* A missing parent counts as the root. A path in a circle is cut as a path that is too long is. */
 static void test_broken_trees_end(void **state)
 {
     (void)state;

@@ -52,7 +52,7 @@ static void check_kind(enum exporter_profile profile, const char *kind, uint32_t
         CHECK_EQ(n_live, 0);
         n_failed += error != 0;
     }
-    CHECK(n_failed > n_allocations / 2); /* libc does without some, for /proc/self/maps */
+    CHECK(n_failed > n_allocations / 2); /* libc can read /proc/self/maps without some of its memory */
     made_snapshot_free(s);
 }
 
@@ -76,7 +76,7 @@ static void give(void *p)
     n_taken -= p != NULL;
 }
 
-/* None comes from malloc then, and the profile is the same. */
+/* Then no memory comes from malloc, and the profile is the same. */
 static void check_memory_of_sink(const char *kind, uint32_t n)
 {
     static const struct exporter_memory memory = {take, give};

@@ -121,7 +121,7 @@ static void test_too_many(void **state)
     assert_true(pyroscope_labels_get(&labels, "pid")[0] != '\0');
 }
 
-/* Servers count the labels of samples, too: one that is too many is refused with all of the profile. */
+/* Servers count the labels of samples too. With one label too many, they refuse the whole profile. */
 static void test_places_for_series_labels(void **state)
 {
     (void)state;

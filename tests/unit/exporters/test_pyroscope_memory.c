@@ -16,7 +16,7 @@
 
 static const struct digest_shape shape = {.labels = "route", .ids = true};
 
-/* Of a period in which much happened. */
+/* The digest of a period with many changes. */
 static struct digest *make_digest(void)
 {
     struct snapshot *s = made_snapshot("rows", 20);
@@ -58,7 +58,7 @@ static void check_requests(uint64_t api)
         for (int all = 0; all < 2; all++) {
             and_all_after = all;
             int made = make_request(&source, i);
-            CHECK(made == -ENOMEM || made == 1); /* some can do without */
+            CHECK(made == -ENOMEM || made == 1); /* it can do without some memory */
         }
     pyroscope_source_free(&source);
 }
@@ -78,7 +78,7 @@ static void what_was_reserved_is_there(void)
     CHECK(pyroscope_queue_add(&q, d, 1));
     watching = and_all_after = false;
     CHECK_EQ(q.n, 1);
-    CHECK(pyroscope_queue_reserve(&q)); /* and is freed with it */
+    CHECK(pyroscope_queue_reserve(&q)); /* it is freed with the queue */
     pyroscope_queue_free(&q);
 }
 

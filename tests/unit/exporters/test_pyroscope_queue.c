@@ -35,7 +35,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A period in which one span allocated and freed so many bytes. */
+/* Makes a period in which one span allocated and freed so many bytes. */
 static void add_period_of(const char *name, uint64_t allocated, uint64_t freed, uint64_t now_ns)
 {
     static uint64_t epoch;
@@ -173,7 +173,7 @@ static void test_bytes(void **state)
     accept_all();
 }
 
-/* What is being sent stays as it is. */
+/* A period that is being sent is not changed. */
 static void test_busy(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void test_busy(void **state)
     accept_all();
 }
 
-/* What was sent may be at the server: only age changes it. */
+/* The server may have a period that was sent, so only age removes it. */
 static void test_sent(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static void test_sent(void **state)
     accept_all();
 }
 
-/* At the end, all but what is under way or may be at the server goes into one. */
+/* At the end, all periods are merged into one, except those that are being sent or may be at the server. */
 static void test_gather(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_gather(void **state)
     accept_all();
 }
 
-/* A period into which one is merged that was to tell of memory in use tells of it, unless it was told. */
+/* If a period is merged that was to tell memory in use, the result tells it, unless it was told already. */
 static void test_inuse(void **state)
 {
     (void)state;
@@ -258,7 +258,7 @@ static void test_inuse(void **state)
     accept_all();
 }
 
-/* Labels that no other period has do not pile up. */
+/* Labels of single periods do not fill the queue. */
 static void test_merged_is_folded(void **state)
 {
     (void)state;
@@ -283,13 +283,13 @@ static void test_age(void **state)
     for (unsigned i = 1; i <= 5; i++)
         add_period(i, 0, 50 * i);
     pyroscope_queue_limit(&queue, 250, false);
-    assert_int_equal(queue.n, 2); /* of 200 and 250; the others are 100 old and more */
+    assert_int_equal(queue.n, 2); /* of 200 and 250; the other periods are 100 or more old */
     pyroscope_queue_limit(&queue, 1000, false);
     assert_int_equal(queue.n, 1); /* the newest stays */
     accept_all();
 }
 
-/* Anything in any order. */
+/* All operations in a random order. */
 static void test_random(void **state)
 {
     (void)state;

@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The first period of a snapshot made by hand. */
+/* Makes the first period of a made snapshot. */
 static void fill(const char *kind, uint32_t n)
 {
     struct snapshot *s = made_snapshot(kind, n);
@@ -122,7 +122,7 @@ static void test_push(void **state)
     pyroscope_request_free(&request);
 }
 
-/* What the server has accepted is not in the next request. */
+/* Figures that the server has accepted are not in the next request. */
 static void test_the_rest(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_the_rest(void **state)
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 0);
 }
 
-/* A period that is not to tell of memory in use has no values of it, rather than zeros. */
+/* A period that does not tell memory in use has no values of it, and no zeros. */
 static void test_without_inuse(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void test_without_inuse(void **state)
     pyroscope_request_free(&request);
 }
 
-/* What is sent again is the same, so that a server can tell. */
+/* A request that is sent again is the same, so a server can recognise it. */
 static void test_same_again(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void test_times_are_off(void **state)
     pyroscope_request_free(&request);
 }
 
-/* The sum of all alloc_space values of a request; `bytes` are those of all its profiles. */
+/* Returns the sum of all alloc_space values of a request. `bytes` gets the size of all its profiles. */
 static int64_t allocated_bytes(const struct pyroscope_request *request, size_t *n_samples, size_t *bytes)
 {
     Jespan__Push__PushRequest *push = read_push(request);

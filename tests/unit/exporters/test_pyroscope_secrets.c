@@ -52,7 +52,7 @@ static void test_a_token(void **state)
     hides("glc_eyJvIjoi+Nzk/Q0xNzU=");
     hides("the token glc_eyJv is not known");    /* a beginning */
     hides("the token …NzU= is not known");       /* an end */
-    hides("GLC_EYJVIJOI%2BNZK%2FQ0XNZU%3D");     /* others' spellings */
+    hides("GLC_EYJVIJOI%2BNZK%2FQ0XNZU%3D");     /* other ways to spell it */
     hides("glc_eyJvIjoi\\u002bNzk\\/Q0xNzU\\u003d");
     hides("g l c _ e y J v I j o i");
     hides("%67%6c%63%5f%65");

@@ -91,7 +91,7 @@ static int stop(void **state)
     return rmdir(directory);
 }
 
-/* What control answers, without its head; until the next call. */
+/* Returns the server's answer to a command, without its head. It is valid until the next call. */
 static const char *ask(const char *path)
 {
     static char text[1 << 20];
@@ -125,14 +125,14 @@ static struct pyroscope_stats stats;
 static struct http_stats unused;
 static _Atomic uint64_t end_ns;
 static _Atomic unsigned said;
-static struct totals sums; /* of what happened */
+static struct totals sums; /* the figures of the program */
 
 struct made {
     struct snapshot snapshot;
     struct snapshot_row rows[ROWS];
 };
 
-/* Each time, a little more has happened; some of it with labels that nothing else has. */
+/* Each snapshot has some more figures. Some have labels that no other snapshot has. */
 static struct snapshot *make_snapshot(struct snapshot *old)
 {
     static struct snapshot_label ids[ROWS];
@@ -246,7 +246,7 @@ static void wait_for(const _Atomic uint64_t *figure, uint64_t more)
     assert_true(load_relaxed(figure) >= until);
 }
 
-/* What the server has of a type, over all samples. */
+/* Returns the sum of a type over all samples that the server has. */
 static uint64_t accepted(const char *type)
 {
     uint64_t sum = 0;
@@ -316,7 +316,7 @@ static void test_answers(void **state)
     assert_int_equal(stats.queue_length, 0);
 }
 
-/* In time, whatever is under way: it does not wait for the time-out of 600 s. */
+/* The service ends in time, whatever it is doing. It does not wait for the time-out of 600 s. */
 static void test_end(void **state)
 {
     static const char *const modes[] = {"hang", "slow_reading", "slow_answer", "refuse", "status&status=429&retry_after=9"};

@@ -42,7 +42,7 @@ static void test_no_bytes_are_as_many_as_malloc_gives(void **state)
     jespan_je_free(p);
 }
 
-/* Either it is the class that jemalloc would take, or none. */
+/* An aligned request has the class that jemalloc takes, or none. */
 static void test_an_aligned_request_is_of_jemallocs_class(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What headers rely on: two objects never start in the same slot. */
+/* Headers rely on this: two objects never start in the same slot. */
 static void test_objects_start_at_least_a_slot_apart(void **state)
 {
     enum { COUNT = 1500 };

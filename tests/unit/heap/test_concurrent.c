@@ -24,14 +24,14 @@ static _Atomic bool stop;
 static pthread_t threads[THREADS];
 static struct totals before;
 
-/* Allocates and passes on; what it finds there, another thread's mostly, it frees. */
+/* Puts a new object into a shared place, and frees the object that was there. Mostly another thread allocated it. */
 static void pass_on(uint32_t random)
 {
     F(free)(atomic_exchange(&passed[random >> 26], F(malloc)((random >> 8) % 6000)));
     atomic_fetch_add_explicit(&rounds, 1, memory_order_relaxed);
 }
 
-/* Mostly in a context that is entered without a lock, since a snapshot holds the tree's. */
+/* Mostly in a context that the thread enters without a lock. */
 static void *work(void *seed)
 {
     uint32_t at = (uint32_t)(uintptr_t)seed;
@@ -83,7 +83,8 @@ static void assert_not_negative(const struct totals *t)
     assert_true(t->enters >= t->exits);
 }
 
-/* A context that came after its number was read: neither its allocations count nor its frees, buffered ones included. */
+/* A context that is made after the bound was read does not count: neither its allocations nor its frees, buffered ones
+ * included. */
 static void test_sums_keep_their_bound(void **state)
 {
     struct totals all;

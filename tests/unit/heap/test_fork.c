@@ -25,7 +25,7 @@ static void after_store(void);
 #define store_release(p, v) (atomic_store_explicit((p), (v), memory_order_release), after_store())
 #include "jemalloc/binding.h"
 #define jespan_je_sdallocx(p, bytes, flags) (jespan_je_sdallocx((p), (bytes), (flags)), after_store())
-#include "heap/magazine.c" /* so that the library's own is not linked */
+#include "heap/magazine.c" /* so the library's copy is not linked */
 #include "malloc/track_free.c"
 
 #include "../../support/family.h"
@@ -35,14 +35,15 @@ static void *objects[OBJECTS];
 static bool forking_after_stores;
 static int forks;
 static enum { TO_EMPTY, TO_FULL, TO_NONE } magazine;
-static unsigned class; /* of these objects */
+static unsigned class; /* the class of these objects */
 
 static bool has_header(const void *p)
 {
     return load_relaxed(entry_slot(load_relaxed(pagemap_page((uintptr_t)p)), (uintptr_t)p)) != 0;
 }
 
-/* Neither freed nor, where that is to be seen, there to be had again. Of a full magazine half goes to jemalloc. */
+/* Returns the number of objects that are neither freed nor kept for the next allocation, as far as that can be seen. A
+ * full magazine gives half of its objects to jemalloc. */
 static int lost_objects(struct thread *t)
 {
     int kept = (int)magazine_objects(t, class), lost = 0;
@@ -55,7 +56,7 @@ static int lost_objects(struct thread *t)
     return lost + (kept < KEPT / 2 ? KEPT / 2 - kept : 0);
 }
 
-/* More than were freed: what is handed out twice would be so here. */
+/* Allocates more objects than were freed, so an object that is kept twice is returned twice. */
 static bool no_object_comes_twice(void)
 {
     void *p[KEPT + 4 * OBJECTS];
@@ -166,7 +167,7 @@ static void start_with_forks(void)
     assert_int_equal(forks, CLASSES_MAX);
 }
 
-/* The next thread that gets the block finds magazines that work. */
+/* The next thread that takes the block over has magazines that work. */
 static void test_at_the_start_of_a_block(void **state)
 {
     (void)state;

@@ -61,7 +61,7 @@ static void test_bounded_in_objects_and_bytes(void **state)
     assert_int_equal(magazine_bytes(t), 0);
 }
 
-/* All classes got their share of the entries. */
+/* Each class has its share of the entries. */
 static void test_room_for_all(void **state)
 {
     unsigned entries = CLASSES_MAX + 1, class = 1;
@@ -72,7 +72,7 @@ static void test_room_for_all(void **state)
     assert_true(magazine_max[class - 1] == 8192 / class_bytes[class - 1]);
 }
 
-/* What a thread freed last is what it gets next, whatever was freed before. */
+/* The next allocation returns the object that the thread freed last, however many were freed before. */
 static void test_a_full_one_keeps_the_newest(void **state)
 {
     struct thread *t = track_thread();
@@ -91,7 +91,7 @@ static void test_a_full_one_keeps_the_newest(void **state)
         F(free)(p[MANY - i]);
 }
 
-/* All of them, as jemalloc sees it. */
+/* All objects of a magazine go back, by jemalloc's own count. */
 static void test_what_is_given_back_is_jemallocs(void **state)
 {
     struct thread *t = track_thread();
@@ -108,7 +108,7 @@ static void test_what_is_given_back_is_jemallocs(void **state)
     assert_int_equal(after - before, 10 * jespan_je_nallocx(400, 0));
 }
 
-/* What was taken last goes back at once if it is freed next by the same context, however many frees wait. */
+/* The object that was taken last goes back at once if the same context frees it next, however many frees wait. */
 static void test_the_last_taken_goes_back_at_once(void **state)
 {
     struct thread *t = track_thread();

@@ -41,7 +41,7 @@ static void test_each_class_has_its_table(void **state)
     }
 }
 
-/* Each of two neighbours' slots is written once; nothing is written twice. */
+/* Writes each slot of two neighbouring pages once, and checks that no slot is written twice. */
 static void test_slots_are_distinct(void **state)
 {
     uintptr_t p = BASE + 2 * LEAF;
@@ -66,7 +66,7 @@ static void assert_table_is_empty(uint64_t entry)
         assert_int_equal(load_relaxed(entry_slot(entry, at)), 0);
 }
 
-/* The last object's header is zero by then: it was freed. */
+/* All headers are 0 when a table is returned, since all objects were freed. */
 static void test_tables_come_back_empty(void **state)
 {
     uintptr_t p = BASE + 3 * LEAF;
@@ -88,7 +88,7 @@ static void test_tables_come_back_empty(void **state)
         }
         pagemap_release(p, 4 * PAGE);
     }
-    assert_int_equal(tables_held_bytes() + meta_map_bytes(), own_memory); /* the same four again */
+    assert_int_equal(tables_held_bytes() + meta_map_bytes(), own_memory); /* the same four tables are used again */
 }
 
 static void test_a_page_changes_its_class(void **state)
@@ -106,7 +106,7 @@ static void test_a_page_changes_its_class(void **state)
     assert_int_equal(tables_used_bytes(), before);
 }
 
-/* Around leaves that exist and leaves that do not. */
+/* The range covers leaves that exist and leaves that do not. */
 static void test_release_takes_its_range_only(void **state)
 {
     uintptr_t start = BASE + 8 * LEAF - PAGE, end = BASE + 12 * LEAF + PAGE;
@@ -126,7 +126,7 @@ static void test_release_takes_its_range_only(void **state)
     assert_null(pagemap_page(BASE + 9 * LEAF));
 }
 
-/* Every class of jemalloc's up to a tebibyte. malloc compares codes, so none may look like CODE_BIG. */
+/* Tries every class of jemalloc up to a tebibyte. malloc compares codes, so no code may equal CODE_BIG. */
 static void test_big_entries(void **state)
 {
     uintptr_t p = BASE + 13 * LEAF;
@@ -139,13 +139,13 @@ static void test_big_entries(void **state)
         assert_int_equal(entry_big_bytes(entry), usable);
         assert_int_not_equal(entry_code(entry), CODE_BIG);
     }
-    assert_int_equal(pagemap_set_big(p, PAGE * 1024 + 512, 3), 0); /* not of our jemalloc's, but it is asked then */
+    assert_int_equal(pagemap_set_big(p, PAGE * 1024 + 512, 3), 0); /* no size class of jemalloc, which is then asked */
     assert_int_equal(entry_big_bytes(entry_at(p)), 0);
     pagemap_release(p, PAGE);
     assert_int_equal(entry_at(p), 0);
 }
 
-/* Anywhere in its first page, as jemalloc has it for what is large. */
+/* A large object of jemalloc may start anywhere in its first page. */
 static void test_where_big_objects_start(void **state)
 {
     uintptr_t page = BASE + 13 * LEAF;
@@ -168,8 +168,8 @@ static uintptr_t first_start_in(uintptr_t page, uintptr_t slab)
     return slab + (page - slab + 47) / 48 * 48;
 }
 
-/* A slab of three pages of 48 bytes. What its pages are to it is learnt when their tables are installed. Where another slab is on
- * the same pages later, its bounds tell. */
+/* A slab of three pages with objects of 48 bytes. The pages' places in the slab become known when their tables are
+ * installed. The bounds of a slab tell when another slab is on the same pages later. */
 static void test_where_small_objects_start(void **state)
 {
     uintptr_t area = BASE + 14 * LEAF, slab = area + 64 * PAGE;
@@ -184,7 +184,7 @@ static void test_where_small_objects_start(void **state)
     for (uintptr_t page = slab; page < slab + 3 * PAGE; page += PAGE) {
         uintptr_t p = first_start_in(page, slab);
         assert_false(pagemap_is_start(p, class));
-        assert_true(pagemap_find_start(p, class)); /* without bounds who asks is believed */
+        assert_true(pagemap_find_start(p, class)); /* without bounds the caller's class is taken as right */
         assert_false(pagemap_find_start(p + 1, class));
     }
     pagemap_bound(slab);
@@ -193,7 +193,7 @@ static void test_where_small_objects_start(void **state)
         assert_true(is_start(first_start_in(page, slab), class));
     for (uintptr_t p = slab; p < slab + 3 * PAGE; p++)
         assert_int_equal(is_start(p, class), (p - slab) % 48 == 0);
-    pagemap_bound(slab + PAGE); /* this is no slab of the class */
+    pagemap_bound(slab + PAGE); /* a slab that starts here is not of this class */
     assert_true(pagemap_find_start(slab + 16, class));
     pagemap_unbound(slab + PAGE, slab + 2 * PAGE);
     assert_false(pagemap_find_start(slab + 16, class));
@@ -220,7 +220,7 @@ static void *install_and_release(void *page)
     return NULL;
 }
 
-/* No table is ever two pages' at once, nor lost. */
+/* No table belongs to two pages at once, and none is lost. */
 static void test_threads_share_the_free_tables(void **state)
 {
     enum { THREADS = 4 };

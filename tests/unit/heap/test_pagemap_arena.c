@@ -23,7 +23,7 @@ static void assert_claimed(uintptr_t p, uint16_t arena)
     assert_int_equal(entry_at(p), arena ? ENTRY_ARENA : 0);
 }
 
-/* Across a leaf that exists and two that do not. */
+/* The range covers a leaf that exists and two that do not. */
 static void test_a_claim_takes_its_range_only(void **state)
 {
     const uintptr_t start = BASE + LEAF - PAGE, end = BASE + 2 * LEAF + PAGE;
@@ -61,7 +61,7 @@ static void test_a_claim_is_whole_or_absent(void **state)
     assert_claimed(END - PAGE, 0);
 }
 
-/* The fast ways must take no such page for theirs; the slow ones read what they would read in any other. */
+/* The fast paths must not take such a page for theirs. The slow paths read the same values as in any other page. */
 static void test_small_entries_are_for_the_slow_ways(void **state)
 {
     const uintptr_t plain = BASE + 4 * LEAF, claimed = plain + PAGE;
@@ -109,7 +109,8 @@ static void test_big_entries_keep_the_mark(void **state)
     }
 }
 
-/* From class to class, to a big object, and back; then all is released, and claimed over what somebody left. */
+/* A page changes from class to class, to a big object, and back. Then all is released, and claimed again over pages
+ * with old entries. */
 static void test_no_table_is_lost(void **state)
 {
     const uintptr_t p = BASE + 6 * LEAF;
@@ -138,7 +139,7 @@ static void test_no_table_is_lost(void **state)
 enum { THREADS = 4, ROUNDS = 200 };
 static pthread_barrier_t together;
 
-/* Each has a page of its own in leaves that all of them need at once. */
+/* Each thread has a page of its own, in leaves that all threads need at once. */
 static void *claim_and_disown(void *number)
 {
     const uintptr_t mine = (uintptr_t)number;

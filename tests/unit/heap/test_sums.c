@@ -23,7 +23,7 @@ const char *jespan_conf = "thread_contexts:false";
 enum { OBJECTS = 1000 };
 static void *objects[OBJECTS];
 
-/* What changed since `before`, under the root. */
+/* Returns what changed in the root's sum since `before`. */
 static struct totals since(struct totals before)
 {
     struct totals now = sums_of(CONTEXT_ID_ROOT);
@@ -98,7 +98,7 @@ static void test_buffered_frees_are_counted(void **state)
         F(free)(p[i]);
     size_t bytes = since(before).alloc_bytes;
     store_relaxed(&t->free_buffer_sequence, 1 + load_relaxed(&t->free_buffer_sequence));
-    assert_int_equal(sums_pending_bytes(), 0); /* the owner is at it: left alone */
+    assert_int_equal(sums_pending_bytes(), 0); /* its owner is flushing it, so it is not read */
     store_relaxed(&t->free_buffer_sequence, 1 + load_relaxed(&t->free_buffer_sequence));
     for (int flushed = 0; flushed < 2; flushed++) {
         assert_int_equal(sums_pending_bytes(), bytes);
@@ -123,7 +123,7 @@ static void test_the_orphan_counts_too(void **state)
     assert_int_equal(since(before).free_bytes, 64);
 }
 
-/* One context, all contexts, and each context in an array: three readers of the same. */
+/* Three readers give the same figures: of one context, of all contexts, and of each context in an array. */
 static void test_readers_agree(void **state)
 {
     uint32_t n = tree_end();
@@ -141,7 +141,7 @@ static void test_readers_agree(void **state)
     free(sums);
 }
 
-/* The last few of its frees are in its buffer when it ends. */
+/* When it ends, its last few frees are still in its buffer. */
 static void *allocate(void *unused)
 {
     for (int i = 0; i < OBJECTS; i++)
@@ -166,7 +166,7 @@ static int blocks(void)
     return n;
 }
 
-/* A thread is gone, what it counted is not; the next one goes on with its block. */
+/* The counts of an ended thread stay. The next thread goes on with its block. */
 static void test_ended_threads_keep_counting(void **state)
 {
     struct totals before = sums_of(CONTEXT_ID_ROOT);

@@ -41,7 +41,7 @@ static void give_back_many(uint32_t shift, int n)
     tables_tidy();
 }
 
-/* Marks each with its number, then looks whether it still is what it is marked with, and clears it. */
+/* Marks each table with its number, then checks that it still has that mark, and clears it. */
 static void check_apart_and_empty(uint32_t shift, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ static void test_every_shift(void **state)
     }
 }
 
-/* At most a block of each shift, and what is too little to tidy up. */
+/* At most one block of each shift stays, and free memory that is too little to tidy up. */
 static void test_memory_goes_back(void **state)
 {
     uint64_t before = tables_held_bytes();
@@ -101,7 +101,7 @@ static void test_a_block_in_use_stays(void **state)
     tables_give_back(kept, 4);
 }
 
-/* A hook must not wait for the lock that it may be under. */
+/* A hook of jemalloc must not wait for a lock that its own thread may hold. */
 static void test_tidying_does_not_wait(void **state)
 {
     (void)state;

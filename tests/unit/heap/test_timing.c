@@ -14,7 +14,7 @@
 #include "malloc/track.h"
 #include "span/span.h"
 
-/* A time as of a machine that is on for years. */
+/* The time of a machine that has been on for years. */
 #define NOW ((uint64_t)1 << 58)
 
 static uint64_t begin(uint64_t word, uint64_t now)
@@ -90,7 +90,7 @@ static void several_are_open(void **state)
     assert_int_equal(word, passed);
 }
 
-/* As a reader finds them that reads the count before an enter or exit, and the word after it. */
+/* A reader may read the count before an enter or exit, and the word after it. */
 static void count_of_another_moment(void **state)
 {
     (void)state;
@@ -138,11 +138,11 @@ static void exactly_one_context_is_inside(void **state)
     assert_false(timing_is_over(load_relaxed(&base->busy)));
     assert_true(timing_resolve(load_relaxed(&base->busy), clock_ticks()) > before);
     assert_true(cpu_of(base) > 0);
-    assert_int_equal(load_relaxed(&counters_more(c)->wall), 0); /* jespan_open()'s is kept in the tree */
+    assert_int_equal(load_relaxed(&counters_more(c)->wall), 0); /* the tree has the time of spans from jespan_open() */
     jespan_close(span);
 }
 
-/* A block that is left behind by what undoes its entries out of order. */
+/* A block whose entry stays while entries around it are undone out of order. */
 static void scope_is_open_until_it_is_closed(void **state)
 {
     struct counters_more *more;
@@ -157,7 +157,7 @@ static void scope_is_open_until_it_is_closed(void **state)
     assert_true(timing_is_over(load_relaxed(&more->wall)) && load_relaxed(&more->wall) > 0);
 }
 
-/* As found in a forked child: of any counters, what time was passing has ended, and what was over stays. */
+/* As in a forked child: in all counters, time that was passing has ended, and finished times stay. */
 static void what_was_left_behind_ends(void **state)
 {
     static struct counters_chunk chunk;

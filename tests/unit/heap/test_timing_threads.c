@@ -20,7 +20,7 @@
 extern const char *jespan_conf; /* weak in conf.c */
 const char *jespan_conf = "thread_contexts:false,cpu_clock:thread";
 
-/* Contexts make a snapshot long, which is what lets it meet threads in all states. */
+/* Many contexts make a snapshot long, so it meets threads in all states. */
 enum { THREADS = 3, CONTEXTS = 2000, SNAPSHOTS = 20, BUSY_CONTEXTS = 4 };
 static jespan_span_t *spans[BUSY_CONTEXTS];
 static jespan_context_t watched[BUSY_CONTEXTS];
@@ -44,7 +44,7 @@ static int boot(void **state)
         }
         jespan_exit(span);
     }
-    /* So that the length of a tick stays: clock.h. */
+    /* Then the length of a tick is fixed; see clock.h. */
     clock_scale();
     times_sleep(1200000000);
     clock_scale();
@@ -62,7 +62,7 @@ static void *hammer(void *unused)
             }
             jespan_exit(spans[0]);
             jespan_exit(spans[i]);
-            for (volatile int k = 0; k < 50000; k++) /* elsewhere, so that what is over must stay as it is */
+            for (volatile int k = 0; k < 50000; k++) /* in another context, so finished times must stay the same */
                 ;
         }
     return unused;
@@ -119,7 +119,7 @@ static void *be_short(void *unused)
     return unused;
 }
 
-/* Blocks change hands meanwhile. */
+/* Thread blocks pass from thread to thread meanwhile. */
 static void *come_and_go(void *unused)
 {
     while (!stop) {
@@ -130,8 +130,9 @@ static void *come_and_go(void *unused)
     return unused;
 }
 
-/* A thread that is preempted after it has read the clock, before it has written what it read, gives what was shown
- * meanwhile to the context that follows. That needs a preemption just there, so most series of snapshots have none. */
+/* A thread may be preempted after it has read the clock and before it has written the time. Then time that was already
+ * shown for one context goes to the next one. That needs a preemption at just this place, so most series of snapshots
+ * have none. */
 static void nothing_is_taken_back(void **state)
 {
     pthread_t threads[THREADS];
