@@ -6,6 +6,7 @@ command_sources = \
 	%D%/run.c %D%/run.h \
 	%D%/run_elf.c %D%/run_elf.h \
 	%D%/run_environment.c \
+	%D%/run_init.c \
 	%D%/run_library.c \
 	%D%/run_options.c \
 	%D%/run_program.c \

@@ -81,7 +81,9 @@ static int run(int argc, char **argv)
         cmd_error("--dump-on needs jespan's thread in the program, and --sidecar does without that thread; leave out one of them");
         return STATUS_USAGE;
     }
-    return start(&options, argv + optind);
+    if (options.sidecar && getpid() == 1)
+        status = run_init_split();
+    return status != 0 ? status : start(&options, argv + optind);
 }
 
 const struct command command_run = {

@@ -66,6 +66,13 @@ int run_conf_make(char **text, const struct run_options *options, const char *du
 /* Makes the environment. Returns 0 or STATUS_PREPARE. */
 int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library);
 
+/* Process 1 of a PID namespace splits in two: it stays and waits, and its child, in which this function returns, becomes
+ * the program. Returns 0 or STATUS_PREPARE. */
+int run_init_split(void);
+
+/* Tells that process, if there is one, to wait for the sidecar too. */
+void run_init_tell(pid_t sidecar);
+
 /* Starts the sidecar of this process: a process with another session, that is no child of this one. It gets `text` as
  * its configuration. Writes the value of the key `sidecar` for the program. Returns false if the sidecar cannot work,
  * after a warning. */

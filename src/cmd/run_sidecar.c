@@ -153,7 +153,9 @@ bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *conf, bool quie
     close(s.pidfd);
     close(s.page);
     snprintf(page, RUN_SIDECAR_BYTES, "/proc/%d/fd/%d", (int)sidecar, RUN_SIDECAR_PAGE);
-    if (error != 0)
+    if (error == 0)
+        run_init_tell(sidecar);
+    else
         cmd_warning("a sidecar cannot read the program: %s; a thread in the program reports instead", strerror(error));
     return error == 0;
 }

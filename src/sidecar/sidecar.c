@@ -225,7 +225,7 @@ static void say_end(const struct served *p, const struct ending *e)
     if (!to)
         return;
     fprintf(to, "jespan: %s (process %d) %s", p->name, (int)p->pid, ending_text(how, e));
-    if (p->peak.path[0]) {
+    if (p->peak.all_bytes > 0) {
         say_holder(to, "at its peak", &p->peak);
         say_holder(to, "at last", &p->last);
     }

@@ -170,6 +170,39 @@ signal.pause()' > deaf.port &
     wait "$pid" || fail "the program fails when its sidecar is stopped late"
 }
 
+# Process 1 of a namespace: it stays, passes signals on, and waits for orphans and the sidecar.
+test_process_1() {
+    local status=0 unshare=(unshare -p -f --mount-proc) run=("$JESPAN_CMD" run --sidecar --quiet) outside
+    "${unshare[@]}" true 2> /dev/null || return 0
+    equal "process 1, numbers" "$("${unshare[@]}" "${run[@]}" --dump-dir one -- "$program" hold 256 say)" 2
+    equal "process 1, what the program held at exit" "$(row "$(dump_of one 'heap.2.1.pb.gz')" held)" "1048576 256 1048576"
+    "${unshare[@]}" "${run[@]}" --dump-dir one -- "$program" status 9 || status=$?
+    equal "process 1, status" "$status" 9
+    # shellcheck disable=SC2016
+    "${unshare[@]}" "${run[@]}" --dump-dir one -- \
+        sh -c '(true &); for i in $(seq 12000); do [ -n "$(ps -eo state= | grep Z)" ] || exit 0; sleep 0.05; done; exit 1' ||
+        fail "process 1 does not wait for orphans"
+    for signal in KILL TERM; do
+        mkfifo "one.$signal.in"
+        "${unshare[@]}" "${run[@]}" --interval 1 --dump-dir "one.$signal" -- "$program" hold 256 say wait < "one.$signal.in" > "one.$signal.out" &
+        jobs_of_test+=($!)
+        outside=$!
+        exec {input}> "one.$signal.in"
+        await [ -e "one.$signal/heap.2.1.pb.gz" ] || fail "process 1: no first dump"
+        pid=$(pgrep -P "$outside") # process 1
+        if [ "$signal" = KILL ]; then
+            kill -KILL "$(pgrep -P "$pid" -x sidecar_program)"
+        else
+            kill -TERM "$pid"
+        fi
+        status=0
+        wait "$outside" || status=$?
+        release
+        equal "process 1, status after SIG$signal" "$status" $((128 + $(kill -l "$signal")))
+        ! is_told || dump_of "one.$signal" 'heap.2.*.killed.pb.gz' > /dev/null
+    done
+}
+
 test_odd_programs() {
     local dump status=0
     begin closes close say hold 256 wait
@@ -276,6 +309,7 @@ test_exit
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
+test_process_1
 test_odd_programs
 if is_told; then
     test_killed
