@@ -70,7 +70,7 @@ def unit(name):
 
 def with_contexts(variant):
     """The default max_contexts is smaller than the largest numbers tried."""
-    conf = f"max_contexts:{MOST_CONTEXTS}"
+    conf = f"max_contexts:{MOST_CONTEXTS},contexts_kept:{MOST_CONTEXTS}"
     if own := variant.settings.get("JESPAN_CONF"):
         conf = f"{own},{conf}"
     return dataclasses.replace(variant, settings={**variant.settings, "JESPAN_CONF": conf})

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that writes dumps at intervals and at the end of the process. */
+/* The thread that writes dumps at intervals, or only one at the end of the process. */
 #include "report/dump_timer.h"
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 #define NS_PER_MS 1000000u
 
 static struct worker worker;
-static uint64_t began_ns; /* when this process began */
+static uint64_t began_ns; /* when this process began; 0: it writes no dumps of this kind */
 /* Only the thread that ends the process uses these: */
 static bool before_is_done; /* the dump before static destructors */
 static bool has_given_up;   /* the last dump took too long. Its thread still uses `worker` */
@@ -32,10 +32,15 @@ static bool has_lived(void)
            conf.dump_at_exit_pid == (uint64_t)getpid();
 }
 
+static bool wants_last(void)
+{
+    return conf.dump_at_exit && has_lived();
+}
+
 static void run_last(struct worker *w)
 {
     (void)w;
-    if (conf.dump_at_exit && has_lived())
+    if (wants_last())
         dump_next();
 }
 
@@ -55,29 +60,39 @@ static void start(void (*what)(struct worker *w))
         WARN("the thread that writes dumps cannot start: ", errno_text(-error), "; no dumps are written");
 }
 
+/* Some system calls fail in a process that has more than one thread, as unshare(CLONE_NEWUSER). So there is no thread
+ * before it is needed. */
 void dump_timer_start(void)
 {
     if (!conf.dump_dir[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
         return;
     began_ns = clock_ns(CLOCK_MONOTONIC);
-    start(run);
+    if (conf.dump_interval_s)
+        start(run);
+}
+
+static void begin_last(void)
+{
+    if (worker.running)
+        worker_ask_to_stop(&worker);
+    else if (wants_last())
+        start(run_last);
 }
 
 void dump_timer_dump_before_destructors(uint64_t until_ns)
 {
-    if (!worker.running || (conf.dump_at_exit != DUMP_AT_EXIT_TRUE && conf.dump_at_exit != DUMP_AT_EXIT_BOTH))
+    if (!began_ns || (conf.dump_at_exit != DUMP_AT_EXIT_TRUE && conf.dump_at_exit != DUMP_AT_EXIT_BOTH))
         return;
-    worker_ask_to_stop(&worker);
+    begin_last();
     dump_timer_wait(until_ns);
     before_is_done = true;
 }
 
 void dump_timer_ask_to_stop(void)
 {
-    if (before_is_done && conf.dump_at_exit == DUMP_AT_EXIT_BOTH && !has_given_up)
-        start(run_last);
-    else
-        worker_ask_to_stop(&worker);
+    bool is_done = before_is_done && (conf.dump_at_exit != DUMP_AT_EXIT_BOTH || has_given_up);
+    if (began_ns && !is_done)
+        begin_last();
 }
 
 void dump_timer_wait(uint64_t until_ns)
@@ -90,7 +105,10 @@ void dump_timer_wait(uint64_t until_ns)
 
 void dump_timer_after_fork(void)
 {
+    bool had_one = began_ns;
     before_is_done = has_given_up = false;
-    if (worker_after_fork(&worker) && conf.follow_fork)
+    began_ns = 0;
+    worker_after_fork(&worker);
+    if (had_one && conf.follow_fork)
         dump_timer_start();
 }

@@ -48,6 +48,16 @@ at_exit() {
     equal "_exit: dumps" "$(dumps_in "$dir")" ""
 }
 
+# Programs that unshare(2) a user namespace must have one thread.
+one_thread_before_exit() {
+    local threads
+    threads=$(LD_PRELOAD=$JESPAN_LIB JESPAN_CONF=dump_dir:$dir,dump_at_exit:true ls /proc/self/task)
+    equal "before exit: threads" "$(wc -w <<< "$threads")" 1
+    equal "before exit: dumps" "$(dumps_in "$dir")" "heap.$threads.1.pb.gz"
+    threads=$(LD_PRELOAD=$JESPAN_LIB JESPAN_CONF="" ls /proc/self/task)
+    equal "not configured: threads" "$(wc -w <<< "$threads")" 1
+}
+
 on_interval() {
     local begin_us=${EPOCHREALTIME/./}
     run "dump_dir:$dir,dump_interval_s:1" dumps 3 stats check
@@ -373,6 +383,7 @@ asked_for() {
 
 nothing_by_default
 at_exit
+one_thread_before_exit
 on_interval
 kept
 with_times
