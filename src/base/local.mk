@@ -10,6 +10,7 @@ core_sources += \
 	%D%/die.c %D%/die.h \
 	%D%/dump_on.c %D%/dump_on.h \
 	%D%/exceptions.c %D%/exceptions.h \
+	%D%/forked.h \
 	%D%/futex.h \
 	%D%/hash.h \
 	%D%/kind.h \

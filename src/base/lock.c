@@ -5,10 +5,11 @@
 #include <pthread.h>
 
 #include "base/die.h"
+#include "base/forked.h"
 
 THREAD_LOCAL unsigned locks_held;
 
-static pthread_mutex_t locks[LOCK_RANKS] = {
+static WRITTEN_AT_FORK pthread_mutex_t locks[LOCK_RANKS] = {
     [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -48,7 +49,7 @@ void unlock(enum lock_rank rank)
     pthread_mutex_unlock(&locks[rank]);
 }
 
-void lock_all_before_fork(void)
+COLD void lock_all_before_fork(void)
 {
     jespan_assert(!locks_held);
     for (int rank = 0; rank < LOCK_RANKS; rank++)
@@ -58,7 +59,7 @@ void lock_all_before_fork(void)
 }
 
 /* The forking thread holds the locks in the parent and in the child, so a plain unlock is right in both. */
-void lock_release_after_fork(void)
+COLD void lock_release_after_fork(void)
 {
     forking = false;
     note(0);

@@ -193,3 +193,8 @@ COLD bool binding_lets_objects_be_kept(void)
     return option("opt.tcache") && !option("opt.prof") && !option("opt.zero") && !option("opt.utrace") &&
            !fills_with_junk();
 }
+
+COLD bool binding_has_threads(void)
+{
+    return option("opt.background_thread");
+}

@@ -45,4 +45,7 @@ enum zero_realloc binding_zero_realloc(void);
  * or not cache. */
 bool binding_lets_objects_be_kept(void);
 
+/* Whether jemalloc has threads of its own. */
+bool binding_has_threads(void);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "config.h"
+#include "jemalloc/first_use.h"
 
 /* jemalloc maps 2 MiB at a time, aligned to 2 MiB: for its own data, for a new arena and for the cache, each at most
  * once. */
@@ -67,6 +68,8 @@ static COLD void *take_from_reserve(size_t bytes, int protection)
 COLD void *jespan_je_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
     void *p = mmap(address, bytes, protection, flags, fd, offset);
+    if (likely(p != MAP_FAILED))
+        first_use_note(p, bytes);
     if (likely(p != MAP_FAILED) || !left || address || fd >= 0)
         return p;
     int saved = errno;

@@ -16,6 +16,7 @@
 #include "heap/timing.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
+#include "jemalloc/first_use.h"
 #include "jemalloc/reserve.h"
 #include "malloc/region_release.h"
 #include "malloc/track.h"
@@ -38,7 +39,7 @@ static _Atomic bool booted;
 /* The CPU time since the last reading is known only in the parent, so it is noted. The child must not use explicit
  * tcaches of the parent: jemalloc's lists of them are emptied there, and removing one that is not in a list breaks the
  * list. So they are given up before. */
-static void before_fork(void)
+static COLD void before_fork(void)
 {
     regions_before_fork(thread_current);
     if (thread_current)
@@ -50,17 +51,16 @@ static void before_fork(void)
             t->cpu_at_fork = cpu_clock_of(&t->cpu);
 }
 
-static void after_fork_in_parent(void)
+static COLD void after_fork_in_parent(void)
 {
     limits_after_fork_in_parent();
     lock_release_after_fork();
     regions_after_fork_in_parent();
 }
 
-static void after_fork_in_child(void)
+static COLD void after_fork_in_child(void)
 {
     lock_release_after_fork();
-    tree_after_fork();
     thread_after_fork(track_abandon);
     if (thread_current)
         timing_after_fork(thread_current);
@@ -165,6 +165,7 @@ static int boot_locked(void)
     extents_boot();
     classes_boot();
     magazine_boot(arena_cache_take_back);
+    first_use_end();
     return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

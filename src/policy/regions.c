@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/exceptions.h"
+#include "base/forked.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "policy/arena_cache.h"
@@ -18,7 +19,7 @@ struct regions_counters regions_counters;
  * begin wait for fork. Each side writes its own variable, at_work or forks, and then reads the other; both are
  * sequentially consistent, so at least one side sees the other. */
 
-static _Atomic uint32_t at_work, forks;
+static WRITTEN_AT_FORK _Atomic uint32_t at_work, forks;
 static THREAD_LOCAL uint32_t at_work_here;
 
 void regions_begin(void)

@@ -127,9 +127,10 @@ bool worker_wait(struct worker *w, uint64_t until_ns)
     return !w->joinable;
 }
 
-bool worker_after_fork(struct worker *w)
+COLD bool worker_after_fork(struct worker *w)
 {
     bool had_one = w->running;
-    w->running = w->joinable = false;
+    if (had_one || w->joinable)
+        w->running = w->joinable = false;
     return had_one;
 }

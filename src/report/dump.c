@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "base/meta.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
@@ -224,10 +225,9 @@ uint64_t dump_lost_count(void)
     return load_relaxed(&own.lost);
 }
 
-void dump_after_fork(void)
+COLD void dump_after_fork(void)
 {
-    pthread_mutex_init(&dump_mutex, NULL);
-    memset(&own, 0, sizeof own);
-    for (int reason = 0; reason < DUMP_N_REASONS; reason++)
-        store_relaxed(&by_reason[reason], 0);
+    FORKED_CLEAR(dump_mutex);
+    FORKED_CLEAR(own);
+    FORKED_CLEAR(by_reason);
 }

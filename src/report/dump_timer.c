@@ -103,12 +103,13 @@ void dump_timer_wait(uint64_t until_ns)
     WARN("the last heap dump took longer than shutdown_timeout_ms and is given up");
 }
 
-void dump_timer_after_fork(void)
+COLD void dump_timer_after_fork(void)
 {
-    bool had_one = began_ns;
+    if (!began_ns)
+        return;
     before_is_done = has_given_up = false;
     began_ns = 0;
     worker_after_fork(&worker);
-    if (had_one && conf.follow_fork)
+    if (conf.follow_fork)
         dump_timer_start();
 }

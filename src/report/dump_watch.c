@@ -301,8 +301,10 @@ void dump_watch_wait(uint64_t until_ns)
         WARN("the dump for an event took longer than shutdown_timeout_ms and is given up");
 }
 
-void dump_watch_after_fork(void)
+COLD void dump_watch_after_fork(void)
 {
+    if (!conf.dump_on[0])
+        return;
     dump_on_accept(0);
     dump_signal_remove();
     memset(free_again_ns, 0, sizeof free_again_ns);

@@ -14,6 +14,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "base/futex.h"
 #include "conf/conf.h"
 #include "heap/thread.h"
@@ -133,12 +134,12 @@ void last_thread_boot(void)
 }
 
 /* The thread that forked is the child's main thread. */
-void last_thread_after_fork(void)
+COLD void last_thread_after_fork(void)
 {
-    atomic_store(&own, 0);
-    atomic_store(&main_has_ended, false);
-    atomic_store(&is_watching, false);
-    store_relaxed(&thread_ends_awaited, false);
+    FORKED_CLEAR(own);
+    FORKED_CLEAR(main_has_ended);
+    FORKED_CLEAR(is_watching);
+    FORKED_CLEAR(thread_ends_awaited);
     if (has_key)
         pthread_setspecific(key, &of_main);
 }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "conf/conf.h"
@@ -35,7 +36,8 @@ static THREAD_LOCAL bool telling; /* this thread is in a callback */
 
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct worker worker; /* start_mutex */
-static bool started, at_end; /* start_mutex */
+static bool started;                 /* start_mutex */
+static WRITTEN_AT_FORK bool at_end; /* start_mutex */
 
 /* Only the worker uses this. */
 static bool has_more; /* some refusals wait, because the last event of their limit was less than HARD_NS ago */
@@ -236,12 +238,13 @@ void limit_events_wait(uint64_t until_ns)
         WARN("the last event of a limit took longer than shutdown_timeout_ms and is given up");
 }
 
-void limit_events_after_fork(void)
+COLD void limit_events_after_fork(void)
 {
-    callback_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    start_mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    telling = started = false;
-    store_relaxed(&limits_signal, 0);
+    FORKED_CLEAR(callback_mutex);
+    FORKED_CLEAR(start_mutex);
+    FORKED_CLEAR(telling);
+    FORKED_CLEAR(started);
+    FORKED_CLEAR(limits_signal);
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;
     limit_events_boot();

@@ -77,7 +77,7 @@ static void register_before_destructors(void)
         span_leave_self(t);
 }
 
-static void register_before_destructors_in_child(void)
+static COLD void register_before_destructors_in_child(void)
 {
     if (conf.follow_fork)
         register_before_destructors();
@@ -132,14 +132,14 @@ static const struct part {
 };
 #define PARTS_END (parts + sizeof parts / sizeof *parts)
 
-static void before_fork(void)
+static COLD void before_fork(void)
 {
     for (const struct part *p = parts; p < PARTS_END; p++)
         if (p->before_fork)
             p->before_fork();
 }
 
-static void after_fork_in_parent(void)
+static COLD void after_fork_in_parent(void)
 {
     for (const struct part *p = parts; p < PARTS_END; p++)
         if (p->after_fork_in_parent)
@@ -147,7 +147,7 @@ static void after_fork_in_parent(void)
 }
 
 /* Runs after the handler of malloc/boot.c, which registered first. */
-static void after_fork_in_child(void)
+static COLD void after_fork_in_child(void)
 {
     for (const struct part *p = parts; p < PARTS_END; p++)
         if (p->after_fork_in_child)

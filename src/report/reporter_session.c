@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "conf/conf.h"
 
 static _Atomic uint64_t misses, errors;
@@ -113,9 +114,9 @@ uint64_t reporter_session_errors(void)
     return load_relaxed(&errors);
 }
 
-void reporter_session_after_fork(void)
+COLD void reporter_session_after_fork(void)
 {
-    pthread_mutex_init(&one_at_a_time, NULL);
-    store_relaxed(&misses, 0);
-    store_relaxed(&errors, 0);
+    FORKED_CLEAR(one_at_a_time);
+    FORKED_CLEAR(misses);
+    FORKED_CLEAR(errors);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "base/list.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
@@ -297,16 +298,17 @@ void reporters_wait(uint64_t until_ns)
     pthread_mutex_unlock(&mutex);
 }
 
-void reporters_after_fork(void)
+COLD void reporters_after_fork(void)
 {
     for (struct registration *r = registrations; r < REGISTRATIONS_END; r++) {
-        reporter_session_close(&r->session);
-        *r = (struct registration){0};
+        if (load_relaxed(&r->session.told) || load_relaxed(&r->session.snapshot))
+            reporter_session_close(&r->session);
+        FORKED_CLEAR(*r);
     }
-    mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    at_end = false;
-    serving = NULL;
+    FORKED_CLEAR(mutex);
+    FORKED_CLEAR(changed);
+    FORKED_CLEAR(at_end);
+    FORKED_CLEAR(serving);
     reporter_session_after_fork();
     if (conf.follow_fork)
         start_configured();

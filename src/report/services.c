@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "base/stop_sockets.h"
 #include "conf/conf.h"
 #include "malloc/family.h"
@@ -220,11 +221,11 @@ void services_wait(uint64_t until_ns)
 
 /* The thread that held the guard does not exist in the child, so the child gets a new guard. The figures of the
  * services start from 0. */
-void services_after_fork_in_child(void)
+COLD void services_after_fork_in_child(void)
 {
-    guarded = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    memset(&services_pyroscope, 0, sizeof services_pyroscope);
-    memset(&services_http, 0, sizeof services_http);
+    FORKED_CLEAR(guarded);
+    FORKED_CLEAR(services_pyroscope);
+    FORKED_CLEAR(services_http);
     for (struct running *s = services; s < SERVICES_END; s++) {
         if (!worker_after_fork(&s->worker))
             continue;

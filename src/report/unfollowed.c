@@ -16,22 +16,23 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "conf/conf.h"
 
 #define FORKED_WITHOUT_EXEC 0x40 /* PF_FORKNOEXEC of the kernel's linux/sched.h */
 #define MIN_AGE_NS 1000000000u   /* younger ones may be about to execute a program */
 #define TEXT_BYTES 4096          /* some 500 children */
 
-static _Atomic pid_t forker; /* 0: no message is due */
-static _Atomic bool has_said;
+static WRITTEN_AT_FORK _Atomic pid_t forker; /* 0: no message is due */
+static WRITTEN_AT_FORK _Atomic bool has_said;
 
-void unfollowed_note_fork(void)
+COLD void unfollowed_note_fork(void)
 {
     if (!conf_follow_fork_chosen && !load_relaxed(&has_said))
         store_relaxed(&forker, gettid());
 }
 
-void unfollowed_after_fork(void)
+COLD void unfollowed_after_fork(void)
 {
     store_relaxed(&forker, 0);
     store_relaxed(&has_said, false);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/pattern.h"
@@ -22,7 +23,7 @@ _Atomic bool sampler_used;
 
 static struct sampler_rule rules[RULES_MAX + 1]; /* the rule behind the last one is for all other sites */
 static unsigned n_rules;
-static _Atomic uint64_t salt;
+static WRITTEN_AT_FORK _Atomic uint64_t salt;
 
 /* The callback and its argument are read together. The version is odd while they change, and differs afterwards.
  * Releases in sampler_set() pair with acquires in read_callback(). Written under LOCK_TREE. */
@@ -169,7 +170,7 @@ COLD void sampler_boot(void)
 
 COLD void sampler_after_fork(void)
 {
-    store_relaxed(&salt, clock_ns(CLOCK_MONOTONIC) * 0x2545f4914f6cdd1du);
+    store_relaxed(&salt, clock_ticks() * 0x2545f4914f6cdd1du);
 }
 
 /* ---- The callback ---- */

@@ -27,7 +27,7 @@ bool tree_lockless;
 _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 
 static uint32_t max_contexts, mapped_contexts, hash_mask;
-static struct meta_array context_array, life_array, base_array, past_array;
+static struct meta_array context_array, base_array, past_array;
 static uint32_t *hash_heads;
 struct tree_ids tree_ids;
 
@@ -53,15 +53,13 @@ static int map_hash(uint32_t *max)
 
 static int begin_arrays(uint32_t max)
 {
-    int error = meta_array_begin(&context_array, (size_t)max * sizeof *contexts);
-    if (!error)
-        error = meta_array_begin(&life_array, (size_t)max * sizeof *context_lives);
+    context_lives = meta_map((size_t)max * sizeof *context_lives);
+    int error = context_lives ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
     if (!error)
         error = meta_array_begin(&base_array, (size_t)max * sizeof *context_bases);
     if (!error && age_is_on)
         error = meta_array_begin(&past_array, (size_t)max * sizeof *context_pasts);
     contexts = (struct context *)context_array.start;
-    context_lives = (_Atomic uint32_t *)life_array.start;
     context_bases = (struct totals *)base_array.start;
     context_pasts = (struct totals *)past_array.start;
     max_contexts = max;
@@ -74,7 +72,6 @@ static COLD bool grow(void)
     uint32_t end = max_contexts - mapped_contexts < GROWTH ? max_contexts : mapped_contexts + GROWTH;
     if (end == mapped_contexts || !counters_grow_orphan(end) ||
         !meta_array_grow(&context_array, end * sizeof *contexts) ||
-        !meta_array_grow(&life_array, end * sizeof *context_lives) ||
         !meta_array_grow(&base_array, end * sizeof *context_bases) ||
         (context_pasts && !meta_array_grow(&past_array, end * sizeof *context_pasts)))
         return false;
@@ -82,7 +79,8 @@ static COLD bool grow(void)
     return true;
 }
 
-COLD void tree_after_fork(void)
+/* A forked child inherits the registration. */
+static void register_membarrier(void)
 {
     tree_lockless = !age_is_on && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
@@ -104,7 +102,7 @@ COLD int tree_boot(uint32_t max)
 {
     int saved = errno;
     age_boot();
-    tree_after_fork();
+    register_membarrier();
     errno = saved;
     int error = map_hash(&max);
     if (!error)

@@ -153,7 +153,4 @@ struct tree_stats {
 };
 struct tree_stats tree_stats(void);
 
-/* To be called in a forked child. */
-void tree_after_fork(void);
-
 #endif
