@@ -83,7 +83,7 @@ static void fork_and_wait(int follow)
         in_child(follow);
     CHECK_CHILD(pid);
     sleep_ms(50);
-    CHECK_EQ(figure("queue_length"), 1); /* it was not this one's that ended */
+    CHECK_EQ(figure("queue_length"), 1); /* this process's service still runs */
 }
 
 /* ---- Forks in two threads ---- */

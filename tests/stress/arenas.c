@@ -32,7 +32,7 @@ static void make_sites(void)
     }
 }
 
-/* Objects come to the arena, and whatever lay in their place goes. */
+/* Puts new objects of the arena into places, and frees the objects that were there. */
 static void exchange(struct random *r, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -59,7 +59,7 @@ static void *short_life(void *number)
     return NULL;
 }
 
-/* The arenas hold what lies in `held`, and nothing in caches. */
+/* Checks that the arenas have the objects in `held`, and nothing in caches. */
 static void check_held(const char *where)
 {
     uint64_t objects[ARENAS + 1] = {0}, bytes[ARENAS + 1] = {0}, index[ARENAS + 1], any = 1;
@@ -87,7 +87,8 @@ static void free_held(void)
         F(free)(atomic_exchange(&held[i], NULL));
 }
 
-/* jemalloc has 4094 explicit tcaches, of which span arenas take no more than 2,048; each of these threads wants several. */
+/* jemalloc has 4094 explicit tcaches. Span arenas take no more than 2,048 of them. Each of these threads asks for
+ * several. */
 static void threads(void)
 {
     uint64_t n = check_rounds("ARENAS_THREADS", 10000);
@@ -119,8 +120,8 @@ static void *stay_in_all(void *barrier)
     return NULL;
 }
 
-/* More threads times arenas than span arenas may have tcaches: the others do without, which is counted, and the program gets its
- * own. */
+/* Threads times arenas are more than the tcaches that span arenas may have. The rest goes without a tcache and is
+ * counted, and the program gets tcaches of its own. */
 static void more_than_tcaches(void)
 {
     enum { THREADS = 80 };
@@ -150,7 +151,7 @@ static void more_than_tcaches(void)
     ctl_check_identity("with tcaches again");
 }
 
-/* A million spans have at most max_arenas arenas; those of tenants that are gone serve the next. */
+/* A million spans have at most max_arenas arenas. The arenas of tenants that are gone serve the next ones. */
 static void spans(void)
 {
     static const struct jespan_site site = {"request", "", "", 0, {JESPAN_ARENA, 0, 0, 0, 0, "who"}};
@@ -185,7 +186,7 @@ static void *busy(void *number)
     return NULL;
 }
 
-/* What a child has is as exact as the parent's, but for objects whose exchange the fork cut in two. */
+/* A child's figures are as exact as its parent's, except for objects whose exchange the fork interrupted. */
 static void generation(unsigned below, uint64_t seed)
 {
     struct random r = {.state = seed};
@@ -209,12 +210,12 @@ static void generation(unsigned below, uint64_t seed)
     CHECK_CHILD(pid);
 }
 
-/* Children of a program whose threads go on in their arenas. */
+/* Forks children of a program whose threads go on in their arenas. */
 static void forks(void)
 {
     pthread_t thread[AT_ONCE];
     make_sites();
-    for (unsigned i = 0; i < ARENAS; i++) { /* all are there before the first child */
+    for (unsigned i = 0; i < ARENAS; i++) { /* all threads have begun before the first child */
         ARENA_BLOCK(&sites[i]);
     }
     for (uintptr_t k = 0; k < AT_ONCE; k++)

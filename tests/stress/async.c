@@ -19,7 +19,7 @@
 #define MAX_CONTEXTS 256
 #define OBJECT_BYTES 100
 
-/* Few contexts, so that one that is kept for ever is missed. */
+/* There are few contexts, so the test notices one that is never recycled. */
 extern const char *jespan_conf;
 const char *jespan_conf = "inherit:true,max_contexts:256";
 
@@ -71,7 +71,7 @@ static void *enter_at_once(void *span)
         CHECK_EQ(jespan_enter(span), 0);
         allocate_and_free();
         if (i % 100 == 0)
-            pthread_barrier_wait(&all_inside); /* all are */
+            pthread_barrier_wait(&all_inside); /* all threads are inside */
         CHECK(jespan_current() != outside);
         CHECK_EQ(jespan_exit(span), 0);
         CHECK_EQ(jespan_current(), outside);
@@ -110,8 +110,8 @@ static struct handed hand(unsigned i, struct handed with)
     return taken;
 }
 
-/* Takes a span that nobody has at the moment, works for it, and puts it anywhere: as a request in a pool. Another's
- * object, which was allocated under this span on another thread, is freed here. */
+/* Takes a span that no thread has at the moment, works for it, and puts it anywhere, as a pool does with requests. It
+ * frees an object that was allocated in this span on another thread. */
 static void *hand_on(void *unused)
 {
     unsigned at = (unsigned)(uintptr_t)&at >> 4;
@@ -220,7 +220,7 @@ static void *own(void *span)
         CHECK_EQ(jespan_unref(span), 0);
         CHECK_EQ(jespan_exit(span), 0);
     }
-    CHECK_EQ(jespan_unref(span), 0); /* the one that was got for this thread */
+    CHECK_EQ(jespan_unref(span), 0); /* the reference that was taken for this thread */
     return NULL;
 }
 
@@ -307,7 +307,7 @@ static struct job *exchange_job(unsigned i, struct job *with)
     return taken;
 }
 
-/* The span is opened, entered, exited and closed here; its context goes on in the job. */
+/* The span is opened, entered, exited and closed here. The job goes on in its context. */
 static struct job *make_job(unsigned number)
 {
     jespan_span_t *span = open_labelled("job", number);
@@ -324,7 +324,7 @@ static void run_job(struct job *job)
     jespan_context_t previous = jespan_attach(job->context);
     CHECK(previous != JESPAN_INVALID);
     CHECK_EQ(jespan_current(), job->context);
-    CHECK_EQ(ctl_span(job->context, "inuse_objects"), 1); /* the job: nobody else's context by the same number */
+    CHECK_EQ(ctl_span(job->context, "inuse_objects"), 1); /* the job: the number has not gone to another context */
     allocate_and_free();
     CHECK_EQ(jespan_attach(previous), job->context);
     CHECK_EQ(jespan_current(), previous);
@@ -365,8 +365,8 @@ static void *check_inherited(void *expected)
     return NULL;
 }
 
-/* The context's number is the thread's argument; the label is new each time, so that numbers are used again. Detached
- * threads are from the start, as pthread_detach() of one that ends meanwhile may crash (glibc's bug 19951). */
+/* The thread's argument is the number of its context. The label is new each time, so numbers are used again. Threads
+ * are detached from the start, since pthread_detach() of a thread that ends meanwhile may crash (glibc's bug 19951). */
 static void *create_many(void *next)
 {
     pthread_attr_t detached;
@@ -406,8 +406,8 @@ static void wait_for_threads(void)
         usleep(1000);
 }
 
-/* Contexts in which memory is live: libc's, which keeps the stacks of threads that are gone, with what it allocated for
- * them when they were created. */
+/* Returns the number of contexts with live memory. libc keeps the stacks of ended threads, with the memory that it
+ * allocated for them. */
 static unsigned other_holders(void)
 {
     uint32_t ids[MAX_CONTEXTS];
@@ -420,7 +420,7 @@ static unsigned other_holders(void)
     return n;
 }
 
-/* How many contexts there is room for: all that there may be (0 is no number), but the root, (jespan), (unsampled) and this
+/* The number of contexts that can be made: all (0 is no number) without the root, (jespan), (unsampled) and this
  * thread's. */
 #define ALWAYS_IN_USE 5
 static unsigned room(void)

@@ -19,10 +19,10 @@ enum { THREADS = 4, GROUPS = 20, TENANTS = 400, FREE_TENANTS = 50, TABLE = 512, 
 JESPAN_SITE(group_site, "group");
 JESPAN_SITE(tenant_site, "tenant");
 
-/* A tenant is below a group. The first FREE_TENANTS are below none, and never have a limit. */
+/* A tenant is below a group. The first FREE_TENANTS are below no group, and never have a limit. */
 static jespan_context_t groups[GROUPS], tenants[TENANTS];
 static jespan_span_t *group_spans[GROUPS], *tenant_spans[TENANTS];
-static _Atomic(void *) table[TABLE]; /* what any thread takes out and frees */
+static _Atomic(void *) table[TABLE]; /* objects that any thread takes out and frees */
 static atomic_ullong refused;
 static atomic_bool over;
 static bool has_soft = true;
@@ -81,7 +81,7 @@ static void request(uint64_t *state)
     }
 }
 
-/* Often small enough to refuse, sometimes none. */
+/* The limit is often so small that it refuses, and sometimes there is none. */
 static void set_some_limit(uint64_t *state)
 {
     static const uint64_t bounds[] = {0, 1, 10000, 100000, 1 << 20, 1 << 30};
@@ -107,7 +107,7 @@ static void remove_limits(void)
         CHECK_EQ(jespan_set_limit(groups[i], 0, 0), 0);
 }
 
-/* One thread begins with a limit for each; the others meanwhile sum up what is below a group's. */
+/* One thread sets a limit for each tenant first. Meanwhile the other threads sum up the bytes below a group. */
 static void *work(void *number)
 {
     uint64_t state = (uintptr_t)number + 1;
@@ -181,8 +181,8 @@ static void threads(void)
     CHECK(told > 0);
 }
 
-/* A child has the limits of its parent and can set others, whatever other threads were at. Without libjespan's own handlers
- * around fork, no thread that watches soft limits may be there. */
+/* A child has the limits of its parent and can set others, whatever other threads were doing. Without libjespan's
+ * handlers around fork, there must be no thread that watches soft limits. */
 static void forks(void)
 {
     pthread_t thread[THREADS];

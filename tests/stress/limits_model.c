@@ -29,10 +29,10 @@ JESPAN_SITE(tenant_site, "tenant");
 JESPAN_SITE(request_site, "request");
 
 struct node {
-    int parent, depth; /* −1: none */
+    int parent, depth; /* −1: no limit */
     jespan_context_t context;
     jespan_span_t *span;
-    pthread_mutex_t mutex;      /* of who sets its limit */
+    pthread_mutex_t mutex;      /* of the thread that sets its limit */
     atomic_uint version;        /* odd while it is set */
     atomic_ullong hard, allowed;
     atomic_llong sure, most;
@@ -112,7 +112,7 @@ static void leave_sure(int at, size_t bytes)
         nodes[at].sure -= (long long)bytes;
 }
 
-/* What limits were, before a call that may be refused, whose bytes are in `most` already. */
+/* The limits before a call that may be refused. The call's bytes are in `most` already. */
 struct before {
     unsigned version[DEPTH];
     unsigned long long entered[DEPTH];
@@ -145,7 +145,7 @@ static void enter_sure(const struct before *b, int at, size_t bytes)
     }
 }
 
-/* A call that was refused has changed nothing. */
+/* Checks that a refused call has changed nothing. */
 static void enter_sure_again(const struct object *o)
 {
     for (int at = o->node; at >= 0; at = nodes[at].parent)
@@ -191,7 +191,7 @@ static void *allocate(size_t size, uint64_t how)
     }
 }
 
-/* Of any way to allocate it. */
+/* Allocates an object in any way. */
 static size_t most_of(size_t size)
 {
     size_t plain = F(nallocx)(size, 0), aligned = F(nallocx)(size, FLAG_LG_ALIGN(12));
@@ -235,7 +235,7 @@ static void fill(struct object *o, int node, uint64_t *state)
     leave_most(node, most - o->usable);
 }
 
-/* In its own context. Where it moves, both are in use for a while. */
+/* Resizes an object in its own context. If it moves, both objects are in use for a while. */
 static void resize(struct object *o, uint64_t *state)
 {
     struct before before;
@@ -260,7 +260,8 @@ static void resize(struct object *o, uint64_t *state)
     o->usable = usable;
 }
 
-/* To the same size, in another's context: never refused. Whose it is then depends on whether there is room. */
+/* Resizes to the same size in another context, which is never refused. The new owner depends on whether its limit
+ * admits the object. */
 static void resize_elsewhere(struct object *o, int node)
 {
     size_t usable = o->usable;
@@ -333,7 +334,7 @@ static void set_limit(int at, unsigned long long hard)
     pthread_mutex_unlock(&n->mutex);
 }
 
-/* What was beyond the limit when it was set has gone by now, perhaps. */
+/* Bytes that were beyond the limit when it was set may be freed by now. */
 static void tighten(int at)
 {
     struct node *n = &nodes[at];
@@ -354,7 +355,7 @@ static unsigned long long some_hard(int at, uint64_t *state)
     return base / 2 + next(state) % base;
 }
 
-/* The first group and what is below it have limits from the beginning, which change, but never go. */
+/* The first group and the contexts below it have limits from the beginning. These change, but are never removed. */
 static bool always_has(int at)
 {
     while (nodes[at].parent >= 0)
@@ -441,7 +442,7 @@ static void *set_limits(void *number)
     return NULL;
 }
 
-/* A child has what the parent had at one moment, and no other thread. */
+/* A child has the parent's objects at one moment, and has no other thread. */
 static void fork_once(uint64_t *state)
 {
     pid_t pid = fork();

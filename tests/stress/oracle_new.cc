@@ -31,7 +31,7 @@ namespace {
 constexpr int thread_count = 8;
 constexpr std::size_t slot_count = 512;
 
-// What this test knows of one context: any thread may free, so the figures are atomic.
+// What this test knows of one context. Any thread may free its objects, so the figures are atomic.
 struct Figures {
     uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
 
@@ -78,7 +78,7 @@ void *get(Object &o, bool nothrow)
     }
 }
 
-// Each form has a plain, a sized and a nothrow delete.
+// Each form of new has a plain, a sized and a nothrow delete.
 enum class Way { plain, sized, nothrow, ways };
 
 void give_single(const Object &o, Way way)
@@ -230,7 +230,7 @@ void throw_through_spans()
     }
 }
 
-// With a slot of any thread: hand-over both ways.
+// Exchanges an object with a slot of any thread, so objects are handed over both ways.
 void step(int self, Random &random)
 {
     Slots &target = slots[random(thread_count)];

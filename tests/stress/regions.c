@@ -108,7 +108,7 @@ static void open_cache(void)
     CHECK_EQ(jespan_exit(span), 0);
 }
 
-/* What was set aside goes with the next region, now that nothing survives. */
+/* Memory that was set aside is released with the next region, since nothing survives any more. */
 static void check_empty(const char *where)
 {
     uint64_t state = 7;
@@ -141,7 +141,7 @@ static void threads(void)
     check_empty("after all");
 }
 
-/* A child has regions that its thread was in; what others had there is nobody's. */
+/* A child has the regions that its thread was in. Objects of other threads in them belong to no thread. */
 static void forks(void)
 {
     pthread_t thread[THREADS];

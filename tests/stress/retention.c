@@ -39,7 +39,8 @@ static void is_no_leaks(jespan_context_t id, uint64_t n)
         check_fail("span %llu got the id of an old leak", (unsigned long long)n);
 }
 
-/* Memory that spans still hold when the next ones come: each is freed 100 spans later, on whatever span is current. */
+/* Memory that spans still hold when the next ones come. Each object is freed 100 spans later, in the span that is then
+ * current. */
 #define HELD 100
 static void *held[HELD];
 
@@ -64,7 +65,7 @@ static void drop_held(void)
     }
 }
 
-/* With max_contexts:256, of which the leaks take 20 and what is held 100. */
+/* With max_contexts:256. The leaks take 20 contexts, and held memory takes 100. */
 static void few_slots(void)
 {
     uint64_t expected = 0, before = ctl_u64("spans.all.alloc_requested_bytes");
@@ -84,7 +85,7 @@ static void few_slots(void)
                (unsigned long long)ctl_u64("spans.stats.recycled"));
 }
 
-/* With the usual max_contexts, until as many contexts were made: what they need from then on is flat. */
+/* With the default max_contexts. When so many contexts were made, memory does not grow any more. */
 static void own_memory_is_flat(void)
 {
     const uint64_t warm = 200000;
@@ -99,7 +100,7 @@ static void own_memory_is_flat(void)
     if (meta_after > meta + 65536 || map_after > map + ((uint64_t)1 << 20))
         check_fail("own memory grew from %llu to %llu, mappings from %llu to %llu", (unsigned long long)meta,
                    (unsigned long long)meta_after, (unsigned long long)map, (unsigned long long)map_after);
-    if (FAMILY_INTERPOSED && rss_after > rss + ((uint64_t)2 << 20)) /* a sanitizer's own memory grows */
+    if (FAMILY_INTERPOSED && rss_after > rss + ((uint64_t)2 << 20)) /* the memory of a sanitizer itself grows */
         check_fail("RSS grew from %llu to %llu", (unsigned long long)rss, (unsigned long long)rss_after);
     CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
     CHECK(ctl_u64("spans.stats.contexts") <= 131072);

@@ -10,7 +10,7 @@
 
 /* ---- Replaced ---- */
 
-/* Each is to be called with its own `user`: 1 samples, 2 does not. */
+/* Each callback must be called with its own `user`: 1 samples, 2 does not. */
 static int says_yes(const struct jespan_site *site, const struct jespan_label *labels, size_t n_labels, void *user)
 {
     (void)site, (void)labels, (void)n_labels;
@@ -62,7 +62,7 @@ static void replaced_while_spans_open(void)
 
 /* ---- At random ---- */
 
-/* What each thread holds, in sampled and unsampled spans, some of it freed by the others. */
+/* The objects of each thread, in sampled and unsampled spans. Other threads free some of them. */
 #define SLOTS 512
 static void *_Atomic held[SLOTS];
 
@@ -83,7 +83,7 @@ static void *at_random(void *argument)
     return NULL;
 }
 
-/* With max_contexts:64 and half of all spans sampled: to the byte, also while contexts are recycled. */
+/* With max_contexts:64 and half of all spans sampled. Sums are exact to the byte, also while contexts are recycled. */
 static void nothing_is_lost(void)
 {
     pthread_t threads[4];
