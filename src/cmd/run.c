@@ -77,10 +77,6 @@ static int run(int argc, char **argv)
         cmd_error("there is no PROGRAM to run; see 'jespan help run'");
         return STATUS_USAGE;
     }
-    if (options.sidecar && options.dump_on) {
-        cmd_error("--dump-on needs jespan's thread in the program, and --sidecar does without that thread; leave out one of them");
-        return STATUS_USAGE;
-    }
     if (options.sidecar && getpid() == 1)
         status = run_init_split();
     return status != 0 ? status : start(&options, argv + optind);

@@ -145,12 +145,12 @@ static void be_silent(void)
         conf.on_limit = ON_LIMIT_FAIL;
 }
 
-/* The sidecar reports for this process. What concerns it alone has no effect here. */
+/* The sidecar reports for this process, but for events, which only the process sees. */
 static void leave_to_sidecar(void)
 {
-    conf.dump_dir[0] = conf.dump_on[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
-    if (conf.on_limit == ON_LIMIT_DUMP)
-        conf.on_limit = ON_LIMIT_FAIL;
+    conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
+        conf.dump_dir[0] = '\0';
 }
 
 static COLD void read_all(void)

@@ -64,7 +64,7 @@ static void start(void (*what)(struct worker *w))
  * before it is needed. */
 void dump_timer_start(void)
 {
-    if (!conf.dump_dir[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
+    if (!conf.dump_dir[0] || conf.sidecar[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
         return;
     began_ns = clock_ns(CLOCK_MONOTONIC);
     if (conf.dump_interval_s)

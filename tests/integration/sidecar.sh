@@ -246,6 +246,15 @@ test_hangup() {
     grep -aq 'was killed by signal 1' <(zcat hangup/heap.*.killed.pb.gz) || fail "the dump does not name SIGHUP"
 }
 
+# The program writes the dump for an event, and the sidecar the last one.
+test_dump_on() {
+    local status=0
+    "$JESPAN_CMD" run --sidecar --quiet --dump-on limit --limit held=64K --dump-dir events -- "$program" hold 256 2> events.err || status=$?
+    equal "status of a program that is refused memory" "$status" 4
+    equal "a dump for an event" "$(row "$(dump_of events 'heap.*.[12].limit.pb.gz')" held)" "65536 16 65536"
+    equal "the last dump after an event" "$(row "$(dump_of events 'heap.*.[12].pb.gz')" held)" "65536 16 65536"
+}
+
 test_disk_full() {
     local status=0
     mkdir full
@@ -281,9 +290,6 @@ test_serve() {
     status=0
     "$JESPAN_CMD" serve nobody 2> serve.err || status=$?
     equal "serve of no number" "$status" 2
-    status=0
-    "$JESPAN_CMD" run --sidecar --dump-on peak -- true 2> serve.err || status=$?
-    equal "--sidecar with --dump-on" "$status" 2
 }
 
 # The sidecar answers for the program, and /spans names the program.
@@ -315,6 +321,7 @@ if is_told; then
     test_killed
     test_hangup
 fi
+test_dump_on
 test_disk_full
 test_serve
 test_http
