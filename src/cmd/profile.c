@@ -191,7 +191,11 @@ int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **samp
 {
     ProtobufCBinaryData bytes = profile->parts->sample[i];
     *sample = jespan_pprof__sample__unpack(&profile->allocator, bytes.len, bytes.data);
-    return *sample ? 0 : profile->error != 0 ? -ENOMEM : -EBADMSG;
+    if (*sample && (*sample)->n_value == profile->parts->n_sample_type)
+        return 0;
+    profile_sample_free(profile, *sample);
+    *sample = NULL;
+    return profile->error != 0 ? -ENOMEM : -EBADMSG;
 }
 
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)

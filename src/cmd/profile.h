@@ -29,7 +29,8 @@ struct profile {
 const char *profile_read(struct profile *profile, const char *path);
 void profile_free(struct profile *profile);
 
-/* Decodes one sample, which the caller frees. Returns 0, -ENOMEM, or -EBADMSG if its bytes are no sample. */
+/* Decodes one sample, which the caller frees. Returns 0, -ENOMEM, or -EBADMSG if its bytes are no sample or do not
+ * have a value of each type. */
 int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **sample);
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample);
 

@@ -567,6 +567,9 @@ test_report_bad_files() {
     printf '\x0a\x02\x08\x01\x32\x00\x32\x03cpu' > "$scratch/cpu"
     jespan report "$scratch/cpu"
     says "a CPU profile" 2 "jespan: *cpu: neither a heap profile nor a time profile*"
+    cat "$scratch/small" "$scratch/small" > "$scratch/joined"
+    jespan report "$scratch/joined"
+    says "two files in one" 2 "jespan: *joined: not a pprof profile"
     # a sample that is no sample, references to nothing, and a text where a number should be
     printf '\x0a\x02\x08\x01\x32\x00\x32\x0binuse_space\x12\x02\x0a\x7f' > "$scratch/sample"
     jespan report "$scratch/sample"
