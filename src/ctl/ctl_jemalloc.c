@@ -83,6 +83,18 @@ static int expect_hooks(const struct ctl_call *call)
     return 0;
 }
 
+/* jemalloc sets *old_bytes to 0 if the caller does not ask for the new number, also where old_bytes is NULL. */
+static int want_number(const struct ctl_call *call)
+{
+    return call->old_bytes ? 0 : EINVAL;
+}
+
+static int want_number_and_expect_hooks(const struct ctl_call *call)
+{
+    int error = want_number(call);
+    return error ? error : expect_hooks(call);
+}
+
 static void watch_new_arena(const struct ctl_call *call)
 {
     if (call->old && call->old_bytes && *call->old_bytes == sizeof(unsigned))
@@ -106,8 +118,8 @@ static const struct ctl_own_name own_names[] = {
     {"experimental.batch_alloc", 2, .handle = refuse},
     {"thread.arena", 2, .before = refuse_regions_arena},
     {"arena.0.extent_hooks", 3, .before = expect_hooks},
-    {"arenas.create", 2, .before = expect_hooks, .after = watch_new_arena},
-    {"tcache.create", 2, .again = make_room},
+    {"arenas.create", 2, .before = want_number_and_expect_hooks, .after = watch_new_arena},
+    {"tcache.create", 2, .before = want_number, .again = make_room},
 };
 #define OWN_NAMES (sizeof own_names / sizeof *own_names)
 

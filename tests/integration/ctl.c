@@ -314,6 +314,8 @@ static void null_arguments(void)
         CHECK_EQ(mallctlnametomib(*name, mib, NULL), EINVAL);
     }
     CHECK_EQ(length, 4);
+    CHECK_EQ(mallctl("arenas.create", NULL, NULL, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl("tcache.create", &length, NULL, NULL, 0), EINVAL);
 }
 
 int main(void)
