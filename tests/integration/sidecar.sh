@@ -255,6 +255,17 @@ test_dump_on() {
     equal "the last dump after an event" "$(row "$(dump_of events 'heap.*.[12].pb.gz')" held)" "65536 16 65536"
 }
 
+# A system that lets no process read another: the thread in the program reports.
+test_refused() {
+    echo '#include <errno.h>
+long process_vm_readv(void) { errno = EPERM; return -1; }' > refuses.c
+    $CC -shared -fPIC -o refuses.so refuses.c
+    LD_PRELOAD=$scratch/refuses.so "$JESPAN_CMD" run --sidecar --dump-dir refused -- "$program" hold 256 2> refused.err
+    equal "a system that refuses" "$(row "$(dump_of refused 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
+    equal "what is said" "$(cat refused.err)" \
+        "jespan: warning: a sidecar cannot read the program: Operation not permitted; a thread in the program reports instead"
+}
+
 test_disk_full() {
     local status=0
     mkdir full
@@ -322,6 +333,7 @@ if is_told; then
     test_hangup
 fi
 test_dump_on
+test_refused
 test_disk_full
 test_serve
 test_http
