@@ -26,6 +26,14 @@ run() {
     [ ! -s "$scratch/said" ] || fail_with "the program has something to say" "$scratch/said"
 }
 
+# The same from the sidecar, under another name.
+run_beside() {
+    local options=pyroscope_interval_ms:300,pyroscope_api:ingest,series_labels:span_id
+    "$JESPAN_CMD" run --sidecar --quiet --pyroscope "$server" --app beside --conf "$options" -- "$program" 1 10 150 \
+        > "$scratch/figures" 2> "$scratch/said" || fail_with "the program with a sidecar failed" "$scratch/said"
+    [ ! -s "$scratch/said" ] || fail_with "the program with a sidecar, or the sidecar, has something to say" "$scratch/said"
+}
+
 # check_stored WHAT [FROM UNTIL]: what is expected, a line "QUERY FIGURE" each, is there, or soon will be
 check_stored() {
     local i
@@ -41,7 +49,7 @@ check_stored() {
 # check_figure COLUMN TYPE [LINES [FROM UNTIL]]: of each span, or those that are found
 check_figure() {
     grep -e "${3-.}" "$scratch/figures" | cut -d' ' -f"1,$1" |
-        sed "s/^\([^ ]*\)/shop.$2{span_id=\"\1\"}/" > "$scratch/expected"
+        sed "s/^\([^ ]*\)/$app.$2{span_id=\"\1\"}/" > "$scratch/expected"
     check_stored "$2 by span" "${@:4}"
 }
 
@@ -73,6 +81,7 @@ check_labels() {
 }
 
 steady=00000004abcdef03
+app=shop
 wait_for_step
 run
 check_figure 2 alloc_objects
@@ -81,4 +90,8 @@ check_figure 6 cpu
 check_figure 7 wall
 check_in_use
 check_labels
+run_beside
+app=beside
+check_figure 2 alloc_objects
+check_figure 3 alloc_space
 finish
