@@ -18,6 +18,9 @@ struct contexts {
 /* A malloc(64) and free in one of them. */
 void contexts_visit(struct contexts *c, uint32_t which);
 
+/* Opens a span with a label in one of them, enters, exits, closes. */
+void contexts_open(struct contexts *c, uint32_t which);
+
 /* Live threads that have allocated in every context. */
 #define CROWD_MAX_THREADS 64
 struct crowd {

@@ -3,6 +3,7 @@
 EXTRA_PROGRAMS += %D%/workloads
 bench_workloads_SOURCES = \
 	%D%/contexts.c %D%/contexts.h \
+	%D%/forks.c \
 	%D%/main.c \
 	%D%/memory.c \
 	%D%/pauses.c \

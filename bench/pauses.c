@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Measures how long snapshots delay a thread that allocates.
+/* Measures how long snapshots delay a thread that allocates, or one that opens labelled spans.
  *
- * A worker enters a context, allocates, frees, exits and reads the clock, again and again. A gap is the time between
+ * A worker enters a context, allocates, frees and exits; or it opens a span with a label, enters, exits and closes. It
+ * reads the clock, and repeats. A gap is the time between
  * two readings. The main thread takes snapshots for one window, then spins for one window, in turns, so that other
  * load affects both alike. A window has at least two snapshots. A gap in which the scheduler took the processor away
  * is left out; a gap that waits for a lock counts. Interrupts make long gaps in some windows, so the result is the
@@ -28,6 +29,7 @@ struct window_kind {
 
 struct pauses {
     struct contexts *contexts;
+    void (*step)(struct contexts *c, uint32_t which);
     _Atomic unsigned window; /* the present one. Even windows have snapshots, odd ones none. 2 * WINDOWS: the end */
     struct window_kind kinds[2];
 };
@@ -56,7 +58,7 @@ static void *work(void *argument)
     long switches = 0;
     uint64_t random = BENCH_SEED, last_ns = bench_now_ns(CLOCK_MONOTONIC);
     for (unsigned window; (window = atomic_load_explicit(&p->window, memory_order_relaxed)) < 2 * WINDOWS;) {
-        contexts_visit(p->contexts, bench_below(bench_random(&random), p->contexts->count));
+        p->step(p->contexts, bench_below(bench_random(&random), p->contexts->count));
         uint64_t gap_ns = bench_now_ns(CLOCK_MONOTONIC) - last_ns;
         if (gap_ns < SWITCH_LEAST_NS || !was_preempted(&switches)) {
             note(p, window, gap_ns);
@@ -116,12 +118,13 @@ static double long_us(const struct window_kind *kind)
     return (double)slot / 1e3;
 }
 
-struct bench_result snapshot_pauses(const void *shape)
+static struct bench_result pauses_of(const void *shape, void (*step)(struct contexts *, uint32_t))
 {
     struct crowd crowd;
     crowd_gather(&crowd, shape);
     struct pauses *p = bench_array(sizeof *p);
     p->contexts = crowd.contexts;
+    p->step = step;
     pthread_t worker;
     if (pthread_create(&worker, NULL, work, p)) {
         bench_fail("cannot start a thread");
@@ -135,4 +138,14 @@ struct bench_result snapshot_pauses(const void *shape)
     bench_array_free(p, sizeof *p);
     crowd_leave(&crowd);
     return result;
+}
+
+struct bench_result snapshot_pauses(const void *shape)
+{
+    return pauses_of(shape, contexts_visit);
+}
+
+struct bench_result snapshot_pauses_of_opens(const void *shape)
+{
+    return pauses_of(shape, contexts_open);
 }

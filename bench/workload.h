@@ -107,6 +107,10 @@ void refused_stop(void *state);
 struct bench_result snapshot_ms(const void *shape);
 struct bench_result snapshot_bytes_per_context(const void *shape);
 struct bench_result snapshot_pauses(const void *shape);
+struct bench_result snapshot_pauses_of_opens(const void *shape);
+
+/* Nanoseconds of a fork. The shape is the size of an object that the child allocates; 0: none. */
+struct bench_result fork_ns(const void *shape);
 
 struct memory_shape {
     size_t object_bytes, total_bytes;

@@ -67,6 +67,12 @@
 #define PAUSE(count_)                                                                                                  \
     SNAPSHOT("pause-" #count_, "gaps between allocations with " #count_ " contexts on 16 threads (us)", PAUSE,         \
              snapshot_pauses, count_, 16, 0)
+#define PAUSE_OF_OPENS(count_)                                                                                         \
+    SNAPSHOT("pause-open-" #count_, "gaps between labelled spans with " #count_ " contexts on 16 threads (us)", PAUSE,  \
+             snapshot_pauses_of_opens, count_, 16, 0)
+
+#define FORK(name_, help_, bytes_)                                                                                     \
+    {.name = name_, .help = help_, .shape = &(const size_t){bytes_}, .figure = fork_ns, .kind = WORKLOAD_TIME}
 
 static const struct churn_shape churn = {10000, 16, 1024};
 static const struct handover_shape handover = {16, 1024};
@@ -92,6 +98,9 @@ const struct workload workloads[] = {
      pair_start, aligned_round, churn_stop, NULL, 100000, 0, WORKLOAD_TIME},
     REPLACE("large", "64 live objects of 32 KiB-1 MiB, random replacement", WORKLOAD_TIME, 64, 32 * KIB, MIB, 10000),
 
+    FORK("fork", "fork, _exit and wait, with no threads", 0),
+    FORK("fork-malloc", "the same with a malloc(64) in the child", 64),
+
     SPAN("enter+exit", "jespan_enter and jespan_exit of an open span", span_enter_exit_round, 1, 0),
     SPAN("enter+exit-labels", "the same of a span opened with two labels", span_enter_exit_round, 5, 0),
     SPAN("enter+pair+exit", "the same with a pair inside", span_pair_round, 1, 0),
@@ -115,6 +124,6 @@ const struct workload workloads[] = {
     SNAPSHOT_OF_CONTEXTS(1000000),
     SNAPSHOT_OF_THREADS(1), SNAPSHOT_OF_THREADS(4), SNAPSHOT_OF_THREADS(64),
     SNAPSHOT_OF_HEAP(64), SNAPSHOT_OF_HEAP(8192),
-    PAUSE(1000), PAUSE(100000),
+    PAUSE(1000), PAUSE(100000), PAUSE_OF_OPENS(100000),
     {.name = NULL},
 };

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 
 from . import docstore, redis, rows, target
 
@@ -148,8 +149,29 @@ def docstore_rows(variants, directory, quick):
     yield from rows_of_one_run(docstore.ROWS, variants, run)
 
 
+START_ROWS = [
+    ("start-time", "us", "/bin/true from start to end, elapsed: the best of many", False),
+    ("start-vmsize", "MiB", "address space of cat", False),
+    ("start-rss", "MiB", "largest RSS of cat", False),
+]
+STARTS, QUICK_STARTS = 200, 50
+
+
+def run_start(variant, quick):
+    """What a program costs that does next to nothing."""
+    environment, best = variant.environment(), float("inf")
+    for _ in range(QUICK_STARTS if quick else STARTS):
+        began = time.monotonic()
+        subprocess.run(["/bin/true"], env=environment, check=True)
+        best = min(best, time.monotonic() - began)
+    cat = subprocess.run(["/bin/cat", "/proc/self/status"], env=environment, capture_output=True, text=True, check=True)
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in cat.stdout.splitlines() if line.endswith(" kB")}
+    return {"start-time": best * 1e6, "start-vmsize": kib["VmSize"] / 1024, "start-rss": kib["VmHWM"] / 1024}
+
+
 def program_rows(variants, directory, quick):
     able = [v for v in variants if "program" in v.kinds]
+    yield from rows_of_one_run(START_ROWS, able, lambda variant: run_start(variant, quick))
     yield from redis_rows(able, quick)
     yield from whole_process_rows(able, directory, quick)
     yield from docstore_rows(able, directory, quick)
