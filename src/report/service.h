@@ -20,7 +20,7 @@
 #include "conf/conf.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 2
+#define SERVICE_ABI 3
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
  * service does not run. Each figure has one writer. */
