@@ -19,6 +19,7 @@
     ROW(serve)        \
     ROW(report)       \
     ROW(dump)         \
+    ROW(ps)           \
     ROW(conf)
 
 /* Weak: the address of a command that was left out at configure is NULL. */
@@ -76,7 +77,7 @@ static const struct command *find(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i] && strcmp(commands[i]->name, name) == 0)
             return commands[i];
-    if (strcmp(name, "report") == 0 || strcmp(name, "dump") == 0)
+    if (strcmp(name, "report") == 0 || strcmp(name, "dump") == 0 || strcmp(name, "ps") == 0)
         cmd_error("'%s' is not part of this build of jespan, which was configured with --disable-pprof", name);
     else
         cmd_error("unknown command '%s'; see 'jespan --help'", name);

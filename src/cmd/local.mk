@@ -20,6 +20,7 @@ report_sources = \
 	%D%/hash.c %D%/hash.h \
 	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
+	%D%/ps.c \
 	%D%/report.c %D%/report.h \
 	%D%/report_path.c \
 	%D%/report_rows.c \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# `jespan dump PID` and `jespan report PID`: a process that waits, is stopped, or is static, is read from outside; and what
-# they say where there is nothing to read.
+# `jespan dump PID`, `jespan report PID` and `jespan ps`: a process that waits, is stopped, or is static, is read from
+# outside; and what they say where there is nothing to read.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -77,17 +77,28 @@ shows "waiting"
 kill -STOP "$pid"
 shows "stopped"
 
+# lists STATE: jespan ps has the process, by its name, with what it holds
+lists() {
+    "$JESPAN_CMD" ps > "$scratch/ps" 2> "$scratch/err" || fail_with "ps failed" "$scratch/err"
+    grep -qE "^ *$pid +1\.0 MiB +[0-9.]+ MiB +$1 +keeper \{colour=blue\} \(1\.0 MiB\)\$" "$scratch/ps" ||
+        fail_with "ps does not list the process" "$scratch/ps"
+    ! grep -q "^ *$$ " "$scratch/ps" || fail_with "ps lists a process without jespan" "$scratch/ps"
+}
+lists waits
+
 if [ -f "$top_builddir/libjespan.a" ]; then
     $CC -std=gnu11 -static -s -I"$top_srcdir/include" -o "$scratch/static" "$scratch/waits.c" -L"$top_builddir" \
         -l:libjespan.a -lm -lpthread 2> "$scratch/err" || fail_with "the static program was not built" "$scratch/err"
     start "$scratch/static"
     shows "static and stripped"
+    lists static
 fi
 
 refused "no number" 2 "jespan: fish: not a process's number" dump fish
 refused "no process" 2 "jespan: 2147483647: there is no such process" dump 2147483647
 refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" dump $$ -o "$scratch/none"
 refused "no jespan to report" 2 "jespan: $$: there is no jespan in it" report $$
+refused "a word for ps" 2 "jespan: unexpected word 'fish'*" ps fish
 refused "no PID" 2 "jespan: there is no PID*" dump
 refused "a directory" 1 "jespan: $scratch: Is a directory" dump "$pid" -o "$scratch"
 refused "no directory" 1 "jespan: /nowhere/x: No such file or directory" dump "$pid" -o /nowhere/x
@@ -106,6 +117,7 @@ chmod +x "$scratch/unshared"
 if "$scratch/unshared" help > /dev/null 2>&1; then
     own=$JESPAN_CMD JESPAN_CMD=$scratch/unshared
     refused "no /proc" 2 "jespan: $$: /proc has no entry for it: *" dump $$ -o "$scratch/none"
+    refused "ps without /proc" 2 "jespan: /proc: has no processes; is it mounted?" ps
     refused "no process and no /proc" 2 "jespan: 2147483647: there is no such process" dump 2147483647
     refused "run without /proc" 0 "" run --dump-dir "$scratch" --interval 0 -- true
     JESPAN_CMD=$own
