@@ -207,8 +207,14 @@ into_others() {
         fi 2> "$scratch/err"
     fi
     mkfifo "$scratch/fifo"
-    "$JESPAN_CMD" report "$scratch/fifo" > "$scratch/report" &
+    exec {held}<> "$scratch/fifo" # the reader's open() waits for a writer
+    "$JESPAN_CMD" report "$scratch/fifo" > "$scratch/report" {held}>&- &
+    until [ "/proc/$!/exe" -ef "$JESPAN_CMD" ] && [[ $(readlink "/proc/$!/fd/"*) == *"$scratch/fifo"* ]]; do
+        kill -0 $! || break
+        sleep 0.05
+    done
     run "max_contexts:1000" dump "$scratch/fifo" dump "$null" stats
+    exec {held}>&-
     ran "a FIFO with a reader"
     equal "a FIFO with a reader: counted" "$(cat "$scratch/out")" "pid $pid dumps 2 lost 0"
     if [ ! -p "$scratch/fifo" ] || [ ! -c "$null" ]; then
