@@ -41,7 +41,7 @@ static uint32_t arena_of_site(const struct jespan_site *site)
     return arena_here();
 }
 
-/* `who` may be NULL: no label. */
+/* `who` may be NULL: the span has no label then. */
 static uint32_t arena_of_tenant(const struct jespan_site *site, const char *who)
 {
     const struct jespan_label label = {"who", who, 0, JESPAN_TYPE_STRING};
@@ -51,7 +51,7 @@ static uint32_t arena_of_tenant(const struct jespan_site *site, const char *who)
     return arena;
 }
 
-/* After a look in vain, arenas are looked for again 10 ms later at the earliest; a context that got none keeps none. */
+/* If no arena is found, the next search is 10 ms later at the earliest. A context that got none keeps none. */
 static uint32_t arena_in_time(const struct jespan_site *site)
 {
     static long number;
@@ -114,7 +114,7 @@ static void any_thread_may_resize(void)
     F(free)(q);
 }
 
-/* inuse_bytes is what lies in the arena, whoever holds it. */
+/* inuse_bytes counts the objects in the arena, whichever context holds them. */
 static void handed_over_it_stays(void)
 {
     jespan_span_t *span = enter_new(&cache_site);
@@ -129,7 +129,7 @@ static void handed_over_it_stays(void)
     leave(span);
 }
 
-/* "by:who" for spans whose sites ask for nothing. */
+/* "by:who" applies to spans whose sites have no wish. */
 static void configured_by_label(void)
 {
     CHECK_EQ(arena_of_tenant(&plain_tenant_site, "a"), 1);
@@ -138,7 +138,7 @@ static void configured_by_label(void)
     CHECK_EQ(arena_of_tenant(&plain_tenant_site, "a"), 1);
 }
 
-/* arena:par*=alone|parse=off|gone*=off|*=wiped: the first that fits counts. */
+/* arena:par*=alone|parse=off|gone*=off|*=wiped: the first rule that fits applies. */
 static void the_first_rule_counts(void)
 {
     static const struct jespan_site parse = {.name = "parse"}, gone = {.name = "gone too"}, any = {.name = ""};
@@ -179,7 +179,7 @@ static void there_are_64(void)
 
 /* ---- Who comes next ---- */
 
-/* max_arenas:1, and addresses go back too: an arena serves the next site with the same wishes, and no other. */
+/* max_arenas:1, and addresses are given back too. An arena serves the next site with the same wishes, and no other. */
 static void it_serves_the_next_site(void)
 {
     char purge[64];
@@ -198,7 +198,7 @@ static void it_serves_the_next_site(void)
     CHECK_EQ(arena_figure(1, "alloc_objects"), 1);
     CHECK_EQ(arena_figure(1, "free_objects"), 0);
     CHECK(arena_figure(1, "peak_mapped_bytes") < 32 * MIB);
-    CHECK_EQ(arena_of_site(&cache_site), 0); /* something lives in it */
+    CHECK_EQ(arena_of_site(&cache_site), 0); /* it has a live object */
     F(free)(kept);
     CHECK_EQ(arena_in_time(&cache_site), 1);
     kept = allocate_in(&cache_site, 1000);
@@ -206,7 +206,7 @@ static void it_serves_the_next_site(void)
     F(free)(kept);
 }
 
-/* Not while a span is open, though nothing lives in it. */
+/* An arena without objects is not reused while a span is open. */
 static void an_open_span_keeps_it(void)
 {
     jespan_span_t *span = open_span(&cache_site);
@@ -216,7 +216,7 @@ static void an_open_span_keeps_it(void)
     CHECK_EQ(arena_in_time(&other_site), 1);
 }
 
-/* max_arenas:2. What the first of them was refused is not said of the next. */
+/* max_arenas:2. The refusals of the first owner are not counted for the next. */
 static void refusals_begin_anew(void)
 {
     static const struct jespan_site site = {"bounded", NULL, NULL, 0, {JESPAN_ARENA, 0, 0, 0, 8 * MIB, "who"}};
@@ -315,7 +315,7 @@ static void the_caller_chooses_an_arena(void)
     ctl_check_identity("chosen");
 }
 
-/* A cache of the program's own does not lead out of the arena, nor past its wishes. */
+/* With a cache of the program's own, objects are in the arena too, and its wishes apply. */
 static void a_cache_of_ones_own_is_ignored(void)
 {
     unsigned cache = create_cache();
@@ -341,7 +341,7 @@ static void a_cache_of_ones_own_is_ignored(void)
     CHECK_EQ(jespan_enter(span), 0);
     char *again = opaque_pointer(F(mallocx)(100, CACHE(cache)));
     for (int i = 0; i < 100; i++)
-        CHECK_EQ(again[i], 0); /* wiped */
+        CHECK_EQ(again[i], 0); /* the bytes were wiped */
     F(free)(again);
     leave(span);
     for (int i = 0; i < 50; i++)
@@ -371,7 +371,7 @@ static void figures_are_as_defined(void)
     CHECK_EQ(arena_figure(1, "committed_bytes"), arena_figure(1, "mapped_bytes") - arena_figure(1, "retained_bytes"));
     uint64_t active = arena_figure(1, "active_bytes");
     CHECK_EQ(arena_figure(1, "fragmentation_ppm"), (active - arena_figure(1, "inuse_bytes")) * 1000000 / active);
-    F(free)(big); /* what is jemalloc's is as of the last epoch, what is jespan's is live */
+    F(free)(big); /* jemalloc's figures are those of the last epoch, jespan's are current */
     CHECK_EQ(arena_figure(1, "active_bytes"), active);
     CHECK_EQ(arena_figure(1, "inuse_objects"), 1);
     ctl_refresh();
@@ -396,7 +396,7 @@ static void a_value_is_cut(void)
 
 static atomic_bool over;
 
-/* What lies in the objects stays, and what is wiped is. */
+/* The contents of live objects stay, and freed bytes are wiped. */
 static void *churn(void *number)
 {
     static const struct jespan_site *const sites[] = {&cache_site, &wiped_site, &limited_site};
@@ -454,7 +454,7 @@ static void pages_are_given_back_meanwhile(void)
     ctl_check_identity("after purges");
 }
 
-/* decay:0/0, or of the site: free pages go back at once; −1: never. */
+/* decay:0/0, in the configuration or of the site, gives free pages back at once. −1 never does. */
 static void decays_as_wished(void)
 {
     static const struct jespan_site never = {"never", NULL, NULL, 0, {JESPAN_ARENA | JESPAN_ARENA_DECAY, 0, -1, -1, 0, NULL}},
@@ -496,7 +496,7 @@ static void check_own(unsigned index)
     F(dallocx)(p, CACHE_NONE);
 }
 
-/* Created by number or by name, before and between, they change nothing of the span arenas' numbers. */
+/* Arenas that the program creates before and between do not change the numbers of span arenas. */
 static void others_arenas_disturb_none(void)
 {
     static char names[30][8];
@@ -530,7 +530,7 @@ static void others_arenas_disturb_none_above_2046(void)
     others_arenas_disturb_none();
 }
 
-/* What a thread allocates from one is counted as mapped, and as nothing of a span arena's. */
+/* An allocation from such an arena counts as mapped, and not for a span arena. */
 static void others_arenas_are_counted(void)
 {
     unsigned index = create_by_mib(), before = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Regions, arenas, limits and their spans in a random mix, against a model: every object says what is in it and whose it is, whoever
-// finds it; what a region holds is counted to the object. Limits come, change and go meanwhile. A refused request changes nothing, and
-// none is refused where no limit is. Now and then all threads rest. Then each context has what the model says, the contexts' sum, what
-// is live and jemalloc's own count are the same, and so are each limit's figure and what is in use below it.
+// A random mix of regions, arenas, limits and their spans, compared with a model. Every object names its own contents and its owner, so
+// any thread can check it. The model counts the objects of each region. Limits are set, changed and removed meanwhile. A refused request
+// changes nothing, and nothing is refused where no limit is. Now and then all threads rest. Then each context has what the model says. The
+// contexts' sum, the live bytes and jemalloc's own count are the same. Each limit's figure is what is in use below it.
 //
-// REGIONS_MIX_SECONDS: for each case (1). REGIONS_MIX_SEED: another mix.
+// REGIONS_MIX_SECONDS is the duration of each case (1). REGIONS_MIX_SEED selects another mix.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -39,11 +39,11 @@ JESPAN_SITE_ARENA(server_site, "server", 0);
 const jespan_site tenant_site = {"tenant", nullptr, nullptr, 0, {JESPAN_ARENA, 0, 0, 0, 0, "tenant"}};
 
 constexpr int threads = 6, table_size = 64, tenants = 40, coroutines = 4, recent_contexts = 64;
-constexpr std::uint64_t cache_bytes = 8 << 20; // its limit, from the beginning
+constexpr std::uint64_t cache_bytes = 8 << 20; // the limit of the cache, which it has from the start
 std::atomic<void *> table[table_size];
 std::atomic<bool> over, rest, limits_change{true};
 std::atomic<int> failures, resting, refusals, told;
-std::atomic<jespan_context_t> recent[recent_contexts]; // what limits may come to
+std::atomic<jespan_context_t> recent[recent_contexts]; // contexts that may get a limit
 jespan_span_t *cache_span, *server;
 jespan_context_t cache;
 std::uint64_t first_seed;
@@ -65,11 +65,11 @@ struct random_numbers {
     }
 };
 
-// ---- Objects that say what is in them ----
+// ---- Objects that name their contents ----
 
 struct head {
     std::uint64_t bytes, seed;
-    jespan_context_t owner; // of one that is in the table
+    jespan_context_t owner; // if the object is in the table
 };
 
 unsigned char at(std::uint64_t seed, std::size_t i)
@@ -77,7 +77,7 @@ unsigned char at(std::uint64_t seed, std::size_t i)
     return static_cast<unsigned char>(seed + i * 7 + (i >> 9));
 }
 
-// All of a small one, some bytes of a big one.
+// Fills all bytes of a small object and some bytes of a large one.
 std::size_t step_of(std::size_t bytes)
 {
     return bytes < 600 ? 1 : bytes / 97;
@@ -118,7 +118,7 @@ std::size_t size_from(random_numbers &r)
 
 std::uint64_t figure(const char *name);
 
-// Numbers have run out: then a span may have the context of another one, in which is what the model does not expect.
+// Whether contexts have run out. Then a span may get the context of another span, which holds objects that the model does not know.
 bool contexts_are_shared()
 {
     return figure("spans.stats.overflow") != 0;
@@ -132,7 +132,7 @@ std::uint64_t figure(const char *name)
     return value;
 }
 
-// Where limits are.
+// Counts a refusal. Returns whether a limit may have refused.
 bool may_refuse()
 {
     refusals++;
@@ -185,7 +185,8 @@ void *resize(random_numbers &r, void *p)
     return fill(q, bytes, r(1 << 30));
 }
 
-// What lives outside, whoever made it: any thread takes it. What resizing made of its owner, limits decide, so one is given to it.
+// Objects outside of regions. Any thread may take any of them. Limits decide whether resizing changes the owner, so a resized object is
+// credited again.
 void hand_out(random_numbers &r, void *p, jespan_context_t owner = JESPAN_INVALID)
 {
     if (p && owner == JESPAN_INVALID) {
@@ -203,14 +204,14 @@ void hand_out(random_numbers &r, void *p, jespan_context_t owner = JESPAN_INVALI
 
 // ---- A thread ----
 
-// The model's own memory must not go with a region.
+// The model's own memory must not be freed with a region.
 template <typename T, std::size_t N> struct few {
     T items[N];
     std::size_t n = 0;
     void push_back(T item)
     {
         if (!item)
-            return; // was refused
+            return; // the request was refused
         if (n == N)
             std::abort();
         items[n++] = item;
@@ -227,30 +228,30 @@ template <typename T, std::size_t N> struct few {
 struct region {
     jespan_span_t *span;
     jespan_context_t context = 0;
-    bool counts = false; // its context, and those below, have what is in `live`, and nothing else
+    bool counts = false; // its context and those below have the objects in `live`, and nothing else
     few<void *, 500> live{};
-    few<void *, 500> given{}; // by inner ones, which would last as long as it
+    few<void *, 500> given{}; // objects that inner regions gave; they would last as long as this region
 
     explicit region(jespan_span_t *opened, bool is_alone = false) : span{opened}, counts{is_alone} {}
     region(const region &) = delete;
     region &operator=(const region &) = delete;
 };
 
-// No static objects of a function: a child that is forked while another thread makes them would wait for that thread.
+// No static objects in functions: a child that is forked while another thread makes one would wait for that thread.
 region coroutine_regions[coroutines] = {region{nullptr}, region{nullptr}, region{nullptr}, region{nullptr}};
 
 struct worker {
     random_numbers r;
     int number;
     int depth = 0;
-    few<region *, 20> open{}; // innermost last
+    few<region *, 20> open{}; // the innermost is the last
     few<jespan_span_t *, 3> elsewhere{};
 
     worker(random_numbers with, int n) : r{with}, number{n} {}
     worker(const worker &) = delete;
     worker &operator=(const worker &) = delete;
 
-    // The context is this thread's alone; mostly that span's alone.
+    // Only this thread has the context, and mostly only that span.
     jespan_span_t *open_one(const jespan_site &site, bool is_alone)
     {
         static std::atomic<long> number_of_span{1000};
@@ -312,18 +313,18 @@ struct worker {
             hand_out(r, p);
     }
 
-    // An object of an outer region, in an inner one: it stays where it is.
+    // Resizes an object of an outer region in an inner region. It stays where it is.
     void resize_outer()
     {
         region &outer = *open[r(open.size())];
         if (!outer.live.empty()) {
             void *&p = outer.live[r(outer.live.size())];
             p = resize(r, p);
-            outer.counts = open.back()->counts = open.back()->counts && &outer == open.back(); // whose it is, limits say
+            outer.counts = open.back()->counts = open.back()->counts && &outer == open.back(); // the limits decide who owns it
         }
     }
 
-    // Opened outside of the innermost region, in whatever context: what is made there stays.
+    // A span that was opened outside of the innermost region, in any context. Objects that are made there stay.
     void step_elsewhere()
     {
         if (elsewhere.empty() || jespan_enter(elsewhere.back()))
@@ -357,7 +358,7 @@ struct worker {
         EXPECT(jespan_close(span) == 0);
     }
 
-    // One that goes from thread to thread, and is entered on whichever has it.
+    // A region that threads hand over. The thread that has it enters it.
     void coroutine()
     {
         static std::atomic<region *> waiting[coroutines];
@@ -365,7 +366,7 @@ struct worker {
         std::uint64_t i = r(coroutines);
         region *one = begun[i].exchange(true) ? waiting[i].exchange(nullptr) : &coroutine_regions[i];
         if (!one)
-            return; // another thread has it
+            return; // another thread has the region
         if (!one->span) {
             JESPAN_CREDIT(JESPAN_BASE);
             const jespan_label label = JESPAN_LABEL_INT("coroutine", static_cast<long>(i));
@@ -445,7 +446,7 @@ struct worker {
             check(p);
     }
 
-    // Whose memory goes, however it is left. The model's own memory is the root's.
+    // A region whose memory is freed, however the block is left. The model's own memory belongs to the root.
     void one_region()
     {
         bool is_alone = r(4) != 0;
@@ -462,7 +463,7 @@ struct worker {
         struct guard {
             worker &w;
             region &here;
-            bool is_clean; // nothing is left of it
+            bool is_clean; // no object of it is left
             ~guard()
             {
                 w.depth--;
@@ -472,7 +473,7 @@ struct worker {
                 for (void *p : here.given)
                     drop(p);
                 EXPECT(jespan_exit(here.span) == 0);
-                if (jespan_close(here.span) == EBUSY) { // until no survivor is left, which others have
+                if (jespan_close(here.span) == EBUSY) { // other threads have survivors; closed again until none is left
                     jespan_block scope{};
                     scope.entered = reinterpret_cast<std::uintptr_t>(here.span);
                     jespan_exit_region(&scope);
@@ -480,7 +481,8 @@ struct worker {
             }
         } at_end{*this, here, false};
         work(here);
-        here.counts = here.counts && figure("spans.stats.regions_shared") == shared; // else one stays until all have left it
+        // A shared region keeps its objects until all threads have left it.
+        here.counts = here.counts && figure("spans.stats.regions_shared") == shared;
         at_end.is_clean = here.counts;
         if (here.counts)
             check_count(here);
@@ -507,7 +509,7 @@ struct worker {
             check(p);
         drop(q);
         if (figure("spans.stats.regions_lost") != lost)
-            drop(p); // it is no region, perhaps
+            drop(p); // the span may be no region
         if (r(3) == 0)
             throw std::runtime_error("a text that is too long to be in the string " + std::to_string(number));
     }
@@ -527,7 +529,7 @@ struct worker {
         }
     }
 
-    // Two that are entered and left in any order, as coroutines on a thread do.
+    // Two regions that are entered and left in any order, as coroutines on one thread do it.
     void switches()
     {
         region a{open_one(request_site, r(2))}, b{open_one(request_site, r(2))};
@@ -583,7 +585,7 @@ struct worker {
     }
 };
 
-// A thread says itself that its exceptions are over.
+// A thread reports by itself that its exceptions are over.
 std::atomic<unsigned> tidy_round;
 std::atomic<int> tidied;
 
@@ -592,7 +594,7 @@ void tidy()
     jespan_close(jespan_open(&request_site, JESPAN_ROOT, nullptr, 0));
 }
 
-// Until the others go on. Coroutines are through.
+// Waits until the others go on. Coroutines have ended by then.
 void pause(worker &w)
 {
     for (int i = 0; i < 20 * coroutines; i++)
@@ -626,7 +628,7 @@ void *run(void *number)
     return nullptr;
 }
 
-// Ends inside of a region.
+// The thread ends inside a region.
 void *run_shortly(void *number)
 {
     auto n = reinterpret_cast<std::uintptr_t>(number);
@@ -638,13 +640,13 @@ void *run_shortly(void *number)
         live.push_back(make(r));
     if (figure("spans.stats.regions_lost") != lost)
         for (void *p : live)
-            drop(p); // it is no region, perhaps
+            drop(p); // the span may be no region
     if (r(2))
         pthread_exit(nullptr);
     return nullptr;
 }
 
-// libc loads what pthread_exit() needs at its first call, in the context that it is called in.
+// At its first call, pthread_exit() loads a library in the context of its caller.
 void *only_exit(void *)
 {
     pthread_exit(nullptr);
@@ -668,7 +670,7 @@ void fork_one(std::uint64_t n)
 
 // ---- Limits ----
 
-// `otherwise`: the context is gone, perhaps.
+// `otherwise` is the value if the context may be gone.
 std::uint64_t figure_of(jespan_context_t context, const char *leaf, std::uint64_t otherwise = 0)
 {
     char name[96];
@@ -678,7 +680,7 @@ std::uint64_t figure_of(jespan_context_t context, const char *leaf, std::uint64_
     return F(mallctl)(name, &value, &bytes, nullptr, 0) ? otherwise : value;
 }
 
-few<jespan_context_t, 200> limited; // the limiter's, and at rest the main thread's
+few<jespan_context_t, 200> limited; // for the thread that sets limits; while all rest, for the main thread
 
 void count_event(const jespan_limit_event *event, void *)
 {
@@ -734,7 +736,7 @@ void remove_limits()
     for (jespan_context_t context : limited)
         EXPECT(jespan_set_limit(context, 0, 0) == 0 || figure_of(context, "limit_hard") == 0);
     limited.n = 0;
-    EXPECT(figure("spans.stats.limits") == 1); // the cache's
+    EXPECT(figure("spans.stats.limits") == 1); // that of the cache
 }
 
 // ---- At rest ----
@@ -777,7 +779,7 @@ const char *text_of(jespan_context_t context, const char *leaf)
     return text;
 }
 
-// What is set aside may be in any region's context.
+// Exceptions that are set aside may be in the context of any region.
 void check_context(jespan_context_t context, bool is_aside)
 {
     const char *name = text_of(context, "name");
@@ -785,7 +787,7 @@ void check_context(jespan_context_t context, bool is_aside)
     std::uint64_t objects = figure_of(context, "inuse_objects"), bytes = figure_of(context, "inuse_bytes");
     bool is_exact = !is_aside || !std::strcmp(name, "cache") || !std::strcmp(name, "tenant") || !std::strcmp(name, "server");
     if (std::strcmp(text_of(context, "kind"), "span") != 0 || contexts_are_shared())
-        return; // has what the program itself has, too
+        return; // it also has the program's own memory
     if (is_exact ? objects != model.objects || bytes != model.bytes : objects < model.objects || bytes < model.bytes) {
         std::fprintf(stderr, "%s (%u): %llu objects of %llu bytes, not %llu of %llu\n", name, static_cast<unsigned>(context),
                      static_cast<unsigned long long>(objects), static_cast<unsigned long long>(bytes),
@@ -849,7 +851,7 @@ void expect_empty()
     check_books();
 }
 
-// All but the main thread wait.
+// All threads but the main thread wait.
 void rest_once(std::uint64_t n)
 {
     rest = true;
@@ -924,7 +926,7 @@ int mix()
     return failures != 0;
 }
 
-// Each in a process of its own.
+// Each case runs in a process of its own.
 const struct {
     const char *name, *malloc_conf, *jespan_conf;
 } cases[] = {

@@ -36,8 +36,8 @@ static int encode_error;
 static bool has_module, mode_is_private, temporary_was_there;
 static jespan_context_t encoded_in;
 static uint32_t encoded_rows;
-static uint64_t encoded_epoch[EXPORTER_N_PROFILES]; /* which snapshot each profile was last made of */
-static enum exporter_profile failing_profile;       /* the one that encode_error is for */
+static uint64_t encoded_epoch[EXPORTER_N_PROFILES]; /* the snapshot that each profile was last made of */
+static enum exporter_profile failing_profile;       /* the profile that encode_error is for */
 
 /* The contents of a file; "absent" when there is none. */
 static const char *contents(const char *of)
@@ -52,7 +52,7 @@ static const char *contents(const char *of)
     return text;
 }
 
-/* The file that is being written, in `temporary`. */
+/* Finds the file that is being written. Its name goes to `temporary`. */
 static bool find_temporary(struct stat *status)
 {
     char beginning[40];
@@ -93,7 +93,7 @@ static int encode_so(const struct snapshot *snapshot, enum exporter_profile prof
     return encode_now(snapshot, profile, sink);
 }
 
-/* In place of the one that opens shared objects. */
+/* Replaces the function that opens shared objects. */
 const struct exporter *module_find(const char *name)
 {
     static const struct exporter exporters[] = {{EXPORTER_ABI, "pprof", ".pb.gz", encode_so},
@@ -143,7 +143,7 @@ static int set_up(void **state)
     has_module = true;
     strcpy(conf.dump_dir, directory);
     strcpy(conf.dump_format, "pprof");
-    dump_after_fork(); /* numbers and counts from the start */
+    dump_after_fork(); /* numbers and counts start again */
     return 0;
 }
 
@@ -191,7 +191,7 @@ static void test_replaces_at_the_end(void **state)
     assert_int_equal(files(), 1);
 }
 
-/* What was there stays, and nothing is left behind. */
+/* The old file stays, and no temporary file is left. */
 static void test_a_failed_dump_changes_nothing(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void test_numbers_and_how_many_are_kept(void **state)
 {
     (void)state;
     for (int n = 1; n <= 5; n++) {
-        conf.dump_keep = n > 2 ? 2 : 0; /* 0: all */
+        conf.dump_keep = n > 2 ? 2 : 0; /* 0 keeps all */
         assert_int_equal(dump_next(), 0);
         assert_string_equal(numbered(n), TEXT);
         assert_int_equal(files(), n == 1 ? 1 : 2);
@@ -272,7 +272,7 @@ static void test_time_comes_with_the_heap(void **state)
     assert_true(encoded_epoch[EXPORTER_TIME] > encoded_epoch[EXPORTER_HEAP]);
 }
 
-/* dump_next() with stderr in a file. Returns the lines it said. */
+/* Calls dump_next() with stderr in a file. Returns the number of lines written. */
 static int said_by_dump_next(int expected)
 {
     char text[2000];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots without a lock: while contexts are recycled, by this process and by a view from outside; and views of
+/* Snapshots without a lock, while contexts are recycled: of this process, and through a view from outside. And views of
  * processes that are quiet, stopped, gone. */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static _Atomic bool stop;
 
 /* ---- The work ---- */
 
-/* A span with labels that never came before, of many lengths: contexts are recycled all the time. */
+/* The labels are new each time and have many lengths, so contexts are recycled all the time. */
 static void one_span(unsigned thread, unsigned number)
 {
     static const char more[] = "----------------------------------------------------------------";
@@ -98,10 +98,10 @@ static bool is_sound(const struct snapshot *s)
             return false;
         totals_add(&sum, t);
     }
-    return memcmp(&sum, &s->all, offsetof(struct totals, wall)) == 0; /* a time of the whole never falls, its parts may */
+    return memcmp(&sum, &s->all, offsetof(struct totals, wall)) == 0; /* the times of the whole never fall, those of its parts may */
 }
 
-/* Also of what the rows and "(retired)" have together: an allocation that was in one snapshot is in the next one. */
+/* An allocation that was in one snapshot is in the next one, in its row or in "(retired)". */
 static void test_recycled_contexts_are_counted_once(void **state)
 {
     pthread_t threads[THREADS];
@@ -164,7 +164,7 @@ static char *append_totals(char *to, const char *end, const struct totals *t)
     return append(to, end, "\n");
 }
 
-/* All but times. */
+/* Without times. */
 enum { TEXT_BYTES = 1 << 18 };
 static void describe(char text[TEXT_BYTES], const struct snapshot *s)
 {
@@ -233,7 +233,7 @@ struct child {
     int to, from;
 };
 
-/* It works, describes itself, and waits. */
+/* The child works, describes itself and waits. */
 static void start_child(struct child *c)
 {
     int to[2], from[2];
@@ -288,7 +288,7 @@ static void test_a_process_that_is_stopped_and_then_gone(void **state)
     assert_int_equal(waitpid(c.pid, &status, WUNTRACED), c.pid);
     compare(view);
     view_close(view);
-    assert_int_equal(view_open(&view, c.pid), 0); /* which is stopped */
+    assert_int_equal(view_open(&view, c.pid), 0); /* the child is stopped */
     compare(view);
     assert_int_equal(kill(c.pid, SIGKILL), 0);
     assert_int_equal(waitpid(c.pid, &status, 0), c.pid);
@@ -324,14 +324,14 @@ static void test_a_process_that_becomes_another(void **state)
         _exit(99);
     }
     close(to[1]);
-    assert_int_equal(read(to[0], &any, 1), 0); /* it has executed that */
+    assert_int_equal(read(to[0], &any, 1), 0); /* the child has executed the program */
     close(to[0]);
     assert_int_equal(view_open(&view, pid), -ENOENT);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
 
-/* It holds every lock of jespan, as a process that hangs inside malloc may. */
+/* The child holds every lock of jespan, as a process that hangs in malloc may. */
 static void test_a_process_that_hangs(void **state)
 {
     int ready[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Views of processes whose books are damaged: random bytes, circles, sizes beyond all bounds. Each ends in an error or in a
+/* Views of processes with damaged books: random bytes, cycles, sizes beyond all bounds. Each ends in an error or in a
  * snapshot that can be walked. Under a sanitizer this finds reads beyond the copies. */
 #include <errno.h>
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static uint64_t next_random(void)
     return state_of_random >> 17 ^ state_of_random << 13;
 }
 
-/* What a number could be in damaged books. */
+/* Values that numbers in damaged books may have. */
 static uint64_t bad_word(void)
 {
     switch (next_random() % 8) {
@@ -60,7 +60,7 @@ static uint64_t bad_word(void)
     }
 }
 
-/* What does damage is not watched: it may hit anything. */
+/* The sanitizers do not check the code that damages memory, because it may write anywhere. */
 #define DAMAGES __attribute__((no_sanitize("address", "undefined")))
 
 DAMAGES static void damage(void *p, size_t bytes, unsigned words)
@@ -189,7 +189,7 @@ static void contexts_without_end(void)
 
 static void (*const certain[])(void) = {circle_of_parents, circle_of_threads, endless_labels, labels_without_end, contexts_without_end};
 
-/* Uses all that an exporter would. */
+/* Reads everything that an exporter reads. */
 static uint64_t walk(const struct snapshot *s)
 {
     uint64_t sum = s->all.alloc_bytes;
@@ -209,7 +209,7 @@ static uint64_t walk(const struct snapshot *s)
 
 static int ready[2];
 
-/* Also where damage hit what does the damage. */
+/* Also if the damage hit the code that does it. */
 static void wait_for_the_end(int unused)
 {
     (void)unused;
@@ -218,7 +218,7 @@ static void wait_for_the_end(int unused)
         pause();
 }
 
-/* Returns 0 where the damage ended the process. */
+/* Returns 0 if the damage ended the process. */
 static pid_t damaged_process(uint64_t number)
 {
     char any;

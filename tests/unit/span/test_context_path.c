@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The path of a context as text: whole, cut at its inner end for a buffer of any size, and safe to print. */
+/* The path of a context as text: whole, cut at its inner end to fit any buffer, and safe to print. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Handles of open spans: stale, invented and doubly closed ones are recognised. */
+/* Handles of open spans. Stale and invented handles, and those that are closed twice, are recognised. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void test_a_handle_leads_to_its_context_until_closed(void **state)
     assert_int_equal(close_handle(b), 7);
 }
 
-/* In the same record, again and again. */
+/* Many spans one after another in the same record. */
 static void test_stale_handles_stay_stale(void **state)
 {
     jespan_span_t *old[100];
@@ -58,7 +58,7 @@ static void test_stale_handles_stay_stale(void **state)
     }
 }
 
-/* Right slot, wrong generation, also the one that a closed slot has; wrong slot. */
+/* The right slot with a wrong generation, also with that of a closed slot, and wrong slots. */
 static void test_invented_handles_are_none(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void test_invented_handles_are_none(void **state)
     const uint64_t invented[] = {
         0, 1, generation, number + generation, number - generation, number + 2 * generation, number + 1, number - 1,
         (uint32_t)number, number | UINT32_MAX, UINT64_MAX,
-        generation | 16384u * 1024u, generation | (16384u * 1024u + 1), /* the last slot there could be, and beyond */
+        generation | 16384u * 1024u, generation | (16384u * 1024u + 1), /* the last possible slot, and one beyond */
     };
     for (int closed = 0; closed < 2; closed++) {
         for (size_t i = 0; i < sizeof invented / sizeof *invented; i++) {
@@ -78,7 +78,7 @@ static void test_invented_handles_are_none(void **state)
     }
 }
 
-/* Contexts have memory as they come, and there is some for the first thousand. */
+/* Contexts get memory as they are made. There is memory for the first thousand at the start. */
 static uint32_t context_of(uint32_t i)
 {
     return 1 + i % 1000;
@@ -101,7 +101,7 @@ static void test_many_at_once(void **state)
         for (uint32_t i = 1; i < COUNT; i += 2)
             assert_int_equal(close_handle(spans[i]), context_of(i));
     }
-    assert_in_range((uint32_t)(uintptr_t)open_handle(1), 1, COUNT + 2); /* slots are used again */
+    assert_in_range((uint32_t)(uintptr_t)open_handle(1), 1, COUNT + 2); /* the slots were reused */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Label sets: strings and integers, cut to their limits, chosen by record_labels, in memory that is used again. */
+/* Label sets: strings and integers that are cut to their limits and chosen by record_labels. Their memory is reused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 static union label_draft draft;
 
-/* What a draft has must be `expected`, pairs as "key\0value\0…" with their number of bytes. */
+/* The pairs of a draft must be `expected`: "key\0value\0…" with the number of bytes. */
 #define ASSERT_TEXT(expected)                                                                                          \
     do {                                                                                                               \
         assert_int_equal(draft.set.bytes, sizeof(expected) - 1);                                                       \
@@ -83,7 +83,7 @@ static void test_what_is_no_label(void **state)
     }
 }
 
-/* Of one, two, three and four bytes, at each place around the limit; in keys and in values. */
+/* Characters of one to four bytes, at each place around the limit, in keys and in values. */
 static void test_long_strings_are_cut_between_characters(void **state)
 {
     static const char *const characters[] = {"x", "\u00e9", "\u20ac", "\U0001f980"};
@@ -136,13 +136,13 @@ static void test_as_many_labels_as_there_may_be(void **state)
         struct label_set *other = labels_copy(&draft.set);
         labels_free(set);
         labels_free(other);
-        assert_ptr_equal(labels_copy(&draft.set), other); /* their memory is used again */
+        assert_ptr_equal(labels_copy(&draft.set), other); /* the memory was reused */
         assert_ptr_equal(labels_copy(&draft.set), set);
         labels_free(set);
         labels_free(other);
     }
     assert_int_equal(draft.set.integers, 1 << (JESPAN_MAX_LABELS - 1));
-    labels[JESPAN_MAX_LABELS].value = NULL; /* beyond what is looked at */
+    labels[JESPAN_MAX_LABELS].value = NULL; /* nobody looks at further labels */
     uint64_t truncated = sites_truncated();
     assert_int_equal(labels_draft(&draft, labels, JESPAN_MAX_LABELS + 1), 0);
     assert_int_equal(draft.set.count, JESPAN_MAX_LABELS);
@@ -176,7 +176,7 @@ static void test_record_labels(void **state)
     assert_int_equal(draft.set.count, 2);
 }
 
-/* What is left out takes no room, and is not counted as cut. */
+/* Labels that are left out take no room and do not count as cut. */
 static void test_record_labels_comes_first(void **state)
 {
     struct jespan_label labels[3 * JESPAN_MAX_LABELS];
@@ -193,7 +193,7 @@ static void test_record_labels_comes_first(void **state)
     record("");
 }
 
-/* The label is added last, or takes the place of the first with its key. */
+/* The label is added at the end, or replaces the first label with its key. */
 static void test_one_more(void **state)
 {
     const struct jespan_label route = {"route", "/b"}, shard = JESPAN_LABEL_INT("shard", -1),
@@ -260,7 +260,7 @@ static void test_a_long_key_is_replaced(void **state)
     labels_free(set);
 }
 
-/* What is tested here runs under LOCK_TREE. */
+/* The tested functions run under LOCK_TREE. */
 static int take_lock(void **state)
 {
     (void)state;

@@ -45,7 +45,7 @@ static int nothing_configured(void **state)
     return 0;
 }
 
-/* Configures, and returns how many lines that brought to stderr. */
+/* Configures. Returns how many lines were written to stderr. */
 static int configure(const char *all, const char *sites)
 {
     char complaints[8192];
@@ -112,7 +112,7 @@ static unsigned yes(struct sampler_rule *rule, unsigned draws)
     return n;
 }
 
-/* Within 7 standard deviations: wrong by chance once in 10^11 runs. */
+/* Within 7 standard deviations, so it fails by chance once in 10^11 runs. */
 static void test_probability(void **state)
 {
     static const struct {
@@ -130,7 +130,7 @@ static void test_probability(void **state)
     }
 }
 
-/* Runs of one answer would keep the sum right: how often two neighbours are both sampled. */
+/* Runs of the same answer would keep the sum right. So this counts how often two neighbours are both sampled. */
 static void test_draws_do_not_follow_from_each_other(void **state)
 {
     struct sampler_rule rule;
@@ -142,7 +142,7 @@ static void test_draws_do_not_follow_from_each_other(void **state)
     assert_in_range(pairs, 250000 - 7 * 433, 250000 + 7 * 433);
 }
 
-/* As a block that is handed on, and as two threads. */
+/* With a block that is handed on, and with two threads. */
 static void test_threads_draw_different_numbers(void **state)
 {
     static struct thread other;
@@ -179,13 +179,13 @@ static void test_rate_is_exact_in_each_second(void **state)
     struct sampler_rule rule = {.budget = (uint64_t)(UINT32_MAX - 4) << 32};
     (void)state;
     assert_int_equal(sampler_parse(&rule, "100/s"), 0);
-    for (uint32_t second = UINT32_MAX - 3; second != 5; second++) { /* across the wrap, after 136 years */
+    for (uint32_t second = UINT32_MAX - 3; second != 5; second++) { /* the seconds wrap around after 136 years */
         unsigned n = 0;
         for (int i = 0; i < 1000; i++)
             n += sampler_rule_decides(&rule, self, second);
         assert_int_equal(n, 100);
     }
-    assert_false(sampler_rule_decides(&rule, self, 3)); /* a thread that read the clock before */
+    assert_false(sampler_rule_decides(&rule, self, 3)); /* this thread read the clock earlier */
     assert_int_equal(sampler_parse(&rule, "0/s"), 0);
     assert_false(sampler_rule_decides(&rule, self, 10));
 }
@@ -201,7 +201,7 @@ static void *spend(void *unused)
     return (void *)n;
 }
 
-/* Threads that are in different seconds of ten: never more than ten budgets. */
+/* Threads that see ten different seconds get at most ten budgets. */
 static void test_rate_is_shared_by_threads(void **state)
 {
     pthread_t threads[4];
@@ -215,7 +215,7 @@ static void test_rate_is_shared_by_threads(void **state)
         pthread_join(threads[i], &n);
         sum += (uintptr_t)n;
     }
-    assert_int_equal(sum, 50000); /* all of each: one thread alone asks for twice as many */
+    assert_int_equal(sum, 50000); /* all of each budget: one thread alone asks for twice as many */
 }
 
 static bool declines(const char *name, jespan_context_t parent)
@@ -243,7 +243,7 @@ static void test_sites_by_name(void **state)
     assert_false(declines("ab", JESPAN_CURRENT));
 }
 
-/* Each wrong one is named; those beside it count. */
+/* Each wrong rule is named. The rules beside it apply. */
 static void test_wrong_site_rules(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static uint32_t intern(enum context_kind kind, const char *name)
     return id;
 }
 
-/* With a sampler that is against everything. */
+/* With a sampler that declines everything. */
 static void test_only_roots_are_decided(void **state)
 {
     (void)state;
@@ -290,10 +290,10 @@ static void test_only_roots_are_decided(void **state)
     assert_true(declines("a", CONTEXT_ID_UNSAMPLED));
     assert_false(declines("a", intern(CONTEXT_SPAN, "a span")));
     assert_false(declines("a", CONTEXT_ID_SELF));
-    assert_false(declines("a", 1000)); /* which the caller finds out */
+    assert_false(declines("a", 1000)); /* the caller finds out by itself */
     assert_false(declines("a", JESPAN_INVALID));
     assert_int_equal(configure("always", ""), 0);
-    assert_true(declines("a", CONTEXT_ID_UNSAMPLED)); /* whoever is asked now */
+    assert_true(declines("a", CONTEXT_ID_UNSAMPLED)); /* whatever the sampler would say */
 }
 
 struct asked {
@@ -328,7 +328,7 @@ static void test_the_callback_comes_first(void **state)
     errno = 1;
     assert_true(sampler_declines(self, JESPAN_ROOT, &site, labels, 2));
     assert_int_equal(errno, 1);
-    assert_int_equal(asked.times, 1); /* and not for the span inside, which is sampled */
+    assert_int_equal(asked.times, 1); /* it is not asked for the inner span, which is sampled */
     assert_false(asked.again);
     assert_string_equal(asked.name, "site");
     assert_int_equal(asked.n_labels, 2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites in jespan's memory: one copy of each, cut to their limits. */
+/* Sites in jespan's memory: there is one copy of each, cut to its limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void test_long_strings_are_cut_and_counted(void **state)
     assert_ptr_equal(site_intern(&site), kept);
 }
 
-/* What is tested here runs under LOCK_TREE. */
+/* The tested functions run under LOCK_TREE. */
 static int take_lock(void **state)
 {
     (void)state;

@@ -110,7 +110,7 @@ static void test_the_innermost_of_a_kind_and_key_is_found(void **state)
         span_remove(self, 0);
 }
 
-/* a, attached b, c, attached b, c: without what they were attached in, attachments are gone. */
+/* a, attached b, c, attached b, c. Attachments end with the entry that they were made in. */
 static void test_attachments_go_with_their_level(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void test_attachments_go_with_their_level(void **state)
     assert_int_equal(inside(in[C]), 1);
     push(ENTRY_ATTACHED, 0, in[A]);
     span_remove(self, 0);
-    assert_int_equal(self->depth, 2); /* c, and what is attached in it */
+    assert_int_equal(self->depth, 2); /* c and the attachment in it */
     assert_int_equal(inside(in[B]), 0);
     span_remove(self, 0);
     assert_int_equal(self->depth, 0);
@@ -164,7 +164,7 @@ static uint32_t in_scope(void)
     return jespan_current();
 }
 
-/* The thread remembers where the scope led; meanwhile the number went to another context. */
+/* The thread remembers the scope's context. Meanwhile another context has got its number. */
 static void test_a_remembered_context_may_be_recycled(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_a_remembered_context_may_be_recycled(void **state)
     assert_int_equal(inside(id), 0);
 }
 
-/* Under what is entered, and counted like an enter. */
+/* The entry is below the current one, and counts as an enter. */
 static void test_another_base(void **state)
 {
     uint32_t base = self->base;

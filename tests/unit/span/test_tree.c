@@ -20,7 +20,7 @@ const char *jespan_conf = "thread_contexts:false,max_contexts:64";
 
 static const struct jespan_site site = {"name", "target", "file", 1};
 
-/* All that no test keeps in use. */
+/* Recycles all contexts that no test keeps in use. */
 static int recycle_all(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void test_nothing_is_below_unsampled(void **state)
     (void)state;
     assert_int_equal(intern(CONTEXT_ID_UNSAMPLED, NULL, NULL), CONTEXT_ID_UNSAMPLED);
     assert_int_equal(intern(CONTEXT_ID_UNSAMPLED, "key", "value"), CONTEXT_ID_UNSAMPLED);
-    union label_draft draft; /* a span gets a label */
+    union label_draft draft; /* adds a label to a span */
     assert_int_equal(labels_draft(&draft, (struct jespan_label[]){{"key", "value"}}, 1), 0);
     lock(LOCK_TREE);
     assert_int_equal(tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &site, &draft.set), CONTEXT_ID_UNSAMPLED);
@@ -138,7 +138,7 @@ static void test_equal_hashes_are_no_equality(void **state)
     assert_int_not_equal(id_a, id_b);
 }
 
-/* Each thing that keeps a context, alone. */
+/* Each reason that keeps a context, one at a time. */
 static void test_what_is_in_use_stays(void **state)
 {
     (void)state;
@@ -155,14 +155,14 @@ static void test_what_is_in_use_stays(void **state)
     assert_int_equal(contexts[parent].children, 1);
     assert_int_equal(intern(CONTEXT_ID_ROOT, "live", ""), live);
     assert_int_not_equal(load_relaxed(&contexts[live].generation), generation + 1);
-    assert_int_equal(load_relaxed(&contexts[parent].generation), of_parent); /* the same context as before */
+    assert_int_equal(load_relaxed(&contexts[parent].generation), of_parent); /* it is still the same context */
     contexts[open].open_spans = contexts[child].open_spans = 0;
     own_add(&counters_of(entered)->exits, 1);
     counters_add_free(counters_of(live), 64);
     assert_int_equal(recycle(true), 5);
 }
 
-/* Contexts without a label on their path are few, and stay while there is another way. */
+/* Contexts without a label on their path are few. They stay while others can be recycled. */
 static void test_labelled_ones_go_first(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void test_a_new_identity_starts_from_nothing(void **state)
     assert_memory_equal(contexts[id].labels->text, "tenant\0new", 11);
 }
 
-/* Full: the nearest ancestor takes over, and is counted as doing so. One closed span makes room for one. */
+/* The tree is full: the nearest ancestor takes over, and is counted. One closed span makes room for one context. */
 static void test_there_are_never_more_than_max_contexts(void **state)
 {
     uint32_t ids[64], n = 0, parent = intern(CONTEXT_ID_ROOT, NULL, NULL);
