@@ -80,7 +80,7 @@ shows "stopped"
 # lists STATE: jespan ps has the process, by its name, with what it holds
 lists() {
     "$JESPAN_CMD" ps > "$scratch/ps" 2> "$scratch/err" || fail_with "ps failed" "$scratch/err"
-    grep -qE "^ *$pid +1\.0 MiB +[0-9.]+ MiB +$1 +keeper \{colour=blue\} \(1\.0 MiB\)\$" "$scratch/ps" ||
+    grep -qE "^ *$pid +1\.[01] MiB +[0-9.]+ MiB +$1 +keeper \{colour=blue\} \(1\.0 MiB\)\$" "$scratch/ps" ||
         fail_with "ps does not list the process" "$scratch/ps"
     ! grep -q "^ *$$ " "$scratch/ps" || fail_with "ps lists a process without jespan" "$scratch/ps"
 }
