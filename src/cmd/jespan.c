@@ -18,6 +18,7 @@
     ROW(run)          \
     ROW(serve)        \
     ROW(report)       \
+    ROW(symbolize)    \
     ROW(dump)         \
     ROW(ps)           \
     ROW(conf)

@@ -20,11 +20,13 @@ report_sources = \
 	%D%/hash.c %D%/hash.h \
 	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
+	%D%/profile_edit.c %D%/profile_edit.h \
 	%D%/ps.c \
 	%D%/report.c %D%/report.h \
 	%D%/report_path.c \
 	%D%/report_rows.c \
 	%D%/report_table.c \
+	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h
 
 # A profile as the command reads it

@@ -112,4 +112,6 @@ test_support += \
 	%D%/pyroscope_program.c \
 	%D%/services_module.c \
 	%D%/services_program.c \
-	%D%/sidecar_program.c
+	%D%/sidecar_program.c \
+	%D%/symbols_library.c \
+	%D%/symbols_program.cc

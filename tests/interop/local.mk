@@ -8,7 +8,8 @@ all_peer_tests += \
 	%D%/pyroscope_client.sh \
 	%D%/pyroscope_ingest.sh \
 	%D%/pyroscope_push.sh \
-	%D%/speedscope.sh
+	%D%/speedscope.sh \
+	%D%/symbols.sh
 
 # What they compile or run
 test_support += \
@@ -25,4 +26,5 @@ test_support += \
 	%D%/prometheus_program.c \
 	%D%/push_program.c \
 	%D%/pyroscope_client.py \
-	%D%/speedscope.py
+	%D%/speedscope.py \
+	%D%/symbols_compare.py

@@ -43,7 +43,7 @@ test_support += \
 	%D%/told.h
 
 if PPROF
-test_programs += %D%/make_profile
+test_programs += %D%/make_profile %D%/make_stacks
 endif
 
 # Plugins, from one template

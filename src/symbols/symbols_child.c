@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The child that reads a binary: it finds names for all places and sends them. It frees nothing, since it ends then. */
+#include "symbols_child.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "demangle.h"
+#include "symbols_dwarf.h"
+#include "symbols_file.h"
+#include "symbols_table.h"
+
+static uint32_t bytes_of(const char *text)
+{
+    return (uint32_t)strnlen(text, SYMBOLS_MAX_TEXT);
+}
+
+/* g++ gives static functions no linkage name, so their symbol tells more. */
+static const char *choose_name(const struct symbols_function *function, const char *symbol)
+{
+    if (function->linkage_name)
+        return function->linkage_name;
+    if (symbol && (!function->name || strncmp(symbol, "_Z", 2) == 0))
+        return symbol;
+    return function->name ? function->name : "";
+}
+
+static void send_frame(FILE *to, const struct symbols_function *function, const char *symbol)
+{
+    const char *system = choose_name(function, symbol);
+    const char *name = demangle(system), *file = function->file ? function->file : "";
+    struct symbols_record_frame frame = {(uint32_t)function->line, (uint32_t)function->start_line, bytes_of(name), bytes_of(system),
+                                         bytes_of(file)};
+    fwrite(&frame, sizeof frame, 1, to);
+    fwrite(name, 1, frame.name_bytes, to);
+    fwrite(system, 1, frame.system_bytes, to);
+    fwrite(file, 1, frame.file_bytes, to);
+}
+
+/* The outermost function has a symbol as well. A place without DWARF has nothing else. */
+static void send_place(FILE *to, const struct symbols_file *file, const struct symbols_table *table, const struct symbols_place *place)
+{
+    static const struct symbols_function unknown;
+    const char *symbol = symbols_table_find(table, place->address);
+    size_t n = place->n_functions > 0 ? place->n_functions : symbol != NULL;
+    struct symbols_record record = {place->i, place->address - file->bias, (uint32_t)n};
+    fwrite(&record, sizeof record, 1, to);
+    for (size_t i = 0; i < n; i++)
+        send_frame(to, place->n_functions > 0 ? &place->functions[i] : &unknown, i + 1 == n ? symbol : NULL);
+}
+
+static void send_reason(FILE *to, const char *reason)
+{
+    struct symbols_record record = {0, strlen(reason), SYMBOLS_REASON};
+    fwrite(&record, sizeof record, 1, to);
+    fwrite(reason, 1, strlen(reason), to);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct symbols_place *x = a, *y = b;
+    return (x->address > y->address) - (x->address < y->address);
+}
+
+void symbols_child_run(const struct symbols_wanted *wanted, bool with_dwarf, int fd)
+{
+    struct symbols_file file;
+    struct symbols_table table;
+    char reason[SYMBOLS_REASON_BYTES] = "";
+    FILE *to = fdopen(fd, "w");
+    struct symbols_place *places = calloc(wanted->n, sizeof *places);
+    if (!to || !places)
+        _exit(1);
+    if (!symbols_file_open(&file, wanted->path, wanted->build_id, reason)) {
+        send_reason(to, reason);
+        _exit(fflush(to) != 0);
+    }
+    for (size_t i = 0; i < wanted->n; i++)
+        places[i] = (struct symbols_place){.address = symbols_file_address(&file, wanted->offsets[i]) + file.bias, .i = i};
+    qsort(places, wanted->n, sizeof *places, compare);
+    symbols_table_read(&table, &file);
+    if (with_dwarf)
+        symbols_dwarf_find(&file, places, wanted->n);
+    for (size_t i = 0; i < wanted->n; i++)
+        send_place(to, &file, &table, &places[i]);
+    _exit(fflush(to) != 0);
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan symbolize` names the same functions and lines as addr2line, in binaries of many kinds, and the real google/pprof
+# reads them.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/pprof_tool.sh
+. "$(dirname "$0")/../support/pprof_tool.sh"
+
+need addr2line readelf objcopy strip python3
+unset DEBUGINFOD_URLS
+sources=$top_srcdir/tests/integration
+compilers=("${CXX%% *}")
+! have clang++ || compilers+=(clang++)
+
+# record PROGRAM: its stacks in $scratch/lines, and with its mappings as a profile in $scratch/profile
+record() {
+    (cd "$scratch" && "$1" "$scratch/plugin.so" > "$scratch/lines") || fail "$1 fails"
+    { grep '^map ' "$scratch/lines"; grep '^sample ' "$scratch/lines"; } | "$top_builddir/tests/support/make_stacks" > "$scratch/profile"
+}
+
+# symbolize WHAT: nothing is said on stderr
+symbolize() {
+    "$JESPAN_CMD" symbolize -o "$scratch/named" "$scratch/profile" 2> "$scratch/err" || fail "$1: symbolize ends with $?"
+    [ ! -s "$scratch/err" ] || fail_with "$1: symbolize has something to say" "$scratch/err"
+    pprof -raw -symbolize=none "$scratch/named" > "$scratch/raw_named"
+}
+
+# compare WHAT FUNCTIONS: as addr2line, and at least so many functions; the samples stay
+compare() {
+    python3 "$top_srcdir/tests/interop/symbols_compare.py" "$scratch/raw_named" program plugin.so > "$scratch/compared" ||
+        fail_with "$1: addr2line says something else" "$scratch/compared"
+    local n
+    n=$(sed -n 's/.* addresses, \([0-9]*\) functions$/\1/p' "$scratch/compared")
+    [ "${n:-0}" -ge "$2" ] || fail_with "$1: fewer than $2 functions" "$scratch/compared"
+    pprof -raw -symbolize=none "$scratch/profile" | sed -n '/^Samples/,/^Locations/p' > "$scratch/samples_before"
+    sed -n '/^Samples/,/^Locations/p' "$scratch/raw_named" | cmp -s - "$scratch/samples_before" || fail "$1: the samples changed"
+}
+
+build() {
+    local compiler=$1
+    shift
+    "$compiler" -std=gnu++17 -g -O2 -fno-omit-frame-pointer -o "$scratch/program" "$@" "$sources/symbols_program.cc" -ldl
+    "${CC%% *}" -g -O2 -shared -fPIC -o "$scratch/plugin.so" "$sources/symbols_library.c"
+    record "$scratch/program"
+}
+
+test_builds() {
+    local compiler flags
+    for compiler in "${compilers[@]}"; do
+        for flags in -fPIE\ -pie -fno-pie\ -no-pie -gdwarf-4\ -gz -O0; do
+            # shellcheck disable=SC2086
+            build "$compiler" $flags
+            symbolize "$compiler $flags"
+            compare "$compiler $flags" 22
+        done
+    done
+}
+
+# pprof finds the same by itself in the file without names.
+test_pprof() {
+    build "${compilers[0]}"
+    symbolize pprof
+    pprof -top -nodefraction=0 -symbolize=none "$scratch/named" | grep -q 'print_stack' || fail_with "-top of the result" "$scratch/shown"
+    for name in 'shop::outer' 'shop::inner' recurse call_back; do
+        pprof -peek "$name" -symbolize=none "$scratch/named" > "$scratch/peek"
+        grep -qF "$name" "$scratch/peek" || fail_with "pprof does not show $name" "$scratch/peek"
+    done
+}
+
+# The debug file is elsewhere: by .gnu_debuglink. Without it, the names of the dynamic symbols are left.
+test_debuglink() {
+    build "${compilers[0]}" -rdynamic
+    symbolize "before strip"
+    cp "$scratch/raw_named" "$scratch/raw_before"
+    mkdir -p "$scratch/.debug"
+    objcopy --only-keep-debug "$scratch/program" "$scratch/.debug/program.debug"
+    strip -s "$scratch/program"
+    objcopy --add-gnu-debuglink="$scratch/.debug/program.debug" "$scratch/program"
+    symbolize "debuglink"
+    cmp -s "$scratch/raw_named" "$scratch/raw_before" || fail "a debug link gives other names than the program itself"
+    rm -r "$scratch/.debug"
+    symbolize "stripped"
+    grep -q 'shop::outer(int) :0:0' "$scratch/raw_named" || fail_with "stripped: no dynamic symbol" "$scratch/raw_named"
+    ! grep -q 'symbols_program' "$scratch/raw_named" || fail_with "stripped: lines" "$scratch/raw_named"
+}
+
+# with_id PATH ID: the profile's mapping of a file gets a build id
+with_id() {
+    { grep '^map ' "$scratch/lines"; echo "id $1 $2"; grep '^sample ' "$scratch/lines"; } |
+        "$top_builddir/tests/support/make_stacks" > "$scratch/profile"
+}
+
+# A file that was replaced gives no names, and that is said once.
+test_build_id() {
+    local id other=0123456789abcdef0123456789abcdef01234567
+    build "${compilers[0]}" -Wl,--build-id=sha1
+    id=$(readelf -n "$scratch/program" | sed -n 's/.*Build ID: //p')
+    with_id "$scratch/program" "$id"
+    symbolize "the right build id"
+    compare "the right build id" 22
+    with_id "$scratch/program" $other
+    "$JESPAN_CMD" symbolize -o "$scratch/named" "$scratch/profile" 2> "$scratch/err" || fail "another build id: status $?"
+    equal "another build id" "$(cat "$scratch/err")" \
+        "jespan: warning: $scratch/program has the build id $id, and the profile has $other: the file was replaced"
+    pprof -raw -symbolize=none "$scratch/named" > "$scratch/raw_named"
+    ! grep -q 'shop::outer' "$scratch/raw_named" || fail_with "another build id: names" "$scratch/raw_named"
+    grep -q call_back "$scratch/raw_named" || fail_with "another build id: the library has no names" "$scratch/raw_named"
+}
+
+test_builds
+test_pprof
+test_debuglink
+test_build_id
+finish
