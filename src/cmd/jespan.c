@@ -18,6 +18,7 @@
     ROW(run)          \
     ROW(serve)        \
     ROW(report)       \
+    ROW(leaks)        \
     ROW(symbolize)    \
     ROW(dump)         \
     ROW(ps)           \
@@ -78,7 +79,8 @@ static const struct command *find(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i] && strcmp(commands[i]->name, name) == 0)
             return commands[i];
-    if (strcmp(name, "report") == 0 || strcmp(name, "dump") == 0 || strcmp(name, "ps") == 0)
+    if (strcmp(name, "report") == 0 || strcmp(name, "leaks") == 0 || strcmp(name, "symbolize") == 0 || strcmp(name, "dump") == 0
+        || strcmp(name, "ps") == 0)
         cmd_error("'%s' is not part of this build of jespan, which was configured with --disable-pprof", name);
     else
         cmd_error("unknown command '%s'; see 'jespan --help'", name);
@@ -90,7 +92,7 @@ static int help_all(FILE *to)
     fprintf(to, "usage: jespan COMMAND [OPTION…]\n\nWhich span holds the memory of a program.\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i])
-            fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
+            fprintf(to, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
     fprintf(to, "\n'jespan help COMMAND' says more; 'jespan --version' the version.\n");
     return to == stdout ? cmd_finish_output() : STATUS_USAGE;
 }

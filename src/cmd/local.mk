@@ -18,6 +18,9 @@ command_sources = \
 report_sources = \
 	%D%/dump.c \
 	%D%/hash.c %D%/hash.h \
+	%D%/leaks.c %D%/leaks.h \
+	%D%/leaks_input.c %D%/leaks_input.h \
+	%D%/leaks_rows.c \
 	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
 	%D%/profile_edit.c %D%/profile_edit.h \
@@ -26,6 +29,8 @@ report_sources = \
 	%D%/report_path.c \
 	%D%/report_rows.c \
 	%D%/report_table.c \
+	%D%/stack.c %D%/stack.h \
+	%D%/suppressions.c %D%/suppressions.h \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h
 

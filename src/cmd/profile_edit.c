@@ -109,8 +109,8 @@ int profile_edit_function(struct profile_edit *edit, const char *name, const cha
     if (intern(edit, name, &function.name) != 0 || intern(edit, system, &function.system_name) != 0
         || intern(edit, file, &function.filename) != 0)
         return -ENOMEM;
-    uint64_t hash = hash_mix(hash_mix(hash_mix((uint64_t)function.name + 1) + (uint64_t)function.system_name) + (uint64_t)function.filename);
-    hash = hash_mix(hash + (uint64_t)start_line);
+    uint64_t hash = hash_mix(hash_mix((uint64_t)function.name + 1) + (uint64_t)function.system_name);
+    hash = hash_mix(hash_mix(hash + (uint64_t)function.filename) + (uint64_t)start_line);
     const uint64_t *known = hash_find(&edit->functions, hash);
     *id = known ? *known : edit->next_function;
     if (known)

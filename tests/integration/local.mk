@@ -72,6 +72,7 @@ dump_script_tests += \
 	%D%/dump_format.sh \
 	%D%/dump_on.sh \
 	%D%/installed.sh \
+	%D%/leaks.sh \
 	%D%/outside.sh \
 	%D%/sidecar.sh \
 	%D%/static.sh

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The parts of `jespan leaks`: leaks of a profile (leaks_rows.c), and their text (leaks.c). */
+#ifndef JESPAN_CMD_LEAKS_H
+#define JESPAN_CMD_LEAKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stack.h"
+#include "suppressions.h"
+
+/* What a context holds of a leak. */
+struct leak_part {
+    uint64_t stack, context; /* hashes */
+    uint32_t sample;         /* one of the context */
+    int64_t bytes, objects;
+};
+
+/* All that is in use of one stack. */
+struct leak {
+    uint32_t part, n_parts; /* index into parts; the largest first */
+    int64_t bytes, objects;
+    struct suppression *suppressed_by;
+};
+
+struct leaks {
+    struct leak_part *parts;
+    struct leak *items; /* the largest first */
+    uint32_t n_parts, n;
+    bool has_stacks;
+};
+
+/* Reads the leaks of a heap profile. `leaks` is overwritten, and freed by the caller in either case. Returns 0, -ENOMEM, or
+ * -EBADMSG if a sample cannot be decoded. */
+int leaks_read(struct leaks *leaks, struct profile *profile, const struct suppressions *suppressions, bool all_frames);
+void leaks_free(struct leaks *leaks);
+
+#endif

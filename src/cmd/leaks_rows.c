@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The leaks of a profile: samples with memory in use, by stack, and below that by context. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hash.h"
+#include "leaks.h"
+
+static int64_t sum(int64_t a, int64_t b)
+{
+    int64_t result;
+    return !__builtin_add_overflow(a, b, &result) ? result : a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+static uint64_t hash_text(ProtobufCBinaryData text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < text.len; i++)
+        hash = (hash ^ text.data[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* The spans and labels of a sample. */
+static uint64_t hash_context(const struct profile *profile, const JespanPprof__Sample *sample)
+{
+    uint64_t path = 0, labels = 0;
+    for (size_t i = stack_locations(profile, sample); i < sample->n_location_id; i++)
+        path = hash_mix(path + hash_mix(sample->location_id[i] + 1));
+    for (size_t i = 0; i < sample->n_label; i++) {
+        const JespanPprof__Label *label = sample->label[i];
+        labels += hash_mix(hash_text(profile_string(profile, label->key)) + hash_mix(hash_text(profile_string(profile, label->str)))
+                           + hash_mix((uint64_t)label->num));
+    }
+    return hash_mix(path + hash_mix(labels));
+}
+
+/* jespan's own memory is no leak of the program. */
+static bool is_own(const struct profile *profile, const JespanPprof__Sample *sample)
+{
+    static const char own[] = "(jespan)";
+    size_t n = sample->n_location_id;
+    const JespanPprof__Location *location =
+        n == 0 || stack_locations(profile, sample) == n ? NULL : profile_location(profile, sample->location_id[n - 1]);
+    const JespanPprof__Function *function =
+        location && location->n_line > 0 ? profile_function(profile, location->line[0]->function_id) : NULL;
+    ProtobufCBinaryData name = profile_string(profile, function ? function->name : 0);
+    return name.len == strlen(own) && memcmp(name.data, own, name.len) == 0;
+}
+
+/* Memory without a stack is told apart by its context alone. */
+static int read_part(struct leaks *leaks, struct profile *profile, uint32_t i, struct stack *stack, bool all_frames)
+{
+    int64_t values[PROFILE_N_VALUES];
+    JespanPprof__Sample *sample;
+    int error = profile_sample(profile, i, &sample);
+    if (error != 0)
+        return error;
+    profile_values(profile, sample, values);
+    if (values[PROFILE_INUSE_BYTES] > 0 && !is_own(profile, sample) && (error = stack_read(stack, profile, sample, all_frames)) == 0) {
+        uint64_t context = hash_context(profile, sample);
+        leaks->has_stacks |= stack->n > 0;
+        leaks->parts[leaks->n_parts++] = (struct leak_part){
+            .stack = stack->n > 0 ? stack_hash(stack) : context,
+            .context = context,
+            .sample = i,
+            .bytes = values[PROFILE_INUSE_BYTES],
+            .objects = values[PROFILE_INUSE_OBJECTS],
+        };
+    }
+    profile_sample_free(profile, sample);
+    return error;
+}
+
+/* --- Groups ------------------------------------------------------------------------------------------------------------- */
+
+static int by_stack(const void *a, const void *b)
+{
+    const struct leak_part *x = a, *y = b;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
+    if (x->context != y->context)
+        return x->context < y->context ? -1 : 1;
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static int by_part_bytes(const void *a, const void *b)
+{
+    const struct leak_part *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct leak *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->objects != y->objects ? (x->objects < y->objects ? 1 : -1) : (x->part > y->part) - (x->part < y->part);
+}
+
+/* A context may have several samples with one stack, which differ in addresses only. */
+static void merge_contexts(struct leaks *leaks)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < leaks->n_parts; i++) {
+        struct leak_part *part = &leaks->parts[i], *last = n == 0 ? NULL : &leaks->parts[n - 1];
+        if (last && last->stack == part->stack && last->context == part->context) {
+            last->bytes = sum(last->bytes, part->bytes);
+            last->objects = sum(last->objects, part->objects);
+        } else {
+            leaks->parts[n++] = *part;
+        }
+    }
+    leaks->n_parts = n;
+}
+
+static void make_groups(struct leaks *leaks)
+{
+    for (uint32_t i = 0; i < leaks->n_parts; i++) {
+        if (i == 0 || leaks->parts[i].stack != leaks->parts[i - 1].stack)
+            leaks->items[leaks->n++] = (struct leak){.part = i};
+        struct leak *leak = &leaks->items[leaks->n - 1];
+        leak->n_parts++;
+        leak->bytes = sum(leak->bytes, leaks->parts[i].bytes);
+        leak->objects = sum(leak->objects, leaks->parts[i].objects);
+    }
+    for (uint32_t i = 0; i < leaks->n; i++)
+        qsort(&leaks->parts[leaks->items[i].part], leaks->items[i].n_parts, sizeof *leaks->parts, by_part_bytes);
+}
+
+static int suppress(struct leaks *leaks, struct profile *profile, const struct suppressions *suppressions, struct stack *stack,
+                    bool all_frames)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < leaks->n && error == 0 && suppressions->n > 0; i++) {
+        JespanPprof__Sample *sample;
+        struct leak *leak = &leaks->items[i];
+        error = profile_sample(profile, leaks->parts[leak->part].sample, &sample);
+        if (error != 0)
+            break;
+        error = stack_read(stack, profile, sample, all_frames);
+        leak->suppressed_by = error == 0 ? suppressions_find(suppressions, profile, stack) : NULL;
+        profile_sample_free(profile, sample);
+        if (leak->suppressed_by) {
+            leak->suppressed_by->n_stacks++;
+            leak->suppressed_by->bytes = sum(leak->suppressed_by->bytes, leak->bytes);
+        }
+    }
+    return error;
+}
+
+int leaks_read(struct leaks *leaks, struct profile *profile, const struct suppressions *suppressions, bool all_frames)
+{
+    size_t n = profile->parts->n_sample;
+    struct stack stack = {0};
+    int error = 0;
+    *leaks = (struct leaks){.parts = calloc(n + 1, sizeof *leaks->parts), .items = calloc(n + 1, sizeof *leaks->items)};
+    if (!leaks->parts || !leaks->items)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n && error == 0; i++)
+        error = read_part(leaks, profile, i, &stack, all_frames);
+    qsort(leaks->parts, leaks->n_parts, sizeof *leaks->parts, by_stack);
+    merge_contexts(leaks);
+    make_groups(leaks);
+    if (error == 0)
+        error = suppress(leaks, profile, suppressions, &stack, true);
+    qsort(leaks->items, leaks->n, sizeof *leaks->items, by_bytes);
+    stack_free(&stack);
+    return error;
+}
+
+void leaks_free(struct leaks *leaks)
+{
+    free(leaks->parts);
+    free(leaks->items);
+}

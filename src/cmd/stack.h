@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The stack of a sample: the frames below its spans, as people read them.
+ *
+ * In a sample, stack frames come first, from the leaf on, then the spans. Spans lie in the mapping "[jespan]". A profile
+ * without such a mapping is another program's, and has stack frames only. */
+#ifndef JESPAN_CMD_STACK_H
+#define JESPAN_CMD_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile.h"
+#include "text.h"
+
+/* A function at a place. `line` is NULL if the location has no names. */
+struct stack_frame {
+    const JespanPprof__Location *location;
+    const JespanPprof__Line *line;
+};
+
+/* {0} is an empty stack. */
+struct stack {
+    struct stack_frame *frames; /* the leaf first, inlined functions each */
+    size_t n, room;
+    bool is_cut; /* it has more frames */
+};
+
+#define STACK_MAX_FRAMES 4096
+
+/* Returns the number of locations at the leaf end of the sample that are stack frames. */
+size_t stack_locations(const struct profile *profile, const JespanPprof__Sample *sample);
+
+/* Replaces the stack by that of a sample. Without `all_frames`, the functions of the allocator at the leaf end and those of
+ * libc that start a thread at the other end are left out, unless nothing else is there. Returns 0 or -ENOMEM. */
+int stack_read(struct stack *stack, const struct profile *profile, const JespanPprof__Sample *sample, bool all_frames);
+void stack_free(struct stack *stack);
+
+/* Equal for stacks of the same functions and lines. */
+uint64_t stack_hash(const struct stack *stack);
+
+/* The texts of a frame: function, system name, file, and the file of its library. "" where nothing is known. */
+ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_frame *frame);
+ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_frame *frame);
+ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_frame *frame);
+ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_frame *frame);
+
+/* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
+ * directories. */
+void stack_add_name(struct text *text, const struct profile *profile, const struct stack_frame *frame);
+void stack_add_place(struct text *text, const struct profile *profile, const struct stack_frame *frame);
+
+#endif

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan leaks` and `jespan symbolize`: output, suppressions, exit statuses, and binaries that are damaged or missing.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+unset COLUMNS DEBUGINFOD_URLS
+need g++ python3
+cd "$scratch"
+
+# jespan ARGUMENT… : keeps stdout, stderr and status
+jespan() {
+    status=0
+    "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+}
+
+# says WHAT STATUS STDERR-PATTERN
+says() {
+    equal "$1: status" "$status" "$2"
+    # shellcheck disable=SC2053
+    [[ $(cat "$scratch/err") == $3 ]] || fail_with "$1: stderr is not like: $3" "$scratch/err"
+}
+
+g++ -std=gnu++17 -g -O2 -o program "$top_srcdir/tests/integration/symbols_program.cc"
+./program > lines
+# with_program PATH FILE: the profile of a program that is at PATH
+with_program() {
+    { grep '^map ' lines; grep '^sample ' lines; } | sed "s|$scratch/program|$1|" | "$top_builddir/tests/support/make_stacks" > "$2"
+}
+with_program "$scratch/program" profile
+line_of() {
+    grep -n "$1" "$top_srcdir/tests/integration/symbols_program.cc" | cut -d: -f1 | head -n "${2:-1}" | tail -n 1
+}
+
+test_text() {
+    jespan leaks profile
+    says leaks 0 ""
+    local inner middle outer
+    inner=$(line_of 'print_stack();' 3) middle=$(line_of 'inner(n);') outer=$(line_of 'middle(n);')
+    grep -qx "200 B in 2 objects" out || fail_with "no leak of two objects" out
+    equal "the largest leak" "$(sed -n '1,/^$/p' out)" "200 B in 2 objects
+    in request > cache {route=/look}
+        print_stack  symbols_program.cc:$(line_of 'backtrace(frames')
+        shop::inner(int)  symbols_program.cc:$inner
+        shop::middle(int)  symbols_program.cc:$middle
+        shop::outer(int)  symbols_program.cc:$outer
+        main  symbols_program.cc:$(line_of 'shop::outer(2)')"
+    equal "the sum" "$(tail -n 1 out)" "in use: 800 B in 8 objects of 7 stacks"
+    jespan leaks --top 2 profile
+    equal "--top 2" "$(grep -c ' object' out), $(tail -n 1 out)" "3,     5 stacks are not shown; see --top"
+    jespan leaks --min-bytes 101 profile
+    equal "--min-bytes" "$(tail -n 2 out)" "in use: 200 B in 2 objects of 1 stack
+smaller than --min-bytes: 600 B in 6 objects of 6 stacks"
+    ! grep -q _start out || fail_with "_start is not left out" out
+    jespan leaks --all-frames profile
+    grep -q '  _start' out || fail_with "--all-frames: no _start" out
+}
+
+test_suppressions() {
+    printf '# comment\n\n  leak:shop::*inner \r\nleak:^recurse\nleak:nothing like it\n' > supp
+    jespan leaks --suppressions supp --error-exitcode 9 profile
+    says "suppressions" 9 ""
+    equal "suppressions: text" "$(tail -n 4 out)" "in use: 400 B in 4 objects of 4 stacks
+suppressed: 400 B in 4 objects of 3 stacks
+         300 B  leak:shop::*inner
+         100 B  leak:^recurse"
+    for pattern in symbols_program.cc "$scratch/program$" main '*'; do
+        echo "leak:$pattern" > supp
+        jespan leaks --suppressions supp --error-exitcode 9 profile
+        says "leak:$pattern" 0 ""
+        equal "leak:$pattern" "$(head -n 1 out)" "in use: 0 B in 0 objects of 0 stacks"
+    done
+    for pattern in ^shop::oute$ nter$ 'x*main'; do
+        echo "leak:$pattern" > supp
+        jespan leaks --suppressions supp --error-exitcode 9 profile
+        says "leak:$pattern" 9 ""
+    done
+    local line
+    for line in 'race:main' 'main' 'leak:' 'leak: '; do
+        printf 'leak:main\n%s\n' "$line" > supp
+        jespan leaks --suppressions supp profile
+        says "the line '$line'" 2 "jespan: supp: line 2: *"
+    done
+    jespan leaks --suppressions nowhere profile
+    says "no suppressions" 2 "jespan: nowhere: No such file or directory"
+    jespan leaks --suppressions "$scratch" profile
+    says "suppressions in a directory" 2 "jespan: $scratch: Is a directory"
+}
+
+test_usage() {
+    jespan leaks --error-exitcode 256 profile
+    says "--error-exitcode 256" 2 "jespan: --error-exitcode: '256' is not a number from 0 to 255"
+    jespan leaks --min-bytes x profile
+    says "--min-bytes x" 2 "jespan: --min-bytes: 'x' *"
+    jespan leaks a b
+    says "two files" 2 "jespan: there is more than one FILE*"
+    jespan leaks nowhere
+    says "no file" 2 "jespan: nowhere: No such file or directory"
+    mkdir -p empty dumps
+    jespan leaks empty
+    says "an empty directory" 2 "jespan: empty: there is no heap dump*"
+    cp profile dumps/heap.1.1.pb.gz
+    jespan leaks dumps
+    says "a directory" 0 ""
+    jespan leaks --help
+    grep -q '^usage: jespan leaks' out || fail_with "--help" out
+    "$top_builddir/tests/support/make_profile" small > small
+    jespan leaks --error-exitcode 3 small
+    says "without stacks" 3 "jespan: warning: small has no stacks; *jespan run --stacks*"
+    "$top_builddir/tests/support/make_profile" time small > time_profile
+    jespan leaks time_profile
+    says "a profile of times" 2 "jespan: time_profile: a profile of times has no leaks"
+    status=0
+    "$JESPAN_CMD" leaks profile > /dev/full 2> err || status=$?
+    says "a full disk" 1 "jespan: cannot write the output: No space left on device"
+}
+
+test_symbolize() {
+    jespan symbolize -o named profile
+    says "symbolize" 0 ""
+    jespan leaks profile
+    cp out before
+    mv program hidden
+    jespan leaks named
+    says "leaks of a symbolized file" 0 ""
+    cmp -s out before || fail_with "a symbolized file gives other leaks" out before
+    jespan leaks profile
+    says "without the program" 0 "jespan: warning: $scratch/program: No such file or directory"
+    grep -qE '^ +program\+0x[0-9a-f]+$' out || fail_with "no program+0x…" out
+    mv hidden program
+    cp profile same
+    jespan symbolize same
+    says "symbolize in place" 0 ""
+    jespan leaks same
+    cmp -s out before || fail "a file that was symbolized in place gives other leaks"
+    jespan symbolize -o again named
+    equal "symbolized twice" "$(gzip -dc again | md5sum)" "$(gzip -dc named | md5sum)"
+    jespan symbolize -o - profile
+    says "-o -" 0 ""
+    gzip -dc out | cmp -s - <(gzip -dc named) || fail "-o - writes something else"
+    jespan symbolize -o /dev/full profile
+    says "-o /dev/full" 1 "jespan: /dev/full: No space left on device"
+    [ -c /dev/full ] || fail "/dev/full was replaced"
+    jespan symbolize -o nowhere/named profile
+    says "-o nowhere/named" 1 "jespan: nowhere/named: No such file or directory"
+    jespan symbolize lines
+    says "symbolize of a text" 2 "jespan: lines: *"
+    jespan symbolize
+    says "symbolize of nothing" 2 "jespan: there is no FILE*"
+    equal "files that are left" "$(find . -name 'named.??????' -o -name 'same.??????')" ""
+}
+
+# Damaged binaries give a message or fewer names. The status is 0, and the figures stay.
+test_damaged() {
+    local kind
+    with_program "$scratch/damaged" damaged_profile
+    mkfifo damaged
+    jespan leaks damaged_profile
+    says "a FIFO" 0 "jespan: warning: $scratch/damaged: is not a file"
+    rm damaged
+    for kind in empty text; do
+        if [ $kind = empty ]; then : > damaged; else echo "this is not ELF" > damaged; fi
+        jespan leaks damaged_profile
+        says "$kind" 0 "jespan: warning: $scratch/damaged is not an ELF file, or is damaged"
+    done
+    for seed in $(seq 40); do
+        python3 - "$seed" << 'PROGRAM'
+import random, sys
+r = random.Random(int(sys.argv[1]))
+data = bytearray(open("program", "rb").read())
+if r.random() < 0.3:
+    del data[r.randrange(len(data)):]
+for _ in range(r.choice([1, 10, 1000])):
+    data[r.randrange(len(data))] = r.choice([0, 255, r.randrange(256)])
+for _ in range(r.choice([0, 0, 3, 30])):
+    data[-r.randrange(1, min(3000, len(data)))] = r.choice([0, 255])
+open("damaged", "wb").write(data)
+PROGRAM
+        jespan leaks damaged_profile
+        says "damaged program $seed" 0 "*"
+        [[ $(tail -n 1 out) == "in use: 800 B in 8 objects of "[1-8]" stack"* ]] || fail_with "damaged program $seed: the sum" out
+    done
+}
+
+test_text
+test_suppressions
+test_usage
+test_symbolize
+test_damaged
+finish
