@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FIRST_SLOTS 256u
 
@@ -49,4 +50,18 @@ int hash_add(struct hash_table *table, uint64_t hash, uint64_t value)
 void hash_free(struct hash_table *table)
 {
     free(table->entries);
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+    uint64_t hash = bytes + 1, word;
+    for (; bytes >= sizeof word; bytes -= sizeof word, at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        hash = hash_mix(hash + hash_mix(word + 1));
+    }
+    word = 0;
+    if (bytes > 0)
+        memcpy(&word, at, bytes);
+    return hash_mix(hash + hash_mix(word + 1));
 }

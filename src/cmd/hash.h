@@ -5,6 +5,7 @@
 #define JESPAN_CMD_HASH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct hash_entry {
@@ -25,6 +26,8 @@ static inline uint64_t hash_mix(uint64_t x)
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
 }
+
+uint64_t hash_bytes(const void *data, size_t bytes);
 
 /* Returns the value of a hash, or NULL. The address is valid until the next hash_add(). */
 uint64_t *hash_find(const struct hash_table *table, uint64_t hash);

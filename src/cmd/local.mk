@@ -26,13 +26,26 @@ report_sources = \
 	%D%/profile_edit.c %D%/profile_edit.h \
 	%D%/ps.c \
 	%D%/report.c %D%/report.h \
+	%D%/report_by.c \
+	%D%/report_columns.c \
+	%D%/report_diff.c \
+	%D%/report_directory.c \
+	%D%/report_export.c \
+	%D%/report_filter.c \
+	%D%/report_input.c \
 	%D%/report_path.c \
 	%D%/report_rows.c \
 	%D%/report_table.c \
+	%D%/report_tree.c \
 	%D%/stack.c %D%/stack.h \
 	%D%/suppressions.c %D%/suppressions.h \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h
+if PYROSCOPE
+report_sources += %D%/fetch.c
+else
+report_sources += %D%/fetch_without.c
+endif
 
 # A profile as the command reads it
 profile_parts_c = %D%/profile_parts.pb-c.c

@@ -76,9 +76,10 @@ static const char *inflate_all(gzFile file, struct bytes *bytes)
     }
 }
 
-static const char *read_file(const char *path, struct bytes *bytes)
+/* zlib closes its descriptor. */
+static const char *read_file(int given, struct bytes *bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return strerror(errno);
     gzFile file = gzdopen(fd, "r");
@@ -169,15 +170,26 @@ static const char *decode(struct profile *profile, const struct bytes *bytes)
     return "neither a heap profile nor a time profile: it has no inuse_space and no busy";
 }
 
-const char *profile_read(struct profile *profile, const char *path)
+const char *profile_read_descriptor(struct profile *profile, int fd)
 {
     struct bytes bytes = {NULL, 0, 0};
     memset(profile, 0, sizeof *profile);
     profile->allocator = (ProtobufCAllocator){allocate, release, profile};
-    const char *error = read_file(path, &bytes);
+    const char *error = read_file(fd, &bytes);
     if (!error)
         error = decode(profile, &bytes);
     free(bytes.at);
+    return error;
+}
+
+const char *profile_read(struct profile *profile, const char *path)
+{
+    memset(profile, 0, sizeof *profile);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return strerror(errno);
+    const char *error = profile_read_descriptor(profile, fd);
+    close(fd);
     return error;
 }
 
@@ -219,19 +231,32 @@ ProtobufCBinaryData profile_string(const struct profile *profile, int64_t index)
     return exists ? profile->parts->string_table[index] : (ProtobufCBinaryData){0, NULL};
 }
 
+/* Ids are mostly 1, 2, 3 and so on, so the place of the id comes first. */
+size_t profile_location_index(const struct profile *profile, uint64_t id)
+{
+    size_t n = profile->parts->n_location;
+    const JespanPprof__Location key = {.id = id}, *searched = &key;
+    if (id - 1 < n && profile->parts->location[id - 1]->id == id)
+        return (size_t)id - 1;
+    JespanPprof__Location *const *found =
+        n == 0 ? NULL : bsearch(&searched, profile->parts->location, n, sizeof searched, by_location_id);
+    return found ? (size_t)(found - profile->parts->location) : n;
+}
+
 const JespanPprof__Location *profile_location(const struct profile *profile, uint64_t id)
 {
-    const JespanPprof__Location key = {.id = id}, *searched = &key;
-    JespanPprof__Location *const *found = profile->parts->n_location == 0 ? NULL
-        : bsearch(&searched, profile->parts->location, profile->parts->n_location, sizeof searched, by_location_id);
-    return found ? *found : NULL;
+    size_t index = profile_location_index(profile, id);
+    return index < profile->parts->n_location ? profile->parts->location[index] : NULL;
 }
 
 const JespanPprof__Function *profile_function(const struct profile *profile, uint64_t id)
 {
+    size_t n = profile->parts->n_function;
     const JespanPprof__Function key = {.id = id}, *searched = &key;
-    JespanPprof__Function *const *found = profile->parts->n_function == 0 ? NULL
-        : bsearch(&searched, profile->parts->function, profile->parts->n_function, sizeof searched, by_function_id);
+    if (id - 1 < n && profile->parts->function[id - 1]->id == id)
+        return profile->parts->function[id - 1];
+    JespanPprof__Function *const *found =
+        n == 0 ? NULL : bsearch(&searched, profile->parts->function, n, sizeof searched, by_function_id);
     return found ? *found : NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads a pprof profile of the heap or of times, gzipped or plain, from a file. Any file may be given: this code never crashes
- * on one, and a reference that leads nowhere is an empty text or NULL. Decoding is protobuf-c's (docs/decisions/019). */
+/* Reads a pprof profile of the heap or of times, gzipped or plain. Any file may be given: this code never crashes on one,
+ * and a reference that leads nowhere is an empty text or NULL. Decoding is protobuf-c's (docs/decisions/019). */
 #ifndef JESPAN_CMD_PROFILE_H
 #define JESPAN_CMD_PROFILE_H
 
@@ -25,8 +25,10 @@ struct profile {
     int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */
 };
 
-/* Returns NULL, or the reason in words. `profile` must stay where it is, and is freed in either case. */
+/* Reads a file, or a descriptor from where it is. Returns NULL, or the reason in words. `profile` must stay where it is, and is freed in
+ * either case. */
 const char *profile_read(struct profile *profile, const char *path);
+const char *profile_read_descriptor(struct profile *profile, int fd);
 void profile_free(struct profile *profile);
 
 /* Decodes one sample, which the caller frees. Returns 0, -ENOMEM, or -EBADMSG if its bytes are no sample or do not
@@ -38,6 +40,8 @@ void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample);
 void profile_values(const struct profile *profile, const JespanPprof__Sample *sample, int64_t values[PROFILE_N_VALUES]);
 
 ProtobufCBinaryData profile_string(const struct profile *profile, int64_t index);
+/* The place of a location in parts->location; their number if there is none. */
+size_t profile_location_index(const struct profile *profile, uint64_t id);
 const JespanPprof__Location *profile_location(const struct profile *profile, uint64_t id);
 const JespanPprof__Function *profile_function(const struct profile *profile, uint64_t id);
 

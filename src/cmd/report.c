@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan report`: the options, and errors in words. */
+/* `jespan report`: the options, and the pager. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd.h"
-#include "outside.h"
-#include "profile.h"
 #include "report.h"
 #include "text.h"
 
@@ -47,13 +47,22 @@ static bool wants_bold(void)
     return knows_bold && (!no_color || no_color[0] == '\0');
 }
 
+/* ---- Options ---- */
+
+struct words {
+    struct report_source source;
+    struct report_query query;
+    struct report_filter *filter;
+    bool help, diff, pager;
+};
+
 /* The kind of profile is not known yet. */
-static int check_sort(const char *word)
+static int check_sort(struct report_options *options, const char *word)
 {
-    for (int kind = 0; kind < PROFILE_N_KINDS; kind++)
-        if (report_sort((enum profile_kind)kind, word) >= 0)
-            return 0;
-    cmd_error("--sort: '%s' is none of inuse, alloc, objects; cpu, busy, wall, opens", word);
+    options->sort = word;
+    if (report_knows_sort(word))
+        return 0;
+    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs; cpu, busy, wall, opens", word);
     return STATUS_USAGE;
 }
 
@@ -68,147 +77,257 @@ static int read_top(struct report_options *options, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_options(struct report_options *options, const char **sort, bool *help, bool *time, int argc, char **argv)
+static int read_by(struct words *words, const char *word)
+{
+    if (report_by_find(word, &words->query.by, &words->query.argument))
+        return 0;
+    cmd_error("--by: '%s' is none of path, name, site, thread, label:KEY", word);
+    return STATUS_USAGE;
+}
+
+static int read_filter(struct words *words, const char *text)
+{
+    const char *reason = report_filter_add(&words->filter, text);
+    if (!reason)
+        return 0;
+    cmd_error("--filter: '%s': %s", text, reason);
+    return STATUS_USAGE;
+}
+
+static int read_option(struct report_options *options, struct words *words, int option)
+{
+    switch (option) {
+    case 's':
+        return check_sort(options, optarg);
+    case 't':
+        return read_top(options, optarg);
+    case 'b':
+        return read_by(words, optarg);
+    case 'f':
+        return read_filter(words, optarg);
+    case 'a':
+        words->source.at = optarg;
+        return 0;
+    case 'c':
+        options->wanted = optarg;
+        return 0;
+    case 'h':
+        words->help = true;
+        return 0;
+    case 'T':
+        words->source.time = true;
+        return 0;
+    case 'i':
+        words->query.inclusive = true;
+        return 0;
+    case 'e':
+        options->exact = true;
+        return 0;
+    case 'r':
+        options->tree = true;
+        return 0;
+    case 'd':
+        words->diff = true;
+        return 0;
+    case 'P':
+        words->pager = false;
+        return 0;
+    case 'J':
+        options->format = REPORT_JSON;
+        return 0;
+    case 'C':
+        options->format = REPORT_CSV;
+        return 0;
+    case 'M':
+        options->format = REPORT_MARKDOWN;
+        return 0;
+    default:
+        return STATUS_USAGE;
+    }
+}
+
+static int read_options(struct report_options *options, struct words *words, int argc, char **argv)
 {
     static const struct option long_options[] = {
         {"sort", required_argument, NULL, 's'},
         {"top", required_argument, NULL, 't'},
+        {"by", required_argument, NULL, 'b'},
+        {"filter", required_argument, NULL, 'f'},
+        {"at", required_argument, NULL, 'a'},
+        {"columns", required_argument, NULL, 'c'},
+        {"tree", no_argument, NULL, 'r'},
+        {"diff", no_argument, NULL, 'd'},
         {"inclusive", no_argument, NULL, 'i'},
         {"exact", no_argument, NULL, 'e'},
         {"bytes", no_argument, NULL, 'e'}, /* its first name */
         {"time", no_argument, NULL, 'T'},
+        {"json", no_argument, NULL, 'J'},
+        {"csv", no_argument, NULL, 'C'},
+        {"markdown", no_argument, NULL, 'M'},
+        {"no-pager", no_argument, NULL, 'P'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int status = 0;
-    for (int option; status == 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        if (option == 's')
-            status = check_sort(*sort = optarg);
-        else if (option == 't')
-            status = read_top(options, optarg);
-        else if (option == 'h')
-            *help = true;
-        else if (option == 'T')
-            *time = true;
-        else if (option == 'i')
-            options->inclusive = true;
-        else if (option == 'e')
-            options->exact = true;
-        else
-            status = STATUS_USAGE;
-    }
+    for (int option; status == 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;)
+        status = read_option(options, words, option);
     return status;
 }
 
-static const char *describe(int error)
+static const char *find_contradiction(const struct report_options *options, const struct words *words)
 {
-    switch (error) {
-    case 0:
-        return NULL;
-    case -E2BIG:
-        return "too many contexts for --inclusive";
-    case -EBADMSG:
-        return "not a pprof profile";
-    default:
-        return "out of memory";
+    if (options->tree && words->query.by)
+        return "--tree is for paths: it cannot go with another --by";
+    if (options->tree && words->diff)
+        return "--tree and --diff cannot go together";
+    return NULL;
+}
+
+/* ---- Output ---- */
+
+/* Standard output goes through a pager if it is a terminal and there is a keyboard. Returns its process, or 0. */
+static pid_t start_pager(const struct words *words)
+{
+    const char *pager = getenv("JESPAN_PAGER") ? getenv("JESPAN_PAGER") : getenv("PAGER");
+    int ends[2];
+    if (!words->pager || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) || (pager && strcmp(pager, "cat") == 0) ||
+        pipe2(ends, O_CLOEXEC) != 0)
+        return 0;
+    setenv("LESS", "FRX", 0); /* ends at once if one screen is enough; shows colours */
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[0], STDIN_FILENO);
+        execlp("sh", "sh", "-c", pager && pager[0] ? pager : "if command -v less > /dev/null; then exec less; else exec cat; fi",
+               (char *)NULL);
+        _exit(STATUS_NOT_FOUND);
     }
+    if (pid > 0)
+        dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    return pid > 0 ? pid : 0;
 }
 
-static const char *print(struct profile *profile, struct report_options *options, const char *sort)
+/* A pager that was quit reads no more, which is no error. */
+static int finish(pid_t pager)
 {
-    options->sort = report_sort(profile->kind, sort);
-    if (options->sort >= 0)
-        return describe(report_print(profile, options));
-    return profile->kind == PROFILE_HEAP ? "a heap profile is sorted by inuse, alloc or objects"
-                                         : "a time profile is sorted by cpu, busy, wall or opens";
+    if (pager == 0)
+        return cmd_finish_output();
+    fflush(stdout);
+    close(STDOUT_FILENO);
+    while (waitpid(pager, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return 0;
 }
 
-/* Returns NULL, or the reason why the file cannot be printed. `sort` is NULL for the default. */
-static const char *print_file(const char *path, struct report_options *options, const char *sort)
+/* Reads one profile, or two, and prints them. Returns the exit status. */
+static int print(const struct words *words, const struct report_options *options, char *const *inputs, uint32_t n)
 {
-    struct profile profile;
-    const char *error = profile_read(&profile, path);
-    if (!error)
-        error = print(&profile, options, sort);
-    profile_free(&profile);
-    return error;
-}
-
-/* A word of digits that no file is called is a process. Its dump never comes to a disk. */
-static const char *print_process(pid_t pid, enum exporter_profile profile, struct report_options *options, const char *sort)
-{
-    char path[32];
-    struct outside process;
-    const char *reason = outside_read(&process, pid);
+    static struct report_input input[2];
+    const char *reason = NULL;
+    uint32_t n_read = 0;
+    pid_t pager = 0;
+    while (n_read < n && !reason) {
+        reason = report_input_read(&input[n_read], inputs[n_read], &words->source);
+        n_read++;
+    }
+    if (!reason) {
+        pager = start_pager(words);
+        if (pager != 0)
+            signal(SIGPIPE, SIG_IGN);
+        reason = report_print(input, n, &words->query, options);
+    }
     if (reason)
-        return reason;
-    int fd = memfd_create("jespan-report", MFD_CLOEXEC), error = fd < 0 ? -errno : outside_write(&process, profile, fd);
-    outside_close(&process);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    reason = error ? strerror(-error) : print_file(path, options, sort);
-    if (fd >= 0)
-        close(fd);
-    return reason;
-}
-
-static const char *print_word(const char *word, bool time, struct report_options *options, const char *sort)
-{
-    pid_t pid = access(word, F_OK) != 0 ? cmd_pid(word) : 0;
-    if (pid != 0)
-        return print_process(pid, time ? EXPORTER_TIME : EXPORTER_HEAP, options, sort);
-    return time ? "--time is for a process's number" : print_file(word, options, sort);
+        cmd_error("%s: %s", input[n_read - 1].name, reason);
+    for (uint32_t i = 0; i < n_read; i++)
+        report_input_free(&input[i]);
+    int status = finish(pager);
+    return reason ? STATUS_USAGE : status;
 }
 
 static int run(int argc, char **argv)
 {
     bool is_terminal = isatty(STDOUT_FILENO);
-    struct report_options options = {.top = is_terminal ? TERMINAL_ROWS : 0, .bold = is_terminal && wants_bold(),
-                                     .columns = find_columns(is_terminal)};
-    const char *sort = NULL;
-    bool help = false, time = false;
-    int status = read_options(&options, &sort, &help, &time, argc, argv);
-    if (status != 0 || help)
-        return status != 0 ? status : cmd_help("report");
-    if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help report'", optind == argc ? "there is no FILE" : "there is more than one FILE");
-        return STATUS_USAGE;
+    struct report_options options = {.bold = is_terminal && wants_bold(), .columns = find_columns(is_terminal)};
+    struct words words = {.pager = true, .query = {.argument = ""}};
+    options.top = is_terminal ? TERMINAL_ROWS : 0;
+    int status = read_options(&options, &words, argc, argv);
+    const char *contradiction = find_contradiction(&options, &words);
+    uint32_t n = words.diff ? 2 : 1;
+    if (status == 0 && words.help)
+        status = cmd_help("report");
+    else if (status == 0 && contradiction)
+        cmd_error("%s", contradiction), status = STATUS_USAGE;
+    else if (status == 0 && (uint32_t)(argc - optind) != n)
+        cmd_error("%s; see 'jespan help report'", words.diff       ? "--diff needs two of them: the older one, and the newer one"
+                                                  : optind == argc ? "there is no FILE"
+                                                                   : "there is more than one FILE"), status = STATUS_USAGE;
+    else if (status == 0) {
+        text_init();
+        words.query.filter = words.filter;
+        words.query.inclusive |= options.tree;
+        words.query.with_own = options.tree;
+        status = print(&words, &options, argv + optind, n);
     }
-    text_init();
-    const char *error = print_word(argv[optind], time, &options, sort);
-    if (error) {
-        cmd_error("%s: %s", argv[optind], error);
-        return STATUS_USAGE;
-    }
-    return cmd_finish_output();
+    report_filter_free(words.filter);
+    return status;
 }
 
 const struct command command_report = {
     .name = "report",
-    .summary = "print a dump as a table of contexts",
+    .summary = "print who holds memory: of a dump, a process or a page",
     .usage =
-        "usage: jespan report [OPTION…] FILE.pb.gz\n"
-        "       jespan report [OPTION…] PID\n"
+        "usage: jespan report [OPTION…] INPUT\n"
+        "       jespan report [OPTION…] --diff OLD NEW\n"
         "\n"
         "Prints the contexts of a dump: the path of spans and their labels. A heap dump\n"
         "comes with bytes in use, share of the total, objects in use and bytes ever\n"
         "allocated. A dump of times (time.PID.NUMBER.pb.gz) comes with CPU time, share,\n"
-        "busy time, wall time, spans opened and mean time open. FILE may be any heap\n"
-        "profile in pprof's format, gzipped or plain. A PID is a process to be read now, as\n"
-        "'jespan dump' does.\n"
+        "busy time, wall time, spans opened and mean time open.\n"
         "\n"
+        "INPUT, OLD and NEW are each one of these:\n"
+        "  FILE         any heap profile in pprof's format, gzipped or plain\n"
+        "  -            the same from standard input\n"
+        "  DIRECTORY    the newest dump in it\n"
+        "  URL          http://HOST:PORT or unix:PATH of a program that answers HTTP;\n"
+        "               JESPAN_HTTP_TOKEN is the token that it wants\n"
+        "  PID          a process, read from outside, as 'jespan dump' does\n"
+        "\n"
+        "What is shown:\n"
+        "  --by KEY     a row for each path (the default), name (the innermost span), site\n"
+        "               (its place in the code), thread, or label:KEY (a label's value)\n"
+        "  --tree       contexts below each other, each with all below it, and alone (OWN)\n"
+        "  --inclusive  each row with all contexts below it\n"
+        "  --diff       what has grown and what has shrunk from OLD to NEW, and how much\n"
+        "               a minute\n"
+        "  --filter EXPR  only contexts that fit: 'cache' (a span of that name is on the\n"
+        "               path), 'request > cache' (below each other; ** is any number of\n"
+        "               spans), 'cache{tenant=b*}' (with a label), '!cache' (not), 'a|b'\n"
+        "               (one of them). Several --filter must all fit\n"
+        "  --top N      the first N rows only; 0: all (default: 50 on a terminal, else\n"
+        "               all)\n"
         "  --sort KEY   the largest first, and shares of it. For a heap dump: inuse (bytes\n"
-        "               in use, the default), alloc (bytes ever allocated) or objects (in\n"
-        "               use). For times: cpu (the default), busy, wall or opens\n"
-        "  --top N      the first N contexts only; 0: all (default: 50 on a terminal,\n"
-        "               else all)\n"
-        "  --time       times of the process, not its heap\n"
-        "  --inclusive  each context with all contexts below it\n"
+        "               in use, the default), alloc (bytes ever allocated), objects (in use)\n"
+        "               or allocs. For times: cpu (the default), busy, wall or opens\n"
+        "  --columns LIST  these columns, as inuse,share,objects,alloc,allocs,freed,\n"
+        "               frees,size. A wrong word lists those that there are\n"
+        "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
+        "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
+        "  --time       times of a process, a URL (of the next 30 seconds) or a directory,\n"
+        "               not the heap\n"
+        "\n"
+        "How it is shown:\n"
+        "  --json       for other programs; figures are in bytes and nanoseconds\n"
+        "  --csv        the same, a line for each row\n"
+        "  --markdown   a table for a page\n"
         "  --exact      bytes and nanoseconds in digits, not in KiB or ms; --bytes is the\n"
         "               same\n"
+        "  --no-pager   on a terminal, a long table goes through $JESPAN_PAGER, $PAGER or\n"
+        "               less otherwise\n"
         "\n"
         "Lines are as wide as $COLUMNS or the terminal says, else 120 columns. A longer\n"
-        "path loses its middle.\n"
+        "path loses its middle. NO_COLOR turns colours off.\n"
         "\n"
-        "Exit status: 0; 1 the output could not be written; 2 wrong command line or file.\n",
+        "Exit status: 0; 1 the output could not be written; 2 wrong command line or input.\n",
     .run = run,
 };

@@ -45,7 +45,7 @@ static int has_repeated(const struct profile *profile, bool *has)
 }
 
 /* Functions that are inlined into each other share a location. The outermost one is the last. */
-static uint64_t outer_function(const struct profile *profile, uint64_t id)
+uint64_t report_outer_function(const struct profile *profile, uint64_t id)
 {
     const JespanPprof__Location *location = profile_location(profile, id);
     return !location || location->n_line == 0 ? 0 : location->line[location->n_line - 1]->function_id;
@@ -58,7 +58,7 @@ static uint64_t hash_name(const struct profile *profile, uint64_t above, uint64_
 
 static int add_name(struct report_names *names, const struct profile *profile, uint64_t above, uint64_t location)
 {
-    uint64_t function = outer_function(profile, location), hash = hash_name(profile, above, function);
+    uint64_t function = report_outer_function(profile, location), hash = hash_name(profile, above, function);
     const uint64_t *first = hash_find(&names->functions, hash);
     if (!first)
         return hash_add(&names->functions, hash, function);
@@ -95,7 +95,7 @@ void report_names_free(struct report_names *names)
 
 /* --- Text --------------------------------------------------------------------------------------------------------------- */
 
-static void add_string(struct text *text, const struct profile *profile, int64_t index)
+void report_add_string(struct text *text, const struct profile *profile, int64_t index)
 {
     ProtobufCBinaryData string = profile_string(profile, index);
     text_add_bytes(text, string.data, string.len, MAX_NAME_CHARS);
@@ -112,7 +112,7 @@ static void add_function(struct text *text, const struct profile *profile, uint6
     int64_t name = name_of(profile, id);
     if (profile_string(profile, name).len == 0)
         text_add(text, "?");
-    add_string(text, profile, name);
+    report_add_string(text, profile, name);
 }
 
 /* " (file:line)" */
@@ -121,55 +121,75 @@ static void add_code_place(struct text *text, const struct profile *profile, uin
     const JespanPprof__Function *function = profile_function(profile, id);
     char line[32];
     text_add(text, " (");
-    add_string(text, profile, !function ? 0 : function->filename);
+    report_add_string(text, profile, !function ? 0 : function->filename);
     snprintf(line, sizeof line, ":%" PRId64 ")", !function ? 0 : function->start_line);
     text_add(text, line);
 }
 
-/* A location without a function has only an address. `above` is 0 at the outer end. */
-static void add_location(struct text *text, const struct profile *profile, const struct report_names *names, uint64_t above,
-                         uint64_t id)
+static void add_address(struct text *text, const JespanPprof__Location *location)
 {
+    char address[32];
+    snprintf(address, sizeof address, "0x%" PRIx64, !location ? 0 : location->address);
+    text_add(text, address);
+}
+
+/* A location without a function has only an address. `above` is 0 at the outer end. */
+static void add_location(struct text *text, const struct report_input *input, uint64_t above, uint64_t id)
+{
+    const struct profile *profile = &input->profile;
     const JespanPprof__Location *location = profile_location(profile, id);
     size_t n = !location ? 0 : location->n_line < MAX_INLINED ? location->n_line : MAX_INLINED;
     if (n == 0) {
-        char address[32];
-        snprintf(address, sizeof address, "0x%" PRIx64, !location ? 0 : location->address);
         separate(text);
-        text_add(text, address);
+        add_address(text, location);
     }
     for (size_t i = n; i > 0; i--) {
         uint64_t function = location->line[i - 1]->function_id;
         separate(text);
         add_function(text, profile, function);
-        if (i == n && hash_find(&names->repeated, hash_name(profile, above, function)))
+        if (i == n && hash_find(&input->names.repeated, hash_name(profile, above, function)))
             add_code_place(text, profile, function);
     }
 }
 
-/* `ids` begins with the leaf. */
-static void add_locations(struct text *text, const struct profile *profile, const struct report_names *names,
-                          const uint64_t *ids, size_t n)
+void report_add_name(struct text *text, const struct report_input *input, uint64_t location)
 {
-    for (size_t i = n; i > 0; i--) {
-        if (n > 2 * END_FRAMES && i == n - END_FRAMES) {
+    uint64_t function = report_outer_function(&input->profile, location);
+    if (function != 0)
+        add_function(text, &input->profile, function);
+    else
+        add_address(text, profile_location(&input->profile, location));
+}
+
+void report_add_site(struct text *text, const struct report_input *input, uint64_t location)
+{
+    uint64_t id = report_outer_function(&input->profile, location);
+    const JespanPprof__Function *function = profile_function(&input->profile, id);
+    report_add_name(text, input, location);
+    if (function && profile_string(&input->profile, function->filename).len > 0)
+        add_code_place(text, &input->profile, id);
+}
+
+/* `ids` begins with the leaf. The last `n_above` of them are left out. */
+static void add_locations(struct text *text, const struct report_input *input, const uint64_t *ids, size_t n, size_t n_above)
+{
+    for (size_t i = n - n_above; i > 0; i--) {
+        if (n - n_above > 2 * END_FRAMES && i == n - n_above - END_FRAMES) {
             separate(text);
             text_add_ellipsis(text);
             i = END_FRAMES;
         }
-        add_location(text, profile, names, i < n ? ids[i] : 0, ids[i - 1]);
+        add_location(text, input, i < n ? ids[i] : 0, ids[i - 1]);
     }
     if (n == 0)
         text_add(text, "(no path)");
 }
 
-static void add_label(struct text *text, const struct profile *profile, const JespanPprof__Label *label)
+void report_add_label_value(struct text *text, const struct profile *profile, const JespanPprof__Label *label)
 {
     char number[32];
-    add_string(text, profile, label->key);
-    text_add(text, "=");
     if (label->str != 0) {
-        add_string(text, profile, label->str);
+        report_add_string(text, profile, label->str);
     } else {
         snprintf(number, sizeof number, "%" PRId64, label->num);
         text_add(text, number);
@@ -180,21 +200,28 @@ static void add_labels(struct text *text, const struct profile *profile, JespanP
 {
     for (size_t i = 0; i < n && i < MAX_LABELS; i++) {
         text_add(text, i == 0 ? " {" : ", ");
-        add_label(text, profile, labels[i]);
+        report_add_string(text, profile, labels[i]->key);
+        text_add(text, "=");
+        report_add_label_value(text, profile, labels[i]);
     }
     if (n > 0)
         text_add(text, "}");
 }
 
-int report_path(struct text *text, struct profile *profile, const struct report_names *names, const struct report_place *place)
+/* Both places are of the same path, but perhaps of different samples, so only their lengths are compared. */
+void report_path_end(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,
+                     const struct report_place *place, const struct report_place *above)
 {
-    JespanPprof__Sample *sample;
-    int error = profile_sample(profile, place->sample, &sample);
+    size_t n = sample->n_location_id - place->frames, n_labels = sample->n_label - place->labels;
+    size_t n_above = above && above->frames < n ? above->frames : 0;
+    size_t labels_above = above && above->labels < n_labels ? above->labels : above ? n_labels : 0;
     text_clear(text);
-    if (error != 0)
-        return error;
-    add_locations(text, profile, names, sample->location_id + place->frames, sample->n_location_id - place->frames);
-    add_labels(text, profile, sample->label + place->labels, sample->n_label - place->labels);
-    profile_sample_free(profile, sample);
-    return 0;
+    add_locations(text, input, sample->location_id + place->frames, n, n_above);
+    add_labels(text, &input->profile, sample->label + place->labels, n_labels - labels_above);
+}
+
+void report_path(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,
+                 const struct report_place *place)
+{
+    report_path_end(text, input, sample, place, NULL);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The contexts of a profile as rows, each alone or with all contexts below it.
+/* The samples of a profile as rows: one for each group of samples, alone or with all rows below it.
  *
  * A sample has its path and the labels of the whole path, those of the leaf first. So a context above it has the same path
  * without some inner frames. Its labels are the last ones of the sample, as many as fit a context that has a sample itself;
- * otherwise all that are left. Contexts are told apart by a hash of path and labels. The order of labels does not matter.
+ * otherwise all that are left. Rows are told apart by a hash of texts, so that rows of two profiles can be compared. The order
+ * of labels does not matter, except of those with the same key: the nearest span has the first.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,21 +15,27 @@
 #define MAX_ROWS (1u << 26)   /* bounds memory */
 #define MAX_LABELS 256        /* of a sample; further ones do not tell contexts apart */
 #define MAX_ADDED (1u << 20)  /* rows without a sample; a profile whose paths were cut has very many of them */
-#define NOT_FOUND UINT32_MAX
+#define FIRST_SLOTS 256u
 
 /* --- Rows ----------------------------------------------------------------------------------------------------------- */
 
-static int64_t sum(int64_t a, int64_t b)
+int64_t report_sum(int64_t a, int64_t b)
 {
     int64_t result;
     return !__builtin_add_overflow(a, b, &result) ? result : a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+int64_t report_difference(int64_t a, int64_t b)
+{
+    int64_t result;
+    return !__builtin_sub_overflow(a, b, &result) ? result : a < 0 ? INT64_MIN : INT64_MAX;
 }
 
 void report_row_add(struct report_row *to, const int64_t values[PROFILE_N_VALUES], int but_for)
 {
     for (int i = 0; i < PROFILE_N_VALUES; i++)
         if (i != but_for)
-            to->values[i] = sum(to->values[i], values[i]);
+            to->values[i] = report_sum(to->values[i], values[i]);
 }
 
 static int reserve(struct report_rows *rows)
@@ -44,165 +51,250 @@ static int reserve(struct report_rows *rows)
     return 0;
 }
 
-/* Adds a row without values. Returns its index, or NOT_FOUND if there is no memory. */
-static uint32_t add_row(struct report_rows *rows, struct report_place place)
+/* The slot of the hash, or the free one where it belongs. */
+static uint32_t *find_slot(const struct report_rows *rows, uint64_t hash)
 {
-    if (reserve(rows) != 0)
-        return NOT_FOUND;
-    rows->items[rows->n] = (struct report_row){.place = place};
+    uint64_t i = hash & (rows->n_slots - 1);
+    while (rows->slots[i] != 0 && rows->items[rows->slots[i] - 1].hash != hash)
+        i = (i + 1) & (rows->n_slots - 1);
+    return &rows->slots[i];
+}
+
+static int reserve_slots(struct report_rows *rows)
+{
+    if (rows->n < rows->n_slots / 2)
+        return 0;
+    uint64_t n = rows->n_slots == 0 ? FIRST_SLOTS : rows->n_slots * 2;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return -ENOMEM;
+    free(rows->slots);
+    rows->slots = slots;
+    rows->n_slots = n;
+    for (uint32_t i = 0; i < rows->n; i++)
+        *find_slot(rows, rows->items[i].hash) = i + 1;
+    return 0;
+}
+
+struct report_row *report_rows_find(const struct report_rows *rows, uint64_t hash)
+{
+    uint32_t slot = rows->n_slots == 0 ? 0 : *find_slot(rows, hash);
+    return slot == 0 ? NULL : &rows->items[slot - 1];
+}
+
+uint32_t report_rows_add(struct report_rows *rows, uint64_t hash, struct report_place place)
+{
+    if (reserve(rows) != 0 || reserve_slots(rows) != 0)
+        return REPORT_NONE;
+    rows->items[rows->n] = (struct report_row){.hash = hash, .place = place, .parent = REPORT_NONE};
+    *find_slot(rows, hash) = rows->n + 1;
     return rows->n++;
 }
 
-int report_rows_read(struct report_rows *rows, struct profile *profile)
+static uint32_t find(const struct report_rows *rows, uint64_t hash)
 {
-    memset(rows, 0, sizeof *rows);
-    for (uint32_t i = 0; i < profile->parts->n_sample; i++) {
-        int64_t values[PROFILE_N_VALUES];
-        JespanPprof__Sample *sample;
-        int error = profile_sample(profile, i, &sample);
-        if (error != 0)
-            return error;
-        profile_values(profile, sample, values);
-        profile_sample_free(profile, sample);
-        uint32_t row = add_row(rows, (struct report_place){.sample = i});
-        if (row == NOT_FOUND)
-            return -ENOMEM;
-        report_row_add(&rows->items[row], values, -1);
-        report_row_add(&rows->all, values, -1);
+    const struct report_row *row = report_rows_find(rows, hash);
+    return row ? (uint32_t)(row - rows->items) : REPORT_NONE;
+}
+
+/* Number 0 is that of rows that have none. */
+struct report_values *report_rows_second(struct report_rows *rows, struct report_row *row)
+{
+    uint32_t n = rows->n_seconds == 0 ? 1 : rows->n_seconds;
+    if (row->second == 0 && n >= rows->seconds_capacity) {
+        uint32_t capacity = rows->seconds_capacity == 0 ? 64 : rows->seconds_capacity * 2;
+        struct report_values *seconds = realloc(rows->seconds, capacity * sizeof *seconds);
+        if (!seconds)
+            return NULL;
+        rows->seconds = seconds;
+        rows->seconds_capacity = capacity;
+        seconds[0] = (struct report_values){{0}};
     }
-    return 0;
+    if (row->second == 0) {
+        rows->seconds[n] = (struct report_values){{0}};
+        row->second = n;
+        rows->n_seconds = n + 1;
+    }
+    return &rows->seconds[row->second];
 }
 
 void report_rows_free(struct report_rows *rows)
 {
     free(rows->items);
+    free(rows->slots);
+    free(rows->seconds);
 }
 
-/* --- Rows that include those below them -------------------------------------------------------------------------------- */
+/* --- One sample after the other --------------------------------------------------------------------------------------- */
 
-struct tree {
-    struct profile *profile;
+struct reader {
+    struct report_input *input;
+    const struct report_query *query;
     struct report_rows *rows;
-    struct hash_table by_hash; /* the index of a row */
-    /* The sample that is being read. paths[i] is the hash of the path without i inner frames, labels[i] that of the labels
-     * without the first i. */
+    int own;
+    uint32_t n_samples; /* rows that stand for a sample */
+    uint32_t number;    /* of the sample */
+    JespanPprof__Sample *sample;
+    int64_t values[PROFILE_N_VALUES];
+    /* paths[i] is the hash of the path without i inner frames, labels[i] that of the labels without the first i. */
     uint64_t *paths, labels[MAX_LABELS + 1];
     size_t n_frames, capacity, n_labels;
-    int64_t values[PROFILE_N_VALUES];
 };
 
-static int reserve_paths(struct tree *tree, size_t n)
+static int add_own(struct reader *r, struct report_row *row)
 {
-    if (n <= tree->capacity)
+    struct report_values *own = r->query->with_own ? report_rows_second(r->rows, row) : NULL;
+    for (int i = 0; own && i < PROFILE_N_VALUES; i++)
+        own->of[i] = report_sum(own->of[i], r->values[i]);
+    return r->query->with_own && !own ? -ENOMEM : 0;
+}
+
+/* Adds the sample to the row of a group. */
+static int add(struct reader *r, uint64_t hash, struct report_place place, bool innermost)
+{
+    uint32_t index = find(r->rows, hash);
+    if (index == REPORT_NONE)
+        index = report_rows_add(r->rows, hash, place);
+    if (index == REPORT_NONE)
+        return -ENOMEM;
+    struct report_row *row = &r->rows->items[index];
+    if (row->last == r->number + 1)
         return 0;
-    uint64_t *paths = realloc(tree->paths, 2 * n * sizeof *paths);
+    row->last = r->number + 1;
+    report_row_add(row, r->values, innermost ? -1 : r->own);
+    return innermost ? add_own(r, row) : 0;
+}
+
+/* --- By something else than the path ---------------------------------------------------------------------------------- */
+
+static int add_keys(struct reader *r)
+{
+    const struct report_query *query = r->query;
+    size_t n = query->by->n_keys(r->sample);
+    bool found = false;
+    int error = 0;
+    for (size_t i = 0; i < n && error == 0 && (!found || query->inclusive); i++) {
+        uint64_t hash;
+        if (!query->by->key(r->input, r->sample, query->argument, i, &hash))
+            continue;
+        error = add(r, hash, (struct report_place){.sample = r->number, .frames = (uint32_t)i}, !found);
+        found = true;
+    }
+    return found ? error : add(r, 0, (struct report_place){.sample = r->number, .frames = REPORT_NONE}, true);
+}
+
+/* --- By path ---------------------------------------------------------------------------------------------------------- */
+
+static int reserve_paths(struct reader *r, size_t n)
+{
+    if (n < r->capacity)
+        return 0;
+    uint64_t *paths = realloc(r->paths, 2 * (n + 1) * sizeof *paths);
     if (!paths)
         return -ENOMEM;
-    tree->paths = paths;
-    tree->capacity = 2 * n;
+    r->paths = paths;
+    r->capacity = 2 * (n + 1);
     return 0;
 }
 
-static uint64_t hash_label(const JespanPprof__Label *label)
+/* Labels of outer spans with the same key count. */
+static uint64_t hash_label(const struct report_input *input, JespanPprof__Label *const *labels, size_t i, size_t n)
 {
-    uint64_t hash = hash_mix((uint64_t)label->key + 1);
-    hash = hash_mix(hash ^ (uint64_t)label->str);
+    const JespanPprof__Label *label = labels[i];
+    uint64_t same = 0;
+    for (size_t k = i + 1; k < n; k++)
+        same += labels[k]->key == label->key;
+    uint64_t hash = hash_mix(report_string_hash(input, label->key) + 1 + same);
+    hash = hash_mix(hash ^ report_string_hash(input, label->str));
     return hash_mix(hash ^ (uint64_t)label->num);
 }
 
-static void hash_sample(struct tree *tree, const JespanPprof__Sample *sample)
+static int hash_sample(struct reader *r)
 {
     uint64_t path = 0, labels = 0;
-    tree->n_frames = sample->n_location_id;
-    tree->n_labels = sample->n_label < MAX_LABELS ? sample->n_label : MAX_LABELS;
-    for (size_t i = tree->n_frames; i-- > 0;)
-        tree->paths[i] = path = hash_mix(path + hash_mix(sample->location_id[i] + 1));
-    tree->labels[tree->n_labels] = 0;
-    for (size_t i = tree->n_labels; i-- > 0;)
-        tree->labels[i] = labels += hash_label(sample->label[i]);
-}
-
-static int read_sample(struct tree *tree, uint32_t i)
-{
-    JespanPprof__Sample *sample;
-    int error = profile_sample(tree->profile, i, &sample);
-    if (error != 0)
-        return error;
-    error = reserve_paths(tree, sample->n_location_id);
-    if (error == 0) {
-        hash_sample(tree, sample);
-        profile_values(tree->profile, sample, tree->values);
-    }
-    profile_sample_free(tree->profile, sample);
-    return error;
-}
-
-static uint64_t hash_of(const struct tree *tree, size_t frames, size_t labels)
-{
-    return hash_mix((tree->n_frames == 0 ? 0 : tree->paths[frames]) + hash_mix(tree->labels[labels]));
-}
-
-static uint32_t find(const struct tree *tree, size_t frames, size_t labels)
-{
-    const uint64_t *row = hash_find(&tree->by_hash, hash_of(tree, frames, labels));
-    return row ? (uint32_t)*row : NOT_FOUND;
-}
-
-/* The row of the sample without so many inner frames and first labels, added if it is missing. NOT_FOUND: no memory. */
-static uint32_t find_or_add(struct tree *tree, uint32_t sample, size_t frames, size_t labels)
-{
-    uint32_t row = find(tree, frames, labels);
-    if (row != NOT_FOUND)
-        return row;
-    row = add_row(tree->rows, (struct report_place){sample, (uint32_t)frames, (uint32_t)labels});
-    return row == NOT_FOUND || hash_add(&tree->by_hash, hash_of(tree, frames, labels), row) != 0 ? NOT_FOUND : row;
-}
-
-static int add_itself(struct tree *tree, uint32_t sample)
-{
-    int error = read_sample(tree, sample);
-    if (error != 0)
-        return error;
-    uint32_t row = find_or_add(tree, sample, 0, 0);
-    if (row == NOT_FOUND)
+    r->n_frames = r->sample->n_location_id;
+    r->n_labels = r->sample->n_label < MAX_LABELS ? r->sample->n_label : MAX_LABELS;
+    if (reserve_paths(r, r->n_frames) != 0)
         return -ENOMEM;
-    report_row_add(&tree->rows->items[row], tree->values, -1);
-    report_row_add(&tree->rows->all, tree->values, -1);
+    r->paths[r->n_frames] = 0;
+    for (size_t i = r->n_frames; i-- > 0;)
+        r->paths[i] = path = hash_mix(path + hash_mix(report_location_hash(r->input, r->sample->location_id[i]) + 1));
+    r->labels[r->n_labels] = 0;
+    for (size_t i = r->n_labels; i-- > 0;)
+        r->labels[i] = labels += hash_label(r->input, r->sample->label, i, r->n_labels);
     return 0;
+}
+
+static uint64_t hash_of(const struct reader *r, size_t frames, size_t labels)
+{
+    return hash_mix(r->paths[frames] + hash_mix(r->labels[labels]));
+}
+
+static int add_path(struct reader *r)
+{
+    int error = hash_sample(r);
+    return error != 0 ? error : add(r, hash_of(r, 0, 0), (struct report_place){.sample = r->number}, true);
 }
 
 /* A context's labels are among those of the context below it, so a label that is left out stays left out. */
-static int add_to_those_above(struct tree *tree, uint32_t sample, int own)
+static int add_above(struct reader *r)
 {
-    int error = read_sample(tree, sample);
-    if (error != 0)
-        return error;
+    int error = hash_sample(r);
+    uint32_t below = error != 0 ? REPORT_NONE : find(r->rows, hash_of(r, 0, 0));
     size_t left_out = 0;
-    for (size_t frames = 1; frames < tree->n_frames; frames++) {
+    for (size_t frames = 1; error == 0 && frames < r->n_frames; frames++) {
         size_t labels = left_out;
-        while (labels <= tree->n_labels && find(tree, frames, labels) == NOT_FOUND)
+        while (labels <= r->n_labels && find(r->rows, hash_of(r, frames, labels)) == REPORT_NONE)
             labels++;
-        left_out = labels <= tree->n_labels ? labels : left_out;
-        uint32_t row = find_or_add(tree, sample, frames, left_out);
-        if (row == NOT_FOUND)
+        left_out = labels <= r->n_labels ? labels : left_out;
+        uint64_t hash = hash_of(r, frames, left_out);
+        uint32_t row = find(r->rows, hash);
+        if (row == REPORT_NONE)
+            row = report_rows_add(r->rows, hash, (struct report_place){r->number, (uint32_t)frames, (uint32_t)left_out});
+        if (row == REPORT_NONE)
             return -ENOMEM;
-        if (row >= tree->profile->parts->n_sample + MAX_ADDED)
+        if (row >= r->n_samples + MAX_ADDED)
             return -E2BIG;
-        report_row_add(&tree->rows->items[row], tree->values, own);
+        report_row_add(&r->rows->items[row], r->values, r->own);
+        r->rows->items[below].parent = row;
+        below = row;
     }
-    return 0;
+    return error;
 }
 
-int report_rows_read_inclusive(struct report_rows *rows, struct profile *profile, int own)
+/* --- All samples ------------------------------------------------------------------------------------------------------ */
+
+static int read_sample(struct reader *r, int (*use)(struct reader *r), bool first)
 {
-    struct tree tree = {.profile = profile, .rows = rows};
+    int error = profile_sample(&r->input->profile, r->number, &r->sample);
+    if (error != 0)
+        return error;
+    if (report_filter_fits(r->query->filter, r->input, r->sample)) {
+        profile_values(&r->input->profile, r->sample, r->values);
+        if (first)
+            report_row_add(&r->rows->all, r->values, -1);
+        error = use(r);
+    }
+    profile_sample_free(&r->input->profile, r->sample);
+    return error;
+}
+
+static int read_all(struct reader *r, int (*use)(struct reader *r), bool first)
+{
     int error = 0;
+    for (r->number = 0; r->number < r->input->profile.parts->n_sample && error == 0; r->number++)
+        error = read_sample(r, use, first);
+    return error;
+}
+
+int report_rows_read(struct report_rows *rows, struct report_input *input, const struct report_query *query, int own)
+{
+    struct reader r = {.input = input, .query = query, .rows = rows, .own = own};
     memset(rows, 0, sizeof *rows);
-    for (uint32_t i = 0; i < profile->parts->n_sample && error == 0; i++)
-        error = add_itself(&tree, i);
-    for (uint32_t i = 0; i < profile->parts->n_sample && error == 0; i++)
-        error = add_to_those_above(&tree, i, own);
-    hash_free(&tree.by_hash);
-    free(tree.paths);
+    int error = read_all(&r, query->by ? add_keys : add_path, true);
+    r.n_samples = rows->n;
+    if (error == 0 && query->inclusive && !query->by)
+        error = read_all(&r, add_above, false);
+    free(r.paths);
     return error;
 }

@@ -11,83 +11,8 @@
 
 #define MIN_PATH_COLUMNS 6
 #define GAP 2 /* between columns */
-#define MAX_CELLS 6 /* before the path */
-
-/* --- What is shown of each kind of profile ------------------------------------------------------------------------------ */
-
-enum unit {
-    UNIT_COUNT,
-    UNIT_BYTES,
-    UNIT_TIME,
-    UNIT_SHARE, /* of the value that rows are sorted by */
-    UNIT_MEAN,  /* wall time for each open */
-};
-
-struct column {
-    const char *heading; /* NULL ends the columns */
-    enum unit unit;
-    int value; /* of a sample */
-};
-
-struct sort {
-    const char *word; /* NULL ends the words */
-    int value;
-};
-
-static const struct kind {
-    struct column columns[MAX_CELLS + 1];
-    struct sort sorts[PROFILE_N_VALUES + 1]; /* the first is the default */
-    int next; /* decides between rows that are equal in the value that they are sorted by */
-    int own;  /* a context keeps its own of this value when others include those below them; -1 = none */
-} kinds[PROFILE_N_KINDS] = {
-    [PROFILE_HEAP] = {
-        .columns = {{"IN USE", UNIT_BYTES, PROFILE_INUSE_BYTES},
-                    {"SHARE", UNIT_SHARE, 0},
-                    {"OBJECTS", UNIT_COUNT, PROFILE_INUSE_OBJECTS},
-                    {"ALLOCATED", UNIT_BYTES, PROFILE_ALLOC_BYTES}},
-        .sorts = {{"inuse", PROFILE_INUSE_BYTES}, {"alloc", PROFILE_ALLOC_BYTES}, {"objects", PROFILE_INUSE_OBJECTS}},
-        .next = PROFILE_ALLOC_BYTES,
-        .own = -1,
-    },
-    [PROFILE_TIME] = {
-        .columns = {{"CPU", UNIT_TIME, PROFILE_CPU},
-                    {"SHARE", UNIT_SHARE, 0},
-                    {"BUSY", UNIT_TIME, PROFILE_BUSY},
-                    {"WALL", UNIT_TIME, PROFILE_WALL},
-                    {"OPENS", UNIT_COUNT, PROFILE_OPENS},
-                    {"MEAN", UNIT_MEAN, 0}},
-        .sorts = {{"cpu", PROFILE_CPU}, {"busy", PROFILE_BUSY}, {"wall", PROFILE_WALL}, {"opens", PROFILE_OPENS}},
-        .next = PROFILE_BUSY,
-        .own = PROFILE_OPENS,
-    },
-};
-
-int report_sort(enum profile_kind kind, const char *word)
-{
-    if (!word)
-        return kinds[kind].sorts[0].value;
-    for (const struct sort *sort = kinds[kind].sorts; sort->word; sort++)
-        if (strcmp(word, sort->word) == 0)
-            return sort->value;
-    return -1;
-}
 
 /* --- Rows ----------------------------------------------------------------------------------------------------------- */
-
-struct cells {
-    char text[MAX_CELLS][FIGURE_BYTES];
-};
-
-struct table {
-    struct profile *profile;
-    const struct kind *kind;
-    const struct report_options *options;
-    struct report_rows rows;
-    struct report_names names;
-    uint32_t n_shown;
-    struct report_row hidden; /* the sum of the rows that are not shown */
-    int n_cells, widths[MAX_CELLS];
-};
 
 /* For by_key(), since qsort() passes no other argument. */
 static int next_value;
@@ -105,195 +30,353 @@ static int by_key(const void *a, const void *b)
     return (left->place.frames < right->place.frames) - (left->place.frames > right->place.frames);
 }
 
-static void set_key(const struct table *table, struct report_row *row)
+/* The most negative first. */
+static int by_loss(const void *a, const void *b)
 {
-    row->key = row->values[table->options->sort];
+    const struct report_row *left = a, *right = b;
+    return left->key != right->key ? (left->key > right->key) - (left->key < right->key) : by_key(a, b);
 }
 
-static int read_rows(struct table *table)
+/* A tree's rows are found again by their number after they were sorted. */
+static int sort_rows(struct report_table *table)
 {
     struct report_rows *rows = &table->rows;
-    int error = table->options->inclusive ? report_rows_read_inclusive(rows, table->profile, table->kind->own)
-                                          : report_rows_read(rows, table->profile);
-    if (error != 0)
-        return error;
-    for (uint32_t i = 0; i < rows->n; i++)
-        set_key(table, &rows->items[i]);
-    next_value = table->kind->next;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        rows->items[i].key = rows->items[i].values[table->sort];
+        rows->items[i].last = i;
+    }
+    rows->all.key = rows->all.values[table->sort];
+    next_value = report_next_value(table->kind);
     if (rows->n > 0)
         qsort(rows->items, rows->n, sizeof *rows->items, by_key);
-    uint64_t top = table->options->top;
-    table->n_shown = top == 0 || top > rows->n ? rows->n : (uint32_t)top;
-    for (uint32_t i = table->n_shown; i < rows->n; i++)
-        report_row_add(&table->hidden, rows->items[i].values, -1);
-    set_key(table, &table->hidden);
-    set_key(table, &rows->all);
-    return 0;
+    return table->options->tree ? report_tree_order(rows, table->options->top) : 0;
 }
 
-static void format_cell(const struct table *table, char *to, const struct column *column,
-                        const struct report_row *row)
+static void add_section(struct report_table *table, const char *word, uint32_t first, uint32_t n)
 {
-    int64_t value = row->values[column->value], opens = row->values[PROFILE_OPENS];
-    switch (column->unit) {
-    case UNIT_COUNT:
-        snprintf(to, FIGURE_BYTES, "%" PRId64, value);
-        break;
-    case UNIT_BYTES:
-        figure_bytes(to, value, table->options->exact);
-        break;
-    case UNIT_TIME:
-        figure_time(to, value, table->options->exact);
-        break;
-    case UNIT_SHARE:
-        figure_share(to, row->key, table->rows.all.key);
-        break;
-    case UNIT_MEAN:
-        if (opens > 0)
-            figure_time(to, row->values[PROFILE_WALL] / opens, table->options->exact);
-        break;
+    struct report_section *section = &table->sections[table->n_sections++];
+    uint64_t top = table->options->top;
+    bool all = top == 0 || top > n || table->options->tree;
+    *section = (struct report_section){.word = word, .first = first, .n = n, .n_shown = all ? n : (uint32_t)top};
+    for (uint32_t i = section->n_shown; i < n; i++)
+        report_row_add(&section->hidden, table->rows.items[first + i].values, -1);
+    section->hidden.key = section->hidden.values[table->sort];
+}
+
+/* A difference has two sections. Rows without a change of the value are left out. */
+static void add_sections(struct report_table *table)
+{
+    struct report_rows *rows = &table->rows;
+    uint32_t grown = 0, shrunk = 0;
+    if (table->n_inputs == 1) {
+        add_section(table, NULL, 0, rows->n);
+        return;
+    }
+    while (grown < rows->n && rows->items[grown].key > 0)
+        grown++;
+    while (shrunk < rows->n - grown && rows->items[rows->n - 1 - shrunk].key < 0)
+        shrunk++;
+    if (shrunk > 0)
+        qsort(rows->items + (rows->n - shrunk), shrunk, sizeof *rows->items, by_loss);
+    add_section(table, "grown", 0, grown);
+    add_section(table, "shrunk", rows->n - shrunk, shrunk);
+}
+
+static int read_rows(struct report_table *table)
+{
+    int own = report_own_value(table->kind);
+    struct report_rows before, after;
+    if (table->n_inputs == 1)
+        return report_rows_read(&table->rows, &table->inputs[0], table->query, own);
+    int error = report_rows_read(&before, &table->inputs[0], table->query, own);
+    memset(&after, 0, sizeof after);
+    if (error == 0)
+        error = report_rows_read(&after, &table->inputs[1], table->query, own);
+    if (error == 0)
+        error = report_diff(&table->rows, &before, &after);
+    report_rows_free(&before);
+    report_rows_free(&after);
+    return error;
+}
+
+static const char *describe(int error)
+{
+    switch (error) {
+    case 0:
+        return NULL;
+    case -E2BIG:
+        return "too many contexts for --inclusive";
+    case -EBADMSG:
+        return "not a pprof profile";
+    default:
+        return "out of memory";
     }
 }
 
-static void format_row(const struct table *table, struct cells *cells, const struct report_row *row)
+const char *report_print(struct report_input *inputs, uint32_t n_inputs, const struct report_query *query,
+                         const struct report_options *options)
 {
-    memset(cells, 0, sizeof *cells);
-    for (int i = 0; i < table->n_cells; i++)
-        format_cell(table, cells->text[i], &table->kind->columns[i], row);
+    struct report_table table = {.inputs = inputs, .n_inputs = n_inputs, .options = options, .query = query};
+    table.kind = inputs[0].profile.kind;
+    if (n_inputs == 2) {
+        if (inputs[1].profile.kind != table.kind)
+            return "a heap profile and a time profile cannot be compared";
+        int64_t ns = report_difference(inputs[1].profile.parts->time_nanos, inputs[0].profile.parts->time_nanos);
+        table.minutes = ns > 0 ? (double)ns / 60e9 : 0;
+    }
+    const char *reason = report_columns_find(&table);
+    int error = reason ? 0 : read_rows(&table);
+    if (!reason && error == 0)
+        error = sort_rows(&table);
+    if (!reason && error == 0) {
+        add_sections(&table);
+        error = options->format == REPORT_TEXT ? report_print_text(&table) : report_print_export(&table);
+    }
+    report_rows_free(&table.rows);
+    return reason ? reason : describe(error);
 }
 
-/* A sum has no mean. Contexts that include each other have no sum, except that of all samples. */
-static void format_sum(const struct table *table, struct cells *cells, const struct report_row *row)
+/* --- Texts ---------------------------------------------------------------------------------------------------------- */
+
+const char *report_heading(const struct report_table *table)
 {
-    bool has_sum = !table->options->inclusive || row == &table->rows.all;
+    const struct report_by *by = table->query->by;
+    return !by ? "CONTEXT" : by->heading ? by->heading : table->query->argument;
+}
+
+static int tree_text(const struct report_table *table, struct text *text, const struct report_row *row,
+                     const JespanPprof__Sample *sample)
+{
+    struct report_input *input = &table->inputs[row->input];
+    JespanPprof__Sample *parent;
+    if (row->parent == REPORT_NONE) {
+        report_path(text, input, sample, &row->place);
+        return 0;
+    }
+    const struct report_place *place = &table->rows.items[row->parent].place;
+    int error = profile_sample(&input->profile, place->sample, &parent);
+    if (error != 0)
+        return error;
+    struct report_place above = {0, (uint32_t)parent->n_location_id - place->frames, (uint32_t)parent->n_label - place->labels};
+    report_path_end(text, input, sample, &row->place, &above);
+    profile_sample_free(&input->profile, parent);
+    return 0;
+}
+
+int report_row_text(const struct report_table *table, struct text *text, const struct report_row *row)
+{
+    struct report_input *input = &table->inputs[row->input];
+    const struct report_by *by = table->query->by;
+    JespanPprof__Sample *sample;
+    int error = profile_sample(&input->profile, row->place.sample, &sample);
+    text_clear(text);
+    if (error != 0)
+        return error;
+    if (!by && table->options->tree)
+        error = tree_text(table, text, row, sample);
+    else if (!by)
+        report_path(text, input, sample, &row->place);
+    else if (row->place.frames == REPORT_NONE)
+        text_add(text, by->none);
+    else
+        by->text(text, input, sample, row->place.frames);
+    profile_sample_free(&input->profile, sample);
+    return error;
+}
+
+void report_title(const struct report_table *table, uint32_t input, char *when, size_t when_bytes, char *duration)
+{
+    const struct profile *profile = &table->inputs[input].profile;
+    time_t seconds = (time_t)(profile->parts->time_nanos / 1000000000);
+    struct tm broken_down;
+    when[0] = '\0';
+    if (localtime_r(&seconds, &broken_down))
+        strftime(when, when_bytes, "%Y-%m-%d %H:%M:%S %z", &broken_down);
+    figure_duration(duration, profile->parts->duration_nanos);
+}
+
+/* --- The table for people ---------------------------------------------------------------------------------------------- */
+
+struct cells {
+    char text[REPORT_MAX_CELLS][FIGURE_BYTES];
+};
+
+struct printer {
+    const struct report_table *table;
+    struct text *line;
+    int widths[REPORT_MAX_CELLS];
+};
+
+static void format_row(const struct report_table *table, struct cells *cells, const struct report_row *row)
+{
+    for (int i = 0; i < table->n_columns; i++)
+        report_cell(table, cells->text[i], table->columns[i], row, table->options->exact);
+}
+
+/* A sum has no mean. Rows that include each other have no sum, except that of all samples; neither has a hidden difference what
+ * was before. */
+static void format_sum(const struct report_table *table, struct cells *cells, const struct report_row *row)
+{
+    bool has_sum = !table->query->inclusive || row == &table->rows.all;
     format_row(table, cells, row);
-    for (int i = 0; i < table->n_cells; i++)
-        if (!has_sum || table->kind->columns[i].unit == UNIT_MEAN)
+    for (int i = 0; i < table->n_columns; i++)
+        if (!has_sum || !report_column_has_sum(table->columns[i], row == &table->rows.all))
             cells->text[i][0] = '\0';
 }
 
-static void format_heading(const struct table *table, struct cells *cells)
+static void format_heading(const struct report_table *table, struct cells *cells)
 {
-    memset(cells, 0, sizeof *cells);
-    for (int i = 0; i < table->n_cells; i++)
-        snprintf(cells->text[i], FIGURE_BYTES, "%s", table->kind->columns[i].heading);
+    for (int i = 0; i < table->n_columns; i++)
+        snprintf(cells->text[i], FIGURE_BYTES, "%s", report_column_heading(table->columns[i]));
 }
 
-static void widen(struct table *table, const struct cells *cells)
+static void widen(struct printer *p, const struct cells *cells)
 {
-    for (int i = 0; i < table->n_cells; i++)
-        if (figure_columns(cells->text[i]) > table->widths[i])
-            table->widths[i] = figure_columns(cells->text[i]);
+    for (int i = 0; i < p->table->n_columns; i++)
+        if (figure_columns(cells->text[i]) > p->widths[i])
+            p->widths[i] = figure_columns(cells->text[i]);
 }
 
-static void measure(struct table *table)
+static void measure(struct printer *p)
 {
+    const struct report_table *table = p->table;
     struct cells cells;
     format_heading(table, &cells);
-    widen(table, &cells);
+    widen(p, &cells);
     format_sum(table, &cells, &table->rows.all);
-    widen(table, &cells);
-    format_sum(table, &cells, &table->hidden);
-    widen(table, &cells);
-    for (uint32_t i = 0; i < table->n_shown; i++) {
-        format_row(table, &cells, &table->rows.items[i]);
-        widen(table, &cells);
+    widen(p, &cells);
+    for (int s = 0; s < table->n_sections; s++) {
+        const struct report_section *section = &table->sections[s];
+        format_sum(table, &cells, &section->hidden);
+        widen(p, &cells);
+        for (uint32_t i = 0; i < section->n_shown; i++) {
+            format_row(table, &cells, &table->rows.items[section->first + i]);
+            widen(p, &cells);
+        }
     }
 }
 
-static size_t path_columns(const struct table *table)
+static size_t path_columns(const struct printer *p, size_t indent)
 {
-    size_t used = 0;
-    for (int i = 0; i < table->n_cells; i++)
-        used += (size_t)table->widths[i] + GAP;
-    return used + MIN_PATH_COLUMNS < table->options->columns ? table->options->columns - used : MIN_PATH_COLUMNS;
+    size_t used = indent;
+    for (int i = 0; i < p->table->n_columns; i++)
+        used += (size_t)p->widths[i] + GAP;
+    return used + MIN_PATH_COLUMNS < p->table->options->columns ? p->table->options->columns - used : MIN_PATH_COLUMNS;
 }
 
-static void print_line(const struct table *table, const struct cells *cells, struct text *path)
+/* Growth is red, and loss green. */
+static const char *colour_of(const struct report_table *table, int column, const char *cell)
 {
-    for (int i = 0; i < table->n_cells; i++)
-        printf("%*s%s%*s", table->widths[i] - figure_columns(cells->text[i]), "", cells->text[i], GAP, "");
-    text_fit(path, path_columns(table));
-    text_print(path);
+    if (!table->options->bold || !report_column_is_change(table->columns[column]))
+        return NULL;
+    return cell[0] == '-' ? "\033[32m" : cell[0] == '+' ? "\033[31m" : NULL;
+}
+
+static void print_line(const struct printer *p, const struct cells *cells, uint32_t depth)
+{
+    size_t most = path_columns(p, 0) / 2, indent = 2 * (size_t)depth < most ? 2 * (size_t)depth : most;
+    for (int i = 0; i < p->table->n_columns; i++) {
+        const char *colour = colour_of(p->table, i, cells->text[i]);
+        printf("%*s%s%s%s%*s", p->widths[i] - figure_columns(cells->text[i]), "", colour ? colour : "", cells->text[i],
+               colour ? "\033[0m" : "", GAP, "");
+    }
+    printf("%*s", (int)indent, "");
+    text_fit(p->line, path_columns(p, indent));
+    text_print(p->line);
     putchar('\n');
 }
 
-static void print_heading(const struct table *table, struct text *path)
+static void print_heading(const struct printer *p)
 {
     struct cells heading;
-    format_heading(table, &heading);
-    text_clear(path);
-    text_add(path, "CONTEXT");
-    fputs(table->options->bold ? "\033[1m" : "", stdout);
-    print_line(table, &heading, path);
-    fputs(table->options->bold ? "\033[0m" : "", stdout);
+    const char *last = report_heading(p->table);
+    format_heading(p->table, &heading);
+    text_clear(p->line);
+    text_add_bytes(p->line, last, strlen(last), TEXT_MAX_CHARS);
+    fputs(p->table->options->bold ? "\033[1m" : "", stdout);
+    print_line(p, &heading, 0);
+    fputs(p->table->options->bold ? "\033[0m" : "", stdout);
 }
 
-static void print_sum(const struct table *table, const struct report_row *row, struct text *path, const char *what)
+static void print_sum(const struct printer *p, const struct report_row *row, const char *what)
 {
     struct cells cells;
-    format_sum(table, &cells, row);
-    text_clear(path);
-    text_add(path, what);
-    print_line(table, &cells, path);
+    format_sum(p->table, &cells, row);
+    text_clear(p->line);
+    text_add(p->line, what);
+    print_line(p, &cells, 0);
 }
 
-static int print_rows(const struct table *table, struct text *path)
+static const char *what_rows_are(const struct report_table *table)
 {
+    return table->query->by ? "row" : "context";
+}
+
+static int print_section(const struct printer *p, const struct report_section *section)
+{
+    const struct report_table *table = p->table;
     char what[64];
-    for (uint32_t i = 0; i < table->n_shown && !ferror(stdout); i++) {
+    for (uint32_t i = 0; i < section->n_shown && !ferror(stdout); i++) {
+        const struct report_row *row = &table->rows.items[section->first + i];
         struct cells cells;
-        format_row(table, &cells, &table->rows.items[i]);
-        int error = report_path(path, table->profile, &table->names, &table->rows.items[i].place);
+        format_row(table, &cells, row);
+        int error = report_row_text(table, p->line, row);
         if (error != 0)
             return error;
-        print_line(table, &cells, path);
+        print_line(p, &cells, table->options->tree ? row->depth : 0);
     }
-    snprintf(what, sizeof what, "(%" PRIu32 " more)", table->rows.n - table->n_shown);
-    if (table->n_shown < table->rows.n)
-        print_sum(table, &table->hidden, path, what);
-    snprintf(what, sizeof what, "total of %" PRIu32 " context%s", table->rows.n, table->rows.n == 1 ? "" : "s");
-    print_sum(table, &table->rows.all, path, what);
+    snprintf(what, sizeof what, "(%" PRIu32 " more)", section->n - section->n_shown);
+    if (section->n_shown < section->n)
+        print_sum(p, &section->hidden, what);
     return 0;
 }
 
-/* The program, the time of the profile, and how long the program had run. */
-static void print_title(const struct table *table, struct text *line)
+static void print_title(const struct printer *p, uint32_t input)
 {
-    char when[64] = "", duration[FIGURE_BYTES], rest[128];
-    time_t seconds = (time_t)(table->profile->parts->time_nanos / 1000000000);
-    struct tm broken_down;
-    if (localtime_r(&seconds, &broken_down))
-        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &broken_down);
-    figure_duration(duration, table->profile->parts->duration_nanos);
+    char when[64], duration[FIGURE_BYTES], rest[160];
+    report_title(p->table, input, when, sizeof when, duration);
     snprintf(rest, sizeof rest, "  %s  after %s", when, duration);
-    ProtobufCBinaryData program = profile_program(table->profile);
-    text_clear(line);
-    text_add_bytes(line, program.data, program.len, TEXT_MAX_CHARS / 2);
+    ProtobufCBinaryData program = profile_program(&p->table->inputs[input].profile);
+    text_clear(p->line);
+    text_add_bytes(p->line, program.data, program.len, TEXT_MAX_CHARS / 2);
     if (program.len == 0)
-        text_add(line, "(unknown program)");
-    text_fit(line, table->options->columns - strlen(rest));
-    text_print(line);
+        text_add(p->line, "(unknown program)");
+    text_fit(p->line, p->table->options->columns - strlen(rest));
+    text_print(p->line);
     printf("%s\n", rest);
 }
 
-int report_print(struct profile *profile, const struct report_options *options)
+/* "3 contexts have grown" */
+static void print_section_title(const struct printer *p, const struct report_section *section)
 {
-    struct table table = {.profile = profile, .kind = &kinds[profile->kind], .options = options};
-    struct text *line = malloc(sizeof *line);
-    while (table.n_cells < MAX_CELLS && table.kind->columns[table.n_cells].heading)
-        table.n_cells++;
-    int error = !line ? -ENOMEM : read_rows(&table);
-    if (error == 0)
-        error = report_names_read(&table.names, profile);
-    if (error == 0) {
-        measure(&table);
-        print_title(&table, line);
-        print_heading(&table, line);
-        error = print_rows(&table, line);
+    bool one = section->n == 1;
+    printf("\n%" PRIu32 " %s%s %s %s\n", section->n, what_rows_are(p->table), one ? "" : "s", one ? "has" : "have", section->word);
+    if (section->n > 0)
+        print_heading(p);
+}
+
+int report_print_text(struct report_table *table)
+{
+    struct printer p = {.table = table, .line = malloc(sizeof *p.line)};
+    char what[64];
+    int error = p.line ? 0 : -ENOMEM;
+    if (error != 0)
+        return error;
+    measure(&p);
+    for (uint32_t i = 0; i < table->n_inputs; i++)
+        print_title(&p, i);
+    for (int s = 0; s < table->n_sections && error == 0; s++) {
+        if (table->sections[s].word)
+            print_section_title(&p, &table->sections[s]);
+        else
+            print_heading(&p);
+        error = print_section(&p, &table->sections[s]);
     }
-    report_names_free(&table.names);
-    report_rows_free(&table.rows);
-    free(line);
+    if (table->n_sections == 2)
+        putchar('\n');
+    snprintf(what, sizeof what, "total of %" PRIu32 " %s%s", table->rows.n, what_rows_are(table), table->rows.n == 1 ? "" : "s");
+    if (error == 0)
+        print_sum(&p, &table->rows.all, what);
+    free(p.line);
     return error;
 }

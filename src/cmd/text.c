@@ -92,15 +92,19 @@ void text_fit(struct text *text, size_t columns)
     text->n = head + text->n - tail;
 }
 
-void text_print(const struct text *text)
+void text_print_char(wchar_t c)
 {
     mbstate_t state = {0};
-    for (size_t i = 0; i < text->n; i++) {
-        char bytes[MB_LEN_MAX];
-        size_t n = wcrtomb(bytes, text->chars[i], &state);
-        if (n != (size_t)-1)
-            fwrite(bytes, 1, n, stdout);
-    }
+    char bytes[MB_LEN_MAX];
+    size_t n = wcrtomb(bytes, c, &state);
+    if (n != (size_t)-1)
+        fwrite(bytes, 1, n, stdout);
+}
+
+void text_print(const struct text *text)
+{
+    for (size_t i = 0; i < text->n; i++)
+        text_print_char(text->chars[i]);
 }
 
 void figure_bytes(char *to, int64_t bytes, bool exact)

@@ -32,6 +32,7 @@ void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t
 /* Cuts out the middle if the text takes more than `columns` (3 or more) on the terminal. */
 void text_fit(struct text *text, size_t columns);
 void text_print(const struct text *text);
+void text_print_char(wchar_t c);
 
 #define FIGURE_BYTES 32 /* enough for any figure */
 

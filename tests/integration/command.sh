@@ -69,7 +69,7 @@ test_help_and_usage() {
     jespan report --sort size a
     says "report --sort size" 2 "jespan: --sort: 'size'*"
     jespan report --sort wall "$scratch/small"
-    says "report --sort wall of a heap dump" 2 "jespan: *small: a heap profile is sorted by inuse, alloc or objects"
+    says "report --sort wall of a heap dump" 2 "jespan: *small: a heap profile is sorted by inuse, alloc, objects or allocs"
     jespan report --sort inuse "$scratch/times"
     says "report --sort inuse of a dump of times" 2 "jespan: *times: a time profile is sorted by cpu, busy, wall or opens"
     for word in x -1 1.5 4294967296; do
@@ -525,7 +525,7 @@ test_report_terminal() {
     have script || return 0
     for variables in TERM=xterm TERM=dumb TERM= "TERM=xterm NO_COLOR=1" "-u TERM"; do
         # shellcheck disable=SC2086
-        env $variables script -qec "stty cols 70; '$JESPAN_CMD' report '$scratch/deep'" /dev/null < /dev/null > "$scratch/out"
+        env $variables script -qec "stty cols 70; '$JESPAN_CMD' report --no-pager '$scratch/deep'" /dev/null < /dev/null > "$scratch/out"
         equal "$variables: bold lines" "$(grep -c $'\x1b\\[1m' "$scratch/out")" "$([ "$variables" = TERM=xterm ] && echo 1 || echo 0)"
         [ "$(tr -d '\r' < "$scratch/out" | sed $'s/\x1b[^m]*m//g' | LC_ALL=C.UTF-8 wc -L)" -le 70 ] || fail_with "$variables: too wide" "$scratch/out"
     done
@@ -544,8 +544,9 @@ test_report_no_memory() {
 test_report_bad_files() {
     jespan report "$scratch/none"
     says "no file" 2 "jespan: *none: No such file or directory"
-    jespan report "$scratch"
-    says "a directory" 2 "jespan: *: Is a directory"
+    mkdir "$scratch/nothing"
+    jespan report "$scratch/nothing"
+    says "a directory" 2 "jespan: *nothing: there is no dump in the directory"
     : > "$scratch/zero"
     jespan report "$scratch/zero"
     says "an empty file" 2 "jespan: *zero: the file is empty"

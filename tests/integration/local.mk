@@ -74,6 +74,7 @@ dump_script_tests += \
 	%D%/installed.sh \
 	%D%/leaks.sh \
 	%D%/outside.sh \
+	%D%/report.sh \
 	%D%/sidecar.sh \
 	%D%/static.sh
 
@@ -111,6 +112,7 @@ test_support += \
 	%D%/little_memory_mmap.c \
 	%D%/little_memory_program.c \
 	%D%/pyroscope_program.c \
+	%D%/report_program.c \
 	%D%/services_module.c \
 	%D%/services_program.c \
 	%D%/sidecar_program.c \

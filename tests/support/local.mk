@@ -34,6 +34,7 @@ test_support += \
 	%D%/pprof_read.h \
 	%D%/pprof_tool.sh \
 	%D%/pushed.py \
+	%D%/report_oracle.py \
 	%D%/pyroscope.sh \
 	%D%/regions.h \
 	%D%/span_extents.h \

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Asks the page of a program, with libcurl. The library is loaded when it is needed: `jespan run --sidecar` stays small. */
+#include <config.h>
+
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report.h"
+
+#define MAX_ANSWER_BYTES ((size_t)1 << 30)
+#define CONNECT_S 10L
+
+struct curl {
+    __typeof__(curl_easy_init) *init;
+    __typeof__(curl_easy_setopt) *setopt;
+    __typeof__(curl_easy_perform) *perform;
+    __typeof__(curl_easy_getinfo) *getinfo;
+    __typeof__(curl_easy_cleanup) *cleanup;
+    __typeof__(curl_slist_append) *append;
+    __typeof__(curl_slist_free_all) *free_all;
+};
+
+struct answer {
+    int fd;
+    size_t bytes;
+    int error; /* of write() */
+};
+
+bool fetch_is_url(const char *word)
+{
+    return strncmp(word, "http://", 7) == 0 || strncmp(word, "https://", 8) == 0 || strncmp(word, "unix:", 5) == 0;
+}
+
+static bool load(struct curl *curl)
+{
+    void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return false;
+    curl->init = (__typeof__(curl->init))dlsym(library, "curl_easy_init");
+    curl->setopt = (__typeof__(curl->setopt))dlsym(library, "curl_easy_setopt");
+    curl->perform = (__typeof__(curl->perform))dlsym(library, "curl_easy_perform");
+    curl->getinfo = (__typeof__(curl->getinfo))dlsym(library, "curl_easy_getinfo");
+    curl->cleanup = (__typeof__(curl->cleanup))dlsym(library, "curl_easy_cleanup");
+    curl->append = (__typeof__(curl->append))dlsym(library, "curl_slist_append");
+    curl->free_all = (__typeof__(curl->free_all))dlsym(library, "curl_slist_free_all");
+    return curl->init && curl->setopt && curl->perform && curl->getinfo && curl->cleanup && curl->append && curl->free_all;
+}
+
+/* Returns less than n to end the transfer. */
+static size_t write_answer(char *data, size_t one, size_t n, void *to)
+{
+    struct answer *answer = to;
+    size_t left = one * n;
+    if (answer->bytes + left > MAX_ANSWER_BYTES)
+        answer->error = EFBIG;
+    answer->bytes += left;
+    while (left > 0 && answer->error == 0) {
+        ssize_t written = write(answer->fd, data, left);
+        if (written < 0 && errno != EINTR)
+            answer->error = errno;
+        data += written > 0 ? written : 0;
+        left -= written > 0 ? (size_t)written : 0;
+    }
+    return answer->error == 0 ? one * n : 0;
+}
+
+/* A URL without a path gets the default one. Returns whether it fits. */
+static bool complete(char *to, size_t bytes, const char *url, const char *path)
+{
+    bool is_unix = strncmp(url, "unix:", 5) == 0;
+    const char *host = is_unix ? NULL : strstr(url, "://") + 3;
+    size_t host_bytes = is_unix ? 0 : strcspn(host, "/?#");
+    bool has_path = !is_unix && host[host_bytes] != '\0' && strcmp(host + host_bytes, "/") != 0;
+    int n = has_path ? snprintf(to, bytes, "%s", url)
+            : is_unix ? snprintf(to, bytes, "http://localhost%s", path)
+                      : snprintf(to, bytes, "%.*s%s", (int)(host + host_bytes - url), url, path);
+    return n >= 0 && (size_t)n < bytes;
+}
+
+static struct curl_slist *add_token(const struct curl *curl)
+{
+    char header[1100];
+    const char *token = getenv("JESPAN_HTTP_TOKEN");
+    if (!token || token[0] == '\0' || (size_t)snprintf(header, sizeof header, "Authorization: Bearer %s", token) >= sizeof header)
+        return NULL;
+    return curl->append(NULL, header);
+}
+
+static const char *describe(CURLcode code, const struct answer *answer, long status, const char *message)
+{
+    static char text[CURL_ERROR_SIZE + 64];
+    if (answer->error != 0)
+        return answer->error == EFBIG ? "the answer is longer than 1 GiB" : strerror(answer->error);
+    if (code != CURLE_OK)
+        snprintf(text, sizeof text, "%s", message[0] ? message : "the request failed");
+    else if (status == 401)
+        return "the program wants a token: set JESPAN_HTTP_TOKEN";
+    else if (status != 200)
+        snprintf(text, sizeof text, "the answer has the status %ld", status);
+    else
+        return NULL;
+    return text;
+}
+
+const char *fetch(int fd, const char *url, const char *path)
+{
+    struct curl curl;
+    struct answer answer = {.fd = fd};
+    char whole[4096], message[CURL_ERROR_SIZE] = "";
+    long status = 0;
+    if (!complete(whole, sizeof whole, url, path))
+        return "the URL is too long";
+    if (!load(&curl))
+        return "libcurl.so.4 cannot be loaded";
+    CURL *handle = curl.init();
+    if (!handle)
+        return "out of memory";
+    struct curl_slist *headers = add_token(&curl);
+    if (strncmp(url, "unix:", 5) == 0)
+        curl.setopt(handle, CURLOPT_UNIX_SOCKET_PATH, url + 5);
+    curl.setopt(handle, CURLOPT_URL, whole);
+    curl.setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl.setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    curl.setopt(handle, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
+    curl.setopt(handle, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
+    curl.setopt(handle, CURLOPT_HTTPHEADER, headers);
+    curl.setopt(handle, CURLOPT_ERRORBUFFER, message);
+    curl.setopt(handle, CURLOPT_WRITEFUNCTION, write_answer);
+    curl.setopt(handle, CURLOPT_WRITEDATA, &answer);
+    CURLcode code = curl.perform(handle);
+    curl.getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+    const char *reason = describe(code, &answer, status, message);
+    curl.cleanup(handle);
+    curl.free_all(headers);
+    return reason;
+}

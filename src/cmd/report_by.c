@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What samples may be grouped by. To add a kind, write its two functions and a row of the table at the end. */
+#include <string.h>
+
+#include "report.h"
+
+static size_t count_frames(const JespanPprof__Sample *sample)
+{
+    return sample->n_location_id;
+}
+
+static size_t count_labels(const JespanPprof__Sample *sample)
+{
+    return sample->n_label;
+}
+
+static const JespanPprof__Function *function_of(const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    return profile_function(&input->profile, report_outer_function(&input->profile, sample->location_id[i]));
+}
+
+static bool name_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
+                     uint64_t *hash)
+{
+    const JespanPprof__Function *function = function_of(input, sample, i);
+    (void)argument;
+    *hash = function ? report_string_hash(input, function->name) : report_location_hash(input, sample->location_id[i]);
+    return true;
+}
+
+static void name_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    report_add_name(text, input, sample->location_id[i]);
+}
+
+static bool site_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
+                     uint64_t *hash)
+{
+    (void)argument;
+    *hash = report_location_hash(input, sample->location_id[i]);
+    return true;
+}
+
+static void site_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    report_add_site(text, input, sample->location_id[i]);
+}
+
+static bool thread_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
+                       uint64_t *hash)
+{
+    const JespanPprof__Function *function = function_of(input, sample, i);
+    ProtobufCBinaryData name = profile_string(&input->profile, function ? function->name : 0);
+    (void)argument;
+    *hash = function ? report_string_hash(input, function->name) : 0;
+    return name.len > strlen("thread:") && memcmp(name.data, "thread:", strlen("thread:")) == 0;
+}
+
+static bool label_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
+                      uint64_t *hash)
+{
+    const JespanPprof__Label *label = sample->label[i];
+    ProtobufCBinaryData key = profile_string(&input->profile, label->key);
+    *hash = label->str != 0 ? report_string_hash(input, label->str) : hash_mix((uint64_t)label->num + 3);
+    return key.len == strlen(argument) && (key.len == 0 || memcmp(key.data, argument, key.len) == 0);
+}
+
+static void label_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    report_add_label_value(text, &input->profile, sample->label[i]);
+}
+
+static const struct report_by kinds[] = {
+    {"name", "NAME", count_frames, name_key, name_text, "(no path)"},
+    {"site", "SITE", count_frames, site_key, site_text, "(no path)"},
+    {"thread", "THREAD", count_frames, thread_key, name_text, "(spans)"},
+    {"label:", NULL, count_labels, label_key, label_text, "(without)"},
+};
+
+bool report_by_find(const char *word, const struct report_by **by, const char **argument)
+{
+    *by = NULL;
+    *argument = "";
+    if (strcmp(word, "path") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i].word);
+        bool takes_key = kinds[i].word[n - 1] == ':';
+        if (takes_key ? strncmp(word, kinds[i].word, n) == 0 && word[n] != '\0' : strcmp(word, kinds[i].word) == 0) {
+            *by = &kinds[i];
+            *argument = word + (takes_key ? n : 0);
+            return true;
+        }
+    }
+    return false;
+}

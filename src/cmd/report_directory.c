@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The dump of a directory that was the newest at a time. The times of the files count. */
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "report.h"
+
+/* --- Times ---------------------------------------------------------------------------------------------------------- */
+
+/* "10m": so long ago */
+static bool read_ago(const char *word, int64_t *unix_s)
+{
+    static const struct {
+        char unit;
+        int64_t seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    char *end;
+    errno = 0;
+    long long n = strtoll(word, &end, 10);
+    if (word[0] < '0' || word[0] > '9' || errno != 0 || n > 1000000000 || end[0] == '\0' || end[1] != '\0')
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (units[i].unit == end[0]) {
+            *unix_s = (int64_t)time(NULL) - n * units[i].seconds;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A time of day that is still to come is that of yesterday. */
+static bool read_local(const char *word, int64_t *unix_s)
+{
+    static const char *const formats[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S",
+                                          "%Y-%m-%dT%H:%M",    "%H:%M:%S",       "%H:%M"};
+    time_t now = time(NULL);
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        struct tm when;
+        localtime_r(&now, &when);
+        when.tm_sec = 0;
+        const char *end = strptime(word, formats[i], &when);
+        if (!end || *end != '\0')
+            continue;
+        when.tm_isdst = -1;
+        time_t seconds = mktime(&when);
+        if (seconds > now && formats[i][1] == 'H') {
+            when.tm_mday--;
+            when.tm_isdst = -1;
+            seconds = mktime(&when);
+        }
+        *unix_s = seconds;
+        return seconds != (time_t)-1;
+    }
+    return false;
+}
+
+bool report_time_read(const char *word, int64_t *unix_s)
+{
+    char *end;
+    if (word[0] == '-')
+        return read_ago(word + 1, unix_s);
+    if (word[0] != '@')
+        return read_local(word, unix_s);
+    errno = 0;
+    *unix_s = strtoll(word + 1, &end, 10);
+    return word[1] >= '0' && word[1] <= '9' && *end == '\0' && errno == 0;
+}
+
+/* --- The directory -------------------------------------------------------------------------------------------------- */
+
+struct candidate {
+    char name[NAME_MAX + 1];
+    struct timespec time;
+};
+
+static bool is_newer(const struct candidate *a, const struct candidate *b)
+{
+    if (a->time.tv_sec != b->time.tv_sec)
+        return a->time.tv_sec > b->time.tv_sec;
+    if (a->time.tv_nsec != b->time.tv_nsec)
+        return a->time.tv_nsec > b->time.tv_nsec;
+    return strverscmp(a->name, b->name) > 0;
+}
+
+static bool read_candidate(struct candidate *candidate, DIR *directory, const char *name)
+{
+    struct stat status;
+    if (fstatat(dirfd(directory), name, &status, 0) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    snprintf(candidate->name, sizeof candidate->name, "%s", name);
+    candidate->time = status.st_mtim;
+    return true;
+}
+
+const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source)
+{
+    const char *pattern = source->time ? "time.*.pb.gz" : "heap.*.pb.gz";
+    struct candidate best = {.name = ""}, candidate;
+    int64_t limit = INT64_MAX;
+    bool any = false;
+    if (source->at && !report_time_read(source->at, &limit))
+        return "--at: not a time, as 12:04, '2026-11-24 12:04:30', -10m or @1789000000";
+    DIR *open = opendir(directory);
+    if (!open)
+        return strerror(errno);
+    for (struct dirent *entry; (entry = readdir(open));) {
+        if (fnmatch(pattern, entry->d_name, 0) != 0 || !read_candidate(&candidate, open, entry->d_name))
+            continue;
+        any = true;
+        if (candidate.time.tv_sec <= limit && (best.name[0] == '\0' || is_newer(&candidate, &best)))
+            best = candidate;
+    }
+    closedir(open);
+    if (best.name[0] == '\0')
+        return any ? "all dumps in the directory are younger" : "there is no dump in the directory";
+    if ((size_t)snprintf(path, bytes, "%s/%s", directory, best.name) >= bytes)
+        return strerror(ENAMETOOLONG);
+    return NULL;
+}

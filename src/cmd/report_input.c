@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What `jespan report` reads: a file, standard input, the newest file of a directory, a page of a program, a process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "outside.h"
+#include "report.h"
+
+/* --- Hashes --------------------------------------------------------------------------------------------------------- */
+
+static int hash_strings(struct report_input *input)
+{
+    const JespanParts__Profile *parts = input->profile.parts;
+    input->strings = malloc((parts->n_string_table + 1) * sizeof *input->strings);
+    if (!input->strings)
+        return -ENOMEM;
+    for (size_t i = 0; i < parts->n_string_table; i++)
+        input->strings[i] = hash_bytes(parts->string_table[i].data, parts->string_table[i].len);
+    return 0;
+}
+
+uint64_t report_string_hash(const struct report_input *input, int64_t index)
+{
+    bool exists = index >= 0 && (uint64_t)index < input->profile.parts->n_string_table;
+    return exists ? input->strings[index] : hash_bytes("", 0);
+}
+
+static uint64_t hash_function(const struct report_input *input, uint64_t id)
+{
+    const JespanPprof__Function *function = profile_function(&input->profile, id);
+    if (!function)
+        return 1;
+    uint64_t hash = hash_mix(report_string_hash(input, function->name) + 1);
+    hash = hash_mix(hash + report_string_hash(input, function->filename));
+    return hash_mix(hash + (uint64_t)function->start_line);
+}
+
+static uint64_t hash_location(const struct report_input *input, const JespanPprof__Location *location)
+{
+    uint64_t hash = location->n_line == 0 ? hash_mix(location->address + 2) : 0;
+    for (size_t i = 0; i < location->n_line; i++)
+        hash = hash_mix(hash + hash_function(input, location->line[i]->function_id));
+    return hash;
+}
+
+static int hash_locations(struct report_input *input)
+{
+    const JespanParts__Profile *parts = input->profile.parts;
+    input->locations = malloc((parts->n_location + 1) * sizeof *input->locations);
+    if (!input->locations)
+        return -ENOMEM;
+    for (size_t i = 0; i < parts->n_location; i++)
+        input->locations[i] = hash_location(input, parts->location[i]);
+    return 0;
+}
+
+uint64_t report_location_hash(const struct report_input *input, uint64_t id)
+{
+    size_t i = profile_location_index(&input->profile, id);
+    return i < input->profile.parts->n_location ? input->locations[i] : hash_mix(id + 5);
+}
+
+/* --- Reading -------------------------------------------------------------------------------------------------------- */
+
+static const char *read_descriptor(struct report_input *input, int fd)
+{
+    const char *reason = profile_read_descriptor(&input->profile, fd);
+    if (reason)
+        return reason;
+    int error = hash_strings(input);
+    if (error == 0)
+        error = hash_locations(input);
+    if (error == 0)
+        error = report_names_read(&input->names, &input->profile);
+    return error == 0 ? NULL : error == -EBADMSG ? "not a pprof profile" : "out of memory";
+}
+
+static const char *read_path(struct report_input *input, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return strerror(errno);
+    snprintf(input->name, sizeof input->name, "%s", path);
+    const char *reason = read_descriptor(input, fd);
+    close(fd);
+    return reason;
+}
+
+static const char *write_process(int fd, pid_t pid, enum exporter_profile profile)
+{
+    struct outside process;
+    const char *reason = outside_read(&process, pid);
+    if (reason)
+        return reason;
+    int error = outside_write(&process, profile, fd);
+    outside_close(&process);
+    return error ? strerror(-error) : NULL;
+}
+
+/* What does not come from a file never comes to a disk. `pid` is 0 for a URL. */
+static const char *read_memory(struct report_input *input, const char *word, pid_t pid, const struct report_source *source)
+{
+    int fd = memfd_create("jespan-report", MFD_CLOEXEC);
+    if (fd < 0)
+        return strerror(errno);
+    const char *reason = pid == 0 ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all")
+                                  : write_process(fd, pid, source->time ? EXPORTER_TIME : EXPORTER_HEAP);
+    if (!reason && lseek(fd, 0, SEEK_SET) < 0)
+        reason = strerror(errno);
+    if (!reason)
+        reason = read_descriptor(input, fd);
+    close(fd);
+    return reason;
+}
+
+const char *report_input_read(struct report_input *input, const char *word, const struct report_source *source)
+{
+    char path[sizeof input->name];
+    struct stat status;
+    bool exists = stat(word, &status) == 0, is_directory = exists && S_ISDIR(status.st_mode);
+    pid_t pid = exists ? 0 : cmd_pid(word);
+    bool is_url = !exists && fetch_is_url(word);
+    *input = (struct report_input){.name = ""};
+    snprintf(input->name, sizeof input->name, "%s", word);
+    if (source->at && !is_directory)
+        return "--at is for a directory";
+    if (source->time && !is_directory && !is_url && pid == 0)
+        return "--time is for a process's number, a URL or a directory";
+    if (is_directory) {
+        const char *reason = report_directory_find(path, sizeof path, word, source);
+        return reason ? reason : read_path(input, path);
+    }
+    if (pid != 0 || is_url)
+        return read_memory(input, word, pid, source);
+    return strcmp(word, "-") == 0 ? read_descriptor(input, STDIN_FILENO) : read_path(input, word);
+}
+
+void report_input_free(struct report_input *input)
+{
+    report_names_free(&input->names);
+    profile_free(&input->profile);
+    free(input->strings);
+    free(input->locations);
+}

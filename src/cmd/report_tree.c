@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rows in the order of a tree: each is followed by those below it, the largest first. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "report.h"
+
+struct links {
+    uint32_t first, last, next; /* children, and the next child of the same parent */
+    uint32_t position;          /* in the new order */
+    bool shown;
+};
+
+/* Marks the first `top` rows, and all above them. */
+static void mark(const struct report_rows *rows, struct links *links, uint64_t top)
+{
+    uint32_t n = top == 0 || top > rows->n ? rows->n : (uint32_t)top;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t row = i; row != REPORT_NONE && !links[row].shown; row = rows->items[row].parent)
+            links[row].shown = true;
+}
+
+/* The last entry is that of the rows at the top. */
+static void link_children(const struct report_rows *rows, struct links *links)
+{
+    for (uint32_t i = 0; i <= rows->n; i++)
+        links[i] = (struct links){REPORT_NONE, REPORT_NONE, REPORT_NONE, REPORT_NONE, false};
+    for (uint32_t i = 0; i < rows->n; i++) {
+        uint32_t parent = rows->items[i].parent == REPORT_NONE ? rows->n : rows->items[i].parent;
+        if (links[parent].first == REPORT_NONE)
+            links[parent].first = i;
+        else
+            links[links[parent].last].next = i;
+        links[parent].last = i;
+    }
+}
+
+/* Copies rows in their order. Returns their number. */
+static uint32_t walk(const struct report_rows *rows, struct links *links, struct report_row *to)
+{
+    uint32_t n = 0, depth = 0, at = links[rows->n].first;
+    while (at != REPORT_NONE) {
+        const struct report_row *row = &rows->items[at];
+        if (links[at].shown) {
+            to[n] = *row;
+            to[n].parent = row->parent == REPORT_NONE ? REPORT_NONE : links[row->parent].position;
+            to[n].depth = depth;
+            links[at].position = n++;
+        }
+        if (links[at].shown && links[at].first != REPORT_NONE) {
+            at = links[at].first;
+            depth++;
+            continue;
+        }
+        while (at != REPORT_NONE && links[at].next == REPORT_NONE) {
+            at = rows->items[at].parent;
+            depth -= depth > 0;
+        }
+        at = at == REPORT_NONE ? at : links[at].next;
+    }
+    return n;
+}
+
+/* Parents become numbers of the sorted rows. */
+static int renumber(struct report_rows *rows)
+{
+    uint32_t *numbers = malloc((rows->n + 1) * sizeof *numbers);
+    if (!numbers)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < rows->n; i++)
+        numbers[rows->items[i].last] = i;
+    for (uint32_t i = 0; i < rows->n; i++)
+        if (rows->items[i].parent != REPORT_NONE)
+            rows->items[i].parent = numbers[rows->items[i].parent];
+    free(numbers);
+    return 0;
+}
+
+int report_tree_order(struct report_rows *rows, uint64_t top)
+{
+    struct links *links = malloc(((size_t)rows->n + 1) * sizeof *links);
+    struct report_row *ordered = malloc(((size_t)rows->n + 1) * sizeof *ordered);
+    int error = links && ordered ? renumber(rows) : -ENOMEM;
+    if (error == 0) {
+        link_children(rows, links);
+        mark(rows, links, top);
+        uint32_t n = walk(rows, links, ordered);
+        struct report_row *sorted = rows->items;
+        rows->items = ordered;
+        ordered = sorted;
+        rows->n = n;
+    }
+    free(links);
+    free(ordered);
+    return error;
+}
