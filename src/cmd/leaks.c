@@ -95,7 +95,7 @@ static int print_context(struct profile *profile, const struct leak *leak, const
     return 0;
 }
 
-static void print_frame(const struct profile *profile, const struct stack_frame *frame)
+static void print_frame(const struct profile *profile, const struct stack_call *frame)
 {
     static struct text name, place;
     text_clear(&name);

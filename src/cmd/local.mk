@@ -37,6 +37,7 @@ report_sources = \
 	%D%/report_rows.c \
 	%D%/report_table.c \
 	%D%/report_tree.c \
+	%D%/short_name.c %D%/short_name.h \
 	%D%/stack.c %D%/stack.h \
 	%D%/suppressions.c %D%/suppressions.h \
 	%D%/symbolize.c %D%/symbolize.h \

@@ -9,9 +9,12 @@
 #include <string.h>
 
 #include "hash.h"
+#include "short_name.h"
 #include "symbolize.h"
 
 #define MAX_NAME_CHARS 2000
+#define MAX_NAME_BYTES 4096
+#define WANTED_NAME_BYTES 70
 
 static bool is_text(ProtobufCBinaryData string, const char *text)
 {
@@ -37,30 +40,30 @@ size_t stack_locations(const struct profile *profile, const JespanPprof__Sample 
 
 /* --- Texts -------------------------------------------------------------------------------------------------------------- */
 
-static const JespanPprof__Function *function_of(const struct profile *profile, const struct stack_frame *frame)
+static const JespanPprof__Function *function_of(const struct profile *profile, const struct stack_call *frame)
 {
     return frame->line ? profile_function(profile, frame->line->function_id) : NULL;
 }
 
-ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_frame *frame)
+ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *frame)
 {
     const JespanPprof__Function *function = function_of(profile, frame);
     return profile_string(profile, function ? function->name : 0);
 }
 
-ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_frame *frame)
+ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *frame)
 {
     const JespanPprof__Function *function = function_of(profile, frame);
     return profile_string(profile, function ? function->system_name : 0);
 }
 
-ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_frame *frame)
+ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *frame)
 {
     const JespanPprof__Function *function = function_of(profile, frame);
     return profile_string(profile, function ? function->filename : 0);
 }
 
-ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_frame *frame)
+ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *frame)
 {
     const JespanPprof__Mapping *mapping = symbolize_mapping(profile, frame->location ? frame->location->mapping_id : 0);
     return profile_string(profile, mapping ? mapping->filename : 0);
@@ -76,12 +79,17 @@ static void add_base_name(struct text *text, ProtobufCBinaryData path)
         text_add_bytes(text, path.data + start, path.len - start, MAX_NAME_CHARS);
 }
 
-void stack_add_name(struct text *text, const struct profile *profile, const struct stack_frame *frame)
+void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *frame)
 {
     ProtobufCBinaryData name = stack_function(profile, frame), library = stack_library(profile, frame);
     char address[32];
     if (name.len > 0) {
-        text_add_bytes(text, name.data, name.len, MAX_NAME_CHARS);
+        char short_text[MAX_NAME_BYTES + 1];
+        size_t n = name.len < MAX_NAME_BYTES ? name.len : MAX_NAME_BYTES;
+        memcpy(short_text, name.data, n);
+        short_text[n] = '\0';
+        short_name(short_text, WANTED_NAME_BYTES);
+        text_add_bytes(text, short_text, strlen(short_text), MAX_NAME_CHARS);
         return;
     }
     const JespanPprof__Mapping *mapping = symbolize_mapping(profile, frame->location ? frame->location->mapping_id : 0);
@@ -92,7 +100,7 @@ void stack_add_name(struct text *text, const struct profile *profile, const stru
     text_add(text, address);
 }
 
-void stack_add_place(struct text *text, const struct profile *profile, const struct stack_frame *frame)
+void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *frame)
 {
     ProtobufCBinaryData file = stack_file(profile, frame);
     char line[32];
@@ -120,7 +128,7 @@ static bool ends_with(ProtobufCBinaryData string, const char *text)
 }
 
 /* Functions that allocate for their caller: those of jespan itself, malloc's family, and C++'s operators. */
-static bool is_allocator(const struct profile *profile, const struct stack_frame *frame)
+static bool is_allocator(const struct profile *profile, const struct stack_call *frame)
 {
     static const char *const names[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign", "posix_memalign", "aligned_alloc",
                                         "valloc", "pvalloc", "strdup", "strndup", "mallocx", "rallocx"};
@@ -134,7 +142,7 @@ static bool is_allocator(const struct profile *profile, const struct stack_frame
         || ends_with(library, "/libjespan.so.0.0.0");
 }
 
-static bool is_start(const struct profile *profile, const struct stack_frame *frame)
+static bool is_start(const struct profile *profile, const struct stack_call *frame)
 {
     static const char *const names[] = {"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
                                         "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone", "__clone3",
@@ -169,13 +177,13 @@ static int add_frame(struct stack *stack, const JespanPprof__Location *location,
     }
     if (stack->n == stack->room) {
         size_t room = 2 * stack->room + 64;
-        struct stack_frame *frames = realloc(stack->frames, room * sizeof *frames);
+        struct stack_call *frames = realloc(stack->frames, room * sizeof *frames);
         if (!frames)
             return -ENOMEM;
         stack->frames = frames;
         stack->room = room;
     }
-    stack->frames[stack->n++] = (struct stack_frame){location, line};
+    stack->frames[stack->n++] = (struct stack_call){location, line};
     return 0;
 }
 
@@ -207,7 +215,7 @@ uint64_t stack_hash(const struct stack *stack)
 {
     uint64_t hash = 0;
     for (size_t i = 0; i < stack->n; i++) {
-        const struct stack_frame *frame = &stack->frames[i];
+        const struct stack_call *frame = &stack->frames[i];
         uint64_t function = frame->line ? frame->line->function_id : 0, line = frame->line ? (uint64_t)frame->line->line : 0;
         uint64_t address = frame->line || !frame->location ? 0 : frame->location->address;
         hash = hash_mix(hash + hash_mix(hash_mix(hash_mix(function + 1) + line) + address));

@@ -14,14 +14,14 @@
 #include "text.h"
 
 /* A function at a place. `line` is NULL if the location has no names. */
-struct stack_frame {
+struct stack_call {
     const JespanPprof__Location *location;
     const JespanPprof__Line *line;
 };
 
 /* {0} is an empty stack. */
 struct stack {
-    struct stack_frame *frames; /* the leaf first, inlined functions each */
+    struct stack_call *frames; /* the leaf first, inlined functions each */
     size_t n, room;
     bool is_cut; /* it has more frames */
 };
@@ -40,14 +40,14 @@ void stack_free(struct stack *stack);
 uint64_t stack_hash(const struct stack *stack);
 
 /* The texts of a frame: function, system name, file, and the file of its library. "" where nothing is known. */
-ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_frame *frame);
-ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_frame *frame);
-ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_frame *frame);
-ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_frame *frame);
+ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *frame);
+ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *frame);
+ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *frame);
+ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *frame);
 
 /* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
  * directories. */
-void stack_add_name(struct text *text, const struct profile *profile, const struct stack_frame *frame);
-void stack_add_place(struct text *text, const struct profile *profile, const struct stack_frame *frame);
+void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *frame);
+void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *frame);
 
 #endif

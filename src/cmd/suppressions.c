@@ -112,7 +112,7 @@ static bool fits(const char *pattern, ProtobufCBinaryData string)
     return suppressions_fit(pattern, text);
 }
 
-static bool fits_frame(const char *pattern, const struct profile *profile, const struct stack_frame *frame)
+static bool fits_frame(const char *pattern, const struct profile *profile, const struct stack_call *frame)
 {
     return fits(pattern, stack_function(profile, frame)) || fits(pattern, stack_system_name(profile, frame))
         || fits(pattern, stack_file(profile, frame)) || fits(pattern, stack_library(profile, frame));

@@ -33,6 +33,7 @@ line_of() {
 }
 
 test_text() {
+    local name
     jespan leaks profile
     says leaks 0 ""
     local inner middle outer
@@ -54,6 +55,10 @@ smaller than --min-bytes: 600 B in 6 objects of 6 stacks"
     ! grep -q _start out || fail_with "_start is not left out" out
     jespan leaks --all-frames profile
     grep -q '  _start' out || fail_with "--all-frames: no _start" out
+    for name in 'shop::table<std::string>::grow(std::string)' 'shop::table<std::pair<int, char const*> >::grow(...)' \
+        'shop::outer(int)::{lambda(std::string const&)#1}::operator()(...) const'; do
+        grep -qF "        $name  symbols_program.cc:" out || fail_with "no $name" out
+    done
 }
 
 test_suppressions() {
