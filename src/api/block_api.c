@@ -131,6 +131,8 @@ static int enter_block_locked(struct thread *t, uint64_t key, const struct jespa
         span_undo_enter(c);
         return ENOMEM;
     }
+    if (tree_whole(context) == tree_parent_in(parent))
+        t->entries[t->depth - 1].kind |= ENTRY_BORROWS;
     return 0;
 }
 

@@ -28,11 +28,9 @@ struct subject {
     bool borrows; /* it has the context of an ancestor (overflow), so its own site is not known */
 };
 
-static struct subject subject_of_block(const struct thread *t, int64_t index)
+static struct subject subject_of_block(const struct entry *e)
 {
-    const struct entry *e = &t->entries[index];
-    uint32_t context = tree_whole(e->context), below = tree_parent_in(index ? e[-1].context : t->base);
-    return (struct subject){NULL, entry_kind(e), e->key, context, context == below};
+    return (struct subject){NULL, entry_kind(e), e->key, tree_whole(e->context), e->kind & ENTRY_BORROWS};
 }
 
 static struct subject subject_of_span(jespan_span_t *span, struct open_span *record)
@@ -57,7 +55,7 @@ static int find_subject(struct subject *s, const struct thread *t, jespan_span_t
         int64_t last = last_entered(t);
         if (last < 0)
             return EPERM;
-        *s = subject_of_block(t, last);
+        *s = subject_of_block(&t->entries[last]);
         if (s->kind == ENTRY_BLOCK)
             return 0;
         span = (jespan_span_t *)(uintptr_t)s->key;

@@ -75,6 +75,7 @@ struct entry {
 #define ENTRY_MOVED 8u
 #define ENTRY_INSIDE 16u /* the span is no region, but was opened inside the region of that arena */
 #define ENTRY_REGION_BLOCK 32u /* the span ends with its JESPAN() block, and with its thread */
+#define ENTRY_BORROWS 64u      /* a block that has the context of an ancestor, since all numbers of contexts were taken */
 #define ENTRY_KIND_MASK 7u
 #define ENTRY_REGION_SHIFT 16
 

@@ -367,7 +367,7 @@ static void check_contexts(void)
     static uint32_t objects[IDS], ids[IDS];
     static uint64_t bytes[IDS];
     size_t length = sizeof ids;
-    uint64_t live = 0, in_rows = 0;
+    uint64_t live = 0, in_rows = 0, unlisted = 0;
     memset(objects, 0, sizeof objects);
     memset(bytes, 0, sizeof bytes);
     for (unsigned i = 0; i < THREADS; i++)
@@ -377,6 +377,7 @@ static void check_contexts(void)
                 continue;
             objects[o->owner]++;
             bytes[o->owner] += F(malloc_usable_size)(o->p);
+            unlisted++;
         }
     ctl_refresh();
     CHECK_EQ(F(mallctl)("spans.ids", ids, &length, NULL, 0), 0);
@@ -384,6 +385,7 @@ static void check_contexts(void)
         uint32_t id = ids[i];
         uint64_t has = ctl_span(id, "inuse_objects"), has_bytes = ctl_span(id, "inuse_bytes");
         live += has_bytes;
+        unlisted -= objects[id];
         in_rows += ctl_span(id, "alloc_bytes");
         if (FAMILY_INTERPOSED && has >= objects[id] && has_bytes >= bytes[id])
             continue; /* libc and the loader allocate there too */
@@ -393,6 +395,7 @@ static void check_contexts(void)
             check_fail("context %u (%s) has %llu objects, %llu bytes, not %u and %llu", id, ctl_span_text(id, "name"),
                        (unsigned long long)has, (unsigned long long)has_bytes, objects[id], (unsigned long long)bytes[id]);
     }
+    CHECK_EQ(unlisted, 0); /* objects of contexts that spans.ids lacks */
     CHECK_EQ(ctl_u64("spans.all.inuse_bytes"), live);
     CHECK_EQ(ctl_u64("spans.all.alloc_bytes"), in_rows + ctl_u64("spans.retired.alloc_bytes"));
     ctl_check_identity("at a quiet point");

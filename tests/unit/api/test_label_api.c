@@ -371,19 +371,25 @@ static void test_one_too_many(void **state)
     leave(span);
 }
 
+/* Takes all numbers. The last spans have the root's context. */
+static void open_too_many(jespan_span_t *spans[100])
+{
+    struct jespan_label number = JESPAN_LABEL_INT("number", 0);
+    size_t with_own = 0;
+    for (; number.integer < 100; number.integer++) {
+        spans[number.integer] = jespan_open(&site, JESPAN_ROOT, &number, 1);
+        with_own += handle_context(spans[number.integer]) != CONTEXT_ID_ROOT;
+    }
+    assert_in_range(with_own, 50, 63);
+}
+
 /* When all numbers are taken, a span keeps its context. A span that has only its ancestor's context never changes that
  * one. */
 static void test_no_room(void **state)
 {
     jespan_span_t *spans[100];
-    struct jespan_label number = JESPAN_LABEL_INT("number", 0);
-    size_t n = 0, with_own = 0;
     (void)state;
-    for (; n < 100; n++, number.integer++) {
-        spans[n] = jespan_open(&site, JESPAN_ROOT, &number, 1);
-        with_own += handle_context(spans[n]) != CONTEXT_ID_ROOT;
-    }
-    assert_in_range(with_own, 50, 63);
+    open_too_many(spans);
     assert_int_equal(jespan_enter(spans[0]), 0);
     uint32_t had = jespan_current();
     uint64_t overflow = tree_stats().overflow;
@@ -403,6 +409,30 @@ static void test_no_room(void **state)
     }
     assert_int_equal(jespan_add_label(NULL, &blue), 0);
     assert_int_not_equal(jespan_current(), had);
+    leave(spans[0]);
+    for (size_t i = 50; i < 100; i++)
+        jespan_close(spans[i]);
+}
+
+/* The same for a block, when what was below it has ended and is not below it any more. */
+static void test_no_room_and_nothing_below(void **state)
+{
+    jespan_span_t *spans[100];
+    (void)state;
+    open_too_many(spans);
+    assert_int_equal(jespan_enter(spans[0]), 0);
+    assert_int_equal(jespan_enter(spans[99]), 0);
+    assert_current(CONTEXT_ID_ROOT);
+    {
+        JESPAN("no room");
+        assert_int_equal(jespan_exit(spans[99]), 0);
+        for (size_t i = 1; i < 50; i++)
+            jespan_close(spans[i]);
+        recycle();
+        assert_int_equal(jespan_add_label(NULL, &blue), 0);
+        assert_current(CONTEXT_ID_ROOT);
+    }
+    assert_current(handle_context(spans[0]));
     leave(spans[0]);
     for (size_t i = 50; i < 100; i++)
         jespan_close(spans[i]);
@@ -617,6 +647,7 @@ int main(void)
         LABEL_TEST(test_wrong_ones),
         LABEL_TEST(test_one_too_many),
         LABEL_TEST(test_no_room),
+        LABEL_TEST(test_no_room_and_nothing_below),
         LABEL_TEST(test_no_memory),
         LABEL_TEST(test_moved_between_look_and_count),
         LABEL_TEST(test_another_thread_stays_until_it_exits),
