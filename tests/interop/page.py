@@ -16,7 +16,7 @@ REFRESH_S = 3
 
 # A cell's title has the figure in full. Of the first cell only the name is of interest, which stands before labels.
 ROWS = """return [...document.querySelectorAll('#rows tr')].map(row => [
-    row.cells[0].firstChild.textContent, ...[...row.cells].slice(1).map(cell => Number(cell.title))])"""
+    row.querySelector('bdi').textContent, ...[...row.cells].slice(1).map(cell => Number(cell.title))])"""
 HEAD = "return [...document.querySelectorAll('#head th')].map(cell => cell.innerText)"
 BRIGHTNESS = """return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]].match(/[0-9.]+/g)
     .slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3"""
@@ -37,11 +37,88 @@ def check_names(browser):
 
 
 def check_narrow(browser):
-    """Names keep room; what does not fit is to be scrolled to."""
-    browser.devtools("Emulation.setDeviceMetricsOverride", width=500, height=400, deviceScaleFactor=2, mobile=False)
-    heights = browser.run("return [...document.querySelectorAll('#rows td:first-child')].map(cell => cell.offsetHeight)")
-    check(max(heights) < 3 * min(heights), f"the heights of rows are {heights}")
+    """On a telephone names keep room. The table can be scrolled; the page is not wider than the screen."""
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=390, height=700, deviceScaleFactor=2, mobile=True)
+    for view in ("flame", "history", "table"):
+        browser.click(f"input[value={view}]")
+        equal(f"the width of the {view}", browser.run("return document.documentElement.scrollWidth"), 390)
+    width = browser.run("return document.querySelector('#rows td').clientWidth")
+    check(width > 120, f"names have {width} pixels")
     browser.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+# Frames of the picture: what a context has, in full, and how wide its frame is.
+FRAMES = """return [...document.querySelectorAll('g.frame')].map(frame => [
+    frame.__data__.data.context.name, frame.__data__.data.value, Number(frame.querySelector('rect').getAttribute('width'))])"""
+PRESS = """document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0], bubbles: true}));
+    return document.activeElement.getAttribute('aria-label')"""
+
+
+def frames(browser):
+    return {name: (value, width) for name, value, width in browser.run(FRAMES)}
+
+
+def check_tree(browser):
+    """A context can be collapsed, and a search shows what it finds with the contexts above it."""
+    browser.click("#pause")
+    browser.click("#head th:nth-child(2)")
+    check(browser.run("return document.body.innerText.includes('100 %')"), "the root has no share")
+    browser.run("[...document.querySelectorAll('#rows tr')].find(row => row.innerText.includes('request')).querySelector('button').click()")
+    check("growing" not in rows(browser), "what is collapsed is shown")
+    browser.type("#search", "TENANT=")
+    equal("found", list(rows(browser)), ["(root)", "request", "growing"])
+    check("1 spans, " in browser.run("return document.querySelector('#found').textContent"), "nothing says what was found")
+    browser.run("const s = document.querySelector('#search'); s.value = ''; s.dispatchEvent(new Event('input'))")
+    browser.click("#fold")  # expands all
+    check(SPANS <= set(rows(browser)), "what is expanded is not shown")
+    total = rows(browser)["request"][0]
+    browser.click("#own")
+    check(rows(browser)["request"][0] < total == rows(browser)["growing"][0], "own figures are wrong")
+    browser.click("#own")
+
+
+def check_flame(browser, pictures):
+    """Each frame has the figure of the table, and the width that belongs to it; the keyboard zooms."""
+    figures = {name: row[0] for name, row in rows(browser).items() if row[0]}
+    for view in ("flame", "icicle"):
+        browser.click(f"input[value={view}]")
+        shown = frames(browser)
+        equal(f"figures of the {view}", {name: value for name, (value, _) in shown.items()}, figures)
+        whole = shown["(root)"]
+        for name, (value, width) in shown.items():
+            check(abs(width / whole[1] - value / whole[0]) < 0.002, f"{name} is {width} of {whole[1]} wide")
+        browser.check_picture(f"{pictures}/{view}.png", ["growing", "request"])
+    browser.run("document.querySelector('g.frame[tabindex=\"0\"]').focus()")
+    check("(root): " in browser.run(PRESS, "Tab"), "the root does not have the focus")
+    browser.run(PRESS, "ArrowUp")
+    label = browser.run(PRESS, "ArrowDown")
+    check(label.startswith("request {route=/a/b?c=d}: "), f"an arrow key leads to {label}")
+    browser.run(PRESS, "Enter")
+    wait_for("the zoom", lambda: abs(frames(browser)["request"][1] - frames(browser)["(root)"][1]) < 1)
+    browser.run(PRESS, "Escape")
+    wait_for("the whole", lambda: frames(browser)["request"][1] < 0.9 * frames(browser)["(root)"][1])
+
+
+def check_history(browser, pictures):
+    """The sum of all bands is what is in use; an earlier moment can be chosen, and what changed since."""
+    browser.click("#pause")
+    browser.click("input[value=table]")
+    wait_for("three moments", lambda: browser.run("return Number(document.querySelector('#moment').max) >= 2"))
+    browser.click("#pause")
+    browser.run("const m = document.querySelector('#moment'); m.value = 0; m.dispatchEvent(new Event('input'))")
+    before = figures(browser)
+    browser.click("#since")
+    change = figures(browser)
+    browser.click("#forget")
+    equal("the change", change, [now - then for now, then in zip(figures(browser), before)])
+    check(change[5] > 0, "nothing was opened meanwhile")
+    browser.click("input[value=history]")
+    equal("the sum of all bands",
+          browser.run("return chart.bands.reduce((sum, band) => sum + band.values.at(-1), 0)"),
+          browser.run("return source.moments().at(-1).total[0]"))
+    browser.check_picture(f"{pictures}/history.png", ["request", "resident"])
+    browser.click("input[value=table]")
+    browser.click("#pause")
 
 
 def figures(browser):
@@ -81,9 +158,9 @@ def check_pictures(browser, pictures):
     """The page can be read, also where the user likes it dark."""
     words = ["growing", "request", "onerror=alert(1)", "1,010 KiB"]
     browser.check_picture(f"{pictures}/page.png", words)
-    check(browser.run(BRIGHTNESS, "th", "backgroundColor") > 200, "the page is not light")
+    check(browser.run(BRIGHTNESS, "#head th", "backgroundColor") > 200, "the page is not light")
     browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
-    check(browser.run(BRIGHTNESS, "th", "backgroundColor") < 80, "the page is not dark")
+    check(browser.run(BRIGHTNESS, "#head th", "backgroundColor") < 80, "the page is not dark")
     browser.check_picture(f"{pictures}/dark.png", words)
 
 
@@ -93,7 +170,11 @@ def check_page(browser, pictures, address):
     check_order(browser)
     check_narrow(browser)
     check_pictures(browser, pictures)
+    browser.devtools("Emulation.setEmulatedMedia", features=[])
     check_refresh(browser)
+    check_tree(browser)
+    check_flame(browser, pictures)
+    check_history(browser, pictures)
     browser.check_no_errors()
     browser.check_requests(address + "/")
 
@@ -116,9 +197,10 @@ def check_flame_graph(browser, pictures, address):
 
 
 def test(pictures, address, closed, token, pprof):
-    with Browser(1200, 400) as browser:
+    with Browser(1200, 700) as browser:
         check_page(browser, pictures, address)
         check_token(browser, closed, token)
+    with Browser(1200, 400) as browser:
         check_flame_graph(browser, pictures, pprof)
 
 

@@ -1,0 +1,78 @@
+/* The history of a figure, stacked by the spans directly below one context, by uPlot. */
+const MAX_BANDS = 10;
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
+
+class Chart {
+  constructor(place, choose) {
+    Object.assign(this, { place, choose });
+  }
+
+  /* A value for each moment, made of a figure at this and at the one before: what is so far becomes a rate a second. */
+  static values(moments, figure, read) {
+    let before = 0, at = 0;
+    return moments.map((moment, i) => {
+      const now = read(moment), passed = moment.time - at;
+      const value = FIGURES[figure].level ? now : i && passed > 0 ? Math.max(0, now - before) / passed : 0;
+      before = now;
+      at = moment.time;
+      return value;
+    });
+  }
+
+  /* The spans with the largest values. The rest of the total goes to "other". */
+  static bands(moments, figure, focus) {
+    const most = new Map();
+    const root = focus || (moments.length ? moments.at(-1).contexts().find((context) => !context.parent) : null);
+    for (const moment of moments)
+      for (const context of moment.contexts())
+        if (context.parent === root) most.set(context, Math.max(most.get(context) || 0, moment.total_of(context, figure)));
+    const chosen = [...most].filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1]).slice(0, MAX_BANDS);
+    const bands = chosen.map(([context]) => ({ name: titleOf(context), hue: hueOf(nameOf(context)),
+      values: Chart.values(moments, figure, (moment) => moment.total_of(context, figure)) }));
+    const all = Chart.values(moments, figure, (moment) => moment.total_of(root, figure));
+    const other = all.map((value, i) => Math.max(0, bands.reduce((rest, band) => rest - band.values[i], value)));
+    if (other.some((value) => value > 0)) bands.push({ name: root.parent ? "own and other" : "other", hue: null, values: other });
+    return bands;
+  }
+
+  draw({ moments, figure, focus, marked, resident }) {
+    const bands = Chart.bands(moments, figure, focus).reverse(), show = FIGURES[figure].show;
+    const text = (value) => value === null || value === undefined ? "" : show(Math.round(value)) + (FIGURES[figure].level ? "" : "/s");
+    const sums = bands.map((_, i) => moments.map((_, k) => bands.slice(0, i + 1).reduce((sum, band) => sum + band.values[k], 0)));
+    const ink = getComputedStyle(this.place).color, axis = { stroke: ink, grid: { stroke: "#8884", width: 1 } };
+    const tops = bands.map((band, i) => ({ label: band.name, stroke: "hsl(" + (band.hue ?? 0) + " " + (band.hue === null ? 0 : 60) + "% 50%)",
+      fill: "hsl(" + (band.hue ?? 0) + " " + (band.hue === null ? 0 : 65) + "% 68%)", width: 1, points: { show: moments.length < 3 },
+      value: (_, __, ___, k) => k === null ? "" : text(band.values[k]) })).reverse();
+    const data = [moments.map((moment) => moment.time), ...sums.reverse()];
+    if (resident && figure === IN_USE && moments.every((moment) => moment.resident)) {
+      tops.push({ label: "resident", stroke: ink, width: 1, dash: [4, 4], points: { show: false }, value: (_, value) => text(value) });
+      data.push(moments.map((moment) => moment.resident));
+    }
+    const mark = (chart) => {
+      for (const { time, dash } of marked) {
+        const x = Math.round(chart.valToPos(time, "x", true)), { ctx, bbox } = chart;
+        ctx.save();
+        ctx.strokeStyle = ink;
+        ctx.setLineDash(dash);
+        ctx.beginPath();
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+        ctx.stroke();
+        ctx.restore();
+      }
+    };
+    this.place.replaceChildren();
+    this.bands = bands;
+    this.chart = new uPlot({
+      width: this.place.clientWidth, height: Math.max(220, Math.min(420, window.innerHeight - 260)),
+      series: [{}, ...tops],
+      axes: [axis, { ...axis, size: 80, ...(show === bytes ? { incrs: POWERS_OF_TWO } : {}), values: (_, values) => values.map(text) }],
+      scales: { y: { range: (_, __, most) => [0, most * 1.05 || 1] } },
+      cursor: { drag: { x: false, y: false } },
+      hooks: { draw: [mark] },
+    }, data, this.place);
+    this.chart.over.addEventListener("click", () => {
+      if (this.chart.cursor.idx !== null && this.chart.cursor.idx !== undefined) this.choose(moments[this.chart.cursor.idx]);
+    });
+  }
+}

@@ -1,0 +1,138 @@
+/* What all views show: contexts, and their figures at several moments.
+ *
+ * A context is known by its path, since jespan gives the number of a recycled context to another path. A moment has a row for
+ * each context: `own` are the figures of the context alone, `total` those with all contexts below it. */
+const FIGURES = [
+  { name: "inuse_bytes", title: "in use", show: bytes, level: true, help: "memory in use" },
+  { name: "inuse_objects", title: "objects", show: count, level: true, help: "allocations in use" },
+  { name: "outlived_bytes", title: "outlived", show: bytes, level: true, help: "memory in use of spans that are closed" },
+  { name: "alloc_bytes", title: "allocated", show: bytes, help: "memory allocated so far, freed or not" },
+  { name: "opens", title: "opened", show: count, help: "how many times it was opened" },
+  { name: "wall_ns", title: "wall", show: time, help: "time from open to close" },
+  { name: "busy_ns", title: "busy", show: time, help: "time that threads were in it" },
+  { name: "cpu_ns", title: "CPU", show: time, help: "time that it spent on processors" },
+];
+const N_FIGURES = FIGURES.length, IN_USE = 0, WALL = 5;
+
+class Contexts {
+  known = new Map();
+  last = 0;
+
+  /* The context of this path; `parent` is null for the root. */
+  find(parent, { kind, name, target, place, labels }) {
+    const key = (parent ? parent.number : 0) + JSON.stringify([kind, name, target, place, labels]);
+    let context = this.known.get(key);
+    if (!context) {
+      context = { key, number: ++this.last, parent, kind, name, target, place, labels };
+      this.known.set(key, context);
+    }
+    return context;
+  }
+
+  /* Forgets all contexts that none of the moments has. */
+  keep(moments) {
+    this.known = new Map();
+    for (const moment of moments) for (const context of moment.rows.keys()) this.known.set(context.key, context);
+  }
+}
+
+class Moment {
+  /* `rows` leads from a context to its row. */
+  constructor(time, rows, own, total) {
+    Object.assign(this, { time, rows, own, total });
+  }
+
+  own_of(context, figure) {
+    const row = this.rows.get(context);
+    return row === undefined ? 0 : this.own[row * N_FIGURES + figure];
+  }
+
+  total_of(context, figure) {
+    const row = this.rows.get(context);
+    return row === undefined ? 0 : this.total[row * N_FIGURES + figure];
+  }
+
+  contexts() {
+    return [...this.rows.keys()];
+  }
+
+  /* From a context to those directly below it; from null to the root, or to the contexts without a parent. */
+  children() {
+    const below = new Map();
+    for (const context of this.rows.keys()) {
+      const siblings = below.get(context.parent);
+      if (siblings) siblings.push(context);
+      else below.set(context.parent, [context]);
+    }
+    return below;
+  }
+}
+
+/* What changed from one moment to another. What a context had and nobody reports now is gone; what it has done so far stays. */
+function difference(to, from) {
+  const rows = new Map(to.rows);
+  for (const context of from.rows.keys()) if (!rows.has(context)) rows.set(context, rows.size);
+  const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
+  for (const [context, row] of rows)
+    for (let f = 0; f < N_FIGURES; f++) {
+      if (!FIGURES[f].level && !to.rows.has(context)) continue;
+      own[row * N_FIGURES + f] = to.own_of(context, f) - from.own_of(context, f);
+      total[row * N_FIGURES + f] = to.total_of(context, f) - from.total_of(context, f);
+    }
+  return new Moment(to.time, rows, own, total);
+}
+
+/* The moments of the last hour. There are at most MAX_MOMENTS: older ones are further apart. */
+const MAX_MOMENTS = 240, HISTORY_S = 3600;
+
+class History {
+  moments = [];
+
+  add(moment) {
+    this.moments.push(moment);
+    this.moments = this.moments.filter((old) => old.time > moment.time - HISTORY_S);
+    if (this.moments.length <= MAX_MOMENTS) return false;
+    const newer = MAX_MOMENTS / 2;
+    this.moments = this.moments.filter((_, i) => i % 2 === 0 || i >= newer);
+    return true;
+  }
+}
+
+/* The answer of /spans as a moment. */
+function momentOf(answer, contexts) {
+  const byId = new Map(answer.spans.map((span) => [span.id, span])), made = new Map();
+  const make = (span) => {
+    const path = new Set();
+    for (let at = span; at && !made.has(at.id) && !path.has(at); at = byId.get(at.parent)) path.add(at);
+    for (const at of [...path].reverse())
+      made.set(at.id, contexts.find(made.get(at.parent) || null, { ...at, place: at.file ? at.file + ":" + at.line : "" }));
+    return made.get(span.id);
+  };
+  const rows = new Map();
+  for (const span of answer.spans) rows.set(make(span), rows.size);
+  const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
+  for (const span of answer.spans)
+    FIGURES.forEach((figure, f) => {
+      const at = rows.get(made.get(span.id)) * N_FIGURES + f;
+      own[at] += span[figure.name];
+      total[at] += span.total[figure.name];
+    });
+  return new Moment(answer.time, rows, own, total);
+}
+
+const labelsOf = (context) => Object.entries(context.labels).map(([key, value]) => key + "=" + value).join(" ");
+const nameOf = (context) => context.name || "(no name)";
+const titleOf = (context) => nameOf(context) + (labelsOf(context) && " {" + labelsOf(context) + "}");
+
+function pathOf(context) {
+  const path = [];
+  for (let at = context; at; at = at.parent) if (at.kind !== "root" || at === context) path.push(at);
+  return path.reverse();
+}
+
+/* A hue for each name, always the same. */
+function hueOf(name) {
+  let hash = 2166136261;
+  for (const letter of name) hash = Math.imul(hash ^ letter.codePointAt(0), 16777619);
+  return Math.round((hash >>> 0) * 0.618034 % 1 * 360);
+}

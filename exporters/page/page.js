@@ -1,0 +1,230 @@
+/* The page: what is shown, and where it comes from. */
+const REFRESH_MS = 3000;
+const byId = (id) => document.getElementById(id);
+const arenaColumns = [
+  { title: "arena", key: (a) => a.name + (a.value ? " " + a.value : "") },
+  { title: "in use", key: (a) => a.inuse_bytes, show: bytes, help: "live objects" },
+  { title: "objects", key: (a) => a.inuse_objects, show: count, help: "live objects" },
+  { title: "cached", key: (a) => a.cached_bytes, show: bytes, help: "kept by threads for their next allocations" },
+  { title: "active", key: (a) => a.active_bytes, show: bytes, help: "pages in use" },
+  { title: "holes", key: (a) => a.fragmentation_ppm, show: (n) => (n / 1e4).toFixed(1) + " %",
+    help: "the part of active pages that nothing live fills" },
+  { title: "resident", key: (a) => a.resident_bytes, show: bytes, help: "memory that it may take at most" },
+  { title: "mapped", key: (a) => a.mapped_bytes, show: bytes, help: "address space" },
+  { title: "limit", key: (a) => a.limit_bytes, show: bytes, help: "what it may map at most" },
+];
+
+let source = null; /* where moments come from: moments(), the moments that there are, the last one last */
+let column = 0, figure = IN_USE, view = "table", search = "";
+let chosen = null; /* the moment that is shown; null: the last one */
+let base = null; /* the moment to compare with */
+let focus = null; /* the context whose parts the history shows */
+
+const table = new Table(byId("head"), byId("rows"), (to) => {
+  column = to;
+  if (to >= 0) figure = COLUMNS[to].figure;
+  draw();
+}, draw);
+const hasPictures = typeof flamegraph === "object" && typeof uPlot === "function";
+const flame = new Flame(byId("picture"), byId("details"), (context) => { focus = context; });
+const chart = new Chart(byId("picture"), (moment) => { chosen = moment; draw(); });
+
+const timeText = (moment) => new Date(moment.time * 1000).toLocaleTimeString();
+const shownMoment = (moments) => chosen && moments.includes(chosen) ? chosen : moments.at(-1);
+
+/* The contexts that the search is about; null if there is no search. */
+function searchIn(moment) {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return null;
+  const text = (context) => [nameOf(context), labelsOf(context), context.target, context.place].join(" ").toLowerCase();
+  return new Set(moment.contexts().filter((context) => words.every((word) => text(context).includes(word))));
+}
+
+/* What the contexts found have of a figure; one below another one counts once. */
+function sumOf(found, moment) {
+  let sum = 0;
+  for (const context of found) {
+    let above = context.parent;
+    while (above && !found.has(above)) above = above.parent;
+    if (!above) sum += moment.total_of(context, figure);
+  }
+  return sum;
+}
+
+const allOf = (moment, which) => moment.contexts().reduce((sum, context) => context.parent ? sum : sum + moment.total_of(context, which), 0);
+
+function drawTimes(moments, moment) {
+  Object.assign(byId("moment"), { max: moments.length - 1, value: moments.indexOf(moment) });
+  byId("when").textContent = (moment.title || timeText(moment)) + (moment === moments.at(-1) && source.live ? " (now)" : "");
+  byId("moment").disabled = moments.length < 2;
+  byId("base").hidden = byId("forget").hidden = !base;
+  if (base) byId("base").textContent = "changes since " + (base.title || timeText(base));
+}
+
+function draw() {
+  const moments = source ? source.moments() : [];
+  byId("figure").value = String(figure);
+  for (const made of document.querySelectorAll(".for-table")) made.hidden = view !== "table";
+  byId("spans").hidden = view !== "table";
+  byId("picture").hidden = byId("details").hidden = view === "table" || !hasPictures;
+  byId("lacks").hidden = view === "table" || hasPictures;
+  if (!moments.length) return;
+  const moment = shownMoment(moments), changed = base ? difference(moment, base) : null;
+  drawTimes(moments, moment);
+  byId("fold").textContent = table.collapsed.size ? "Expand all" : "Collapse all";
+  const shown = changed || moment, found = searchIn(shown);
+  const sum = found && sumOf(found, moment);
+  byId("found").textContent = found ? count(found.size) + " spans, " + FIGURES[figure].show(sum) + ", " + percent(sum / (allOf(moment, figure) || 1)) : "";
+  if (view === "table")
+    table.draw({ shown, changed, column, own: byId("own").checked, tree: byId("tree").checked, found, all: (which) => allOf(moment, which) || 1 });
+  else if (!hasPictures) return;
+  else if (view === "history")
+    chart.draw({ moments, figure, focus: focus && moment.rows.has(focus) ? focus : null, resident: !focus,
+      marked: [{ time: moment.time, dash: [] }, ...(base ? [{ time: base.time, dash: [6, 3] }] : [])] });
+  else
+    flame.draw({ moment, changed, figure, icicle: view === "icicle", found });
+}
+
+function drawHeader(answer) {
+  byId("program").textContent = answer.program + " (" + answer.pid + ")";
+  document.title = answer.program + " · jespan";
+  byId("sums").textContent = "in use " + bytes(answer.all.inuse_bytes) + " in " + count(answer.all.inuse_objects) +
+    " objects · resident " + bytes(answer.resident_bytes) + " · allocated " + bytes(answer.all.alloc_bytes) +
+    (answer.left_out ? " · " + count(answer.left_out) + " smaller spans left out" : "");
+}
+
+function drawArenas(arenas) {
+  byId("arenas").hidden = !arenas.length;
+  byId("arenas-rows").replaceChildren(...arenas.map((arena) => {
+    const made = document.createElement("tr"), [first, ...others] = arenaColumns;
+    made.append(element("td", first.key(arena)));
+    for (const other of others) {
+      const value = other.key(arena);
+      made.append(element("td", value ? other.show(value) : "", String(value)));
+    }
+    return made;
+  }));
+}
+
+function say(text, className) {
+  Object.assign(byId("state"), { textContent: text, className });
+}
+
+/* ---- Downloads: what is shown, of the figure that is chosen ---- */
+
+function download(link, name, type, text) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  Object.assign(link, { href: url, download: name });
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
+/* As the exporter "folded" writes names. */
+const escaped = (text) => text.replace(/[\u0000-\u0020;%\u007f]/g, (letter) => "%" + letter.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0"));
+
+function foldedText(moment) {
+  return moment.contexts().filter((context) => moment.own_of(context, figure) > 0).map((context) => pathOf(context).map((at) => {
+    const labels = Object.entries(at.labels).map(([key, value]) => escaped(key) + "=" + escaped(value)).join(",");
+    return (at.name ? escaped(at.name) : "(unnamed)") + (labels && "{" + labels + "}");
+  }).join(";") + " " + moment.own_of(context, figure) + "\n").join("");
+}
+
+function csvText(moment) {
+  const field = (text) => /[",\r\n]/.test(text) ? "\"" + text.replaceAll("\"", "\"\"") + "\"" : text;
+  const head = ["path", "place", ...FIGURES.flatMap((f) => [f.name, "own_" + f.name])];
+  const lines = moment.contexts().map((context) => [pathOf(context).map(titleOf).join(" > "), context.place,
+    ...FIGURES.flatMap((_, f) => [moment.total_of(context, f), moment.own_of(context, f)].map(String))]);
+  return [head, ...lines].map((line) => line.map(field).join(",") + "\r\n").join("");
+}
+
+/* ---- The program that is asked ---- */
+
+class Live {
+  live = true;
+  history = new History();
+  contexts = new Contexts();
+  paused = false;
+  token = "";
+  process = "";
+
+  moments() { return this.history.moments; }
+
+  async refresh() {
+    try {
+      const headers = this.token ? { Authorization: "Bearer " + this.token } : {}, how = { headers, cache: "no-store" };
+      const answer = await fetch("spans?format=json", how);
+      byId("ask").hidden = answer.status !== 401;
+      if (!answer.ok) throw new Error(await answer.text());
+      this.take(await answer.json());
+      drawArenas((await (await fetch("arenas?format=json", how)).json()).arenas);
+    } catch (error) {
+      say(error.message, "failed");
+    }
+  }
+
+  take(answer) {
+    const process = answer.program + " " + answer.pid;
+    if (this.process !== process) {
+      this.history = new History();
+      chosen = base = null;
+      this.process = process;
+    }
+    const moment = Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes });
+    if (this.history.add(moment)) this.contexts.keep([...this.history.moments, ...(base ? [base] : [])]);
+    say(timeText(moment), "");
+    drawHeader(answer);
+    draw();
+  }
+
+  async run() {
+    byId("pause").addEventListener("click", () => {
+      this.paused = !this.paused;
+      byId("pause").textContent = this.paused ? "Go on" : "Pause";
+    });
+    byId("ask").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.token = byId("token").value;
+      this.refresh();
+    });
+    for (;;) {
+      if (!this.paused && !document.hidden) await this.refresh();
+      await new Promise((done) => setTimeout(done, REFRESH_MS));
+    }
+  }
+}
+
+/* ---- What the reader chooses ---- */
+
+byId("figure").append(...FIGURES.map((made, i) => Object.assign(element("option", made.title, made.help), { value: String(i) })));
+byId("arenas-head").append(...arenaColumns.map((made) => element("th", made.title, made.help)));
+byId("figure").addEventListener("change", () => {
+  figure = Number(byId("figure").value);
+  column = COLUMNS.findIndex((made) => made.figure === figure);
+  draw();
+});
+byId("views").addEventListener("change", (event) => { view = event.target.value; draw(); });
+byId("tree").addEventListener("change", draw);
+byId("own").addEventListener("change", draw);
+byId("fold").addEventListener("click", () => table.toggleAll(shownMoment(source.moments())));
+byId("search").addEventListener("input", () => { search = byId("search").value; draw(); });
+byId("moment").addEventListener("input", () => {
+  const moments = source.moments(), at = Number(byId("moment").value);
+  chosen = at === moments.length - 1 ? null : moments[at];
+  draw();
+});
+byId("since").addEventListener("click", () => {
+  base = shownMoment(source.moments());
+  chosen = null;
+  draw();
+});
+byId("forget").addEventListener("click", () => { base = null; draw(); });
+byId("folded").addEventListener("click", (event) => download(event.currentTarget, "jespan.folded", "text/plain", foldedText(shownMoment(source.moments()))));
+byId("csv").addEventListener("click", (event) => download(event.currentTarget, "jespan.csv", "text/csv", csvText(shownMoment(source.moments()))));
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (view !== "table" && window.innerWidth !== width) draw();
+  width = window.innerWidth;
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+source = new Live();
+draw();
+source.run();
