@@ -37,6 +37,8 @@ report_sources = \
 	%D%/report_rows.c \
 	%D%/report_table.c \
 	%D%/report_tree.c \
+	%D%/rss.c \
+	%D%/rss_mappings.c %D%/rss_mappings.h \
 	%D%/short_name.c %D%/short_name.h \
 	%D%/stack.c %D%/stack.h \
 	%D%/suppressions.c %D%/suppressions.h \

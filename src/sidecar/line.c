@@ -46,6 +46,12 @@ static void append_row(char *to, size_t bytes, const struct snapshot *s, uint32_
     append(to, bytes, r->n_labels ? "}" : "");
 }
 
+void line_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row)
+{
+    to[0] = '\0';
+    append_row(to, bytes, s, row, MOST_SPANS);
+}
+
 void line_find_holder(struct line_holder *h, const struct snapshot *s)
 {
     uint32_t most = 0;

@@ -17,6 +17,9 @@ struct line_holder {
 };
 
 /* Writes the context with the most bytes in use. */
+/* The path of a row, as in struct line_holder. */
+void line_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row);
+
 void line_find_holder(struct line_holder *h, const struct snapshot *s);
 
 /* Writes "1.5 GiB". Returns `text`. */

@@ -25,6 +25,8 @@ const struct books books = {
     .cpu_clock = &cpu_clock_wanted,
     .times = &timing_is_on,
     .start_ns = &snapshot_start_ns,
+    .page_root = page_root,
+    .class_slab_pages = class_slab_pages,
 };
 
 /* A note has a name and a content, both padded to 4 bytes. */

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/cpu_clock.h"
 #include "heap/counters.h"
+#include "heap/pagemap.h"
 #include "span/tree.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
@@ -36,6 +37,8 @@ struct books {
     const enum cpu_clock_kind *cpu_clock;
     const bool *times;
     const uint64_t *start_ns; /* by CLOCK_BOOTTIME */
+    const _Atomic(page_entry_t *) *page_root; /* the page map */
+    const uint8_t *class_slab_pages;          /* CLASSES_MAX */
 };
 
 extern const struct books books __asm__("jespan_books");

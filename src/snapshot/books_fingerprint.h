@@ -20,7 +20,7 @@
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, magazine_end), thread,     \
                           cpu), thread, next)
 #define BOOKS_FINGERPRINT                                                                                              \
-    FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more), counters_more, \
-               cpu_system)
+    FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
+                    counters_more, cpu_system), LEAF_BITS)
 
 #endif

@@ -20,6 +20,7 @@ outside_sources = \
 	%D%/sites_outside.c \
 	%D%/view.c %D%/view.h \
 	%D%/view_find.c \
+	%D%/view_heap.c %D%/view_heap.h \
 	%D%/view_outside.h
 
 core_sources += \

@@ -75,6 +75,7 @@ dump_script_tests += \
 	%D%/leaks.sh \
 	%D%/outside.sh \
 	%D%/report.sh \
+	%D%/rss.sh \
 	%D%/sidecar.sh \
 	%D%/static.sh
 
@@ -113,6 +114,7 @@ test_support += \
 	%D%/little_memory_program.c \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \
+	%D%/rss_program.c \
 	%D%/services_module.c \
 	%D%/services_program.c \
 	%D%/sidecar_program.c \

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads /proc/PID/smaps and /proc/PID/pagemap. */
+#include "rss_mappings.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PAGE_BYTES 4096u
+#define PRESENT (UINT64_C(1) << 63)
+#define ENTRIES_AT_ONCE 4096
+
+static int add(struct mappings *m, const struct mapping *mapping)
+{
+    if (m->n == m->room) {
+        size_t room = 2 * m->room + 256;
+        struct mapping *items = reallocarray(m->items, room, sizeof *items);
+        if (!items)
+            return -ENOMEM;
+        m->items = items;
+        m->room = room;
+    }
+    m->items[m->n++] = *mapping;
+    return 0;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* A file with code is a program or a library; so are its other mappings, which lie beside it. */
+static enum mapping_kind kind_of(const char *path, const char *permissions)
+{
+    if (begins(path, "[stack"))
+        return MAPPING_STACK;
+    if (permissions[3] == 's' || begins(path, "/dev/shm/") || begins(path, "/memfd:") || begins(path, "/SYSV") || begins(path, "/dev/zero"))
+        return MAPPING_SHARED;
+    if (begins(path, "[v")) /* vdso, vvar, vsyscall */
+        return MAPPING_CODE;
+    if (path[0] == '/')
+        return strstr(path, ".so") || permissions[2] == 'x' ? MAPPING_CODE : MAPPING_FILE;
+    return MAPPING_ANONYMOUS;
+}
+
+/* "55d0-55d1 r--p 00000000 08:01 1234   /usr/bin/x". A line of a field has no '-' in its first word. */
+static bool read_heading(const char *line, struct mapping *mapping, char last_code[256])
+{
+    char permissions[8] = "", path[256] = "";
+    int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %*s %*s %*s %255[^\n]", &mapping->start, &mapping->end, permissions, path);
+    if (n < 3)
+        return false;
+    mapping->kind = kind_of(path, permissions);
+    mapping->resident_bytes = mapping->swapped_bytes = 0;
+    if (mapping->kind == MAPPING_FILE && strcmp(path, last_code) == 0)
+        mapping->kind = MAPPING_CODE;
+    if (mapping->kind == MAPPING_CODE)
+        snprintf(last_code, 256, "%s", path);
+    return true;
+}
+
+static int read_smaps(struct mappings *m, FILE *smaps, const char *program)
+{
+    char *line = NULL, last_code[256];
+    size_t room = 0;
+    int error = 0;
+    struct mapping mapping;
+    snprintf(last_code, sizeof last_code, "%s", program);
+    while (!error && getline(&line, &room, smaps) > 0) {
+        uint64_t kib;
+        if (read_heading(line, &mapping, last_code)) {
+            const struct mapping *before = m->n == 0 ? NULL : &m->items[m->n - 1];
+            if (mapping.kind == MAPPING_ANONYMOUS && before && before->kind == MAPPING_CODE && before->end == mapping.start)
+                mapping.kind = MAPPING_CODE; /* variables that begin as 0 */
+            error = add(m, &mapping);
+        }
+        else if (m->n > 0 && sscanf(line, "Rss: %" SCNu64, &kib) == 1)
+            m->items[m->n - 1].resident_bytes = kib * 1024;
+        else if (m->n > 0 && sscanf(line, "Swap: %" SCNu64, &kib) == 1)
+            m->items[m->n - 1].swapped_bytes = kib * 1024;
+    }
+    if (!error && ferror(smaps))
+        error = -errno;
+    free(line);
+    return error;
+}
+
+/* The stack pointer of a thread that waits in a system call is the last but one number of its syscall file. */
+static uint64_t stack_pointer(pid_t pid, const char *thread)
+{
+    char path[300], line[256];
+    snprintf(path, sizeof path, "/proc/%d/task/%s/syscall", (int)pid, thread);
+    FILE *file = fopen(path, "re");
+    char *text = file ? fgets(line, sizeof line, file) : NULL;
+    if (file)
+        fclose(file);
+    char *last = text ? strrchr(line, ' ') : NULL;
+    if (!last)
+        return 0;
+    *last = '\0';
+    char *before = strrchr(line, ' ');
+    return before ? strtoull(before + 1, NULL, 0) : 0;
+}
+
+static void mark_stacks(struct mappings *m, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+        uint64_t at = entry->d_name[0] == '.' ? 0 : stack_pointer(pid, entry->d_name);
+        for (size_t i = 0; at && i < m->n; i++)
+            if (at >= m->items[i].start && at < m->items[i].end && m->items[i].kind == MAPPING_ANONYMOUS)
+                m->items[i].kind = MAPPING_STACK;
+    }
+    if (tasks)
+        closedir(tasks);
+}
+
+int mappings_read(struct mappings *m, pid_t pid)
+{
+    char path[64], program[256] = "";
+    *m = (struct mappings){.pagemap = -1};
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
+    if (readlink(path, program, sizeof program - 1) < 0)
+        program[0] = '\0';
+    snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
+    m->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    if (m->pagemap < 0)
+        return -errno;
+    snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
+    FILE *smaps = fopen(path, "re");
+    if (!smaps)
+        return -errno;
+    int error = read_smaps(m, smaps, program);
+    fclose(smaps);
+    if (!error)
+        mark_stacks(m, pid);
+    return error;
+}
+
+void mappings_free(struct mappings *m)
+{
+    free(m->items);
+    if (m->pagemap >= 0)
+        close(m->pagemap);
+}
+
+long mappings_resident(const struct mappings *m, uint64_t start, uint64_t end, bool *resident)
+{
+    static uint64_t entries[ENTRIES_AT_ONCE];
+    uint64_t n = (end - start) / PAGE_BYTES;
+    long found = 0;
+    for (uint64_t i = 0; i < n; i += ENTRIES_AT_ONCE) {
+        uint64_t now = n - i < ENTRIES_AT_ONCE ? n - i : ENTRIES_AT_ONCE;
+        ssize_t bytes = pread(m->pagemap, entries, now * sizeof *entries, (off_t)((start / PAGE_BYTES + i) * sizeof *entries));
+        if (bytes < 0)
+            return -errno;
+        for (uint64_t k = 0; k < now; k++) {
+            resident[i + k] = k < (uint64_t)bytes / sizeof *entries && (entries[k] & PRESENT);
+            found += resident[i + k];
+        }
+    }
+    return found;
+}
