@@ -11,8 +11,7 @@
 #include "base/bytes.h"
 #include "cmd.h"
 #include "leaks.h"
-#include "leaks_input.h"
-#include "symbolize.h"
+#include "report.h"
 #include "text.h"
 
 #define MAX_CONTEXTS 5 /* shown of a leak */
@@ -22,6 +21,8 @@
 
 struct options {
     struct suppressions suppressions;
+    struct report_filter *filter;
+    struct report_source source;
     uint64_t min_bytes, top;
     int error_exitcode;
     bool all_frames, help;
@@ -212,18 +213,16 @@ static const char *describe(int error)
 }
 
 /* Returns NULL, or the reason in words. */
-static const char *leaks_of(struct profile *profile, const char *name, const struct options *options, uint64_t *n)
+static const char *leaks_of(struct report_input *input, const struct options *options, uint64_t *n)
 {
-    struct leaks leaks = {0};
-    if (profile->kind != PROFILE_HEAP)
+    struct leaks leaks;
+    if (input->profile.kind != PROFILE_HEAP)
         return "a profile of times has no leaks";
-    int error = symbolize_profile(profile);
-    if (error == 0)
-        error = leaks_read(&leaks, profile, &options->suppressions, options->all_frames);
+    int error = leaks_read(&leaks, input, options->filter, &options->suppressions, options->all_frames);
     if (error == 0 && !leaks.has_stacks && leaks.n > 0)
-        cmd_warning("%s has no stacks; start the program with 'jespan run --stacks' to see the lines of its code", name);
+        cmd_warning("%s has no stacks; start the program with 'jespan run --stacks' to see the lines of its code", input->name);
     if (error == 0)
-        error = print_leaks(profile, &leaks, options, n);
+        error = print_leaks(&input->profile, &leaks, options, n);
     leaks_free(&leaks);
     return describe(error);
 }
@@ -266,12 +265,22 @@ static int read_min_bytes(struct options *options, const char *word)
     return STATUS_USAGE;
 }
 
+static int read_filter(struct options *options, const char *text)
+{
+    const char *reason = report_filter_add(&options->filter, text);
+    if (reason)
+        cmd_error("--filter: '%s': %s", text, reason);
+    return reason ? STATUS_USAGE : 0;
+}
+
 static int read_options(struct options *options, int argc, char **argv)
 {
     static const struct option long_options[] = {
         {"suppressions", required_argument, NULL, 's'},
         {"error-exitcode", required_argument, NULL, 'x'},
         {"min-bytes", required_argument, NULL, 'm'},
+        {"filter", required_argument, NULL, 'f'},
+        {"at", required_argument, NULL, 'A'},
         {"top", required_argument, NULL, 't'},
         {"all-frames", no_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},
@@ -283,6 +292,10 @@ static int read_options(struct options *options, int argc, char **argv)
             status = read_suppressions(options, optarg);
         else if (option == 'x')
             status = read_error_exitcode(options, optarg);
+        else if (option == 'f')
+            status = read_filter(options, optarg);
+        else if (option == 'A')
+            options->source.at = optarg;
         else if (option == 'm')
             status = read_min_bytes(options, optarg);
         else if (option == 't')
@@ -299,25 +312,22 @@ static int read_options(struct options *options, int argc, char **argv)
 
 static int report(const char *word, const struct options *options)
 {
-    struct profile profile;
+    static struct report_input input;
     uint64_t n = 0;
-    char name[4096];
     text_init();
-    const char *reason = leaks_input_read(&profile, word, name, sizeof name);
+    const char *reason = report_input_read(&input, word, &options->source);
     if (!reason)
-        reason = leaks_of(&profile, name, options, &n);
-    profile_free(&profile);
-    if (reason) {
-        cmd_error("%s: %s", name, reason);
-        return STATUS_USAGE;
-    }
-    int status = cmd_finish_output();
+        reason = leaks_of(&input, options, &n);
+    if (reason)
+        cmd_error("%s: %s", input.name, reason);
+    report_input_free(&input);
+    int status = reason ? STATUS_USAGE : cmd_finish_output();
     return status == 0 && n > 0 ? options->error_exitcode : status;
 }
 
 static int run(int argc, char **argv)
 {
-    struct options options = {.top = isatty(STDOUT_FILENO) ? 20 : 0};
+    struct options options = {.top = isatty(STDOUT_FILENO) ? 20 : 0, .source = {.frames = REPORT_LOCATIONS}};
     int status = read_options(&options, argc, argv);
     if (status == 0 && argc - optind > 1) {
         cmd_error("there is more than one FILE; see 'jespan help leaks'");
@@ -326,6 +336,7 @@ static int run(int argc, char **argv)
     if (status == 0)
         status = options.help ? cmd_help("leaks") : report(optind < argc ? argv[optind] : ".", &options);
     suppressions_free(&options.suppressions);
+    report_filter_free(options.filter);
     return status;
 }
 
@@ -333,18 +344,21 @@ const struct command command_leaks = {
     .name = "leaks",
     .summary = "print what is in use, by stack, with the spans that allocated it",
     .usage =
-        "usage: jespan leaks [OPTION…] [FILE.pb.gz | DIRECTORY | PID]\n"
+        "usage: jespan leaks [OPTION…] [FILE.pb.gz | DIRECTORY | URL | PID | -]\n"
         "\n"
         "Prints the memory that a heap dump has in use, by the stack that allocated it, the\n"
         "most first, with the spans and labels. A dump that was written at exit shows what\n"
         "the program did not free. Of a DIRECTORY (default: the current one) it is the\n"
-        "newest heap dump. A PID is a process to be read now.\n"
+        "newest heap dump. A URL and a PID are programs to be read now, as by 'jespan\n"
+        "report'.\n"
         "\n"
         "The program must run with stacks: jespan run --stacks.\n"
         "\n"
         "  --suppressions FILE  leave out stacks that FILE names, in LeakSanitizer's format:\n"
         "                       a line leak:PATTERN for a function, a file or a library\n"
         "  --error-exitcode N   the exit status is N if anything is printed; for CI\n"
+        "  --filter EXPR        only spans that fit, as in 'jespan report'\n"
+        "  --at TIME            the dump of a directory that was the newest then\n"
         "  --min-bytes N        only stacks that have so many bytes in use, as 500K\n"
         "  --top N              the first N stacks; 0: all (default: 20 on a terminal, else\n"
         "                       all)\n"

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "report.h"
 #include "stack.h"
 #include "suppressions.h"
 
@@ -31,9 +32,10 @@ struct leaks {
     bool has_stacks;
 };
 
-/* Reads the leaks of a heap profile. `leaks` is overwritten, and freed by the caller in either case. Returns 0, -ENOMEM, or
- * -EBADMSG if a sample cannot be decoded. */
-int leaks_read(struct leaks *leaks, struct profile *profile, const struct suppressions *suppressions, bool all_frames);
+/* Reads the leaks of a heap profile in which samples have all locations. `filter` may be NULL. `leaks` is overwritten, and
+ * freed by the caller in either case. Returns 0, -ENOMEM, or -EBADMSG if a sample cannot be decoded. */
+int leaks_read(struct leaks *leaks, struct report_input *input, const struct report_filter *filter,
+               const struct suppressions *suppressions, bool all_frames);
 void leaks_free(struct leaks *leaks);
 
 #endif

@@ -7,29 +7,15 @@
 #include "hash.h"
 #include "leaks.h"
 
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t result;
-    return !__builtin_add_overflow(a, b, &result) ? result : a < 0 ? INT64_MIN : INT64_MAX;
-}
-
-static uint64_t hash_text(ProtobufCBinaryData text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ text.data[i]) * 0x100000001b3u;
-    return hash;
-}
-
 /* The spans and labels of a sample. */
-static uint64_t hash_context(const struct profile *profile, const JespanPprof__Sample *sample)
+static uint64_t hash_context(const struct report_input *input, const JespanPprof__Sample *sample)
 {
     uint64_t path = 0, labels = 0;
-    for (size_t i = stack_locations(profile, sample); i < sample->n_location_id; i++)
-        path = hash_mix(path + hash_mix(sample->location_id[i] + 1));
+    for (size_t i = stack_locations(&input->profile, sample); i < sample->n_location_id; i++)
+        path = hash_mix(path + hash_mix(report_location_hash(input, sample->location_id[i]) + 1));
     for (size_t i = 0; i < sample->n_label; i++) {
         const JespanPprof__Label *label = sample->label[i];
-        labels += hash_mix(hash_text(profile_string(profile, label->key)) + hash_mix(hash_text(profile_string(profile, label->str)))
+        labels += hash_mix(report_string_hash(input, label->key) + hash_mix(report_string_hash(input, label->str))
                            + hash_mix((uint64_t)label->num));
     }
     return hash_mix(path + hash_mix(labels));
@@ -48,27 +34,41 @@ static bool is_own(const struct profile *profile, const JespanPprof__Sample *sam
     return name.len == strlen(own) && memcmp(name.data, own, name.len) == 0;
 }
 
+struct reader {
+    struct leaks *leaks;
+    struct report_input *input;
+    const struct report_filter *filter;
+    struct stack stack;
+    bool all_frames;
+};
+
 /* Memory without a stack is told apart by its context alone. */
-static int read_part(struct leaks *leaks, struct profile *profile, uint32_t i, struct stack *stack, bool all_frames)
+static int add_part(struct reader *r, uint32_t i, const JespanPprof__Sample *sample)
 {
     int64_t values[PROFILE_N_VALUES];
+    profile_values(&r->input->profile, sample, values);
+    if (values[PROFILE_INUSE_BYTES] <= 0 || is_own(&r->input->profile, sample) || !report_filter_fits(r->filter, r->input, sample))
+        return 0;
+    int error = stack_read(&r->stack, &r->input->profile, sample, r->all_frames);
+    uint64_t context = hash_context(r->input, sample);
+    r->leaks->has_stacks |= r->stack.n > 0;
+    r->leaks->parts[r->leaks->n_parts++] = (struct leak_part){
+        .stack = r->stack.n > 0 ? stack_hash(&r->stack) : context,
+        .context = context,
+        .sample = i,
+        .bytes = values[PROFILE_INUSE_BYTES],
+        .objects = values[PROFILE_INUSE_OBJECTS],
+    };
+    return error;
+}
+
+static int read_part(struct reader *r, uint32_t i)
+{
     JespanPprof__Sample *sample;
-    int error = profile_sample(profile, i, &sample);
-    if (error != 0)
-        return error;
-    profile_values(profile, sample, values);
-    if (values[PROFILE_INUSE_BYTES] > 0 && !is_own(profile, sample) && (error = stack_read(stack, profile, sample, all_frames)) == 0) {
-        uint64_t context = hash_context(profile, sample);
-        leaks->has_stacks |= stack->n > 0;
-        leaks->parts[leaks->n_parts++] = (struct leak_part){
-            .stack = stack->n > 0 ? stack_hash(stack) : context,
-            .context = context,
-            .sample = i,
-            .bytes = values[PROFILE_INUSE_BYTES],
-            .objects = values[PROFILE_INUSE_OBJECTS],
-        };
-    }
-    profile_sample_free(profile, sample);
+    int error = profile_sample(&r->input->profile, i, &sample);
+    if (error == 0)
+        error = add_part(r, i, sample);
+    profile_sample_free(&r->input->profile, sample);
     return error;
 }
 
@@ -105,8 +105,8 @@ static void merge_contexts(struct leaks *leaks)
     for (uint32_t i = 0; i < leaks->n_parts; i++) {
         struct leak_part *part = &leaks->parts[i], *last = n == 0 ? NULL : &leaks->parts[n - 1];
         if (last && last->stack == part->stack && last->context == part->context) {
-            last->bytes = sum(last->bytes, part->bytes);
-            last->objects = sum(last->objects, part->objects);
+            last->bytes = report_sum(last->bytes, part->bytes);
+            last->objects = report_sum(last->objects, part->objects);
         } else {
             leaks->parts[n++] = *part;
         }
@@ -121,51 +121,49 @@ static void make_groups(struct leaks *leaks)
             leaks->items[leaks->n++] = (struct leak){.part = i};
         struct leak *leak = &leaks->items[leaks->n - 1];
         leak->n_parts++;
-        leak->bytes = sum(leak->bytes, leaks->parts[i].bytes);
-        leak->objects = sum(leak->objects, leaks->parts[i].objects);
+        leak->bytes = report_sum(leak->bytes, leaks->parts[i].bytes);
+        leak->objects = report_sum(leak->objects, leaks->parts[i].objects);
     }
     for (uint32_t i = 0; i < leaks->n; i++)
         qsort(&leaks->parts[leaks->items[i].part], leaks->items[i].n_parts, sizeof *leaks->parts, by_part_bytes);
 }
 
-static int suppress(struct leaks *leaks, struct profile *profile, const struct suppressions *suppressions, struct stack *stack,
-                    bool all_frames)
+/* A suppression may name a frame that is not shown. */
+static int suppress(struct reader *r, const struct suppressions *suppressions, struct leak *leak)
 {
-    int error = 0;
-    for (uint32_t i = 0; i < leaks->n && error == 0 && suppressions->n > 0; i++) {
-        JespanPprof__Sample *sample;
-        struct leak *leak = &leaks->items[i];
-        error = profile_sample(profile, leaks->parts[leak->part].sample, &sample);
-        if (error != 0)
-            break;
-        error = stack_read(stack, profile, sample, all_frames);
-        leak->suppressed_by = error == 0 ? suppressions_find(suppressions, profile, stack) : NULL;
-        profile_sample_free(profile, sample);
-        if (leak->suppressed_by) {
-            leak->suppressed_by->n_stacks++;
-            leak->suppressed_by->bytes = sum(leak->suppressed_by->bytes, leak->bytes);
-        }
+    struct profile *profile = &r->input->profile;
+    JespanPprof__Sample *sample;
+    int error = profile_sample(profile, r->leaks->parts[leak->part].sample, &sample);
+    if (error != 0)
+        return error;
+    error = stack_read(&r->stack, profile, sample, true);
+    leak->suppressed_by = error == 0 ? suppressions_find(suppressions, profile, &r->stack) : NULL;
+    profile_sample_free(profile, sample);
+    if (leak->suppressed_by) {
+        leak->suppressed_by->n_stacks++;
+        leak->suppressed_by->bytes = report_sum(leak->suppressed_by->bytes, leak->bytes);
     }
     return error;
 }
 
-int leaks_read(struct leaks *leaks, struct profile *profile, const struct suppressions *suppressions, bool all_frames)
+int leaks_read(struct leaks *leaks, struct report_input *input, const struct report_filter *filter,
+               const struct suppressions *suppressions, bool all_frames)
 {
-    size_t n = profile->parts->n_sample;
-    struct stack stack = {0};
+    size_t n = input->profile.parts->n_sample;
+    struct reader r = {.leaks = leaks, .input = input, .filter = filter, .all_frames = all_frames};
     int error = 0;
     *leaks = (struct leaks){.parts = calloc(n + 1, sizeof *leaks->parts), .items = calloc(n + 1, sizeof *leaks->items)};
     if (!leaks->parts || !leaks->items)
         return -ENOMEM;
     for (uint32_t i = 0; i < n && error == 0; i++)
-        error = read_part(leaks, profile, i, &stack, all_frames);
+        error = read_part(&r, i);
     qsort(leaks->parts, leaks->n_parts, sizeof *leaks->parts, by_stack);
     merge_contexts(leaks);
     make_groups(leaks);
-    if (error == 0)
-        error = suppress(leaks, profile, suppressions, &stack, true);
+    for (uint32_t i = 0; i < leaks->n && error == 0 && suppressions->n > 0; i++)
+        error = suppress(&r, suppressions, &leaks->items[i]);
     qsort(leaks->items, leaks->n, sizeof *leaks->items, by_bytes);
-    stack_free(&stack);
+    stack_free(&r.stack);
     return error;
 }
 

@@ -19,11 +19,11 @@ report_sources = \
 	%D%/dump.c \
 	%D%/hash.c %D%/hash.h \
 	%D%/leaks.c %D%/leaks.h \
-	%D%/leaks_input.c %D%/leaks_input.h \
 	%D%/leaks_rows.c \
 	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
 	%D%/profile_edit.c %D%/profile_edit.h \
+	%D%/profile_frames.c %D%/profile_frames.h \
 	%D%/ps.c \
 	%D%/report.c %D%/report.h \
 	%D%/report_by.c \

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "profile_frames.h"
+
 #define FIRST_BYTES ((size_t)256 << 10)
 #define MAX_FILE_BYTES ((size_t)1 << 30) /* unpacked */
 #define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
@@ -195,6 +197,7 @@ const char *profile_read(struct profile *profile, const char *path)
 
 void profile_free(struct profile *profile)
 {
+    profile_frames_free(profile);
     if (profile->parts)
         jespan_parts__profile__free_unpacked(profile->parts, &profile->allocator);
 }
@@ -203,11 +206,13 @@ int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **samp
 {
     ProtobufCBinaryData bytes = profile->parts->sample[i];
     *sample = jespan_pprof__sample__unpack(&profile->allocator, bytes.len, bytes.data);
-    if (*sample && (*sample)->n_value == profile->parts->n_sample_type)
+    bool is_whole = *sample && (*sample)->n_value == profile->parts->n_sample_type;
+    int error = !is_whole ? -EBADMSG : profile->frames ? profile_frames_apply(profile, *sample) : 0;
+    if (error == 0)
         return 0;
     profile_sample_free(profile, *sample);
     *sample = NULL;
-    return profile->error != 0 ? -ENOMEM : -EBADMSG;
+    return profile->error != 0 ? -ENOMEM : error;
 }
 
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)

@@ -22,6 +22,7 @@ struct profile {
     int columns[PROFILE_N_VALUES]; /* the place of each value in a sample; -1 = the profile does not have it */
     ProtobufCAllocator allocator;
     size_t used_bytes; /* allocated now */
+    struct profile_frames *frames; /* profile_frames.h; NULL: samples are as in the file */
     int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */
 };
 

@@ -81,7 +81,7 @@ static int read_by(struct words *words, const char *word)
 {
     if (report_by_find(word, &words->query.by, &words->query.argument))
         return 0;
-    cmd_error("--by: '%s' is none of path, name, site, thread, label:KEY", word);
+    cmd_error("--by: '%s' is none of path, name, site, thread, label:KEY; function, line, file, library", word);
     return STATUS_USAGE;
 }
 
@@ -126,6 +126,9 @@ static int read_option(struct report_options *options, struct words *words, int 
     case 'r':
         options->tree = true;
         return 0;
+    case 'k':
+        words->source.frames = REPORT_CALLS;
+        return 0;
     case 'd':
         words->diff = true;
         return 0;
@@ -156,6 +159,7 @@ static int read_options(struct report_options *options, struct words *words, int
         {"at", required_argument, NULL, 'a'},
         {"columns", required_argument, NULL, 'c'},
         {"tree", no_argument, NULL, 'r'},
+        {"stacks", no_argument, NULL, 'k'},
         {"diff", no_argument, NULL, 'd'},
         {"inclusive", no_argument, NULL, 'i'},
         {"exact", no_argument, NULL, 'e'},
@@ -180,6 +184,10 @@ static const char *find_contradiction(const struct report_options *options, cons
         return "--tree is for paths: it cannot go with another --by";
     if (options->tree && words->diff)
         return "--tree and --diff cannot go together";
+    if (words->source.frames == REPORT_CALLS && words->source.time)
+        return "times have no stacks";
+    if (words->source.frames == REPORT_CALLS && words->query.by && !words->query.by->of_calls)
+        return "--stacks is for paths, and for --by function, line, file and library";
     return NULL;
 }
 
@@ -264,9 +272,12 @@ static int run(int argc, char **argv)
                                                                    : "there is more than one FILE"), status = STATUS_USAGE;
     else if (status == 0) {
         text_init();
+        bool by_calls = words.query.by && words.query.by->of_calls;
+        words.source.frames = by_calls ? REPORT_CALLS : words.source.frames;
+        options.chains = options.tree && words.source.frames == REPORT_CALLS;
         words.query.filter = words.filter;
-        words.query.inclusive |= options.tree;
-        words.query.with_own = options.tree;
+        words.query.inclusive |= options.tree || by_calls;
+        words.query.with_own = options.tree || (by_calls && !words.diff);
         status = print(&words, &options, argv + optind, n);
     }
     report_filter_free(words.filter);
@@ -296,6 +307,10 @@ const struct command command_report = {
         "What is shown:\n"
         "  --by KEY     a row for each path (the default), name (the innermost span), site\n"
         "               (its place in the code), thread, or label:KEY (a label's value)\n"
+        "  --stacks     paths go on into the calls that allocated, of a program that runs with\n"
+        "               stacks ('jespan run --stacks'). With --tree it is a call tree\n"
+        "  --by KEY     with stacks: a row for each function, line, file or library: all\n"
+        "               that it and its callees allocated, and alone (OWN)\n"
         "  --tree       contexts below each other, each with all below it, and alone (OWN)\n"
         "  --inclusive  each row with all contexts below it\n"
         "  --diff       what has grown and what has shrunk from OLD to NEW, and how much\n"

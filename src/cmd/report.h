@@ -33,8 +33,15 @@ struct report_input {
     char name[4096];     /* what was read: the newest file of a directory */
 };
 
+enum report_frames {
+    REPORT_SPANS,     /* samples without the calls below their spans */
+    REPORT_CALLS,     /* with them, by function */
+    REPORT_LOCATIONS, /* as in the file, with names */
+};
+
 struct report_source {
     bool time;      /* the times of a process, a page or a directory, not its heap */
+    enum report_frames frames;
     const char *at; /* the newest file of a directory that is not younger; NULL: the newest of all */
 };
 
@@ -114,6 +121,7 @@ struct report_by {
                 uint64_t *hash);
     void (*text)(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i);
     const char *none; /* the text of samples without a key */
+    bool of_calls;    /* keys are of calls, so that the input must have them */
 };
 
 /* Finds a kind of groups; *argument is the key behind its colon. Returns whether the word is known; *by is NULL for "path". */
@@ -181,6 +189,7 @@ struct report_options {
     enum report_format format;
     uint64_t top;   /* the most rows that are shown; 0 = all */
     bool tree;
+    bool chains; /* a row of the tree whose all is that of the only row below it shares a line with that one */
     bool exact;     /* figures in digits, without units */
     bool bold;      /* the heading, and colours */
     size_t columns; /* of the terminal */
@@ -217,8 +226,8 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
 int report_diff(struct report_rows *rows, struct report_rows *before, struct report_rows *after);
 
 /* Puts rows in the order of a tree, and sets their depth. Leaves out all but the first `top` rows (0: none) and those above
- * them. Rows must be sorted. */
-int report_tree_order(struct report_rows *rows, uint64_t top);
+ * them; with `chains` also those whose only row below has the same values. Rows must be sorted. */
+int report_tree_order(struct report_rows *rows, uint64_t top, bool chains);
 
 /* The heading of the last column, and its text for a row. -EBADMSG: as above. */
 const char *report_heading(const struct report_table *table);

@@ -2,7 +2,9 @@
 /* What samples may be grouped by. To add a kind, write its two functions and a row of the table at the end. */
 #include <string.h>
 
+#include "profile_frames.h"
 #include "report.h"
+#include "stack.h"
 
 static size_t count_frames(const JespanPprof__Sample *sample)
 {
@@ -70,7 +72,109 @@ static void label_text(struct text *text, const struct report_input *input, cons
     report_add_label_value(text, &input->profile, sample->label[i]);
 }
 
+/* --- Calls: the stack below the spans ---------------------------------------------------------------------------------- */
+
+static bool call_of(const struct report_input *input, const JespanPprof__Sample *sample, size_t i, struct stack_call *call)
+{
+    *call = stack_outermost(profile_location(&input->profile, sample->location_id[i]));
+    return profile_frames_is_call(&input->profile, sample->location_id[i]);
+}
+
+static uint64_t hash_text(ProtobufCBinaryData text)
+{
+    return hash_bytes(text.data, text.len);
+}
+
+/* A call without a name is an address in a library. */
+static uint64_t hash_function(const struct report_input *input, const struct stack_call *call)
+{
+    ProtobufCBinaryData name = stack_function(&input->profile, call);
+    uint64_t address = call->location ? call->location->address : 0;
+    return hash_mix(name.len > 0 ? hash_text(name) : hash_mix(address + 1));
+}
+
+static bool function_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
+                         uint64_t *hash)
+{
+    struct stack_call call;
+    (void)argument;
+    bool is_call = call_of(input, sample, i, &call);
+    *hash = hash_function(input, &call);
+    return is_call;
+}
+
+static void function_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    struct stack_call call;
+    call_of(input, sample, i, &call);
+    stack_add_name(text, &input->profile, &call);
+}
+
+static bool line_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i, uint64_t *hash)
+{
+    struct stack_call call;
+    (void)argument;
+    bool is_call = call_of(input, sample, i, &call);
+    *hash = hash_mix(hash_function(input, &call) + hash_mix(hash_text(stack_file(&input->profile, &call)))
+                     + (call.line ? (uint64_t)call.line->line : 0));
+    return is_call;
+}
+
+static void line_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    struct stack_call call;
+    call_of(input, sample, i, &call);
+    stack_add_place(text, &input->profile, &call);
+    text_add(text, text->n > 0 ? "  " : "");
+    stack_add_name(text, &input->profile, &call);
+}
+
+static bool file_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i, uint64_t *hash)
+{
+    struct stack_call call;
+    (void)argument;
+    bool is_call = call_of(input, sample, i, &call);
+    ProtobufCBinaryData file = stack_file(&input->profile, &call);
+    *hash = hash_mix(hash_text(file.len > 0 ? file : stack_library(&input->profile, &call)));
+    return is_call;
+}
+
+static void add_text(struct text *text, ProtobufCBinaryData name)
+{
+    text_add_bytes(text, name.data, name.len, REPORT_MAX_COLUMNS);
+    text_add(text, name.len == 0 ? "(unknown)" : "");
+}
+
+static void file_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    struct stack_call call;
+    call_of(input, sample, i, &call);
+    ProtobufCBinaryData file = stack_file(&input->profile, &call);
+    add_text(text, file.len > 0 ? file : stack_library(&input->profile, &call));
+}
+
+static bool library_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
+                        uint64_t *hash)
+{
+    struct stack_call call;
+    (void)argument;
+    bool is_call = call_of(input, sample, i, &call);
+    *hash = hash_mix(hash_text(stack_library(&input->profile, &call)));
+    return is_call;
+}
+
+static void library_text(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample, size_t i)
+{
+    struct stack_call call;
+    call_of(input, sample, i, &call);
+    add_text(text, stack_library(&input->profile, &call));
+}
+
 static const struct report_by kinds[] = {
+    {"function", "FUNCTION", count_frames, function_key, function_text, "(no stack)", true},
+    {"line", "LINE", count_frames, line_key, line_text, "(no stack)", true},
+    {"file", "FILE", count_frames, file_key, file_text, "(no stack)", true},
+    {"library", "LIBRARY", count_frames, library_key, library_text, "(no stack)", true},
     {"name", "NAME", count_frames, name_key, name_text, "(no path)"},
     {"site", "SITE", count_frames, site_key, site_text, "(no path)"},
     {"thread", "THREAD", count_frames, thread_key, name_text, "(spans)"},

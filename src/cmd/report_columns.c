@@ -161,7 +161,7 @@ int report_own_value(enum profile_kind kind)
 static const struct report_column *all_columns(const struct report_table *table)
 {
     const struct kind *kind = &kinds[table->kind];
-    return table->n_inputs == 2 ? kind->diff_columns : table->options->tree ? kind->tree_columns : kind->columns;
+    return table->n_inputs == 2 ? kind->diff_columns : table->query->with_own ? kind->tree_columns : kind->columns;
 }
 
 /* The words of the columns that there are, for an error. */

@@ -11,7 +11,9 @@
 
 #include "cmd.h"
 #include "outside.h"
+#include "profile_frames.h"
 #include "report.h"
+#include "symbolize.h"
 
 /* --- Hashes --------------------------------------------------------------------------------------------------------- */
 
@@ -69,12 +71,26 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 
 /* --- Reading -------------------------------------------------------------------------------------------------------- */
 
-static const char *read_descriptor(struct report_input *input, int fd)
+/* Calls get names before they are hashed. */
+static int read_frames(struct report_input *input, enum report_frames frames)
+{
+    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile) : 0;
+    if (error != 0 || frames == REPORT_LOCATIONS)
+        return error;
+    error = profile_frames_set(&input->profile, frames == REPORT_CALLS ? PROFILE_CALLS : PROFILE_SPANS);
+    if (error == 0 && frames == REPORT_CALLS && !profile_frames_has_calls(&input->profile))
+        cmd_warning("%s has no stacks; start the program with 'jespan run --stacks'", input->name);
+    return error;
+}
+
+static const char *read_descriptor(struct report_input *input, int fd, enum report_frames frames)
 {
     const char *reason = profile_read_descriptor(&input->profile, fd);
     if (reason)
         return reason;
-    int error = hash_strings(input);
+    int error = read_frames(input, frames);
+    if (error == 0)
+        error = hash_strings(input);
     if (error == 0)
         error = hash_locations(input);
     if (error == 0)
@@ -82,13 +98,13 @@ static const char *read_descriptor(struct report_input *input, int fd)
     return error == 0 ? NULL : error == -EBADMSG ? "not a pprof profile" : "out of memory";
 }
 
-static const char *read_path(struct report_input *input, const char *path)
+static const char *read_path(struct report_input *input, const char *path, enum report_frames frames)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
     snprintf(input->name, sizeof input->name, "%s", path);
-    const char *reason = read_descriptor(input, fd);
+    const char *reason = read_descriptor(input, fd, frames);
     close(fd);
     return reason;
 }
@@ -115,7 +131,7 @@ static const char *read_memory(struct report_input *input, const char *word, pid
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);
     if (!reason)
-        reason = read_descriptor(input, fd);
+        reason = read_descriptor(input, fd, source->frames);
     close(fd);
     return reason;
 }
@@ -135,11 +151,11 @@ const char *report_input_read(struct report_input *input, const char *word, cons
         return "--time is for a process's number, a URL or a directory";
     if (is_directory) {
         const char *reason = report_directory_find(path, sizeof path, word, source);
-        return reason ? reason : read_path(input, path);
+        return reason ? reason : read_path(input, path, source->frames);
     }
     if (pid != 0 || is_url)
         return read_memory(input, word, pid, source);
-    return strcmp(word, "-") == 0 ? read_descriptor(input, STDIN_FILENO) : read_path(input, word);
+    return strcmp(word, "-") == 0 ? read_descriptor(input, STDIN_FILENO, source->frames) : read_path(input, word, source->frames);
 }
 
 void report_input_free(struct report_input *input)

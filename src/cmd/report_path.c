@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile_frames.h"
 #include "report.h"
+#include "stack.h"
 
 #define END_FRAMES (REPORT_MAX_COLUMNS / 4 + 1) /* a frame and its separator take 4 columns or more */
 #define MAX_INLINED 16
@@ -126,11 +128,11 @@ static void add_code_place(struct text *text, const struct profile *profile, uin
     text_add(text, line);
 }
 
-static void add_address(struct text *text, const JespanPprof__Location *location)
+/* A call, by the function that is not inlined in the location. */
+static void add_call(struct text *text, const struct profile *profile, const JespanPprof__Location *location)
 {
-    char address[32];
-    snprintf(address, sizeof address, "0x%" PRIx64, !location ? 0 : location->address);
-    text_add(text, address);
+    struct stack_call call = stack_outermost(location);
+    stack_add_name(text, profile, &call);
 }
 
 /* A location without a function has only an address. `above` is 0 at the outer end. */
@@ -139,9 +141,10 @@ static void add_location(struct text *text, const struct report_input *input, ui
     const struct profile *profile = &input->profile;
     const JespanPprof__Location *location = profile_location(profile, id);
     size_t n = !location ? 0 : location->n_line < MAX_INLINED ? location->n_line : MAX_INLINED;
-    if (n == 0) {
+    if (n == 0 || (n == 1 && profile_frames_is_call(profile, id))) {
         separate(text);
-        add_address(text, location);
+        add_call(text, profile, location);
+        return;
     }
     for (size_t i = n; i > 0; i--) {
         uint64_t function = location->line[i - 1]->function_id;
@@ -154,11 +157,10 @@ static void add_location(struct text *text, const struct report_input *input, ui
 
 void report_add_name(struct text *text, const struct report_input *input, uint64_t location)
 {
-    uint64_t function = report_outer_function(&input->profile, location);
-    if (function != 0)
-        add_function(text, &input->profile, function);
+    if (profile_frames_is_call(&input->profile, location))
+        add_call(text, &input->profile, profile_location(&input->profile, location));
     else
-        add_address(text, profile_location(&input->profile, location));
+        add_function(text, &input->profile, report_outer_function(&input->profile, location));
 }
 
 void report_add_site(struct text *text, const struct report_input *input, uint64_t location)

@@ -271,9 +271,11 @@ static int read_sample(struct reader *r, int (*use)(struct reader *r), bool firs
         return error;
     if (report_filter_fits(r->query->filter, r->input, r->sample)) {
         profile_values(&r->input->profile, r->sample, r->values);
-        if (first)
+        if (first) {
             report_row_add(&r->rows->all, r->values, -1);
-        error = use(r);
+            error = add_own(r, &r->rows->all);
+        }
+        error = error == 0 ? use(r) : error;
     }
     profile_sample_free(&r->input->profile, r->sample);
     return error;

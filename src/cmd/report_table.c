@@ -49,7 +49,7 @@ static int sort_rows(struct report_table *table)
     next_value = report_next_value(table->kind);
     if (rows->n > 0)
         qsort(rows->items, rows->n, sizeof *rows->items, by_key);
-    return table->options->tree ? report_tree_order(rows, table->options->top) : 0;
+    return table->options->tree ? report_tree_order(rows, table->options->top, table->options->chains) : 0;
 }
 
 static void add_section(struct report_table *table, const char *word, uint32_t first, uint32_t n)

@@ -2,6 +2,7 @@
 /* Rows in the order of a tree: each is followed by those below it, the largest first. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report.h"
 
@@ -76,11 +77,51 @@ static int renumber(struct report_rows *rows)
     return 0;
 }
 
-int report_tree_order(struct report_rows *rows, uint64_t top)
+static bool has_same_values(const struct report_row *a, const struct report_row *b)
+{
+    return memcmp(a->values, b->values, sizeof a->values) == 0;
+}
+
+/* Puts the only row below a row in its place. The text of a row tells all of the path that the row above does not. */
+static int join_chains(struct report_rows *rows)
+{
+    uint32_t *only = malloc((rows->n + 1) * sizeof *only), n = 0;
+    if (!only)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < rows->n; i++)
+        only[i] = REPORT_NONE; /* no row below; rows->n stands for several */
+    for (uint32_t i = 0; i < rows->n; i++) {
+        uint32_t parent = rows->items[i].parent;
+        if (parent != REPORT_NONE)
+            only[parent] = only[parent] == REPORT_NONE ? i : rows->n;
+    }
+    for (uint32_t i = 0; i < rows->n; i++) { /* a row that goes has `depth` 1 */
+        bool goes = only[i] < rows->n && has_same_values(&rows->items[i], &rows->items[only[i]]);
+        rows->items[i].depth = goes;
+    }
+    for (uint32_t i = 0; i < rows->n; i++)
+        while (rows->items[i].parent != REPORT_NONE && rows->items[rows->items[i].parent].depth == 1)
+            rows->items[i].parent = rows->items[rows->items[i].parent].parent;
+    for (uint32_t i = 0; i < rows->n; i++)
+        only[i] = rows->items[i].depth == 1 ? REPORT_NONE : n++;
+    for (uint32_t i = 0; i < rows->n; i++)
+        if (only[i] != REPORT_NONE) {
+            uint32_t parent = rows->items[i].parent;
+            rows->items[only[i]] = rows->items[i];
+            rows->items[only[i]].parent = parent == REPORT_NONE ? REPORT_NONE : only[parent];
+        }
+    rows->n = n;
+    free(only);
+    return 0;
+}
+
+int report_tree_order(struct report_rows *rows, uint64_t top, bool chains)
 {
     struct links *links = malloc(((size_t)rows->n + 1) * sizeof *links);
     struct report_row *ordered = malloc(((size_t)rows->n + 1) * sizeof *ordered);
     int error = links && ordered ? renumber(rows) : -ENOMEM;
+    if (error == 0 && chains)
+        error = join_chains(rows);
     if (error == 0) {
         link_children(rows, links);
         mark(rows, links, top);

@@ -40,32 +40,38 @@ size_t stack_locations(const struct profile *profile, const JespanPprof__Sample 
 
 /* --- Texts -------------------------------------------------------------------------------------------------------------- */
 
-static const JespanPprof__Function *function_of(const struct profile *profile, const struct stack_call *frame)
+static const JespanPprof__Function *function_of(const struct profile *profile, const struct stack_call *call)
 {
-    return frame->line ? profile_function(profile, frame->line->function_id) : NULL;
+    return call->line ? profile_function(profile, call->line->function_id) : NULL;
 }
 
-ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *frame)
+struct stack_call stack_outermost(const JespanPprof__Location *location)
 {
-    const JespanPprof__Function *function = function_of(profile, frame);
+    size_t n = location ? location->n_line : 0;
+    return (struct stack_call){location, n > 0 ? location->line[n - 1] : NULL};
+}
+
+ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *call)
+{
+    const JespanPprof__Function *function = function_of(profile, call);
     return profile_string(profile, function ? function->name : 0);
 }
 
-ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *frame)
+ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *call)
 {
-    const JespanPprof__Function *function = function_of(profile, frame);
+    const JespanPprof__Function *function = function_of(profile, call);
     return profile_string(profile, function ? function->system_name : 0);
 }
 
-ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *frame)
+ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *call)
 {
-    const JespanPprof__Function *function = function_of(profile, frame);
+    const JespanPprof__Function *function = function_of(profile, call);
     return profile_string(profile, function ? function->filename : 0);
 }
 
-ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *frame)
+ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *call)
 {
-    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, frame->location ? frame->location->mapping_id : 0);
+    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, call->location ? call->location->mapping_id : 0);
     return profile_string(profile, mapping ? mapping->filename : 0);
 }
 
@@ -79,9 +85,9 @@ static void add_base_name(struct text *text, ProtobufCBinaryData path)
         text_add_bytes(text, path.data + start, path.len - start, MAX_NAME_CHARS);
 }
 
-void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *frame)
+void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *call)
 {
-    ProtobufCBinaryData name = stack_function(profile, frame), library = stack_library(profile, frame);
+    ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
     char address[32];
     if (name.len > 0) {
         char short_text[MAX_NAME_BYTES + 1];
@@ -92,24 +98,24 @@ void stack_add_name(struct text *text, const struct profile *profile, const stru
         text_add_bytes(text, short_text, strlen(short_text), MAX_NAME_CHARS);
         return;
     }
-    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, frame->location ? frame->location->mapping_id : 0);
-    uint64_t at = !frame->location ? 0 : frame->location->address;
+    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, call->location ? call->location->mapping_id : 0);
+    uint64_t at = !call->location ? 0 : call->location->address;
     add_base_name(text, library);
     snprintf(address, sizeof address, "%s0x%" PRIx64, library.len > 0 ? "+" : "",
              library.len > 0 && mapping ? at - mapping->memory_start + mapping->file_offset : at);
     text_add(text, address);
 }
 
-void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *frame)
+void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *call)
 {
-    ProtobufCBinaryData file = stack_file(profile, frame);
+    ProtobufCBinaryData file = stack_file(profile, call);
     char line[32];
     if (file.len > 0) {
         add_base_name(text, file);
-        snprintf(line, sizeof line, ":%" PRId64, frame->line->line);
-        text_add(text, frame->line->line > 0 ? line : "");
-    } else if (stack_function(profile, frame).len > 0) {
-        add_base_name(text, stack_library(profile, frame));
+        snprintf(line, sizeof line, ":%" PRId64, call->line->line);
+        text_add(text, call->line->line > 0 ? line : "");
+    } else if (stack_function(profile, call).len > 0) {
+        add_base_name(text, stack_library(profile, call));
     }
 }
 
@@ -128,11 +134,11 @@ static bool ends_with(ProtobufCBinaryData string, const char *text)
 }
 
 /* Functions that allocate for their caller: those of jespan itself, malloc's family, and C++'s operators. */
-static bool is_allocator(const struct profile *profile, const struct stack_call *frame)
+bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)
 {
     static const char *const names[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign", "posix_memalign", "aligned_alloc",
                                         "valloc", "pvalloc", "strdup", "strndup", "mallocx", "rallocx"};
-    ProtobufCBinaryData name = stack_function(profile, frame), library = stack_library(profile, frame);
+    ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
     bool found = begins_with(name, "operator new") || begins_with(name, "_Znw") || begins_with(name, "_Zna")
         || begins_with(name, "__gnu_cxx::new_allocator") || begins_with(name, "std::__new_allocator")
         || begins_with(name, "std::allocator_traits<") || begins_with(name, "std::allocator<");
@@ -142,12 +148,12 @@ static bool is_allocator(const struct profile *profile, const struct stack_call 
         || ends_with(library, "/libjespan.so.0.0.0");
 }
 
-static bool is_start(const struct profile *profile, const struct stack_call *frame)
+bool stack_is_start(const struct profile *profile, const struct stack_call *call)
 {
     static const char *const names[] = {"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
                                         "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone", "__clone3",
                                         "__GI___clone", "__GI___clone3"};
-    ProtobufCBinaryData name = stack_function(profile, frame);
+    ProtobufCBinaryData name = stack_function(profile, call);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (is_text(name, names[i]))
             return true;
@@ -157,9 +163,9 @@ static bool is_start(const struct profile *profile, const struct stack_call *fra
 static void leave_out(struct stack *stack, const struct profile *profile)
 {
     size_t first = 0, end = stack->n;
-    while (end > 0 && is_start(profile, &stack->frames[end - 1]))
+    while (end > 0 && stack_is_start(profile, &stack->frames[end - 1]))
         end--;
-    while (first < end && is_allocator(profile, &stack->frames[first]))
+    while (first < end && stack_is_allocator(profile, &stack->frames[first]))
         first++;
     if (first == end)
         return;
@@ -215,9 +221,9 @@ uint64_t stack_hash(const struct stack *stack)
 {
     uint64_t hash = 0;
     for (size_t i = 0; i < stack->n; i++) {
-        const struct stack_call *frame = &stack->frames[i];
-        uint64_t function = frame->line ? frame->line->function_id : 0, line = frame->line ? (uint64_t)frame->line->line : 0;
-        uint64_t address = frame->line || !frame->location ? 0 : frame->location->address;
+        const struct stack_call *call = &stack->frames[i];
+        uint64_t function = call->line ? call->line->function_id : 0, line = call->line ? (uint64_t)call->line->line : 0;
+        uint64_t address = call->line || !call->location ? 0 : call->location->address;
         hash = hash_mix(hash + hash_mix(hash_mix(hash_mix(function + 1) + line) + address));
     }
     return hash;

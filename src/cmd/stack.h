@@ -39,15 +39,22 @@ void stack_free(struct stack *stack);
 /* Equal for stacks of the same functions and lines. */
 uint64_t stack_hash(const struct stack *stack);
 
-/* The texts of a frame: function, system name, file, and the file of its library. "" where nothing is known. */
-ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *frame);
-ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *frame);
-ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *frame);
-ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *frame);
+/* The outermost function of a location, which may be NULL. */
+struct stack_call stack_outermost(const JespanPprof__Location *location);
+
+/* The texts of a call: function, system name, file, and the file of its library. "" where nothing is known. */
+ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *call);
+ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *call);
+ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *call);
+ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *call);
+
+/* Functions that allocate for their callers, and functions of libc that start a thread. */
+bool stack_is_allocator(const struct profile *profile, const struct stack_call *call);
+bool stack_is_start(const struct profile *profile, const struct stack_call *call);
 
 /* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
  * directories. */
-void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *frame);
-void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *frame);
+void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *call);
+void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *call);
 
 #endif

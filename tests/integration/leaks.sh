@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# `jespan leaks` and `jespan symbolize`: output, suppressions, exit statuses, and binaries that are damaged or missing.
+# `jespan leaks`, `jespan symbolize` and `jespan report` of profiles with stacks: output, suppressions, exit statuses, and
+# binaries that are damaged or missing.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -49,6 +50,10 @@ test_text() {
     equal "the sum" "$(tail -n 1 out)" "in use: 800 B in 8 objects of 7 stacks"
     jespan leaks --top 2 profile
     equal "--top 2" "$(grep -c ' object' out), $(tail -n 1 out)" "3,     5 stacks are not shown; see --top"
+    jespan leaks --filter '!request' profile
+    equal "--filter" "$(tail -n 1 out)" "in use: 0 B in 0 objects of 0 stacks"
+    jespan leaks --filter 'request > cache{route=/l*}' - < profile
+    equal "--filter and -" "$(tail -n 1 out)" "in use: 800 B in 8 objects of 7 stacks"
     jespan leaks --min-bytes 101 profile
     equal "--min-bytes" "$(tail -n 2 out)" "in use: 200 B in 2 objects of 1 stack
 smaller than --min-bytes: 600 B in 6 objects of 6 stacks"
@@ -103,7 +108,7 @@ test_usage() {
     says "no file" 2 "jespan: nowhere: No such file or directory"
     mkdir -p empty dumps
     jespan leaks empty
-    says "an empty directory" 2 "jespan: empty: there is no heap dump*"
+    says "an empty directory" 2 "jespan: empty: there is no dump in the directory"
     cp profile dumps/heap.1.1.pb.gz
     jespan leaks dumps
     says "a directory" 0 ""
@@ -118,6 +123,45 @@ test_usage() {
     status=0
     "$JESPAN_CMD" leaks profile > /dev/full 2> err || status=$?
     says "a full disk" 1 "jespan: cannot write the output: No space left on device"
+}
+
+# table ARGUMENT…: report's table without its title, spaces joined
+table() {
+    COLUMNS=300 jespan report "$@" profile
+    says "report $*" 0 ""
+    sed 1d out | sed 's/  */ /g; s/^ //'
+}
+
+test_report() {
+    equal "report" "$(table)" "IN USE SHARE OBJECTS ALLOCATED CONTEXT
+800 B 100.0% 8 800 B request > cache {route=/look}
+800 B 100.0% 8 800 B total of 1 context"
+    equal "--stacks" "$(table --stacks --filter 'shop::outer*' --filter '!*lambda*')" "IN USE SHARE OBJECTS ALLOCATED CONTEXT
+300 B 100.0% 3 300 B request > cache > main > shop::outer(int) > shop::middle(int) > shop::inner(int) > print_stack {route=/look}
+300 B 100.0% 3 300 B total of 1 context"
+    equal "--stacks --tree" "$(table --stacks --tree --filter 'shop::outer*')" "IN USE SHARE OWN OBJECTS ALLOCATED CONTEXT
+400 B 100.0% 0 B 4 400 B request > cache > main > shop::outer(int) {route=/look}
+300 B 75.0% 300 B 3 300 B shop::middle(int) > shop::inner(int) > print_stack
+100 B 25.0% 100 B 1 100 B shop::outer(int)::{lambda(std::string const&)#1}::operator()(...) const > print_stack
+400 B 100.0% 400 B 4 400 B total of 3 contexts"
+    equal "--by function" "$(table --by function | sed -n '1,4p;$p')" "IN USE SHARE OWN OBJECTS ALLOCATED FUNCTION
+800 B 100.0% 0 B 8 800 B main
+800 B 100.0% 800 B 8 800 B print_stack
+400 B 50.0% 0 B 4 400 B shop::outer(int)
+800 B 100.0% 800 B 8 800 B total of 12 rows"
+    grep -qE '^ *100 B +12.5% +0 B .* recurse\(int\)' out || fail_with "--by function counts a recursion several times" out
+    equal "--by line" "$(table --by line | grep 'shop::middle')" "200 B 25.0% 0 B 2 200 B symbols_program.cc:$(line_of 'inner(n);') shop::middle(int)
+100 B 12.5% 0 B 1 100 B symbols_program.cc:$(line_of 'inner(1);') shop::middle(int)"
+    equal "--by file" "$(table --by file | sed -n 2p)" "800 B 100.0% 800 B 8 800 B $top_srcdir/tests/integration/symbols_program.cc"
+    equal "--by library" "$(table --by library | sed -n 2p)" "800 B 100.0% 800 B 8 800 B $scratch/program"
+    equal "--json" "$("$JESPAN_CMD" report --by function --json profile | python3 -c '
+import json, sys
+print([(row["key"], row["inuse_bytes"], row["own_inuse_bytes"]) for row in json.load(sys.stdin)["rows"]][:3])')" \
+        "[('main', 800, 0), ('print_stack', 800, 800), ('shop::outer(int)', 400, 0)]"
+    jespan report --stacks --by name profile
+    says "--stacks --by name" 2 "jespan: --stacks is for *"
+    jespan report --stacks small
+    says "--stacks without stacks" 0 "jespan: warning: small has no stacks; *jespan run --stacks*"
 }
 
 test_symbolize() {
@@ -190,6 +234,7 @@ PROGRAM
 test_text
 test_suppressions
 test_usage
+test_report
 test_symbolize
 test_damaged
 finish
