@@ -151,6 +151,7 @@ static int run(const struct service_host *host)
         if (!server)
             return -ENOMEM;
         server->source.host = host;
+        server->source.pid = host->pid;
         error = serve_once(server);
         lost = server->lost;
         if (lost)

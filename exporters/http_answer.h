@@ -13,6 +13,9 @@
 struct http_source {
     const struct service_host *host;
     bool local;                  /* no other machine can connect */
+    pid_t pid;                   /* of the process that it shows */
+    const struct program *program; /* of the latest snapshot */
+    struct http_source *next;    /* those of other processes (http_processes.h) */
     struct snapshot *latest;     /* the next snapshot reuses its memory */
     struct http_series_set *series; /* NULL: no request for /metrics yet */
     struct http_history *history;   /* NULL: no request for a profile yet */
@@ -22,7 +25,7 @@ struct http_source {
 struct http_request {
     const char *method, *path;
     const char *host, *authorization, *accept; /* headers */
-    const char *seconds, *format, *limit, *labels; /* of the query */
+    const char *seconds, *format, *limit, *labels, *pid; /* of the query */
     bool has_body, has_hosts; /* has_hosts: more than one Host header */
     const struct http_start *start; /* figures of ?seconds= ago. NULL: the request asks for no difference */
 };

@@ -175,7 +175,7 @@ void http_pprof_cmdline(struct http_source *source, const struct http_request *r
     char part[1024];
     ssize_t n;
     (void)request;
-    snprintf(part, sizeof part, "/proc/%d/cmdline", (int)source->host->pid);
+    snprintf(part, sizeof part, "/proc/%d/cmdline", (int)source->pid);
     int fd = descriptor_open(part, O_RDONLY, 0);
     while (fd >= 0 && (n = read(fd, part, sizeof part)) > 0)
         http_text_bytes(&answer->body, part, (size_t)n);

@@ -12,6 +12,7 @@
 #include "http_metrics.h"
 #include "http_page.h"
 #include "http_pprof.h"
+#include "http_processes.h"
 #include "http_spans.h"
 #include "random.h"
 
@@ -73,6 +74,7 @@ static void answer_pprof_list(struct http_source *source, const struct http_requ
 static const struct http_route routes[] = {
     {"/", answer_start, NULL, false, false, 0},
     {"/spans", answer_spans, "memory and times of each span: a page for browsers, else JSON", false, false, 0},
+    {"/processes", http_processes_answer, "the processes that are served; ?pid=N chooses one in all other requests", false, false, 0},
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/metrics", http_metrics_answer, "memory and times by name of span, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},

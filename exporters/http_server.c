@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "http_pprof.h"
+#include "http_processes.h"
 #include "http_series.h"
 
 #define SECOND_NS 1000000000u
@@ -192,20 +193,21 @@ static bool has_hosts(struct MHD_Connection *mhd)
 }
 
 /* Finds the start of another request that is young enough to be shared. */
-static struct http_start *find_start(struct http_server *server, uint64_t now, uint64_t ns)
+static struct http_start *find_start(struct http_server *server, pid_t pid, uint64_t now, uint64_t ns)
 {
     struct http_start *found = NULL;
     for (struct http_connection *c = server->connections; c < connections_end(server); c++)
-        if (c->start && now - c->start->taken_ns <= ns / SHARED_PART
+        if (c->start && c->start->pid == pid && now - c->start->taken_ns <= ns / SHARED_PART
             && (!found || c->start->taken_ns > found->taken_ns))
             found = c->start;
     return found;
 }
 
 /* NULL: `answer` says why there is none. */
-static struct http_start *make_start(struct http_server *server, uint64_t now, struct http_answer *answer)
+static struct http_start *make_start(struct http_server *server, struct http_source *source, uint64_t now,
+                                     struct http_answer *answer)
 {
-    const struct snapshot *s = http_answer_look(&server->source, answer);
+    const struct snapshot *s = http_answer_look(source, answer);
     if (!s)
         return NULL;
     size_t bytes = http_start_bytes(s);
@@ -219,6 +221,7 @@ static struct http_start *make_start(struct http_server *server, uint64_t now, s
         return NULL;
     }
     start->taken_ns = now;
+    start->pid = source->pid;
     server->start_bytes += bytes;
     return start;
 }
@@ -264,7 +267,8 @@ static bool may_wait(struct http_server *server)
     return true;
 }
 
-static enum MHD_Result begin_to_wait(struct http_server *server, struct http_connection *c)
+static enum MHD_Result begin_to_wait(struct http_server *server, struct http_connection *c,
+                                     const struct http_request *request)
 {
     struct http_answer answer = {0};
     const uint64_t ns = c->seconds * (uint64_t)SECOND_NS, now = http_server_now_ns();
@@ -272,9 +276,10 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
         http_answer_line(&answer, 503, "too many requests wait with ?seconds=");
         return send_answer(server, c, &answer);
     }
-    struct http_start *start = find_start(server, now, ns);
-    if (!start)
-        start = make_start(server, now, &answer);
+    struct http_source *source = http_processes_choose(&server->source, request, &answer);
+    struct http_start *start = source ? find_start(server, source->pid, now, ns) : NULL;
+    if (source && !start)
+        start = make_start(server, source, now, &answer);
     if (!start)
         return send_answer(server, c, &answer);
     start->callers++;
@@ -289,6 +294,14 @@ static enum MHD_Result begin_to_wait(struct http_server *server, struct http_con
     return MHD_YES;
 }
 
+static void make_answer(struct http_server *server, const struct http_route *route, const struct http_request *request,
+                        struct http_answer *answer)
+{
+    struct http_source *source = http_processes_choose(&server->source, request, answer);
+    if (source)
+        route->answer(source, request, answer);
+}
+
 static enum MHD_Result begin(struct http_server *server, struct http_connection *c, const struct http_request *request)
 {
     struct http_answer answer = {0};
@@ -296,7 +309,7 @@ static enum MHD_Result begin(struct http_server *server, struct http_connection 
     if (c->route && http_routes_seconds(c->route, request, &c->seconds, &answer)) {
         if (c->seconds > 0)
             return MHD_YES; /* begin_to_wait() follows: suspended now, a half-closed client would be dropped */
-        c->route->answer(&server->source, request, &answer);
+        make_answer(server, c->route, request, &answer);
     }
     return send_answer(server, c, &answer);
 }
@@ -313,7 +326,7 @@ static enum MHD_Result end(struct http_server *server, struct http_connection *c
     else if (c->displaced)
         http_answer_line(&answer, 503, "too many requests wait with ?seconds=, and the client has closed its side");
     else
-        c->route->answer(&server->source, request, &answer);
+        make_answer(server, c->route, request, &answer);
     drop_start(server, c);
     return send_answer(server, c, &answer);
 }
@@ -355,11 +368,11 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *mhd, const char 
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
-        .has_hosts = has_hosts(mhd)};
+        .has_hosts = has_hosts(mhd), .pid = argument(mhd, "pid")};
     http_routes_split_target(&request, host);
     if (!c->route)
         return begin(cls, c, &request);
-    return c->start ? end(cls, c, &request) : begin_to_wait(cls, c);
+    return c->start ? end(cls, c, &request) : begin_to_wait(cls, c, &request);
 }
 
 /* ---- Time ---- */
@@ -486,7 +499,5 @@ void http_server_stop(struct http_server *server, uint64_t until_ns)
     while (server->n_connections > 0 && http_server_now_ns() < until_ns && poll(&epoll, 1, 10) >= 0);
     if (http_server_has_epoll(server))
         MHD_stop_daemon(server->daemon);
-    server->source.host->free_snapshot(server->source.latest);
-    http_series_free(server->source.series);
-    http_pprof_free(server->source.history);
+    http_processes_free(&server->source);
 }

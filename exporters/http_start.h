@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "snapshot/snapshot.h"
 
@@ -22,6 +23,7 @@ struct http_start_row {
 struct http_start {
     uint64_t taken_ns; /* on the monotonic clock. The owner sets this and `callers` */
     unsigned callers;
+    pid_t pid; /* the process. The owner sets it */
     uint64_t age_ns; /* time since tracking began */
     struct http_start_figures retired, all;
     uint32_t n_rows; /* ordered by id, without contexts that have no figures */

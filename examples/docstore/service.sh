@@ -15,7 +15,7 @@ service_start() {
     shift
     : > "$directory/out"
     # shellcheck disable=SC2153
-    "$JESPAN_CMD" run --dump-dir "$directory/dumps" "$@" -- "$DOCSTORE" --port 0 --db "$directory/docstore.db" \
+    "$JESPAN_CMD" run --quiet --dump-dir "$directory/dumps" "$@" -- "$DOCSTORE" --port 0 --db "$directory/docstore.db" \
         "${docstore_options[@]}" >> "$directory/out" 2> "$directory/err" &
     service_pid=$!
     for ((tries = 0; tries < 6000; tries++)); do

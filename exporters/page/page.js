@@ -145,19 +145,39 @@ class Live {
   paused = false;
   token = "";
   process = "";
+  pid = ""; /* the process that was chosen; "": the first */
 
   moments() { return this.history.moments; }
 
   async refresh() {
     try {
       const headers = this.token ? { Authorization: "Bearer " + this.token } : {}, how = { headers, cache: "no-store" };
-      const answer = await fetch("spans?format=json", how);
+      await this.refreshProcesses(how);
+      const of = this.pid && "&pid=" + this.pid, answer = await fetch("spans?format=json" + of, how);
       byId("ask").hidden = answer.status !== 401;
       if (!answer.ok) throw new Error(await answer.text());
       this.take(await answer.json());
-      drawArenas((await (await fetch("arenas?format=json", how)).json()).arenas);
+      drawArenas((await (await fetch("arenas?format=json" + of, how)).json()).arenas);
     } catch (error) {
       say(error.message, "failed");
+    }
+  }
+
+  /* A menu where there is more than one process. The choice stays when the list changes. */
+  async refreshProcesses(how) {
+    const answer = await fetch("processes", how);
+    if (!answer.ok) return;
+    const processes = (await answer.json()).processes, menu = byId("pid");
+    byId("which").hidden = processes.length < 2;
+    menu.replaceChildren(...processes.map((process) =>
+      Object.assign(element("option", process.program + " (" + process.pid + ") " + bytes(process.inuse_bytes)), { value: String(process.pid) })));
+    if (!processes.some((process) => String(process.pid) === this.pid)) this.pid = "";
+    menu.value = this.pid || menu.options[0]?.value;
+    for (const link of document.querySelectorAll("#links a")) {
+      const url = new URL(link.getAttribute("href"), location);
+      if (this.pid) url.searchParams.set("pid", this.pid);
+      else url.searchParams.delete("pid");
+      link.href = url;
     }
   }
 
@@ -179,6 +199,10 @@ class Live {
     byId("pause").addEventListener("click", () => {
       this.paused = !this.paused;
       byId("pause").textContent = this.paused ? "Go on" : "Pause";
+    });
+    byId("pid").addEventListener("change", () => {
+      this.pid = byId("pid").value;
+      this.refresh();
     });
     byId("ask").addEventListener("submit", (event) => {
       event.preventDefault();

@@ -13,22 +13,21 @@
 #include "cmd.h"
 #include "run.h"
 
-/* What a run with a sidecar leaves lies in a directory of its own. */
-static const char *default_directory(char directory[PATH_MAX], const struct run_options *options, const char *program)
+/* What a run leaves lies in a directory of its own. */
+static const char *default_directory(char directory[PATH_MAX], const char *program)
 {
     const char *slash = strrchr(program, '/');
-    if (!options->sidecar)
-        return ".";
     snprintf(directory, PATH_MAX, "jespan.%s.%d", slash ? slash + 1 : program, (int)getpid());
     return directory;
 }
 
-/* Adds the sidecar to the program's configuration. Without a sidecar, a thread in the program reports. */
+/* Adds the sidecar to the program's configuration. Without a sidecar, a thread in the program reports, also if the
+ * configuration has the sidecar of a `jespan run` that started this one. */
 static int add_sidecar(char **conf, const struct run_options *options)
 {
     char page[RUN_SIDECAR_BYTES], *with_page;
-    if (!options->sidecar || !run_sidecar_start(page, *conf, options->quiet))
-        return 0;
+    if (options->in_process || !run_sidecar_start(page, *conf, options->quiet))
+        page[0] = '\0';
     if (asprintf(&with_page, "%s,sidecar:%s", *conf, page) < 0) {
         cmd_error("out of memory");
         return STATUS_PREPARE;
@@ -48,7 +47,7 @@ static int start(const struct run_options *options, char **argv)
     if (status == 0)
         status = run_library_find(&library, options->lib);
     if (status == 0 && run_wants_dumps(options))
-        status = run_dump_dir_choose(dump_dir, options, default_directory(directory, options, argv[0]));
+        status = run_dump_dir_choose(dump_dir, options, default_directory(directory, argv[0]));
     if (status == 0)
         status = run_conf_make(&conf, options, dump_dir, &library, getpid());
     if (status == 0)
@@ -58,7 +57,8 @@ static int start(const struct run_options *options, char **argv)
     if (status != 0)
         return status;
     run_program_check(&program, library.path);
-    run_dump_dir_check_workers(dump_dir, options);
+    if (options->in_process)
+        run_dump_dir_check_workers(dump_dir, options);
     execvpe(program.path, argv, environment.all);
     int error = errno;
     cmd_error("%s: %s", argv[0], strerror(error));
@@ -77,7 +77,7 @@ static int run(int argc, char **argv)
         cmd_error("there is no PROGRAM to run; see 'jespan help run'");
         return STATUS_USAGE;
     }
-    if (options.sidecar && getpid() == 1)
+    if (!options.in_process && getpid() == 1)
         status = run_init_split();
     return status != 0 ? status : start(&options, argv + optind);
 }
@@ -88,15 +88,16 @@ const struct command command_run = {
     .usage =
         "usage: jespan run [OPTION…] -- PROGRAM [ARGUMENT…]\n"
         "\n"
-        "Runs PROGRAM with jespan as its malloc. Heap dumps, heap.PID.NUMBER.pb.gz, are\n"
-        "written every few seconds and at exit; read them with 'jespan report' or\n"
+        "Runs PROGRAM with jespan as its malloc. A process beside it, the sidecar, writes\n"
+        "heap dumps, heap.PID.NUMBER.pb.gz, every few seconds and at the end, also when\n"
+        "PROGRAM is killed; read them with 'jespan report' or\n"
         "'go tool pprof'. Programs that PROGRAM executes are tracked too and write their\n"
         "own, at exit only if they ran for a second or --interval is 0. With\n"
         "--pyroscope or --http there are dumps only where --dump-dir, --interval,\n"
         "--keep, --dir-files, --dir-bytes, --time or --dump-on asks for them.\n"
         "\n"
-        "  --dump-dir DIR  where dumps go, created if missing (default: the current\n"
-        "                  directory)\n"
+        "  --dump-dir DIR  where dumps go, created if missing (default:\n"
+        "                  jespan.PROGRAM.PID)\n"
         "  --interval S    seconds between dumps; 0: only at exit (default: 10)\n"
         "  --keep N        keep the newest N dumps of a process (default: 0, all)\n"
         "  --dir-files N   keep the newest N files in DIR, whichever process wrote them\n"
@@ -116,10 +117,9 @@ const struct command command_run = {
         "  --app NAME      the name that the server shows (default: the program's)\n"
         "  --http ADDRESS  answer HTTP at ADDRESS:PORT or unix:PATH: profiles, /metrics\n"
         "  --follow-fork   include processes that are forked without executing a program\n"
-        "  --sidecar       dump, push and answer in a process beside PROGRAM, which gets no\n"
-        "                  thread; dumps go to jespan.PROGRAM.PID/, the last one even when\n"
-        "                  PROGRAM is killed\n"
-        "  --quiet         with --sidecar: no line on stderr at the end\n"
+        "  --in-process    dump, push and answer on threads in PROGRAM, and not in a\n"
+        "                  process beside it, which is the default (--sidecar)\n"
+        "  --quiet         no line on stderr at the end\n"
         "  --conf STRING   more of JESPAN_CONF's key:value,…; wins over the options and\n"
         "                  the variable\n"
         "  --lib PATH      the libjespan.so to use (default: $JESPAN_LIB, or the one that\n"

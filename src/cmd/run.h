@@ -15,7 +15,7 @@ struct run_options {
     const char *pyroscope, *app, *http;
     const char *limit, *arena, *dump_on, *only;
     const char *dir_files, *dir_bytes;
-    bool follow_fork, time, sidecar, quiet, from_run, help;
+    bool follow_fork, time, in_process, quiet, from_run, help;
 };
 
 /* Reads options up to the first word that is none; optind is its index. Returns 0 or STATUS_USAGE. */

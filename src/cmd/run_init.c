@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan run --sidecar` as process 1 of a PID namespace, as in a container.
+/* `jespan run` as process 1 of a PID namespace, as in a container.
  *
  * The end of process 1 ends all processes of the namespace, and so the sidecar. So process 1 is not the program here: it
  * waits for the program and for the sidecar, passes signals on, and waits for orphans, as tini does. */

@@ -112,6 +112,7 @@ enum {
     OPTION_DIR_FILES,
     OPTION_DIR_BYTES,
     OPTION_SIDECAR,
+    OPTION_IN_PROCESS,
     OPTION_QUIET,
     OPTION_FROM_RUN,
     OPTION_HELP = 'h',
@@ -139,13 +140,14 @@ const struct option run_option_table[] = {
     {"arena", required_argument, NULL, OPTION_ARENA},
     {"dump-on", required_argument, NULL, OPTION_DUMP_ON},
     {"only", required_argument, NULL, OPTION_ONLY},
-    {"sidecar", no_argument, NULL, OPTION_SIDECAR},
+    {"sidecar", no_argument, NULL, OPTION_SIDECAR}, /* the default */
+    {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
     {NULL, 0, NULL, 0},
 };
 
 const struct option serve_option_table[] = {
     REPORT_OPTIONS,
-    {"from-run", no_argument, NULL, OPTION_FROM_RUN}, /* not for users: `jespan run --sidecar` started this process */
+    {"from-run", no_argument, NULL, OPTION_FROM_RUN}, /* not for users: `jespan run` started this process */
     {NULL, 0, NULL, 0},
 };
 
@@ -169,8 +171,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
             options->time = true;
         else if (option == OPTION_FOLLOW_FORK)
             options->follow_fork = true;
-        else if (option == OPTION_SIDECAR)
-            options->sidecar = true;
+        else if (option == OPTION_IN_PROCESS || option == OPTION_SIDECAR)
+            options->in_process = option == OPTION_IN_PROCESS;
         else if (option == OPTION_QUIET)
             options->quiet = true;
         else if (option == OPTION_FROM_RUN)

@@ -20,6 +20,7 @@
 
 #include "cmd.h"
 #include "run.h"
+#include "report/sidecar_page.h"
 #include "run_elf.h"
 
 #define NEVER_THERE 64 /* a number for descriptors, above those that the sidecar keeps */
@@ -132,7 +133,7 @@ static int prepare(struct start *s, int channel[2])
         return errno;
     s->socket = channel[1];
     s->pidfd = (int)syscall(SYS_pidfd_open, s->program, 0);
-    s->page = memfd_create("jespan-sidecar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    s->page = memfd_create(SIDECAR_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     return s->pidfd < 0 || s->page < 0 ? errno : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan serve`: reports for a program that runs already, or that `jespan run --sidecar` starts. */
+/* `jespan serve`: reports for a program that runs already, or that `jespan run` starts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>

@@ -19,7 +19,7 @@
 #include "conf/conf_values.h"
 
 struct conf conf;
-bool conf_follow_fork_chosen;
+bool conf_follow_fork_chosen, conf_is_silent;
 
 /* A program may define it. It is weak, so a static program without it can be linked. */
 EXPORT extern const char *jespan_conf __attribute__((weak));
@@ -140,13 +140,13 @@ static bool is_left_out(void)
 /* Makes the process write no file and send nothing. */
 static void be_silent(void)
 {
+    conf_is_silent = true;
     conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
     if (conf.on_limit == ON_LIMIT_DUMP)
         conf.on_limit = ON_LIMIT_FAIL;
 }
 
-/* The sidecar reports for this process, but for events, which only the process sees. */
-static void leave_to_sidecar(void)
+void conf_leave_to_sidecar(void)
 {
     conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
     if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
@@ -174,8 +174,6 @@ static COLD void read_all(void)
 COLD void conf_boot(void)
 {
     read_all();
-    if (conf.sidecar[0])
-        leave_to_sidecar();
     if (getauxval(AT_SECURE) || is_left_out()) /* a setuid program is silent, whatever jespan_conf says */
         be_silent();
     if (conf.confirm_conf)

@@ -27,6 +27,7 @@ struct conf {
 
 extern struct conf conf;
 extern bool conf_follow_fork_chosen; /* a configuration sets follow_fork, to true or false */
+extern bool conf_is_silent;          /* only_programs leaves this program out */
 
 enum track_time { TRACK_TIME_OFF, TRACK_TIME_WALL, TRACK_TIME_CPU };
 enum dump_at_exit { DUMP_AT_EXIT_FALSE, DUMP_AT_EXIT_TRUE, DUMP_AT_EXIT_AFTER, DUMP_AT_EXIT_BOTH };
@@ -55,6 +56,9 @@ void conf_boot(void);
 
 /* The same in the sidecar, whose configuration is that of the program it reports for. */
 void conf_boot_sidecar(void);
+
+/* The sidecar reports for this process, but for events, which only the process sees. */
+void conf_leave_to_sidecar(void);
 
 /* Sets keys by environment variables of other tools; conf_variables.c has the table. `variable` is a function such as
  * getenv(). Names errors on stderr and ignores wrong values. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tells the sidecar that this process is about to end. */
+/* Tells the sidecar that this process exists, and that it is about to end. */
 #include "report/goodbye.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,13 +17,18 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/forked.h"
 #include "conf/conf.h"
 #include "report/sidecar_page.h"
 
+#define NS_PER_MS 1000000u
 #define READ_WITHIN_NS UINT64_C(5000000000)
 #define MISSED_BEATS 20 /* in a row, from a sidecar that is stopped or gets no CPU time */
 
 static struct sidecar_page *page; /* NULL: there is none */
+static WRITTEN_AT_FORK struct sidecar_slot *own; /* NULL: the sidecar does not report for this process */
+
+/* ---- The page ---- */
 
 /* A file that can shrink could make an access fail. */
 static bool is_page(int fd)
@@ -31,63 +37,156 @@ static bool is_page(int fd)
     return seals >= 0 && (seals & F_SEAL_SHRINK) && lseek(fd, 0, SEEK_END) >= SIDECAR_PAGE_BYTES;
 }
 
-void goodbye_start(void)
+static struct sidecar_page *map_page(void)
 {
-    int fd = conf.sidecar[0] ? descriptor_open(conf.sidecar, O_RDWR | O_NONBLOCK | O_NOCTTY, 0) : -1;
+    int fd = descriptor_open(conf.sidecar, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0)
-        return;
+        return NULL;
     void *p = is_page(fd) ? mmap(NULL, SIDECAR_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    page = p == MAP_FAILED ? NULL : p;
     close(fd);
+    if (p == MAP_FAILED)
+        return NULL;
+    if (load_acquire(&((struct sidecar_page *)p)->layout) == SIDECAR_PAGE_LAYOUT)
+        return p;
+    munmap(p, SIDECAR_PAGE_BYTES);
+    return NULL;
 }
 
-/* A forked child has another number, so it finds none. */
-static struct sidecar_slot *find_slot(void)
+/* A program that executes another one keeps its slot. */
+static struct sidecar_slot *find_slot(uint32_t pid)
 {
-    uint32_t pid = (uint32_t)getpid();
-    if (!page || load_acquire(&page->layout) != SIDECAR_PAGE_LAYOUT)
-        return NULL;
     for (struct sidecar_slot *slot = page->slots; slot < page->slots + SIDECAR_SLOTS; slot++)
         if (load_acquire(&slot->pid) == pid)
             return slot;
     return NULL;
 }
 
-static int lock_until(pthread_mutex_t *mutex, uint64_t until_ns)
+static struct sidecar_slot *take_free_slot(uint32_t pid)
 {
-    const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+    for (uint32_t i = 0; i < SIDECAR_SLOTS; i++) {
+        struct sidecar_slot *slot = &page->slots[(pid + i) % SIDECAR_SLOTS];
+        uint32_t none = 0;
+        if (!load_relaxed(&slot->pid) && atomic_compare_exchange_strong(&slot->pid, &none, pid))
+            return slot;
+    }
+    return NULL;
 }
 
-/* Returns false if it cannot be had until then, its owner has died, or the sidecar misses its beats. They are counted
- * in waits of this thread rather than by the clock: a busy machine delays both processes. */
-static bool wait_for(pthread_mutex_t *mutex, uint64_t until_ns)
+/* The sidecar sets `closed` and then looks for slots that are taken. So one of the two sees the other. */
+static struct sidecar_slot *take_slot(bool forked)
 {
-    uint32_t last, beats = load_relaxed(&page->beats);
-    unsigned missed = 0;
-    int error;
-    do {
-        uint64_t now = clock_ns(CLOCK_MONOTONIC);
-        if (now >= until_ns)
+    uint32_t pid = (uint32_t)getpid();
+    struct sidecar_slot *slot = forked ? NULL : find_slot(pid);
+    if (!slot)
+        slot = take_free_slot(pid);
+    if (!slot)
+        return NULL;
+    if (atomic_load(&page->closed)) {
+        atomic_store(&slot->pid, 0);
+        return NULL;
+    }
+    store_relaxed(&slot->state, SIDECAR_RUNS);
+    store_relaxed(&slot->forked, forked);
+    store_relaxed(&slot->began_ns, clock_ns(CLOCK_MONOTONIC));
+    if (load_relaxed(&page->tracer))
+        prctl(PR_SET_PTRACER, load_relaxed(&page->tracer), 0, 0, 0);
+    return slot;
+}
+
+/* The program that executed this one may have been reported for. */
+static void leave_slot(void)
+{
+    struct sidecar_slot *slot = find_slot((uint32_t)getpid());
+    if (slot)
+        store_release(&slot->pid, 0);
+}
+
+void goodbye_start(void)
+{
+    if (!conf.sidecar[0])
+        return;
+    page = map_page();
+    if (page && conf_is_silent)
+        leave_slot();
+    own = page && !conf_is_silent ? take_slot(false) : NULL;
+    if (own)
+        conf_leave_to_sidecar();
+    else
+        conf.sidecar[0] = '\0';
+}
+
+COLD void goodbye_after_fork(void)
+{
+    if (!own)
+        return;
+    own = conf.follow_fork ? take_slot(true) : NULL;
+}
+
+/* ---- The end ---- */
+
+static bool is_dead(void)
+{
+    int error = pthread_mutex_trylock(&page->alive);
+    if (error == EOWNERDEAD)
+        pthread_mutex_unlock(&page->alive); /* not made consistent: nobody waits for it any more */
+    return error != EBUSY;
+}
+
+/* Returns false if the state does not come until then, the sidecar has died, or misses its beats. They are counted in
+ * waits of this thread rather than by the clock: a busy machine delays both processes. */
+static bool wait_for(struct sidecar_slot *slot, enum sidecar_state wanted, uint64_t until_ns)
+{
+    uint32_t state, last, beats = load_relaxed(&page->beats);
+    for (unsigned missed = 0; (state = load_acquire(&slot->state)) < (uint32_t)wanted;) {
+        uint64_t now = clock_ns(CLOCK_MONOTONIC), wait_ns = until_ns - now < SIDECAR_BEAT_NS ? until_ns - now : SIDECAR_BEAT_NS;
+        if (now >= until_ns || missed == MISSED_BEATS || is_dead())
             return false;
-        error = lock_until(mutex, now + SIDECAR_BEAT_NS < until_ns ? now + SIDECAR_BEAT_NS : until_ns);
+        const struct timespec wait = {.tv_nsec = (long)wait_ns};
+        bool timed_out = syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &wait, NULL, 0) != 0 && errno == ETIMEDOUT;
         last = beats;
         beats = load_relaxed(&page->beats);
-        missed = beats == last ? missed + 1 : 0;
-    } while (error == ETIMEDOUT && missed < MISSED_BEATS);
-    if (!error)
-        pthread_mutex_unlock(mutex);
-    return !error;
+        missed = beats == last && timed_out ? missed + 1 : 0;
+    }
+    return true;
+}
+
+/* Scripts start hundreds of short-lived processes. They write no dump (dump_timer.c). */
+static bool is_wanted(const struct sidecar_slot *slot)
+{
+    uint32_t wish = load_relaxed(&page->wish);
+    uint64_t lived_ms = (clock_ns(CLOCK_MONOTONIC) - load_relaxed(&slot->began_ns)) / NS_PER_MS;
+    return wish == SIDECAR_WANTS_ALL || (wish == SIDECAR_WANTS_DUMPED && (lived_ms >= conf.dump_at_exit_min_ms ||
+                                                                         conf.dump_at_exit_pid == (uint64_t)getpid()));
+}
+
+/* Returns whether the sidecar has done what it was asked for. */
+static bool ask(enum sidecar_state how, uint64_t until_ns)
+{
+    struct sidecar_slot *slot = own;
+    uint64_t read_by_ns = clock_ns(CLOCK_MONOTONIC) + READ_WITHIN_NS;
+    uint32_t runs = SIDECAR_RUNS;
+    if (!slot || load_acquire(&slot->pid) != (uint32_t)getpid())
+        return false;
+    if (!is_wanted(slot)) {
+        own = NULL;
+        store_release(&slot->pid, 0);
+        return false;
+    }
+    if (!atomic_compare_exchange_strong(&slot->state, &runs, how))
+        return false;
+    atomic_fetch_add(&page->rings, 1);
+    syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    return wait_for(slot, SIDECAR_READ, read_by_ns < until_ns ? read_by_ns : until_ns) &&
+           wait_for(slot, SIDECAR_DELIVERED, until_ns);
 }
 
 void goodbye_say(uint64_t until_ns)
 {
-    struct sidecar_slot *slot = find_slot();
-    uint64_t read_by_ns = clock_ns(CLOCK_MONOTONIC) + READ_WITHIN_NS;
-    if (!slot || atomic_exchange(&slot->asked, 1))
-        return;
-    atomic_fetch_add(&page->rings, 1);
-    syscall(SYS_futex, &page->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    if (wait_for(&slot->reading, read_by_ns < until_ns ? read_by_ns : until_ns))
-        wait_for(&slot->delivering, until_ns);
+    ask(SIDECAR_ASKS, until_ns);
+}
+
+void goodbye_say_first(uint64_t until_ns)
+{
+    if (ask(SIDECAR_ASKS_FIRST, until_ns))
+        store_release(&own->state, SIDECAR_RUNS);
 }

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tells the sidecar that this process is about to end, so that its last dump is exact. */
+/* The process's side of the page that it shares with its sidecar (sidecar_page.h): it says that it exists, and that it is
+ * about to end, so that its last dump is exact. */
 #ifndef JESPAN_GOODBYE_H
 #define JESPAN_GOODBYE_H
 
 #include <stdint.h>
 
-/* Once, at the start: maps the page of the sidecar (sidecar_page.h) if there is one. Leaves no descriptor open. */
+/* Once, at the start: takes a slot in the page, and leaves dumps and services to the sidecar. If the page cannot be
+ * reached or is full, the process reports by itself. Leaves no descriptor open. */
 void goodbye_start(void);
+
+/* In a forked child: takes a slot if forked children are followed. */
+void goodbye_after_fork(void);
 
 /* At exit: waits until the sidecar has read this process and delivered everything, at most until a time on the
  * monotonic clock. Waits 5 s at most for the reading, and half a second for a sidecar that is stopped. Does nothing if
- * there is no sidecar for this process, or it is dead, or the second time.
+ * there is no sidecar for this process, it is dead, or nothing is wanted of this process, and the second time.
  * The only system call is futex(2), since a sandbox may forbid others. */
 void goodbye_say(uint64_t until_ns);
+
+/* The same before that, for one more dump. */
+void goodbye_say_first(uint64_t until_ns);
 
 #endif

@@ -9,6 +9,7 @@ core_sources += \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
 	%D%/exporter.h \
+	%D%/forked_children.c %D%/forked_children.h \
 	%D%/goodbye.c %D%/goodbye.h \
 	%D%/last_thread.c %D%/last_thread.h \
 	%D%/limit_events.c %D%/limit_events.h \

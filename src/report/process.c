@@ -51,7 +51,7 @@ static void dump_before_destructors(void *unused)
     uint64_t begun = clock_ns(CLOCK_MONOTONIC);
     uint64_t until_ns = background_deadline(conf.shutdown_timeout_ms);
     dump_timer_dump_before_destructors(until_ns);
-    goodbye_say(until_ns);
+    (conf.dump_at_exit == DUMP_AT_EXIT_BOTH ? goodbye_say_first : goodbye_say)(until_ns);
     waited_ms = (clock_ns(CLOCK_MONOTONIC) - begun) / 1000000u;
 }
 
@@ -120,7 +120,7 @@ static const struct part {
 } parts[] = {
     {.start = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
     {.after_fork_in_parent = unfollowed_note_fork, .after_fork_in_child = unfollowed_after_fork},
-    {.start = goodbye_start},
+    {.start = goodbye_start, .after_fork_in_child = goodbye_after_fork},
     {.start = dump_boot, .after_fork_in_child = dump_after_fork},
     {.start = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},
     {dump_timer_start, NULL, NULL, dump_timer_after_fork, dump_timer_ask_to_stop, dump_timer_wait},

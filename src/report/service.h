@@ -20,7 +20,8 @@
 #include "conf/conf.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 3
+#define SERVICE_ABI 4
+#define SERVICE_NAME_BYTES 32
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
  * service does not run. Each figure has one writer. */
@@ -53,6 +54,13 @@ struct http_stats {
     HTTP_STATS(SERVICE_STAT)
 };
 
+/* A process that the sidecar serves. */
+struct service_process {
+    pid_t pid;
+    char name[SERVICE_NAME_BYTES];
+    uint64_t inuse_bytes; /* when it was last read */
+};
+
 /* What jespan does for a service. Only the threads of the service may use it. The service runs in the program, or in
  * the sidecar, a process of its own that reads the program's books (src/sidecar). */
 struct service_host {
@@ -66,6 +74,12 @@ struct service_host {
      * as long as it took. NULL: no memory, and `old` is still valid. */
     struct snapshot *(*snapshot)(struct snapshot *old);
     void (*free_snapshot)(struct snapshot *s);
+
+    /* In the sidecar, which serves several processes. NULL in the program. processes() writes at most `room` of them, the
+     * first served first, and returns how many there are. choose() has snapshot() show that process on this thread from
+     * now on (0: the first). It returns false if the process is not served. */
+    size_t (*processes)(struct service_process *all, size_t room);
+    bool (*choose)(pid_t pid);
 
     int (*mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page that a program shares with its sidecar, so that the sidecar reads the program once more at its end.
+/* A page that processes share with their sidecar. By it the sidecar learns of processes, and reads each once more at its
+ * end.
  *
- * The page is a memfd of the sidecar, which `sidecar` in the configuration names. The sidecar enters the processes that
- * it reports for. It holds both mutexes of an entry, and unlocks them when it has read the process, and when it has
- * delivered everything. The mutexes are robust: when the sidecar is killed, the process stops waiting.
+ * The page is a memfd of the sidecar, which `sidecar` in the configuration names. A process takes a slot when its program
+ * starts or when it is forked, without a system call. The sidecar looks at the slots once a second, and when a process
+ * rings. It empties the slots of processes that have ended.
  */
 #ifndef JESPAN_SIDECAR_PAGE_H
 #define JESPAN_SIDECAR_PAGE_H
@@ -12,24 +13,41 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SIDECAR_PAGE_LAYOUT 0x6a730002u /* changes with the layout */
-#define SIDECAR_PAGE_BYTES 4096
-#define SIDECAR_SLOTS 32
+#define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
+#define SIDECAR_PAGE_LAYOUT 0x6a730003u /* changes with the layout */
+#define SIDECAR_PAGE_BYTES 32768
+#define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
 
-struct sidecar_slot {
-    _Atomic uint32_t pid;   /* 0: free */
-    _Atomic uint32_t asked; /* the process is about to end */
-    pthread_mutex_t reading, delivering;
+enum sidecar_state {
+    SIDECAR_RUNS,       /* the process runs */
+    SIDECAR_ASKS_FIRST, /* it waits for a dump, and asks again later */
+    SIDECAR_ASKS,       /* it is about to end, and waits */
+    SIDECAR_READ,       /* the sidecar has read it */
+    SIDECAR_DELIVERED,  /* and has delivered everything */
 };
+
+struct sidecar_slot {
+    _Atomic uint32_t pid;    /* 0: free */
+    _Atomic uint32_t state;  /* a futex: enum sidecar_state */
+    _Atomic uint32_t forked; /* the process has executed no program since it was forked */
+    _Atomic uint64_t began_ns; /* when its program started, on the monotonic clock */
+};
+
+/* Which processes wait at their end. */
+enum sidecar_wish { SIDECAR_WANTS_NONE, SIDECAR_WANTS_DUMPED, SIDECAR_WANTS_ALL }; /* DUMPED: those that dump at exit */
 
 struct sidecar_page {
     _Atomic uint32_t layout; /* SIDECAR_PAGE_LAYOUT once the rest is valid */
     _Atomic uint32_t rings;  /* a futex: how often a process has asked */
     _Atomic uint32_t beats;  /* grows while a process waits, unless the sidecar is stopped */
+    _Atomic uint32_t closed; /* the sidecar ends, and serves no other process */
+    _Atomic uint32_t wish;   /* enum sidecar_wish */
+    _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
+    pthread_mutex_t alive;   /* robust. The sidecar holds it for as long as it lives */
     struct sidecar_slot slots[SIDECAR_SLOTS];
 };
 
-_Static_assert(sizeof(struct sidecar_page) <= SIDECAR_PAGE_BYTES, "it is one page");
+_Static_assert(sizeof(struct sidecar_page) <= SIDECAR_PAGE_BYTES, "it fits");
 
 #endif

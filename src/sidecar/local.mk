@@ -6,6 +6,7 @@ sidecar_sources = \
 	%D%/modules.c %D%/modules.h \
 	%D%/page.c %D%/page.h \
 	%D%/readings.c %D%/readings.h \
+	%D%/served.c %D%/served.h \
 	%D%/sidecar.c %D%/sidecar.h \
 	src/base/dump_on.c \
 	src/base/pattern.c \
@@ -18,6 +19,7 @@ sidecar_sources = \
 	src/report/dump_dir.c \
 	src/report/dump_file.c \
 	src/report/dump_series.c \
+	src/report/forked_children.c \
 	src/report/module_dl.c
 
 EXTRA_DIST += %D%/README.md

@@ -11,36 +11,51 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/stop_sockets.h"
 #include "conf/conf.h"
 #include "report/module.h"
 #include "report/service.h"
+#include "sidecar/page.h"
 
 #define STACK_BYTES ((size_t)256 * 1024)
 
 static struct pyroscope_stats pyroscope_stats;
 static struct http_stats http_stats;
-static struct readings *source; /* constant while a service runs */
+static int bell = -1; /* an eventfd */
 
-static struct running {
+/* A service that runs. */
+struct running {
     struct service_host host; /* first: the service gets a pointer to it */
-    const char *name, *switched_on_by;
     const struct service *service;
+    struct readings *readings; /* NULL: the service chooses */
+    char program[SERVICE_NAME_BYTES];
     struct stop_sockets stop;
     _Atomic uint64_t stop_by_ns;
     pthread_t thread;
-    bool is_prepared, is_running, is_given_up;
-} services[] = {
-    {.name = "pyroscope", .switched_on_by = conf.pyroscope_url},
-    {.name = "http", .switched_on_by = conf.http_listen},
 };
 
-#define SERVICES_END (services + sizeof services / sizeof *services)
+/* Those of one process. There is only one kind today. */
+struct modules {
+    struct running running;
+    struct modules *next; /* while it ends */
+    struct sidecar_slot *slot;
+    pid_t pid;
+};
+
+static struct modules *ending; /* all that were asked to end */
+static struct running common;
+static bool common_runs;
+
+/* What the calling thread's service shows. */
+static _Thread_local struct readings *source;
 
 /* ---- The host ---- */
 
@@ -72,12 +87,19 @@ static void nothing(void)
 
 static struct snapshot *next_snapshot(struct snapshot *old)
 {
-    return readings_next(source, old);
+    struct snapshot *s = source ? readings_next(source) : NULL;
+    if (s)
+        readings_give_back(old);
+    return s;
 }
 
-static void free_snapshot(struct snapshot *s)
+static bool choose(pid_t pid)
 {
-    readings_give_back(source, s);
+    struct readings *r = readings_find(pid);
+    if (r && source)
+        readings_release(source);
+    source = r ? r : source;
+    return r;
 }
 
 /* Figures of the services, by their names below spans.stats. */
@@ -107,10 +129,14 @@ static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, 
 static void *run(void *running)
 {
     struct running *s = running;
-    pthread_setname_np(pthread_self(), s->name);
+    pthread_setname_np(pthread_self(), s->service->name);
+    source = s->readings;
     int error = s->service->run(&s->host);
     if (error && error != -ECANCELED)
-        WARN(s->name, ": ", errno_text(-error), "; it is left out");
+        WARN(s->service->name, ": ", errno_text(-error), "; it is left out");
+    if (source)
+        readings_release(source);
+    eventfd_write(bell, 1);
     return NULL;
 }
 
@@ -128,30 +154,14 @@ static int start_thread(struct running *s)
     return -error;
 }
 
+/* Once for all processes. */
 static int prepare(struct running *s)
 {
-    if (s->is_prepared || !s->service->prepare)
+    static const struct service *prepared;
+    if (s->service == prepared || !s->service->prepare)
         return 0;
-    s->is_prepared = true;
+    prepared = s->service;
     return s->service->prepare(&s->host);
-}
-
-static void start(struct running *s, pid_t pid, const char *name)
-{
-    int error = stop_sockets_open(&s->stop);
-    s->host = (struct service_host){
-        .conf = &conf, .pid = pid, .program = name, .pyroscope = &pyroscope_stats, .http = &http_stats,
-        .snapshot = next_snapshot, .free_snapshot = free_snapshot, .mallctl = ask, .say = warn_parts,
-        .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns,
-        .guard = guard, .end_before_others = nothing};
-    store_relaxed(&s->stop_by_ns, 0);
-    if (!error)
-        error = prepare(s);
-    if (!error)
-        error = start_thread(s);
-    s->is_running = !error;
-    if (error)
-        WARN(s->name, " cannot start: ", errno_text(-error));
 }
 
 static const struct service *find(const char *name)
@@ -163,35 +173,127 @@ static const struct service *find(const char *name)
     return NULL;
 }
 
-void modules_start(struct readings *readings, pid_t pid, const char *name)
+/* Returns whether it runs. The readings are held for it. */
+static bool start(struct running *s, struct readings *readings, pid_t pid, const char *name, struct snapshot *base)
 {
-    source = readings;
-    for (struct running *s = services; s < SERVICES_END; s++) {
-        if (!s->switched_on_by[0] || s->is_given_up)
-            continue;
-        if (!s->service)
-            s->service = find(s->name);
-        if (s->service)
-            start(s, pid, name);
+    int error = stop_sockets_open(&s->stop);
+    snprintf(s->program, sizeof s->program, "%s", name);
+    s->readings = readings;
+    s->host = (struct service_host){
+        .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &pyroscope_stats, .http = &http_stats,
+        .snapshot = next_snapshot, .free_snapshot = readings_give_back, .base = base, .mallctl = ask, .say = warn_parts,
+        .processes = readings_all, .choose = choose, .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors,
+        .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = nothing};
+    store_relaxed(&s->stop_by_ns, 0);
+    if (!error)
+        error = prepare(s);
+    if (!error && readings)
+        readings_hold(readings);
+    if (!error)
+        error = start_thread(s);
+    if (!error)
+        return true;
+    WARN(s->service->name, " cannot start: ", errno_text(-error));
+    readings_give_back(base);
+    return false;
+}
+
+static void ask_to_stop(struct running *s, uint64_t until_ns)
+{
+    store_release(&s->stop_by_ns, until_ns ? until_ns : 1);
+    stop_sockets_signal(&s->stop);
+}
+
+int modules_open(void)
+{
+    bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return bell < 0 ? -errno : bell;
+}
+
+bool modules_push(void)
+{
+    return conf.pyroscope_url[0];
+}
+
+struct modules *modules_start(struct readings *readings, const char *name, bool forked)
+{
+    struct modules *m = modules_push() ? calloc(1, sizeof *m) : NULL;
+    if (!m)
+        return NULL;
+    m->running.service = find("pyroscope");
+    if (m->running.service && start(&m->running, readings, readings_pid(readings), name, forked ? readings_next(readings) : NULL))
+        return m;
+    free(m);
+    return NULL;
+}
+
+void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slot, pid_t pid)
+{
+    if (!m) {
+        page_tell(slot, pid, SIDECAR_DELIVERED);
+        return;
+    }
+    m->slot = slot;
+    m->pid = pid;
+    m->next = ending;
+    ending = m;
+    ask_to_stop(&m->running, until_ns);
+}
+
+/* Whether the service has ended, or is given up: its thread then keeps its memory. */
+static bool is_over(struct modules *m)
+{
+    bool has_ended = pthread_tryjoin_np(m->running.thread, NULL) == 0;
+    if (!has_ended && clock_ns(CLOCK_MONOTONIC) < load_relaxed(&m->running.stop_by_ns))
+        return false;
+    page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
+    if (has_ended) {
+        stop_sockets_close(&m->running.stop);
+        free(m);
+    } else {
+        WARN(m->running.service->name, " took longer than shutdown_timeout_ms and is given up");
+    }
+    return true;
+}
+
+void modules_collect(void)
+{
+    eventfd_t any;
+    eventfd_read(bell, &any);
+    for (struct modules **at = &ending; *at;) {
+        struct modules *m = *at, *next = m->next;
+        if (is_over(m))
+            *at = next;
+        else
+            at = &m->next;
     }
 }
 
-void modules_stop(uint64_t until_ns)
+uint64_t modules_next_ns(void)
+{
+    uint64_t first = UINT64_MAX;
+    for (struct modules *m = ending; m; m = m->next)
+        if (load_relaxed(&m->running.stop_by_ns) < first)
+            first = load_relaxed(&m->running.stop_by_ns);
+    return first;
+}
+
+void modules_start_common(pid_t pid, const char *name)
+{
+    static bool has_tried;
+    if (has_tried || !conf.http_listen[0])
+        return;
+    has_tried = true;
+    common.service = find("http");
+    common_runs = common.service && start(&common, NULL, pid, name, NULL);
+}
+
+void modules_stop_common(uint64_t until_ns)
 {
     const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    for (struct running *s = services; s < SERVICES_END; s++)
-        if (s->is_running) {
-            store_release(&s->stop_by_ns, until_ns ? until_ns : 1);
-            stop_sockets_signal(&s->stop);
-        }
-    for (struct running *s = services; s < SERVICES_END; s++) {
-        if (!s->is_running)
-            continue;
-        s->is_running = false;
-        s->is_given_up = pthread_clockjoin_np(s->thread, NULL, CLOCK_MONOTONIC, &until) != 0;
-        if (s->is_given_up)
-            WARN(s->name, " took longer than shutdown_timeout_ms and is given up");
-        else
-            stop_sockets_close(&s->stop);
-    }
+    if (!common_runs)
+        return;
+    ask_to_stop(&common, until_ns);
+    if (pthread_clockjoin_np(common.thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+        WARN(common.service->name, " took longer than shutdown_timeout_ms and is given up");
 }

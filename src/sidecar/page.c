@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The sidecar's side of the page that it shares with programs. */
+/* The sidecar's side of the page that it shares with processes. */
 #include "sidecar/page.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +14,11 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/descriptor.h"
 
 static struct sidecar_page *page;
 static int bell = -1; /* an eventfd */
-static _Atomic uint32_t delivered; /* to so many of the processes that rang */
+static _Atomic uint32_t heard; /* `rings` when nobody waited any more */
 
 /* poll(2) cannot wait for a futex. The loop may be busy for long, so this thread beats while a process waits. */
 static void *listen_to_rings(void *unused)
@@ -30,7 +32,7 @@ static void *listen_to_rings(void *unused)
             eventfd_write(bell, 1);
         seen = rings;
         atomic_fetch_add(&page->beats, 1);
-        syscall(SYS_futex, &page->rings, FUTEX_WAIT, seen, seen == load_relaxed(&delivered) ? NULL : &beat, NULL, 0);
+        syscall(SYS_futex, &page->rings, FUTEX_WAIT, seen, seen == load_acquire(&heard) ? NULL : &beat, NULL, 0);
     }
     return NULL;
 }
@@ -47,7 +49,30 @@ static int start_listening(void)
     return -error;
 }
 
-int page_open(int memfd)
+/* The robust mutex tells processes that the sidecar has died. */
+static void hold_mutex(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&page->alive, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    pthread_mutex_lock(&page->alive);
+}
+
+/* With scope 1, Yama lets only a process read that its target has named. Root may always. */
+static uint32_t tracer(void)
+{
+    char scope = '0';
+    int fd = descriptor_open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, &scope, 1);
+    if (fd >= 0)
+        close(fd);
+    return n == 1 && scope == '1' && geteuid() != 0 ? (uint32_t)getpid() : 0;
+}
+
+int page_open(int memfd, enum sidecar_wish wish)
 {
     void *p = MAP_FAILED;
     if (ftruncate(memfd, SIDECAR_PAGE_BYTES) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
@@ -56,9 +81,17 @@ int page_open(int memfd)
     if (bell < 0)
         return -errno;
     page = p;
+    hold_mutex();
+    store_relaxed(&page->wish, wish);
+    store_relaxed(&page->tracer, tracer());
     int error = start_listening();
     store_release(&page->layout, SIDECAR_PAGE_LAYOUT);
     return error ? error : bell;
+}
+
+bool page_is_open(void)
+{
+    return page;
 }
 
 void page_hush(void)
@@ -68,41 +101,62 @@ void page_hush(void)
         eventfd_read(bell, &any);
 }
 
-struct sidecar_slot *page_enter(pid_t pid)
+struct sidecar_slot *page_next(const struct sidecar_slot *slot)
 {
-    struct sidecar_slot *slot = page ? page->slots : NULL;
-    while (slot && slot < page->slots + SIDECAR_SLOTS && load_relaxed(&slot->pid))
-        slot++;
-    if (!slot || slot == page->slots + SIDECAR_SLOTS)
-        return NULL;
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&slot->reading, &attributes);
-    pthread_mutex_init(&slot->delivering, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    pthread_mutex_lock(&slot->reading);
-    pthread_mutex_lock(&slot->delivering);
-    store_release(&slot->pid, (uint32_t)pid);
+    size_t i = slot ? (size_t)(slot - page->slots) + 1 : 0;
+    while (page && i < SIDECAR_SLOTS && !load_acquire(&page->slots[i].pid))
+        i++;
+    return page && i < SIDECAR_SLOTS ? &page->slots[i] : NULL;
+}
+
+struct sidecar_slot *page_find(pid_t pid)
+{
+    struct sidecar_slot *slot = page_next(NULL);
+    while (slot && !page_is_of(slot, pid))
+        slot = page_next(slot);
     return slot;
 }
 
-bool page_is_asked(const struct sidecar_slot *slot)
+bool page_is_of(const struct sidecar_slot *slot, pid_t pid)
 {
-    return slot && load_acquire(&slot->asked);
+    return slot && load_acquire(&slot->pid) == (uint32_t)pid;
 }
 
-void page_has_read(struct sidecar_slot *slot)
+bool page_is_asked(const struct sidecar_slot *slot, pid_t pid)
 {
-    if (slot)
-        pthread_mutex_unlock(&slot->reading);
+    uint32_t state = page_is_of(slot, pid) ? load_acquire(&slot->state) : SIDECAR_RUNS;
+    return state == SIDECAR_ASKS_FIRST || state == SIDECAR_ASKS;
 }
 
-void page_has_delivered(struct sidecar_slot *slot)
+void page_tell(struct sidecar_slot *slot, pid_t pid, enum sidecar_state state)
 {
-    if (!slot)
+    if (!page_is_of(slot, pid))
         return;
-    pthread_mutex_unlock(&slot->delivering);
-    atomic_fetch_add(&delivered, 1);
+    store_release(&slot->state, state);
+    syscall(SYS_futex, &slot->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void page_empty(struct sidecar_slot *slot, pid_t pid)
+{
+    if (!page_is_of(slot, pid))
+        return;
+    store_relaxed(&slot->state, SIDECAR_RUNS);
+    store_release(&slot->pid, 0);
+}
+
+void page_rest(void)
+{
+    uint32_t rings = page ? load_acquire(&page->rings) : 0;
+    if (!page || rings == load_relaxed(&heard))
+        return;
+    for (struct sidecar_slot *slot = NULL; (slot = page_next(slot));)
+        if (load_acquire(&slot->state) != SIDECAR_RUNS && load_acquire(&slot->state) != SIDECAR_DELIVERED)
+            return;
+    store_release(&heard, rings);
+}
+
+void page_close(bool closed)
+{
+    if (page)
+        atomic_store(&page->closed, closed);
 }

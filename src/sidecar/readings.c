@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots of another process that threads share. */
+/* Snapshots of other processes that threads share. */
 #include "sidecar/readings.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -20,13 +22,21 @@ struct reading {
 struct readings {
     pthread_mutex_t mutex;
     struct view *view;
-    struct program program; /* constant */
+    struct program program; /* constant; all snapshots have its address */
+    struct service_process process; /* but for inuse_bytes, constant */
     struct reading all[MOST], *last;
     uint64_t last_ns;
     int error;
+    unsigned owners;             /* and snapshots in use */
+    struct readings *next_listed; /* under list_mutex */
 };
 
-int readings_open(struct readings **to, pid_t pid, const struct exporter *exporter)
+static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER; /* may be locked before that of readings */
+static struct readings *first_listed;
+
+/* ---- One process ---- */
+
+int readings_open(struct readings **to, pid_t pid, const char *name, const struct exporter *exporter)
 {
     struct readings *r = calloc(1, sizeof *r);
     int error = r ? view_open(&r->view, pid) : -ENOMEM;
@@ -35,29 +45,38 @@ int readings_open(struct readings **to, pid_t pid, const struct exporter *export
         return error;
     }
     pthread_mutex_init(&r->mutex, NULL);
+    r->owners = 1;
+    r->process.pid = pid;
+    snprintf(r->process.name, sizeof r->process.name, "%s", name);
     if (exporter && exporter->identify)
         exporter->identify(&r->program, pid);
     *to = r;
     return 0;
 }
 
-bool readings_close(struct readings *r)
+void readings_hold(struct readings *r)
 {
-    for (struct reading *one = r->all; one < r->all + MOST; one++)
-        if (one->users > 0)
-            return false;
+    pthread_mutex_lock(&r->mutex);
+    r->owners++;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void readings_release(struct readings *r)
+{
+    pthread_mutex_lock(&r->mutex);
+    bool is_last = --r->owners == 0;
+    pthread_mutex_unlock(&r->mutex);
+    if (!is_last)
+        return;
     for (struct reading *one = r->all; one < r->all + MOST; one++)
         snapshot_free(one->snapshot);
     view_close(r->view);
     free(r);
-    return true;
 }
 
-static void drop(struct readings *r, struct snapshot *s)
+pid_t readings_pid(const struct readings *r)
 {
-    for (struct reading *one = r->all; s && one < r->all + MOST; one++)
-        if (one->snapshot == s)
-            one->users--;
+    return r->process.pid;
 }
 
 /* A reading that nobody uses, with its old snapshot. NULL: all are in use. */
@@ -80,6 +99,7 @@ static void read_now(struct readings *r)
     if (!s)
         return;
     s->program = &r->program;
+    r->process.inuse_bytes = totals_inuse_bytes(&s->all);
     one->snapshot = s;
     r->last = one;
     r->last_ns = now;
@@ -90,16 +110,21 @@ static bool has_ended(const struct readings *r)
     return r->error == -ESRCH || r->error == -ENOENT;
 }
 
-struct snapshot *readings_next(struct readings *r, struct snapshot *old)
+static struct snapshot *use_last(struct readings *r)
+{
+    if (!r->last)
+        return NULL;
+    r->last->users++;
+    r->owners++;
+    return r->last->snapshot;
+}
+
+struct snapshot *readings_next(struct readings *r)
 {
     pthread_mutex_lock(&r->mutex);
     if (!has_ended(r))
         read_now(r);
-    struct snapshot *s = r->last && (!r->error || has_ended(r)) ? r->last->snapshot : NULL;
-    if (s) {
-        drop(r, old);
-        r->last->users++;
-    }
+    struct snapshot *s = !r->error || has_ended(r) ? use_last(r) : NULL;
     pthread_mutex_unlock(&r->mutex);
     return s;
 }
@@ -107,19 +132,23 @@ struct snapshot *readings_next(struct readings *r, struct snapshot *old)
 struct snapshot *readings_last(struct readings *r, uint64_t *age_ns)
 {
     pthread_mutex_lock(&r->mutex);
-    struct snapshot *s = r->last ? r->last->snapshot : NULL;
-    if (s)
-        r->last->users++;
+    struct snapshot *s = use_last(r);
     *age_ns = clock_ns(CLOCK_MONOTONIC) - r->last_ns;
     pthread_mutex_unlock(&r->mutex);
     return s;
 }
 
-void readings_give_back(struct readings *r, struct snapshot *s)
+void readings_give_back(struct snapshot *s)
 {
+    if (!s)
+        return;
+    struct readings *r = (struct readings *)((char *)(uintptr_t)s->program - offsetof(struct readings, program));
     pthread_mutex_lock(&r->mutex);
-    drop(r, s);
+    for (struct reading *one = r->all; one < r->all + MOST; one++)
+        if (one->snapshot == s)
+            one->users--;
     pthread_mutex_unlock(&r->mutex);
+    readings_release(r);
 }
 
 int readings_error(struct readings *r)
@@ -130,7 +159,53 @@ int readings_error(struct readings *r)
     return error;
 }
 
-const struct program *readings_program(const struct readings *r)
+/* ---- The list ---- */
+
+void readings_list(struct readings *r, bool as_first)
 {
-    return &r->program;
+    pthread_mutex_lock(&list_mutex);
+    struct readings **at = &first_listed;
+    while (*at && !as_first)
+        at = &(*at)->next_listed;
+    r->next_listed = *at;
+    *at = r;
+    pthread_mutex_unlock(&list_mutex);
+}
+
+void readings_unlist(struct readings *r)
+{
+    pthread_mutex_lock(&list_mutex);
+    for (struct readings **at = &first_listed; *at; at = &(*at)->next_listed)
+        if (*at == r) {
+            *at = r->next_listed;
+            break;
+        }
+    pthread_mutex_unlock(&list_mutex);
+}
+
+struct readings *readings_find(pid_t pid)
+{
+    pthread_mutex_lock(&list_mutex);
+    struct readings *r = first_listed;
+    while (r && pid && r->process.pid != pid)
+        r = r->next_listed;
+    if (r)
+        readings_hold(r);
+    pthread_mutex_unlock(&list_mutex);
+    return r;
+}
+
+size_t readings_all(struct service_process *all, size_t room)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&list_mutex);
+    for (struct readings *r = first_listed; r; r = r->next_listed, n++) {
+        if (n >= room)
+            continue;
+        pthread_mutex_lock(&r->mutex);
+        all[n] = r->process;
+        pthread_mutex_unlock(&r->mutex);
+    }
+    pthread_mutex_unlock(&list_mutex);
+    return n;
 }

@@ -1,38 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots of another process. Several threads share one snapshot while they need it, and its memory is used again
- * afterwards. All functions are for any thread, but for open and close.
+/* Snapshots of other processes. Several threads share one snapshot while they need it, and its memory is used again
+ * afterwards. All functions are for any thread.
  */
 #ifndef JESPAN_READINGS_H
 #define JESPAN_READINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "report/exporter.h"
+#include "report/service.h"
 #include "snapshot/snapshot.h"
 
 struct readings;
 
-/* Opens the books of a process (view_open()). Returns 0 or a negative errno of view.h. */
-int readings_open(struct readings **r, pid_t pid, const struct exporter *exporter);
+/* Opens the books of a process (view_open()), for one owner. `name` is the program's. Returns 0 or a negative errno of
+ * view.h. */
+int readings_open(struct readings **r, pid_t pid, const char *name, const struct exporter *exporter);
 
-/* Frees everything. False: a thread still uses a snapshot, and nothing is freed. */
-bool readings_close(struct readings *r);
+/* Each owner releases what it holds. The last one frees it, when all snapshots were given back. */
+void readings_hold(struct readings *r);
+void readings_release(struct readings *r);
 
-/* Reads the process, and gives back `old` (or NULL). Once the process has ended or executed another program, it
- * returns the last reading. NULL: there is none, and `old` is unchanged. */
-struct snapshot *readings_next(struct readings *r, struct snapshot *old);
+/* The process's readings are listed from now on, as the first or the last, or no longer. The next two functions find only
+ * those that are listed. */
+void readings_list(struct readings *r, bool as_first);
+void readings_unlist(struct readings *r);
+
+/* Those of a process, to be released. pid 0: the first. NULL: there are none. */
+struct readings *readings_find(pid_t pid);
+
+/* Writes all that are listed, at most `room`. Returns how many there are. */
+size_t readings_all(struct service_process *all, size_t room);
+
+pid_t readings_pid(const struct readings *r);
+
+/* Reads the process. Once the process has ended or executed another program, it returns the last reading, to be given
+ * back. NULL: there is none. */
+struct snapshot *readings_next(struct readings *r);
 
 /* The last reading, to be given back. NULL: there is none. *age_ns: how long ago it was taken. */
 struct snapshot *readings_last(struct readings *r, uint64_t *age_ns);
 
 /* Accepts NULL. */
-void readings_give_back(struct readings *r, struct snapshot *s);
+void readings_give_back(struct snapshot *s);
 
 /* 0, or why the last attempt to read failed: a negative errno of view.h. */
 int readings_error(struct readings *r);
-
-const struct program *readings_program(const struct readings *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reports for another process until it ends: one loop that waits for the next reading, the next dump, or an end. */
+/* Reports for other processes until they end: one loop that waits for the next reading, the next dump, or an end. */
 #include "sidecar/sidecar.h"
 
 #include <errno.h>
@@ -11,201 +11,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
 #include "conf/conf.h"
-#include "report/dump_dir.h"
-#include "report/dump_series.h"
-#include "report/module.h"
 #include "sidecar/ending.h"
 #include "sidecar/line.h"
 #include "sidecar/modules.h"
 #include "sidecar/page.h"
-#include "sidecar/readings.h"
+#include "sidecar/served.h"
 #include "snapshot/view.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-#define READ_EVERY_NS (1000 * NS_PER_MS) /* how old the figures of a killed program are, at most */
-#define FIRST_PAUSE_NS (2 * NS_PER_MS)   /* before the first attempts, and before the first readings */
-#define NAME_BYTES 32
-#define PATH_BYTES 4096
+#define LOOK_EVERY_NS UINT64_C(1000000000) /* for processes that have taken a slot */
 
-/* The process, and the program that it executes now. */
-struct served {
-    pid_t pid;
-    int pidfd;
-    struct ending_watch watch;
-    struct sidecar_slot *slot; /* NULL: the process cannot ask */
-    struct dump_series series;
-    const struct exporter *exporter; /* NULL: it is missing */
-    /* The program. All zero until its books are found. */
-    struct readings *readings; /* NULL: not found */
-    char name[NAME_BYTES];
-    uint64_t found_ns, next_read_ns, pause_ns, next_dump_ns;
-    struct line_holder peak, last;
-    bool has_said_goodbye; /* its last dump is written */
-    uint64_t n_dumps;
-    char last_dump[PATH_BYTES]; /* "": none */
-};
+enum { SIGNALS, RINGS, MODULES, FIRST_PROCESS };
 
-static uint64_t now_ns(void)
-{
-    return clock_ns(CLOCK_MONOTONIC);
-}
+static struct sidecar {
+    bool quiet;
+    struct served *first_served;
+    size_t n_served;
+    struct pollfd *fds;
+    size_t room; /* of fds */
+    int signals, rings, modules;
+    uint64_t next_look_ns;
+} sidecar;
 
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-/* ---- Dumps ---- */
-
-/* The snapshot is shown with the note. */
-static void write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
-{
-    struct snapshot shown = *s;
-    shown.note = note;
-    struct dump_source from = {.exporter = p->exporter, .snapshot = &shown, .error = p->exporter ? 0 : -ENOPKG,
-                               .urgent = note != NULL};
-    uint64_t last = p->series.last;
-    dump_series_write_next(&p->series, &from, reason);
-    if (p->series.last == last)
-        return;
-    p->n_dumps++;
-    dump_series_last_path(&p->series, reason, p->last_dump, sizeof p->last_dump);
-}
-
-static bool wants_interval(void)
-{
-    return conf.dump_dir[0] && conf.dump_interval_s;
-}
-
-static uint64_t next_dump_ns(void)
-{
-    return wants_interval() ? now_ns() + conf.dump_interval_s * 1000 * NS_PER_MS : UINT64_MAX;
-}
-
-/* Programs that lived for a moment write none, as scripts start hundreds of them (dump_timer.c). */
-static bool has_lived(const struct served *p)
-{
-    return (now_ns() - p->found_ns) / NS_PER_MS >= conf.dump_at_exit_min_ms;
-}
-
-static bool is_chosen(const struct served *p)
-{
-    return conf.dump_at_exit_pid == (uint64_t)p->pid;
-}
-
-static bool wants_last(const struct served *p, const struct ending *e)
-{
-    return conf.dump_dir[0] && (conf.dump_at_exit || (e && e->signal)) && (has_lived(p) || (e && is_chosen(p)));
-}
-
-/* `e` is NULL if the process has executed another program, or the sidecar was told to end. */
-static void write_last(struct served *p, const struct ending *e)
-{
-    if (p->has_said_goodbye)
-        return;
-    char note[160], how[ENDING_TEXT_BYTES];
-    uint64_t age_ns;
-    struct snapshot *s = wants_last(p, e) ? readings_last(p->readings, &age_ns) : NULL;
-    if (!s)
-        return;
-    snprintf(note, sizeof note, "read %llu ms before the process %s", (unsigned long long)(age_ns / NS_PER_MS),
-             e ? ending_text(how, e) : "was left");
-    write_dump(p, s, e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS, note);
-    readings_give_back(p->readings, s);
-}
-
-/* ---- The program ---- */
-
-static void read_name(char name[NAME_BYTES], pid_t pid)
-{
-    char path[40];
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    int fd = descriptor_open(path, O_RDONLY, 0);
-    ssize_t n = fd < 0 ? 0 : read(fd, name, NAME_BYTES - 1);
-    if (fd >= 0)
-        close(fd);
-    name[n > 0 ? n : 0] = '\0';
-    name[strcspn(name, "\n")] = '\0';
-}
-
-static void begin_program(struct served *p)
-{
-    read_name(p->name, p->pid);
-    p->found_ns = now_ns();
-    p->pause_ns = FIRST_PAUSE_NS;
-    p->next_read_ns = p->found_ns;
-    p->next_dump_ns = next_dump_ns();
-    modules_start(p->readings, p->pid, p->name);
-}
-
-/* Readings may stay in use by a service that did not end in time. Their memory is then lost. */
-static void end_program(struct served *p, const struct ending *e)
-{
-    if (!p->readings)
-        return;
-    write_last(p, e);
-    modules_stop(now_ns() + conf.shutdown_timeout_ms * NS_PER_MS);
-    readings_close(p->readings);
-    p->readings = NULL;
-}
-
-/* The pause doubles up to a second, so a program is found soon after its start, and a short one is read. */
-static void pause_longer(struct served *p)
-{
-    p->next_read_ns = now_ns() + p->pause_ns;
-    p->pause_ns = earlier(2 * p->pause_ns, READ_EVERY_NS);
-}
-
-static int find_program(struct served *p)
-{
-    const struct exporter *identifier = p->exporter && p->exporter->identify ? p->exporter : module_find("pprof");
-    int error = readings_open(&p->readings, p->pid, identifier);
-    if (!error)
-        begin_program(p);
-    else
-        pause_longer(p);
-    return error;
-}
-
-/* It has executed another program. */
-static void leave_program(struct served *p)
-{
-    end_program(p, NULL);
-    p->pause_ns = FIRST_PAUSE_NS;
-    p->next_read_ns = now_ns();
-}
-
-static void note_figures(struct served *p, const struct snapshot *s)
-{
-    line_find_holder(&p->last, s);
-    if (p->last.all_bytes >= p->peak.all_bytes)
-        p->peak = p->last;
-}
-
-static void read_program(struct served *p)
-{
-    bool is_dump_due = now_ns() >= p->next_dump_ns;
-    struct snapshot *s = readings_next(p->readings, NULL);
-    if (s)
-        note_figures(p, s);
-    if (readings_error(p->readings) == -ENOENT) {
-        readings_give_back(p->readings, s);
-        leave_program(p);
-        return;
-    }
-    if (s && is_dump_due)
-        write_dump(p, s, DUMP_N_REASONS, NULL);
-    if (is_dump_due)
-        p->next_dump_ns = next_dump_ns();
-    readings_give_back(p->readings, s);
-    pause_longer(p);
 }
 
 /* ---- The line at the end ---- */
@@ -214,6 +53,14 @@ static void say_holder(FILE *to, const char *when, const struct line_holder *h)
 {
     char all[LINE_SIZE_BYTES], most[LINE_SIZE_BYTES];
     fprintf(to, "; %s %s in use, most of it by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
+}
+
+static void say_dumps(FILE *to, const struct served_dumps *d)
+{
+    fprintf(to, "; %llu dump%s", (unsigned long long)d->n, d->n == 1 ? "" : "s");
+    if (d->processes > 1)
+        fprintf(to, " of %llu processes", (unsigned long long)d->processes);
+    fprintf(to, " %s in %s; next: jespan report %s", d->n == 1 ? "is" : "are", conf.dump_dir, d->last);
 }
 
 /* One system call writes it, so that it is one line among the output of others. */
@@ -229,13 +76,133 @@ static void say_end(const struct served *p, const struct ending *e)
         say_holder(to, "at its peak", &p->peak);
         say_holder(to, "at last", &p->last);
     }
-    if (p->last_dump[0])
-        fprintf(to, "; %llu dump%s in %s; next: jespan report %s", (unsigned long long)p->n_dumps, p->n_dumps == 1 ? " is" : "s are",
-                conf.dump_dir, p->last_dump);
+    if (served_dumps.n > 0)
+        say_dumps(to, &served_dumps);
     fputc('\n', to);
     if (fclose(to) == 0 && write(STDERR_FILENO, text, bytes) < 0)
         errno = 0; /* nobody reads it */
     free(text);
+}
+
+/* ---- The processes ---- */
+
+/* NULL: it is not served. */
+static struct served *find_served(pid_t pid)
+{
+    struct served *p = sidecar.first_served;
+    while (p && p->pid != pid)
+        p = p->next;
+    return p;
+}
+
+/* Makes room for the descriptor too. */
+static struct served *add_served(pid_t pid, int pidfd, bool is_first, bool needs_slot)
+{
+    if (FIRST_PROCESS + sidecar.n_served >= sidecar.room) {
+        size_t room = 2 * sidecar.room + 16;
+        struct pollfd *larger = realloc(sidecar.fds, room * sizeof *larger);
+        if (!larger)
+            return NULL;
+        sidecar.fds = larger;
+        sidecar.room = room;
+    }
+    struct served *p = served_new(pid, pidfd, is_first, needs_slot);
+    if (!p)
+        return NULL;
+    p->next = sidecar.first_served;
+    sidecar.first_served = p;
+    sidecar.n_served++;
+    return p;
+}
+
+/* Servers change their user after the start. */
+static void say_unreadable(pid_t pid)
+{
+    static bool has_said;
+    char number[NUMBER_BYTES];
+    if (!has_said)
+        WARN("process ", number_text(number, (uint64_t)pid, 10), " cannot be read, as it runs as another user or has other "
+             "rights; nothing of it and of others like it is reported; jespan run --in-process has them report by themselves");
+    has_said = true;
+}
+
+/* A number in a slot may be that of another process: of one in another PID namespace, or of a later one. */
+static bool has_page(pid_t pid)
+{
+    char path[32], *line = NULL;
+    size_t bytes = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "re");
+    if (!maps && errno == EACCES)
+        say_unreadable(pid);
+    while (maps && !found && getline(&line, &bytes, maps) > 0)
+        found = strstr(line, "/memfd:" SIDECAR_PAGE_NAME " ");
+    if (maps)
+        fclose(maps);
+    free(line);
+    return found;
+}
+
+static void begin_served(struct sidecar_slot *slot, pid_t pid)
+{
+    int pidfd = descriptor_lift((int)syscall(SYS_pidfd_open, pid, 0));
+    struct served *p = pidfd >= 0 && has_page(pid) ? add_served(pid, pidfd, false, true) : NULL;
+    if (p) {
+        p->slot = slot;
+        return;
+    }
+    page_empty(slot, pid);
+    if (pidfd >= 0)
+        close(pidfd);
+}
+
+static void look_for_processes(void)
+{
+    for (struct sidecar_slot *slot = NULL; (slot = page_next(slot));) {
+        pid_t pid = (pid_t)load_acquire(&slot->pid);
+        struct served *p = pid > 0 ? find_served(pid) : NULL;
+        if (p)
+            p->slot = slot;
+        else if (pid > 0)
+            begin_served(slot, pid);
+    }
+    sidecar.next_look_ns = page_is_open() ? clock_ns(CLOCK_MONOTONIC) + LOOK_EVERY_NS : UINT64_MAX;
+}
+
+static void end_served(struct served *p)
+{
+    struct ending e = ending_of(&p->watch);
+    bool was_read = p->peak.all_bytes > 0;
+    served_end(p, &e);
+    if (p->is_first && !sidecar.quiet && (was_read || served_dumps.n > 0))
+        say_end(p, &e);
+}
+
+/* Frees those that have ended. Their descriptors follow one another in the order of the list. */
+static void end_those_that_ended(size_t n_polled)
+{
+    struct pollfd *fd = sidecar.fds + FIRST_PROCESS, *end = sidecar.fds + n_polled;
+    for (struct served **at = &sidecar.first_served; *at && fd < end; fd++) {
+        struct served *p = *at;
+        if (!fd->revents) {
+            at = &p->next;
+            continue;
+        }
+        end_served(p);
+        *at = p->next;
+        sidecar.n_served--;
+        served_free(p);
+    }
+}
+
+static void leave_all(void)
+{
+    for (struct served *p; (p = sidecar.first_served); served_free(p)) {
+        served_end(p, NULL);
+        sidecar.first_served = p->next;
+        sidecar.n_served--;
+    }
 }
 
 /* ---- The loop ---- */
@@ -252,72 +219,80 @@ static int open_signals(bool is_early)
     return descriptor_lift(signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-enum { PROCESS, SIGNALS, BELL, N_FDS };
-
-/* Waits until a time, or until a process asks. Returns true at the end of the process, or of the sidecar. */
-static bool wait_until(uint64_t until_ns, struct pollfd fds[N_FDS])
+static size_t fill_descriptors(void)
 {
-    uint64_t now = now_ns(), ns = until_ns > now ? until_ns - now : 0;
+    struct pollfd *fd = sidecar.fds;
+    *fd++ = (struct pollfd){sidecar.signals, POLLIN, 0};
+    *fd++ = (struct pollfd){sidecar.rings, POLLIN, 0};
+    *fd++ = (struct pollfd){sidecar.modules, POLLIN, 0};
+    for (struct served *p = sidecar.first_served; p; p = p->next)
+        *fd++ = (struct pollfd){p->pidfd, POLLIN, 0};
+    return (size_t)(fd - sidecar.fds);
+}
+
+static uint64_t next_ns(void)
+{
+    uint64_t next = earlier(sidecar.next_look_ns, modules_next_ns());
+    for (struct served *p = sidecar.first_served; p; p = p->next)
+        next = earlier(next, served_next_ns(p));
+    return next;
+}
+
+/* Waits until something is due, a process asks or ends, or a service ends. */
+static void wait_for_something(size_t n_fds)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), until_ns = next_ns(), ns = until_ns > now ? until_ns - now : 0;
     const struct timespec wait = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    int n = ppoll(fds, N_FDS, &wait, NULL);
+    if (ppoll(sidecar.fds, n_fds, &wait, NULL) <= 0)
+        for (size_t i = 0; i < n_fds; i++)
+            sidecar.fds[i].revents = 0;
     page_hush();
-    return n > 0 && (fds[PROCESS].revents || fds[SIGNALS].revents);
 }
 
-/* The process waits. It may have executed its program since the last reading. */
-static struct snapshot *read_waiting(struct served *p)
+/* Returns false when the sidecar was told to end. */
+static bool run_once(void)
 {
-    struct snapshot *s = p->readings ? readings_next(p->readings, NULL) : NULL;
-    if (p->readings && readings_error(p->readings)) {
-        readings_give_back(p->readings, s);
-        leave_program(p);
-    }
-    if (!p->readings && find_program(p) == 0)
-        s = readings_next(p->readings, NULL);
-    return p->readings ? s : NULL;
+    size_t n = fill_descriptors();
+    wait_for_something(n);
+    bool is_told = sidecar.fds[SIGNALS].revents;
+    end_those_that_ended(n);
+    if (sidecar.fds[RINGS].revents || clock_ns(CLOCK_MONOTONIC) >= sidecar.next_look_ns)
+        look_for_processes();
+    for (struct served *p = sidecar.first_served; p; p = p->next)
+        served_tend(p);
+    modules_collect();
+    page_rest();
+    return !is_told;
 }
 
-static void say_goodbye(struct served *p)
+/* A process that takes a slot now reports by itself, or is found by the last look. */
+static bool is_over(void)
 {
-    struct snapshot *s = read_waiting(p);
-    page_has_read(p->slot);
-    if (s) {
-        note_figures(p, s);
-        if (conf.dump_dir[0] && conf.dump_at_exit && (has_lived(p) || is_chosen(p)))
-            write_dump(p, s, DUMP_N_REASONS, "read at the end of the process");
-        readings_give_back(p->readings, s);
-        modules_stop(now_ns() + conf.shutdown_timeout_ms * NS_PER_MS);
-    }
-    p->has_said_goodbye = true;
-    page_has_delivered(p->slot);
+    if (sidecar.first_served || modules_next_ns() != UINT64_MAX)
+        return false;
+    page_close(true);
+    look_for_processes();
+    if (sidecar.first_served)
+        page_close(false);
+    return !sidecar.first_served;
 }
 
-static void serve(struct served *p, int signals, int rings, bool quiet)
+static void serve(void)
 {
-    struct pollfd fds[N_FDS] = {{p->pidfd, POLLIN, 0}, {signals, POLLIN, 0}, {rings, POLLIN, 0}};
-    for (;;) {
-        uint64_t until_ns = p->has_said_goodbye ? UINT64_MAX : earlier(p->next_read_ns, p->readings ? p->next_dump_ns : UINT64_MAX);
-        if (wait_until(until_ns, fds))
+    while (!is_over())
+        if (!run_once())
             break;
-        if (p->has_said_goodbye)
-            continue;
-        if (page_is_asked(p->slot))
-            say_goodbye(p);
-        else if (p->readings)
-            read_program(p);
-        else
-            find_program(p);
+    page_close(true);
+    leave_all();
+    sidecar.fds[SIGNALS].fd = sidecar.fds[RINGS].fd = -1;
+    while (modules_next_ns() != UINT64_MAX) {
+        wait_for_something(FIRST_PROCESS);
+        modules_collect();
     }
-    if (!fds[PROCESS].revents) {
-        end_program(p, NULL);
-        return;
-    }
-    struct ending e = ending_of(&p->watch);
-    bool was_read = p->name[0] != '\0';
-    end_program(p, &e);
-    if (was_read && !quiet)
-        say_end(p, &e);
+    modules_stop_common(clock_ns(CLOCK_MONOTONIC) + conf.shutdown_timeout_ms * UINT64_C(1000000));
 }
+
+/* ---- The start ---- */
 
 /* Where the system allows it, the OOM killer chooses others first. */
 static void survive(void)
@@ -330,26 +305,46 @@ static void survive(void)
     close(fd);
 }
 
-int sidecar_run(const struct sidecar_options *o)
+/* Each process takes two descriptors. */
+static void allow_descriptors(void)
 {
-    static struct served p; /* paths in it are large */
-    p = (struct served){.pid = o->pid, .pidfd = o->pidfd, .series.pid = (uint64_t)o->pid, .pause_ns = FIRST_PAUSE_NS};
-    clock_boot();
-    survive();
-    p.exporter = module_find(conf.dump_format);
-    if (p.exporter)
-        dump_name_know_suffix(p.exporter->suffix);
-    int signals = open_signals(o->is_early), error = signals < 0 ? -errno : 0, rings = o->page >= 0 ? page_open(o->page) : -1;
-    p.slot = page_enter(o->pid);
-    ending_watch(&p.watch, o->pid, o->pidfd);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static enum sidecar_wish wish(void)
+{
+    return modules_push() ? SIDECAR_WANTS_ALL : conf.dump_dir[0] && conf.dump_at_exit ? SIDECAR_WANTS_DUMPED : SIDECAR_WANTS_NONE;
+}
+
+static int start(const struct sidecar_options *o)
+{
+    sidecar = (struct sidecar){.quiet = o->quiet, .rings = -1, .next_look_ns = UINT64_MAX};
+    sidecar.signals = open_signals(o->is_early);
+    sidecar.modules = modules_open();
+    if (sidecar.signals < 0 || sidecar.modules < 0)
+        return sidecar.modules < 0 ? sidecar.modules : -errno;
+    if (o->page >= 0)
+        sidecar.rings = page_open(o->page, wish());
+    struct served *p = add_served(o->pid, o->pidfd, true, page_is_open());
     if (o->ready >= 0)
         close(o->ready);
-    if (!error && !o->is_early)
-        error = find_program(&p);
+    if (page_is_open())
+        sidecar.next_look_ns = 0;
+    return !p ? -ENOMEM : o->is_early ? 0 : served_find(p);
+}
+
+int sidecar_run(const struct sidecar_options *o)
+{
+    clock_boot();
+    survive();
+    allow_descriptors();
+    served_boot();
+    int error = start(o);
     if (!error || error == -EAGAIN)
-        serve(&p, signals, rings, o->quiet);
-    ending_forget(&p.watch);
-    if (signals >= 0)
-        close(signals);
+        serve();
     return error == -EAGAIN ? 0 : error;
 }

@@ -11,10 +11,11 @@ unset JESPAN_LIB COLUMNS
 export TZ=UTC
 "$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
 
-# jespan ARGUMENT… : keeps stdout, stderr and status
+# jespan ARGUMENT… : keeps stdout, stderr and status. The line of a sidecar at its end may come later, into the next stderr.
 status=0
 jespan() {
     status=0
+    [ "$1" != run ] || set -- run --quiet "${@:2}"
     "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
 }
 
@@ -110,6 +111,8 @@ environment_of() {
     jespan run "$@" -- env
     equal "run $* -- env: status" "$status" 0
     conf=$(sed -n 's/^JESPAN_CONF=//p' "$scratch/out")
+    [[ $conf == *,sidecar:/proc/[0-9]*/fd/[0-9]* ]] || fail "JESPAN_CONF without a sidecar: $conf"
+    conf=${conf%,sidecar:*}
     preload=$(sed -n 's/^LD_PRELOAD=//p' "$scratch/out")
 }
 
@@ -131,8 +134,12 @@ test_run_environment() {
     [[ $conf == "dump_interval_s:10,"*",$JESPAN_CONF,"*"dump_interval_s:5" ]] || fail "JESPAN_CONF: $conf"
     equal "LD_PRELOAD with another" "$preload" "$(realpath "$library"):libc.so.6"
     unset JESPAN_CONF LD_PRELOAD
-    (cd "$scratch/a/b" && "$JESPAN_CMD" run -- env > "$scratch/out")
-    grep -q "dump_dir:$(realpath "$scratch/a/b")$" "$scratch/out" || fail "the current directory is not the default"
+    (cd "$scratch/a/b" && "$JESPAN_CMD" run --quiet -- env > "$scratch/out")
+    grep -q "dump_dir:$(realpath "$scratch/a/b")/jespan.env.[0-9]*,sidecar:" "$scratch/out" ||
+        fail_with "the default is not a directory in the current one" "$scratch/out"
+    (cd "$scratch/a/b" && "$JESPAN_CMD" run --in-process -- env > "$scratch/out")
+    grep -q "dump_dir:$(realpath "$scratch/a/b")/jespan.env.[0-9]*,sidecar:$" "$scratch/out" ||
+        fail_with "--in-process has a sidecar" "$scratch/out"
 }
 
 # Services are configured; dumps are left to options that ask for them.
@@ -147,11 +154,11 @@ test_run_services() {
     [[ $conf == *http_listen:127.0.0.1:0 && $conf != *dump_* && $conf != *pyroscope* ]] || fail "JESPAN_CONF: $conf"
     for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --dir-files=3 --dir-bytes=1M --time --dump-on=oom; do
         (cd "$scratch" && "$JESPAN_CMD" run --pyroscope $url "$option" -- env > "$scratch/out" 2> /dev/null)
-        grep -q "^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:$url$" "$scratch/out" ||
+        grep -q "^JESPAN_CONF=dump_interval_s:10,dump_at_exit:true,.*dump_dir:/.*,pyroscope_url:$url,sidecar:" "$scratch/out" ||
             fail_with "no dumps with $option" "$scratch/out"
     done
-    (cd "$scratch" && "$JESPAN_CMD" run --app shop -- env > "$scratch/out")
-    grep -q '^JESPAN_CONF=.*dump_dir:.*,pyroscope_app:shop$' "$scratch/out" || fail_with "--app alone" "$scratch/out"
+    (cd "$scratch" && "$JESPAN_CMD" run --quiet --app shop -- env > "$scratch/out")
+    grep -q '^JESPAN_CONF=.*dump_dir:.*,pyroscope_app:shop,sidecar:' "$scratch/out" || fail_with "--app alone" "$scratch/out"
 }
 
 test_run_services_wrong() {
@@ -183,7 +190,7 @@ test_run_passes_through() {
     { jespan run --dump-dir "$scratch/d" sh -c 'kill -KILL $$'; } 2> /dev/null # where the shell tells of it
     equal "status of a killed program" "$status" 137
     # shellcheck disable=SC2016
-    "$JESPAN_CMD" run --dump-dir "$scratch/d" -- sh -c 'echo $$' > "$scratch/out" &
+    "$JESPAN_CMD" run --quiet --dump-dir "$scratch/d" -- sh -c 'echo $$' > "$scratch/out" &
     wait $!
     equal "process id" "$(cat "$scratch/out")" "$!"
     jespan run --dump-dir "$scratch/d" -- echo --help -- -x
@@ -305,17 +312,17 @@ test_run_fifo() {
     printf '#!%s\n' "$scratch/fifo" > "$scratch/script"
     chmod +x "$scratch/script"
     status=0
-    timeout 600 "$JESPAN_CMD" run --dump-dir "$scratch/d" -- "$scratch/script" > "$scratch/out" 2> "$scratch/err" || status=$?
+    timeout 600 "$JESPAN_CMD" run --quiet --dump-dir "$scratch/d" -- "$scratch/script" > "$scratch/out" 2> "$scratch/err" || status=$?
     says "a FIFO as interpreter" 126 "jespan: *script: Permission denied"
 }
 
 # The library is preloaded once, and the inner PROGRAM dumps however short it runs.
 test_run_nested() {
     local preload
-    jespan run --dump-dir "$scratch/outer" -- "$JESPAN_CMD" run --dump-dir "$scratch/inner" -- env
+    jespan run --dump-dir "$scratch/outer" -- "$JESPAN_CMD" run --quiet --dump-dir "$scratch/inner" -- env
     preload=$(sed -n 's/^LD_PRELOAD=//p' "$scratch/out")
     equal "nested: LD_PRELOAD" "$preload" "$(realpath "$library")"
-    jespan run --dump-dir "$scratch/outer" -- sh -c "'$JESPAN_CMD' run --dump-dir '$scratch/short' -- sleep 0; exit 3"
+    jespan run --dump-dir "$scratch/outer" -- sh -c "'$JESPAN_CMD' run --quiet --dump-dir '$scratch/short' -- sleep 0; exit 3"
     says "nested" 3 ""
     equal "nested: dumps of the inner program" "$(dumps_in "$scratch/short" | wc -l)" 1
 }
@@ -335,7 +342,7 @@ dumped() {
     local file
     rm -rf "$scratch/dumps"
     status=0
-    "$JESPAN_CMD" run --dump-dir "$scratch/dumps" "$@" > "$scratch/out" 2> "$scratch/err" &
+    "$JESPAN_CMD" run --quiet --dump-dir "$scratch/dumps" "$@" > "$scratch/out" 2> "$scratch/err" &
     child=$!
     wait $! || status=$?
     equal "$*: status" "$status" 0

@@ -73,14 +73,14 @@ worker_without_permission() {
     [ "$(id -u)" = 0 ] && have setpriv || return 0
     mkdir "$dumps"
     chmod a+rx "$scratch"
-    "$JESPAN_CMD" run --dump-dir "$dumps" --follow-fork -- true 2> "$scratch/err" || fail_with "jespan run: status $?" "$scratch/err"
+    "$JESPAN_CMD" run --in-process --dump-dir "$dumps" --follow-fork -- true 2> "$scratch/err" || fail_with "jespan run: status $?" "$scratch/err"
     grep -q "^jespan: warning: only root can write to '$dumps': " "$scratch/err" || fail_with "jespan run: says" "$scratch/err"
     setpriv --reuid 65534 --clear-groups --bounding-set=-all --inh-caps=-all env LD_LIBRARY_PATH="$moved" \
         JESPAN_CONF="dump_dir:$dumps,dump_at_exit:true" "$program" /nonexistent/dump 2> "$scratch/err" || true
     grep -q "failed: Permission denied; this process runs as user 65534, who must be able to write to the directory; " "$scratch/err" ||
         fail_with "a worker: says" "$scratch/err"
     chmod 1777 "$dumps"
-    "$JESPAN_CMD" run --dump-dir "$dumps" --follow-fork -- true 2> "$scratch/err"
+    "$JESPAN_CMD" run --in-process --dump-dir "$dumps" --follow-fork -- true 2> "$scratch/err"
     [ ! -s "$scratch/err" ] || fail_with "jespan run, with permission: says" "$scratch/err"
 }
 

@@ -77,6 +77,7 @@ dump_script_tests += \
 	%D%/report.sh \
 	%D%/rss.sh \
 	%D%/sidecar.sh \
+	%D%/tree.sh \
 	%D%/static.sh
 
 all_load_tests += \

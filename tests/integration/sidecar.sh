@@ -22,7 +22,7 @@ begin() {
     local name=$1
     shift
     rm -f "$name.in" && mkfifo "$name.in"
-    "$JESPAN_CMD" run --sidecar --dump-dir "$name" "${options[@]}" -- "$program" "$@" < "$name.in" > "$name.out" 2> "$name.err" &
+    "$JESPAN_CMD" run --dump-dir "$name" "${options[@]}" -- "$program" "$@" < "$name.in" > "$name.out" 2> "$name.err" &
     pid=$! # run becomes the program
     jobs_of_test+=("$pid")
     exec {input}> "$name.in"
@@ -63,16 +63,16 @@ row() {
 
 test_exit() {
     local status=0 dump
-    "$JESPAN_CMD" run --sidecar --dump-dir exit -- "$program" children hold 256 status 7 2> exit.err || status=$?
+    "$JESPAN_CMD" run --dump-dir exit -- "$program" children hold 256 status 7 2> exit.err || status=$?
     equal "status" "$status" 7
     dump=$(dump_of exit 'heap.*.1.pb.gz') # the program waited for it
     equal "what the program held at exit" "$(row "$dump" held)" "1048576 256 1048576"
     await grep -q "^jespan: sidecar_program (process [0-9]*) ended with status 7; .* held .*; next: jespan report $scratch/$dump$" exit.err ||
         fail_with "no line at the end" exit.err
-    "$JESPAN_CMD" run --sidecar --quiet --dump-dir quiet -- "$program" hold 1 2> quiet.err
+    "$JESPAN_CMD" run --quiet --dump-dir quiet -- "$program" hold 1 2> quiet.err
     dump_of quiet 'heap.*.1.pb.gz' > /dev/null
     equal "stderr with --quiet" "$(cat quiet.err)" ""
-    (mkdir default && cd default && "$JESPAN_CMD" run --sidecar --quiet -- "$program" hold 1 > /dev/null)
+    (mkdir default && cd default && "$JESPAN_CMD" run --quiet -- "$program" hold 1 > /dev/null)
     dump_of default 'jespan.sidecar_program.*/heap.*.1.pb.gz' > /dev/null
 }
 
@@ -113,7 +113,7 @@ is_told() {
 test_killed() {
     local i pids=() dump first
     for ((i = 0; i < kills; i++)); do
-        "$JESPAN_CMD" run --sidecar --quiet --dump-dir "killed.$i" --interval 1 -- "$program" hold 256 churn 2> "killed.$i.err" &
+        "$JESPAN_CMD" run --quiet --dump-dir "killed.$i" --interval 1 -- "$program" hold 256 churn 2> "killed.$i.err" &
         pids+=($!)
     done
     jobs_of_test+=("${pids[@]}")
@@ -172,7 +172,7 @@ signal.pause()' > deaf.port &
 
 # Process 1 of a namespace: it stays, passes signals on, and waits for orphans and the sidecar.
 test_process_1() {
-    local status=0 unshare=(unshare -p -f --mount-proc) run=("$JESPAN_CMD" run --sidecar --quiet) outside
+    local status=0 unshare=(unshare -p -f --mount-proc) run=("$JESPAN_CMD" run --quiet) outside
     "${unshare[@]}" true 2> /dev/null || return 0
     equal "process 1, numbers" "$("${unshare[@]}" "${run[@]}" --dump-dir one -- "$program" hold 256 say)" 2
     equal "process 1, what the program held at exit" "$(row "$(dump_of one 'heap.2.1.pb.gz')" held)" "1048576 256 1048576"
@@ -215,7 +215,7 @@ test_odd_programs() {
     await is_gone "$sidecar" || fail "the sidecar outlives the program for which it was started"
     release
     # shellcheck disable=SC2016
-    "$JESPAN_CMD" run --sidecar --quiet --dump-dir executes -- sh -c 'exec "$0" hold 256 status 9' "$program" || status=$?
+    "$JESPAN_CMD" run --quiet --dump-dir executes -- sh -c 'exec "$0" hold 256 status 9' "$program" || status=$?
     equal "status of an executed program" "$status" 9
     equal "an executed program" "$(row "$(dump_of executes 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
     options=(--interval 1)
@@ -229,14 +229,14 @@ test_odd_programs() {
     dump=$(dumps_in again | tail -n 1)
     equal "a program that was executed between two readings" "$(row "again/$dump" held)" "1048576 256 1048576"
     if plain=$(unshare -Ur id -u 2> /dev/null); then
-        equal "unshare -Ur" "$("$JESPAN_CMD" run --sidecar --quiet --dump-dir unshare -- unshare -Ur id -u)" "$plain"
+        equal "unshare -Ur" "$("$JESPAN_CMD" run --quiet --dump-dir unshare -- unshare -Ur id -u)" "$plain"
     fi
 }
 
 # A terminal that hangs up, and ^C, reach the processes of its foreground group. The sidecar is not among them.
 test_hangup() {
     local leader
-    setsid "$JESPAN_CMD" run --sidecar --quiet --dump-dir hangup --interval 1 -- "$program" hold 256 say churn > hangup.out &
+    setsid "$JESPAN_CMD" run --quiet --dump-dir hangup --interval 1 -- "$program" hold 256 say churn > hangup.out &
     jobs_of_test+=($!)
     await [ -s hangup.out ]
     read -r leader < hangup.out
@@ -249,7 +249,7 @@ test_hangup() {
 # The program writes the dump for an event, and the sidecar the last one.
 test_dump_on() {
     local status=0
-    "$JESPAN_CMD" run --sidecar --quiet --dump-on limit --limit held=64K --dump-dir events -- "$program" hold 256 2> events.err || status=$?
+    "$JESPAN_CMD" run --quiet --dump-on limit --limit held=64K --dump-dir events -- "$program" hold 256 2> events.err || status=$?
     equal "status of a program that is refused memory" "$status" 4
     equal "a dump for an event" "$(row "$(dump_of events 'heap.*.[12].limit.pb.gz')" held)" "65536 16 65536"
     equal "the last dump after an event" "$(row "$(dump_of events 'heap.*.[12].pb.gz')" held)" "65536 16 65536"
@@ -260,7 +260,7 @@ test_refused() {
     echo '#include <errno.h>
 long process_vm_readv(void) { errno = EPERM; return -1; }' > refuses.c
     $CC -shared -fPIC -o refuses.so refuses.c
-    LD_PRELOAD=$scratch/refuses.so "$JESPAN_CMD" run --sidecar --dump-dir refused -- "$program" hold 256 2> refused.err
+    LD_PRELOAD=$scratch/refuses.so "$JESPAN_CMD" run --dump-dir refused -- "$program" hold 256 2> refused.err
     equal "a system that refuses" "$(row "$(dump_of refused 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
     equal "what is said" "$(cat refused.err)" \
         "jespan: warning: a sidecar cannot read the program: Operation not permitted; a thread in the program reports instead"
@@ -272,7 +272,7 @@ test_disk_full() {
     unshare -rm mount -t tmpfs none full 2> full.err || return 0
     # shellcheck disable=SC2016
     unshare -rm sh -c 'mount -t tmpfs -o size=4k none full && echo > full/all && exec "$@"' sh \
-        "$JESPAN_CMD" run --sidecar --dump-dir full -- "$program" hold 256 status 8 > /dev/null 2> full.err || status=$?
+        "$JESPAN_CMD" run --dump-dir full -- "$program" hold 256 status 8 > /dev/null 2> full.err || status=$?
     equal "status with a full disk" "$status" 8
     await grep -q 'dump .* failed: No space left on device' full.err || fail_with "nobody says that the disk is full" full.err
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For sidecar.sh: does what its arguments say, one after the other.
+/* For sidecar.sh and tree.sh: does what its arguments say, one after the other.
  *
  *   hold N      keeps N pieces of 4096 bytes in the span "held"
  *   churn       allocates and frees in the span "churn" for ever, with 1 to 100 pieces of 1000 bytes in use
@@ -7,6 +7,7 @@
  *   wait        waits for the end of its standard input
  *   close       closes all descriptors from 3 on
  *   daemon      goes into the background as a daemon does: the first process exits with 0
+ *   fork N      N forked children go on with the words that follow; waits for them, and fails if one does
  *   exec        executes this program anew with the words that follow
  *   children    fails if it has a child, or one to wait for
  *   status N    exits with N
@@ -51,6 +52,19 @@ static void check_children(void)
         exit(5);
 }
 
+/* Returns in the children. */
+static void fork_children(int n)
+{
+    int status, failed = 0;
+    fflush(stdout);
+    for (int i = 0; i < n; i++)
+        if (fork() == 0)
+            return;
+    while (wait(&status) > 0)
+        failed |= status != 0;
+    exit(failed ? 8 : 0);
+}
+
 int main(int argc, char **argv)
 {
     char byte;
@@ -63,6 +77,8 @@ int main(int argc, char **argv)
             churn();
         else if (!strcmp(word, "say"))
             printf("%d\n", (int)getpid()), fflush(stdout);
+        else if (!strcmp(word, "fork"))
+            fork_children(n), i++;
         else if (!strcmp(word, "close"))
             closefrom(3);
         else if (!strcmp(word, "exec")) {

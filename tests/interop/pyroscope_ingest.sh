@@ -29,7 +29,7 @@ run() {
 # The same from the sidecar, under another name.
 run_beside() {
     local options=pyroscope_interval_ms:300,pyroscope_api:ingest,series_labels:span_id
-    "$JESPAN_CMD" run --sidecar --quiet --pyroscope "$server" --app beside --conf "$options" -- "$program" 1 10 150 \
+    "$JESPAN_CMD" run --quiet --pyroscope "$server" --app beside --conf "$options" -- "$program" 1 10 150 \
         > "$scratch/figures" 2> "$scratch/said" || fail_with "the program with a sidecar failed" "$scratch/said"
     [ ! -s "$scratch/said" ] || fail_with "the program with a sidecar, or the sidecar, has something to say" "$scratch/said"
 }

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One process that the sidecar serves. */
+#include "sidecar/served.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/descriptor.h"
+#include "base/die.h"
+#include "conf/conf.h"
+#include "report/dump_dir.h"
+#include "report/forked_children.h"
+#include "report/module.h"
+#include "snapshot/view.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define READ_EVERY_NS (1000 * NS_PER_MS) /* how old the figures of a killed program are, at most */
+#define CHILDREN_EVERY_NS (10000 * NS_PER_MS)
+#define FIRST_PAUSE_NS (2 * NS_PER_MS)   /* before the first attempts, and before the first readings */
+
+struct served_dumps served_dumps;
+static const struct exporter *exporter; /* NULL: it is missing */
+
+static uint64_t now_ns(void)
+{
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void served_boot(void)
+{
+    exporter = module_find(conf.dump_format);
+    if (exporter)
+        dump_name_know_suffix(exporter->suffix);
+}
+
+/* ---- Dumps ---- */
+
+static void note_dump(struct served *p, enum dump_reason reason)
+{
+    served_dumps.n++;
+    served_dumps.processes += p->series.written == 1;
+    if (!p->is_first && served_dumps.last_pid && served_dumps.last_pid != p->pid)
+        return;
+    served_dumps.last_pid = p->pid;
+    dump_series_last_path(&p->series, reason, served_dumps.last, sizeof served_dumps.last);
+}
+
+/* The snapshot is shown with the note. */
+static void write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
+{
+    struct snapshot shown = *s;
+    shown.note = note;
+    struct dump_source from = {.exporter = exporter, .snapshot = &shown, .error = exporter ? 0 : -ENOPKG, .urgent = note != NULL};
+    uint64_t last = p->series.last;
+    dump_series_write_next(&p->series, &from, reason);
+    if (p->series.last != last)
+        note_dump(p, reason);
+}
+
+static bool wants_interval(void)
+{
+    return conf.dump_dir[0] && conf.dump_interval_s;
+}
+
+static uint64_t next_dump_ns(void)
+{
+    return wants_interval() ? now_ns() + conf.dump_interval_s * 1000 * NS_PER_MS : UINT64_MAX;
+}
+
+/* Programs that lived for a moment write none, as scripts start hundreds of them (dump_timer.c). */
+static bool has_lived(const struct served *p)
+{
+    return (now_ns() - p->began_ns) / NS_PER_MS >= conf.dump_at_exit_min_ms;
+}
+
+static bool is_chosen(const struct served *p)
+{
+    return conf.dump_at_exit_pid == (uint64_t)p->pid;
+}
+
+/* A shell lives for a moment before it executes a program, whatever the user wants of programs that end. */
+static bool wants_last(const struct served *p, const struct ending *e)
+{
+    bool is_long = now_ns() - p->began_ns >= READ_EVERY_NS;
+    return conf.dump_dir[0] && (conf.dump_at_exit || (e && e->signal)) && (e ? has_lived(p) || is_chosen(p) : is_long);
+}
+
+/* `e` is NULL if the process has executed another program, or the sidecar was told to end. */
+static void write_last(struct served *p, const struct ending *e)
+{
+    if (p->has_said_goodbye)
+        return;
+    char note[160], how[ENDING_TEXT_BYTES];
+    uint64_t age_ns;
+    struct snapshot *s = wants_last(p, e) ? readings_last(p->readings, &age_ns) : NULL;
+    if (!s)
+        return;
+    snprintf(note, sizeof note, "read %llu ms before the process %s", (unsigned long long)(age_ns / NS_PER_MS),
+             e ? ending_text(how, e) : "was left");
+    write_dump(p, s, e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS, note);
+    readings_give_back(s);
+}
+
+/* ---- The process ---- */
+
+static void read_name(char name[SERVICE_NAME_BYTES], pid_t pid)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, name, SERVICE_NAME_BYTES - 1);
+    if (fd >= 0)
+        close(fd);
+    name[n > 0 ? n : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+}
+
+struct served *served_new(pid_t pid, int pidfd, bool is_first, bool needs_slot)
+{
+    struct served *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct served){.pid = pid, .pidfd = pidfd, .is_first = is_first, .needs_slot = needs_slot,
+                         .series.pid = (uint64_t)pid, .pause_ns = FIRST_PAUSE_NS};
+    ending_watch(&p->watch, pid, pidfd);
+    return p;
+}
+
+void served_free(struct served *p)
+{
+    page_empty(p->slot, p->pid);
+    ending_forget(&p->watch);
+    close(p->pidfd);
+    free(p);
+}
+
+/* ---- The program ---- */
+
+/* Looks for the slot: the first process takes it some time after it is served. */
+static bool is_reported(struct served *p)
+{
+    if (p->needs_slot && !page_is_of(p->slot, p->pid))
+        p->slot = page_find(p->pid);
+    return !p->needs_slot || page_is_of(p->slot, p->pid);
+}
+
+static void begin_program(struct served *p)
+{
+    uint64_t began_ns = page_is_of(p->slot, p->pid) ? load_relaxed(&p->slot->began_ns) : 0;
+    p->began_ns = began_ns ? began_ns : now_ns();
+    p->pause_ns = FIRST_PAUSE_NS;
+    p->next_read_ns = now_ns();
+    p->next_dump_ns = next_dump_ns();
+    p->next_children_ns = now_ns() + READ_EVERY_NS;
+    readings_list(p->readings, p->is_first);
+    p->modules = modules_start(p->readings, p->name, page_is_of(p->slot, p->pid) && load_relaxed(&p->slot->forked));
+    modules_start_common(p->pid, p->name);
+}
+
+static void stop_modules(struct served *p, struct sidecar_slot *slot)
+{
+    modules_stop(p->modules, now_ns() + conf.shutdown_timeout_ms * NS_PER_MS, slot, p->pid);
+    p->modules = NULL;
+}
+
+void served_end(struct served *p, const struct ending *e)
+{
+    if (!p->readings)
+        return;
+    write_last(p, e);
+    stop_modules(p, NULL);
+    readings_unlist(p->readings);
+    readings_release(p->readings);
+    p->readings = NULL;
+}
+
+/* The pause doubles up to a second, so a program is found soon after its start, and a short one is read. */
+static void pause_longer(struct served *p)
+{
+    p->next_read_ns = now_ns() + p->pause_ns;
+    p->pause_ns = earlier(2 * p->pause_ns, READ_EVERY_NS);
+}
+
+int served_find(struct served *p)
+{
+    const struct exporter *identifier = exporter && exporter->identify ? exporter : module_find("pprof");
+    read_name(p->name, p->pid);
+    int error = is_reported(p) ? readings_open(&p->readings, p->pid, p->name, identifier) : -EAGAIN;
+    if (!error)
+        begin_program(p);
+    else
+        pause_longer(p);
+    return error;
+}
+
+/* It has executed another program. */
+static void leave_program(struct served *p)
+{
+    served_end(p, NULL);
+    p->pause_ns = FIRST_PAUSE_NS;
+    p->next_read_ns = now_ns();
+}
+
+static void note_figures(struct served *p, const struct snapshot *s)
+{
+    line_find_holder(&p->last, s);
+    if (p->last.all_bytes >= p->peak.all_bytes)
+        p->peak = p->last;
+}
+
+static void read_program(struct served *p)
+{
+    bool is_dump_due = now_ns() >= p->next_dump_ns;
+    struct snapshot *s = readings_next(p->readings);
+    if (s)
+        note_figures(p, s);
+    if (readings_error(p->readings) == -ENOENT || !is_reported(p)) {
+        readings_give_back(s);
+        leave_program(p);
+        return;
+    }
+    if (s && is_dump_due)
+        write_dump(p, s, DUMP_N_REASONS, NULL);
+    if (is_dump_due)
+        p->next_dump_ns = next_dump_ns();
+    readings_give_back(s);
+    pause_longer(p);
+}
+
+/* ---- Children that are not followed ---- */
+
+static unsigned long find_child(pid_t pid)
+{
+    char path[32];
+    unsigned long found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *one; threads && !found && (one = readdir(threads));)
+        if (one->d_name[0] != '.')
+            found = forked_children_find(pid, (pid_t)atoi(one->d_name));
+    if (threads)
+        closedir(threads);
+    return found;
+}
+
+/* Once for all processes. A process without a slot could not be followed. */
+static void say_unfollowed(struct served *p)
+{
+    static bool has_said;
+    char number[NUMBER_BYTES];
+    uint64_t now = now_ns();
+    if (has_said || conf_follow_fork_chosen || !p->needs_slot || now < p->next_children_ns)
+        return;
+    p->next_children_ns = now + CHILDREN_EVERY_NS;
+    unsigned long child = find_child(p->pid);
+    if (!child)
+        return;
+    has_said = true;
+    WARN("forked processes such as ", number_text(number, child, 10), FORKED_CHILDREN_TEXT);
+}
+
+/* ---- The end ---- */
+
+/* The process waits. It may have executed its program since the last reading. */
+static struct snapshot *read_waiting(struct served *p)
+{
+    struct snapshot *s = p->readings ? readings_next(p->readings) : NULL;
+    if (p->readings && readings_error(p->readings)) {
+        readings_give_back(s);
+        leave_program(p);
+    }
+    if (!p->readings && served_find(p) == 0)
+        s = readings_next(p->readings);
+    return p->readings ? s : NULL;
+}
+
+static void say_goodbye(struct served *p)
+{
+    bool is_first = load_acquire(&p->slot->state) == SIDECAR_ASKS_FIRST;
+    struct snapshot *s = read_waiting(p);
+    page_tell(p->slot, p->pid, SIDECAR_READ);
+    if (s) {
+        note_figures(p, s);
+        if (conf.dump_dir[0] && conf.dump_at_exit && (has_lived(p) || is_chosen(p)))
+            write_dump(p, s, DUMP_N_REASONS, "read at the end of the process");
+        readings_give_back(s);
+    }
+    if (is_first) {
+        page_tell(p->slot, p->pid, SIDECAR_DELIVERED);
+        return;
+    }
+    p->has_said_goodbye = true;
+    stop_modules(p, p->slot);
+}
+
+void served_tend(struct served *p)
+{
+    if (p->has_said_goodbye)
+        return;
+    if (page_is_asked(p->slot, p->pid))
+        say_goodbye(p);
+    else if (now_ns() < served_next_ns(p))
+        return;
+    else if (p->readings)
+        read_program(p);
+    else
+        served_find(p);
+    if (p->readings)
+        say_unfollowed(p);
+}
+
+uint64_t served_next_ns(const struct served *p)
+{
+    return p->has_said_goodbye ? UINT64_MAX : earlier(p->next_read_ns, p->readings ? p->next_dump_ns : UINT64_MAX);
+}

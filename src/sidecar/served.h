@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One process that the sidecar serves: its readings, its dumps, its end. One thread uses these functions. */
+#ifndef JESPAN_SERVED_H
+#define JESPAN_SERVED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "report/dump_series.h"
+#include "sidecar/ending.h"
+#include "sidecar/line.h"
+#include "sidecar/modules.h"
+#include "sidecar/page.h"
+#include "sidecar/readings.h"
+
+/* The process, and the program that it executes now. */
+struct served {
+    struct served *next;
+    pid_t pid;
+    int pidfd;
+    bool is_first; /* the program that was started, or that the user named */
+    bool needs_slot; /* it is reported for while it has a slot */
+    struct ending_watch watch;
+    struct sidecar_slot *slot; /* NULL: none yet */
+    struct dump_series series;
+    char name[SERVICE_NAME_BYTES];
+    /* The program. All zero until its books are found. */
+    struct readings *readings; /* NULL: not found */
+    struct modules *modules;
+    uint64_t began_ns, next_read_ns, pause_ns, next_dump_ns, next_children_ns;
+    struct line_holder peak, last;
+    bool has_said_goodbye; /* its last dump is written */
+};
+
+/* What all processes have left. */
+struct served_dumps {
+    uint64_t n, processes;
+    char last[4096]; /* the path of the last dump, of the first process if it has one; "": none */
+    pid_t last_pid;
+};
+extern struct served_dumps served_dumps;
+
+/* Loads the exporter. */
+void served_boot(void);
+
+/* `pidfd` is the process's now. NULL: no memory. */
+struct served *served_new(pid_t pid, int pidfd, bool is_first, bool needs_slot);
+
+/* Frees a process that has ended or is left. */
+void served_free(struct served *p);
+
+/* Looks for the program's books. Returns 0 or a negative errno of view.h. */
+int served_find(struct served *p);
+
+/* Does what is due, and what the process asks for. */
+void served_tend(struct served *p);
+
+/* When served_tend() is due. */
+uint64_t served_next_ns(const struct served *p);
+
+/* Writes the last dump, and has services deliver. `e` is NULL if the sidecar was told to end. */
+void served_end(struct served *p, const struct ending *e);
+
+#endif

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# One sidecar for a tree of processes: forked children, and programs that are executed in other processes.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
+program=$scratch/sidecar_program
+compile "$program" tests/integration/sidecar_program.c
+export XDG_RUNTIME_DIR=$scratch
+cd "$scratch"
+
+jobs_of_test=()
+end_programs() {
+    [ ${#jobs_of_test[@]} = 0 ] || kill -9 "${jobs_of_test[@]}" 2> /dev/null || true
+}
+cleanup_hook=end_programs
+
+# held FILE: "bytes in use, objects" of the span
+held() {
+    COLUMNS=300 "$JESPAN_CMD" report --exact "$1" > report || fail_with "$1 cannot be read" report
+    awk '$5 == "held" { print $1, $3 }' report
+}
+
+n_sidecars() {
+    local one n=0
+    for one in /proc/[0-9]*; do
+        [[ $( (tr '\0' ' ' < "$one/cmdline") 2> /dev/null) != "jespan serve --from-run "*"$1 " ]] || n=$((n + 1))
+    done
+    echo $n
+}
+
+# Each child has dumps under its own number, and is waited for at its end as the program is.
+test_forked() {
+    local dump n=0
+    "$JESPAN_CMD" run --quiet --follow-fork --interval 0 --dump-dir forked -- "$program" hold 256 say fork 8 say hold 16 > forked.out
+    equal "processes that were forked" "$(wc -l < forked.out)" 9
+    while read -r pid; do
+        dump=forked/heap.$pid.1.pb.gz
+        [ -e "$dump" ] || { fail "no dump of process $pid: $(ls forked)"; continue; }
+        equal "process $((++n))" "$(held "$dump")" "$([ $n = 1 ] && echo 1048576 256 || echo 1114112 272)"
+    done < forked.out
+    equal "dumps" "$(ls forked | wc -l)" 9
+    "$JESPAN_CMD" run --quiet --interval 0 --dump-dir unfollowed -- "$program" hold 256 fork 2 hold 16
+    equal "dumps without --follow-fork" "$(ls unfollowed | wc -l)" 1
+}
+
+# A process of the tree is killed. The others go on, with the same sidecar.
+test_killed() {
+    local main child
+    mkfifo killed.in
+    "$JESPAN_CMD" run --quiet --follow-fork --interval 1 --dump-dir killed -- "$program" hold 1 fork 2 hold 256 say wait < killed.in > killed.out &
+    main=$!
+    jobs_of_test+=("$main")
+    exec {input}> killed.in
+    await eval '[ "$(wc -l < killed.out)" = 2 ]'
+    { read -r child && read -r other; } < killed.out
+    await [ -e "killed/heap.$child.1.pb.gz" ]
+    await [ -e "killed/heap.$other.1.pb.gz" ]
+    equal "sidecars" "$(n_sidecars "$main")" 1
+    kill -9 "$child"
+    await [ -e "killed/heap.$child.2.pb.gz" -o -e "killed/heap.$child.2.killed.pb.gz" ] || fail "no last dump of a child"
+    exec {input}>&-
+    ! wait "$main" || fail "the program does not see how its child ended"
+    equal "a child that ends" "$(held "$(ls -v killed/heap."$other".* | tail -n 1)")" "1052672 257"
+    await eval '[ "$(n_sidecars "$main")" = 0 ]' || fail "the sidecar stays"
+}
+
+# Executed programs have dumps if they lived for a second. Of a hundred helpers, none has.
+test_executed() {
+    "$JESPAN_CMD" run --interval 0 --dump-dir executed -- \
+        sh -c '"$0" hold 16 say & "$0" hold 32 say; wait' "$program" > executed.out 2> executed.err
+    await [ -s executed.err ]
+    grep -q '; 3 dumps of 3 processes are in ' executed.err || fail_with "the line at the end" executed.err
+    for pid in $(cat executed.out); do
+        held "executed/heap.$pid.1.pb.gz"
+    done | sort -n > executed.held
+    equal "executed programs" "$(paste -sd' ' executed.held)" "65536 16 131072 32"
+    "$JESPAN_CMD" run --quiet --conf dump_at_exit_min_ms:600000 --dump-dir helpers -- \
+        sh -c 'for i in $(seq 100); do "$0" hold 1; done' "$program"
+    await eval '[ -n "$(ls helpers)" ]' # some shells end by _exit(), and wait for nobody
+    equal "dumps of a script with helpers" "$(ls helpers | wc -l)" 1
+}
+
+# The program ends, and leaves a daemon that was executed.
+test_daemon() {
+    local daemon main
+    mkfifo daemon.in
+    "$JESPAN_CMD" run --quiet --interval 1 --dump-dir daemon -- sh -c '"$0" hold 16 close say wait <&3 > daemon.out & exec true' "$program" 3<> daemon.in &
+    main=$!
+    wait "$main" || fail "the program fails"
+    await [ -s daemon.out ]
+    daemon=$(cat daemon.out)
+    jobs_of_test+=("$daemon")
+    if await compgen -G "daemon/heap.$daemon.2.pb.gz"; then
+        kill -9 "$daemon"
+        await eval '[ "$(n_sidecars "$main")" = 0 ]' || fail "the sidecar stays"
+        equal "a daemon's last dump" "$(held "$(ls -v daemon/heap."$daemon".* | tail -n 1)")" "65536 16"
+    else
+        fail "no dumps of a daemon"
+    fi
+}
+
+# One port for all. ?pid= chooses.
+test_http() {
+    have curl && have jq && [ -f "$JESPAN_MODULES/http.so" ] || return 0
+    local main child
+    get() {
+        curl -s --unix-socket socket "http://localhost$1"
+    }
+    mkfifo http.in
+    "$JESPAN_CMD" run --quiet --follow-fork --http "unix:$scratch/socket" -- "$program" say hold 16 fork 1 say hold 256 wait < http.in > http.out &
+    jobs_of_test+=($!)
+    exec {input}> http.in
+    await eval '[ "$(wc -l < http.out)" = 2 ]'
+    { read -r main && read -r child; } < http.out
+    await eval '[ "$(get /processes | jq ".processes | length")" = 2 ]' || fail "not all processes are served"
+    equal "/processes" "$(get /processes | jq -r '.processes[] | "\(.pid) \(.program)"')" "$main sidecar_program"$'\n'"$child sidecar_program"
+    of_span='"\(.pid)", (.spans[] | select(.name == "held").inuse_bytes)'
+    equal "/spans" "$(get /spans | jq -r "$of_span")" "$main"$'\n'65536
+    equal "/spans of a child" "$(get "/spans?pid=$child" | jq -r "$of_span")" "$child"$'\n'1114112
+    equal "/debug/pprof/cmdline of a child" "$(get "/debug/pprof/cmdline?pid=$child" | tr '\0' ' ')" "$program say hold 16 fork 1 say hold 256 wait"
+    get "/debug/pprof/heap?pid=$child" > heap.pb.gz
+    equal "/debug/pprof/heap of a child" "$(held heap.pb.gz)" "1114112 272"
+    for wrong in 1 0 x "$$" ''; do
+        equal "/spans?pid=$wrong" "$(curl -s -o wrong -w '%{http_code}' --unix-socket socket "http://localhost/spans?pid=$wrong")" 404
+    done
+    exec {input}>&-
+    wait "${jobs_of_test[-1]}" || fail "the program fails"
+}
+
+test_forked
+test_killed
+test_executed
+test_daemon
+test_http
+finish
