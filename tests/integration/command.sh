@@ -15,7 +15,7 @@ export TZ=UTC
 status=0
 jespan() {
     status=0
-    [ "$1" != run ] || set -- run --quiet "${@:2}"
+    [ "${1-}" != run ] || set -- run --quiet "${@:2}"
     "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
 }
 
