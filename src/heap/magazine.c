@@ -7,8 +7,9 @@
 #include "base/die.h"
 #include "jemalloc/binding.h"
 
-#define CLASS_BYTES_MAX 8192 /* that a thread keeps of one class: enough for two objects */
-#define CLASS_OBJECTS_MAX 64
+/* What a thread keeps of one class at most. jemalloc's own thread cache is cut in return: jemalloc/binding.c. */
+#define CLASS_BYTES_MAX 32768
+#define CLASS_OBJECTS_MAX 128
 
 uint16_t magazine_max[CLASSES_MAX];
 static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);

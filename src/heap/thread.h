@@ -60,7 +60,7 @@ struct free_object {
     _Atomic uint32_t *slot; /* its header */
 };
 #define CLASSES_MAX 64
-#define MAGAZINE_ENTRIES 1024 /* of all classes together */
+#define MAGAZINE_ENTRIES 2432 /* of all classes together */
 
 /* The entries of this thread, innermost last. */
 enum entry_kind { ENTRY_SPAN, ENTRY_BLOCK, ENTRY_CREDIT, ENTRY_ATTACHED, ENTRY_SELF };

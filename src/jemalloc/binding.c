@@ -8,11 +8,20 @@
 #include "base/compiler.h"
 #include "config.h"
 
+/* Options that jemalloc has by default. A malloc_conf of the program, /etc/malloc.conf and MALLOC_CONF override them.
+ *
+ * Magazines (heap/magazine.h) are in front of jemalloc's thread cache. With both at full size, a thread would keep twice
+ * as much. So jemalloc's cache has half as many objects of a slab, at most 64 of a class. See docs/decisions/007. */
+#define OPTIONS "lg_tcache_nslots_mul:0,tcache_nslots_small_min:8,tcache_nslots_small_max:64"
+
 #ifdef JESPAN_BINDING_SHARED
 #include <dlfcn.h>
 #include <stdint.h>
 
 #include "base/die.h"
+
+/* jemalloc may start before jespan does, so it finds its options here. This definition comes before jemalloc's. */
+EXPORT const char *malloc_conf __attribute__((weak)) = OPTIONS;
 
 /* The functions of jemalloc that jespan calls. */
 #define EACH_NEXT(X)                                                                                                   \
@@ -157,8 +166,12 @@ void *jespan_je_aligned_alloc(size_t alignment, size_t size)
     return jespan_je_mallocx(size ? size : 1, MALLOCX_ALIGN(alignment));
 }
 #else
+extern const char *malloc_conf __attribute__((weak)); /* jemalloc's, or the program's */
+
 COLD void binding_boot(void)
 {
+    if (&malloc_conf && !malloc_conf)
+        malloc_conf = OPTIONS;
 }
 #endif
 

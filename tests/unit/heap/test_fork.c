@@ -30,7 +30,7 @@ static void after_store(void);
 
 #include "../../support/family.h"
 
-enum { OBJECTS = 5, KEPT = 64, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECONDS = 600 };
+enum { OBJECTS = 5, KEPT = 128, OBJECT_BYTES = 100, OWN_BYTES = 300, CHILD_SECONDS = 600 };
 static void *objects[OBJECTS];
 static bool forking_after_stores;
 static int forks;

@@ -52,10 +52,10 @@ static void test_bounded_in_objects_and_bytes(void **state)
     for (unsigned class = 1; class_bytes[class]; class++) {
         thread_cache_flush(t);
         free_many(t, class_bytes[class], MANY);
-        assert_in_range(magazine_max[class], 2, 64);
+        assert_in_range(magazine_max[class], 2, 128);
         assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
         assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
-        assert_in_range(magazine_bytes(t), 1, 8192);
+        assert_in_range(magazine_bytes(t), 1, 32768);
     }
     thread_cache_flush(t);
     assert_int_equal(magazine_bytes(t), 0);
@@ -68,8 +68,8 @@ static void test_room_for_all(void **state)
     (void)state;
     for (; class_bytes[class]; class++)
         entries += magazine_max[class];
-    assert_in_range(entries, 800, MAGAZINE_ENTRIES - 1);
-    assert_true(magazine_max[class - 1] == 8192 / class_bytes[class - 1]);
+    assert_in_range(entries, 2000, MAGAZINE_ENTRIES - 1);
+    assert_true(magazine_max[class - 1] == 32768 / class_bytes[class - 1]);
 }
 
 /* The next allocation returns the object that the thread freed last, however many were freed before. */
