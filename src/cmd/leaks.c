@@ -199,7 +199,7 @@ static int print_leaks(struct profile *profile, const struct leaks *leaks, const
     }
     print_sum("in use: ", &found);
     if (options->top > 0 && found.n > options->top)
-        printf("    %" PRIu64 " stacks are not shown; see --top\n", found.n - options->top);
+        printf("    not shown: %" PRIu64 " of them; see --top\n", found.n - options->top);
     if (small.n > 0)
         print_sum("smaller than --min-bytes: ", &small);
     print_suppressions(&options->suppressions, &suppressed);

@@ -141,7 +141,9 @@ bool stack_is_allocator(const struct profile *profile, const struct stack_call *
     ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
     bool found = begins_with(name, "operator new") || begins_with(name, "_Znw") || begins_with(name, "_Zna")
         || begins_with(name, "__gnu_cxx::new_allocator") || begins_with(name, "std::__new_allocator")
-        || begins_with(name, "std::allocator_traits<") || begins_with(name, "std::allocator<");
+        || begins_with(name, "alloc::alloc::") || begins_with(name, "<alloc::alloc::") || begins_with(name, "__rust_alloc")
+        || begins_with(name, "__rust_realloc") || begins_with(name, "__rdl_") || begins_with(name, "alloc::raw_vec::")
+        || begins_with(name, "<alloc::raw_vec::") || begins_with(name, "std::allocator_traits<") || begins_with(name, "std::allocator<");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         found |= is_text(name, names[i]);
     return found || ends_with(library, "/libjespan.so") || ends_with(library, "/libjespan.so.0")

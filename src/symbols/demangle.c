@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of C++ and Rust as people write them. The C++ runtime has the demangler. It is loaded when the first such name comes,
- * so that jespan does not need it. Rust's older scheme is C++'s with escapes and a hash at the end. Rust's newer scheme
- * (_R…) stays as it is. */
+ * so that jespan does not need it. Rust's older scheme is C++'s with escapes and a hash at the end. */
 #include "demangle.h"
 
 #include <dlfcn.h>
@@ -10,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "demangle_rust.h"
+#include "symbols.h"
 
 #define HASH_DIGITS 16
 
@@ -96,7 +98,10 @@ const char *demangle(const char *name)
     static bool was_searched;
     static char *text;
     static size_t room;
+    static char rust[SYMBOLS_MAX_TEXT + 1];
     int status;
+    if (strncmp(name, "_R", 2) == 0)
+        return demangle_rust(name, rust, sizeof rust) ? rust : name;
     if (strncmp(name, "_Z", 2) != 0 && strncmp(name, "__Z", 3) != 0)
         return name;
     if (!was_searched)

@@ -49,7 +49,7 @@ test_text() {
         main  symbols_program.cc:$(line_of 'shop::outer(2)')"
     equal "the sum" "$(tail -n 1 out)" "in use: 800 B in 8 objects of 7 stacks"
     jespan leaks --top 2 profile
-    equal "--top 2" "$(grep -c ' object' out), $(tail -n 1 out)" "3,     5 stacks are not shown; see --top"
+    equal "--top 2" "$(grep -c ' object' out), $(tail -n 1 out)" "3,     not shown: 5 of them; see --top"
     jespan leaks --filter '!request' profile
     equal "--filter" "$(tail -n 1 out)" "in use: 0 B in 0 objects of 0 stacks"
     jespan leaks --filter 'request > cache{route=/l*}' - < profile
@@ -231,7 +231,43 @@ PROGRAM
     done
 }
 
+# The names on the left come from rustc, those on the right from c++filt, without the hashes of crates.
+test_rust_names() {
+    cat > names.c << 'PROGRAM'
+#include <stdio.h>
+#include <string.h>
+#include "symbols/demangle_rust.h"
+int main(void)
+{
+    static char line[1 << 16], text[4097];
+    while (scanf("%65535s", line) == 1)
+        puts(demangle_rust(line, text, sizeof text) ? text : "(none)");
+}
+PROGRAM
+    $CC -std=gnu11 -I "$top_srcdir/src" -o names names.c "$top_srcdir/src/symbols/demangle_rust.c"
+    cat > expected << 'NAMES'
+_RINvMNtCsgEmfK2I1SDS_4core5sliceSh11copy_withinINtNtNtB5_3ops5range14RangeInclusivejEECsfEOYDRpO4Ta_11miniz_oxide <[u8]>::copy_within::<core::ops::range::RangeInclusive<usize>>
+_RNvNtCsgEmfK2I1SDS_4core3str16slice_error_fail core::str::slice_error_fail
+_RNvXsh_NtCsgEmfK2I1SDS_4core3fmteNtB5_5Debug3fmt <str as core::fmt::Debug>::fmt
+_RNvCsfLfy6EI15iL_7___rustc18___rdl_alloc_zeroed __rustc::__rdl_alloc_zeroed
+_RNvMNtCs6GmmlP4bgsG_1r5storeINtB2_5TableNtNtCslNYArtu3iFV_5alloc6string6StringE4keepB4_ <r::store::Table<alloc::string::String>>::keep
+_RNCNvNtCsjrHSEGnQ3l9_3std5alloc8rust_oom0B5_ std::alloc::rust_oom::{closure#0}
+_RNvXsq_NtCsgEmfK2I1SDS_4core3fmtONtNtB7_3ffi6c_voidNtB5_5Debug3fmtCsjrHSEGnQ3l9_3std <*mut core::ffi::c_void as core::fmt::Debug>::fmt
+_RNvCsfLfy6EI15iL_7___rustc35___rust_no_alloc_shim_is_unstable_v2 __rustc::__rust_no_alloc_shim_is_unstable_v2
+_RNvXs1h_NtCsgEmfK2I1SDS_4core3fmtQShNtB6_5Debug3fmtCsgY6Mt91CT9J_14rustc_demangle <&mut [u8] as core::fmt::Debug>::fmt
+NAMES
+    cut -d' ' -f1 expected | ./names | cmp -s - <(cut -d' ' -f2- expected) || fail_with "names of Rust" <(cut -d' ' -f1 expected | ./names)
+    # cut off, empty, too deep, and doubled by each of many backreferences
+    {
+        cut -d' ' -f1 expected | sed 's/.\{5\}$//'
+        printf '_R %s\n' "_RNvC1a" "_RC99999999999999999999a" "_R$(printf 'Nv%.0s' {1..5000})"
+    } | ./names > out || fail "names of Rust that are none: status $?"
+    printf '_RINvC1a1b%sE' "TjjE$(printf 'TB%s_B%s_E' 7 7 b b e e h h k k n n q q t t w w z z C C F F I I L L)" | timeout 600 ./names > out ||
+        fail "a name of Rust with many backreferences: status $?"
+}
+
 test_text
+test_rust_names
 test_suppressions
 test_usage
 test_report
