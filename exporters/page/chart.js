@@ -7,36 +7,29 @@ class Chart {
     Object.assign(this, { place, choose });
   }
 
-  /* A value for each moment, made of a figure at this and at the one before: what is so far becomes a rate a second. */
-  static values(moments, figure, read) {
-    let before = 0, at = 0;
-    return moments.map((moment, i) => {
-      const now = read(moment), passed = moment.time - at;
-      const value = FIGURES[figure].level ? now : i && passed > 0 ? Math.max(0, now - before) / passed : 0;
-      before = now;
-      at = moment.time;
-      return value;
+  /* What is so far becomes a rate a second. */
+  static rates(moments, figure, values) {
+    if (FIGURES[figure].level) return values;
+    return values.map((value, i) => {
+      const passed = i ? moments[i].time - moments[i - 1].time : 0;
+      return passed > 0 ? Math.max(0, value - values[i - 1]) / passed : 0;
     });
   }
 
   /* The spans with the largest values. The rest of the total goes to "other". */
-  static bands(moments, figure, focus) {
-    const most = new Map();
-    const root = focus || (moments.length ? moments.at(-1).contexts().find((context) => !context.parent) : null);
-    for (const moment of moments)
-      for (const context of moment.contexts())
-        if (context.parent === root) most.set(context, Math.max(most.get(context) || 0, moment.total_of(context, figure)));
-    const chosen = [...most].filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1]).slice(0, MAX_BANDS);
-    const bands = chosen.map(([context]) => ({ name: titleOf(context), hue: hueOf(nameOf(context)),
-      values: Chart.values(moments, figure, (moment) => moment.total_of(context, figure)) }));
-    const all = Chart.values(moments, figure, (moment) => moment.total_of(root, figure));
-    const other = all.map((value, i) => Math.max(0, bands.reduce((rest, band) => rest - band.values[i], value)));
+  static bands(moments, figure, { root, all, below }) {
+    const most = (values) => values.reduce((largest, value) => Math.max(largest, value), 0);
+    const chosen = [...below].map(([context, values]) => ({ context, values, most: most(values) }))
+      .filter((band) => band.most > 0).sort((a, b) => b.most - a.most).slice(0, MAX_BANDS);
+    const bands = chosen.map(({ context, values }) => ({ name: titleOf(context), hue: hueOf(nameOf(context)),
+      values: Chart.rates(moments, figure, [...values]) }));
+    const other = Chart.rates(moments, figure, [...all]).map((value, i) => Math.max(0, bands.reduce((rest, band) => rest - band.values[i], value)));
     if (other.some((value) => value > 0)) bands.push({ name: root.parent ? "own and other" : "other", hue: null, values: other });
     return bands;
   }
 
-  draw({ moments, figure, focus, marked, resident }) {
-    const bands = Chart.bands(moments, figure, focus).reverse(), show = FIGURES[figure].show;
+  draw({ moments, figure, series, marked, resident }) {
+    const bands = Chart.bands(moments, figure, series).reverse(), show = FIGURES[figure].show;
     const text = (value) => value === null || value === undefined ? "" : show(Math.round(value)) + (FIGURES[figure].level ? "" : "/s");
     const sums = bands.map((_, i) => moments.map((_, k) => bands.slice(0, i + 1).reduce((sum, band) => sum + band.values[k], 0)));
     const ink = getComputedStyle(this.place).color, axis = { stroke: ink, grid: { stroke: "#8884", width: 1 } };

@@ -39,7 +39,7 @@ class Contexts {
 class Moment {
   /* `rows` leads from a context to its row. */
   constructor(time, rows, own, total) {
-    Object.assign(this, { time, rows, own, total });
+    Object.assign(this, { time }, rows && { rows, own, total });
   }
 
   own_of(context, figure) {
@@ -70,15 +70,13 @@ class Moment {
 
 /* What changed from one moment to another. What a context had and nobody reports now is gone; what it has done so far stays. */
 function difference(to, from) {
-  const rows = new Map(to.rows);
-  for (const context of from.rows.keys()) if (!rows.has(context)) rows.set(context, rows.size);
+  const contexts = [...new Set([...to.rows.keys(), ...from.rows.keys()])], rows = new Map(contexts.map((context, i) => [context, i]));
   const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
-  for (const [context, row] of rows)
-    for (let f = 0; f < N_FIGURES; f++) {
-      if (!FIGURES[f].level && !to.rows.has(context)) continue;
-      own[row * N_FIGURES + f] = to.own_of(context, f) - from.own_of(context, f);
-      total[row * N_FIGURES + f] = to.total_of(context, f) - from.total_of(context, f);
-    }
+  contexts.forEach((context, row) => FIGURES.forEach((figure, f) => {
+    if (!figure.level && !to.rows.has(context)) return;
+    own[row * N_FIGURES + f] = to.own_of(context, f) - from.own_of(context, f);
+    total[row * N_FIGURES + f] = to.total_of(context, f) - from.total_of(context, f);
+  }));
   return new Moment(to.time, rows, own, total);
 }
 
@@ -96,6 +94,21 @@ class History {
     this.moments = this.moments.filter((_, i) => i % 2 === 0 || i >= newer);
     return true;
   }
+}
+
+/* The total of a figure at each moment, of a context (null: the root) and of those directly below it. */
+function seriesOf(moments, figure, context) {
+  const root = context || moments.at(-1).contexts().find((at) => !at.parent), below = new Map();
+  const all = moments.map((moment) => moment.total_of(root, figure));
+  moments.forEach((moment, k) => {
+    for (const at of moment.contexts()) {
+      const value = at.parent === root ? moment.total_of(at, figure) : 0;
+      if (!value) continue;
+      if (!below.has(at)) below.set(at, new Float64Array(moments.length));
+      below.get(at)[k] = value;
+    }
+  });
+  return { root, all, below };
 }
 
 /* The answer of /spans as a moment. */

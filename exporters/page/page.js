@@ -20,7 +20,7 @@ let chosen = null; /* the moment that is shown; null: the last one */
 let base = null; /* the moment to compare with */
 let focus = null; /* the context whose parts the history shows */
 
-const table = new Table(byId("head"), byId("rows"), (to) => {
+const table = new Table(byId("head"), byId("rows"), byId("rest"), (to) => {
   column = to;
   if (to >= 0) figure = COLUMNS[to].figure;
   draw();
@@ -65,7 +65,7 @@ function draw() {
   const moments = source ? source.moments() : [];
   byId("figure").value = String(figure);
   for (const made of document.querySelectorAll(".for-table")) made.hidden = view !== "table";
-  byId("spans").hidden = view !== "table";
+  byId("spans").hidden = byId("rest").hidden = view !== "table";
   byId("picture").hidden = byId("details").hidden = view === "table" || !hasPictures;
   byId("lacks").hidden = view === "table" || hasPictures;
   if (!moments.length) return;
@@ -79,7 +79,7 @@ function draw() {
     table.draw({ shown, changed, column, own: byId("own").checked, tree: byId("tree").checked, found, all: (which) => allOf(moment, which) || 1 });
   else if (!hasPictures) return;
   else if (view === "history")
-    chart.draw({ moments, figure, focus: focus && moment.rows.has(focus) ? focus : null, resident: !focus,
+    chart.draw({ moments, figure, series: source.series(figure, focus), resident: !focus,
       marked: [{ time: moment.time, dash: [] }, ...(base ? [{ time: base.time, dash: [6, 3] }] : [])] });
   else
     flame.draw({ moment, changed, figure, icicle: view === "icicle", found });
@@ -148,6 +148,7 @@ class Live {
   pid = ""; /* the process that was chosen; "": the first */
 
   moments() { return this.history.moments; }
+  series(figure, context) { return seriesOf(this.moments(), figure, context); }
 
   async refresh() {
     try {
@@ -185,7 +186,7 @@ class Live {
     const process = answer.program + " " + answer.pid;
     if (this.process !== process) {
       this.history = new History();
-      chosen = base = null;
+      chosen = base = focus = flame.zoomed = null;
       this.process = process;
     }
     const moment = Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes });
@@ -249,6 +250,26 @@ window.addEventListener("resize", () => {
   width = window.innerWidth;
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-source = new Live();
+
+async function start() {
+  const text = byId("dumps").content.textContent.trim();
+  if (text.startsWith("@")) {
+    source = new Live();
+    return source.run();
+  }
+  for (const id of ["pause", "links"]) byId(id).hidden = true;
+  try {
+    source = await Dumps.read(text);
+    byId("program").textContent = "jespan · " + count(source.moments().length) + (source.moments().length === 1 ? " dump" : " dumps");
+    const shown = FIGURES.map((_, i) => source.shows(i));
+    [...byId("figure").options].forEach((option, i) => { option.hidden = option.disabled = !shown[i]; });
+    table.hide(COLUMNS.map((made) => !shown[made.figure]));
+    figure = shown.indexOf(true);
+    column = COLUMNS.findIndex((made) => made.figure === figure);
+    draw();
+  } catch (error) {
+    say("This browser cannot read the dumps: " + error.message, "failed");
+  }
+}
 draw();
-source.run();
+start();

@@ -21,13 +21,16 @@ const COLUMNS = [...FIGURES.map((figure, i) => ({ ...figure, figure: i }))];
 COLUMNS.splice(1, 0, { ...FIGURES[IN_USE], title: "own", figure: IN_USE, own: true,
   help: "memory in use, without that of the spans below it" });
 
+const MAX_ROWS = 1000; /* a browser takes a second for so many */
+
 class Table {
   collapsed = new Set();
+  hidden = [];
   rows = new WeakMap(); /* from a context to its row, which stays the same, so that it keeps the focus */
 
   /* `sort` is called with the number of a column, or -1 for the name. */
-  constructor(head, body, sort, redraw) {
-    Object.assign(this, { body, redraw });
+  constructor(head, body, rest, sort, redraw) {
+    Object.assign(this, { body, rest, redraw });
     head.append(...[{ title: "span" }, ...COLUMNS].map((column, i) => {
       const made = element("th", "", column.help), button = element("button", column.title);
       button.addEventListener("click", () => sort(i - 1));
@@ -35,6 +38,12 @@ class Table {
       return made;
     }));
     this.head = head;
+  }
+
+  /* Hides columns whose figures are unknown. */
+  hide(hidden) {
+    this.hidden = hidden;
+    hidden.forEach((is, i) => { this.head.cells[i + 1].hidden = is; });
   }
 
   value(moment, column, own, context) {
@@ -114,6 +123,7 @@ class Table {
       const share = sorted && value && !view.changed ? percent(value / view.all(column.figure)) : "";
       const whole = share ? share + " " + text : text;
       if (cell.textContent !== whole) cell.replaceChildren(...(share ? [Object.assign(element("small", share + " "), { className: "more" })] : []), text);
+      cell.hidden = this.hidden[i] || false;
       cell.title = String(value);
       cell.className = sorted ? "bar" : "";
       cell.style.backgroundSize = sorted ? 100 * Math.abs(value) / most + "% 80%" : "";
@@ -129,7 +139,10 @@ class Table {
     const contexts = view.shown.contexts(), unclear = alike(contexts), focus = document.activeElement;
     const values = view.column < 0 ? [] : contexts.map((context) => this.value(view.shown, COLUMNS[view.column], view.own, context));
     const most = values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 1);
-    const made = this.ordered(view.shown, view).map((at) => this.fill(at, view, most, unclear));
+    const ordered = this.ordered(view.shown, view), rest = ordered.length - MAX_ROWS;
+    const made = ordered.slice(0, MAX_ROWS).map((at) => this.fill(at, view, most, unclear));
+    this.rest.hidden = rest <= 0;
+    this.rest.textContent = rest > 0 ? count(rest) + " more rows are not shown. Search, or collapse others, to see them." : "";
     if (made.length !== this.body.rows.length || made.some((row, i) => row !== this.body.rows[i])) {
       this.body.replaceChildren(...made);
       if (focus.isConnected && focus !== document.activeElement) focus.focus({ preventScroll: true });

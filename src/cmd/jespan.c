@@ -18,6 +18,7 @@
     ROW(run)          \
     ROW(serve)        \
     ROW(report)       \
+    ROW(html)         \
     ROW(leaks)        \
     ROW(symbolize)    \
     ROW(dump)         \
@@ -81,7 +82,7 @@ static const struct command *find(const char *name)
         if (commands[i] && strcmp(commands[i]->name, name) == 0)
             return commands[i];
     if (strcmp(name, "report") == 0 || strcmp(name, "leaks") == 0 || strcmp(name, "symbolize") == 0 || strcmp(name, "dump") == 0
-        || strcmp(name, "ps") == 0 || strcmp(name, "rss") == 0)
+        || strcmp(name, "html") == 0 || strcmp(name, "ps") == 0 || strcmp(name, "rss") == 0)
         cmd_error("'%s' is not part of this build of jespan, which was configured with --disable-pprof", name);
     else
         cmd_error("unknown command '%s'; see 'jespan --help'", name);

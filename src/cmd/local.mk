@@ -18,6 +18,9 @@ command_sources = \
 report_sources = \
 	%D%/dump.c \
 	%D%/hash.c %D%/hash.h \
+	%D%/html.c %D%/html.h \
+	%D%/html_dumps.c \
+	%D%/html_pack.c %D%/html_pack.h \
 	%D%/leaks.c %D%/leaks.h \
 	%D%/leaks_rows.c \
 	%D%/outside.c %D%/outside.h \

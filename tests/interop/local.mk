@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 all_peer_tests += \
 	%D%/alloy_delta.sh \
+	%D%/html.sh \
 	%D%/http_pprof.sh \
 	%D%/page.sh \
 	%D%/pprof.sh \
@@ -14,6 +15,8 @@ all_peer_tests += \
 # What they compile or run
 test_support += \
 	%D%/delta/main.go \
+	%D%/html_dumps.py \
+	%D%/html_program.c \
 	%D%/judge/check.go \
 	%D%/judge/go.mod \
 	%D%/judge/go.sum \

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The parts of `jespan html`: the page (html.c), and the dumps in it (html_dumps.c).
+ *
+ * The dumps are a JSON text: {"figures": [name…], "moments": [{"time": seconds, "files": [name…],
+ * "contexts": [[parent, name, place, [key, value…]]…], "changes": [gap, difference of each figure…, gap…]}…]}.
+ * `contexts` has those that no moment before has; they are numbered from 0 on, and the parent -1 is the root. `changes` has the
+ * contexts whose own figures differ from the moment before, by number; `gap` is the number less that of the one before. */
+#ifndef JESPAN_CMD_HTML_H
+#define JESPAN_CMD_HTML_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "html_pack.h"
+#include "profile.h"
+
+struct html_file {
+    const char *name;
+    int64_t time_ns;
+    enum profile_kind kind;
+};
+
+/* What is known of all files. NULL: there is no memory. */
+struct html_dumps *html_dumps_new(void);
+void html_dumps_free(struct html_dumps *dumps);
+
+/* Reads each file to learn when it was written and which spans have which labels, and sorts files by time. Returns NULL, or the
+ * reason in words, and *failed is the file. */
+const char *html_files_sort(struct html_dumps *dumps, struct html_file *files, size_t n, const char **failed);
+
+/* The number of moments: a heap dump and a dump of times that were written together are one. */
+size_t html_files_moments(const struct html_file *files, size_t n);
+
+/* Writes the dumps of every `step`th moment, the last one among them. Returns as above. */
+const char *html_dumps_write(struct html_dumps *dumps, struct html_pack *to, const struct html_file *files, size_t n, size_t step,
+                             const char **failed);
+
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Dumps as the page of `jespan html` reads them, see html.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "html.h"
+#include "report.h"
+
+#define N_VALUES ((size_t)PROFILE_N_KINDS * PROFILE_N_VALUES)
+#define MAX_LABELS 256 /* of a sample; further ones are left out */
+
+struct context {
+    int64_t now[N_VALUES], before[N_VALUES];
+};
+
+/* The keys that all samples below a path of frames have, as hashes. A sample has the labels of its whole path, and does not say
+ * which span has which label. So a span has the labels whose keys all samples below it have, and those above it do not. */
+struct keys {
+    uint64_t *of;
+    uint32_t n;
+};
+
+struct html_dumps {
+    struct hash_table paths; /* the index into `keys`, by the hash of the frames' locations */
+    struct keys *keys;
+    uint32_t n_keys, keys_capacity;
+
+    struct html_pack *to;
+    struct hash_table numbers; /* of contexts, by hash */
+    struct context *contexts;
+    uint32_t n, capacity;
+    bool has[PROFILE_N_KINDS];
+    bool any; /* the list that is being written has an item */
+    struct text *text;
+    struct report_input input;
+};
+
+/* --- Files ---------------------------------------------------------------------------------------------------------- */
+
+static int compare_files(const void *a, const void *b)
+{
+    const struct html_file *x = a, *y = b;
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static const char *describe(int error)
+{
+    return error == 0 ? NULL : error == -EBADMSG ? "not a pprof profile" : "out of memory";
+}
+
+/* Reads a file and calls `use` for each sample. */
+static const char *read_file(struct html_dumps *d, const char *name, int (*use)(struct html_dumps *d, const JespanPprof__Sample *sample))
+{
+    struct report_source source = {0};
+    const char *reason = report_input_read(&d->input, name, &source);
+    for (size_t i = 0; !reason && i < d->input.profile.parts->n_sample; i++) {
+        JespanPprof__Sample *sample;
+        int error = profile_sample(&d->input.profile, i, &sample);
+        if (error == 0) {
+            error = use(d, sample);
+            profile_sample_free(&d->input.profile, sample);
+        }
+        reason = describe(error);
+    }
+    return reason;
+}
+
+static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample);
+
+const char *html_files_sort(struct html_dumps *d, struct html_file *files, size_t n, const char **failed)
+{
+    const char *reason = NULL;
+    for (size_t i = 0; i < n && !reason; i++) {
+        *failed = files[i].name;
+        reason = read_file(d, files[i].name, learn_sample);
+        if (!reason) {
+            files[i].time_ns = d->input.profile.parts->time_nanos;
+            files[i].kind = d->input.profile.kind;
+        }
+        report_input_free(&d->input);
+    }
+    if (!reason)
+        qsort(files, n, sizeof *files, compare_files);
+    return reason;
+}
+
+/* How many files belong to the moment of the first one. */
+static size_t files_of_moment(const struct html_file *files, size_t n)
+{
+    return n > 1 && files[0].time_ns == files[1].time_ns && files[0].kind != files[1].kind ? 2 : 1;
+}
+
+size_t html_files_moments(const struct html_file *files, size_t n)
+{
+    size_t moments = 0;
+    for (size_t i = 0; i < n; i += files_of_moment(files + i, n - i))
+        moments++;
+    return moments;
+}
+
+/* --- Which span has which labels ------------------------------------------------------------------------------------ */
+
+static uint32_t count_labels(const JespanPprof__Sample *sample)
+{
+    return sample->n_label < MAX_LABELS ? (uint32_t)sample->n_label : MAX_LABELS;
+}
+
+/* A sample without a path has one frame. */
+static size_t count_frames(const JespanPprof__Sample *sample)
+{
+    return sample->n_location_id > 0 ? sample->n_location_id : 1;
+}
+
+static uint64_t frame(const JespanPprof__Sample *sample, size_t i)
+{
+    return i < sample->n_location_id ? sample->location_id[i] : 0;
+}
+
+static uint64_t hash_frame(const struct html_dumps *d, uint64_t above, uint64_t location)
+{
+    return hash_mix(above + hash_mix(report_location_hash(&d->input, location) + 1));
+}
+
+static uint32_t count(const uint64_t *hashes, uint32_t n, uint64_t hash)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++)
+        found += hashes[i] == hash;
+    return found;
+}
+
+static int add_keys(struct html_dumps *d, uint64_t path, const uint64_t *hashes, uint32_t n)
+{
+    if (d->n_keys == d->keys_capacity) {
+        uint32_t capacity = d->keys_capacity == 0 ? 64 : 2 * d->keys_capacity;
+        struct keys *keys = realloc(d->keys, capacity * sizeof *keys);
+        if (!keys)
+            return -ENOMEM;
+        d->keys = keys;
+        d->keys_capacity = capacity;
+    }
+    uint64_t *of = malloc((n + (size_t)1) * sizeof *of);
+    if (!of || hash_add(&d->paths, path, d->n_keys) != 0) {
+        free(of);
+        return -ENOMEM;
+    }
+    memcpy(of, hashes, n * sizeof *of);
+    d->keys[d->n_keys++] = (struct keys){of, n};
+    return 0;
+}
+
+/* Keeps the keys that are also among `hashes`. */
+static void cut_keys(struct keys *keys, const uint64_t *hashes, uint32_t n)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < keys->n; i++)
+        if (count(keys->of, kept, keys->of[i]) < count(hashes, n, keys->of[i]))
+            keys->of[kept++] = keys->of[i];
+    keys->n = kept;
+}
+
+static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
+{
+    uint64_t hashes[MAX_LABELS], path = 0;
+    uint32_t n = count_labels(sample);
+    int error = 0;
+    for (uint32_t i = 0; i < n; i++)
+        hashes[i] = report_string_hash(&d->input, sample->label[i]->key);
+    for (size_t i = count_frames(sample); i-- > 0 && error == 0;) {
+        path = hash_frame(d, path, frame(sample, i));
+        const uint64_t *known = hash_find(&d->paths, path);
+        if (known)
+            cut_keys(&d->keys[*known], hashes, n);
+        else
+            error = add_keys(d, path, hashes, n);
+    }
+    return error;
+}
+
+/* --- Contexts ------------------------------------------------------------------------------------------------------- */
+
+static void begin_item(struct html_dumps *d)
+{
+    html_pack_add(d->to, d->any ? "," : "");
+    d->any = true;
+}
+
+static uint32_t add_context(struct html_dumps *d, uint64_t hash)
+{
+    if (d->n == d->capacity) {
+        uint32_t capacity = d->capacity == 0 ? 256 : 2 * d->capacity;
+        struct context *contexts = realloc(d->contexts, capacity * sizeof *contexts);
+        if (!contexts)
+            return REPORT_NONE;
+        d->contexts = contexts;
+        d->capacity = capacity;
+    }
+    if (hash_add(&d->numbers, hash, d->n) != 0)
+        return REPORT_NONE;
+    d->contexts[d->n] = (struct context){{0}, {0}};
+    return d->n++;
+}
+
+static void write_place(struct html_dumps *d, uint64_t location)
+{
+    const struct profile *profile = &d->input.profile;
+    const JespanPprof__Function *function = profile_function(profile, report_outer_function(profile, location));
+    char line[32] = "";
+    text_clear(d->text);
+    if (function && profile_string(profile, function->filename).len > 0) {
+        report_add_string(d->text, profile, function->filename);
+        snprintf(line, sizeof line, ":%lld", (long long)function->start_line);
+        text_add(d->text, function->start_line > 0 ? line : "");
+    }
+    html_pack_add_string(d->to, d->text);
+}
+
+/* A frame of a sample with its labels. */
+struct frame {
+    uint64_t location, hash;
+    const JespanPprof__Label *labels[MAX_LABELS];
+    uint32_t n_labels;
+};
+
+static void write_labels(struct html_dumps *d, const struct frame *at)
+{
+    const struct profile *profile = &d->input.profile;
+    html_pack_add(d->to, ",[");
+    for (uint32_t i = 0; i < at->n_labels; i++) {
+        text_clear(d->text);
+        report_add_string(d->text, profile, at->labels[i]->key);
+        html_pack_add(d->to, i > 0 ? "," : "");
+        html_pack_add_string(d->to, d->text);
+        html_pack_add(d->to, ",");
+        text_clear(d->text);
+        report_add_label_value(d->text, profile, at->labels[i]);
+        html_pack_add_string(d->to, d->text);
+    }
+    html_pack_add(d->to, "]]");
+}
+
+/* Finds or adds the context of a frame below the context `parent`. */
+static uint32_t number_of(struct html_dumps *d, const struct frame *at, uint32_t parent)
+{
+    const uint64_t *known = hash_find(&d->numbers, at->hash);
+    if (known)
+        return (uint32_t)*known;
+    begin_item(d);
+    html_pack_add(d->to, "[");
+    html_pack_add_number(d->to, parent == REPORT_NONE ? -1 : (int64_t)parent);
+    html_pack_add(d->to, ",");
+    text_clear(d->text);
+    report_add_name(d->text, &d->input, at->location);
+    html_pack_add_string(d->to, d->text);
+    html_pack_add(d->to, ",");
+    write_place(d, at->location);
+    write_labels(d, at);
+    return add_context(d, at->hash);
+}
+
+/* Gives a frame the labels of the sample that are its own, from the outermost on. `taken` are those of the frames above. */
+static void take_labels(struct html_dumps *d, struct frame *at, const JespanPprof__Sample *sample, const struct keys *keys, bool *taken)
+{
+    uint64_t had[MAX_LABELS];
+    uint32_t n_had = 0, n = count_labels(sample);
+    at->n_labels = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (taken[i])
+            had[n_had++] = report_string_hash(&d->input, sample->label[i]->key);
+    for (uint32_t i = n; i-- > 0;) {
+        const JespanPprof__Label *label = sample->label[i];
+        uint64_t key = report_string_hash(&d->input, label->key);
+        if (taken[i] || (keys && count(had, n_had, key) >= count(keys->of, keys->n, key)))
+            continue;
+        taken[i] = true;
+        had[n_had++] = key;
+        at->labels[at->n_labels++] = label;
+        at->hash += hash_mix(hash_mix(key + 1) ^ report_string_hash(&d->input, label->str) ^ hash_mix((uint64_t)label->num));
+    }
+}
+
+static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
+{
+    bool taken[MAX_LABELS] = {false};
+    struct frame at = {.hash = 0};
+    uint64_t path = 0;
+    int64_t values[PROFILE_N_VALUES];
+    uint32_t number = REPORT_NONE;
+    for (size_t i = count_frames(sample); i-- > 0;) {
+        at.location = frame(sample, i);
+        path = hash_frame(d, path, at.location);
+        const uint64_t *known = hash_find(&d->paths, path);
+        at.hash = hash_frame(d, at.hash, at.location);
+        take_labels(d, &at, sample, known && i > 0 ? &d->keys[*known] : NULL, taken);
+        number = number_of(d, &at, number);
+        if (number == REPORT_NONE)
+            return -ENOMEM;
+    }
+    profile_values(&d->input.profile, sample, values);
+    int64_t *now = &d->contexts[number].now[d->input.profile.kind * PROFILE_N_VALUES];
+    for (int v = 0; v < PROFILE_N_VALUES; v++)
+        now[v] = report_sum(now[v], values[v]);
+    return 0;
+}
+
+/* --- Moments -------------------------------------------------------------------------------------------------------- */
+
+static void write_changes(struct html_dumps *d)
+{
+    uint32_t last = 0;
+    d->any = false;
+    for (uint32_t i = 0; i < d->n; i++) {
+        struct context *context = &d->contexts[i];
+        if (memcmp(context->now, context->before, sizeof context->now) == 0)
+            continue;
+        begin_item(d);
+        html_pack_add_number(d->to, i - last);
+        for (size_t v = 0; v < N_VALUES; v++) {
+            if (!d->has[v / PROFILE_N_VALUES])
+                continue;
+            html_pack_add(d->to, ",");
+            html_pack_add_number(d->to, report_difference(context->now[v], context->before[v]));
+        }
+        memcpy(context->before, context->now, sizeof context->now);
+        last = i;
+    }
+}
+
+static const char *write_moment(struct html_dumps *d, const struct html_file *files, size_t n, const char **failed)
+{
+    const char *reason = NULL;
+    html_pack_add(d->to, "{\"time\":");
+    html_pack_add_number(d->to, files[0].time_ns / 1000000000);
+    html_pack_add(d->to, ",\"files\":[");
+    for (size_t i = 0; i < n; i++) {
+        text_clear(d->text);
+        text_add_bytes(d->text, files[i].name, strlen(files[i].name), TEXT_MAX_CHARS);
+        html_pack_add(d->to, i > 0 ? "," : "");
+        html_pack_add_string(d->to, d->text);
+    }
+    html_pack_add(d->to, "],\"contexts\":[");
+    d->any = false;
+    for (size_t i = 0; i < n && !reason; i++) {
+        *failed = files[i].name;
+        for (uint32_t k = 0; k < d->n; k++)
+            memset(&d->contexts[k].now[files[i].kind * PROFILE_N_VALUES], 0, PROFILE_N_VALUES * sizeof(int64_t));
+        reason = read_file(d, files[i].name, use_sample);
+        report_input_free(&d->input);
+    }
+    html_pack_add(d->to, "],\"changes\":[");
+    write_changes(d);
+    html_pack_add(d->to, "]}");
+    return reason;
+}
+
+/* --- All of it ------------------------------------------------------------------------------------------------------ */
+
+static void write_head(struct html_dumps *d, const struct html_file *files, size_t n)
+{
+    static const char *const names[PROFILE_N_KINDS] = {
+        [PROFILE_HEAP] = "\"alloc_objects\",\"alloc_bytes\",\"inuse_objects\",\"inuse_bytes\"",
+        [PROFILE_TIME] = "\"opens\",\"wall_ns\",\"busy_ns\",\"cpu_ns\"",
+    };
+    for (size_t i = 0; i < n; i++)
+        d->has[files[i].kind] = true;
+    d->any = false;
+    html_pack_add(d->to, "{\"figures\":[");
+    for (int kind = 0; kind < PROFILE_N_KINDS; kind++) {
+        if (d->has[kind]) {
+            begin_item(d);
+            html_pack_add(d->to, names[kind]);
+        }
+    }
+    html_pack_add(d->to, "],\"moments\":[");
+}
+
+struct html_dumps *html_dumps_new(void)
+{
+    struct html_dumps *d = calloc(1, sizeof *d);
+    if (d && !(d->text = malloc(sizeof *d->text))) {
+        free(d);
+        d = NULL;
+    }
+    return d;
+}
+
+static void forget_contexts(struct html_dumps *d)
+{
+    free(d->contexts);
+    hash_free(&d->numbers);
+    d->contexts = NULL;
+    d->numbers = (struct hash_table){0};
+    d->n = d->capacity = 0;
+}
+
+void html_dumps_free(struct html_dumps *d)
+{
+    if (!d)
+        return;
+    forget_contexts(d);
+    for (uint32_t i = 0; i < d->n_keys; i++)
+        free(d->keys[i].of);
+    free(d->keys);
+    hash_free(&d->paths);
+    free(d->text);
+    free(d);
+}
+
+const char *html_dumps_write(struct html_dumps *d, struct html_pack *to, const struct html_file *files, size_t n, size_t step,
+                             const char **failed)
+{
+    const char *reason = NULL;
+    size_t moments = html_files_moments(files, n), moment = 0;
+    bool is_first = true;
+    d->to = to;
+    forget_contexts(d);
+    write_head(d, files, n);
+    for (size_t i = 0, n_files; i < n && !reason; i += n_files, moment++) {
+        n_files = files_of_moment(files + i, n - i);
+        if ((moments - 1 - moment) % step != 0)
+            continue;
+        html_pack_add(to, is_first ? "" : ",");
+        is_first = false;
+        reason = write_moment(d, files + i, n_files, failed);
+    }
+    html_pack_add(to, "]}");
+    return reason;
+}
