@@ -5,6 +5,7 @@
  * count it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to
  * *_by_policy(). Where the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process:
  * first use is handled on the slow side, in track_thread_slow(). */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -246,18 +247,35 @@ EXPORT void *FAMILY(pvalloc)(size_t size)
     return FAMILY(aligned_alloc)(page, size);
 }
 
-/* Defined here so that a program's strings can be distinguished from libc's own: libc_calls.h. */
+/* strdup and strndup are defined here so that a program's strings can be distinguished from libc's own: libc_calls.h.
+ * A program may define malloc and free itself, as Chromium does. Its free gets these strings, so its malloc makes them. */
+typedef void *allocator(size_t size);
+static _Atomic(allocator *) program_malloc;
+
+static COLD __attribute__((constructor)) void find_program_malloc(void)
+{
+    allocator *found = INTERPOSES ? (allocator *)(uintptr_t)dlsym(RTLD_DEFAULT, "malloc") : NULL;
+    store_relaxed(&program_malloc, found ? found : FAMILY(malloc));
+}
+
+static char *allocate_text(size_t bytes)
+{
+    if (unlikely(!load_relaxed(&program_malloc)))
+        find_program_malloc();
+    return load_relaxed(&program_malloc)(bytes);
+}
+
 EXPORT char *FAMILY(strdup)(const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    char *copy = FAMILY(malloc)(bytes);
+    char *copy = allocate_text(bytes);
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
 EXPORT char *FAMILY(strndup)(const char *text, size_t n)
 {
     size_t bytes = strnlen(text, n);
-    char *copy = FAMILY(malloc)(bytes + 1);
+    char *copy = allocate_text(bytes + 1);
     if (!copy)
         return NULL;
     copy[bytes] = '\0';

@@ -41,6 +41,39 @@ is_loaded() {
     grep -q "$(readlink -f "$JESPAN_LIB")" < <(preloaded cat /proc/self/maps) || fail "the library is not loaded by LD_PRELOAD"
 }
 
+# ---- A program with a malloc of its own, as Chromium ----
+
+own_malloc() {
+    cat > own.c << 'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static _Alignas(16) char heap[1 << 20];
+static size_t used;
+void *malloc(size_t n)
+{
+    char *p = heap + used;
+    used += (n + 15) & ~(size_t)15;
+    return p;
+}
+void *calloc(size_t n, size_t size) { return malloc(n * size); }
+void *realloc(void *p, size_t n) { return p ? memcpy(malloc(n), p, n) : malloc(n); }
+void free(void *p)
+{
+    if (p && ((char *)p < heap || (char *)p >= heap + sizeof heap))
+        abort();
+}
+int main(int argc, char **argv)
+{
+    free(strdup(argv[0]));
+    free(strndup(argv[0], (size_t)argc));
+    return printf("%d\n", argc) < 0;
+}
+END
+    "$CC" -fno-builtin -o own_malloc own.c || fail "own.c cannot be compiled"
+    same "a program with a malloc of its own" ./own_malloc
+}
+
 # ---- Small tools ----
 
 script_of_bash() {
@@ -311,6 +344,7 @@ stop_server() {
 cleanup_hook=stop_server
 
 is_loaded
+own_malloc
 small_tools
 compilers
 cxx_program
