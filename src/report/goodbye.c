@@ -109,10 +109,7 @@ void goodbye_start(void)
     if (page && conf_is_silent)
         leave_slot();
     own = page && !conf_is_silent ? take_slot(false) : NULL;
-    if (own)
-        conf_leave_to_sidecar();
-    else
-        conf.sidecar[0] = '\0';
+    conf_leave_to_sidecar();
 }
 
 COLD void goodbye_after_fork(void)

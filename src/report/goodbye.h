@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Once, at the start: takes a slot in the page, and leaves dumps and services to the sidecar. If the page cannot be
- * reached or is full, the process reports by itself. Leaves no descriptor open. */
+ * reached or is full, nobody reports for the process: a thread could break a sandbox. Leaves no descriptor open. */
 void goodbye_start(void);
 
 /* In a forked child: takes a slot if forked children are followed. */

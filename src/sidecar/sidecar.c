@@ -265,7 +265,7 @@ static bool run_once(void)
     return !is_told;
 }
 
-/* A process that takes a slot now reports by itself, or is found by the last look. */
+/* A process that takes a slot now is found by the last look, or is left out. */
 static bool is_over(void)
 {
     if (sidecar.first_served || modules_next_ns() != UINT64_MAX)
