@@ -12,6 +12,7 @@ exporters_pprof_la_LIBADD = exporters/libcommon.la
 
 # The encoder of pprof, which several modules have in them
 pprof_sources = \
+	%D%/code_maps.c %D%/code_maps.h \
 	%D%/exporter_memory.h \
 	%D%/hash_index.c %D%/hash_index.h \
 	%D%/pprof.h \
@@ -19,6 +20,7 @@ pprof_sources = \
 	%D%/pprof_head.c %D%/pprof_head.h \
 	%D%/pprof_out.c %D%/pprof_out.h \
 	%D%/pprof_sites.c %D%/pprof_sites.h \
+	%D%/pprof_stacks.c %D%/pprof_stacks.h \
 	%D%/pprof_strings.c %D%/pprof_strings.h \
 	%D%/utf8.c %D%/utf8.h
 

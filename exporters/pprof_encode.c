@@ -16,6 +16,7 @@
 #include "pprof_head.h"
 #include "pprof_out.h"
 #include "pprof_sites.h"
+#include "pprof_stacks.h"
 #include "pprof_strings.h"
 #include "profile.pb-c.h"
 #include "report/exporter.h"
@@ -106,10 +107,11 @@ struct encoder {
     struct pprof_out out;
     struct pprof_strings strings;
     struct pprof_sites sites;
+    struct pprof_stacks stacks;
     uint32_t *row_location; /* location id by row. 0: none yet */
     int64_t empty_value;    /* string index. 0: none yet */
     size_t n_frames, n_labels; /* of the present sample */
-    uint64_t frames[PPROF_MAX_FRAMES + 1];
+    uint64_t frames[PPROF_MAX_STACK_FRAMES + PPROF_MAX_FRAMES + 1];
     JespanPprof__Label labels[PPROF_MAX_LABELS];
     JespanPprof__Label *label_pointers[PPROF_MAX_LABELS];
     struct pprof_head head;
@@ -204,18 +206,19 @@ static bool is_root(const struct snapshot *s, uint32_t i)
 }
 
 /* Collects the path without the root, leaf first, and its labels, nearest first. A path that is too long loses its
- * outer end. So writing is linear in the number of rows for any tree. */
-static void walk_path(struct encoder *e, uint32_t i)
+ * outer end. So writing is linear in the number of rows for any tree. `n_inner` frames of a stack are there already. */
+static void walk_path(struct encoder *e, uint32_t i, size_t n_inner)
 {
-    e->n_frames = e->n_labels = 0;
+    e->n_frames = n_inner;
+    e->n_labels = 0;
     for (;; i = e->snapshot->rows[i].parent_row) {
-        if (is_root(e->snapshot, i) && e->n_frames > 0)
+        if (is_root(e->snapshot, i) && e->n_frames > n_inner)
             return;
         const struct snapshot_row *row = &e->snapshot->rows[i];
-        if (e->n_frames == PPROF_MAX_FRAMES)
+        if (e->n_frames == n_inner + PPROF_MAX_FRAMES)
             break;
         e->frames[e->n_frames++] = row_location(e, i);
-        if (e->n_frames == 1 || !e->snapshot->labels_of_path)
+        if (e->n_frames == n_inner + 1 || !e->snapshot->labels_of_path)
             add_labels(e, row);
     }
     e->frames[e->n_frames++] = pprof_sites_location(&e->sites, "(path cut)", "", "", 0);
@@ -231,12 +234,30 @@ static bool read_values(const struct encoder *e, const struct totals *t, int64_t
     return any;
 }
 
+/* The stacks of a context are samples of their own, with the frames of the stack inside those of the path. The rest of
+ * the context's figures is a sample without them. */
+static void write_stacks(struct encoder *e, uint32_t i, struct totals *rest)
+{
+    int64_t values[PPROF_MAX_VALUES];
+    const struct snapshot *s = e->snapshot;
+    for (uint32_t k = s->rows[i].first_stack; k && e->out.error == 0; k = s->stacks[k - 1].next) {
+        const struct snapshot_stack *stack = &s->stacks[k - 1];
+        totals_subtract(rest, &stack->totals);
+        if (!read_values(e, &stack->totals, values))
+            continue;
+        walk_path(e, i, pprof_stacks_walk(&e->stacks, stack->frame, e->frames));
+        write_sample(e, values);
+    }
+}
+
 static void write_row(struct encoder *e, uint32_t i)
 {
     int64_t values[PPROF_MAX_VALUES];
-    if (!read_values(e, &e->snapshot->rows[i].totals, values))
+    struct totals own = e->snapshot->rows[i].totals;
+    write_stacks(e, i, &own);
+    if (!read_values(e, &own, values))
         return;
-    walk_path(e, i);
+    walk_path(e, i, 0);
     write_sample(e, values);
 }
 
@@ -256,6 +277,7 @@ static int write_profile(struct encoder *e)
     pprof_strings_init(&e->strings, &e->out);
     pprof_sites_init(&e->sites, &e->strings);
     pprof_head_write(&e->head, &e->strings, e->kind, e->snapshot);
+    pprof_stacks_init(&e->stacks, &e->strings, e->snapshot, pprof_head_program(&e->head, e->snapshot));
     for (uint32_t i = 0; i < e->snapshot->n_rows && e->out.error == 0; i++)
         write_row(e, i);
     write_retired(e);
@@ -274,6 +296,7 @@ int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind,
     int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)
         error = e->row_location ? write_profile(e) : -ENOMEM;
+    pprof_stacks_free(&e->stacks);
     pprof_sites_free(&e->sites);
     pprof_strings_free(&e->strings);
     pprof_out_free(&e->out);

@@ -93,14 +93,14 @@ static size_t padded(size_t bytes)
     return (bytes + 3) & ~(size_t)3;
 }
 
-static void take_build_id(struct program *program, const unsigned char *id, size_t bytes)
+static void take_build_id(char *build_id, const unsigned char *id, size_t bytes)
 {
     for (size_t i = 0; i < bytes && i < PROGRAM_BUILD_ID_BYTES; i++)
-        snprintf(program->build_id + 2 * i, 3, "%02x", id[i]);
+        snprintf(build_id + 2 * i, 3, "%02x", id[i]);
 }
 
 /* Each note is a header, a name and a descriptor, the last two padded to 4 bytes. */
-static void search_notes(struct program *program, const unsigned char *notes, size_t bytes)
+static void search_notes(char *build_id, const unsigned char *notes, size_t bytes)
 {
     ElfW(Nhdr) note;
     for (size_t at = 0; bytes - at >= sizeof note;) {
@@ -110,22 +110,22 @@ static void search_notes(struct program *program, const unsigned char *notes, si
         if (note.n_namesz > bytes || note.n_descsz > bytes || id_at > bytes || note.n_descsz > bytes - id_at)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" && memcmp(notes + name_at, "GNU", 4) == 0)
-            take_build_id(program, notes + id_at, note.n_descsz);
+            take_build_id(build_id, notes + id_at, note.n_descsz);
         at = id_at + padded(note.n_descsz);
         if (at > bytes)
             return;
     }
 }
 
-static void read_segment(struct program *program, int fd, const ElfW(Phdr) *segment)
+static void read_segment(char *build_id, int fd, const ElfW(Phdr) *segment)
 {
     unsigned char notes[MAX_NOTES_BYTES];
-    if (segment->p_type != PT_NOTE || program->build_id[0] != '\0')
+    if (segment->p_type != PT_NOTE || build_id[0] != '\0')
         return;
     size_t wanted = segment->p_filesz < sizeof notes ? segment->p_filesz : sizeof notes;
     ssize_t bytes = pread(fd, notes, wanted, (off_t)segment->p_offset);
     if (bytes > 0)
-        search_notes(program, notes, (size_t)bytes);
+        search_notes(build_id, notes, (size_t)bytes);
 }
 
 static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
@@ -133,20 +133,26 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
     return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-/* Reads the headers without libelf, which allocates. The file has this process's class and byte order, because jespan
- * is in it. */
+/* Reads the headers without libelf, which allocates. A file of another class has other headers, and no notes are found
+ * in it. */
+void pprof_head_build_id(char *build_id, int fd)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segment;
+    if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segment)
+        return;
+    for (size_t i = 0; i < header.e_phnum; i++)
+        if (read_at(fd, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
+            read_segment(build_id, fd, &segment);
+}
+
 static void read_build_id(struct program *program, pid_t pid)
 {
     char path[PROC_PATH_BYTES];
-    ElfW(Ehdr) header;
-    ElfW(Phdr) segment;
     int fd = descriptor_open(path_in_proc(path, pid, "exe"), O_RDONLY, 0);
     if (fd < 0)
         return;
-    if (read_at(fd, &header, sizeof header, 0) && header.e_phentsize == sizeof segment)
-        for (size_t i = 0; i < header.e_phnum; i++)
-            if (read_at(fd, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
-                read_segment(program, fd, &segment);
+    pprof_head_build_id(program->build_id, fd);
     close(fd);
 }
 
@@ -193,17 +199,17 @@ static void write_value_types(struct pprof_strings *strings, const struct pprof_
     pprof_out_message(strings->out, &part.base);
 }
 
-/* The mapping says that functions, files and lines are known. So no reader looks them up in the binary. */
-static void write_mapping(struct pprof_strings *strings, JespanPprof__Mapping *mapping)
+/* The mapping says whether functions, files and lines are known. If so, no reader looks them up in the binary. */
+static void write_mapping(struct pprof_strings *strings, JespanPprof__Mapping *mapping, bool has_names)
 {
-    mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = 1;
+    mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = has_names;
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.n_mapping = 1;
     part.mapping = &mapping;
     pprof_out_message(strings->out, &part.base);
 }
 
-static void write_program(struct pprof_strings *strings, const struct program *from)
+static void write_program(struct pprof_strings *strings, const struct program *from, bool has_names)
 {
     JespanPprof__Mapping mapping = JESPAN_PPROF__MAPPING__INIT;
     mapping.id = PPROF_PROGRAM_MAPPING_ID;
@@ -212,7 +218,7 @@ static void write_program(struct pprof_strings *strings, const struct program *f
     mapping.file_offset = from->offset;
     mapping.filename = pprof_strings_intern(strings, from->file);
     mapping.build_id = pprof_strings_intern(strings, from->build_id);
-    write_mapping(strings, &mapping);
+    write_mapping(strings, &mapping, has_names);
 }
 
 /* Sites have invented addresses, in a mapping of their own. A name in brackets is no file, like the kernel's [vdso]. */
@@ -223,7 +229,7 @@ static void write_sites_mapping(struct pprof_strings *strings)
     mapping.memory_start = PPROF_SITES_START;
     mapping.memory_limit = PPROF_SITES_LIMIT;
     mapping.filename = pprof_strings_intern(strings, "[jespan]");
-    write_mapping(strings, &mapping);
+    write_mapping(strings, &mapping, true);
 }
 
 static void write_times_and_comment(struct pprof_strings *strings, const struct snapshot *s, char *text, size_t bytes)
@@ -231,13 +237,26 @@ static void write_times_and_comment(struct pprof_strings *strings, const struct 
     int n = snprintf(text, bytes, "jespan %s", PACKAGE_VERSION);
     if (s->epoch > 0) /* 0: the snapshot was made from others */
         snprintf(text + n, bytes - (size_t)n, ", process %" PRIu32 ", snapshot %" PRIu64, s->pid, s->epoch);
-    int64_t comments[] = {pprof_strings_intern(strings, text), s->note ? pprof_strings_intern(strings, s->note) : 0};
+    int64_t comments[3] = {pprof_strings_intern(strings, text)};
+    size_t n_comments = 1;
+    if (s->note)
+        comments[n_comments++] = pprof_strings_intern(strings, s->note);
+    if (s->n_stacks && s->stacks_ended_early) {
+        char early[96];
+        snprintf(early, sizeof early, "%" PRIu64 " stacks end before their outermost frame", s->stacks_ended_early);
+        comments[n_comments++] = pprof_strings_append(strings, early);
+    }
     JespanPprof__Profile part = JESPAN_PPROF__PROFILE__INIT;
     part.time_nanos = (int64_t)s->time_unix_ns;
     part.duration_nanos = s->time_unix_ns > s->start_unix_ns ? (int64_t)(s->time_unix_ns - s->start_unix_ns) : 0;
-    part.n_comment = s->note ? 2 : 1;
+    part.n_comment = n_comments;
     part.comment = comments;
     pprof_out_message(strings->out, &part.base);
+}
+
+const struct program *pprof_head_program(const struct pprof_head *head, const struct snapshot *snapshot)
+{
+    return snapshot->program ? snapshot->program : &head->program;
 }
 
 void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, const struct pprof_kind *kind,
@@ -246,7 +265,7 @@ void pprof_head_write(struct pprof_head *head, struct pprof_strings *strings, co
     write_value_types(strings, kind);
     if (!snapshot->program)
         pprof_head_identify(&head->program, snapshot->from_outside ? (pid_t)snapshot->pid : 0);
-    write_program(strings, snapshot->program ? snapshot->program : &head->program);
+    write_program(strings, pprof_head_program(head, snapshot), snapshot->n_stacks == 0);
     write_sites_mapping(strings);
     write_times_and_comment(strings, snapshot, head->comment, sizeof head->comment);
 }

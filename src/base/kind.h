@@ -10,11 +10,12 @@ enum context_kind {
     CONTEXT_SPAN,
     CONTEXT_UNSAMPLED, /* "(unsampled)": spans that a sampler declined, id 3 */
     CONTEXT_PERIOD, /* a child of any other context, for memory allocated in one period: age.h */
+    CONTEXT_STACK,  /* a child of any other context, for memory allocated from one stack of calls: stack_context.h */
 };
 
 static inline const char *kind_text(enum context_kind kind)
 {
-    static const char *const texts[] = {"root", "jespan", "thread", "span", "unsampled", "period"};
+    static const char *const texts[] = {"root", "jespan", "thread", "span", "unsampled", "period", "stack"};
     return texts[kind];
 }
 

@@ -106,6 +106,8 @@ const struct command command_run = {
         "                  all)\n"
         "  --only PROGRAMS only programs of these names, 'NAME|NAME*'; others are left out,\n"
         "                  even PROGRAM itself\n"
+        "  --stacks[=MODE] credit allocations to the stack of calls that made them:\n"
+        "                  all, sampled or off; without MODE all\n"
         "  --time          write a dump of times beside each heap dump,\n"
         "                  time.PID.NUMBER.pb.gz\n"
         "  --dump-on EVENTS\n"

@@ -14,7 +14,7 @@ struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib;
     const char *pyroscope, *app, *http;
     const char *limit, *arena, *dump_on, *only;
-    const char *dir_files, *dir_bytes;
+    const char *dir_files, *dir_bytes, *stacks;
     bool follow_fork, time, in_process, quiet, from_run, help;
 };
 

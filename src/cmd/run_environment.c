@@ -172,6 +172,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "dump_dir_files:", options->dir_files);
     add_bytes(to, "dump_dir_bytes:", options->dir_bytes);
     add(to, "dump_time:", options->time ? "true" : NULL);
+    add(to, "stacks:", options->stacks);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
     add(to, "dump_on:", options->dump_on);
     add(to, "only_programs:", options->only);

@@ -38,6 +38,14 @@ static int check_bytes(const char *option, const char *text)
     return STATUS_USAGE;
 }
 
+static int check_stacks(const char *mode)
+{
+    if (!mode || strcmp(mode, "all") == 0 || strcmp(mode, "sampled") == 0 || strcmp(mode, "off") == 0)
+        return 0;
+    cmd_error("--stacks: '%s' is neither all nor sampled nor off", mode);
+    return STATUS_USAGE;
+}
+
 /* For values that JESPAN_CONF takes as they are. The message leaves the value out: a URL may contain a password. */
 static int check_value(const char *option, const char *value)
 {
@@ -113,6 +121,7 @@ enum {
     OPTION_DIR_BYTES,
     OPTION_SIDECAR,
     OPTION_IN_PROCESS,
+    OPTION_STACKS,
     OPTION_QUIET,
     OPTION_FROM_RUN,
     OPTION_HELP = 'h',
@@ -142,6 +151,7 @@ const struct option run_option_table[] = {
     {"only", required_argument, NULL, OPTION_ONLY},
     {"sidecar", no_argument, NULL, OPTION_SIDECAR}, /* the default */
     {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
+    {"stacks", optional_argument, NULL, OPTION_STACKS},
     {NULL, 0, NULL, 0},
 };
 
@@ -173,6 +183,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
             options->follow_fork = true;
         else if (option == OPTION_IN_PROCESS || option == OPTION_SIDECAR)
             options->in_process = option == OPTION_IN_PROCESS;
+        else if (option == OPTION_STACKS)
+            options->stacks = optarg ? optarg : "all";
         else if (option == OPTION_QUIET)
             options->quiet = true;
         else if (option == OPTION_FROM_RUN)
@@ -180,7 +192,9 @@ int run_options_read(struct run_options *options, const struct option *table, in
         else
             *values[option] = optarg;
     }
-    int status = check_number("--interval", options->interval, MAX_INTERVAL_S);
+    int status = check_stacks(options->stacks);
+    if (status == 0)
+        status = check_number("--interval", options->interval, MAX_INTERVAL_S);
     if (status == 0)
         status = check_number("--keep", options->keep, MAX_KEEP);
     if (status == 0)

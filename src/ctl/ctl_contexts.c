@@ -144,7 +144,7 @@ static int retired_snapshot_figure(const struct ctl_name *self, uint32_t id, con
 /* A period is not shown as a context. Its figures belong to its parent. */
 static bool is_shown(uint32_t id)
 {
-    return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
+    return tree_is_live(id) && !tree_is_part(contexts[id].kind);
 }
 
 static int context_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)

@@ -30,7 +30,9 @@
 #include "snapshot/snapshot.h"
 #include "span/sampler.h"
 #include "span/sites.h"
+#include "span/stack_context.h"
 #include "span/tree.h"
+#include "stacks/frames.h"
 
 int ctl_read_u64(const struct ctl_call *call, uint64_t value)
 {
@@ -175,6 +177,22 @@ static int top_version(const struct ctl_name *self, uint32_t id, const struct ct
     return ctl_read(call, &text, sizeof text);
 }
 
+/* Returns the mode as it was, and then takes a new one. */
+static int top_stacks(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
+    const char *was = stacks_mode_text((enum stacks_mode)load_relaxed(&stacks_mode)), *wanted = NULL;
+    (void)self;
+    (void)id;
+    int error = call->new_value || call->new_bytes ? ctl_write(call, &wanted, sizeof wanted) : 0;
+    int mode = wanted ? stacks_mode_of(wanted) : -1;
+    if (!error && (call->new_value || call->new_bytes) && mode < 0)
+        error = EINVAL;
+    if (!error)
+        error = call->old || call->old_bytes || mode < 0 ? ctl_read(&read_only, &was, sizeof was) : 0;
+    return error || mode < 0 ? error : -stack_context_set_mode((enum stacks_mode)mode);
+}
+
 const struct ctl_name ctl_top_names[] = {
     {"version", top_version, 0},
     {"outlived", top_outlived, 0},
@@ -183,6 +201,7 @@ const struct ctl_name ctl_top_names[] = {
     {"ids", top_ids, 0},
     {"dump", top_dump, EXPORTER_HEAP},
     {"dump_time", top_dump, EXPORTER_TIME},
+    {"stacks", top_stacks, 0},
     {0},
 };
 
@@ -326,12 +345,32 @@ static int read_last_error(const struct ctl_name *self, uint32_t id, const struc
     return ctl_read(call, &text, sizeof text);
 }
 
+static int read_stacks(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    return ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&stacks_stats + self->offset)));
+}
+
+static uint64_t frames(void)
+{
+    return load_relaxed(&stack_frames_end) - 1;
+}
+
 #define PYROSCOPE_ROW(name) {#name, read_pyroscope, offsetof(struct pyroscope_stats, name)},
 #define HTTP_ROW(name) {#name, read_http, offsetof(struct http_stats, name)},
 static const struct ctl_name pyroscope_names[] = {
     PYROSCOPE_STATS(PYROSCOPE_ROW) {"last_error", read_last_error, 0}, {0}};
 static const struct ctl_name http_names[] = {HTTP_STATS(HTTP_ROW) {0}};
+static const struct ctl_name stacks_names[] = {
+    {"stacks", stat_tree, offsetof(struct tree_stats, stacks)},
+    {"frames", stat_value, .value = frames},
+    {"overflow", read_stacks, offsetof(struct stacks_stats, overflow)},
+    {"missed", read_stacks, offsetof(struct stacks_stats, missed)},
+    {"ended_early", read_stacks, offsetof(struct stacks_stats, ended_early)},
+    {0},
+};
 static const struct ctl_group stats_groups[] = {
+    {"stacks", stacks_names, NULL},
     {"pyroscope", pyroscope_names, NULL}, {"http", http_names, NULL}, {0}};
 
 const struct ctl_group ctl_groups[] = {

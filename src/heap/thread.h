@@ -195,6 +195,9 @@ struct thread {
     uint32_t n_held;
     struct limit_held held[LIMIT_HELD];
     struct limit_stock stocks[LIMIT_STOCKS];
+
+    /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
+    struct thread_stacks *stacks, *stacks_kept;
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };

@@ -28,6 +28,7 @@
 #include "span/arena_conf.h"
 #include "span/sampler.h"
 #include "span/span.h"
+#include "span/stack_context.h"
 #include "span/tree.h"
 
 #define NAME_CHECK_LAST 64 /* the slow event of a thread at which its name is looked at last */
@@ -166,6 +167,8 @@ static int boot_locked(void)
     classes_boot();
     magazine_boot(arena_cache_take_back);
     first_use_end();
+    if (conf.stacks != STACKS_OFF && stack_context_set_mode((enum stacks_mode)conf.stacks))
+        WARN("stacks: no memory for their tables; stacks are off");
     return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

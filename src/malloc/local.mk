@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/alloc_policy.c %D%/alloc_policy.h \
+	%D%/alloc_stack.c %D%/alloc_stack.h \
 	%D%/boot.c %D%/boot.h \
 	%D%/family.h \
 	%D%/malloc.c \

@@ -13,6 +13,7 @@
 
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
+#include "malloc/alloc_stack.h"
 #include "malloc/family.h"
 #include "malloc/track.h"
 
@@ -22,6 +23,8 @@
 static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = thread_current;
+    if (unlikely(alloc_stack_is_used(t)))
+        return alloc_stack_alloc(t, size, 0);
     void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_of(size), size) : NULL;
     if (likely(p))
         return p;
@@ -77,6 +80,8 @@ static NOINLINE void *calloc_by_policy(size_t n, size_t size)
         errno = ENOMEM;
         return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which fails */
     }
+    if (unlikely(alloc_stack_is_used(t)))
+        return alloc_stack_alloc(t, bytes, MALLOCX_ZERO);
     return alloc_policy_alloc_for(t, bytes, MALLOCX_ZERO, __builtin_return_address(0));
 }
 
@@ -168,6 +173,8 @@ static NOINLINE void *aligned_by_policy(size_t alignment, size_t size)
         errno = EINVAL;
         return track_may_allocate(t) ? jespan_je_aligned_alloc(alignment, size) : NULL; /* which fails */
     }
+    if (unlikely(alloc_stack_is_used(t)))
+        return alloc_stack_alloc(t, size, MALLOCX_ALIGN(alignment));
     return alloc_policy_alloc_for(t, size, MALLOCX_ALIGN(alignment), __builtin_return_address(0));
 }
 

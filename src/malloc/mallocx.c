@@ -6,10 +6,12 @@
 
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
+#include "malloc/alloc_stack.h"
 #include "malloc/family.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
+#include "span/stack_context.h"
 
 #define ALIGN_MASK 63 /* of MALLOCX_LG_ALIGN() */
 
@@ -17,7 +19,8 @@ EXPORT void *FAMILY(mallocx)(size_t size, int flags)
 {
     if (likely(!flags))
         return FAMILY(malloc)(size);
-    return alloc_policy_alloc(track_thread(), size, flags);
+    struct thread *t = track_thread();
+    return unlikely(alloc_stack_is_used(t)) ? alloc_stack_alloc(t, size, flags) : alloc_policy_alloc(t, size, flags);
 }
 
 /* Whether an object of a span arena must move when it is resized, for one of two reasons. Where freed objects are
@@ -83,9 +86,8 @@ static void *alloc_beside(struct thread *t, const void *p, size_t size, int flag
     return alloc_policy_alloc_in(t, is_inside(t, from) && !track_is_survivor(p) ? from : 0, size, flags);
 }
 
-void *family_resize(void *p, size_t size, int flags)
+HOT_INLINE void *resize(struct thread *t, void *p, size_t size, int flags)
 {
-    struct thread *t = track_thread();
     size_t old_usable = track_usable(p), usable;
     if (unlikely(!old_usable))
         track_free_now(t, p, 0); /* not one of ours: ends the program with the pointer's address */
@@ -102,14 +104,31 @@ void *family_resize(void *p, size_t size, int flags)
         errno = ENOMEM;
     if (in_place)
         return in_place > 0 ? p : NULL;
-    void *q = unlikely(t && t->region) ? alloc_beside(t, p, size, flags)
-              : flags                  ? FAMILY(mallocx)(size, flags)
-                                       : FAMILY(malloc)(size);
+    void *q = unlikely(t && t->region)            ? alloc_beside(t, p, size, flags)
+              : unlikely(alloc_stack_is_used(t)) ? alloc_policy_alloc(t, size, flags)
+              : flags                            ? FAMILY(mallocx)(size, flags)
+                                                 : FAMILY(malloc)(size);
     if (unlikely(!q))
         return NULL;
     memcpy(q, p, old_usable < size ? old_usable : size);
     free_with(p, flags & ~(MALLOCX_ZERO | ALIGN_MASK));
     return q;
+}
+
+/* The object is credited to the stack that resizes it, whether it moves or not. */
+static NOINLINE void *resize_with_stack(struct thread *t, void *p, size_t size, int flags)
+{
+    struct stack_hold hold;
+    stack_context_enter(t, __builtin_frame_address(0), size, &hold);
+    void *q = resize(t, p, size, flags);
+    stack_context_leave(t, &hold);
+    return q;
+}
+
+void *family_resize(void *p, size_t size, int flags)
+{
+    struct thread *t = track_thread();
+    return unlikely(alloc_stack_is_used(t)) ? resize_with_stack(t, p, size, flags) : resize(t, p, size, flags);
 }
 
 EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)

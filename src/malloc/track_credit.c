@@ -8,7 +8,6 @@
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
-#include "span/age.h"
 #include "span/tree.h"
 
 /* ---- Resizing in place ---- */
@@ -100,7 +99,7 @@ int track_credit(struct thread *t, void *p, uint32_t context)
         return -EINVAL;
     uint16_t arena = arenas_find(p);
     bool hands_over = unlikely(arena) && arenas[arena].region && leaves_region(t, arena, context);
-    if (place.tag == context || (age_is_on && age_is_same_context(place.tag, context))) {
+    if (place.tag == context || tree_whole(place.tag) == tree_whole(context)) {
         if (hands_over)
             track_hand_over(&place, arena, place.tag);
         return 0;

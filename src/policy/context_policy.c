@@ -19,7 +19,7 @@
 /* The root and jespan's own contexts have no arena, even where a pattern of the configuration fits their names. */
 static uint16_t arena_of(enum context_kind kind, const struct site *site, const struct label_set *labels, uint16_t above)
 {
-    if (kind == CONTEXT_PERIOD)
+    if (tree_is_part(kind))
         return arenas_share(above);
     return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD ? arenas_join(site, labels, above) : 0;
 }

@@ -371,7 +371,7 @@ static int set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
 static bool is_context(uint32_t id)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    return tree_is_live(id) && contexts[id].kind != CONTEXT_PERIOD;
+    return tree_is_live(id) && !tree_is_part(contexts[id].kind);
 }
 
 static bool is_limitable(uint32_t id)

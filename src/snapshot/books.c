@@ -27,6 +27,9 @@ const struct books books = {
     .start_ns = &snapshot_start_ns,
     .page_root = page_root,
     .class_slab_pages = class_slab_pages,
+    .frames = &stack_frames,
+    .frames_end = &stack_frames_end,
+    .stacks = &stacks_stats,
 };
 
 /* A note has a name and a content, both padded to 4 bytes. */

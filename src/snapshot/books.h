@@ -15,6 +15,8 @@
 #include "heap/counters.h"
 #include "heap/pagemap.h"
 #include "span/tree.h"
+#include "stacks/frames.h"
+#include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
 #define BOOKS_LAYOUT 1u        /* of struct books itself */
@@ -39,6 +41,9 @@ struct books {
     const uint64_t *start_ns; /* by CLOCK_BOOTTIME */
     const _Atomic(page_entry_t *) *page_root; /* the page map */
     const uint8_t *class_slab_pages;          /* CLASSES_MAX */
+    struct stack_frame **frames;
+    _Atomic uint32_t *frames_end;
+    struct stacks_stats *stacks;
 };
 
 extern const struct books books __asm__("jespan_books");

@@ -11,11 +11,13 @@ snapshot_sources = \
 	%D%/snapshot_collect.c \
 	%D%/snapshot_finish.c \
 	%D%/snapshot_rows.c \
+	%D%/snapshot_stacks.c \
 	%D%/space.c %D%/space.h \
 	%D%/view_parts.h
 
 # What only a snapshot of another process needs: for programs of our own, not for the library
 outside_sources = \
+	%D%/frames_outside.c \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \
 	%D%/view.c %D%/view.h \

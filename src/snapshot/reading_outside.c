@@ -354,4 +354,5 @@ void outside_free(struct view_outside *o)
     meta_unmap(o->directories, o->directories_bytes);
     meta_unmap(o->slots, OUTSIDE_SLOTS * sizeof *o->slots);
     outside_free_sites(o);
+    outside_free_frames(o);
 }

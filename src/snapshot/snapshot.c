@@ -8,7 +8,7 @@
 #include "snapshot/snapshot_builder.h"
 
 struct extent {
-    uint32_t rows, labels, ages;
+    uint32_t rows, labels, ages, stacks;
     size_t text_bytes;
 };
 
@@ -21,7 +21,7 @@ static bool has_good_kind(uint32_t id, unsigned kind)
         [CONTEXT_ID_ROOT] = CONTEXT_ROOT, [CONTEXT_ID_SELF] = CONTEXT_SELF, [CONTEXT_ID_UNSAMPLED] = CONTEXT_UNSAMPLED};
     if (id <= CONTEXT_ID_UNSAMPLED)
         return kind == fixed[id];
-    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD || kind == CONTEXT_PERIOD;
+    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD || kind == CONTEXT_PERIOD || kind == CONTEXT_STACK;
 }
 
 static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id, const struct context *c)
@@ -31,6 +31,8 @@ static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id,
         place->row = 0; /* the root's */
     } else if (place->kind == CONTEXT_PERIOD) {
         place->row = n->ages++;
+    } else if (place->kind == CONTEXT_STACK) {
+        place->row = n->stacks++;
     } else {
         if (place->kind != CONTEXT_SPAN)
             b->last_special_row = n->rows;
@@ -78,17 +80,18 @@ static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct s
 {
     b->mapping = get_mapping((struct snapshot_mapping *)old,
                              sizeof *b->mapping + n->rows * sizeof *b->rows + n->labels * sizeof *b->label +
-                                 n->ages * sizeof *b->ages + n->text_bytes);
+                                 n->ages * sizeof *b->ages + n->stacks * sizeof *b->stacks + n->text_bytes);
     if (!b->mapping)
         return false;
     b->rows = (struct snapshot_row *)(b->mapping + 1);
     b->label = (struct snapshot_label *)(b->rows + n->rows);
     b->ages = (struct snapshot_age *)(b->label + n->labels);
     b->labels_end = (struct snapshot_label *)b->ages;
-    b->text = (char *)(b->ages + n->ages);
+    b->stacks = (struct snapshot_stack *)(b->ages + n->ages);
+    b->text = (char *)(b->stacks + n->stacks);
     b->text_end = b->text + n->text_bytes;
     b->mapping->public = (struct snapshot){
-        .n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .epoch = ++b->view->epoch,
+        .n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks, .epoch = ++b->view->epoch,
         .pid = b->view->pid, .from_outside = b->view->outside};
     return true;
 }
@@ -102,13 +105,17 @@ static void set_clock(struct snapshot *s, uint64_t start_ns)
 static int make(struct snapshot_builder *b)
 {
     int error = builder_fill_rows(b);
+    if (!error)
+        error = stacks_begin(b);
     if (error)
         return error;
     b->mapping->public.pending_bytes = b->view->reader->end(b->reading, builder_add_buffered, b);
     error = builder_validate(b);
     if (error)
         return error;
+    stacks_fold(b);
     builder_remove_dropped(b);
+    stacks_link(b);
     builder_floor_frees(b);
     ages_fold(b);
     builder_finish_times(b);

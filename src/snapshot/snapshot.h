@@ -15,6 +15,7 @@
 #include "base/kind.h"
 #include "base/totals.h"
 #include "snapshot/program.h"
+#include "stacks/frames.h"
 
 struct snapshot_label {
     const char *key, *value; /* the value of an integer is its decimal text */
@@ -39,6 +40,7 @@ struct snapshot_row {
     /* How long ago the last of its spans closed; 0: none did. The end of a JESPAN() block is known to the time between
      * two snapshots. */
     uint64_t closed_ns;
+    uint32_t first_stack; /* the index + 1 of its first stack; 0: none */
 };
 
 /* What was allocated in a context within one period (age_period_s). It is part of the row's figures. */
@@ -47,6 +49,16 @@ struct snapshot_age {
     bool open;            /* a span that was opened then is still open */
     uint64_t oldest_ns;   /* how long ago the period began: its objects are at most that old */
     struct totals totals;
+};
+
+/* What was allocated in a context from one stack of calls (stacks/frames.h). It is part of the row's figures. What has no
+ * such entry was allocated without a stack, or from one that was recycled. */
+struct snapshot_stack {
+    uint32_t row;
+    uint32_t next;  /* the next stack of that row: its index + 1; 0: none */
+    uint32_t frame; /* its innermost frame in the snapshot's frames; never 0 */
+    uint32_t age;   /* used while the snapshot is built */
+    struct totals totals; /* of memory; no times */
 };
 
 struct snapshot {
@@ -60,6 +72,11 @@ struct snapshot {
     bool labels_of_path; /* a row's labels are those of its whole path; only in snapshots that exporters/digest.h makes */
     const struct snapshot_row *rows;
     const struct snapshot_age *ages; /* in no order */
+    const struct snapshot_stack *stacks;
+    uint32_t n_stacks;
+    uint32_t n_frames;               /* one more than the highest number of a frame; 0: no stack was ever taken */
+    const struct stack_frame *frames; /* by number. They never change; later snapshots may have more */
+    uint64_t stacks_ended_early;     /* stacks that end before the outermost frame */
     struct totals retired; /* contexts that were recycled; in use is 0 */
     struct totals all;     /* rows and retired */
     uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */

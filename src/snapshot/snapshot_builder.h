@@ -16,7 +16,8 @@
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
 
-/* The mapping of a snapshot. The public part is followed by rows, labels, ages, and the text of labels. Sites are kept
+/* The mapping of a snapshot. The public part is followed by rows, labels, ages, stacks, and the text of
+ * labels. Sites are kept
  * for good, so rows point to their strings; labels are copied. */
 struct snapshot_mapping {
     struct snapshot public;
@@ -26,7 +27,7 @@ struct snapshot_mapping {
 /* What an id was when it was first looked at. Even life: no row. */
 struct place {
     uint32_t life;
-    uint32_t row : 26; /* for a period, an index into ages */
+    uint32_t row : 26; /* for a period, an index into ages; for a stack, into stacks */
     uint32_t kind : 6; /* enum context_kind */
 };
 
@@ -52,6 +53,7 @@ struct snapshot_builder {
     struct snapshot_row *rows;
     struct snapshot_label *label, *labels_end; /* where the next goes */
     struct snapshot_age *ages;
+    struct snapshot_stack *stacks;
     char *text, *text_end; /* where the next label's text goes */
     bool owes_frees;       /* a context has negative frees: builder_floor_frees() */
     bool has_dropped;      /* rows without id, and ages of row NO_ROW, are to be removed */
@@ -81,7 +83,7 @@ static inline uint64_t lesser(uint64_t a, uint64_t b)
 
 static inline bool place_has_row(const struct place *p)
 {
-    return p->life & 1 && p->kind != CONTEXT_PERIOD;
+    return p->life & 1 && !tree_is_part((enum context_kind)p->kind);
 }
 
 /* How long before `now` a time was, both in ticks; at least 1 ns. */
@@ -130,6 +132,24 @@ void builder_remove_dropped(struct snapshot_builder *b);
 
 /* Wall time without that of children, times that never fall, and the sum of all rows. */
 void builder_finish_times(struct snapshot_builder *b);
+
+/* What has outlived its spans, by the figures that the row has now. */
+void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row);
+
+/* ---- snapshot_stacks.c ---- */
+
+/* Finds the frames of all stacks. Returns 0 or a negative errno. */
+int stacks_begin(struct snapshot_builder *b);
+
+/* Sets the figures of a stack. */
+void stacks_fill(struct snapshot_builder *b, uint32_t id, const struct totals *sum);
+
+/* Adds stacks to the rows and ages that they belong to, when all frees are known, and rows that are gone are still in
+ * their places. */
+void stacks_fold(struct snapshot_builder *b);
+
+/* Makes a list of the stacks of each row, when rows have their final places. */
+void stacks_link(struct snapshot_builder *b);
 
 /* ---- snapshot_ages.c ---- */
 

@@ -157,6 +157,8 @@ static void drop(struct snapshot_builder *b, uint32_t id)
     b->has_dropped = true;
     if (place->kind == CONTEXT_PERIOD) {
         b->ages[place->row].row = NO_ROW;
+    } else if (place->kind == CONTEXT_STACK) {
+        b->stacks[place->row].row = NO_ROW;
     } else {
         struct snapshot_row *row = &b->rows[place->row];
         if (row->id && row->kind == CONTEXT_SPAN)

@@ -28,7 +28,7 @@ static void drop_rows(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
     const uint32_t *now = (const uint32_t *)b->places;
-    uint32_t last_special = 0, n_ages = 0;
+    uint32_t last_special = 0, n_ages = 0, n_stacks = 0;
     s->n_rows = pack_rows(b);
     for (uint32_t i = 0; i < s->n_rows; i++) {
         struct snapshot_row *row = &b->rows[i];
@@ -45,6 +45,14 @@ static void drop_rows(struct snapshot_builder *b)
         b->ages[n_ages++] = *age;
     }
     s->n_ages = n_ages;
+    for (uint32_t i = 0; i < s->n_stacks; i++) {
+        struct snapshot_stack *stack = &b->stacks[i];
+        if (stack->row == NO_ROW || now[stack->row] == NO_ROW)
+            continue;
+        stack->row = now[stack->row];
+        b->stacks[n_stacks++] = *stack;
+    }
+    s->n_stacks = n_stacks;
 }
 
 /* Only damaged books have paths that go in a circle. The circle is cut at the root. */

@@ -9,6 +9,8 @@
 #include "heap/timing.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
+#include "stacks/frames.h"
+#include "stacks/stacks.h"
 
 uint64_t snapshot_start_ns;
 
@@ -40,6 +42,15 @@ static const struct site *own_site(struct view *view, const struct site *there, 
 {
     (void)view, (void)error;
     return there;
+}
+
+static int own_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, uint64_t *ended_early)
+{
+    (void)view;
+    *n_frames = load_acquire(&stack_frames_end);
+    *frames = stack_frames;
+    *ended_early = load_relaxed(&stacks_stats.ended_early);
+    return 0;
 }
 
 static uint64_t own_ticks(struct view *view)
@@ -74,7 +85,7 @@ static void own_end_wait(void)
 }
 
 static const struct view_reader own_reader = {.bytes = own_bytes, .begin = own_begin, .chunk = own_chunk, .end = own_end,
-    .site = own_site, .ticks = own_ticks, .scale = own_scale, .wait = own_wait, .end_wait = own_end_wait};
+    .site = own_site, .frames = own_frames, .ticks = own_ticks, .scale = own_scale, .wait = own_wait, .end_wait = own_end_wait};
 
 static struct view own = {.reader = &own_reader}; /* LOCK_SNAPSHOT */
 

@@ -24,7 +24,7 @@ static void set_labels(struct snapshot_builder *b, struct snapshot_row *row, con
     }
 }
 
-static void fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
+void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
 {
     struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
     uint64_t objects = totals_inuse_objects(&row->totals), bytes = totals_inuse_bytes(&row->totals);
@@ -107,7 +107,7 @@ static int fill_row(struct snapshot_builder *b, uint32_t id, const struct totals
     fill_wall(b, row);
     builder_note_recycled(b, id);
     if (row->kind == CONTEXT_SPAN) {
-        fill_outlived(b, row);
+        builder_fill_outlived(b, row);
         fill_closed(b, row, c);
     }
     if (b->block->texts[id % BLOCK_IDS])
@@ -138,6 +138,8 @@ static int fill_chunk(struct snapshot_builder *b, uint32_t first)
             fill_unsampled(b, &sums[id - first]);
         else if (b->places[id].kind == CONTEXT_PERIOD)
             ages_fill(b, id, &sums[id - first]);
+        else if (b->places[id].kind == CONTEXT_STACK)
+            stacks_fill(b, id, &sums[id - first]);
         else
             error = fill_row(b, id, &sums[id - first]);
     }
@@ -169,11 +171,17 @@ void builder_add_buffered(void *builder, uint32_t id, uint32_t bytes)
         totals_floor_inuse(age);
         return;
     }
+    if (b->places[id].kind == CONTEXT_STACK) {
+        struct totals *stack = &b->stacks[b->places[id].row].totals;
+        totals_add(stack, &freed);
+        totals_floor_inuse(stack);
+        return;
+    }
     struct snapshot_row *row = &b->rows[b->places[id].row];
     totals_add(&row->totals, &freed);
     totals_floor_inuse(&row->totals);
     if (row->kind == CONTEXT_SPAN)
-        fill_outlived(b, row);
+        builder_fill_outlived(b, row);
 }
 
 void builder_floor_frees(struct snapshot_builder *b)

@@ -29,7 +29,8 @@ static void end_wait_outside(void)
 }
 
 static const struct view_reader outside_reader = {
-    .bytes = outside_bytes, .begin = outside_begin, .chunk = outside_chunk, .end = outside_end, .site = outside_find_site,
+    .bytes = outside_bytes, .begin = outside_begin, .chunk = outside_chunk, .end = outside_end,
+    .site = outside_find_site, .frames = outside_frames,
     .ticks = outside_ticks, .scale = outside_scale, .wait = wait_outside, .end_wait = end_wait_outside};
 
 /* What may have changed since the last snapshot. Another program, or another process with that number, has other books,

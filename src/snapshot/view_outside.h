@@ -43,6 +43,9 @@ struct view_outside {
     struct outside_site *sites; /* a hash table by address */
     uint32_t sites_room, n_sites;
     struct outside_text *texts; /* blocks of memory for sites */
+    struct stack_frame *frames; /* a copy; the first `n_frames` */
+    uint32_t n_frames;
+    size_t frames_bytes;
 };
 
 /* ---- view_find.c ---- */
@@ -64,5 +67,11 @@ void outside_free(struct view_outside *o);
 
 const struct site *outside_find_site(struct view *view, const struct site *there, int *error);
 void outside_free_sites(struct view_outside *o);
+
+
+/* ---- frames_outside.c ---- */
+
+int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, uint64_t *ended_early);
+void outside_free_frames(struct view_outside *o);
 
 #endif

@@ -9,6 +9,7 @@ core_sources += \
 	%D%/sampler.c %D%/sampler.h \
 	%D%/sites.c %D%/sites.h \
 	%D%/span.c %D%/span.h \
+	%D%/stack_context.c %D%/stack_context.h \
 	%D%/tree.c %D%/tree.h \
 	%D%/tree_ids.h \
 	%D%/tree_recycle.c

@@ -11,6 +11,7 @@
 #include "heap/counters.h"
 #include "span/age.h"
 #include "span/context_policy.h"
+#include "span/stack_context.h"
 
 /* An entry that was moved to other periods counts as entered in its first period only. */
 static void count_exits(const struct entry *gone)
@@ -98,7 +99,7 @@ static bool entry_has_policy(const struct entry *e)
 /* Looks at the innermost entry first: entries inside a context with an allocation policy mostly have one, too. */
 static bool has_policy(const struct thread *t)
 {
-    bool found = t->publishes || tree_has_policy(t->base);
+    bool found = t->publishes || t->stacks || tree_has_policy(t->base);
     for (uint32_t i = t->depth; i-- > 0 && !found;)
         found = entry_has_policy(&t->entries[i]);
     return found;
@@ -137,6 +138,7 @@ COLD void span_review(struct thread *t)
         t->invalidations_seen = load_acquire(&thread_invalidations);
         store_release(&t->maybe_hot, false);
         t->region = region_of(t);
+        stack_context_review(t);
         store_relaxed(&thread_fast, has_policy(t) ? NULL : t);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
@@ -307,6 +309,7 @@ static void leave_base(struct thread *t)
         t->capacity = ENTRIES_INLINE;
         meta_unmap(old, bytes);
     }
+    stack_context_leave_thread(t);
     struct counters *c = t->base_counters;
     t->base = t->tag = 0;
     t->base_counters = t->current = NULL;

@@ -181,8 +181,31 @@ void tree_unlink(uint32_t id)
     *link = contexts[id].hash_next;
 }
 
+static void join_stacks(uint32_t id, uint32_t parent)
+{
+    uint32_t next = contexts[parent].first_stack;
+    contexts[id].stack_next = next;
+    contexts[id].stack_before = 0;
+    if (next)
+        contexts[next].stack_before = id;
+    contexts[parent].first_stack = id;
+    tree_ids.stacks++;
+}
+
+void tree_leave_stacks(uint32_t id)
+{
+    const struct context *c = &contexts[id];
+    if (c->stack_next)
+        contexts[c->stack_next].stack_before = c->stack_before;
+    if (c->stack_before)
+        contexts[c->stack_before].stack_next = c->stack_next;
+    else
+        contexts[c->parent].first_stack = c->stack_next;
+    tree_ids.stacks--;
+}
+
 static uint32_t make_context(uint32_t parent, enum context_kind kind, const struct site *site,
-                             const struct label_set *labels, uint32_t hash)
+                             const struct label_set *labels, uint32_t stack, uint32_t hash)
 {
     struct label_set *copy = labels ? labels_copy(labels) : NULL;
     if (labels && !copy)
@@ -204,6 +227,10 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->labelled = copy || contexts[parent].labelled;
     c->is_own = kind == CONTEXT_SELF || contexts[parent].is_own;
     c->born = 0;
+    c->stack = stack;
+    c->first_stack = 0;
+    if (kind == CONTEXT_STACK)
+        join_stacks(id, parent);
     c->lost_arena = false;
     c->children = c->open_spans = 0;
     store_relaxed(&c->handles, 0);
@@ -245,7 +272,52 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
             return id;
         }
     }
-    return make_context(parent, kind, kept, labels, hash);
+    return make_context(parent, kind, kept, labels, 0, hash);
+}
+
+/* ---- Stacks ---- */
+
+COLD int tree_begin_stacks(void)
+{
+    jespan_assert(lock_is_held(LOCK_TREE));
+    if (context_pasts)
+        return 0;
+    int error = meta_array_begin(&past_array, (size_t)max_contexts * sizeof *context_pasts);
+    if (!error && !meta_array_grow(&past_array, mapped_contexts * sizeof *context_pasts))
+        error = -ENOMEM; /* the address space is lost */
+    if (!error)
+        store_release((_Atomic(struct totals *) *)&context_pasts, (struct totals *)past_array.start);
+    return error;
+}
+
+static bool has_room_for_stack(void)
+{
+    uint32_t most = max_contexts / 2;
+    if (tree_ids.stacks >= most)
+        tree_recycle_stacks(most / 16);
+    return tree_ids.stacks < most;
+}
+
+uint32_t tree_intern_stack(uint32_t parent, uint32_t stack)
+{
+    static const struct jespan_site site = {.name = "(stack)"};
+    jespan_assert(lock_is_held(LOCK_TREE));
+    const struct site *kept = site_intern(&site);
+    if (!kept)
+        return 0;
+    uint32_t hash = hash_context(parent, CONTEXT_STACK, kept, NULL) ^ stack * 0x9e3779b1u;
+    for (uint32_t id = hash_heads[hash & hash_mask]; id; id = contexts[id].hash_next) {
+        const struct context *c = &contexts[id];
+        if (c->hash == hash && c->parent == parent && c->stack == stack && c->kind == CONTEXT_STACK) {
+            if (unlikely(c->lost_arena))
+                policy_arena_again(id);
+            return id;
+        }
+    }
+    if (!has_room_for_stack())
+        return 0;
+    uint32_t id = make_context(parent, CONTEXT_STACK, kept, NULL, stack, hash);
+    return id == parent ? 0 : id;
 }
 
 /* ---- Contexts ---- */
@@ -279,13 +351,34 @@ void tree_close_span(uint32_t id, uint64_t now)
     own_add(&c->wall, now + TIME_OPEN);
 }
 
+/* Adds the figures of the context's stacks, also of those that were recycled. */
+static COLD void add_stacks(struct totals *sum, uint32_t id)
+{
+    tree_add_past(sum, id);
+    for (uint32_t i = contexts[id].first_stack; i; i = contexts[i].stack_next) {
+        struct totals stack = sums_of(i);
+        totals_subtract(&stack, &context_bases[i]);
+        stack.enters = stack.exits = 0;
+        totals_add(sum, &stack);
+    }
+}
+
+static struct totals own_totals(uint32_t id)
+{
+    struct totals t = sums_of(id);
+    totals_subtract(&t, &context_bases[id]);
+    if (unlikely(context_pasts) && !age_is_on)
+        add_stacks(&t, id);
+    return t;
+}
+
 struct totals tree_totals(uint32_t id)
 {
-    struct totals t = sums_of(id), unsampled = {0};
-    if (id == CONTEXT_ID_ROOT)
-        unsampled = sums_of(CONTEXT_ID_UNSAMPLED);
-    totals_add(&t, &unsampled);
-    totals_subtract(&t, &context_bases[id]);
+    struct totals t = own_totals(id);
+    if (id == CONTEXT_ID_ROOT) {
+        const struct totals unsampled = own_totals(CONTEXT_ID_UNSAMPLED);
+        totals_add(&t, &unsampled);
+    }
     totals_floor_frees(&t);
     totals_floor_inuse(&t);
     return t;
@@ -295,5 +388,5 @@ struct tree_stats tree_stats(void)
 {
     uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT - 1; /* that of unsampled spans has no row */
     return (struct tree_stats){
-        .contexts = made - tree_ids.free, .overflow = tree_ids.overflow, .recycled = tree_ids.recycled};
+        .contexts = made - tree_ids.free - tree_ids.stacks, .stacks = tree_ids.stacks, .overflow = tree_ids.overflow, .recycled = tree_ids.recycled};
 }

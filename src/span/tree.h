@@ -50,6 +50,8 @@ struct context {
     _Atomic uint64_t children_wall; /* wall time of recycled children */
     uint64_t opens_seen;            /* by the last pass that looked for contexts to recycle */
     uint64_t born;                  /* for a period: its begin in ticks, not 0 */
+    uint32_t stack;                 /* for a stack: its number, stacks/frames.h */
+    uint32_t first_stack, stack_next, stack_before; /* the list of a context's stacks; 0: none */
     uint32_t hash, hash_next;
     uint32_t children, open_spans;
     bool labelled; /* it or an ancestor has labels, so there may be any number of such contexts */
@@ -88,10 +90,31 @@ int tree_boot(uint32_t max_contexts);
 uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespan_site *site,
                      const struct label_set *labels);
 
-/* The context itself, or, for a period, the context to which it belongs. */
+/* As tree_intern(), for a stack of calls in `parent`, which may be a period. Stacks take at most half of all ids. Returns
+ * 0 when these are taken, and when out of memory. */
+uint32_t tree_intern_stack(uint32_t parent, uint32_t stack);
+
+/* Makes room for the figures of recycled stacks. To be called before the first stack. Returns 0 or -ENOMEM. */
+int tree_begin_stacks(void);
+
+/* Periods and stacks are parts of a context: they have ids and counters, and are no contexts for users. */
+static inline bool tree_is_part(enum context_kind kind)
+{
+    return kind == CONTEXT_PERIOD || kind == CONTEXT_STACK;
+}
+
+/* The context itself, or, for a part, the context to which it belongs. A period may have stacks. */
 static inline uint32_t tree_whole(uint32_t id)
 {
-    return contexts[id].kind == CONTEXT_PERIOD ? contexts[id].parent : id;
+    while (tree_is_part(contexts[id].kind))
+        id = contexts[id].parent;
+    return id;
+}
+
+/* The same without stacks: a context, or a period of it. */
+static inline uint32_t tree_without_stack(uint32_t id)
+{
+    return contexts[id].kind == CONTEXT_STACK ? contexts[id].parent : id;
 }
 
 /* The parent of spans that are opened in a context. */
@@ -147,7 +170,8 @@ static inline uint32_t tree_incarnation(uint32_t life)
 }
 
 struct tree_stats {
-    uint64_t contexts; /* live now */
+    uint64_t contexts; /* live now, without stacks */
+    uint64_t stacks;   /* live now */
     uint64_t overflow; /* requests for which no id was free */
     uint64_t recycled;
 };

@@ -10,6 +10,7 @@
 struct tree_ids {
     uint32_t first_free; /* linked through hash_next; 0: none */
     uint32_t free;       /* ids in that list */
+    uint32_t stacks;     /* live contexts of stacks */
     uint64_t overflow, recycled; /* as in struct tree_stats */
 };
 extern struct tree_ids tree_ids;
@@ -23,6 +24,12 @@ void tree_recycle_early(void);
 
 /* To be called when all numbers are taken. `good_yield` is the number of contexts that are worth a round. */
 void tree_recycle_at_bound(uint32_t good_yield);
+
+/* Removes a stack from the list of its context. */
+void tree_leave_stacks(uint32_t id);
+
+/* To be called when stacks have all ids that they may have. */
+void tree_recycle_stacks(uint32_t good_yield);
 
 /* The next life begins, or the time between two. */
 static inline void tree_change_life(uint32_t id)

@@ -54,6 +54,7 @@ struct pass {
     uint32_t first, end;
     bool unlabelled_too;
     bool spares; /* contexts that were opened more than once since the last pass */
+    bool stacks_only;
     struct totals *sums;
 };
 
@@ -74,6 +75,7 @@ static uint32_t mark_unused(const struct pass *p)
     for (uint32_t id = p->first; id < p->end; id++) {
         struct context *c = &contexts[id];
         c->unused = tree_is_live(id) && (c->labelled || p->unlabelled_too) && !c->open_spans &&
+                    (c->kind == CONTEXT_STACK || !p->stacks_only) &&
                     is_quiet(&p->sums[id - p->first]) && !is_spared(p, id);
         if (c->unused) {
             make_odd(id);
@@ -119,8 +121,10 @@ static void free_context(uint32_t id, const struct totals *sum)
     tree_add_past(&own, id);
     if (context_pasts)
         context_pasts[id] = (struct totals){0};
-    if (c->kind == CONTEXT_PERIOD) {
-        totals_add(&context_pasts[c->parent], &own);
+    if (tree_is_part(c->kind)) {
+        totals_add(&context_pasts[tree_whole(c->parent)], &own);
+        if (c->kind == CONTEXT_STACK)
+            tree_leave_stacks(id);
     } else {
         uint64_t children_wall = load_relaxed(&c->children_wall);
         own_add(&contexts[c->parent].children_wall, own.wall);
@@ -237,21 +241,21 @@ static uint32_t step_size(void)
 }
 
 /* Returns the number of contexts that it recycled. */
-static uint32_t step(bool spares, bool unlabelled_too)
+static uint32_t step(bool spares, bool unlabelled_too, bool stacks_only)
 {
     if (!step_sums)
         step_sums = meta_map(STEP_MOST * sizeof *step_sums);
     uint32_t end = tree_end(), next = (hand & ~(COUNTERS_PER_CHUNK - 1)) + step_size();
     if (!step_sums || hand >= end)
         return 0;
-    struct pass p = {hand, next < end ? next : end, unlabelled_too, spares, step_sums};
+    struct pass p = {hand, next < end ? next : end, unlabelled_too, spares, stacks_only, step_sums};
     hand = next < end ? next : CONTEXT_ID_UNSAMPLED + 1;
     return recycle(&p);
 }
 
 static uint32_t live_contexts(void)
 {
-    return load_relaxed(&tree_next_id) - tree_ids.free;
+    return load_relaxed(&tree_next_id) - tree_ids.free - tree_ids.stacks;
 }
 
 /* The hand looks at several contexts for each new one, so it finds more than are made where an eighth of all contexts or
@@ -265,7 +269,7 @@ void tree_recycle_early(void)
     if (owed < step_size())
         return;
     owed = 0;
-    step(live < kept + kept / 4, false);
+    step(live < kept + kept / 4, false, false);
 }
 
 /* All numbers are taken. First the hand goes round over labelled contexts. If that frees little, it goes round over all
@@ -281,7 +285,7 @@ void tree_recycle_at_bound(uint32_t good_yield)
             round_yield = 0;
         }
         uint32_t size = step_size();
-        round_yield += step(false, unlabelled_too);
+        round_yield += step(false, unlabelled_too, false);
         looked += size;
         round_left -= size < round_left ? size : round_left;
         if (!round_left && round_yield < good_yield && unlabelled_too)
@@ -290,5 +294,31 @@ void tree_recycle_at_bound(uint32_t good_yield)
             unlabelled_too = round_yield < good_yield && !unlabelled_too;
         if (tree_ids.first_free)
             return;
+    }
+}
+
+/* The hand goes once round over all stacks. If that frees little, it rests until as many requests have failed as a good
+ * yield has stacks. */
+void tree_recycle_stacks(uint32_t good_yield)
+{
+    static uint32_t rests, round_yield, round_left;
+    if (rests) {
+        rests--;
+        return;
+    }
+    for (uint32_t looked = 0, n = 0; looked * thread_blocks() < BOUND_COUNTERS && !n;) {
+        if (!round_left) {
+            round_left = tree_end();
+            round_yield = 0;
+        }
+        uint32_t size = step_size();
+        n = step(false, true, true);
+        round_yield += n;
+        looked += size;
+        round_left -= size < round_left ? size : round_left;
+        if (!round_left && round_yield < good_yield) {
+            rests = good_yield;
+            return;
+        }
     }
 }

@@ -19,6 +19,9 @@
 #define ORACLE_CHECK_MORE(where) (void)(where)
 #define ORACLE_OPS 10000000
 #endif
+#ifndef ORACLE_EACH_STEP
+#define ORACLE_EACH_STEP()
+#endif
 
 #define THREADS 16
 #define ROUNDS 20
@@ -372,8 +375,10 @@ static void step(struct worker *w, unsigned floor)
 
 static void steps(struct worker *w, uint64_t n, unsigned floor)
 {
-    while (n-- > 0)
+    while (n-- > 0) {
         step(w, floor);
+        ORACLE_EACH_STEP();
+    }
 }
 
 /* Ends the thread with spans still entered. They must not keep their contexts for ever. */

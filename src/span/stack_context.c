@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stacks as contexts. */
+#include "span/stack_context.h"
+
+#include <errno.h>
+#include <sched.h>
+
+#include "base/die.h"
+#include "base/lock.h"
+#include "base/meta.h"
+#include "conf/conf.h"
+#include "heap/counters.h"
+#include "span/span.h"
+#include "span/tree.h"
+#include "stacks/frames.h"
+#include "stacks/unwind.h"
+
+/* Leads from a context and a stack to the child. Valid while the child has this generation. A line without a child says
+ * that there was no room for one; it is used a number of times, and then tried again. */
+struct stack_line {
+    uint64_t key;
+    struct counters *counters;
+    uint32_t context, generation; /* context 0: none; `generation` counts down */
+};
+
+#define LINES_FIRST 1024u
+#define LINES_MOST 65536u
+#define RETRY_AFTER 1024u
+
+struct thread_stacks {
+    struct stack_line *lines;
+    uint32_t mask, misses; /* since the lines were allocated */
+    uint32_t bounds_tries;
+    bool busy; /* inside this file: a signal handler may have interrupted it */
+    int64_t until_sample; /* bytes */
+    uint64_t random;
+    struct unwind walk;
+};
+
+#define BOUNDS_TRIES 8
+#define TRIES 256 /* to get the lock: a signal handler may have interrupted its holder */
+
+/* ---- The mode ---- */
+
+COLD int stack_context_set_mode(enum stacks_mode mode)
+{
+    lock(LOCK_TREE);
+    int error = mode == STACKS_OFF ? 0 : stacks_boot();
+    if (!error && mode != STACKS_OFF)
+        error = tree_begin_stacks();
+    if (!error)
+        store_relaxed(&stacks_mode, mode);
+    unlock(LOCK_TREE);
+    if (!error)
+        thread_invalidate_all();
+    return error;
+}
+
+/* Another thread may unset the mode at any time; then the thread is reviewed again. */
+COLD void stack_context_review(struct thread *t)
+{
+    t->stacks = NULL;
+    if (load_relaxed(&stacks_mode) == STACKS_OFF)
+        return;
+    if (!t->stacks_kept) {
+        struct thread_stacks *s = meta_alloc(sizeof *s);
+        if (!s)
+            return;
+        s->random = (uintptr_t)s ^ 0x9e3779b97f4a7c15u;
+        t->stacks_kept = s;
+    }
+    t->stacks = t->stacks_kept;
+}
+
+COLD void stack_context_leave_thread(struct thread *t)
+{
+    struct thread_stacks *s = t->stacks_kept;
+    t->stacks = NULL;
+    if (!s)
+        return;
+    s->busy = false;
+    s->bounds_tries = 0;
+    s->walk.bounds = (struct stack_bounds){0, 0};
+}
+
+/* ---- The cache ---- */
+
+static COLD void grow_lines(struct thread_stacks *s)
+{
+    uint32_t n = s->lines ? 2 * (s->mask + 1) : LINES_FIRST;
+    s->misses = 0;
+    if (n > LINES_MOST)
+        return;
+    struct stack_line *lines = meta_map(n * sizeof *lines), *old = s->lines;
+    if (!lines)
+        return;
+    size_t old_bytes = old ? (s->mask + (size_t)1) * sizeof *old : 0;
+    for (uint32_t i = 0; old && i <= s->mask; i++)
+        if (old[i].key)
+            lines[(old[i].key >> 1) & (n - 1)] = old[i];
+    s->lines = lines;
+    s->mask = n - 1;
+    meta_unmap(old, old_bytes);
+}
+
+/* ---- A stack that is not in the cache ---- */
+
+/* A signal handler that allocates may have interrupted the holder of the lock on this thread. So nobody waits for
+ * ever. */
+static bool lock_tree(void)
+{
+    for (int i = 0; i < TRIES; i++) {
+        if (try_lock(LOCK_TREE))
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
+/* Under LOCK_TREE. Returns the child, entered; or 0. */
+static uint32_t intern(struct thread *t, const struct unwind *u, uint32_t parent, struct counters **counters)
+{
+    uint32_t stack = frames_intern(u->frames, u->n), id = stack ? tree_intern_stack(parent, stack) : 0;
+    *counters = id ? span_count_enter(t, id) : NULL;
+    return *counters ? id : 0;
+}
+
+static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent, struct stack_line *line, uint64_t key,
+                      struct stack_hold *hold)
+{
+    if (!lock_tree()) {
+        stacks_count(&stacks_stats.missed);
+        return;
+    }
+    struct counters *counters;
+    uint32_t id = intern(t, &s->walk, parent, &counters);
+    uint32_t generation = id ? load_relaxed(&contexts[id].generation) : RETRY_AFTER;
+    unlock(LOCK_TREE);
+    if (s->walk.ends_early && id)
+        stacks_count(&stacks_stats.ended_early);
+    if (!id)
+        stacks_count(&stacks_stats.overflow);
+    if (line)
+        *line = (struct stack_line){key, counters, id, generation};
+    hold->stack = id;
+    hold->counters = counters;
+}
+
+/* ---- Allocations ---- */
+
+static COLD void find_bounds(struct thread_stacks *s, uintptr_t sp)
+{
+    s->bounds_tries++;
+    stack_bounds_find(&s->walk.bounds, sp);
+}
+
+static inline void walk_stack(struct thread_stacks *s, const void *frame)
+{
+    if (unlikely(!s->walk.bounds.high) && s->bounds_tries < BOUNDS_TRIES)
+        find_bounds(s, (uintptr_t)frame);
+    unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
+}
+
+/* Counts the enter before it looks whether the child is still there: tree.h. Without that way, the tree is locked. */
+static inline bool enter_cached(const struct stack_line *line)
+{
+    if (unlikely(!tree_lockless))
+        return false;
+    own_add(&line->counters->enters, 1);
+    compiler_barrier();
+    if (likely(load_relaxed(&contexts[line->context].generation) == line->generation))
+        return true;
+    span_undo_enter(line->counters);
+    return false;
+}
+
+/* What the stack of the thread leads to, entered; in *hold. */
+static inline void find(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
+{
+    walk_stack(s, frame);
+    if (unlikely(!s->lines))
+        grow_lines(s);
+    uint64_t key = (s->walk.hash ^ (uint64_t)parent << 32 ^ load_relaxed(&contexts[parent].generation)) * 0xbf58476d1ce4e5b9u;
+    key = (key ^ key >> 32) | 1; /* not 0 */
+    struct stack_line *line = s->lines ? &s->lines[(key >> 1) & s->mask] : NULL;
+    if (likely(line && line->key == key)) {
+        if (unlikely(!line->context) && line->generation) {
+            line->generation--;
+            stacks_count(&stacks_stats.overflow);
+            return;
+        }
+        if (likely(line->context) && likely(enter_cached(line))) {
+            hold->stack = line->context;
+            hold->counters = line->counters;
+            return;
+        }
+    } else {
+        if (++s->misses > s->mask / 2)
+            grow_lines(s);
+        line = s->lines ? &s->lines[(key >> 1) & s->mask] : NULL;
+    }
+    if (unlikely(!unwind_check(&s->walk))) {
+        walk_stack(s, frame);
+        line = NULL;
+    }
+    if (s->walk.n)
+        miss(t, s, parent, line, key, hold);
+}
+
+/* Of a number between 0 and 1, without libm, to 40 bits: each squaring gives a bit of the binary logarithm. */
+static double natural_logarithm(double x)
+{
+    double binary = 0, bit = 0.5;
+    for (; x < 1; x *= 2)
+        binary -= 1;
+    for (int i = 0; i < 40; i++, bit /= 2) {
+        x *= x;
+        if (x >= 2) {
+            x /= 2;
+            binary += bit;
+        }
+    }
+    return binary * 0.69314718055994530942;
+}
+
+/* The bytes until the next sample are distributed exponentially, so each byte is sampled with the same probability. */
+static COLD void draw(struct thread_stacks *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    double uniform = ((double)(s->random >> 11) + 0.5) / 9007199254740992.0;
+    s->until_sample = (int64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
+}
+
+static inline bool is_sampled(struct thread_stacks *s, size_t bytes)
+{
+    if (load_relaxed(&stacks_mode) != STACKS_SAMPLED)
+        return true;
+    s->until_sample -= bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
+    if (likely(s->until_sample > 0))
+        return false;
+    draw(s);
+    return true;
+}
+
+void stack_context_enter(struct thread *t, const void *frame, size_t bytes, struct stack_hold *hold)
+{
+    struct thread_stacks *s = t->stacks;
+    hold->stack = 0;
+    if (unlikely(s->busy)) {
+        stacks_count(&stacks_stats.missed);
+        return;
+    }
+    if (!is_sampled(s, bytes))
+        return;
+    uint32_t parent = tree_without_stack(t->tag); /* a signal handler may have interrupted an allocation */
+    if (unlikely(contexts[parent].is_own))
+        return;
+    s->busy = true;
+    compiler_barrier();
+    find(t, s, frame, parent, hold);
+    if (likely(hold->stack)) {
+        hold->tag = t->tag;
+        hold->current = t->current;
+        t->tag = hold->stack;
+        t->current = hold->counters;
+    }
+    compiler_barrier();
+    s->busy = false;
+}
+
+/* The allocation may have changed the thread's context, as when it found that the thread was renamed. */
+void stack_context_leave(struct thread *t, const struct stack_hold *hold)
+{
+    if (!hold->stack)
+        return;
+    if (likely(t->tag == hold->stack)) {
+        t->tag = hold->tag;
+        t->current = hold->current;
+    }
+    span_undo_enter(hold->counters); /* such enters are no figures */
+}

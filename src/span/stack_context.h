@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stacks as contexts. For each stack of calls from which a context allocates, the context has a child of kind
+ * CONTEXT_STACK. The child's number is the tag of these objects. So counters, recycling and readers treat it as any
+ * other context. Snapshots add it to the row of the context to which it belongs.
+ *
+ * A thread is inside the child only while it allocates: it counts an enter before, and takes it back afterwards, so the
+ * child is not recycled meanwhile (tree.h). A cache of the thread leads from context and stack to the child.
+ *
+ * While stacks are taken, thread_fast is NULL (span_review()). So malloc pays nothing for them otherwise. */
+#ifndef JESPAN_STACK_CONTEXT_H
+#define JESPAN_STACK_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "heap/thread.h"
+#include "stacks/stacks.h"
+
+/* Changes the mode for all threads. Returns 0 or -ENOMEM. Takes LOCK_TREE and LOCK_THREADS. */
+int stack_context_set_mode(enum stacks_mode mode);
+
+/* Decides whether the calling thread takes stacks from now on, and sets t->stacks. */
+void stack_context_review(struct thread *t);
+
+/* The thread leaves its block: forgets what belongs to the thread. */
+void stack_context_leave_thread(struct thread *t);
+
+/* What to restore after an allocation. */
+struct stack_hold {
+    uint32_t tag, stack; /* the thread's context, and the child; stack 0: none was entered */
+    struct counters *current, *counters;
+};
+
+/* Before an allocation: makes the child for the present stack the thread's current context. `frame` is the
+ * __builtin_frame_address(0) of the caller, which malloc's caller called. t->stacks is not NULL. */
+void stack_context_enter(struct thread *t, const void *frame, size_t bytes, struct stack_hold *hold);
+void stack_context_leave(struct thread *t, const struct stack_hold *hold);
+
+#endif

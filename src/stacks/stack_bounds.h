@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which memory of a stack can be read. All functions are async-signal-safe, allocate nothing, and leave errno alone. */
+#ifndef JESPAN_STACK_BOUNDS_H
+#define JESPAN_STACK_BOUNDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct stack_bounds {
+    uintptr_t low, high; /* both 0: unknown */
+};
+
+/* Looks in /proc for the calling thread's own stack. The bounds stay unknown if `sp` is not on it: a coroutine and a
+ * signal handler may have a stack of their own. */
+void stack_bounds_find(struct stack_bounds *bounds, uintptr_t sp);
+
+/* Whether the page of the address can be read. A system call. */
+bool stack_page_is_readable(uintptr_t address);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whether stacks are taken, and what became of them. */
+#ifndef JESPAN_STACKS_H
+#define JESPAN_STACKS_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+enum stacks_mode { STACKS_OFF, STACKS_SAMPLED, STACKS_ALL };
+
+extern _Atomic uint32_t stacks_mode; /* enum stacks_mode */
+
+struct stacks_stats {
+    _Atomic uint64_t overflow;    /* allocations that were credited without their stack: no number or no memory was left */
+    _Atomic uint64_t missed;      /* the same: a signal handler interrupted a walk, or a lock was held for long */
+    _Atomic uint64_t ended_early; /* new stacks that end before the outermost frame */
+};
+extern struct stacks_stats stacks_stats;
+
+static inline void stacks_count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* Makes the tables that all modes but STACKS_OFF need. Returns 0 or -ENOMEM. Under LOCK_TREE. */
+int stacks_boot(void);
+
+const char *stacks_mode_text(enum stacks_mode mode);
+
+/* Returns -1 where the text is no mode. */
+int stacks_mode_of(const char *text);
+
+#endif

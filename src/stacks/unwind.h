@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Walks the stack of the calling thread.
+ *
+ * The walk takes no lock and allocates nothing. It reads a word only inside the thread's own stack, or after the kernel
+ * has said that its page can be read. The stack pointer grows with each frame, so the walk ends on any garbage. */
+#ifndef JESPAN_UNWIND_H
+#define JESPAN_UNWIND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "stacks/stack_bounds.h"
+
+#define UNWIND_MOST 256 /* frames */
+
+struct unwind {
+    struct stack_bounds bounds; /* the thread's own stack */
+    uint64_t hash;              /* of all frames */
+    uint32_t n;
+    bool ends_early;            /* the walk found no way to the next frame */
+    uintptr_t frames[UNWIND_MOST]; /* return addresses, the innermost first */
+};
+
+/* Addresses in jespan itself are left out at the inner end. To be called once, before the first walk. */
+void unwind_boot(void);
+
+/* Walks from the function whose __builtin_frame_address(0) is given, which is left out. The caller sets the bounds. */
+void unwind_from(struct unwind *u, const void *frame, uint32_t most);
+
+/* Looks again at the rules of all frames of a walk. False: there is new code at one of the addresses; walk again. */
+bool unwind_check(const struct unwind *u);
+
+#endif

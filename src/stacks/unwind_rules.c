@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A table of unwind rules by return address.
+ *
+ * _dl_find_object() of glibc 2.35 finds the object of an address without a lock. The rule keeps a few bits of which
+ * object that was. When a stack is seen for the first time, the rules of its addresses are checked: the object may have
+ * been unloaded, and another one may lie there now. A stack that was seen before had the same addresses then. */
+#include "stacks/unwind_rules.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#include "base/meta.h"
+#include "stacks/stack_bounds.h"
+
+#define OBJECT_SHIFT 49
+#define MAX_SEGMENTS 64
+
+struct rules_bucket *rules_table;
+
+int rules_boot(void)
+{
+    if (!rules_table)
+        rules_table = meta_map(sizeof *rules_table << RULES_BUCKETS_SHIFT);
+    return rules_table ? 0 : -ENOMEM;
+}
+
+/* ---- Objects ---- */
+
+/* Not 0. */
+static uint64_t object_bits(const struct dl_find_object *object)
+{
+    uint64_t h = (uintptr_t)object->dlfo_map_start * 0x9e3779b97f4a7c15u;
+    h = (h ^ (uintptr_t)object->dlfo_map_end ^ (uintptr_t)object->dlfo_eh_frame << 7) * 0xbf58476d1ce4e5b9u;
+    return (h >> OBJECT_SHIFT | 1) << OBJECT_SHIFT;
+}
+
+/* Finds the loaded segment that has the header in it. */
+static bool find_segment(const struct dl_find_object *object, struct eh_frame_section *section)
+{
+    const char *start = object->dlfo_map_start, *header = object->dlfo_eh_frame;
+    const ElfW(Ehdr) *elf = (const void *)start;
+    if (!header || header < start || header >= (const char *)object->dlfo_map_end || !stack_page_is_readable((uintptr_t)start))
+        return false;
+    size_t room = 4096 - ((uintptr_t)start & 4095);
+    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phnum > MAX_SEGMENTS ||
+        elf->e_phoff > room || elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > room)
+        return false;
+    const ElfW(Phdr) *segments = (const void *)(start + elf->e_phoff);
+    uintptr_t base = object->dlfo_link_map->l_addr;
+    for (int i = 0; i < elf->e_phnum; i++) {
+        uintptr_t from = base + segments[i].p_vaddr, end = from + segments[i].p_filesz;
+        if (segments[i].p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
+            continue;
+        *section = (struct eh_frame_section){(const void *)from, (const void *)end, (const void *)header};
+        return stack_page_is_readable((uintptr_t)header);
+    }
+    return false;
+}
+
+/* ---- The table ---- */
+
+static uint64_t pack(const struct unwind_rule *rule, uint64_t object)
+{
+    return (uint64_t)rule->kind | (uint64_t)rule->bp_kind << 3 | ((uint64_t)(uint32_t)rule->cfa & 0xffffff) << 5 |
+           ((uint64_t)(uint32_t)rule->bp & 0xfffff) << 29 | object;
+}
+
+static void store(uintptr_t return_address, uint64_t rule)
+{
+    static _Atomic uint32_t turn;
+    struct rules_bucket *bucket = &rules_table[return_address * 0x9e3779b97f4a7c15u >> (64 - RULES_BUCKETS_SHIFT)];
+    unsigned i = 0;
+    while (i < RULES_WAYS && load_relaxed(&bucket->entries[i].mixed) != load_relaxed(&bucket->entries[i].rule))
+        i++; /* an entry for the address 0 is free */
+    if (i == RULES_WAYS)
+        i = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % RULES_WAYS;
+    store_relaxed(&bucket->entries[i].rule, rule);
+    store_relaxed(&bucket->entries[i].mixed, return_address ^ rule);
+}
+
+COLD uint64_t rules_make(uintptr_t return_address)
+{
+    struct unwind_rule rule = {.kind = UNWIND_UNKNOWN};
+    struct dl_find_object object;
+    struct eh_frame_section section;
+    uint64_t bits = 0;
+    int saved = errno;
+#ifdef __x86_64__
+    if (return_address > 1 && !_dl_find_object((void *)(return_address - 1), &object)) {
+        bits = object_bits(&object);
+        if (find_segment(&object, &section))
+            eh_frame_find(&section, return_address - 1, &rule);
+    }
+#else
+    (void)object, (void)section, (void)find_segment;
+#endif
+    errno = saved;
+    uint64_t packed = pack(&rule, bits);
+    store(return_address, packed);
+    return packed;
+}
+
+static void forget(uintptr_t return_address)
+{
+    struct rules_bucket *bucket = &rules_table[return_address * 0x9e3779b97f4a7c15u >> (64 - RULES_BUCKETS_SHIFT)];
+    for (int i = 0; i < RULES_WAYS; i++)
+        if ((load_relaxed(&bucket->entries[i].mixed) ^ load_relaxed(&bucket->entries[i].rule)) == return_address)
+            store_relaxed(&bucket->entries[i].mixed, load_relaxed(&bucket->entries[i].rule));
+}
+
+COLD bool rules_check(uintptr_t return_address)
+{
+    struct dl_find_object object;
+    uint64_t bits = 0;
+    if (return_address > 1 && !_dl_find_object((void *)(return_address - 1), &object))
+        bits = object_bits(&object);
+    if (rules_find(return_address) >> OBJECT_SHIFT == bits >> OBJECT_SHIFT)
+        return true;
+    forget(return_address);
+    return false;
+}
