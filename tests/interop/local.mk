@@ -6,6 +6,7 @@ all_peer_tests += \
 	%D%/page.sh \
 	%D%/pprof.sh \
 	%D%/prometheus.sh \
+	%D%/python.sh \
 	%D%/pyroscope_client.sh \
 	%D%/pyroscope_ingest.sh \
 	%D%/pyroscope_push.sh \
@@ -29,5 +30,7 @@ test_support += \
 	%D%/prometheus_program.c \
 	%D%/push_program.c \
 	%D%/pyroscope_client.py \
+	%D%/python_service.py \
+	%D%/python_spans.py \
 	%D%/speedscope.py \
 	%D%/symbols_compare.py

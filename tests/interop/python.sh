@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# bindings/python: the memory of a Flask service by route, which OpenTelemetry instruments and nobody changed; spans of a
+# program's own in threads and tasks; and both without jespan.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/fetched.sh
+. "$top_srcdir/tests/support/fetched.sh"
+
+fill_environment() {
+    python3 -m venv "$1/venv"
+    "$1/venv/bin/pip" install -q --disable-pip-version-check setuptools==80.9.0 wheel==0.45.1 flask==3.1.3 \
+        opentelemetry-distro==0.66b1 opentelemetry-instrumentation-flask==0.66b1
+}
+
+need python3
+build_once python-flask-otel-1 fill_environment
+
+cp -r "$top_srcdir/bindings/python" "$scratch/source"
+chmod -R u+w "$scratch/source"
+"$built/venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps --no-index \
+    --target "$scratch/site" "$scratch/source" > "$scratch/build" 2>&1 || fail_with "the package cannot be installed" "$scratch/build"
+
+# python DIRECTORY ARGUMENT…: a Python program on jespan, which writes a dump into DIRECTORY at its end
+python() {
+    mkdir "$scratch/$1"
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true LD_PRELOAD=$top_builddir/.libs/libjespan.so \
+        PYTHONPATH=$scratch/site "$built/venv/bin/python" "${@:2}" > "$scratch/$1.said" 2>&1 ||
+        fail_with "$1: status $?" "$scratch/$1.said"
+    "$top_builddir/jespan" report --inclusive --exact --columns inuse "$scratch/$1"/heap.*.pb.gz > "$scratch/$1.report"
+}
+
+# holds NAME KIB CONTEXT: the context and those below hold so many KiB in NAME's report, and less than 256 KiB more
+holds() {
+    local bytes
+    bytes=$(awk -v context="$3" '{
+        figure = $1
+        sub(/^ *[0-9]+ +/, "")
+        if ($0 == context) print figure
+    }' "$scratch/$1.report")
+    if [ "${bytes:-0}" -lt $(($2 << 10)) ] || [ "${bytes:-0}" -ge $((($2 + 256) << 10)) ]; then
+        fail_with "'$3' holds '$bytes', not $2 KiB" "$scratch/$1.report"
+    fi
+}
+
+# A bytearray of 1, 2, 3 and 5 MiB takes 1.25, 2.5, 3.5 and 6 MiB: it is a byte longer, and these are the size classes.
+python spans "$top_srcdir/tests/interop/python_spans.py"
+grep -qx "available True" "$scratch/spans.said" || fail_with "jespan is not found" "$scratch/spans.said"
+holds spans $((15 << 10)) "outer > task {name=a}"
+holds spans $((42 << 10)) "outer > task {name=b}"
+holds spans $((7 << 10)) "outer > task > decorated async {name=b}"
+holds spans 2560 "outer > decorated {kind=7}"
+holds spans $((62 << 10)) "outer"
+holds spans $((6 << 10)) "thread > fails"
+holds spans 7424 "thread"
+
+export OTEL_PYTHON_CONTEXT=jespan OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none
+python service "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_service.py"
+holds service $((10 << 10)) "GET /keep/<int:number> {http.method=GET, http.route=/keep/<int:number>}"
+holds service 0 "GET /look {http.method=GET, http.route=/look}"
+[ "$(grep -c ' GET /' "$scratch/service.report")" = 2 ] || fail_with "there are other spans" "$scratch/service.report"
+
+# without_jespan ARGUMENT…: the same without jespan
+without_jespan() {
+    PYTHONPATH=$scratch/site "$built/venv/bin/python" "$@" > "$scratch/said" 2>&1 || fail_with "without jespan: status $?" "$scratch/said"
+}
+
+without_jespan "$top_srcdir/tests/interop/python_spans.py"
+grep -qx "available False" "$scratch/said" || fail_with "jespan is found where there is none" "$scratch/said"
+without_jespan "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_service.py"
+finish

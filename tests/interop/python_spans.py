@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""For python.sh: spans of a program's own, in threads and in asyncio tasks that take turns."""
+import asyncio
+import ctypes
+import threading
+
+import jespan
+
+kept = []
+MIB = 1 << 20
+
+
+@jespan.span("decorated", kind=7)
+def decorated():
+    kept.append(bytearray(2 * MIB))
+
+
+@jespan.span("decorated async")
+async def step(mib):
+    await asyncio.sleep(0)
+    kept.append(bytearray(mib * MIB))
+
+
+async def task(name, mib):
+    with jespan.span("task", name=name):
+        for _ in range(10):
+            await asyncio.sleep(0)  # the other task's turn
+            kept.append(bytearray(mib * MIB))
+        await asyncio.gather(step(mib), step(mib))
+    kept.append(bytearray(MIB))
+
+
+async def main():
+    await asyncio.gather(task("a", 1), task("b", 3))
+
+
+def thread():
+    with jespan.span("thread"):
+        try:
+            with jespan.span("fails"):
+                kept.append(bytearray(5 * MIB))
+                raise ValueError
+        except ValueError:
+            kept.append(bytearray(MIB))
+
+
+if __name__ == "__main__":
+    print("available", jespan.is_available(), flush=True)
+    with jespan.span("outer"):
+        decorated()
+        asyncio.run(main())
+    started = threading.Thread(target=thread)
+    started.start()
+    started.join()
+    ctypes.CDLL(None).exit(0)  # without Python's own end, which frees all
