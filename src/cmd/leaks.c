@@ -218,7 +218,8 @@ static const char *leaks_of(struct report_input *input, const struct options *op
     struct leaks leaks;
     if (input->profile.kind != PROFILE_HEAP)
         return "a profile of times has no leaks";
-    int error = leaks_read(&leaks, input, options->filter, &options->suppressions, options->all_frames);
+    const struct leaks_wanted wanted = {options->filter, &options->suppressions, options->all_frames, options->source.outlived};
+    int error = leaks_read(&leaks, input, &wanted);
     if (error == 0 && !leaks.has_stacks && leaks.n > 0)
         cmd_warning("%s has no stacks; start the program with 'jespan run --stacks' to see the lines of its code", input->name);
     if (error == 0)
@@ -281,6 +282,7 @@ static int read_options(struct options *options, int argc, char **argv)
         {"min-bytes", required_argument, NULL, 'm'},
         {"filter", required_argument, NULL, 'f'},
         {"at", required_argument, NULL, 'A'},
+        {"outlived", no_argument, NULL, 'o'},
         {"top", required_argument, NULL, 't'},
         {"all-frames", no_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},
@@ -296,6 +298,8 @@ static int read_options(struct options *options, int argc, char **argv)
             status = read_filter(options, optarg);
         else if (option == 'A')
             options->source.at = optarg;
+        else if (option == 'o')
+            options->source.outlived = true;
         else if (option == 'm')
             status = read_min_bytes(options, optarg);
         else if (option == 't')
@@ -357,6 +361,9 @@ const struct command command_leaks = {
         "  --suppressions FILE  leave out stacks that FILE names, in LeakSanitizer's format:\n"
         "                       a line leak:PATTERN for a function, a file or a library\n"
         "  --error-exitcode N   the exit status is N if anything is printed; for CI\n"
+        "  --outlived           only what outlived its span: of a process, memory of contexts\n"
+        "                       without an open span; of a dump that was written at exit, all\n"
+        "                       that spans allocated\n"
         "  --filter EXPR        only spans that fit, as in 'jespan report'\n"
         "  --at TIME            the dump of a directory that was the newest then\n"
         "  --min-bytes N        only stacks that have so many bytes in use, as 500K\n"

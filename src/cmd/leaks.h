@@ -32,10 +32,16 @@ struct leaks {
     bool has_stacks;
 };
 
-/* Reads the leaks of a heap profile in which samples have all locations. `filter` may be NULL. `leaks` is overwritten, and
- * freed by the caller in either case. Returns 0, -ENOMEM, or -EBADMSG if a sample cannot be decoded. */
-int leaks_read(struct leaks *leaks, struct report_input *input, const struct report_filter *filter,
-               const struct suppressions *suppressions, bool all_frames);
+struct leaks_wanted {
+    const struct report_filter *filter; /* NULL: all */
+    const struct suppressions *suppressions;
+    bool all_frames; /* stacks differ also by frames that are not shown otherwise */
+    bool of_spans;   /* without what threads allocated outside spans */
+};
+
+/* Reads the leaks of a heap profile in which samples have all locations. `leaks` is overwritten, and freed by the caller in
+ * either case. Returns 0, -ENOMEM, or -EBADMSG if a sample cannot be decoded. */
+int leaks_read(struct leaks *leaks, struct report_input *input, const struct leaks_wanted *wanted);
 void leaks_free(struct leaks *leaks);
 
 #endif

@@ -21,25 +21,35 @@ static uint64_t hash_context(const struct report_input *input, const JespanPprof
     return hash_mix(path + hash_mix(labels));
 }
 
-/* jespan's own memory is no leak of the program. */
-static bool is_own(const struct profile *profile, const JespanPprof__Sample *sample)
+static ProtobufCBinaryData name_of(const struct profile *profile, uint64_t id)
 {
-    static const char own[] = "(jespan)";
-    size_t n = sample->n_location_id;
-    const JespanPprof__Location *location =
-        n == 0 || stack_locations(profile, sample) == n ? NULL : profile_location(profile, sample->location_id[n - 1]);
+    const JespanPprof__Location *location = profile_location(profile, id);
     const JespanPprof__Function *function =
         location && location->n_line > 0 ? profile_function(profile, location->line[0]->function_id) : NULL;
-    ProtobufCBinaryData name = profile_string(profile, function ? function->name : 0);
-    return name.len == strlen(own) && memcmp(name.data, own, name.len) == 0;
+    return profile_string(profile, function ? function->name : 0);
+}
+
+static bool begins_with(ProtobufCBinaryData name, const char *text)
+{
+    return name.len >= strlen(text) && memcmp(name.data, text, strlen(text)) == 0;
+}
+
+/* jespan's own memory is no leak of the program. Names of contexts that are no spans are in brackets, or a thread's. */
+static bool is_wanted(const struct profile *profile, const JespanPprof__Sample *sample, bool of_spans)
+{
+    size_t n = sample->n_location_id, n_spans = n - stack_locations(profile, sample);
+    ProtobufCBinaryData outermost = n_spans > 0 ? name_of(profile, sample->location_id[n - 1]) : (ProtobufCBinaryData){0, NULL};
+    if (begins_with(outermost, "(jespan)"))
+        return false;
+    bool is_thread = begins_with(outermost, "thread:"), is_other = begins_with(outermost, "(");
+    return !of_spans || (n_spans > (is_thread ? 1 : 0) && !is_other);
 }
 
 struct reader {
     struct leaks *leaks;
     struct report_input *input;
-    const struct report_filter *filter;
+    const struct leaks_wanted *wanted;
     struct stack stack;
-    bool all_frames;
 };
 
 /* Memory without a stack is told apart by its context alone. */
@@ -47,9 +57,10 @@ static int add_part(struct reader *r, uint32_t i, const JespanPprof__Sample *sam
 {
     int64_t values[PROFILE_N_VALUES];
     profile_values(&r->input->profile, sample, values);
-    if (values[PROFILE_INUSE_BYTES] <= 0 || is_own(&r->input->profile, sample) || !report_filter_fits(r->filter, r->input, sample))
+    if (values[PROFILE_INUSE_BYTES] <= 0 || !is_wanted(&r->input->profile, sample, r->wanted->of_spans)
+        || !report_filter_fits(r->wanted->filter, r->input, sample))
         return 0;
-    int error = stack_read(&r->stack, &r->input->profile, sample, r->all_frames);
+    int error = stack_read(&r->stack, &r->input->profile, sample, r->wanted->all_frames);
     uint64_t context = hash_context(r->input, sample);
     r->leaks->has_stacks |= r->stack.n > 0;
     r->leaks->parts[r->leaks->n_parts++] = (struct leak_part){
@@ -146,11 +157,10 @@ static int suppress(struct reader *r, const struct suppressions *suppressions, s
     return error;
 }
 
-int leaks_read(struct leaks *leaks, struct report_input *input, const struct report_filter *filter,
-               const struct suppressions *suppressions, bool all_frames)
+int leaks_read(struct leaks *leaks, struct report_input *input, const struct leaks_wanted *wanted)
 {
     size_t n = input->profile.parts->n_sample;
-    struct reader r = {.leaks = leaks, .input = input, .filter = filter, .all_frames = all_frames};
+    struct reader r = {.leaks = leaks, .input = input, .wanted = wanted};
     int error = 0;
     *leaks = (struct leaks){.parts = calloc(n + 1, sizeof *leaks->parts), .items = calloc(n + 1, sizeof *leaks->items)};
     if (!leaks->parts || !leaks->items)
@@ -160,8 +170,8 @@ int leaks_read(struct leaks *leaks, struct report_input *input, const struct rep
     qsort(leaks->parts, leaks->n_parts, sizeof *leaks->parts, by_stack);
     merge_contexts(leaks);
     make_groups(leaks);
-    for (uint32_t i = 0; i < leaks->n && error == 0 && suppressions->n > 0; i++)
-        error = suppress(&r, suppressions, &leaks->items[i]);
+    for (uint32_t i = 0; i < leaks->n && error == 0 && wanted->suppressions->n > 0; i++)
+        error = suppress(&r, wanted->suppressions, &leaks->items[i]);
     qsort(leaks->items, leaks->n, sizeof *leaks->items, by_bytes);
     stack_free(&r.stack);
     return error;

@@ -28,6 +28,17 @@ static int write_all(struct exporter_sink *sink, const void *data, size_t bytes)
     return 0;
 }
 
+/* The snapshot is this process's own copy, so its rows may be changed. */
+void outside_keep_outlived(struct outside *o)
+{
+    struct snapshot_row *rows = (struct snapshot_row *)(uintptr_t)o->snapshot->rows;
+    for (uint32_t i = 0; i < o->snapshot->n_rows; i++)
+        if (rows[i].kind != CONTEXT_SPAN || rows[i].totals.outlived_bytes == 0) {
+            rows[i].totals = (struct totals){0};
+            rows[i].first_stack = 0;
+        }
+}
+
 const char *outside_read(struct outside *o, pid_t pid)
 {
     int error = view_open(&o->view, pid);

@@ -16,6 +16,9 @@ struct outside {
 /* Reads a process. Returns NULL, or the reason in words why it cannot be read. */
 const char *outside_read(struct outside *o, pid_t pid);
 
+/* Leaves out the memory of all contexts that have an open span, and of those that are no spans. */
+void outside_keep_outlived(struct outside *o);
+
 /* Writes a dump to a descriptor, or to a path (dump_series_write_path()). Returns 0 or a negative errno. */
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd);
 int outside_write_path(const struct outside *o, enum exporter_profile profile, const char *path);

@@ -109,12 +109,15 @@ static const char *read_path(struct report_input *input, const char *path, enum 
     return reason;
 }
 
-static const char *write_process(int fd, pid_t pid, enum exporter_profile profile)
+static const char *write_process(int fd, pid_t pid, const struct report_source *source)
 {
+    enum exporter_profile profile = source->time ? EXPORTER_TIME : EXPORTER_HEAP;
     struct outside process;
     const char *reason = outside_read(&process, pid);
     if (reason)
         return reason;
+    if (source->outlived)
+        outside_keep_outlived(&process);
     int error = outside_write(&process, profile, fd);
     outside_close(&process);
     return error ? strerror(-error) : NULL;
@@ -127,7 +130,7 @@ static const char *read_memory(struct report_input *input, const char *word, pid
     if (fd < 0)
         return strerror(errno);
     const char *reason = pid == 0 ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all")
-                                  : write_process(fd, pid, source->time ? EXPORTER_TIME : EXPORTER_HEAP);
+                                  : write_process(fd, pid, source);
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);
     if (!reason)

@@ -73,6 +73,7 @@ dump_script_tests += \
 	%D%/dump_on.sh \
 	%D%/installed.sh \
 	%D%/leaks.sh \
+	%D%/leaks_server.sh \
 	%D%/outside.sh \
 	%D%/report.sh \
 	%D%/rss.sh \
@@ -111,6 +112,7 @@ test_support += \
 	%D%/http_hostile.py \
 	%D%/http_program.c \
 	%D%/installed_program.c \
+	%D%/leaks_server.cc \
 	%D%/little_memory_mmap.c \
 	%D%/little_memory_program.c \
 	%D%/pyroscope_program.c \

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# A server with a leak runs with stacks. `jespan leaks` and `jespan report` name the lines and the requests: from its dump, and
+# while it runs.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+unset COLUMNS DEBUGINFOD_URLS
+cd "$scratch"
+source=$top_srcdir/tests/integration/leaks_server.cc
+
+# jespan ARGUMENT… : keeps stdout, stderr and status
+jespan() {
+    status=0
+    "$JESPAN_CMD" "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+    [ ! -s "$scratch/err" ] || fail_with "jespan $* has something to say" "$scratch/err"
+}
+
+line_of() {
+    grep -n "$1" "$source" | cut -d: -f1
+}
+
+# shows WHAT LINES: a paragraph of the last output
+shows() {
+    [[ $'\n\n'$(cat out)$'\n\n' == *$'\n\n'"$2"$'\n\n'* ]] || fail_with "$1: there is no"$'\n'"$2" out
+}
+
+check_leaks() {
+    local request=$'    in request {route=/note}\n' calls
+    calls="        handle  leaks_server.cc:$(line_of 'all.get(')
+        main  leaks_server.cc:$(line_of 'handle(all, i')"
+    shows "$1" "250.0 KiB in 250 objects
+${request}        sessions::get(std::string const&)  leaks_server.cc:$(line_of 'the text of the note')
+$calls"
+    shows "$1" "2.0 KiB in 250 objects
+${request}        sessions::get(std::string const&)  leaks_server.cc:$(line_of '// the note')
+$calls"
+    grep -q "  leaks_server.cc:$(line_of "the plugin's")\$" out || fail_with "$1: the plugin's memory" out
+    grep -qE "^        call_back  symbols_library.c:[0-9]+\$" out || fail_with "$1: the plugin's function" out
+}
+
+$CC -g -O2 -shared -fPIC -o plugin.so "$top_srcdir/tests/integration/symbols_library.c"
+for flags in -O2 -O1\ -no-pie\ -fno-pie; do
+    # shellcheck disable=SC2086
+    $CXX -std=gnu++17 -g $flags -I"$top_srcdir/include" -o server "$source" -L"${JESPAN_LIB%/*}" \
+        -Wl,-rpath,"${JESPAN_LIB%/*}" -ljespan -ldl
+    rm -rf dumps
+    "$JESPAN_CMD" run --quiet --stacks --dump-dir dumps --interval 0 -- ./server ./plugin.so || fail "$flags: the server ends with $?"
+    jespan leaks --error-exitcode 9 dumps
+    equal "$flags: status of leaks" "$status" 9
+    check_leaks "$flags"
+    jespan leaks --outlived dumps
+    check_leaks "$flags: --outlived"
+    ! grep -q '^    in thread:server' out || fail_with "$flags: --outlived" out
+    echo 'leak:sessions::get' > supp
+    jespan leaks --error-exitcode 9 --suppressions supp --min-bytes 200K dumps
+    equal "$flags: status with a suppression" "$status" 0
+    jespan report --by line --filter 'request{route=/note}' dumps
+    grep -qE "^250.0 KiB .* 250.0 KiB +250 .*  leaks_server.cc:$(line_of 'the text of the note')  sessions::get" out ||
+        fail_with "$flags: report --by line" out
+    jespan report dumps
+    grep -qE '  request \{route=/note\}$' out || fail_with "$flags: report" out
+    equal "$flags: contexts of the route" "$(grep -c 'route=/note' out)" 1
+done
+
+# While it runs
+mkfifo input
+"$JESPAN_CMD" run --quiet --stacks --dump-dir dumps --interval 0 -- ./server ./plugin.so wait < input > said &
+server=$!
+exec 3> input
+await grep -q process said || fail "the server does not wait"
+jespan leaks "$(sed -n 's/^process //p' said)"
+equal "leaks of a process: status" "$status" 0
+check_leaks "a process"
+grep -q '^    in waiting$' out || fail_with "a process: the open span" out
+jespan leaks --outlived "$(sed -n 's/^process //p' said)"
+check_leaks "--outlived of a process"
+! grep -qE '^    in (waiting|thread:server)$' out || fail_with "--outlived of a process" out
+exec 3>&-
+wait $server || fail "the server ends with $?"
+finish
