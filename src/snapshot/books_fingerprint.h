@@ -14,8 +14,8 @@
     FOLD(FOLD(FOLD(FOLD(FOLD(FOLD(BOOKS_LAYOUT, sizeof(struct books)), sizeof(struct context)), sizeof(struct totals)),  \
                    sizeof(struct thread)), sizeof(struct counters_chunk)), sizeof(struct site) + (sizeof(struct stack_frame) << 16))
 #define FINGERPRINT_CONTEXT                                                                                            \
-    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context, label_integers), context,    \
-                          wall), context, open_spans)
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
+                          label_integers), context, wall), context, open_spans)
 #define FINGERPRINT_THREAD                                                                                             \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, magazine_end), thread,     \
                           cpu), thread, next)

@@ -66,7 +66,8 @@ int outside_frames(struct view *view, const struct stack_frame **frames, uint32_
     if (!error)
         error = grow(o, end);
     if (!error && end > o->n_frames) {
-        const struct piece more = {o->frames + o->n_frames, from + o->n_frames * sizeof *o->frames, (end - o->n_frames) * sizeof *o->frames};
+        const struct piece more = {o->frames + o->n_frames, from + o->n_frames * sizeof *o->frames,
+                                    (end - o->n_frames) * sizeof *o->frames};
         error = space_copy(&view->space, &more, 1);
     }
     if (!error)

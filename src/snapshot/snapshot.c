@@ -91,8 +91,8 @@ static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct s
     b->text = (char *)(b->stacks + n->stacks);
     b->text_end = b->text + n->text_bytes;
     b->mapping->public = (struct snapshot){
-        .n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks, .epoch = ++b->view->epoch,
-        .pid = b->view->pid, .from_outside = b->view->outside};
+        .n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks,
+        .epoch = ++b->view->epoch, .pid = b->view->pid, .from_outside = b->view->outside};
     return true;
 }
 

@@ -388,5 +388,6 @@ struct tree_stats tree_stats(void)
 {
     uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT - 1; /* that of unsampled spans has no row */
     return (struct tree_stats){
-        .contexts = made - tree_ids.free - tree_ids.stacks, .stacks = tree_ids.stacks, .overflow = tree_ids.overflow, .recycled = tree_ids.recycled};
+        .contexts = made - tree_ids.free - tree_ids.stacks, .stacks = tree_ids.stacks, .overflow = tree_ids.overflow,
+        .recycled = tree_ids.recycled};
 }

@@ -61,7 +61,8 @@ static COLD bool read_elsewhere(struct walk *w, uintptr_t at, uintptr_t *value)
 }
 
 /* Stacks are aligned, so a word never crosses a page. */
-__attribute__((no_sanitize("address", "thread"), always_inline)) static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *value)
+__attribute__((no_sanitize("address", "thread"), always_inline))
+static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *value)
 {
     if (unlikely(at & (sizeof at - 1)))
         return false;
