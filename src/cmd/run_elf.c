@@ -190,11 +190,16 @@ const char *run_elf_own(void)
     return access(link, F_OK) == 0 ? link : (const char *)getauxval(AT_EXECFN);
 }
 
+/* The header of this program in memory. Its file may be unreadable for the user. */
+extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
+
 bool run_elf_exports(const char *path, const char *symbol)
 {
-    struct run_elf elf, own;
+    const struct run_elf own = {.elf_class = __ehdr_start.e_ident[EI_CLASS], .byte_order = __ehdr_start.e_ident[EI_DATA],
+                                .machine = __ehdr_start.e_machine};
+    struct run_elf elf;
     struct file file;
-    if (!run_elf_read(&own, run_elf_own()) || !open_file(&file, path))
+    if (!open_file(&file, path))
         return false;
     read_kind(&file, &elf);
     bool found = run_elf_same_machine(&elf, &own) && exports(&file, symbol);

@@ -229,6 +229,19 @@ test_run_errors() {
     done
 }
 
+# A command that its user may execute and not read.
+test_run_unreadable_command() {
+    local user=(setpriv --reuid 65534 --regid 65534 --clear-groups) directory
+    directory=$(mktemp -d "${TMPDIR:-/tmp}/jespan-test.XXXXXX")
+    chmod 711 "$directory" && cp "$JESPAN_CMD" "$directory/jespan" && chmod 711 "$directory/jespan"
+    if "${user[@]}" test -x "$directory/jespan" -a -r "$library" 2> /dev/null; then
+        "${user[@]}" "$directory/jespan" run --lib "$library" --dump-dir "$directory" -- true 2> "$scratch/err" || true
+        grep -q "cannot write dumps to '$directory': Permission denied" "$scratch/err" ||
+            fail_with "a command that cannot be read" "$scratch/err"
+    fi
+    rm -rf "$directory"
+}
+
 # The loader needs no section headers, and finds symbols by either kind of hash table.
 test_run_library_without_sections() {
     local style conf preload
@@ -616,6 +629,7 @@ test_run_services
 test_run_services_wrong
 test_run_passes_through
 test_run_errors
+test_run_unreadable_command
 test_run_library_without_sections
 test_run_damaged_library
 test_run_finds_the_library
