@@ -270,6 +270,7 @@ void dump_watch_start(void)
     wanted = dump_watch_parse(conf.dump_on);
     if (conf.on_limit == ON_LIMIT_DUMP)
         wanted |= DUMP_BIT(DUMP_LIMIT);
+    bool names_signal = wanted & DUMP_BIT(DUMP_SIGNAL);
     if (wanted && !conf.dump_dir[0]) {
         WARN("dump_on and on_limit:dump need dump_dir, and are ignored");
         wanted = 0;
@@ -278,6 +279,8 @@ void dump_watch_start(void)
         install_signal();
     else if (conf.dump_signal[0] && !dump_signal_parse(conf.dump_signal))
         say_no_signal();
+    else if (conf.dump_signal[0] && !names_signal && !conf_is_silent)
+        WARN("dump_signal needs dump_on:signal, and is ignored");
     if (!wanted)
         return;
     store_relaxed(&stopping, false);

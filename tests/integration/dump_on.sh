@@ -30,6 +30,10 @@ not_asked_for() {
     ran "not asked for" "dump_on_program" "" ""
     run "dump_dir:$dir,dump_signal:USR2" signal 12
     equal "no handler" "$status" $((128 + 12))
+    run "dump_dir:$dir,dump_signal:USR2" threads
+    ran "a signal alone" "dump_on_program" "" "<jespan>: dump_signal needs dump_on:signal, and is ignored"
+    run "dump_dir:$dir,dump_signal:USR2,only_programs:other" threads
+    ran "a signal alone, left out" "dump_on_program" "" ""
     run "dump_on:oom|signal,dump_signal:USR2" threads
     ran "no directory" "dump_on_program" "" "<jespan>: dump_on and on_limit:dump need dump_dir, and are ignored"
 }
