@@ -28,7 +28,7 @@ public:
     }
 };
 
-static void handle(sessions &all, const char *route, int i)
+void handle(sessions &all, const char *route, int i)
 {
     JESPAN("request", "route", route);
     std::vector<int> scratch(100 + i % 10);

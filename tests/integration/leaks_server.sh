@@ -27,7 +27,7 @@ shows() {
 
 check_leaks() {
     local request=$'    in request {route=/note}\n' calls
-    calls="        handle  leaks_server.cc:$(line_of 'all.get(')
+    calls="        handle(sessions&, char const*, int)  leaks_server.cc:$(line_of 'all.get(')
         main  leaks_server.cc:$(line_of 'handle(all, i')"
     shows "$1" "250.0 KiB in 250 objects
 ${request}        sessions::get(std::string const&)  leaks_server.cc:$(line_of 'the text of the note')
