@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <jespan/jespan.h>
@@ -15,8 +16,11 @@
 
 static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile mapped;
 
+/* Huge pages would make memory resident that nobody touched. */
 int main(void)
 {
+    if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0)
+        perror("prctl");
     {
         JESPAN("filler");
         for (int i = 0; i < N; i++)
