@@ -263,8 +263,6 @@ static void test_page(void **state)
     const char *first = strstr(answer.body.data, answer.nonce);
     assert_non_null(first);
     assert_non_null(strstr(first + 1, answer.nonce));
-    assert_null(strstr(answer.body.data, "innerHTML"));
-    assert_null(strstr(answer.body.data, "http://"));
     strcpy(nonce, answer.nonce);
     assert_int_equal(ASK(.path = "/spans", .accept = "text/html"), 200);
     assert_true(answer.is_page);
