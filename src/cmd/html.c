@@ -105,10 +105,10 @@ static int pack(struct html_pack *packed, struct html_dumps *dumps, const struct
     return 0;
 }
 
-static int write_words(const char *path, char **words, size_t n)
+static int write_words(const char *path, bool calls, char **words, size_t n)
 {
     struct html_file *files = calloc(n, sizeof *files);
-    struct html_dumps *dumps = html_dumps_new();
+    struct html_dumps *dumps = html_dumps_new(calls);
     struct html_pack packed = {.bytes = NULL};
     const char *failed = words[0];
     for (size_t i = 0; files && i < n; i++)
@@ -127,26 +127,31 @@ static int write_words(const char *path, char **words, size_t n)
 
 static int run(int argc, char **argv)
 {
-    static const struct option long_options[] = {{"output", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
+    static const struct option long_options[] = {{"output", required_argument, NULL, 'o'}, {"calls", no_argument, NULL, 'c'},
+                                                {NULL, 0, NULL, 0}};
     const char *path = NULL;
+    bool calls = false;
     for (int option; (option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1;) {
-        if (option != 'o')
+        if (option == 'o')
+            path = optarg;
+        else if (option == 'c')
+            calls = true;
+        else
             return STATUS_USAGE;
-        path = optarg;
     }
     if (!path || optind == argc) {
         cmd_error("%s; see 'jespan help html'", path ? "there is no FILE" : "there is no --output");
         return STATUS_USAGE;
     }
     text_init();
-    return write_words(path, argv + optind, (size_t)(argc - optind));
+    return write_words(path, calls, argv + optind, (size_t)(argc - optind));
 }
 
 const struct command command_html = {
     .name = "html",
     .summary = "write dumps as a page with flame graph and history",
     .usage =
-        "usage: jespan html -o PAGE.html FILE.pb.gz…\n"
+        "usage: jespan html [--calls] -o PAGE.html FILE.pb.gz…\n"
         "\n"
         "Writes a page in one file that any browser opens from disk, without a network:\n"
         "a table, a flame graph, an icicle and a history of the dumps' spans, the\n"
@@ -154,6 +159,7 @@ const struct command command_html = {
         "dump that was written with it. A FILE may be all that 'jespan report' reads.\n"
         "\n"
         "  -o, --output PAGE  the page's name; - is standard output\n"
+        "  --calls            the calls of 'jespan run --stacks' too, below the spans\n"
         "\n"
         "If the dumps take more than 19 MiB, the page has every second one of them, or\n"
         "every fourth, and so on. The last dump is always there.\n"

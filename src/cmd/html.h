@@ -8,6 +8,7 @@
 #ifndef JESPAN_CMD_HTML_H
 #define JESPAN_CMD_HTML_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +21,8 @@ struct html_file {
     enum profile_kind kind;
 };
 
-/* What is known of all files. NULL: there is no memory. */
-struct html_dumps *html_dumps_new(void);
+/* What is known of all files. `calls`: the calls of stacks are contexts below spans. NULL: there is no memory. */
+struct html_dumps *html_dumps_new(bool calls);
 void html_dumps_free(struct html_dumps *dumps);
 
 /* Reads each file to learn when it was written and which spans have which labels, and sorts files by time. Returns NULL, or the

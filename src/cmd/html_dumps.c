@@ -22,6 +22,7 @@ struct keys {
 };
 
 struct html_dumps {
+    bool calls; /* the calls below spans are contexts too */
     struct hash_table paths; /* the index into `keys`, by the hash of the frames' locations */
     struct keys *keys;
     uint32_t n_keys, keys_capacity;
@@ -54,7 +55,7 @@ static const char *describe(int error)
 /* Reads a file and calls `use` for each sample. */
 static const char *read_file(struct html_dumps *d, const char *name, int (*use)(struct html_dumps *d, const JespanPprof__Sample *sample))
 {
-    struct report_source source = {0};
+    struct report_source source = {.frames = d->calls ? REPORT_CALLS : REPORT_SPANS};
     const char *reason = report_input_read(&d->input, name, &source);
     for (size_t i = 0; !reason && i < d->input.profile.parts->n_sample; i++) {
         JespanPprof__Sample *sample;
@@ -377,9 +378,11 @@ static void write_head(struct html_dumps *d, const struct html_file *files, size
     html_pack_add(d->to, "],\"moments\":[");
 }
 
-struct html_dumps *html_dumps_new(void)
+struct html_dumps *html_dumps_new(bool calls)
 {
     struct html_dumps *d = calloc(1, sizeof *d);
+    if (d)
+        d->calls = calls;
     if (d && !(d->text = malloc(sizeof *d->text))) {
         free(d);
         d = NULL;

@@ -16,6 +16,23 @@ mkdir "$scratch/dumps"
 "$top_builddir/jespan" html -o - "$scratch"/dumps/* | cmp - "$scratch/dumps.html" || fail_with "standard output has another page" /dev/null
 TMPDIR=$scratch python3 -B "$top_srcdir/tests/interop/html_dumps.py" "$scratch" "$scratch/dumps.html" || failures=1
 
+# names ARGUMENT…: the names of all contexts of a page
+names() {
+    "$top_builddir/jespan" html "$@" -o - "$scratch"/stacks/heap.9.pb.gz | python3 -c "
+import base64, json, re, sys, zlib
+text = re.search('<template id=.dumps.>([^<]*)', sys.stdin.read())[1]
+for moment in json.loads(zlib.decompress(base64.b64decode(text), 31))['moments']:
+    print(*(context[1] for context in moment['contexts']), sep='\n')"
+}
+
+mkdir "$scratch/stacks"
+(cd "$scratch/stacks" && JESPAN_CONF=module_dir:$JESPAN_MODULES,stacks:all "$program")
+names --calls > "$scratch/said"
+grep -qx main "$scratch/said" || fail_with "--calls shows no call of main" "$scratch/said"
+names > "$scratch/said"
+! grep -qx main "$scratch/said" || fail_with "calls are shown without --calls" "$scratch/said"
+grep -qx request "$scratch/said" || fail_with "the spans are missing" "$scratch/said"
+
 # refuses STATUS MESSAGE ARGUMENT…
 refuses() {
     local status=0 expected=$1 message=$2
