@@ -4,7 +4,7 @@
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
-need python3 chromium chromedriver tesseract
+need python3 chromium chromedriver tesseract npm # npm: without it, the page has no pictures
 
 program=$scratch/html_program
 compile "$program" tests/interop/html_program.c

@@ -6,7 +6,7 @@
 # shellcheck source=tests/support/pprof_tool.sh
 . "$top_srcdir/tests/support/pprof_tool.sh"
 
-need python3 chromium chromedriver tesseract
+need python3 chromium chromedriver tesseract npm # npm: without it, the page has no pictures
 pids=()
 
 # shellcheck disable=SC2317
