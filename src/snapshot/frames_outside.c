@@ -52,14 +52,14 @@ static int check(const struct stack_frame *frames, uint32_t from, uint32_t end)
     return 0;
 }
 
-int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, uint64_t *ended_early)
+int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats)
 {
     struct view_outside *o = view->outside;
     uint64_t from = 0;
     uint32_t end = 0;
     const struct piece pieces[] = {{&end, space_address(view->books.frames_end), sizeof end},
                                    {&from, space_address(view->books.frames), sizeof from},
-                                   {ended_early, space_address(&view->books.stacks->ended_early), sizeof *ended_early}};
+                                   {stats, space_address(view->books.stacks), sizeof *stats}};
     int error = space_copy(&view->space, pieces, sizeof pieces / sizeof pieces[0]);
     if (!error && (end > MAX_FRAMES || end < o->n_frames || from & 7))
         error = -EBADMSG;

@@ -118,6 +118,7 @@ static int make(struct snapshot_builder *b)
     stacks_link(b);
     builder_floor_frees(b);
     ages_fold(b);
+    stacks_estimate(b);
     builder_finish_times(b);
     set_clock(&b->mapping->public, b->view->start_ns);
     return 0;

@@ -58,6 +58,7 @@ struct snapshot_stack {
     uint32_t next;  /* the next stack of that row: its index + 1; 0: none */
     uint32_t frame; /* its innermost frame in the snapshot's frames; never 0 */
     uint32_t age;   /* used while the snapshot is built */
+    bool sampled;   /* the figures are estimates from samples. Their sum is never more than what the row has */
     struct totals totals; /* of memory; no times */
 };
 

@@ -67,6 +67,7 @@ struct snapshot_builder {
     struct block *block;
     uint32_t last_special_row; /* the last row that is no span */
     uint64_t scale;            /* of clock.h */
+    uint64_t sample_bytes;     /* as in struct stacks_stats */
     struct reading *reading;
 };
 #define NO_ROW UINT32_MAX
@@ -150,6 +151,9 @@ void stacks_fold(struct snapshot_builder *b);
 
 /* Makes a list of the stacks of each row, when rows have their final places. */
 void stacks_link(struct snapshot_builder *b);
+
+/* Estimates what samples stand for, when all figures of rows are known. */
+void stacks_estimate(struct snapshot_builder *b);
 
 /* ---- snapshot_ages.c ---- */
 

@@ -44,12 +44,13 @@ static const struct site *own_site(struct view *view, const struct site *there, 
     return there;
 }
 
-static int own_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, uint64_t *ended_early)
+static int own_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats)
 {
     (void)view;
     *n_frames = load_acquire(&stack_frames_end);
     *frames = stack_frames;
-    *ended_early = load_relaxed(&stacks_stats.ended_early);
+    store_relaxed(&stats->ended_early, load_relaxed(&stacks_stats.ended_early));
+    store_relaxed(&stats->sample_bytes, load_relaxed(&stacks_stats.sample_bytes));
     return 0;
 }
 

@@ -6,7 +6,11 @@
 int stacks_begin(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
-    return s->n_stacks ? b->view->reader->frames(b->view, &s->frames, &s->n_frames, &s->stacks_ended_early) : 0;
+    struct stacks_stats stats = {0};
+    int error = s->n_stacks ? b->view->reader->frames(b->view, &s->frames, &s->n_frames, &stats) : 0;
+    s->stacks_ended_early = load_relaxed(&stats.ended_early);
+    b->sample_bytes = load_relaxed(&stats.sample_bytes);
+    return error;
 }
 
 /* The place of the context or period in which the stack allocates. */
@@ -31,7 +35,8 @@ void stacks_fill(struct snapshot_builder *b, uint32_t id, const struct totals *s
     }
     stack->row = parent->row;
     stack->age = parent->kind == CONTEXT_PERIOD ? parent->row + 1 : 0;
-    stack->frame = c->stack;
+    stack->frame = c->stack & ~STACK_SAMPLED;
+    stack->sampled = c->stack & STACK_SAMPLED;
     stack->totals = builder_own_figures(b, id, sum);
     stack->totals.enters = stack->totals.exits = stack->totals.opens = 0; /* a thread is inside while it allocates */
 }
@@ -75,6 +80,78 @@ void stacks_fold(struct snapshot_builder *b)
             stack->row = NO_ROW; /* its figures stay in the context */
         b->has_dropped |= stack->row == NO_ROW;
     }
+}
+
+/* ---- Samples ----
+ *
+ * An object of s requested bytes is a sample with the probability 1 - exp(-s / mean), so it stands for the reciprocal number of
+ * objects. A stack's objects are taken to have their mean size, as other sampling profilers do. The figures of a row are
+ * exact. So the estimates of its stacks are lowered where their sum is more than the row has. */
+
+/* e to the power -x, without libm: (e^(-x / 1024))^1024. */
+static double exponential(double x)
+{
+    double y = x > 64 ? 64.0 / 1024 : x / 1024, result = 1 - y * (1 - y / 2 * (1 - y / 3 * (1 - y / 4)));
+    for (int i = 0; i < 10; i++)
+        result *= result;
+    return result;
+}
+
+static double weight_of(const struct snapshot_builder *b, const struct totals *t)
+{
+    double mean = t->alloc_objects ? (double)t->alloc_requested_bytes / (double)t->alloc_objects : 0;
+    double probability = b->sample_bytes ? 1 - exponential(mean / (double)b->sample_bytes) : 1;
+    return probability > 1e-9 ? 1 / probability : 1;
+}
+
+enum { ALLOC_OBJECTS, ALLOC_BYTES, REQUESTED_BYTES, INUSE_OBJECTS, INUSE_BYTES, N_FIGURES };
+
+static void take_figures(double figures[N_FIGURES], const struct totals *t, double weight)
+{
+    const uint64_t values[N_FIGURES] = {t->alloc_objects, t->alloc_bytes, t->alloc_requested_bytes, totals_inuse_objects(t),
+                                        totals_inuse_bytes(t)};
+    for (int i = 0; i < N_FIGURES; i++)
+        figures[i] += (double)values[i] * weight;
+}
+
+/* The figures of a sample's stack that are estimated; it has no others. */
+static void set_figures(struct totals *t, const double figures[N_FIGURES], const double factors[N_FIGURES])
+{
+    uint64_t v[N_FIGURES];
+    for (int i = 0; i < N_FIGURES; i++)
+        v[i] = (uint64_t)(figures[i] * factors[i]);
+    *t = (struct totals){.alloc_objects = v[ALLOC_OBJECTS], .alloc_bytes = v[ALLOC_BYTES], .alloc_requested_bytes = v[REQUESTED_BYTES]};
+    t->free_objects = v[ALLOC_OBJECTS] - lesser(v[INUSE_OBJECTS], v[ALLOC_OBJECTS]);
+    t->free_bytes = v[ALLOC_BYTES] - lesser(v[INUSE_BYTES], v[ALLOC_BYTES]);
+}
+
+static void estimate_row(struct snapshot_builder *b, const struct snapshot_row *row)
+{
+    double left[N_FIGURES] = {0}, sum[N_FIGURES] = {0}, factors[N_FIGURES];
+    take_figures(left, &row->totals, 1);
+    for (uint32_t i = row->first_stack; i; i = b->stacks[i - 1].next) {
+        const struct snapshot_stack *stack = &b->stacks[i - 1];
+        take_figures(stack->sampled ? sum : left, &stack->totals, stack->sampled ? weight_of(b, &stack->totals) : -1);
+    }
+    for (int i = 0; i < N_FIGURES; i++)
+        factors[i] = sum[i] > left[i] && sum[i] > 0 && left[i] >= 0 ? left[i] / sum[i] : 1;
+    for (uint32_t i = row->first_stack; i; i = b->stacks[i - 1].next) {
+        struct snapshot_stack *stack = &b->stacks[i - 1];
+        double figures[N_FIGURES] = {0};
+        take_figures(figures, &stack->totals, weight_of(b, &stack->totals));
+        if (stack->sampled)
+            set_figures(&stack->totals, figures, factors);
+    }
+}
+
+void stacks_estimate(struct snapshot_builder *b)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < b->mapping->public.n_stacks; i++)
+        any |= b->stacks[i].sampled;
+    for (uint32_t i = 0; any && i < b->mapping->public.n_rows; i++)
+        if (b->rows[i].first_stack)
+            estimate_row(b, &b->rows[i]);
 }
 
 void stacks_link(struct snapshot_builder *b)

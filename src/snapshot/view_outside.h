@@ -71,7 +71,7 @@ void outside_free_sites(struct view_outside *o);
 
 /* ---- frames_outside.c ---- */
 
-int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, uint64_t *ended_early);
+int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats);
 void outside_free_frames(struct view_outside *o);
 
 #endif

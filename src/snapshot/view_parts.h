@@ -35,9 +35,8 @@ struct view_reader {
     uint64_t (*end)(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to);
     /* A site whose strings can be read here as long as there is the view. NULL: *error says why. */
     const struct site *(*site)(struct view *view, const struct site *there, int *error);
-    /* The frames of stacks, which can be read here as long as there is the view, their end, and how many stacks end
-     * early. */
-    int (*frames)(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, uint64_t *ended_early);
+    /* The frames of stacks, which can be read here as long as there is the view, their end, and a copy of the figures. */
+    int (*frames)(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats);
     /* Time there. */
     uint64_t (*ticks)(struct view *view);
     uint64_t (*scale)(struct view *view);

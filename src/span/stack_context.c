@@ -33,6 +33,7 @@ struct thread_stacks {
     uint32_t bounds_tries;
     bool busy; /* inside this file: a signal handler may have interrupted it */
     int64_t until_sample; /* bytes */
+    uint32_t sampled;     /* STACK_SAMPLED where the present allocation is a sample, else 0 */
     uint64_t random;
     struct unwind walk;
 };
@@ -56,6 +57,32 @@ COLD int stack_context_set_mode(enum stacks_mode mode)
     return error;
 }
 
+/* Of a number between 0 and 1, without libm, to 40 bits: each squaring gives a bit of the binary logarithm. */
+static double natural_logarithm(double x)
+{
+    double binary = 0, bit = 0.5;
+    for (; x < 1; x *= 2)
+        binary -= 1;
+    for (int i = 0; i < 40; i++, bit /= 2) {
+        x *= x;
+        if (x >= 2) {
+            x /= 2;
+            binary += bit;
+        }
+    }
+    return binary * 0.69314718055994530942;
+}
+
+/* The bytes until the next sample are distributed exponentially, so each byte is sampled with the same probability. */
+static COLD void draw(struct thread_stacks *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    double uniform = ((double)(s->random >> 11) + 0.5) / 9007199254740992.0;
+    s->until_sample = (int64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
+}
+
 /* Another thread may unset the mode at any time; then the thread is reviewed again. */
 COLD void stack_context_review(struct thread *t)
 {
@@ -68,6 +95,7 @@ COLD void stack_context_review(struct thread *t)
             return;
         s->random = (uintptr_t)s ^ 0x9e3779b97f4a7c15u;
         t->stacks_kept = s;
+        draw(s);
     }
     t->stacks = t->stacks_kept;
 }
@@ -118,9 +146,10 @@ static bool lock_tree(void)
 }
 
 /* Under LOCK_TREE. Returns the child, entered; or 0. */
-static uint32_t intern(struct thread *t, const struct unwind *u, uint32_t parent, struct counters **counters)
+static uint32_t intern(struct thread *t, const struct thread_stacks *s, uint32_t parent, struct counters **counters)
 {
-    uint32_t stack = frames_intern(u->frames, u->n), id = stack ? tree_intern_stack(parent, stack) : 0;
+    uint32_t stack = frames_intern(s->walk.frames, s->walk.n);
+    uint32_t id = stack ? tree_intern_stack(parent, stack | s->sampled) : 0;
     *counters = id ? span_count_enter(t, id) : NULL;
     return *counters ? id : 0;
 }
@@ -133,7 +162,7 @@ static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent
         return;
     }
     struct counters *counters;
-    uint32_t id = intern(t, &s->walk, parent, &counters);
+    uint32_t id = intern(t, s, parent, &counters);
     uint32_t generation = id ? load_relaxed(&contexts[id].generation) : RETRY_AFTER;
     unlock(LOCK_TREE);
     if (s->walk.ends_early && id)
@@ -180,7 +209,7 @@ static inline void find(struct thread *t, struct thread_stacks *s, const void *f
     walk_stack(s, frame);
     if (unlikely(!s->lines))
         grow_lines(s);
-    uint64_t key = (s->walk.hash ^ (uint64_t)parent << 32 ^ load_relaxed(&contexts[parent].generation)) * 0xbf58476d1ce4e5b9u;
+    uint64_t key = (s->walk.hash ^ (uint64_t)parent << 32 ^ load_relaxed(&contexts[parent].generation) ^ s->sampled) * 0xbf58476d1ce4e5b9u;
     key = (key ^ key >> 32) | 1; /* not 0 */
     struct stack_line *line = s->lines ? &s->lines[(key >> 1) & s->mask] : NULL;
     if (likely(line && line->key == key)) {
@@ -207,40 +236,16 @@ static inline void find(struct thread *t, struct thread_stacks *s, const void *f
         miss(t, s, parent, line, key, hold);
 }
 
-/* Of a number between 0 and 1, without libm, to 40 bits: each squaring gives a bit of the binary logarithm. */
-static double natural_logarithm(double x)
-{
-    double binary = 0, bit = 0.5;
-    for (; x < 1; x *= 2)
-        binary -= 1;
-    for (int i = 0; i < 40; i++, bit /= 2) {
-        x *= x;
-        if (x >= 2) {
-            x /= 2;
-            binary += bit;
-        }
-    }
-    return binary * 0.69314718055994530942;
-}
-
-/* The bytes until the next sample are distributed exponentially, so each byte is sampled with the same probability. */
-static COLD void draw(struct thread_stacks *s)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    double uniform = ((double)(s->random >> 11) + 0.5) / 9007199254740992.0;
-    s->until_sample = (int64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
-}
-
 static inline bool is_sampled(struct thread_stacks *s, size_t bytes)
 {
+    s->sampled = 0;
     if (load_relaxed(&stacks_mode) != STACKS_SAMPLED)
         return true;
     s->until_sample -= bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
     if (likely(s->until_sample > 0))
         return false;
     draw(s);
+    s->sampled = STACK_SAMPLED;
     return true;
 }
 

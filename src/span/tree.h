@@ -50,7 +50,7 @@ struct context {
     _Atomic uint64_t children_wall; /* wall time of recycled children */
     uint64_t opens_seen;            /* by the last pass that looked for contexts to recycle */
     uint64_t born;                  /* for a period: its begin in ticks, not 0 */
-    uint32_t stack;                 /* for a stack: its number, stacks/frames.h */
+    uint32_t stack;                 /* for a stack: its number, stacks/frames.h, perhaps with STACK_SAMPLED */
     uint32_t first_stack, stack_next, stack_before; /* the list of a context's stacks; 0: none */
     uint32_t hash, hash_next;
     uint32_t children, open_spans;

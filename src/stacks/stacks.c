@@ -16,6 +16,7 @@ static const char *const mode_texts[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] 
 
 COLD int stacks_boot(void)
 {
+    store_relaxed(&stacks_stats.sample_bytes, conf.stacks_sample_bytes);
     int error = rules_boot();
     if (!error)
         error = frames_boot((uint32_t)conf.max_stacks);

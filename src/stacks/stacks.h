@@ -15,8 +15,13 @@ struct stacks_stats {
     _Atomic uint64_t overflow;    /* allocations that were credited without their stack: no number or no memory was left */
     _Atomic uint64_t missed;      /* the same: a signal handler interrupted a walk, or a lock was held for long */
     _Atomic uint64_t ended_early; /* new stacks that end before the outermost frame */
+    _Atomic uint64_t sample_bytes; /* with STACKS_SAMPLED: the mean between two samples */
 };
 extern struct stacks_stats stacks_stats;
+
+/* Beside the number of a stack in struct context: it has samples only. An exact stack of the same frames is another
+ * context. */
+#define STACK_SAMPLED (UINT32_C(1) << 31)
 
 static inline void stacks_count(_Atomic uint64_t *counter)
 {

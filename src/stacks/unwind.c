@@ -42,7 +42,7 @@ static void use_own_stack(struct walk *w, uintptr_t from)
     w->high = w->own.high;
 }
 
-static COLD bool read_elsewhere(struct walk *w, uintptr_t at, uintptr_t *value)
+__attribute__((no_sanitize("address", "thread"))) static COLD bool read_elsewhere(struct walk *w, uintptr_t at, uintptr_t *value)
 {
     if (at < PAGE_BYTES || at > UINTPTR_MAX - PAGE_BYTES)
         return false;

@@ -22,6 +22,7 @@ unit_tests += \
 	%D%/jemalloc-hooks/test_extents \
 	%D%/jemalloc-hooks/test_span_extents \
 	%D%/jemalloc-hooks/test_span_policy \
+	%D%/stacks/test_unwind \
 	%D%/span/test_context_path \
 	%D%/span/test_handles \
 	%D%/span/test_labels \

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Walks of the stack: the same frames as glibc's backtrace(), whatever is on the stack. */
+#include <alloca.h>
+#include <execinfo.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/lock.h"
+#include "stacks/eh_frame.h"
+#include "stacks/stack_bounds.h"
+#include "stacks/unwind.h"
+#include "stacks/unwind_rules.h"
+
+#define FRAMES 200
+#define KEEP(x) __asm__ volatile("" : : "r"(x) : "memory")
+
+static struct unwind walk;
+static void *expected[FRAMES];
+static int n_expected;
+static unsigned looks;
+
+/* Both walks begin here. Their own frame is left out: unwind_from() begins with the caller's, backtrace() with this one.
+ * An interrupted instruction is one higher in ours. */
+__attribute__((noinline)) static void look(void)
+{
+    walk.bounds = (struct stack_bounds){0, 0};
+    stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
+    n_expected = backtrace(expected, FRAMES);
+    unwind_from(&walk, __builtin_frame_address(0), FRAMES);
+    looks++;
+    assert_true(n_expected > 2);
+    assert_false(walk.ends_early);
+    int same = 0;
+    for (int i = 1; i < n_expected && (unsigned)i <= walk.n; i++) {
+        uintptr_t mine = walk.frames[i - 1], other = (uintptr_t)expected[i];
+        same += mine == other || mine == other + 1;
+    }
+    assert_int_equal(same, n_expected - 1);
+    assert_int_equal(walk.n, n_expected - 1);
+    assert_true(unwind_check(&walk));
+}
+
+__attribute__((noinline)) static int recurse(int depth)
+{
+    int result = depth ? recurse(depth - 1) + 1 : (look(), 0);
+    KEEP(&result);
+    return result;
+}
+
+__attribute__((noinline)) static int with_alloca(int n)
+{
+    char *p = alloca((size_t)n);
+    memset(p, n, (size_t)n);
+    KEEP(p);
+    return recurse(n % 7) + p[0];
+}
+
+__attribute__((noinline)) static int aligned(int n)
+{
+    _Alignas(64) char room[256];
+    memset(room, n, sizeof room);
+    KEEP(room);
+    return with_alloca(n) + room[n];
+}
+
+static void test_frames(void **state)
+{
+    (void)state;
+    for (int i = 1; i < 50; i++) {
+        recurse(i);
+        with_alloca(i * 37);
+        aligned(i);
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    static bool looked;
+    if (!looked)
+        look(); /* below frames of libc */
+    looked = true;
+    return *(const int *)a - *(const int *)b;
+}
+
+static void test_libc_between(void **state)
+{
+    (void)state;
+    int numbers[100];
+    for (int i = 0; i < 100; i++)
+        numbers[i] = i * 7 % 100;
+    unsigned before = looks;
+    qsort(numbers, 100, sizeof numbers[0], compare);
+    assert_int_equal(looks, before + 1);
+}
+
+static void test_setjmp(void **state)
+{
+    (void)state;
+    jmp_buf place;
+    if (!setjmp(place)) {
+        recurse(3);
+        longjmp(place, 1);
+    }
+    recurse(4);
+}
+
+static void handler(int signal_number)
+{
+    (void)signal_number;
+    recurse(2);
+}
+
+/* A leaf function without a frame that a signal interrupts. */
+__attribute__((noinline)) static uint64_t leaf(uint64_t n)
+{
+    volatile int zero = 0;
+    raise(SIGUSR1);
+    return n + (uint64_t)zero;
+}
+
+static void test_signal(void **state)
+{
+    (void)state;
+    unsigned before = looks;
+    stack_t other = {.ss_sp = malloc(1 << 18), .ss_size = 1 << 18};
+    assert_int_equal(sigaltstack(&other, NULL), 0);
+    for (int flags = 0; flags <= SA_ONSTACK; flags += SA_ONSTACK) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+        sigaction(SIGUSR1, &action, NULL);
+        for (uint64_t i = 0; i < 20; i++)
+            leaf(i);
+    }
+    other.ss_flags = SS_DISABLE;
+    sigaltstack(&other, NULL);
+    free(other.ss_sp);
+    assert_int_equal(looks, before + 40);
+}
+
+static void *in_thread(void *unused)
+{
+    for (int i = 0; i < 10; i++)
+        aligned(i + 1);
+    return unused;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, in_thread, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+/* ---- Coroutines: a stack that the thread does not know, with memory below and above that cannot be read ---- */
+
+static ucontext_t main_context, coroutine_context;
+
+static void coroutine(void)
+{
+    walk.bounds = (struct stack_bounds){0, 0};
+    stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
+    assert_int_equal(walk.bounds.high, 0);
+    unwind_from(&walk, __builtin_frame_address(0), FRAMES);
+    looks++;
+}
+
+static void test_coroutine(void **state)
+{
+    (void)state;
+    size_t bytes = 1 << 16;
+    char *p = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(mprotect(p + 4096, bytes, PROT_READ | PROT_WRITE), 0);
+    getcontext(&coroutine_context);
+    coroutine_context.uc_stack.ss_sp = p + 4096;
+    coroutine_context.uc_stack.ss_size = bytes;
+    coroutine_context.uc_link = &main_context;
+    makecontext(&coroutine_context, coroutine, 0);
+    unsigned before = looks;
+    assert_int_equal(swapcontext(&main_context, &coroutine_context), 0);
+    assert_int_equal(looks, before + 1);
+    assert_true(walk.n > 0);
+    munmap(p, bytes + 8192);
+}
+
+/* ---- Garbage ---- */
+
+static uint64_t seed = 20261124;
+
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+/* Frames of random words: the walk ends, and reads nothing that is not mapped. */
+static void test_garbage_on_the_stack(void **state)
+{
+    (void)state;
+    size_t bytes = 1 << 14;
+    char *p = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(mprotect(p + 4096, bytes, PROT_READ | PROT_WRITE), 0);
+    uintptr_t *words = (uintptr_t *)(p + 4096);
+    uintptr_t codes[3] = {(uintptr_t)test_frames + 20, (uintptr_t)qsort + 20, (uintptr_t)recurse + 10};
+    for (int round = 0; round < 20000; round++) {
+        for (size_t i = 0; i < 64; i++) {
+            uint64_t kind = draw() % 5;
+            words[i] = kind == 0 ? draw() : kind == 1 ? codes[draw() % 3] : kind == 2 ? (uintptr_t)(words + draw() % 2048)
+                       : kind == 3 ? (uintptr_t)p + draw() % (bytes + 8192) : draw() % 100;
+        }
+        walk.bounds = draw() % 2 ? (struct stack_bounds){(uintptr_t)words, (uintptr_t)words + bytes} : (struct stack_bounds){0, 0};
+        unwind_from(&walk, words + draw() % 32, FRAMES);
+        assert_true(walk.n <= FRAMES);
+    }
+    munmap(p, bytes + 8192);
+}
+
+/* ---- Damaged sections ---- */
+
+/* A section with one function of 256 bytes, as compilers write it. */
+static const unsigned char good_section[] = {
+    1, 0x1b, 0x03, 0x3b, 16, 0, 0, 0, 1, 0, 0, 0, 0, 0x10, 0, 0, 44, 0, 0, 0, /* .eh_frame_hdr; the function at + 4096 */
+    20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0, /* CIE */
+    28, 0, 0, 0, 28, 0, 0, 0, 0xcc, 0x0f, 0, 0, 0, 1, 0, 0, 0,         /* FDE */
+    0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x02, 0x80, 0x0c, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+static void test_section(void **state)
+{
+    (void)state;
+    _Alignas(16) unsigned char s[sizeof good_section];
+    memcpy(s, good_section, sizeof s);
+    const struct eh_frame_section section = {s, s + sizeof s, s};
+    struct unwind_rule rule;
+    eh_frame_find(&section, (uintptr_t)s + 4096, &rule);
+    assert_int_equal(rule.kind, UNWIND_SP);
+    assert_int_equal(rule.cfa, 8);
+    assert_int_equal(rule.bp_kind, UNWIND_BP_SAME);
+    eh_frame_find(&section, (uintptr_t)s + 4096 + 1, &rule); /* after push %rbp */
+    assert_int_equal(rule.cfa, 16);
+    assert_int_equal(rule.bp_kind, UNWIND_BP_AT_CFA);
+    assert_int_equal(rule.bp, -16);
+    eh_frame_find(&section, (uintptr_t)s + 4096 + 100, &rule); /* after mov %rsp, %rbp */
+    assert_int_equal(rule.kind, UNWIND_BP);
+    assert_int_equal(rule.cfa, 16);
+    eh_frame_find(&section, (uintptr_t)s + 4096 + 132, &rule); /* after leave */
+    assert_int_equal(rule.kind, UNWIND_SP);
+    assert_int_equal(rule.cfa, 8);
+    eh_frame_find(&section, (uintptr_t)s + 4096 + 256, &rule); /* behind the function */
+    assert_int_equal(rule.kind, UNWIND_UNKNOWN);
+    eh_frame_find(&section, (uintptr_t)s + 4095, &rule);
+    assert_int_equal(rule.kind, UNWIND_UNKNOWN);
+}
+
+/* The section ends at a page that cannot be read. */
+static void test_damaged_sections(void **state)
+{
+    (void)state;
+    char *p = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_int_equal(mprotect(p + 4096, 4096, PROT_READ | PROT_WRITE), 0);
+    unsigned char *s = (unsigned char *)p + 2 * 4096 - sizeof good_section;
+    const struct eh_frame_section section = {s, s + sizeof good_section, s};
+    struct unwind_rule rule;
+    unsigned known = 0;
+    for (int round = 0; round < 200000; round++) {
+        memcpy(s, good_section, sizeof good_section);
+        for (uint64_t n = draw() % 6; n > 0; n--)
+            s[draw() % sizeof good_section] = (unsigned char)draw();
+        eh_frame_find(&section, (uintptr_t)s + 4096 + draw() % 256, &rule);
+        known += rule.kind != UNWIND_UNKNOWN;
+    }
+    assert_true(known > 0 && known < 200000);
+    munmap(p, 3 * 4096);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    unwind_boot();
+    return rules_boot();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_section),
+        cmocka_unit_test(test_damaged_sections),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_libc_between),
+        cmocka_unit_test(test_setjmp),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_coroutine),
+        cmocka_unit_test(test_garbage_on_the_stack),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
