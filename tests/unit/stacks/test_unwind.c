@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/lock.h"
+#include "base/compiler.h"
 #include "stacks/eh_frame.h"
 #include "stacks/stack_bounds.h"
 #include "stacks/unwind.h"
@@ -30,6 +30,14 @@ static void *expected[FRAMES];
 static int n_expected;
 static unsigned looks;
 
+/* Sanitizers replace backtrace() and signal handlers, and move frames to stacks of their own: there the walk only has to
+ * end well. */
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer) || UNDER_TSAN
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
 /* Both walks begin here. Their own frame is left out: unwind_from() begins with the caller's, backtrace() with this one.
  * An interrupted instruction is one higher in ours. */
 __attribute__((noinline)) static void look(void)
@@ -39,6 +47,9 @@ __attribute__((noinline)) static void look(void)
     n_expected = backtrace(expected, FRAMES);
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
     looks++;
+    assert_true(walk.n > 0);
+    if (SANITIZED)
+        return;
     assert_true(n_expected > 2);
     assert_false(walk.ends_early);
     int same = 0;
@@ -170,7 +181,7 @@ static void coroutine(void)
 {
     walk.bounds = (struct stack_bounds){0, 0};
     stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
-    assert_int_equal(walk.bounds.high, 0);
+    assert_true(SANITIZED || walk.bounds.high == 0);
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
     looks++;
 }
@@ -189,7 +200,7 @@ static void test_coroutine(void **state)
     unsigned before = looks;
     assert_int_equal(swapcontext(&main_context, &coroutine_context), 0);
     assert_int_equal(looks, before + 1);
-    assert_true(walk.n > 0);
+    assert_true(SANITIZED || walk.n > 0);
     munmap(p, bytes + 8192);
 }
 
