@@ -9,7 +9,7 @@
 
 seconds=${DAY_SECONDS:-10}
 max_growth_percent=5
-max_cpu_ms=${DAY_MAX_CPU_MS:-600}
+max_cpu_ms=${DAY_MAX_CPU_MS:-2000}
 
 compile "$program" tests/stress/pyroscope_program.c
 

@@ -21,7 +21,11 @@ def make_bomb():
 
 def ok(c, _):
     """As a server does."""
-    c.answer(c.server.store(c, c.receive()), EMPTY, [PROTO, GZIP])
+    request = c.receive()
+    with c.server.answering:
+        if c.is_shut:
+            c.finish()
+        c.answer(c.server.store(c, request), EMPTY, [PROTO, GZIP])
 
 
 def portal(c, _):

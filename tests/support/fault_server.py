@@ -52,6 +52,7 @@ class Connection:
 
     def __init__(self, server, sock):
         self.server, self.sock, self.buffer = server, sock, b""
+        self.is_shut = False  # by vanish()
         self.noted = None
 
     def read(self, most=65536):
@@ -150,7 +151,7 @@ class Server:
     def __init__(self, options):
         self.books = pushed.Books(options.brief)
         self.tls = make_tls(options) if options.cert else None
-        self.lock = threading.Lock()
+        self.lock, self.answering = threading.Lock(), threading.Lock()
         self.over = threading.Event()
         self.mode, self.options, self.times = "ok", {}, None
         self.modes = []
@@ -172,8 +173,10 @@ class Server:
         if gone:
             gone.shutdown(socket.SHUT_RDWR)
             gone.close()
-        for connection in list(self.connections):
-            shut(connection.sock)
+        with self.answering:  # what was stored was answered too, else it would come again
+            for connection in list(self.connections):
+                connection.is_shut = True
+                shut(connection.sock)
 
     def accept(self, from_listener):
         while True:
