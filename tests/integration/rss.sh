@@ -81,6 +81,12 @@ kill -STOP "${pids[0]}"
 check program "${pids[0]}"
 kill -CONT "${pids[0]}"
 
+# Objects that are credited to a stack belong to the row of the stack's span.
+JESPAN_CONF=stacks:all "$scratch/program" > "$scratch/ready" &
+pids+=($!)
+read -r _ < "$scratch/ready"
+check program "${pids[1]}"
+
 for words in "rss" "rss fish" "rss $$" "rss 2147483647" "rss 1 2" "rss --top x 1"; do
     status=0
     # shellcheck disable=SC2086
@@ -97,6 +103,6 @@ if have redis-server && have redis-cli; then
     redis-cli -s "$scratch/redis" eval 'for i = 1, 100000 do redis.call("SET", "k" .. i, string.rep("x", i % 700)) end' 0 > "$scratch/cli"
     redis-cli -s "$scratch/redis" eval 'for i = 1, 100000 do if i % 16 ~= 0 then redis.call("DEL", "k" .. i) end end' 0 > "$scratch/cli"
     await redis-cli -s "$scratch/redis" ping
-    check redis "${pids[1]}"
+    check redis "${pids[2]}"
 fi
 finish
