@@ -72,8 +72,9 @@ static bool take_lines(struct program *program, char *text)
 }
 
 /* The program is mapped before its libraries, so a few lines are enough. The kernel returns only whole lines. stdio is
- * not used, because it allocates and there may be no memory left. */
-static void read_addresses(struct program *program, pid_t pid)
+ * not used, because it allocates and there may be no memory left. A thread that dumps may have a small stack, so the
+ * buffers of this function and of read_segment() must not be there at the same time. */
+static NOINLINE void read_addresses(struct program *program, pid_t pid)
 {
     char path[PROC_PATH_BYTES];
     char lines[PATH_MAX + 128];
@@ -95,8 +96,13 @@ static size_t padded(size_t bytes)
 
 static void take_build_id(char *build_id, const unsigned char *id, size_t bytes)
 {
-    for (size_t i = 0; i < bytes && i < PROGRAM_BUILD_ID_BYTES; i++)
-        snprintf(build_id + 2 * i, 3, "%02x", id[i]);
+    static const char digits[] = "0123456789abcdef";
+    size_t n = bytes < PROGRAM_BUILD_ID_BYTES ? bytes : PROGRAM_BUILD_ID_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        build_id[2 * i] = digits[id[i] >> 4];
+        build_id[2 * i + 1] = digits[id[i] & 15];
+    }
+    build_id[2 * n] = '\0';
 }
 
 /* Each note is a header, a name and a descriptor, the last two padded to 4 bytes. */
@@ -117,7 +123,7 @@ static void search_notes(char *build_id, const unsigned char *notes, size_t byte
     }
 }
 
-static void read_segment(char *build_id, int fd, const ElfW(Phdr) *segment)
+static NOINLINE void read_segment(char *build_id, int fd, const ElfW(Phdr) *segment)
 {
     unsigned char notes[MAX_NOTES_BYTES];
     if (segment->p_type != PT_NOTE || build_id[0] != '\0')
