@@ -66,12 +66,13 @@ test_killed() {
     await eval '[ "$(n_sidecars "$main")" = 0 ]' || fail "the sidecar stays"
 }
 
-# Executed programs have dumps if they lived for a second. Of a hundred helpers, none has.
+# Executed programs have dumps if they lived for a second. Of a hundred helpers, none has. The shell has one if it ends by
+# exit(), or was read before it ended by _exit().
 test_executed() {
     "$JESPAN_CMD" run --interval 0 --dump-dir executed -- \
         sh -c '"$0" hold 16 say & "$0" hold 32 say; wait' "$program" > executed.out 2> executed.err
     await [ -s executed.err ]
-    grep -q '; 3 dumps of 3 processes are in ' executed.err || fail_with "the line at the end" executed.err
+    grep -Eq '; (2 dumps of 2|3 dumps of 3) processes are in ' executed.err || fail_with "the line at the end" executed.err
     for pid in $(cat executed.out); do
         held "executed/heap.$pid.1.pb.gz"
     done | sort -n > executed.held
