@@ -193,10 +193,10 @@ static void move_innermost(struct thread *t, uint32_t period)
 COLD void span_grow_older(struct thread *t)
 {
     lock(LOCK_TREE);
-    uint32_t period = age_period_of(t->tag);
-    if (period && period != t->tag && t->depth)
+    uint32_t tag = tree_without_stack(t->tag), period = age_period_of(tag); /* an allocation may have entered a stack */
+    if (period && period != tag && t->depth)
         move_innermost(t, period);
-    else if (period && period != t->tag)
+    else if (period && period != tag)
         replace_base(t, period);
     t->period_end = age_period_end();
     unlock(LOCK_TREE);

@@ -193,7 +193,7 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
 /* Counts the enter before it looks whether the child is still there: tree.h. Without that way, the tree is locked. */
 static inline bool enter_cached(const struct stack_line *line)
 {
-    if (unlikely(!tree_lockless))
+    if (unlikely(!tree_has_membarrier))
         return false;
     own_add(&line->counters->enters, 1);
     compiler_barrier();

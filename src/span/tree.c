@@ -23,7 +23,7 @@ struct context *contexts;
 _Atomic uint32_t *context_lives;
 struct totals *context_bases;
 struct totals *context_pasts;
-bool tree_lockless;
+bool tree_lockless, tree_has_membarrier;
 _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 
 static uint32_t max_contexts, mapped_contexts, hash_mask;
@@ -82,7 +82,8 @@ static COLD bool grow(void)
 /* A forked child inherits the registration. */
 static void register_membarrier(void)
 {
-    tree_lockless = !age_is_on && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    tree_has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    tree_lockless = tree_has_membarrier && !age_is_on;
 }
 
 /* The contexts whose ids are constants. */

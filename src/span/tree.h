@@ -81,6 +81,10 @@ extern _Atomic uint32_t tree_next_id;
 /* Threads may enter without the lock, since membarrier(2) works and there are no periods. Constant after boot. */
 extern bool tree_lockless;
 
+/* membarrier(2) works: every thread sees the marks of recycling. So threads may enter stacks without the lock, also where
+ * there are periods. Constant after boot. */
+extern bool tree_has_membarrier;
+
 /* To be called once, after counters_boot(). Takes LOCK_TREE. Returns 0 or -ENOMEM. */
 int tree_boot(uint32_t max_contexts);
 

@@ -181,7 +181,7 @@ static uint32_t free_unused(const struct pass *p)
 /* Whether every thread sees the marks from now on, before it enters a context. */
 static bool tell_all_threads(void)
 {
-    return !tree_lockless || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return !tree_has_membarrier || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 /* A thread may have entered a marked context without seeing the mark, so all of them stay. */

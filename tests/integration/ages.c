@@ -232,6 +232,21 @@ static void periods_are_merged_when_empty(void)
     free(kept);
 }
 
+/* An allocation is inside its stack when the thread asks which period it is. The thread enters the period once. */
+static void stacks_in_periods(void)
+{
+    enum { OBJECTS = 2000 };
+    static void *kept[OBJECTS];
+    for (size_t i = 0; i < OBJECTS; i++)
+        kept[i] = malloc(100 + i * 37);
+    CHECK(ctl_u64("spans.stats.stacks.stacks") > 0);
+    CHECK_EQ(ctl_span(jespan_current(), "enters"), 1);
+    CHECK(ctl_span(jespan_current(), "inuse_objects") >= OBJECTS);
+    for (size_t i = 0; i < OBJECTS; i++)
+        free(kept[i]);
+    ctl_check_identity("stacks in periods");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -242,6 +257,7 @@ int main(int argc, char **argv)
          "age_period_s:1,track_time:off"},
         {"a_long_span_grows_older", a_long_span_grows_older, NULL, "age_period_s:1"},
         {"periods_are_merged_when_empty", periods_are_merged_when_empty, NULL, "age_period_s:1,max_contexts:64"},
+        {"stacks_in_periods", stacks_in_periods, NULL, "age_period_s:3600,stacks:all"},
     };
     return cases_main(argc, argv, cases, sizeof cases / sizeof cases[0]);
 }
