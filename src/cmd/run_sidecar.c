@@ -23,8 +23,6 @@
 #include "report/sidecar_page.h"
 #include "run_elf.h"
 
-#define NEVER_THERE 64 /* a number for descriptors, above those that the sidecar keeps */
-
 struct start {
     pid_t program;
     int socket, pidfd, page;
@@ -49,18 +47,12 @@ static int try_to_read(pid_t program)
  * pipe waiting. */
 static int arrange_descriptors(struct start *s)
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
-        return errno;
-    int pidfd = fcntl(s->pidfd, F_DUPFD, NEVER_THERE), page = fcntl(s->page, F_DUPFD, NEVER_THERE);
-    int channel = fcntl(s->socket, F_DUPFD, NEVER_THERE);
-    if (pidfd < 0 || page < 0 || channel < 0)
-        return errno;
-    dup2(pidfd, RUN_SIDECAR_PIDFD);
-    dup2(page, RUN_SIDECAR_PAGE);
-    s->socket = dup2(channel, RUN_SIDECAR_READY);
+    dup2(s->pidfd, RUN_SIDECAR_PIDFD);
+    dup2(s->page, RUN_SIDECAR_PAGE);
+    s->socket = dup2(s->socket, RUN_SIDECAR_READY);
     close_range(RUN_SIDECAR_READY + 1, ~0U, 0);
-    return s->socket < 0 ? errno : 0;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    return null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ? errno : 0;
 }
 
 /* Returns only if it failed. */
@@ -87,7 +79,7 @@ static _Noreturn void begin_sidecar(struct start *s)
     if (error == 0)
         error = try_to_read(s->program);
     if (error == 0)
-        error = become_sidecar(s); /* it closes the socket when it is ready */
+        error = become_sidecar(s); /* it says itself how it went */
     if (write(s->socket, &error, sizeof error) < 0)
         _exit(1);
     _exit(1);
@@ -115,7 +107,9 @@ static bool fork_twice(void)
     return true;
 }
 
-/* Returns 0 or an errno. */
+#define HAS_ENDED (-1) /* the sidecar, before it was ready */
+
+/* Returns 0, an errno or HAS_ENDED. */
 static int agree(int channel, pid_t *sidecar)
 {
     int error = 0;
@@ -123,18 +117,38 @@ static int agree(int channel, pid_t *sidecar)
         return EAGAIN; /* the system makes no more processes */
     prctl(PR_SET_PTRACER, *sidecar, 0, 0, 0); /* only with Yama; lasts beyond exec */
     if (write(channel, "", 1) != 1 || read(channel, &error, sizeof error) != sizeof error)
-        return 0;
+        return HAS_ENDED;
     return error;
+}
+
+/* Lifts a new descriptor above those that the sidecar keeps. Returns it or -1. */
+static int lift(int fd)
+{
+    int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, RUN_SIDECAR_READY + 1), error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = high < 0 && error == EINVAL ? EMFILE : error; /* EINVAL: the limit of descriptors is that low */
+    return high;
 }
 
 static int prepare(struct start *s, int channel[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0)
         return errno;
-    s->socket = channel[1];
-    s->pidfd = (int)syscall(SYS_pidfd_open, s->program, 0);
-    s->page = memfd_create(SIDECAR_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return s->pidfd < 0 || s->page < 0 ? errno : 0;
+    s->socket = channel[1] = lift(channel[1]);
+    if (s->socket >= 0)
+        s->pidfd = lift((int)syscall(SYS_pidfd_open, s->program, 0));
+    if (s->pidfd >= 0)
+        s->page = lift(memfd_create(SIDECAR_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    return s->page < 0 ? errno : 0;
+}
+
+static void warn(int error)
+{
+    bool is_refused = error == EPERM || error == EACCES || error == ENOSYS;
+    cmd_warning("a sidecar cannot %s: %s%s; a thread in the program reports instead", is_refused ? "read the program" : "start",
+                error == HAS_ENDED ? "it has ended" : strerror(error),
+                error == EMFILE ? " (ulimit -n)" : error == EFBIG ? " (ulimit -f)" : "");
 }
 
 bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *conf, bool quiet)
@@ -157,6 +171,6 @@ bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *conf, bool quie
     if (error == 0)
         run_init_tell(sidecar);
     else
-        cmd_warning("a sidecar cannot read the program: %s; a thread in the program reports instead", strerror(error));
+        warn(error);
     return error == 0;
 }

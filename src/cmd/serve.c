@@ -68,7 +68,8 @@ static int serve(struct sidecar_options *o)
     int error = sidecar_run(o);
     if (error == 0)
         return 0;
-    cmd_error("process %d: %s", (int)o->pid, view_error_text(error));
+    if (!o->is_early) /* `jespan run` says it */
+        cmd_error("process %d: %s", (int)o->pid, view_error_text(error));
     return STATUS_PREPARE;
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -72,10 +73,26 @@ static uint32_t tracer(void)
     return n == 1 && scope == '1' && geteuid() != 0 ? (uint32_t)getpid() : 0;
 }
 
+/* The limit of file sizes is also that of a memfd. SIGXFSZ is blocked. For dumps the limit stays as it is. */
+static int set_size(int memfd)
+{
+    struct rlimit before, highest = {RLIM_INFINITY, RLIM_INFINITY};
+    int result = ftruncate(memfd, SIDECAR_PAGE_BYTES);
+    if (result == 0 || errno != EFBIG || getrlimit(RLIMIT_FSIZE, &before) != 0)
+        return result;
+    if (setrlimit(RLIMIT_FSIZE, &highest) != 0) { /* only root may */
+        highest.rlim_cur = highest.rlim_max = before.rlim_max;
+        setrlimit(RLIMIT_FSIZE, &highest);
+    }
+    result = ftruncate(memfd, SIDECAR_PAGE_BYTES);
+    setrlimit(RLIMIT_FSIZE, &before);
+    return result;
+}
+
 int page_open(int memfd, enum sidecar_wish wish)
 {
     void *p = MAP_FAILED;
-    if (ftruncate(memfd, SIDECAR_PAGE_BYTES) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+    if (set_size(memfd) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
         p = mmap(NULL, SIDECAR_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     bell = p == MAP_FAILED ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0)

@@ -329,12 +329,22 @@ static int start(const struct sidecar_options *o)
         return sidecar.modules < 0 ? sidecar.modules : -errno;
     if (o->page >= 0)
         sidecar.rings = page_open(o->page, wish());
+    if (o->page >= 0 && sidecar.rings < 0)
+        return sidecar.rings;
     struct served *p = add_served(o->pid, o->pidfd, true, page_is_open());
-    if (o->ready >= 0)
-        close(o->ready);
     if (page_is_open())
         sidecar.next_look_ns = 0;
     return !p ? -ENOMEM : o->is_early ? 0 : served_find(p);
+}
+
+static void tell_ready(int ready, int error)
+{
+    int positive = -error;
+    if (ready < 0)
+        return;
+    if (write(ready, &positive, sizeof positive) < 0)
+        errno = 0; /* the process was killed */
+    close(ready);
 }
 
 int sidecar_run(const struct sidecar_options *o)
@@ -344,6 +354,7 @@ int sidecar_run(const struct sidecar_options *o)
     allow_descriptors();
     served_boot();
     int error = start(o);
+    tell_ready(o->ready, error);
     if (!error || error == -EAGAIN)
         serve();
     return error == -EAGAIN ? 0 : error;

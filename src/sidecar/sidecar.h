@@ -10,7 +10,7 @@ struct sidecar_options {
     pid_t pid;
     int pidfd;     /* of that process */
     int page;      /* a memfd to share with the program; -1: none */
-    int ready;     /* to be closed when the process may go on; -1: none */
+    int ready;     /* gets an int when the process may go on: 0, or the errno if the sidecar cannot work. -1: none */
     bool is_early; /* the process has yet to execute its program */
     bool quiet;    /* no line at the end */
 };

@@ -266,6 +266,21 @@ long process_vm_readv(void) { errno = EPERM; return -1; }' > refuses.c
         "jespan: warning: a sidecar cannot read the program: Operation not permitted; a thread in the program reports instead"
 }
 
+# The sidecar lives with low limits, or a line says that there is none. The last dump is exact in both cases.
+test_limits() {
+    local limit dump
+    for limit in "n 64" "n 24" "Sf 16" "f 16"; do
+        # shellcheck disable=SC2086
+        (ulimit -$limit && "$JESPAN_CMD" run --dump-dir "limit $limit" -- "$program" hold 256) 2> limit.err
+        dump=$(dump_of "limit $limit" 'heap.*.1.pb.gz')
+        equal "ulimit -$limit" "$(row "$dump" held)" "1048576 256 1048576"
+        await grep -q '^jespan: ' limit.err || fail_with "ulimit -$limit: nothing is said" limit.err
+        grep -q '^jespan: sidecar_program (process' limit.err ||
+            { [ "$limit" = "f 16" ] && grep -q '^jespan: warning: a sidecar cannot start: File too large (ulimit -f); ' limit.err; } ||
+            fail_with "ulimit -$limit" limit.err
+    done
+}
+
 test_disk_full() {
     local status=0
     mkdir full
@@ -334,6 +349,7 @@ if is_told; then
 fi
 test_dump_on
 test_refused
+test_limits
 test_disk_full
 test_serve
 test_http
