@@ -10,6 +10,7 @@ bench_workloads_SOURCES = \
 	%D%/single.c \
 	%D%/snapshots.c \
 	%D%/spans.c %D%/spans.h \
+	%D%/stacks.c \
 	%D%/threads.c \
 	%D%/workload.h \
 	%D%/workloads.c

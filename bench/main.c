@@ -24,7 +24,7 @@
 #define NS_PER_MS 1000000u
 
 static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot", "pause",
-                                         "timed"};
+                                         "timed", "stacks"};
 
 void bench_fail(const char *what)
 {

@@ -22,6 +22,7 @@ enum workload_kind {
     WORKLOAD_SNAPSHOT, /* milliseconds of elapsed time, or bytes, for a snapshot of a growing number of contexts */
     WORKLOAD_PAUSE,    /* microseconds that snapshots hold up a thread that allocates */
     WORKLOAD_TIMED,    /* as WORKLOAD_SPAN, with every way to track time */
+    WORKLOAD_STACKS,   /* as WORKLOAD_SPAN, with every mode of stacks */
 };
 
 /* The results of a workload, up to the first without a name. Most have one "value". */
@@ -108,6 +109,14 @@ struct bench_result snapshot_ms(const void *shape);
 struct bench_result snapshot_bytes_per_context(const void *shape);
 struct bench_result snapshot_pauses(const void *shape);
 struct bench_result snapshot_pauses_of_opens(const void *shape);
+
+struct stacks_shape {
+    uint32_t stacks; /* so many of up to 16,384 */
+    int frame_pointers;
+};
+void *stacks_start(const void *shape);
+void stacks_round(void *state, size_t operations);
+void stacks_stop(void *state);
 
 /* Nanoseconds of a fork. The shape is the size of an object that the child allocates; 0: none. */
 struct bench_result fork_ns(const void *shape);

@@ -32,6 +32,10 @@
      .shape = &(const struct memory_shape){bytes_, (bytes_) < 256 ? 64 * MIB : 256 * MIB},                             \
      .figure = memory_bytes_per_object}
 
+#define STACKS(name_, help_, stacks_, frame_pointers_)                                                                 \
+    {name_, help_, &(const struct stacks_shape){stacks_, frame_pointers_}, stacks_start, stacks_round, stacks_stop, NULL, \
+     20 * (stacks_), 0, WORKLOAD_STACKS}
+
 /* 520 bytes are the mean of 16 to 1024. */
 #define HEAP(mib_)                                                                                                     \
     REPLACE("heap-" #mib_ "M", "churn over " #mib_ " MiB of objects", WORKLOAD_HEAP, (uint32_t)(mib_ * MIB / 520), 16, \
@@ -112,6 +116,11 @@ const struct workload workloads[] = {
     TIMED("clock-read", "one read of the processor's raw clock", span_clock_round),
     TIMED("timed-enter+exit", "enter+exit by what is tracked: two clock reads, if any", span_enter_exit_round),
     TIMED("timed-scope", "scope by what is tracked", span_block_round),
+
+    STACKS("stack", "pair at the end of 16 frames", 1, 0),
+    STACKS("stack-fp", "the same, with frame pointers", 1, 1),
+    STACKS("stacks-10000", "pair at the end of one of 10,000 stacks by chance", 10000, 0),
+    STACKS("stacks-10000-fp", "the same, with frame pointers", 10000, 1),
 
     RSS(16), RSS(48), RSS(64), RSS(112), RSS(256), RSS(512), RSS(640), RSS(1024), RSS(2560), RSS(4096), RSS(8192),
 

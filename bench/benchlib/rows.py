@@ -22,7 +22,7 @@ EXPECTED = [
     ("snapshot-100000", 25), ("refused-*", 1000),
 ]
 # Rows that only jespan has.
-ALONE = ("span", "timed", "contexts", "snapshot")
+ALONE = ("span", "timed", "stacks", "contexts", "snapshot")
 ADDED = ("memory", "peer-memory")
 # The expected cost of each exact profiler, in time or memory, as a multiple of jespan's cost.
 TIMES = 2.5

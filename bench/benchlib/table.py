@@ -135,6 +135,8 @@ def tables(measured):
     yield "Span API, jespan alone", *alone(of_kind("span"))
     timed = of_kind("timed")
     yield "Span API by what is timed: best / median", *by_variant(timed, all_variants(timed), two_figures)
+    stacks = of_kind("stacks")
+    yield "Stacks of calls by mode: best / median", *by_variant(stacks, all_variants(stacks), two_figures)
     yield "Growing number of contexts, jespan alone", *alone(of_kind("contexts", "snapshot"))
     pauses = of_kind("pause")
     yield "Gaps between allocations: best / median", *by_variant(pauses, all_variants(pauses), two_figures)

@@ -11,6 +11,8 @@ from . import heaptrack
 PLAIN, JESPAN, SPAN = "plain", "jespan", "jespan-span"
 # Ways to track times: none, wall time, CPU time by a system call. By default jespan needs no system call.
 TIMED = {"time-off": "track_time:off", "time-wall": "track_time:wall", "cpu-thread": "cpu_clock:thread"}
+# Modes of stacks.
+STACKS = {"stacks-all": "stacks:all", "stacks-sampled": "stacks:sampled"}
 # Allocation policies of that span: its own arena, a limit that is never reached.
 GOVERNED = {"jespan-arena": "arena:bench", "jespan-limit": "limit:bench=64G"}
 JEMALLOC = "libjemalloc.so.2"
@@ -61,7 +63,7 @@ class Variant:
 def jespan_variants(library, directory):
     """The built library outside any span, inside one, and with a running reporter."""
     conf = f"dump_dir:{directory},dump_interval_s:1,dump_keep:2,module_dir:{os.path.dirname(library)}"
-    kinds = (*ALL_KINDS, "span", "contexts", "snapshot", "timed")
+    kinds = (*ALL_KINDS, "span", "contexts", "snapshot", "timed", "stacks")
     yield Variant(JESPAN, "jespan, outside any span", (library,), kinds=kinds)
     yield Variant(SPAN, "jespan, all threads in an open span", (library,), kinds=("time", "peer", "heap"), inside=True)
     yield Variant(
@@ -73,6 +75,8 @@ def jespan_variants(library, directory):
         yield Variant(name, f"jespan-span with {setting}", (library,), settings, kinds=("time",), inside=True)
     for name, setting in TIMED.items():
         yield Variant(name, f"jespan, {setting}", (library,), {"JESPAN_CONF": setting}, kinds=("timed",))
+    for name, setting in STACKS.items():
+        yield Variant(name, f"jespan, {setting}", (library,), {"JESPAN_CONF": setting}, kinds=("stacks",))
 
 
 def allocators(plain, jespan, directory):
