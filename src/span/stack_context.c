@@ -23,6 +23,7 @@ struct stack_line {
     uint32_t context, generation; /* context 0: none; `generation` counts down */
 };
 
+#define LINES_WAYS 4u /* a set is two cache lines */
 #define LINES_FIRST 1024u
 #define LINES_MOST 65536u
 #define RETRY_AFTER 1024u
@@ -35,9 +36,14 @@ struct thread_stacks {
     int64_t until_sample; /* bytes */
     uint32_t sampled;     /* STACK_SAMPLED where the present allocation is a sample, else 0 */
     uint64_t random;
+    struct layouts *layouts;
+    uint32_t useless; /* layouts that led to no line, less those that did */
+    uint32_t rest;    /* so many allocations do not look at layouts, since they were of no use */
     struct unwind walk;
 };
 
+#define USELESS_MOST 64u
+#define REST 1024u
 #define BOUNDS_TRIES 8
 #define TRIES 256 /* to get the lock: a signal handler may have interrupted its holder */
 
@@ -107,28 +113,54 @@ COLD void stack_context_leave_thread(struct thread *t)
     if (!s)
         return;
     s->busy = false;
-    s->bounds_tries = 0;
+    s->bounds_tries = s->useless = s->rest = 0;
     s->walk.bounds = (struct stack_bounds){0, 0};
+    meta_unmap(s->layouts, sizeof *s->layouts);
+    s->layouts = NULL;
 }
 
 /* ---- The cache ---- */
 
+static inline struct stack_line *set_of(const struct thread_stacks *s, uint64_t key)
+{
+    return &s->lines[key >> 1 & s->mask & ~(LINES_WAYS - 1)];
+}
+
+/* NULL: it is not there. */
+static inline struct stack_line *find_line(const struct thread_stacks *s, uint64_t key)
+{
+    struct stack_line *set = likely(s->lines) ? set_of(s, key) : NULL;
+    for (uint32_t i = 0; set && i < LINES_WAYS; i++)
+        if (likely(set[i].key == key))
+            return &set[i];
+    return NULL;
+}
+
+/* A line that may be overwritten. */
+static struct stack_line *spare_line(const struct thread_stacks *s, uint64_t key)
+{
+    struct stack_line *set = set_of(s, key);
+    for (uint32_t i = 0; i < LINES_WAYS; i++)
+        if (!set[i].key)
+            return &set[i];
+    return &set[s->misses % LINES_WAYS];
+}
+
 static COLD void grow_lines(struct thread_stacks *s)
 {
-    uint32_t n = s->lines ? 2 * (s->mask + 1) : LINES_FIRST;
+    uint32_t n = s->lines ? 2 * (s->mask + 1) : LINES_FIRST, old_n = s->lines ? s->mask + 1 : 0;
     s->misses = 0;
     if (n > LINES_MOST)
         return;
     struct stack_line *lines = meta_map(n * sizeof *lines), *old = s->lines;
     if (!lines)
         return;
-    size_t old_bytes = old ? (s->mask + (size_t)1) * sizeof *old : 0;
-    for (uint32_t i = 0; old && i <= s->mask; i++)
-        if (old[i].key)
-            lines[(old[i].key >> 1) & (n - 1)] = old[i];
     s->lines = lines;
     s->mask = n - 1;
-    meta_unmap(old, old_bytes);
+    for (uint32_t i = 0; i < old_n; i++)
+        if (old[i].key)
+            *spare_line(s, old[i].key) = old[i];
+    meta_unmap(old, old_n * sizeof *old);
 }
 
 /* ---- A stack that is not in the cache ---- */
@@ -203,31 +235,97 @@ static inline bool enter_cached(const struct stack_line *line)
     return false;
 }
 
+/* Of a walk in a context. Not 0. */
+static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, uint64_t hash, uint64_t layout_id)
+{
+    uint64_t key = (hash ^ (layout_id << 32 | layout_id >> 32)) * 0x9e3779b97f4a7c15u;
+    key ^= key >> 32 ^ (uint64_t)parent << 32 ^ load_relaxed(&contexts[parent].generation) ^ s->sampled;
+    key *= 0xbf58476d1ce4e5b9u;
+    return (key ^ key >> 32) | 1;
+}
+
+/* Whether the line settles what the allocation is credited to; then that is in *hold. */
+static inline bool use_line(struct stack_line *line, struct stack_hold *hold)
+{
+    if (unlikely(!line))
+        return false;
+    if (unlikely(!line->context)) {
+        if (!line->generation)
+            return false;
+        line->generation--;
+        stacks_count(&stacks_stats.overflow);
+        return true;
+    }
+    if (unlikely(!enter_cached(line)))
+        return false;
+    hold->stack = line->context;
+    hold->counters = line->counters;
+    return true;
+}
+
+/* ---- Without a walk ---- */
+
+__attribute__((no_sanitize("address", "thread"), always_inline))
+static inline bool find_by_layout(struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
+{
+    uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
+    uint64_t hash;
+    if (unlikely(s->rest)) {
+        s->rest--;
+        return false;
+    }
+    if (unlikely(!s->layouts))
+        return false;
+    struct layout *set = layouts_set(s->layouts, begin, pc);
+    for (uint32_t i = 0; i < LAYOUT_WAYS; i++) {
+        struct layout *l = &set[i];
+        if (l->begin != begin || l->pc != pc)
+            continue;
+        if (likely(layout_read(l, &hash)) && likely(use_line(find_line(s, key_of(s, parent, hash, l->id)), hold))) {
+            s->useless -= s->useless != 0;
+            return true;
+        }
+        s->useless++;
+    }
+    return false;
+}
+
+/* Keeps the layout of the walk. Where layouts are of no use, rests. */
+static void keep_layout(struct thread_stacks *s)
+{
+    if (s->rest || !s->walk.has_layout)
+        return;
+    if (s->useless > USELESS_MOST) {
+        s->useless = USELESS_MOST / 2;
+        s->rest = REST;
+        return;
+    }
+    if (unlikely(!s->layouts) && !(s->layouts = meta_map(sizeof *s->layouts)))
+        return;
+    struct layout *set = layouts_set(s->layouts, s->walk.layout.begin, s->walk.layout.pc);
+    for (uint32_t i = 1; i < LAYOUT_WAYS; i++)
+        set[i] = set[i - 1]; /* the oldest goes */
+    set[0] = s->walk.layout;
+}
+
+/* ---- With a walk ---- */
+
 /* What the stack of the thread leads to, entered; in *hold. */
-static inline void find(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
+static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
 {
     walk_stack(s, frame);
     if (unlikely(!s->lines))
         grow_lines(s);
-    uint64_t key = (s->walk.hash ^ (uint64_t)parent << 32 ^ load_relaxed(&contexts[parent].generation) ^ s->sampled) * 0xbf58476d1ce4e5b9u;
-    key = (key ^ key >> 32) | 1; /* not 0 */
-    struct stack_line *line = s->lines ? &s->lines[(key >> 1) & s->mask] : NULL;
-    if (likely(line && line->key == key)) {
-        if (unlikely(!line->context) && line->generation) {
-            line->generation--;
-            stacks_count(&stacks_stats.overflow);
-            return;
-        }
-        if (likely(line->context) && likely(enter_cached(line))) {
-            hold->stack = line->context;
-            hold->counters = line->counters;
-            return;
-        }
-    } else {
-        if (++s->misses > s->mask / 2)
-            grow_lines(s);
-        line = s->lines ? &s->lines[(key >> 1) & s->mask] : NULL;
+    uint64_t key = key_of(s, parent, s->walk.hash, s->walk.layout.id);
+    struct stack_line *line = find_line(s, key);
+    if (likely(use_line(line, hold))) {
+        keep_layout(s);
+        return;
     }
+    if (!line && ++s->misses > s->mask / 2)
+        grow_lines(s);
+    if (!line && s->lines)
+        line = spare_line(s, key);
     if (unlikely(!unwind_check(&s->walk))) {
         walk_stack(s, frame);
         line = NULL;
@@ -249,6 +347,7 @@ static inline bool is_sampled(struct thread_stacks *s, size_t bytes)
     return true;
 }
 
+__attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_read() */
 void stack_context_enter(struct thread *t, const void *frame, size_t bytes, struct stack_hold *hold)
 {
     struct thread_stacks *s = t->stacks;
@@ -264,7 +363,8 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
         return;
     s->busy = true;
     compiler_barrier();
-    find(t, s, frame, parent, hold);
+    if (!likely(find_by_layout(s, frame, parent, hold)))
+        find_by_walk(t, s, frame, parent, hold);
     if (likely(hold->stack)) {
         hold->tag = t->tag;
         hold->current = t->current;

@@ -19,9 +19,19 @@
 
 static uintptr_t own_start, own_end; /* the library's code; empty in a static program */
 
+uint64_t layout_factors[LAYOUT_FACTORS];
+
 COLD void unwind_boot(void)
 {
     struct dl_find_object object;
+    if (layout_factors[0])
+        return; /* other threads may read them now */
+    for (uint64_t i = 0, x = 0; i < LAYOUT_FACTORS; i++) {
+        uint64_t z = x += 0x9e3779b97f4a7c15u;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        layout_factors[i] = (z ^ z >> 31) | 1;
+    }
     if (_dl_find_object((void *)(uintptr_t)unwind_boot, &object) || !object.dlfo_link_map->l_name || !object.dlfo_link_map->l_name[0])
         return;
     own_start = (uintptr_t)object.dlfo_map_start;
@@ -33,7 +43,61 @@ struct walk {
     struct stack_bounds own;
     uintptr_t own_used; /* the lowest address of the own stack that is known to be in use */
     uintptr_t pc, sp, bp;
+    uintptr_t begin, room; /* the layout has positions in so many bytes from `begin` on; 0: none */
+    uintptr_t pc_at, bp_at; /* where they were read */
+    bool bp_is_noted;
+    uint32_t steps, checks;
+    uint64_t hash, id;
+    struct layout *layout;
 };
+
+/* ---- The layout ---- */
+
+/* The return address that was read now. Without room in the layout, there is none. */
+HOT_INLINE void note_pc(struct walk *w)
+{
+    uint32_t step = w->steps++;
+    uint64_t factor = layout_factors[step % LAYOUT_FACTORS];
+    uintptr_t offset = w->pc_at - w->begin;
+    w->hash += w->pc * factor;
+    w->id += offset * (factor << 1 | 1);
+    if (likely(offset < w->room && step < LAYOUT_STEPS))
+        w->layout->at[step] = (uint16_t)(offset / sizeof w->pc);
+    else
+        w->room = 0;
+}
+
+HOT_INLINE void note_check(struct walk *w, uintptr_t at, uintptr_t value)
+{
+    uint32_t check = w->checks++;
+    at -= w->begin;
+    value -= w->begin;
+    w->id += (at << 32 ^ value) * (layout_factors[(check + LAYOUT_FACTORS / 2) % LAYOUT_FACTORS] << 1 | 1);
+    if (likely(at < w->room && value < w->room && !(value % sizeof value) && check < LAYOUT_CHECKS))
+        w->layout->check[check] = (struct layout_check){(uint16_t)(at / sizeof at), (uint16_t)(value / sizeof value)};
+    else
+        w->room = 0;
+}
+
+/* The frame pointer is used. */
+HOT_INLINE void note_bp(struct walk *w)
+{
+    if (!w->bp_is_noted)
+        note_check(w, w->bp_at, w->bp);
+    w->bp_is_noted = true;
+}
+
+HOT_INLINE void set_bp(struct walk *w, uintptr_t at, uintptr_t bp)
+{
+    w->bp = bp;
+    w->bp_at = at;
+    w->bp_is_noted = false;
+}
+
+/* ---- Frames ----
+ *
+ * Where these are inlined into a function that is not sanitized, nothing would take the marks of their variables back. So
+ * none of them is sanitized. */
 
 /* The main thread's stack is not mapped below the part that was used. */
 static void use_own_stack(struct walk *w, uintptr_t from)
@@ -73,55 +137,79 @@ static inline bool read_word(struct walk *w, uintptr_t at, uintptr_t *value)
 }
 
 /* The canonical frame address has to lie above the present stack pointer. */
-static inline bool leave_frame(struct walk *w, uintptr_t cfa, uint64_t rule)
+__attribute__((no_sanitize("address", "thread")))
+HOT_INLINE bool leave_frame(struct walk *w, uintptr_t cfa, uint64_t rule)
 {
-    uintptr_t bp = w->bp;
+    uintptr_t at, bp;
     if (unlikely(cfa - w->sp - 1 >= LARGEST_FRAME))
         return false;
-    if (unlikely(!read_word(w, cfa - sizeof cfa, &w->pc)))
+    w->pc_at = cfa - sizeof cfa;
+    if (unlikely(!read_word(w, w->pc_at, &w->pc)))
         return false;
-    if (rule_bp_kind(rule) == UNWIND_BP_AT_CFA) {
-        if (unlikely(!read_word(w, cfa + (uintptr_t)rule_bp(rule), &w->bp)))
-            return false;
-    } else if (unlikely(rule_bp_kind(rule) == UNWIND_BP_AT_BP) && !read_word(w, bp + (uintptr_t)rule_bp(rule), &w->bp)) {
-        return false;
-    }
     w->sp = cfa;
+    if (rule_bp_kind(rule) == UNWIND_BP_SAME)
+        return true;
+    if (likely(rule_bp_kind(rule) == UNWIND_BP_AT_CFA)) {
+        at = cfa + (uintptr_t)rule_bp(rule);
+    } else {
+        note_bp(w);
+        at = w->bp + (uintptr_t)rule_bp(rule);
+    }
+    if (unlikely(!read_word(w, at, &bp)))
+        return false;
+    set_bp(w, at, bp);
     return true;
 }
 
 /* No rule: a frame pointer that points up the stack to another one may lead on, as in code that was generated. */
+__attribute__((no_sanitize("address", "thread")))
 static COLD bool leave_by_frame_pointer(struct walk *w)
 {
     uintptr_t bp = w->bp, caller_bp;
+    note_bp(w);
     if (bp < w->sp || bp - w->sp >= LARGEST_FRAME || !read_word(w, bp, &caller_bp) || !read_word(w, bp + sizeof bp, &w->pc))
         return false;
+    w->pc_at = bp + sizeof bp;
     w->sp = bp + 2 * sizeof bp;
-    w->bp = caller_bp;
+    set_bp(w, bp, caller_bp);
     return true;
 }
 
 /* The handler may have run on a stack of its own. The interrupted instruction did not return from a call, so its address
  * is raised by one: all other addresses follow a call. */
+__attribute__((no_sanitize("address", "thread")))
 static COLD bool leave_signal(struct walk *w)
 {
     uintptr_t frame = w->sp;
+    w->room = 0; /* no layout: it would need the interrupted stack pointer too */
     if (!read_word(w, frame + SIGNAL_BP, &w->bp) || !read_word(w, frame + SIGNAL_SP, &w->sp) || !read_word(w, frame + SIGNAL_PC, &w->pc))
         return false;
     w->pc++;
     return true;
 }
 
-static inline bool leave(struct walk *w, uint64_t rule)
+__attribute__((no_sanitize("address", "thread")))
+static COLD bool leave_aligned(struct walk *w, uint64_t rule)
 {
-    uintptr_t cfa;
+    uintptr_t at = w->bp + (uintptr_t)rule_cfa(rule), cfa;
+    note_bp(w);
+    if (!read_word(w, at, &cfa))
+        return false;
+    note_check(w, at, cfa);
+    return leave_frame(w, cfa, rule);
+}
+
+__attribute__((no_sanitize("address", "thread")))
+HOT_INLINE bool leave(struct walk *w, uint64_t rule)
+{
     switch (rule_kind(rule)) {
     case UNWIND_SP:
         return leave_frame(w, w->sp + (uintptr_t)rule_cfa(rule), rule);
     case UNWIND_BP:
+        note_bp(w);
         return leave_frame(w, w->bp + (uintptr_t)rule_cfa(rule), rule);
     case UNWIND_DEREF_BP:
-        return read_word(w, w->bp + (uintptr_t)rule_cfa(rule), &cfa) && leave_frame(w, cfa, rule);
+        return leave_aligned(w, rule);
     case UNWIND_SIGNAL:
         return leave_signal(w);
     default:
@@ -129,37 +217,48 @@ static inline bool leave(struct walk *w, uint64_t rule)
     }
 }
 
-static inline uint64_t mix(uint64_t hash, uintptr_t pc)
+/* Sets u->frames and all else but the hash and the layout, which are in *w. */
+__attribute__((no_sanitize("address", "thread"), always_inline))
+static inline void walk_frames(struct unwind *u, struct walk *w, uint32_t most)
 {
-    hash = (hash ^ pc) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
+    uint32_t n = 0;
+    u->ends_early = false;
+    for (note_pc(w); w->pc; note_pc(w)) {
+        uint64_t rule = rules_find(w->pc);
+        if (likely(w->pc - own_start >= own_end - own_start) || n) {
+            u->frames[n++] = w->pc;
+            if (n == most)
+                break;
+        }
+        if (rule_kind(rule) == UNWIND_END)
+            break;
+        if (unlikely(!leave(w, rule))) {
+            u->ends_early = true;
+            break;
+        }
+    }
+    u->n = n;
 }
 
 /* The frame that the caller's compiler laid out: the caller's frame pointer, then the return address. */
 __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind *u, const void *frame, uint32_t most)
 {
     const uintptr_t *record = frame;
-    struct walk w = {.own = u->bounds, .own_used = u->bounds.high, .pc = record[1], .sp = (uintptr_t)(record + 2), .bp = record[0]};
-    if (w.sp >= w.own.low && w.sp < w.own.high)
+    struct walk w = {
+        .own = u->bounds, .own_used = u->bounds.high, .pc = record[1], .sp = (uintptr_t)(record + 2), .bp = record[0],
+        .begin = (uintptr_t)record, .pc_at = (uintptr_t)(record + 1), .bp_at = (uintptr_t)record, .layout = &u->layout};
+    if (w.sp >= w.own.low && w.sp < w.own.high) {
         use_own_stack(&w, (uintptr_t)record);
-    u->n = 0;
-    u->hash = 0;
-    u->ends_early = false;
-    while (w.pc) {
-        uint64_t rule = rules_find(w.pc);
-        if (likely(w.pc - own_start >= own_end - own_start) || u->n) {
-            u->frames[u->n++] = w.pc;
-            u->hash = mix(u->hash, w.pc);
-            if (u->n == most)
-                return;
-        }
-        if (rule_kind(rule) == UNWIND_END)
-            return;
-        if (unlikely(!leave(&w, rule))) {
-            u->ends_early = true;
-            return;
-        }
+        w.room = w.own.high - w.begin < LAYOUT_MOST_BYTES ? w.own.high - w.begin : LAYOUT_MOST_BYTES;
     }
+    u->layout.pc = w.pc;
+    walk_frames(u, &w, most);
+    u->hash = w.hash;
+    u->has_layout = w.room && !u->ends_early && u->n;
+    u->layout.begin = w.begin;
+    u->layout.id = u->has_layout ? w.id | 1 : 0;
+    u->layout.steps = w.steps;
+    u->layout.checks = w.checks;
 }
 
 COLD bool unwind_check(const struct unwind *u)

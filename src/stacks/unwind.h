@@ -9,19 +9,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stacks/layouts.h"
 #include "stacks/stack_bounds.h"
 
 #define UNWIND_MOST 256 /* frames */
 
 struct unwind {
     struct stack_bounds bounds; /* the thread's own stack */
-    uint64_t hash;              /* of all frames */
+    uint64_t hash;              /* of all return addresses that the walk read */
     uint32_t n;
+    bool has_layout;            /* `layout` is whole */
+    struct layout layout;       /* the id is 0 without a layout */
     bool ends_early;            /* the walk found no way to the next frame */
     uintptr_t frames[UNWIND_MOST]; /* return addresses, the innermost first */
 };
 
-/* Addresses in jespan itself are left out at the inner end. To be called once, before the first walk. */
+/* Addresses in jespan itself are left out at the inner end. To be called before the first walk, by one thread at a
+ * time. */
 void unwind_boot(void);
 
 /* Walks from the function whose __builtin_frame_address(0) is given, which is left out. The caller sets the bounds. */

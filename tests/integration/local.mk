@@ -32,6 +32,7 @@ integration_tests += \
 	%D%/spans \
 	%D%/spans_bounded \
 	%D%/spans_wrong \
+	%D%/stacks_hostile \
 	%D%/thread_memory \
 	%D%/threads_late \
 	%D%/times \

@@ -28,7 +28,7 @@
 static struct unwind walk;
 static void *expected[FRAMES];
 static int n_expected;
-static unsigned looks;
+static unsigned looks, layouts_seen, checks_seen;
 
 /* Sanitizers replace backtrace() and signal handlers, and move frames to stacks of their own: there the walk only has to
  * end well. */
@@ -37,6 +37,29 @@ static unsigned looks;
 #else
 #define SANITIZED false
 #endif
+
+/* The layout of a walk leads to the same words, as long as they are there. */
+__attribute__((noinline)) static void look_by_layout(void)
+{
+    uint64_t hash = 0;
+    if (SANITIZED || !walk.has_layout)
+        return;
+    assert_true(layout_read(&walk.layout, &hash));
+    assert_true(hash == walk.hash);
+    volatile uintptr_t *words = (volatile uintptr_t *)walk.layout.begin;
+    uint32_t last = walk.layout.at[walk.layout.steps - 1];
+    words[last] += 4;
+    assert_true(layout_read(&walk.layout, &hash));
+    assert_false(hash == walk.hash);
+    words[last] -= 4;
+    for (uint32_t i = 0; i < walk.layout.checks; i++) {
+        words[walk.layout.check[i].at] += 8;
+        assert_false(layout_read(&walk.layout, &hash));
+        words[walk.layout.check[i].at] -= 8;
+    }
+    layouts_seen++;
+    checks_seen += walk.layout.checks;
+}
 
 /* Both walks begin here. Their own frame is left out: unwind_from() begins with the caller's, backtrace() with this one.
  * An interrupted instruction is one higher in ours. */
@@ -48,6 +71,7 @@ __attribute__((noinline)) static void look(void)
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
     looks++;
     assert_true(walk.n > 0);
+    look_by_layout();
     if (SANITIZED)
         return;
     assert_true(n_expected > 2);
@@ -93,6 +117,7 @@ static void test_frames(void **state)
         with_alloca(i * 37);
         aligned(i);
     }
+    assert_true(SANITIZED || (layouts_seen > 50 && checks_seen > 50));
 }
 
 static int compare(const void *a, const void *b)
