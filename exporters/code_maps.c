@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The mappings of a process that have code. */
+/* Reads the mappings of a process that have code. */
 #include "code_maps.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process that a request is about. */
+/* Finds the process that a request is about. */
 #include "http_processes.h"
 
 #include <errno.h>

@@ -17,7 +17,7 @@ static bool is_anything(const struct http_start_figures *f)
     return (f->alloc_objects | f->alloc_bytes | f->inuse_objects | f->inuse_bytes | f->cpu) != 0;
 }
 
-/* The kernel may correct CPU time downwards. The difference is 0 then. */
+/* The kernel may correct CPU time downwards. Then the difference is 0. */
 static void subtract(struct totals *t, const struct http_start_figures *was)
 {
     t->alloc_objects -= was->alloc_objects;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `pyroscope`: what the outcome of a request means. It is counted and reported, and decides what is sent
- * again, when, and how large.
+/* The service `pyroscope`: acts on the outcome of a request. It counts and reports the outcome, and decides what is
+ * sent again, when, and how large.
  *
  * After a failure nothing is sent for a time that doubles with each further failure. Jitter keeps the processes of a
  * fleet from coming back at once. A server accepts or refuses each profile of a request. Its answer names the refused

@@ -302,8 +302,8 @@ void extents_note_stranger(void)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* To set hooks creates an automatic arena that does not exist. jemalloc then maps the arena's own data with the first
- * hooks that it got. So the arena gets the default hooks first. */
+/* Setting the hooks of an automatic arena that does not exist creates the arena. jemalloc then maps the arena's own
+ * data with the first hooks that it got. So the arena gets the default hooks first. */
 static COLD void install_hooks(unsigned index, bool beforehand)
 {
     extent_hooks_t *hooks = exchange_hooks(index, NULL);

@@ -27,10 +27,10 @@ static inline uint64_t clock_unix_ns(void)
 
 extern bool clock_is_raw; /* constant after clock_boot() */
 
-/* What leads from ticks to nanoseconds; also for readers of another process. */
+/* Converts ticks to nanoseconds. Readers of another process use it too. */
 #define CLOCK_LONGEST_NS 1000000000u /* from then on the rate stays, so that the same ticks never become fewer ns */
 struct clock_state {
-    uint8_t is_raw; /* 0: no. No bool, as the books of another process may be damaged */
+    uint8_t is_raw; /* 0: no. Not a bool, since the books of another process may be damaged */
     uint64_t start_ticks, start_ns;    /* the same moment, when tracking began */
     _Atomic uint64_t scale;       /* ns per tick, times 2^32 */
     _Atomic uint64_t measured_ns; /* length of that measurement */

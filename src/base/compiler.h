@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names for all that depends on the compiler or the processor. */
+/* Names for everything that depends on the compiler or the processor. */
 #ifndef JESPAN_COMPILER_H
 #define JESPAN_COMPILER_H
 

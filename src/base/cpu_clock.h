@@ -62,7 +62,7 @@ enum cpu_clock_kind cpu_clock_in_use(void);
 /* To be called on a thread that begins, and on the thread that a forked child has. */
 void cpu_clock_start(struct cpu_clock *c);
 
-/* Returns false where cpu_clock_read() is due. To be asked after the clock was read that cpu_clock_ticks() gets. */
+/* Returns false if cpu_clock_read() is due. Call it after reading the time that cpu_clock_ticks() will get. */
 HOT_INLINE bool cpu_clock_stands(const struct cpu_clock *c)
 {
     compiler_barrier();

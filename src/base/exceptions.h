@@ -27,7 +27,7 @@ struct exceptions_level exceptions_level(void);
 #define EXCEPTION_CLASS_GNU 0x474e5543432b2b00u   /* "GNUCC++" and a 0; with a 1 it refers to another exception */
 #define EXCEPTION_CLASS_CLANG 0x434c4e47432b2b00u /* "CLNGC++" */
 
-/* The object is about to be freed. Its memory must not look like an exception to those who use it next. */
+/* The object is about to be freed. Its memory must not look like an exception to its next owner. */
 static inline void exceptions_forget(void *p, size_t usable)
 {
     uint64_t *class = (uint64_t *)p + EXCEPTION_CLASS_AT;

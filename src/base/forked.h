@@ -11,7 +11,7 @@
 /* Marks data that each fork writes. Such data lies together. */
 #define WRITTEN_AT_FORK __attribute__((section("jespan_fork")))
 
-/* Sets memory to 0, as mutexes that nobody holds are. Does not write where it is 0 already. */
+/* Sets memory to 0, the value of a mutex that nobody holds. Does not write to memory that is 0 already. */
 static inline void forked_clear(void *p, size_t bytes)
 {
     char *at = p, *end = at + bytes;

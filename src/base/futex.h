@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waits for a word to change, and wakes those who wait, within this process. Leaves errno alone. Safe in signal
+/* Waits for a word to change, and wakes waiting threads, within this process. Leaves errno alone. Safe in signal
  * handlers. */
 #ifndef JESPAN_FUTEX_H
 #define JESPAN_FUTEX_H
@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Waits until somebody wakes, a signal comes, or the time on CLOCK_MONOTONIC is reached; UINT64_MAX: no time. Does not
- * wait where the word is not `as_long_as`. Returns false when the time is reached. */
+/* Waits until another thread wakes it, a signal comes, or the time on CLOCK_MONOTONIC is reached; UINT64_MAX: no time.
+ * Does not wait if the word is not `as_long_as`. Returns false when the time is reached. */
 static inline bool futex_wait(_Atomic uint32_t *word, uint32_t as_long_as, uint64_t until_ns)
 {
     int saved = errno;

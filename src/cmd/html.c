@@ -13,7 +13,8 @@
 
 #define MAX_DUMPS_BYTES (19u << 20) /* of the dumps in the page; beyond that, moments are left out */
 
-/* All that differs between two pages is in base64, so nobody can write a script into one. The nonce need not be secret. */
+/* All parts that differ between two pages are in base64, so a dump cannot bring a script into a page. The nonce need
+ * not be secret. */
 #define NONCE "jespan"
 
 struct mark {
@@ -39,7 +40,7 @@ static void write_dumps(FILE *to, const struct html_pack *dumps)
     html_pack_write_base64(dumps, to);
 }
 
-/* The page of the service http (exporters/http_page.html). Its marks, each of which begins with @, become what belongs there. */
+/* The page of the service http (exporters/http_page.html). Each mark in it begins with @, and is replaced by a text. */
 static void write_page(FILE *to, const struct html_pack *dumps)
 {
     static const struct mark marks[] = {

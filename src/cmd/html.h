@@ -21,7 +21,7 @@ struct html_file {
     enum profile_kind kind;
 };
 
-/* What is known of all files. `calls`: the calls of stacks are contexts below spans. NULL: there is no memory. */
+/* What all files have in common. `calls`: the calls of stacks are contexts below spans. NULL: there is no memory. */
 struct html_dumps *html_dumps_new(bool calls);
 void html_dumps_free(struct html_dumps *dumps);
 

@@ -11,7 +11,7 @@
 #include "stack.h"
 #include "suppressions.h"
 
-/* What a context holds of a leak. */
+/* The part of a leak that one context holds. */
 struct leak_part {
     uint64_t stack, context; /* hashes */
     uint32_t sample;         /* one of the context */

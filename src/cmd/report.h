@@ -30,7 +30,7 @@ struct report_input {
     struct report_names names;
     uint64_t *strings;   /* hashes of texts, by index */
     uint64_t *locations; /* hashes of functions and their places in the code, in the order of profile.parts->location */
-    char name[4096];     /* what was read: the newest file of a directory */
+    char name[4096];     /* the file that was read: the newest one of a directory */
 };
 
 enum report_frames {
@@ -79,8 +79,8 @@ void report_filter_free(struct report_filter *filter);
 
 #define REPORT_NONE UINT32_MAX
 
-/* What a row stands for. By path: the context of a sample, without so many inner frames and first labels of the sample. By
- * something else: the place of a key among the sample's keys in `frames`, or REPORT_NONE. */
+/* The group that a row stands for. By path: the context of a sample, without so many inner frames and first labels of
+ * the sample. By something else: the place of a key among the sample's keys in `frames`, or REPORT_NONE. */
 struct report_place {
     uint32_t sample, frames, labels;
 };
@@ -111,7 +111,7 @@ struct report_rows {
     uint32_t n_seconds, seconds_capacity;
 };
 
-/* What samples may be grouped by, beside the path. */
+/* A kind of groups of samples (--by), besides the path. */
 struct report_by {
     const char *word;    /* of --by; one that ends with a colon takes a key */
     const char *heading; /* NULL: the key */
@@ -167,7 +167,8 @@ void report_names_free(struct report_names *names);
 void report_path(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,
                  const struct report_place *place);
 
-/* The same without what the context above has: so many outer frames, and so many last labels. NULL: there is none. */
+/* The same without the part that the context above has: so many outer frames, and so many last labels. NULL: there is
+ * none. */
 void report_path_end(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,
                      const struct report_place *place, const struct report_place *above);
 

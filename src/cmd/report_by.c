@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What samples may be grouped by. To add a kind, write its two functions and a row of the table at the end. */
+/* The kinds of groups of samples (--by). To add a kind, write its two functions and a row of the table at the end. */
 #include <string.h>
 
 #include "profile_frames.h"

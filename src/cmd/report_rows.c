@@ -165,7 +165,7 @@ static int add(struct reader *r, uint64_t hash, struct report_place place, bool 
     return innermost ? add_own(r, row) : 0;
 }
 
-/* --- By something else than the path ---------------------------------------------------------------------------------- */
+/* --- By a key other than the path ---------------------------------------------------------------------------------- */
 
 static int add_keys(struct reader *r)
 {

@@ -213,8 +213,8 @@ static void format_row(const struct report_table *table, struct cells *cells, co
         report_cell(table, cells->text[i], table->columns[i], row, table->options->exact);
 }
 
-/* A sum has no mean. Rows that include each other have no sum, except that of all samples; neither has a hidden difference what
- * was before. */
+/* A sum has no mean. Rows that include each other have no sum, except that of all samples. The sum of hidden
+ * differences has no value before. */
 static void format_sum(const struct report_table *table, struct cells *cells, const struct report_row *row)
 {
     bool has_sum = !table->query->inclusive || row == &table->rows.all;

@@ -82,7 +82,8 @@ static bool has_same_values(const struct report_row *a, const struct report_row 
     return memcmp(a->values, b->values, sizeof a->values) == 0;
 }
 
-/* Puts the only row below a row in its place. The text of a row tells all of the path that the row above does not. */
+/* Puts the only row below a row in its place. The text of a row has the part of the path that the row above does not
+ * show. */
 static int join_chains(struct report_rows *rows)
 {
     uint32_t *only = malloc((rows->n + 1) * sizeof *only), n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan rss`: what the resident memory of a process consists of, and which contexts keep it. */
+/* `jespan rss`: the parts of a process's resident memory, and which contexts keep it. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

@@ -13,7 +13,7 @@
 #include "cmd.h"
 #include "run.h"
 
-/* What a run leaves lies in a directory of its own. */
+/* All files of a run lie in a directory of its own. */
 static const char *default_directory(char directory[PATH_MAX], const char *program)
 {
     const char *slash = strrchr(program, '/');

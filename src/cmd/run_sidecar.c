@@ -67,7 +67,7 @@ static int become_sidecar(const struct start *s)
     return errno;
 }
 
-/* Says its number, and waits until the program has permitted it to read. Then says how it went. */
+/* Sends its pid, and waits until the program has permitted it to read. Then sends the result. */
 static _Noreturn void begin_sidecar(struct start *s)
 {
     pid_t self = getpid();
@@ -79,7 +79,7 @@ static _Noreturn void begin_sidecar(struct start *s)
     if (error == 0)
         error = try_to_read(s->program);
     if (error == 0)
-        error = become_sidecar(s); /* it says itself how it went */
+        error = become_sidecar(s); /* the sidecar sends the result itself */
     if (write(s->socket, &error, sizeof error) < 0)
         _exit(1);
     _exit(1);

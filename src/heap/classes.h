@@ -30,8 +30,8 @@ extern uint64_t class_reciprocal[CLASSES_MAX];
 /* By class number: pages of a slab of jemalloc's for this class; 0: not known. */
 extern uint8_t class_slab_pages[CLASSES_MAX];
 
-/* What headers need to know of a size. The page map keeps the code: class number and slot shift. The slot shift is
- * floor(log2(bytes)), since objects of the class start at least that far apart. The code has 52 + slot shift. If the
+/* The properties of a size that headers need. The page map keeps the code: class number and slot shift. The slot shift
+ * is floor(log2(bytes)), since objects of the class start at least that far apart. The code has 52 + slot shift. If the
  * page offset is in the topmost bits of a word, a shift to the right by that number gives the slot. */
 struct class_info {
     uint16_t code;  /* class << 8 | (64 - HEADER_PAGE_BITS + slot shift), or CODE_BIG */

@@ -7,7 +7,8 @@
 #include "base/die.h"
 #include "jemalloc/binding.h"
 
-/* What a thread keeps of one class at most. jemalloc's own thread cache is cut in return: jemalloc/binding.c. */
+/* The most objects of one class that a thread keeps. jemalloc's own thread cache is cut in return: jemalloc/binding.c.
+ */
 #define CLASS_BYTES_MAX 32768
 #define CLASS_OBJECTS_MAX 128
 

@@ -56,14 +56,14 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
     if (top == t->magazine_end[class])
         return false;
-    __atomic_store_n(&top[1].p, object.p, __ATOMIC_RELAXED); /* two stores: to join them first takes longer */
+    __atomic_store_n(&top[1].p, object.p, __ATOMIC_RELAXED); /* two stores: joining them first takes longer */
     __atomic_store_n(&top[1].slot, object.slot, __ATOMIC_RELAXED);
     store_release(&t->magazine_top[class], top + 1);
     return true;
 }
 
 /* The same for a full magazine. It gives its older half to jemalloc and keeps what was freed last, as jemalloc's own
- * caches do. (To keep the oldest objects would pin slabs all over the heap.) Classes without a magazine free the object
+ * caches do. Keeping the oldest objects would pin slabs all over the heap. Classes without a magazine free the object
  * immediately. */
 void magazine_put_in_full(struct thread *t, size_t class, struct free_object object);
 

@@ -33,7 +33,7 @@ struct totals sums_of(uint32_t context);
 /* Those of contexts 0 … n−1 together. */
 struct totals sums_of_all(uint32_t n);
 
-/* What one thread block has counted for contexts 0 … n−1, without its free buffer. */
+/* The figures that one thread block has counted for contexts 0 … n−1, without its free buffer. */
 struct thread_bytes sums_of_thread(struct thread *t, uint32_t n);
 
 /* Bytes in free buffers and magazines. */
@@ -45,7 +45,8 @@ struct freed {
     uint16_t arena; /* 0: none */
 };
 
-/* What a thread has in its free buffer. Returns how many; 0 when the thread was flushing it each time. */
+/* Copies the frees in a thread's free buffer. Returns their number; 0 if the thread was flushing the buffer at each
+ * try. */
 int sums_read_buffer(struct thread *t, struct freed freed[FREE_BUFFER_MAX]);
 
 /* Whether nothing moved from the thread's buffer to its counters since its free_buffer_sequence was read with
@@ -56,7 +57,7 @@ static inline bool sums_stood_still(struct thread *t, uint32_t sequence)
     return !(sequence & 1) && load_relaxed(&t->free_buffer_sequence) == sequence;
 }
 
-/* Adds what a thread counts for a context, as it was at one moment. Not times. */
+/* Adds a thread's figures for a context, all of the same moment. Leaves out times. */
 void sums_add_pair(struct totals *sum, struct counters *c);
 
 /* A sum over all threads should take no longer; in ticks. */

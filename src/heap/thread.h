@@ -174,7 +174,7 @@ struct thread {
     /* Rarely used. */
     uint32_t slow_events, next_name_check;
     uint64_t period_end; /* the end of the period of its new memory: age.h */
-    struct thread_bytes at_start;  /* what the counters had when this thread got the block, if `start_is_known` */
+    struct thread_bytes at_start;  /* the counters' values when this thread got the block, if `start_is_known` */
     struct thread_bytes published; /* if `publishes`: kept up to date for a program that reads it by its address */
     bool start_is_known, publishes;
     char name[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The malloc family: what malloc.c, mallocx.c and malloc_info.c export, and what they share. */
+/* The malloc family: the functions that malloc.c, mallocx.c and malloc_info.c export, and those that they share. */
 #ifndef JESPAN_FAMILY_H
 #define JESPAN_FAMILY_H
 

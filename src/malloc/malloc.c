@@ -4,7 +4,7 @@
  * Each function has a fast path of one branch and then straight code: take an object of the thread's magazine, tag it,
  * count it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to
  * *_by_policy(). Where the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process:
- * first use is handled on the slow side, in track_thread_slow(). */
+ * the slow side handles the first use, in track_thread_slow(). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>

@@ -207,8 +207,8 @@ static bool waits_for_exceptions(struct thread *t, struct span_arena *a)
     return has_throwers(a);
 }
 
-/* There is nothing to look for if nothing was handed over and no other thread allocated there. An object that is
- * counted and not found is being freed, and jemalloc is not done with it. */
+/* There are no survivors if no object was credited to another context and no other thread allocated there. An object
+ * that is counted and not found is being freed, and jemalloc is not done with it. */
 static uint64_t count_survivors(struct thread *t, uint16_t arena)
 {
     if (!load_acquire(&arenas[arena].has_survivors))

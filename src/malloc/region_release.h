@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Releasing a region: counts its objects out, and resets jemalloc's arena.
  *
- * *Survivors* are objects in the arena that were handed over to other contexts (jespan_credit()), which TAG_SURVIVOR
- * beside their tags says; and the exceptions in a region that a C++ exception leaves. An arena with survivors is set
- * aside until they are freed.
+ * *Survivors* are objects in the arena that were credited to other contexts by jespan_credit(); TAG_SURVIVOR beside the
+ * tag marks them; and the exceptions in a region that a C++ exception leaves. An arena with survivors is set aside
+ * until they are freed.
  *
  * A thread that has set `busy` owns the arena and its header tables while it walks over them: no extent hook gives
  * header tables of such an arena back (pagemap_keep_tables()).

@@ -87,7 +87,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not before: boot_slow_event() may change the tag */
+    store_relaxed(entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not earlier: boot_slow_event() may change the tag */
     return entry & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the slow sides of allocating, freeing and changing owners share: the header of an object. */
+/* Functions for the header of an object, which all slow sides share: allocating, freeing, crediting. */
 #ifndef JESPAN_TRACK_SLOW_H
 #define JESPAN_TRACK_SLOW_H
 
@@ -36,7 +36,7 @@ bool track_keep(const struct object_place *place, uint16_t arena);
  * of a span arena, or -ENOMEM. */
 int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner);
 
-/* What a header said of an object. */
+/* The contents of an object's header. */
 struct object_owner {
     uint32_t tag;
     bool in_arena; /* its page is a span arena's */

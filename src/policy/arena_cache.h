@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Arena caches: what a thread has of a span arena.
+/* Arena caches: a thread's free objects and counters of a span arena.
  *
  * That is an explicit tcache of jemalloc's, which holds objects of no other arena, and counters that only this thread
  * writes. The counters are exact, while jemalloc's figures of an arena count objects in tcaches as allocated.

@@ -91,7 +91,7 @@ static inline uint64_t arenas_place_in_time(uint16_t arena)
  * Without a lock. */
 bool arenas_is_home(uint16_t arena, uint32_t context);
 
-/* A jemalloc arena that is a region's: the program shall not allocate from it. */
+/* Whether a jemalloc arena belongs to a region. The program must not allocate from such an arena. */
 bool arenas_is_regions(unsigned index);
 
 /* An arena for regions, with no user yet; 0: there is no room for it. Under LOCK_TREE. */
@@ -117,8 +117,8 @@ static inline bool arenas_wipes(uint16_t arena)
 uint32_t arenas_end(void);
 
 struct arenas_stats {
-    uint64_t arenas;           /* that have a site */
-    uint64_t refused;          /* contexts for which there was none left, and sites with wishes that cannot be */
+    uint64_t arenas;           /* arenas that have a site */
+    uint64_t refused;          /* contexts for which no arena was left, and sites whose wishes are invalid */
     uint64_t tcache_fallbacks; /* times that a thread got no tcache, or one was lost */
 };
 struct arenas_stats arenas_stats(void);

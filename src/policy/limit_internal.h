@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: what their files share with each other. Others include limits.h. */
+/* Limits: declarations for the files limit_*.c and limits.c. Other files include limits.h. */
 #ifndef JESPAN_LIMIT_INTERNAL_H
 #define JESPAN_LIMIT_INTERNAL_H
 
@@ -99,7 +99,7 @@ void limits_set_member(uint32_t context, uint32_t limit);
 
 extern _Atomic uint32_t limits_shape; /* odd while the tree of limits changes */
 
-/* The bounds that the configuration has for a context, by its name and labels. False: none. limit_conf.c */
+/* Finds the bounds that the configuration has for a context, by its name and labels. False: none. In limit_conf.c. */
 bool limits_configured(const struct context *c, struct limit_bounds *bounds);
 void limits_conf_boot(void);
 

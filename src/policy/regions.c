@@ -101,7 +101,7 @@ static int find_home(const struct span_arena *a, uint32_t context)
     return free;
 }
 
-/* If there are too many, the context is left out. Objects that are handed over to it then count as survivors, which is
+/* If there are too many, the context is left out. Objects that are credited to it then count as survivors, which is
  * safe. */
 static void add_home(struct span_arena *a, uint32_t context)
 {
@@ -176,7 +176,7 @@ void regions_cancel(uint16_t arena, uint32_t context)
     remove_home(&arenas[arena], context);
 }
 
-/* True: nobody has the arena any more, and the caller now has it to itself. */
+/* Returns true if the arena has no user any more. The caller then owns it. */
 static bool ends(struct span_arena *a)
 {
     if (a->users || a->inside)

@@ -32,7 +32,8 @@ void regions_move(uint16_t arena, uint32_t from, uint32_t to);
 /* Undoes regions_open(). */
 void regions_cancel(uint16_t arena, uint32_t context);
 
-/* The thread (NULL: it ends) closes the span. True: the arena has no other user, so regions_release() is due. */
+/* The thread (NULL: it ends) closes the span. Returns true if the arena has no other user: regions_release() is then
+ * due. */
 bool regions_close(struct thread *t, uint16_t arena, uint32_t context);
 
 /* The calling thread enters the region once more, or leaves it once. regions_leave() returns as regions_close(). */
@@ -68,7 +69,7 @@ struct regions_stats {
     uint64_t released, released_objects, released_bytes; /* regions, and objects that were live in them */
     uint64_t shared;      /* spans that share an arena */
     uint64_t set_aside;   /* arenas that wait for their survivors to be freed, now */
-    uint64_t survivors;   /* objects that were handed over, found at a release */
+    uint64_t survivors;   /* objects credited to other contexts, found at a release */
     uint64_t lost;        /* JESPAN() blocks that have no region, because there was no arena */
 };
 struct regions_stats regions_stats(void);

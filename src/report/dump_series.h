@@ -31,7 +31,7 @@ struct dump_series {
     _Atomic uint64_t written, lost; /* files */
 };
 
-/* What is written. All files of one dump show the same snapshot. */
+/* The contents to write. All files of one dump show the same snapshot. */
 struct dump_source {
     const struct exporter *exporter;
     const struct snapshot *snapshot;

@@ -9,7 +9,7 @@
  * nothing. */
 unsigned long forked_children_find(pid_t process, pid_t thread);
 
-/* What is said of them, after "forked processes such as" and the number. */
+/* The rest of the message about them, after "forked processes such as" and the number. */
 #define FORKED_CHILDREN_TEXT                                                                                            \
     " are not followed: they write no dumps, push nothing and answer nothing; add --follow-fork to jespan run, or "     \
     "follow_fork:true to JESPAN_CONF, to follow them, or follow_fork:false to hide this message"

@@ -93,7 +93,7 @@ static struct sidecar_slot *take_slot(bool forked)
     return slot;
 }
 
-/* The program that executed this one may have been reported for. */
+/* The sidecar may have reported for the program that executed this one. */
 static void leave_slot(void)
 {
     struct sidecar_slot *slot = find_slot((uint32_t)getpid());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One registered reporter, and what it has been told. */
+/* One registered reporter, and the figures that it was told. */
 #include "report/reporter_session.h"
 
 #include <errno.h>

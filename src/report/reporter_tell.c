@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one reporter was told so far, and telling it the rest. */
+/* Remembers what one reporter was told, and tells it the rest. */
 #include "report/reporter_tell.h"
 
 #include <errno.h>

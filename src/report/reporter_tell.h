@@ -10,7 +10,7 @@
 #include "jespan/reporter.h"
 #include "snapshot/snapshot.h"
 
-/* What a reporter was told so far. */
+/* The figures that a reporter was told so far. */
 struct reporter_told;
 
 /* For contexts numbered below `end`. NULL: no memory. */

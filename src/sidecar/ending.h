@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What is remembered of a process while it lives. */
+/* Facts that are remembered of a process while it lives. */
 struct ending_watch {
     pid_t pid;
     int pidfd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds the most memory, for the line at the end. */
+/* The context with the most bytes in use, for the line at the end. */
 #ifndef JESPAN_LINE_H
 #define JESPAN_LINE_H
 

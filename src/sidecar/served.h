@@ -53,7 +53,7 @@ void served_free(struct served *p);
 /* Looks for the program's books. Returns 0 or a negative errno of view.h. */
 int served_find(struct served *p);
 
-/* Does what is due, and what the process asks for. */
+/* Does everything that is due or that the process asks for. */
 void served_tend(struct served *p);
 
 /* When served_tend() is due. */

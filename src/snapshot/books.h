@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The books: where all lies that jespan keeps of a program. docs/state.md describes them.
+/* The books: a constant with the addresses of all that jespan keeps of a program. docs/state.md describes them.
  *
- * They are a constant, with addresses of variables, so they cost nothing at start. A note in the program or library that
- * contains jespan (ELF, PT_NOTE) leads to them in any process, also in one that is static, stripped, or hangs.
+ * The linker fills the constant, so it costs nothing at start. A note in the program or library that contains jespan
+ * (ELF, PT_NOTE) leads to them in any process, also in one that is static, stripped, or hangs.
  */
 #ifndef JESPAN_BOOKS_H
 #define JESPAN_BOOKS_H

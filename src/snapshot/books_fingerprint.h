@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A number that changes with the layout of what readers read: sizes and places of members, folded. */
+/* A number that changes with the layout of the structures that readers read: a hash of sizes and offsets of members. */
 #ifndef JESPAN_BOOKS_FINGERPRINT_H
 #define JESPAN_BOOKS_FINGERPRINT_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The frames of another process's stacks. They never change there, so only new ones are copied. A snapshot refers to the
- * copy, so it stays where it is while it has room, and older copies are kept by the view: see struct old_frames. */
+/* The frames of another process's stacks. They never change there, so only new ones are copied. A snapshot refers to
+ * the copy. So the copy is only moved when it is full, and the view keeps the older copies (struct
+ * outside_frames_room). */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Readings of another process: as those of this one (reading.h), over copies.
  *
- * What a thread has freed is counted before what it holds, as the kernel copies from low to high addresses. Whatever is
+ * A thread's frees are copied before its allocations, because the kernel copies from low to high addresses. Whatever is
  * copied may be wrong. So each address is only given to space_copy(), each number has bounds, and the list of threads
  * may not go in a circle. A sum that is negative is raised to 0.
  */

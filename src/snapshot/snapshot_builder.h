@@ -24,7 +24,7 @@ struct snapshot_mapping {
     size_t bytes;
 };
 
-/* What an id was when it was first looked at. Even life: no row. */
+/* The state of an id at the first look. Even life: no row. */
 struct place {
     uint32_t life;
     uint32_t row : 26; /* for a period, an index into ages; for a stack, into stacks */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a snapshot copies: contexts with their labels, and at last the sum of those that were recycled. */
+/* Copies contexts with their labels, and at last the sum of recycled contexts. */
 #include <errno.h>
 #include <string.h>
 
@@ -140,7 +140,7 @@ int builder_copy_block(struct snapshot_builder *b, uint32_t first)
     bool recycled = false;
     for (uint32_t i = 0; i < n; i++)
         recycled |= block->lives[i] > 2;
-    if (b->mapping && recycled) /* else there are no bases, and their memory was never touched */
+    if (b->mapping && recycled) /* otherwise there are no bases, and their memory was never touched */
         pieces[used++] = (struct piece){block->bases, b->bases + first * sizeof *block->bases, n * sizeof *block->bases};
     if (b->mapping && b->pasts)
         pieces[used++] = (struct piece){block->pasts, b->pasts + first * sizeof *block->pasts, n * sizeof *block->pasts};
@@ -176,7 +176,8 @@ void builder_note_recycled(struct snapshot_builder *b, uint32_t id)
         b->past[row] = b->block->pasts[id % BLOCK_IDS];
 }
 
-/* Drops what has another life now. The figures of recycled children and periods of the other rows may have grown. */
+/* Drops rows whose context has another life now. The figures of recycled children and periods of the other rows may
+ * have grown. */
 static int look_again(struct snapshot_builder *b, uint32_t first)
 {
     uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
@@ -209,8 +210,8 @@ static int sequence_now(struct snapshot_builder *b, uint32_t *sequence)
     return copy_one(b->view, sequence, space_address(&b->view->books.retired->sequence), sizeof *sequence);
 }
 
-/* Mostly nothing was recycled, and there is nothing to do. Else all is looked at again, until nothing is recycled
- * meanwhile. A process that was stopped while it recycled one context stays like that: then that one may be missing. */
+/* Usually no context was recycled, and there is nothing to do. Otherwise all contexts are compared again, until none is
+ * recycled meanwhile. A process may have been stopped while it recycled a context: that context may then be missing. */
 int builder_validate(struct snapshot_builder *b)
 {
     enum { TRIES = 40 };

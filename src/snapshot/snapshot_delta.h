@@ -19,7 +19,7 @@
 
 #include "snapshot/snapshot.h"
 
-/* What was told of one context. */
+/* The figures of one context that were told. */
 struct snapshot_told {
     struct totals totals;
     uint64_t round;      /* the last one in which a snapshot had the context */
@@ -64,13 +64,13 @@ static inline void snapshot_delta_open(struct snapshot_delta *d, const struct sn
     told->open = true;
 }
 
-/* What the context did since it was last told, which it then has been. */
+/* Returns the figures that the context has added since the last call, and marks them as told. */
 static inline struct totals snapshot_delta_of_row(struct snapshot_delta *d, const struct snapshot_row *row)
 {
     return totals_grow(&d->told[row->id].totals, &row->totals);
 }
 
-/* The same for "(retired)". What was told of recycled contexts while they lived is not told again. */
+/* The same for "(retired)". Figures of recycled contexts that were told while they lived are not told again. */
 static inline struct totals snapshot_delta_of_retired(struct snapshot_delta *d, const struct snapshot *s)
 {
     struct totals rest = s->retired;

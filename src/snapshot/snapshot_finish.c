@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is done when all rows are filled: rows that are gone, and times. */
+/* The last steps, when all rows are filled: removes rows that are gone, and corrects times. */
 #include <string.h>
 
 #include "snapshot/snapshot_builder.h"
@@ -23,7 +23,8 @@ static uint32_t pack_rows(struct snapshot_builder *b)
     return n;
 }
 
-/* A row whose parent is gone goes as well in the tree; where a process was stopped in between, it goes to the root. */
+/* If a row's parent is gone, the row is usually gone too. If the process was stopped between the two, the row moves to
+ * the root. */
 static void drop_rows(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;

@@ -6,7 +6,7 @@
 #include "heap/timing.h"
 #include "snapshot/snapshot_builder.h"
 
-/* Texts that have no NUL where they should, as only another process can have them, end with the set. */
+/* Only a damaged process has a text without its NUL. Such a text ends with the set. */
 static void set_labels(struct snapshot_builder *b, struct snapshot_row *row, const struct context *c, char *text)
 {
     char *end = text + c->label_bytes;
@@ -36,7 +36,7 @@ void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
     row->totals.outlived_bytes = lesser(seen->outlived_bytes, bytes);
 }
 
-/* Spans that were opened by jespan_open() say when they closed. Of others it is noticed here. */
+/* jespan_close() stores when a span closed. The end of other spans is noticed here. */
 static void fill_closed(struct snapshot_builder *b, struct snapshot_row *row, const struct context *c)
 {
     struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);

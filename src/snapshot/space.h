@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies out of the memory of a process: this one, or another, which does not notice.
  *
- * Others may write there meanwhile, so a copy may be torn. Who copies checks what it needs whole: sequence locks
- * (tree.h), and bounds for each number. An address of another process is never followed except through here.
+ * Others may write there meanwhile, so a copy may be torn. The caller checks the data that must be whole: sequence
+ * locks (tree.h), and bounds for each number. An address of another process is never followed except through here.
  */
 #ifndef JESPAN_SPACE_H
 #define JESPAN_SPACE_H

@@ -33,8 +33,8 @@ static const struct view_reader outside_reader = {
     .site = outside_find_site, .frames = outside_frames,
     .ticks = outside_ticks, .scale = outside_scale, .wait = wait_outside, .end_wait = end_wait_outside};
 
-/* What may have changed since the last snapshot. Another program, or another process with that number, has other books,
- * or has them elsewhere, or began at another time. */
+/* Reads again everything that may have changed since the last snapshot. Another program, or another process with the
+ * same pid, has its books elsewhere, has other books, or began at another time. */
 static int refresh(struct view *view)
 {
     struct view_outside *o = view->outside;
@@ -63,8 +63,8 @@ static int refresh(struct view *view)
     return 0;
 }
 
-/* Why there was no memory at an address: the process has ended or has executed another program, or its books are
- * damaged. */
+/* Returns why there was no memory at an address: the process has ended or has executed another program, or its books
+ * are damaged. */
 static int explain(struct view *view, int error)
 {
     if (error != -EFAULT)

@@ -256,7 +256,7 @@ const struct heap_context *view_heap_contexts(const struct view_heap *h, uint32_
 
 /* ---- Slabs ---- */
 
-/* The place of a context; a number that no context has is that of one behind the last. */
+/* The index of a context. Numbers that no context has share the index after the last. */
 static struct heap_context *context_of(struct view_heap *h, uint32_t tag)
 {
     uint32_t id = tag & ~TAG_SURVIVOR;
@@ -398,7 +398,7 @@ static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bo
     return 0;
 }
 
-/* Copies the header tables of pages that have some. Tables that are gone meanwhile are as empty. */
+/* Copies the header tables of pages that have one. A table that is gone meanwhile counts as empty. */
 static int copy_tables(struct view_heap *h, size_t n)
 {
     struct piece pieces[BATCH_PAGES];

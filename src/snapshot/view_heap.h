@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What lies in the pages of another process's heap: its headers are walked, page by page.
+/* Finds out what the pages of another process's heap contain: it walks the headers, page by page.
  *
- * The process runs on meanwhile, so figures are of slightly different moments. As with views, whatever is in its memory,
- * this code returns an error or figures.
+ * The process runs on meanwhile, so figures are of slightly different moments. As with views, whatever is in its
+ * memory, this code returns an error or figures.
  */
 #ifndef JESPAN_VIEW_HEAP_H
 #define JESPAN_VIEW_HEAP_H
@@ -17,7 +17,7 @@ struct heap_context {
     uint64_t objects, bytes; /* live, usable */
     uint64_t resident_bytes; /* of them, in memory */
     uint64_t pinned_bytes;   /* its share of what is free in slabs that have live objects, by bytes */
-    uint64_t alone_bytes;    /* what is free in slabs in which only it has objects */
+    uint64_t alone_bytes;    /* free bytes of slabs in which only it has objects */
 };
 
 /* Resident memory of a range, in bytes. */

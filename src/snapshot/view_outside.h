@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a view of another process keeps between snapshots, shared by view.c, view_find.c and reading_outside.c. */
+/* The state that a view of another process keeps between snapshots, for view.c, view_find.c and reading_outside.c. */
 #ifndef JESPAN_VIEW_OUTSIDE_H
 #define JESPAN_VIEW_OUTSIDE_H
 
@@ -8,7 +8,7 @@
 #include "snapshot/reading_add.h"
 #include "snapshot/view_parts.h"
 
-/* A thread block there: what was copied of it. */
+/* The copied parts of a thread block there. */
 struct outside_thread {
     uint64_t address, chunks; /* there */
     uint32_t sequence;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a view consists of. This process has one view of itself (snapshot_own.c); view.c makes views of others. */
+/* The parts of a view. This process has one view of itself (snapshot_own.c); view.c makes views of others. */
 #ifndef JESPAN_VIEW_PARTS_H
 #define JESPAN_VIEW_PARTS_H
 
@@ -13,7 +13,7 @@
 
 struct view;
 
-/* What earlier snapshots of the view showed of a context. */
+/* The figures of a context that earlier snapshots of the view showed. */
 struct seen {
     uint32_t life;
     /* Live memory of closed spans. While a span is open, its memory cannot be told from that of closed spans. Then this
@@ -59,7 +59,7 @@ struct view {
     struct view_outside *outside; /* view.c; NULL: this process */
 };
 
-/* What was seen of a context; `spare` where nothing was, or there is no memory for it. */
+/* Returns the figures that were shown of a context; `spare` if none were, or without memory. */
 struct seen *view_seen(struct view *view, uint32_t id, uint32_t life, struct seen *spare);
 
 /* As view_snapshot(). Returns 0 or a negative errno. On success, *old is the new one. */

@@ -38,7 +38,7 @@ struct thread_stacks {
     uint64_t random;
     struct layouts *layouts;
     uint32_t useless; /* layouts that led to no line, less those that did */
-    uint32_t rest;    /* so many allocations do not look at layouts, since they were of no use */
+    uint32_t rest;    /* this many allocations do not look at layouts, since layouts were of no use */
     struct unwind walk;
 };
 
@@ -63,7 +63,7 @@ COLD int stack_context_set_mode(enum stacks_mode mode)
     return error;
 }
 
-/* Of a number between 0 and 1, without libm, to 40 bits: each squaring gives a bit of the binary logarithm. */
+/* For numbers between 0 and 1, to 40 bits. libm is not used. Each squaring gives one bit of the binary logarithm. */
 static double natural_logarithm(double x)
 {
     double binary = 0, bit = 0.5;
@@ -89,7 +89,7 @@ static COLD void draw(struct thread_stacks *s)
     s->until_sample = (int64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
 }
 
-/* Another thread may unset the mode at any time; then the thread is reviewed again. */
+/* Another thread may unset the mode at any time. This thread is then reviewed again. */
 COLD void stack_context_review(struct thread *t)
 {
     t->stacks = NULL;
@@ -165,8 +165,8 @@ static COLD void grow_lines(struct thread_stacks *s)
 
 /* ---- A stack that is not in the cache ---- */
 
-/* A signal handler that allocates may have interrupted the holder of the lock on this thread. So nobody waits for
- * ever. */
+/* A signal handler may have interrupted the holder of the lock on this very thread. So this function stops trying after
+ * a while. */
 static bool lock_tree(void)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -222,7 +222,8 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
     unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
 }
 
-/* Counts the enter before it looks whether the child is still there: tree.h. Without that way, the tree is locked. */
+/* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns
+ * false: the caller then locks the tree. */
 static inline bool enter_cached(const struct stack_line *line)
 {
     if (unlikely(!tree_has_membarrier))
@@ -235,7 +236,7 @@ static inline bool enter_cached(const struct stack_line *line)
     return false;
 }
 
-/* Of a walk in a context. Not 0. */
+/* The key of a walk in a context. It is never 0. */
 static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, uint64_t hash, uint64_t layout_id)
 {
     uint64_t key = (hash ^ (layout_id << 32 | layout_id >> 32)) * 0x9e3779b97f4a7c15u;
@@ -244,7 +245,7 @@ static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, ui
     return (key ^ key >> 32) | 1;
 }
 
-/* Whether the line settles what the allocation is credited to; then that is in *hold. */
+/* Returns true if the line decides which context the allocation is credited to, and stores the context in *hold. */
 static inline bool use_line(struct stack_line *line, struct stack_hold *hold)
 {
     if (unlikely(!line))
@@ -290,7 +291,7 @@ static inline bool find_by_layout(struct thread_stacks *s, const void *frame, ui
     return false;
 }
 
-/* Keeps the layout of the walk. Where layouts are of no use, rests. */
+/* Keeps the layout of the walk. Pauses for some allocations if layouts are of no use. */
 static void keep_layout(struct thread_stacks *s)
 {
     if (s->rest || !s->walk.has_layout)
@@ -310,7 +311,7 @@ static void keep_layout(struct thread_stacks *s)
 
 /* ---- With a walk ---- */
 
-/* What the stack of the thread leads to, entered; in *hold. */
+/* Walks the stack, finds or makes its context, and enters that. Stores the context in *hold. */
 static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
 {
     walk_stack(s, frame);
@@ -375,7 +376,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
     s->busy = false;
 }
 
-/* The allocation may have changed the thread's context, as when it found that the thread was renamed. */
+/* The allocation may have changed the thread's context: it may have found that the thread was renamed. */
 void stack_context_leave(struct thread *t, const struct stack_hold *hold)
 {
     if (!hold->stack)
@@ -384,5 +385,5 @@ void stack_context_leave(struct thread *t, const struct stack_hold *hold)
         t->tag = hold->tag;
         t->current = hold->current;
     }
-    span_undo_enter(hold->counters); /* such enters are no figures */
+    span_undo_enter(hold->counters); /* these enters are not part of the figures */
 }

@@ -22,10 +22,10 @@ int stack_context_set_mode(enum stacks_mode mode);
 /* Decides whether the calling thread takes stacks from now on, and sets t->stacks. */
 void stack_context_review(struct thread *t);
 
-/* The thread leaves its block: forgets what belongs to the thread. */
+/* The thread leaves its block. Removes the entries that belong to the thread. */
 void stack_context_leave_thread(struct thread *t);
 
-/* What to restore after an allocation. */
+/* The state to restore after an allocation. */
 struct stack_hold {
     uint32_t tag, stack; /* the thread's context, and the child; stack 0: none was entered */
     struct counters *current, *counters;

@@ -140,8 +140,8 @@ HOT_INLINE bool tree_has_policy(uint32_t id)
     return load_relaxed(&contexts[id].arena) || load_relaxed(&contexts[id].limit);
 }
 
-/* The allocation policies of contexts have changed. Makes invalid what threads remember of contexts and open spans. The
- * caller then calls thread_invalidate_all() for threads that are inside. */
+/* The allocation policies of contexts have changed. Invalidates all that threads have cached about contexts and open
+ * spans. The caller then calls thread_invalidate_all() for threads that are inside. */
 void tree_review_policies(void);
 
 /* All ids that were ever used are below this. Needs no lock. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What interning (tree.c) and recycling (tree_recycle.c) share. All of it needs LOCK_TREE. */
+/* Declarations that interning (tree.c) and recycling (tree_recycle.c) share. All of it needs LOCK_TREE. */
 #ifndef JESPAN_TREE_IDS_H
 #define JESPAN_TREE_IDS_H
 
@@ -37,7 +37,7 @@ static inline void tree_change_life(uint32_t id)
     store_release(&context_lives[id], load_relaxed(&context_lives[id]) + 1);
 }
 
-/* Makes what threads remember of the context invalid. The context stays the same. */
+/* Invalidates all that threads have cached about the context. The context stays the same. */
 static inline void tree_forget(uint32_t id)
 {
     store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);

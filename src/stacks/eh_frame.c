@@ -16,7 +16,7 @@
 
 /* ---- Bytes ---- */
 
-/* What is read past the end is 0, and `bad` tells of it. */
+/* Reads past the end return 0 and set `bad`. */
 struct bytes {
     const unsigned char *at, *end;
     bool bad;
@@ -431,7 +431,7 @@ static const unsigned char *find_entry(const struct eh_frame_section *s, uintptr
 
 /* ---- Rules ---- */
 
-#define MAX_OFFSET ((1 << 23) - 1) /* what unwind_rules.c has room for */
+#define MAX_OFFSET ((1 << 23) - 1) /* the range that a rule of unwind_rules.c can store */
 #define MAX_BP_OFFSET ((1 << 18) - 1)
 
 static bool fits(int64_t offset, int64_t most)

@@ -12,7 +12,7 @@
 /* The canonical frame address (CFA) is the value of the stack pointer in the caller, right after the call returns. The
  * return address is at CFA - 8. */
 enum unwind_kind {
-    UNWIND_UNKNOWN,  /* there is no rule: only the frame pointer may lead on */
+    UNWIND_UNKNOWN,  /* there is no rule: only the frame pointer may lead to the caller */
     UNWIND_SP,       /* CFA = stack pointer + cfa */
     UNWIND_BP,       /* CFA = frame pointer + cfa */
     UNWIND_DEREF_BP, /* CFA = the word at frame pointer + cfa: a function that aligns its stack */
@@ -37,7 +37,7 @@ struct eh_frame_section {
     const unsigned char *header;      /* .eh_frame_hdr */
 };
 
-/* Sets the rule for an instruction. If nothing is known of it, or the segment is damaged, the kind is UNWIND_UNKNOWN. */
+/* Sets the rule for an instruction. The kind is UNWIND_UNKNOWN if the segment has no rule for it or is damaged. */
 void eh_frame_find(const struct eh_frame_section *section, uintptr_t pc, struct unwind_rule *rule);
 
 #endif

@@ -46,7 +46,7 @@ HOT_INLINE struct layout *layouts_set(struct layouts *layouts, uintptr_t begin, 
     return layouts->sets[h >> (64 - LAYOUT_SETS_BITS)];
 }
 
-/* Hashes the words that the layout names. Returns false where a word is not what it has to be. */
+/* Hashes the words that the layout names. Returns false if a frame pointer differs from that of the layout. */
 __attribute__((no_sanitize("address", "thread"), always_inline))
 static inline bool layout_read(const struct layout *l, uint64_t *hash)
 {

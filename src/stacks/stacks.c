@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether stacks are taken, and what became of them. */
+/* Whether stacks are taken, and how many were lost. */
 #include "stacks/stacks.h"
 
 #include <string.h>

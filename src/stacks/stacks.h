@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether stacks are taken, and what became of them. */
+/* Whether stacks are taken, and how many were lost. */
 #ifndef JESPAN_STACKS_H
 #define JESPAN_STACKS_H
 
@@ -13,14 +13,14 @@ extern _Atomic uint32_t stacks_mode; /* enum stacks_mode */
 
 struct stacks_stats {
     _Atomic uint64_t overflow;    /* allocations that were credited without their stack: no number or no memory was left */
-    _Atomic uint64_t missed;      /* the same: a signal handler interrupted a walk, or a lock was held for long */
+    _Atomic uint64_t missed;      /* credited without their stack: a signal handler interrupted a walk, or a lock was held for long */
     _Atomic uint64_t ended_early; /* new stacks that end before the outermost frame */
     _Atomic uint64_t sample_bytes; /* with STACKS_SAMPLED: the mean between two samples */
 };
 extern struct stacks_stats stacks_stats;
 
-/* Beside the number of a stack in struct context: it has samples only. An exact stack of the same frames is another
- * context. */
+/* A flag beside the number of a stack in struct context: the stack has samples only. An exact stack of the same frames
+ * is another context. */
 #define STACK_SAMPLED (UINT32_C(1) << 31)
 
 static inline void stacks_count(_Atomic uint64_t *counter)

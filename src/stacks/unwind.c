@@ -9,7 +9,8 @@
 #include "base/compiler.h"
 #include "stacks/unwind_rules.h"
 
-/* Places in what the kernel leaves for a signal handler on x86-64 (struct rt_sigframe), from its struct ucontext on. */
+/* Offsets in the frame that the kernel makes for a signal handler on x86-64 (struct rt_sigframe), from its struct
+ * ucontext on. */
 #define SIGNAL_BP 120
 #define SIGNAL_SP 160
 #define SIGNAL_PC 168
@@ -53,7 +54,7 @@ struct walk {
 
 /* ---- The layout ---- */
 
-/* The return address that was read now. Without room in the layout, there is none. */
+/* Adds the return address that was just read. A layout without room for it becomes invalid. */
 HOT_INLINE void note_pc(struct walk *w)
 {
     uint32_t step = w->steps++;
@@ -161,7 +162,7 @@ HOT_INLINE bool leave_frame(struct walk *w, uintptr_t cfa, uint64_t rule)
     return true;
 }
 
-/* No rule: a frame pointer that points up the stack to another one may lead on, as in code that was generated. */
+/* Without a rule, follows the frame pointer if it points up the stack to another one, as in generated code. */
 __attribute__((no_sanitize("address", "thread")))
 static COLD bool leave_by_frame_pointer(struct walk *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Walks the stack of the calling thread.
  *
- * The walk takes no lock and allocates nothing. It reads a word only inside the thread's own stack, or after the kernel
+ * A walk takes no lock and allocates nothing. It reads a word only inside the thread's own stack, or after the kernel
  * has said that its page can be read. The stack pointer grows with each frame, so the walk ends on any garbage. */
 #ifndef JESPAN_UNWIND_H
 #define JESPAN_UNWIND_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A table of unwind rules by return address.
  *
- * _dl_find_object() of glibc 2.35 finds the object of an address without a lock. The rule keeps a few bits of which
- * object that was. When a stack is seen for the first time, the rules of its addresses are checked: the object may have
- * been unloaded, and another one may lie there now. A stack that was seen before had the same addresses then. */
+ * _dl_find_object() of glibc 2.35 finds the object of an address without a lock. The rule keeps a few bits that
+ * identify the object. When a stack is seen for the first time, the rules of its addresses are checked: the object may
+ * have been unloaded, and another one may lie there now. A stack that was seen before had the same addresses then. */
 #include "stacks/unwind_rules.h"
 
 #include <dlfcn.h>

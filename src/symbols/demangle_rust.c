@@ -315,7 +315,7 @@ static void read_type(struct reader *r)
 
 /* --- Paths -------------------------------------------------------------------------------------------------------------- */
 
-/* Capital letters stand for what the compiler made: closures and shims. */
+/* Capital letters stand for items that the compiler made: closures and shims. */
 static void read_nested(struct reader *r, bool in_value)
 {
     char number[32], kind = next(r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starts the child that reads a binary, and takes what it sends. A child that fails is started once more without DWARF, which
- * is where damaged files do harm. What it sends is checked: it may have been overwritten by the file that it reads. */
+/* Starts the child that reads a binary, and takes its records. A child that fails is started once more without DWARF,
+ * since damaged DWARF does most harm. All records are checked: the file that the child reads may have corrupted its
+ * memory. */
 #include "symbols.h"
 
 #include <errno.h>

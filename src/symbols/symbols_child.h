@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the child that reads a binary sends to its parent: records, each a head and its texts. */
+/* The records that the child, which reads a binary, sends to its parent: each is a head and its texts. */
 #ifndef JESPAN_SYMBOLS_CHILD_H
 #define JESPAN_SYMBOLS_CHILD_H
 
