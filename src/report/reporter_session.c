@@ -61,8 +61,8 @@ static void note(struct reporter_session *session, const char *what, int error)
     session->failing = error != 0;
 }
 
-/* A snapshot holds LOCK_TREE, which the program needs too. So only one is taken at a time, followed by a pause as long
- * as the snapshot took. */
+/* Snapshots take processor time from the program. So reporters and services take one at a time, each followed by a pause
+ * as long as the snapshot took. */
 struct snapshot *reporter_session_snapshot(struct snapshot *old)
 {
     pthread_mutex_lock(&one_at_a_time);
