@@ -12,6 +12,7 @@
 #include "jespan/jespan.h"
 #include "malloc/track.h"
 #include "span/age.h"
+#include "span/label_cache.h"
 #include "span/labels.h"
 #include "span/sampler.h"
 #include "span/span.h"
@@ -136,22 +137,27 @@ static int enter_block_locked(struct thread *t, uint64_t key, const struct jespa
     return 0;
 }
 
-static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_site *site,
-                            const struct label_set *labels)
+/* The line that leads from `parent` to the current context, where nothing keeps it from being valid. Under LOCK_TREE. */
+static bool line_to_current(struct site_cache_line *line, const struct thread *t, const struct jespan_site *site,
+                            uint32_t parent)
 {
-    struct site_cache_line *line = labels ? NULL : cache_line(t, site),
-                           fresh = {.site = site, .parent = t->tag};
-    uint32_t hash = cache_hash(t, site);
+    const struct context *c = &contexts[t->tag];
+    *line = (struct site_cache_line){.site = site, .kept = c->site, .parent = parent, .context = t->tag,
+                                     .generation = load_relaxed(&c->generation)};
+    /* At max_contexts this is an ancestor, which must not stick. */
+    return c->kind == CONTEXT_SPAN && t->tag != parent;
+}
+
+static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_site *site)
+{
+    uint32_t parent = t->tag, hash = cache_hash(t, site);
     lock(LOCK_TREE);
-    int error = enter_block_locked(t, key, site, labels);
-    if (line && tree_has_policy(t->tag))
-        line = policy_line(t, hash, true);
-    if (!error && line) {
-        fresh.context = t->tag;
-        fresh.generation = load_relaxed(&contexts[t->tag].generation);
-        fresh.kept = contexts[t->tag].site;
-        /* At max_contexts this is an ancestor, which must not stick. */
-        if (contexts[t->tag].kind == CONTEXT_SPAN && fresh.context != fresh.parent)
+    int error = enter_block_locked(t, key, site, NULL);
+    struct site_cache_line fresh;
+    if (!error && line_to_current(&fresh, t, site, parent)) {
+        struct site_cache_line *line = tree_has_policy(t->tag) ? policy_line(t, hash, true)
+                                                               : &t->site_cache[hash % SITE_CACHE_LINES];
+        if (line)
             *line = fresh;
     }
     if (!error)
@@ -164,29 +170,16 @@ static NOINLINE int enter_block_uncached(struct thread *t, uint64_t key, const s
 {
     const struct site_cache_line *line = policy_line(t, cache_hash(t, site), false);
     if (!line || !line_fits(t, line, site) || !enter_cached(t, line, key))
-        return enter_block(t, key, site, NULL);
+        return enter_block(t, key, site);
     span_review_innermost(t);
     return 0;
 }
 
 /* ---- JESPAN(): blocks ---- */
 
-/* Labels of the caller: pairs of strings, or an array of labels. */
-struct given {
-    const char *const *pairs;
-    const struct jespan_label *labels; /* NULL: pairs */
-    size_t n;
-};
-
-static struct jespan_label label_given(const struct given *given, size_t i)
-{
-    if (given->labels)
-        return given->labels[i];
-    return (struct jespan_label)JESPAN_LABEL(given->pairs[2 * i], given->pairs[2 * i + 1]);
-}
-
-/* Leaves invalid labels out. */
-static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site, const struct given *given)
+/* Leaves invalid labels out. Under LOCK_TREE. */
+static int enter_labels_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
+                               const struct labels_given *given)
 {
     union label_draft *draft = labels_draft_of(t);
     int error = 0;
@@ -194,11 +187,49 @@ static COLD int enter_labelled(struct thread *t, uint64_t key, const struct jesp
         return ENOMEM;
     labels_begin(draft);
     for (size_t i = 0; i < given->n && error != -ENOSPC; i++) {
-        const struct jespan_label label = label_given(given, i);
+        const struct jespan_label label = labels_given_at(given, i);
         error = labels_add(draft, &label);
     }
     labels_end(draft);
-    return enter_block(t, key, site, &draft->set);
+    error = enter_block_locked(t, key, site, &draft->set);
+    if (!error)
+        span_review_innermost(t);
+    return error;
+}
+
+/* `lengths` is NULL for labels that are not cached. */
+static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
+                                 const struct labels_given *given, uint32_t hash, const struct label_lengths *lengths)
+{
+    struct label_cache_line *line = lengths ? label_cache_line(t, hash, true) : NULL;
+    uint32_t parent = t->tag;
+    struct site_cache_line way;
+    lock(LOCK_TREE);
+    int error = enter_labels_locked(t, key, site, given);
+    if (!error && line && line_to_current(&way, t, site, parent)) {
+        line->way.site = NULL;
+        if (label_cache_keep(line, given, lengths))
+            line->way = way;
+        line->has_policy = tree_has_policy(t->tag);
+    }
+    unlock(LOCK_TREE);
+    return error;
+}
+
+static NOINLINE int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site,
+                                   const struct labels_given *given)
+{
+    struct label_lengths lengths;
+    uint32_t hash = cache_hash(t, site);
+    if (unlikely(!label_cache_hash(&hash, &lengths, given)))
+        return enter_new_labels(t, key, site, given, hash, NULL);
+    const struct label_cache_line *line = label_cache_line(t, hash, false);
+    if (unlikely(!line || !line_fits(t, &line->way, site) || !label_cache_has(line, given, &lengths) ||
+                 !enter_cached(t, &line->way, key)))
+        return enter_new_labels(t, key, site, given, hash, &lengths);
+    if (unlikely(line->has_policy))
+        span_review_innermost(t);
+    return 0;
 }
 
 /* False: the block cannot be entered. */
@@ -215,12 +246,12 @@ HOT_INLINE bool begin_block(struct thread *t, struct jespan_block *block, const 
 
 /* Asks the sampler. If it declines the block, enters the context of all unsampled spans and returns true. */
 static COLD bool enter_unsampled(struct thread *t, struct jespan_block *block, const struct jespan_site *site,
-                                 const struct given *given)
+                                 const struct labels_given *given)
 {
     struct jespan_label labels[JESPAN_MAX_LABELS];
     size_t n = 0;
     for (size_t i = 0; i < given->n && n < JESPAN_MAX_LABELS; i++) {
-        labels[n] = label_given(given, i);
+        labels[n] = labels_given_at(given, i);
         n += labels_is_valid(&labels[n]);
     }
     if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
@@ -242,7 +273,7 @@ EXPORT void jespan_enter_block(struct jespan_block *block, const struct jespan_s
     uint64_t key = (uintptr_t)block;
     if (unlikely(!begin_block(t, block, site)))
         return;
-    const struct given given = {name_and_labels + 1, NULL, name_and_labels && count ? (count - 1) / 2 : 0};
+    const struct labels_given given = {name_and_labels + 1, NULL, name_and_labels && count ? (count - 1) / 2 : 0};
     if (unlikely(sampler_is_used()) && enter_unsampled(t, block, site, &given))
         return;
     if (unlikely(count > 1 && name_and_labels)) {
@@ -260,7 +291,7 @@ EXPORT void jespan_enter_block_labels(struct jespan_block *block, const struct j
                                       const struct jespan_label *labels, size_t n_labels)
 {
     struct thread *t = track_thread();
-    const struct given given = {NULL, labels, labels ? n_labels : 0};
+    const struct labels_given given = {NULL, labels, labels ? n_labels : 0};
     if (!begin_block(t, block, site))
         return;
     if (unlikely(sampler_is_used()) && enter_unsampled(t, block, site, &given))

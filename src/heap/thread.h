@@ -161,6 +161,7 @@ struct thread {
     struct entry entries_inline[ENTRIES_INLINE];
     struct site_cache_line site_cache[SITE_CACHE_LINES];
     void *label_draft; /* allocated when first used */
+    struct label_cache_line *label_lines; /* the same: span/label_cache.h */
     uint64_t sampler_draws;
     bool sampler_asking; /* inside the program's sampler */
 

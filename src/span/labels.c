@@ -34,11 +34,6 @@ static bool is_recorded(const struct jespan_label *label)
     return !conf.record_labels[0] || !label->key || list_find(conf.record_labels, label->key) >= 0;
 }
 
-bool labels_is_valid(const struct jespan_label *label)
-{
-    return label->key && (label->type == JESPAN_TYPE_INTEGER || (label->type == JESPAN_TYPE_STRING && label->value));
-}
-
 static void append(struct label_set *set, const char *s, size_t n)
 {
     jespan_assert(set->bytes + n < set->capacity);

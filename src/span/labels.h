@@ -51,7 +51,10 @@ union label_draft {
 union label_draft *labels_draft_of(struct thread *t);
 
 /* Whether the label has a key, and a value of a known type. */
-bool labels_is_valid(const struct jespan_label *label);
+static inline bool labels_is_valid(const struct jespan_label *label)
+{
+    return label->key && (label->type == JESPAN_TYPE_INTEGER || (label->type == JESPAN_TYPE_STRING && label->value));
+}
 
 /* To compose a set: begin, add each label, end. Adding returns 0, also for a label that record_labels does not name;
  * -EINVAL for a label that is not valid; -ENOSPC when the set is full, which is counted. */

@@ -5,6 +5,7 @@ core_sources += \
 	%D%/context_path.c %D%/context_path.h \
 	%D%/context_policy.h \
 	%D%/handles.c %D%/handles.h \
+	%D%/label_cache.c %D%/label_cache.h \
 	%D%/labels.c %D%/labels.h \
 	%D%/sampler.c %D%/sampler.h \
 	%D%/sites.c %D%/sites.h \

@@ -2,6 +2,7 @@
 /* Labels: values of all types, labels that are added to open spans, and labels that record_labels leaves out. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdbool.h>
 
 #include <jespan/jespan.h>
 
@@ -175,6 +176,87 @@ static void from_a_header(void)
     CHECK(jespan_current() != JESPAN_ROOT);
 }
 
+/* With limit:request{tenant=blue}=64K, which must hold whenever the block is entered. */
+static void blocks_keep_their_limit(void)
+{
+    void *held[100];
+    for (int round = 0; round < 6; round++) {
+        JESPAN("request", "tenant", round % 3 ? "blue" : "red");
+        int refused = 0;
+        for (int i = 0; i < 100; i++)
+            refused += !(held[i] = malloc(1000));
+        CHECK_EQ(refused, round % 3 ? 36 : 0); /* 64 usable sizes of 1024 */
+        for (int i = 0; i < 100; i++)
+            free(held[i]);
+    }
+}
+
+static uint32_t next_random(uint32_t n)
+{
+    static uint32_t state = 1;
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
+
+/* Writes one of few values, all of them to the same few buffers. Many differ only in the middle, or in where they end. */
+static const char *random_value(char *buffer)
+{
+    static const int lengths[] = {0, 1, 2, 3, 4, 7, 8, 9, 17, 40, 130, 152, 300};
+    int n = lengths[next_random(sizeof lengths / sizeof *lengths)];
+    memset(buffer, 'a', (size_t)n);
+    buffer[n] = '\0';
+    if (n)
+        buffer[n / 2] = (char)('b' + next_random(3));
+    return buffer;
+}
+
+static const char *random_key(void)
+{
+    static const char *const keys[] = {"tenant", "tenan", "t", "aa", "a"};
+    return keys[next_random(sizeof keys / sizeof *keys)];
+}
+
+/* Small numbers, and some whose bytes are those of a value of 8 characters. */
+static int64_t random_integer(void)
+{
+    char text[9] = "aaaaaaaa";
+    int64_t n = (int64_t)next_random(4);
+    text[4] = (char)('b' + next_random(3));
+    if (next_random(2))
+        memcpy(&n, text, sizeof n);
+    return n;
+}
+
+/* What a block is credited to must not depend on which blocks its thread entered before. */
+static void blocks_are_in_the_context_of_spans(void)
+{
+    static char buffers[18][301];
+    for (int round = 0; round < 20000; round++) {
+        struct jespan_label labels[18];
+        const char *pairs[37] = {"request"};
+        size_t n = next_random(8) ? next_random(3) : next_random(19);
+        bool integers = next_random(2);
+        for (size_t i = 0; i < n; i++) {
+            labels[i] = (struct jespan_label)JESPAN_LABEL(random_key(), random_value(buffers[i]));
+            if (integers && next_random(2))
+                labels[i] = (struct jespan_label)JESPAN_LABEL_INT(random_key(), random_integer());
+            pairs[1 + 2 * i] = labels[i].key;
+            pairs[2 + 2 * i] = labels[i].value;
+        }
+        struct jespan_block block;
+        if (integers)
+            jespan_enter_block_labels(&block, &site, labels, n);
+        else
+            jespan_enter_block(&block, &site, pairs, 1 + 2 * n);
+        jespan_context_t id = jespan_current();
+        void *p = malloc(100);
+        jespan_exit_block(&block);
+        CHECK_EQ(id, context_of(labels, n));
+        free(p);
+    }
+    ctl_check_identity("after blocks");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -186,6 +268,11 @@ int main(int argc, char **argv)
         {"types_are_told_apart", types_are_told_apart, NULL, NULL},
         {"recorded_ones_count", recorded_ones_count, NULL, "record_labels:route|shard"},
         {"from_a_header", from_a_header, NULL, NULL},
+        {"blocks", blocks_are_in_the_context_of_spans, NULL, NULL},
+        {"blocks_recycled", blocks_are_in_the_context_of_spans, NULL, "contexts_kept:300"},
+        {"blocks_recorded", blocks_are_in_the_context_of_spans, NULL, "record_labels:tenant|a"},
+        {"blocks_of_limits", blocks_are_in_the_context_of_spans, NULL, "limit:request{tenant=a*}=1G"},
+        {"blocks_limited", blocks_keep_their_limit, NULL, "limit:request{tenant=blue}=64K"},
     };
     return cases_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }
