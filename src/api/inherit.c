@@ -206,7 +206,7 @@ static void find_next(void)
 
 /* Several threads may do this at once, with the same result. During first use the configuration is not known yet,
  * and the next call does it again. */
-static COLD __attribute__((constructor)) void settle(void)
+static COLD __attribute__((constructor)) void choose_functions(void)
 {
     find_next();
     track_thread();
@@ -222,7 +222,7 @@ static COLD __attribute__((constructor)) void settle(void)
 
 static COLD int posix_first(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
-    settle();
+    choose_functions();
     create_posix *create = load_relaxed(&posix);
     if (create == posix_first)
         create = load_relaxed(&posix_next);
@@ -231,7 +231,7 @@ static COLD int posix_first(pthread_t *thread, const pthread_attr_t *attributes,
 
 static COLD int c11_first(thrd_t *thread, thrd_start_t run, void *argument)
 {
-    settle();
+    choose_functions();
     create_c11 *create = load_relaxed(&c11);
     if (create == c11_first)
         create = load_relaxed(&c11_next);

@@ -34,7 +34,7 @@ static bool read_entry(struct symbols_entry *entry, const struct symbols_file *f
 }
 
 /* Keeps one entry of those that begin at the same address. One without a size ends where the next begins. */
-static void settle(struct symbols_table *table)
+static void remove_doubles(struct symbols_table *table)
 {
     size_t n = 0;
     qsort(table->entries, table->n, sizeof *table->entries, compare);
@@ -57,7 +57,7 @@ void symbols_table_read(struct symbols_table *table, const struct symbols_file *
     for (int i = 1; i < n; i++)
         table->n += read_entry(&table->entries[table->n], file, i);
     if (table->n > 0)
-        settle(table);
+        remove_doubles(table);
 }
 
 /* Functions may lie in each other. The entry before may be short, and the one before that may be long. */
