@@ -156,7 +156,7 @@ static uint64_t fill(void **objects, size_t n)
     return bytes;
 }
 
-/* What was freed is there again, whatever its addresses were used for, and nothing passes the limit meanwhile. */
+/* Freed memory can be allocated again, with any sizes. The limit holds at each moment. */
 static void limited_again(void)
 {
     static const size_t sizes[] = {3 << 20, 3600 << 10, 100, 7 << 20, 50000, 5 << 20, 3000};

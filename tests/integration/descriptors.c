@@ -83,7 +83,7 @@ static void has_still_a_signal(void)
     loses_a_message();
 }
 
-/* What jespan says here is the one line before an abort. */
+/* The only message of jespan is the line before the abort. */
 static void frees_twice(void)
 {
     signal(SIGABRT, SIG_DFL);

@@ -13,7 +13,7 @@
 
 /* ---- thread.allocated and its kin ---- */
 
-/* What this thread did, by malloc_usable_size. */
+/* The bytes that this thread allocated and freed, by malloc_usable_size(). */
 struct model {
     uint64_t allocated, deallocated;
     void *live[OBJECTS];

@@ -227,7 +227,7 @@ static int64_t random_integer(void)
     return n;
 }
 
-/* What a block is credited to must not depend on which blocks its thread entered before. */
+/* The context of a block must not depend on the blocks that its thread entered before. */
 static void blocks_are_in_the_context_of_spans(void)
 {
     static char buffers[18][301];

@@ -61,7 +61,7 @@ static void call_all(size_t n)
             wrong++;
         free(p[i]);
     }
-    /* What never can be: the error is as ever. */
+    /* Impossible requests give the usual error. */
     if (calloc(huge, 3) || errno != ENOMEM)
         wrong++;
     errno = 0;

@@ -232,7 +232,8 @@ struct text {
     size_t n;
 };
 
-/* Those of the context's labels that servers get, each only where no inner span has it. Sorted: there are two. */
+/* Adds the labels of the context that servers get, sorted (there are two). A label that an inner span has too is left
+ * out. */
 static void add_labels(struct text *to, uint32_t id)
 {
     static char labels[4096];

@@ -221,7 +221,7 @@ static void handle_leaves(const jespan_site &site)
     expect_nothing_aside("handle");
 }
 
-// Of an exception that was made inside, and is thrown outside, nobody but jespan_close() gets to know.
+// Only jespan_close() learns of an exception that was made inside and is thrown outside.
 static void made_inside_thrown_outside()
 {
     try {

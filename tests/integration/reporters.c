@@ -13,7 +13,8 @@
 
 enum { PATIENCE_MS = 600000, THREADS = 4 };
 
-/* What the reporter was told, and the true figures at shutdown. A forked child shares this memory with its parent. */
+/* The figures that the reporter was told, and the true ones at shutdown. A forked child shares this memory with its
+ * parent. */
 struct shared {
     struct told told;
     struct jespan_allocations expected;

@@ -54,7 +54,7 @@ static void held(uint64_t *own, uint64_t *others)
         *(strcmp(ctl_span_text(ids[i], "kind"), "jespan") == 0 ? own : others) += ctl_span(ids[i], "inuse_bytes");
 }
 
-/* Of both its threads. */
+/* The memory of both threads of the service is credited to (jespan). */
 static void check_credit(void)
 {
     uint64_t own, others;

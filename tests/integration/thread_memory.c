@@ -132,7 +132,7 @@ static int allocates(const struct jespan_site *site, const struct jespan_label *
     return 1;
 }
 
-/* Of its filters. Our callback, the sampler, may allocate, and ask for figures. */
+/* Filters may allocate: the sampler, a callback of the program, allocates and reads figures. */
 static void filters_that_allocate_panic(void)
 {
     void *kept = NULL;

@@ -31,7 +31,7 @@ namespace {
 constexpr int thread_count = 8;
 constexpr std::size_t slot_count = 512;
 
-// What this test knows of one context. Any thread may free its objects, so the figures are atomic.
+// The figures of one context that this test keeps. Any thread may free its objects, so the figures are atomic.
 struct Figures {
     uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes;
 

@@ -54,7 +54,7 @@ static int find_thread(const char *name)
     return found;
 }
 
-/* Of any thread's CPU clock, see clock_getcpuclockid(): the kernel's encoding. */
+/* Reads the CPU clock of a thread by the kernel's encoding: clock_getcpuclockid(3). */
 static uint64_t cpu_us(int thread)
 {
     return thread ? now_ns((clockid_t)(~(unsigned)thread << 3 | 6)) / 1000 : 0;

@@ -103,7 +103,7 @@ static inline void case_run_again(const struct test_case *c)
     close(output[1]);
 }
 
-/* What main() returns. */
+/* Runs all cases, or the named one. Returns the status for main(). */
 static inline int cases_main(int argc, char **argv, const struct test_case *cases, size_t n)
 {
     struct sigaction action = {.sa_handler = case_time_is_up}; /* no SA_RESTART: it ends waitpid() */

@@ -86,7 +86,8 @@ static inline uint64_t check_env(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* How often a long test does its work: the number of that name in the environment, or else TEST_PERCENT (100) of full. */
+/* The number of rounds of a long test: the variable of that name in the environment, else TEST_PERCENT (100) of `full`.
+ */
 static inline uint64_t check_rounds(const char *name, uint64_t full)
 {
     uint64_t part = full * check_env("TEST_PERCENT", 100) / 100;

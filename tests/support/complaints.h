@@ -20,7 +20,7 @@ static inline struct complaints complaints_begin(void)
     return c;
 }
 
-/* Returns how many lines were written. `text` has them then, as far as its `bytes` allow. */
+/* Returns the number of lines that were written, and stores them in `text`, cut to its `bytes`. */
 static inline int complaints_end(struct complaints *c, char *text, size_t bytes)
 {
     int lines = 0;

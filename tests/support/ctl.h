@@ -64,10 +64,11 @@ static inline void ctl_refresh(void)
         check_fail("mallctl(epoch): %s", strerror(error));
 }
 
-/* What the program holds, by jemalloc's own books.
+/* The program's bytes in use, by jemalloc's own figures.
  *
  * stats.allocated counts, beyond the program's objects: the free ones that thread caches keep (tcache_bytes), and
- * jemalloc's own allocations from itself, chiefly the thread caches' tables (internal). Both are exact, as usable bytes. */
+ * jemalloc's own allocations from itself, chiefly the thread caches' tables (internal). Both are exact, as usable
+ * bytes. */
 static inline uint64_t ctl_jemalloc_live_bytes(void)
 {
     return ctl_u64("stats.allocated") - ctl_u64("stats.arenas." ARENAS_ALL ".tcache_bytes") -

@@ -21,7 +21,7 @@ static struct totals live(uint64_t objects, uint64_t bytes, uint64_t freed_objec
                            .free_bytes = freed_bytes, .enters = 1, .exits = 1};
 }
 
-/* The same with times: opened so often, waited and worked so long. */
+/* The same with times: number of opens, wall time and busy time. */
 static struct totals timed(struct totals t, uint64_t opens, uint64_t wall_ns, uint64_t busy_ns, uint64_t cpu_ns)
 {
     t.opens = opens;
@@ -31,7 +31,7 @@ static struct totals timed(struct totals t, uint64_t opens, uint64_t wall_ns, ui
     return t;
 }
 
-/* Copies rows and fills in what they sum to. */
+/* Copies rows and fills in their sums. */
 static struct snapshot *finish(const struct snapshot_row *rows, uint32_t n_rows)
 {
     struct made *made = calloc(1, sizeof *made);

@@ -12,7 +12,7 @@
  * NULL for another kind. Free it with made_snapshot_free(). */
 struct snapshot *made_snapshot(const char *kind, uint32_t n);
 
-/* Of these rows, whose strings must stay; the caller sets `epoch` and `retired`. */
+/* Makes a snapshot of these rows, whose strings must stay. The caller sets `epoch` and `retired`. */
 struct snapshot *made_snapshot_of(const struct snapshot_row *rows, uint32_t n);
 void made_snapshot_free(struct snapshot *s);
 

@@ -39,7 +39,7 @@ static inline uint64_t stats_of_arena(unsigned index, const char *name)
     return stats_read(whole);
 }
 
-/* Of its extents, without the arena's bookkeeping. */
+/* The bytes of an arena's extents, without its bookkeeping. */
 static inline uint64_t stats_mapped(unsigned index)
 {
     uint64_t pages =
@@ -47,8 +47,8 @@ static inline uint64_t stats_mapped(unsigned index)
     return pages * 4096 + stats_of_arena(index, "retained");
 }
 
-/* Fresh statistics, of all arenas' mapped bytes the counted ones, if that comes about within 600 s. What jemalloc's background
- * thread is just giving back is in none of its statistics. */
+/* Refreshes the statistics until the mapped bytes of all arenas are the counted ones, for 600 s at most. jemalloc's
+ * background thread may be giving pages back, which no statistic has then. */
 static inline void stats_refresh_until(const _Atomic uint64_t *counted_bytes)
 {
     stats_refresh();

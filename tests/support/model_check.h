@@ -73,7 +73,7 @@ static inline void model_compare(const struct model_node *node)
         check_fail("context %u %s has the wrong parent", node->id, node->name);
 }
 
-/* A context that the model does not hold alive: a dead node's, not yet recycled, or one from outside. */
+/* A context that is not alive in the model: that of a dead node, not recycled yet, or one from outside. */
 static inline void model_compare_unknown(uint32_t id)
 {
     if (strcmp(ctl_span_text(id, "kind"), "jespan") == 0)
@@ -89,7 +89,8 @@ static inline bool model_is_outside(uint32_t id, const struct model_node *node)
     return node ? node->ignored : strcmp(ctl_span_text(id, "kind"), "jespan") == 0;
 }
 
-/* Every context that jespan lists, and that it lists each one that is alive. Fills `sums` and `outside`. */
+/* Compares every context that jespan lists, and checks that it lists each one that is alive. Fills `sums` and
+ * `outside`. */
 static inline void model_compare_contexts(uint64_t sums[FIGURES], uint64_t outside[FIGURES])
 {
     size_t bytes = (MODEL_NODES + 1024) * sizeof *model_ids;
@@ -156,7 +157,7 @@ static inline void model_check(const char *where)
     }
 }
 
-/* Takes over what exists already: contexts whose objects were allocated before main() began, which stay as they are. */
+/* Adds the existing contexts to the model: their objects were allocated before main() began and stay as they are. */
 static inline void model_begin(void)
 {
     model_nodes = model_map(MODEL_NODES * sizeof *model_nodes);

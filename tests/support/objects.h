@@ -135,7 +135,7 @@ static inline void object_make(struct object *o, struct random *r, struct model_
     object_take(o, r, current);
 }
 
-/* Sized forms may be told anything from what was asked for to what is usable. */
+/* The size for a sized form may be any from the requested bytes to the usable bytes. */
 static inline void object_give(const struct object *o, struct random *r)
 {
     size_t n = random_below(r, 2) ? o->requested : o->usable;
@@ -162,7 +162,7 @@ static inline void object_free(struct object *o, struct random *r)
     o->p = NULL;
 }
 
-/* The object became another: what a realloc() does, whether or not it stays in place. */
+/* Tells the model of a realloc(): a free and an allocation, whether or not the object stays in place. */
 static inline void object_replace(struct object *o, char *p, size_t n, struct random *r, struct model_node *current)
 {
     struct object old = *o;

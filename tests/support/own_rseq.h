@@ -16,7 +16,7 @@ static inline struct rseq *own_rseq_area(void)
     return __rseq_size ? (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset) : NULL;
 }
 
-/* As after a sequence that was left without clearing the pointer. The kernel clears it, once it has found the signature
+/* The state after a sequence that did not clear the pointer. The kernel clears it, once it has found the signature
  * before the abort address; nothing there is executed. */
 static inline void own_rseq_set(void)
 {
@@ -29,7 +29,7 @@ static inline void own_rseq_set(void)
         __atomic_store_n((uint64_t *)&area->rseq_cs, (uintptr_t)&section, __ATOMIC_RELAXED);
 }
 
-/* As after one that cleared it. */
+/* The state after a sequence that cleared the pointer. */
 static inline void own_rseq_clear(void)
 {
     struct rseq *area = own_rseq_area();

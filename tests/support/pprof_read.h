@@ -32,7 +32,7 @@ static inline int memory_write(struct exporter_sink *sink, const void *data, siz
     return 0;
 }
 
-/* What encode() returned; `to` holds the bytes, to be freed by the caller. */
+/* Returns the result of encode(). `to` has the bytes, which the caller frees. */
 static inline int encode_to_memory(const struct snapshot *s, enum exporter_profile profile, struct memory_sink *to)
 {
     to->sink.write = memory_write;

@@ -8,7 +8,7 @@
 #include "arenas.h"
 #include "entered.h"
 
-/* Whether what libc allocates for itself is not put into regions; base/libc_calls.h. */
+/* Whether allocations that libc makes for itself are kept out of regions: base/libc_calls.h. */
 static inline bool libc_is_told_apart(const struct jespan_site *region_site)
 {
     jespan_span_t *region = enter_new(region_site);

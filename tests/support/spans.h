@@ -76,7 +76,7 @@ static inline void spans_work(unsigned ms)
         ;
 }
 
-/* Whether a time lies within what another clock says, but for 1 %. */
+/* Whether a time differs by at most 1 % from that of another clock. */
 static inline void spans_check_time(uint64_t ns, uint64_t low, uint64_t high, const char *what)
 {
     if (ns < low - low / 100 || ns > high + high / 100 + 1000)
@@ -103,7 +103,8 @@ static inline size_t spans_named(const char *name)
     return found;
 }
 
-/* Each figure of all contexts together is that of spans.all, and what they hold is what jemalloc says. */
+/* Checks that the sums over all contexts are the figures of spans.all, and that their bytes in use are those of
+ * jemalloc. */
 static inline void spans_check_sums(const char *where)
 {
     static const char *const leaves[] = {"alloc_objects", "alloc_bytes", "alloc_requested_bytes", "free_objects",

@@ -54,13 +54,13 @@ static inline uint64_t times_outer(const struct bracket *b, int clock)
     return b->outer_end.ns[clock] - b->outer_begin.ns[clock];
 }
 
-/* Beside `per_mille`, 5 µs: getrusage(2) tells microseconds. */
+/* 5 µs are allowed besides `per_mille`, because getrusage(2) counts in microseconds. */
 static inline bool times_between(uint64_t figure, uint64_t least, uint64_t most, unsigned per_mille)
 {
     return figure + 5000 + least / 1000 * per_mille >= least && figure <= most + 5000 + most / 1000 * per_mille;
 }
 
-/* How long a tick is was measured: over some milliseconds, to some millionths. */
+/* The length of a tick was measured over some milliseconds, to some millionths. */
 #define TIMES_TICK_PER_MILLE 1
 
 #define CHECK_BETWEEN(figure, least, most)                                                                             \

@@ -32,7 +32,7 @@ struct told {
     _Atomic uint64_t rounds;
     const char *wrong;
     bool in_call;
-    /* What it is to do. */
+    /* What the reporter does in its callbacks: */
     int init_error;
     _Atomic int flush_error;
     _Atomic uint64_t flush_ms; /* how long that takes */

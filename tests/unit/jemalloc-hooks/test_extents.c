@@ -23,7 +23,7 @@ static void purge_all(void)
     CHECK_EQ(jespan_je_mallctl("arena.4096.purge", NULL, NULL, NULL, 0), 0);
 }
 
-/* What jemalloc has in use, has had in use, and keeps unused. */
+/* The hooks' figures agree with jemalloc's: pages in use, the peak, pages that are kept unused. */
 static void check_agrees(void)
 {
     stats_refresh_until(&extents_heap.mapped_bytes);
@@ -128,7 +128,7 @@ static void case_retained(void)
     CHECK_EQ(HEAP(purged_forced_bytes) + HEAP(purged_lazy_bytes), purged);
 }
 
-/* What decays by and by is marked first, and may then be taken. */
+/* Pages that decay gradually are purged lazily first, and forced later. */
 static void case_lazily(void)
 {
     track_thread();

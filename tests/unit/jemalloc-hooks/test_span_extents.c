@@ -201,7 +201,7 @@ static void *take_all(void *unused)
     return unused;
 }
 
-/* Whoever asks at once, together they do not pass it. */
+/* Threads that allocate at the same time do not exceed the limit together. */
 static void case_limit_of_threads(void)
 {
     pthread_t threads[8];

@@ -18,7 +18,7 @@
 static struct extent_arena plain = {.id = 7, .policy = EXTENT_POLICY_DEFAULT};
 static struct extent_arena special = {.id = 8, .policy = EXTENT_POLICY_DEFAULT};
 
-/* What `act` says on stderr, in `text`. */
+/* Stores the text that `act` writes to stderr in `text`. */
 static void hear(void (*act)(void), char *text, size_t room)
 {
     int saved = dup(STDERR_FILENO), ends[2];
@@ -112,7 +112,7 @@ static unsigned char resident(void *p)
     return in_memory & 1;
 }
 
-/* What is freed and purged is still there, and counted so; elsewhere it is gone. */
+/* Freed and purged pages stay in a locked arena and are counted; in another arena they are gone. */
 static void case_locked_stays(void)
 {
     struct extent_arena *arenas[] = {&plain, &special};

@@ -343,7 +343,7 @@ static const char *in_directory(const char *name)
     return text;
 }
 
-/* What a name is taken by stays, whatever it is, and the dump gets the next number. */
+/* A dump whose name is taken, by anything, leaves that in place and gets the next number. */
 static void test_a_name_that_is_taken(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ static void test_two_lives_begin_at_once(void **state)
     assert_int_equal(files(), 2);
 }
 
-/* What a process of this number was writing when it was killed, unless it may still be at it. */
+/* Temporary files that a killed process of this number left are removed, unless a process may still write them. */
 static void test_temporary_files_of_the_dead(void **state)
 {
     const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};

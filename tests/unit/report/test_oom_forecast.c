@@ -63,7 +63,7 @@ static void test_acted_on_once(void **state)
     assert_int_equal(p.level, PACE_CALM);
 }
 
-/* What seemed near leaves room for what is. */
+/* PACE_SOON does not keep PACE_NOW from coming later. */
 static void test_soon_then_now(void **state)
 {
     struct pace p = {0};

@@ -140,7 +140,7 @@ static void test_sums_are_exact_while_contexts_are_recycled(void **state)
     }
 }
 
-/* Who comes late hears of everything too. */
+/* A reporter that is registered late is told everything too. */
 static void test_the_first_round_has_what_was_before(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_any_callback_may_be_missing(void **state)
     }
 }
 
-/* What is kept for many labels of all lengths has a bound. */
+/* The memory for many labels of all lengths is bounded. */
 static void test_labels_need_bounded_memory(void **state)
 {
     char text[256];

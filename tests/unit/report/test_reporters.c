@@ -108,7 +108,7 @@ static void assert_all_was_told(const struct told *t)
     snapshot_free(s);
 }
 
-/* Of contexts that came and went, in several rounds each. */
+/* Whether enough was told: contexts came and went, over several rounds of each reporter. */
 static bool much_was_told(void)
 {
     return told.closed > 64 && told.spans[0].allocations.alloc_objects > 0 && told.rounds >= 3 && other.rounds >= 2;
@@ -180,7 +180,7 @@ static void test_a_slow_one_delays_nobody_and_its_misses_are_counted(void **stat
     assert_true(due > 2 && reporter_session_misses() >= due);
 }
 
-/* What the action says on stderr. */
+/* Returns the text that the action writes to stderr. */
 static const char *said_by(void (*action)(void))
 {
     static char text[2000];

@@ -21,7 +21,7 @@ static bool there[MAX_ROWS];
 static struct totals retired;
 static uint64_t epoch;
 
-/* What periods told: in sum, and in the last one by row. */
+/* The figures that periods told: the sum of all periods, and those of the last period by row. */
 static struct totals told, told_of_row[MAX_ROWS], told_retired;
 static uint32_t n_told;
 
@@ -147,7 +147,7 @@ static void test_differences_and_what_is_held(void **state)
     assert_int_equal(next(), 0);
 }
 
-/* What went to another context is not in use, and what came from one is. */
+/* Objects that were credited to another context are not in use; those that were credited from one are. */
 static void test_moved(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void test_outlived_is_of_the_end(void **state)
     assert_int_equal(told_of_row[5].outlived_objects, 3);
 }
 
-/* What it did in its last period is told as "(retired)", and holds nothing. */
+/* The figures of a context's last period are told as those of "(retired)", with nothing in use. */
 static void test_gone(void **state)
 {
     (void)state;

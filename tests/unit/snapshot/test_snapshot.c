@@ -142,8 +142,8 @@ static uint64_t age(const struct snapshot *s)
     return s->time_unix_ns - s->start_unix_ns;
 }
 
-/* What was between two snapshots is what passed, whatever the clock was set to: the time is the clock's, the start goes
- * with it. */
+/* The time between two snapshots is the elapsed time, whatever the clock was set to: the present time is that of the
+ * clock, and the start moves with it. */
 static void test_a_clock_that_is_set(void **state)
 {
     static const int64_t hours[] = {-24, 24, 0};
@@ -212,7 +212,7 @@ static struct totals rows_and_retired(const struct snapshot *s)
     return sum;
 }
 
-/* What was read stays, whoever comes later under the same number. */
+/* A snapshot keeps its figures when the number goes to another context. */
 static void test_a_snapshot_outlives_its_contexts(void **state)
 {
     jespan_span_t *span;
@@ -247,8 +247,8 @@ static void recycle(void)
     unlock(LOCK_TREE);
 }
 
-/* What is recycled while its last free waits in a buffer is in nobody's row. The number's next context starts from 0,
- * even when that free can be seen neither in the buffer nor in a counter. */
+/* A context may be recycled while its last free waits in a buffer. No row has that free then. The number's next context
+ * starts from 0, even if the free can be seen neither in the buffer nor in a counter. */
 static void test_a_number_given_anew_starts_from_nothing(void **state)
 {
     jespan_span_t *span;
