@@ -3,6 +3,7 @@
 #ifndef JESPAN_CMD_H
 #define JESPAN_CMD_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct command {
@@ -30,6 +31,9 @@ int cmd_help(const char *name);
 
 /* The number of a process; 0: the word is none. */
 pid_t cmd_pid(const char *word);
+
+/* Reads a count of rows. Returns 0, or prints an error and returns STATUS_USAGE. */
+int cmd_count(const char *option, const char *word, uint64_t *count);
 
 /* Flushes stdout. Returns 0, or prints an error and returns STATUS_WRITE. */
 int cmd_finish_output(void);

@@ -6,7 +6,9 @@
 #include <config.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +26,7 @@
     ROW(dump)         \
     ROW(ps)           \
     ROW(rss)          \
+    ROW(threads)      \
     ROW(conf)
 
 /* Weak: the address of a command that was left out at configure is NULL. */
@@ -32,6 +35,9 @@ COMMANDS(DECLARE)
 
 #define ADDRESS(name) &command_##name,
 static const struct command *const commands[] = {COMMANDS(ADDRESS)};
+
+#define NAME(name) #name,
+static const char *const names[] = {COMMANDS(NAME)};
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -67,6 +73,16 @@ pid_t cmd_pid(const char *word)
     return word[0] >= '1' && word[0] <= '9' && !*end && !errno && number == (pid_t)number ? (pid_t)number : 0;
 }
 
+int cmd_count(const char *option, const char *word, uint64_t *count)
+{
+    char *end;
+    *count = strtoull(word, &end, 10);
+    if (word[0] >= '0' && word[0] <= '9' && !*end && *count <= UINT32_MAX)
+        return 0;
+    cmd_error("%s: '%s' is not a number from 0 to %" PRIu32, option, word, UINT32_MAX);
+    return STATUS_USAGE;
+}
+
 int cmd_finish_output(void)
 {
     errno = 0;
@@ -81,8 +97,10 @@ static const struct command *find(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i] && strcmp(commands[i]->name, name) == 0)
             return commands[i];
-    if (strcmp(name, "report") == 0 || strcmp(name, "leaks") == 0 || strcmp(name, "symbolize") == 0 || strcmp(name, "dump") == 0
-        || strcmp(name, "html") == 0 || strcmp(name, "ps") == 0 || strcmp(name, "rss") == 0)
+    bool is_known = false;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        is_known |= strcmp(names[i], name) == 0;
+    if (is_known)
         cmd_error("'%s' is not part of this build of jespan, which was configured with --disable-pprof", name);
     else
         cmd_error("unknown command '%s'; see 'jespan --help'", name);

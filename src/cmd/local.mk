@@ -46,7 +46,9 @@ report_sources = \
 	%D%/stack.c %D%/stack.h \
 	%D%/suppressions.c %D%/suppressions.h \
 	%D%/symbolize.c %D%/symbolize.h \
-	%D%/text.c %D%/text.h
+	%D%/text.c %D%/text.h \
+	%D%/threads.c \
+	%D%/threads_shares.c %D%/threads_shares.h
 if PYROSCOPE
 report_sources += %D%/fetch.c
 else

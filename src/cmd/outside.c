@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "cmd.h"
+
 #include "report/dump_series.h"
 #include "snapshot/view.h"
 
@@ -50,6 +52,12 @@ const char *outside_read(struct outside *o, pid_t pid)
     const char *reason = view_error_text(errno);
     view_close(o->view);
     return reason;
+}
+
+const char *outside_read_word(struct outside *o, const char *word, pid_t *pid)
+{
+    *pid = cmd_pid(word);
+    return *pid ? outside_read(o, *pid) : "not a process's number";
 }
 
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd)

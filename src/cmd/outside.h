@@ -16,6 +16,9 @@ struct outside {
 /* Reads a process. Returns NULL, or the reason in words why it cannot be read. */
 const char *outside_read(struct outside *o, pid_t pid);
 
+/* The same for a word of the command line: NULL, or why it is no process that can be read. */
+const char *outside_read_word(struct outside *o, const char *word, pid_t *pid);
+
 /* Leaves out the memory of all contexts that have an open span, and of those that are no spans. */
 void outside_keep_outlived(struct outside *o);
 

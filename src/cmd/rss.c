@@ -249,20 +249,6 @@ static void print_holders(const struct rss *rss, const struct options *options)
         printf("%54s  (%" PRIu64 " more)\n", "", rss->n_holders - n);
 }
 
-static void print_json_string(const char *string)
-{
-    static struct text text;
-    text_clear(&text);
-    text_add_bytes(&text, string, strlen(string), TEXT_MAX_CHARS);
-    putchar('"');
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.chars[i] == '"' || text.chars[i] == '\\')
-            putchar('\\');
-        text_print_char(text.chars[i]);
-    }
-    putchar('"');
-}
-
 static void print_json(const struct rss *rss, pid_t pid, const struct options *options)
 {
     char path[PATH_BYTES];
@@ -276,7 +262,7 @@ static void print_json(const struct rss *rss, pid_t pid, const struct options *o
         const struct holder *h = &rss->holders[i];
         line_path(path, sizeof path, rss->process.snapshot, h->row);
         fputs(i == 0 ? "\n  {\"context\": " : ",\n  {\"context\": ", stdout);
-        print_json_string(path);
+        text_print_json(path);
         printf(", \"inuse_bytes\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"resident_bytes\": %" PRIu64 ", \"pinned_bytes\": %" PRIu64
                ", \"pinned_alone_bytes\": %" PRIu64 "}", h->in_use, h->figures.objects, h->figures.resident_bytes,
                h->figures.pinned_bytes, h->figures.alone_bytes);
@@ -291,17 +277,14 @@ static int read_options(struct options *options, int argc, char **argv)
     static const struct option long_options[] = {
         {"top", required_argument, NULL, 't'}, {"exact", no_argument, NULL, 'e'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-        char *end;
         if (option == 'e') {
             options->exact = true;
         } else if (option == 'j') {
             options->json = true;
         } else if (option == 't') {
-            options->top = strtoull(optarg, &end, 10);
-            if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || options->top > UINT32_MAX) {
-                cmd_error("--top: '%s' is not a number from 0 to %" PRIu32, optarg, UINT32_MAX);
-                return STATUS_USAGE;
-            }
+            int status = cmd_count("--top", optarg, &options->top);
+            if (status)
+                return status;
         } else {
             return STATUS_USAGE;
         }

@@ -107,6 +107,20 @@ void text_print(const struct text *text)
         text_print_char(text->chars[i]);
 }
 
+void text_print_json(const char *string)
+{
+    static struct text text;
+    text_clear(&text);
+    text_add_bytes(&text, string, strlen(string), TEXT_MAX_CHARS);
+    putchar('"');
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.chars[i] == '"' || text.chars[i] == '\\')
+            putchar('\\');
+        text_print_char(text.chars[i]);
+    }
+    putchar('"');
+}
+
 void figure_bytes(char *to, int64_t bytes, bool exact)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

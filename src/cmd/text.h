@@ -34,6 +34,9 @@ void text_fit(struct text *text, size_t columns);
 void text_print(const struct text *text);
 void text_print_char(wchar_t c);
 
+/* Prints a string of JSON, with its quotes. */
+void text_print_json(const char *string);
+
 #define FIGURE_BYTES 32 /* enough for any figure */
 
 /* "512 B", "1.5 MiB"; digits only if `exact`. */

@@ -7,6 +7,7 @@ core_sources += \
 	%D%/sums.c %D%/sums.h \
 	%D%/tables.c %D%/tables.h \
 	%D%/thread.c %D%/thread.h \
+	%D%/thread_past.c %D%/thread_past.h \
 	%D%/timing.c %D%/timing.h
 
 EXTRA_DIST += %D%/README.md

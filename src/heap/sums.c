@@ -243,9 +243,29 @@ struct totals sums_of_all(uint32_t n)
     return sum_up(0, n);
 }
 
-struct thread_bytes sums_of_thread(struct thread *t, uint32_t n)
+/* No other thread writes, so each chunk is added up in one go. */
+static void add_chunk(struct thread_sums *sum, const struct counters_chunk *chunk)
 {
-    struct totals sum = {0};
-    each_counter(t, 0, n, add_pair_of, &sum);
-    return (struct thread_bytes){sum.alloc_bytes, sum.free_bytes};
+    struct thread_sums s = *sum;
+    for (uint32_t i = 0; i < COUNTERS_PER_CHUNK; i++) {
+        const struct counters *c = &chunk->counters[i];
+        s.alloc_objects += load_relaxed(&c->alloc_objects);
+        s.alloc_bytes += load_relaxed(&c->alloc_bytes);
+        s.free_objects += load_relaxed(&c->free_objects);
+        s.free_bytes += load_relaxed(&c->free_bytes);
+        s.busy += load_relaxed(&c->busy);
+        s.cpu += load_relaxed(&chunk->cpu[i]);
+    }
+    *sum = s;
+}
+
+struct thread_sums sums_of_thread(const struct thread *t, uint32_t n)
+{
+    struct thread_sums sum = {0};
+    for (uint32_t context = 0; context < n; context += COUNTERS_PER_CHUNK) {
+        struct counters *c = counters_find(t, context);
+        if (c)
+            add_chunk(&sum, counters_chunk(c));
+    }
+    return sum;
 }

@@ -33,8 +33,9 @@ struct totals sums_of(uint32_t context);
 /* Those of contexts 0 … n−1 together. */
 struct totals sums_of_all(uint32_t n);
 
-/* The figures that one thread block has counted for contexts 0 … n−1, without its free buffer. */
-struct thread_bytes sums_of_thread(struct thread *t, uint32_t n);
+/* The figures that a thread block has counted for contexts 0 … n−1, without its free buffer. Only the thread that has the block
+ * may call it. Times are right where no time passes. */
+struct thread_sums sums_of_thread(const struct thread *t, uint32_t n);
 
 /* Bytes in free buffers and magazines. */
 uint64_t sums_pending_bytes(void);

@@ -117,6 +117,12 @@ struct thread_bytes {
     uint64_t allocated, deallocated;
 };
 
+/* The sums of a thread's counters of all contexts. A free counts for the thread that frees. */
+struct thread_sums {
+    uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes; /* usable bytes */
+    uint64_t busy, cpu; /* in ticks; complete only where the thread has ended */
+};
+
 /* A stock: bytes that a thread has charged to a limit and its ancestors and has not used yet: limits.h. */
 struct limit_stock {
     _Atomic uint64_t bytes;
@@ -174,6 +180,9 @@ struct thread {
 
     /* Rarely used. */
     uint32_t slow_events, next_name_check;
+    struct thread_sums before;     /* what the block had counted when the first of `lives` began */
+    uint32_t lives;                /* threads since then: more than one where the sums between them are unknown */
+    int thread_id;                 /* of the kernel */
     uint64_t period_end; /* the end of the period of its new memory: age.h */
     struct thread_bytes at_start;  /* the counters' values when this thread got the block, if `start_is_known` */
     struct thread_bytes published; /* if `publishes`: kept up to date for a program that reads it by its address */

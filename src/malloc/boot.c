@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/futex.h"
@@ -63,8 +65,10 @@ static COLD void after_fork_in_child(void)
 {
     lock_release_after_fork();
     thread_after_fork(track_abandon);
-    if (thread_current)
+    if (thread_current) {
         timing_after_fork(thread_current);
+        thread_current->thread_id = (int)syscall(SYS_gettid);
+    }
     sampler_after_fork();
     limits_after_fork_in_child();
     extent_arenas_after_fork();
@@ -230,9 +234,10 @@ static struct thread *register_thread(void)
     if (!t)
         return NULL;
     magazine_start(t);
-    t->name[0] = '\0';
-    t->slow_events = t->next_name_check = 0;
     track_begin_bytes(t);
+    t->name[0] = '\0';
+    t->thread_id = (int)syscall(SYS_gettid);
+    t->slow_events = t->next_name_check = 0;
     if (conf.thread_contexts)
         check_name(t);
     if (!t->base && span_set_base(t, CONTEXT_ID_ROOT)) {

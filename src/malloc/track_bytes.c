@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The bytes that a thread has allocated and freed: jemalloc's thread.allocated and thread.deallocated. */
 #include "heap/sums.h"
+#include "heap/thread_past.h"
 #include "jemalloc/binding.h"
 #include "malloc/track.h"
 #include "span/span.h"
@@ -8,8 +9,8 @@
 
 /* A new thread may get a block that has counted for other threads before. What it counted then is subtracted. Summing
  * that up takes time with many contexts, so beyond this number it is done only if some thread has asked for such a
- * figure. */
-#define START_CONTEXTS 1024
+ * figure. Otherwise the threads stay together in the list of threads that have ended. */
+#define START_CONTEXTS 4096
 
 static _Atomic bool bytes_wanted;
 
@@ -17,8 +18,12 @@ void track_begin_bytes(struct thread *t)
 {
     t->publishes = false;
     t->start_is_known = tree_end() <= START_CONTEXTS || load_relaxed(&bytes_wanted);
-    if (t->start_is_known)
-        t->at_start = sums_of_thread(t, tree_end());
+    if (t->start_is_known) {
+        const struct thread_sums sums = sums_of_thread(t, tree_end());
+        t->at_start = (struct thread_bytes){sums.alloc_bytes, sums.free_bytes};
+        thread_past_add(t, &sums);
+    }
+    t->lives++;
 }
 
 static uint64_t jemalloc_says(const char *name)
@@ -32,7 +37,8 @@ struct thread_bytes track_thread_bytes(struct thread *t)
 {
     store_relaxed(&bytes_wanted, true);
     track_flush_any(t);
-    struct thread_bytes now = sums_of_thread(t, tree_end());
+    const struct thread_sums sums = sums_of_thread(t, tree_end());
+    const struct thread_bytes now = {sums.alloc_bytes, sums.free_bytes};
     if (!t->start_is_known) {
         t->at_start.allocated = now.allocated - jemalloc_says("thread.allocated");
         t->at_start.deallocated = now.deallocated - jemalloc_says("thread.deallocated");

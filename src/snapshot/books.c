@@ -30,6 +30,7 @@ const struct books books = {
     .frames = &stack_frames,
     .frames_end = &stack_frames_end,
     .stacks = &stacks_stats,
+    .thread_pasts = &thread_pasts,
 };
 
 /* A note has a name and a content, both padded to 4 bytes. */

@@ -14,6 +14,7 @@
 #include "base/cpu_clock.h"
 #include "heap/counters.h"
 #include "heap/pagemap.h"
+#include "heap/thread_past.h"
 #include "span/tree.h"
 #include "stacks/frames.h"
 #include "stacks/stacks.h"
@@ -44,6 +45,7 @@ struct books {
     struct stack_frame **frames;
     _Atomic uint32_t *frames_end;
     struct stacks_stats *stacks;
+    const struct thread_pasts *thread_pasts;
 };
 
 extern const struct books books __asm__("jespan_books");

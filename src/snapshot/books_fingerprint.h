@@ -13,12 +13,12 @@
 #define FINGERPRINT_SIZES                                                                                              \
     FOLD(FOLD(FOLD(FOLD(FOLD(FOLD(BOOKS_LAYOUT, sizeof(struct books)), sizeof(struct context)), sizeof(struct totals)),  \
                    sizeof(struct thread)), sizeof(struct counters_chunk)),                                               \
-         sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24))
+         sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) + sizeof(struct thread_past))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)
 #define FINGERPRINT_THREAD                                                                                             \
-    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, magazine_end), thread,     \
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread,           \
                           cpu), thread, next)
 #define BOOKS_FINGERPRINT                                                                                              \
     FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \

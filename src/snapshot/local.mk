@@ -18,12 +18,14 @@ snapshot_sources = \
 # What only a snapshot of another process needs: for programs of our own, not for the library
 outside_sources = \
 	%D%/frames_outside.c \
+	%D%/owners_outside.c \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \
 	%D%/view.c %D%/view.h \
 	%D%/view_find.c \
 	%D%/view_heap.c %D%/view_heap.h \
-	%D%/view_outside.h
+	%D%/view_outside.h \
+	%D%/view_threads.c %D%/view_threads.h
 
 core_sources += \
 	$(snapshot_sources) \

@@ -287,15 +287,15 @@ static int copy_chunks(struct view *view, const uint64_t *addresses, uint32_t n,
     return error ? error : copy_more(view, addresses, n);
 }
 
-/* The chunk of up to OUTSIDE_SLOTS threads from *thread on. */
-static int add_some(struct view *view, uint32_t chunk, uint32_t *thread, struct totals *sums)
+/* The chunk of up to OUTSIDE_SLOTS threads from *thread on, below `end`. */
+static int add_some(struct view *view, uint32_t chunk, uint32_t *thread, uint32_t end, struct totals *sums)
 {
     struct view_outside *o = view->outside;
     static const struct reading_source copies = {NULL, NULL, false};
     struct reading_batch batch = {.of = &copies};
     uint64_t addresses[OUTSIDE_SLOTS], now = 0;
     uint32_t owners[OUTSIDE_SLOTS], n = 0;
-    for (; *thread < o->n_threads && n < OUTSIDE_SLOTS; ++*thread) {
+    for (; *thread < end && n < OUTSIDE_SLOTS; ++*thread) {
         uint64_t address = o->directories[(size_t)*thread * o->n_chunks + chunk];
         if (address & 7)
             return -EBADMSG;
@@ -322,12 +322,19 @@ int outside_chunk(struct reading *r, uint32_t first, struct totals sums[READING_
     int error = 0;
     memset(sums, 0, READING_CHUNK * sizeof *sums);
     for (uint32_t thread = 0; !error && thread < r->view->outside->n_threads;)
-        error = add_some(r->view, first / READING_CHUNK, &thread, sums);
+        error = add_some(r->view, first / READING_CHUNK, &thread, r->view->outside->n_threads, sums);
     for (uint32_t i = 0; i < READING_CHUNK; i++) {
         totals_floor_inuse(&sums[i]);
         sums[i].enters += at_least_0(sums[i].exits - sums[i].enters);
     }
     return error;
+}
+
+/* Contexts that are newer than the snapshot have no counters in it. */
+int outside_chunk_of(struct view *view, uint32_t thread, uint32_t first, struct totals sums[READING_CHUNK])
+{
+    memset(sums, 0, READING_CHUNK * sizeof *sums);
+    return first / READING_CHUNK < view->outside->n_chunks ? add_some(view, first / READING_CHUNK, &thread, thread + 1, sums) : 0;
 }
 
 /* As reading_end(): frees of a buffer that was flushed meanwhile are left to the counters. */

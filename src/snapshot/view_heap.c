@@ -50,7 +50,7 @@ struct view_heap {
     uint8_t class_slab_pages[CLASSES_MAX];
     uint64_t *root; /* the page map's */
     struct heap_context *contexts;
-    uint32_t *owners; /* by number of context: the context whose row has its figures. For a stack or a period its parent */
+    uint32_t *owners; /* outside_owners() */
     uint32_t n_contexts;
     struct range *own;
     uint32_t n_own, own_room, n_sorted; /* of own */
@@ -183,34 +183,6 @@ static int read_books(struct view_heap *h)
     return error;
 }
 
-static uint32_t owner_of(uint32_t id, const struct context *c)
-{
-    bool is_part = c->kind == CONTEXT_STACK || c->kind == CONTEXT_PERIOD;
-    return id == CONTEXT_ID_UNSAMPLED ? CONTEXT_ID_ROOT : is_part ? c->parent : id;
-}
-
-/* The parent of a stack may be a period. */
-static int read_owners(struct view_heap *h)
-{
-    enum { AT_ONCE = 256 };
-    uint64_t start = 0;
-    const struct piece array = {&start, space_address(h->view->books.contexts), sizeof start};
-    int error = space_copy(&h->view->space, &array, 1);
-    struct context *some = malloc(AT_ONCE * sizeof *some);
-    h->owners = malloc(((size_t)h->n_contexts + 1) * sizeof *h->owners);
-    if (!some || !h->owners)
-        error = -ENOMEM;
-    for (uint32_t first = 0; first < h->n_contexts && !error; first += AT_ONCE) {
-        uint32_t n = h->n_contexts - first < AT_ONCE ? h->n_contexts - first : AT_ONCE;
-        const struct piece piece = {some, start + first * sizeof *some, n * sizeof *some};
-        error = space_copy(&h->view->space, &piece, 1);
-        for (uint32_t i = 0; i < n && !error; i++)
-            h->owners[first + i] = owner_of(first + i, &some[i]);
-    }
-    free(some);
-    return error;
-}
-
 int view_heap_open(struct view_heap **heap, struct view *view)
 {
     struct view_heap *h = calloc(1, sizeof *h);
@@ -223,7 +195,7 @@ int view_heap_open(struct view_heap **heap, struct view *view)
     if (h->root && h->tables)
         error = read_books(h);
     if (!error)
-        error = read_owners(h);
+        error = outside_owners(view, &h->owners, &h->n_contexts);
     if (!error)
         error = read_threads(h);
     if (!error && !(h->contexts = calloc((size_t)h->n_contexts + 1, sizeof *h->contexts)))

@@ -63,6 +63,14 @@ uint64_t outside_ticks(struct view *view);
 uint64_t outside_scale(struct view *view);
 void outside_free(struct view_outside *o);
 
+/* The figures of one thread, by its index in `threads`, as read after the last snapshot began. Times are in ticks. */
+int outside_chunk_of(struct view *view, uint32_t thread, uint32_t first, struct totals sums[READING_CHUNK]);
+
+/* ---- owners_outside.c ---- */
+
+/* By number of context, below *n: the context whose row has its figures. For a stack or a period its parent. To be freed. */
+int outside_owners(struct view *view, uint32_t **owners, uint32_t *n);
+
 /* ---- sites_outside.c ---- */
 
 const struct site *outside_find_site(struct view *view, const struct site *there, int *error);

@@ -79,6 +79,7 @@ dump_script_tests += \
 	%D%/report.sh \
 	%D%/rss.sh \
 	%D%/sidecar.sh \
+	%D%/threads.sh \
 	%D%/tree.sh \
 	%D%/static.sh
 
@@ -123,4 +124,5 @@ test_support += \
 	%D%/services_program.c \
 	%D%/sidecar_program.c \
 	%D%/symbols_library.c \
-	%D%/symbols_program.cc
+	%D%/symbols_program.cc \
+	%D%/threads_program.c

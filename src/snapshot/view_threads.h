@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The threads of another process: what each did, those that have ended too, and what each counted for each context.
+ *
+ * The header of an object has its context, and not its thread. So it is known what a thread allocated and freed in each
+ * context, but not whose objects it freed there, unless only one thread allocates in the context.
+ */
+#ifndef JESPAN_VIEW_THREADS_H
+#define JESPAN_VIEW_THREADS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "snapshot/view.h"
+
+struct view_thread {
+    uint32_t block;   /* which thread block it has or had */
+    uint32_t context; /* that it is in now; 0: it has ended, or the root */
+    bool live;
+    uint32_t lives; /* more than 1: so many threads together, one after the other */
+    int thread_id;  /* of the last one; 0: those without a block: at their start, and after their end */
+    char name[16];  /* when jespan looked last; "": unknown */
+    uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes; /* by this thread */
+    uint64_t busy_ns, cpu_ns;                                      /* 0 where times are not tracked */
+};
+
+/* The figures of a block's threads in a context. Memory that jespan_credit() brings counts as allocated, and memory that it takes
+ * away as freed. */
+struct view_cell {
+    uint32_t block, context;
+    uint64_t in_bytes, out_bytes;
+};
+
+struct view_threads {
+    struct view_thread *threads; /* those with a block first, by block */
+    uint32_t n_threads, n_blocks;
+    uint64_t n_left_out; /* threads that ended so long ago that they are not kept */
+    struct view_cell *cells; /* by block, and then by context */
+    size_t n_cells;
+};
+
+/* To be called after view_snapshot(), with the same view. Returns 0 or a negative errno. */
+int view_threads_read(struct view_threads *threads, struct view *view);
+void view_threads_free(struct view_threads *threads);
+
+#endif

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan threads` against threads that count for themselves: those that have ended and those of the same name are kept apart,
+# figures are equal or within bounds. THREADS=10000 is the long version.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+need python3
+"$JESPAN_CMD" help threads > /dev/null 2>&1 || skip "built without the pprof exporter"
+
+pids=()
+end_all() {
+    {
+        kill -KILL "${pids[@]}"
+        wait
+    } 2> /dev/null
+}
+cleanup_hook=end_all
+
+cat > "$scratch/check.py" << 'END'
+"""check.py REPORT.json SAYS: the report against what the threads say."""
+import json
+import sys
+
+with open(sys.argv[1]) as file:
+    report = json.load(file)
+with open(sys.argv[2]) as file:
+    says = [line.split() for line in file if line.strip() != "ready"]
+threads = {}
+for thread in report["threads"]:
+    if thread["id"] in threads:
+        print("two threads have the number", thread["id"])
+    threads[thread["id"]] = thread
+failed = len(threads) < len(says) + 1
+if failed:
+    print(f"{len(threads)} threads, should be more than {len(says)}")
+for number, name, live, *figures in says:
+    thread = threads.get(int(number), {})
+    allocated, freed, by_others, in_use = map(int, figures)
+    is_right = (thread and thread["name"].split("-")[0] == name and thread["live"] == (live == "1") and thread["threads"] == 1
+                and thread["alloc_bytes"] == allocated and thread["free_bytes"] == freed
+                and thread["inuse_bytes"][0] <= in_use <= thread["inuse_bytes"][1]
+                and thread["freed_by_others_bytes"][0] <= by_others <= thread["freed_by_others_bytes"][1]
+                and (not thread["live"] or thread["context"] == "wait"))
+    if not is_right:
+        print(f"{name} {number} should have live {live}, {allocated}, {freed}, {by_others}, {in_use}: {thread}")
+        failed = True
+all_freed, cells_freed = sum(t["free_bytes"] for t in threads.values()), sum(c["free_bytes"] for c in report["cells"])
+if all_freed != cells_freed:
+    print(f"threads freed {all_freed}, by context {cells_freed}")
+    failed = True
+if sum(c["alloc_bytes"] - c["free_bytes"] for c in report["cells"]) != report["inuse_bytes"]:
+    print("the cells are not what is in use")
+    failed = True
+sys.exit(failed)
+END
+
+compile "$scratch/program" tests/integration/threads_program.c
+
+# start CONF: the program; what it says is in $scratch/says
+start() {
+    rm -f "$scratch/says"
+    JESPAN_CONF=$1 "$scratch/program" "${THREADS:-1000}" "$RANDOM" > "$scratch/says" &
+    pids+=($!)
+    await grep -q ready "$scratch/says" || fail "the program does not begin"
+}
+
+for conf in track_time:wall stacks:all; do
+    start "$conf"
+    status=0
+    "$JESPAN_CMD" threads --json "${pids[-1]}" > "$scratch/json" 2> "$scratch/err" || status=$?
+    if grep -q 'not permitted' "$scratch/err"; then
+        skip "this system lets no process read another"
+    fi
+    equal "$conf: status" "$status" 0
+    python3 "$scratch/check.py" "$scratch/json" "$scratch/says" > "$scratch/out" 2>&1 || fail_with "$conf" "$scratch/out"
+done
+
+# What people read: four threads of one name, a bound, and who freed
+"$JESPAN_CMD" threads --top 0 "${pids[0]}" > "$scratch/table"
+equal "live threads of one name" "$(grep -c '^same .* <= .* wait$' "$scratch/table")" 4
+equal "ended threads of one name" "$(grep -c '^same .*(ended)$' "$scratch/table")" 4
+grep -q '^Freed, by the thread' "$scratch/table" && grep -q ' work$' "$scratch/table" || fail_with "the matrix" "$scratch/table"
+equal "--top" "$("$JESPAN_CMD" threads --top 1 "${pids[0]}" | grep -c 'more threads')" 1
+
+for words in "" "fish" "$$" "2147483647" "1 2" "--top x 1" "--sort fish 1"; do
+    status=0
+    # shellcheck disable=SC2086
+    "$JESPAN_CMD" threads $words > /dev/null 2> "$scratch/err" || status=$?
+    equal "threads $words: status" "$status" 2
+done
+finish

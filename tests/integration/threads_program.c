@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads that allocate and free at random, also each other's objects, and what they did by their own count.
+ *
+ * threads_program N SEED: N threads one after the other, then eight at the same time, of which four end. Prints a line for each
+ * thread: its number, whether it is alive, and bytes that it allocated, that it freed, that others freed for it, and in use.
+ */
+#define _GNU_SOURCE
+#include <jespan/jespan.h>
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SLOTS 500
+#define AT_ONCE 8
+#define STEPS 3000
+
+struct did {
+    long id;
+    size_t allocated, freed, by_others, in_use;
+    unsigned number, seed;
+};
+
+static struct slot {
+    void *p;
+    size_t bytes;
+    struct did *owner;
+} slots[SLOTS];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t done;
+static struct did all[20000];
+
+static void put(struct did *me, struct slot *slot)
+{
+    size_t bytes = 1 + (size_t)rand_r(&me->seed) % 3000;
+    slot->p = malloc(bytes);
+    slot->bytes = malloc_usable_size(slot->p);
+    slot->owner = me;
+    me->allocated += slot->bytes;
+    me->in_use += slot->bytes;
+}
+
+static void take(struct did *me, struct slot *slot)
+{
+    free(slot->p);
+    slot->p = NULL;
+    me->freed += slot->bytes;
+    slot->owner->in_use -= slot->bytes;
+    if (slot->owner != me)
+        slot->owner->by_others += slot->bytes;
+}
+
+static void step(struct did *me)
+{
+    pthread_mutex_lock(&mutex);
+    struct slot *slot = &slots[rand_r(&me->seed) % SLOTS];
+    if (slot->p)
+        take(me, slot);
+    else
+        put(me, slot);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Some objects belong to the thread's name, others to a span that threads share. */
+static void work(struct did *me, int steps)
+{
+    me->id = syscall(SYS_gettid);
+    for (int i = 0; i < steps; i++) {
+        if (rand_r(&me->seed) % 2) {
+            JESPAN("work");
+            step(me);
+        } else {
+            step(me);
+        }
+    }
+}
+
+static void *one_of_many(void *did)
+{
+    char name[16];
+    struct did *me = did;
+    snprintf(name, sizeof name, "one-%u", me->number % 400);
+    pthread_setname_np(pthread_self(), name);
+    work(me, 20);
+    return NULL;
+}
+
+static void *one_of_eight(void *did)
+{
+    struct did *me = did;
+    pthread_setname_np(pthread_self(), "same");
+    work(me, STEPS);
+    if (me->number % 2) {
+        JESPAN("wait");
+        pthread_barrier_wait(&done);
+        pause();
+    } else {
+        pthread_barrier_wait(&done);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 100, seed = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
+    pthread_t threads[AT_ONCE], one;
+    for (unsigned i = 0; i < n + AT_ONCE; i++)
+        all[i] = (struct did){.number = i, .seed = seed * 100003 + i};
+    for (unsigned i = 0; i < n; i++) {
+        pthread_create(&one, NULL, one_of_many, &all[i]);
+        pthread_join(one, NULL);
+    }
+    pthread_barrier_init(&done, NULL, AT_ONCE + 1);
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        pthread_create(&threads[i], NULL, one_of_eight, &all[n + i]);
+    pthread_barrier_wait(&done);
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        if (!(all[n + i].number % 2))
+            pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < n + AT_ONCE; i++)
+        printf("%ld %s %d %zu %zu %zu %zu\n", all[i].id, i < n ? "one" : "same", i >= n && all[i].number % 2, all[i].allocated,
+               all[i].freed, all[i].by_others, all[i].in_use);
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
