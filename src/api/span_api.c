@@ -98,7 +98,8 @@ static int open_span(jespan_span_t **span, const struct jespan_site *site, jespa
             labels_draft(draft, labels, n_labels); /* again: the program's sampler may have opened spans with labels */
     }
     if (unlikely(site->arena.flags & JESPAN_ARENA_REGION) && t) {
-        libc_calls_find();
+        if (!libc_calls_find())
+            return ENOMEM;
         regions_tidy(t);
     }
     lock(LOCK_TREE);

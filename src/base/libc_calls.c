@@ -14,19 +14,29 @@
 #include <wchar.h>
 
 #include "base/compiler.h"
+#include "base/meta.h"
 
 #define RANGES_MAX 16
 #define CALLERS_MAX 32
 
-/* The code of libc's objects that were there at the first look. Written once, before n_ranges. */
-static struct range {
+struct range {
     uintptr_t start, end;
-} ranges[RANGES_MAX];
+};
+
+/* The code of libc's objects at the first look. */
+struct libc_code {
+    uint32_t n;
+    struct range ranges[RANGES_MAX];
+};
+
+/* Stored once, when it is complete (release); libc_calls() acquires it. Threads may look at the same moment. None waits for
+ * another, which may have been lost in a fork, or wait for a lock of the dynamic linker. */
+static _Atomic(struct libc_code *) code;
 
 /* The object that called malloc last on this thread, if it is not libc's. The thread forgets it when libc calls malloc:
  * the dynamic linker does that when it loads an object, perhaps to the place of one that was unloaded. */
 static THREAD_LOCAL struct range other;
-static _Atomic uint32_t n_ranges, looked, learned;
+static _Atomic bool learned;
 
 /* The places from which libc calls malloc for its callers. */
 static _Atomic uintptr_t for_others[CALLERS_MAX];
@@ -43,26 +53,32 @@ static bool is_libcs(const char *path)
     return strstr(path, "/gconv/") != NULL; /* modules of iconv(3) */
 }
 
-static int add_object(struct dl_phdr_info *object, size_t bytes, void *n)
+static int add_object(struct dl_phdr_info *object, size_t bytes, void *found)
 {
-    uint32_t *count = n;
+    struct libc_code *all = found;
     (void)bytes;
     for (int i = 0; is_libcs(object->dlpi_name) && i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         uintptr_t start = object->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_LOAD && part->p_flags & PF_X && *count < RANGES_MAX)
-            ranges[(*count)++] = (struct range){start, start + part->p_memsz};
+        if (part->p_type == PT_LOAD && part->p_flags & PF_X && all->n < RANGES_MAX)
+            all->ranges[all->n++] = (struct range){start, start + part->p_memsz};
     }
     return 0;
 }
 
-COLD void libc_calls_find(void)
+static COLD bool find(void)
 {
-    uint32_t n = 0;
-    if (load_relaxed(&looked) || atomic_exchange(&looked, 1))
-        return;
-    dl_iterate_phdr(add_object, &n);
-    store_release(&n_ranges, n);
+    struct libc_code *none = NULL, *found = meta_alloc(sizeof *found);
+    if (!found)
+        return false;
+    dl_iterate_phdr(add_object, found);
+    atomic_compare_exchange_strong_explicit(&code, &none, found, memory_order_release, memory_order_relaxed);
+    return true;
+}
+
+bool libc_calls_find(void)
+{
+    return likely(load_relaxed(&code)) || find();
 }
 
 /* Each function has few such places. */
@@ -95,7 +111,7 @@ COLD void libc_calls_learn(void)
 {
     char *text = NULL;
     int saved = errno;
-    if (!load_acquire(&n_ranges) || load_relaxed(&learned) || atomic_exchange(&learned, 1))
+    if (likely(load_relaxed(&learned)) || !load_relaxed(&code))
         return;
     learning = true;
     free(wcsdup(L"text"));
@@ -105,6 +121,7 @@ COLD void libc_calls_learn(void)
     }
     learn_lines();
     learning = false;
+    store_release(&learned, true);
     errno = saved;
 }
 
@@ -123,8 +140,9 @@ static bool is_in_libcs(uintptr_t address)
 bool libc_calls(const void *return_address)
 {
     uintptr_t address = (uintptr_t)return_address;
-    uint32_t n = load_acquire(&n_ranges), i = 0;
-    while (i < n && !(address >= ranges[i].start && address < ranges[i].end))
+    const struct libc_code *all = load_acquire(&code);
+    uint32_t n = all ? all->n : 0, i = 0;
+    while (i < n && !(address >= all->ranges[i].start && address < all->ranges[i].end))
         i++;
     if (likely(i == n))
         return n && is_in_libcs(address);

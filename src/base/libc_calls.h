@@ -12,10 +12,10 @@
 
 #include <stdbool.h>
 
-/* Finds libc's code. To be called before the first region is entered, without locks. Allocates. */
-void libc_calls_find(void);
+/* Finds libc's code. To be called before a region is opened, without locks. False: no memory for it. */
+bool libc_calls_find(void);
 
-/* Learns the callers. To be called on a thread in a region, without locks. The first call allocates there and frees. */
+/* Learns the callers. To be called on a thread in a region, without locks. The first calls allocate there and free. */
 void libc_calls_learn(void);
 
 /* Whether libc called malloc for itself, given the address to which malloc returns. Safe everywhere. False where libc

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions: no object is freed that somebody holds, no other object stays, and no arena is lost (docs/regions.md). */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <locale.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -10,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #include <jespan/limit.h>
 
@@ -465,6 +469,86 @@ static void libc_makes_for_the_program(void)
     fclose(file);
 }
 
+/* ---- The first regions, on two threads at once ---- */
+
+static atomic_int lookers = 1, learners = 1; /* calls so far; at 0, the next one waits */
+static atomic_bool second_is_done;
+
+#if FAMILY_INTERPOSED
+static void wait_if_first(atomic_int *callers)
+{
+    if (atomic_fetch_add(callers, 1) == 0)
+        while (!second_is_done)
+            usleep(100);
+}
+
+/* jespan calls these two before and after it enters the first region. */
+int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *), void *data)
+{
+    int (*real)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+    wait_if_first(&lookers);
+    return real(callback, data);
+}
+
+wchar_t *wcsdup(const wchar_t *text)
+{
+    wchar_t *(*real)(const wchar_t *);
+    *(void **)&real = dlsym(RTLD_NEXT, "wcsdup");
+    wait_if_first(&learners);
+    return real(text);
+}
+#endif
+
+struct told_apart {
+    bool libcs, programs;
+};
+
+static struct told_apart look_in_region(void)
+{
+    char *text = NULL;
+    jespan_span_t *region = enter_new(&region_site);
+    unsigned own = arena_of_object(malloc(1));
+    FILE *file = fopen("/dev/null", "w");
+    CHECK_EQ(asprintf(&text, "%d", 1), 1);
+    struct told_apart is = {arena_of_object(file) != own, arena_of_object(text) == own};
+    fclose(file);
+    leave(region);
+    return is;
+}
+
+static void *look_first(void *unused)
+{
+    leave(enter_new(&region_site));
+    return unused;
+}
+
+static void two_are_the_first(atomic_int *callers)
+{
+    pthread_t first;
+    *callers = 0;
+    CHECK_EQ(pthread_create(&first, NULL, look_first, NULL), 0);
+    while (FAMILY_INTERPOSED && *callers == 0)
+        usleep(100);
+    struct told_apart is = look_in_region();
+    second_is_done = true;
+    CHECK_EQ(pthread_join(first, NULL), 0);
+    if (!libc_is_told_apart(&region_site))
+        return;
+    CHECK(is.libcs);
+    CHECK(is.programs);
+}
+
+static void two_find_libc(void)
+{
+    two_are_the_first(&lookers);
+}
+
+static void two_learn_who_calls(void)
+{
+    two_are_the_first(&learners);
+}
+
 static const struct test_case cases[] = {
     {"what is resized stays though limits come", what_is_resized_stays_though_limits_come, NULL, NULL},
     {"pages are given back meanwhile", pages_are_given_back_meanwhile, "dirty_decay_ms:0,muzzy_decay_ms:0", NULL},
@@ -487,6 +571,8 @@ static const struct test_case cases[] = {
     {"children have all arenas", children_have_all_arenas, NULL, "max_arenas:3"},
     {"libc keeps its own", libc_keeps_its_own, NULL, NULL},
     {"libc makes for the program", libc_makes_for_the_program, NULL, NULL},
+    {"two find libc", two_find_libc, NULL, NULL},
+    {"two learn who calls", two_learn_who_calls, NULL, NULL},
 };
 
 int main(int argc, char **argv)
