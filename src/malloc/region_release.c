@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Releasing a region: survivors, exceptions, and the objects that go. */
+/* Releasing a region: survivors, and the objects that go. */
 #include "malloc/region_release.h"
 
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/die.h"
-#include "base/exceptions.h"
 #include "base/lock.h"
 #include "heap/counters.h"
 #include "heap/pagemap.h"
 #include "heap/timing.h"
 #include "jemalloc/binding.h"
+#include "malloc/region_exceptions.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
 #include "policy/regions.h"
@@ -125,88 +125,6 @@ static struct visit visit_all(struct thread *t, uint16_t arena, bool takes_away)
     return v;
 }
 
-/* ---- Exceptions ----
- * An exception that leaves a region may be in the region's arena, with what belongs to it. Exceptions that are found
- * there become survivors. Other threads may free theirs meanwhile. If none is found, as it was thrown in an inner
- * region for example, the arena stays until its thread is done with the exceptions that it has now. */
-
-struct search {
-    uint16_t arena;
-    uint64_t found;
-};
-
-static void keep_one(struct search *s, const char *start, const char *stop, uintptr_t end)
-{
-    const void *p = exceptions_find(start, stop, (const char *)end);
-    struct object_place place = p ? track_find_header((void *)(uintptr_t)p) : (struct object_place){0};
-    s->found += place.tag && track_keep(&place, s->arena);
-}
-
-static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_t entry)
-{
-    if (!entry_is_small_any(entry)) {
-        if (entry_big_tag(entry))
-            keep_one(s, (const char *)page, (const char *)(page + HEADER_PAGE_BYTES), end);
-        return;
-    }
-    size_t step = (size_t)1 << CODE_SLOT_SHIFT(entry_plain_code(entry));
-    if (class_bytes[entry_class(entry)] <= EXCEPTION_BYTES_MIN)
-        return;
-    for (uintptr_t at = page; at < page + HEADER_PAGE_BYTES; at += step)
-        if (load_relaxed(entry_slot_any(entry, at)))
-            keep_one(s, (const char *)at, (const char *)(at + step), end);
-}
-
-static int search_range(void *search, uintptr_t start, size_t bytes)
-{
-    for (uintptr_t page = start; page < start + bytes; page += HEADER_PAGE_BYTES) {
-        page_entry_t *at = pagemap_page(page);
-        search_page(search, page, start + bytes, at ? load_relaxed(at) : 0);
-    }
-    return 0;
-}
-
-static bool has_throwers(const struct span_arena *a)
-{
-    int i = 0;
-    while (i < ARENA_THROWERS && !a->thrown_by[i])
-        i++;
-    return i < ARENA_THROWERS;
-}
-
-static bool is_only_thrower(const struct thread *t, const struct span_arena *a)
-{
-    int i = 1;
-    while (i < ARENA_THROWERS && !a->thrown_by[i])
-        i++;
-    return a->thrown_by[0] == t && i == ARENA_THROWERS;
-}
-
-/* If the thread that opened the region has one exception more than then, and this one was found, the arena need not
- * wait for the thread: the exception is a survivor, and is gone when it is freed. */
-static COLD void keep_exceptions(struct thread *t, struct span_arena *a)
-{
-    struct search s = {a->extents.id, 0};
-    extent_arena_each_range(&a->extents, search_range, &s);
-    lock(LOCK_TREE);
-    if (s.found == 1 && a->opened_by == t && is_only_thrower(t, a) && exceptions_level().uncaught == a->level.uncaught + 1)
-        a->thrown_by[0] = NULL;
-    unlock(LOCK_TREE);
-}
-
-/* Under LOCK_TREE. Whether threads with exceptions keep the arena from being released. Only a thread itself finds that
- * it is done with its exceptions, since another could look between two of its steps. */
-static bool waits_for_exceptions(struct thread *t, struct span_arena *a)
-{
-    jespan_assert(lock_is_held(LOCK_TREE));
-    struct exceptions_level level = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, 0};
-    bool is_done = level.uncaught <= then.uncaught && (!level.caught || level.caught == then.caught);
-    for (int i = 0; i < ARENA_THROWERS; i++)
-        if (a->thrown_by[i] == t && is_done)
-            region_forget_thrower(a, i);
-    return has_throwers(a);
-}
-
 /* There are no survivors if no object was credited to another context and no other thread allocated there. An object
  * that is counted and not found is being freed, and jemalloc is not done with it. */
 static uint64_t count_survivors(struct thread *t, uint16_t arena)
@@ -267,7 +185,7 @@ static bool sets_aside(struct thread *t, uint16_t arena)
 {
     bool thrown = !arenas[arena].set_aside && arenas[arena].is_thrown_through && live_objects(arena);
     if (thrown && t)
-        keep_exceptions(t, &arenas[arena]);
+        region_keep_exceptions(t, &arenas[arena]);
     if (!thrown && !arenas[arena].set_aside && arenas[arena].site->arena.flags & JESPAN_ARENA_RELEASE)
         return false;
     store_relaxed(&arenas[arena].aside_objects, live_objects(arena)); /* before the count: objects may be freed meanwhile */
@@ -276,7 +194,7 @@ static bool sets_aside(struct thread *t, uint16_t arena)
     if (n || likely(!arenas[arena].is_thrown_through) || !live_objects(arena))
         return n;
     lock(LOCK_TREE);
-    bool waits = has_throwers(&arenas[arena]);
+    bool waits = region_has_throwers(&arenas[arena]);
     unlock(LOCK_TREE);
     return waits;
 }
@@ -329,26 +247,12 @@ static uint16_t claim_set_aside(struct thread *t, uint32_t after)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     for (uint32_t id = after + 1; id < arenas_end(); id++)
-        if (arenas[id].set_aside && !arenas[id].busy && !waits_for_exceptions(t, &arenas[id]) &&
+        if (arenas[id].set_aside && !arenas[id].busy && !region_waits_for_exceptions(t, &arenas[id]) &&
             live_objects((uint16_t)id) != load_relaxed(&arenas[id].aside_objects)) {
             arenas[id].busy = true;
             return (uint16_t)id;
         }
     return 0;
-}
-
-/* The thread ends, so it has no exceptions any more. */
-static void end_exceptions_of(struct thread *t)
-{
-    lock(LOCK_TREE);
-    for (uint32_t id = 1; id < arenas_end(); id++) {
-        for (int i = 0; i < ARENA_THROWERS; i++)
-            if (arenas[id].thrown_by[i] == t)
-                region_forget_thrower(&arenas[id], i);
-        if (arenas[id].opened_by == t)
-            arenas[id].opened_by = NULL;
-    }
-    unlock(LOCK_TREE);
 }
 
 COLD void regions_tidy(struct thread *t)
@@ -411,6 +315,6 @@ void regions_leave_all(struct thread *t)
         if (ends)
             regions_release(t, arena);
     }
-    end_exceptions_of(t);
+    region_end_exceptions(t);
     regions_end();
 }
