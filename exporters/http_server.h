@@ -9,6 +9,7 @@
 #define JESPAN_HTTP_SERVER_H
 
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,7 @@
 
 #define HTTP_MAX_CONNECTIONS 64
 #define HTTP_MAX_WAITING 8
+#define HTTP_ANSWER_NS 60000000000ull /* a client must read the answer in this time */
 
 struct http_connection {
     struct MHD_Connection *mhd; /* NULL: this entry is free */
@@ -48,6 +50,17 @@ struct http_server {
 
 uint64_t http_server_now_ns(void);
 
+static inline struct http_connection *http_server_connections_end(struct http_server *server)
+{
+    return server->connections + HTTP_MAX_CONNECTIONS;
+}
+
+/* Adds to a figure of struct http_stats. */
+static inline void http_server_count(_Atomic uint64_t *stat, uint64_t n)
+{
+    atomic_fetch_add_explicit(stat, n, memory_order_relaxed);
+}
+
 /* The listener is open. Returns 0 or a negative errno. */
 int http_server_start(struct http_server *server);
 
@@ -62,6 +75,9 @@ void http_server_accept(struct http_server *server);
  * suspended or unfinished. Sets the events to poll for. http_server_note_events() gets the events that poll() found. */
 bool http_server_is_watched(const struct http_connection *c, short *events);
 void http_server_note_events(struct http_connection *c, short events);
+
+/* Has the kernel check whether the client is still there. After a minute without an answer the connection ends. */
+void http_server_watch_half_closed(struct http_connection *c);
 
 /* When http_server_tend() must be called next. */
 uint64_t http_server_next_ns(const struct http_server *server);

@@ -55,6 +55,7 @@ http_sources = \
 	%D%/http_page.h \
 	%D%/http_pprof.c %D%/http_pprof.h \
 	%D%/http_processes.c %D%/http_processes.h \
+	%D%/http_request.c %D%/http_request.h \
 	%D%/http_routes.c %D%/http_routes.h \
 	%D%/http_series.c %D%/http_series.h \
 	%D%/http_server.c %D%/http_server.h \
