@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 script_tests += %D%/event-loop/check.sh %D%/thread-pool/check.sh
-dump_script_tests += %D%/docstore/check.sh %D%/shop/check.sh
+all_dump_script_tests += %D%/docstore/check.sh %D%/shop/check.sh
 
 # Examples that can be built here
 example_programs = %D%/thread-pool/thread-pool
@@ -25,7 +25,7 @@ examples_event_loop_event_loop_LDADD = libjespan.la $(LIBUV_LIBS)
 endif
 
 EXTRA_DIST += %D%/reporter/csv.c %D%/shop/shop.c %D%/docstore/load %D%/docstore/load.lua %D%/docstore/service.sh
-EXTRA_DIST += %D%/docstore/chart %D%/docstore/chart.py %D%/docstore/rogue %D%/docstore/rogue.py
+EXTRA_DIST += %D%/docstore/chart %D%/docstore/chart.py %D%/docstore/picture %D%/docstore/rogue %D%/docstore/rogue.py
 if HAVE_EXAMPLES
 example_programs += %D%/docstore/docstore
 examples_docstore_docstore_SOURCES = \
