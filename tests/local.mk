@@ -22,15 +22,18 @@ all_source_checks = \
 	tools/check-style
 source_checks = $(all_source_checks)
 
+# Compiles each header: once is enough for each compiler.
+header_checks = tools/check-headers
+
 # Scripts find what was built through the environment, see AM_TESTS_ENVIRONMENT.
 script_tests = \
-	tools/check-headers \
 	tools/check-hot-path \
 	tools/check-instructions \
 	tools/check-symbols
 
-# Scripts that read heap dumps, so that they need the pprof exporter
-dump_script_tests =
+# Scripts that read heap dumps, so that they need the pprof exporter. `make check dump_script_tests=` leaves them out.
+all_dump_script_tests =
+dump_script_tests = $(all_dump_script_tests)
 
 # Scripts that use up memory or time. `make check load_tests=` leaves them out.
 all_load_tests =
@@ -95,10 +98,10 @@ TESTS += $(service_tests)
 if PPROF
 TESTS += $(dump_script_tests)
 endif
-TESTS += $(script_tests) $(source_checks) $(interposed_tests)
+TESTS += $(header_checks) $(script_tests) $(source_checks) $(interposed_tests)
 endif
 TESTS += $(own_core_tests)
-EXTRA_DIST += $(test_support) $(script_tests) $(all_source_checks) $(dump_script_tests) $(http_script_tests) $(pyroscope_script_tests) \
+EXTRA_DIST += $(test_support) $(script_tests) $(all_source_checks) $(all_dump_script_tests) $(http_script_tests) $(pyroscope_script_tests) \
 	$(all_load_tests) $(all_peer_tests)
 
 test_cppflags = -iquote $(top_srcdir)/exporters
@@ -120,6 +123,11 @@ tests_libcore_a_SOURCES += $(http_sources)
 nodist_tests_libcore_a_SOURCES += $(http_page_c)
 endif
 endif
+
+# All that the tests run besides what `make` builds. The programs of a sanitizer build need nothing else.
+test-programs: $(BUILT_SOURCES)
+	$(MAKE) $(AM_MAKEFLAGS) $(check_LIBRARIES) $(check_LTLIBRARIES) $(check_PROGRAMS)
+.PHONY: test-programs
 
 # Flags for all tests of a kind, so that a test needs no lines of its own. They are make's target variables; "private"
 # keeps them from what a test depends on.

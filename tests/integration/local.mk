@@ -67,7 +67,7 @@ if STATIC_BINDING
 script_tests += %D%/memcheck.sh
 endif
 
-dump_script_tests += \
+all_dump_script_tests += \
 	%D%/command.sh \
 	%D%/dump.sh \
 	%D%/dump_format.sh \
