@@ -123,10 +123,7 @@ COLD void goodbye_after_fork(void)
 
 static bool is_dead(void)
 {
-    int error = pthread_mutex_trylock(&page->alive);
-    if (error == EOWNERDEAD)
-        pthread_mutex_unlock(&page->alive); /* not made consistent: nobody waits for it any more */
-    return error != EBUSY;
+    return load_acquire(&page->alive) & FUTEX_OWNER_DIED;
 }
 
 /* Returns false if the state does not come until then, the sidecar has died, or misses its beats. They are counted in

@@ -5,16 +5,19 @@
  * The page is a memfd of the sidecar, which `sidecar` in the configuration names. A process takes a slot when its program
  * starts or when it is forked, without a system call. The sidecar looks at the slots once a second, and when a process
  * rings. It empties the slots of processes that have ended.
+ *
+ * Processes of several users may write to the page, as a server and its workers do, and any of them may be hostile. So it has
+ * numbers only: no address, and nothing that libc has addresses in, as a mutex. The worst that a wrong number may do is that
+ * a process is not reported for, or waits at its exit for as long as it would for a sidecar that is stopped.
  */
 #ifndef JESPAN_SIDECAR_PAGE_H
 #define JESPAN_SIDECAR_PAGE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
-#define SIDECAR_PAGE_LAYOUT 0x6a730003u /* changes with the layout */
+#define SIDECAR_PAGE_LAYOUT 0x6a730004u /* changes with the layout */
 #define SIDECAR_PAGE_BYTES 32768
 #define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
@@ -44,7 +47,7 @@ struct sidecar_page {
     _Atomic uint32_t closed; /* the sidecar ends, and serves no other process */
     _Atomic uint32_t wish;   /* enum sidecar_wish */
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
-    pthread_mutex_t alive;   /* robust. The sidecar holds it for as long as it lives */
+    _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     struct sidecar_slot slots[SIDECAR_SLOTS];
 };
 

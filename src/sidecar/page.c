@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -50,16 +51,17 @@ static int start_listening(void)
     return -error;
 }
 
-/* The robust mutex tells processes that the sidecar has died. */
-static void hold_mutex(void)
+/* The kernel tells processes that this thread, and so the sidecar, has died: set_robust_list(2). The list takes the place of
+ * libc's, which is for robust mutexes of this thread; there are none. It lies here and not in the page, where others write. */
+static int promise_word_of_death(void)
 {
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&page->alive, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    pthread_mutex_lock(&page->alive);
+    static struct robust_list entry;
+    static struct robust_list_head head;
+    entry.next = &head.list;
+    head.list.next = &entry;
+    head.futex_offset = (char *)&page->alive - (char *)&entry;
+    store_release(&page->alive, (uint32_t)syscall(SYS_gettid));
+    return syscall(SYS_set_robust_list, &head, sizeof head) ? -errno : 0;
 }
 
 /* With scope 1, Yama lets only a process read that its target has named. Root may always. */
@@ -98,10 +100,11 @@ int page_open(int memfd, enum sidecar_wish wish)
     if (bell < 0)
         return -errno;
     page = p;
-    hold_mutex();
     store_relaxed(&page->wish, wish);
     store_relaxed(&page->tracer, tracer());
-    int error = start_listening();
+    int error = promise_word_of_death();
+    if (!error)
+        error = start_listening();
     store_release(&page->layout, SIDECAR_PAGE_LAYOUT);
     return error ? error : bell;
 }
