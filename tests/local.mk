@@ -51,14 +51,16 @@ peer_tests = $(all_peer_tests)
 test_programs =
 test_support =
 check_LTLIBRARIES =
+check_LIBRARIES =
 
 include %D%/support/local.mk
 include %D%/unit/local.mk
 include %D%/integration/local.mk
 include %D%/stress/local.mk
 include %D%/interop/local.mk
+include %D%/fuzz/local.mk
 
-own_core_tests =
+own_core_tests = $(fuzz_targets)
 interposed_tests = $(integration_tests)
 if HAVE_CMOCKA
 own_core_tests += $(unit_tests)
@@ -106,7 +108,7 @@ EXTRA_DIST += $(test_support) $(script_tests) $(all_source_checks) $(all_dump_sc
 
 test_cppflags = -iquote $(top_srcdir)/exporters
 
-check_LIBRARIES = tests/libcore.a
+check_LIBRARIES += tests/libcore.a
 tests_libcore_a_SOURCES = $(core_sources) $(shared_sources) $(outside_sources)
 tests_libcore_a_CPPFLAGS = $(AM_CPPFLAGS) $(test_cppflags) -DJESPAN_NO_INTERPOSE $(LIBCURL_CFLAGS) $(LIBMICROHTTPD_CFLAGS)
 tests_libcore_a_CFLAGS = $(core_cflags) $(SANITIZER_CFLAGS)

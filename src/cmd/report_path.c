@@ -218,8 +218,8 @@ void report_path_end(struct text *text, const struct report_input *input, const 
     size_t n_above = above && above->frames < n ? above->frames : 0;
     size_t labels_above = above && above->labels < n_labels ? above->labels : above ? n_labels : 0;
     text_clear(text);
-    add_locations(text, input, sample->location_id + place->frames, n, n_above);
-    add_labels(text, &input->profile, sample->label + place->labels, n_labels - labels_above);
+    add_locations(text, input, n > 0 ? sample->location_id + place->frames : NULL, n, n_above);
+    add_labels(text, &input->profile, n_labels > 0 ? sample->label + place->labels : NULL, n_labels - labels_above);
 }
 
 void report_path(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,

@@ -19,6 +19,7 @@
 #include "snapshot/view_outside.h"
 
 #define MAX_THREADS (1u << 17)
+#define MAX_DIRECTORIES_BYTES ((size_t)1 << 30) /* damaged books may want 512 GiB */
 #define BUFFER_TRIES 8
 #define CHUNK_TRIES 4
 #define PATIENCE_NS 100000 /* a copy of a chunk of some threads should take no longer */
@@ -204,6 +205,8 @@ static int copy_directories(struct view *view, uint32_t end)
     struct view_outside *o = view->outside;
     o->n_chunks = (end + READING_CHUNK - 1) / READING_CHUNK;
     size_t each = o->n_chunks * sizeof *o->directories, bytes = each * o->n_threads;
+    if (bytes > MAX_DIRECTORIES_BYTES)
+        return -ENOMEM;
     if (bytes > o->directories_bytes) {
         meta_unmap(o->directories, o->directories_bytes);
         o->directories_bytes = 2 * bytes;

@@ -305,6 +305,8 @@ static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool b
     unsigned class = CODE_CLASS(code) % CLASSES_MAX, shift = CODE_SLOT_SHIFT(code);
     uint64_t bytes = h->view->outside->class_bytes[class];
     struct slab *s = &h->slab;
+    if (!bytes)
+        return -EBADMSG;
     if (s->pages && (bound || s->code != code || s->pages >= (h->class_slab_pages[class] ? h->class_slab_pages[class] : 1)))
         end_slab(h);
     s->code = code;
