@@ -230,9 +230,10 @@ void profile_values(const struct profile *profile, const JespanPprof__Sample *sa
 
 /* --- References ----------------------------------------------------------------------------------------------------- */
 
+/* Text 0 is "" by profile.proto, and stands for what is missing. A hostile file may have another one there. */
 ProtobufCBinaryData profile_string(const struct profile *profile, int64_t index)
 {
-    bool exists = index >= 0 && (uint64_t)index < profile->parts->n_string_table;
+    bool exists = index > 0 && (uint64_t)index < profile->parts->n_string_table;
     return exists ? profile->parts->string_table[index] : (ProtobufCBinaryData){0, NULL};
 }
 
