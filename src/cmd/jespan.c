@@ -27,6 +27,7 @@
     ROW(ps)           \
     ROW(rss)          \
     ROW(threads)      \
+    ROW(top)          \
     ROW(conf)
 
 /* Weak: the address of a command that was left out at configure is NULL. */

@@ -48,7 +48,14 @@ report_sources = \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h \
 	%D%/threads.c \
-	%D%/threads_shares.c %D%/threads_shares.h
+	%D%/threads_shares.c %D%/threads_shares.h \
+	%D%/top.c %D%/top.h \
+	%D%/top_lines.c \
+	%D%/top_model.c
+if NCURSES
+report_sources += %D%/top_screen.c
+endif
+EXTRA_DIST += %D%/top_screen.c
 if PYROSCOPE
 report_sources += %D%/fetch.c
 else

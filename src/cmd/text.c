@@ -57,6 +57,19 @@ static wchar_t take_char(const char **at, const char *end)
     return is_char && is_harmless(c) ? c : L'?';
 }
 
+void text_add_level(struct text *text, unsigned level)
+{
+    static const char ascii[] = "_.,-~=*#";
+    level = level < sizeof ascii - 1 ? level : sizeof ascii - 2;
+    add_char(text, ellipsis == L'~' ? (wchar_t)ascii[level] : (wchar_t)(L'\u2581' + (wchar_t)level));
+}
+
+void text_append(struct text *text, const struct text *more)
+{
+    for (size_t i = 0; i < more->n; i++)
+        add_char(text, more->chars[i]);
+}
+
 void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t max_chars)
 {
     const char *at = n_bytes == 0 ? "" : bytes, *end = at + n_bytes;

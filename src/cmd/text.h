@@ -26,6 +26,10 @@ void text_clear(struct text *text);
 void text_add(struct text *text, const char *trusted_ascii);
 void text_add_ellipsis(struct text *text);
 
+/* Adds a bar of height 0 to 7: a block, or an ASCII character where there is no UTF-8. */
+void text_add_level(struct text *text, unsigned level);
+void text_append(struct text *text, const struct text *more);
+
 /* Adds at most `max_chars` characters, and an ellipsis if there are more. */
 void text_add_bytes(struct text *text, const void *bytes, size_t n_bytes, size_t max_chars);
 

@@ -147,7 +147,8 @@ static void print_name(const char *name, int columns)
 {
     static struct text text;
     text_clear(&text);
-    text_add_bytes(&text, name, strlen(name), (size_t)columns);
+    text_add_bytes(&text, name, strlen(name), NAME_COLUMNS);
+    text_fit(&text, (size_t)columns);
     size_t used = text.n;
     text_print(&text);
     printf("%*s", (int)((size_t)columns > used ? (size_t)columns - used : 0), "");

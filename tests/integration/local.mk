@@ -80,6 +80,7 @@ all_dump_script_tests += \
 	%D%/rss.sh \
 	%D%/sidecar.sh \
 	%D%/threads.sh \
+	%D%/top.sh \
 	%D%/tree.sh \
 	%D%/static.sh
 
@@ -125,4 +126,5 @@ test_support += \
 	%D%/sidecar_program.c \
 	%D%/symbols_library.c \
 	%D%/symbols_program.cc \
-	%D%/threads_program.c
+	%D%/threads_program.c \
+	%D%/top_program.c

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parts of `jespan top`: the model of what is watched, and the lines that show it. */
+#ifndef JESPAN_CMD_TOP_H
+#define JESPAN_CMD_TOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "snapshot/view.h"
+#include "snapshot/view_threads.h"
+#include "text.h"
+
+#define TOP_HISTORY 512 /* readings in the sparkline */
+#define TOP_FILTER_BYTES 128
+
+enum top_view { TOP_CONTEXTS, TOP_THREADS };
+enum top_sort { TOP_INUSE, TOP_GROWTH, TOP_ALLOC, TOP_OBJECTS, TOP_N_SORTS };
+
+/* Figures of a row. Rates are bytes in a second. */
+struct top_figures {
+    uint64_t inuse_bytes, objects, alloc_bytes;
+    int64_t growth, alloc;
+};
+
+struct top_row {
+    uint32_t row; /* of the snapshot; of threads, the index of the thread */
+    uint32_t depth;
+    bool has_below, is_collapsed;
+    struct top_figures figures;
+    double cpu_share;      /* of a thread */
+    uint64_t free_rate;    /* of a thread */
+};
+
+/* A context, or a thread, at the reading before. */
+struct top_before {
+    uint32_t generation; /* of a thread: 0 */
+    uint64_t inuse_bytes, alloc_bytes, free_bytes, cpu_ns;
+};
+
+struct top {
+    /* Wishes */
+    enum top_view view;
+    enum top_sort sort;
+    bool tree, paused;
+    char filter[TOP_FILTER_BYTES];
+    /* The process */
+    pid_t pid;
+    char name[16];
+    struct view *process;
+    struct snapshot *snapshot;
+    struct view_threads threads;
+    const char *ended; /* why there are no more readings; NULL: there are */
+    uint64_t time_ns, period_ns; /* of the last reading, and since the one before */
+    /* By number of context */
+    struct top_before *before;
+    struct top_figures *figures; /* by row of the snapshot: alone */
+    uint32_t n_before, n_figures;
+    struct top_before *threads_before; /* by thread id, modulo TOP_THREADS_BEFORE */
+    bool *collapsed;                   /* by number of context */
+    uint32_t n_collapsed;
+    /* Rows in the order in which they are shown */
+    struct top_row *rows;
+    uint32_t n_rows;
+    struct top_figures all;
+    uint64_t history[TOP_HISTORY], n_history;
+};
+
+/* ---- top_model.c ---- */
+
+/* Opens a process: its number, or the name of its program. Returns NULL, or the reason in words why not. */
+const char *top_open(struct top *top, const char *word);
+
+/* Reads the process once more, if it has not ended, and arranges the rows. Returns 0 or -ENOMEM. */
+int top_read(struct top *top);
+
+/* To be called after wishes have changed. Returns 0 or -ENOMEM. */
+int top_arrange(struct top *top);
+
+/* Collapses the row or expands it. */
+void top_toggle(struct top *top, uint32_t row, bool collapse);
+void top_toggle_all(struct top *top, bool collapse);
+void top_close(struct top *top);
+
+/* ---- top_lines.c ---- */
+
+/* Each writes one line for a terminal of so many columns. */
+void top_title(struct text *text, const struct top *top, size_t columns);
+void top_sparkline(struct text *text, const struct top *top, size_t columns);
+void top_headings(struct text *text, const struct top *top, size_t columns);
+void top_line(struct text *text, const struct top *top, uint32_t row, size_t columns);
+
+extern const char *const top_sort_names[TOP_N_SORTS];
+
+/* ---- top_screen.c ---- */
+
+/* Shows the process on the terminal until the user quits. Returns the exit status. */
+int top_show(struct top *top, uint64_t interval_ms);
+
+#endif
