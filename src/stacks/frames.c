@@ -47,8 +47,8 @@ static COLD bool grow(void)
 
 static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
 {
-    uint64_t hash = (return_address ^ (uint64_t)parent << 40) * 0x9e3779b97f4a7c15u;
-    uint32_t *head = &heads[(hash ^ hash >> 32) & hash_mask];
+    uint64_t hash = (return_address ^ parent * UINT64_C(0xbf58476d1ce4e5b9)) * 0x9e3779b97f4a7c15u;
+    uint32_t *head = &heads[hash >> 32 & hash_mask]; /* all bits of both count here */
     for (uint32_t i = *head; i; i = stack_frames[i].next)
         if (stack_frames[i].return_address == return_address && stack_frames[i].parent == parent)
             return i;
