@@ -48,7 +48,7 @@ static COLD void exit_by_policy(enum entry_kind kind, uint64_t key)
 
 HOT_INLINE void exit_block(struct jespan_block *block, enum entry_kind kind)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.other);
     if (unlikely(!block || !block->entered))
         return;
     if (unlikely(!t))

@@ -287,7 +287,7 @@ static NOINLINE int enter_span_by_policy(jespan_span_t *span)
 
 EXPORT int jespan_enter(jespan_span_t *span)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.other);
     if (unlikely(!t))
         return enter_span_by_policy(span);
     int error = likely(tree_lockless) ? enter_span(t, span, handle_is_free) : EAGAIN;
@@ -326,7 +326,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
     uint16_t region = entry_region(&t->entries[index]);
     remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *)); /* where the caller's frame ends */
     span_remove(t, (uint32_t)index);
-    if (!load_relaxed(&thread_fast)) /* else nothing entered has an allocation policy, before and now */
+    if (!load_relaxed(&thread_fast.other)) /* else nothing entered has an allocation policy, before and now */
         span_review(t);
     if (region)
         leave_region(t, region);
@@ -335,7 +335,7 @@ static NOINLINE int exit_slow(jespan_span_t *span)
 
 EXPORT int jespan_exit(jespan_span_t *span)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.other);
     if (likely(t && span_is_innermost(t, ENTRY_SPAN, (uintptr_t)span))) {
         span_pop(t, ENTRY_SPAN);
         return 0;

@@ -10,7 +10,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 
-THREAD_LOCAL _Atomic(struct thread *) thread_fast;
+THREAD_LOCAL struct thread_fast thread_fast;
 THREAD_LOCAL struct thread *thread_current;
 THREAD_LOCAL enum thread_state thread_state;
 struct thread thread_orphan;
@@ -90,7 +90,16 @@ void thread_release_block(struct thread *t)
  * may be unmapped by now, or another thread's. */
 static bool is_still_its_own(const struct thread *t)
 {
-    return futex_is_mapped(t->self) && load_relaxed(t->self) == t;
+    return futex_is_mapped(t->self) && load_relaxed(&t->self->other) == t;
+}
+
+/* False: the thread is on the slow path already. */
+static bool clear(struct thread_fast *fast)
+{
+    bool was_hot = atomic_exchange_explicit(&fast->other, NULL, memory_order_acq_rel);
+    store_relaxed(&fast->alloc, NULL);
+    store_relaxed(&fast->alloc_unsampled, NULL);
+    return was_hot;
 }
 
 /* Sets thread_fast of all threads to NULL. Where it is NULL already, the thread has ended, or it is on the slow path,
@@ -102,8 +111,10 @@ COLD void thread_invalidate_all_locked(void)
     jespan_assert(lock_is_held(LOCK_THREADS));
     atomic_fetch_add_explicit(&thread_invalidations, 1, memory_order_seq_cst);
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
-        if (t->self && is_still_its_own(t) && atomic_exchange_explicit(t->self, NULL, memory_order_acq_rel))
+        if (t->self && is_still_its_own(t) && clear(t->self))
             store_release(&t->maybe_hot, true);
+    /* A thread may have reviewed itself while a part of its thread_fast was cleared. So it does it again. */
+    atomic_fetch_add_explicit(&thread_invalidations, 1, memory_order_release);
 }
 
 COLD void thread_invalidate_all(void)

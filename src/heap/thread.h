@@ -193,7 +193,7 @@ struct thread {
     _Atomic(struct thread *) next; /* all blocks; never changes once set */
     struct thread *next_free;
     _Atomic bool live;
-    _Atomic(struct thread *) *self; /* the address of its thread_fast; NULL where no thread has the block */
+    struct thread_fast *self; /* the address of its thread_fast; NULL where no thread has the block */
 
     /* Limits. The sequence is odd while the thread changes its counters and its charges: limits_begin(). */
     _Atomic uint32_t limits_sequence;
@@ -208,13 +208,27 @@ struct thread {
 
     /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
     struct thread_stacks *stacks, *stacks_kept;
+    uint64_t until_sample; /* bytes: the allocation that reaches so many is the next sample */
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
 
-/* The calling thread's block, for the hot path. NULL where the thread must take the slow path: it has no block yet, or
+/* The calling thread's block, for the hot paths. NULL where the thread must take the slow path: it has no block yet, or
  * something that it has entered has an allocation policy, or may have one (span_review()). */
-extern THREAD_LOCAL _Atomic(struct thread *) thread_fast;
+struct thread_fast {
+    _Atomic(struct thread *) alloc;
+    _Atomic(struct thread *) alloc_unsampled; /* where `alloc` is NULL because samples of stacks are taken, and for nothing else */
+    _Atomic(struct thread *) other;           /* frees, enters and exits; stacks do not matter for these */
+};
+extern THREAD_LOCAL struct thread_fast thread_fast;
+
+/* On the calling thread. `other` is NULL only if both others are. */
+static inline void thread_fast_set(struct thread *alloc, struct thread *alloc_unsampled, struct thread *other)
+{
+    store_relaxed(&thread_fast.alloc, alloc);
+    store_relaxed(&thread_fast.alloc_unsampled, alloc_unsampled);
+    store_relaxed(&thread_fast.other, other);
+}
 
 /* The calling thread's block, whether it has an allocation policy or not. NULL where it has none. */
 extern THREAD_LOCAL struct thread *thread_current;

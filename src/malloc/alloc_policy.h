@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Allocations by threads in a context with an allocation policy: from a span arena, or within a limit.
  *
- * thread_fast is NULL on such a thread (span_review()), so malloc's one branch leads here. Programs without arenas and
+ * thread_fast.alloc is NULL on such a thread (span_review()), so malloc's one branch leads here. Programs without arenas and
  * limits pay nothing for them.
  */
 #ifndef JESPAN_ALLOC_POLICY_H
@@ -13,12 +13,6 @@
 #include "heap/thread.h"
 #include "malloc/track.h"
 #include "policy/limits.h"
-
-/* Whether the thread's allocations have a policy now. */
-static inline bool alloc_policy_is_used(const struct thread *t)
-{
-    return t && !load_relaxed(&thread_fast);
-}
 
 /* Whether the thread's allocations have no policy, or only a limit. */
 HOT_INLINE bool has_limit_only(const struct thread *t)

@@ -17,4 +17,7 @@ static inline bool alloc_stack_is_used(const struct thread *t)
  * caller. */
 void *alloc_stack_alloc(struct thread *t, size_t size, int flags);
 
+/* After stack_context_enter(): allocates in the thread's context as it is. */
+void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags);
+
 #endif

@@ -83,7 +83,7 @@ static void end_thread(struct thread *t)
     regions_leave_all(t);
     arena_cache_end_thread(t);
     limits_leave_thread(t);
-    store_relaxed(&thread_fast, NULL);
+    thread_fast_set(NULL, NULL, NULL);
     thread_current = NULL;
     thread_state = THREAD_ENDED;
     span_leave_all(t);

@@ -4,7 +4,8 @@
  * Each function has a fast path of one branch and then straight code: take an object of the thread's magazine, tag it,
  * count it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to
  * *_by_policy(). Where the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process:
- * the slow side handles the first use, in track_thread_slow(). */
+ * the slow side handles the first use, in track_thread_slow(). A thread that takes samples of stacks does the same between
+ * two samples, after the branch. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -16,13 +17,37 @@
 #include "malloc/alloc_stack.h"
 #include "malloc/family.h"
 #include "malloc/track.h"
+#include "span/stack_context.h"
+
+/* The thread if it takes samples of stacks, and this allocation is none. */
+HOT_INLINE struct thread *unsampled(size_t size)
+{
+    struct thread *t = load_relaxed(&thread_fast.alloc_unsampled);
+    return likely(t) && likely(stack_context_passes(t, size)) ? t : NULL;
+}
+
+HOT_INLINE void *malloc_new(struct thread *t, size_t size)
+{
+    void *p = jespan_je_malloc(size);
+    return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
+}
+
+static NOINLINE void *malloc_new_unsampled(struct thread *t, size_t size)
+{
+    return malloc_new(t, size);
+}
 
 /* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is
  * malloc's caller: libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers
  * look alike, which does no harm. The same holds for calloc and aligned_alloc. */
 static NOINLINE void *malloc_by_policy(size_t size)
 {
-    struct thread *t = thread_current;
+    struct thread *t = unsampled(size);
+    if (likely(t)) {
+        void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
+        return likely(p) ? p : malloc_new_unsampled(t, size);
+    }
+    t = thread_current;
     if (unlikely(alloc_stack_is_used(t)))
         return alloc_stack_alloc(t, size, 0);
     void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_of(size), size) : NULL;
@@ -34,16 +59,15 @@ static NOINLINE void *malloc_by_policy(size_t size)
 /* Separate from malloc, so that malloc's fast path needs no stack frame. */
 static NOINLINE void *malloc_slow(size_t size)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t)) /* again: another thread may clear it at any moment (thread_invalidate_all()) */
         return malloc_by_policy(size);
-    void *p = jespan_je_malloc(size);
-    return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
+    return malloc_new(t, size);
 }
 
 EXPORT void *FAMILY(malloc)(size_t size)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return malloc_by_policy(size);
     void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
@@ -59,7 +83,7 @@ static NOINLINE void free_by_policy(void *p)
 
 EXPORT void FAMILY(free)(void *p)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.other);
     if (unlikely(!t))
         free_by_policy(p);
     else if (unlikely(!track_free_fast(t, p)))
@@ -93,7 +117,7 @@ static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
 
 static NOINLINE void *calloc_slow(size_t n, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return calloc_by_policy(n, size);
     void *p = jespan_je_calloc(n, size);
@@ -106,7 +130,7 @@ static NOINLINE void *calloc_slow(size_t n, size_t size)
 /* Zeroes all usable bytes, as jemalloc does: a program that asks for the usable size may rely on it. */
 EXPORT void *FAMILY(calloc)(size_t n, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     size_t bytes;
     if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
         return calloc_slow(n, size);
@@ -180,7 +204,7 @@ static NOINLINE void *aligned_by_policy(size_t alignment, size_t size)
 
 static NOINLINE void *aligned_slow(size_t alignment, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return aligned_by_policy(alignment, size);
     void *p = jespan_je_aligned_alloc(alignment, size);
@@ -192,7 +216,7 @@ static NOINLINE void *aligned_slow(size_t alignment, size_t size)
 
 HOT_INLINE void *aligned_cached(size_t alignment, size_t size)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     return likely(t) ? track_reuse(t, class_of_aligned_request(alignment, size), size) : NULL;
 }
 

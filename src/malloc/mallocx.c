@@ -105,7 +105,7 @@ HOT_INLINE void *resize(struct thread *t, void *p, size_t size, int flags)
     if (in_place)
         return in_place > 0 ? p : NULL;
     void *q = unlikely(t && t->region)            ? alloc_beside(t, p, size, flags)
-              : unlikely(alloc_stack_is_used(t)) ? alloc_policy_alloc(t, size, flags)
+              : unlikely(alloc_stack_is_used(t)) ? alloc_stack_alloc_more(t, size, flags)
               : flags                            ? FAMILY(mallocx)(size, flags)
                                                  : FAMILY(malloc)(size);
     if (unlikely(!q))

@@ -31,7 +31,7 @@ bool track_may_allocate(const struct thread *t);
 
 HOT_INLINE struct thread *track_thread(void)
 {
-    struct thread *t = load_relaxed(&thread_fast);
+    struct thread *t = load_relaxed(&thread_fast.alloc);
     return likely(t) ? t : track_thread_slow();
 }
 

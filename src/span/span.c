@@ -99,7 +99,7 @@ static bool entry_has_policy(const struct entry *e)
 /* Looks at the innermost entry first: entries inside a context with an allocation policy mostly have one, too. */
 static bool has_policy(const struct thread *t)
 {
-    bool found = t->publishes || t->stacks || tree_has_policy(t->base);
+    bool found = t->publishes || tree_has_policy(t->base);
     for (uint32_t i = t->depth; i-- > 0 && !found;)
         found = entry_has_policy(&t->entries[i]);
     return found;
@@ -139,7 +139,8 @@ COLD void span_review(struct thread *t)
         store_release(&t->maybe_hot, false);
         t->region = region_of(t);
         stack_context_review(t);
-        store_relaxed(&thread_fast, has_policy(t) ? NULL : t);
+        struct thread *other = has_policy(t) ? NULL : t;
+        thread_fast_set(t->stacks ? NULL : other, stack_context_is_sampling(t) ? other : NULL, other);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
     if (unlikely(load_relaxed(&t->limits_unsettled)))
@@ -165,7 +166,7 @@ COLD void span_review_innermost(struct thread *t)
     else if (t->region && !is_part_of(e, t->region))
         t->region = 0;
     if (entry_has_policy(e))
-        store_relaxed(&thread_fast, NULL);
+        thread_fast_set(NULL, NULL, NULL);
 }
 
 static void move_innermost(struct thread *t, uint32_t period)

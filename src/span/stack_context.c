@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "base/clock.h"
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
@@ -33,7 +34,6 @@ struct thread_stacks {
     uint32_t mask, misses; /* since the lines were allocated */
     uint32_t bounds_tries;
     bool busy; /* inside this file: a signal handler may have interrupted it */
-    int64_t until_sample; /* bytes */
     uint32_t sampled;     /* STACK_SAMPLED where the present allocation is a sample, else 0 */
     uint64_t random;
     struct layouts *layouts;
@@ -79,14 +79,22 @@ static double natural_logarithm(double x)
     return binary * 0.69314718055994530942;
 }
 
+/* Not 0. Threads that start together must not take their samples together. */
+static uint64_t seed(const struct thread_stacks *s)
+{
+    uint64_t x = ((uintptr_t)s ^ clock_ticks()) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9u;
+    return (x ^ x >> 29) | 1;
+}
+
 /* The bytes until the next sample are distributed exponentially, so each byte is sampled with the same probability. */
-static COLD void draw(struct thread_stacks *s)
+static COLD void draw(struct thread *t, struct thread_stacks *s)
 {
     s->random ^= s->random << 13;
     s->random ^= s->random >> 7;
     s->random ^= s->random << 17;
     double uniform = ((double)(s->random >> 11) + 0.5) / 9007199254740992.0;
-    s->until_sample = (int64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
+    t->until_sample = (uint64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
 }
 
 /* Another thread may unset the mode at any time. This thread is then reviewed again. */
@@ -99,9 +107,9 @@ COLD void stack_context_review(struct thread *t)
         struct thread_stacks *s = meta_alloc(sizeof *s);
         if (!s)
             return;
-        s->random = (uintptr_t)s ^ 0x9e3779b97f4a7c15u;
+        s->random = seed(s);
         t->stacks_kept = s;
-        draw(s);
+        draw(t, s);
     }
     t->stacks = t->stacks_kept;
 }
@@ -335,15 +343,14 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
         miss(t, s, parent, line, key, hold);
 }
 
-static inline bool is_sampled(struct thread_stacks *s, size_t bytes)
+static inline bool is_taken(struct thread *t, struct thread_stacks *s, size_t bytes)
 {
     s->sampled = 0;
     if (load_relaxed(&stacks_mode) != STACKS_SAMPLED)
         return true;
-    s->until_sample -= bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
-    if (likely(s->until_sample > 0))
+    if (stack_context_passes(t, bytes))
         return false;
-    draw(s);
+    draw(t, s);
     s->sampled = STACK_SAMPLED;
     return true;
 }
@@ -357,7 +364,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
         stacks_count(&stacks_stats.missed);
         return;
     }
-    if (!is_sampled(s, bytes))
+    if (!is_taken(t, s, bytes))
         return;
     uint32_t parent = tree_without_stack(t->tag); /* a signal handler may have interrupted an allocation */
     if (unlikely(contexts[parent].is_own))

@@ -6,7 +6,9 @@
  * A thread is inside the child only while it allocates: it counts an enter before, and takes it back afterwards, so the
  * child is not recycled meanwhile (tree.h). A cache of the thread leads from context and stack to the child.
  *
- * While stacks are taken, thread_fast is NULL (span_review()). So malloc pays nothing for them otherwise. */
+ * While stacks are taken, thread_fast.alloc is NULL (span_review()). So malloc pays nothing for them otherwise. Where only
+ * samples are taken, the thread counts down the bytes to the next sample (stack_context_passes()). Only the allocation that
+ * gets there looks at the stack. */
 #ifndef JESPAN_STACK_CONTEXT_H
 #define JESPAN_STACK_CONTEXT_H
 
@@ -18,6 +20,22 @@
 
 /* Changes the mode for all threads. Returns 0 or -ENOMEM. Takes LOCK_TREE and LOCK_THREADS. */
 int stack_context_set_mode(enum stacks_mode mode);
+
+static inline bool stack_context_is_sampling(const struct thread *t)
+{
+    return t->stacks && load_relaxed(&stacks_mode) == STACKS_SAMPLED;
+}
+
+/* On a thread that takes samples: whether an allocation is none. Then it is counted as passed. Otherwise call
+ * stack_context_enter(). */
+HOT_INLINE bool stack_context_passes(struct thread *t, size_t bytes)
+{
+    uint64_t left = t->until_sample;
+    if (unlikely(bytes >= left))
+        return false;
+    t->until_sample = left - bytes;
+    return true;
+}
 
 /* Decides whether the calling thread takes stacks from now on, and sets t->stacks. */
 void stack_context_review(struct thread *t);

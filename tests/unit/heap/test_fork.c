@@ -93,11 +93,13 @@ static void after_store(void)
     if (!forking_after_stores)
         return;
     forking_after_stores = false;
-    thread_fast = thread_current = NULL;
+    thread_fast_set(NULL, NULL, NULL);
+    thread_current = NULL;
     pid_t pid = fork();
     if (pid == 0)
         _exit(go_on(t));
-    thread_fast = thread_current = t;
+    thread_fast_set(t, NULL, t);
+    thread_current = t;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (status)
         fail_msg("fork number %d in the flush: the child ended with status 0x%x", forks, status);
