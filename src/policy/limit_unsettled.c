@@ -30,17 +30,24 @@ static uint64_t net_of(const struct thread *t, uint32_t context)
     return totals_inuse_bytes(&sum);
 }
 
+/* What the thread has counted since then is charged when it settles. Not before, or it would be charged twice. */
+static uint64_t charge_of(const struct thread *t, uint32_t context)
+{
+    for (const struct unsettled *u = unsettled; u; u = u->next)
+        if (u->thread == t && u->context == context)
+            return u->net + LIMITS_UNSEEN_BYTES;
+    return net_of(t, context);
+}
+
 uint64_t limits_charge_of(uint32_t context)
 {
     jespan_assert(load_relaxed(&limits_stopped));
     uint64_t sum = 0;
     for (const struct thread *t = thread_first(); t; t = thread_next(t)) {
-        sum += net_of(t, context) - limits_claimed_bytes(t, context);
+        sum += charge_of(t, context) - limits_claimed_bytes(t, context);
         for (uint32_t i = 0; i < t->n_held; i++)
             sum += t->held[i].context == context ? t->held[i].bytes : 0;
     }
-    for (const struct unsettled *u = unsettled; u; u = u->next)
-        sum += u->context == context ? LIMITS_UNSEEN_BYTES : 0;
     return sum;
 }
 

@@ -327,6 +327,37 @@ static void test_what_others_hold_counts_once(void **state)
     assert_false(take(self, s.c, 1));
 }
 
+/* A thread that was about to count an allocation when a limit came, and counts it before a second limit comes. */
+static void *count_late(void *unused)
+{
+    struct thread *t = track_thread();
+    assert_int_equal(jespan_enter(s.leaf), 0);
+    pthread_barrier_wait(&step);
+    pthread_barrier_wait(&step);
+    counters_add_alloc(t->current, 384, 384);
+    pthread_barrier_wait(&step);
+    pthread_barrier_wait(&step);
+    assert_int_equal(jespan_exit(s.leaf), 0);
+    return unused;
+}
+
+static void test_what_others_count_late_counts_once(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    pthread_barrier_init(&step, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, count_late, NULL), 0);
+    pthread_barrier_wait(&step);
+    assert_int_equal(jespan_set_limit(s.a, 0, 100000), 0);
+    pthread_barrier_wait(&step);
+    pthread_barrier_wait(&step);
+    assert_int_equal(jespan_set_limit(s.b, 0, 100000), 0);
+    pthread_barrier_wait(&step);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(inuse_of(s.a), 384);
+    assert_int_equal(inuse_of(s.b), 384);
+}
+
 /* The stock of one thread is available to others. */
 static void *take_and_wait(void *unused)
 {
@@ -696,6 +727,7 @@ int main(void)
         TEST(test_soft_limits_refuse_nothing),
         TEST(test_a_limit_may_change),
         TEST(test_what_others_hold_counts_once),
+        TEST(test_what_others_count_late_counts_once),
         TEST(test_stocks_are_called_back),
         TEST(test_frees_of_others_are_claimed_once),
         TEST(test_wrong_tags_in_buffers_are_ignored),
