@@ -105,7 +105,7 @@ int main(int argc, char **argv)
         if (one->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "%s/%s", directory, one->d_name);
-        fuzz_file(path, copies ? (unsigned)atoi(copies) : 20);
+        fuzz_file(path, copies ? (unsigned)atoi(copies) : 4);
         n++;
     }
     closedir(corpus);
