@@ -189,6 +189,12 @@ static bool is_start(const struct profile *profile, uint64_t id)
     return stack_is_start(profile, &call);
 }
 
+static bool is_unnamed(const struct profile *profile, uint64_t id)
+{
+    struct stack_call call = stack_outermost(profile_location(profile, id));
+    return stack_is_unnamed(profile, &call);
+}
+
 static bool is_allocator(const struct profile *profile, uint64_t id)
 {
     struct stack_call call = stack_outermost(profile_location(profile, id));
@@ -200,6 +206,8 @@ static void leave_out(const struct profile *profile, size_t *n)
 {
     uint64_t *ids = profile->frames->ids;
     size_t first = 0, end = *n;
+    if (end > 1 && is_unnamed(profile, ids[end - 1]) && is_start(profile, ids[end - 2]))
+        end--; /* _start of a stripped program */
     while (end > 0 && is_start(profile, ids[end - 1]))
         end--;
     while (first < end && is_allocator(profile, ids[first]))

@@ -162,9 +162,16 @@ bool stack_is_start(const struct profile *profile, const struct stack_call *call
     return false;
 }
 
+bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_function(profile, call).len == 0;
+}
+
 static void leave_out(struct stack *stack, const struct profile *profile)
 {
     size_t first = 0, end = stack->n;
+    if (end > 1 && stack_is_unnamed(profile, &stack->frames[end - 1]) && stack_is_start(profile, &stack->frames[end - 2]))
+        end--; /* _start of a stripped program */
     while (end > 0 && stack_is_start(profile, &stack->frames[end - 1]))
         end--;
     while (first < end && stack_is_allocator(profile, &stack->frames[first]))

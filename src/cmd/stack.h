@@ -48,9 +48,10 @@ ProtobufCBinaryData stack_system_name(const struct profile *profile, const struc
 ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *call);
 ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *call);
 
-/* Functions that allocate for their callers, and functions of libc that start a thread. */
+/* Functions that allocate for their callers, functions of libc that start a thread, and those without a name. */
 bool stack_is_allocator(const struct profile *profile, const struct stack_call *call);
 bool stack_is_start(const struct profile *profile, const struct stack_call *call);
+bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call);
 
 /* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their
  * directories. */

@@ -63,6 +63,16 @@ for flags in -O2 -O1\ -no-pie\ -fno-pie; do
     equal "$flags: contexts of the route" "$(grep -c 'route=/note' out)" 1
 done
 
+# The _start of a stripped program has no name
+"${STRIP:-strip}" -o stripped server
+"$JESPAN_CMD" run --quiet --stacks --dump-dir stripped.dumps --interval 0 -- ./stripped ./plugin.so || fail "stripped: the server ends with $?"
+for command in leaks 'report --stacks --tree'; do
+    # shellcheck disable=SC2086
+    jespan $command stripped.dumps
+    grep -qE 'stripped\+0x' out || fail_with "stripped: $command" out
+    ! grep -q '__libc_start' out || fail_with "stripped: $command shows how libc starts a program" out
+done
+
 # While it runs
 mkfifo input
 "$JESPAN_CMD" run --quiet --stacks --dump-dir dumps --interval 0 -- ./server ./plugin.so wait < input > said &
