@@ -17,6 +17,7 @@ core_sources += \
 	%D%/libc_calls.c %D%/libc_calls.h \
 	%D%/list.h \
 	%D%/lock.c %D%/lock.h \
+	%D%/mailbox.h \
 	%D%/memory_bounds.c %D%/memory_bounds.h \
 	%D%/memory_pressure.c %D%/memory_pressure.h \
 	%D%/meta.c %D%/meta.h \

@@ -49,6 +49,11 @@ void unlock(enum lock_rank rank)
     pthread_mutex_unlock(&locks[rank]);
 }
 
+bool lock_holds_all(void)
+{
+    return forking;
+}
+
 COLD void lock_all_before_fork(void)
 {
     jespan_assert(!locks_held);

@@ -36,6 +36,7 @@ static inline bool lock_is_held(enum lock_rank rank)
 
 void lock(enum lock_rank rank);
 void unlock(enum lock_rank rank);
+bool lock_holds_all(void); /* the calling thread forks */
 bool try_lock(enum lock_rank rank);
 
 /* For pthread_atfork. */

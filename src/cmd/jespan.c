@@ -28,6 +28,7 @@
     ROW(rss)          \
     ROW(threads)      \
     ROW(top)          \
+    ROW(ctl)          \
     ROW(conf)
 
 /* Weak: the address of a command that was left out at configure is NULL. */

@@ -2,6 +2,7 @@
 command_sources = \
 	%D%/cmd.h \
 	%D%/conf.c \
+	%D%/ctl.c \
 	%D%/jespan.c \
 	%D%/run.c %D%/run.h \
 	%D%/run_elf.c %D%/run_elf.h \

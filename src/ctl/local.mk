@@ -4,6 +4,7 @@ core_sources += \
 	%D%/ctl_arenas.c \
 	%D%/ctl_contexts.c \
 	%D%/ctl_jemalloc.c \
-	%D%/ctl_names.c
+	%D%/ctl_names.c \
+	%D%/ctl_outside.c
 
 EXTRA_DIST += %D%/README.md

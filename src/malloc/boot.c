@@ -12,6 +12,7 @@
 #include "base/die.h"
 #include "base/futex.h"
 #include "base/lock.h"
+#include "base/mailbox.h"
 #include "base/meta.h"
 #include "base/standard_error.h"
 #include "conf/conf.h"
@@ -72,6 +73,7 @@ static COLD void after_fork_in_child(void)
     sampler_after_fork();
     limits_after_fork_in_child();
     extent_arenas_after_fork();
+    mailbox_after_fork();
     regions_after_fork(thread_current);
     if (thread_current)
         arena_cache_abandon(thread_current);
@@ -216,10 +218,19 @@ static COLD void check_name(struct thread *t)
         memcpy(t->name, name, sizeof name);
 }
 
+static COLD void do_slow_work(struct thread *t, uint32_t work)
+{
+    if (work & SLOW_AGE && clock_ticks() >= t->period_end)
+        span_grow_older(t);
+    if (work & SLOW_MAIL)
+        mailbox_look();
+}
+
 void boot_slow_event(struct thread *t)
 {
-    if (unlikely(age_is_on) && clock_ticks() >= t->period_end)
-        span_grow_older(t);
+    uint32_t work = load_relaxed(&slow_work);
+    if (unlikely(work))
+        do_slow_work(t, work);
     if (t->slow_events < NAME_CHECK_LAST)
         cpu_clock_doubt(&t->cpu);
     if (t->slow_events < NAME_CHECK_LAST && ++t->slow_events >= t->next_name_check && conf.thread_contexts)
@@ -272,6 +283,8 @@ COLD struct thread *track_thread_slow(void)
     if (t)
         span_review(t);
     thread_state = THREAD_NEW;
+    if (t && unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
+        mailbox_look();
     errno = saved;
     return t;
 }

@@ -4,6 +4,7 @@ core_sources += \
 	%D%/alloc_stack.c %D%/alloc_stack.h \
 	%D%/boot.c %D%/boot.h \
 	%D%/family.h \
+	%D%/mailbox.c \
 	%D%/malloc.c \
 	%D%/malloc_info.c \
 	%D%/mallocx.c \

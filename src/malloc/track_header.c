@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/die.h"
+#include "base/mailbox.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
@@ -71,6 +72,8 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     if (usable >= HEADER_PAGE_BYTES) {
         if (usable >= extents_oversize_bytes)
             extents_watch_pointer(p);
+        if (unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
+            mailbox_look();
         return pagemap_set_big((uintptr_t)p, usable, tag_of(t, owner));
     }
     uint16_t code = class_of(usable).code;

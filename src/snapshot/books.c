@@ -31,6 +31,8 @@ const struct books books = {
     .frames_end = &stack_frames_end,
     .stacks = &stacks_stats,
     .thread_pasts = &thread_pasts,
+    .mailbox = &mailbox,
+    .slow_work = &slow_work,
 };
 
 /* A note has a name and a content, both padded to 4 bytes. */

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/cpu_clock.h"
+#include "base/mailbox.h"
 #include "heap/counters.h"
 #include "heap/pagemap.h"
 #include "heap/thread_past.h"
@@ -46,6 +47,8 @@ struct books {
     _Atomic uint32_t *frames_end;
     struct stacks_stats *stacks;
     const struct thread_pasts *thread_pasts;
+    struct mailbox *mailbox;
+    _Atomic uint32_t *slow_work;
 };
 
 extern const struct books books __asm__("jespan_books");

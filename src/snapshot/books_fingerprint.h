@@ -22,6 +22,6 @@
                           cpu), thread, next)
 #define BOOKS_FINGERPRINT                                                                                              \
     FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
-                    counters_more, cpu_system), LEAF_BITS)
+                    counters_more, cpu_system), LEAF_BITS + (sizeof(struct mailbox) << 8))
 
 #endif

@@ -18,6 +18,7 @@ snapshot_sources = \
 # What only a snapshot of another process needs: for programs of our own, not for the library
 outside_sources = \
 	%D%/frames_outside.c \
+	%D%/mailbox_outside.c %D%/mailbox_outside.h \
 	%D%/owners_outside.c \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \

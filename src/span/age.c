@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/mailbox.h"
 #include "conf/conf.h"
 #include "span/tree.h"
 
@@ -17,6 +18,8 @@ static union label_draft draft; /* the label of this period's contexts; LOCK_TRE
 COLD void age_boot(void)
 {
     age_is_on = conf.age_period_s != 0;
+    if (age_is_on)
+        atomic_fetch_or(&slow_work, SLOW_AGE);
     first = clock_ticks();
 }
 

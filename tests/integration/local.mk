@@ -69,6 +69,7 @@ endif
 
 all_dump_script_tests += \
 	%D%/command.sh \
+	%D%/ctl_outside.sh \
 	%D%/dump.sh \
 	%D%/dump_format.sh \
 	%D%/dump_on.sh \

@@ -35,6 +35,7 @@ unit_tests += \
 	%D%/policy/test_limits_fork \
 	%D%/malloc/test_kept_exceptions \
 	%D%/malloc/test_late_refusals \
+	%D%/malloc/test_mailbox \
 	%D%/snapshot/test_reading \
 	%D%/snapshot/test_snapshot \
 	%D%/snapshot/test_view \

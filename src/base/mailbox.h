@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A request from another process: `jespan ctl` (src/snapshot/mailbox_outside.c). The other process writes it into this
+ * one's memory. A thread of the program finds it on a path that is slow anyway (src/malloc/mailbox.c), calls mallctl
+ * (src/ctl/ctl_outside.c), and writes the answer.
+ *
+ * Others cannot change a word here atomically, so each word has one side that writes it. `asked` and the request are
+ * written by the other process, all else by the program. There is a request while `asked` is not `taken`, and the
+ * answer to it is whole once `answered` is `asked`. To take a request back, the other process stores `taken` in `asked`,
+ * makes the request invalid, and then reads `taken` again: if it has not changed, the request is never executed. If two
+ * processes write at once, the check sum shows it.
+ */
+#ifndef JESPAN_MAILBOX_H
+#define JESPAN_MAILBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define MAILBOX_TEXT_BYTES 512
+#define MAILBOX_ANSWER_BYTES 1024
+
+enum mailbox_verb { MAILBOX_GET = 1, MAILBOX_SET, MAILBOX_CALL }; /* CALL: a name that only does something, as a purge */
+enum mailbox_kind { MAILBOX_NOTHING, MAILBOX_UNSIGNED, MAILBOX_SIGNED, MAILBOX_BOOL, MAILBOX_WORDS };
+
+struct mailbox_request {
+    uint64_t check;     /* mailbox_check() */
+    uint64_t token;     /* by chance; the answer repeats it */
+    uint32_t number;    /* what `asked` is */
+    uint32_t verb;      /* enum mailbox_verb */
+    uint64_t value;     /* SET: the value as a number, if has_value */
+    uint32_t has_value;
+    char name[MAILBOX_TEXT_BYTES], words[MAILBOX_TEXT_BYTES]; /* for mallctl; the value as text. With their NULs */
+};
+
+struct mailbox_answer {
+    uint64_t token;
+    int32_t error; /* of mallctl: a positive errno; 0: it worked */
+    uint32_t kind; /* enum mailbox_kind */
+    uint64_t value;
+    char words[MAILBOX_ANSWER_BYTES]; /* cut if it is longer */
+};
+
+struct mailbox {
+    _Atomic uint32_t asked, taken, answered;
+    struct mailbox_request request;
+    struct mailbox_answer answer;
+};
+
+extern struct mailbox mailbox;
+
+/* Work for paths that are slow anyway; 0: none. Also the other process sets the bit SLOW_MAIL, by a write of the word. */
+#define SLOW_AGE 1u  /* with age_period_s, for good */
+#define SLOW_MAIL 2u /* there may be a request */
+extern _Atomic uint32_t slow_work;
+
+/* Answers a request if there is one. To be called without a lock, where the program could call mallctl. Leaves errno
+ * alone. */
+void mailbox_look(void);
+
+/* Calls mallctl. The texts of the request end with a NUL. */
+void mailbox_execute(const struct mailbox_request *request, struct mailbox_answer *answer);
+
+/* In a forked child: the request was for its parent. */
+void mailbox_after_fork(void);
+
+/* FNV-1a of all that follows the sum. */
+static inline uint64_t mailbox_check(const struct mailbox_request *request)
+{
+    const unsigned char *at = (const unsigned char *)request + sizeof request->check;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const unsigned char *end = (const unsigned char *)(request + 1); at < end; at++)
+        hash = (hash ^ *at) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+#endif

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan ctl`: a running program's stacks, limits and settings are changed from outside; and what it says where the
+# program sleeps, is stopped, or has ended.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help ctl > /dev/null 2>&1 || skip "built without jespan ctl"
+
+cat > "$scratch/works.c" << 'END'
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+static volatile sig_atomic_t sleeps;
+
+static void sleep_from_now_on(int number)
+{
+    (void)number;
+    sleeps = 1;
+}
+
+int main(void)
+{
+    signal(SIGUSR1, sleep_from_now_on);
+    JESPAN("worker");
+    (void)!write(1, "ready\n", 6);
+    while (!sleeps)
+        for (size_t i = 1; i < 200; i++)
+            free(strdup(memset(calloc(1, i + 1), 'x', i)));
+    (void)!write(1, "sleeps\n", 7);
+    for (;;)
+        pause();
+}
+END
+
+# start PROGRAM…: runs it until the end of the test; pid is its number, and descriptor 3 reads what it writes
+start() {
+    mkfifo "$scratch/words"
+    "$@" > "$scratch/words" &
+    pid=$!
+    pids+=("$pid")
+    exec 3< "$scratch/words"
+    rm "$scratch/words"
+    read -r _ <&3
+}
+pids=()
+end_all() {
+    for number in "${pids[@]}"; do
+        kill -KILL "$number"
+    done 2> /dev/null
+    wait 2> /dev/null
+}
+cleanup_hook=end_all
+
+# ctl WORD…: what it prints; a test waits for the program as long as need be
+ctl() {
+    "$JESPAN_CMD" ctl --wait 600 "$pid" "$@"
+}
+
+# refused WHAT STATUS PATTERN WORD…
+refused() {
+    local what=$1 expected=$2 pattern=$3 status=0
+    shift 3
+    "$JESPAN_CMD" ctl "$@" > "$scratch/out" 2> "$scratch/err" || status=$?
+    equal "$what: status" "$status" "$expected"
+    # shellcheck disable=SC2053
+    [[ $(cat "$scratch/err") == $pattern ]] || fail_with "$what: stderr is not like $pattern" "$scratch/err"
+}
+
+$CC -std=gnu11 -O1 -fno-builtin -I"$top_srcdir/include" -o "$scratch/works" "$scratch/works.c" -L"$top_builddir/.libs" \
+    -ljespan -Wl,-rpath,"$top_builddir/.libs" || fail "the program was not built"
+
+# works WHAT: the program that runs as pid answers
+works() {
+    equal "$1: the version" "$(ctl get spans.version)" "$("$JESPAN_CMD" --version | sed 's/jespan //')"
+    equal "$1: several names" "$(ctl get spans.stacks opt.abort arenas.page)" $'spans.stacks: off\nopt.abort: false\narenas.page: 4096'
+    ctl stacks all || fail "$1: stacks all failed"
+    equal "$1: stacks" "$(ctl stacks)" all
+    await has_stacks || fail "$1: no stack was taken"
+    ctl stacks off || fail "$1: stacks off failed"
+    ctl set arenas.dirty_decay_ms -1 && equal "$1: -1" "$(ctl get arenas.dirty_decay_ms)" -1
+    ctl set arenas.muzzy_decay_ms 5K && equal "$1: 5K" "$(ctl get arenas.muzzy_decay_ms)" 5120
+    ctl purge || fail "$1: purge failed"
+}
+has_stacks() {
+    [ "$(ctl get spans.stats.stacks.stacks)" -gt 0 ]
+}
+
+start "$scratch/works"
+"$JESPAN_CMD" report "$pid" > /dev/null 2> "$scratch/err" || ! grep -q 'not permitted' "$scratch/err" ||
+    skip "this system lets no process read another"
+works "shared"
+refused "a thread's name" 1 "jespan: $pid: thread.arena is no name that can be read from outside" --wait 600 "$pid" get thread.arena
+refused "a name to call" 1 "jespan: $pid: arena.0.purge is no name that can be set from outside" --wait 600 "$pid" set arena.0.purge 1
+refused "a wrong word" 1 "jespan: $pid: spans.stacks does not take this value" --wait 600 "$pid" stacks fish
+refused "no context" 1 "jespan: $pid: spans.999999.inuse_bytes does not exist in it" --wait 600 "$pid" get spans.999999.inuse_bytes
+
+kill -STOP "$pid"
+await grep -q '^State:.T' "/proc/$pid/status"
+refused "stopped" 3 "jespan: $pid: spans.stacks: no answer in 0.05 s, and nothing was changed: the process is stopped" \
+    --wait 0.05 "$pid" stacks all
+kill -CONT "$pid"
+equal "after a withdrawn request" "$(ctl stacks)" off
+kill -USR1 "$pid"
+read -r word <&3
+equal "the program says" "$word" sleeps
+refused "asleep" 3 "jespan: $pid: spans.stacks: no answer in 0.05 s, and nothing was changed: the program *" \
+    --wait 0.05 "$pid" stacks all
+
+if [ -f "$top_builddir/libjespan.a" ]; then
+    $CC -std=gnu11 -static -s -O1 -fno-builtin -I"$top_srcdir/include" -o "$scratch/static" "$scratch/works.c" \
+        -L"$top_builddir" -l:libjespan.a -lm -lpthread 2> "$scratch/err" || fail_with "the static program was not built" "$scratch/err"
+    start "$scratch/static"
+    works "static and stripped"
+fi
+
+refused "no number" 2 "jespan: fish: not a process's number" fish purge
+refused "no process" 2 "jespan: 2147483647: there is no such process" 2147483647 purge
+refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" $$ purge
+refused "no verb" 2 "jespan: there is no verb 'fish'; see 'jespan help ctl'" "$pid" fish
+refused "no words" 2 "jespan: there is nothing to do; see 'jespan help ctl'" "$pid"
+refused "too few words" 2 "jespan: a word is missing after 'set'; see 'jespan help ctl'" "$pid" set spans.stacks
+refused "no seconds" 2 "jespan: --wait needs a number of seconds, not 'soon'; see 'jespan help ctl'" --wait soon "$pid" purge
+finish
