@@ -10,6 +10,8 @@
 #include "snapshot/view_outside.h"
 #include "span/tree.h"
 
+#define MAX_CELLS ((size_t)1 << 24) /* damaged books may want any number */
+
 struct threads_reading {
     struct view_threads *to;
     struct view *view;
@@ -29,7 +31,7 @@ static struct view_cell *find_cell(struct threads_reading *r, uint32_t block, ui
         return &to->cells[*place];
     if (to->n_cells == r->cells_room) {
         size_t room = 2 * r->cells_room + 64;
-        struct view_cell *cells = reallocarray(to->cells, room, sizeof *cells);
+        struct view_cell *cells = room > MAX_CELLS ? NULL : reallocarray(to->cells, room, sizeof *cells);
         if (!cells)
             return NULL;
         to->cells = cells;
@@ -133,8 +135,9 @@ static int read_block(struct threads_reading *r, uint32_t block)
     uint64_t at = r->view->outside->threads[block].address;
     struct thread *copy = &r->view->outside->copy;
     struct view_thread *t = add_thread(r);
+    uint8_t live = 0; /* of damaged books, no bool */
     const struct piece pieces[] = {{&copy->tag, at + offsetof(struct thread, tag), sizeof copy->tag},
-                                   {&copy->live, at + offsetof(struct thread, live), sizeof copy->live},
+                                   {&live, at + offsetof(struct thread, live), sizeof live},
                                    {&copy->lives, at + offsetof(struct thread, lives), sizeof copy->lives},
                                    {&copy->before, at + offsetof(struct thread, before), sizeof copy->before},
                                    {&copy->thread_id, at + offsetof(struct thread, thread_id), sizeof copy->thread_id},
@@ -142,7 +145,7 @@ static int read_block(struct threads_reading *r, uint32_t block)
     int error = t ? space_copy(&r->view->space, pieces, sizeof pieces / sizeof pieces[0]) : -ENOMEM;
     if (error)
         return error;
-    *t = (struct view_thread){.block = block, .live = load_relaxed(&copy->live), .lives = copy->lives, .thread_id = copy->thread_id};
+    *t = (struct view_thread){.block = block, .live = live != 0, .lives = copy->lives, .thread_id = copy->thread_id};
     t->context = t->live ? owner_of(r, copy->tag & ~TAG_SURVIVOR) : 0;
     memcpy(t->name, copy->name, sizeof t->name - 1);
     error = add_counters(r, block, t);
@@ -243,8 +246,7 @@ int view_threads_read(struct view_threads *threads, struct view *view)
     struct threads_reading r = {.to = threads, .view = view};
     *threads = (struct view_threads){.n_blocks = view->outside->n_threads};
     int error = outside_owners(view, &r.owners, &r.n_contexts);
-    r.places = calloc((size_t)r.n_contexts + 1, sizeof *r.places);
-    if (!error && !r.places)
+    if (!error && !(r.places = calloc((size_t)r.n_contexts + 1, sizeof *r.places)))
         error = -ENOMEM;
     for (uint32_t i = 0; i < threads->n_blocks && !error; i++)
         error = read_block(&r, i);

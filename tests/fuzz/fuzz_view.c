@@ -21,6 +21,7 @@
 #include "report/exporter.h"
 #include "snapshot/space.h"
 #include "snapshot/view_heap.h"
+#include "snapshot/view_threads.h"
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
@@ -158,6 +159,21 @@ static void walk_heap(struct view *view)
     }
 }
 
+static void walk_threads(struct view *view)
+{
+    struct view_threads t;
+    if (view_threads_read(&t, view) != 0)
+        return;
+    FUZZ_REQUIRE(t.n_blocks <= t.n_threads);
+    for (uint32_t i = 0; i < t.n_threads; i++) {
+        FUZZ_REQUIRE(t.threads[i].block < t.n_blocks && (i >= t.n_blocks || t.threads[i].block == i));
+        seen += strlen(t.threads[i].name) + t.threads[i].alloc_bytes;
+    }
+    for (size_t i = 0; i < t.n_cells; i++)
+        FUZZ_REQUIRE(t.cells[i].block < t.n_blocks && t.cells[i].context < CONTEXTS_MAX);
+    view_threads_free(&t);
+}
+
 static void read_view(struct view *view, unsigned what)
 {
     struct snapshot *s = NULL, *next;
@@ -169,6 +185,8 @@ static void read_view(struct view *view, unsigned what)
     FUZZ_REQUIRE(s || errno > 0);
     if (what & 4)
         walk_heap(view);
+    if (s && what & 8)
+        walk_threads(view);
     snapshot_free(s);
 }
 
