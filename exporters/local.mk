@@ -45,6 +45,17 @@ pyroscope_sources = \
 	%D%/pyroscope_send.c %D%/pyroscope_send.h \
 	%D%/pyroscope_target.c %D%/pyroscope_target.h
 
+events_sources = \
+	%D%/events.c \
+	%D%/events_file.c %D%/events_file.h \
+	%D%/events_folded.c \
+	%D%/events_out.h \
+	%D%/events_paths.c %D%/events_paths.h \
+	%D%/events_text.c %D%/events_text.h \
+	%D%/events_trace.c \
+	%D%/folded.c \
+	%D%/utf8.c %D%/utf8.h
+
 http_sources = \
 	%D%/http.c \
 	%D%/http_answer.c %D%/http_answer.h \

@@ -20,6 +20,7 @@ static volatile uint64_t never, always;
 _Atomic uint64_t cpu_clock_lost;
 
 enum cpu_clock_kind cpu_clock_wanted;
+bool cpu_clock_always_asks;
 static _Atomic int verdict; /* on restartable sequences: 0: not tried, 1: reliable, −1: not reliable */
 
 /* A section of one instruction, which is never executed. The kernel requires the signature that glibc registered
@@ -76,6 +77,13 @@ enum cpu_clock_kind cpu_clock_in_use(void)
     return says > 0 ? CPU_CLOCK_RSEQ : says < 0 ? CPU_CLOCK_THREAD : CPU_CLOCK_AUTO;
 }
 
+/* `never` is 0, and what stands is not, as long as a clock always asks. */
+static void watch(struct cpu_clock *c, volatile uint64_t *word)
+{
+    c->watched = word;
+    c->asked = cpu_clock_always_asks ? &never : word;
+}
+
 static void watch_rseq(struct cpu_clock *c)
 {
     volatile uint64_t *rseq_cs = own_rseq_cs();
@@ -83,7 +91,7 @@ static void watch_rseq(struct cpu_clock *c)
         store_relaxed(&verdict, rseq_cs && try_out(rseq_cs) ? 1 : -1);
     if (!rseq_cs || load_relaxed(&verdict) < 0)
         return;
-    c->watched = rseq_cs;
+    watch(c, rseq_cs);
 }
 
 /* Looks whether the area was unregistered, which the kernel notes in it. Time counted as CPU time since then stays
@@ -92,7 +100,7 @@ static bool still_watches(struct cpu_clock *c)
 {
     if (likely(own_rseq_cs() == c->watched))
         return true;
-    c->watched = &never;
+    watch(c, &never);
     store_relaxed(&c->standing, CPU_CLOCK_NEVER);
     atomic_fetch_add_explicit(&cpu_clock_lost, 1, memory_order_relaxed);
     return false;
@@ -166,8 +174,9 @@ COLD uint64_t cpu_clock_read(struct cpu_clock *c, struct cpu_split *split)
 
 COLD void cpu_clock_start(struct cpu_clock *c)
 {
-    c->watched = cpu_clock_wanted == CPU_CLOCK_NONE ? &always : &never;
-    store_relaxed(&c->standing, cpu_clock_wanted == CPU_CLOCK_NONE ? 0 : CPU_CLOCK_NEVER);
+    watch(c, cpu_clock_wanted == CPU_CLOCK_NONE ? &always : &never);
+    bool stands = cpu_clock_wanted == CPU_CLOCK_NONE && !cpu_clock_always_asks;
+    store_relaxed(&c->standing, stands ? 0 : CPU_CLOCK_NEVER);
     if (cpu_clock_wanted == CPU_CLOCK_NONE)
         return;
     int saved = errno;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 
 struct cpu_clock {
+    volatile uint64_t *asked;   /* what cpu_clock_stands() asks: `watched`, or a word that never stands */
     volatile uint64_t *watched; /* holds `standing` while CPU time in ticks is clock_ticks() + offset */
     _Atomic uint64_t standing;
     uint64_t offset;
@@ -56,6 +57,10 @@ void cpu_clock_boot(enum cpu_clock_kind kind);
 
 extern enum cpu_clock_kind cpu_clock_wanted; /* constant after cpu_clock_boot() */
 
+/* cpu_clock_stands() is always false from now on: every enter and exit takes its slow side, and asks
+ * cpu_clock_really_stands() there. To be set before any thread starts its clock. */
+extern bool cpu_clock_always_asks;
+
 /* The kind in use. It is not CPU_CLOCK_AUTO once a thread has read its clock. */
 enum cpu_clock_kind cpu_clock_in_use(void);
 
@@ -66,7 +71,14 @@ void cpu_clock_start(struct cpu_clock *c);
 HOT_INLINE bool cpu_clock_stands(const struct cpu_clock *c)
 {
     compiler_barrier();
-    return *c->watched == load_relaxed(&c->standing);
+    return *c->asked == load_relaxed(&c->standing);
+}
+
+/* The same whatever cpu_clock_always_asks is. */
+static inline bool cpu_clock_really_stands(const struct cpu_clock *c)
+{
+    compiler_barrier();
+    return cpu_clock_wanted == CPU_CLOCK_NONE || *c->watched == load_relaxed(&c->standing);
 }
 
 /* CPU time in ticks at the time `now` of clock_ticks(). It begins at an arbitrary value. */

@@ -32,11 +32,16 @@ static int check_path(const char *path)
 
 /* --- The directory for dumps -------------------------------------------------------------------------------------------- */
 
+static bool wants_files(const struct run_options *options)
+{
+    return options->flame || options->flame_events || options->trace;
+}
+
 bool run_wants_dumps(const struct run_options *options)
 {
     bool asked_for = options->dump_dir || options->interval || options->keep || options->time
         || options->dump_on || options->dir_files || options->dir_bytes;
-    return asked_for || (!options->pyroscope && !options->http);
+    return asked_for || (!options->pyroscope && !options->http && !wants_files(options));
 }
 
 /* Returns true if a configuration says where dumps go. */
@@ -165,7 +170,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add_number(to, "dump_at_exit_min_ms:", waits ? MIN_LIFE_MS : 0);
     add(to, "module_dir:", library->modules);
     add(to, "", getenv("JESPAN_CONF"));
-    add_number(to, "dump_at_exit_pid:", waits ? (uint64_t)pid : 0);
+    add_number(to, "dump_at_exit_pid:", waits || wants_files(options) ? (uint64_t)pid : 0);
     add(to, "dump_dir:", dump_dir);
     add(to, "dump_interval_s:", options->interval);
     add(to, "dump_keep:", options->keep);
@@ -173,6 +178,9 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add_bytes(to, "dump_dir_bytes:", options->dir_bytes);
     add(to, "dump_time:", options->time ? "true" : NULL);
     add(to, "stacks:", options->stacks);
+    add(to, "flame_file:", options->flame);
+    add(to, "events_file:", options->flame_events);
+    add(to, "trace_file:", options->trace);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
     add(to, "dump_on:", options->dump_on);
     add(to, "only_programs:", options->only);

@@ -95,7 +95,10 @@ static int check_values(const struct run_options *options)
                   {check_list, "--limit", options->limit},
                   {check_list, "--arena", options->arena},
                   {check_list, "--dump-on", options->dump_on},
-                  {check_list, "--only", options->only}};
+                  {check_list, "--only", options->only},
+                  {check_value, "--flame", options->flame},
+                  {check_value, "--flame-events", options->flame_events},
+                  {check_value, "--trace", options->trace}};
     int status = 0;
     for (size_t i = 0; status == 0 && i < sizeof checks / sizeof *checks; i++)
         status = checks[i].check(checks[i].option, checks[i].value);
@@ -122,6 +125,9 @@ enum {
     OPTION_SIDECAR,
     OPTION_IN_PROCESS,
     OPTION_STACKS,
+    OPTION_FLAME,
+    OPTION_FLAME_EVENTS,
+    OPTION_TRACE,
     OPTION_QUIET,
     OPTION_FROM_RUN,
     OPTION_HELP = 'h',
@@ -152,6 +158,9 @@ const struct option run_option_table[] = {
     {"sidecar", no_argument, NULL, OPTION_SIDECAR}, /* the default */
     {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
     {"stacks", optional_argument, NULL, OPTION_STACKS},
+    {"flame", required_argument, NULL, OPTION_FLAME},
+    {"flame-events", required_argument, NULL, OPTION_FLAME_EVENTS},
+    {"trace", required_argument, NULL, OPTION_TRACE},
     {NULL, 0, NULL, 0},
 };
 
@@ -171,7 +180,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
                                    [OPTION_LIMIT] = &options->limit, [OPTION_ARENA] = &options->arena,
                                    [OPTION_DUMP_ON] = &options->dump_on, [OPTION_ONLY] = &options->only,
                                    [OPTION_DIR_FILES] = &options->dir_files,
-                                   [OPTION_DIR_BYTES] = &options->dir_bytes};
+                                   [OPTION_DIR_BYTES] = &options->dir_bytes, [OPTION_FLAME] = &options->flame,
+                                   [OPTION_FLAME_EVENTS] = &options->flame_events, [OPTION_TRACE] = &options->trace};
     for (int option; (option = getopt_long(argc, argv, "+h", table, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;

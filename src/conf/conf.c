@@ -93,6 +93,9 @@ static void make_absolute(char *relative, size_t max_bytes)
 static void make_paths_absolute(void)
 {
     make_absolute(conf.dump_dir, CONF_STRING_BYTES);
+    make_absolute(conf.events_file, CONF_STRING_BYTES);
+    make_absolute(conf.trace_file, CONF_STRING_BYTES);
+    make_absolute(conf.flame_file, CONF_STRING_BYTES);
     if (!strncmp(conf.http_listen, "unix:", 5))
         make_absolute(conf.http_listen + 5, sizeof ((struct sockaddr_un *)0)->sun_path);
 }
@@ -142,6 +145,7 @@ static void be_silent(void)
 {
     conf_is_silent = true;
     conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0';
     if (conf.on_limit == ON_LIMIT_DUMP)
         conf.on_limit = ON_LIMIT_FAIL;
 }
@@ -149,6 +153,7 @@ static void be_silent(void)
 void conf_leave_to_sidecar(void)
 {
     conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0';
     if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
         conf.dump_dir[0] = '\0';
 }

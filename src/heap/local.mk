@@ -2,6 +2,7 @@
 core_sources += \
 	%D%/classes.c %D%/classes.h \
 	%D%/counters.c %D%/counters.h \
+	%D%/event_ring.h \
 	%D%/magazine.c %D%/magazine.h \
 	%D%/pagemap.c %D%/pagemap.h \
 	%D%/sums.c %D%/sums.h \

@@ -209,6 +209,10 @@ struct thread {
     /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
     struct thread_stacks *stacks, *stacks_kept;
     uint64_t until_sample; /* bytes: the allocation that reaches so many is the next sample */
+
+    /* Events: span/events.c. `ring` is the block's; `events` is NULL until this thread has entered a span. */
+    struct event_ring *events, *ring;
+    uint64_t began; /* in ticks: when the thread's time began */
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };

@@ -19,6 +19,10 @@
 
 extern bool timing_is_on; /* constant after timing_boot() */
 
+/* Each switch of time is recorded as an event. Then timing_switch() always calls timing_read_clocks(), which it otherwise
+ * does only where the CPU clock must be read. So recording costs no instruction where it is off. */
+extern bool timing_is_recorded;
+
 /* To be called once. Reads the configuration. */
 void timing_boot(void);
 
@@ -31,8 +35,14 @@ void timing_end(struct thread *t);
 void timing_abandon(const struct thread *t, struct counters *c);
 void timing_after_fork(struct thread *t);
 
-/* Reads the thread's CPU clock, since the thread may have left its processor. */
-uint64_t timing_read_clocks(struct thread *t);
+/* Reads the thread's CPU clock if that is due, since the thread may have left its processor, and records the event at
+ * `now`, or at the time of the reading. Returns that time. The entries are those after the event. */
+uint64_t timing_read_clocks(struct thread *t, uint64_t now);
+
+/* Defined in span/events.c, above this folder: time passes for the context of the innermost entry from `now` on; time ends
+ * for the thread. */
+void timing_record(struct thread *t, uint64_t now);
+void timing_record_end(struct thread *t, uint64_t now);
 
 /* The time in ticks; 0 where times are not tracked. */
 HOT_INLINE uint64_t timing_now(void)
@@ -48,7 +58,7 @@ HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
         return 0;
     uint64_t now = clock_ticks();
     if (unlikely(!cpu_clock_stands(&t->cpu)))
-        now = timing_read_clocks(t);
+        now = timing_read_clocks(t, now);
     uint64_t cpu = cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE;
     own_add(&from->busy, now + TIME_INSIDE);
     own_add(counters_cpu(from), cpu);

@@ -29,6 +29,7 @@
 #include "policy/regions.h"
 #include "span/age.h"
 #include "span/arena_conf.h"
+#include "span/events.h"
 #include "span/sampler.h"
 #include "span/span.h"
 #include "span/stack_context.h"
@@ -70,6 +71,7 @@ static COLD void after_fork_in_child(void)
         timing_after_fork(thread_current);
         thread_current->thread_id = (int)syscall(SYS_gettid);
     }
+    events_after_fork();
     sampler_after_fork();
     limits_after_fork_in_child();
     extent_arenas_after_fork();

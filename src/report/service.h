@@ -18,9 +18,10 @@
 #include <sys/types.h>
 
 #include "conf/conf.h"
+#include "snapshot/event_reader.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 4
+#define SERVICE_ABI 5
 #define SERVICE_NAME_BYTES 32
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
@@ -74,6 +75,10 @@ struct service_host {
      * as long as it took. NULL: no memory, and `old` is still valid. */
     struct snapshot *(*snapshot)(struct snapshot *old);
     void (*free_snapshot)(struct snapshot *s);
+
+    /* Gives the events of the process that are new since the last call to the sink. Returns 0 or a negative errno: ESRCH,
+     * ENOENT: the process has ended, or has executed another program. */
+    int (*events)(const struct service_host *host, struct event_sink *sink);
 
     /* In the sidecar, which serves several processes. NULL in the program. processes() writes at most `room` of them, the
      * first served first, and returns how many there are. choose() has snapshot() show that process on this thread from

@@ -31,7 +31,7 @@ static void (*at_end_before_others)(void);
 struct running {
     struct service_host host; /* first: the service gets a pointer to it */
     struct worker worker;
-    const char *name, *switched_on_by; /* the value of the key that switches it on. Empty: off */
+    const char *name, *switched_on_by[3]; /* the values of the keys that switch it on. Empty: off */
     const struct service *service;     /* NULL: switched off, or not found */
     _Atomic uint64_t stop_by_ns;
     struct stop_sockets stop; /* written under the worker's mutex; the worker's thread reads it without */
@@ -39,8 +39,9 @@ struct running {
 };
 
 static struct running services[] = {
-    {.name = "pyroscope", .switched_on_by = conf.pyroscope_url},
-    {.name = "http", .switched_on_by = conf.http_listen},
+    {.name = "pyroscope", .switched_on_by = {conf.pyroscope_url}},
+    {.name = "http", .switched_on_by = {conf.http_listen}},
+    {.name = "events", .switched_on_by = {conf.events_file, conf.trace_file, conf.flame_file}},
 };
 
 #define SERVICES_END (services + sizeof services / sizeof services[0])
@@ -134,13 +135,24 @@ static struct snapshot *take_snapshot(struct snapshot *old)
     return reporter_session_snapshot(old);
 }
 
+/* One service reads events, on one thread. A forked child begins anew. */
+static struct event_reader *reader;
+
+static int read_events(const struct service_host *host, struct event_sink *sink)
+{
+    (void)host;
+    if (!reader)
+        reader = event_reader_make();
+    return reader ? snapshot_read_events(reader, sink) : -ENOMEM;
+}
+
 static int make_host(struct running *s, struct snapshot *base)
 {
     int error = stop_sockets_open(&s->stop);
     s->host = (struct service_host){
         .conf = &conf, .pid = getpid(), .program = program_invocation_short_name, .pyroscope = &services_pyroscope, .http = &services_http,
         .snapshot = take_snapshot,
-        .free_snapshot = snapshot_free, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
+        .free_snapshot = snapshot_free, .events = read_events, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
         .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns,
         .guard = guard, .end_before_others = at_end_before_others};
     store_relaxed(&s->stop_by_ns, 0);
@@ -171,11 +183,19 @@ static const struct service *find(const char *name)
     return service;
 }
 
+static bool is_wanted(const struct running *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < sizeof s->switched_on_by / sizeof *s->switched_on_by && s->switched_on_by[i]; i++)
+        any |= s->switched_on_by[i][0] != '\0';
+    return any;
+}
+
 bool services_are_configured(void)
 {
     bool any = false;
     for (struct running *s = services; s < SERVICES_END; s++)
-        any |= s->switched_on_by[0] != '\0';
+        any |= is_wanted(s);
     return any;
 }
 
@@ -186,7 +206,7 @@ void services_boot(void (*end_before_others)(void))
     struct thread *t = services_are_configured() ? track_thread() : NULL;
     bool inside = t && span_enter_self(t) == 0;
     for (struct running *s = services; s < SERVICES_END; s++) {
-        s->service = s->switched_on_by[0] ? find(s->name) : NULL;
+        s->service = is_wanted(s) ? find(s->name) : NULL;
         if (s->service)
             start(s, NULL);
     }
@@ -226,6 +246,8 @@ COLD void services_after_fork_in_child(void)
     FORKED_CLEAR(guarded);
     FORKED_CLEAR(services_pyroscope);
     FORKED_CLEAR(services_http);
+    event_reader_free(reader);
+    reader = NULL;
     for (struct running *s = services; s < SERVICES_END; s++) {
         if (!worker_after_fork(&s->worker))
             continue;

@@ -42,12 +42,14 @@ struct running {
     pthread_t thread;
 };
 
-/* Those of one process. There is only one kind today. */
+/* Those of one process. A service without one does not run. */
+enum { MODULES_OF_PROCESS = 2 };
 struct modules {
-    struct running running;
+    struct running running[MODULES_OF_PROCESS];
     struct modules *next; /* while it ends */
     struct sidecar_slot *slot;
     pid_t pid;
+    uint64_t until_ns; /* 0: they run */
 };
 
 static struct modules *ending; /* all that were asked to end */
@@ -110,6 +112,11 @@ static const struct {
 #define PYROSCOPE_ROW(name) {"spans.stats.pyroscope." #name, &pyroscope_stats.name},
 #define HTTP_ROW(name) {"spans.stats.http." #name, &http_stats.name},
     PYROSCOPE_STATS(PYROSCOPE_ROW) HTTP_STATS(HTTP_ROW)};
+
+static int read_events(const struct service_host *host, struct event_sink *sink)
+{
+    return readings_events(((const struct running *)host)->readings, sink);
+}
 
 static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
@@ -181,7 +188,8 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
     s->readings = readings;
     s->host = (struct service_host){
         .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &pyroscope_stats, .http = &http_stats,
-        .snapshot = next_snapshot, .free_snapshot = readings_give_back, .base = base, .mallctl = ask, .say = warn_parts,
+        .snapshot = next_snapshot, .free_snapshot = readings_give_back, .events = read_events, .base = base, .mallctl = ask,
+        .say = warn_parts,
         .processes = readings_all, .choose = choose, .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors,
         .renew = renew, .stop_by_ns = stop_by_ns, .guard = guard, .end_before_others = nothing};
     store_relaxed(&s->stop_by_ns, 0);
@@ -210,18 +218,33 @@ int modules_open(void)
     return bell < 0 ? -errno : bell;
 }
 
-bool modules_push(void)
+static bool wants_events(void)
 {
-    return conf.pyroscope_url[0];
+    return conf.events_file[0] || conf.trace_file[0] || conf.flame_file[0];
+}
+
+bool modules_deliver_last(void)
+{
+    return conf.pyroscope_url[0] || wants_events();
+}
+
+static bool start_one(struct running *s, const char *service, struct readings *readings, const char *name, bool forked)
+{
+    s->service = find(service);
+    if (s->service && start(s, readings, readings_pid(readings), name, forked ? readings_next(readings) : NULL))
+        return true;
+    s->service = NULL;
+    return false;
 }
 
 struct modules *modules_start(struct readings *readings, const char *name, bool forked)
 {
-    struct modules *m = modules_push() ? calloc(1, sizeof *m) : NULL;
+    struct modules *m = modules_deliver_last() ? calloc(1, sizeof *m) : NULL;
     if (!m)
         return NULL;
-    m->running.service = find("pyroscope");
-    if (m->running.service && start(&m->running, readings, readings_pid(readings), name, forked ? readings_next(readings) : NULL))
+    bool any = conf.pyroscope_url[0] && start_one(&m->running[0], "pyroscope", readings, name, forked);
+    any |= wants_events() && start_one(&m->running[1], "events", readings, name, forked);
+    if (any)
         return m;
     free(m);
     return NULL;
@@ -235,24 +258,38 @@ void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slo
     }
     m->slot = slot;
     m->pid = pid;
+    m->until_ns = until_ns;
     m->next = ending;
     ending = m;
-    ask_to_stop(&m->running, until_ns);
+    for (int i = 0; i < MODULES_OF_PROCESS; i++)
+        if (m->running[i].service)
+            ask_to_stop(&m->running[i], until_ns);
 }
 
-/* Whether the service has ended, or is given up: its thread then keeps its memory. */
+/* Whether the service has ended. */
+static bool is_joined(struct running *s)
+{
+    if (s->service && pthread_tryjoin_np(s->thread, NULL) == 0) {
+        stop_sockets_close(&s->stop);
+        s->service = NULL;
+    }
+    return !s->service;
+}
+
+/* Whether all services have ended, or are given up: their threads then keep their memory. */
 static bool is_over(struct modules *m)
 {
-    bool has_ended = pthread_tryjoin_np(m->running.thread, NULL) == 0;
-    if (!has_ended && clock_ns(CLOCK_MONOTONIC) < load_relaxed(&m->running.stop_by_ns))
+    bool have_ended = true;
+    for (int i = 0; i < MODULES_OF_PROCESS; i++)
+        have_ended &= is_joined(&m->running[i]);
+    if (!have_ended && clock_ns(CLOCK_MONOTONIC) < m->until_ns)
         return false;
     page_tell(m->slot, m->pid, SIDECAR_DELIVERED);
-    if (has_ended) {
-        stop_sockets_close(&m->running.stop);
+    for (int i = 0; i < MODULES_OF_PROCESS; i++)
+        if (m->running[i].service)
+            WARN(m->running[i].service->name, " took longer than shutdown_timeout_ms and is given up");
+    if (have_ended)
         free(m);
-    } else {
-        WARN(m->running.service->name, " took longer than shutdown_timeout_ms and is given up");
-    }
     return true;
 }
 
@@ -273,8 +310,8 @@ uint64_t modules_next_ns(void)
 {
     uint64_t first = UINT64_MAX;
     for (struct modules *m = ending; m; m = m->next)
-        if (load_relaxed(&m->running.stop_by_ns) < first)
-            first = load_relaxed(&m->running.stop_by_ns);
+        if (m->until_ns < first)
+            first = m->until_ns;
     return first;
 }
 

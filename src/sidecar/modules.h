@@ -2,7 +2,7 @@
 /* The services in the sidecar, each on a thread. They are those of the program (src/report/service.h) with another
  * host: its snapshots are readings, and its mallctl() knows only what is known outside of the program.
  *
- * Pyroscope has a thread for each process, HTTP one for all. One thread uses these functions.
+ * Pyroscope and events have a thread for each process, HTTP one for all. One thread uses these functions.
  */
 #ifndef JESPAN_MODULES_H
 #define JESPAN_MODULES_H
@@ -20,7 +20,7 @@ struct modules;
 int modules_open(void);
 
 /* Whether each process has services that deliver figures at its end. */
-bool modules_push(void);
+bool modules_deliver_last(void);
 
 /* Loads and starts the configured services for a process. They hold the readings. `forked`: the process reports what
  * is new from now on. NULL: there are none. */

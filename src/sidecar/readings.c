@@ -26,6 +26,8 @@ struct readings {
     struct service_process process; /* but for inuse_bytes, constant */
     struct reading all[MOST], *last;
     uint64_t last_ns;
+    struct view *events_view;           /* another one, as a view is for one thread at a time. NULL: not opened */
+    struct event_reader *event_reader;
     int error;
     unsigned owners;             /* and snapshots in use */
     struct readings *next_listed; /* under list_mutex */
@@ -71,7 +73,17 @@ void readings_release(struct readings *r)
     for (struct reading *one = r->all; one < r->all + MOST; one++)
         snapshot_free(one->snapshot);
     view_close(r->view);
+    view_close(r->events_view);
+    event_reader_free(r->event_reader);
     free(r);
+}
+
+int readings_events(struct readings *r, struct event_sink *sink)
+{
+    int error = r->events_view ? 0 : view_open(&r->events_view, r->process.pid);
+    if (!error && !r->event_reader)
+        r->event_reader = event_reader_make();
+    return error ? error : r->event_reader ? view_read_events(r->events_view, r->event_reader, sink) : -ENOMEM;
 }
 
 pid_t readings_pid(const struct readings *r)

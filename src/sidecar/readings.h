@@ -35,6 +35,9 @@ struct readings *readings_find(pid_t pid);
 /* Writes all that are listed, at most `room`. Returns how many there are. */
 size_t readings_all(struct service_process *all, size_t room);
 
+/* Gives the new events of the process to the sink: event_reader.h. For one thread. Returns 0 or a negative errno. */
+int readings_events(struct readings *r, struct event_sink *sink);
+
 pid_t readings_pid(const struct readings *r);
 
 /* Reads the process. Once the process has ended or executed another program, it returns the last reading, to be given

@@ -317,7 +317,7 @@ static void allow_descriptors(void)
 
 static enum sidecar_wish wish(void)
 {
-    return modules_push() ? SIDECAR_WANTS_ALL : conf.dump_dir[0] && conf.dump_at_exit ? SIDECAR_WANTS_DUMPED : SIDECAR_WANTS_NONE;
+    return modules_deliver_last() ? SIDECAR_WANTS_ALL : conf.dump_dir[0] && conf.dump_at_exit ? SIDECAR_WANTS_DUMPED : SIDECAR_WANTS_NONE;
 }
 
 static int start(const struct sidecar_options *o)

@@ -7,6 +7,7 @@
 #include "heap/timing.h"
 #include "snapshot/books_fingerprint.h"
 #include "snapshot/snapshot.h"
+#include "span/events.h"
 
 const struct books books = {
     .magic = BOOKS_MAGIC,
@@ -33,6 +34,7 @@ const struct books books = {
     .thread_pasts = &thread_pasts,
     .mailbox = &mailbox,
     .slow_work = &slow_work,
+    .events = &event_rings,
 };
 
 /* A note has a name and a content, both padded to 4 bytes. */

@@ -14,6 +14,7 @@
 #include "base/cpu_clock.h"
 #include "base/mailbox.h"
 #include "heap/counters.h"
+#include "heap/event_ring.h"
 #include "heap/pagemap.h"
 #include "heap/thread_past.h"
 #include "span/tree.h"
@@ -21,7 +22,7 @@
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 1u        /* of struct books itself */
+#define BOOKS_LAYOUT 2u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -49,6 +50,7 @@ struct books {
     const struct thread_pasts *thread_pasts;
     struct mailbox *mailbox;
     _Atomic uint32_t *slow_work;
+    const struct event_rings *events;
 };
 
 extern const struct books books __asm__("jespan_books");

@@ -13,7 +13,8 @@
 #define FINGERPRINT_SIZES                                                                                              \
     FOLD(FOLD(FOLD(FOLD(FOLD(FOLD(BOOKS_LAYOUT, sizeof(struct books)), sizeof(struct context)), sizeof(struct totals)),  \
                    sizeof(struct thread)), sizeof(struct counters_chunk)),                                               \
-         sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) + sizeof(struct thread_past))
+         sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) +              \
+             sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)

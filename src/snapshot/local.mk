@@ -2,6 +2,7 @@
 # What a snapshot needs, of this process or of another
 snapshot_sources = \
 	%D%/books.h \
+	%D%/event_reader.c %D%/event_reader.h \
 	%D%/books_fingerprint.h \
 	%D%/reading.h \
 	%D%/reading_add.c %D%/reading_add.h \

@@ -99,6 +99,11 @@ struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row);
 /* Raises the idle time in those figures to what was shown before, if it is less. */
 void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive);
 
+/* Gives the new events of this process to the sink: event_reader.h. Returns 0 or a negative errno. */
+struct event_reader;
+struct event_sink;
+int snapshot_read_events(struct event_reader *r, struct event_sink *sink);
+
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);
 extern uint64_t snapshot_start_ns; /* by CLOCK_BOOTTIME, which nobody sets and which goes on while the machine sleeps */

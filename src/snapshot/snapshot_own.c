@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "heap/timing.h"
+#include "snapshot/event_reader.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
+#include "span/events.h"
 #include "stacks/frames.h"
 #include "stacks/stacks.h"
 
@@ -106,6 +108,14 @@ struct snapshot *snapshot_retake(struct snapshot *old)
 struct snapshot *snapshot_take(void)
 {
     return snapshot_retake(NULL);
+}
+
+int snapshot_read_events(struct event_reader *r, struct event_sink *sink)
+{
+    struct space here = {0};
+    const struct event_source from = {.space = &here, .rings_at = space_address(&event_rings.n),
+                                      .start_ticks = clock_state.start_ticks, .now_ticks = clock_ticks(), .scale = clock_scale()};
+    return event_reader_read(r, &from, sink);
 }
 
 void snapshot_start_clock(void)

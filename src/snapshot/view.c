@@ -9,6 +9,7 @@
 
 #include "base/meta.h"
 #include "snapshot/books_fingerprint.h"
+#include "snapshot/event_reader.h"
 #include "snapshot/view_outside.h"
 
 uint32_t books_fingerprint(void)
@@ -104,6 +105,15 @@ struct snapshot *view_snapshot(struct view *view, struct snapshot *old)
         error = explain(view, view_take(view, &old));
     errno = -error;
     return error ? NULL : old;
+}
+
+int view_read_events(struct view *view, struct event_reader *r, struct event_sink *sink)
+{
+    int error = refresh(view);
+    const struct event_source from = {.space = &view->space, .rings_at = space_address(view->books.events),
+                                      .start_ticks = view->outside->clock.start_ticks, .now_ticks = outside_ticks(view),
+                                      .scale = outside_scale(view)};
+    return error ? error : explain(view, event_reader_read(r, &from, sink));
 }
 
 void view_close(struct view *view)

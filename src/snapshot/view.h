@@ -33,6 +33,11 @@ int view_open(struct view **view, pid_t pid);
  * ended. ENOENT: it has executed another program, perhaps with jespan: the view is to be opened again. */
 struct snapshot *view_snapshot(struct view *view, struct snapshot *old);
 
+/* Gives the new events of the process to the sink: event_reader.h. Returns 0 or one of the errors above, negative. */
+struct event_reader;
+struct event_sink;
+int view_read_events(struct view *view, struct event_reader *r, struct event_sink *sink);
+
 /* Accepts NULL. */
 void view_close(struct view *view);
 

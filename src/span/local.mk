@@ -4,6 +4,7 @@ core_sources += \
 	%D%/arena_conf.c %D%/arena_conf.h \
 	%D%/context_path.c %D%/context_path.h \
 	%D%/context_policy.h \
+	%D%/events.c %D%/events.h \
 	%D%/handles.c %D%/handles.h \
 	%D%/label_cache.c %D%/label_cache.h \
 	%D%/labels.c %D%/labels.h \

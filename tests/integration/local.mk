@@ -73,6 +73,7 @@ all_dump_script_tests += \
 	%D%/dump.sh \
 	%D%/dump_format.sh \
 	%D%/dump_on.sh \
+	%D%/events.sh \
 	%D%/installed.sh \
 	%D%/leaks.sh \
 	%D%/leaks_server.sh \
@@ -112,6 +113,7 @@ test_support += \
 	%D%/dump_exit_program.cc \
 	%D%/dump_on_program.c \
 	%D%/dump_program.c \
+	%D%/events_program.c \
 	%D%/heap_bugs_program.c \
 	%D%/http_hostile.py \
 	%D%/http_program.c \

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A file of events. */
+#include "events_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+#define FILE_SAY(f, ...) (f)->host->say((const char *const[]){__VA_ARGS__, NULL})
+
+void events_file_open(struct events_file *f, const struct service_host *host, const char *path, uint64_t max_bytes)
+{
+    uint64_t first = host->conf->dump_at_exit_pid;
+    *f = (struct events_file){.host = host, .fd = -1, .max_bytes = max_bytes};
+    if (path[0] == '\0')
+        return;
+    if (first != 0 && first != (uint64_t)host->pid)
+        snprintf(f->path, sizeof f->path, "%s.%d", path, (int)host->pid);
+    else
+        snprintf(f->path, sizeof f->path, "%s", path);
+}
+
+static void fail(struct events_file *f, int error)
+{
+    FILE_SAY(f, f->path, ": ", strerrordesc_np(error), "; it ends here");
+    f->is_broken = true;
+    f->n = 0;
+}
+
+/* The program may have closed all descriptors. Then the number may be that of a file of its own. */
+static bool is_own(struct events_file *f)
+{
+    if (f->host->has_descriptors(f->host))
+        return true;
+    FILE_SAY(f, f->path, ": the program has closed all descriptors; it ends here");
+    f->fd = -1;
+    f->is_broken = true;
+    f->n = 0;
+    return false;
+}
+
+/* Regular files and pipes that have a reader. A FIFO without one would block. */
+static bool is_made(struct events_file *f)
+{
+    if (f->fd >= 0 || f->is_broken)
+        return f->fd >= 0;
+    f->fd = descriptor_open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (f->fd < 0)
+        fail(f, errno);
+    return f->fd >= 0;
+}
+
+void events_file_flush(struct events_file *f)
+{
+    size_t done = 0;
+    if (f->n == 0 || (f->fd >= 0 && !is_own(f)) || !is_made(f))
+        return;
+    while (done < f->n) {
+        ssize_t n = write(f->fd, f->buffer + done, f->n - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            fail(f, errno);
+            return;
+        }
+        done += (size_t)n;
+    }
+    f->n = 0;
+}
+
+char *events_file_line(struct events_file *f)
+{
+    if (!events_file_is_wanted(f))
+        return NULL;
+    f->is_full |= f->bytes + EVENTS_PIECE_BYTES > f->max_bytes;
+    if (!f->is_full && f->n + 2 * EVENTS_PIECE_BYTES > sizeof f->buffer)
+        events_file_flush(f);
+    f->left_out += f->is_full || f->is_broken;
+    return f->is_full || f->is_broken ? NULL : f->buffer + f->n;
+}
+
+void events_file_added(struct events_file *f, const char *end)
+{
+    size_t n = (size_t)(end - f->buffer) - f->n;
+    f->bytes += n;
+    f->n += n;
+}
+
+void events_file_close(struct events_file *f, const char *last)
+{
+    size_t n = strlen(last);
+    if (f->bytes > 0 && (f->fd >= 0 || f->n > 0)) {
+        memcpy(f->buffer + f->n, last, n);
+        f->n += n;
+    }
+    events_file_flush(f);
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}

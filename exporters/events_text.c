@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pieces of the texts of events. */
+#include "events_text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "utf8.h"
+
+static char *add(char *to, const char *end, const char *text, size_t n)
+{
+    if ((size_t)(end - to) < n)
+        return to;
+    memcpy(to, text, n);
+    return to + n;
+}
+
+char *events_text(char *to, const char *end, const char *text)
+{
+    return add(to, end, text, strlen(text));
+}
+
+static char *add_digits(char *to, const char *end, uint64_t n, size_t least)
+{
+    char digits[24], *first = digits + sizeof digits;
+    for (; n != 0 || least > 0; n /= 10) {
+        *--first = (char)('0' + n % 10);
+        least -= least > 0;
+    }
+    return add(to, end, first, (size_t)(digits + sizeof digits - first));
+}
+
+char *events_number(char *to, const char *end, uint64_t n)
+{
+    return add_digits(to, end, n, 1);
+}
+
+char *events_us(char *to, const char *end, uint64_t ns)
+{
+    return add_digits(events_text(add_digits(to, end, ns / 1000, 1), end, "."), end, ns % 1000, 3);
+}
+
+static bool must_escape(unsigned char c)
+{
+    return c <= ' ' || c == 0x7F || c == ';' || c == '%';
+}
+
+char *events_folded(char *to, const char *end, const char *text)
+{
+    while (*text != '\0') {
+        size_t n = utf8_character(text);
+        char escaped[sizeof "%FF"];
+        if (n != 0 && !must_escape((unsigned char)*text)) {
+            to = add(to, end, text, n);
+            text += n;
+            continue;
+        }
+        snprintf(escaped, sizeof escaped, "%%%02X", (unsigned char)*text++);
+        to = events_text(to, end, escaped);
+    }
+    return to;
+}
+
+/* Leaves room for the quote at the end. */
+char *events_json(char *to, const char *end, const char *text)
+{
+    to = events_text(to, end, "\"");
+    for (const char *last = end - 1; *text != '\0';) {
+        size_t n = utf8_character(text);
+        unsigned char c = (unsigned char)*text;
+        char escaped[sizeof "\\u0000"];
+        if (n > 0 && c >= ' ' && c != '"' && c != '\\' && c != 0x7F) {
+            to = add(to, last, text, n);
+            text += n;
+            continue;
+        }
+        if (n == 0)
+            snprintf(escaped, sizeof escaped, "%s", UTF8_REPLACEMENT);
+        else
+            snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        to = events_text(to, last, escaped);
+        text++;
+    }
+    return events_text(to, end, "\"");
+}

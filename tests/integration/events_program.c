@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For events.sh and inferno.sh: enters and leaves spans as its arguments say, one after the other.
+ *
+ *   shop        one request with two spans in it, three times, with labels; then a span by its handle
+ *   threads     two threads named "worker", one after the other, and one without a name: each enters "job" > "step" twice
+ *   burst N     enters and leaves a span N times
+ *   fork        a child does the words that follow; this process waits for it and ends
+ *   die         ends by SIGKILL when it is killed, inside the span "endless"
+ *   closes      closes all descriptors from 3 on
+ */
+#define _GNU_SOURCE
+#define JESPAN_TARGET "shop"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+static char *volatile kept;
+
+static void shop(void)
+{
+    static const struct jespan_site site = {.name = "by handle", .file = "shop.c", .line = 7};
+    for (int i = 0; i < 3; i++) {
+        JESPAN("request", "route", i == 1 ? "/b \"2\"" : "/a;1");
+        {
+            JESPAN("parse");
+            kept = malloc(100000);
+        }
+        JESPAN("render");
+    }
+    jespan_span_t *span = jespan_open(&site, JESPAN_CURRENT, NULL, 0);
+    if (!span || jespan_enter(span) || jespan_exit(span) || jespan_close(span))
+        exit(3);
+}
+
+static void *work(void *name)
+{
+    if (name)
+        pthread_setname_np(pthread_self(), name);
+    for (int i = 0; i < 2; i++) {
+        JESPAN("job");
+        JESPAN("step");
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    char *names[] = {"worker", "worker", NULL};
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, work, names[i]) || pthread_join(thread, NULL))
+            exit(4);
+    }
+}
+
+static void burst(long n)
+{
+    while (n-- > 0) {
+        JESPAN("burst");
+    }
+}
+
+static void wait_for_child(pid_t child)
+{
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status)
+        exit(5);
+    exit(0);
+}
+
+static void die(void)
+{
+    JESPAN("endless");
+    burst(10);
+    puts("ready");
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "shop") == 0)
+            shop();
+        else if (strcmp(argv[i], "threads") == 0)
+            threads();
+        else if (strcmp(argv[i], "burst") == 0)
+            burst(atol(argv[++i]));
+        else if (strcmp(argv[i], "die") == 0)
+            die();
+        else if (strcmp(argv[i], "closes") == 0)
+            closefrom(3);
+        else if (strcmp(argv[i], "fork") == 0) {
+            pid_t child = fork();
+            if (child != 0)
+                wait_for_child(child);
+        }
+    }
+    return 0;
+}
