@@ -10,7 +10,7 @@
 
 static bool free_and_keep(const struct object_place *place, uint16_t arena);
 #define track_keep free_and_keep
-#include "malloc/region_release.c"
+#include "malloc/region_exceptions.c"
 #undef track_keep
 
 #include "../../support/booted.h"
