@@ -163,11 +163,11 @@ void http_metrics_answer(struct http_source *source, const struct http_request *
 {
     const struct service_host *host = source->host;
     (void)request;
-    if (!source->series)
-        source->series = http_series_make(host->conf->series_labels, host->conf->http_max_series);
-    const struct snapshot *s = http_answer_look(source, answer);
+    const struct snapshot *s = http_answer_look(source, answer); /* frees the series of another program */
     if (!s)
         return;
+    if (!source->series)
+        source->series = http_series_make(host->conf->series_labels, host->conf->http_max_series);
     if (!source->series || http_series_add(source->series, s) != 0) {
         http_answer_line(answer, 503, "there is no memory for the answer");
         return;

@@ -324,11 +324,13 @@ test_http() {
     options=(--http "unix:$scratch/socket")
     begin http say hold 256 wait
     await [ -S socket ] || fail_with "no socket" http.err
+    curl -s --unix-socket socket http://localhost/metrics > metrics # the first request
+    grep -qx 'jespan_span_inuse_bytes{span="held"} 1048576' metrics || fail "no figures of spans in the first answer"
     curl -s --unix-socket socket http://localhost/spans > spans
     equal "/spans" "$(jq -r '"\(.pid) \(.program)", (.spans[] | select(.name == "held").inuse_bytes)' spans)" \
         "$pid sidecar_program"$'\n'1048576
     curl -s --unix-socket socket http://localhost/metrics > metrics
-    grep -q '^jespan_http_requests_total 1$' metrics || fail "no figures of the service"
+    grep -q '^jespan_http_requests_total 2$' metrics || fail "no figures of the service"
     curl -s --unix-socket socket http://localhost/debug/pprof/cmdline | tr '\0' ' ' > words
     grep -qx "$program say hold 256 wait" words ||
         fail "/debug/pprof/cmdline is not the program's"
