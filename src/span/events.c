@@ -39,7 +39,7 @@ static struct event_record record_of(enum event_kind kind, uint64_t now, uint32_
 static uint32_t records_wanted(void)
 {
     uint32_t n = 1;
-    while (sizeof(struct event_ring) + 2 * n * sizeof(struct event_record) <= conf.events_buffer_bytes)
+    while (2 * n * sizeof(struct event_record) <= conf.events_buffer_bytes) /* with the ring's head: a page more */
         n *= 2;
     return n;
 }
