@@ -43,7 +43,8 @@ struct events_paths *events_paths_make(const struct events_names *names)
     p->names = *names;
     p->outside = (struct events_node){.users = 1};
     p->recycled = (struct events_node){.users = 1, .depth = 1, .path = recycled_path,
-                                       .path_bytes = sizeof recycled_path - 1, .json = recycled_json};
+                                       .path_bytes = sizeof recycled_path - 1, .json = recycled_json,
+                                       .json_name_bytes = sizeof recycled_json - 1};
     return p;
 }
 
@@ -104,10 +105,15 @@ static char *add_name(char *to, const char *end, const struct events_names *name
 }
 
 /* {"name":…,"cat":…,"args":{…}} without the braces. The part that ends it always fits. */
+static char *add_json_name(char *to, const char *last, const struct snapshot_row *row)
+{
+    const char *end = last - 64;
+    return events_json(events_text(to, end, "\"name\":"), end, row->name[0] != '\0' ? row->name : "(unnamed)");
+}
+
 static char *add_json(char *to, const char *last, const struct snapshot_row *row)
 {
     const char *end = last - 64;
-    to = events_json(events_text(to, end, "\"name\":"), end, row->name[0] != '\0' ? row->name : "(unnamed)");
     if (row->target[0] != '\0' && end - to > 512)
         to = events_json(events_text(to, end, ",\"cat\":"), end, row->target);
     to = events_text(to, last, ",\"args\":{");
@@ -137,7 +143,9 @@ static bool make_texts(struct events_paths *p, struct events_node *node, const s
     node->path = strdup(p->text);
     if (!node->path || !p->names.json)
         return node->path;
-    *add_json(p->text, end, row) = '\0';
+    to = add_json_name(p->text, end, row);
+    node->json_name_bytes = (uint32_t)(to - p->text);
+    *add_json(to, end, row) = '\0';
     node->json = strdup(p->text);
     return node->json;
 }

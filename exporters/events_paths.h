@@ -17,6 +17,7 @@ struct events_node {
     uint32_t path_bytes;
     char *path;   /* from the outermost span on, each after a ';' */
     char *json;   /* a trace event's members name, cat and args */
+    uint32_t json_name_bytes; /* of the name alone */
 };
 
 struct events_paths;

@@ -61,11 +61,15 @@ static void begin_span(struct events_file *f, const struct events_lane *lane, co
     events_file_added(f, events_text(events_text(to, end, node->json), end, "}"));
 }
 
-static void end_span(struct events_file *f, const struct events_lane *lane, uint64_t ns)
+/* The format needs no name here, but speedscope ends only a span of the same name. */
+static void end_span(struct events_file *f, const struct events_lane *lane, const struct events_node *node, uint64_t ns)
 {
     char *end, *to = begin(f, &end, "E", lane->thread.id);
-    if (to)
-        events_file_added(f, events_text(add_time(to, end, ns), end, "}"));
+    if (!to)
+        return;
+    to = events_text(add_time(to, end, ns), end, ",");
+    to = mempcpy(to, node->json, node->json_name_bytes); /* fits: names have at most JESPAN_MAX_STRING_BYTES */
+    events_file_added(f, events_text(to, end, "}"));
 }
 
 static void begin_below(struct events_file *f, const struct events_lane *lane, const struct events_node *to, uint32_t depth,
@@ -97,8 +101,8 @@ void events_trace_switch(struct events_file *f, const struct events_lane *lane, 
     if (!events_file_is_wanted(f))
         return;
     uint32_t depth = common_depth(lane->node, to);
-    for (uint32_t i = lane->node->depth; i > depth; i--)
-        end_span(f, lane, now_ns);
+    for (const struct events_node *node = lane->node; node && node->depth > depth; node = node->parent)
+        end_span(f, lane, node, now_ns);
     begin_below(f, lane, to, depth, now_ns);
 }
 

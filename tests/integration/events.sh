@@ -87,12 +87,12 @@ for e in main:
         stack.append(e)
         names.append(";".join(s["name"] for s in stack))
     else:
-        stack.pop()
+        assert e["name"] == stack.pop()["name"], e  # speedscope ends no span of another name
 one = ["request", "request;parse", "request;render"]
 assert names == 3 * one + ["by handle"], names
 assert not stack
-assert [e["args"]["route"] for e in main if e.get("name") == "request"] == ["/a;1", '/b "2"', "/a;1"]
-parse = next(e for e in main if e.get("name") == "parse")
+assert [e["args"]["route"] for e in main if e["ph"] == "B" and e["name"] == "request"] == ["/a;1", '/b "2"', "/a;1"]
+parse = next(e for e in main if e["name"] == "parse")
 assert parse["cat"] == "shop" and parse["args"]["line"] == int(sys.argv[1]), parse
 threads = {e["tid"]: e["args"]["name"] for e in events if e["name" if e["ph"] == "M" else "ph"] == "thread_name"}
 assert sorted(threads.values())[0:2] == ["events_program", "main"], threads
