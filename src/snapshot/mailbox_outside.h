@@ -23,7 +23,7 @@ int mailbox_open(struct mailbox_outside *m, pid_t pid, uint64_t until_ns);
 /* Fills what belongs to the protocol, and waits for the answer. Returns 0 or a negative errno:
  *   ETIMEDOUT  no thread of the program took the request, which is withdrawn
  *   EBUSY      a thread of the program is at an earlier request, or has taken this one and is not finished
- *   EAGAIN     another process has overwritten the request
+ *   EAGAIN     another process has overwritten the request, or the process was forked just now: to be tried again
  *   ESRCH      the process has ended, or executes another program
  *   EPERM, EIO the system does not permit it; it fails */
 int mailbox_ask(struct mailbox_outside *m, struct mailbox_request *request, struct mailbox_answer *answer, uint64_t until_ns);

@@ -238,7 +238,10 @@ static int ask_there(struct mailbox_outside *m, enum mailbox_verb verb, const ch
                      uint64_t until_ns)
 {
     struct mailbox_request request = request_of(verb, name, words, 0);
-    int error = mailbox_ask(m, &request, to, until_ns);
+    int error;
+    do /* as the command does: a process that was forked just now has not executed it */
+        error = mailbox_ask(m, &request, to, until_ns);
+    while (error == -EAGAIN);
     return error ? error : to->error;
 }
 
