@@ -22,6 +22,7 @@ enum lock_rank {
     LOCK_LIMITS,   /* limits, and which contexts each has */
     LOCK_HEADERS,  /* header tables */
     LOCK_ORPHAN,   /* counters of threads that have no block */
+    LOCK_GUARD,    /* slots of guarded objects without an object */
     LOCK_META,     /* our own memory */
     LOCK_RANKS,
 };

@@ -52,6 +52,7 @@ extern struct mailbox mailbox;
 /* Work for paths that are slow anyway; 0: none. Also the other process sets the bit SLOW_MAIL, by a write of the word. */
 #define SLOW_AGE 1u  /* with age_period_s, for good */
 #define SLOW_MAIL 2u /* there may be a request */
+#define SLOW_GUARD 4u /* with guard_sample, for good */
 extern _Atomic uint32_t slow_work;
 
 /* Answers a request if there is one. To be called without a lock, where the program could call mallctl. Leaves errno

@@ -108,6 +108,8 @@ const struct command command_run = {
         "                  even PROGRAM itself\n"
         "  --stacks[=MODE] credit allocations to the stack of calls that made them:\n"
         "                  all, sampled or off; without MODE all\n"
+        "  --guard[=N]     put one allocation in N between guard pages, to find overflows\n"
+        "                  and uses after free; without N one in 5000\n"
         "  --time          write a dump of times beside each heap dump,\n"
         "                  time.PID.NUMBER.pb.gz\n"
         "  --flame FILE    at the end, write the time of each span as folded stacks\n"

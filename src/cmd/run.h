@@ -14,7 +14,7 @@ struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib;
     const char *pyroscope, *app, *http;
     const char *limit, *arena, *dump_on, *only;
-    const char *dir_files, *dir_bytes, *stacks;
+    const char *dir_files, *dir_bytes, *stacks, *guard;
     const char *flame, *flame_events, *trace;
     bool follow_fork, time, in_process, quiet, from_run, help;
 };

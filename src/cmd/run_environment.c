@@ -181,6 +181,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "flame_file:", options->flame);
     add(to, "events_file:", options->flame_events);
     add(to, "trace_file:", options->trace);
+    add(to, "guard_sample:", options->guard);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
     add(to, "dump_on:", options->dump_on);
     add(to, "only_programs:", options->only);

@@ -14,6 +14,7 @@
 
 #define MAX_INTERVAL_S (86400ul * 365)
 #define MAX_KEEP (1ul << 30)
+#define MAX_GUARD_SAMPLE (1ul << 30)
 #define MAX_BYTES (UINT64_C(1) << 50)
 
 static int check_number(const char *option, const char *text, unsigned long maximum)
@@ -128,6 +129,7 @@ enum {
     OPTION_FLAME,
     OPTION_FLAME_EVENTS,
     OPTION_TRACE,
+    OPTION_GUARD,
     OPTION_QUIET,
     OPTION_FROM_RUN,
     OPTION_HELP = 'h',
@@ -161,6 +163,7 @@ const struct option run_option_table[] = {
     {"flame", required_argument, NULL, OPTION_FLAME},
     {"flame-events", required_argument, NULL, OPTION_FLAME_EVENTS},
     {"trace", required_argument, NULL, OPTION_TRACE},
+    {"guard", optional_argument, NULL, OPTION_GUARD},
     {NULL, 0, NULL, 0},
 };
 
@@ -195,6 +198,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
             options->in_process = option == OPTION_IN_PROCESS;
         else if (option == OPTION_STACKS)
             options->stacks = optarg ? optarg : "all";
+        else if (option == OPTION_GUARD)
+            options->guard = optarg ? optarg : "5000";
         else if (option == OPTION_QUIET)
             options->quiet = true;
         else if (option == OPTION_FROM_RUN)
@@ -205,6 +210,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
     int status = check_stacks(options->stacks);
     if (status == 0)
         status = check_number("--interval", options->interval, MAX_INTERVAL_S);
+    if (status == 0)
+        status = check_number("--guard", options->guard, MAX_GUARD_SAMPLE);
     if (status == 0)
         status = check_number("--keep", options->keep, MAX_KEEP);
     if (status == 0)

@@ -15,6 +15,7 @@
 #include "base/meta.h"
 #include "base/standard_error.h"
 #include "ctl/ctl.h"
+#include "guard/guard.h"
 #include "heap/sums.h"
 #include "heap/thread.h"
 #include "jemalloc-hooks/extents.h"
@@ -291,6 +292,9 @@ static const struct ctl_name stats_names[] = {
     {"contexts", stat_tree, offsetof(struct tree_stats, contexts)},
     {"overflow", stat_tree, offsetof(struct tree_stats, overflow)},
     {"recycled", stat_tree, offsetof(struct tree_stats, recycled)},
+    {"guard_objects", stat_value, .value = guard_objects},
+    {"guard_bytes", stat_value, .value = guard_bytes},
+    {"guard_missed", stat_value, .value = guard_missed},
     {"cpu_clocks_lost", stat_value, .value = cpu_clocks_lost},
     {"truncated", stat_value, .value = sites_truncated},
     {"unsampled", stat_value, .value = sampler_unsampled},

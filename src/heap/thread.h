@@ -187,6 +187,7 @@ struct thread {
     struct thread_bytes at_start;  /* the counters' values when this thread got the block, if `start_is_known` */
     struct thread_bytes published; /* if `publishes`: kept up to date for a program that reads it by its address */
     bool start_is_known, publishes;
+    bool guard_due;             /* one of its next allocations is to be guarded: guard/guard_sample.h */
     char name[16];
 
     /* Registry, under LOCK_THREADS. */
@@ -213,6 +214,8 @@ struct thread {
     /* Events: span/events.c. `ring` is the block's; `events` is NULL until this thread has entered a span. */
     struct event_ring *events, *ring;
     uint64_t began; /* in ticks: when the thread's time began */
+
+    struct guard_thread *guard; /* NULL: nothing is guarded */
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/libc_calls.h"
+#include "guard/guard_sample.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
+#include "malloc/alloc_guarded.h"
 #include "malloc/boot.h"
 #include "malloc/track.h"
 #include "policy/arena_cache.h"
@@ -191,11 +193,24 @@ static COLD void *alloc_without_block(size_t size, int flags)
     return NULL;
 }
 
+HOT_INLINE bool is_invalidated(const struct thread *t)
+{
+    return unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen);
+}
+
 /* After an invalidation, finds t->region and the policy again from what the thread has entered. */
 HOT_INLINE void review_if_invalidated(struct thread *t)
 {
-    if (unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen))
+    if (is_invalidated(t))
         span_review(t);
+}
+
+/* The same before an allocation. If a sample is due, the thread is as if it had been invalidated once more. */
+static NOINLINE void *review_and_guard(struct thread *t, size_t size, int flags)
+{
+    if (load_acquire(&thread_invalidations) != t->invalidations_seen + t->guard_due)
+        span_review(t);
+    return unlikely(guard_sample_wants(t)) ? alloc_guarded(t, size, flags) : NULL;
 }
 
 static void *alloc_by_policy(struct thread *t, size_t size, int flags)
@@ -215,8 +230,9 @@ void *alloc_policy_alloc(struct thread *t, size_t size, int flags)
 {
     void *p;
     if (likely(t)) {
-        review_if_invalidated(t);
-        p = alloc_by_policy(t, size, flags);
+        p = is_invalidated(t) ? review_and_guard(t, size, flags) : NULL;
+        if (likely(!p))
+            p = alloc_by_policy(t, size, flags);
     } else {
         p = alloc_without_block(size, flags);
     }

@@ -16,6 +16,8 @@
 #include "base/meta.h"
 #include "base/standard_error.h"
 #include "conf/conf.h"
+#include "guard/guard.h"
+#include "guard/guard_sample.h"
 #include "heap/timing.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
@@ -70,6 +72,7 @@ static COLD void after_fork_in_child(void)
     if (thread_current) {
         timing_after_fork(thread_current);
         thread_current->thread_id = (int)syscall(SYS_gettid);
+        guard_sample_after_fork(thread_current);
     }
     events_after_fork();
     sampler_after_fork();
@@ -173,6 +176,9 @@ static int boot_locked(void)
         return error;
     extents_boot();
     classes_boot();
+    guard_boot();
+    if (guard_region.bytes)
+        atomic_fetch_or(&slow_work, SLOW_GUARD);
     magazine_boot(arena_cache_take_back);
     first_use_end();
     if (conf.stacks != STACKS_OFF && stack_context_set_mode((enum stacks_mode)conf.stacks))
@@ -226,6 +232,8 @@ static COLD void do_slow_work(struct thread *t, uint32_t work)
         span_grow_older(t);
     if (work & SLOW_MAIL)
         mailbox_look();
+    if (work & SLOW_GUARD)
+        guard_sample_tick(t);
 }
 
 void boot_slow_event(struct thread *t)
@@ -257,6 +265,7 @@ static struct thread *register_thread(void)
         thread_release_block(t);
         return NULL;
     }
+    guard_sample_start(t);
     extents_watch_thread();
     return t;
 }

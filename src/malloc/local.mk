@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/alloc_guarded.c %D%/alloc_guarded.h \
 	%D%/alloc_policy.c %D%/alloc_policy.h \
 	%D%/alloc_stack.c %D%/alloc_stack.h \
 	%D%/boot.c %D%/boot.h \

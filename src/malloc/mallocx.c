@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "guard/guard.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/alloc_stack.h"
@@ -40,6 +41,10 @@ static bool must_move(const struct thread *t, const void *p, bool is_cut)
 static int resize_in_place(struct thread *t, void *p, size_t size, int flags, size_t old_usable, size_t *usable)
 {
     size_t alignment = (size_t)1 << (flags & ALIGN_MASK);
+    if (guard_has(p)) { /* always moves, so that the old object is watched */
+        track_check_live(p);
+        return 0;
+    }
     if ((uintptr_t)p & (alignment - 1))
         return 0;
     size_t wanted = jespan_je_nallocx(size, flags);
@@ -148,7 +153,7 @@ EXPORT size_t FAMILY(xallocx)(void *p, size_t size, size_t extra, int flags)
     struct thread *t = track_thread();
     size_t old_usable = track_usable(p);
     track_check_not_freed(t, p);
-    if (!track_may_allocate(t) || (unlikely(arenas) && must_move(t, p, size < old_usable)))
+    if (!track_may_allocate(t) || guard_has(p) || (unlikely(arenas) && must_move(t, p, size < old_usable)))
         return old_usable;
     uint32_t held = t ? t->n_held : 0;
     if (unlikely(load_relaxed(&limits_are_used)) && !may_grow(t, p, old_usable, jespan_je_nallocx(size + extra, flags)))

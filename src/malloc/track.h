@@ -69,6 +69,10 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested);
 /* The same with the usable size known. */
 void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usable);
 
+/* Counts a new guarded object. Returns NULL with ENOMEM, with the object freed, if a limit that has just been set refuses
+ * it. */
+void *track_alloc_guarded(struct thread *t, void *p, size_t requested, size_t usable);
+
 /* Frees a new object that a limit refused, before it has a header and is counted. Returns NULL with ENOMEM. */
 void *track_refuse(struct thread *t, void *p, size_t usable);
 
@@ -151,6 +155,9 @@ size_t track_usable(const void *p);
 
 /* Ends the program if the object is in this thread's free buffer. t may be NULL. */
 void track_check_not_freed(const struct thread *t, const void *p);
+
+/* Ends the program if p is no live object. For objects that wait in no free buffer. */
+void track_check_live(void *p);
 
 /* Counts that jemalloc resized an object in place. If the owner has a limit, bytes are held for growth. The object
  * becomes the current context's, as if it had been freed and allocated, if that context's limits admit it. t may be

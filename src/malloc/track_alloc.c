@@ -102,6 +102,13 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
 }
 
+/* Setting the header cannot fail: the page has a place in the map, since it is claimed. */
+COLD void *track_alloc_guarded(struct thread *t, void *p, size_t requested, size_t usable)
+{
+    pagemap_set_big((uintptr_t)p, usable, t->tag);
+    return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
+}
+
 COLD void *track_refuse(struct thread *t, void *p, size_t usable)
 {
     return set_own_header(t, p, usable) ? refuse(t, p) : NULL;

@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/lock.h"
+#include "guard/guard.h"
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
@@ -66,6 +67,10 @@ static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64
  * arena must not be reset before. */
 void track_free_to_arena(struct thread *t, void *p, size_t usable, int flags)
 {
+    if (guard_has(p)) {
+        guard_free(t, p);
+        return;
+    }
     uint16_t arena = arenas_find(p);
     bool counts_late = arena && arenas[arena].region, names_cache = flags & PLACE_TCACHE && !(flags & MALLOCX_TCACHE_NONE);
     if (arenas_wipes(arena))
@@ -81,14 +86,23 @@ void track_free_to_arena(struct thread *t, void *p, size_t usable, int flags)
         arena_cache_count_frees_by(t, arena, 1, usable);
 }
 
+static NOINLINE void free_in_claimed_page(struct thread *t, void *p, const struct object_owner *owner, int flags)
+{
+    if (guard_has(p))
+        guard_note_owner(p, owner->tag);
+    track_count_frees(t, owner->tag, 1, owner->usable);
+    track_free_to_arena(t, p, owner->usable, flags);
+}
+
 void track_free_now(struct thread *t, void *p, int flags)
 {
     struct object_owner owner = track_take_header(p);
+    if (unlikely(owner.in_arena)) {
+        free_in_claimed_page(t, p, &owner, flags);
+        return;
+    }
     track_count_frees(t, owner.tag, 1, owner.usable);
-    if (unlikely(owner.in_arena))
-        track_free_to_arena(t, p, owner.usable, flags);
-    else
-        jespan_je_sdallocx(p, owner.usable, flags);
+    jespan_je_sdallocx(p, owner.usable, flags);
 }
 
 /* ---- Flushing the buffer ----

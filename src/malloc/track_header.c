@@ -4,6 +4,7 @@
 
 #include "base/die.h"
 #include "base/mailbox.h"
+#include "guard/guard_report.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
@@ -13,6 +14,8 @@
 
 COLD _Noreturn void track_die_not_allocated(const void *p)
 {
+    if (guard_has(p))
+        guard_die_of_free(p);
     die_pointer("free of a pointer that is not allocated (freed before, or never):", p);
 }
 
@@ -37,6 +40,12 @@ struct object_place track_find_header(void *p)
     place.is_survivor = entry & ENTRY_ARENA && place.tag & TAG_SURVIVOR;
     place.tag &= entry & ENTRY_ARENA ? ~TAG_SURVIVOR : ~0u;
     return place;
+}
+
+void track_check_live(void *p)
+{
+    if (unlikely(!track_find_header(p).tag))
+        track_die_not_allocated(p);
 }
 
 uint32_t track_context(const void *p)

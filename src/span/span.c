@@ -140,9 +140,11 @@ COLD void span_review(struct thread *t)
         t->region = region_of(t);
         stack_context_review(t);
         struct thread *other = has_policy(t) ? NULL : t;
-        thread_fast_set(t->stacks ? NULL : other, stack_context_is_sampling(t) ? other : NULL, other);
+        struct thread *alloc = t->guard_due ? NULL : other;
+        thread_fast_set(t->stacks ? NULL : alloc, stack_context_is_sampling(t) ? alloc : NULL, other);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
+    t->invalidations_seen -= t->guard_due; /* so that the next allocation comes here again: alloc_policy.c */
     if (unlikely(load_relaxed(&t->limits_unsettled)))
         policy_settle(t);
 }

@@ -12,16 +12,16 @@ plain_jemalloc=$(ldconfig -p | awk '/libjemalloc\.so\.2/ && !n++ { print $NF }')
 $CC -std=gnu11 -O1 -fno-builtin -w -o "$program" "$top_srcdir/tests/integration/heap_bugs_program.c" -lpthread
 ulimit -c 0
 
-# meet LIBRARY BUG: sets status; what the program printed is in $scratch/out and $scratch/err
+# meet LIBRARY BUG [CONFIGURATION]: sets status; what the program printed is in $scratch/out and $scratch/err
 meet() {
     status=0
-    { (LD_PRELOAD=$1 exec "$program" "$2") > "$scratch/out" 2> "$scratch/err" || status=$?; } 2> /dev/null
+    { (JESPAN_CONF=${3-} LD_PRELOAD=$1 exec "$program" "$2") > "$scratch/out" 2> "$scratch/err" || status=$?; } 2> /dev/null
 }
 
 outcome() {
     case $status in
         0) echo "goes on" ;;
-        139) echo "SIGSEGV" ;;
+        139) if grep -q '^<jespan>:   object of' "$scratch/err"; then echo "**ends**"; else echo "SIGSEGV"; fi ;;
         "$SIGABRT_STATUS") if [ -s "$scratch/err" ]; then echo "**ends**"; else echo "SIGABRT"; fi ;;
         *) echo "status $status" ;;
     esac
@@ -29,11 +29,15 @@ outcome() {
 
 print_table() {
     local bug what row library
-    echo "| mistake | jespan | glibc | jemalloc |"
-    echo "|---|---|---|---|"
+    echo "| mistake | jespan | guarded | glibc | jemalloc |"
+    echo "|---|---|---|---|---|"
     while IFS=$'\t' read -r bug what; do
         row="| $what |"
-        for library in "$JESPAN_LIB" "" "$plain_jemalloc"; do
+        meet "$JESPAN_LIB" "$bug"
+        row+=" $(outcome) |"
+        meet "$JESPAN_LIB" "$bug" guard_sample:1,guard_slots:4096
+        row+=" $(outcome) |"
+        for library in "" "$plain_jemalloc"; do
             meet "$library" "$bug"
             row+=" $(outcome) |"
         done
@@ -50,9 +54,10 @@ check() {
         equal "$bug: status" "$status" "$SIGABRT_STATUS"
         equal "$bug: stderr" "$(cat "$scratch/err")" "<jespan>: $message: $(cat "$scratch/out")"
     else
-        equal "$bug: is not to be known" "$bug" twice_and_reused
         equal "$bug: stderr" "$(cat "$scratch/err")" ""
     fi
+    meet "$JESPAN_LIB" "$bug" guard_sample:1,guard_slots:4096
+    equal "$bug: as documented, guarded" "$(awk -F ' *[|] *' '{ print $4 }' <<< "$row")" "$(outcome)"
 }
 
 if [ "${1-}" = --table ]; then
@@ -64,5 +69,5 @@ while IFS=$'\t' read -r bug what; do
     check "$bug" "$what"
     n=$((n + 1))
 done < <("$program")
-[ "$n" -ge 28 ] || fail "the program lists $n bugs only"
+[ "$n" -ge 33 ] || fail "the program lists $n bugs only"
 finish

@@ -252,6 +252,46 @@ static void realloc_stack(void)
     free(realloc(announce(data + 64), 50000));
 }
 
+/* ---- Wrong accesses ---- */
+
+#define PAGE 4096
+
+static char *new_page(void)
+{
+    return announce(get(PAGE));
+}
+
+static void write_after_free(void)
+{
+    char *p = new_page();
+    free(p);
+    *(volatile char *)(p + 1000) = 1;
+}
+
+static void read_after_free(void)
+{
+    char *p = new_page();
+    free(p);
+    (void)*(volatile char *)(p + 1000);
+}
+
+static void read_beyond(void)
+{
+    (void)*(volatile char *)(new_page() + PAGE);
+}
+
+static void write_beyond(void)
+{
+    char *p = announce(get(25));
+    *(volatile char *)(p + 25) = 1;
+    free(p);
+}
+
+static void read_before(void)
+{
+    (void)*(volatile char *)(new_page() - 1);
+}
+
 static const struct {
     const char *name, *what;
     void (*run)(void);
@@ -286,6 +326,11 @@ static const struct {
     BUG(realloc_freed_in_place, "… where the size class stays"),
     BUG(realloc_inside, "`realloc(p + 16, n)` of 100 bytes"),
     BUG(realloc_stack, "`realloc()` of an address on the stack"),
+    BUG(write_after_free, "writing to `p` after `free(p)`"),
+    BUG(read_after_free, "reading from `p` after `free(p)`"),
+    BUG(read_beyond, "reading the byte beyond 4,096 bytes"),
+    BUG(write_beyond, "writing the byte beyond 25 bytes, then `free(p)`"),
+    BUG(read_before, "reading the byte before 4,096 bytes"),
 };
 
 int main(int argc, char **argv)

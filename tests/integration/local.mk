@@ -57,6 +57,7 @@ script_tests += \
 	%D%/abort.sh \
 	%D%/api.sh \
 	%D%/conf.sh \
+	%D%/guard.sh \
 	%D%/heap_bugs.sh \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
@@ -114,6 +115,7 @@ test_support += \
 	%D%/dump_on_program.c \
 	%D%/dump_program.c \
 	%D%/events_program.c \
+	%D%/guard_program.c \
 	%D%/heap_bugs_program.c \
 	%D%/http_hostile.py \
 	%D%/http_program.c \

@@ -7,6 +7,7 @@ stress_tests += \
 	%D%/mix \
 	%D%/oracle \
 	%D%/oracle_arenas \
+	%D%/oracle_guarded \
 	%D%/oracle_stacks \
 	%D%/regions \
 	%D%/retention \

@@ -64,7 +64,7 @@ static inline void ctl_refresh(void)
         check_fail("mallctl(epoch): %s", strerror(error));
 }
 
-/* The program's bytes in use, by jemalloc's own figures.
+/* The program's bytes in use, by jemalloc's own figures and those of guarded objects, which are not jemalloc's.
  *
  * stats.allocated counts, beyond the program's objects: the free ones that thread caches keep (tcache_bytes), and
  * jemalloc's own allocations from itself, chiefly the thread caches' tables (internal). Both are exact, as usable
@@ -72,7 +72,7 @@ static inline void ctl_refresh(void)
 static inline uint64_t ctl_jemalloc_live_bytes(void)
 {
     return ctl_u64("stats.allocated") - ctl_u64("stats.arenas." ARENAS_ALL ".tcache_bytes") -
-           ctl_u64("stats.arenas." ARENAS_ALL ".internal");
+           ctl_u64("stats.arenas." ARENAS_ALL ".internal") + ctl_u64("spans.stats.guard_bytes");
 }
 
 struct ctl_books {

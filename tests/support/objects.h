@@ -53,7 +53,7 @@ static inline size_t random_size(struct random *r)
 static inline void object_mark(struct object *o, uint64_t mark)
 {
     o->mark = mark;
-    memcpy(o->p, &mark, sizeof mark);
+    memcpy(o->p, &mark, o->usable < sizeof mark ? o->usable : sizeof mark); /* a guarded object may have less than 8 bytes */
     if (o->usable >= 2 * sizeof mark)
         memcpy(o->p + o->usable - sizeof mark, &mark, sizeof mark);
 }

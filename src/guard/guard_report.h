@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reports of what happened to a guarded object: lines on stderr. Nothing here takes a lock or allocates, so a signal handler
+ * may report. */
+#ifndef JESPAN_GUARD_REPORT_H
+#define JESPAN_GUARD_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "guard/guard.h"
+
+/* The program touched memory that it must not: `address`, by the instruction at `pc`. `frames` are the return addresses
+ * of the calls that led there. */
+struct guard_access {
+    uintptr_t address, pc;
+    bool is_write;
+    const uintptr_t *frames;
+    uint32_t n;
+};
+void guard_report_access(const struct guard_access *access);
+
+/* End the program with a report. `p` is in the region and no live object: it was freed before, or it is inside one. */
+_Noreturn void guard_die_of_free(const void *p);
+
+/* Something wrote to `at`, beside the object. */
+_Noreturn void guard_die_of_damage(const struct guard_slot *slot, const char *at);
+
+#endif
