@@ -41,7 +41,7 @@ struct events_node *events_paths_find(const struct events_paths *p, uint32_t id,
 /* Learns all contexts of the snapshot. Returns false without memory. */
 bool events_paths_learn(struct events_paths *p, const struct snapshot *s);
 
-/* Whoever keeps a node holds it. Both accept NULL. */
+/* A holder keeps the node until it releases it. Both functions accept NULL. */
 void events_node_hold(struct events_node *node);
 void events_node_release(struct events_node *node);
 
