@@ -177,24 +177,16 @@ static NOINLINE int enter_block_uncached(struct thread *t, uint64_t key, const s
 
 /* ---- JESPAN(): blocks ---- */
 
-/* Leaves invalid labels out. Under LOCK_TREE. */
-static int enter_labels_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
-                               const struct labels_given *given)
+/* Leaves invalid labels out. */
+static void compose(union label_draft *draft, const struct labels_given *given)
 {
-    union label_draft *draft = labels_draft_of(t);
     int error = 0;
-    if (!draft)
-        return ENOMEM;
     labels_begin(draft);
     for (size_t i = 0; i < given->n && error != -ENOSPC; i++) {
         const struct jespan_label label = labels_given_at(given, i);
         error = labels_add(draft, &label);
     }
     labels_end(draft);
-    error = enter_block_locked(t, key, site, &draft->set);
-    if (!error)
-        span_review_innermost(t);
-    return error;
 }
 
 /* `lengths` is NULL for labels that are not cached. */
@@ -202,16 +194,22 @@ static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct je
                                  const struct labels_given *given, uint32_t hash, const struct label_lengths *lengths)
 {
     struct label_cache_line *line = lengths ? label_cache_line(t, hash, true) : NULL;
+    union label_draft *draft = labels_draft_of(t);
     uint32_t parent = t->tag;
     struct site_cache_line way;
+    if (!draft)
+        return ENOMEM;
+    compose(draft, given);
     lock(LOCK_TREE);
-    int error = enter_labels_locked(t, key, site, given);
+    int error = enter_block_locked(t, key, site, &draft->set);
     if (!error && line && line_to_current(&way, t, site, parent)) {
         line->way.site = NULL;
         if (label_cache_keep(line, given, lengths))
             line->way = way;
         line->has_policy = tree_has_policy(t->tag);
     }
+    if (!error)
+        span_review_innermost(t);
     unlock(LOCK_TREE);
     return error;
 }
