@@ -4,14 +4,13 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
-#include "guard/guard_fault.h"
-#include "guard/guard_pages.h"
 #include "guard/guard_report.h"
 #include "guard/guard_sample.h"
 #include "heap/pagemap.h"
@@ -30,6 +29,60 @@ static _Atomic uint64_t objects, bytes_in_use, missed;
 static void count(_Atomic uint64_t *figure, uint64_t n)
 {
     atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
+}
+
+/* ---- Untouchable pages ---- */
+
+/* Linux 6.13 and newer have guard markers for that. Elsewhere, and in locked memory, mprotect(2) does it, which takes twice
+ * the time and splits the mapping. */
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+static bool has_markers; /* constant after boot */
+
+static void *map(size_t bytes, int access)
+{
+    void *p = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* A huge page would hold many slots. */
+static void *reserve_with_markers(size_t bytes)
+{
+    void *p = map(bytes, PROT_READ | PROT_WRITE);
+    if (!p)
+        return NULL;
+    madvise(p, bytes, MADV_NOHUGEPAGE);
+    if (!madvise(p, bytes, MADV_GUARD_INSTALL))
+        return p;
+    munmap(p, bytes);
+    return NULL;
+}
+
+/* Maps so many bytes, all untouchable. Takes address space only. Returns NULL where the system refuses. */
+static void *pages_reserve(size_t bytes)
+{
+    void *p = reserve_with_markers(bytes);
+    has_markers = p != NULL;
+    return p ? p : map(bytes, PROT_NONE);
+}
+
+/* Whole pages. An opened page is zeroed, unless it could not be closed before. */
+static bool pages_open(void *p, size_t bytes)
+{
+    return !(has_markers ? madvise(p, bytes, MADV_GUARD_REMOVE) : mprotect(p, bytes, PROT_READ | PROT_WRITE));
+}
+
+static void pages_close(void *p, size_t bytes)
+{
+    if (has_markers && !madvise(p, bytes, MADV_GUARD_INSTALL))
+        return;
+    if (!has_markers)
+        mprotect(p, bytes, PROT_NONE);
+    madvise(p, bytes, MADV_DONTNEED);
 }
 
 /* ---- The region ---- */
@@ -60,7 +113,7 @@ COLD void guard_boot(void)
     size_t bytes = n * GUARD_STRIDE_BYTES + GUARD_PAGE_BYTES;
     if (!conf.guard_sample)
         return;
-    void *start = prepare_walks() && make_slots(n) ? guard_pages_reserve(bytes) : NULL;
+    void *start = prepare_walks() && make_slots(n) ? pages_reserve(bytes) : NULL;
     if (!start) {
         count(&missed, 1);
         return;
@@ -157,7 +210,7 @@ static bool claim(struct guard_slot *slot)
 static bool open_slot(struct guard_slot *slot)
 {
     const struct pages pages = pages_of(slot);
-    if (!claim(slot) || !guard_pages_open(pages.begin, (size_t)(pages.end - pages.begin)))
+    if (!claim(slot) || !pages_open(pages.begin, (size_t)(pages.end - pages.begin)))
         return false;
     memset(pages.begin, PATTERN, (size_t)(pages.object - pages.begin));
     memset(pages.object_end, PATTERN, (size_t)(pages.end - pages.object_end));
@@ -233,7 +286,7 @@ COLD void guard_free(struct thread *t, void *p)
     guard_note_place(&slot->freed, t);
     store_release(&slot->state, GUARD_FREED);
     atomic_fetch_sub_explicit(&bytes_in_use, slot->bytes, memory_order_relaxed);
-    guard_pages_close(pages.begin, (size_t)(pages.end - pages.begin));
+    pages_close(pages.begin, (size_t)(pages.end - pages.begin));
     give_slot_back(slot);
     errno = saved;
 }

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/guard.c %D%/guard.h \
-	%D%/guard_fault.c %D%/guard_fault.h \
-	%D%/guard_pages.c %D%/guard_pages.h \
 	%D%/guard_report.c %D%/guard_report.h \
 	%D%/guard_sample.c %D%/guard_sample.h
 
