@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the mappings of a process that have code. */
-#include "code_maps.h"
+#include "pprof_parts.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "events_out.h"
-#include "events_text.h"
 #include "report/exporter.h"
 #include "report/service.h"
 

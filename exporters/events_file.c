@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A file of events. */
-#include "events_file.h"
+#include "events_out.h"
 
 #include <errno.h>
 #include <fcntl.h>

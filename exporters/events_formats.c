@@ -10,7 +10,6 @@
 
 #include "base/descriptor.h"
 #include "events_out.h"
-#include "events_text.h"
 
 /* `"ph":"X","pid":1,"tid":2`, after what separates it from the event before. tid 0: none. */
 static char *begin(struct events_file *f, char **end, const char *phase, int32_t tid)
@@ -227,4 +226,32 @@ void events_trace_memory(struct events_file *f, struct events_memory *m, const s
         name_row(name, name + sizeof name - 1, s, i);
         count(f, name, totals_inuse_bytes(&s->rows[i].totals), now_ns);
     }
+}
+
+/* ---- Lines of folded stacks, as tracing-flame writes them: `ThreadId(1)-main;outer;inner 1234`, in nanoseconds ---- */
+
+static char *add_thread(char *to, const char *end, const struct events_lane *lane, const char *name)
+{
+    to = events_number(events_text(to, end, "ThreadId("), end, lane->thread.number);
+    to = events_text(to, end, ")");
+    return name[0] != '\0' ? events_folded(events_text(to, end, "-"), end, name) : to;
+}
+
+void events_folded_write(struct events_file *f, const struct events_lane *lane, const char *name, uint64_t now_ns)
+{
+    const struct conf *c = f->host->conf;
+    if (!c->events_empty_samples && lane->node->depth == 0 && !lane->has_gap)
+        return;
+    char *to = events_file_line(f), *end = to + EVENTS_PIECE_BYTES;
+    if (!to)
+        return;
+    to = c->events_threads_collapsed ? events_text(to, end, "all-threads") : add_thread(to, end, lane, name);
+    if (lane->has_gap) {
+        to = events_text(to, end, ";(lost%20events)");
+    } else {
+        memcpy(to, lane->node->path ? lane->node->path : "", lane->node->path_bytes);
+        to += lane->node->path_bytes;
+    }
+    to = events_number(events_text(to, end, " "), end, now_ns - lane->last_ns);
+    events_file_added(f, events_text(to, end, "\n"));
 }

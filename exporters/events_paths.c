@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Contexts by number, with their paths as text. */
-#include "events_paths.h"
+#include "events_out.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "events_text.h"
 
 #define PATH_MAX_BYTES ((size_t)12 << 10) /* of a path, and of the JSON of a name with its labels. The rest is cut */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pieces of the texts of events. */
-#include "events_text.h"
+#include "events_out.h"
 
 #include <stdbool.h>
 #include <stddef.h>

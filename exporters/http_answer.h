@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests and answers of the service `http`, without any socket. The endpoints work on these. */
+/* Requests and answers of the service `http`, and its endpoints. No socket is involved. */
 #ifndef JESPAN_HTTP_ANSWER_H
 #define JESPAN_HTTP_ANSWER_H
 
 #include <stdbool.h>
 
+#include "http_series.h"
 #include "http_start.h"
 #include "http_text.h"
 #include "report/service.h"
@@ -46,5 +47,91 @@ const struct snapshot *http_answer_look(struct http_source *source, struct http_
 void http_answer_line(struct http_answer *answer, unsigned status, const char *line);
 
 #define HTTP_TYPE_TEXT "text/plain; charset=utf-8"
+
+/* ---- /spans: contexts with their figures, as JSON ---- */
+
+#define HTTP_SPANS_DEFAULT_LIMIT 1000u
+#define HTTP_SPANS_MAX_LIMIT 100000u
+
+void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. Returns
+ * false if there is no memory. */
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit);
+
+/* ---- /arenas: the span arenas with their figures, and the same for /metrics ---- */
+
+/* A table for people. With ?format=json, JSON for programs. */
+void http_arenas_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* In Prometheus's text format. Writes nothing if there is no arena. */
+void http_arenas_write_metrics(struct http_text *to, const struct service_host *host);
+
+/* ---- /metrics, in Prometheus's text format 0.0.4 ---- */
+
+void http_metrics_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* Writes the figures by span. */
+void http_metrics_write_series(struct http_text *to, const struct http_series_set *set);
+
+/* ---- Below /debug/pprof/, as in programs written in Go ---- */
+
+void http_pprof_heap(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_allocs(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_cpu(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_cmdline(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_pprof_symbol(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* Frees what is kept between requests for profiles. Accepts NULL. */
+void http_pprof_free(struct http_history *history);
+
+/* ---- The process that a request is about: ?pid=, and /processes. The sidecar serves several ---- */
+
+/* Returns the source of the request's process, which is `all` or follows it. Without ?pid= that is the first process.
+ * NULL: `answer` says why there is none. */
+struct http_source *http_processes_choose(struct http_source *all, const struct http_request *request,
+                                          struct http_answer *answer);
+
+/* Frees what the sources hold. */
+void http_processes_free(struct http_source *all);
+
+/* /processes: the processes that are served, as JSON. */
+void http_processes_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* ---- From a request to its endpoint. To add one, add a row in http_routes.c ---- */
+
+#define HTTP_MAX_SECONDS 3600u
+
+struct http_route {
+    const char *path;
+    void (*answer)(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+    const char *help; /* in the list of endpoints. NULL: not listed */
+    bool open;        /* needs no token */
+    bool differs;     /* accepts ?seconds=, for the difference over that time */
+    unsigned seconds; /* without ?seconds=. 0: no difference */
+};
+
+#define HTTP_HOST_BYTES 64 /* a longer host is neither an address nor localhost */
+
+/* Splits a path of the form http://HOST/PATH, where HOST replaces the Host header (RFC 9112, section 3.2.2). `host` has
+ * room for the host, and stays valid with the request. */
+void http_routes_split_target(struct http_request *request, char host[HTTP_HOST_BYTES]);
+
+/* Returns the endpoint for a request. NULL: `answer` says why there is none. */
+const struct http_route *http_routes_find(const struct http_source *source, const struct http_request *request,
+                                          struct http_answer *answer);
+
+/* Sets how long the request waits for its answer. 0: not at all. Returns false if the request is wrong, and `answer`
+ * says why. */
+bool http_routes_seconds(const struct http_route *route, const struct http_request *request, unsigned *seconds,
+                         struct http_answer *answer);
+
+/* Whether a Host header (NULL: there is none) is an IP address or localhost. A foreign web page can point its own name
+ * at 127.0.0.1 and have a browser read our answers (DNS rebinding). Such requests carry that name. */
+bool http_access_host_is_local(const char *host);
+
+/* Whether an Authorization header (NULL: there is none) has the token. A wrong token takes the same time at any
+ * byte. */
+bool http_access_has_token(const char *authorization, const char *token);
 
 #endif

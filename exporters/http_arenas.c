@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Span arenas, as text, JSON and metrics. To add a figure, add a row to the table. */
-#include "http_arenas.h"
+#include "http_answer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "http_json.h"
+#include "http_text.h"
 
 static const struct figure {
     const char *ctl;    /* spans.arenas.<i>.NAME */

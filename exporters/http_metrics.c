@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* /metrics: the tables of metrics, and how they are written. */
-#include "http_metrics.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "http_arenas.h"
+#include "http_answer.h"
 #include "http_series.h"
 
 enum unit { AS_IT_IS, NANOSECONDS }; /* nanoseconds are written in seconds */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Profiles over HTTP. */
-#include "http_pprof.h"
+#include "http_answer.h"
 
 #include <errno.h>
 #include <fcntl.h>

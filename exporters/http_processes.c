@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds the process that a request is about. */
-#include "http_processes.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "http_json.h"
-#include "http_pprof.h"
+#include "http_answer.h"
 #include "http_series.h"
+#include "http_text.h"
 
 #define MAX_PROCESSES 4096
 

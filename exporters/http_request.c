@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests of the service `http`: from the head of a request to its answer. */
-#include "http_request.h"
+#include "http_server.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "http_processes.h"
+#include "http_answer.h"
 
 #define SECOND_NS 1000000000u
 #define MAX_ARGUMENTS 1000                    /* of a query. With more, libmicrohttpd has no memory to refuse */

@@ -9,8 +9,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "http_processes.h"
-#include "http_request.h"
+#include "http_answer.h"
 
 #define SECOND_NS 1000000000u
 #define REQUEST_NS (10ull * SECOND_NS)        /* a client must send its request in this time */

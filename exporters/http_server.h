@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "http_answer.h"
 #include "http_listen.h"
-#include "http_routes.h"
 
 #define HTTP_MAX_CONNECTIONS 64
 #define HTTP_MAX_WAITING 8
@@ -87,5 +87,19 @@ void http_server_tend(struct http_server *server);
 
 /* Answers waiting requests with 503 and closes the other connections. */
 void http_server_stop(struct http_server *server, uint64_t until_ns);
+
+/* ---- From the head of a request to its answer: http_request.c. libmicrohttpd calls the first two functions ---- */
+
+/* Called when the first line of a request is there. libmicrohttpd closes a connection with too many arguments without
+ * an answer, because it has no memory for them. So this function answers first. */
+void *http_request_look_at_uri(void *server, const char *uri, struct MHD_Connection *mhd);
+
+/* Called when the head of a request is complete, again if that gave no answer, and again when it is resumed. Bodies
+ * are not read. */
+enum MHD_Result http_request_handle(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
+                                    const char *version, const char *upload, size_t *upload_bytes, void **request_place);
+
+/* The request of the connection no longer needs the start of its difference. */
+void http_request_drop_start(struct http_server *server, struct http_connection *c);
 
 #endif

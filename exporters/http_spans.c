@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* /spans: contexts with their figures, as JSON. */
-#include "http_spans.h"
+#include "http_answer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "http_json.h"
+#include "http_text.h"
 
 /* ---- Sums over the tree ---- */
 

@@ -26,4 +26,24 @@ void http_text_seconds(struct http_text *t, uint64_t ns);
 void http_text_json(struct http_text *t, const char *text);
 void http_text_label(struct http_text *t, const char *text);
 
+/* ---- JSON ---- */
+
+/* this is no library. */
+
+struct http_json {
+    struct http_text *to;
+    bool has_value; /* in the innermost array or object: the next value needs a comma */
+    bool new_line;
+};
+
+/* `name` is NULL in an array and at the top. `bracket` is '{' or '['; closing takes '}' or ']'. */
+void http_json_open(struct http_json *j, const char *name, char bracket);
+void http_json_close(struct http_json *j, char bracket);
+void http_json_number(struct http_json *j, const char *name, uint64_t value);
+void http_json_seconds(struct http_json *j, const char *name, uint64_t ns);
+void http_json_string(struct http_json *j, const char *name, const char *value);
+
+/* The next value begins on a new line. */
+void http_json_line(struct http_json *j);
+
 #endif

@@ -12,16 +12,16 @@ exporters_pprof_la_LIBADD = exporters/libcommon.la
 
 # The encoder of pprof, which several modules have in them
 pprof_sources = \
-	%D%/code_maps.c %D%/code_maps.h \
+	%D%/code_maps.c \
 	%D%/exporter_memory.h \
 	%D%/hash_index.c %D%/hash_index.h \
 	%D%/pprof.h \
 	%D%/pprof_encode.c \
-	%D%/pprof_head.c %D%/pprof_head.h \
-	%D%/pprof_out.c %D%/pprof_out.h \
-	%D%/pprof_sites.c %D%/pprof_sites.h \
-	%D%/pprof_stacks.c %D%/pprof_stacks.h \
-	%D%/pprof_strings.c %D%/pprof_strings.h \
+	%D%/pprof_head.c \
+	%D%/pprof_out.c %D%/pprof_parts.h \
+	%D%/pprof_sites.c \
+	%D%/pprof_stacks.c \
+	%D%/pprof_strings.c \
 	%D%/utf8.c %D%/utf8.h
 
 # What services have in them
@@ -37,40 +37,37 @@ pyroscope_sources = \
 	%D%/pyroscope.c \
 	%D%/pyroscope_labels.c %D%/pyroscope_labels.h \
 	%D%/pyroscope_outcome.c \
-	%D%/pyroscope_profile.c %D%/pyroscope_profile.h \
 	%D%/pyroscope_pusher.h \
 	%D%/pyroscope_queue.c %D%/pyroscope_queue.h \
 	%D%/pyroscope_request.c %D%/pyroscope_request.h \
-	%D%/pyroscope_secrets.c %D%/pyroscope_secrets.h \
+	%D%/pyroscope_secrets.c \
 	%D%/pyroscope_send.c %D%/pyroscope_send.h \
-	%D%/pyroscope_target.c %D%/pyroscope_target.h
+	%D%/pyroscope_target.c
 
 events_sources = \
 	%D%/events.c \
-	%D%/events_file.c %D%/events_file.h \
-	%D%/events_folded.c \
+	%D%/events_file.c \
 	%D%/events_out.h \
-	%D%/events_paths.c %D%/events_paths.h \
-	%D%/events_text.c %D%/events_text.h \
-	%D%/events_trace.c \
+	%D%/events_paths.c \
+	%D%/events_text.c \
+	%D%/events_formats.c \
 	%D%/folded.c \
 	%D%/utf8.c %D%/utf8.h
 
 http_sources = \
 	%D%/http.c \
-	%D%/http_answer.c %D%/http_answer.h \
-	%D%/http_arenas.c %D%/http_arenas.h \
-	%D%/http_json.c %D%/http_json.h \
+	%D%/http_answer.h \
+	%D%/http_arenas.c \
 	%D%/http_listen.c %D%/http_listen.h \
-	%D%/http_metrics.c %D%/http_metrics.h \
+	%D%/http_metrics.c \
 	%D%/http_page.h \
-	%D%/http_pprof.c %D%/http_pprof.h \
-	%D%/http_processes.c %D%/http_processes.h \
-	%D%/http_request.c %D%/http_request.h \
-	%D%/http_routes.c %D%/http_routes.h \
+	%D%/http_pprof.c \
+	%D%/http_processes.c \
+	%D%/http_request.c \
+	%D%/http_routes.c \
 	%D%/http_series.c %D%/http_series.h \
 	%D%/http_server.c %D%/http_server.h \
-	%D%/http_spans.c %D%/http_spans.h \
+	%D%/http_spans.c \
 	%D%/http_start.c %D%/http_start.h \
 	%D%/http_text.c %D%/http_text.h
 

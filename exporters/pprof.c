@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "pprof.h"
-#include "pprof_head.h"
+#include "pprof_parts.h"
 #include "report/exporter.h"
 
 static int encode(const struct snapshot *snapshot, enum exporter_profile profile, struct exporter_sink *sink)

@@ -13,11 +13,7 @@
 
 #include "exporter_memory.h"
 #include "pprof.h"
-#include "pprof_head.h"
-#include "pprof_out.h"
-#include "pprof_sites.h"
-#include "pprof_stacks.h"
-#include "pprof_strings.h"
+#include "pprof_parts.h"
 #include "profile.pb-c.h"
 #include "report/exporter.h"
 

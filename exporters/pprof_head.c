@@ -2,8 +2,6 @@
 /* The head of a profile: the types of values, the program, the times, a comment. */
 #include <config.h>
 
-#include "pprof_head.h"
-
 #include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "pprof_sites.h"
+#include "pprof_parts.h"
 #include "profile.pb-c.h"
 
 /* ---- The program in memory ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packs messages with protobuf-c, compresses them with zlib and writes them to the sink. */
-#include "pprof_out.h"
+#include "pprof_parts.h"
 
 #include <errno.h>
 #include <string.h>

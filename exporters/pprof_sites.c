@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes sites as pprof's functions and locations. */
-#include "pprof_sites.h"
+#include "pprof_parts.h"
 
 #include <errno.h>
 #include <stdio.h>

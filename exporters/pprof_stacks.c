@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes the frames of stacks as pprof's locations. */
-#include "pprof_stacks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,8 +7,7 @@
 
 #include "base/hash.h"
 #include "exporter_memory.h"
-#include "pprof_head.h"
-#include "pprof_sites.h"
+#include "pprof_parts.h"
 #include "profile.pb-c.h"
 
 void pprof_stacks_init(struct pprof_stacks *stacks, struct pprof_strings *strings, const struct snapshot *snapshot,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The string table of a profile. */
-#include "pprof_strings.h"
+#include "pprof_parts.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "exporter_memory.h"
-#include "utf8.h"
 #include "profile.pb-c.h"
+#include "utf8.h"
 
 static void write_entry(struct pprof_strings *strings, const char *text)
 {

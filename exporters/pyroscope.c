@@ -12,9 +12,9 @@
 
 #include "base/clock.h"
 #include "digest.h"
-#include "pyroscope_profile.h"
 #include "pyroscope_pusher.h"
-#include "pyroscope_target.h"
+#include "pyroscope_queue.h"
+#include "pyroscope_send.h"
 #include "report/service.h"
 
 SERVICE_DEFINE(pyroscope);

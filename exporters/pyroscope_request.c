@@ -14,7 +14,7 @@
 
 #include "pprof.h"
 #include "push.pb-c.h"
-#include "pyroscope_profile.h"
+#include "pyroscope_queue.h"
 #include "random.h"
 
 #define GZIP_WINDOW_BITS (15 + 16)

@@ -8,7 +8,6 @@
 
 #include "conf/conf.h"
 #include "pyroscope_labels.h"
-#include "pyroscope_profile.h"
 #include "pyroscope_queue.h"
 #include "report/service.h"
 

@@ -4,7 +4,7 @@
  * A server may quote a part of a credential, and in another spelling: in base64, in lower case, with %XX or \u00XX,
  * with other punctuation. So only letters and digits are compared, in the text and in the decoded text. A harmless
  * text that looks like a credential is not printed either. */
-#include "pyroscope_secrets.h"
+#include "pyroscope_send.h"
 
 #include <curl/curl.h>
 #include <stdio.h>

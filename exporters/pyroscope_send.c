@@ -8,8 +8,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "pyroscope_secrets.h"
-#include "pyroscope_target.h"
 
 #define MAX_REDIRECTS 3
 #define MAX_POLL_MS 2000 /* the program may have closed the descriptors that are polled (service.h) */

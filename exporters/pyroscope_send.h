@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "conf/conf.h"
 #include "pyroscope_request.h"
 #include "report/service.h"
 
@@ -74,5 +75,23 @@ bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request
  * The rest of the answer is read and ignored in later calls, so that the next request can reuse the connection. Does
  * nothing if the host has no descriptors. */
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result);
+
+/* ---- The common parts of all requests: address, credentials, TLS, limits ---- */
+
+/* Returns NULL, or an error of the configuration as a short text without secrets. */
+const char *pyroscope_target_check(const struct conf *conf);
+
+/* Sets all options of a handle that are the same for all requests. False: no memory, or libcurl lacks an option. */
+bool pyroscope_target_set(CURL *easy, const struct conf *conf);
+
+/* Makes the headers of a request; the caller calls curl_slist_free_all(). Returns NULL, or the error as a text. */
+const char *pyroscope_target_headers(struct curl_slist **list, const struct conf *conf, const char *content_type,
+                                     const char *content_encoding);
+
+/* ---- Credentials in texts that may be printed ---- */
+
+/* Whether the text has any four consecutive characters of a credential. Credentials are those of the configuration,
+ * and of the proxies that libcurl finds in the environment. True without memory. */
+bool pyroscope_secrets_are_in(const struct conf *conf, const char *text);
 
 #endif

@@ -2,7 +2,7 @@
 /* The common parts of all requests to a Pyroscope server: address, credentials, TLS, limits. */
 #include <config.h>
 
-#include "pyroscope_target.h"
+#include "pyroscope_send.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -15,10 +15,8 @@
 #include <string.h>
 
 #include "../../support/made_snapshot.h"
-#include "exporters/http_pprof.h"
-#include "exporters/http_routes.h"
+#include "exporters/http_answer.h"
 #include "exporters/http_series.h"
-#include "exporters/http_spans.h"
 
 /* ---- A host ---- */
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exporters/http_metrics.h"
+#include "exporters/http_answer.h"
 #include "exporters/http_series.h"
 
 #define MAX_ROWS 200

@@ -18,7 +18,7 @@
 #include "exporters/period.h"
 #include "exporters/profile.pb-c.h"
 #include "exporters/push.pb-c.h"
-#include "exporters/pyroscope_profile.h"
+#include "exporters/pyroscope_queue.h"
 #include "exporters/pyroscope_request.h"
 
 static struct conf configured;

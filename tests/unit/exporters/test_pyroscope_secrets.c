@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "exporters/pyroscope_secrets.h"
+#include "exporters/pyroscope_send.h"
 
 static struct conf configured;
 
