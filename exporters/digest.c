@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/parse.h"
 #include "digest_nodes.h"
 #include "period.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/list.h"
+#include "base/parse.h"
 #include "http_text.h"
 
 #define OTHER 0u

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/list.h"
+#include "base/parse.h"
 #include "label_names.h"
 #include "utf8.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
+#include "base/parse.h"
 
 #define PART 4 /* so many characters of a credential must not be printed */
 

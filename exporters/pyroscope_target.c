@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "base/list.h"
+#include "base/parse.h"
 
 #define HIGH_FD 512
 

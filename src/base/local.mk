@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
-	%D%/bump.c %D%/bump.h \
-	%D%/bytes.c %D%/bytes.h \
-	%D%/cgroups.c %D%/cgroups.h \
+	%D%/parse.c %D%/parse.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/compiler.h \
 	%D%/cpu_clock.c %D%/cpu_clock.h \
@@ -13,17 +11,12 @@ core_sources += \
 	%D%/forked.h \
 	%D%/futex.h \
 	%D%/hash.h \
-	%D%/kind.h \
 	%D%/libc_calls.c %D%/libc_calls.h \
-	%D%/list.h \
 	%D%/lock.c %D%/lock.h \
 	%D%/mailbox.h \
 	%D%/memory_bounds.c %D%/memory_bounds.h \
-	%D%/memory_pressure.c %D%/memory_pressure.h \
 	%D%/meta.c %D%/meta.h \
-	%D%/pattern.c %D%/pattern.h \
 	%D%/procfile.c %D%/procfile.h \
-	%D%/standard_error.c %D%/standard_error.h \
 	%D%/stop_sockets.c %D%/stop_sockets.h \
 	%D%/totals.h
 

@@ -2,6 +2,7 @@
 /* The bounds on this process's memory, and how much is used. */
 #include "base/memory_bounds.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -163,4 +164,174 @@ const char *bound_name(const struct bound *bound)
     static const char *const names[] = {"the memory cgroup", "the memory cgroup", "the address space (RLIMIT_AS)",
                                         "the data segment (RLIMIT_DATA)", "the machine's memory"};
     return names[bound->kind];
+}
+
+/* ---- The memory cgroup of this process ---- */
+
+/* Reads the path of this process's cgroup: "0::PATH" in version 2, "N:…,memory,…:PATH" in version 1. */
+static bool find_path(const char *root, bool v2, char path[FILE_PATH_BYTES])
+{
+    const char *line = file_text(root, "/proc/self", "cgroup");
+    for (; line && *line; line += strcspn(line, "\n"), line += *line != '\0') {
+        const char *names = strchr(line, ':'), *at = names ? strchr(names + 1, ':') : NULL;
+        if (!at)
+            return false;
+        size_t n = strcspn(at + 1, "\n");
+        char list[256];
+        snprintf(list, sizeof list, ",%.*s,", (int)(at - names - 1), names + 1);
+        if ((v2 ? strcmp(list, ",,") == 0 : strstr(list, ",memory,") != NULL) && n < FILE_PATH_BYTES) {
+            memcpy(path, at + 1, n);
+            path[n] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Copies a path of /proc/self/mountinfo, which writes blanks and backslashes as octal numbers. */
+static void unescape(char *to, const char *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (from[i] == '\\' && i + 3 < bytes) {
+            *to++ = (char)((from[i + 1] - '0') * 64 + (from[i + 2] - '0') * 8 + from[i + 3] - '0');
+            i += 3;
+        } else {
+            *to++ = from[i];
+        }
+    *to = '\0';
+}
+
+/* Whether "memory" is among the options of the file system, which are the last field of a line. */
+static bool has_memory_option(const char *type)
+{
+    char options[256];
+    size_t n;
+    const char *last = text_field(type, 3, &n);
+    snprintf(options, sizeof options, ",%.*s,", (int)n, last);
+    return strstr(options, ",memory,") != NULL;
+}
+
+/* Finds where cgroups are mounted, and which cgroup is at the top there. */
+static bool find_mount(const char *root, bool v2, char top[FILE_PATH_BYTES], char point[FILE_PATH_BYTES])
+{
+    const char *line = file_text(root, "/proc/self", "mountinfo");
+    for (; line && *line; line += strcspn(line, "\n"), line += *line != '\0') {
+        const char *type = strstr(line, " - "), *end = strchrnul(line, '\n');
+        size_t top_bytes, point_bytes;
+        if (!type || type > end || strncmp(type + 3, v2 ? "cgroup2 " : "cgroup ", v2 ? 8 : 7) != 0 ||
+            (!v2 && !has_memory_option(type + 3)))
+            continue;
+        const char *top_at = text_field(line, 4, &top_bytes), *point_at = text_field(line, 5, &point_bytes);
+        if (top_bytes >= FILE_PATH_BYTES || point_bytes >= FILE_PATH_BYTES)
+            return false;
+        unescape(top, top_at, top_bytes);
+        unescape(point, point_at, point_bytes);
+        return true;
+    }
+    return false;
+}
+
+size_t cgroup_find(const char *root, bool v2, char directory[CGROUP_PATH_BYTES])
+{
+    char path[FILE_PATH_BYTES], top[FILE_PATH_BYTES], point[FILE_PATH_BYTES];
+    if (!find_path(root, v2, path) || !find_mount(root, v2, top, point))
+        return 0;
+    size_t n = strcmp(top, "/") ? strlen(top) : 0, point_bytes = strlen(point);
+    bool is_below = !strncmp(path, top, n) && (path[n] == '/' || !path[n]) && !strstr(path, "/..");
+    if (point_bytes + strlen(path) >= FILE_PATH_BYTES)
+        return 0;
+    snprintf(directory, CGROUP_PATH_BYTES, "%s%s", point, is_below && strcmp(path, "/") ? path + n : "");
+    return point_bytes;
+}
+
+/* ---- Pressure ---- */
+
+/* The root cgroup has no cgroup.type; the machine's figures are the same there. */
+static bool has_pressure(const struct pressure *p, const char *cgroup2)
+{
+    return *cgroup2 && file_text(p->root, cgroup2, "memory.pressure") && file_text(p->root, cgroup2, "cgroup.type");
+}
+
+void pressure_find(struct pressure *p, const char *cgroup2)
+{
+    p->of_cgroup = has_pressure(p, cgroup2);
+    const char *directory = p->of_cgroup ? cgroup2 : "/proc/pressure";
+    if (strcmp(directory, p->directory) != 0)
+        pressure_close(p);
+    strcpy(p->directory, directory);
+}
+
+/* Lines are "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" and the same with "full". total is in microseconds. */
+static bool read_stalled(struct pressure *p, uint64_t *us)
+{
+    const char *text = procfile_text(&p->file, p->root, p->directory, p->of_cgroup ? "memory.pressure" : "memory");
+    const char *full = text ? strstr(text, "full ") : NULL, *total = full ? strstr(full, " total=") : NULL;
+    *us = total ? text_number(total + strlen(" total=")) : UINT64_MAX;
+    return *us != UINT64_MAX;
+}
+
+unsigned pressure_read(struct pressure *p, uint64_t now_ns)
+{
+    uint64_t us, before_us = p->stalled_us, ms = (now_ns - p->at_ns) / 1000000;
+    bool was_known = p->known;
+    p->known = read_stalled(p, &us);
+    p->stalled_us = us;
+    p->at_ns = now_ns;
+    if (!was_known || !p->known || us < before_us || !ms)
+        return 0;
+    uint64_t percent = (us - before_us) / 10 / ms;
+    return percent < 100 ? (unsigned)percent : 100;
+}
+
+void pressure_close(struct pressure *p)
+{
+    procfile_close(&p->file);
+    p->known = false;
+}
+
+/* ---- The forecast ---- */
+
+#define NS_PER_S 1000000000u
+#define SOON_PER_S 5u                       /* 200 ms */
+#define FASTEST_FILL ((uint64_t)3 << 30)    /* bytes/s: twice the rate of one processor */
+#define FAST_GROWTH ((uint64_t)100 << 20)
+
+static uint64_t growth(const struct pace *p, uint64_t used, uint64_t now_ns)
+{
+    if (!p->at_ns || used <= p->used || now_ns <= p->at_ns)
+        return 0;
+    return (uint64_t)((double)(used - p->used) * NS_PER_S / (double)(now_ns - p->at_ns));
+}
+
+enum pace_level pace_look(struct pace *p, uint64_t used, uint64_t bound, uint64_t threshold, uint64_t now_ns)
+{
+    p->rate = growth(p, used, now_ns);
+    p->used = used;
+    p->at_ns = now_ns;
+    if (used < p->calm_below) {
+        p->level = PACE_CALM;
+        p->calm_below = 0;
+    }
+    if (used >= threshold)
+        return PACE_NOW;
+    return used >= bound / 2 && p->rate / SOON_PER_S >= bound - used ? PACE_SOON : PACE_CALM;
+}
+
+void pace_acted(struct pace *p, enum pace_level level, uint64_t threshold)
+{
+    p->level = level;
+    p->calm_below = (p->used < threshold ? p->used : threshold) / 8 * 7;
+}
+
+uint64_t pace_next_ns(const struct pace *p, uint64_t bound, uint64_t threshold)
+{
+    if (p->used >= threshold)
+        return PACE_SLOW_NS; /* the caller has acted on this level */
+    uint64_t ns = (uint64_t)((double)(bound - p->used) * NS_PER_S / (double)FASTEST_FILL);
+    if (p->rate) {
+        uint64_t there = (uint64_t)((double)(threshold - p->used) * NS_PER_S / (double)p->rate / 4);
+        ns = there < ns ? there : ns;
+    }
+    uint64_t least = p->rate > FAST_GROWTH ? PACE_FASTEST_NS : PACE_FAST_NS;
+    return ns < least ? least : ns < PACE_SLOW_NS ? ns : PACE_SLOW_NS;
 }

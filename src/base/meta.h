@@ -50,4 +50,20 @@ bool meta_emergency_end(void);
 uint64_t meta_alloc_bytes(void);
 uint64_t meta_map_bytes(void);
 
+/* ---- A bump allocator ---- */
+
+/* It gives pieces and frees all of them at once. One thread at a time. */
+
+struct bump_chunk;
+
+/* Zeroed, it is empty. */
+struct bump {
+    struct bump_chunk *chunks;
+};
+
+/* Returns zeroed memory, or NULL when the system has no more. `bytes` is at most META_CHUNK_BYTES / 2, and a multiple
+ * of 8 where the next piece must be aligned. */
+void *bump_alloc(struct bump *r, size_t bytes);
+void bump_free(struct bump *r);
+
 #endif

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
+#include "base/parse.h"
 #include "cmd.h"
 #include "snapshot/mailbox_outside.h"
 #include "snapshot/view.h"

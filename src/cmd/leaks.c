@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
+#include "base/parse.h"
 #include "cmd.h"
 #include "leaks.h"
 #include "report.h"

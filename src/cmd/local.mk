@@ -13,7 +13,7 @@ command_sources = \
 	%D%/run_program.c \
 	%D%/run_sidecar.c \
 	%D%/serve.c \
-	src/base/bytes.c src/base/bytes.h \
+	src/base/parse.c src/base/parse.h \
 	src/conf/conf_keys.c
 
 report_sources = \

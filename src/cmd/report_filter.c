@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pattern.h"
+#include "base/parse.h"
 #include "report.h"
 
 #define MAX_PARTS 32

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
+#include "base/parse.h"
 #include "cmd.h"
 #include "conf/conf.h"
 #include "run.h"

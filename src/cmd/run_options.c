@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/parse.h"
 #include "cmd.h"
 #include "conf/conf.h"
 #include "run.h"

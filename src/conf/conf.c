@@ -13,9 +13,8 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
-#include "base/list.h"
 #include "base/meta.h"
-#include "base/pattern.h"
+#include "base/parse.h"
 #include "conf/conf_values.h"
 
 struct conf conf;

@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
-#include "base/list.h"
+#include "base/parse.h"
 
 static void *field(const struct conf_key *key)
 {

@@ -11,9 +11,9 @@
 
 #include "base/compiler.h"
 #include "base/cpu_clock.h"
+#include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
-#include "base/standard_error.h"
 #include "ctl/ctl.h"
 #include "guard/guard.h"
 #include "heap/sums.h"
@@ -33,7 +33,7 @@
 #include "span/sites.h"
 #include "span/stack_context.h"
 #include "span/tree.h"
-#include "stacks/frames.h"
+#include "stacks/stacks.h"
 
 int ctl_read_u64(const struct ctl_call *call, uint64_t value)
 {

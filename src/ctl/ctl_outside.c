@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mailbox.h"
-#include "base/pattern.h"
+#include "base/parse.h"
 #include "malloc/family.h"
 
 enum { READ = 1, WRITE = 2, CALL = 4 };

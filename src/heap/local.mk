@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/classes.c %D%/classes.h \
-	%D%/counters.c %D%/counters.h \
-	%D%/event_ring.h \
+	%D%/counters.h \
 	%D%/magazine.c %D%/magazine.h \
 	%D%/pagemap.c %D%/pagemap.h \
 	%D%/sums.c %D%/sums.h \
-	%D%/tables.c %D%/tables.h \
+	%D%/tables.c \
 	%D%/thread.c %D%/thread.h \
-	%D%/thread_past.c %D%/thread_past.h \
 	%D%/timing.c %D%/timing.h
 
 EXTRA_DIST += %D%/README.md

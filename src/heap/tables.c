@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of header tables. LOCK_HEADERS protects all of it except the lists of given-back tables. */
-#include "heap/tables.h"
+#include "heap/pagemap.h"
 
 #include <sys/mman.h>
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/binding.c %D%/binding.h \
-	%D%/first_use.c \
-	%D%/first_use.h \
 	%D%/reserve.c %D%/reserve.h
 
 EXTRA_DIST += %D%/README.md

@@ -6,16 +6,18 @@
 #include <string.h>
 
 #include "base/libc_calls.h"
+#include "guard/guard.h"
 #include "guard/guard_sample.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
-#include "malloc/alloc_guarded.h"
 #include "malloc/boot.h"
 #include "malloc/track.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "span/span.h"
+#include "span/stack_context.h"
+#include "span/tree.h"
 
 #define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
 #define ARENA_SHIFT 20        /* of MALLOCX_ARENA(), which stores the arena's number + 1 there */
@@ -270,4 +272,57 @@ int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
     bool is_own = limits_of(owner) == limits_of(t->tag);
     bool is_held = limits_hold(t, owner, bytes, !is_own) != LIMITS_REFUSED;
     return is_held ? 1 : is_own ? -ENOMEM : 0;
+}
+
+/* ---- Threads that take stacks ---- */
+
+/* NULL: the thread's magazine has no such object. */
+HOT_INLINE void *reuse(struct thread *t, size_t size, int flags)
+{
+    if (flags & ~MALLOCX_ZERO || size > HEADER_PAGE_BYTES)
+        return NULL;
+    struct class_info info = class_of(size);
+    void *p = alloc_policy_reuse(t, info, size);
+    return p && flags ? memset(p, 0, info.bytes) : p;
+}
+
+void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags)
+{
+    void *p = reuse(t, size, flags);
+    return likely(p) ? p : alloc_policy_alloc(t, size, flags);
+}
+
+NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
+{
+    struct stack_hold hold;
+    stack_context_enter(t, __builtin_frame_address(0), size, &hold);
+    void *p = reuse(t, size, flags);
+    if (unlikely(!p))
+        p = alloc_policy_alloc_for(t, size, flags, __builtin_return_address(0));
+    stack_context_leave(t, &hold);
+    return p;
+}
+
+/* ---- Guarded objects ---- */
+
+#define ALIGN_MASK 63 /* of MALLOCX_LG_ALIGN() */
+
+/* An allocation policy, and a program that chooses arena or cache, decide where objects lie. What jespan allocates for
+ * itself is not the program's. */
+static bool may_be_guarded(const struct thread *t, int flags)
+{
+    return !(flags & ~(ALIGN_MASK | MALLOCX_ZERO)) && !t->region && !tree_has_policy(t->tag) && !contexts[t->tag].is_own;
+}
+
+COLD void *alloc_guarded(struct thread *t, size_t size, int flags)
+{
+    size_t usable;
+    if (!may_be_guarded(t, flags) || size > GUARD_SLOT_BYTES)
+        return NULL;
+    void *p = guard_alloc(t, size, (size_t)1 << (flags & ALIGN_MASK), guard_sample_is_left(t), &usable);
+    guard_sample_done(t);
+    span_review(t);
+    if (p && flags & MALLOCX_ZERO)
+        memset(p, 0, usable);
+    return p ? track_alloc_guarded(t, p, size, usable) : NULL;
 }

@@ -97,4 +97,24 @@ static inline void alloc_policy_end_growth(struct thread *t, uint32_t held_befor
         limits_drop(t);
 }
 
+/* ---- Threads that take stacks: span/stack_context.h ---- */
+
+static inline bool alloc_stack_is_used(const struct thread *t)
+{
+    return t && t->stacks;
+}
+
+/* As alloc_policy_alloc_for(), for malloc and its kin, which reach this function by a jump: the stack begins with its
+ * caller. */
+void *alloc_stack_alloc(struct thread *t, size_t size, int flags);
+
+/* After stack_context_enter(): allocates in the thread's context as it is. */
+void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags);
+
+/* ---- Guarded objects: guard/guard.h ---- */
+
+/* Returns a guarded object, which is counted; NULL if it cannot be guarded, or if the context has an allocation policy. To
+ * be called when guard_sample_wants() one. */
+void *alloc_guarded(struct thread *t, size_t size, int flags);
+
 #endif

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
-	%D%/alloc_guarded.c %D%/alloc_guarded.h \
 	%D%/alloc_policy.c %D%/alloc_policy.h \
-	%D%/alloc_stack.c %D%/alloc_stack.h \
 	%D%/boot.c %D%/boot.h \
 	%D%/family.h \
 	%D%/mailbox.c \
@@ -13,7 +11,6 @@ core_sources += \
 	%D%/region_release.c %D%/region_release.h \
 	%D%/track.h %D%/track_slow.h \
 	%D%/track_alloc.c \
-	%D%/track_bytes.c \
 	%D%/track_free.c \
 	%D%/track_header.c \
 	%D%/track_credit.c

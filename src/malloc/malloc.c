@@ -14,7 +14,6 @@
 
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
-#include "malloc/alloc_stack.h"
 #include "malloc/family.h"
 #include "malloc/track.h"
 #include "span/stack_context.h"

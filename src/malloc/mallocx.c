@@ -7,7 +7,6 @@
 #include "guard/guard.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
-#include "malloc/alloc_stack.h"
 #include "malloc/family.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"

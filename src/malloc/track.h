@@ -7,7 +7,7 @@
  * into the thread's magazines.
  *
  * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_credit.c, the header of an object
- * is in track_header.c, track_bytes.c has a thread's own figures, and boot.c defines track_thread_slow().
+ * is in track_header.c, track_credit.c has a thread's own figures, and boot.c defines track_thread_slow().
  */
 #ifndef JESPAN_TRACK_H
 #define JESPAN_TRACK_H

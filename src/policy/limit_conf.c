@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/die.h"
-#include "base/list.h"
-#include "base/pattern.h"
+#include "base/parse.h"
 #include "conf/conf.h"
 #include "policy/limit_internal.h"
 #include "span/tree.h"

@@ -8,16 +8,14 @@
 
 #include "base/clock.h"
 #include "base/die.h"
-#include "base/list.h"
 #include "base/memory_bounds.h"
-#include "base/memory_pressure.h"
 #include "base/meta.h"
+#include "base/parse.h"
 #include "conf/conf.h"
 #include "jemalloc-hooks/extents.h"
 #include "report/background.h"
 #include "report/dump.h"
 #include "report/dump_signal.h"
-#include "report/oom_forecast.h"
 #include "snapshot/top_holders.h"
 
 #define NS_PER_S 1000000000u

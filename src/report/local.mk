@@ -14,7 +14,6 @@ core_sources += \
 	%D%/last_thread.c %D%/last_thread.h \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
-	%D%/oom_forecast.c %D%/oom_forecast.h \
 	%D%/process.c \
 	%D%/reporter_session.c %D%/reporter_session.h \
 	%D%/reporter_tell.c %D%/reporter_tell.h \

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/bump.h"
 #include "base/cpu_clock.h"
 #include "base/meta.h"
 #include "snapshot/snapshot_delta.h"

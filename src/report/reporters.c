@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/forked.h"
-#include "base/list.h"
+#include "base/parse.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
 #include "report/background.h"

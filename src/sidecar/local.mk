@@ -9,7 +9,6 @@ sidecar_sources = \
 	%D%/served.c %D%/served.h \
 	%D%/sidecar.c %D%/sidecar.h \
 	src/base/dump_on.c \
-	src/base/pattern.c \
 	src/base/procfile.c \
 	src/base/stop_sockets.c \
 	src/conf/conf.c \

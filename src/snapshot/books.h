@@ -14,11 +14,10 @@
 #include "base/cpu_clock.h"
 #include "base/mailbox.h"
 #include "heap/counters.h"
-#include "heap/event_ring.h"
 #include "heap/pagemap.h"
-#include "heap/thread_past.h"
+#include "heap/thread.h"
+#include "span/events.h"
 #include "span/tree.h"
-#include "stacks/frames.h"
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */

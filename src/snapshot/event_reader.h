@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "heap/event_ring.h"
+#include "span/events.h"
 
 /* A thread that has entered spans. `number` is 1 for the main thread; others count on as they enter their first one. */
 struct event_thread {

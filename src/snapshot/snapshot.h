@@ -12,10 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/kind.h"
 #include "base/totals.h"
 #include "snapshot/program.h"
-#include "stacks/frames.h"
+#include "stacks/stacks.h"
 
 struct snapshot_label {
     const char *key, *value; /* the value of an integer is its decimal text */
@@ -51,7 +50,7 @@ struct snapshot_age {
     struct totals totals;
 };
 
-/* What was allocated in a context from one stack of calls (stacks/frames.h). It is part of the row's figures. What has no
+/* What was allocated in a context from one stack of calls (stacks/stacks.h). It is part of the row's figures. What has no
  * such entry was allocated without a stack, or from one that was recycled. */
 struct snapshot_stack {
     uint32_t row;

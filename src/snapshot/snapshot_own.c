@@ -11,7 +11,6 @@
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
 #include "span/events.h"
-#include "stacks/frames.h"
 #include "stacks/stacks.h"
 
 uint64_t snapshot_start_ns;

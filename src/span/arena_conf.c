@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/die.h"
-#include "base/list.h"
-#include "base/pattern.h"
+#include "base/parse.h"
 #include "conf/conf.h"
 
 #define RULES_MAX 64

@@ -7,7 +7,7 @@
 
 #include "base/die.h"
 #include "base/hash.h"
-#include "base/list.h"
+#include "base/parse.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"

@@ -13,7 +13,6 @@ core_sources += \
 	%D%/span.c %D%/span.h \
 	%D%/stack_context.c %D%/stack_context.h \
 	%D%/tree.c %D%/tree.h \
-	%D%/tree_ids.h \
 	%D%/tree_recycle.c
 
 EXTRA_DIST += %D%/README.md

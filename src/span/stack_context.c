@@ -13,7 +13,7 @@
 #include "heap/counters.h"
 #include "span/span.h"
 #include "span/tree.h"
-#include "stacks/frames.h"
+#include "stacks/stacks.h"
 #include "stacks/unwind.h"
 
 /* Leads from a context and a stack to the child. Valid while the child has this generation. A line without a child says

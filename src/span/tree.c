@@ -17,7 +17,6 @@
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
-#include "span/tree_ids.h"
 
 struct context *contexts;
 _Atomic uint32_t *context_lives;

@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/kind.h"
 #include "base/totals.h"
 #include "span/labels.h"
 #include "span/sites.h"
@@ -50,7 +49,7 @@ struct context {
     _Atomic uint64_t children_wall; /* wall time of recycled children */
     uint64_t opens_seen;            /* by the last pass that looked for contexts to recycle */
     uint64_t born;                  /* for a period: its begin in ticks, not 0 */
-    uint32_t stack;                 /* for a stack: its number, stacks/frames.h, perhaps with STACK_SAMPLED */
+    uint32_t stack;                 /* for a stack: its number, stacks/stacks.h, perhaps with STACK_SAMPLED */
     uint32_t first_stack, stack_next, stack_before; /* the list of a context's stacks; 0: none */
     uint32_t hash, hash_next;
     uint32_t children, open_spans;
@@ -180,5 +179,43 @@ struct tree_stats {
     uint64_t recycled;
 };
 struct tree_stats tree_stats(void);
+
+/* ---- For tree.c and tree_recycle.c, which share these. All of it needs LOCK_TREE ---- */
+
+struct tree_ids {
+    uint32_t first_free; /* linked through hash_next; 0: none */
+    uint32_t free;       /* ids in that list */
+    uint32_t stacks;     /* live contexts of stacks */
+    uint64_t overflow, recycled; /* as in struct tree_stats */
+};
+extern struct tree_ids tree_ids;
+
+/* Removes a context from the hash table, which has it. */
+void tree_unlink(uint32_t id);
+
+/* Recycles early, so that numbers are used again and the memory of counters stays small. To be called for each new
+ * context. */
+void tree_recycle_early(void);
+
+/* To be called when all numbers are taken. `good_yield` is the number of contexts that are worth a round. */
+void tree_recycle_at_bound(uint32_t good_yield);
+
+/* Removes a stack from the list of its context. */
+void tree_leave_stacks(uint32_t id);
+
+/* To be called when stacks have all ids that they may have. */
+void tree_recycle_stacks(uint32_t good_yield);
+
+/* The next life begins, or the time between two. */
+static inline void tree_change_life(uint32_t id)
+{
+    store_release(&context_lives[id], load_relaxed(&context_lives[id]) + 1);
+}
+
+/* Invalidates all that threads have cached about the context. The context stays the same. */
+static inline void tree_forget(uint32_t id)
+{
+    store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+}
 
 #endif

@@ -14,7 +14,6 @@
 #include "span/context_policy.h"
 #include "span/labels.h"
 #include "span/tree.h"
-#include "span/tree_ids.h"
 
 struct contexts_retired contexts_retired;
 

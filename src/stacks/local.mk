@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/eh_frame.c %D%/eh_frame.h \
-	%D%/frames.c %D%/frames.h \
-	%D%/layouts.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
 	%D%/stacks.c %D%/stacks.h \
 	%D%/unwind.c %D%/unwind.h \

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether stacks are taken, and how many were lost. */
+/* Whether stacks are taken, how many were lost, and the numbers of stacks. */
 #include "stacks/stacks.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/die.h"
+#include "base/lock.h"
+#include "base/meta.h"
 #include "conf/conf.h"
-#include "stacks/frames.h"
 #include "stacks/unwind.h"
 #include "stacks/unwind_rules.h"
 
@@ -36,4 +39,71 @@ int stacks_mode_of(const char *text)
         if (!strcmp(text, mode_texts[i]))
             return i;
     return -1;
+}
+
+/* ---- The tree of return addresses ---- */
+
+struct stack_frame *stack_frames;
+_Atomic uint32_t stack_frames_end = 1;
+
+#define GROWTH 4096u /* frames at a time */
+
+static struct meta_array array;
+static uint32_t *heads, hash_mask, max_frames, mapped;
+
+COLD int frames_boot(uint32_t max)
+{
+    jespan_assert(lock_is_held(LOCK_TREE));
+    if (stack_frames)
+        return 0;
+    uint32_t buckets = 1;
+    while (buckets < max)
+        buckets *= 2;
+    heads = meta_map((size_t)buckets * sizeof *heads);
+    int error = heads ? meta_array_begin(&array, (size_t)max * sizeof *stack_frames) : -ENOMEM;
+    if (error) {
+        meta_unmap(heads, (size_t)buckets * sizeof *heads);
+        return error;
+    }
+    hash_mask = buckets - 1;
+    max_frames = max;
+    stack_frames = (struct stack_frame *)array.start;
+    return 0;
+}
+
+static COLD bool grow(void)
+{
+    uint32_t end = max_frames - mapped < GROWTH ? max_frames : mapped + GROWTH;
+    if (end == mapped || !meta_array_grow(&array, end * sizeof *stack_frames))
+        return false;
+    mapped = end;
+    return true;
+}
+
+static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
+{
+    uint64_t hash = (return_address ^ parent * UINT64_C(0xbf58476d1ce4e5b9)) * 0x9e3779b97f4a7c15u;
+    uint32_t *head = &heads[hash >> 32 & hash_mask]; /* all bits of both count here */
+    for (uint32_t i = *head; i; i = stack_frames[i].next)
+        if (stack_frames[i].return_address == return_address && stack_frames[i].parent == parent)
+            return i;
+    uint32_t number = load_relaxed(&stack_frames_end);
+    if (number >= mapped && !grow())
+        return 0;
+    stack_frames[number] = (struct stack_frame){return_address, parent, *head};
+    *head = number;
+    store_release(&stack_frames_end, number + 1);
+    return number;
+}
+
+uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n)
+{
+    jespan_assert(lock_is_held(LOCK_TREE));
+    uint32_t number = 0;
+    while (n--) {
+        number = intern_one(number, return_addresses[n]);
+        if (!number)
+            return 0;
+    }
+    return number;
 }

@@ -10,7 +10,6 @@
 
 #include "../../support/made_root.h"
 #include "base/memory_bounds.h"
-#include "base/memory_pressure.h"
 
 #define S ((uint64_t)1000000000)
 static struct pressure pressure;

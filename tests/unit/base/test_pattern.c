@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/pattern.h"
+#include "base/parse.h"
 
 static bool fits_by_definition(const char *pattern, const char *text)
 {

@@ -13,7 +13,7 @@
 #include "base/compiler.h"
 #include "base/lock.h"
 #include "heap/classes.h"
-#include "heap/tables.h"
+#include "heap/pagemap.h"
 #include "malloc/track.h"
 
 #define MANY 20000

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "report/oom_forecast.h"
+#include "base/memory_bounds.h"
 
 #define MB ((uint64_t)1 << 20)
 #define MS ((uint64_t)1000000)

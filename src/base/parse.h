@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lists of the configuration: ITEM|ITEM|…, where empty items do not count. Modules use this file too, so all of it is
- * inline. */
-#ifndef JESPAN_LIST_H
-#define JESPAN_LIST_H
+/* Reads texts of the configuration: numbers of bytes, patterns, lists. Modules use the lists, so these are inline. */
+#ifndef JESPAN_PARSE_H
+#define JESPAN_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+
+/* ---- Numbers of bytes, as people write them: 64M ---- */
+
+/* Reads digits, perhaps with K, M, G or T for units of 1024. Returns 0, or -EINVAL where the text is something else or
+ * the number does not fit. */
+int bytes_parse(const char *text, uint64_t *bytes);
+
+/* ---- Patterns of names, for sites and labels ---- */
+
+/* `*` stands for any text and may occur any number of times. Takes time up to the product of the lengths. */
+bool pattern_fits(const char *pattern, const char *text);
+
+/* ---- Lists: ITEM|ITEM|…, where empty items do not count ---- */
 
 /* An item where it stands in its list. No NUL ends it. */
 struct list_item {
