@@ -13,7 +13,6 @@
 #include "hash_index.h"
 #include "pprof.h"
 #include "report/exporter.h"
-#include "snapshot/program.h"
 #include "snapshot/snapshot.h"
 
 /* ---- code_maps.c: the mappings of a process that have code, for addresses of stacks ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A text in memory, compressed by gzip while it is written. */
-#include "html_pack.h"
+#include "html.h"
 
 #include <errno.h>
 #include <inttypes.h>

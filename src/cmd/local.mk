@@ -5,7 +5,7 @@ command_sources = \
 	%D%/ctl.c \
 	%D%/jespan.c \
 	%D%/run.c %D%/run.h \
-	%D%/run_elf.c %D%/run_elf.h \
+	%D%/run_elf.c \
 	%D%/run_environment.c \
 	%D%/run_init.c \
 	%D%/run_library.c \
@@ -21,18 +21,17 @@ report_sources = \
 	%D%/hash.c %D%/hash.h \
 	%D%/html.c %D%/html.h \
 	%D%/html_dumps.c \
-	%D%/html_pack.c %D%/html_pack.h \
+	%D%/html_pack.c \
 	%D%/leaks.c %D%/leaks.h \
 	%D%/leaks_rows.c \
 	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
-	%D%/profile_edit.c %D%/profile_edit.h \
-	%D%/profile_frames.c %D%/profile_frames.h \
+	%D%/profile_edit.c \
+	%D%/profile_frames.c \
 	%D%/ps.c \
 	%D%/report.c %D%/report.h \
 	%D%/report_by.c \
 	%D%/report_columns.c \
-	%D%/report_diff.c \
 	%D%/report_directory.c \
 	%D%/report_export.c \
 	%D%/report_filter.c \
@@ -43,9 +42,8 @@ report_sources = \
 	%D%/report_tree.c \
 	%D%/rss.c \
 	%D%/rss_mappings.c %D%/rss_mappings.h \
-	%D%/short_name.c %D%/short_name.h \
 	%D%/stack.c %D%/stack.h \
-	%D%/suppressions.c %D%/suppressions.h \
+	%D%/suppressions.c \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h \
 	%D%/threads.c \

@@ -15,8 +15,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "profile_frames.h"
-
 #define FIRST_BYTES ((size_t)256 << 10)
 #define MAX_FILE_BYTES ((size_t)1 << 30) /* unpacked */
 #define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */

@@ -4,9 +4,11 @@
 #ifndef JESPAN_CMD_PROFILE_H
 #define JESPAN_CMD_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hash.h"
 #include "profile.pb-c.h"
 #include "src/cmd/profile_parts.pb-c.h"
 
@@ -22,7 +24,7 @@ struct profile {
     int columns[PROFILE_N_VALUES]; /* the place of each value in a sample; -1 = the profile does not have it */
     ProtobufCAllocator allocator;
     size_t used_bytes; /* allocated now */
-    struct profile_frames *frames; /* profile_frames.h; NULL: samples are as in the file */
+    struct profile_frames *frames; /* profile_frames.c; NULL: samples are as in the file */
     int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */
 };
 
@@ -48,5 +50,59 @@ const JespanPprof__Function *profile_function(const struct profile *profile, uin
 
 /* The file of the main program. */
 ProtobufCBinaryData profile_program(const struct profile *profile);
+
+/* ---- profile_edit.c ---- */
+
+/* Adds functions and lines to a profile that was read, and writes it. All else in it stays as it was, also what this code does
+ * not know. */
+
+struct profile_edit {
+    struct profile *profile;
+    size_t string_room, function_room;
+    struct hash_table strings, functions; /* that were added, by their contents */
+    uint64_t next_function;
+};
+
+struct profile_line {
+    uint64_t function;
+    int64_t line;
+};
+
+/* The edit is freed by the caller; the profile keeps what was added. */
+void profile_edit_begin(struct profile_edit *edit, struct profile *profile);
+void profile_edit_end(struct profile_edit *edit);
+
+/* Sets *id to a function with these texts. Returns 0 or -ENOMEM. */
+int profile_edit_function(struct profile_edit *edit, const char *name, const char *system, const char *file, int64_t start_line,
+                          uint64_t *id);
+
+/* Gives a location its lines, the innermost function first. Returns 0 or -ENOMEM. */
+int profile_edit_lines(struct profile_edit *edit, JespanPprof__Location *location, const struct profile_line *lines, size_t n);
+
+/* Writes the profile, gzipped. Returns 0 or a negative errno. */
+int profile_write(const struct profile *profile, int fd);
+
+/* ---- profile_frames.c ---- */
+
+/* Which frames the samples of a profile have when they are read: all as in the file, those of spans, or those of spans and
+ * calls as people read them. */
+
+enum profile_frames_kind {
+    PROFILE_SPANS, /* without the calls below the spans; a profile that is not jespan's keeps all */
+    PROFILE_CALLS, /* inlined functions are locations of their own; the allocator and libc's start are left out */
+};
+
+/* From now on profile_sample() returns such samples. For PROFILE_CALLS the profile should have names. Returns 0 or -ENOMEM. */
+int profile_frames_set(struct profile *profile, enum profile_frames_kind kind);
+
+/* Whether any location is a call. Only after profile_frames_set(). */
+bool profile_frames_has_calls(const struct profile *profile);
+
+/* Whether a location is a call, and not a span. */
+bool profile_frames_is_call(const struct profile *profile, uint64_t location);
+
+/* For profile.c. */
+int profile_frames_apply(struct profile *profile, JespanPprof__Sample *sample);
+void profile_frames_free(struct profile *profile);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Adds functions and lines to a profile. All memory comes from the profile's allocator, which bounds it and frees it. */
-#include "profile_edit.h"
+#include "profile.h"
 
 #include <errno.h>
 #include <stdlib.h>

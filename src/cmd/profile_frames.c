@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which frames the samples of a profile have when they are read. */
-#include "profile_frames.h"
+#include "profile.h"
 
 #include <errno.h>
 #include <stdlib.h>

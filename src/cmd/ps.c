@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
-#include "sidecar/line.h"
+#include "sidecar/ending.h"
 #include "snapshot/view.h"
 #include "text.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of `jespan report`, in the order in which they work: an input (report_input.c), a filter (report_filter.c), rows
  * (report_rows.c) by what they are grouped by (report_by.c) or by path (report_path.c), the difference of two profiles
- * (report_diff.c), a tree (report_tree.c), columns (report_columns.c), and the output (report_table.c, report_export.c).
+ * (report_rows.c), a tree (report_tree.c), columns (report_columns.c), and the output (report_table.c, report_export.c).
  * Functions return 0, -ENOMEM, or what their comment says. */
 #ifndef JESPAN_CMD_REPORT_H
 #define JESPAN_CMD_REPORT_H

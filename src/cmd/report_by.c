@@ -2,7 +2,7 @@
 /* The kinds of groups of samples (--by). To add a kind, write its two functions and a row of the table at the end. */
 #include <string.h>
 
-#include "profile_frames.h"
+#include "profile.h"
 #include "report.h"
 #include "stack.h"
 

@@ -11,7 +11,7 @@
 
 #include "cmd.h"
 #include "outside.h"
-#include "profile_frames.h"
+#include "profile.h"
 #include "report.h"
 #include "symbolize.h"
 

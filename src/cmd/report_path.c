@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile_frames.h"
+#include "profile.h"
 #include "report.h"
 #include "stack.h"
 

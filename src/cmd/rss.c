@@ -12,7 +12,7 @@
 #include "cmd.h"
 #include "outside.h"
 #include "rss_mappings.h"
-#include "sidecar/line.h"
+#include "sidecar/ending.h"
 #include "snapshot/view_heap.h"
 #include "text.h"
 

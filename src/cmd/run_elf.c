@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads ELF files with libelf, which checks every offset against the size of the file. */
-#include "run_elf.h"
+#include "run.h"
 
 #include <fcntl.h>
 #include <gelf.h>

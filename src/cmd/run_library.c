@@ -11,7 +11,6 @@
 
 #include "cmd.h"
 #include "run.h"
-#include "run_elf.h"
 
 #define LIBRARY "libjespan.so"
 

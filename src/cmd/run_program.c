@@ -15,7 +15,6 @@
 
 #include "cmd.h"
 #include "run.h"
-#include "run_elf.h"
 
 #define DEFAULT_PATH "/bin:/usr/bin" /* that of execvp() without PATH */
 #define MAX_INTERPRETERS 4           /* the kernel follows as many */

@@ -19,9 +19,8 @@
 #include <unistd.h>
 
 #include "cmd.h"
-#include "run.h"
 #include "report/sidecar_page.h"
-#include "run_elf.h"
+#include "run.h"
 
 struct start {
     pid_t program;

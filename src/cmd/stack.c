@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "hash.h"
-#include "short_name.h"
 #include "symbolize.h"
+#include "text.h"
 
 #define MAX_NAME_CHARS 2000
 #define MAX_NAME_BYTES 4096

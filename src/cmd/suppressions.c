@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Suppressions of leaks, in the format of LeakSanitizer. */
-#include "suppressions.h"
+#include "leaks.h"
 
 #include <errno.h>
 #include <stdbool.h>

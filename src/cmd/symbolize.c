@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
-#include "profile_edit.h"
+#include "profile.h"
 #include "symbols/symbols.h"
 
 #define MAX_BUILD_ID_CHARS 128

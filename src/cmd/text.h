@@ -58,4 +58,10 @@ void figure_duration(char *to, int64_t ns);
 /* The number of columns that a figure takes on the terminal. */
 int figure_columns(const char *figure);
 
+/* ---- Names of C++ functions that fit a line ---- */
+
+/* Shortens a name in place: std::string for its template, and no allocators. A name that is then longer than `wanted` bytes
+ * loses its parameters, and if it is still longer, the arguments of its templates. */
+void short_name(char *name, size_t wanted);
+
 #endif

@@ -10,7 +10,7 @@
 
 #include "cmd.h"
 #include "outside.h"
-#include "sidecar/line.h"
+#include "sidecar/ending.h"
 #include "snapshot/view_threads.h"
 #include "text.h"
 #include "threads_shares.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cmd.h"
-#include "sidecar/line.h"
+#include "sidecar/ending.h"
 #include "top.h"
 
 #define PATH_BYTES 1024

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "cmd.h"
-#include "sidecar/line.h"
+#include "sidecar/ending.h"
 #include "top.h"
 
 #define THREADS_BEFORE 65536u

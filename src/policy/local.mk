@@ -10,7 +10,6 @@ core_sources += \
 	%D%/limit_conf.c \
 	%D%/limit_internal.h \
 	%D%/limit_sections.c \
-	%D%/limit_unsettled.c \
 	%D%/regions.c %D%/regions.h
 
 EXTRA_DIST += %D%/README.md

@@ -3,13 +3,26 @@
 #include "report/background.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
+#include "base/descriptor.h"
+#include "base/die.h"
+#include "base/forked.h"
+#include "base/futex.h"
+#include "conf/conf.h"
+#include "heap/thread.h"
 #include "malloc/track.h"
-#include "report/last_thread.h"
+#include "report/dump_timer.h"
 #include "span/span.h"
 
 /* A new thread inherits the signal mask of its creator. All signals are blocked while it is created, so it never takes
@@ -133,4 +146,127 @@ COLD bool worker_after_fork(struct worker *w)
     if (had_one || w->joinable)
         w->running = w->joinable = false;
     return had_one;
+}
+
+/* ---- The end of a process in which only jespan's threads are left ---- */
+
+#define NS_PER_MS 1000000u
+#define LONGEST_PAUSE_MS 1024 /* the end of a thread that never allocated wakes nobody, so the number is read again */
+#define ONE_OWN ((uint64_t)1 << 32 | 1) /* one change, and one thread more */
+
+/* The number of jespan's threads in the lower half, the number of changes in the upper half. */
+static _Atomic uint64_t own;
+
+static pthread_key_t key;
+static bool has_key;
+static char of_main, of_own; /* values of the key: the main thread, a thread of jespan */
+static _Atomic bool main_has_ended, is_watching;
+static sigset_t main_mask; /* before main_has_ended */
+
+/* ---- The thread that waits ---- */
+
+/* Returns the number of threads with the main thread, if the main thread has ended. Returns 0 if it has not ended or
+ * the number is unknown. These are fields 3 and 20 of /proc/PID/stat in proc(5). The name in field 2 may contain
+ * anything, so the fields are counted from its last ')'. */
+static uint32_t threads_without_main(void)
+{
+    char text[1024];
+    int fd = descriptor_open("/proc/self/stat", O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strrchr(text, ')');
+    if (!at || strncmp(at, ") Z ", 4))
+        return 0;
+    for (int field = 2; at && field < 20; field++)
+        at = strchr(at + 1, ' ');
+    return at ? (uint32_t)strtoul(at + 1, NULL, 10) : 0;
+}
+
+/* A thread of jespan that is not counted yet, or no longer, counts as one of the program's threads. */
+static bool only_own_are_left(void)
+{
+    uint64_t before = atomic_load(&own);
+    uint32_t all = threads_without_main();
+    return all && all - 1 == (uint32_t)before && atomic_load(&own) == before;
+}
+
+static void wait_for_others(void)
+{
+    uint64_t pause_ms = 1;
+    while (!only_own_are_left()) {
+        uint32_t ends = load_acquire(&thread_ends);
+        futex_wait(&thread_ends, ends, background_deadline(pause_ms));
+        pause_ms = load_acquire(&thread_ends) != ends ? 1 : pause_ms < LONGEST_PAUSE_MS ? 2 * pause_ms : pause_ms;
+    }
+}
+
+/* exit() runs the program's handlers on this thread. So their memory counts for the program, and signals reach them as
+ * they reached the main thread. */
+static void *watch(void *unused)
+{
+    (void)unused;
+    background_begin("jespan:end");
+    wait_for_others();
+    struct thread *t = track_thread();
+    if (t)
+        span_set_base(t, CONTEXT_ID_ROOT);
+    dump_timer_dump_before_destructors(background_deadline(conf.shutdown_timeout_ms));
+    pthread_sigmask(SIG_SETMASK, &main_mask, NULL);
+    exit(0);
+}
+
+static void start_watching(void)
+{
+    if (atomic_exchange(&is_watching, true))
+        return;
+    store_release(&thread_ends_awaited, true);
+    int error = background_start(watch, NULL);
+    if (error)
+        WARN("the thread that ends the process after its main thread cannot start: ", errno_text(-error),
+             "; the process must be ended by exit() or SIGKILL");
+}
+
+/* ---- Threads that begin and end ---- */
+
+/* This function and last_thread_add_own() each write before they read, so at least one of them sees the write of the
+ * other. */
+static void end(void *whose)
+{
+    if (whose == &of_own) {
+        atomic_fetch_add(&own, ONE_OWN - 2);
+        return;
+    }
+    pthread_sigmask(SIG_SETMASK, NULL, &main_mask);
+    atomic_store(&main_has_ended, true);
+    if ((uint32_t)atomic_load(&own))
+        start_watching();
+}
+
+void last_thread_add_own(void)
+{
+    if (!has_key || pthread_setspecific(key, &of_own))
+        return;
+    atomic_fetch_add(&own, ONE_OWN);
+    if (atomic_load(&main_has_ended))
+        start_watching();
+}
+
+void last_thread_boot(void)
+{
+    has_key = pthread_key_create(&key, end) == 0;
+    if (has_key && gettid() == getpid())
+        pthread_setspecific(key, &of_main);
+}
+
+/* The thread that forked is the child's main thread. */
+COLD void last_thread_after_fork(void)
+{
+    FORKED_CLEAR(own);
+    FORKED_CLEAR(main_has_ended);
+    FORKED_CLEAR(is_watching);
+    FORKED_CLEAR(thread_ends_awaited);
+    if (has_key)
+        pthread_setspecific(key, &of_main);
 }

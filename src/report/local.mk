@@ -9,14 +9,12 @@ core_sources += \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
 	%D%/exporter.h \
-	%D%/forked_children.c %D%/forked_children.h \
 	%D%/goodbye.c %D%/goodbye.h \
-	%D%/last_thread.c %D%/last_thread.h \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
 	%D%/process.c \
 	%D%/reporter_session.c %D%/reporter_session.h \
-	%D%/reporter_tell.c %D%/reporter_tell.h \
+	%D%/reporter_tell.c \
 	%D%/reporters.c %D%/reporters.h \
 	%D%/service.h \
 	%D%/sidecar_page.h \

@@ -17,7 +17,6 @@
 #include "report/dump_timer.h"
 #include "report/dump_watch.h"
 #include "report/goodbye.h"
-#include "report/last_thread.h"
 #include "report/limit_events.h"
 #include "report/reporters.h"
 #include "report/services.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Remembers what one reporter was told, and tells it the rest. */
-#include "report/reporter_tell.h"
+#include "report/reporter_session.h"
 
 #include <errno.h>
 #include <stdbool.h>

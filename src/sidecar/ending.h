@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "snapshot/snapshot.h"
+
 /* Facts that are remembered of a process while it lives. */
 struct ending_watch {
     pid_t pid;
@@ -33,5 +35,25 @@ struct ending ending_of(const struct ending_watch *w);
 /* "ended with status 1", "was killed by signal 9", "was killed by the OOM killer", "ended". */
 #define ENDING_TEXT_BYTES 64
 const char *ending_text(char text[ENDING_TEXT_BYTES], const struct ending *e);
+
+/* ---- The line at the end: the context with the most bytes in use ---- */
+
+#define LINE_HOLDER_BYTES 160
+
+struct line_holder {
+    uint64_t all_bytes; /* in use by all contexts */
+    uint64_t bytes;     /* in use by the one that has most */
+    char path[LINE_HOLDER_BYTES];
+};
+
+/* The path of a row, as in struct line_holder. */
+void line_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row);
+
+/* Writes the context with the most bytes in use. */
+void line_find_holder(struct line_holder *h, const struct snapshot *s);
+
+/* Writes "1.5 GiB". Returns `text`. */
+#define LINE_SIZE_BYTES 24
+const char *line_size(char text[LINE_SIZE_BYTES], uint64_t bytes);
 
 #endif

@@ -2,7 +2,6 @@
 # Part of the command. What it shares with the library is compiled again for the command.
 sidecar_sources = \
 	%D%/ending.c %D%/ending.h \
-	%D%/line.c %D%/line.h \
 	%D%/modules.c %D%/modules.h \
 	%D%/page.c %D%/page.h \
 	%D%/readings.c %D%/readings.h \
@@ -18,7 +17,7 @@ sidecar_sources = \
 	src/report/dump_dir.c \
 	src/report/dump_file.c \
 	src/report/dump_series.c \
-	src/report/forked_children.c \
-	src/report/module_dl.c
+	src/report/module_dl.c \
+	src/report/unfollowed.c
 
 EXTRA_DIST += %D%/README.md

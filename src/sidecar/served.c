@@ -17,8 +17,8 @@
 #include "base/die.h"
 #include "conf/conf.h"
 #include "report/dump_dir.h"
-#include "report/forked_children.h"
 #include "report/module.h"
+#include "report/unfollowed.h"
 #include "snapshot/view.h"
 
 #define NS_PER_MS UINT64_C(1000000)

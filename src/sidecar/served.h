@@ -9,7 +9,6 @@
 
 #include "report/dump_series.h"
 #include "sidecar/ending.h"
-#include "sidecar/line.h"
 #include "sidecar/modules.h"
 #include "sidecar/page.h"
 #include "sidecar/readings.h"

@@ -22,7 +22,6 @@
 #include "base/die.h"
 #include "conf/conf.h"
 #include "sidecar/ending.h"
-#include "sidecar/line.h"
 #include "sidecar/modules.h"
 #include "sidecar/page.h"
 #include "sidecar/served.h"

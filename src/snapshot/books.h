@@ -8,6 +8,7 @@
 #define JESPAN_BOOKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/clock.h"
@@ -56,5 +57,25 @@ extern const struct books books __asm__("jespan_books");
 
 /* What books.fingerprint must be for a reader of this build. */
 uint32_t books_fingerprint(void);
+
+/* ---- The fingerprint: a hash of sizes and offsets of members of all structures that readers read ---- */
+
+#define FOLD(before, value) ((uint32_t)((before)*0x9e3779b1u ^ (uint32_t)(value)))
+#define FOLD_PLACE(before, type, member) FOLD(before, offsetof(struct type, member))
+
+#define FINGERPRINT_SIZES                                                                                              \
+    FOLD(FOLD(FOLD(FOLD(FOLD(FOLD(BOOKS_LAYOUT, sizeof(struct books)), sizeof(struct context)), sizeof(struct totals)),  \
+                   sizeof(struct thread)), sizeof(struct counters_chunk)),                                               \
+         sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) +              \
+             sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past))
+#define FINGERPRINT_CONTEXT                                                                                            \
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
+                          label_integers), context, wall), context, open_spans)
+#define FINGERPRINT_THREAD                                                                                             \
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread,           \
+                          cpu), thread, next)
+#define BOOKS_FINGERPRINT                                                                                              \
+    FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
+                    counters_more, cpu_system), LEAF_BITS + (sizeof(struct mailbox) << 8))
 
 #endif

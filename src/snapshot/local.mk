@@ -3,37 +3,30 @@
 snapshot_sources = \
 	%D%/books.h \
 	%D%/event_reader.c %D%/event_reader.h \
-	%D%/books_fingerprint.h \
 	%D%/reading.h \
-	%D%/reading_add.c %D%/reading_add.h \
+	%D%/reading_add.c \
 	%D%/snapshot.c %D%/snapshot.h \
-	%D%/snapshot_ages.c \
 	%D%/snapshot_builder.h \
 	%D%/snapshot_collect.c \
 	%D%/snapshot_finish.c \
 	%D%/snapshot_rows.c \
-	%D%/snapshot_stacks.c \
+	%D%/snapshot_parts.c \
 	%D%/space.c %D%/space.h \
 	%D%/view_parts.h
 
 # What only a snapshot of another process needs: for programs of our own, not for the library
 outside_sources = \
-	%D%/frames_outside.c \
 	%D%/mailbox_outside.c %D%/mailbox_outside.h \
-	%D%/owners_outside.c \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \
 	%D%/view.c %D%/view.h \
 	%D%/view_find.c \
 	%D%/view_heap.c %D%/view_heap.h \
-	%D%/view_outside.h \
 	%D%/view_threads.c %D%/view_threads.h
 
 core_sources += \
 	$(snapshot_sources) \
-	%D%/books.c \
 	%D%/outlived.c %D%/outlived.h \
-	%D%/program.h \
 	%D%/reading.c \
 	%D%/snapshot_delta.h \
 	%D%/snapshot_own.c \

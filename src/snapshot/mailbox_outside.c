@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
 
 #define SHORTEST_PAUSE_NS 200000
 #define LONGEST_PAUSE_NS 20000000

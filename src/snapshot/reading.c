@@ -8,7 +8,6 @@
 #include "heap/magazine.h"
 #include "heap/sums.h"
 #include "heap/timing.h"
-#include "snapshot/reading_add.h"
 
 /* A thread that existed at the beginning, and its free buffer then. */
 struct source {

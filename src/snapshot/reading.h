@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/totals.h"
+#include "heap/counters.h"
 #include "heap/thread.h"
 
 #define READING_CHUNK COUNTERS_PER_CHUNK /* contexts */
@@ -37,5 +38,31 @@ void reading_chunk(const struct reading *r, uint32_t first, struct totals sums[R
 /* After the last chunk: calls `add` for each free that was buffered all the time. Returns the bytes in free buffers and
  * magazines. */
 uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to);
+
+/* ---- reading_add.c ---- */
+
+/* Adds up one chunk of several threads: where they are, in this process, or copies of another's. Copies stand still and
+ * no time passes in them, so none of the functions below is called for them. */
+
+typedef void reading_pair_function(struct totals *pair, struct counters *c);
+typedef uint64_t reading_clock_function(struct thread *t);
+
+struct reading_source {
+    reading_pair_function *read_pair; /* the thread freed something while the pair was read: reads it again */
+    reading_clock_function *cpu_now;  /* the CPU time of a thread, in ticks */
+    bool times;                       /* they are tracked */
+};
+
+/* The same chunk of several threads. */
+#define READING_BATCH 8
+struct reading_batch {
+    const struct reading_source *of;
+    uint32_t n;
+    struct thread *threads[READING_BATCH];
+    struct counters *chunks[READING_BATCH];
+    const struct counters *next[READING_BATCH]; /* the next chunk of each of these threads, which is fetched meanwhile */
+};
+
+void reading_add(struct totals sums[READING_CHUNK], const struct reading_batch *b);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Adds up one chunk of several threads. */
-#include "snapshot/reading_add.h"
+#include "snapshot/reading.h"
 
 #include "base/clock.h"
 #include "heap/timing.h"

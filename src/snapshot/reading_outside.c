@@ -16,7 +16,7 @@
 #include "base/descriptor.h"
 #include "base/meta.h"
 #include "heap/timing.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
 
 #define MAX_THREADS (1u << 17)
 #define MAX_DIRECTORIES_BYTES ((size_t)1 << 30) /* damaged books may want 512 GiB */

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copies of another process's sites. Sites stay as they are, so each is copied once, and stays as long as the view. */
+/* Copies of another process's sites, and of the frames of its stacks.
+ *
+ * Sites stay as they are, so each is copied once, and stays as long as the view. */
 #include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/meta.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
+#include "span/tree.h"
 
 #define MAX_SITES (1u << 20)
 #define BLOCK_BYTES ((size_t)64 << 10)
@@ -127,4 +133,129 @@ void outside_free_sites(struct view_outside *o)
         meta_unmap(block, BLOCK_BYTES);
     }
     meta_unmap(o->sites, o->sites_room * sizeof *o->sites);
+}
+
+/* ---- Frames of stacks ---- */
+
+/* The frames of another process's stacks. They never change there, so only new ones are copied. A snapshot refers to
+ * the copy. So the copy is only moved when it is full, and the view keeps the older copies (struct
+ * outside_frames_room). */
+
+#define MAX_FRAMES (1u << 24) /* the most that max_stacks can be */
+
+/* Snapshots that were taken before still use a copy that was outgrown. Copies grow by doubling, so all of them together
+ * take no more than the last one. */
+struct outside_frames_room {
+    struct outside_frames_room *older;
+    size_t bytes;
+    struct stack_frame frames[];
+};
+
+static struct outside_frames_room *room_of(struct stack_frame *frames)
+{
+    return (struct outside_frames_room *)((char *)frames - offsetof(struct outside_frames_room, frames));
+}
+
+static int grow_frames(struct view_outside *o, uint32_t n)
+{
+    size_t wanted = sizeof(struct outside_frames_room) + (size_t)n * sizeof *o->frames, bytes = o->frames_bytes ? o->frames_bytes : 1 << 20;
+    while (bytes < wanted)
+        bytes *= 2;
+    if (bytes == o->frames_bytes)
+        return 0;
+    struct outside_frames_room *room = meta_map(bytes);
+    if (!room)
+        return -ENOMEM;
+    room->bytes = bytes;
+    room->older = o->frames ? room_of(o->frames) : NULL;
+    if (o->frames)
+        memcpy(room->frames, o->frames, o->n_frames * sizeof *o->frames);
+    o->frames = room->frames;
+    o->frames_bytes = bytes;
+    return 0;
+}
+
+/* Readers follow parents, so each has to have a smaller number, as it has in books that are not damaged. */
+static int check_frames(const struct stack_frame *frames, uint32_t from, uint32_t end)
+{
+    for (uint32_t i = from; i < end; i++)
+        if (frames[i].parent >= i && i)
+            return -EBADMSG;
+    return 0;
+}
+
+int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats)
+{
+    struct view_outside *o = view->outside;
+    uint64_t from = 0;
+    uint32_t end = 0;
+    const struct piece pieces[] = {{&end, space_address(view->books.frames_end), sizeof end},
+                                   {&from, space_address(view->books.frames), sizeof from},
+                                   {stats, space_address(view->books.stacks), sizeof *stats}};
+    int error = space_copy(&view->space, pieces, sizeof pieces / sizeof pieces[0]);
+    if (!error && (end > MAX_FRAMES || end < o->n_frames || from & 7))
+        error = -EBADMSG;
+    if (!error)
+        error = grow_frames(o, end);
+    if (!error && end > o->n_frames) {
+        const struct piece more = {o->frames + o->n_frames, from + o->n_frames * sizeof *o->frames,
+                                    (end - o->n_frames) * sizeof *o->frames};
+        error = space_copy(&view->space, &more, 1);
+    }
+    if (!error)
+        error = check_frames(o->frames, o->n_frames, end);
+    if (error)
+        return error;
+    *n_frames = o->n_frames = end;
+    *frames = o->frames;
+    return 0;
+}
+
+void outside_free_frames(struct view_outside *o)
+{
+    for (struct outside_frames_room *room = o->frames ? room_of(o->frames) : NULL, *older; room; room = older) {
+        older = room->older;
+        meta_unmap(room, room->bytes);
+    }
+}
+
+/* ---- Owners: which context has the figures of another one in its row ---- */
+
+static uint32_t owner_of(uint32_t id, const struct context *c)
+{
+    bool is_part = c->kind == CONTEXT_STACK || c->kind == CONTEXT_PERIOD;
+    return id == CONTEXT_ID_UNSAMPLED ? CONTEXT_ID_ROOT : is_part ? c->parent : id;
+}
+
+/* The parent of a stack may be a period. */
+static int copy_owners(struct view *view, uint32_t *owners, uint32_t end)
+{
+    enum { AT_ONCE = 256 };
+    uint64_t start = 0;
+    const struct piece array = {&start, space_address(view->books.contexts), sizeof start};
+    int error = space_copy(&view->space, &array, 1);
+    struct context *some = malloc(AT_ONCE * sizeof *some);
+    if (!some)
+        error = -ENOMEM;
+    for (uint32_t first = 0; first < end && !error; first += AT_ONCE) {
+        uint32_t n = end - first < AT_ONCE ? end - first : AT_ONCE;
+        const struct piece piece = {some, start + first * sizeof *some, n * sizeof *some};
+        error = space_copy(&view->space, &piece, 1);
+        for (uint32_t i = 0; i < n && !error; i++)
+            owners[first + i] = owner_of(first + i, &some[i]);
+    }
+    free(some);
+    return error;
+}
+
+int outside_owners(struct view *view, uint32_t **owners, uint32_t *n)
+{
+    const struct piece piece = {n, space_address(view->books.context_end), sizeof *n};
+    int error = space_copy(&view->space, &piece, 1);
+    if (!error && *n > CONTEXTS_MAX)
+        error = -EBADMSG;
+    *owners = error ? NULL : malloc(((size_t)*n + 1) * sizeof **owners);
+    if (!error)
+        error = *owners ? copy_owners(view, *owners, *n) : -ENOMEM;
+    return error;
 }

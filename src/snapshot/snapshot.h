@@ -9,12 +9,24 @@
 #ifndef JESPAN_SNAPSHOT_H
 #define JESPAN_SNAPSHOT_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/totals.h"
-#include "snapshot/program.h"
 #include "stacks/stacks.h"
+
+/* ---- The main program of a process: its file, and where its code lies in memory ---- */
+
+#define PROGRAM_BUILD_ID_BYTES 64 /* the longest that is kept. Usual ones have 20 */
+
+struct program {
+    uint64_t start, limit, offset; /* 0: unknown */
+    char file[PATH_MAX];           /* "(unknown)" without /proc */
+    char build_id[2 * PROGRAM_BUILD_ID_BYTES + 1]; /* hexadecimal. "": none */
+};
+
+/* ---- Snapshots ---- */
 
 struct snapshot_label {
     const char *key, *value; /* the value of an integer is its decimal text */

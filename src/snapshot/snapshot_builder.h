@@ -137,7 +137,7 @@ void builder_finish_times(struct snapshot_builder *b);
 /* What has outlived its spans, by the figures that the row has now. */
 void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row);
 
-/* ---- snapshot_stacks.c ---- */
+/* ---- snapshot_parts.c ---- */
 
 /* Finds the frames of all stacks. Returns 0 or a negative errno. */
 int stacks_begin(struct snapshot_builder *b);
@@ -154,8 +154,6 @@ void stacks_link(struct snapshot_builder *b);
 
 /* Estimates what samples stand for, when all figures of rows are known. */
 void stacks_estimate(struct snapshot_builder *b);
-
-/* ---- snapshot_ages.c ---- */
 
 /* Sets the figures of a period. */
 void ages_fill(struct snapshot_builder *b, uint32_t id, const struct totals *sum);

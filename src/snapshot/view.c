@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "base/meta.h"
-#include "snapshot/books_fingerprint.h"
+#include "snapshot/books.h"
 #include "snapshot/event_reader.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
 
 uint32_t books_fingerprint(void)
 {

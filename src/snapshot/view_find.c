@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
 
 #define MAX_SEGMENTS 64
 #define MAX_NOTES_BYTES 4096

@@ -13,7 +13,7 @@
 
 #include "base/meta.h"
 #include "heap/pagemap.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
 
 #define PAGE HEADER_PAGE_BYTES
 #define BATCH_PAGES 64 /* pages whose entries and headers are copied at once */

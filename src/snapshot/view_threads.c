@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/meta.h"
-#include "snapshot/view_outside.h"
+#include "snapshot/view_parts.h"
 #include "span/tree.h"
 
 #define MAX_CELLS ((size_t)1 << 24) /* damaged books may want any number */

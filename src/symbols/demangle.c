@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "demangle_rust.h"
 #include "symbols.h"
 
 #define HASH_DIGITS 16

@@ -3,7 +3,7 @@
  * function is named after its rule. Lifetimes and hashes of crates are left out.
  *
  * Backreferences let a short name be very long. So the text, the depth and the number of steps are bounded. */
-#include "demangle_rust.h"
+#include "demangle.h"
 
 #include <stdint.h>
 #include <stdio.h>

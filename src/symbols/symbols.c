@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "symbols_child.h"
+#include "symbols_parts.h"
 
 #define MAX_MEMORY_BYTES ((rlim_t)16 << 30) /* of addresses: libdw maps files whole */
 #define MAX_CPU_S 120

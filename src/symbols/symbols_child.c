@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The child that reads a binary: it finds names for all places and sends them. It frees nothing, since it ends then. */
-#include "symbols_child.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +7,7 @@
 #include <unistd.h>
 
 #include "demangle.h"
-#include "symbols_dwarf.h"
-#include "symbols_file.h"
-#include "symbols_table.h"
+#include "symbols_parts.h"
 
 static uint32_t bytes_of(const char *text)
 {

@@ -4,7 +4,7 @@
  * A unit is walked once, for all places in it, and only if it has any. So 10,000 places take about as long as one in each of
  * the units. libdw's own search walks the unit from its start for each place, and needs .debug_aranges, which clang leaves
  * out. */
-#include "symbols_dwarf.h"
+#include "symbols_parts.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds a binary: at its path, if its build id is the wanted one, else by its build id, below /usr/lib/debug or from the
  * debuginfod servers of DEBUGINFOD_URLS. libdwfl then finds its debug file by the same ways and by .gnu_debuglink. */
-#include "symbols_file.h"
+#include "symbols_parts.h"
 
 #include <elf.h>
 #include <elfutils/libdwelf.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions of a binary's symbol table, by address. libdwfl finds the table, and searches it from end to end for each
  * address, so it is sorted here. */
-#include "symbols_table.h"
+#include "symbols_parts.h"
 
 #include <elf.h>
 #include <stdlib.h>

@@ -236,7 +236,7 @@ test_rust_names() {
     cat > names.c << 'PROGRAM'
 #include <stdio.h>
 #include <string.h>
-#include "symbols/demangle_rust.h"
+#include "symbols/demangle.h"
 int main(void)
 {
     static char line[1 << 16], text[4097];

@@ -14,7 +14,7 @@
 #include "../../support/told.h"
 #include "base/meta.h"
 #include "malloc/track.h"
-#include "report/reporter_tell.h"
+#include "report/reporter_session.h"
 #include "span/tree.h"
 
 extern const char *jespan_conf; /* weak in conf.c */
