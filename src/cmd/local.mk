@@ -46,8 +46,9 @@ report_sources = \
 	%D%/suppressions.c \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h \
-	%D%/threads.c \
-	%D%/threads_shares.c %D%/threads_shares.h \
+	%D%/threads.c %D%/threads.h \
+	%D%/threads_shares.c \
+	%D%/threads_table.c \
 	%D%/top.c %D%/top.h \
 	%D%/top_lines.c \
 	%D%/top_model.c

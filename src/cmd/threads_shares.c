@@ -5,7 +5,7 @@
  * Otherwise a thread has in use what it allocated there, less all that was freed there, at least; and the smaller one of what
  * it allocated and what is in use there, at most. Frees by others have bounds of the same kind.
  */
-#include "threads_shares.h"
+#include "threads.h"
 
 #include <stdlib.h>
 

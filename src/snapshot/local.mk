@@ -22,6 +22,8 @@ outside_sources = \
 	%D%/view.c %D%/view.h \
 	%D%/view_find.c \
 	%D%/view_heap.c %D%/view_heap.h \
+	%D%/view_heap_parts.h \
+	%D%/view_heap_walk.c \
 	%D%/view_threads.c %D%/view_threads.h
 
 core_sources += \

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Walks the headers of another process's heap.
+ *
+ * Pages of small objects are put together to slabs: jemalloc gives back a slab only when all its objects are free, so a live
+ * object pins the free bytes of its whole slab. A slab begins where an extent begins, or where the class changes, or after as
+ * many pages as slabs of the class have.
+ */
+#include "snapshot/view_heap_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Slabs ---- */
+
+/* The index of a context. Numbers that no context has share the index after the last. */
+static struct heap_context *context_of(struct view_heap *h, uint32_t tag)
+{
+    uint32_t id = tag & ~TAG_SURVIVOR;
+    for (int step = 0; step < 2 && id < h->n_contexts; step++)
+        id = h->owners[id];
+    return &h->contexts[id < h->n_contexts ? id : h->n_contexts];
+}
+
+static void end_slab(struct view_heap *h)
+{
+    struct slab *s = &h->slab;
+    uint64_t resident = (uint64_t)s->resident_pages * PAGE;
+    if (s->n_holders == 0) {
+        h->parts->empty += resident;
+    } else {
+        uint64_t live = s->live < resident ? s->live : resident;
+        uint64_t cached = s->cached < resident - live ? s->cached : resident - live, free_bytes = resident - live, all = 0;
+        h->parts->live += live;
+        h->parts->cached += cached;
+        h->parts->holes += free_bytes - cached;
+        for (uint32_t i = 0; i < s->n_holders; i++)
+            all += s->holders[i].bytes;
+        for (uint32_t i = 0; i < s->n_holders; i++)
+            h->contexts[s->holders[i].context].pinned_bytes += (uint64_t)((double)free_bytes * (double)s->holders[i].bytes / (double)all);
+        if (s->n_holders == 1)
+            h->contexts[s->holders[0].context].alone_bytes += free_bytes;
+    }
+    s->code = 0;
+    s->pages = s->resident_pages = s->n_holders = 0;
+    s->live = s->cached = 0;
+}
+
+static void hold(struct slab *s, uint32_t context, uint64_t bytes)
+{
+    uint32_t i = 0;
+    while (i < s->n_holders && s->holders[i].context != context)
+        i++;
+    if (i == s->n_holders && i < MAX_HOLDERS)
+        s->holders[s->n_holders++] = (struct holder){context, 0};
+    s->holders[i < MAX_HOLDERS ? i : MAX_HOLDERS - 1].bytes += bytes;
+}
+
+/* Bytes of freed objects in the page that magazines keep. */
+static uint64_t cached_in(const struct view_heap *h, uint64_t page)
+{
+    uint32_t low = 0, high = h->n_cached;
+    uint64_t bytes = 0;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (h->cached[middle].address < page)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < h->n_cached && h->cached[low].address < page + PAGE; low++)
+        bytes += h->cached[low].bytes;
+    return bytes;
+}
+
+/* A header table lies in a chunk of 64 KiB that is jespan's. */
+static int note_table(struct view_heap *h, uint64_t table)
+{
+    enum { CHUNK = 64 << 10 };
+    uint64_t chunk = table & ~(uint64_t)(CHUNK - 1);
+    if (chunk == h->last_chunk)
+        return 0;
+    h->last_chunk = chunk;
+    return view_heap_add_own(h, chunk, CHUNK);
+}
+
+static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const header_t *table)
+{
+    uint16_t code = entry_plain_code(entry);
+    unsigned class = CODE_CLASS(code) % CLASSES_MAX, shift = CODE_SLOT_SHIFT(code);
+    uint64_t bytes = h->view->outside->class_bytes[class];
+    struct slab *s = &h->slab;
+    if (!bytes)
+        return -EBADMSG;
+    if (s->pages && (bound || s->code != code || s->pages >= (h->class_slab_pages[class] ? h->class_slab_pages[class] : 1)))
+        end_slab(h);
+    s->code = code;
+    s->pages++;
+    s->resident_pages += resident;
+    s->cached += resident ? cached_in(h, page) : 0;
+    for (size_t i = 0; i < PAGE >> shift; i++) {
+        uint32_t tag = load_relaxed(&table[i]);
+        if (!tag)
+            continue;
+        struct heap_context *context = context_of(h, tag);
+        context->objects++;
+        context->bytes += bytes;
+        context->resident_bytes += resident ? bytes : 0;
+        s->live += resident ? bytes : 0;
+        hold(s, (uint32_t)(context - h->contexts), bytes);
+    }
+    return note_table(h, entry >> 16);
+}
+
+/* ---- Pages ---- */
+
+static void add_big_page(struct view_heap *h, uint64_t page, bool resident)
+{
+    uint64_t bytes = h->big_end - page < PAGE ? h->big_end - page : PAGE;
+    if (!resident)
+        return;
+    h->contexts[h->big_context].resident_bytes += bytes;
+    h->contexts[h->big_context].pinned_bytes += PAGE - bytes;
+    h->parts->live += bytes;
+    h->parts->holes += PAGE - bytes;
+}
+
+static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
+{
+    struct heap_context *context = context_of(h, entry_big_tag(entry));
+    uint64_t start = (uint8_t)(entry >> BIG_START_SHIFT) * (uint64_t)BIG_START_UNIT, bytes = entry_big_bytes(entry);
+    bytes = bytes ? bytes : PAGE;
+    h->big_context = (uint32_t)(context - h->contexts);
+    h->big_end = page + start + bytes;
+    context->objects++;
+    context->bytes += bytes;
+}
+
+/* Returns whether the page is one of the heap's. */
+static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const header_t *table, bool *is_heap)
+{
+    if (entry_is_small_any(entry)) {
+        *is_heap = true;
+        h->big_end = 0;
+        return walk_small(h, page, entry, bound, resident, table);
+    }
+    if (h->slab.pages)
+        end_slab(h);
+    if (entry_is_big_any(entry) && entry_big_tag(entry) != 0) {
+        *is_heap = true;
+        begin_big(h, page, entry);
+    }
+    if (page < h->big_end)
+        add_big_page(h, page, resident);
+    else
+        h->parts->other += resident ? PAGE : 0;
+    return 0;
+}
+
+/* Copies the header tables of pages that have one. A table that is gone meanwhile counts as empty. */
+static int copy_tables(struct view_heap *h, size_t n)
+{
+    struct piece pieces[BATCH_PAGES];
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t entry = h->entries[i];
+        unsigned shift = CODE_SLOT_SHIFT(entry_plain_code(entry));
+        if (!entry_is_small_any(entry))
+            continue;
+        if (shift < 3 || shift >= HEADER_PAGE_BITS)
+            return -EBADMSG;
+        pieces[used++] = (struct piece){h->tables + i * SLOTS_MAX, entry >> 16, (PAGE >> shift) * sizeof(header_t)};
+    }
+    int error = space_copy(&h->view->space, pieces, used);
+    return error;
+}
+
+static int copy_batch(struct view_heap *h, uint64_t page, size_t n, uint64_t *bounds)
+{
+    uint64_t leaf = h->root[page >> (HEADER_PAGE_BITS + LEAF_BITS)];
+    size_t at = (page >> HEADER_PAGE_BITS) & (LEAF_PAGES - 1);
+    *bounds = 0;
+    memset(h->entries, 0, sizeof h->entries);
+    if (!leaf)
+        return 0;
+    uint64_t more = leaf + LEAF_PAGES * sizeof(page_entry_t);
+    const struct piece pieces[] = {{h->entries, leaf + at * sizeof(page_entry_t), n * sizeof *h->entries},
+                                   {bounds, more + offsetof(struct leaf_more, bounds) + at / 64 * 8, sizeof *bounds}};
+    int error = space_copy(&h->view->space, pieces, 2);
+    return error ? error : copy_tables(h, n);
+}
+
+static int walk_batches(struct view_heap *h, uint64_t start, uint64_t end, const bool *resident, bool *is_heap)
+{
+    int error = 0;
+    for (uint64_t page = start, next; page < end && !error; page = next) {
+        uint64_t bounds, batch_end = (page & ~(BATCH_PAGES * PAGE - 1)) + BATCH_PAGES * PAGE;
+        next = batch_end < end ? batch_end : end;
+        if (page >> ADDRESS_BITS)
+            return 0;
+        error = copy_batch(h, page, (next - page) / PAGE, &bounds);
+        for (uint64_t p = page; p < next && !error; p += PAGE)
+            error = walk_page(h, p, h->entries[(p - page) / PAGE], bounds >> (p / PAGE % BATCH_PAGES) & 1,
+                              resident[(p - start) / PAGE], h->tables + (p - page) / PAGE * SLOTS_MAX, is_heap);
+    }
+    if (h->slab.pages)
+        end_slab(h);
+    return error;
+}
+
+int view_heap_walk(struct view_heap *h, uint64_t start, uint64_t end, const bool *resident, struct heap_parts *parts, bool *is_heap)
+{
+    *parts = (struct heap_parts){0};
+    *is_heap = false;
+    h->parts = parts;
+    h->big_end = 0;
+    memset(&h->slab, 0, sizeof h->slab);
+    return walk_batches(h, start, end, resident, is_heap);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct range *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Moves jespan's own pages of a mapping from `other` to `own`. Ranges may overlap. */
+void view_heap_own(struct view_heap *h, uint64_t start, uint64_t end, const bool *resident, struct heap_parts *parts)
+{
+    uint64_t done = start;
+    if (h->n_own > h->n_sorted)
+        qsort(h->own, h->n_own, sizeof *h->own, by_start);
+    h->n_sorted = h->n_own;
+    for (uint32_t i = 0; i < h->n_own && h->own[i].start < end; i++) {
+        uint64_t from = h->own[i].start > done ? h->own[i].start : done, to = h->own[i].end < end ? h->own[i].end : end;
+        for (uint64_t page = from; page < to; page += PAGE)
+            parts->own += resident[(page - start) / PAGE] ? PAGE : 0;
+        done = to > done ? to : done;
+    }
+    parts->other -= parts->own < parts->other ? parts->own : parts->other;
+}
