@@ -75,7 +75,7 @@ static bool round_of(struct http_server *server, struct polled *p)
 
 static void say(const struct service_host *host, const char *what, const char *more)
 {
-    const char *const parts[] = {"http_listen:\"", host->conf->http_listen, "\": ", what, more, NULL};
+    const char *const parts[] = {"http_listen: '", host->conf->http_listen, "': ", what, more, NULL};
     host->say(parts);
 }
 

@@ -39,7 +39,7 @@ static void hide_control_characters(char *text, size_t n)
 COLD void warn_parts(const char *const *parts)
 {
     char line[LINE_BYTES];
-    size_t used = append(line, 0, "<jespan>: ");
+    size_t used = append(line, 0, "jespan: ");
     for (; *parts; parts++)
         used = append(line, used, *parts);
     hide_control_characters(line, used);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Writes "<jespan>: " and the parts up to NULL as one line with one system call, which never blocks.
+/* Writes "jespan: " and the parts up to NULL as one line with one system call, which never blocks.
  * A line is cut at 511 bytes. Control characters in it become '?'. */
 void warn_parts(const char *const *parts);
 #define WARN(...) warn_parts((const char *const[]){__VA_ARGS__, NULL})

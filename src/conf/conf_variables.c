@@ -139,7 +139,7 @@ static void read_row(const struct row *row, const char *value)
 {
     char converted[CONF_STRING_BYTES];
     if (row->convert && !row->convert(converted, value))
-        WARN(row->variable, ": the value is not ", row->expected, ", and is ignored");
+        WARN(row->variable, ": the value is not ", row->expected, " and is ignored");
     else
         conf_set(conf_find(row->key), row->key, row->convert ? converted : value, row->variable);
 }

@@ -85,11 +85,11 @@ static void add_rule(const char *item, char *text)
         *equals = '\0';
     int error = equals && equals != text ? parse_bounds(equals + 1, &rule->bounds) : -EINVAL;
     if (error == -ERANGE)
-        WARN("limit: \"", item, "\" has its soft limit above the hard one, and is ignored");
+        WARN("limit: '", item, "' has a soft limit above its hard limit and is ignored");
     else if (!error && !parse_pattern(text, rule))
         limits_have_soft |= rules[n_rules++].bounds.soft != 0;
     else
-        WARN("limit: \"", item, "\" is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=…, bytes with K, M, G or T, "
+        WARN("limit: '", item, "' is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=HARD, in bytes with K, M, G or T, "
              "and is ignored");
 }
 

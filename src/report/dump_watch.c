@@ -198,7 +198,7 @@ static uint64_t handle_events(uint32_t *happened)
 static void prepare(void)
 {
     if (access(conf.dump_dir, W_OK | X_OK))
-        WARN("dump_dir:\"", conf.dump_dir, "\" cannot be written to: ", errno_text(errno), "; dumps will fail");
+        WARN("dump_dir: '", conf.dump_dir, "' cannot be written to: ", errno_text(errno), "; dumps will fail");
     if (meta_set_aside(conf.dump_reserve_bytes))
         WARN("there is no memory to set aside (dump_reserve_bytes); dumps may fail when memory runs out");
     meta_emergency_begin();
@@ -241,14 +241,14 @@ uint32_t dump_watch_parse(const char *text)
         if (reason < DUMP_N_EVENTS)
             reasons |= DUMP_BIT(reason);
         else
-            WARN("dump_on: \"", word, "\" is not one of oom|limit|peak|signal and is ignored");
+            WARN("dump_on: '", word, "' is none of oom|limit|peak|signal and is ignored");
     }
     return reasons;
 }
 
 static void say_no_signal(void)
 {
-    WARN("dump_signal:\"", conf.dump_signal, "\" is not a signal that can request a dump, and is ignored");
+    WARN("dump_signal: '", conf.dump_signal, "' is not a signal that can request a dump, and is ignored");
 }
 
 static void install_signal(void)
@@ -258,7 +258,7 @@ static void install_signal(void)
         return;
     wanted &= ~DUMP_BIT(DUMP_SIGNAL);
     if (error == -EBUSY)
-        WARN("dump_signal:\"", conf.dump_signal, "\" is ignored: the program has a handler for this signal");
+        WARN("dump_signal: '", conf.dump_signal, "' is ignored: the program has a handler for this signal");
     else
         say_no_signal();
 }

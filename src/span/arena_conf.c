@@ -110,23 +110,23 @@ static bool read_wish(char *wish, struct jespan_arena *arena)
 static void read_rule(char *text)
 {
     if (*text == '=') {
-        WARN("arena: \"", text, "\" has no name, and is ignored");
+        WARN("arena: '", text, "' has no name and is ignored");
         return;
     }
     struct rule rule = {.name = strsep(&text, "="), .arena.flags = JESPAN_ARENA};
     if (n_rules == RULES_MAX) {
-        WARN("arena: ", rule.name, ": there are 64 rules already; it is ignored");
+        WARN("arena: '", rule.name, "' is ignored: there are 64 rules already");
         return;
     }
     for (char *wish; (wish = strsep(&text, "+"));)
         if (!read_wish(wish, &rule.arena))
-            WARN("arena: ", rule.name, "=", wish, " is unknown or has a bad value, and is ignored");
+            WARN("arena: '", rule.name, "=", wish, "' is not a known wish or has a bad value and is ignored");
     if (rule.arena.flags == (JESPAN_ARENA | JESPAN_ARENA_NONE))
         rule.arena.flags = JESPAN_ARENA_NONE;
     if (arena_is_valid(&rule.arena))
         rules[n_rules++] = rule;
     else
-        WARN("arena: ", rule.name, " has wishes that contradict each other, and is ignored");
+        WARN("arena: '", rule.name, "' has wishes that contradict each other and is ignored");
 }
 
 COLD void arena_conf_boot(void)

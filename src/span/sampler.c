@@ -135,9 +135,9 @@ static void add_site_rule(char *item)
     char *equals = strrchr(item, '=');
     struct sampler_rule *rule = &rules[n_rules];
     if (!equals || equals == item)
-        WARN("sampler_sites: \"", item, "\" is not NAME=SAMPLER and is ignored");
+        WARN("sampler_sites: '", item, "' is not NAME=SAMPLER and is ignored");
     else if (sampler_parse(rule, equals + 1))
-        WARN("sampler_sites: \"", item, "\" ", expected);
+        WARN("sampler_sites: '", item, "' ", expected);
     else {
         *equals = '\0';
         rule->name = item;
@@ -162,7 +162,7 @@ COLD void sampler_boot(void)
     struct sampler_rule *rest = &rules[n_rules];
     *rest = (struct sampler_rule){.kind = SAMPLER_ALWAYS};
     if (sampler_parse(rest, conf.sampler))
-        WARN("sampler:\"", conf.sampler, "\" ", expected);
+        WARN("sampler: '", conf.sampler, "' ", expected);
     if (n_rules || rest->kind != SAMPLER_ALWAYS)
         store_relaxed(&sampler_used, true);
 }

@@ -16,7 +16,7 @@ run_case() {
     pointer=$(cat "$scratch/out")
     equal "$name: status" "$status" "$SIGABRT_STATUS"
     equal "$name: stderr" "$(cat "$scratch/err")" \
-        "<jespan>: free of a pointer that is not allocated (freed before, or never): $pointer"
+        "jespan: free of a pointer that is not allocated (freed before, or never): $pointer"
 }
 
 cases=$("$program")

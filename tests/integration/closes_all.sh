@@ -18,7 +18,7 @@ closes() {
     JESPAN_CONF=module_dir:$JESPAN_MODULES,pyroscope_url:$url,pyroscope_interval_ms:100,http_listen:127.0.0.1:0 \
         "$program" "$name" "$1" > "$name.out" 2> "$name.err" || fail_with "closed after $1 ms: status $?" "$name.err"
     equal "closed after $1 ms" "$(cat "$name.out")" own
-    grep -v 'http_listen:"127.0.0.1:0": listens on port ' "$name.err" > "$name.rest" || true
+    grep -v "http_listen: '127.0.0.1:0': listens on port " "$name.err" > "$name.rest" || true
 }
 
 start_server() {

@@ -21,11 +21,11 @@ try() {
 }
 
 number() {
-    echo "<jespan>: JESPAN_CONF: $1:\"$2\" is not a number from $3 to $4 and is ignored"
+    echo "jespan: JESPAN_CONF: $1: '$2' is not a number from $3 to $4 and is ignored"
 }
 
 bool() {
-    echo "<jespan>: JESPAN_CONF: $1:\"$2\" is neither true nor false and is ignored"
+    echo "jespan: JESPAN_CONF: $1: '$2' is neither true nor false and is ignored"
 }
 
 well_formed() {
@@ -41,7 +41,7 @@ well_formed() {
 wrong() {
     local value
     try "unknown key" "colour:red,max_contexts:100" "contexts few thread_contexts true" \
-        '<jespan>: JESPAN_CONF: unknown key "colour" is ignored'
+        "jespan: JESPAN_CONF: unknown key 'colour' is ignored"
     for value in 63 16777217 -1 +100 "" " 100" 100k 0x100 1e3 99999999999999999999999999 ten; do
         try "max_contexts:$value" "max_contexts:$value" "$defaults" "$(number max_contexts "$value" 64 16777216)"
     done
@@ -51,58 +51,58 @@ wrong() {
     try "dump_interval_s" "dump_interval_s:soon" "$defaults" "$(number dump_interval_s soon 0 31536000)"
     try "dump_keep" "dump_keep:all" "$defaults" "$(number dump_keep all 0 1073741824)"
     try "dump_at_exit" "dump_at_exit:1" "$defaults" \
-        '<jespan>: JESPAN_CONF: dump_at_exit:"1" is none of false|true|after|both and is ignored'
+        "jespan: JESPAN_CONF: dump_at_exit: '1' is none of false|true|after|both and is ignored"
     try "follow_fork" "follow_fork:no" "$defaults" "$(bool follow_fork no)"
     try "confirm_conf" "confirm_conf:please" "$defaults" "$(bool confirm_conf please)"
     try "shutdown_timeout_ms" "shutdown_timeout_ms:3600001" "$defaults" "$(number shutdown_timeout_ms 3600001 0 3600000)"
     try "control characters" $'limit:a\nb\e[31m' "$defaults" \
-        '<jespan>: limit: "a?b?[31m" is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=…, bytes with K, M, G or T, and is ignored'
-    try "no colon" "verbose" "$defaults" '<jespan>: JESPAN_CONF: "verbose" is not key:value and is ignored'
+        "jespan: limit: 'a?b?[31m' is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=HARD, in bytes with K, M, G or T, and is ignored"
+    try "no colon" "verbose" "$defaults" "jespan: JESPAN_CONF: 'verbose' is not key:value and is ignored"
     try "a key with dashes" "dump-dir:/tmp" "$defaults" \
-        '<jespan>: JESPAN_CONF: unknown key "…" is ignored; is dump_dir meant?'
+        "jespan: JESPAN_CONF: unknown key '…' is ignored; did you mean 'dump_dir'?"
     try "a typing error" "max_context:100" "$defaults" \
-        '<jespan>: JESPAN_CONF: unknown key "max_context" is ignored; is max_contexts meant?'
+        "jespan: JESPAN_CONF: unknown key 'max_context' is ignored; did you mean 'max_contexts'?"
     try "a wrong key behind a secret" "pyroscope_token:s3cr3t,dump-dir:/tmp" "$defaults" \
-        '<jespan>: JESPAN_CONF: an unknown key that is like dump_dir is ignored; it is not shown, as it may be part of the value of pyroscope_token before it'
+        "jespan: JESPAN_CONF: an unknown key similar to 'dump_dir' is ignored; it is not shown, because it may be part of the value of 'pyroscope_token' before it"
     try "a comma in a secret" "pyroscope_token:s3c,r3t" "$defaults" \
-        '<jespan>: JESPAN_CONF: the text after a comma behind pyroscope_token is no key:value and is ignored; it is not shown, as it may be part of the value, which cannot contain a comma'
+        "jespan: JESPAN_CONF: the text after the comma after 'pyroscope_token' is not key:value and is ignored; it is not shown, because it may be part of the value; a value cannot contain a comma"
     try "a long value" "dump_dir:$(printf 'x%.0s' {1..1100})" "$defaults" \
-        '<jespan>: JESPAN_CONF: dump_dir: the value is longer than 1023 bytes and is ignored'
+        'jespan: JESPAN_CONF: dump_dir: the value is longer than 1023 bytes and is ignored'
     try "several" "a:b,max_contexts:x,thread_contexts:false" "contexts many thread_contexts false" \
-        '<jespan>: JESPAN_CONF: unknown key "a" is ignored'$'\n'"$(number max_contexts x 64 16777216)"
+        "jespan: JESPAN_CONF: unknown key 'a' is ignored"$'\n'"$(number max_contexts x 64 16777216)"
 }
 
 # What arenas make of it: tests/integration/arenas.c.
 wrong_arenas() {
     local rules="a=wet+wiped|b=limit:0+limit:17000000T+limit:5m+node:-1+decay:-2+by:|=wiped|c=huge+nohuge|d=off+wiped"
-    try "arena" "arena:$rules" "$defaults" "<jespan>: arena: a=wet is unknown or has a bad value, and is ignored
-<jespan>: arena: b=limit:0 is unknown or has a bad value, and is ignored
-<jespan>: arena: b=limit:17000000T is unknown or has a bad value, and is ignored
-<jespan>: arena: b=limit:5m is unknown or has a bad value, and is ignored
-<jespan>: arena: b=node:-1 is unknown or has a bad value, and is ignored
-<jespan>: arena: b=decay:-2 is unknown or has a bad value, and is ignored
-<jespan>: arena: b=by: is unknown or has a bad value, and is ignored
-<jespan>: arena: \"=wiped\" has no name, and is ignored
-<jespan>: arena: c has wishes that contradict each other, and is ignored
-<jespan>: arena: d has wishes that contradict each other, and is ignored"
+    try "arena" "arena:$rules" "$defaults" "jespan: arena: 'a=wet' is not a known wish or has a bad value and is ignored
+jespan: arena: 'b=limit:0' is not a known wish or has a bad value and is ignored
+jespan: arena: 'b=limit:17000000T' is not a known wish or has a bad value and is ignored
+jespan: arena: 'b=limit:5m' is not a known wish or has a bad value and is ignored
+jespan: arena: 'b=node:-1' is not a known wish or has a bad value and is ignored
+jespan: arena: 'b=decay:-2' is not a known wish or has a bad value and is ignored
+jespan: arena: 'b=by:' is not a known wish or has a bad value and is ignored
+jespan: arena: '=wiped' has no name and is ignored
+jespan: arena: 'c' has wishes that contradict each other and is ignored
+jespan: arena: 'd' has wishes that contradict each other and is ignored"
 }
 
 wrong_limits() {
-    local item wrong="" rules="" rest="is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=…, bytes with K, M, G or T, and is ignored"
+    local item wrong="" rules="" rest="is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=HARD, in bytes with K, M, G or T, and is ignored"
     for item in a =1M a= a=0 a=0/0 a=1X a=1M/x 'a{b}=1M' 'a{=c}=1M' '{b=c}=1M' 'a{b=c=1M'; do
-        wrong+="<jespan>: limit: \"$item\" $rest"$'\n'
+        wrong+="jespan: limit: '$item' $rest"$'\n'
         rules+="$item|"
     done
     try "limit" "limit:${rules}b=2M/1M|c=1M/2M|d=1M/" "$defaults" \
-        "$wrong<jespan>: limit: \"b=2M/1M\" has its soft limit above the hard one, and is ignored"
+        "${wrong}jespan: limit: 'b=2M/1M' has a soft limit above its hard limit and is ignored"
 }
 
 # What the sampler makes of its keys is tried in tests/unit/span/test_sampler.c.
 wrong_samplers() {
     local rest="is not always, never, a probability such as 0.01, or a rate such as 100/s, and is ignored"
-    try "sampler" "sampler:sometimes" "$defaults" "<jespan>: sampler:\"sometimes\" $rest"
+    try "sampler" "sampler:sometimes" "$defaults" "jespan: sampler: 'sometimes' $rest"
     try "sampler_sites" "sampler_sites:a=1/m|b|c=0.5" "$defaults" \
-        "<jespan>: sampler_sites: \"a=1/m\" $rest"$'\n''<jespan>: sampler_sites: "b" is not NAME=SAMPLER and is ignored'
+        "jespan: sampler_sites: 'a=1/m' $rest"$'\n'"jespan: sampler_sites: 'b' is not NAME=SAMPLER and is ignored"
     try "both" "sampler:0.5,sampler_sites:a*=never|b=10/s" "$defaults" ""
 }
 
@@ -111,7 +111,7 @@ too_long() {
     long=$(printf 'x%.0s' $(seq 1 2000))
     JESPAN_CONF=dump_dir:$long,max_contexts:100 "$program" > "$scratch/out" 2> "$scratch/err" || fail "a long value ended it"
     equal "a long value: output" "$(cat "$scratch/out")" "contexts few thread_contexts true"
-    equal "a long value: lines on stderr" "$(grep -c '^<jespan>: JESPAN_CONF: ' "$scratch/err")" 1
+    equal "a long value: lines on stderr" "$(grep -c '^jespan: JESPAN_CONF: ' "$scratch/err")" 1
 }
 
 # Where make install puts the modules; the library has it built in.
@@ -125,12 +125,12 @@ installed_module_dir() {
 confirmed() {
     local table=$top_srcdir/src/conf/conf_keys.def plain=$scratch/plain
     JESPAN_CONF=confirm_conf:true "$program" > "$scratch/out" 2> "$plain" || fail "confirm_conf: status $?"
-    equal "confirm_conf: keys" "$(sed -n 's/^<jespan>: \([a-z0-9_]*\):.*/\1/p' "$plain")" \
+    equal "confirm_conf: keys" "$(sed -n 's/^jespan: \([a-z0-9_]*\):.*/\1/p' "$plain")" \
         "$(sed -n 's/^KEY_[A-Z]*(\([a-z0-9_]*\),.*/\1/p' "$table")"
-    equal "confirm_conf: module_dir" "$(grep ' module_dir:' "$plain")" "<jespan>: module_dir:$(installed_module_dir)"
+    equal "confirm_conf: module_dir" "$(grep ' module_dir:' "$plain")" "jespan: module_dir:$(installed_module_dir)"
     equal "confirm_conf: defaults" "$(grep -v ' module_dir:' "$plain")" \
-        "$(sed -n 's/^KEY_[A-Z]*(\([a-z0-9_]*\), "\([^"]*\)",.*/<jespan>: \1:\2/p' "$table" |
-            sed 's/^\(<jespan>: confirm_conf\):false$/\1:true/')"
+        "$(sed -n 's/^KEY_[A-Z]*(\([a-z0-9_]*\), "\([^"]*\)",.*/jespan: \1:\2/p' "$table" |
+            sed 's/^\(jespan: confirm_conf\):false$/\1:true/')"
 }
 
 # What is set is shown, but for secrets. All else is shown as without it.
@@ -140,12 +140,12 @@ confirmed_settings() {
     PYROSCOPE_AUTH_TOKEN=secret PYROSCOPE_LABELS=a=1,b=2 JESPAN_CONF=$conf "$program" > "$scratch/out" 2> "$scratch/err" ||
         fail "confirm_conf with settings: status $?"
     equal "confirm_conf with settings" "$(diff "$scratch/plain" "$scratch/err" | sed -n 's/^> //p')" \
-"<jespan>: max_contexts:100
-<jespan>: dump_interval_s:7
-<jespan>: pyroscope_labels:a=1|b=2
-<jespan>: pyroscope_token:***
-<jespan>: pyroscope_proxy:http://***@proxy:3128/
-<jespan>: http_token:***"
+"jespan: max_contexts:100
+jespan: dump_interval_s:7
+jespan: pyroscope_labels:a=1|b=2
+jespan: pyroscope_token:***
+jespan: pyroscope_proxy:http://***@proxy:3128/
+jespan: http_token:***"
 }
 
 # However wrong a URL is, what may be a password in it is not shown.
@@ -155,25 +155,25 @@ wrong_urls() {
         http://me:secret@b@host me:secret://a@host; do
         JESPAN_CONF=confirm_conf:true,pyroscope_proxy:$url "$program" > "$scratch/out" 2> "$scratch/err" ||
             fail "$url: the program failed"
-        grep -qE '^<jespan>: pyroscope_proxy:(http://)?\*\*\*@host$' "$scratch/err" ||
+        grep -qE '^jespan: pyroscope_proxy:(http://)?\*\*\*@host$' "$scratch/err" ||
             fail_with "$url: how it is shown" "$scratch/err"
     done
 }
 
 # The program's own, then the environment's on top, key by key; each complaint says where it comes from.
 precedence() {
-    local own='<jespan>: jespan_conf: unknown key "what" is ignored'
+    local own="jespan: jespan_conf: unknown key 'what' is ignored"
     program=$with_conf
     try "jespan_conf" "" "contexts few thread_contexts false" "$own"
     try "JESPAN_CONF over jespan_conf" "max_contexts:131072" "contexts many thread_contexts false" "$own"
     try "both" "thread_contexts:true,foo:1" "contexts few thread_contexts true" \
-        "$own"$'\n''<jespan>: JESPAN_CONF: unknown key "foo" is ignored'
+        "$own"$'\n'"jespan: JESPAN_CONF: unknown key 'foo' is ignored"
 }
 
 # Variables that others defined: read from the environment, named in complaints.
 variables() {
     PYROSCOPE_UPLOAD_INTERVAL=soon try "a variable" "max_contexts:100" "contexts few thread_contexts true" \
-        '<jespan>: PYROSCOPE_UPLOAD_INTERVAL: the value is not a duration such as 15s, 500ms or 1m, and is ignored'
+        'jespan: PYROSCOPE_UPLOAD_INTERVAL: the value is not a duration such as 15s, 500ms or 1m and is ignored'
 }
 
 # A program with setuid reads nothing of the environment, and opens nothing whatever it says itself. It is what the
@@ -185,8 +185,8 @@ secured() {
         -DWITH_THREADS
     [ "$(id -u)" = 0 ] && chmod a+rx "$scratch" && chown 65534 "$program" && chmod u+s "$program" || return 0
     JESPAN_CONF=max_contexts:100 PYROSCOPE_APPLICATION_NAME=a "$program" > "$scratch/out" 2> "$scratch/err" || status=$?
-    [ "$status" = 0 ] && grep -qx '<jespan>: max_contexts:131072' "$scratch/err" || return 0
-    equal "setuid: keys that are off" "$(grep -cxE '<jespan>: (dump_dir|reporters|pyroscope_(url|app)|http_listen):' "$scratch/err")" 5
+    [ "$status" = 0 ] && grep -qx 'jespan: max_contexts:131072' "$scratch/err" || return 0
+    equal "setuid: keys that are off" "$(grep -cxE 'jespan: (dump_dir|reporters|pyroscope_(url|app)|http_listen):' "$scratch/err")" 5
     equal "setuid: threads" "$(sed -n 's/^threads //p' "$scratch/out")" 1
 }
 

@@ -364,7 +364,7 @@ static void judge_file(const struct stderr_case *c)
     int fd = open(in_directory(c->file), O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, text, sizeof text - 1) < 0)
         check_fail("%s: %s: %s", c->name, c->file, strerror(errno));
-    else if (c->has_message != (strstr(text, "<jespan>: ") != NULL))
+    else if (c->has_message != (strstr(text, "jespan: ") != NULL))
         check_fail("%s: %s has: %s", c->name, c->file, text);
     close(fd);
 }

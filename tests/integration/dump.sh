@@ -263,7 +263,7 @@ unwritable() {
     run "dump_dir:$where,dump_interval_s:1,dump_at_exit:true" losses 2 stats check
     equal "$what: status" "$status" 0
     equal "$what: stderr" "$(cat "$scratch/err")" \
-        "<jespan>: heap dump $where/heap.$pid.1.pb.gz failed: $error; further failures are only counted"
+        "jespan: heap dump $where/heap.$pid.1.pb.gz failed: $error; further failures are only counted"
     equal "$what: counted" "$(cat "$scratch/out")" "pid $pid dumps 0 lost 2"
 }
 
@@ -281,7 +281,7 @@ limited_file_size() {
     pid=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$scratch/out")
     equal "file size limit: status" "$status" 0
     equal "file size limit: stderr" "$(cat "$scratch/err")" \
-        "<jespan>: heap dump $dir/heap.$pid.1.pb.gz failed: File too large; further failures are only counted"
+        "jespan: heap dump $dir/heap.$pid.1.pb.gz failed: File too large; further failures are only counted"
     equal "file size limit: counted" "$(cat "$scratch/out")" "pid $pid dumps 0 lost 2"
     equal "file size limit: files" "$(ls -A "$dir")" ""
 }
@@ -303,7 +303,7 @@ full_disk() {
     run "dump_dir:$scratch/full,dump_interval_s:1" losses 2 exec "$scratch/make_room" dumps 1 stats check
     equal "full disk: status" "$status" 0
     equal "full disk: stderr" "$(cat "$scratch/err")" \
-        "<jespan>: heap dump $scratch/full/heap.$pid.1.pb.gz failed: No space left on device; further failures are only counted"
+        "jespan: heap dump $scratch/full/heap.$pid.1.pb.gz failed: No space left on device; further failures are only counted"
     grep -qx "pid $pid dumps 1 lost [2-9]" "$scratch/out" || fail_with "full disk: counted" "$scratch/out"
     equal "full disk: dumps" "$(dumps_in "$scratch/full")" "heap.$pid.1.pb.gz"
     is_whole "$scratch/full/heap.$pid.1.pb.gz" || fail "full disk: the dump after there was room is not whole"
@@ -356,7 +356,7 @@ killed() {
 no_module() {
     run "dump_dir:$dir,dump_at_exit:true,module_dir:/nonexistent" stats check
     equal "no module: status" "$status" 0
-    grep -q '^<jespan>: exporter pprof: /nonexistent/pprof.so' "$scratch/err" ||
+    grep -q '^jespan: exporter pprof: /nonexistent/pprof.so' "$scratch/err" ||
         fail_with "no module: the module is not named" "$scratch/err"
     grep -q ' failed: there is no exporter pprof; further' "$scratch/err" ||
         fail_with "no module: the dump fails for another reason" "$scratch/err"

@@ -45,8 +45,8 @@ missing() {
     equal "missing: status" "$status" 0
     equal "missing: files" "$(ls "$dir")" ""
     equal "missing: stderr" "$(sed 's|: /.*/|: |' "$scratch/err")" \
-        "<jespan>: exporter nonesuch: nonesuch.so: cannot open shared object file: No such file or directory; see dump_format and module_dir
-<jespan>: heap dump $(sed -n 's|.*heap dump \(/.*\) failed.*|\1|p' "$scratch/err") failed: there is no exporter nonesuch; further failures are only counted"
+        "jespan: exporter nonesuch: nonesuch.so: cannot open shared object file: No such file or directory; see dump_format and module_dir
+jespan: heap dump $(sed -n 's|.*heap dump \(/.*\) failed.*|\1|p' "$scratch/err") failed: there is no exporter nonesuch; further failures are only counted"
 }
 
 # Each exporter that comes with jespan is in the table from which processes know the dumps of others.

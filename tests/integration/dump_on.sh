@@ -31,30 +31,30 @@ not_asked_for() {
     run "dump_dir:$dir,dump_signal:USR2" signal 12
     equal "no handler" "$status" $((128 + 12))
     run "dump_dir:$dir,dump_signal:USR2" threads
-    ran "a signal alone" "dump_on_program" "" "<jespan>: dump_signal needs dump_on:signal, and is ignored"
+    ran "a signal alone" "dump_on_program" "" "jespan: dump_signal needs dump_on:signal, and is ignored"
     run "dump_dir:$dir,dump_signal:USR2,only_programs:other" threads
     ran "a signal alone, left out" "dump_on_program" "" ""
     run "dump_on:oom|signal,dump_signal:USR2" threads
-    ran "no directory" "dump_on_program" "" "<jespan>: dump_on and on_limit:dump need dump_dir, and are ignored"
+    ran "no directory" "dump_on_program" "" "jespan: dump_on and on_limit:dump need dump_dir, and are ignored"
 }
 
 bad_values() {
     run "dump_dir:$dir,dump_on:om|peak|OOM" threads
     ran "bad words" $'dump_on_program\njespan:oom' "" \
-        $'<jespan>: dump_on: "om" is not one of oom|limit|peak|signal and is ignored\n<jespan>: dump_on: "OOM" is not one of oom|limit|peak|signal and is ignored'
+        "jespan: dump_on: 'om' is none of oom|limit|peak|signal and is ignored"$'\n'"jespan: dump_on: 'OOM' is none of oom|limit|peak|signal and is ignored"
     run "dump_dir:$dir,dump_signal:FOO" threads
-    ran "no signal, not asked for" "dump_on_program" "" '<jespan>: dump_signal:"FOO" is not a signal that can request a dump, and is ignored'
+    ran "no signal, not asked for" "dump_on_program" "" "jespan: dump_signal: 'FOO' is not a signal that can request a dump, and is ignored"
     run "dump_dir:$dir,dump_on:signal,dump_signal:KILL" threads
     ran "bad signal" "dump_on_program" "" \
-        '<jespan>: dump_signal:"KILL" is not a signal that can request a dump, and is ignored'
+        "jespan: dump_signal: 'KILL' is not a signal that can request a dump, and is ignored"
     run "dump_dir:$dir,dump_on:signal" threads
-    ran "no signal" "dump_on_program" "" '<jespan>: dump_signal:"" is not a signal that can request a dump, and is ignored'
+    ran "no signal" "dump_on_program" "" "jespan: dump_signal: '' is not a signal that can request a dump, and is ignored"
 }
 
 # One message says that the exporter is missing; none blames dump_reserve_bytes.
 no_exporter() {
     run "dump_dir:$dir,module_dir:$scratch/none,dump_on:oom" sleep 0
-    equal "no exporter: stderr" "$(cat "$scratch/err")" "<jespan>: exporter pprof: $scratch/none/pprof.so: cannot open shared \
+    equal "no exporter: stderr" "$(cat "$scratch/err")" "jespan: exporter pprof: $scratch/none/pprof.so: cannot open shared \
 object file: No such file or directory; see dump_format and module_dir"
 }
 
@@ -100,19 +100,19 @@ limits() {
     run "$on,on_limit:dump" fail 2000000 await limit_dumps 1
     ran "on_limit:dump" $'ENOMEM\nlimit_dumps 1' "1.limit.pb.gz" "$(cat "$scratch/err")"
     equal "on_limit:dump: stderr" "$(sed -E 's/;.*//; s/: [0-9]+ of 1048576 bytes/:/' "$scratch/err" | LC_ALL=C sort)" \
-        '<jespan>: limit of thread:dump_on_program reached: in use, refusals: 1
-<jespan>: limit: an allocation was refused by its limit'
+        'jespan: limit of thread:dump_on_program reached: in use, refusals: 1
+jespan: limit: an allocation was refused by its limit'
     all_whole "on_limit:dump"
     run "$on,dump_on:limit" fail 2000000 await limit_dumps 1
     ran "dump_on:limit" $'ENOMEM\nlimit_dumps 1' "1.limit.pb.gz" "$(cat "$scratch/err")"
-    equal "dump_on:limit: stderr" "$(sed -E 's/;.*//' "$scratch/err")" '<jespan>: limit: an allocation was refused by its limit'
+    equal "dump_on:limit: stderr" "$(sed -E 's/;.*//' "$scratch/err")" 'jespan: limit: an allocation was refused by its limit'
     run "$on" fail 2000000 sleep 200 await limit_dumps 0
     ran "on_limit:fail" $'ENOMEM\nlimit_dumps 0' "" ""
 }
 
 # An allocation fails: it waits for the dump, which another one that fails soon afterwards is part of.
 failures() {
-    local line='<jespan>: oom: an allocation failed for want of memory; '
+    local line='jespan: oom: an allocation failed for want of memory; '
     run "dump_dir:$dir,dump_on:oom" grow 30 fail 100000000000000 await oom_dumps 1 fail 100000000000000 sleep 200 \
         await oom_dumps 1
     equal "failure: status" "$status" 0
@@ -133,7 +133,7 @@ no_memory_left() {
             await lost_dumps 0
         equal "no memory: output" "$(sed 1d "$scratch/out")" $'ENOMEM\nlost_dumps 0'
         # The watching thread may find the address space nearly full at the same time, which is said then.
-        grep -qE '^<jespan>: oom: (an allocation failed for want of memory|[0-9]* of 307200000 bytes are used of the address space)' \
+        grep -qE '^jespan: oom: (an allocation failed for want of memory|[0-9]* of 307200000 bytes are used of the address space)' \
             < <(tail -n 1 "$scratch/err") || fail_with "no memory: no line about it" "$scratch/err"
         finish
     ) || fail "no memory"
@@ -147,9 +147,9 @@ nowhere_to_write() {
     equal "no directory: status" "$status" 0
     sed 's/failed for want of memory; .*/failed/; s/[0-9]* bytes in //' "$scratch/err" > "$scratch/said"
     equal "no directory: stderr" "$(cat "$scratch/said")" \
-        "<jespan>: dump_dir:\"$scratch/missing\" cannot be written to: No such file or directory; dumps will fail
-<jespan>: oom: an allocation failed
-<jespan>: heap dump $scratch/missing/heap.$pid.1.oom.pb.gz failed: No such file or directory; further failures are only counted"
+        "jespan: dump_dir: '$scratch/missing' cannot be written to: No such file or directory; dumps will fail
+jespan: oom: an allocation failed
+jespan: heap dump $scratch/missing/heap.$pid.1.oom.pb.gz failed: No such file or directory; further failures are only counted"
 }
 
 full_disk() {

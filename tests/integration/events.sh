@@ -118,7 +118,7 @@ all-threads;request{route=/b%20"2"};render'
 test_lost() {
     local lost
     run --conf events_buffer_bytes:4096 -- "$program" burst 200000
-    lost=$(sed -n 's|^<jespan>: .*/E: of 400000 events, \([0-9]*\) were overwritten before they were read (events_buffer_bytes)$|\1|p' err)
+    lost=$(sed -n 's|^jespan: .*/E: of 400000 events, \([0-9]*\) were overwritten before they were read (events_buffer_bytes)$|\1|p' err)
     [ -n "$lost" ] || fail_with "what was lost is not said" err
     equal "events in the file and lost" "$((lost + $(wc -l < E)))" 400000
     grep -q ';(lost%20events) ' E || fail "no gap in the file"
@@ -132,7 +132,7 @@ test_lost() {
 # A full disk and closed descriptors are said, and the program goes on.
 test_wrong_files() {
     run --flame-events /dev/full -- "$program" shop
-    grep -q '^<jespan>: /dev/full: No space left on device; it ends here$' err || fail_with "a full disk is not said" err
+    grep -q '^jespan: /dev/full: No space left on device; it ends here$' err || fail_with "a full disk is not said" err
     run --in-process --flame-events E -- "$program" burst 10 closes shop
     run --trace none/T -- "$program" shop
     grep -q '/none/T: No such file or directory; it ends here$' err || fail_with "a missing directory is not said" err

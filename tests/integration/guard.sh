@@ -31,7 +31,7 @@ translate() {
         [ "$line" != "    _start" ] || continue
         echo "$line"
     done | sed -E "s/ by thread [0-9]+ \(guard\)/ by thread/; s/at 0x$object/at OBJECT/; s/0x$(printf '%x' $((0x$object + 16)))/OBJECT+16/;
-                   s/0x$object/OBJECT/; s/(write to|read of) 0x[0-9a-f]+,/\1 ADDRESS,/; s/^<jespan>: //"
+                   s/0x$object/OBJECT/; s/(write to|read of) 0x[0-9a-f]+,/\1 ADDRESS,/; s/^jespan: //"
 }
 
 names="  'addr2line -Cfipe FILE 0x…' prints the function and line of FILE+0x…"
@@ -144,5 +144,5 @@ status=0
 { "$JESPAN_CMD" run --in-process --interval 0 --dump-dir "$scratch/dumps" --guard=1 -- "$program" overflow > "$scratch/out" \
     2> "$scratch/err" || status=$?; } 2> /dev/null
 equal "jespan run --guard=1: status" "$status" $SEGV
-grep -q '^<jespan>: overflow: write to' "$scratch/err" || fail_with "jespan run --guard=1: no report" "$scratch/err"
+grep -q '^jespan: overflow: write to' "$scratch/err" || fail_with "jespan run --guard=1: no report" "$scratch/err"
 finish

@@ -21,7 +21,7 @@ meet() {
 outcome() {
     case $status in
         0) echo "goes on" ;;
-        139) if grep -q '^<jespan>:   object of' "$scratch/err"; then echo "**ends**"; else echo "SIGSEGV"; fi ;;
+        139) if grep -q '^jespan:   object of' "$scratch/err"; then echo "**ends**"; else echo "SIGSEGV"; fi ;;
         "$SIGABRT_STATUS") if [ -s "$scratch/err" ]; then echo "**ends**"; else echo "SIGABRT"; fi ;;
         *) echo "status $status" ;;
     esac
@@ -52,7 +52,7 @@ check() {
     equal "$bug: as documented" "$(awk -F ' *[|] *' '{ print $3 }' <<< "$row")" "$(outcome)"
     if [ "$status" != 0 ]; then
         equal "$bug: status" "$status" "$SIGABRT_STATUS"
-        equal "$bug: stderr" "$(cat "$scratch/err")" "<jespan>: $message: $(cat "$scratch/out")"
+        equal "$bug: stderr" "$(cat "$scratch/err")" "jespan: $message: $(cat "$scratch/out")"
     else
         equal "$bug: stderr" "$(cat "$scratch/err")" ""
     fi

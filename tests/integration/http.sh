@@ -205,7 +205,7 @@ check_unix_socket() {
     status_is 200 /spans --unix-socket "$socket"
     JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:unix:$socket "$program" < /dev/null > "$scratch/out" 2> "$scratch/second"
     equal "a second on the socket" "$(cat "$scratch/second")" \
-        "<jespan>: http_listen:\"unix:$socket\": the address is in use; http is left out"
+        "jespan: http_listen: 'unix:$socket': the address is in use; http is left out"
     status_is 200 /spans --unix-socket "$socket"
     end_program
     [ ! -e "$socket" ] || fail "the socket stays when the program ends"
@@ -216,11 +216,11 @@ check_who_cannot_listen() {
     local used=${base#http://} value
     JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:$used "$program" < /dev/null > "$scratch/out" 2> "$scratch/second" ||
         fail "a port in use ends the program"
-    equal "a port in use" "$(cat "$scratch/second")" "<jespan>: http_listen:\"$used\": the address is in use; http is left out"
+    equal "a port in use" "$(cat "$scratch/second")" "jespan: http_listen: '$used': the address is in use; http is left out"
     for value in nonsense 1.2.3.4 localhost:x example.org:80 unix:; do
         JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:$value "$program" < /dev/null > "$scratch/out" 2> "$scratch/second" ||
             fail "http_listen:$value ends the program"
-        equal "lines on $value" "$(grep -c "^<jespan>: http_listen:\"$value\": .*; http is left out\$" "$scratch/second")" 1
+        equal "lines on $value" "$(grep -c "^jespan: http_listen: '$value': .*; http is left out\$" "$scratch/second")" 1
         equal "all lines on $value" "$(wc -l < "$scratch/second")" 1
     done
     end_program
@@ -230,7 +230,7 @@ check_who_cannot_listen() {
         [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" = 1024 ]; then
         JESPAN_CONF=module_dir:$JESPAN_MODULES,http_listen:127.0.0.1:81 setpriv --reuid 65534 --clear-groups \
             --bounding-set=-all --inh-caps=-all "$program" < /dev/null > "$scratch/out" 2> "$scratch/second"
-        equal "a low port" "$(cat "$scratch/second")" "<jespan>: http_listen:\"127.0.0.1:81\": permission denied: a port below 1024 needs root or the capability CAP_NET_BIND_SERVICE; http is left out"
+        equal "a low port" "$(cat "$scratch/second")" "jespan: http_listen: '127.0.0.1:81': permission denied: a port below 1024 needs root or the capability CAP_NET_BIND_SERVICE; http is left out"
     fi
 }
 

@@ -605,7 +605,7 @@ static void abort_names_the_limit(void)
     CHECK_EQ(waitpid(pid, &status, 0), pid);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     CHECK(read(output[0], text, sizeof text - 1) > 0);
-    CHECK(!strcmp(text, "<jespan>: limit of tenant{n=0} reached: 4096 of 5000 bytes in use, 4096 more wanted\n"));
+    CHECK(!strcmp(text, "jespan: limit of tenant{n=0} reached: 4096 of 5000 bytes in use, 4096 more wanted\n"));
 }
 
 static void a_child_has_the_limits(void)

@@ -407,8 +407,8 @@ static void lines_are_said(void)
         CHECK((kept = malloc(100000)) != NULL);
     for (int i = 0; i < 2; i++) {
         const char *line = next_line();
-        if (sscanf(line, "<jespan>: soft limit of tenant{name=acme} crossed: %llu of 8388608 bytes in use", &soft_inuse) == 0)
-            CHECK_EQ(sscanf(line, "<jespan>: limit of tenant{name=acme} reached: %llu of 16777216 bytes in use, refusals: %llu",
+        if (sscanf(line, "jespan: soft limit of tenant{name=acme} crossed: %llu of 8388608 bytes in use", &soft_inuse) == 0)
+            CHECK_EQ(sscanf(line, "jespan: limit of tenant{name=acme} reached: %llu of 16777216 bytes in use, refusals: %llu",
                             &hard_inuse, &refusals), 2);
     }
     hear_no_more();
@@ -428,7 +428,7 @@ static void only_soft_limits_are_said(void)
         for (int k = 0; k < 3; k++)
             CHECK((kept = malloc(17 * MIB)) == NULL && errno == ENOMEM);
         CHECK((kept = malloc(9 * MIB)) != NULL);
-        snprintf(begin, sizeof begin, "<jespan>: soft limit of tenant{name=%s} crossed: ", names[i]);
+        snprintf(begin, sizeof begin, "jespan: soft limit of tenant{name=%s} crossed: ", names[i]);
         CHECK(!strncmp(next_line(), begin, strlen(begin)));
     }
     hear_no_more();

@@ -24,7 +24,7 @@ run() {
     { ("$@") > "$scratch/out" 2> "$scratch/err" || status=$?; } 2> /dev/null
     is_loaded "$status" || return 0
     equal "$what: status" "$status" 0
-    equal "$what: stderr" "$(grep -v '^<jespan>: no memory to start: .*; allocations fail$' "$scratch/err")" ""
+    equal "$what: stderr" "$(grep -v '^jespan: no memory to start: .*; allocations fail$' "$scratch/err")" ""
 }
 
 # limited WHAT KIB COMMAND…, where WHAT is v (address space) or d (data)

@@ -20,7 +20,7 @@ needs() {
 }
 
 silent() {
-    ! grep -q '<jespan>' "$2" || fail_with "$1: jespan has something to say" "$2"
+    ! grep -q '^jespan: ' "$2" || fail_with "$1: jespan has something to say" "$2"
 }
 
 # same WHAT COMMAND... : status, stdout and stderr with and without the library. COMMAND may be a function.

@@ -32,7 +32,7 @@ failed() {
     survived "$1"
     least "$1" failures 1
     equal "$1: rejected" "$(stat_of "$1" rejected)" 0
-    said "$1" 1-2 "^<jespan>: pyroscope: $2.*; it is tried again, more errors like this are only counted for 10 minutes\$"
+    said "$1" 1-2 "^jespan: pyroscope: $2.*; it is tried again, more errors like this are only counted for 10 minutes\$"
 }
 
 # rejected NAME MESSAGE: the same after requests that were refused for good: none went out twice as it was
@@ -41,7 +41,7 @@ rejected() {
     least "$1" rejected 1
     equal "$1: failures" "$(stat_of "$1" failures)" "$(stat_of "$1" rejected)"
     least "$1" merged "$(stat_of "$1" rejected)" # more, if the server has no processor for long
-    said "$1" 1 "^<jespan>: pyroscope: $2.*; its figures go into the next push, more errors like this are only counted for 10 minutes\$"
+    said "$1" 1 "^jespan: pyroscope: $2.*; its figures go into the next push, more errors like this are only counted for 10 minutes\$"
 }
 
 # unnoticed NAME: the same after answers with which an exporter can live
@@ -231,11 +231,11 @@ try_ends() {
     done
     for name in hanging crawling; do
         [ "$(took_to_end $name)" -ge 500 ] || fail "$name: it took $(took_to_end $name) ms to end"
-        said $name 1 '^<jespan>: pyroscope: .*the program ends before all was pushed: the figures of its last [0-9]+ s may be lost$'
+        said $name 1 '^jespan: pyroscope: .*the program ends before all was pushed: the figures of its last [0-9]+ s may be lost$'
     done
-    said refusing 1-2 "^<jespan>: pyroscope: Couldn't connect to server: .*(; it is tried again|s are lost\$)"
-    said no_time 1-2 '^<jespan>: pyroscope(: the program ends before| took longer than shutdown_timeout_ms)'
-    said no_name 1-2 "^<jespan>: pyroscope: Couldn't resolve host name: Could not resolve host: pyroscope.invalid"
+    said refusing 1-2 "^jespan: pyroscope: Couldn't connect to server: .*(; it is tried again|s are lost\$)"
+    said no_time 1-2 '^jespan: pyroscope(: the program ends before| took longer than shutdown_timeout_ms)'
+    said no_name 1-2 "^jespan: pyroscope: Couldn't resolve host name: Could not resolve host: pyroscope.invalid"
     least no_name queue_length 3
     equal "at_once: pushes" "$(awk '$3 == 200' "$scratch/at_once/log" | wc -l)" 1
 }

@@ -58,7 +58,7 @@ try_tls() {
     done
     said right 0 .
     said client 0 .
-    said insecure 1 '^<jespan>: pyroscope: pyroscope_insecure: the server.s certificate is not checked$'
+    said insecure 1 '^jespan: pyroscope: pyroscope_insecure: the server.s certificate is not checked$'
     for name in wrong expired own no_ca no_client plain_to_tls tls_to_plain no_such_file; do
         unharmed $name
         least $name failures 1
@@ -93,7 +93,7 @@ kept() {
 
 silent() {
     ! grep -E "$secrets" "$scratch/$1/err" "$scratch/$1/out" >&2 || fail "$1: a secret is shown"
-    grep -q '^<jespan>: pyroscope_url:http' "$scratch/$1/err" || fail "$1: confirm_conf shows nothing"
+    grep -q '^jespan: pyroscope_url:http' "$scratch/$1/err" || fail "$1: confirm_conf shows nothing"
 }
 
 # Basic authentication is base64 of user:password, which is how it stands in $secrets too.
@@ -127,7 +127,7 @@ try_credentials() {
     for name in proxy_gone bad_proxy bad_proxy_user bad_url bad_header; do
         unharmed $name
         silent $name
-        n=$(grep -c '^<jespan>: pyroscope: ' "$scratch/$name/err")
+        n=$(grep -c '^jespan: pyroscope: ' "$scratch/$name/err")
         [ "$n" = 1 ] || { [ $name = proxy_gone ] && [ "$n" = 2 ]; } || fail_with "$name: what is wrong?" "$scratch/$name/err"
     done
     for name in basic url bearer headers proxy variables; do
@@ -152,9 +152,9 @@ try_quotes() {
     finish_cases
     for name in cut tail far beyond pair forbidden word harmless environment; do
         unharmed $name
-        ! grep -iE 't0ken|glc_|xxxx|s3cret|anMz|b3JkIjo|h3ader|pr0xy|[0-9]{6}abc|efghij'             <(grep '^<jespan>: pyroscope: ' "$scratch/$name/err") >&2 || fail "$name: a part of a secret is shown"
+        ! grep -iE 't0ken|glc_|xxxx|s3cret|anMz|b3JkIjo|h3ader|pr0xy|[0-9]{6}abc|efghij'             <(grep '^jespan: pyroscope: ' "$scratch/$name/err") >&2 || fail "$name: a part of a secret is shown"
     done
-    said_here='^<jespan>: pyroscope: HTTP'
+    said_here='^jespan: pyroscope: HTTP'
     for name in cut tail far pair word; do
         equal "$name: lines" "$(grep -cE "$said_here 4[0-9]+: \(the answer is not shown, as it may quote credentials\); " "$scratch/$name/err")" 1
     done

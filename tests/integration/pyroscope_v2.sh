@@ -47,7 +47,7 @@ try_parts() {
     for name in cpu_429 memory_500 wall_400; do
         unharmed $name
         same_figures $name
-        said $name 1 "^<jespan>: pyroscope: HTTP [0-9]+: \{\"code\".*push series with index .* only counted for 10 minutes$"
+        said $name 1 "^jespan: pyroscope: HTTP [0-9]+: \{\"code\".*push series with index .* only counted for 10 minutes$"
     done
     for name in samples samples_413 samples_any unread; do
         unharmed $name 7
@@ -76,8 +76,8 @@ try_lost_answers() {
     equal "drop: uncertain" "$(stat_of drop uncertain) $(stat_of drop dropped)" "1 1"
     equal "drop_unsent: uncertain" "$(stat_of drop_unsent uncertain) $(stat_of drop_unsent dropped)" "0 0"
     equal "drop_503: uncertain" "$(stat_of drop_503 uncertain) $(stat_of drop_503 dropped)" "0 0"
-    said retry 1 "^<jespan>: pyroscope: .*; it is tried again, more"
-    said drop 1 "^<jespan>: pyroscope: .*; the server may have it, so it is not tried again \(pyroscope_uncertain:drop\), more"
+    said retry 1 "^jespan: pyroscope: .*; it is tried again, more"
+    said drop 1 "^jespan: pyroscope: .*; the server may have it, so it is not tried again \(pyroscope_uncertain:drop\), more"
     own=$(own_figures retry | awk '/alloc_objects/ {sum += $NF} END {print sum}')
     there=$(awk '/^fault_.* alloc_objects/ {sum += $NF} END {print sum}' "$scratch/retry/sums")
     [ "$there" -gt "$own" ] || fail "retry: the server has $there objects, and the program $own: is the mock one?"
@@ -96,10 +96,10 @@ try_messages() {
     finish_cases
     unharmed turns
     least turns failures 6
-    said turns 1 "^<jespan>: pyroscope: HTTP 429: this is a test; it is tried again, more errors"
+    said turns 1 "^jespan: pyroscope: HTTP 429: this is a test; it is tried again, more errors"
     equal "loss: lines" "$(sed 's/[0-9]* s are/N s are/' "$scratch/loss/err")" \
-"<jespan>: pyroscope: HTTP 429: this is a test; it is tried again, more errors like this are only counted for 10 minutes
-<jespan>: pyroscope: HTTP 429: this is a test; the program ends before all was pushed: the figures of its last N s are lost"
+"jespan: pyroscope: HTTP 429: this is a test; it is tried again, more errors like this are only counted for 10 minutes
+jespan: pyroscope: HTTP 429: this is a test; the program ends before all was pushed: the figures of its last N s are lost"
     [ "$(took_to_end bounded)" -ge 200 ] || fail "bounded: it took $(took_to_end bounded) ms to end"
     said bounded 1 "s may be lost$"
     unharmed rate_limit 7

@@ -54,13 +54,13 @@ sums() {
 wrong_modules() {
     local missing="$scratch/missing.so: cannot open shared object file: No such file or directory; see module_dir"
     run "reporters:missing" check
-    expect "missing" "<jespan>: reporter missing: $missing"
+    expect "missing" "jespan: reporter missing: $missing"
     echo "no library" > "$scratch/broken.so"
     echo "int nothing;" > "$scratch/empty.c"
     module empty "$scratch/empty.c"
     run "reporters:broken|empty|csv" passing 10 check
     equal "broken: status" "$status" 0
-    equal "broken: stderr" "$(grep -c '^<jespan>: reporter \(broken\|empty\): ' "$scratch/err")" 2
+    equal "broken: stderr" "$(grep -c '^jespan: reporter \(broken\|empty\): ' "$scratch/err")" 2
     [ "$(told alloc_bytes)" -gt 10000 ] || fail "broken: the other reporter is not there"
 }
 
@@ -73,17 +73,17 @@ other_versions() {
             ', .name = "other", .init = die, .flush = die};' > "$scratch/other.c"
         module other "$scratch/other.c"
         run "reporters:other" check
-        expect "$what" "<jespan>: reporter other: its module is of another version of jespan, or has no name; it is left out"
+        expect "$what" "jespan: reporter other: its module is of another version of jespan, or has no name; it is left out"
     done
 }
 
 failures_of_the_module() {
     unset REPORTER_CSV
     run "reporters:csv" check
-    expect "failing init" "<jespan>: reporter csv: init failed: Invalid argument; it is left out"
+    expect "failing init" "jespan: reporter csv: init failed: Invalid argument; it is left out"
     export REPORTER_CSV=/dev/full
     run "reporters:csv,reporter_interval_ms:1" passing 10000 sleep 20
-    expect "full disk" "<jespan>: reporter csv: flush failed: No space left on device; further failures are only counted"
+    expect "full disk" "jespan: reporter csv: flush failed: No space left on device; further failures are only counted"
     export REPORTER_CSV=$figures
 }
 
@@ -147,7 +147,7 @@ static_program() {
     status=0
     JESPAN_CONF=reporters:csv "$scratch/static" the_tail_at_shutdown_is_lost > "$scratch/out" 2> "$scratch/err" ||
         status=$?
-    expect "static" "<jespan>: reporter csv: a static program cannot load one; it can call jespan_register_reporter()"
+    expect "static" "jespan: reporter csv: a static program cannot load one; it can call jespan_register_reporter()"
 }
 
 compile "$program" tests/integration/dump_program.c

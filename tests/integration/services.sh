@@ -34,21 +34,21 @@ runs_and_ends() {
     local conf
     for conf in "" inherit:true thread_contexts:false track_time:off; do
         run "$conf" run
-        expect "run with '$conf'" "<jespan>: service $pid: asked to stop"
+        expect "run with '$conf'" "jespan: service $pid: asked to stop"
     done
 }
 
 never_stops() {
     SERVICE_DOES="never stop" run shutdown_timeout_ms:300 run
-    expect "one that never stops" "<jespan>: pyroscope took longer than shutdown_timeout_ms and is given up"
+    expect "one that never stops" "jespan: pyroscope took longer than shutdown_timeout_ms and is given up"
     SERVICE_DOES="never stop, end before others" run shutdown_timeout_ms:300 run
-    expect "the same before others" "<jespan>: pyroscope took longer than shutdown_timeout_ms and is given up
-<jespan>: service $pid: the library is gone"
+    expect "the same before others" "jespan: pyroscope took longer than shutdown_timeout_ms and is given up
+jespan: service $pid: the library is gone"
 }
 
 fails() {
     SERVICE_DOES="fail" run "" none
-    expect "one that fails" "<jespan>: pyroscope: Permission denied; it is left out"
+    expect "one that fails" "jespan: pyroscope: Permission denied; it is left out"
     SERVICE_DOES="cancel" run "" none
     expect "one that said why itself" ""
     SERVICE_DOES="end early" run "" none
@@ -59,28 +59,28 @@ wrong_modules() {
     local modules=$scratch/other
     module "$modules" -DABI=99
     run "" none
-    expect "another version" "<jespan>: service pyroscope: its module is of another version of jespan; see module_dir"
+    expect "another version" "jespan: service pyroscope: its module is of another version of jespan; see module_dir"
     modules=$scratch/none
     run "" none
     expect "missing" \
-        "<jespan>: service pyroscope: $modules/pyroscope.so: cannot open shared object file: No such file or directory; see module_dir"
+        "jespan: service pyroscope: $modules/pyroscope.so: cannot open shared object file: No such file or directory; see module_dir"
 }
 
 forks() {
     run "" fork
-    expect "fork" "<jespan>: service $pid: asked to stop"
+    expect "fork" "jespan: service $pid: asked to stop"
     run "" crowd
-    expect "forks at once" "<jespan>: service $pid: asked to stop"
+    expect "forks at once" "jespan: service $pid: asked to stop"
     run follow_fork:true follow
     equal "follow_fork: status" "$status" 0
-    equal "follow_fork: services that ended" "$(grep -c '^<jespan>: service [0-9]*: asked to stop$' "$scratch/err")" 2
-    equal "follow_fork: the last one" "$(tail -n 1 "$scratch/err")" "<jespan>: service $pid: asked to stop"
+    equal "follow_fork: services that ended" "$(grep -c '^jespan: service [0-9]*: asked to stop$' "$scratch/err")" 2
+    equal "follow_fork: the last one" "$(tail -n 1 "$scratch/err")" "jespan: service $pid: asked to stop"
 }
 
 # What a library gave to atexit() runs when the service has ended.
 ends_before_others() {
     SERVICE_DOES="end before others" run "" run
-    expect "end_before_others" "<jespan>: service $pid: asked to stop"$'\n'"<jespan>: service $pid: the library is gone"
+    expect "end_before_others" "jespan: service $pid: asked to stop"$'\n'"jespan: service $pid: the library is gone"
 }
 
 compile "$program" tests/integration/services_program.c

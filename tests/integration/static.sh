@@ -71,7 +71,7 @@ check_without_exporter() {
     JESPAN_CONF=dump_dir:$dir,dump_at_exit:true "$scratch/bare" check > "$scratch/out" 2> "$scratch/err" ||
         fail "without the exporter: status $?"
     equal "without the exporter: dumps" "$(ls -A "$dir")" ""
-    grep -q '^<jespan>: ' "$scratch/err" || fail "without the exporter: nothing is said"
+    grep -q '^jespan: ' "$scratch/err" || fail "without the exporter: nothing is said"
 }
 
 # The tests of the family itself, in a static program.

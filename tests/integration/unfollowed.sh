@@ -41,7 +41,7 @@ others() {
     find "$scratch/$1" -name 'heap.*' ! -name "heap.$(cat "$scratch/$1.pid").*" | sed 's/.*heap\.\([0-9]*\)\..*/\1/' | sort -u | wc -l
 }
 
-line='^<jespan>: forked processes such as [0-9]+ are not followed: .*; add --follow-fork to jespan run, or follow_fork:true to JESPAN_CONF, to follow them'
+line='^jespan: forked processes such as [0-9]+ are not followed: .*; add --follow-fork to jespan run, or follow_fork:true to JESPAN_CONF, to follow them'
 begin forks "" "$forks"
 begin executes "" "$executes"
 begin hidden follow_fork:false "$forks"

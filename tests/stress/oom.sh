@@ -56,7 +56,7 @@ run_all() {
         status=0
         run_one "$kind" 2> /dev/null || status=$?
         equal "$1, run $run ($kind): status" "$status" "$2"
-        if names_owner && grep -q '^<jespan>: oom: .* bytes in serve;leak{tenant=t7}, ' "$scratch/err"; then
+        if names_owner && grep -q '^jespan: oom: .* bytes in serve;leak{tenant=t7}, ' "$scratch/err"; then
             named=$((named + 1))
         else
             echo "$1, run $run ($kind): not named" >&2

@@ -49,7 +49,7 @@ dump_count() {
 
 # How near the bound it seems to be is said too, as file pages count that were used lately: a dump for each
 is_dumped() {
-    grep -q ' lost [0-9]* % of its time' "$scratch/err" && [ "$(dump_count)" -ge "$(grep -c '^<jespan>: oom: ' "$scratch/err")" ]
+    grep -q ' lost [0-9]* % of its time' "$scratch/err" && [ "$(dump_count)" -ge "$(grep -c '^jespan: oom: ' "$scratch/err")" ]
 }
 
 # press PERCENT WHERE: what is said and dumped while memory is short
@@ -66,7 +66,7 @@ press() {
     program_pid=$!
     await is_dumped || fail_with "$2: $(dump_count) dumps" "$scratch/err"
     end_program
-    grep -qE "^<jespan>: oom: $2 lost [0-9]+ % of its time to waiting for memory; 8388608 bytes in index" "$scratch/err" ||
+    grep -qE "^jespan: oom: $2 lost [0-9]+ % of its time to waiting for memory; 8388608 bytes in index" "$scratch/err" ||
         fail_with "$2: not said" "$scratch/err"
     for name in $(dumps_in "$dir"); do
         "$JESPAN_CMD" report "$dir/$name" > "$scratch/report" || fail_with "$2: no report of $name" "$scratch/report"

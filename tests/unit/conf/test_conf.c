@@ -200,7 +200,7 @@ static void test_names_must_be_whole(void **state)
     struct conf before = conf;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(parse(wrong[i]), 1);
-        assert_memory_equal(complaints, "<jespan>: HERE: ", 16);
+        assert_memory_equal(complaints, "jespan: HERE: ", 16);
         assert_memory_equal(&before, &conf, sizeof conf);
     }
 }
@@ -366,12 +366,12 @@ static void test_secrets_are_not_confirmed(void **state)
         setenv("JESPAN_CONF", conf_text, 1);
         parse(NULL);
         assert_null(strstr(complaints, "hunter"));
-        snprintf(expected, sizeof expected, "<jespan>: pyroscope_url:%s\n", urls[i][1]);
+        snprintf(expected, sizeof expected, "jespan: pyroscope_url:%s\n", urls[i][1]);
         assert_non_null(strstr(complaints, expected));
-        assert_non_null(strstr(complaints, "<jespan>: http_token:***\n"));
+        assert_non_null(strstr(complaints, "jespan: http_token:***\n"));
     }
     assert_string_equal(conf.http_token, "hunter2");
-    assert_non_null(strstr(complaints, "<jespan>: pyroscope_user:\n"));
+    assert_non_null(strstr(complaints, "jespan: pyroscope_user:\n"));
 }
 
 /* Lists are read when something uses them, but their errors are named at the start. */
@@ -380,10 +380,10 @@ static void test_lists_are_checked_at_the_start(void **state)
     (void)state;
     setenv("JESPAN_CONF", "pyroscope_labels:a=b|c,resource_attributes:=d||e=f,pyroscope_headers:A hunter2|B c=d", 1);
     assert_int_equal(parse(NULL), 4);
-    assert_string_equal(complaints, "<jespan>: pyroscope_labels: item 2 is not NAME=VALUE and is ignored\n"
-                                    "<jespan>: resource_attributes: item 1 is not NAME=VALUE and is ignored\n"
-                                    "<jespan>: pyroscope_headers: item 1 is not NAME=VALUE; nothing can be pushed with it\n"
-                                    "<jespan>: pyroscope_headers: item 2 is not NAME=VALUE; nothing can be pushed with it\n");
+    assert_string_equal(complaints, "jespan: pyroscope_labels: item 2 is not NAME=VALUE and is ignored\n"
+                                    "jespan: resource_attributes: item 1 is not NAME=VALUE and is ignored\n"
+                                    "jespan: pyroscope_headers: item 1 is not NAME=VALUE; nothing can be pushed with it\n"
+                                    "jespan: pyroscope_headers: item 2 is not NAME=VALUE; nothing can be pushed with it\n");
 }
 
 /* A program may change its directory later. */

@@ -213,7 +213,7 @@ static void start_failing(void)
 static void test_a_failing_init_ends_it(void **state)
 {
     (void)state;
-    assert_string_equal(said_by(start_failing), "<jespan>: reporter test: init failed: Permission denied; it is left out\n");
+    assert_string_equal(said_by(start_failing), "jespan: reporter test: init failed: Permission denied; it is left out\n");
     assert_int_equal(reporter_session_errors(), 1);
     assert_int_equal(told.inits, 1);
     assert_int_equal(told.rounds + told.opened + told.shutdowns, 0);
@@ -234,7 +234,7 @@ static void fail_three_times_twice(void)
 
 static void test_a_failing_flush_is_counted_and_said_once_in_a_row(void **state)
 {
-    const char *line = "<jespan>: reporter test: flush failed: No space left on device; further failures are only counted\n";
+    const char *line = "jespan: reporter test: flush failed: No space left on device; further failures are only counted\n";
     char twice[400];
     (void)state;
     snprintf(twice, sizeof twice, "%s%s", line, line);
