@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/compiler.h"
+#include "base/descriptor.h"
 #include "config.h"
 #include "jemalloc/binding.h"
 
@@ -102,15 +103,26 @@ static bool is_zero(const char *page)
     return !*page && !memcmp(page, page + 1, PAGE_BYTES - 1);
 }
 
-/* A mapping that is all in memory lies on huge pages, which stay whole. */
-static void return_zero_pages(const struct mapping *m)
+/* Finds out which pages are in memory: bit 63 of their entries (Documentation/admin-guide/mm/pagemap.rst). mincore(2) says
+ * the same, but sandboxes kill for it: systemd's SystemCallFilter=@system-service does not allow it. */
+static bool read_pagemap(int pagemap, const struct mapping *m, bool *in_memory)
 {
-    unsigned char in_memory[PAGES_MAX];
-    if (mincore(m->start, m->pages * PAGE_BYTES, in_memory))
-        return;
-    for (size_t i = 0; i < m->pages; i++)
-        in_memory[i] &= 1;
-    if (!memchr(in_memory, 0, m->pages))
+    uint64_t entries[128];
+    for (size_t i = 0; i < m->pages; i++) {
+        size_t place = i % (sizeof entries / sizeof *entries);
+        off_t offset = (off_t)(((uintptr_t)m->start / PAGE_BYTES + i) * sizeof *entries);
+        if (place == 0 && pread(pagemap, entries, sizeof entries, offset) != sizeof entries)
+            return false;
+        in_memory[i] = entries[place] >> 63;
+    }
+    return true;
+}
+
+/* A mapping that is all in memory lies on huge pages, which stay whole. */
+static void return_zero_pages(int pagemap, const struct mapping *m)
+{
+    bool in_memory[PAGES_MAX];
+    if (!read_pagemap(pagemap, m, in_memory) || !memchr(in_memory, false, m->pages))
         return;
     for (size_t i = 0, n = 0; i < m->pages; i += n + 1) {
         for (n = 0; i + n < m->pages && in_memory[i + n] && is_zero(m->start + (i + n) * PAGE_BYTES);)
@@ -124,7 +136,11 @@ COLD void first_use_end(void)
 {
     int saved = errno;
     is_over = true;
-    for (unsigned i = 0; i < n_mappings && !binding_has_threads(); i++)
-        return_zero_pages(&mappings[i]);
+    int pagemap = n_mappings && !binding_has_threads() ? descriptor_open("/proc/self/pagemap", O_RDONLY, 0) : -1;
+    if (pagemap >= 0) {
+        for (unsigned i = 0; i < n_mappings; i++)
+            return_zero_pages(pagemap, &mappings[i]);
+        close(pagemap);
+    }
     errno = saved;
 }

@@ -81,6 +81,7 @@ all_dump_script_tests += \
 	%D%/outside.sh \
 	%D%/report.sh \
 	%D%/rss.sh \
+	%D%/sandbox.sh \
 	%D%/sidecar.sh \
 	%D%/threads.sh \
 	%D%/top.sh \
@@ -126,6 +127,7 @@ test_support += \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \
 	%D%/rss_program.c \
+	%D%/sandbox_program.c \
 	%D%/services_module.c \
 	%D%/services_program.c \
 	%D%/sidecar_program.c \
