@@ -67,3 +67,9 @@ profile_parts_c = %D%/profile_parts.pb-c.c
 profile_parts_h = %D%/profile_parts.pb-c.h
 
 EXTRA_DIST += %D%/README.md %D%/profile_parts.proto
+
+# The words that a shell completes
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = %D%/completion/jespan
+zshcompletiondir = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA = %D%/completion/_jespan

@@ -31,6 +31,29 @@ prints() {
     [[ $(cat "$scratch/out") == $2 ]] || fail_with "$1: stdout is not like: $2" "$scratch/out"
 }
 
+# completes WORDS WORD… : what bash offers for the last word
+completes() {
+    local expected=$1
+    shift
+    # shellcheck disable=SC2016
+    equal "completion of '$*'" "$(bash -c '
+        . "$0/src/cmd/completion/jespan"
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        compopt() { :; }
+        _jespan
+        echo "${COMPREPLY[*]}"' "$top_srcdir" "$JESPAN_CMD" "$@")" "$expected"
+}
+
+test_completion() {
+    completes "report" rep
+    completes "--dump-dir --dump-on" run --dump
+    completes "dump_interval_s:" run --conf dump_int
+    completes "dump_interval_s" conf dump_int
+    completes "stacks" ctl 1 sta
+    completes "leaks" help le
+    completes "" run -- /nonexistent
+}
+
 test_help_and_usage() {
     jespan --version
     says "--version" 0 ""
@@ -623,6 +646,7 @@ done
 mv "$scratch/rows" "$scratch/many"
 mv "$scratch/chain" "$scratch/deep"
 test_help_and_usage
+test_completion
 test_full_disk
 test_run_environment
 test_run_services
