@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/cfi.c %D%/cfi.h \
 	%D%/eh_frame.c %D%/eh_frame.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
 	%D%/stacks.c %D%/stacks.h \
