@@ -201,7 +201,8 @@ static void parse_pair(char *pair, struct before *before, const char *origin)
         WARN(origin, ": '", before->shown, "' is not key:value and is ignored");
     else if (within && key && !conf_value_is_hidden(key)) {
         before->may_be_secret = true;
-        WARN(origin, ": ", key->name, ": the value is ignored because it contains the key '", within->name, "'; keys must be separated by a comma");
+        WARN(origin, ": ", key->name, ": the value is ignored because it contains the key '", within->name,
+             "'; keys must be separated by a comma");
     } else
         conf_set(key, pair, value, origin);
 }
