@@ -16,14 +16,6 @@
 #include "stacks/stacks.h"
 #include "stacks/unwind.h"
 
-/* Leads from a context and a stack to the child. Valid while the child has this generation. A line without a child says
- * that there was no room for one; it is used a number of times, and then tried again. */
-struct stack_line {
-    uint64_t key;
-    struct counters *counters;
-    uint32_t context, generation; /* context 0: none; `generation` counts down */
-};
-
 #define LINES_WAYS 4u /* a set is two cache lines */
 #define LINES_FIRST 1024u
 #define LINES_MOST 65536u
@@ -274,11 +266,20 @@ static inline bool use_line(struct stack_line *line, struct stack_hold *hold)
 
 /* ---- Without a walk ---- */
 
+/* Other stacks may have the same layout. */
+static inline bool use_other_line(const struct thread_stacks *s, struct layout *l, uint64_t key, struct stack_hold *hold)
+{
+    struct stack_line *line = find_line(s, key);
+    if (unlikely(!use_line(line, hold)))
+        return false;
+    l->last = line->context ? *line : (struct stack_line){0};
+    return true;
+}
+
 __attribute__((no_sanitize("address", "thread"), always_inline))
 static inline bool find_by_layout(struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
 {
     uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
-    uint64_t hash;
     if (unlikely(s->rest)) {
         s->rest--;
         return false;
@@ -290,7 +291,8 @@ static inline bool find_by_layout(struct thread_stacks *s, const void *frame, ui
         struct layout *l = &set[i];
         if (l->begin != begin || l->pc != pc)
             continue;
-        if (likely(layout_read(l, &hash)) && likely(use_line(find_line(s, key_of(s, parent, hash, l->id)), hold))) {
+        uint64_t key = key_of(s, parent, layout_read(l), l->id);
+        if ((likely(l->last.key == key) && likely(use_line(&l->last, hold))) || use_other_line(s, l, key, hold)) {
             s->useless -= s->useless != 0;
             return true;
         }
@@ -300,7 +302,7 @@ static inline bool find_by_layout(struct thread_stacks *s, const void *frame, ui
 }
 
 /* Keeps the layout of the walk. Pauses for some allocations if layouts are of no use. */
-static void keep_layout(struct thread_stacks *s)
+static void keep_layout(struct thread_stacks *s, const struct stack_line *line)
 {
     if (s->rest || !s->walk.has_layout)
         return;
@@ -315,6 +317,8 @@ static void keep_layout(struct thread_stacks *s)
     for (uint32_t i = 1; i < LAYOUT_WAYS; i++)
         set[i] = set[i - 1]; /* the oldest goes */
     set[0] = s->walk.layout;
+    layout_fill_up(&set[0]);
+    set[0].last = line->context ? *line : (struct stack_line){0};
 }
 
 /* ---- With a walk ---- */
@@ -328,7 +332,7 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
     uint64_t key = key_of(s, parent, s->walk.hash, s->walk.layout.id);
     struct stack_line *line = find_line(s, key);
     if (likely(use_line(line, hold))) {
-        keep_layout(s);
+        keep_layout(s, line);
         return;
     }
     if (!line && ++s->misses > s->mask / 2)

@@ -96,14 +96,30 @@ static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
     return number;
 }
 
+/* The stack that was interned last, from the outermost frame on. Two stacks in a row often have most frames in common. */
+#define LAST_MOST 256u
+static struct {
+    uintptr_t return_address;
+    uint32_t number;
+} last[LAST_MOST];
+static uint32_t n_last;
+
 uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
-    uint32_t number = 0;
-    while (n--) {
-        number = intern_one(number, return_addresses[n]);
+    uint32_t number = 0, depth = 0;
+    while (depth < n && depth < n_last && last[depth].return_address == return_addresses[n - 1 - depth])
+        number = last[depth++].number;
+    for (n_last = depth; depth < n; depth++) {
+        uintptr_t return_address = return_addresses[n - 1 - depth];
+        number = intern_one(number, return_address);
         if (!number)
             return 0;
+        if (depth < LAST_MOST) {
+            last[depth].return_address = return_address;
+            last[depth].number = number;
+            n_last = depth + 1;
+        }
     }
     return number;
 }

@@ -48,7 +48,7 @@ struct walk {
     uintptr_t pc_at, bp_at; /* where they were read */
     bool bp_is_noted;
     uint32_t steps, checks;
-    uint64_t hash, id;
+    uint64_t hash, id, start;
     struct layout *layout;
 };
 
@@ -68,14 +68,15 @@ HOT_INLINE void note_pc(struct walk *w)
         w->room = 0;
 }
 
+/* The word at `at` has to have the value. */
 HOT_INLINE void note_check(struct walk *w, uintptr_t at, uintptr_t value)
 {
-    uint32_t check = w->checks++;
+    uint32_t check = w->checks++, place = LAYOUT_WORDS - 1 - check % LAYOUT_WORDS;
     at -= w->begin;
-    value -= w->begin;
-    w->id += (at << 32 ^ value) * (layout_factors[(check + LAYOUT_FACTORS / 2) % LAYOUT_FACTORS] << 1 | 1);
-    if (likely(at < w->room && value < w->room && !(value % sizeof value) && check < LAYOUT_CHECKS))
-        w->layout->check[check] = (struct layout_check){(uint16_t)(at / sizeof at), (uint16_t)(value / sizeof value)};
+    w->start -= value * layout_factors[place];
+    w->id += (at << 32 ^ (value - w->begin)) * (layout_factors[(check + LAYOUT_FACTORS / 2) % LAYOUT_FACTORS] << 1 | 1);
+    if (likely(at < w->room && check < LAYOUT_WORDS - LAYOUT_STEPS))
+        w->layout->at[place] = (uint16_t)(at / sizeof at);
     else
         w->room = 0;
 }
@@ -256,10 +257,11 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     walk_frames(u, &w, most);
     u->hash = w.hash;
     u->has_layout = w.room && !u->ends_early && u->n;
-    u->layout.begin = w.begin;
     u->layout.id = u->has_layout ? w.id | 1 : 0;
-    u->layout.steps = w.steps;
-    u->layout.checks = w.checks;
+    u->layout.start = w.start;
+    u->layout.begin = w.begin;
+    u->layout.steps = (uint16_t)w.steps;
+    u->layout.checks_from = (uint16_t)(LAYOUT_WORDS - w.checks);
 }
 
 COLD bool unwind_check(const struct unwind *u)

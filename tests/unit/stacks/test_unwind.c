@@ -41,24 +41,22 @@ static unsigned looks, layouts_seen, checks_seen;
 /* The layout of a walk leads to the same words, as long as they are there. */
 __attribute__((noinline)) static void look_by_layout(void)
 {
-    uint64_t hash = 0;
     if (SANITIZED || !walk.has_layout)
         return;
-    assert_true(layout_read(&walk.layout, &hash));
-    assert_true(hash == walk.hash);
+    uint32_t last = walk.layout.at[walk.layout.steps - 1], checks = LAYOUT_WORDS - walk.layout.checks_from;
     volatile uintptr_t *words = (volatile uintptr_t *)walk.layout.begin;
-    uint32_t last = walk.layout.at[walk.layout.steps - 1];
+    layout_fill_up(&walk.layout);
+    assert_true(layout_read(&walk.layout) == walk.hash);
     words[last] += 4;
-    assert_true(layout_read(&walk.layout, &hash));
-    assert_false(hash == walk.hash);
+    assert_false(layout_read(&walk.layout) == walk.hash);
     words[last] -= 4;
-    for (uint32_t i = 0; i < walk.layout.checks; i++) {
-        words[walk.layout.check[i].at] += 8;
-        assert_false(layout_read(&walk.layout, &hash));
-        words[walk.layout.check[i].at] -= 8;
+    for (uint32_t i = 1; i <= checks; i++) {
+        words[walk.layout.at[LAYOUT_WORDS - i]] += 8;
+        assert_false(layout_read(&walk.layout) == walk.hash);
+        words[walk.layout.at[LAYOUT_WORDS - i]] -= 8;
     }
     layouts_seen++;
-    checks_seen += walk.layout.checks;
+    checks_seen += checks;
 }
 
 /* Both walks begin here. Their own frame is left out: unwind_from() begins with the caller's, backtrace() with this one.
