@@ -186,13 +186,13 @@ static bool ends(struct span_arena *a)
     return true;
 }
 
-/* Under LOCK_TREE. Notes that an exception takes the thread out of a span, since the exception may be in the arena as
- * long as it lives. If more than ARENA_THROWERS threads do so at once, the last entry becomes the orphan, and the arena
- * is never released. */
+/* Under LOCK_TREE. Notes that an exception takes the thread out of a span, or that its handler does: the exception may
+ * be in the arena as long as it lives. If more than ARENA_THROWERS threads do so at once, the last entry becomes the
+ * orphan, and the arena is never released. */
 static void note_exceptions(struct thread *t, struct span_arena *a)
 {
-    unsigned then = a->opened_by == t ? a->level.uncaught : 0;
-    if (likely(exceptions_level().uncaught <= then))
+    struct exceptions_level now = exceptions_level(), then = a->opened_by == t ? a->level : (struct exceptions_level){0, 0};
+    if (likely(now.uncaught <= then.uncaught && (!now.caught || now.caught == then.caught)))
         return;
     a->is_thrown_through = true;
     for (int i = 0; i < ARENA_THROWERS; i++)

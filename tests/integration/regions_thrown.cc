@@ -221,6 +221,27 @@ static void handle_leaves(const jespan_site &site)
     expect_nothing_aside("handle");
 }
 
+// The handler ends the region and throws the exception again.
+static void handler_ends_it(const jespan_site &site)
+{
+    try {
+        jespan_span_t *span = jespan_open(&site, JESPAN_CURRENT, nullptr, 0);
+        jespan_enter(span);
+        try {
+            throw std::runtime_error(message);
+        } catch (const std::exception &) {
+            expect("exited", jespan_exit(span) == 0);
+            expect("closed", jespan_close(span) == 0);
+            scribble();
+            throw;
+        }
+    } catch (const std::exception &caught) {
+        scribble();
+        expect("what", std::string(caught.what()) == message);
+    }
+    expect_nothing_aside("handler");
+}
+
 // Only jespan_close() learns of an exception that was made inside and is thrown outside.
 static void made_inside_thrown_outside()
 {
@@ -344,6 +365,9 @@ int main()
         handle_leaves(region_site);
         handle_leaves(releasing_site);
         handle_leaves(refusing_site);
+        handler_ends_it(region_site);
+        handler_ends_it(releasing_site);
+        handler_ends_it(refusing_site);
         made_inside_thrown_outside();
         address_is_used_again();
         thread_notices_as_it_ends();
