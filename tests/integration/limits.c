@@ -290,6 +290,7 @@ static void a_server_resizes_what_is_a_tenants(void)
     char *volatile big = malloc(4 * MIB), *volatile small = malloc(1000);
     CHECK_EQ(jespan_exit(span), 0);
     CHECK(big && small);
+    CHECK_EQ(jespan_set_limit(context, 0, 4 * MIB + 1024), 0); /* it is full */
     CHECK_EQ(jespan_enter(server_span), 0);
     CHECK_EQ((uintptr_t)realloc(big, 4 * MIB), (uintptr_t)big);
     CHECK_EQ((uintptr_t)realloc(big, 3 * MIB), (uintptr_t)big);

@@ -114,6 +114,17 @@ static void the_tree(void)
     CHECK_EQ(ctl_span(server, "limit_refusals"), 2);
 }
 
+/* limit:thread:*=4M: what a thread allocates outside spans, and nothing else. */
+static void threads_have_limits(void)
+{
+    jespan_context_t context;
+    jespan_span_t *of_tenant = open_tenant(1, &context);
+    CHECK((kept = malloc(5 * MIB)) == NULL && errno == ENOMEM);
+    CHECK((kept = malloc(2 * MIB)) != NULL);
+    free(kept);
+    CHECK(gets(of_tenant, 5 * MIB));
+}
+
 /* All allocations of a thread in the context count. */
 static void *nothing(void *unused)
 {
@@ -430,6 +441,9 @@ static void only_soft_limits_are_said(void)
         CHECK((kept = malloc(9 * MIB)) != NULL);
         snprintf(begin, sizeof begin, "jespan: soft limit of tenant{name=%s} crossed: ", names[i]);
         CHECK(!strncmp(next_line(), begin, strlen(begin)));
+        free(kept);
+        snprintf(begin, sizeof begin, "jespan: soft limit of tenant{name=%s} no longer crossed: ", names[i]);
+        CHECK(!strncmp(next_line(), begin, strlen(begin)));
     }
     hear_no_more();
 }
@@ -631,6 +645,7 @@ static void a_period_has_no_limit(void)
 static const struct test_case cases[] = {
     {"the_two_tenants", the_two_tenants, NULL, "limit:tenant{name=acme}=16M|tenant=64M"},
     {"the_tree", the_tree, NULL, NULL},
+    {"threads_have_limits", threads_have_limits, NULL, "limit:thread:*=4M"},
     {"what_libraries_do_counts", what_libraries_do_counts, NULL, NULL},
     {"a_refusal_changes_nothing", a_refusal_changes_nothing, NULL, NULL},
     {"a_refusal_changes_nothing, with periods", a_refusal_changes_nothing, NULL, "age_period_s:1"},
