@@ -54,12 +54,21 @@ static void say_holder(FILE *to, const char *when, const struct line_holder *h)
     fprintf(to, "; %s %s in use, most of it by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
 }
 
+/* Bounds may have removed the older ones. */
 static void say_dumps(FILE *to, const struct served_dumps *d)
 {
+    bool is_bounded = conf.dump_keep || conf.dump_dir_files || conf.dump_dir_bytes;
     fprintf(to, "; %llu dump%s", (unsigned long long)d->n, d->n == 1 ? "" : "s");
     if (d->processes > 1)
         fprintf(to, " of %llu processes", (unsigned long long)d->processes);
-    fprintf(to, " %s in %s; next: jespan report %s", d->n == 1 ? "is" : "are", conf.dump_dir, d->last);
+    fprintf(to, " %s %s; next: jespan report %s", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in",
+            conf.dump_dir, d->last);
+}
+
+static void say_unread(const struct served *p, const struct ending *e)
+{
+    char how[ENDING_TEXT_BYTES];
+    dprintf(STDERR_FILENO, "jespan: process %d %s before it could be read; it left no dump\n", (int)p->pid, ending_text(how, e));
 }
 
 /* One system call writes it, so that it is one line among the output of others. */
@@ -174,8 +183,12 @@ static void end_served(struct served *p)
     struct ending e = ending_of(&p->watch);
     bool was_read = p->peak.all_bytes > 0;
     served_end(p, &e);
-    if (p->is_first && !sidecar.quiet && (was_read || served_dumps.n > 0))
+    if (!p->is_first || sidecar.quiet)
+        return;
+    if (was_read || served_dumps.n > 0)
         say_end(p, &e);
+    else if (conf.dump_dir[0])
+        say_unread(p, &e);
 }
 
 /* Frees those that have ended. Their descriptors follow one another in the order of the list. */
