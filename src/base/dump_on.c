@@ -10,7 +10,7 @@
 #define ADDRESS_SPACE_BYTES ((size_t)1 << 47)
 #define FAILURE_WAIT_NS 1000000000u
 
-const char *const dump_reason_names[DUMP_N_REASONS] = {"oom", "limit", "peak", "signal", "killed"};
+const char *const dump_reason_names[DUMP_N_REASONS] = {"oom", "limit", "peak", "signal", "killed", "alert"};
 
 static _Atomic uint32_t accepted, happened, failures_served;
 static _Atomic uint64_t quiet_until;

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sidecar writes dumps of processes that were killed. */
-enum dump_reason { DUMP_OOM, DUMP_LIMIT, DUMP_PEAK, DUMP_SIGNAL, DUMP_N_EVENTS, DUMP_KILLED = DUMP_N_EVENTS, DUMP_N_REASONS };
+/* The sidecar writes dumps of processes that were killed. Dumps for alerts are no matter of dump_on. */
+enum dump_reason { DUMP_OOM, DUMP_LIMIT, DUMP_PEAK, DUMP_SIGNAL, DUMP_N_EVENTS, DUMP_KILLED = DUMP_N_EVENTS, DUMP_ALERT, DUMP_N_REASONS };
 
 extern const char *const dump_reason_names[DUMP_N_REASONS]; /* names of files have them. Those of events are the words of dump_on */
 

@@ -108,6 +108,9 @@ static int read_option(struct report_options *options, struct words *words, int 
     case 'a':
         words->source.at = optarg;
         return 0;
+    case 'p':
+        words->source.peak = true;
+        return 0;
     case 'c':
         options->wanted = optarg;
         return 0;
@@ -164,6 +167,7 @@ static int read_options(struct report_options *options, struct words *words, int
         {"inclusive", no_argument, NULL, 'i'},
         {"exact", no_argument, NULL, 'e'},
         {"bytes", no_argument, NULL, 'e'}, /* its first name */
+        {"peak", no_argument, NULL, 'p'},
         {"time", no_argument, NULL, 'T'},
         {"json", no_argument, NULL, 'J'},
         {"csv", no_argument, NULL, 'C'},
@@ -328,6 +332,7 @@ const struct command command_report = {
         "               frees,size. A wrong word lists those that there are\n"
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
+        "  --peak       of a directory, the newest dump of a peak ('jespan run --peak')\n"
         "  --time       times of a process, a URL (of the next 30 seconds) or a directory,\n"
         "               not the heap\n"
         "\n"

@@ -42,6 +42,7 @@ enum report_frames {
 struct report_source {
     bool time;      /* the times of a process, a page or a directory, not its heap */
     enum report_frames frames;
+    bool peak;      /* of a directory, the newest dump of a peak */
     bool outlived;  /* of a process, only contexts without an open span */
     const char *at; /* the newest file of a directory that is not younger; NULL: the newest of all */
 };

@@ -100,7 +100,7 @@ static bool read_candidate(struct candidate *candidate, DIR *directory, const ch
 
 const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source)
 {
-    const char *pattern = source->time ? "time.*.pb.gz" : "heap.*.pb.gz";
+    const char *pattern = source->time ? "time.*.pb.gz" : source->peak ? "heap.*.peak.pb.gz" : "heap.*.pb.gz";
     struct candidate best = {.name = ""}, candidate;
     int64_t limit = INT64_MAX;
     bool any = false;
@@ -118,7 +118,9 @@ const char *report_directory_find(char *path, size_t bytes, const char *director
     }
     closedir(open);
     if (best.name[0] == '\0')
-        return any ? "all dumps in the directory are younger" : "there is no dump in the directory";
+        return any            ? "all dumps in the directory are younger"
+               : source->peak ? "there is no dump of a peak in the directory"
+                              : "there is no dump in the directory";
     if ((size_t)snprintf(path, bytes, "%s/%s", directory, best.name) >= bytes)
         return strerror(ENAMETOOLONG);
     return NULL;

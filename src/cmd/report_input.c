@@ -150,6 +150,8 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     snprintf(input->name, sizeof input->name, "%s", word);
     if (source->at && !is_directory)
         return "--at is for a directory";
+    if (source->peak && (!is_directory || source->time))
+        return "--peak is for a directory, and for memory";
     if (source->time && !is_directory && !is_url && pid == 0)
         return "--time is for a process's number, a URL or a directory";
     if (is_directory) {

@@ -16,8 +16,8 @@ struct run_options {
     const char *pyroscope, *app, *http;
     const char *limit, *arena, *dump_on, *only;
     const char *dir_files, *dir_bytes, *stacks, *guard;
-    const char *flame, *flame_events, *trace;
-    bool follow_fork, time, in_process, quiet, from_run, help;
+    const char *flame, *flame_events, *trace, *alert;
+    bool follow_fork, time, peak, in_process, quiet, from_run, help;
 };
 
 /* Reads options up to the first word that is none; optind is its index. Returns 0 or STATUS_USAGE. */

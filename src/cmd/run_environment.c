@@ -40,7 +40,7 @@ static bool wants_files(const struct run_options *options)
 bool run_wants_dumps(const struct run_options *options)
 {
     bool asked_for = options->dump_dir || options->interval || options->keep || options->time
-        || options->dump_on || options->dir_files || options->dir_bytes;
+        || options->peak || options->dump_on || options->dir_files || options->dir_bytes;
     return asked_for || (!options->pyroscope && !options->http && !wants_files(options));
 }
 
@@ -184,6 +184,8 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "guard_sample:", options->guard);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);
     add(to, "dump_on:", options->dump_on);
+    add(to, "alert:", options->alert);
+    add(to, "dump_peak:", options->peak ? "true" : NULL);
     add(to, "only_programs:", options->only);
     add(to, "limit:", options->limit);
     add(to, "arena:", options->arena);

@@ -96,6 +96,7 @@ static int check_values(const struct run_options *options)
                   {check_list, "--limit", options->limit},
                   {check_list, "--arena", options->arena},
                   {check_list, "--dump-on", options->dump_on},
+                  {check_list, "--alert", options->alert},
                   {check_list, "--only", options->only},
                   {check_value, "--flame", options->flame},
                   {check_value, "--flame-events", options->flame_events},
@@ -130,6 +131,8 @@ enum {
     OPTION_FLAME_EVENTS,
     OPTION_TRACE,
     OPTION_GUARD,
+    OPTION_ALERT,
+    OPTION_PEAK,
     OPTION_QUIET,
     OPTION_FROM_RUN,
     OPTION_HELP = 'h',
@@ -145,6 +148,8 @@ enum {
     {"conf", required_argument, NULL, OPTION_CONF},           \
     {"lib", required_argument, NULL, OPTION_LIB},             \
     {"time", no_argument, NULL, OPTION_TIME},                 \
+    {"alert", required_argument, NULL, OPTION_ALERT},         \
+    {"peak", no_argument, NULL, OPTION_PEAK},                 \
     {"dir-files", required_argument, NULL, OPTION_DIR_FILES}, \
     {"dir-bytes", required_argument, NULL, OPTION_DIR_BYTES}, \
     {"quiet", no_argument, NULL, OPTION_QUIET},               \
@@ -184,7 +189,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
                                    [OPTION_DUMP_ON] = &options->dump_on, [OPTION_ONLY] = &options->only,
                                    [OPTION_DIR_FILES] = &options->dir_files,
                                    [OPTION_DIR_BYTES] = &options->dir_bytes, [OPTION_FLAME] = &options->flame,
-                                   [OPTION_FLAME_EVENTS] = &options->flame_events, [OPTION_TRACE] = &options->trace};
+                                   [OPTION_FLAME_EVENTS] = &options->flame_events, [OPTION_TRACE] = &options->trace,
+                                   [OPTION_ALERT] = &options->alert};
     for (int option; (option = getopt_long(argc, argv, "+h", table, NULL)) != -1;) {
         if (option == '?')
             return STATUS_USAGE;
@@ -192,6 +198,8 @@ int run_options_read(struct run_options *options, const struct option *table, in
             options->help = true;
         else if (option == OPTION_TIME)
             options->time = true;
+        else if (option == OPTION_PEAK)
+            options->peak = true;
         else if (option == OPTION_FOLLOW_FORK)
             options->follow_fork = true;
         else if (option == OPTION_IN_PROCESS || option == OPTION_SIDECAR)

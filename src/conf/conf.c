@@ -144,7 +144,7 @@ static void be_silent(void)
 {
     conf_is_silent = true;
     conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
-    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0';
+    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.alert[0] = '\0';
     if (conf.on_limit == ON_LIMIT_DUMP)
         conf.on_limit = ON_LIMIT_FAIL;
 }
@@ -152,7 +152,7 @@ static void be_silent(void)
 void conf_leave_to_sidecar(void)
 {
     conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
-    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0';
+    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.alert[0] = '\0';
     if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
         conf.dump_dir[0] = '\0';
 }

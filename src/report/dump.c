@@ -130,9 +130,9 @@ static int write_next(const struct request *request)
     return with_snapshot((struct dump_source){0}, request, next_from);
 }
 
-int dump_next(void)
+int dump_next(enum dump_reason reason)
 {
-    return run_dump((struct request){.write = write_next, .reason = DUMP_N_REASONS});
+    return run_dump((struct request){.write = write_next, .reason = reason});
 }
 
 /* ---- Dumps for events ---- */

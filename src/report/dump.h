@@ -17,8 +17,8 @@ int dump_to_path(enum exporter_profile profile, const char *path);
 /* Writes the next numbered dump into conf.dump_dir: the heap profile, and with conf.dump_time the time profile of the
  * same snapshot. It takes the next free number and replaces no file. Then it removes the oldest dumps of this process
  * beyond conf.dump_keep, and of all processes beyond conf.dump_dir_files and conf.dump_dir_bytes. The first of
- * consecutive failures is written to stderr. Returns 0 or a negative errno. */
-int dump_next(void);
+ * consecutive failures is written to stderr. `reason` is DUMP_N_REASONS for the interval. Returns 0 or a negative errno. */
+int dump_next(enum dump_reason reason);
 
 /* The same when the process may be killed soon. The caller has called meta_emergency_begin(). Uses emergency memory
  * (meta.h), names the file before it is synced, and puts the reason into the name: heap.PID.N.REASON.pb.gz. */

@@ -41,14 +41,14 @@ static void run_last(struct worker *w)
 {
     (void)w;
     if (wants_last())
-        dump_next();
+        dump_next(DUMP_N_REASONS);
 }
 
 static void run(struct worker *w)
 {
     while (worker_sleep(w, next_due())) {
         unfollowed_say();
-        dump_next();
+        dump_next(DUMP_N_REASONS);
     }
     run_last(w);
 }

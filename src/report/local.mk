@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/alerts.c %D%/alerts.h \
+	%D%/alert_watch.c %D%/alert_watch.h \
 	%D%/background.c %D%/background.h \
 	%D%/dump.c %D%/dump.h \
 	%D%/dump_dir.c %D%/dump_dir.h \

@@ -13,6 +13,7 @@
 #include "conf/conf.h"
 #include "malloc/track.h"
 #include "report/background.h"
+#include "report/alert_watch.h"
 #include "report/dump.h"
 #include "report/dump_timer.h"
 #include "report/dump_watch.h"
@@ -124,6 +125,7 @@ static const struct part {
     {.start = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},
     {dump_timer_start, NULL, NULL, dump_timer_after_fork, dump_timer_ask_to_stop, dump_timer_wait},
     {dump_watch_start, NULL, NULL, dump_watch_after_fork, dump_watch_ask_to_stop, dump_watch_wait},
+    {alert_watch_start, NULL, NULL, alert_watch_after_fork, alert_watch_ask_to_stop, alert_watch_wait},
     {reporters_boot, NULL, NULL, reporters_after_fork, reporters_ask_to_stop, reporters_wait},
     {limit_events_boot, NULL, NULL, limit_events_after_fork, limit_events_ask_to_stop, limit_events_wait},
     {start_services, services_before_fork, services_after_fork_in_parent, services_after_fork_in_child,

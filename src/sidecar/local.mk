@@ -7,6 +7,7 @@ sidecar_sources = \
 	%D%/readings.c %D%/readings.h \
 	%D%/served.c %D%/served.h \
 	%D%/sidecar.c %D%/sidecar.h \
+	%D%/watched.c %D%/watched.h \
 	src/base/dump_on.c \
 	src/base/procfile.c \
 	src/base/stop_sockets.c \
@@ -14,6 +15,7 @@ sidecar_sources = \
 	src/conf/conf_parse.c \
 	src/conf/conf_values.c \
 	src/conf/conf_variables.c \
+	src/report/alerts.c \
 	src/report/dump_dir.c \
 	src/report/dump_file.c \
 	src/report/dump_series.c \

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "snapshot/view.h"
 
-#define MOST 8 /* the loop and each service use at most two at a time */
+#define MOST 9 /* the loop and each service use at most two at a time; watched.c keeps one */
 
 struct reading {
     struct snapshot *snapshot; /* NULL: unused */
@@ -150,15 +150,35 @@ struct snapshot *readings_last(struct readings *r, uint64_t *age_ns)
     return s;
 }
 
+static struct readings *readings_of(const struct snapshot *s)
+{
+    return (struct readings *)((char *)(uintptr_t)s->program - offsetof(struct readings, program));
+}
+
+static struct reading *find_reading(struct readings *r, const struct snapshot *s)
+{
+    struct reading *one = r->all;
+    while (one->snapshot != s)
+        one++;
+    return one;
+}
+
+void readings_share(struct snapshot *s)
+{
+    struct readings *r = readings_of(s);
+    pthread_mutex_lock(&r->mutex);
+    find_reading(r, s)->users++;
+    r->owners++;
+    pthread_mutex_unlock(&r->mutex);
+}
+
 void readings_give_back(struct snapshot *s)
 {
     if (!s)
         return;
-    struct readings *r = (struct readings *)((char *)(uintptr_t)s->program - offsetof(struct readings, program));
+    struct readings *r = readings_of(s);
     pthread_mutex_lock(&r->mutex);
-    for (struct reading *one = r->all; one < r->all + MOST; one++)
-        if (one->snapshot == s)
-            one->users--;
+    find_reading(r, s)->users--;
     pthread_mutex_unlock(&r->mutex);
     readings_release(r);
 }

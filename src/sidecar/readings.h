@@ -47,6 +47,9 @@ struct snapshot *readings_next(struct readings *r);
 /* The last reading, to be given back. NULL: there is none. *age_ns: how long ago it was taken. */
 struct snapshot *readings_last(struct readings *r, uint64_t *age_ns);
 
+/* Another user of a snapshot in use, who gives it back too. */
+void readings_share(struct snapshot *s);
+
 /* Accepts NULL. */
 void readings_give_back(struct snapshot *s);
 

@@ -19,6 +19,7 @@
 #include "report/dump_dir.h"
 #include "report/module.h"
 #include "report/unfollowed.h"
+#include "sidecar/watched.h"
 #include "snapshot/view.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -44,6 +45,7 @@ void served_boot(void)
     exporter = module_find(conf.dump_format);
     if (exporter)
         dump_name_know_suffix(exporter->suffix);
+    watched_boot();
 }
 
 /* ---- Dumps ---- */
@@ -58,8 +60,7 @@ static void note_dump(struct served *p, enum dump_reason reason)
     dump_series_last_path(&p->series, reason, served_dumps.last, sizeof served_dumps.last);
 }
 
-/* The snapshot is shown with the note. */
-static void write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
+void served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
 {
     struct snapshot shown = *s;
     shown.note = note;
@@ -110,7 +111,7 @@ static void write_last(struct served *p, const struct ending *e)
         return;
     snprintf(note, sizeof note, "read %llu ms before the process %s", (unsigned long long)(age_ns / NS_PER_MS),
              e ? ending_text(how, e) : "was left");
-    write_dump(p, s, e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS, note);
+    served_write_dump(p, s, e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS, note);
     readings_give_back(s);
 }
 
@@ -166,6 +167,7 @@ static void begin_program(struct served *p)
     p->next_dump_ns = next_dump_ns();
     p->next_children_ns = now_ns() + READ_EVERY_NS;
     readings_list(p->readings, p->is_first);
+    p->watched = watched_new();
     p->modules = modules_start(p->readings, p->name, page_is_of(p->slot, p->pid) && load_relaxed(&p->slot->forked));
     modules_start_common(p->pid, p->name);
 }
@@ -180,7 +182,10 @@ void served_end(struct served *p, const struct ending *e)
 {
     if (!p->readings)
         return;
+    watched_write_peak(p);
     write_last(p, e);
+    watched_free(p->watched);
+    p->watched = NULL;
     stop_modules(p, NULL);
     readings_unlist(p->readings);
     readings_release(p->readings);
@@ -191,7 +196,7 @@ void served_end(struct served *p, const struct ending *e)
 static void pause_longer(struct served *p)
 {
     p->next_read_ns = now_ns() + p->pause_ns;
-    p->pause_ns = earlier(2 * p->pause_ns, READ_EVERY_NS);
+    p->pause_ns = earlier(2 * p->pause_ns, watched_interval_ns(READ_EVERY_NS));
 }
 
 int served_find(struct served *p)
@@ -214,8 +219,9 @@ static void leave_program(struct served *p)
     p->next_read_ns = now_ns();
 }
 
-static void note_figures(struct served *p, const struct snapshot *s)
+static void note_figures(struct served *p, struct snapshot *s)
 {
+    watched_look(p, s);
     line_find_holder(&p->last, s);
     if (p->last.all_bytes >= p->peak.all_bytes)
         p->peak = p->last;
@@ -233,7 +239,7 @@ static void read_program(struct served *p)
         return;
     }
     if (s && is_dump_due)
-        write_dump(p, s, DUMP_N_REASONS, NULL);
+        served_write_dump(p, s, DUMP_N_REASONS, NULL);
     if (is_dump_due)
         p->next_dump_ns = next_dump_ns();
     readings_give_back(s);
@@ -294,8 +300,9 @@ static void say_goodbye(struct served *p)
     page_tell(p->slot, p->pid, SIDECAR_READ);
     if (s) {
         note_figures(p, s);
+        watched_write_peak(p);
         if (conf.dump_dir[0] && conf.dump_at_exit && (has_lived(p) || is_chosen(p)))
-            write_dump(p, s, DUMP_N_REASONS, "read at the end of the process");
+            served_write_dump(p, s, DUMP_N_REASONS, "read at the end of the process");
         readings_give_back(s);
     }
     if (is_first) {

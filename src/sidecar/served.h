@@ -29,6 +29,7 @@ struct served {
     struct modules *modules;
     uint64_t began_ns, next_read_ns, pause_ns, next_dump_ns, next_children_ns;
     struct line_holder peak, last;
+    struct watched *watched; /* NULL: nothing is watched for */
     bool has_said_goodbye; /* its last dump is written */
 };
 
@@ -40,7 +41,10 @@ struct served_dumps {
 };
 extern struct served_dumps served_dumps;
 
-/* Loads the exporter. */
+/* Writes the next numbered dump of the process. The snapshot is shown with the note. */
+void served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note);
+
+/* Loads the exporter, and reads what to watch for. */
 void served_boot(void);
 
 /* `pidfd` is the process's now. NULL: no memory. */

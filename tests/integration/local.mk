@@ -69,6 +69,7 @@ script_tests += %D%/memcheck.sh
 endif
 
 all_dump_script_tests += \
+	%D%/alerts.sh \
 	%D%/command.sh \
 	%D%/ctl_outside.sh \
 	%D%/dump.sh \
@@ -106,6 +107,7 @@ pyroscope_script_tests += \
 # What they compile or run
 test_support += \
 	%D%/abort_program.c \
+	%D%/alerts_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \
 	%D%/api_mallctl.c \

@@ -239,7 +239,7 @@ static void test_numbers_and_how_many_are_kept(void **state)
     (void)state;
     for (int n = 1; n <= 5; n++) {
         conf.dump_keep = n > 2 ? 2 : 0; /* 0 keeps all */
-        assert_int_equal(dump_next(), 0);
+        assert_int_equal(dump_next(DUMP_N_REASONS), 0);
         assert_string_equal(numbered(n), TEXT);
         assert_int_equal(files(), n == 1 ? 1 : 2);
     }
@@ -248,7 +248,7 @@ static void test_numbers_and_how_many_are_kept(void **state)
     clean_up(NULL); /* a child has another number */
     dump_after_fork();
     assert_int_equal(dump_count(), 0);
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(numbered(1), TEXT);
 }
 
@@ -259,7 +259,7 @@ static void test_time_comes_with_the_heap(void **state)
     conf.dump_keep = 2;
     conf.dump_time = true;
     for (int n = 1; n <= 4; n++) {
-        assert_int_equal(dump_next(), 0);
+        assert_int_equal(dump_next(DUMP_N_REASONS), 0);
         assert_string_equal(numbered_of("heap", n), TEXT);
         assert_string_equal(numbered_of("time", n), TEXT);
         assert_int_equal(encoded_epoch[EXPORTER_TIME], encoded_epoch[EXPORTER_HEAP]);
@@ -279,7 +279,7 @@ static int said_by_dump_next(int expected)
     int lines = 0, saved = dup(STDERR_FILENO);
     FILE *to = tmpfile();
     assert_true(to && dup2(fileno(to), STDERR_FILENO) >= 0);
-    int error = dump_next();
+    int error = dump_next(DUMP_N_REASONS);
     assert_true(dup2(saved, STDERR_FILENO) >= 0);
     close(saved);
     assert_int_equal(error, expected);
@@ -320,11 +320,11 @@ static void test_half_a_dump(void **state)
     assert_string_equal(numbered_of("heap", 1), TEXT);
     assert_string_equal(numbered_of("time", 1), "absent");
     encode_error = 0;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(numbered_of("time", 2), TEXT);
     assert_int_equal(files(), 3);
     assert_int_equal(dump_lost_count(), 1);
-    assert_int_equal(dump_next(), 0); /* what was written is removed as whole ones are */
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0); /* what was written is removed as whole ones are */
     assert_string_equal(numbered_of("heap", 1), "absent");
     assert_int_equal(files(), 4);
 }
@@ -347,7 +347,7 @@ static const char *in_directory(const char *name)
 static void test_a_name_that_is_taken(void **state)
 {
     (void)state;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(mkdir(in_directory("heap.%P.2.pb.gz"), 0700), 0);
     write_file(in_directory("heap.%P.3.oom.pb.gz"), "another's");
     write_file(in_directory("time.%P.4.pb.gz"), "another's");
@@ -357,7 +357,7 @@ static void test_a_name_that_is_taken(void **state)
     assert_int_equal(dump_at_once(DUMP_OOM), 0);
     assert_string_equal(contents(in_directory("heap.%P.7.oom.pb.gz")), TEXT);
     conf.dump_keep = 1; /* removes what is its own, and nothing that lies between */
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(numbered(1), "absent");
     assert_string_equal(numbered(6), "absent");
     assert_string_equal(contents(in_directory("heap.%P.7.oom.pb.gz")), "absent");
@@ -379,7 +379,7 @@ static void test_an_earlier_life(void **state)
         dump_after_fork();
         conf.dump_keep = 1;
         for (int n = 0; n < 2; n++) {
-            assert_int_equal(dump_next(), 0);
+            assert_int_equal(dump_next(DUMP_N_REASONS), 0);
             assert_int_equal(files(), 2 + 2 * i);
         }
         assert_string_equal(contents(in_directory(left[i])), "of an earlier life");
@@ -396,7 +396,7 @@ static void test_two_lives_begin_at_once(void **state)
     (void)state;
     dump_rehearse();
     write_file(in_directory("heap.%P.1.pb.gz"), "another's");
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(numbered(1), "another's");
     assert_string_equal(numbered(2), "absent");
     assert_int_equal(files(), 2);
@@ -414,7 +414,7 @@ static void test_temporary_files_of_the_dead(void **state)
         if (i != 0)
             assert_int_equal(utimensat(AT_FDCWD, in_directory(names[i]), old, 0), 0);
     }
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(contents(in_directory(names[1])), "absent");
     assert_string_equal(contents(in_directory(names[2])), "half"); /* no name of ours */
     assert_string_equal(contents(in_directory(names[3])), "half"); /* of another process */
@@ -463,7 +463,7 @@ static void test_no_file_system_replaces(void **state)
         renames_unsupported = kind > 0;
         links_unsupported = kind > 1;
         dump_after_fork();
-        assert_int_equal(dump_next(), 0);
+        assert_int_equal(dump_next(DUMP_N_REASONS), 0);
         take_name = true;
         assert_int_equal(said_by_dump_next(0), 0);
         assert_false(take_name);
@@ -688,20 +688,20 @@ static void test_files_in_all(void **state)
     assert_int_equal(mkdir(in_directory("heap.6.1.pb.gz"), 0700), 0);
     assert_int_equal(symlink("/dev/null", in_directory("heap.6.2.pb.gz")), 0);
     conf.dump_dir_files = 6;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 13);
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 13);
     assert_false(is_there("heap.7.1.pb.gz"));
     assert_int_equal(dump_at_once(DUMP_OOM), 0);
     assert_false(is_there("heap.9.5.oom.pb.gz"));
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 12);
     assert_false(is_there("time.8.1.pb.gz") || is_there("heap.8.1.pb.gz"));
     assert_true(is_there("heap.8.1795383775123.1.pb.gz"));
     conf.dump_dir_files = 1; /* the newest stays, whatever the bound */
     conf.dump_time = true;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 7 + 2);
     assert_string_equal(numbered_of("heap", 5), TEXT);
     assert_string_equal(numbered_of("time", 5), TEXT);
@@ -715,11 +715,11 @@ static void test_bytes_in_all(void **state)
     write_old("heap.7.2.pb.gz", 2, 100);
     write_old("heap.7.3.pb.gz", 3, 100);
     conf.dump_dir_bytes = 209;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_false(is_there("heap.7.1.pb.gz") || is_there("heap.7.2.pb.gz"));
     assert_true(is_there("heap.7.3.pb.gz"));
     conf.dump_dir_bytes = 1;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 1);
     assert_string_equal(numbered(2), TEXT);
 }
@@ -734,7 +734,7 @@ static void test_many_files(void **state)
         write_old(name, i, 1);
     }
     conf.dump_dir_files = 3;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 3);
     assert_true(is_there("heap.7.999.pb.gz") && is_there("heap.7.1000.pb.gz"));
 }
@@ -747,12 +747,12 @@ static void test_names_of_another_format(void **state)
     (void)state;
     strcpy(conf.dump_format, "another");
     conf.dump_time = true;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(contents(in_directory("heap.%P.1.another.gz")), TEXT);
     assert_string_equal(contents(in_directory("time.%P.1.another.gz")), TEXT);
     write_file(in_directory("heap.%P.2.folded"), "another's");
     write_file(in_directory("time.%P.3.pb.gz"), "another's");
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_string_equal(contents(in_directory("heap.%P.4.another.gz")), TEXT);
     conf.dump_keep = 1;
     assert_int_equal(dump_at_once(DUMP_OOM), 0);
@@ -779,16 +779,16 @@ static void test_files_of_all_formats(void **state)
     write_old("heap.9.3", 0, 10);
     write_old("heap.9.3.another.gz.1.0badcafe.tmp", 0, 10); /* stale */
     conf.dump_dir_files = 5;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_false(is_there("heap.7.1.pb.gz") || is_there("heap.9.3.another.gz.1.0badcafe.tmp"));
     assert_int_equal(files(), 5 + 5);
     conf.dump_dir_files = 4;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_false(is_there("heap.7.1.folded"));
     assert_false(is_there("heap.8.2.oom.folded") || is_there("time.8.2.oom.folded"));
     assert_true(is_there("heap.9.3.another.gz"));
     conf.dump_dir_files = 1;
-    assert_int_equal(dump_next(), 0);
+    assert_int_equal(dump_next(DUMP_N_REASONS), 0);
     assert_int_equal(files(), 5 + 1);
 }
 

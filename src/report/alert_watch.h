@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The thread that looks at this process for alerts (alerts.h). With a sidecar, the sidecar does it. */
+#ifndef JESPAN_ALERT_WATCH_H
+#define JESPAN_ALERT_WATCH_H
+
+#include <stdint.h>
+
+void alert_watch_start(void);
+
+/* At exit: lets the thread end, and waits for it until a time on the monotonic clock. */
+void alert_watch_ask_to_stop(void);
+void alert_watch_wait(uint64_t until_ns);
+
+/* In a forked child, where the thread does not run: starts anew if conf.follow_fork. */
+void alert_watch_after_fork(void);
+
+#endif

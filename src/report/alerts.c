@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Alerts: inuse(request)>1G|growth(cache)>10M/min|outlived(*)>64M. */
+#include "report/alerts.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/die.h"
+#include "base/parse.h"
+#include "conf/conf.h"
+
+#define MOST_NAMES 8
+#define MOST_LABELS 4
+#define NS_PER_S UINT64_C(1000000000)
+
+enum kind { INUSE, GROWTH, OUTLIVED, N_KINDS };
+static const char *const kind_names[N_KINDS] = {[INUSE] = "inuse", [GROWTH] = "growth", [OUTLIVED] = "outlived"};
+
+/* Strings lie in `words`. */
+struct rule {
+    enum kind kind;
+    unsigned n_names, n_labels;
+    const char *names[MOST_NAMES]; /* the outermost first */
+    struct {
+        const char *key, *value;
+    } labels[MOST_LABELS];
+    uint64_t bytes, window_ns; /* window_ns: of growth */
+    const char *text;
+};
+
+static struct rule rules[ALERTS_MOST];
+static unsigned n_rules;
+static char texts[CONF_STRING_BYTES], words[CONF_STRING_BYTES];
+
+/* ---- Reading rules ---- */
+
+static char *trim(char *text)
+{
+    text += strspn(text, " ");
+    size_t n = strlen(text);
+    while (n && text[n - 1] == ' ')
+        text[--n] = '\0';
+    return text;
+}
+
+/* "name > name" */
+static int parse_names(struct rule *r, char *text)
+{
+    for (char *name; (name = strsep(&text, ">"));) {
+        name = trim(name);
+        if (!*name || r->n_names == MOST_NAMES)
+            return -EINVAL;
+        r->names[r->n_names++] = name;
+    }
+    return 0;
+}
+
+/* "key=value}{key=value}": the first brace is gone. */
+static int parse_labels(struct rule *r, char *text)
+{
+    for (char *end; (end = strchr(text, '}')); text = end + 2) {
+        char *equals = strchr(text, '=');
+        bool is_last = !end[1];
+        if (!equals || equals > end || r->n_labels == MOST_LABELS || (!is_last && end[1] != '{'))
+            return -EINVAL;
+        *equals = *end = '\0';
+        r->labels[r->n_labels].key = trim(text);
+        r->labels[r->n_labels++].value = trim(equals + 1);
+        if (is_last)
+            return 0;
+    }
+    return -EINVAL;
+}
+
+static int parse_subject(struct rule *r, char *text)
+{
+    char *brace = strchr(text, '{');
+    if (brace)
+        *brace = '\0';
+    text = trim(text);
+    int error = *text || !brace ? parse_names(r, text) : 0;
+    return error || !brace ? error : parse_labels(r, trim(brace + 1));
+}
+
+/* The unit of a growth: "s", "min", "h". 0: it is none. */
+static uint64_t window_of(const char *unit)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = {{"s", NS_PER_S}, {"min", 60 * NS_PER_S}, {"h", 3600 * NS_PER_S}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(unit, units[i].name) == 0)
+            return units[i].ns;
+    return 0;
+}
+
+static int parse_threshold(struct rule *r, char *text)
+{
+    if (*text++ != '>')
+        return -EINVAL;
+    char *bytes = strsep(&text, "/");
+    bool is_rate = r->kind == GROWTH;
+    r->window_ns = window_of(text ? trim(text) : "");
+    return is_rate != (r->window_ns > 0) || is_rate != (text != NULL) ? -EINVAL : bytes_parse(trim(bytes), &r->bytes);
+}
+
+/* "kind(subject)>threshold" */
+static int parse_rule(struct rule *r, char *text)
+{
+    char *open = strchr(text, '('), *close = strrchr(text, ')');
+    if (!open || !close || close < open)
+        return -EINVAL;
+    *open = *close = '\0';
+    text = trim(text);
+    while (r->kind < N_KINDS && strcmp(text, kind_names[r->kind]) != 0)
+        r->kind++;
+    int error = r->kind == N_KINDS ? -EINVAL : parse_subject(r, trim(open + 1));
+    return error ? error : parse_threshold(r, trim(close + 1));
+}
+
+unsigned alerts_parse(void)
+{
+    char *list = strcpy(words, conf.alert), *texts_end = texts;
+    n_rules = 0;
+    for (char *item; (item = strsep(&list, "|"));) {
+        struct rule r = {.text = texts_end};
+        texts_end = stpcpy(texts_end, trim(item)) + 1;
+        if (!*r.text)
+            continue;
+        if (n_rules == ALERTS_MOST)
+            WARN("alert: '", r.text, "' is ignored: there are more than 32 rules");
+        else if (parse_rule(&r, item))
+            WARN("alert: '", r.text, "' is not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or outlived(*)>64M, "
+                 "and is ignored");
+        else
+            rules[n_rules++] = r;
+    }
+    return n_rules;
+}
+
+/* ---- Looking ---- */
+
+static const struct snapshot_row *above(const struct snapshot *s, const struct snapshot_row *row)
+{
+    const struct snapshot_row *parent = &s->rows[row->parent_row];
+    return parent == row ? NULL : parent;
+}
+
+/* Whether the names are those of this context and of those above it. */
+static bool ends_with_names(const struct rule *r, const struct snapshot *s, const struct snapshot_row *row)
+{
+    for (unsigned i = r->n_names; i > 0; i--, row = above(s, row))
+        if (!row || !pattern_fits(r->names[i - 1], row->name))
+            return false;
+    return true;
+}
+
+static bool has_names(const struct rule *r, const struct snapshot *s, const struct snapshot_row *row)
+{
+    while (row && !ends_with_names(r, s, row))
+        row = above(s, row);
+    return row;
+}
+
+static bool has_label(const char *key, const char *value, const struct snapshot *s, const struct snapshot_row *row)
+{
+    for (; row; row = above(s, row))
+        for (uint32_t i = 0; i < row->n_labels; i++)
+            if (pattern_fits(key, row->labels[i].key) && pattern_fits(value, row->labels[i].value))
+                return true;
+    return false;
+}
+
+/* Memory of jespan's own threads is no matter of the program. */
+static bool fits(const struct rule *r, const struct snapshot *s, const struct snapshot_row *row)
+{
+    if (row->kind == CONTEXT_SELF || !has_names(r, s, row))
+        return false;
+    for (unsigned i = 0; i < r->n_labels; i++)
+        if (!has_label(r->labels[i].key, r->labels[i].value, s, row))
+            return false;
+    return true;
+}
+
+/* Adds up the contexts that fit. */
+static void add_up(const struct rule *r, const struct snapshot *s, struct alert_news *news)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        const struct totals *t = &s->rows[i].totals;
+        uint64_t bytes = r->kind == OUTLIVED ? t->outlived_bytes : totals_inuse_bytes(t);
+        if (!bytes || !fits(r, s, &s->rows[i]))
+            continue;
+        news->bytes += bytes;
+        if (bytes > news->row_bytes) {
+            news->row_bytes = bytes;
+            news->row = i;
+        }
+    }
+}
+
+/* What was added within the window: a value is kept for each fifteenth of it. */
+static uint64_t growth(struct alert_state *state, const struct rule *r, uint64_t bytes, uint64_t now_ns)
+{
+    uint64_t step = r->window_ns / (ALERTS_PAST - 1);
+    unsigned newest = (state->next_past + ALERTS_PAST - 1u) % ALERTS_PAST;
+    if (!state->n_past || now_ns - state->past[newest].ns >= step) {
+        state->past[state->next_past].ns = now_ns;
+        state->past[state->next_past].bytes = bytes;
+        state->next_past = (uint8_t)((state->next_past + 1u) % ALERTS_PAST);
+        state->n_past += state->n_past < ALERTS_PAST;
+    }
+    for (unsigned i = 0; i < state->n_past; i++) {
+        unsigned at = (state->next_past + ALERTS_PAST - state->n_past + i) % ALERTS_PAST;
+        if (now_ns - state->past[at].ns <= r->window_ns)
+            return bytes > state->past[at].bytes ? bytes - state->past[at].bytes : 0;
+    }
+    return 0;
+}
+
+unsigned alerts_look(struct alert_state *states, const struct snapshot *s, uint64_t now_ns, alert_teller *tell, void *arg)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < n_rules; i++) {
+        struct alert_news news = {.rule = rules[i].text};
+        add_up(&rules[i], s, &news);
+        if (rules[i].kind == GROWTH)
+            news.bytes = growth(&states[i], &rules[i], news.bytes, now_ns);
+        bool is_new = news.bytes > rules[i].bytes && !states[i].is_over;
+        states[i].is_over = news.bytes > (states[i].is_over ? rules[i].bytes - rules[i].bytes / 8 : rules[i].bytes);
+        if (is_new)
+            tell(arg, &news);
+        n += is_new;
+    }
+    return n;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the sidecar looks for in each reading of a process. */
+#include "sidecar/watched.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "conf/conf.h"
+#include "report/alerts.h"
+
+struct watched {
+    struct snapshot *highest; /* NULL: none. Its memory is the readings' */
+    struct alert_state alerts[];
+};
+
+static unsigned n_alerts;
+
+void watched_boot(void)
+{
+    n_alerts = alerts_parse();
+}
+
+static bool keeps_peak(void)
+{
+    return conf.dump_peak && conf.dump_dir[0];
+}
+
+uint64_t watched_interval_ns(uint64_t by_default_ns)
+{
+    return n_alerts || keeps_peak() ? conf.reading_interval_ms * UINT64_C(1000000) : by_default_ns;
+}
+
+struct watched *watched_new(void)
+{
+    bool is_wanted = n_alerts || keeps_peak();
+    return is_wanted ? calloc(1, sizeof(struct watched) + n_alerts * sizeof(struct alert_state)) : NULL;
+}
+
+void watched_free(struct watched *w)
+{
+    if (w)
+        readings_give_back(w->highest);
+    free(w);
+}
+
+/* ---- Alerts ---- */
+
+struct telling {
+    const struct served *process;
+    const struct snapshot *snapshot;
+};
+
+static void tell(void *arg, const struct alert_news *news)
+{
+    const struct telling *t = arg;
+    char path[LINE_HOLDER_BYTES], pid[NUMBER_BYTES], bytes[NUMBER_BYTES], most[NUMBER_BYTES];
+    line_path(path, sizeof path, t->snapshot, news->row);
+    WARN("alert: ", news->rule, ": ", number_text(bytes, news->bytes, 10), " bytes in ", t->process->name, " (process ",
+         number_text(pid, (uint64_t)t->process->pid, 10), "); ", number_text(most, news->row_bytes, 10), " in use by ", path);
+}
+
+static void look_for_alerts(struct served *p, const struct snapshot *s)
+{
+    struct telling telling = {p, s};
+    if (alerts_look(p->watched->alerts, s, clock_ns(CLOCK_MONOTONIC), tell, &telling) && conf.dump_dir[0])
+        served_write_dump(p, s, DUMP_ALERT, "read when an alert was told");
+}
+
+/* ---- The peak ---- */
+
+static void keep_highest(struct watched *w, struct snapshot *s)
+{
+    if (w->highest && totals_inuse_bytes(&s->all) <= totals_inuse_bytes(&w->highest->all))
+        return;
+    readings_give_back(w->highest);
+    readings_share(s);
+    w->highest = s;
+}
+
+void watched_look(struct served *p, struct snapshot *s)
+{
+    if (!p->watched)
+        return;
+    look_for_alerts(p, s);
+    if (keeps_peak())
+        keep_highest(p->watched, s);
+}
+
+void watched_write_peak(struct served *p)
+{
+    if (!p->watched || !p->watched->highest)
+        return;
+    served_write_dump(p, p->watched->highest, DUMP_PEAK, "the reading with the most bytes in use");
+    readings_give_back(p->watched->highest);
+    p->watched->highest = NULL;
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Alerts and the dump of the peak, from the sidecar and from the process itself.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help report > /dev/null || skip "built without the pprof exporter"
+program=$scratch/alerts_program
+compile "$program" tests/integration/alerts_program.c
+export XDG_RUNTIME_DIR=$scratch COLUMNS=300
+cd "$scratch"
+
+# run DIRECTORY RULES WORD…: the program, whose readings follow one another closely; its stderr is in DIRECTORY.err
+run() {
+    local directory=$1 rules=$2
+    shift 2
+    status=0
+    "$JESPAN_CMD" run --dump-dir "$directory" --interval 0 "${options[@]}" --conf "reading_interval_ms:5,alert:$rules" -- \
+        "$program" "$@" 2> "$directory.err" || status=$?
+}
+options=()
+
+# said FILE PATTERN…: the lines that begin with "jespan: alert" are like these, one after the other
+said() {
+    local file=$1 line i=0
+    shift
+    while read -r line; do
+        i=$((i + 1))
+        # shellcheck disable=SC2053
+        [ $i -gt $# ] || [[ $line == ${!i} ]] || fail "$file: '$line' is not like '${!i}'"
+    done < <(grep '^jespan: alert: ' "$file")
+    equal "$file: alerts" "$i" "$#"
+}
+
+# bytes_of FILE SPAN
+bytes_of() {
+    "$JESPAN_CMD" report --exact --filter "$2" --by name "$1" | awk 'END { print $1 }'
+}
+
+# The program holds memory until the dump of the alert is there, so the alert cannot be missed.
+test_alerts() {
+    run told "inuse(work)>1M|inuse(work{tenant=red})>1M|growth(thread:*)>1M/h|outlived(session)>100K|inuse(*)>1G" \
+        work 8000000 await 'told/*.1.alert.pb.gz' drop keep 300000 await 'told/*.2.alert.pb.gz' \
+        plain 2000000 await 'told/*.3.alert.pb.gz'
+    equal "status" "$status" 0
+    said told.err \
+        'jespan: alert: inuse(work)>1M: 8388608 bytes in alerts_program (process *); 8388608 in use by work > part {tenant=blue}' \
+        'jespan: alert: outlived(session)>100K: 327680 bytes in alerts_program (process *); 327680 in use by session' \
+        'jespan: alert: growth(thread:\*)>1M/h: 2* bytes in alerts_program (process *); 2* in use by thread:alerts_program'
+    equal "the dump of the first" "$(bytes_of told/heap.*.1.alert.pb.gz 'work{tenant=blue}')" 8388608
+    equal "that of the second" "$(bytes_of told/heap.*.2.alert.pb.gz session)" 327680
+}
+
+# Told once while the value stays, and again after it was below seven eighths. The alert of `session` shows that it was seen.
+test_again() {
+    run again 'inuse(work > part{tenant=b*})>1M|outlived(session)>100K' work 2000000 await 'again/*.1.alert*' drop \
+        keep 300000 await 'again/*.2.alert*' work 4000000 await 'again/*.3.alert*'
+    equal "status" "$status" 0
+    said again.err '*: 2097152 bytes in *' '*outlived(session)*' '*: 4194304 bytes in *'
+}
+
+test_in_process() {
+    options=(--in-process --peak)
+    run inside 'inuse(work)>1M' work 8000000 await 'inside/*.1.alert*'
+    options=()
+    equal "status" "$status" 0
+    said inside.err 'jespan: alert: inuse(work)>1M: 8388608 bytes; 8388608 in use by work;part{tenant=blue}'
+    equal "a peak without a sidecar" "$(grep -c 'dump_peak needs a sidecar, as jespan run starts one, and is ignored' inside.err)" 1
+}
+
+test_wrong_rules() {
+    local rule
+    for rule in 'inuse(work)' 'inuse(work)>1X' 'inuse work>1M' 'growth(work)>1M' 'growth(work)>1M/day' 'inuse(work)>1M/min' \
+        'use(work)>1M' 'inuse()>1M' 'inuse(a > )>1M' 'inuse(a{b})>1M' 'inuse(a{b=c)>1M' 'inuse(a{b=c}d)>1M' '>' '(' 'inuse)(>1'; do
+        preloaded env JESPAN_CONF="alert:$rule" "$program" 2> wrong.err
+        equal "$rule" "$(cat wrong.err)" "jespan: alert: '$rule' is not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or \
+outlived(*)>64M, and is ignored"
+    done
+    preloaded env JESPAN_CONF="alert:| inuse( a > b {c=d}{e=f} ) >1M|| growth(*)>1K/s|outlived({a=*})>0" "$program" 2> wrong.err
+    equal "odd but right" "$(cat wrong.err)" ""
+}
+
+# The peak is long gone, and the sidecar has seen that, when SIGKILL ends the program.
+test_peak() {
+    options=(--peak)
+    run peak 'inuse(work)>1M|outlived(session)>100K' work 8000000 await 'peak/*.1.alert*' drop keep 300000 await 'peak/*.2.alert*' kill
+    options=()
+    equal "status" "$status" 137
+    await compgen -G 'peak/heap.*.4*' || fail_with "no last dump" peak.err
+    equal "the peak" "$(bytes_of peak/heap.*.3.peak.pb.gz work)" 8388608
+    equal "--peak" "$("$JESPAN_CMD" report --peak --csv peak | tail -n +2)" \
+        "$("$JESPAN_CMD" report --csv peak/heap.*.3.peak.pb.gz | tail -n +2)"
+    status=0
+    "$JESPAN_CMD" report --peak told 2> no.err || status=$?
+    equal "no peak" "$status $(cat no.err)" "2 jespan: told: there is no dump of a peak in the directory"
+}
+
+test_alerts
+test_again
+test_in_process
+test_wrong_rules
+test_peak
+finish
