@@ -317,7 +317,7 @@ static void keep_layout(struct thread_stacks *s, const struct stack_line *line)
     for (uint32_t i = 1; i < LAYOUT_WAYS; i++)
         set[i] = set[i - 1]; /* the oldest goes */
     set[0] = s->walk.layout;
-    layout_fill_up(&set[0]);
+    layout_fill_up(&set[0], s->walk.pointers);
     set[0].last = line->context ? *line : (struct stack_line){0};
 }
 

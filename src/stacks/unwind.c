@@ -48,7 +48,8 @@ struct walk {
     uintptr_t pc_at, bp_at; /* where they were read */
     bool bp_is_noted;
     uint32_t steps, checks;
-    uint64_t hash, id, start;
+    uint64_t hash, id;
+    uintptr_t *pointers;
     struct layout *layout;
 };
 
@@ -73,10 +74,9 @@ HOT_INLINE void note_check(struct walk *w, uintptr_t at, uintptr_t value)
 {
     uint32_t check = w->checks++, place = LAYOUT_WORDS - 1 - check % LAYOUT_WORDS;
     at -= w->begin;
-    w->start -= value * layout_factors[place];
     w->id += (at << 32 ^ (value - w->begin)) * (layout_factors[(check + LAYOUT_FACTORS / 2) % LAYOUT_FACTORS] << 1 | 1);
     if (likely(at < w->room && check < LAYOUT_WORDS - LAYOUT_STEPS))
-        w->layout->at[place] = (uint16_t)(at / sizeof at);
+        w->layout->at[place] = (uint16_t)(at / sizeof at), w->pointers[check] = value;
     else
         w->room = 0;
 }
@@ -248,7 +248,8 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     const uintptr_t *record = frame;
     struct walk w = {
         .own = u->bounds, .own_used = u->bounds.high, .pc = record[1], .sp = (uintptr_t)(record + 2), .bp = record[0],
-        .begin = (uintptr_t)record, .pc_at = (uintptr_t)(record + 1), .bp_at = (uintptr_t)record, .layout = &u->layout};
+        .begin = (uintptr_t)record, .pc_at = (uintptr_t)(record + 1), .bp_at = (uintptr_t)record, .layout = &u->layout,
+        .pointers = u->pointers};
     if (w.sp >= w.own.low && w.sp < w.own.high) {
         use_own_stack(&w, (uintptr_t)record);
         w.room = w.own.high - w.begin < LAYOUT_MOST_BYTES ? w.own.high - w.begin : LAYOUT_MOST_BYTES;
@@ -258,7 +259,6 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     u->hash = w.hash;
     u->has_layout = w.room && !u->ends_early && u->n;
     u->layout.id = u->has_layout ? w.id | 1 : 0;
-    u->layout.start = w.start;
     u->layout.begin = w.begin;
     u->layout.steps = (uint16_t)w.steps;
     u->layout.checks_from = (uint16_t)(LAYOUT_WORDS - w.checks);

@@ -57,9 +57,13 @@ struct layouts {
 #define LAYOUT_FACTORS 256u
 extern uint64_t layout_factors[LAYOUT_FACTORS];
 
-/* Repeats the first return address until both parts of `at` can be read by layout_read(). */
-static inline void layout_fill_up(struct layout *l)
+/* Sets `start`. Repeats the first return address until both parts of `at` can be read by layout_read(). `pointers` has the
+ * frame pointers of the walk. */
+static inline void layout_fill_up(struct layout *l, const uintptr_t *pointers)
 {
+    l->start = 0;
+    for (uint32_t i = 0; i < LAYOUT_WORDS - l->checks_from; i++)
+        l->start -= pointers[i] * layout_factors[LAYOUT_WORDS - 1 - i];
     for (; l->steps % LAYOUT_UNROLL; l->steps++) {
         l->at[l->steps] = l->at[0];
         l->start -= l->pc * layout_factors[l->steps];
@@ -105,6 +109,7 @@ struct unwind {
     uint64_t hash;              /* of all return addresses that the walk read */
     uint32_t n;
     bool has_layout;            /* `layout` can be used, after layout_fill_up() */
+    uintptr_t pointers[LAYOUT_WORDS - LAYOUT_STEPS]; /* frame pointers that the walk used */
     struct layout layout;       /* the id is 0 without a layout */
     bool ends_early;            /* the walk found no way to the next frame */
     uintptr_t frames[UNWIND_MOST]; /* return addresses, the innermost first */

@@ -45,7 +45,7 @@ __attribute__((noinline)) static void look_by_layout(void)
         return;
     uint32_t last = walk.layout.at[walk.layout.steps - 1], checks = LAYOUT_WORDS - walk.layout.checks_from;
     volatile uintptr_t *words = (volatile uintptr_t *)walk.layout.begin;
-    layout_fill_up(&walk.layout);
+    layout_fill_up(&walk.layout, walk.pointers);
     assert_true(layout_read(&walk.layout) == walk.hash);
     words[last] += 4;
     assert_false(layout_read(&walk.layout) == walk.hash);
