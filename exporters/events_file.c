@@ -26,7 +26,7 @@ void events_file_open(struct events_file *f, const struct service_host *host, co
 
 static void fail(struct events_file *f, int error)
 {
-    FILE_SAY(f, f->path, ": ", strerrordesc_np(error), "; it ends here");
+    FILE_SAY(f, f->path, ": ", strerrordesc_np(error), "; no further events are written to it");
     f->is_broken = true;
     f->n = 0;
 }
@@ -36,7 +36,7 @@ static bool is_own(struct events_file *f)
 {
     if (f->host->has_descriptors(f->host))
         return true;
-    FILE_SAY(f, f->path, ": the program has closed all descriptors; it ends here");
+    FILE_SAY(f, f->path, ": the program has closed all descriptors; no further events are written to it");
     f->fd = -1;
     f->is_broken = true;
     f->n = 0;
@@ -79,7 +79,7 @@ char *events_file_line(struct events_file *f)
     f->is_full |= f->bytes + EVENTS_PIECE_BYTES > f->max_bytes;
     if (!f->is_full && f->n + 2 * EVENTS_PIECE_BYTES > sizeof f->buffer)
         events_file_flush(f);
-    f->left_out += f->is_full || f->is_broken;
+    f->left_out += f->is_full && !f->is_broken;
     return f->is_full || f->is_broken ? NULL : f->buffer + f->n;
 }
 
@@ -93,7 +93,7 @@ void events_file_added(struct events_file *f, const char *end)
 void events_file_close(struct events_file *f, const char *last)
 {
     size_t n = strlen(last);
-    if (f->bytes > 0 && (f->fd >= 0 || f->n > 0)) {
+    if (f->bytes > 0 && !f->is_broken && (f->fd >= 0 || f->n > 0)) {
         memcpy(f->buffer + f->n, last, n);
         f->n += n;
     }

@@ -32,6 +32,9 @@ int cmd_help(const char *name);
 /* The number of a process; 0: the word is none. */
 pid_t cmd_pid(const char *word);
 
+/* Prints that the word is not the number of a process. Returns STATUS_USAGE. */
+int cmd_no_pid(const char *word);
+
 /* Reads a count of rows. Returns 0, or prints an error and returns STATUS_USAGE. */
 int cmd_count(const char *option, const char *word, uint64_t *count);
 

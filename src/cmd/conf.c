@@ -26,7 +26,7 @@ static int run(int argc, char **argv)
     const char *pattern = argc > 1 ? argv[1] : "*";
     int found = 0;
     if (argc > 2 || (pattern[0] == '-' && pattern[1] != '\0')) {
-        cmd_error("%s takes a pattern of key names or nothing; see 'jespan help conf'", argv[0]);
+        cmd_error("there is more than one PATTERN; see 'jespan help conf'");
         return STATUS_USAGE;
     }
     for (const struct conf_key *key = conf_keys; key->name; key++) {
@@ -37,7 +37,7 @@ static int run(int argc, char **argv)
         found++;
     }
     if (found == 0) {
-        cmd_error("no key of the configuration fits '%s'", pattern);
+        cmd_error("no key of the configuration matches '%s'", pattern);
         return STATUS_USAGE;
     }
     return cmd_finish_output();

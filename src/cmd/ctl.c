@@ -34,7 +34,7 @@ struct target {
 static int explain_open(const struct target *t, int error)
 {
     if (error == -EBUSY)
-        cmd_error("%s: another command is at work in it; try again", t->word);
+        cmd_error("%s: another 'jespan ctl' is changing this process; try again", t->word);
     else
         cmd_error("%s: %s", t->word, view_error_text(error));
     return error == -EBUSY ? STATUS_NO_ANSWER : STATUS_USAGE;
@@ -60,10 +60,10 @@ static int explain_ask(const struct target *t, const char *name, int error)
     case -ETIMEDOUT:
         cmd_error("%s: %s: no answer in %g s, and nothing was changed: %s", t->word, name, (double)t->wait_ns / 1e9,
                   is_stopped(t->pid) ? "the process is stopped"
-                                     : "the program has allocated or freed too little; --wait waits longer");
+                                     : "the program has allocated and freed too little; wait longer with --wait");
         return STATUS_NO_ANSWER;
     case -EBUSY:
-        cmd_error("%s: %s: a thread of the program has begun with a request and has not finished", t->word, name);
+        cmd_error("%s: %s: a thread of the program has not finished the request before this one; try again", t->word, name);
         return STATUS_NO_ANSWER;
     case -EAGAIN:
         cmd_error("%s: %s: another process writes requests too; try again", t->word, name);
@@ -258,7 +258,7 @@ static int read_options(struct target *t, int argc, char **argv)
             return STATUS_USAGE;
         seconds = strtod(optarg, &end);
         if (end == optarg || *end || !(seconds >= 0 && seconds <= 1e6))
-            return fail_usage("--wait needs a number of seconds, not", optarg);
+            return (cmd_error("--wait: '%s' is not a number of seconds from 0 to 1000000", optarg), STATUS_USAGE);
     }
     t->wait_ns = (uint64_t)(seconds * 1e9);
     return 0;
@@ -281,18 +281,16 @@ static int run(int argc, char **argv)
     if (status)
         return status;
     if (argc - optind < 2)
-        return fail_usage(optind == argc ? "there is no PID" : "there is nothing to do", "");
+        return fail_usage(optind == argc ? "there is no PID" : "there is no VERB", "");
     t.word = argv[optind];
     t.pid = cmd_pid(t.word);
-    if (!t.pid) {
-        cmd_error("%s: not a process's number", t.word);
-        return STATUS_USAGE;
-    }
+    if (!t.pid)
+        return cmd_no_pid(t.word);
     char **words = argv + optind + 2;
     int n = argc - optind - 2;
     const struct verb *verb = find_verb(words[-1]);
     if (!verb)
-        return fail_usage("there is no verb", words[-1]);
+        return fail_usage("unknown verb", words[-1]);
     if (n < verb->least || n > verb->most)
         return fail_usage(n < verb->least ? "a word is missing after" : "there are too many words after", verb->name);
     return execute(&t, verb, words, n);

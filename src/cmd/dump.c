@@ -57,7 +57,7 @@ static int run(int argc, char **argv)
         return STATUS_USAGE;
     }
     if (!pid)
-        return fail(argv[optind], "not a process's number", STATUS_USAGE);
+        return cmd_no_pid(argv[optind]);
     const char *reason = outside_read(&process, pid);
     if (reason)
         return fail(argv[optind], reason, STATUS_USAGE);

@@ -99,9 +99,9 @@ static const char *describe(CURLcode code, const struct answer *answer, long sta
     if (code != CURLE_OK)
         snprintf(text, sizeof text, "%s", message[0] ? message : "the request failed");
     else if (status == 401)
-        return "the program wants a token: set JESPAN_HTTP_TOKEN";
+        return "the program wants a token: set JESPAN_HTTP_TOKEN to its http_token";
     else if (status != 200)
-        snprintf(text, sizeof text, "the answer has the status %ld", status);
+        snprintf(text, sizeof text, "HTTP status %ld: is this the address of a program with jespan?", status);
     else
         return NULL;
     return text;
@@ -134,6 +134,8 @@ const char *fetch(int fd, const char *url, const char *path)
     curl.setopt(handle, CURLOPT_WRITEDATA, &answer);
     CURLcode code = curl.perform(handle);
     curl.getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+    if (code == CURLE_COULDNT_CONNECT && strncmp(url, "unix:", 5) == 0) /* curl names localhost and a port */
+        strcpy(message, "cannot connect to this socket");
     const char *reason = describe(code, &answer, status, message);
     curl.cleanup(handle);
     curl.free_all(headers);

@@ -141,7 +141,7 @@ static int run(int argc, char **argv)
             return STATUS_USAGE;
     }
     if (!path || optind == argc) {
-        cmd_error("%s; see 'jespan help html'", path ? "there is no FILE" : "there is no --output");
+        cmd_error("%s; see 'jespan help html'", path ? "there is no FILE" : "there is no --output PAGE");
         return STATUS_USAGE;
     }
     text_init();

@@ -75,6 +75,12 @@ pid_t cmd_pid(const char *word)
     return word[0] >= '1' && word[0] <= '9' && !*end && !errno && number == (pid_t)number ? (pid_t)number : 0;
 }
 
+int cmd_no_pid(const char *word)
+{
+    cmd_error("'%s' is not the number of a process", word);
+    return STATUS_USAGE;
+}
+
 int cmd_count(const char *option, const char *word, uint64_t *count)
 {
     char *end;

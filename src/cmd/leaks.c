@@ -262,7 +262,7 @@ static int read_min_bytes(struct options *options, const char *word)
 {
     if (bytes_parse(word, &options->min_bytes) == 0)
         return 0;
-    cmd_error("--min-bytes: '%s' is not a number of bytes, as 500K", word);
+    cmd_error("--min-bytes: '%s' is not a number of bytes such as 500K", word);
     return STATUS_USAGE;
 }
 
@@ -334,7 +334,7 @@ static int run(int argc, char **argv)
     struct options options = {.top = isatty(STDOUT_FILENO) ? 20 : 0, .source = {.frames = REPORT_LOCATIONS}};
     int status = read_options(&options, argc, argv);
     if (status == 0 && argc - optind > 1) {
-        cmd_error("there is more than one FILE; see 'jespan help leaks'");
+        cmd_error("there is more than one INPUT; see 'jespan help leaks'");
         status = STATUS_USAGE;
     }
     if (status == 0)

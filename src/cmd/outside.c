@@ -57,7 +57,7 @@ const char *outside_read(struct outside *o, pid_t pid)
 const char *outside_read_word(struct outside *o, const char *word, pid_t *pid)
 {
     *pid = cmd_pid(word);
-    return *pid ? outside_read(o, *pid) : "not a process's number";
+    return *pid ? outside_read(o, *pid) : "this is not the number of a process";
 }
 
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd)

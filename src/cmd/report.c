@@ -271,9 +271,9 @@ static int run(int argc, char **argv)
     else if (status == 0 && contradiction)
         cmd_error("%s", contradiction), status = STATUS_USAGE;
     else if (status == 0 && (uint32_t)(argc - optind) != n)
-        cmd_error("%s; see 'jespan help report'", words.diff       ? "--diff needs two of them: the older one, and the newer one"
-                                                  : optind == argc ? "there is no FILE"
-                                                                   : "there is more than one FILE"), status = STATUS_USAGE;
+        cmd_error("%s; see 'jespan help report'", words.diff       ? "--diff needs two inputs, OLD and NEW"
+                                                  : optind == argc ? "there is no INPUT"
+                                                                   : "there is more than one INPUT"), status = STATUS_USAGE;
     else if (status == 0) {
         text_init();
         bool by_calls = words.query.by && words.query.by->of_calls;

@@ -105,7 +105,7 @@ const char *report_directory_find(char *path, size_t bytes, const char *director
     int64_t limit = INT64_MAX;
     bool any = false;
     if (source->at && !report_time_read(source->at, &limit))
-        return "--at: not a time, as 12:04, '2026-11-24 12:04:30', -10m or @1789000000";
+        return "--at: this is not a time such as 12:04, '2026-11-24 12:04:30', -10m or @1789000000";
     DIR *open = opendir(directory);
     if (!open)
         return strerror(errno);

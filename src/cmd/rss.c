@@ -304,10 +304,8 @@ static int run(int argc, char **argv)
         cmd_error("%s; see 'jespan help rss'", optind == argc ? "there is no PID" : "there is more than one PID");
         return STATUS_USAGE;
     }
-    if (!pid) {
-        cmd_error("%s: not a process's number", argv[optind]);
-        return STATUS_USAGE;
-    }
+    if (!pid)
+        return cmd_no_pid(argv[optind]);
     text_init();
     const char *reason = measure(&rss, pid);
     if (reason) {

@@ -61,7 +61,7 @@ static int start(const struct run_options *options, char **argv)
         run_dump_dir_check_workers(dump_dir, options);
     execvpe(program.path, argv, environment.all);
     int error = errno;
-    cmd_error("%s: %s", argv[0], strerror(error));
+    cmd_error("cannot run '%s': %s", argv[0], strerror(error));
     return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 

@@ -62,7 +62,7 @@ static int take_wanted(struct run_library *library, const char *path)
 {
     if (is_file(path) && realpath(path, library->path))
         return 0;
-    cmd_error("%s: %s", path, errno != 0 ? strerror(errno) : "not a file");
+    cmd_error("cannot use the library '%s': %s", path, errno != 0 ? strerror(errno) : "not a file");
     return STATUS_PREPARE;
 }
 

@@ -35,7 +35,7 @@ static int check_bytes(const char *option, const char *text)
     uint64_t bytes;
     if (!text || (bytes_parse(text, &bytes) == 0 && bytes <= MAX_BYTES))
         return 0;
-    cmd_error("%s: '%s' is not a number of bytes from 0 to 1024T, as 500M", option, text);
+    cmd_error("%s: '%s' is not a number of bytes from 0 to 1024T, such as 500M", option, text);
     return STATUS_USAGE;
 }
 
@@ -43,7 +43,7 @@ static int check_stacks(const char *mode)
 {
     if (!mode || strcmp(mode, "all") == 0 || strcmp(mode, "sampled") == 0 || strcmp(mode, "off") == 0)
         return 0;
-    cmd_error("--stacks: '%s' is neither all nor sampled nor off", mode);
+    cmd_error("--stacks: '%s' is none of all, sampled, off", mode);
     return STATUS_USAGE;
 }
 
@@ -69,7 +69,7 @@ static int check_list(const char *option, const char *list)
     int status = check_value(option, list);
     if (status != 0 || !list || list[strspn(list, "|")] != '\0')
         return status;
-    cmd_error("%s: '%s' is a list without an item", option, list);
+    cmd_error("%s: the list '%s' has no items", option, list);
     return STATUS_USAGE;
 }
 

@@ -68,7 +68,7 @@ int run_program_find(struct run_program *program, const char *name)
     int error = name[0] == '\0' ? ENOENT : has_path ? take(program, name) : search(program, name);
     if (error == 0)
         return 0;
-    cmd_error("%s: %s", name, strerror(error));
+    cmd_error("cannot run '%s': %s", name, strerror(error));
     return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 
@@ -109,9 +109,9 @@ void run_program_check(const struct run_program *program, const char *library)
     if (!run_elf_read(&elf, path))
         return;
     if (!elf.is_dynamic)
-        cmd_warning("%s is statically linked: nothing of it will be tracked", path);
+        cmd_warning("%s is statically linked: jespan cannot track it", path);
     else if (run_elf_read(&ours, library) && !run_elf_same_machine(&ours, &elf))
-        cmd_warning("%s is for another kind of machine than %s: nothing of it will be tracked", path, library);
+        cmd_warning("%s is for another kind of machine than %s: jespan cannot track it", path, library);
     else if (is_privileged(path))
-        cmd_warning("%s runs with raised privileges: nothing of it will be tracked", path);
+        cmd_warning("%s runs with raised privileges: jespan cannot track it", path);
 }

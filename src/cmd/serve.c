@@ -84,8 +84,10 @@ static int run(int argc, char **argv)
     struct sidecar_options o = {.quiet = options.quiet, .is_early = options.from_run,
                                 .page = options.from_run ? RUN_SIDECAR_PAGE : -1, .ready = options.from_run ? RUN_SIDECAR_READY : -1};
     o.pid = argc - optind == 1 ? cmd_pid(argv[optind]) : 0;
+    if (o.pid == 0 && argc - optind == 1)
+        return cmd_no_pid(argv[optind]);
     if (o.pid == 0) {
-        cmd_error("PID must be the number of one process; see 'jespan help serve'");
+        cmd_error("%s; see 'jespan help serve'", optind == argc ? "there is no PID" : "there is more than one PID");
         return STATUS_USAGE;
     }
     o.pidfd = o.is_early ? RUN_SIDECAR_PIDFD : descriptor_lift((int)syscall(SYS_pidfd_open, o.pid, 0));

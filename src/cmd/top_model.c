@@ -40,7 +40,7 @@ static void read_name(char name[16], pid_t pid)
 static const char *open_by_name(struct top *top, const char *word)
 {
     DIR *proc = opendir("/proc");
-    const char *reason = "no process of that name that can be read has jespan in it";
+    const char *reason = "no readable process with this name has jespan in it; 'jespan ps' lists the processes";
     if (!proc)
         return strerror(errno);
     for (struct dirent *entry; (entry = readdir(proc));) {
@@ -56,7 +56,7 @@ static const char *open_by_name(struct top *top, const char *word)
             view_close(view);
             view_close(top->process);
             top->process = NULL;
-            reason = "several processes have that name: 'jespan ps' lists them. Give one's number";
+            reason = "several processes have this name; give the PID of one, which 'jespan ps' lists";
             break;
         }
         top->process = view;

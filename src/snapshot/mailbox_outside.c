@@ -84,7 +84,7 @@ static int open_in_proc(pid_t pid, const char *name, int flags)
     char path[48];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = descriptor_open(path, flags, 0);
-    return fd >= 0 ? fd : errno == ENOENT ? -ESRCH : errno == EACCES ? -EPERM : -errno;
+    return fd >= 0 ? fd : errno == ENOENT ? view_why_no_entry(pid) : errno == EACCES ? -EPERM : -errno;
 }
 
 /* The kernel releases the lock when this process ends, however it ends. */

@@ -133,15 +133,15 @@ const char *view_error_text(int error)
     case ESRCH:
         return "there is no such process";
     case EPERM:
-        return "not permitted: it is another user's, or the system lets no process read it (kernel.yama.ptrace_scope)";
+        return "permission denied: only its user or root can read a process, and kernel.yama.ptrace_scope must allow it";
     case ENOENT:
-        return "there is no jespan in it";
+        return "there is no jespan in this process; start it with 'jespan run'";
     case EAGAIN:
-        return "it has not allocated yet";
+        return "this process has not allocated yet; try again";
     case EPROTONOSUPPORT:
-        return "its jespan is of another version";
+        return "this process has another version of jespan than this command";
     case EBADMSG:
-        return "jespan's books in it are damaged";
+        return "the books that jespan keeps in this process are damaged";
     case ENOSYS:
         return "/proc has no entry for it: /proc is not mounted, or belongs to another PID namespace";
     case ENOMEM:

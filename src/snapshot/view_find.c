@@ -120,8 +120,7 @@ static int search_lines(struct space *space, struct books *copy, uint64_t *at, c
     return error;
 }
 
-/* The process may exist although /proc has no entry for it. */
-static int why_no_entry(pid_t pid)
+int view_why_no_entry(pid_t pid)
 {
     if (!kill(pid, 0))
         return -ENOSYS;
@@ -137,7 +136,7 @@ int view_find_books(struct space *space, struct books *copy, uint64_t *at)
     snprintf(path, sizeof path, "/proc/%d/maps", (int)space->pid);
     int fd = descriptor_open(path, O_RDONLY, 0);
     if (fd < 0)
-        return errno == ENOENT || errno == ESRCH ? why_no_entry(space->pid) : errno == EACCES ? -EPERM : -errno;
+        return errno == ENOENT || errno == ESRCH ? view_why_no_entry(space->pid) : errno == EACCES ? -EPERM : -errno;
     do {
         n = read(fd, lines, sizeof lines - 1);
         lines[n > 0 ? n : 0] = '\0';

@@ -114,6 +114,9 @@ struct view_outside {
 /* Finds the books in a process: their address, and a copy. Returns 0 or an error of view_open(). */
 int view_find_books(struct space *space, struct books *copy, uint64_t *at);
 
+/* Why /proc has no entry for a process: an error of view_open(). The process may exist, as with hidepid=invisible. */
+int view_why_no_entry(pid_t pid);
+
 /* ---- reading_outside.c: for struct view_reader ---- */
 
 size_t outside_bytes(struct view *view, uint32_t end);

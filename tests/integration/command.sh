@@ -77,7 +77,7 @@ test_help_and_usage() {
     says "conf PATTERN" 0 ""
     prints "conf PATTERN" "dump_keep*default 0"
     jespan conf nothing_like_it
-    says "conf of no key" 2 "jespan: no key of the configuration fits 'nothing_like_it'"
+    says "conf of no key" 2 "jespan: no key of the configuration matches 'nothing_like_it'"
     jespan
     says "no command" 2 "usage: *"
     jespan frobnicate
@@ -87,9 +87,9 @@ test_help_and_usage() {
     jespan --frobnicate
     says "unknown option" 2 "jespan: unknown option '--frobnicate'*"
     jespan report
-    says "report without a file" 2 "jespan: there is no FILE*"
+    says "report without a file" 2 "jespan: there is no INPUT*"
     jespan report a b
-    says "report with two files" 2 "jespan: there is more than one FILE*"
+    says "report with two files" 2 "jespan: there is more than one INPUT*"
     jespan report --sort size a
     says "report --sort size" 2 "jespan: --sort: 'size'*"
     jespan report --sort wall "$scratch/small"
@@ -112,7 +112,7 @@ test_help_and_usage() {
     done
     for bytes in x -1 1x 1KB "" 1025T 99999999999999999999; do
         jespan run --dir-bytes "$bytes" -- true
-        says "run --dir-bytes '$bytes'" 2 "jespan: --dir-bytes: '$bytes' is not a number of bytes from 0 to 1024T, as 500M"
+        says "run --dir-bytes '$bytes'" 2 "jespan: --dir-bytes: '$bytes' is not a number of bytes from 0 to 1024T, such as 500M"
     done
     jespan run --dir-files many -- true
     says "run --dir-files many" 2 "jespan: --dir-files: 'many'*"
@@ -202,7 +202,7 @@ test_run_services_wrong() {
     done
     for option in --limit --arena --dump-on --only; do
         jespan run "$option" '||' -- true
-        says "$option '||'" 2 "jespan: $option: '||' is a list without an item"
+        says "$option '||'" 2 "jespan: $option: the list '||' has no items"
     done
 }
 
@@ -222,14 +222,14 @@ test_run_passes_through() {
 
 test_run_errors() {
     jespan run -- "$scratch/none"
-    says "no such file" 127 "jespan: *none: No such file or directory"
+    says "no such file" 127 "jespan: cannot run '*none': No such file or directory"
     jespan run -- no-such-program-here
-    says "not on PATH" 127 "jespan: no-such-program-here: No such file or directory"
+    says "not on PATH" 127 "jespan: cannot run 'no-such-program-here': No such file or directory"
     touch "$scratch/plain"
     jespan run -- "$scratch/plain"
-    says "not executable" 126 "jespan: *plain: Permission denied"
+    says "not executable" 126 "jespan: cannot run '*plain': Permission denied"
     jespan run -- "$scratch"
-    says "a directory" 126 "jespan: *: Permission denied"
+    says "a directory" 126 "jespan: cannot run '*': Permission denied"
     jespan run --dump-dir "$scratch/with,comma" -- true
     says "a comma" 125 "jespan: *with,comma: JESPAN_CONF cannot name*"
     [ ! -e "$scratch/with,comma" ] || fail "a comma: the directory was made"
@@ -238,7 +238,7 @@ test_run_errors() {
     jespan run --dump-dir /proc/none -- true
     says "dump dir cannot be made" 125 "jespan: cannot write dumps to '/proc/none': *"
     jespan run --lib "$scratch/none.so" -- true
-    says "no such library" 125 "jespan: *none.so: No such file or directory"
+    says "no such library" 125 "jespan: cannot use the library '*none.so': No such file or directory"
     cp "$library" "$scratch/a:b.so"
     jespan run --lib "$scratch/a:b.so" -- true
     says "a colon" 125 "jespan: *a:b.so: LD_PRELOAD cannot name*"
@@ -338,7 +338,7 @@ test_run_warns_of_privileges() {
         chown 65534:65534 "$scratch/raised"
         chmod $mode "$scratch/raised"
         jespan run --dump-dir "$scratch/d" -- "$scratch/raised" 0
-        says "mode $mode" 0 "jespan: warning: *raised runs with raised privileges: nothing of it will be tracked"
+        says "mode $mode" 0 "jespan: warning: *raised runs with raised privileges: jespan cannot track it"
     done
 }
 
@@ -349,7 +349,7 @@ test_run_fifo() {
     chmod +x "$scratch/script"
     status=0
     timeout 600 "$JESPAN_CMD" run --quiet --dump-dir "$scratch/d" -- "$scratch/script" > "$scratch/out" 2> "$scratch/err" || status=$?
-    says "a FIFO as interpreter" 126 "jespan: *script: Permission denied"
+    says "a FIFO as interpreter" 126 "jespan: cannot run '*script': Permission denied"
 }
 
 # The library is preloaded once, and the inner PROGRAM dumps however short it runs.

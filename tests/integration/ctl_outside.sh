@@ -62,6 +62,10 @@ ctl() {
 }
 
 # refused WHAT STATUS PATTERN WORD…
+as_nobody() {
+    setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
+}
+
 refused() {
     local what=$1 expected=$2 pattern=$3 status=0
     shift 3
@@ -91,7 +95,7 @@ has_stacks() {
 }
 
 start "$scratch/works"
-"$JESPAN_CMD" report "$pid" > /dev/null 2> "$scratch/err" || ! grep -q 'not permitted' "$scratch/err" ||
+"$JESPAN_CMD" report "$pid" > /dev/null 2> "$scratch/err" || ! grep -q 'permission denied' "$scratch/err" ||
     skip "this system lets no process read another"
 works "shared"
 refused "a thread's name" 1 "jespan: $pid: thread.arena is no name that can be read from outside" --wait 600 "$pid" get thread.arena
@@ -118,11 +122,16 @@ if [ -f "$top_builddir/libjespan.a" ]; then
     works "static and stripped"
 fi
 
-refused "no number" 2 "jespan: fish: not a process's number" fish purge
+refused "no number" 2 "jespan: 'fish' is not the number of a process" fish purge
 refused "no process" 2 "jespan: 2147483647: there is no such process" 2147483647 purge
-refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" $$ purge
-refused "no verb" 2 "jespan: there is no verb 'fish'; see 'jespan help ctl'" "$pid" fish
-refused "no words" 2 "jespan: there is nothing to do; see 'jespan help ctl'" "$pid"
+refused "no jespan in it" 2 "jespan: $$: there is no jespan in this process; start it with 'jespan run'" $$ purge
+if [ "$(id -u)" = 0 ] && as_nobody "$JESPAN_CMD" --version > /dev/null 2>&1; then
+    as_nobody "$JESPAN_CMD" ctl "$pid" purge 2> "$scratch/err" && fail "another user's process was changed"
+    equal "another user's" "$(cat "$scratch/err")" "jespan: $pid: permission denied: only its user or root can read a \
+process, and kernel.yama.ptrace_scope must allow it"
+fi
+refused "no verb" 2 "jespan: unknown verb 'fish'; see 'jespan help ctl'" "$pid" fish
+refused "no words" 2 "jespan: there is no VERB; see 'jespan help ctl'" "$pid"
 refused "too few words" 2 "jespan: a word is missing after 'set'; see 'jespan help ctl'" "$pid" set spans.stacks
-refused "no seconds" 2 "jespan: --wait needs a number of seconds, not 'soon'; see 'jespan help ctl'" --wait soon "$pid" purge
+refused "no seconds" 2 "jespan: --wait: 'soon' is not a number of seconds from 0 to 1000000" --wait soon "$pid" purge
 finish

@@ -131,11 +131,12 @@ test_lost() {
 
 # A full disk and closed descriptors are said, and the program goes on.
 test_wrong_files() {
-    run --flame-events /dev/full -- "$program" shop
-    grep -q '^jespan: /dev/full: No space left on device; it ends here$' err || fail_with "a full disk is not said" err
+    local line='/dev/full: No space left on device; no further events are written to it'
+    run --trace /dev/full -- "$program" shop
+    equal "a full disk" "$(grep -F /dev/full err)" "jespan: $line"
     run --in-process --flame-events E -- "$program" burst 10 closes shop
     run --trace none/T -- "$program" shop
-    grep -q '/none/T: No such file or directory; it ends here$' err || fail_with "a missing directory is not said" err
+    grep -q '/none/T: No such file or directory; no further events are written to it$' err || fail_with "a missing directory is not said" err
 }
 
 # A killed program's events of the last moment are lost; all others are there.

@@ -103,7 +103,7 @@ test_usage() {
     jespan leaks --min-bytes x profile
     says "--min-bytes x" 2 "jespan: --min-bytes: 'x' *"
     jespan leaks a b
-    says "two files" 2 "jespan: there is more than one FILE*"
+    says "two files" 2 "jespan: there is more than one INPUT*"
     jespan leaks nowhere
     says "no file" 2 "jespan: nowhere: No such file or directory"
     mkdir -p empty dumps

@@ -68,7 +68,7 @@ shows() {
 $CC -std=gnu11 -I"$top_srcdir/include" -o "$scratch/waits" "$scratch/waits.c" -L"$top_builddir/.libs" -ljespan \
     -Wl,-rpath,"$top_builddir/.libs" || fail "the program was not built"
 start "$scratch/waits"
-"$JESPAN_CMD" report "$pid" > /dev/null 2> "$scratch/err" || ! grep -q 'not permitted' "$scratch/err" ||
+"$JESPAN_CMD" report "$pid" > /dev/null 2> "$scratch/err" || ! grep -q 'permission denied' "$scratch/err" ||
     skip "this system lets no process read another"
 shows "waiting"
 (cd "$scratch" && equal "the name of the dump" "$("$JESPAN_CMD" dump "$pid")" "heap.$pid.pb.gz")
@@ -94,10 +94,10 @@ if [ -f "$top_builddir/libjespan.a" ]; then
     lists static
 fi
 
-refused "no number" 2 "jespan: fish: not a process's number" dump fish
+refused "no number" 2 "jespan: 'fish' is not the number of a process" dump fish
 refused "no process" 2 "jespan: 2147483647: there is no such process" dump 2147483647
-refused "no jespan in it" 2 "jespan: $$: there is no jespan in it" dump $$ -o "$scratch/none"
-refused "no jespan to report" 2 "jespan: $$: there is no jespan in it" report $$
+refused "no jespan in it" 2 "jespan: $$: there is no jespan in this process; start it with 'jespan run'" dump $$ -o "$scratch/none"
+refused "no jespan to report" 2 "jespan: $$: there is no jespan in this process; start it with 'jespan run'" report $$
 refused "a word for ps" 2 "jespan: unexpected word 'fish'*" ps fish
 refused "no PID" 2 "jespan: there is no PID*" dump
 refused "a directory" 1 "jespan: $scratch: Is a directory" dump "$pid" -o "$scratch"

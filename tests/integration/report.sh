@@ -74,7 +74,7 @@ test_inputs() {
     reads "--at -30m" "$scratch/old" --at -30m "$scratch/dumps"
     reads "--at -2h" "$scratch/new" --at -2h "$scratch/dumps"
     refuses "jespan: *dumps: all dumps in the directory are younger" report --at '2026-11-20 11:59' "$scratch/dumps"
-    refuses "jespan: *dumps: --at: not a time*" report --at noon "$scratch/dumps"
+    refuses "jespan: *dumps: --at: this is not a time*" report --at noon "$scratch/dumps"
     refuses "jespan: *dumps: there is no dump in the directory" report --time "$scratch/dumps"
     refuses "jespan: *old: --at is for a directory" report --at 12:00 "$scratch/old"
 }
@@ -102,7 +102,7 @@ END
     reads "a URL" "$scratch/new" "http://127.0.0.1:$port"
     reads "a URL that ends with /" "$scratch/new" "http://127.0.0.1:$port/"
     reads "a URL with a path" "$scratch/old" "http://127.0.0.1:$port/other"
-    refuses "jespan: http://*: the answer has the status 404" report "http://127.0.0.1:$port/none"
+    refuses "jespan: http://*: HTTP status 404: *" report "http://127.0.0.1:$port/none"
     refuses "jespan: http://*: not a pprof profile" report "http://127.0.0.1:$port/debug/"
     kill "$server"
     wait "$server" || true

@@ -72,7 +72,7 @@ mkfifo "$scratch/ready"
 "$scratch/program" > "$scratch/ready" &
 pids+=($!)
 read -r _ < "$scratch/ready"
-"$JESPAN_CMD" rss ${pids[0]} > "$scratch/table" 2> "$scratch/err" || ! grep -qE 'not permitted|No such file' "$scratch/err" ||
+"$JESPAN_CMD" rss ${pids[0]} > "$scratch/table" 2> "$scratch/err" || ! grep -qE 'permission denied|No such file' "$scratch/err" ||
     skip "this system lets no process read another"
 check program "${pids[0]}"
 grep -q 'resident memory (RSS)' "$scratch/table" && grep -q 'filler > keeper {colour=blue}$' "$scratch/table" ||

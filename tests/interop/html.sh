@@ -42,7 +42,7 @@ refuses() {
     grep -qxF "jespan: $message" "$scratch/said" || fail_with "html $* says something else" "$scratch/said"
 }
 
-refuses 2 "there is no --output; see 'jespan help html'" "$scratch/dumps/heap.9.pb.gz"
+refuses 2 "there is no --output PAGE; see 'jespan help html'" "$scratch/dumps/heap.9.pb.gz"
 refuses 2 "there is no FILE; see 'jespan help html'" -o "$scratch/none.html"
 refuses 2 "$program: not a pprof profile" -o "$scratch/none.html" "$scratch/dumps/heap.9.pb.gz" "$program"
 refuses 1 "$scratch/none/none.html: No such file or directory" -o "$scratch/none/none.html" "$scratch/dumps/heap.9.pb.gz"

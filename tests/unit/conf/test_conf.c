@@ -200,7 +200,7 @@ static void test_names_must_be_whole(void **state)
     struct conf before = conf;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(parse(wrong[i]), 1);
-        assert_memory_equal(complaints, "jespan: HERE: ", 16);
+        assert_memory_equal(complaints, "jespan: HERE: ", 14);
         assert_memory_equal(&before, &conf, sizeof conf);
     }
 }
