@@ -199,6 +199,14 @@ static void pause_longer(struct served *p)
     p->pause_ns = earlier(2 * p->pause_ns, watched_interval_ns(READ_EVERY_NS));
 }
 
+/* With a short reading_interval_ms, readings of very many contexts take a tenth of the time. A second is always enough. */
+static void leave_time(struct served *p, uint64_t took_ns)
+{
+    uint64_t least_ns = now_ns() + earlier(9 * took_ns, READ_EVERY_NS);
+    if (p->next_read_ns < least_ns)
+        p->next_read_ns = least_ns;
+}
+
 int served_find(struct served *p)
 {
     const struct exporter *identifier = exporter && exporter->identify ? exporter : module_find("pprof");
@@ -229,10 +237,12 @@ static void note_figures(struct served *p, struct snapshot *s)
 
 static void read_program(struct served *p)
 {
-    bool is_dump_due = now_ns() >= p->next_dump_ns;
+    uint64_t began_ns = now_ns();
+    bool is_dump_due = began_ns >= p->next_dump_ns;
     struct snapshot *s = readings_next(p->readings);
     if (s)
         note_figures(p, s);
+    uint64_t took_ns = now_ns() - began_ns;
     if (readings_error(p->readings) == -ENOENT || !is_reported(p)) {
         readings_give_back(s);
         leave_program(p);
@@ -244,6 +254,7 @@ static void read_program(struct served *p)
         p->next_dump_ns = next_dump_ns();
     readings_give_back(s);
     pause_longer(p);
+    leave_time(p, took_ns);
 }
 
 /* ---- Children that are not followed ---- */
