@@ -32,6 +32,7 @@ unit_tests += \
 	%D%/span/test_tree \
 	%D%/policy/test_claims_fork \
 	%D%/policy/test_limits \
+	%D%/policy/test_limit_charge \
 	%D%/policy/test_limits_fork \
 	%D%/malloc/test_kept_exceptions \
 	%D%/malloc/test_late_refusals \
