@@ -105,6 +105,7 @@ static void the_tree(void)
     CHECK(gets(of_parse, 9 * MIB - 100) && gets(of_acme, 6 * MIB - 100));
     for (int i = 0; i < 4; i++)
         CHECK(!gets(i % 2 ? of_parse : of_acme, 2 * MIB));
+    CHECK(ctl_span(server, "limit_inuse_bytes") >= 15 * MIB - 200);
     CHECK(gets(of_globex, 40 * MIB - 100) && gets(of_cache, 144 * MIB - 100));
     CHECK_EQ(ctl_span(acme, "limit_refusals"), 4);
     uint64_t inuse = ctl_span(server, "limit_inuse_bytes");

@@ -154,6 +154,26 @@ static void samplers_leave_none_out(void)
     CHECK_EQ(region_stat("released_objects"), 2 * OBJECTS);
 }
 
+static int asked(const struct jespan_site *site, const struct jespan_label *labels, size_t n, void *times)
+{
+    (void)site, (void)labels, (void)n;
+    return ++*(int *)times, 0;
+}
+
+static void no_sampler_is_asked(void)
+{
+    int times = 0;
+    jespan_set_sampler(asked, &times);
+    {
+        JESPAN_REGION("parse");
+        fill();
+    }
+    CHECK_EQ(times, 0);
+    CHECK_EQ(region_stat("released_objects"), OBJECTS);
+    JESPAN("request");
+    CHECK_EQ(times, 1);
+}
+
 static void use_up_contexts(void)
 {
     for (int i = 0; i < 5000; i++) {
@@ -201,6 +221,7 @@ static const struct test_case cases[] = {
     {"spans opened inside are of it, with ages", spans_opened_inside_are_of_it, NULL, "age_period_s:1"},
     {"only the last reference is refused", only_the_last_reference_is_refused, NULL, NULL},
     {"samplers leave none out", samplers_leave_none_out, NULL, "sampler:never"},
+    {"no sampler is asked", no_sampler_is_asked, NULL, NULL},
     {"there is one without a context", there_is_one_without_a_context, NULL, "max_contexts:4096"},
 };
 
