@@ -418,7 +418,7 @@ static void libc_keeps_its_own(void)
     pthread_t threads[3];
     char buffer[64];
     FILE *file;
-    if (!libc_is_told_apart(&region_site))
+    if (!LIBC_IS_TOLD_APART)
         return;
     jespan_span_t *region = enter_new(&region_site);
     file = fopen("/dev/null", "w");
@@ -450,7 +450,7 @@ static void libc_makes_for_the_program(void)
 {
     char *line = NULL, *text = NULL;
     size_t n = 0;
-    if (!libc_is_told_apart(&region_site))
+    if (!LIBC_IS_TOLD_APART)
         return;
     FILE *file = fopen("/proc/self/status", "r");
     jespan_span_t *region = enter_new(&region_site);
@@ -533,7 +533,7 @@ static void two_are_the_first(atomic_int *callers)
     struct told_apart is = look_in_region();
     second_is_done = true;
     CHECK_EQ(pthread_join(first, NULL), 0);
-    if (!libc_is_told_apart(&region_site))
+    if (!LIBC_IS_TOLD_APART)
         return;
     CHECK(is.libcs);
     CHECK(is.programs);
