@@ -415,6 +415,8 @@ static int bring_back(void *arena, uintptr_t start, size_t bytes)
 
 COLD void extent_arenas_after_fork(void)
 {
+    if (!not_forked)
+        return;
     int saved = errno;
     for (struct extent_arena *a = not_forked; a; a = a->next)
         extent_arena_each_range(a, bring_back, a);

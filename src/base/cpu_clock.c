@@ -187,6 +187,19 @@ COLD void cpu_clock_start(struct cpu_clock *c)
     errno = saved;
 }
 
+/* A forked child's CPU clock began at 0 when it was forked, so nothing is read: each page touched here is copied or mapped
+ * in each child. */
+COLD void cpu_clock_start_forked(struct cpu_clock *c, uint64_t ticks, int thread_id)
+{
+    if (cpu_clock_wanted == CPU_CLOCK_NONE)
+        return;
+    watch(c, &never);
+    store_relaxed(&c->standing, CPU_CLOCK_NEVER);
+    c->system_ns = 0;
+    note(c, ticks, 0, thread_id);
+    c->offset = ticks - clock_ticks();
+}
+
 /* The kernel's number for another thread's CPU clock: linux/posix-timers_types.h, MAKE_THREAD_CPUCLOCK. */
 static clockid_t clock_of_thread(int thread_id)
 {

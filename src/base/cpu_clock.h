@@ -64,8 +64,11 @@ extern bool cpu_clock_always_asks;
 /* The kind in use. It is not CPU_CLOCK_AUTO once a thread has read its clock. */
 enum cpu_clock_kind cpu_clock_in_use(void);
 
-/* To be called on a thread that begins, and on the thread that a forked child has. */
+/* To be called on a thread that begins. */
 void cpu_clock_start(struct cpu_clock *c);
+
+/* To be called on the thread that a forked child has. `ticks` is its CPU time right before the fork. */
+void cpu_clock_start_forked(struct cpu_clock *c, uint64_t ticks, int thread_id);
 
 /* Returns false if cpu_clock_read() is due. Call it after reading the time that cpu_clock_ticks() will get. */
 HOT_INLINE bool cpu_clock_stands(const struct cpu_clock *c)

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Marks data that each fork writes. Such data lies together. */
+/* Marks data that each fork writes or looks at. Such data lies together, in less than 1024 bytes:
+ * the alignment of lock.c's part keeps it on one page. */
 #define WRITTEN_AT_FORK __attribute__((section("jespan_fork")))
 
 /* Sets memory to 0, the value of a mutex that nobody holds. Does not write to memory that is 0 already. */

@@ -9,7 +9,7 @@
 
 THREAD_LOCAL unsigned locks_held;
 
-static WRITTEN_AT_FORK pthread_mutex_t locks[LOCK_RANKS] = {
+static WRITTEN_AT_FORK _Alignas(1024) pthread_mutex_t locks[LOCK_RANKS] = {
     [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
 };
 

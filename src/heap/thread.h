@@ -152,7 +152,6 @@ struct thread {
     _Atomic uint8_t free_buffer_class[FREE_BUFFER_MAX]; /* CLASS_IN_ARENA higher for objects of span arenas */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object; or the bottom, which is none */
     struct free_object *magazine_end[CLASSES_MAX];           /* the place of the newest object in a full magazine */
-    struct free_object magazine[MAGAZINE_ENTRIES];
     /* The magazine that gives its older half away, 0: none; and the objects that it has given so far. */
     _Atomic uint32_t spill_class, spill_given;
 
@@ -164,8 +163,6 @@ struct thread {
     uint32_t base; /* the base context */
     uint32_t depth, capacity;
     struct entry *entries;
-    struct entry entries_inline[ENTRIES_INLINE];
-    struct site_cache_line site_cache[SITE_CACHE_LINES];
     void *label_draft; /* allocated when first used */
     struct label_cache_line *label_lines; /* the same: span/label_cache.h */
     uint64_t sampler_draws;
@@ -205,7 +202,6 @@ struct thread {
     _Atomic uint32_t claimed_sequence, counted, claimed;
     uint32_t n_held;
     struct limit_held held[LIMIT_HELD];
-    struct limit_stock stocks[LIMIT_STOCKS];
 
     /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
     struct thread_stacks *stacks, *stacks_kept;
@@ -216,6 +212,12 @@ struct thread {
     uint64_t began; /* in ticks: when the thread's time began */
 
     struct guard_thread *guard; /* NULL: nothing is guarded */
+
+    /* The large arrays. They lie last, so a forked child that writes the members above copies one page. */
+    struct entry entries_inline[ENTRIES_INLINE];
+    struct site_cache_line site_cache[SITE_CACHE_LINES];
+    struct limit_stock stocks[LIMIT_STOCKS];
+    struct free_object magazine[MAGAZINE_ENTRIES];
 };
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };

@@ -70,8 +70,7 @@ COLD void timing_after_fork(struct thread *t)
 {
     if (!t->timed)
         return;
-    cpu_clock_set_last(&t->cpu, t->cpu_at_fork);
-    cpu_clock_start(&t->cpu);
+    cpu_clock_start_forked(&t->cpu, t->cpu_at_fork, t->thread_id);
 }
 
 NOINLINE uint64_t timing_read_clocks(struct thread *t, uint64_t now)

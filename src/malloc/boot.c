@@ -68,8 +68,8 @@ static COLD void after_fork_in_child(void)
     lock_release_after_fork();
     thread_after_fork(track_abandon);
     if (thread_current) {
+        thread_current->thread_id = (int)getpid(); /* the child has one thread, which has the process's number */
         timing_after_fork(thread_current);
-        thread_current->thread_id = (int)syscall(SYS_gettid);
         guard_sample_after_fork(thread_current);
     }
     events_after_fork();

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/forked.h"
 #include "conf/conf.h"
 #include "report/background.h"
 #include "report/dump.h"
@@ -15,7 +16,7 @@
 #define NS_PER_MS 1000000u
 
 static struct worker worker;
-static uint64_t began_ns; /* when this process began; 0: it writes no dumps of this kind */
+static WRITTEN_AT_FORK uint64_t began_ns; /* when this process began; 0: it writes no dumps of this kind */
 /* Only the thread that ends the process uses these: */
 static bool before_is_done; /* the dump before static destructors */
 static bool has_given_up;   /* the last dump took too long. Its thread still uses `worker` */

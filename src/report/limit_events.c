@@ -247,5 +247,6 @@ COLD void limit_events_after_fork(void)
     FORKED_CLEAR(limits_signal);
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;
-    limit_events_boot();
+    if (conf.follow_fork)
+        limit_events_boot();
 }

@@ -38,7 +38,7 @@ struct registration {
 static struct registration registrations[JESPAN_MAX_REPORTERS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a round is done, or a registration is free */
-static uint64_t last_serial;
+static _Atomic uint64_t last_serial; /* written under mutex. 0: there was no registration yet */
 static bool at_end; /* the process ends: no new registrations */
 
 static const struct jespan_reporter *configured[JESPAN_MAX_REPORTERS]; /* constant after boot */
@@ -124,7 +124,10 @@ static int claim(struct registration **claimed, const struct jespan_reporter *re
         r++;
     if (at_end || r == REGISTRATIONS_END)
         return at_end ? -ESHUTDOWN : -ENOSPC;
-    *r = (struct registration){.serial = ++last_serial, .wake = PTHREAD_COND_INITIALIZER};
+    uint64_t serial = load_relaxed(&last_serial) + 1;
+    store_relaxed(&last_serial, serial); /* before the entry: a child forked in between must clear it */
+    atomic_thread_fence(memory_order_release);
+    *r = (struct registration){.serial = serial, .wake = PTHREAD_COND_INITIALIZER};
     reporter_session_set(&r->session, reporter);
     r->interval_ns = (interval_ms < UINT32_MAX ? interval_ms : UINT32_MAX) * 1000000u;
     *claimed = r;
@@ -300,7 +303,7 @@ void reporters_wait(uint64_t until_ns)
 
 COLD void reporters_after_fork(void)
 {
-    for (struct registration *r = registrations; r < REGISTRATIONS_END; r++) {
+    for (struct registration *r = registrations; load_relaxed(&last_serial) && r < REGISTRATIONS_END; r++) {
         if (load_relaxed(&r->session.told) || load_relaxed(&r->session.snapshot))
             reporter_session_close(&r->session);
         FORKED_CLEAR(*r);

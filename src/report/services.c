@@ -23,8 +23,8 @@
 #include "report/unfollowed.h"
 #include "span/span.h"
 
-struct pyroscope_stats services_pyroscope;
-struct http_stats services_http;
+WRITTEN_AT_FORK struct pyroscope_stats services_pyroscope;
+WRITTEN_AT_FORK struct http_stats services_http;
 
 static void (*at_end_before_others)(void);
 
@@ -86,7 +86,7 @@ static void signal_stop(struct running *s)
 
 #define GUARD_MAX_MS 200 /* fork goes on then: a library that blocks must not stop the program */
 
-static pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
+static WRITTEN_AT_FORK pthread_mutex_t guarded = PTHREAD_MUTEX_INITIALIZER;
 static struct stdio_holes guarded_holes; /* under `guarded`: libraries open files, too */
 static THREAD_LOCAL bool fork_has_guard; /* several threads may fork at once */
 
@@ -136,7 +136,7 @@ static struct snapshot *take_snapshot(struct snapshot *old)
 }
 
 /* One service reads events, on one thread. A forked child begins anew. */
-static struct event_reader *reader;
+static WRITTEN_AT_FORK struct event_reader *reader;
 
 static int read_events(const struct service_host *host, struct event_sink *sink)
 {
@@ -246,7 +246,8 @@ COLD void services_after_fork_in_child(void)
     FORKED_CLEAR(guarded);
     FORKED_CLEAR(services_pyroscope);
     FORKED_CLEAR(services_http);
-    event_reader_free(reader);
+    if (reader)
+        event_reader_free(reader);
     reader = NULL;
     for (struct running *s = services; s < SERVICES_END; s++) {
         if (!worker_after_fork(&s->worker))

@@ -157,6 +157,8 @@ COLD void timing_record_end(struct thread *t, uint64_t now)
 
 COLD void events_after_fork(void)
 {
+    if (!timing_is_recorded)
+        return;
     event_life++;
     store_relaxed(&event_rings.n, 0);
     store_relaxed(&event_rings.without, 0);

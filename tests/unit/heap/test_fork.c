@@ -178,12 +178,24 @@ static void test_at_the_start_of_a_block(void **state)
     start_with_forks();
 }
 
+/* Each page that fork's handlers write is copied in each child. So what they write in a thread block lies in its first
+ * 4 KiB, and what they write elsewhere in one page. */
+static void test_handlers_write_two_pages(void **state)
+{
+    extern char __start_jespan_fork[], __stop_jespan_fork[];
+    (void)state;
+    assert_true(offsetof(struct thread, entries_inline) <= 4096);
+    assert_int_equal((uintptr_t)__start_jespan_fork / 4096, ((uintptr_t)__stop_jespan_fork - 1) / 4096);
+    assert_true(__stop_jespan_fork - __start_jespan_fork <= 1024);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_a_flush_to_the_magazine),
         cmocka_unit_test(test_in_a_flush_to_a_full_magazine),
         cmocka_unit_test(test_at_the_start_of_a_block),
+        cmocka_unit_test(test_handlers_write_two_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
