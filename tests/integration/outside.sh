@@ -120,8 +120,6 @@ if "$scratch/unshared" help > /dev/null 2>&1; then
     refused "ps without /proc" 2 "jespan: /proc: has no processes; is it mounted?" ps
     refused "no process and no /proc" 2 "jespan: 2147483647: there is no such process" dump 2147483647
     refused "run without /proc" 0 "" run --quiet --dump-dir "$scratch" --interval 0 -- true
-    "$JESPAN_CMD" run --dump-dir "$scratch" --interval 0 -- true 2> "$scratch/said"
-    await grep -q "ended with status 0 before it could be read; it left no dump" "$scratch/said"
     JESPAN_CMD=$own
 fi
 [ -z "$(find "$scratch" -name 'none*')" ] || fail "a dump that failed has left a file"
