@@ -122,6 +122,8 @@ static int serve(struct http_server *server)
         ;
     if (server->lost)
         return 0;
+    if (can_accept(server))
+        http_server_accept(server); /* who asked before the end is answered */
     http_listen_close(&server->listener);
     http_server_stop(server, end_by_ns(server->source.host));
     return 0;

@@ -205,6 +205,7 @@ static void close_idle(struct http_server *server)
 
 void http_server_stop(struct http_server *server, uint64_t until_ns)
 {
+    MHD_run(server->daemon); /* a request that has arrived is read, and answered below */
     server->stopping = true;
     close_idle(server);
     struct pollfd epoll = {MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, POLLIN, 0};
