@@ -1,10 +1,59 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan conf`: prints the keys of JESPAN_CONF with their defaults and what they mean. */
 #include <fnmatch.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cmd.h"
 #include "conf/conf.h"
+
+#define INDENT 4
+#define COLUMNS 80
+
+/* Returns how many bytes of Markdown at `at` have no place in a plain text: a reference in parentheses, the target of a link, or
+ * a mark. */
+static size_t markup(const char *at)
+{
+    const char *end = strncmp(at, " ([", 3) == 0 ? strstr(at, "))") : strncmp(at, "](", 2) == 0 ? strchr(at, ')') : NULL;
+    if (end)
+        return (size_t)(end - at) + (*at == ' ' ? 2 : 1);
+    return *at == '`' || *at == '[';
+}
+
+/* Prints a word after a blank, or on a line of its own. Continuation bytes of UTF-8 take no column. */
+static void print_word(const char *word, size_t bytes, size_t *column)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < bytes; i++)
+        width += (word[i] & 0xC0) != 0x80;
+    bool fits = *column > 0 && *column + 1 + width <= COLUMNS;
+    printf("%s%*s%.*s", fits || *column == 0 ? "" : "\n", fits ? 1 : INDENT, "", (int)bytes, word);
+    *column = (fits ? *column + 1 : INDENT) + width;
+}
+
+static void make_plain(char *to, const char *last, const char *from)
+{
+    while (*from != '\0' && to < last) {
+        size_t bytes = markup(from);
+        if (bytes == 0)
+            *to++ = *from++;
+        from += bytes;
+    }
+    *to = '\0';
+}
+
+static void print_help(const char *help)
+{
+    char plain[1024];
+    size_t column = 0, bytes;
+    make_plain(plain, plain + sizeof plain - 1, help);
+    for (const char *at = plain; *at != '\0'; at += bytes + strspn(at + bytes, " ")) {
+        bytes = strcspn(at, " ");
+        print_word(at, bytes, &column);
+    }
+    putchar('\n');
+}
 
 static void print_values(const struct conf_key *key)
 {
@@ -32,7 +81,8 @@ static int run(int argc, char **argv)
     for (const struct conf_key *key = conf_keys; key->name; key++) {
         if (fnmatch(pattern, key->name, 0) != 0)
             continue;
-        printf("%s\n    %s\n", key->name, key->help);
+        printf("%s\n", key->name);
+        print_help(key->help);
         print_values(key);
         found++;
     }

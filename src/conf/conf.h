@@ -44,7 +44,7 @@ struct conf_key {
     size_t offset;
     uint64_t minimum, maximum; /* for a number */
     const char *default_text;
-    const char *help;
+    const char *help; /* Markdown, for docs/configuration.md; `jespan conf` prints it as plain text */
     const char *choices; /* for a choice: "a|b|c"; its value is the place in this list, from 0 on */
 };
 

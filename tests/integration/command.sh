@@ -76,6 +76,11 @@ test_help_and_usage() {
     jespan conf 'dump_k*'
     says "conf PATTERN" 0 ""
     prints "conf PATTERN" "dump_keep*default 0"
+    jespan conf '*arena'
+    prints "conf of Markdown" "arena
+    spans with an arena of their own, NAME|NAME=WISH+WISH; a \* stands for any
+    text
+    a text"
     jespan conf nothing_like_it
     says "conf of no key" 2 "jespan: no key of the configuration matches 'nothing_like_it'"
     jespan
