@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A request from another process: `jespan ctl` (src/snapshot/mailbox_outside.c). The other process writes it into this
+/* Requests from other processes: `jespan ctl` (src/snapshot/mailbox_outside.c). The other process writes one into this
  * one's memory. A thread of the program finds it on a path that is slow anyway (src/malloc/mailbox.c), calls mallctl
- * (src/ctl/ctl_outside.c), and writes the answer.
+ * (src/ctl/ctl_outside.c), and writes the answer. A request may wait for hours: until the program allocates.
  *
- * Others cannot change a word here atomically, so each word has one side that writes it. `asked` and the request are
- * written by the other process, all else by the program. There is a request while `asked` is not `taken`, and the
- * answer to it is whole once `answered` is `asked`. To take a request back, the other process stores `taken` in `asked`,
- * makes the request invalid, and then reads `taken` again: if it has not changed, the request is never executed. If two
- * processes write at once, the check sum shows it.
+ * Others cannot change a word here atomically, so each word has one side that writes it. `asked`, `left` and the request
+ * are written by the other process, all else by the program. A slot has a request while `asked` is not `taken`, and the
+ * answer to it is whole once `answered` is `asked`. The lowest number in `asked` is taken first. To take a request back,
+ * the other process stores `taken` in `asked`, makes the request invalid, and then reads `taken` again: if it has not
+ * changed, the request is never executed. If two processes write at once, the check sum shows it.
  */
 #ifndef JESPAN_MAILBOX_H
 #define JESPAN_MAILBOX_H
@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 
+#define MAILBOX_SLOTS 8
 #define MAILBOX_TEXT_BYTES 512
 #define MAILBOX_ANSWER_BYTES 1024
 
@@ -41,13 +42,34 @@ struct mailbox_answer {
     char words[MAILBOX_ANSWER_BYTES]; /* cut if it is longer */
 };
 
-struct mailbox {
+struct mailbox_words {
     _Atomic uint32_t asked, taken, answered;
-    struct mailbox_request request;
-    struct mailbox_answer answer;
+    _Atomic uint32_t left; /* what `asked` is if the process that asked does not wait for the answer any more */
+};
+
+/* The words lie together, so that a forked child touches one page of it. */
+struct mailbox {
+    struct mailbox_words words[MAILBOX_SLOTS];
+    struct mailbox_request request[MAILBOX_SLOTS];
+    struct mailbox_answer answer[MAILBOX_SLOTS];
 };
 
 extern struct mailbox mailbox;
+
+/* How the other process makes the program's first thread look at its next allocation, also where that would be on the
+ * fast path: it stores NULL in thread_fast.alloc and .alloc_unsampled, and another number in the block's
+ * invalidations_seen. Other threads' variables may be gone at any moment. Those of the first thread stay as long as the
+ * program. */
+struct mailbox_first {
+    _Atomic(struct thread_fast *) fast; /* NULL: unknown, as in a child that another thread has forked */
+    _Atomic(struct thread *) block;
+};
+
+extern struct mailbox_first mailbox_first;
+
+struct thread;
+/* The calling thread has got a block. */
+void mailbox_begin_thread(struct thread *t);
 
 /* Work for paths that are slow anyway; 0: none. Also the other process sets the bit SLOW_MAIL, by a write of the word. */
 #define SLOW_AGE 1u  /* with age_period_s, for good */
@@ -55,14 +77,14 @@ extern struct mailbox mailbox;
 #define SLOW_GUARD 4u /* with guard_sample, for good */
 extern _Atomic uint32_t slow_work;
 
-/* Answers a request if there is one. To be called without a lock, where the program could call mallctl. Leaves errno
+/* Answers the requests that there are. To be called without a lock, where the program could call mallctl. Leaves errno
  * alone. */
 void mailbox_look(void);
 
 /* Calls mallctl. The texts of the request end with a NUL. */
 void mailbox_execute(const struct mailbox_request *request, struct mailbox_answer *answer);
 
-/* In a forked child: the request was for its parent. */
+/* In a forked child: the requests were for its parent. */
 void mailbox_after_fork(void);
 
 /* FNV-1a of all that follows the sum. */

@@ -18,13 +18,15 @@
 
 enum { STATUS_REFUSED = 1, STATUS_NO_ANSWER = 3 };
 
-#define DEFAULT_WAIT_S 5
+#define DEFAULT_READ_WAIT_S 5
+#define DEFAULT_WAIT_S 1 /* then a request that changes something is left in the program */
 #define TRIES 5 /* after another process has overwritten the request */
 #define PURGE_ALL "arena.4096.purge" /* 4096: MALLCTL_ARENAS_ALL */
 
 struct target {
     const char *word; /* the process, as the user wrote it */
     pid_t pid;
+    bool is_certain; /* --wait: a request that is not taken in that time is taken back */
     uint64_t wait_ns;
     struct mailbox_outside box;
 };
@@ -54,16 +56,27 @@ static bool is_stopped(pid_t pid)
     return behind && (!strncmp(behind, ") T", 3) || !strncmp(behind, ") t", 3));
 }
 
+static const char *why_nobody_looks(const struct target *t)
+{
+    return is_stopped(t->pid) ? "is stopped" : "has not allocated since";
+}
+
 static int explain_ask(const struct target *t, const char *name, int error)
 {
     switch (error) {
+    case -EINPROGRESS:
+        cmd_error("%s: %s waits in the program, which %s; the program does it when it next allocates, 'jespan ctl %s waiting' "
+                  "shows it", t->word, name, why_nobody_looks(t), t->word);
+        return 0;
     case -ETIMEDOUT:
-        cmd_error("%s: %s: no answer in %g s, and nothing was changed: %s", t->word, name, (double)t->wait_ns / 1e9,
-                  is_stopped(t->pid) ? "the process is stopped"
-                                     : "the program has allocated and freed too little; wait longer with --wait");
+        cmd_error("%s: %s: no answer in %g s, and nothing was changed: the program %s", t->word, name, (double)t->wait_ns / 1e9,
+                  why_nobody_looks(t));
         return STATUS_NO_ANSWER;
     case -EBUSY:
-        cmd_error("%s: %s: a thread of the program has not finished the request before this one; try again", t->word, name);
+        cmd_error("%s: %s: a thread of the program is at a request and has not finished it; try again", t->word, name);
+        return STATUS_NO_ANSWER;
+    case -ENOSPC:
+        cmd_error("%s: %s: %d requests wait already; 'jespan ctl %s withdraw' takes them back", t->word, name, MAILBOX_SLOTS, t->word);
         return STATUS_NO_ANSWER;
     case -EAGAIN:
         cmd_error("%s: %s: another process writes requests too; try again", t->word, name);
@@ -74,25 +87,38 @@ static int explain_ask(const struct target *t, const char *name, int error)
     }
 }
 
-static int explain_answer(const struct target *t, const struct mailbox_request *request, int error)
+static const char *reason_of(const struct mailbox_request *request, int error)
 {
     static const char *const not_permitted[] = {[MAILBOX_GET] = "is no name that can be read from outside",
                                                 [MAILBOX_SET] = "is no name that can be set from outside",
                                                 [MAILBOX_CALL] = "is no name that can be called from outside"};
-    const char *reason = error == EPERM    ? not_permitted[request->verb]
-                         : error == ENOENT ? "does not exist in it"
-                         : error == EINVAL && request->verb == MAILBOX_SET ? "does not take this value"
-                                                                           : strerror(error);
-    cmd_error("%s: %s %s%s", t->word, request->name, error == EPERM || error == ENOENT || error == EINVAL ? "" : "fails: ", reason);
+    switch (error) {
+    case EPERM:
+        return request->verb >= MAILBOX_GET && request->verb <= MAILBOX_CALL ? not_permitted[request->verb] : "is refused";
+    case ENOENT:
+        return "does not exist in it";
+    default:
+        return error == EINVAL && request->verb == MAILBOX_SET ? "does not take this value" : NULL;
+    }
+}
+
+static int explain_answer(const struct target *t, const struct mailbox_request *request, int error)
+{
+    const char *reason = reason_of(request, error);
+    cmd_error("%s: %s %s%s", t->word, request->name, reason ? "" : "fails: ", reason ? reason : strerror(error));
     return STATUS_REFUSED;
 }
 
-/* Returns the exit status, after a message if it is not 0. */
+/* Returns the exit status, after a message if it is not 0 or the request is left. */
 static int ask(struct target *t, struct mailbox_request *request, struct mailbox_answer *answer)
 {
     int error = -EAGAIN;
+    bool may_leave = request->verb != MAILBOX_GET && !t->is_certain;
+    if (request->verb == MAILBOX_GET && !t->is_certain)
+        t->wait_ns = DEFAULT_READ_WAIT_S * UINT64_C(1000000000);
     for (int i = 0; i < TRIES && error == -EAGAIN; i++)
-        error = mailbox_ask(&t->box, request, answer, clock_ns(CLOCK_MONOTONIC) + t->wait_ns);
+        error = mailbox_ask(&t->box, request, answer, clock_ns(CLOCK_MONOTONIC) + t->wait_ns,
+                            may_leave ? MAILBOX_LEAVE : MAILBOX_TAKE_BACK);
     if (error)
         return explain_ask(t, request->name, error);
     return answer->error ? explain_answer(t, request, answer->error) : 0;
@@ -224,6 +250,86 @@ static int do_call(struct target *t, char **words, int n)
     return call(t, words[0]);
 }
 
+/* ---- Requests that wait ---- */
+
+static int explain_entry(const struct target *t, int error)
+{
+    cmd_error("%s: %s", t->word, error == -ESRCH ? "the process has ended" : strerror(-error));
+    return STATUS_USAGE;
+}
+
+static void print_entry(const struct mailbox_entry *entry)
+{
+    const struct mailbox_request *request = &entry->request;
+    print_words(request->name);
+    if (request->verb == MAILBOX_SET) {
+        putchar(' ');
+        print_words(request->words);
+    }
+    if (entry->state == MAILBOX_WAITS)
+        puts(": waits");
+    else if (entry->state == MAILBOX_RUNS)
+        puts(": is being done");
+    else if (!entry->answer.error && entry->answer.token == request->token)
+        puts(": done");
+    else
+        printf(": %s\n", entry->answer.token == request->token && reason_of(request, entry->answer.error)
+                             ? reason_of(request, entry->answer.error)
+                             : "failed");
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    int32_t difference = (int32_t)(((const struct mailbox_entry *)a)->number - ((const struct mailbox_entry *)b)->number);
+    return (difference > 0) - (difference < 0);
+}
+
+/* Those that wait, and those that were done after their command had left, in the order in which they were asked. */
+static int do_waiting(struct target *t, char **words, int n)
+{
+    struct mailbox_entry entries[MAILBOX_SLOTS];
+    (void)words;
+    (void)n;
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
+        int error = mailbox_read(&t->box, i, &entries[i]);
+        if (error)
+            return explain_entry(t, error);
+    }
+    qsort(entries, MAILBOX_SLOTS, sizeof *entries, compare_numbers);
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++)
+        if (entries[i].state != MAILBOX_EMPTY)
+            print_entry(&entries[i]);
+    return 0;
+}
+
+static int withdraw(struct target *t, unsigned slot, const char *name, bool *found)
+{
+    struct mailbox_entry entry;
+    int error = mailbox_read(&t->box, slot, &entry);
+    if (error)
+        return explain_entry(t, error);
+    if (entry.state != MAILBOX_WAITS || (name && strcmp(name, entry.request.name) != 0))
+        return 0;
+    *found = true;
+    error = mailbox_take_back(&t->box, slot);
+    if (error != -EBUSY)
+        return error ? explain_entry(t, error) : 0;
+    cmd_error("%s: %s: too late: a thread of the program does it now", t->word, entry.request.name);
+    return STATUS_REFUSED;
+}
+
+static int do_withdraw(struct target *t, char **words, int n)
+{
+    bool found = false;
+    int status = 0;
+    for (unsigned i = 0; i < MAILBOX_SLOTS && !status; i++)
+        status = withdraw(t, i, n ? words[0] : NULL, &found);
+    if (status || found || !n)
+        return status;
+    cmd_error("%s: %s: no such request waits", t->word, words[0]);
+    return STATUS_REFUSED;
+}
+
 /* ---- The command line ---- */
 
 static const struct verb {
@@ -232,6 +338,7 @@ static const struct verb {
     int (*run)(struct target *t, char **words, int n);
 } verbs[] = {
     {"get", 1, 1000, do_get}, {"set", 2, 2, do_set}, {"call", 1, 1, do_call}, {"stacks", 0, 1, do_stacks}, {"purge", 0, 0, do_purge},
+    {"waiting", 0, 0, do_waiting}, {"withdraw", 0, 1, do_withdraw},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -259,6 +366,7 @@ static int read_options(struct target *t, int argc, char **argv)
         seconds = strtod(optarg, &end);
         if (end == optarg || *end || !(seconds >= 0 && seconds <= 1e6))
             return (cmd_error("--wait: '%s' is not a number of seconds from 0 to 1000000", optarg), STATUS_USAGE);
+        t->is_certain = true;
     }
     t->wait_ns = (uint64_t)(seconds * 1e9);
     return 0;
@@ -303,7 +411,8 @@ const struct command command_ctl = {
         "usage: jespan ctl [OPTION…] PID VERB…\n"
         "\n"
         "Asks a running process that has jespan in it to call mallctl. A thread of the\n"
-        "program does so when it next allocates or frees off the fast path.\n"
+        "program does so when it next allocates. If the program sleeps, a change waits\n"
+        "in it until then.\n"
         "\n"
         "  get NAME…        prints values, of spans.* and of jemalloc's names\n"
         "  set NAME VALUE   sets one: a number, a size (64M), true, false or a word\n"
@@ -311,14 +420,18 @@ const struct command command_ctl = {
         "  stacks [MODE]    prints or sets which allocations are credited to their stack\n"
         "                   of calls: off, sampled or all\n"
         "  purge            gives unused pages of all arenas back to the system\n"
+        "  waiting          prints the changes that wait in the program, and what became of\n"
+        "                   those that have waited\n"
+        "  withdraw [NAME]  takes waiting changes back: all, or those of NAME\n"
         "\n"
-        "  --wait SECONDS   how long to wait for the program (default: 5)\n"
+        "  --wait SECONDS   be certain: a change that the program has not made in that time\n"
+        "                   is taken back\n"
         "\n"
         "It needs what a debugger needs: the same user or root, and a system that lets\n"
         "processes be read (kernel.yama.ptrace_scope is 0, or root).\n"
         "\n"
-        "Exit status: 0; 1 the program refused, or the output could not be written; 2\n"
-        "wrong command line, or the process could not be reached; 3 the program gave no\n"
-        "answer in time, and nothing was changed.\n",
+        "Exit status: 0 done, or waits in the program (stderr says so); 1 the program\n"
+        "refused, or the output could not be written; 2 wrong command line, or the\n"
+        "process could not be reached; 3 no answer in time, and nothing was changed.\n",
     .run = run,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/libc_calls.h"
+#include "base/mailbox.h"
 #include "guard/guard.h"
 #include "guard/guard_sample.h"
 #include "jemalloc-hooks/extents.h"
@@ -207,9 +208,12 @@ HOT_INLINE void review_if_invalidated(struct thread *t)
         span_review(t);
 }
 
-/* The same before an allocation. If a sample is due, the thread is as if it had been invalidated once more. */
+/* The same before an allocation. If a sample is due, the thread is as if it had been invalidated once more. So it is if
+ * there is a request in the mailbox. */
 static NOINLINE void *review_and_guard(struct thread *t, size_t size, int flags)
 {
+    if (unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
+        mailbox_look();
     if (load_acquire(&thread_invalidations) != t->invalidations_seen + t->guard_due)
         span_review(t);
     return unlikely(guard_sample_wants(t)) ? alloc_guarded(t, size, flags) : NULL;

@@ -265,6 +265,7 @@ static struct thread *register_thread(void)
     }
     guard_sample_start(t);
     extents_watch_thread();
+    mailbox_begin_thread(t);
     return t;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's side of the mailbox: a thread takes the request, calls mallctl and writes the answer.
+/* The program's side of the mailbox: a thread takes requests, calls mallctl and writes the answers.
  *
- * Whatever the request contains, nothing is done but what the table of ctl_outside.c permits. It is copied before it is
+ * Whatever a request contains, nothing is done but what the table of ctl_outside.c permits. It is copied before it is
  * looked at, since the other process may write meanwhile.
  *
  * The thread may be on a small stack, as of a coroutine, and mallctl needs 10 KiB of it where malloc needs 2. So it runs
@@ -9,6 +9,8 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/die.h"
 #include "base/lock.h"
@@ -19,7 +21,24 @@
 #pragma weak mailbox_execute /* a program that is linked with parts of the core may have no mallctl */
 
 struct mailbox mailbox;
+struct mailbox_first mailbox_first;
 _Atomic uint32_t slow_work;
+
+/* The loader runs constructors on the first thread, whose variables are never freed. A library that another thread
+ * loads later is not concerned. */
+static COLD __attribute__((constructor)) void find_first_thread(void)
+{
+    if (syscall(SYS_gettid) != getpid())
+        return;
+    store_release(&mailbox_first.fast, &thread_fast);
+    store_release(&mailbox_first.block, thread_current);
+}
+
+void mailbox_begin_thread(struct thread *t)
+{
+    if (load_relaxed(&mailbox_first.fast) == &thread_fast)
+        store_release(&mailbox_first.block, t);
+}
 
 static _Atomic bool is_answering; /* one thread at a time. It is not waited for */
 
@@ -58,15 +77,35 @@ static NOINLINE void execute_on_own_stack(void)
 
 /* The store of `taken` comes before the request is read, so the other process either sees it, or has made the request
  * invalid. */
-static void take(uint32_t number)
+static void take(unsigned slot, uint32_t number)
 {
-    atomic_store(&mailbox.taken, number);
-    memcpy(&request, &mailbox.request, sizeof request);
+    struct mailbox_words *words = &mailbox.words[slot];
+    atomic_store(&words->taken, number);
+    memcpy(&request, &mailbox.request[slot], sizeof request);
     if (mailbox_execute && is_whole(number)) {
         execute_on_own_stack();
-        memcpy(&mailbox.answer, &answer, sizeof answer);
+        memcpy(&mailbox.answer[slot], &answer, sizeof answer);
     }
-    store_release(&mailbox.answered, number);
+    store_release(&words->answered, number);
+}
+
+/* Takes the request that was asked first. Numbers may wrap around. False: there is none. */
+static bool take_oldest(void)
+{
+    unsigned oldest = MAILBOX_SLOTS;
+    uint32_t number = 0;
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
+        uint32_t asked = load_acquire(&mailbox.words[i].asked);
+        if (asked == load_relaxed(&mailbox.words[i].taken))
+            continue;
+        if (oldest == MAILBOX_SLOTS || (int32_t)(asked - number) < 0) {
+            oldest = i;
+            number = asked;
+        }
+    }
+    if (oldest < MAILBOX_SLOTS)
+        take(oldest, number);
+    return oldest < MAILBOX_SLOTS;
 }
 
 /* Inside jemalloc, mallctl could wait for a lock that this thread holds. Bytes that are held are for the context as it
@@ -85,21 +124,32 @@ COLD void mailbox_look(void)
         return;
     jespan_assert(!locks_held);
     atomic_fetch_and(&slow_work, ~SLOW_MAIL);
-    uint32_t asked = load_acquire(&mailbox.asked);
-    if (asked != load_relaxed(&mailbox.taken))
-        take(asked);
+    for (unsigned i = 0; i < MAILBOX_SLOTS && take_oldest(); i++)
+        ;
     store_release(&is_answering, false);
     errno = saved;
 }
 
+static bool drop(struct mailbox_words *words)
+{
+    uint32_t asked = load_relaxed(&words->asked);
+    if (load_relaxed(&words->answered) == asked)
+        return false;
+    store_relaxed(&words->taken, asked);
+    store_relaxed(&words->answered, asked);
+    return true;
+}
+
+/* The thread that forked is the child's first one, but its variables may be freed when it ends. */
 COLD void mailbox_after_fork(void)
 {
-    uint32_t asked = load_relaxed(&mailbox.asked);
+    bool dropped = false;
     if (load_relaxed(&is_answering))
         store_relaxed(&is_answering, false);
-    if (load_relaxed(&mailbox.answered) == asked)
-        return;
-    store_relaxed(&mailbox.taken, asked);
-    store_relaxed(&mailbox.answered, asked);
-    atomic_fetch_and(&slow_work, ~SLOW_MAIL);
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++)
+        dropped |= drop(&mailbox.words[i]);
+    if (dropped)
+        atomic_fetch_and(&slow_work, ~SLOW_MAIL);
+    if (load_relaxed(&mailbox_first.fast) && load_relaxed(&mailbox_first.fast) != &thread_fast)
+        store_relaxed(&mailbox_first.fast, NULL);
 }

@@ -50,6 +50,7 @@ struct books {
     const struct thread_pasts *thread_pasts;
     struct mailbox *mailbox;
     _Atomic uint32_t *slow_work;
+    struct mailbox_first *mailbox_first;
     const struct event_rings *events;
 };
 
@@ -72,8 +73,8 @@ uint32_t books_fingerprint(void);
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)
 #define FINGERPRINT_THREAD                                                                                             \
-    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread,           \
-                          cpu), thread, next)
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread, \
+                                     cpu), thread, next), thread, invalidations_seen)
 #define BOOKS_FINGERPRINT                                                                                              \
     FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
                     counters_more, cpu_system), LEAF_BITS + (sizeof(struct mailbox) << 8))

@@ -47,22 +47,75 @@ static int put_word(const struct mailbox_outside *m, uint64_t to, uint32_t word)
 
 #define AT(member) (m->at + offsetof(struct mailbox, member))
 
+/* A copy of struct mailbox_words. */
 struct words {
-    uint32_t asked, taken, answered;
+    uint32_t asked, taken, answered, left;
 };
-_Static_assert(sizeof(struct words) == offsetof(struct mailbox, answered) + sizeof(uint32_t), "they begin the mailbox");
+_Static_assert(sizeof(struct words) == sizeof(struct mailbox_words), "they are the same");
 
-static int get_words(const struct mailbox_outside *m, struct words *words)
+static uint64_t words_at(const struct mailbox_outside *m, unsigned slot)
 {
-    return get(m, words, m->at, sizeof *words);
+    return AT(words) + slot * sizeof(struct words);
+}
+
+static int put_asked(const struct mailbox_outside *m, unsigned slot, uint32_t number)
+{
+    return put_word(m, words_at(m, slot) + offsetof(struct words, asked), number);
+}
+
+static int get_words(const struct mailbox_outside *m, unsigned slot, struct words *words)
+{
+    return get(m, words, words_at(m, slot), sizeof *words);
+}
+
+static int get_all_words(const struct mailbox_outside *m, struct words words[MAILBOX_SLOTS])
+{
+    return get(m, words, AT(words), MAILBOX_SLOTS * sizeof *words);
+}
+
+static int get_request(const struct mailbox_outside *m, unsigned slot, struct mailbox_request *request)
+{
+    int error = get(m, request, AT(request) + slot * sizeof *request, sizeof *request);
+    request->name[sizeof request->name - 1] = request->words[sizeof request->words - 1] = '\0';
+    return error;
+}
+
+static int get_answer(const struct mailbox_outside *m, unsigned slot, struct mailbox_answer *answer)
+{
+    int error = get(m, answer, AT(answer) + slot * sizeof *answer, sizeof *answer);
+    answer->words[sizeof answer->words - 1] = '\0';
+    return error;
+}
+
+/* ---- Ringing ---- */
+
+/* Makes the first thread look at its next allocation: struct mailbox_first. If the thread is about to store there, it is
+ * awake, and its store may be the last one. A block that another thread has by now is reviewed once more, no harm. */
+static int wake_first(struct mailbox_outside *m)
+{
+    struct mailbox_first first;
+    void *const none[2] = {NULL, NULL};
+    _Static_assert(offsetof(struct thread_fast, alloc_unsampled) == sizeof none[0], "the two lie side by side");
+    uint32_t seen;
+    int error = get(m, &first, m->first_at, sizeof first);
+    uint64_t fast = space_address(load_relaxed(&first.fast)), block = space_address(load_relaxed(&first.block));
+    if (error || !fast || !block)
+        return error;
+    block += offsetof(struct thread, invalidations_seen);
+    error = get(m, &seen, block, sizeof seen);
+    if (!error && seen != m->woken)
+        error = put_word(m, block, m->woken = seen - 2);
+    return error ? error : put(m, fast, none, sizeof none);
 }
 
 /* The program clears the bit whenever it looks, so it is set again at each turn. Its other bits do not change. */
-static int ring(const struct mailbox_outside *m)
+static int ring(struct mailbox_outside *m)
 {
     uint32_t work;
     int error = get(m, &work, m->slow_work_at, sizeof work);
-    return error || work & SLOW_MAIL ? error : put_word(m, m->slow_work_at, work | SLOW_MAIL);
+    if (!error && !(work & SLOW_MAIL))
+        error = put_word(m, m->slow_work_at, work | SLOW_MAIL);
+    return error ? error : wake_first(m);
 }
 
 /* ---- Opening ---- */
@@ -113,12 +166,13 @@ static int find(struct mailbox_outside *m, pid_t pid)
         error = -ESRCH;
     m->at = space_address(found.mailbox);
     m->slow_work_at = space_address(found.slow_work);
+    m->first_at = space_address(found.mailbox_first);
     return error;
 }
 
 int mailbox_open(struct mailbox_outside *m, pid_t pid, uint64_t until_ns)
 {
-    *m = (struct mailbox_outside){-1, -1, 0, 0};
+    *m = (struct mailbox_outside){-1, -1, 0, 0, 0, 0};
     m->directory = open_in_proc(pid, "", O_RDONLY | O_DIRECTORY);
     if (m->directory < 0)
         return m->directory;
@@ -139,41 +193,129 @@ void mailbox_close(struct mailbox_outside *m)
         close(m->directory);
 }
 
-/* ---- Asking ---- */
+/* ---- Slots ---- */
 
-/* Waits until no request is being executed. A request that a command has left which was killed is withdrawn. */
-static int wait_for_rest(const struct mailbox_outside *m, struct words *words, uint64_t until_ns)
+int mailbox_read(const struct mailbox_outside *m, unsigned slot, struct mailbox_entry *entry)
 {
-    uint64_t pause_ns = SHORTEST_PAUSE_NS;
-    int error;
-    while (!(error = get_words(m, words)) && words->taken != words->answered)
-        if (!pause_until(until_ns, &pause_ns))
-            return -EBUSY;
-    return error || words->asked == words->taken ? error : put_word(m, AT(asked), words->taken);
+    struct words words;
+    *entry = (struct mailbox_entry){.state = MAILBOX_EMPTY};
+    int error = get_words(m, slot, &words);
+    if (!error)
+        error = get_request(m, slot, &entry->request);
+    if (!error)
+        error = get_answer(m, slot, &entry->answer);
+    if (error)
+        return error;
+    entry->number = words.asked;
+    if (words.taken != words.answered)
+        entry->state = MAILBOX_RUNS;
+    else if (words.asked != words.taken)
+        entry->state = MAILBOX_WAITS;
+    else if (words.asked && words.left == words.asked)
+        entry->state = MAILBOX_DONE;
+    return 0;
 }
 
-/* Returns -ETIMEDOUT if the request is withdrawn, 0 if a thread has taken it. */
-static int withdraw(const struct mailbox_outside *m, uint32_t number, uint32_t before)
+int mailbox_take_back(const struct mailbox_outside *m, unsigned slot)
 {
     const struct mailbox_request none = {0};
-    struct words words = {0};
-    int error = put_word(m, AT(asked), before);
+    struct words words, now = {0};
+    int error = get_words(m, slot, &words);
     if (!error)
-        error = put(m, AT(request), &none, sizeof none);
+        error = words.asked == words.taken ? -EBUSY : put_asked(m, slot, words.taken);
     if (!error)
-        error = get_words(m, &words);
-    return error ? error : words.taken == number ? 0 : -ETIMEDOUT;
+        error = put(m, AT(request) + slot * sizeof none, &none, sizeof none);
+    if (!error)
+        error = get_words(m, slot, &now);
+    return error ? error : now.taken == words.taken ? 0 : -EBUSY;
+}
+
+/* Nobody waits for a request that reads, if a command was killed that had asked. */
+static bool is_replaced(const struct mailbox_request *old, const struct mailbox_request *by)
+{
+    return old->verb == MAILBOX_GET || (old->verb == by->verb && !strcmp(old->name, by->name));
+}
+
+static int take_replaced_back(const struct mailbox_outside *m, const struct mailbox_request *by)
+{
+    int error = 0;
+    for (unsigned i = 0; i < MAILBOX_SLOTS && !error; i++) {
+        struct mailbox_entry entry;
+        error = mailbox_read(m, i, &entry);
+        if (!error && entry.state == MAILBOX_WAITS && is_replaced(&entry.request, by))
+            error = mailbox_take_back(m, i);
+        if (error == -EBUSY)
+            error = 0; /* taken just now: this request comes after it */
+    }
+    return error;
+}
+
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) > 0 ? a : b;
+}
+
+/* Finds a slot, and the number that comes after all others. Answers that nobody has read yet are kept as long as
+ * possible. */
+static int find_slot(const struct mailbox_outside *m, unsigned *slot, uint32_t *number)
+{
+    struct words all[MAILBOX_SLOTS];
+    int error = get_all_words(m, all);
+    unsigned found = MAILBOX_SLOTS;
+    *number = all[0].asked;
+    for (unsigned i = 0; i < MAILBOX_SLOTS && !error; i++) {
+        const struct words *w = &all[i], *best = found < MAILBOX_SLOTS ? &all[found] : NULL;
+        *number = later(*number, later(w->asked, w->taken));
+        if (w->asked != w->taken || w->taken != w->answered)
+            continue;
+        bool is_kept = w->left == w->asked, best_is_kept = best && best->left == best->asked;
+        if (!best || (best_is_kept && !is_kept) || (best_is_kept == is_kept && (int32_t)(w->asked - best->asked) < 0))
+            found = i;
+    }
+    *slot = found;
+    ++*number;
+    return error ? error : found < MAILBOX_SLOTS ? 0 : -ENOSPC;
+}
+
+/* ---- Asking ---- */
+
+static int leave(struct mailbox_outside *m, unsigned slot, uint32_t number)
+{
+    int error = put_word(m, words_at(m, slot) + offsetof(struct words, left), number);
+    if (!error)
+        error = ring(m);
+    return error ? error : -EINPROGRESS;
+}
+
+static bool is_at_another(const struct mailbox_outside *m)
+{
+    struct words all[MAILBOX_SLOTS];
+    if (get_all_words(m, all))
+        return false;
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++)
+        if (all[i].taken != all[i].answered)
+            return true;
+    return false;
+}
+
+/* Returns 0 if a thread has taken the request just now. */
+static int give_up(struct mailbox_outside *m, unsigned slot, uint32_t number, enum mailbox_late late)
+{
+    if (late == MAILBOX_LEAVE)
+        return leave(m, slot, number);
+    int error = mailbox_take_back(m, slot);
+    return error == -EBUSY ? 0 : error ? error : is_at_another(m) ? -EBUSY : -ETIMEDOUT;
 }
 
 #define FINISH_WITHIN_NS UINT64_C(60000000000) /* once it was taken; a purge of many pages takes seconds */
 
-static int wait_for_answer(const struct mailbox_outside *m, uint32_t number, uint32_t before, uint64_t until_ns)
+static int wait_for_answer(struct mailbox_outside *m, unsigned slot, uint32_t number, uint64_t until_ns, enum mailbox_late late)
 {
     uint64_t pause_ns = SHORTEST_PAUSE_NS;
     struct words words;
     bool taken = false;
     int error;
-    while (!(error = get_words(m, &words)) && words.answered != number) {
+    while (!(error = get_words(m, slot, &words)) && words.answered != number) {
         if (!taken && words.taken == number) {
             taken = true;
             until_ns = clock_ns(CLOCK_MONOTONIC) + FINISH_WITHIN_NS;
@@ -186,30 +328,37 @@ static int wait_for_answer(const struct mailbox_outside *m, uint32_t number, uin
             continue;
         if (taken)
             return -EBUSY;
-        error = withdraw(m, number, before);
+        error = give_up(m, slot, number, late);
         if (error)
             return error;
     }
     return error;
 }
 
-int mailbox_ask(struct mailbox_outside *m, struct mailbox_request *request, struct mailbox_answer *answer, uint64_t until_ns)
+/* `left` is changed before, so that an old value does not fit a number by chance. */
+static int post(const struct mailbox_outside *m, unsigned slot, struct mailbox_request *request)
 {
-    struct words words;
-    int error = wait_for_rest(m, &words, until_ns);
-    if (error)
-        return error;
-    request->number = words.taken + 1;
     if (getrandom(&request->token, sizeof request->token, GRND_NONBLOCK) != sizeof request->token)
         request->token = clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)getpid() << 40;
     request->check = mailbox_check(request);
-    error = put(m, AT(request), request, sizeof *request);
+    int error = put_word(m, words_at(m, slot) + offsetof(struct words, left), ~request->number);
     if (!error)
-        error = put_word(m, AT(asked), request->number);
+        error = put(m, AT(request) + slot * sizeof *request, request, sizeof *request);
+    return error ? error : put_asked(m, slot, request->number);
+}
+
+int mailbox_ask(struct mailbox_outside *m, struct mailbox_request *request, struct mailbox_answer *answer, uint64_t until_ns,
+                enum mailbox_late late)
+{
+    unsigned slot = 0;
+    int error = take_replaced_back(m, request);
     if (!error)
-        error = wait_for_answer(m, request->number, words.taken, until_ns);
+        error = find_slot(m, &slot, &request->number);
     if (!error)
-        error = get(m, answer, AT(answer), sizeof *answer);
-    answer->words[sizeof answer->words - 1] = '\0';
+        error = post(m, slot, request);
+    if (!error)
+        error = wait_for_answer(m, slot, request->number, until_ns, late);
+    if (!error)
+        error = get_answer(m, slot, answer);
     return error ? error : answer->token == request->token ? 0 : -EAGAIN;
 }

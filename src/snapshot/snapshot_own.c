@@ -165,6 +165,7 @@ const struct books books = {
     .thread_pasts = &thread_pasts,
     .mailbox = &mailbox,
     .slow_work = &slow_work,
+    .mailbox_first = &mailbox_first,
     .events = &event_rings,
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/mailbox.h"
 #include "base/meta.h"
 #include "heap/counters.h"
 #include "span/age.h"
@@ -131,20 +132,24 @@ static uint16_t region_of(const struct thread *t)
     return 0;
 }
 
-/* Paired with thread_invalidate_all(): either it finds our answer and clears it, or we see that it was called. */
+/* Paired with thread_invalidate_all(): either it finds our answer and clears it, or we see that it was called. While
+ * there is a request in the mailbox, or a guarded object is due, the next allocation takes the slow side and comes here
+ * again: alloc_policy.c. */
 COLD void span_review(struct thread *t)
 {
+    bool is_due;
     do {
         t->invalidations_seen = load_acquire(&thread_invalidations);
         store_release(&t->maybe_hot, false);
         t->region = region_of(t);
         stack_context_review(t);
         struct thread *other = has_policy(t) ? NULL : t;
-        struct thread *alloc = t->guard_due ? NULL : other;
+        is_due = t->guard_due || load_relaxed(&slow_work) & SLOW_MAIL;
+        struct thread *alloc = is_due ? NULL : other;
         thread_fast_set(t->stacks ? NULL : alloc, stack_context_is_sampling(t) ? alloc : NULL, other);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
-    t->invalidations_seen -= t->guard_due; /* so that the next allocation comes here again: alloc_policy.c */
+    t->invalidations_seen -= is_due;
     if (unlikely(load_relaxed(&t->limits_unsettled)))
         policy_settle(t);
 }

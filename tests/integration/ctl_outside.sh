@@ -11,29 +11,54 @@ cat > "$scratch/works.c" << 'END'
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <jespan/jespan.h>
 
-static volatile sig_atomic_t sleeps;
+static volatile sig_atomic_t sleeps, last_signal;
 
 static void sleep_from_now_on(int number)
 {
-    (void)number;
     sleeps = 1;
+    last_signal = number;
 }
+
+int mallctl(const char *, void *, size_t *, void *, size_t);
 
 int main(void)
 {
+    sigset_t all;
+    sigfillset(&all);
     signal(SIGUSR1, sleep_from_now_on);
+    signal(SIGUSR2, sleep_from_now_on);
+    signal(SIGHUP, sleep_from_now_on);
     JESPAN("worker");
     (void)!write(1, "ready\n", 6);
     while (!sleeps)
         for (size_t i = 1; i < 200; i++)
             free(strdup(memset(calloc(1, i + 1), 'x', i)));
+    sigprocmask(SIG_BLOCK, &all, NULL);
     (void)!write(1, "sleeps\n", 7);
-    for (;;)
-        pause();
+    for (sigset_t none; sigemptyset(&none), 1;) {
+        sigsuspend(&none);
+        if (last_signal == SIGUSR2) /* one allocation, of a magazine */
+            free(malloc(64));
+        if (last_signal == SIGHUP && !fork()) { /* a child that allocates, and says whether it takes stacks then */
+            for (size_t i = 1; i < 200; i++)
+                free(strdup(memset(calloc(1, i + 1), 'x', i)));
+            const char *mode = "";
+            size_t bytes = sizeof mode;
+            mallctl("spans.stacks", &mode, &bytes, NULL, 0);
+            (void)!write(1, mode, strlen(mode));
+            (void)!write(1, "\n", 1);
+            _exit(0);
+        }
+        if (last_signal == SIGHUP)
+            wait(NULL);
+        else
+            (void)!write(1, "worked\n", 7);
+    }
 }
 END
 
@@ -105,15 +130,41 @@ refused "no context" 1 "jespan: $pid: spans.999999.inuse_bytes does not exist in
 
 kill -STOP "$pid"
 await grep -q '^State:.T' "/proc/$pid/status"
-refused "stopped" 3 "jespan: $pid: spans.stacks: no answer in 0.05 s, and nothing was changed: the process is stopped" \
+refused "stopped" 3 "jespan: $pid: spans.stacks: no answer in 0.05 s, and nothing was changed: the program is stopped" \
     --wait 0.05 "$pid" stacks all
 kill -CONT "$pid"
 equal "after a withdrawn request" "$(ctl stacks)" off
+
+# ---- The program sleeps ----
+
+# signalled SIGNAL WORD: the program, which gets the signal, says WORD
+signalled() {
+    kill "-$1" "$pid"
+    read -r word <&3
+    equal "the program says after $1" "$word" "$2"
+}
 kill -USR1 "$pid"
 read -r word <&3
 equal "the program says" "$word" sleeps
 refused "asleep" 3 "jespan: $pid: spans.stacks: no answer in 0.05 s, and nothing was changed: the program *" \
     --wait 0.05 "$pid" stacks all
+left="waits in the program, which has not allocated since; the program does it when it next allocates, 'jespan ctl $pid \
+waiting' shows it"
+refused "left" 0 "jespan: $pid: spans.stacks $left" "$pid" stacks sampled
+refused "another one left" 0 "jespan: $pid: arenas.dirty_decay_ms $left" "$pid" set arenas.dirty_decay_ms 5000
+refused "the first one again" 0 "jespan: $pid: spans.stacks $left" "$pid" stacks all
+equal "they wait" "$(ctl waiting)" $'arenas.dirty_decay_ms 5000: waits\nspans.stacks all: waits'
+signalled HUP off
+equal "a child did not take them" "$(ctl waiting)" $'arenas.dirty_decay_ms 5000: waits\nspans.stacks all: waits'
+ctl withdraw arenas.dirty_decay_ms || fail "a request was not withdrawn"
+refused "one that does not wait" 1 "jespan: $pid: arenas.dirty_decay_ms: no such request waits" "$pid" withdraw arenas.dirty_decay_ms
+refused "a wrong word is left" 0 "*" "$pid" set spans.stacks fish
+refused "a right one instead" 0 "*" "$pid" stacks all
+refused "a name that does not exist" 0 "*" "$pid" set spans.999999.limit_hard 1
+signalled USR2 worked
+equal "done" "$(ctl waiting)" $'spans.stacks all: done\nspans.999999.limit_hard 1: does not exist in it'
+signalled HUP all
+ctl withdraw || fail "withdraw failed though nothing waits"
 
 if [ -f "$top_builddir/libjespan.a" ]; then
     $CC -std=gnu11 -static -s -O1 -fno-builtin -I"$top_srcdir/include" -o "$scratch/static" "$scratch/works.c" \

@@ -34,21 +34,27 @@ enum { RANDOM_REQUESTS = 20000, ASKERS = 2, ASKED_EACH = 300, CHURNERS = 2 };
 
 /* ---- In this process: the other one's stores are plain ones ---- */
 
-static struct mailbox_answer *const answer = &mailbox.answer;
+static struct mailbox_answer *const answer = &mailbox.answer[0];
+static struct mailbox_words *const words_here = &mailbox.words[0];
 
 /* Puts a request where the other process would. `is_whole`: with its check sum. */
+static void post_at(unsigned slot, uint32_t number, struct mailbox_request request, bool is_whole)
+{
+    request.number = number;
+    request.check = mailbox_check(&request) + !is_whole;
+    mailbox.request[slot] = request;
+    store_relaxed(&mailbox.words[slot].asked, request.number);
+    atomic_fetch_or(&slow_work, SLOW_MAIL);
+}
+
 static void post(struct mailbox_request request, bool is_whole)
 {
-    request.number = load_relaxed(&mailbox.taken) + 1;
-    request.check = mailbox_check(&request) + !is_whole;
-    mailbox.request = request;
-    store_relaxed(&mailbox.asked, request.number);
-    atomic_fetch_or(&slow_work, SLOW_MAIL);
+    post_at(0, load_relaxed(&words_here->taken) + 1, request, is_whole);
 }
 
 static bool is_answered(void)
 {
-    return load_relaxed(&mailbox.answered) == load_relaxed(&mailbox.asked);
+    return load_relaxed(&words_here->answered) == load_relaxed(&words_here->asked);
 }
 
 static struct mailbox_request request_of(enum mailbox_verb verb, const char *name, const char *words, uint64_t value)
@@ -87,6 +93,49 @@ static void test_is_answered_by_free_and_by_malloc(void **state)
     assert_true(is_answered());
     assert_int_equal(answer->value, 4096);
     assert_int_equal(load_relaxed(&slow_work), 0);
+}
+
+/* What the other process does to the first thread: its next allocation looks, also where that is on the fast path. */
+static void test_the_next_allocation_of_the_first_thread_looks(void **state)
+{
+    (void)state;
+    void *warm = F(malloc)(64);
+    F(free)(warm);
+    struct thread *block = load_relaxed(&mailbox_first.block);
+    assert_ptr_equal(load_relaxed(&mailbox_first.fast), &thread_fast);
+    assert_ptr_equal(block, thread_current);
+    for (unsigned mode = 0; mode < 3; mode++) { /* on the fast path; with samples of stacks; with all stacks */
+        static const char *const modes[] = {"off", "sampled", "all"};
+        assert_int_equal(ask_here(MAILBOX_SET, "spans.stacks", modes[mode], 0), 0);
+        F(free)(F(malloc)(64));
+        F(free)(F(malloc)(64));
+        post(request_of(MAILBOX_GET, "spans.version", "", 0), true);
+        F(free)(F(malloc)(64)); /* of the magazine: nobody has woken it */
+        assert_true(mode == 2 || !is_answered() || load_relaxed(&thread_fast.alloc) == NULL);
+        block->invalidations_seen -= 2;
+        store_relaxed(&thread_fast.alloc, NULL);
+        store_relaxed(&thread_fast.alloc_unsampled, NULL);
+        F(free)(opaque_pointer(F(malloc)(64)));
+        assert_true(is_answered());
+        F(free)(F(malloc)(64));
+        assert_true((load_relaxed(&thread_fast.alloc) != NULL) == (mode == 0)); /* back on the fast path */
+        assert_int_equal(load_relaxed(&slow_work), 0);
+    }
+    assert_int_equal(ask_here(MAILBOX_SET, "spans.stacks", "off", 0), 0);
+}
+
+/* The requests of all slots are taken at one look, the lowest number first, also around the end of the numbers. */
+static void test_requests_are_taken_in_their_order(void **state)
+{
+    static const char *const modes[] = {"all", "off", "sampled"};
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        post_at(5 - i, UINT32_MAX - 1 + i + i / 2, request_of(MAILBOX_SET, "spans.stacks", modes[i], 0), true);
+    mailbox_look();
+    for (unsigned i = 3; i < 6; i++)
+        assert_int_equal(load_relaxed(&mailbox.words[i].answered), load_relaxed(&mailbox.words[i].asked));
+    assert_int_equal(load_relaxed(&stacks_mode), STACKS_SAMPLED);
+    assert_int_equal(ask_here(MAILBOX_SET, "spans.stacks", "off", 0), 0);
 }
 
 static void test_values_have_kinds(void **state)
@@ -183,9 +232,11 @@ static void test_a_child_leaves_the_request_of_its_parent(void **state)
     int status;
     (void)state;
     post(request_of(MAILBOX_SET, "spans.stacks", "all", 0), true);
+    post_at(7, load_relaxed(&words_here->asked) + 1, request_of(MAILBOX_SET, "spans.stacks", "all", 0), true);
     pid_t pid = fork();
     if (!pid) {
         bool is_left = is_answered() && load_relaxed(&slow_work) == 0;
+        atomic_fetch_or(&slow_work, SLOW_MAIL);
         mailbox_look();
         _exit(!is_left || load_relaxed(&stacks_mode) != STACKS_OFF ||
               ask_here(MAILBOX_GET, "spans.stacks", "", 0) || strcmp(answer->words, "off") != 0);
@@ -240,7 +291,7 @@ static int ask_there(struct mailbox_outside *m, enum mailbox_verb verb, const ch
     struct mailbox_request request = request_of(verb, name, words, 0);
     int error;
     do /* as the command does: a process that was forked just now has not executed it */
-        error = mailbox_ask(m, &request, to, until_ns);
+        error = mailbox_ask(m, &request, to, until_ns, MAILBOX_TAKE_BACK);
     while (error == -EAGAIN);
     return error ? error : to->error;
 }
@@ -288,15 +339,96 @@ static void test_a_request_that_nobody_takes_is_withdrawn(void **state)
     (void)state;
     assert_int_equal(mailbox_open(&m, pid, later(600)), 0);
     assert_int_equal(mailbox_open(&second, pid, later(0)), -EBUSY);
-    assert_int_equal(ask_there(&m, MAILBOX_SET, "spans.stacks", "all", &to, later(0)), -ETIMEDOUT);
+    struct mailbox_request request = request_of(MAILBOX_SET, "spans.stacks", "all", 0);
+    assert_int_equal(mailbox_ask(&m, &request, &to, later(0), MAILBOX_TAKE_BACK), -ETIMEDOUT);
     struct mailbox left;
     assert_int_equal(pread(m.memory, &left, sizeof left, (off_t)m.at), sizeof left);
-    assert_int_equal(left.asked, left.taken);
-    assert_int_equal(left.request.verb, 0);
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
+        assert_int_equal(left.words[i].asked, left.words[i].taken);
+        assert_true(left.request[i].token != request.token);
+    }
     end_program(pid);
     assert_int_equal(ask_there(&m, MAILBOX_GET, "spans.stacks", "", &to, later(600)), -ESRCH);
     mailbox_close(&m);
     assert_int_equal(mailbox_open(&m, pid, later(600)), -ESRCH);
+}
+
+static int leave_there(struct mailbox_outside *m, const char *name, const char *words)
+{
+    struct mailbox_request request = request_of(MAILBOX_SET, name, words, 0);
+    struct mailbox_answer to;
+    return mailbox_ask(m, &request, &to, later(0), MAILBOX_LEAVE);
+}
+
+/* Returns how many requests wait there; the last of them in *entry. */
+static unsigned count_waiting(const struct mailbox_outside *m, struct mailbox_entry *entry, unsigned *slot)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
+        struct mailbox_entry e;
+        assert_int_equal(mailbox_read(m, i, &e), 0);
+        if (e.state == MAILBOX_WAITS) {
+            n++;
+            *entry = e;
+            *slot = i;
+        }
+    }
+    return n;
+}
+
+static void test_requests_are_left_replaced_and_taken_back(void **state)
+{
+    pid_t pid = start_program(false);
+    struct mailbox_outside m;
+    struct mailbox_entry entry;
+    unsigned slot = 0;
+    char name[40];
+    (void)state;
+    assert_int_equal(mailbox_open(&m, pid, later(600)), 0);
+    assert_int_equal(leave_there(&m, "spans.stacks", "all"), -EINPROGRESS);
+    assert_int_equal(leave_there(&m, "spans.stacks", "sampled"), -EINPROGRESS);
+    assert_int_equal(count_waiting(&m, &entry, &slot), 1);
+    assert_string_equal(entry.request.words, "sampled");
+    for (int i = 1; i < MAILBOX_SLOTS; i++) {
+        snprintf(name, sizeof name, "spans.%d.limit_hard", i);
+        assert_int_equal(leave_there(&m, name, "5"), -EINPROGRESS);
+    }
+    assert_int_equal(leave_there(&m, "spans.99.limit_hard", "5"), -ENOSPC);
+    for (unsigned n = MAILBOX_SLOTS; n; n--) {
+        assert_int_equal(count_waiting(&m, &entry, &slot), n);
+        assert_int_equal(mailbox_take_back(&m, slot), 0);
+        assert_int_equal(mailbox_take_back(&m, slot), -EBUSY);
+    }
+    assert_int_equal(count_waiting(&m, &entry, &slot), 0);
+    mailbox_close(&m);
+    end_program(pid);
+}
+
+/* Whatever the words and texts of a hostile program are, reading and asking end. */
+static void test_hostile_slots_are_read(void **state)
+{
+    pid_t pid = start_program(false);
+    struct mailbox_outside m;
+    struct mailbox_entry entry;
+    (void)state;
+    assert_int_equal(mailbox_open(&m, pid, later(600)), 0);
+    for (int i = 0; i < 300; i++) {
+        static struct mailbox noise;
+        for (size_t k = 0; k < sizeof noise / 8; k++)
+            ((uint64_t *)&noise)[k] = i % 3 ? next_random() : UINT64_MAX;
+        for (size_t k = 0; k < MAILBOX_SLOTS; k++)
+            if (i % 2)
+                store_relaxed(&noise.words[k].answered, load_relaxed(&noise.words[k].taken));
+        assert_int_equal(pwrite(m.memory, &noise, sizeof noise, (off_t)m.at), sizeof noise);
+        for (unsigned k = 0; k < MAILBOX_SLOTS; k++) {
+            assert_int_equal(mailbox_read(&m, k, &entry), 0);
+            assert_true(strlen(entry.request.name) < sizeof entry.request.name && strlen(entry.answer.words) < sizeof entry.answer.words);
+        }
+        int error = leave_there(&m, "spans.stacks", "all");
+        assert_true(error == -EINPROGRESS || error == -ENOSPC || error == -EAGAIN);
+    }
+    mailbox_close(&m);
+    end_program(pid);
 }
 
 static int may_read_others(void **state)
@@ -317,12 +449,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_is_answered_by_free_and_by_malloc),
+        cmocka_unit_test(test_the_next_allocation_of_the_first_thread_looks),
+        cmocka_unit_test(test_requests_are_taken_in_their_order),
         cmocka_unit_test(test_values_have_kinds),
         cmocka_unit_test(test_other_names_are_refused),
         cmocka_unit_test(test_damaged_requests_do_nothing),
         cmocka_unit_test(test_a_child_leaves_the_request_of_its_parent),
         cmocka_unit_test_setup(test_two_processes_ask_at_once, may_read_others),
         cmocka_unit_test_setup(test_a_request_that_nobody_takes_is_withdrawn, may_read_others),
+        cmocka_unit_test_setup(test_requests_are_left_replaced_and_taken_back, may_read_others),
+        cmocka_unit_test_setup(test_hostile_slots_are_read, may_read_others),
         cmocka_unit_test(test_requests_by_chance_do_no_harm),
     };
     void (*volatile wanted)(const struct mailbox_request *, struct mailbox_answer *) = mailbox_execute; /* links it */
