@@ -22,10 +22,17 @@ static void keep_one(struct search *s, const char *start, const char *stop, uint
     s->found += place.tag && track_keep(&place, s->arena);
 }
 
+/* A survivor is kept in any case. Another thread may write to it or free it meanwhile, so it is not read. Other objects
+ * of a region that ends belong to the caller alone. */
+static bool is_searched(uint32_t tag)
+{
+    return tag && !(tag & TAG_SURVIVOR);
+}
+
 static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_t entry)
 {
     if (!entry_is_small_any(entry)) {
-        if (entry_big_tag(entry))
+        if (is_searched(entry_big_tag(entry)))
             keep_one(s, (const char *)page, (const char *)(page + HEADER_PAGE_BYTES), end);
         return;
     }
@@ -33,7 +40,7 @@ static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_
     if (class_bytes[entry_class(entry)] <= EXCEPTION_BYTES_MIN)
         return;
     for (uintptr_t at = page; at < page + HEADER_PAGE_BYTES; at += step)
-        if (load_relaxed(entry_slot_any(entry, at)))
+        if (is_searched(load_relaxed(entry_slot_any(entry, at))))
             keep_one(s, (const char *)at, (const char *)(at + step), end);
 }
 

@@ -314,15 +314,40 @@ static bool grows_in_place(uint64_t hard, size_t to)
     return now >= to;
 }
 
+/* The same by realloc, and by the owner. If the object cannot grow in place, there is no room to move it. */
+static bool reallocs_in_place(uint64_t hard, size_t to)
+{
+    jespan_context_t owner;
+    jespan_span_t *span = open_tenant(1, &owner);
+    CHECK_EQ(jespan_set_limit(owner, 0, 0), 0);
+    CHECK_EQ(jespan_enter(span), 0);
+    void *whole = malloc(7 * MIB);
+    free(whole);
+    char *p = malloc(3 * MIB);
+    CHECK_EQ(jespan_set_limit(owner, 0, hard), 0);
+    char *q = realloc(p, to);
+    CHECK(ctl_span(owner, "limit_inuse_bytes") <= hard);
+    free(q ? q : p);
+    CHECK_EQ(ctl_span(owner, "limit_inuse_bytes"), 0);
+    CHECK_EQ(jespan_exit(span), 0);
+    CHECK_EQ(jespan_close(span), 0);
+    return q != NULL;
+}
+
 /* Growth in place needs room for the added bytes below the limits of the object's owner. */
 static void growth_in_place_needs_what_is_added(void)
 {
-    bool fits = false;
-    for (int i = 0; i < 20 && !fits; i++)
-        fits = grows_in_place(5 * MIB, 5 * MIB);
+    bool fits = false, fits_too = false;
+    for (int i = 0; i < 20 && !(fits && fits_too); i++) {
+        fits |= grows_in_place(5 * MIB, 5 * MIB);
+        fits_too |= reallocs_in_place(5 * MIB, 5 * MIB);
+    }
     CHECK(fits);
-    for (int i = 0; i < 20; i++)
+    CHECK(fits_too);
+    for (int i = 0; i < 20; i++) {
         CHECK(!grows_in_place(5 * MIB - 1, 5 * MIB));
+        CHECK(!reallocs_in_place(5 * MIB - 1, 5 * MIB));
+    }
 }
 
 /* If the owner's limits refuse, and they are not the caller's, the object moves. */
