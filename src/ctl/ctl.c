@@ -191,7 +191,6 @@ EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void 
     if (ctl_own_name_again(own, error))
         error = jespan_je_mallctl(name, old, old_bytes, new_value, new_bytes);
     extents_pause--;
-    ctl_own_name_after(own, &call, error);
     if (!error && new_value)
         extents_watch_thread(); /* the thread may have moved to another arena */
     return error;
@@ -226,7 +225,6 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     if (ctl_own_name_again(own, error))
         error = jespan_je_mallctlbymib(mib, length, old, old_bytes, new_value, new_bytes);
     extents_pause--;
-    ctl_own_name_after(own, &call, error);
     if (!error && new_value)
         extents_watch_thread();
     return error;

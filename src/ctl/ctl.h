@@ -59,9 +59,6 @@ bool ctl_own_name_answers(const struct ctl_own_name *own, const struct ctl_call 
 /* After jemalloc has answered with `error`. True: call it again, which may succeed now. */
 bool ctl_own_name_again(const struct ctl_own_name *own, int error);
 
-/* After the last call. */
-void ctl_own_name_after(const struct ctl_own_name *own, const struct ctl_call *call, int error);
-
 /* In ctl_contexts.c. */
 extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context and all its descendants */
 extern const struct ctl_name ctl_context_names[], ctl_all_names[], ctl_retired_names[];

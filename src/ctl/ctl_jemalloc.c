@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The few names of jemalloc that jespan answers itself, or that need work before or after jemalloc's answer.
+/* The few names of jemalloc that jespan answers itself, or that need work before jemalloc's answer.
  *
  * jemalloc does not see an object that a thread reuses from a magazine, so its figures of a thread's allocations would
  * be too low. Some calls would free or return objects without a header.
@@ -30,7 +30,6 @@ struct ctl_own_name {
     /* NULL: nothing to do. */
     int (*before)(const struct ctl_call *call); /* any result except 0 is the answer */
     bool (*again)(void);                        /* after jemalloc answered EAGAIN. True: call jemalloc again */
-    void (*after)(const struct ctl_call *call); /* after jemalloc answered 0 */
 };
 
 /* ---- thread.allocated, thread.deallocated, and pointers to them ---- */
@@ -95,12 +94,6 @@ static int want_number_and_expect_hooks(const struct ctl_call *call)
     return error ? error : expect_hooks(call);
 }
 
-static void watch_new_arena(const struct ctl_call *call)
-{
-    if (call->old && call->old_bytes && *call->old_bytes == sizeof(unsigned))
-        extents_watch_arena(*(const unsigned *)call->old);
-}
-
 static bool make_room(void)
 {
     return thread_current && arena_cache_make_room(thread_current);
@@ -118,7 +111,7 @@ static const struct ctl_own_name own_names[] = {
     {"experimental.batch_alloc", 2, .handle = refuse},
     {"thread.arena", 2, .before = refuse_regions_arena},
     {"arena.0.extent_hooks", 3, .before = expect_hooks},
-    {"arenas.create", 2, .before = want_number_and_expect_hooks, .after = watch_new_arena},
+    {"arenas.create", 2, .before = want_number_and_expect_hooks},
     {"tcache.create", 2, .before = want_number, .again = make_room},
 };
 #define OWN_NAMES (sizeof own_names / sizeof *own_names)
@@ -195,10 +188,4 @@ bool ctl_own_name_answers(const struct ctl_own_name *own, const struct ctl_call 
 bool ctl_own_name_again(const struct ctl_own_name *own, int error)
 {
     return error == EAGAIN && own && own->again && own->again();
-}
-
-void ctl_own_name_after(const struct ctl_own_name *own, const struct ctl_call *call, int error)
-{
-    if (!error && own && own->after)
-        own->after(call);
 }

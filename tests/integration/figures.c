@@ -135,6 +135,19 @@ static unsigned arena_with_hooks(struct extent_hooks *hooks)
     return arena;
 }
 
+/* The mappings of an arena that the program makes count from its first object on. */
+static void own_arenas_are_mapped(void)
+{
+    unsigned arena = 0;
+    size_t bytes = sizeof arena;
+    CHECK_EQ(mallctl("arenas.create", &arena, &bytes, NULL, 0), 0);
+    uint64_t before = ctl_u64("spans.stats.mapped_bytes"), extents = ctl_u64("spans.stats.extents");
+    void *p = mallocx(1024, FLAG_ARENA(arena) | FLAG_TCACHE_NONE);
+    CHECK(p && ctl_u64("spans.stats.mapped_bytes") > before);
+    CHECK(ctl_u64("spans.stats.extents") > extents);
+    free(p);
+}
+
 /* The query flushes the buffer; that empties a slab, which calls the hook, which frees. */
 static void frees_in_extent_hooks(void)
 {
@@ -215,6 +228,7 @@ int main(int argc, char **argv)
         {"renamed_thread", renamed_thread, NULL, NULL},
         {"renamed_in_dump", renamed_in_dump, NULL, NULL},
         {"grown_by_part_of_extra", grown_by_part_of_extra, NULL, NULL},
+        {"own_arenas_are_mapped", own_arenas_are_mapped, NULL, NULL},
         {"frees_in_extent_hooks", frees_in_extent_hooks, "tcache:false", NULL},
         {"enters_of_recycled", enters_of_recycled, NULL, "max_contexts:64"},
         {"site_overwritten", site_overwritten, NULL, NULL},
