@@ -10,7 +10,7 @@ struct command {
     const char *name;
     const char *summary; /* one line of `jespan --help` */
     const char *usage;   /* the text of `jespan help NAME` */
-    /* Messages of getopt begin with argv[0] ("jespan report"). Returns the exit status. */
+    /* argv[0] is the name. Returns the exit status. */
     int (*run)(int argc, char **argv);
 };
 

@@ -7,6 +7,7 @@
 
 #include "cmd.h"
 #include "conf/conf.h"
+#include "options.h"
 
 #define INDENT 4
 #define COLUMNS 80
@@ -72,12 +73,13 @@ static void print_values(const struct conf_key *key)
 
 static int run(int argc, char **argv)
 {
-    const char *pattern = argc > 1 ? argv[1] : "*";
-    int found = 0;
-    if (argc > 2 || (pattern[0] == '-' && pattern[1] != '\0')) {
-        cmd_error("there is more than one PATTERN; see 'jespan help conf'");
+    const struct cmd_option none[] = {{0}};
+    int found = 0, status = cmd_options(argc, argv, none, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
+        return status;
+    const char *pattern = optind < argc ? cmd_only_word(argc, argv, "PATTERN") : "*";
+    if (!pattern)
         return STATUS_USAGE;
-    }
     for (const struct conf_key *key = conf_keys; key->name; key++) {
         if (fnmatch(pattern, key->name, 0) != 0)
             continue;

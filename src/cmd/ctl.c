@@ -2,7 +2,6 @@
 /* `jespan ctl`: asks a running process to call mallctl. */
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cmd.h"
+#include "options.h"
 #include "snapshot/mailbox_outside.h"
 #include "snapshot/view.h"
 
@@ -355,19 +355,16 @@ static int fail_usage(const char *what, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_options(struct target *t, int argc, char **argv)
+static int read_wait(void *data, const char *word)
 {
-    static const struct option long_options[] = {{"wait", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
+    struct target *t = data;
     char *end;
-    double seconds = DEFAULT_WAIT_S;
-    for (int option; (option = getopt_long(argc, argv, "+", long_options, NULL)) != -1;) {
-        if (option != 'w')
-            return STATUS_USAGE;
-        seconds = strtod(optarg, &end);
-        if (end == optarg || *end || !(seconds >= 0 && seconds <= 1e6))
-            return (cmd_error("--wait: '%s' is not a number of seconds from 0 to 1000000", optarg), STATUS_USAGE);
-        t->is_certain = true;
+    double seconds = strtod(word, &end);
+    if (end == word || *end || !(seconds >= 0 && seconds <= 1e6)) {
+        cmd_error("--wait: '%s' is not a number of seconds from 0 to 1000000", word);
+        return STATUS_USAGE;
     }
+    t->is_certain = true;
     t->wait_ns = (uint64_t)(seconds * 1e9);
     return 0;
 }
@@ -384,9 +381,10 @@ static int execute(struct target *t, const struct verb *verb, char **words, int 
 
 static int run(int argc, char **argv)
 {
-    struct target t = {0};
-    int status = read_options(&t, argc, argv);
-    if (status)
+    struct target t = {.wait_ns = DEFAULT_WAIT_S * UINT64_C(1000000000)};
+    const struct cmd_option rows[] = {{"wait", .read = read_wait, .data = &t}, {0}};
+    int status = cmd_options(argc, argv, rows, OPTIONS_FIRST);
+    if (status != OPTIONS_READ)
         return status;
     if (argc - optind < 2)
         return fail_usage(optind == argc ? "there is no PID" : "there is no VERB", "");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan dump`: writes a dump of a process that runs, hangs or is stopped. */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,27 +7,13 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "outside.h"
 
 struct options {
     const char *file;
     bool time;
 };
-
-static int read_options(struct options *options, int argc, char **argv)
-{
-    static const struct option long_options[] = {
-        {"output", required_argument, NULL, 'o'}, {"time", no_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
-    for (int option; (option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1;) {
-        if (option == 'o')
-            options->file = optarg;
-        else if (option == 't')
-            options->time = true;
-        else
-            return STATUS_USAGE;
-    }
-    return 0;
-}
 
 static int fail(const char *what, const char *reason, int status)
 {
@@ -48,19 +33,17 @@ static int run(int argc, char **argv)
     struct options options = {0};
     struct outside process;
     char name[64];
-    int status = read_options(&options, argc, argv);
-    if (status)
+    const struct cmd_option rows[] = {{"output", 'o', .text = &options.file}, {"time", .on = &options.time}, {0}};
+    int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
         return status;
-    pid_t pid = argc - optind == 1 ? cmd_pid(argv[optind]) : 0;
-    if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help dump'", optind == argc ? "there is no PID" : "there is more than one PID");
-        return STATUS_USAGE;
-    }
+    const char *word = cmd_only_word(argc, argv, "PID");
+    pid_t pid = word ? cmd_pid(word) : 0;
     if (!pid)
-        return cmd_no_pid(argv[optind]);
+        return word ? cmd_no_pid(word) : STATUS_USAGE;
     const char *reason = outside_read(&process, pid);
     if (reason)
-        return fail(argv[optind], reason, STATUS_USAGE);
+        return fail(word, reason, STATUS_USAGE);
     snprintf(name, sizeof name, "%s.%d.pb.gz", options.time ? "time" : "heap", (int)pid);
     status = write_dump(&process, &options, options.file ? options.file : name);
     outside_close(&process);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan html`: dumps as a page in one file. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "cmd.h"
 #include "exporters/http_page.h"
 #include "html.h"
+#include "options.h"
 
 #define MAX_DUMPS_BYTES (19u << 20) /* of the dumps in the page; beyond that, moments are left out */
 
@@ -128,18 +128,12 @@ static int write_words(const char *path, bool calls, char **words, size_t n)
 
 static int run(int argc, char **argv)
 {
-    static const struct option long_options[] = {{"output", required_argument, NULL, 'o'}, {"calls", no_argument, NULL, 'c'},
-                                                {NULL, 0, NULL, 0}};
     const char *path = NULL;
     bool calls = false;
-    for (int option; (option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1;) {
-        if (option == 'o')
-            path = optarg;
-        else if (option == 'c')
-            calls = true;
-        else
-            return STATUS_USAGE;
-    }
+    const struct cmd_option rows[] = {{"output", 'o', .text = &path}, {"calls", .on = &calls}, {0}};
+    int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
+        return status;
     if (!path || optind == argc) {
         cmd_error("%s; see 'jespan help html'", path ? "there is no FILE" : "there is no --output PAGE");
         return STATUS_USAGE;

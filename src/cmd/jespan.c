@@ -140,17 +140,13 @@ static int version(void)
     return cmd_finish_output();
 }
 
-/* A subcommand's getopt starts its messages with argv[0]. */
 static int run(int argc, char **argv)
 {
-    char name[64];
     const struct command *command = find(argv[0]);
     if (!command)
         return STATUS_USAGE;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return cmd_help(argv[0]);
-    snprintf(name, sizeof name, "jespan %s", command->name);
-    argv[0] = name;
     return command->run(argc, argv);
 }
 

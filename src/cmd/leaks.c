@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan leaks`: what is in use, by stack, with the spans that allocated it. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/parse.h"
 #include "cmd.h"
 #include "leaks.h"
+#include "options.h"
 #include "report.h"
 #include "text.h"
 
@@ -25,7 +25,7 @@ struct options {
     struct report_source source;
     uint64_t min_bytes, top;
     int error_exitcode;
-    bool all_frames, help;
+    bool all_frames;
 };
 
 /* --- One leak ----------------------------------------------------------------------------------------------------------- */
@@ -230,19 +230,9 @@ static const char *leaks_of(struct report_input *input, const struct options *op
 
 /* --- Options ------------------------------------------------------------------------------------------------------------ */
 
-static int read_number(const char *option, const char *word, uint64_t max, uint64_t *number)
+static int read_suppressions(void *data, const char *path)
 {
-    char *end;
-    errno = 0;
-    *number = strtoull(word, &end, 10);
-    if (word[0] >= '0' && word[0] <= '9' && *end == '\0' && errno == 0 && *number <= max)
-        return 0;
-    cmd_error("%s: '%s' is not a number from 0 to %" PRIu64, option, word, max);
-    return STATUS_USAGE;
-}
-
-static int read_suppressions(struct options *options, const char *path)
-{
+    struct options *options = data;
     char buffer[256];
     const char *reason = suppressions_read(&options->suppressions, path, buffer);
     if (reason)
@@ -250,24 +240,30 @@ static int read_suppressions(struct options *options, const char *path)
     return reason ? STATUS_USAGE : 0;
 }
 
-static int read_error_exitcode(struct options *options, const char *word)
+static int read_error_exitcode(void *data, const char *word)
 {
-    uint64_t number;
-    int status = read_number("--error-exitcode", word, 255, &number);
+    struct options *options = data;
+    char *end;
+    long number = strtol(word, &end, 10);
     options->error_exitcode = (int)number;
-    return status;
+    if (word[0] >= '0' && word[0] <= '9' && *end == '\0' && number <= 255)
+        return 0;
+    cmd_error("--error-exitcode: '%s' is not a number from 0 to 255", word);
+    return STATUS_USAGE;
 }
 
-static int read_min_bytes(struct options *options, const char *word)
+static int read_min_bytes(void *data, const char *word)
 {
+    struct options *options = data;
     if (bytes_parse(word, &options->min_bytes) == 0)
         return 0;
     cmd_error("--min-bytes: '%s' is not a number of bytes such as 500K", word);
     return STATUS_USAGE;
 }
 
-static int read_filter(struct options *options, const char *text)
+static int read_filter(void *data, const char *text)
 {
+    struct options *options = data;
     const char *reason = report_filter_add(&options->filter, text);
     if (reason)
         cmd_error("--filter: '%s': %s", text, reason);
@@ -276,42 +272,18 @@ static int read_filter(struct options *options, const char *text)
 
 static int read_options(struct options *options, int argc, char **argv)
 {
-    static const struct option long_options[] = {
-        {"suppressions", required_argument, NULL, 's'},
-        {"error-exitcode", required_argument, NULL, 'x'},
-        {"min-bytes", required_argument, NULL, 'm'},
-        {"filter", required_argument, NULL, 'f'},
-        {"at", required_argument, NULL, 'A'},
-        {"outlived", no_argument, NULL, 'o'},
-        {"top", required_argument, NULL, 't'},
-        {"all-frames", no_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct cmd_option rows[] = {
+        {"suppressions", .read = read_suppressions, .data = options},
+        {"error-exitcode", .read = read_error_exitcode, .data = options},
+        {"min-bytes", .read = read_min_bytes, .data = options},
+        {"filter", .read = read_filter, .data = options},
+        {"at", .text = &options->source.at},
+        {"outlived", .on = &options->source.outlived},
+        {"top", .count = &options->top},
+        {"all-frames", .on = &options->all_frames},
+        {0},
     };
-    int status = 0;
-    for (int option; status == 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        if (option == 's')
-            status = read_suppressions(options, optarg);
-        else if (option == 'x')
-            status = read_error_exitcode(options, optarg);
-        else if (option == 'f')
-            status = read_filter(options, optarg);
-        else if (option == 'A')
-            options->source.at = optarg;
-        else if (option == 'o')
-            options->source.outlived = true;
-        else if (option == 'm')
-            status = read_min_bytes(options, optarg);
-        else if (option == 't')
-            status = read_number("--top", optarg, UINT32_MAX, &options->top);
-        else if (option == 'a')
-            options->all_frames = true;
-        else if (option == 'h')
-            options->help = true;
-        else
-            status = STATUS_USAGE;
-    }
-    return status;
+    return cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
 }
 
 static int report(const char *word, const struct options *options)
@@ -333,12 +305,12 @@ static int run(int argc, char **argv)
 {
     struct options options = {.top = isatty(STDOUT_FILENO) ? 20 : 0, .source = {.frames = REPORT_LOCATIONS}};
     int status = read_options(&options, argc, argv);
-    if (status == 0 && argc - optind > 1) {
+    if (status == OPTIONS_READ && argc - optind > 1) {
         cmd_error("there is more than one INPUT; see 'jespan help leaks'");
         status = STATUS_USAGE;
     }
-    if (status == 0)
-        status = options.help ? cmd_help("leaks") : report(optind < argc ? argv[optind] : ".", &options);
+    if (status == OPTIONS_READ)
+        status = report(optind < argc ? argv[optind] : ".", &options);
     suppressions_free(&options.suppressions);
     report_filter_free(options.filter);
     return status;

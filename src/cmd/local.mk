@@ -4,6 +4,7 @@ command_sources = \
 	%D%/conf.c \
 	%D%/ctl.c \
 	%D%/jespan.c \
+	%D%/options.c %D%/options.h \
 	%D%/run.c %D%/run.h \
 	%D%/run_elf.c \
 	%D%/run_environment.c \

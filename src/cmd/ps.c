@@ -2,7 +2,6 @@
 /* `jespan ps`: the processes that have jespan in them, and who holds their memory. */
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "sidecar/ending.h"
 #include "snapshot/view.h"
 #include "text.h"
@@ -163,10 +163,11 @@ static void print_all(struct processes *all)
 
 static int run(int argc, char **argv)
 {
-    static const struct option none[] = {{NULL, 0, NULL, 0}};
     struct processes all = {0};
-    if (getopt_long(argc, argv, "", none, NULL) != -1)
-        return STATUS_USAGE;
+    const struct cmd_option none[] = {{0}};
+    int status = cmd_options(argc, argv, none, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
+        return status;
     if (optind < argc) {
         cmd_error("unexpected word '%s'; see 'jespan help ps'", argv[optind]);
         return STATUS_USAGE;

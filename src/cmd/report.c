@@ -2,7 +2,6 @@
 /* `jespan report`: the options, and the pager. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "report.h"
 #include "text.h"
 
@@ -53,12 +53,13 @@ struct words {
     struct report_source source;
     struct report_query query;
     struct report_filter *filter;
-    bool help, diff, pager;
+    bool diff, pager;
 };
 
 /* The kind of profile is not known yet. */
-static int check_sort(struct report_options *options, const char *word)
+static int read_sort(void *data, const char *word)
 {
+    struct report_options *options = data;
     options->sort = word;
     if (report_knows_sort(word))
         return 0;
@@ -66,27 +67,18 @@ static int check_sort(struct report_options *options, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_top(struct report_options *options, const char *word)
+static int read_by(void *data, const char *word)
 {
-    char *end;
-    errno = 0;
-    options->top = strtoull(word, &end, 10);
-    if (word[0] >= '0' && word[0] <= '9' && *end == '\0' && errno == 0 && options->top <= UINT32_MAX)
-        return 0;
-    cmd_error("--top: '%s' is not a number from 0 to %" PRIu32, word, UINT32_MAX);
-    return STATUS_USAGE;
-}
-
-static int read_by(struct words *words, const char *word)
-{
+    struct words *words = data;
     if (report_by_find(word, &words->query.by, &words->query.argument))
         return 0;
     cmd_error("--by: '%s' is none of path, name, site, thread, label:KEY; function, line, file, library", word);
     return STATUS_USAGE;
 }
 
-static int read_filter(struct words *words, const char *text)
+static int read_filter(void *data, const char *text)
 {
+    struct words *words = data;
     const char *reason = report_filter_add(&words->filter, text);
     if (!reason)
         return 0;
@@ -94,92 +86,30 @@ static int read_filter(struct words *words, const char *text)
     return STATUS_USAGE;
 }
 
-static int read_option(struct report_options *options, struct words *words, int option)
-{
-    switch (option) {
-    case 's':
-        return check_sort(options, optarg);
-    case 't':
-        return read_top(options, optarg);
-    case 'b':
-        return read_by(words, optarg);
-    case 'f':
-        return read_filter(words, optarg);
-    case 'a':
-        words->source.at = optarg;
-        return 0;
-    case 'p':
-        words->source.peak = true;
-        return 0;
-    case 'c':
-        options->wanted = optarg;
-        return 0;
-    case 'h':
-        words->help = true;
-        return 0;
-    case 'T':
-        words->source.time = true;
-        return 0;
-    case 'i':
-        words->query.inclusive = true;
-        return 0;
-    case 'e':
-        options->exact = true;
-        return 0;
-    case 'r':
-        options->tree = true;
-        return 0;
-    case 'k':
-        words->source.frames = REPORT_CALLS;
-        return 0;
-    case 'd':
-        words->diff = true;
-        return 0;
-    case 'P':
-        words->pager = false;
-        return 0;
-    case 'J':
-        options->format = REPORT_JSON;
-        return 0;
-    case 'C':
-        options->format = REPORT_CSV;
-        return 0;
-    case 'M':
-        options->format = REPORT_MARKDOWN;
-        return 0;
-    default:
-        return STATUS_USAGE;
-    }
-}
-
 static int read_options(struct report_options *options, struct words *words, int argc, char **argv)
 {
-    static const struct option long_options[] = {
-        {"sort", required_argument, NULL, 's'},
-        {"top", required_argument, NULL, 't'},
-        {"by", required_argument, NULL, 'b'},
-        {"filter", required_argument, NULL, 'f'},
-        {"at", required_argument, NULL, 'a'},
-        {"columns", required_argument, NULL, 'c'},
-        {"tree", no_argument, NULL, 'r'},
-        {"stacks", no_argument, NULL, 'k'},
-        {"diff", no_argument, NULL, 'd'},
-        {"inclusive", no_argument, NULL, 'i'},
-        {"exact", no_argument, NULL, 'e'},
-        {"bytes", no_argument, NULL, 'e'}, /* its first name */
-        {"peak", no_argument, NULL, 'p'},
-        {"time", no_argument, NULL, 'T'},
-        {"json", no_argument, NULL, 'J'},
-        {"csv", no_argument, NULL, 'C'},
-        {"markdown", no_argument, NULL, 'M'},
-        {"no-pager", no_argument, NULL, 'P'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct cmd_option rows[] = {
+        {"sort", .read = read_sort, .data = options},
+        {"top", .count = &options->top},
+        {"by", .read = read_by, .data = words},
+        {"filter", .read = read_filter, .data = words},
+        {"at", .text = &words->source.at},
+        {"columns", .text = &options->wanted},
+        {"tree", .on = &options->tree},
+        {"stacks", .choice = &words->source.frames, .chosen = REPORT_CALLS},
+        {"diff", .on = &words->diff},
+        {"inclusive", .on = &words->query.inclusive},
+        {"exact", .on = &options->exact},
+        {"bytes", .on = &options->exact}, /* its first name */
+        {"peak", .on = &words->source.peak},
+        {"time", .on = &words->source.time},
+        {"json", .choice = &options->format, .chosen = REPORT_JSON},
+        {"csv", .choice = &options->format, .chosen = REPORT_CSV},
+        {"markdown", .choice = &options->format, .chosen = REPORT_MARKDOWN},
+        {"no-pager", .off = &words->pager},
+        {0},
     };
-    int status = 0;
-    for (int option; status == 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;)
-        status = read_option(options, words, option);
-    return status;
+    return cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
 }
 
 static const char *find_contradiction(const struct report_options *options, const struct words *words)
@@ -266,15 +196,13 @@ static int run(int argc, char **argv)
     int status = read_options(&options, &words, argc, argv);
     const char *contradiction = find_contradiction(&options, &words);
     uint32_t n = words.diff ? 2 : 1;
-    if (status == 0 && words.help)
-        status = cmd_help("report");
-    else if (status == 0 && contradiction)
+    if (status == OPTIONS_READ && contradiction)
         cmd_error("%s", contradiction), status = STATUS_USAGE;
-    else if (status == 0 && (uint32_t)(argc - optind) != n)
-        cmd_error("%s; see 'jespan help report'", words.diff       ? "--diff needs two inputs, OLD and NEW"
-                                                  : optind == argc ? "there is no INPUT"
-                                                                   : "there is more than one INPUT"), status = STATUS_USAGE;
-    else if (status == 0) {
+    else if (status == OPTIONS_READ && n == 2 && argc - optind != 2)
+        cmd_error("--diff needs two inputs, OLD and NEW; see 'jespan help report'"), status = STATUS_USAGE;
+    else if (status == OPTIONS_READ && n == 1 && !cmd_only_word(argc, argv, "INPUT"))
+        status = STATUS_USAGE;
+    else if (status == OPTIONS_READ) {
         text_init();
         bool by_calls = words.query.by && words.query.by->of_calls;
         words.source.frames = by_calls ? REPORT_CALLS : words.source.frames;

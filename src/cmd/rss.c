@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan rss`: the parts of a process's resident memory, and which contexts keep it. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "outside.h"
 #include "rss_mappings.h"
 #include "sidecar/ending.h"
@@ -272,44 +272,23 @@ static void print_json(const struct rss *rss, pid_t pid, const struct options *o
 
 /* ---- The command ---- */
 
-static int read_options(struct options *options, int argc, char **argv)
-{
-    static const struct option long_options[] = {
-        {"top", required_argument, NULL, 't'}, {"exact", no_argument, NULL, 'e'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
-    for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-        if (option == 'e') {
-            options->exact = true;
-        } else if (option == 'j') {
-            options->json = true;
-        } else if (option == 't') {
-            int status = cmd_count("--top", optarg, &options->top);
-            if (status)
-                return status;
-        } else {
-            return STATUS_USAGE;
-        }
-    }
-    return 0;
-}
-
 static int run(int argc, char **argv)
 {
     static struct rss rss;
     struct options options = {.top = 20};
-    int status = read_options(&options, argc, argv);
-    if (status)
+    const struct cmd_option rows[] = {
+        {"top", .count = &options.top}, {"exact", .on = &options.exact}, {"json", .on = &options.json}, {0}};
+    int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
         return status;
-    pid_t pid = argc - optind == 1 ? cmd_pid(argv[optind]) : 0;
-    if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help rss'", optind == argc ? "there is no PID" : "there is more than one PID");
-        return STATUS_USAGE;
-    }
+    const char *word = cmd_only_word(argc, argv, "PID");
+    pid_t pid = word ? cmd_pid(word) : 0;
     if (!pid)
-        return cmd_no_pid(argv[optind]);
+        return word ? cmd_no_pid(word) : STATUS_USAGE;
     text_init();
     const char *reason = measure(&rss, pid);
     if (reason) {
-        cmd_error("%s: %s", argv[optind], reason);
+        cmd_error("%s: %s", word, reason);
         status = STATUS_USAGE;
     } else {
         if (options.json) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "run.h"
 
 /* All files of a run lie in a directory of its own. */
@@ -68,17 +69,14 @@ static int start(const struct run_options *options, char **argv)
 static int run(int argc, char **argv)
 {
     struct run_options options = {0};
-    int status = run_options_read(&options, run_option_table, argc, argv);
-    if (status != 0)
+    int status = run_options_read(&options, argc, argv);
+    if (status != OPTIONS_READ)
         return status;
-    if (options.help)
-        return cmd_help("run");
     if (optind == argc) {
         cmd_error("there is no PROGRAM to run; see 'jespan help run'");
         return STATUS_USAGE;
     }
-    if (!options.in_process && getpid() == 1)
-        status = run_init_split();
+    status = !options.in_process && getpid() == 1 ? run_init_split() : 0;
     return status != 0 ? status : start(&options, argv + optind);
 }
 

@@ -4,7 +4,6 @@
 #ifndef JESPAN_CMD_RUN_H
 #define JESPAN_CMD_RUN_H
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,12 +16,12 @@ struct run_options {
     const char *limit, *arena, *dump_on, *only;
     const char *dir_files, *dir_bytes, *stacks, *guard;
     const char *flame, *flame_events, *trace, *alert;
-    bool follow_fork, time, peak, in_process, quiet, from_run, help;
+    bool follow_fork, time, peak, in_process, quiet, from_run;
 };
 
-/* Reads options up to the first word that is none; optind is its index. Returns 0 or STATUS_USAGE. */
-extern const struct option run_option_table[], serve_option_table[];
-int run_options_read(struct run_options *options, const struct option *table, int argc, char **argv);
+/* Read options up to the first other word, as cmd_options() does (options.h), and check their values. */
+int run_options_read(struct run_options *options, int argc, char **argv);
+int serve_options_read(struct run_options *options, int argc, char **argv);
 
 struct run_library {
     char path[PATH_MAX];    /* absolute */

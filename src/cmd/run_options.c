@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The command lines of `jespan run` and `jespan serve`. */
 #include <errno.h>
-#include <getopt.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/parse.h"
 #include "cmd.h"
 #include "conf/conf.h"
+#include "options.h"
 #include "run.h"
 
 #define MAX_INTERVAL_S (86400ul * 365)
@@ -39,12 +39,27 @@ static int check_bytes(const char *option, const char *text)
     return STATUS_USAGE;
 }
 
-static int check_stacks(const char *mode)
+static int check_stacks(const char *option, const char *mode)
 {
     if (!mode || strcmp(mode, "all") == 0 || strcmp(mode, "sampled") == 0 || strcmp(mode, "off") == 0)
         return 0;
-    cmd_error("--stacks: '%s' is none of all, sampled, off", mode);
+    cmd_error("%s: '%s' is none of all, sampled, off", option, mode);
     return STATUS_USAGE;
+}
+
+static int check_interval(const char *option, const char *text)
+{
+    return check_number(option, text, MAX_INTERVAL_S);
+}
+
+static int check_keep(const char *option, const char *text)
+{
+    return check_number(option, text, MAX_KEEP);
+}
+
+static int check_guard(const char *option, const char *text)
+{
+    return check_number(option, text, MAX_GUARD_SAMPLE);
 }
 
 /* For values that JESPAN_CONF takes as they are. The message leaves the value out: a URL may contain a password. */
@@ -90,7 +105,13 @@ static int check_values(const struct run_options *options)
     const struct {
         int (*check)(const char *option, const char *value);
         const char *option, *value;
-    } checks[] = {{check_url, "--pyroscope", options->pyroscope},
+    } checks[] = {{check_stacks, "--stacks", options->stacks},
+                  {check_interval, "--interval", options->interval},
+                  {check_guard, "--guard", options->guard},
+                  {check_keep, "--keep", options->keep},
+                  {check_keep, "--dir-files", options->dir_files},
+                  {check_bytes, "--dir-bytes", options->dir_bytes},
+                  {check_url, "--pyroscope", options->pyroscope},
                   {check_value, "--app", options->app},
                   {check_value, "--http", options->http},
                   {check_list, "--limit", options->limit},
@@ -107,124 +128,57 @@ static int check_values(const struct run_options *options)
     return status;
 }
 
-enum {
-    OPTION_DUMP_DIR = 1,
-    OPTION_INTERVAL,
-    OPTION_KEEP,
-    OPTION_PYROSCOPE,
-    OPTION_APP,
-    OPTION_HTTP,
-    OPTION_CONF,
-    OPTION_LIB,
-    OPTION_TIME,
-    OPTION_FOLLOW_FORK,
-    OPTION_LIMIT,
-    OPTION_ARENA,
-    OPTION_DUMP_ON,
-    OPTION_ONLY,
-    OPTION_DIR_FILES,
-    OPTION_DIR_BYTES,
-    OPTION_SIDECAR,
-    OPTION_IN_PROCESS,
-    OPTION_STACKS,
-    OPTION_FLAME,
-    OPTION_FLAME_EVENTS,
-    OPTION_TRACE,
-    OPTION_GUARD,
-    OPTION_ALERT,
-    OPTION_PEAK,
-    OPTION_QUIET,
-    OPTION_FROM_RUN,
-    OPTION_HELP = 'h',
-};
+/* What both commands have. `o` is a struct run_options. */
+#define REPORT_OPTIONS(o)                    \
+    {"dump-dir", .text = &(o)->dump_dir},    \
+    {"interval", .text = &(o)->interval},    \
+    {"keep", .text = &(o)->keep},            \
+    {"pyroscope", .text = &(o)->pyroscope},  \
+    {"app", .text = &(o)->app},              \
+    {"http", .text = &(o)->http},            \
+    {"conf", .text = &(o)->conf},            \
+    {"lib", .text = &(o)->lib},              \
+    {"time", .on = &(o)->time},              \
+    {"alert", .text = &(o)->alert},          \
+    {"peak", .on = &(o)->peak},              \
+    {"dir-files", .text = &(o)->dir_files},  \
+    {"dir-bytes", .text = &(o)->dir_bytes},  \
+    {"quiet", .on = &(o)->quiet}
 
-#define REPORT_OPTIONS                                   \
-    {"dump-dir", required_argument, NULL, OPTION_DUMP_DIR},   \
-    {"interval", required_argument, NULL, OPTION_INTERVAL},   \
-    {"keep", required_argument, NULL, OPTION_KEEP},           \
-    {"pyroscope", required_argument, NULL, OPTION_PYROSCOPE}, \
-    {"app", required_argument, NULL, OPTION_APP},             \
-    {"http", required_argument, NULL, OPTION_HTTP},           \
-    {"conf", required_argument, NULL, OPTION_CONF},           \
-    {"lib", required_argument, NULL, OPTION_LIB},             \
-    {"time", no_argument, NULL, OPTION_TIME},                 \
-    {"alert", required_argument, NULL, OPTION_ALERT},         \
-    {"peak", no_argument, NULL, OPTION_PEAK},                 \
-    {"dir-files", required_argument, NULL, OPTION_DIR_FILES}, \
-    {"dir-bytes", required_argument, NULL, OPTION_DIR_BYTES}, \
-    {"quiet", no_argument, NULL, OPTION_QUIET},               \
-    {"help", no_argument, NULL, OPTION_HELP}
-
-const struct option run_option_table[] = {
-    REPORT_OPTIONS,
-    {"follow-fork", no_argument, NULL, OPTION_FOLLOW_FORK},
-    {"limit", required_argument, NULL, OPTION_LIMIT},
-    {"arena", required_argument, NULL, OPTION_ARENA},
-    {"dump-on", required_argument, NULL, OPTION_DUMP_ON},
-    {"only", required_argument, NULL, OPTION_ONLY},
-    {"sidecar", no_argument, NULL, OPTION_SIDECAR}, /* the default */
-    {"in-process", no_argument, NULL, OPTION_IN_PROCESS},
-    {"stacks", optional_argument, NULL, OPTION_STACKS},
-    {"flame", required_argument, NULL, OPTION_FLAME},
-    {"flame-events", required_argument, NULL, OPTION_FLAME_EVENTS},
-    {"trace", required_argument, NULL, OPTION_TRACE},
-    {"guard", optional_argument, NULL, OPTION_GUARD},
-    {NULL, 0, NULL, 0},
-};
-
-const struct option serve_option_table[] = {
-    REPORT_OPTIONS,
-    {"from-run", no_argument, NULL, OPTION_FROM_RUN}, /* not for users: `jespan run` started this process */
-    {NULL, 0, NULL, 0},
-};
-
-/* Stops at the first word that is not an option: the rest is the program's. */
-int run_options_read(struct run_options *options, const struct option *table, int argc, char **argv)
+static int read_rows(const struct run_options *options, const struct cmd_option *rows, int argc, char **argv)
 {
-    const char **const values[] = {[OPTION_DUMP_DIR] = &options->dump_dir, [OPTION_INTERVAL] = &options->interval,
-                                   [OPTION_KEEP] = &options->keep, [OPTION_PYROSCOPE] = &options->pyroscope,
-                                   [OPTION_APP] = &options->app, [OPTION_HTTP] = &options->http,
-                                   [OPTION_CONF] = &options->conf, [OPTION_LIB] = &options->lib,
-                                   [OPTION_LIMIT] = &options->limit, [OPTION_ARENA] = &options->arena,
-                                   [OPTION_DUMP_ON] = &options->dump_on, [OPTION_ONLY] = &options->only,
-                                   [OPTION_DIR_FILES] = &options->dir_files,
-                                   [OPTION_DIR_BYTES] = &options->dir_bytes, [OPTION_FLAME] = &options->flame,
-                                   [OPTION_FLAME_EVENTS] = &options->flame_events, [OPTION_TRACE] = &options->trace,
-                                   [OPTION_ALERT] = &options->alert};
-    for (int option; (option = getopt_long(argc, argv, "+h", table, NULL)) != -1;) {
-        if (option == '?')
-            return STATUS_USAGE;
-        if (option == OPTION_HELP)
-            options->help = true;
-        else if (option == OPTION_TIME)
-            options->time = true;
-        else if (option == OPTION_PEAK)
-            options->peak = true;
-        else if (option == OPTION_FOLLOW_FORK)
-            options->follow_fork = true;
-        else if (option == OPTION_IN_PROCESS || option == OPTION_SIDECAR)
-            options->in_process = option == OPTION_IN_PROCESS;
-        else if (option == OPTION_STACKS)
-            options->stacks = optarg ? optarg : "all";
-        else if (option == OPTION_GUARD)
-            options->guard = optarg ? optarg : "5000";
-        else if (option == OPTION_QUIET)
-            options->quiet = true;
-        else if (option == OPTION_FROM_RUN)
-            options->from_run = true;
-        else
-            *values[option] = optarg;
-    }
-    int status = check_stacks(options->stacks);
-    if (status == 0)
-        status = check_number("--interval", options->interval, MAX_INTERVAL_S);
-    if (status == 0)
-        status = check_number("--guard", options->guard, MAX_GUARD_SAMPLE);
-    if (status == 0)
-        status = check_number("--keep", options->keep, MAX_KEEP);
-    if (status == 0)
-        status = check_number("--dir-files", options->dir_files, MAX_KEEP);
-    if (status == 0)
-        status = check_bytes("--dir-bytes", options->dir_bytes);
-    return status != 0 ? status : check_values(options);
+    int status = cmd_options(argc, argv, rows, OPTIONS_FIRST);
+    int wrong = status == OPTIONS_READ ? check_values(options) : 0;
+    return wrong != 0 ? wrong : status;
+}
+
+int run_options_read(struct run_options *options, int argc, char **argv)
+{
+    const struct cmd_option rows[] = {
+        REPORT_OPTIONS(options),
+        {"follow-fork", .on = &options->follow_fork},
+        {"limit", .text = &options->limit},
+        {"arena", .text = &options->arena},
+        {"dump-on", .text = &options->dump_on},
+        {"only", .text = &options->only},
+        {"sidecar", .off = &options->in_process}, /* the default */
+        {"in-process", .on = &options->in_process},
+        {"stacks", .text = &options->stacks, .unset = "all"},
+        {"flame", .text = &options->flame},
+        {"flame-events", .text = &options->flame_events},
+        {"trace", .text = &options->trace},
+        {"guard", .text = &options->guard, .unset = "5000"},
+        {0},
+    };
+    return read_rows(options, rows, argc, argv);
+}
+
+int serve_options_read(struct run_options *options, int argc, char **argv)
+{
+    const struct cmd_option rows[] = {
+        REPORT_OPTIONS(options),
+        {"from-run", .on = &options->from_run}, /* not for users: `jespan run` started this process */
+        {0},
+    };
+    return read_rows(options, rows, argc, argv);
 }

@@ -2,7 +2,6 @@
 /* `jespan serve`: reports for a program that runs already, or that `jespan run` starts. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/descriptor.h"
 #include "cmd.h"
 #include "conf/conf.h"
+#include "options.h"
 #include "run.h"
 #include "sidecar/sidecar.h"
 #include "snapshot/view.h"
@@ -76,27 +76,23 @@ static int serve(struct sidecar_options *o)
 static int run(int argc, char **argv)
 {
     struct run_options options = {0};
-    int status = run_options_read(&options, serve_option_table, argc, argv);
-    if (status != 0)
+    int status = serve_options_read(&options, argc, argv);
+    if (status != OPTIONS_READ)
         return status;
-    if (options.help)
-        return cmd_help("serve");
+    const char *word = cmd_only_word(argc, argv, "PID");
+    if (!word)
+        return STATUS_USAGE;
     struct sidecar_options o = {.quiet = options.quiet, .is_early = options.from_run,
                                 .page = options.from_run ? RUN_SIDECAR_PAGE : -1, .ready = options.from_run ? RUN_SIDECAR_READY : -1};
-    o.pid = argc - optind == 1 ? cmd_pid(argv[optind]) : 0;
-    if (o.pid == 0 && argc - optind == 1)
-        return cmd_no_pid(argv[optind]);
-    if (o.pid == 0) {
-        cmd_error("%s; see 'jespan help serve'", optind == argc ? "there is no PID" : "there is more than one PID");
-        return STATUS_USAGE;
-    }
+    o.pid = cmd_pid(word);
+    if (o.pid == 0)
+        return cmd_no_pid(word);
     o.pidfd = o.is_early ? RUN_SIDECAR_PIDFD : descriptor_lift((int)syscall(SYS_pidfd_open, o.pid, 0));
     if (o.pidfd < 0) {
         cmd_error("process %d: %s", (int)o.pid, errno == ESRCH ? "there is no such process" : strerror(errno));
         return STATUS_PREPARE;
     }
-    if (!o.is_early)
-        status = check(o.pid);
+    status = o.is_early ? 0 : check(o.pid);
     if (!o.is_early && status == 0)
         status = make_conf(&options, o.pid);
     return status != 0 ? status : serve(&o);

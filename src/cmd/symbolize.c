@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "profile.h"
 #include "symbols/symbols.h"
 
@@ -228,18 +228,15 @@ static int symbolize_file(const char *from, const char *to)
 
 static int run(int argc, char **argv)
 {
-    static const struct option long_options[] = {{"output", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
     const char *output = NULL;
-    for (int option; (option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1;) {
-        if (option != 'o')
-            return STATUS_USAGE;
-        output = optarg;
-    }
-    if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help symbolize'", optind == argc ? "there is no FILE" : "there is more than one FILE");
+    const struct cmd_option rows[] = {{"output", 'o', .text = &output}, {0}};
+    int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
+        return status;
+    const char *word = cmd_only_word(argc, argv, "FILE");
+    if (!word)
         return STATUS_USAGE;
-    }
-    return symbolize_file(argv[optind], output ? output : argv[optind]);
+    return symbolize_file(word, output ? output : word);
 }
 
 const struct command command_symbolize = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan threads`: what each thread of a process allocated and freed, and whose memory it freed. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "sidecar/ending.h"
 #include "text.h"
 #include "threads.h"
@@ -153,31 +153,14 @@ static void print_json(const struct threads_report *r)
 
 /* ---- The command ---- */
 
-static int read_sort(struct threads_options *options, const char *word)
+static int read_sort(void *data, const char *word)
 {
+    struct threads_options *options = data;
     for (options->sort = 0; options->sort < N_SORTS; options->sort++)
         if (strcmp(sorts[options->sort].name, word) == 0)
             return 0;
     cmd_error("--sort: '%s' is none of alloc, inuse, freed, busy, cpu", word);
     return STATUS_USAGE;
-}
-
-static int read_options(struct threads_options *options, int argc, char **argv)
-{
-    static const struct option long_options[] = {{"top", required_argument, NULL, 't'}, {"sort", required_argument, NULL, 's'},
-                                                 {"exact", no_argument, NULL, 'e'}, {"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
-    int status = 0;
-    for (int option; status == 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;) {
-        if (option == 'e')
-            options->exact = true;
-        else if (option == 'j')
-            options->json = true;
-        else if (option == 's')
-            status = read_sort(options, optarg);
-        else
-            status = option == 't' ? cmd_count("--top", optarg, &options->top) : STATUS_USAGE;
-    }
-    return status;
 }
 
 static int print(const struct threads_report *r, const struct threads_options *options)
@@ -201,17 +184,19 @@ static int run(int argc, char **argv)
 {
     struct threads_report r = {.pid = 0};
     struct threads_options options = {.top = 20};
-    int status = read_options(&options, argc, argv);
-    if (status)
+    const struct cmd_option rows[] = {
+        {"top", .count = &options.top}, {"sort", .read = read_sort, .data = &options}, {"exact", .on = &options.exact},
+        {"json", .on = &options.json}, {0}};
+    int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
+    if (status != OPTIONS_READ)
         return status;
-    if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help threads'", optind == argc ? "there is no PID" : "there is more than one PID");
+    const char *word = cmd_only_word(argc, argv, "PID");
+    if (!word)
         return STATUS_USAGE;
-    }
     text_init();
-    const char *reason = measure(&r, argv[optind]);
+    const char *reason = measure(&r, word);
     if (reason) {
-        cmd_error("%s: %s", argv[optind], reason);
+        cmd_error("%s: %s", word, reason);
         status = STATUS_USAGE;
     } else {
         status = print(&r, &options);

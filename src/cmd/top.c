@@ -3,7 +3,6 @@
 #include <config.h>
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "options.h"
 #include "top.h"
 
 #define PIPE_COLUMNS 120
@@ -78,8 +78,9 @@ static int run_batch(struct top *top, const struct options *options)
 
 /* ---- Options ---- */
 
-static int read_sort(struct top *top, const char *word)
+static int read_sort(void *data, const char *word)
 {
+    struct top *top = data;
     for (unsigned i = 0; i < TOP_N_SORTS; i++)
         if (strcmp(top_sort_names[i], word) == 0) {
             top->sort = (enum top_sort)i;
@@ -89,8 +90,9 @@ static int read_sort(struct top *top, const char *word)
     return STATUS_USAGE;
 }
 
-static int read_interval(struct options *options, const char *word)
+static int read_interval(void *data, const char *word)
 {
+    struct options *options = data;
     char *end;
     double seconds = strtod(word, &end);
     if (*end != '\0' || end == word || !(seconds >= 0.05 && seconds <= 3600)) {
@@ -101,45 +103,38 @@ static int read_interval(struct options *options, const char *word)
     return 0;
 }
 
-static int read_option(struct top *top, struct options *options, int option)
+static int read_filter(void *data, const char *word)
 {
-    switch (option) {
-    case 's':
-        return read_sort(top, optarg);
-    case 'i':
-        return read_interval(options, optarg);
-    case 'f':
-        snprintf(top->filter, sizeof top->filter, "%s", optarg);
-        return 0;
-    case 't':
-        return cmd_count("--top", optarg, &options->rows);
-    case 'c':
-        options->batch = true;
-        return cmd_count("--count", optarg, &options->count);
-    case 'o':
-        options->batch = true;
-        options->count = 1;
-        return 0;
-    case 'F':
-        top->tree = false;
-        return 0;
-    case 'T':
-        top->view = TOP_THREADS;
-        return 0;
-    default:
-        return STATUS_USAGE;
-    }
+    struct top *top = data;
+    snprintf(top->filter, sizeof top->filter, "%s", word);
+    return 0;
+}
+
+static int read_count(void *data, const char *word)
+{
+    struct options *options = data;
+    options->batch = true;
+    return cmd_count("--count", word, &options->count);
 }
 
 static int read_options(struct top *top, struct options *options, int argc, char **argv)
 {
-    static const struct option long_options[] = {
-        {"sort", required_argument, NULL, 's'}, {"interval", required_argument, NULL, 'i'}, {"filter", required_argument, NULL, 'f'},
-        {"top", required_argument, NULL, 't'}, {"count", required_argument, NULL, 'c'}, {"once", no_argument, NULL, 'o'},
-        {"flat", no_argument, NULL, 'F'}, {"threads", no_argument, NULL, 'T'}, {NULL, 0, NULL, 0}};
-    int status = 0;
-    for (int option; status == 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;)
-        status = read_option(top, options, option);
+    bool once = false, threads = false;
+    const struct cmd_option rows[] = {
+        {"sort", .read = read_sort, .data = top},
+        {"interval", .read = read_interval, .data = options},
+        {"filter", .read = read_filter, .data = top},
+        {"top", .count = &options->rows},
+        {"count", .read = read_count, .data = options},
+        {"once", .on = &once},
+        {"flat", .off = &top->tree},
+        {"threads", .on = &threads},
+        {0},
+    };
+    int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
+    options->batch |= once;
+    options->count = once ? 1 : options->count;
+    top->view = threads ? TOP_THREADS : top->view;
     return status;
 }
 
@@ -171,14 +166,13 @@ static int run(int argc, char **argv)
     static struct top top = {.tree = true};
     struct options options = {.interval_ms = 1000, .batch = !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)};
     int status = read_options(&top, &options, argc, argv);
-    if (status)
+    if (status != OPTIONS_READ)
         return status;
-    if (argc - optind != 1) {
-        cmd_error("%s; see 'jespan help top'", optind == argc ? "there is no PID" : "there is more than one PID");
+    const char *word = cmd_only_word(argc, argv, "PID");
+    if (!word)
         return STATUS_USAGE;
-    }
     text_init();
-    status = show(&top, &options, argv[optind]);
+    status = show(&top, &options, word);
     top_close(&top);
     return status;
 }

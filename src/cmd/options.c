@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads command lines with getopt_long(3), with messages of jespan's own. */
+#include "options.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd.h"
+
+#define MAX_OPTIONS 32 /* below all letters */
+#define HELP MAX_OPTIONS
+
+/* The table for getopt: what it returns is the index of a row, or HELP. */
+struct table {
+    const struct cmd_option *rows;
+    int n;
+    struct option options[MAX_OPTIONS + 2];
+    char letters[2 * MAX_OPTIONS + 4];
+};
+
+static int argument(const struct cmd_option *row)
+{
+    return row->unset ? optional_argument : row->text || row->count || row->read ? required_argument : no_argument;
+}
+
+/* A + at the begin of the letters ends the options at the first other word; a : tells a missing value from an unknown option. */
+static void make_table(struct table *t, const struct cmd_option *rows, enum cmd_order order)
+{
+    char *letter = t->letters;
+    t->rows = rows;
+    letter += sprintf(letter, "%s:h", order == OPTIONS_FIRST ? "+" : "");
+    for (t->n = 0; rows[t->n].name && t->n < MAX_OPTIONS; t->n++) {
+        const struct cmd_option *row = &rows[t->n];
+        t->options[t->n] = (struct option){row->name, argument(row), NULL, t->n};
+        if (row->letter)
+            letter += sprintf(letter, "%c%s", row->letter, argument(row) == required_argument ? ":" : "");
+    }
+    t->options[t->n] = (struct option){"help", no_argument, NULL, HELP};
+    t->options[t->n + 1] = (struct option){0};
+}
+
+/* ---- Errors ---- */
+
+static int fail(const char *command, const char *what, int bytes, const char *word, const char *then)
+{
+    cmd_error("%s'%.*s'%s; see 'jespan help %s'", what, bytes, word, then, command);
+    return STATUS_USAGE;
+}
+
+static int count_begun(const struct table *t, const char *name, size_t bytes)
+{
+    int n = 0;
+    for (const struct option *option = t->options; option->name; option++)
+        n += strncmp(option->name, name, bytes) == 0;
+    return n;
+}
+
+/* For a letter, getopt sets optopt, and optind may still be before the word. For a long option, optopt is 0, or the index of an option
+ * that takes no value, and optind is behind the word. */
+static int fail_unknown(const struct table *t, char **argv)
+{
+    char letter[] = {'-', (char)optopt, '\0'};
+    const char *word = argv[optind - 1];
+    int name_bytes = (int)strcspn(word, "=");
+    if (optopt > HELP || strncmp(word, "--", 2) != 0)
+        return fail(argv[0], "unknown option ", 2, letter, "");
+    int n_begun = count_begun(t, word + 2, (size_t)name_bytes - 2);
+    return n_begun > 1   ? fail(argv[0], "several options begin with ", name_bytes, word, "")
+           : n_begun > 0 ? fail(argv[0], "", name_bytes, word, " takes no value")
+                         : fail(argv[0], "unknown option ", name_bytes, word, "");
+}
+
+/* ---- Reading ---- */
+
+static int read_row(const struct cmd_option *row)
+{
+    char name[64];
+    if (row->on)
+        *row->on = true;
+    if (row->off)
+        *row->off = false;
+    if (row->choice)
+        *row->choice = row->chosen;
+    if (row->text)
+        *row->text = optarg ? optarg : row->unset;
+    snprintf(name, sizeof name, "--%s", row->name);
+    int status = row->count ? cmd_count(name, optarg, row->count) : 0;
+    return status == 0 && row->read ? row->read(row->data, optarg) : status;
+}
+
+static const struct cmd_option *find_letter(const struct table *t, int letter)
+{
+    for (int i = 0; i < t->n; i++)
+        if (letter != 0 && t->rows[i].letter == letter)
+            return &t->rows[i];
+    return NULL;
+}
+
+int cmd_options(int argc, char **argv, const struct cmd_option *rows, enum cmd_order order)
+{
+    struct table t;
+    make_table(&t, rows, order);
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, t.letters, t.options, NULL)) != -1;) {
+        if (option == HELP || option == 'h')
+            return cmd_help(argv[0]);
+        if (option == ':')
+            return fail(argv[0], "", (int)strlen(argv[optind - 1]), argv[optind - 1], " needs a value");
+        const struct cmd_option *row = find_letter(&t, option);
+        if (!row && option == '?')
+            return fail_unknown(&t, argv);
+        int status = read_row(row ? row : &t.rows[option]);
+        if (status != 0)
+            return status;
+    }
+    return OPTIONS_READ;
+}
+
+const char *cmd_only_word(int argc, char **argv, const char *what)
+{
+    if (argc - optind == 1)
+        return argv[optind];
+    cmd_error("there is %s %s; see 'jespan help %s'", optind == argc ? "no" : "more than one", what, argv[0]);
+    return NULL;
+}
