@@ -2,8 +2,6 @@
 /* C++ exceptions. Their headers cannot change, since libstdc++ and libc++abi throw exceptions to each other. */
 #include "base/exceptions.h"
 
-#include <string.h>
-
 #include "base/compiler.h"
 
 /* The beginning of an exception's memory: struct __cxa_refcounted_exception of libstdc++, struct __cxa_exception of
@@ -18,7 +16,6 @@ struct header {
 _Static_assert(sizeof(struct header) == EXCEPTION_BYTES_MIN, "the thrown object follows the header");
 _Static_assert(offsetof(struct header, class) == EXCEPTION_CLASS_AT * sizeof(uint64_t), "a number of words");
 
-#define ALIGNMENT 16
 #define REFERENCES_MAX (1u << 20)
 #define NEXT_AT 6       /* the word in an exception's header that refers to the exception below it on the stack */
 #define FRONT_WORDS 2   /* libstdc++ refers to an exception by the address behind these */
@@ -56,8 +53,9 @@ struct exceptions_level exceptions_level(void)
 }
 
 /* An exception that is over has no references. In a region that was released, it looks as it was. */
-static bool is_one(const struct header *h)
+COLD bool exceptions_is_one(const void *p)
 {
+    const struct header *h = p;
     uint64_t references = h->class == EXCEPTION_CLASS_GNU ? h->front[0] : h->front[1];
     uint64_t nothing = h->class == EXCEPTION_CLASS_GNU ? h->front[1] : h->front[0];
     return (h->class == EXCEPTION_CLASS_GNU || h->class == EXCEPTION_CLASS_CLANG) && references && references < REFERENCES_MAX &&
@@ -65,14 +63,3 @@ static bool is_one(const struct header *h)
            h->cleanup && h->type;
 }
 
-COLD const void *exceptions_find(const char *start, const char *stop, const char *end)
-{
-    struct header copy;
-    const char *p = (const char *)(((uintptr_t)start + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
-    for (; p < stop && (size_t)(end - p) >= sizeof copy; p += ALIGNMENT) {
-        memcpy(&copy, p, sizeof copy);
-        if (is_one(&copy))
-            return p;
-    }
-    return NULL;
-}

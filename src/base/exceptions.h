@@ -35,8 +35,7 @@ static inline void exceptions_forget(void *p, size_t usable)
         *class = 0;
 }
 
-/* Looks for an exception in use that begins from `start` on, below `stop`. Reads nothing from `end` on. Returns its
- * header, or NULL. */
-const void *exceptions_find(const char *start, const char *stop, const char *end);
+/* Whether the object, which has more than EXCEPTION_BYTES_MIN bytes, is an exception in use. */
+bool exceptions_is_one(const void *p);
 
 #endif

@@ -187,11 +187,15 @@ HOT_INLINE size_t entry_big_bytes(uint64_t entry)
     return (size_t)((entry >> BIG_BYTES_SHIFT) & BIG_BYTES_MASK) << ((entry >> BIG_SHIFT_SHIFT) & BIG_SHIFT_MASK);
 }
 
-/* Whether a big object with this entry starts at p. */
+/* Where in its page a big object with this entry starts. */
+HOT_INLINE uintptr_t entry_big_start(uint64_t entry)
+{
+    return (uint8_t)(entry >> BIG_START_SHIFT) * (uintptr_t)BIG_START_UNIT;
+}
+
 HOT_INLINE bool entry_big_starts_at(uint64_t entry, uintptr_t p)
 {
-    uintptr_t start = (uint8_t)(entry >> BIG_START_SHIFT) * (uintptr_t)BIG_START_UNIT;
-    return (p & (HEADER_PAGE_BYTES - 1)) == start;
+    return (p & (HEADER_PAGE_BYTES - 1)) == entry_big_start(entry);
 }
 
 /* ---- For extent hooks ----

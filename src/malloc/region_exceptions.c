@@ -10,45 +10,46 @@
 #include "policy/regions.h"
 #include "span/tree.h"
 
+#define ALIGNMENT 16 /* of exceptions */
+
 struct search {
     uint16_t arena;
     uint64_t found;
 };
 
-static void keep_one(struct search *s, const char *start, const char *stop, uintptr_t end)
+/* Objects of other owners are kept in any case. Another thread may write to them or free them meanwhile, so they are not
+ * read. */
+static void keep_if_exception(struct search *s, uintptr_t at)
 {
-    const void *p = exceptions_find(start, stop, (const char *)end);
-    struct object_place place = p ? track_find_header((void *)(uintptr_t)p) : (struct object_place){0};
-    s->found += place.tag && track_keep(&place, s->arena);
+    struct object_place place = track_find_header((void *)at);
+    if (place.tag && !place.is_survivor && exceptions_is_one((const void *)at))
+        s->found += track_keep(&place, s->arena);
 }
 
-/* A survivor is kept in any case. Another thread may write to it or free it meanwhile, so it is not read. Other objects
- * of a region that ends belong to the caller alone. */
-static bool is_searched(uint32_t tag)
+/* An object begins anywhere in its slot. */
+static void search_small(struct search *s, uintptr_t page, uint64_t entry)
 {
-    return tag && !(tag & TAG_SURVIVOR);
-}
-
-static void search_page(struct search *s, uintptr_t page, uintptr_t end, uint64_t entry)
-{
-    if (!entry_is_small_any(entry)) {
-        if (is_searched(entry_big_tag(entry)))
-            keep_one(s, (const char *)page, (const char *)(page + HEADER_PAGE_BYTES), end);
-        return;
+    uintptr_t step = (uintptr_t)1 << CODE_SLOT_SHIFT(entry_plain_code(entry));
+    for (uintptr_t slot = page; slot < page + HEADER_PAGE_BYTES; slot += step) {
+        bool is_live = load_relaxed(entry_slot_any(entry, slot));
+        for (uintptr_t at = slot; is_live && at < slot + step; at += ALIGNMENT)
+            keep_if_exception(s, at);
     }
-    size_t step = (size_t)1 << CODE_SLOT_SHIFT(entry_plain_code(entry));
-    if (class_bytes[entry_class(entry)] <= EXCEPTION_BYTES_MIN)
-        return;
-    for (uintptr_t at = page; at < page + HEADER_PAGE_BYTES; at += step)
-        if (is_searched(load_relaxed(entry_slot_any(entry, at))))
-            keep_one(s, (const char *)at, (const char *)(at + step), end);
+}
+
+static void search_page(struct search *s, uintptr_t page, uint64_t entry)
+{
+    if (!entry_is_small_any(entry))
+        keep_if_exception(s, page + entry_big_start(entry));
+    else if (class_bytes[entry_class(entry)] > EXCEPTION_BYTES_MIN)
+        search_small(s, page, entry);
 }
 
 static int search_range(void *search, uintptr_t start, size_t bytes)
 {
     for (uintptr_t page = start; page < start + bytes; page += HEADER_PAGE_BYTES) {
         page_entry_t *at = pagemap_page(page);
-        search_page(search, page, start + bytes, at ? load_relaxed(at) : 0);
+        search_page(search, page, at ? load_relaxed(at) : 0);
     }
     return 0;
 }

@@ -128,7 +128,7 @@ static void add_big_page(struct view_heap *h, uint64_t page, bool resident)
 static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
 {
     struct heap_context *context = context_of(h, entry_big_tag(entry));
-    uint64_t start = (uint8_t)(entry >> BIG_START_SHIFT) * (uint64_t)BIG_START_UNIT, bytes = entry_big_bytes(entry);
+    uint64_t start = entry_big_start(entry), bytes = entry_big_bytes(entry);
     bytes = bytes ? bytes : PAGE;
     h->big_context = (uint32_t)(context - h->contexts);
     h->big_end = page + start + bytes;
