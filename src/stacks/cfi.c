@@ -158,92 +158,122 @@ void cfi_skip_block(struct cfi_bytes *b)
     cfi_skip(b, cfi_take_uleb(b));
 }
 
-/* All instructions with operands of their own: DW_CFA_*. */
+/* ---- Instructions ---- */
+
+/* What an instruction does with the register that it names. */
+enum action {
+    NONE,
+    ADVANCE,          /* goes to a later address */
+    SAVE_AT_CFA,      /* the register is saved at the CFA plus an offset */
+    SAVE_ODD,         /* it is saved in a way that is not followed */
+    SAVE_UNDEFINED,
+    SAVE_SAME,
+    RESTORE,          /* its rule is that of the function's begin */
+    SET_CFA,          /* the CFA is the register plus an offset */
+    SET_CFA_REGISTER, /* … with the offset as it was */
+    SET_CFA_OFFSET,   /* … with the register as it was */
+};
+
+/* What stands behind the instruction's code, in this order. */
+struct operands {
+    unsigned advance_bytes;
+    bool reg;
+    enum { NO_NUMBER, UNSIGNED, UNSIGNED_ALIGNED, SIGNED_ALIGNED } number; /* aligned: in units of data_align */
+    bool block;
+};
+
+/* Instructions of DWARF (DW_CFA_*) by their code. A row without `is_known` is no instruction. Those with an expression, a pointer
+ * or a stack of rows are in run_special(). */
+static const struct instruction {
+    bool is_known;
+    enum action action;
+    struct operands operands;
+} instructions[] = {
+    [0x00] = {true, NONE, {0}},                                                      /* nop */
+    [0x02] = {true, ADVANCE, {.advance_bytes = 1}},                                  /* advance_loc1 */
+    [0x03] = {true, ADVANCE, {.advance_bytes = 2}},                                  /* advance_loc2 */
+    [0x04] = {true, ADVANCE, {.advance_bytes = 4}},                                  /* advance_loc4 */
+    [0x05] = {true, SAVE_AT_CFA, {.reg = true, .number = UNSIGNED_ALIGNED}},         /* offset_extended */
+    [0x06] = {true, RESTORE, {.reg = true}},                                         /* restore_extended */
+    [0x07] = {true, SAVE_UNDEFINED, {.reg = true}},                                  /* undefined */
+    [0x08] = {true, SAVE_SAME, {.reg = true}},                                       /* same_value */
+    [0x09] = {true, SAVE_ODD, {.reg = true, .number = UNSIGNED}},                    /* register: it is in another one */
+    [0x0c] = {true, SET_CFA, {.reg = true, .number = UNSIGNED}},                     /* def_cfa */
+    [0x0d] = {true, SET_CFA_REGISTER, {.reg = true}},                                /* def_cfa_register */
+    [0x0e] = {true, SET_CFA_OFFSET, {.number = UNSIGNED}},                           /* def_cfa_offset */
+    [0x11] = {true, SAVE_AT_CFA, {.reg = true, .number = SIGNED_ALIGNED}},           /* offset_extended_sf */
+    [0x12] = {true, SET_CFA, {.reg = true, .number = SIGNED_ALIGNED}},               /* def_cfa_sf */
+    [0x13] = {true, SET_CFA_OFFSET, {.number = SIGNED_ALIGNED}},                     /* def_cfa_offset_sf */
+    [0x14] = {true, SAVE_ODD, {.reg = true, .number = UNSIGNED}},                    /* val_offset: the value, no place */
+    [0x15] = {true, SAVE_ODD, {.reg = true, .number = UNSIGNED}},                    /* val_offset_sf */
+    [0x16] = {true, SAVE_ODD, {.reg = true, .block = true}},                         /* val_expression */
+    [0x2e] = {true, NONE, {.number = UNSIGNED}},                                     /* GNU_args_size */
+};
+
+static int64_t take_number(const struct cfi_machine *m, struct cfi_bytes *b, const struct operands *operands)
+{
+    switch (operands->number) {
+    case UNSIGNED:
+        return (int64_t)cfi_take_uleb(b);
+    case UNSIGNED_ALIGNED:
+        return (int64_t)(cfi_take_uleb(b) * (uint64_t)m->data_align);
+    case SIGNED_ALIGNED:
+        return (int64_t)((uint64_t)cfi_take_sleb(b) * (uint64_t)m->data_align);
+    default:
+        return 0;
+    }
+}
+
+static void run_action(struct cfi_machine *m, enum action action, uint64_t reg, int64_t number)
+{
+    static const enum cfi_place places[] = {[SAVE_AT_CFA] = AT_CFA, [SAVE_ODD] = ODD, [SAVE_UNDEFINED] = UNDEFINED, [SAVE_SAME] = SAME};
+    if (action >= SAVE_AT_CFA && action <= SAVE_SAME)
+        set_saved(m, reg, places[action], action == SAVE_AT_CFA ? number : 0);
+    else if (action == RESTORE)
+        restore(m, reg);
+    else if (action == SET_CFA)
+        set_cfa(m, reg, number);
+    else if (action == SET_CFA_REGISTER)
+        set_cfa(m, reg, m->now.cfa_offset);
+    else if (action == SET_CFA_OFFSET)
+        m->now.cfa_offset = number;
+}
+
+static void run_row(struct cfi_machine *m, struct cfi_bytes *b, const struct instruction *row)
+{
+    const struct operands *operands = &row->operands;
+    if (operands->advance_bytes)
+        m->pc += cfi_take(b, operands->advance_bytes) * m->code_align;
+    uint64_t reg = operands->reg ? cfi_take_uleb(b) : 0;
+    int64_t number = take_number(m, b, operands);
+    if (operands->block)
+        cfi_skip_block(b);
+    run_action(m, row->action, reg, number);
+}
+
+static void run_special(struct cfi_machine *m, struct cfi_bytes *b, unsigned code)
+{
+    if (code == 0x01) /* set_loc */
+        m->pc = cfi_take_pointer(b, m->encoding);
+    else if (code == 0x0a) /* remember_state */
+        remember(m, b);
+    else if (code == 0x0b) /* restore_state */
+        recall(m, b);
+    else if (code == 0x0f) /* def_cfa_expression */
+        set_cfa_expression(m, b);
+    else if (code == 0x10) /* expression */
+        set_saved_expression(m, b);
+    else
+        b->bad = true;
+}
+
+/* All instructions with operands of their own. */
 static void run_other(struct cfi_machine *m, struct cfi_bytes *b, unsigned code)
 {
-    uint64_t reg;
-    switch (code) {
-    case 0x00: /* nop */
-        break;
-    case 0x01: /* set_loc */
-        m->pc = cfi_take_pointer(b, m->encoding);
-        break;
-    case 0x02: /* advance_loc1, 2, 4 */
-        m->pc += cfi_take(b, 1) * m->code_align;
-        break;
-    case 0x03:
-        m->pc += cfi_take(b, 2) * m->code_align;
-        break;
-    case 0x04:
-        m->pc += cfi_take(b, 4) * m->code_align;
-        break;
-    case 0x05: /* offset_extended */
-        reg = cfi_take_uleb(b);
-        set_saved(m, reg, AT_CFA, (int64_t)(cfi_take_uleb(b) * (uint64_t)m->data_align));
-        break;
-    case 0x06: /* restore_extended */
-        restore(m, cfi_take_uleb(b));
-        break;
-    case 0x07: /* undefined */
-        set_saved(m, cfi_take_uleb(b), UNDEFINED, 0);
-        break;
-    case 0x08: /* same_value */
-        set_saved(m, cfi_take_uleb(b), SAME, 0);
-        break;
-    case 0x09: /* register: saved in another register */
-        reg = cfi_take_uleb(b);
-        cfi_take_uleb(b);
-        set_saved(m, reg, ODD, 0);
-        break;
-    case 0x0a:
-        remember(m, b);
-        break;
-    case 0x0b:
-        recall(m, b);
-        break;
-    case 0x0c: /* def_cfa */
-        reg = cfi_take_uleb(b);
-        set_cfa(m, reg, (int64_t)cfi_take_uleb(b));
-        break;
-    case 0x0d: /* def_cfa_register */
-        set_cfa(m, cfi_take_uleb(b), m->now.cfa_offset);
-        break;
-    case 0x0e: /* def_cfa_offset */
-        m->now.cfa_offset = (int64_t)cfi_take_uleb(b);
-        break;
-    case 0x0f: /* def_cfa_expression */
-        set_cfa_expression(m, b);
-        break;
-    case 0x10: /* expression */
-        set_saved_expression(m, b);
-        break;
-    case 0x11: /* offset_extended_sf */
-        reg = cfi_take_uleb(b);
-        set_saved(m, reg, AT_CFA, (int64_t)((uint64_t)cfi_take_sleb(b) * (uint64_t)m->data_align));
-        break;
-    case 0x12: /* def_cfa_sf */
-        reg = cfi_take_uleb(b);
-        set_cfa(m, reg, (int64_t)((uint64_t)cfi_take_sleb(b) * (uint64_t)m->data_align));
-        break;
-    case 0x13: /* def_cfa_offset_sf */
-        m->now.cfa_offset = (int64_t)((uint64_t)cfi_take_sleb(b) * (uint64_t)m->data_align);
-        break;
-    case 0x14: case 0x15: /* val_offset, val_offset_sf: the value itself, no place */
-        reg = cfi_take_uleb(b);
-        cfi_take_uleb(b);
-        set_saved(m, reg, ODD, 0);
-        break;
-    case 0x16: /* val_expression */
-        reg = cfi_take_uleb(b);
-        cfi_skip_block(b);
-        set_saved(m, reg, ODD, 0);
-        break;
-    case 0x2e: /* GNU_args_size */
-        cfi_take_uleb(b);
-        break;
-    default:
-        b->bad = true;
-    }
+    if (code < sizeof instructions / sizeof *instructions && instructions[code].is_known)
+        run_row(m, b, &instructions[code]);
+    else
+        run_special(m, b, code);
 }
 
 /* Runs the program up to the wanted instruction. */
