@@ -2,6 +2,7 @@
 symbols_sources = \
 	%D%/demangle.c %D%/demangle.h \
 	%D%/demangle_rust.c \
+	%D%/rust_reader.c %D%/rust_reader.h \
 	%D%/symbols.c %D%/symbols.h \
 	%D%/symbols_child.c \
 	%D%/symbols_dwarf.c \

@@ -244,7 +244,7 @@ int main(void)
         puts(demangle_rust(line, text, sizeof text) ? text : "(none)");
 }
 PROGRAM
-    $CC -std=gnu11 -I "$top_srcdir/src" -o names names.c "$top_srcdir/src/symbols/demangle_rust.c"
+    $CC -std=gnu11 -I "$top_srcdir/src" -o names names.c "$top_srcdir"/src/symbols/{demangle_rust,rust_reader}.c
     cat > expected << 'NAMES'
 _RINvMNtCsgEmfK2I1SDS_4core5sliceSh11copy_withinINtNtNtB5_3ops5range14RangeInclusivejEECsfEOYDRpO4Ta_11miniz_oxide <[u8]>::copy_within::<core::ops::range::RangeInclusive<usize>>
 _RNvNtCsgEmfK2I1SDS_4core3str16slice_error_fail core::str::slice_error_fail
