@@ -52,7 +52,8 @@ report_sources = \
 	%D%/threads_table.c \
 	%D%/top.c %D%/top.h \
 	%D%/top_lines.c \
-	%D%/top_model.c
+	%D%/top_model.c \
+	%D%/top_rows.c
 if NCURSES
 report_sources += %D%/top_screen.c
 endif

@@ -73,13 +73,21 @@ const char *top_open(struct top *top, const char *word);
 /* Reads the process once more, if it has not ended, and arranges the rows. Returns 0 or -ENOMEM. */
 int top_read(struct top *top);
 
-/* To be called after wishes have changed. Returns 0 or -ENOMEM. */
-int top_arrange(struct top *top);
+/* How much a figure changed in a second, between the last two readings. */
+int64_t top_rate(const struct top *top, uint64_t now, uint64_t before);
+
+/* Where the figures of a thread at the reading before are. Threads may share a place. */
+struct top_before *top_thread_before(const struct top *top, const struct view_thread *t);
 
 /* Collapses the row or expands it. */
 void top_toggle(struct top *top, uint32_t row, bool collapse);
 void top_toggle_all(struct top *top, bool collapse);
 void top_close(struct top *top);
+
+/* ---- top_rows.c ---- */
+
+/* Arranges the rows. To be called after wishes have changed. Returns 0 or -ENOMEM. */
+int top_arrange(struct top *top);
 
 /* ---- top_lines.c ---- */
 
