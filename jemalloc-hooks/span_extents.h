@@ -70,6 +70,9 @@ int extent_arena_create(struct extent_arena *a);
 int extent_arena_each_range(const struct extent_arena *a, int (*each)(void *arg, uintptr_t start, size_t bytes),
                             void *arg);
 
+/* For the hooks: the arena has mapped a range. Does not wait. In span_areas.c, with extent_arena_each_range(). */
+void extent_arena_note_range(struct extent_arena *a, uintptr_t start, size_t bytes);
+
 /* To be called by the child's fork handler, after jemalloc's own handler. */
 void extent_arenas_after_fork(void);
 

@@ -95,9 +95,23 @@ void limits_settle_locked(struct thread *t);
 /* Sets the limit of a context, 0 for none, also for bytes that are held for it. No thread is in a section. */
 void limits_set_member(uint32_t context, uint32_t limit);
 
-/* ---- The tree of limits: limits.c, limit_conf.c ---- */
+/* ---- The tree of limits: limit_tree.c. Under LOCK_LIMITS ---- */
 
 extern _Atomic uint32_t limits_shape; /* odd while the tree of limits changes */
+void limits_begin_shape(void);
+void limits_end_shape(void);
+
+void limits_add_child(uint32_t parent, uint32_t limit);
+void limits_remove_child(uint32_t limit);
+
+/* Children of `from` below `context` become children of `to`. Returns the bytes that are charged to them. */
+uint64_t limits_hand_over_children(uint32_t from, uint32_t to, uint32_t context);
+
+/* Calls `act` for each member of `limit` (0: for each context without a limit) in `context` or below, until it returns a value
+ * other than 0. Returns that value. */
+int limits_each_member(uint32_t limit, uint32_t context, int (*act)(void *to, uint32_t member), void *to);
+
+/* ---- The configuration: limit_conf.c ---- */
 
 /* Finds the bounds that the configuration has for a context, by its name and labels. False: none. In limit_conf.c. */
 bool limits_configured(const struct context *c, struct limit_bounds *bounds);

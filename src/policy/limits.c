@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Limits: which contexts have one, and which contexts are members of which limit. */
+/* Limits: which contexts have one. limit_tree.c has the tree of limits and their members. */
 #include "policy/limit_internal.h"
 
 #include <errno.h>
@@ -11,8 +11,6 @@
 #include "span/tree.h"
 
 _Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1];
-
-_Atomic uint32_t limits_shape;
 
 static uint16_t first_free; /* LOCK_LIMITS, as is all below */
 static _Atomic uint32_t used_end = 1;
@@ -79,26 +77,7 @@ static uint32_t take_limit(int *error)
     return index;
 }
 
-/* ---- Members ---- */
-
-static bool is_below(uint32_t context, uint32_t top)
-{
-    while (context != top && context != CONTEXT_ID_ROOT && context != CONTEXT_ID_SELF)
-        context = contexts[context].parent;
-    return context == top;
-}
-
-/* Calls `act` for each member of `limit` (0: for each context without a limit) in `context` or below. */
-static int each_member(uint32_t limit, uint32_t context, int (*act)(void *to, uint32_t member), void *to)
-{
-    int error = 0;
-    if (!contexts[context].children)
-        return limits_of(context) == limit ? act(to, context) : 0;
-    for (uint32_t id = CONTEXT_ID_ROOT, end = tree_end(); id < end && !error; id++)
-        if (limits_of(id) == limit && tree_is_live(id) && is_below(id, context))
-            error = act(to, id);
-    return error;
-}
+/* ---- What is done to members ---- */
 
 static int set_member(void *limit, uint32_t context)
 {
@@ -118,53 +97,7 @@ static int add_charge(void *sum, uint32_t context)
     return 0;
 }
 
-/* ---- The tree of limits ---- */
-
-static void add_child(uint32_t parent, uint32_t limit)
-{
-    struct limit *l = limit_at(limit), *p = limit_at(parent);
-    store_relaxed(&l->parent, (uint16_t)parent);
-    store_relaxed(&l->next_sibling, load_relaxed(&p->first_child));
-    store_relaxed(&p->first_child, (uint16_t)limit);
-}
-
-static void remove_child(uint32_t limit)
-{
-    struct limit *l = limit_at(limit);
-    _Atomic uint16_t *link = &limit_at(load_relaxed(&l->parent))->first_child;
-    while (load_relaxed(link) != limit) {
-        jespan_assert(load_relaxed(link)); /* the parent has the limit */
-        link = &limit_at(load_relaxed(link))->next_sibling;
-    }
-    store_relaxed(link, load_relaxed(&l->next_sibling));
-}
-
-/* Limits below `context` become children of `to`. Returns the bytes that are charged to them. */
-static uint64_t hand_over_children(uint32_t from, uint32_t to, uint32_t context)
-{
-    uint64_t charged = 0;
-    for (uint32_t child = load_relaxed(&limit_at(from)->first_child), next; child; child = next) {
-        next = load_relaxed(&limit_at(child)->next_sibling);
-        if (child == to || !is_below(load_relaxed(&limit_at(child)->context), context))
-            continue;
-        limits_empty_stocks(child); /* the limit above might not have admitted these */
-        remove_child(child);
-        add_child(to, child);
-        charged += load_relaxed(&limit_at(child)->charged);
-    }
-    return charged;
-}
-
-static void begin_shape(void)
-{
-    atomic_fetch_add_explicit(&limits_shape, 1, memory_order_acq_rel);
-    atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void end_shape(void)
-{
-    atomic_fetch_add_explicit(&limits_shape, 1, memory_order_acq_rel);
-}
+/* ---- Making and removing limits ---- */
 
 static void set_bounds(struct limit *l, struct limit_bounds bounds)
 {
@@ -216,19 +149,19 @@ static int put_on_live(uint32_t limit, uint32_t context)
     jespan_assert(lock_is_held(LOCK_THREADS) && lock_is_held(LOCK_TREE) && lock_is_held(LOCK_LIMITS));
     uint32_t parent = limits_of(context);
     limits_stop(thread_current);
-    begin_shape();
-    add_child(parent, limit);
-    uint64_t charged = hand_over_children(parent, limit, context);
-    each_member(parent, context, set_member, &limit);
+    limits_begin_shape();
+    limits_add_child(parent, limit);
+    uint64_t charged = limits_hand_over_children(parent, limit, context);
+    limits_each_member(parent, context, set_member, &limit);
     tree_review_policies();
     thread_invalidate_all_locked();
     limits_show_all();
-    int error = parent ? 0 : each_member(limit, context, watch_member, NULL);
+    int error = parent ? 0 : limits_each_member(limit, context, watch_member, NULL);
     if (!error) {
-        each_member(limit, context, add_charge, &charged);
+        limits_each_member(limit, context, add_charge, &charged);
         store_relaxed(&limit_at(limit)->charged, charged);
     }
-    end_shape();
+    limits_end_shape();
     limits_go();
     return error;
 }
@@ -239,13 +172,13 @@ static void take_away(uint32_t limit)
     jespan_assert(load_relaxed(&limits_stopped));
     struct limit *l = limit_at(limit);
     uint32_t parent = load_relaxed(&l->parent), context = load_relaxed(&l->context);
-    begin_shape();
+    limits_begin_shape();
     set_bounds(l, (struct limit_bounds){0, 0});
     limits_hand_stocks_up(limit, parent);
-    hand_over_children(limit, parent, context);
-    each_member(limit, context, set_member, &parent);
-    remove_child(limit);
-    end_shape();
+    limits_hand_over_children(limit, parent, context);
+    limits_each_member(limit, context, set_member, &parent);
+    limits_remove_child(limit);
+    limits_end_shape();
     if (l->pinned)
         contexts[context].open_spans--;
     give_up(limit);
@@ -275,7 +208,7 @@ static void join(uint32_t context, struct limit_bounds bounds)
     lock(LOCK_LIMITS);
     uint32_t parent = limits_of(context), limit = make_limit(context, bounds, &error);
     if (limit) {
-        add_child(parent, limit);
+        limits_add_child(parent, limit);
         store_relaxed(&contexts[context].limit, (uint16_t)limit);
     } else {
         lose();

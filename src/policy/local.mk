@@ -10,6 +10,7 @@ core_sources += \
 	%D%/limit_conf.c \
 	%D%/limit_internal.h \
 	%D%/limit_sections.c \
+	%D%/limit_tree.c \
 	%D%/regions.c %D%/regions.h
 
 EXTRA_DIST += %D%/README.md
