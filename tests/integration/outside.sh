@@ -80,10 +80,24 @@ shows "stopped"
 # lists STATE: jespan ps has the process, by its name, with what it holds
 lists() {
     "$JESPAN_CMD" ps > "$scratch/ps" 2> "$scratch/err" || fail_with "ps failed" "$scratch/err"
-    grep -qE "^ *$pid +1\.[01] MiB +[0-9.]+ MiB +$1 +keeper \{colour=blue\} \(1\.0 MiB\)\$" "$scratch/ps" ||
+    grep -qE "^ *$pid +1\.[01] MiB +[0-9.]+ MiB +- +$1 +keeper \{colour=blue\} \(1\.0 MiB\)\$" "$scratch/ps" ||
         fail_with "ps does not list the process" "$scratch/ps"
     ! grep -q "^ *$$ " "$scratch/ps" || fail_with "ps lists a process without jespan" "$scratch/ps"
 }
+lists waits
+
+# A sidecar is in the row of the process that it serves.
+"$JESPAN_CMD" serve --dump-dir "$scratch/served" "$pid" 2> "$scratch/serve.err" &
+sidecar=$!
+pids+=("$sidecar")
+has_sidecar() {
+    "$JESPAN_CMD" ps --json > "$scratch/ps" && grep -qE "\"pid\":$pid,\"program\":\"waits\",.*\"sidecar\":$sidecar," "$scratch/ps"
+}
+await has_sidecar || fail_with "ps does not know the sidecar" "$scratch/ps"
+"$JESPAN_CMD" ps > "$scratch/ps" && grep -qE "^ *$pid .* MiB +$sidecar +waits " "$scratch/ps" ||
+    fail_with "ps does not show the sidecar" "$scratch/ps"
+kill -TERM "$sidecar"
+wait "$sidecar"
 lists waits
 
 if [ -f "$top_builddir/libjespan.a" ]; then
