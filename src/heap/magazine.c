@@ -35,11 +35,22 @@ void magazine_start(struct thread *t)
     struct free_object *bottom = t->magazine;
     if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* it is set last, since a child may be forked meanwhile */
         return;
+    store_relaxed(&t->taken_from, &t->magazine_top[0]);
     for (unsigned class = 0; class < CLASSES_MAX; class++) {
+        t->magazine_object_bytes[class] = class_bytes[class];
         t->magazine_end[class] = bottom + magazine_max[class];
         store_release(&t->magazine_top[class], bottom);
         bottom += magazine_max[class] + 1;
     }
+}
+
+COLD void magazine_forget_taken(struct thread *t)
+{
+    uint64_t changes = load_relaxed(&tables_changes);
+    for (unsigned class = 0; class < CLASSES_MAX; class++)
+        magazine_last(t, class)->p = NULL;
+    store_relaxed(&t->taken_from, &t->magazine_top[0]);
+    __atomic_store_n(&t->tables_seen, changes, __ATOMIC_RELEASE); /* last, since a child may be forked meanwhile */
 }
 
 uint32_t magazine_objects(struct thread *t, unsigned class)

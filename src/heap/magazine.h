@@ -15,6 +15,7 @@
 #define JESPAN_MAGAZINE_H
 
 #include "heap/classes.h"
+#include "heap/pagemap.h"
 #include "heap/thread.h"
 
 /* By class number: the number of objects that a thread keeps at most; 0: none. */
@@ -33,6 +34,7 @@ HOT_INLINE struct free_object *magazine_take(struct thread *t, size_t class)
     if (unlikely(!top->p))
         return NULL;
     store_relaxed(&t->magazine_top[class], top - 1);
+    store_relaxed(&t->taken_from, &t->magazine_top[class]);
     return top;
 }
 
@@ -42,6 +44,31 @@ HOT_INLINE struct free_object *magazine_last(struct thread *t, size_t class)
 {
     return load_relaxed(&t->magazine_top[class]) + 1;
 }
+
+/* The usable bytes of the class whose top this is. */
+HOT_INLINE uint64_t magazine_bytes_beside(const _Atomic(struct free_object *) *top)
+{
+    return *(const uint64_t *)((const char *)top + offsetof(struct thread, magazine_object_bytes) -
+                               offsetof(struct thread, magazine_top));
+}
+
+/* The entry of the object that was taken out last of all classes. Its header is right if magazine_knows_headers(). The
+ * pointer is NULL, or that of another object, if something was put in since. */
+HOT_INLINE struct free_object *magazine_taken(_Atomic(struct free_object *) *taken_from)
+{
+    return load_relaxed(taken_from) + 1;
+}
+
+/* Whether the entries above the tops still have the right headers. An object in a magazine keeps its header. But after
+ * it was taken out, another thread may free it, and its page may get another table. */
+HOT_INLINE bool magazine_knows_headers(const struct thread *t)
+{
+    return load_relaxed(&tables_changes) == t->tables_seen;
+}
+
+/* Makes magazine_knows_headers() true: clears the pointer above each top. magazine_put() also clears the pointer above
+ * the new top. So no entry from before this call can come to lie above a top again. */
+void magazine_forget_taken(struct thread *t);
 
 /* Puts that object back. */
 HOT_INLINE void magazine_put_last(struct thread *t, size_t class, struct free_object *last)
@@ -58,6 +85,7 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
         return false;
     __atomic_store_n(&top[1].p, object.p, __ATOMIC_RELAXED); /* two stores: joining them first takes longer */
     __atomic_store_n(&top[1].slot, object.slot, __ATOMIC_RELAXED);
+    __atomic_store_n(&top[2].p, NULL, __ATOMIC_RELAXED); /* see magazine_forget_taken(); or the next bottom */
     store_release(&t->magazine_top[class], top + 1);
     return true;
 }

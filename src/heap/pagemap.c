@@ -17,10 +17,15 @@ _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* the map of span arenas */
 static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
 
+_Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tables_changes;
+
+/* The page holds no object. */
 static void give_table_back(uint64_t entry)
 {
-    if (entry_is_small_any(entry))
-        tables_give_back(entry_slot_any(entry, 0), CODE_SLOT_SHIFT(entry_plain_code(entry)));
+    if (!entry_is_small_any(entry))
+        return;
+    atomic_fetch_add_explicit(&tables_changes, 1, memory_order_relaxed);
+    tables_give_back(entry_slot_any(entry, 0), CODE_SLOT_SHIFT(entry_plain_code(entry)));
 }
 
 /* Defines ROOT_leaf(p), which returns the leaf of an address. Where there is none, it maps a new one, unless another

@@ -56,6 +56,9 @@ void tables_tidy(void);
 uint64_t tables_used_bytes(void);
 uint64_t tables_held_bytes(void);
 
+/* How often a page lost its table. A header that was found before may belong to another page since. */
+extern _Atomic uint64_t tables_changes;
+
 /* ---- The page map ---- */
 
 #define ADDRESS_BITS 48
@@ -90,7 +93,7 @@ HOT_INLINE page_entry_t *pagemap_page_of(uintptr_t p)
 /* The same for any address. */
 HOT_INLINE page_entry_t *pagemap_page(uintptr_t p)
 {
-    return unlikely(p >> ADDRESS_BITS) ? NULL : pagemap_page_of(p);
+    return unlikely(p >> (HEADER_PAGE_BITS + LEAF_BITS) >= (uintptr_t)1 << ROOT_BITS) ? NULL : pagemap_page_of(p);
 }
 
 /* Follows each leaf: places, and one bit for each page at which an extent begins. */

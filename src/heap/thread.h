@@ -143,15 +143,19 @@ struct thread {
     uint32_t tag;              /* of the current context */
     _Atomic uint32_t free_buffer_count;
     struct counters *current;  /* the current context's */
+    _Atomic(_Atomic(struct free_object *) *) taken_from; /* one of magazine_top: the last object came from there */
+    uint64_t tables_seen; /* the value of tables_changes when the entries above the tops were forgotten: magazine.h */
     counters_chunk_t *chunks;  /* by context / COUNTERS_PER_CHUNK */
     /* Odd while the free buffer is flushed. A reader discards what it read if this changed meanwhile. */
     _Atomic uint32_t free_buffer_sequence;
     _Atomic uint32_t free_buffer_done; /* entries flushed so far; not 0 only during a flush, and after a fork in one */
+    _Atomic(void *) free_buffer_none; /* NULL: the newest object of an empty buffer, see free_buffer_newest() */
     _Atomic(void *) free_buffer_object[FREE_BUFFER_MAX];
     _Atomic(_Atomic uint32_t *) free_buffer_slot[FREE_BUFFER_MAX]; /* its header */
     _Atomic uint8_t free_buffer_class[FREE_BUFFER_MAX]; /* CLASS_IN_ARENA higher for objects of span arenas */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object; or the bottom, which is none */
     struct free_object *magazine_end[CLASSES_MAX];           /* the place of the newest object in a full magazine */
+    uint64_t magazine_object_bytes[CLASSES_MAX];             /* class_bytes: one addition leads there from the top */
     /* The magazine that gives its older half away, 0: none; and the objects that it has given so far. */
     _Atomic uint32_t spill_class, spill_given;
 
@@ -219,6 +223,22 @@ struct thread {
     struct limit_stock stocks[LIMIT_STOCKS];
     struct free_object magazine[MAGAZINE_ENTRIES];
 };
+
+/* The object that came into the free buffer last, where `n` is free_buffer_count. */
+HOT_INLINE void *free_buffer_newest(const struct thread *t, size_t n)
+{
+    const _Atomic(void *) *before = (const void *)((const char *)t + offsetof(struct thread, free_buffer_none));
+    return load_relaxed(&before[n]);
+}
+/* The place of the header that belongs to that object. One address with a displacement takes fewer instructions than two
+ * with an index. */
+HOT_INLINE _Atomic(_Atomic uint32_t *) *free_buffer_slot_beside(_Atomic(void *) *object)
+{
+    return (void *)((char *)object + offsetof(struct thread, free_buffer_slot) - offsetof(struct thread, free_buffer_object));
+}
+
+_Static_assert(offsetof(struct thread, free_buffer_object) == offsetof(struct thread, free_buffer_none) + sizeof(void *),
+               "the first object follows at once");
 
 enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
 

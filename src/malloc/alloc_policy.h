@@ -54,10 +54,10 @@ HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
     struct free_object *last = magazine_last(t, entry_class(entry));
     uint32_t n = load_relaxed(&t->free_buffer_count), section;
     if (last->p != p || unlikely(load_relaxed(slot) != t->tag) ||
-        unlikely(load_relaxed(&t->free_buffer_object[(n - 1) % FREE_BUFFER_MAX]) == p)) {
+        unlikely(free_buffer_newest(t, n) == p)) {
         if (unlikely(n == FREE_BUFFER_MAX || last[-1].p == p))
             return false;
-        track_free_later(t, p, slot, entry_class(entry));
+        track_free_later(t, n, p, slot, entry_class(entry));
         return true;
     }
     if (unlikely(!limits_try_begin(t, &section)))

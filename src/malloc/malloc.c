@@ -77,7 +77,7 @@ static NOINLINE void free_by_policy(void *p)
 {
     struct thread *t = thread_current;
     if (unlikely(!t || !alloc_policy_free(t, p)))
-        track_free_slow(NULL, p);
+        track_free_slow(p, NULL);
 }
 
 EXPORT void FAMILY(free)(void *p)
@@ -86,7 +86,7 @@ EXPORT void FAMILY(free)(void *p)
     if (unlikely(!t))
         free_by_policy(p);
     else if (unlikely(!track_free_fast(t, p)))
-        track_free_slow(t, p);
+        track_free_slow(p, t);
 }
 
 /* glibc's headers have it no longer, but old programs call it. */

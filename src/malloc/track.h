@@ -38,11 +38,12 @@ HOT_INLINE struct thread *track_thread(void)
 /* Takes an object of the class from the thread's magazine and counts it. NULL: the magazine is empty. */
 HOT_INLINE void *track_reuse(struct thread *t, struct class_info info, size_t requested)
 {
+    _Atomic(struct free_object *) *top = &t->magazine_top[CODE_CLASS(info.code)];
     struct free_object *object = magazine_take(t, CODE_CLASS(info.code));
     if (unlikely(!object))
         return NULL;
     store_relaxed(object->slot, t->tag);
-    counters_add_alloc(t->current, info.bytes, requested);
+    counters_add_alloc(t->current, magazine_bytes_beside(top), requested);
     if (!object->p) /* tells the compiler that it is not NULL, so that callers test once */
         __builtin_unreachable();
     return object->p;
@@ -76,28 +77,53 @@ void *track_alloc_guarded(struct thread *t, void *p, size_t requested, size_t us
 /* Frees a new object that a limit refused, before it has a header and is counted. Returns NULL with ENOMEM. */
 void *track_refuse(struct thread *t, void *p, size_t usable);
 
-/* Puts the object into the free buffer, which is not full. */
-HOT_INLINE void track_free_later(struct thread *t, void *p, header_t *slot, unsigned class)
+/* Keeps the compiler from computing the value again at each use. */
+HOT_INLINE size_t one_value(size_t value)
 {
-    uint32_t n = load_relaxed(&t->free_buffer_count);
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+/* Puts the object into the free buffer, which has n objects and is not full. */
+HOT_INLINE void track_free_later(struct thread *t, size_t n, void *p, header_t *slot, size_t class)
+{
+    _Atomic(void *) *place = &t->free_buffer_object[n];
     prefetch_write((const void *)slot);
-    store_relaxed(&t->free_buffer_object[n], p);
-    store_relaxed(&t->free_buffer_slot[n], slot);
+    store_relaxed(place, p);
+    store_relaxed(free_buffer_slot_beside(place), slot);
     store_relaxed(&t->free_buffer_class[n], (uint8_t)class);
-    store_release(&t->free_buffer_count, n + 1);
+    store_release(&t->free_buffer_count, (uint32_t)(n + 1));
+}
+
+/* Frees the object that this thread took from a magazine last. The page map is not read, since the entry that the object
+ * came from has its header. So the next malloc does not wait for the page map either. Its reads would come between the
+ * pointer and the top of the magazine, which that malloc needs. False: nothing has changed. */
+HOT_INLINE bool track_free_taken(struct thread *t, void *p, _Atomic(struct free_object *) *taken_from,
+                                 struct free_object *taken)
+{
+    if (unlikely(!p || !magazine_knows_headers(t) || load_relaxed(taken->slot) != t->tag ||
+                 free_buffer_newest(t, load_relaxed(&t->free_buffer_count)) == p))
+        return false;
+    store_relaxed(taken->slot, 0);
+    counters_add_free(t->current, magazine_bytes_beside(taken_from));
+    store_release(taken_from, taken);
+    return true;
 }
 
 /* Frees a small object that any thread allocated. False: call track_free_slow().
  *
- * The object that this context took from the magazine last goes back to it at once; its header is in the processor's
+ * An object that this context took from the magazine last goes back to it at once; its header is in the processor's
  * cache. Any other object goes into the free buffer.
  *
  * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed
- * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the buffer that is
- * entry (n - 1) % FREE_BUFFER_MAX: the modulo keeps the index in the array when the buffer is empty. For the magazine it is
+ * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the magazine it is
  * last[-1], since `last` is the entry above the newest object. */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
+    _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
+    struct free_object *taken = magazine_taken(taken_from);
+    if (taken->p == p && likely(track_free_taken(t, p, taken_from, taken)))
+        return true;
     page_entry_t *page = pagemap_page((uintptr_t)p);
     if (unlikely(!page))
         return false;
@@ -105,24 +131,24 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
     if (unlikely(!entry_is_small(entry)))
         return false;
     header_t *slot = entry_slot(entry, (uintptr_t)p);
-    struct free_object *last = magazine_last(t, entry_class(entry));
-    uint32_t n = load_relaxed(&t->free_buffer_count);
-    if (last->p == p && likely(load_relaxed(slot) == t->tag) &&
-        likely(load_relaxed(&t->free_buffer_object[(n - 1) % FREE_BUFFER_MAX]) != p)) {
+    size_t class = one_value(entry_class(entry));
+    struct free_object *last = magazine_last(t, class);
+    size_t n = one_value(load_relaxed(&t->free_buffer_count));
+    if (last->p == p && likely(load_relaxed(slot) == t->tag) && likely(free_buffer_newest(t, n) != p) &&
+        likely(magazine_knows_headers(t))) {
         store_relaxed(slot, 0);
-        counters_add_free(t->current, class_bytes[entry_class(entry)]);
-        last->slot = slot; /* since it was taken, its page may have got another table */
-        magazine_put_last(t, entry_class(entry), last);
+        counters_add_free(t->current, class_bytes[class]);
+        magazine_put_last(t, class, last);
         return true;
     }
     if (unlikely(n == FREE_BUFFER_MAX || last[-1].p == p))
         return false;
-    track_free_later(t, p, slot, entry_class(entry));
+    track_free_later(t, n, p, slot, class);
     return true;
 }
 
 /* Frees anything, NULL included; t may be NULL. Ends the program on a pointer that is not allocated. */
-void track_free_slow(struct thread *t, void *p);
+void track_free_slow(void *p, struct thread *t);
 
 /* Frees at once, without the buffer, with jemalloc's flags. */
 void track_free_now(struct thread *t, void *p, int flags);

@@ -139,7 +139,7 @@ void track_flush(struct thread *t)
             count_first_free(t, tag, class_bytes[class]);
             last_tag = NO_TAG;
         } else {
-            counters_add_free(c, class_bytes[class]);
+            counters_add_free(c, t->magazine_object_bytes[class]);
         }
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             magazine_put_in_full(t, class, (struct free_object){p, slot});
@@ -256,7 +256,8 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
         return free_at_once(t, arena_cache, p, entry);
     if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX))
         return false;
-    track_free_later(t, p, entry_slot_any(entry, (uintptr_t)p), entry_class(entry) + CLASS_IN_ARENA);
+    track_free_later(t, load_relaxed(&t->free_buffer_count), p, entry_slot_any(entry, (uintptr_t)p),
+                     entry_class(entry) + CLASS_IN_ARENA);
     return true;
 }
 
@@ -271,7 +272,7 @@ static bool free_small(struct thread *t, void *p)
     unsigned class = entry_class(entry);
     struct free_object *last = magazine_last(t, class);
     uint32_t n = load_relaxed(&t->free_buffer_count);
-    if (last->p == p && load_relaxed(slot) == t->tag && load_relaxed(&t->free_buffer_object[(n - 1) % FREE_BUFFER_MAX]) != p) {
+    if (last->p == p && load_relaxed(slot) == t->tag && free_buffer_newest(t, n) != p) {
         uint32_t section = limits_begin(t);
         store_relaxed(slot, 0);
         counters_add_free(t->current, class_bytes[class]);
@@ -283,7 +284,7 @@ static bool free_small(struct thread *t, void *p)
     }
     if (n == FREE_BUFFER_MAX || last[-1].p == p)
         return false;
-    track_free_later(t, p, slot, class);
+    track_free_later(t, n, p, slot, class);
     return true;
 }
 
@@ -306,7 +307,7 @@ static void free_without_flush(struct thread *t, void *p)
         track_free_now(t, p, 0);
 }
 
-void track_free_slow(struct thread *t, void *p)
+void track_free_slow(void *p, struct thread *t)
 {
     if (!p)
         return;
@@ -315,6 +316,8 @@ void track_free_slow(struct thread *t, void *p)
         t = likely(thread_current) ? thread_current : track_thread_slow();
         track_publish_free(t, p);
     }
+    if (t && !magazine_knows_headers(t) && !(load_relaxed(&t->free_buffer_sequence) & 1))
+        magazine_forget_taken(t);
     /* If the sequence is odd, this is a signal handler that interrupted a flush. */
     if (!t || !free_in_arena(t, p)) {
         if (t && load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX && !(load_relaxed(&t->free_buffer_sequence) & 1))

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -134,6 +135,63 @@ static void test_the_last_taken_goes_back_at_once(void **state)
     assert_int_equal(magazine_objects(t, class), 3);
 }
 
+/* Puts the first bytes of the page into the magazine, as if jemalloc had allocated them. */
+static header_t *put_page(struct thread *t, void *page, size_t bytes)
+{
+    uint16_t code = class_of(bytes).code;
+    header_t *slot = entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
+    assert_true(magazine_put(t, CODE_CLASS(code), (struct free_object){page, slot}));
+    return slot;
+}
+
+/* Another thread frees the object, and its page gets another class. The old table serves another page, where an object of
+ * this context has the same header. */
+static void test_the_last_taken_has_another_header(void **state)
+{
+    struct thread *t = track_thread();
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint16_t code = class_of(80).code;
+    (void)state;
+    thread_cache_flush(t);
+    header_t *old = put_page(t, page, 64);
+    magazine_forget_taken(t);
+    assert_ptr_equal(F(malloc)(64), page);
+    header_t *new = entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
+    assert_ptr_not_equal(old, new);
+    *old = *new = t->tag;
+    uint64_t before = sums_of(t->tag).free_bytes;
+    F(free)(page);
+    track_flush(t);
+    assert_int_equal(*old, t->tag);
+    assert_int_equal(*new, 0);
+    assert_int_equal(sums_of(t->tag).free_bytes - before, 80);
+    assert_ptr_equal(F(malloc)(80), page);
+    *old = *new = 0;
+    pagemap_release((uintptr_t)page, 4096);
+    munmap(page, 4096);
+}
+
+/* Objects that were taken before the change wait in the buffer, even if one that was put in and taken since lay between. */
+static void test_objects_taken_before_a_change_wait(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    thread_cache_flush(t);
+    free_many(t, 200, 2);
+    void *second = F(malloc)(200), *first = F(malloc)(200);
+    tables_changes++;
+    magazine_forget_taken(t);
+    F(free)(first);
+    assert_int_equal(t->free_buffer_count, 1);
+    track_flush(t);
+    assert_ptr_equal(F(malloc)(200), first);
+    F(free)(first);
+    assert_int_equal(t->free_buffer_count, 0);
+    F(free)(second);
+    assert_int_equal(t->free_buffer_count, 1);
+    track_flush(t);
+}
+
 static void test_big_objects_are_not_kept(void **state)
 {
     struct thread *t = track_thread();
@@ -200,6 +258,8 @@ int main(void)
         cmocka_unit_test(test_a_full_one_keeps_the_newest),
         cmocka_unit_test(test_what_is_given_back_is_jemallocs),
         cmocka_unit_test(test_the_last_taken_goes_back_at_once),
+        cmocka_unit_test(test_the_last_taken_has_another_header),
+        cmocka_unit_test(test_objects_taken_before_a_change_wait),
         cmocka_unit_test(test_big_objects_are_not_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
         cmocka_unit_test(test_calloc_clears_what_it_reuses),
