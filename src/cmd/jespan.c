@@ -6,7 +6,6 @@
 #include <config.h>
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,16 +77,6 @@ pid_t cmd_pid(const char *word)
 int cmd_no_pid(const char *word)
 {
     cmd_error("'%s' is not the number of a process", word);
-    return STATUS_USAGE;
-}
-
-int cmd_count(const char *option, const char *word, uint64_t *count)
-{
-    char *end;
-    *count = strtoull(word, &end, 10);
-    if (word[0] >= '0' && word[0] <= '9' && !*end && *count <= UINT32_MAX)
-        return 0;
-    cmd_error("%s: '%s' is not a number from 0 to %" PRIu32, option, word, UINT32_MAX);
     return STATUS_USAGE;
 }
 

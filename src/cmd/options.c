@@ -2,8 +2,10 @@
 /* Reads command lines with getopt_long(3), with messages of jespan's own. */
 #include "options.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
@@ -72,6 +74,16 @@ static int fail_unknown(const struct table *t, char **argv)
 }
 
 /* ---- Reading ---- */
+
+int cmd_count(const char *option, const char *word, uint64_t *count)
+{
+    char *end;
+    *count = strtoull(word, &end, 10);
+    if (word[0] >= '0' && word[0] <= '9' && !*end && *count <= UINT32_MAX)
+        return 0;
+    cmd_error("%s: '%s' is not a number from 0 to %" PRIu32, option, word, UINT32_MAX);
+    return STATUS_USAGE;
+}
 
 static int read_row(const struct cmd_option *row)
 {
