@@ -260,16 +260,26 @@ static void *churn(void *unused)
     return unused;
 }
 
+/* The program runs when this returns: as long as it is in fork(), it drops requests. */
 static pid_t start_program(bool churns)
 {
+    int ready[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
-    if (pid)
+    if (pid) {
+        close(ready[1]);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        close(ready[0]);
         return pid;
+    }
     pthread_t thread;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     for (int i = 0; churns && i < CHURNERS; i++)
         pthread_create(&thread, NULL, churn, NULL);
+    if (write(ready[1], &byte, 1) != 1)
+        _exit(1);
     for (;;)
         pause();
 }
