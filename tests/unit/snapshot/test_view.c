@@ -22,6 +22,7 @@
 #include "../../support/check.h"
 #include "../../support/family.h"
 #include "../../support/many_locks.h"
+#include "base/lock.h"
 #include "jespan/jespan.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/view.h"
@@ -101,6 +102,14 @@ static bool is_sound(const struct snapshot *s)
     return memcmp(&sum, &s->all, offsetof(struct totals, wall)) == 0; /* the times of the whole never fall, those of its parts may */
 }
 
+static uint64_t recycled(void)
+{
+    lock(LOCK_TREE);
+    uint64_t n = tree_stats().recycled;
+    unlock(LOCK_TREE);
+    return n;
+}
+
 /* An allocation that was in one snapshot is in the next one, in its row or in "(retired)". */
 static void test_recycled_contexts_are_counted_once(void **state)
 {
@@ -110,7 +119,7 @@ static void test_recycled_contexts_are_counted_once(void **state)
     uint64_t least = check_rounds("VIEW_SNAPSHOTS", 1000), n = 0, sound = 0, grown = 0;
     (void)state;
     start_churn(threads);
-    for (; n < least || tree_stats().recycled <= least / 4; n++) {
+    for (; n < least || recycled() <= least / 4; n++) {
         s = snapshot_retake(s);
         sound += s && is_sound(s);
         grown += s && s->all.alloc_objects >= last;
