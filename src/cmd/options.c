@@ -26,7 +26,7 @@ static int argument(const struct cmd_option *row)
     return row->unset ? optional_argument : row->text || row->count || row->read ? required_argument : no_argument;
 }
 
-/* A + at the begin of the letters ends the options at the first other word; a : tells a missing value from an unknown option. */
+/* A + before the letters ends the options at the first other word; a : tells a missing value from an unknown option. */
 static void make_table(struct table *t, const struct cmd_option *rows, enum cmd_order order)
 {
     char *letter = t->letters;

@@ -170,8 +170,8 @@ enum action {
     SAVE_SAME,
     RESTORE,          /* its rule is that of the function's begin */
     SET_CFA,          /* the CFA is the register plus an offset */
-    SET_CFA_REGISTER, /* … with the offset as it was */
-    SET_CFA_OFFSET,   /* … with the register as it was */
+    SET_CFA_REGISTER, /* the CFA is another register plus the same offset */
+    SET_CFA_OFFSET,   /* the CFA is the same register plus another offset */
 };
 
 /* What stands behind the instruction's code, in this order. */
