@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,28 +11,18 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cmd.h"
+#include "ctl_target.h"
 #include "options.h"
-#include "snapshot/mailbox_outside.h"
 #include "snapshot/view.h"
-
-enum { STATUS_REFUSED = 1, STATUS_NO_ANSWER = 3 };
 
 #define DEFAULT_READ_WAIT_S 5
 #define DEFAULT_WAIT_S 1 /* then a request that changes something is left in the program */
 #define TRIES 5 /* after another process has overwritten the request */
 #define PURGE_ALL "arena.4096.purge" /* 4096: MALLCTL_ARENAS_ALL */
 
-struct target {
-    const char *word; /* the process, as the user wrote it */
-    pid_t pid;
-    bool is_certain; /* --wait: a request that is not taken in that time is taken back */
-    uint64_t wait_ns;
-    struct mailbox_outside box;
-};
-
 /* ---- One request ---- */
 
-static int explain_open(const struct target *t, int error)
+static int explain_open(const struct ctl_target *t, int error)
 {
     if (error == -EBUSY)
         cmd_error("%s: another 'jespan ctl' is changing this process; try again", t->word);
@@ -56,12 +45,12 @@ static bool is_stopped(pid_t pid)
     return behind && (!strncmp(behind, ") T", 3) || !strncmp(behind, ") t", 3));
 }
 
-static const char *why_nobody_looks(const struct target *t)
+static const char *why_nobody_looks(const struct ctl_target *t)
 {
     return is_stopped(t->pid) ? "is stopped" : "has not allocated since";
 }
 
-static int explain_ask(const struct target *t, const char *name, int error)
+static int explain_ask(const struct ctl_target *t, const char *name, int error)
 {
     switch (error) {
     case -EINPROGRESS:
@@ -87,7 +76,7 @@ static int explain_ask(const struct target *t, const char *name, int error)
     }
 }
 
-static const char *reason_of(const struct mailbox_request *request, int error)
+const char *ctl_reason(const struct mailbox_request *request, int error)
 {
     static const char *const not_permitted[] = {[MAILBOX_GET] = "is no name that can be read from outside",
                                                 [MAILBOX_SET] = "is no name that can be set from outside",
@@ -102,15 +91,15 @@ static const char *reason_of(const struct mailbox_request *request, int error)
     }
 }
 
-static int explain_answer(const struct target *t, const struct mailbox_request *request, int error)
+static int explain_answer(const struct ctl_target *t, const struct mailbox_request *request, int error)
 {
-    const char *reason = reason_of(request, error);
+    const char *reason = ctl_reason(request, error);
     cmd_error("%s: %s %s%s", t->word, request->name, reason ? "" : "fails: ", reason ? reason : strerror(error));
     return STATUS_REFUSED;
 }
 
 /* Returns the exit status, after a message if it is not 0 or the request is left. */
-static int ask(struct target *t, struct mailbox_request *request, struct mailbox_answer *answer)
+static int ask(struct ctl_target *t, struct mailbox_request *request, struct mailbox_answer *answer)
 {
     int error = -EAGAIN;
     bool may_leave = request->verb != MAILBOX_GET && !t->is_certain;
@@ -137,8 +126,7 @@ static int begin(struct mailbox_request *request, enum mailbox_verb verb, const 
 
 /* ---- get ---- */
 
-/* Texts come out of another process. */
-static void print_words(const char *words)
+void ctl_print_words(const char *words)
 {
     for (; *words; words++)
         putchar(iscntrl((unsigned char)*words) ? '?' : *words);
@@ -157,13 +145,13 @@ static void print_value(const struct mailbox_answer *answer)
         printf("%" PRIu64, answer->value);
         break;
     default:
-        print_words(answer->words);
+        ctl_print_words(answer->words);
         break;
     }
     putchar('\n');
 }
 
-static int get(struct target *t, const char *name, bool with_name)
+static int get(struct ctl_target *t, const char *name, bool with_name)
 {
     struct mailbox_request request;
     struct mailbox_answer answer;
@@ -178,7 +166,7 @@ static int get(struct target *t, const char *name, bool with_name)
     return 0;
 }
 
-static int do_get(struct target *t, char **words, int n)
+static int do_get(struct ctl_target *t, char **words, int n)
 {
     int status = 0;
     for (int i = 0; i < n && !status; i++)
@@ -202,7 +190,7 @@ static bool parse_number(const char *word, uint64_t *value)
     return isdigit((unsigned char)word[1]) && !*end && !errno;
 }
 
-static int set(struct target *t, const char *name, const char *word)
+static int set(struct ctl_target *t, const char *name, const char *word)
 {
     struct mailbox_request request;
     struct mailbox_answer answer;
@@ -218,18 +206,18 @@ static int set(struct target *t, const char *name, const char *word)
     return ask(t, &request, &answer);
 }
 
-static int do_set(struct target *t, char **words, int n)
+static int do_set(struct ctl_target *t, char **words, int n)
 {
     (void)n;
     return set(t, words[0], words[1]);
 }
 
-static int do_stacks(struct target *t, char **words, int n)
+static int do_stacks(struct ctl_target *t, char **words, int n)
 {
     return n ? set(t, "spans.stacks", words[0]) : get(t, "spans.stacks", false);
 }
 
-static int call(struct target *t, const char *name)
+static int call(struct ctl_target *t, const char *name)
 {
     struct mailbox_request request;
     struct mailbox_answer answer;
@@ -237,97 +225,17 @@ static int call(struct target *t, const char *name)
     return status ? status : ask(t, &request, &answer);
 }
 
-static int do_purge(struct target *t, char **words, int n)
+static int do_purge(struct ctl_target *t, char **words, int n)
 {
     (void)words;
     (void)n;
     return call(t, PURGE_ALL);
 }
 
-static int do_call(struct target *t, char **words, int n)
+static int do_call(struct ctl_target *t, char **words, int n)
 {
     (void)n;
     return call(t, words[0]);
-}
-
-/* ---- Requests that wait ---- */
-
-static int explain_entry(const struct target *t, int error)
-{
-    cmd_error("%s: %s", t->word, error == -ESRCH ? "the process has ended" : strerror(-error));
-    return STATUS_USAGE;
-}
-
-static void print_entry(const struct mailbox_entry *entry)
-{
-    const struct mailbox_request *request = &entry->request;
-    print_words(request->name);
-    if (request->verb == MAILBOX_SET) {
-        putchar(' ');
-        print_words(request->words);
-    }
-    if (entry->state == MAILBOX_WAITS)
-        puts(": waits");
-    else if (entry->state == MAILBOX_RUNS)
-        puts(": is being done");
-    else if (!entry->answer.error && entry->answer.token == request->token)
-        puts(": done");
-    else
-        printf(": %s\n", entry->answer.token == request->token && reason_of(request, entry->answer.error)
-                             ? reason_of(request, entry->answer.error)
-                             : "failed");
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    int32_t difference = (int32_t)(((const struct mailbox_entry *)a)->number - ((const struct mailbox_entry *)b)->number);
-    return (difference > 0) - (difference < 0);
-}
-
-/* Those that wait, and those that were done after their command had left, in the order in which they were asked. */
-static int do_waiting(struct target *t, char **words, int n)
-{
-    struct mailbox_entry entries[MAILBOX_SLOTS];
-    (void)words;
-    (void)n;
-    for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
-        int error = mailbox_read(&t->box, i, &entries[i]);
-        if (error)
-            return explain_entry(t, error);
-    }
-    qsort(entries, MAILBOX_SLOTS, sizeof *entries, compare_numbers);
-    for (unsigned i = 0; i < MAILBOX_SLOTS; i++)
-        if (entries[i].state != MAILBOX_EMPTY)
-            print_entry(&entries[i]);
-    return 0;
-}
-
-static int withdraw(struct target *t, unsigned slot, const char *name, bool *found)
-{
-    struct mailbox_entry entry;
-    int error = mailbox_read(&t->box, slot, &entry);
-    if (error)
-        return explain_entry(t, error);
-    if (entry.state != MAILBOX_WAITS || (name && strcmp(name, entry.request.name) != 0))
-        return 0;
-    *found = true;
-    error = mailbox_take_back(&t->box, slot);
-    if (error != -EBUSY)
-        return error ? explain_entry(t, error) : 0;
-    cmd_error("%s: %s: too late: a thread of the program does it now", t->word, entry.request.name);
-    return STATUS_REFUSED;
-}
-
-static int do_withdraw(struct target *t, char **words, int n)
-{
-    bool found = false;
-    int status = 0;
-    for (unsigned i = 0; i < MAILBOX_SLOTS && !status; i++)
-        status = withdraw(t, i, n ? words[0] : NULL, &found);
-    if (status || found || !n)
-        return status;
-    cmd_error("%s: %s: no such request waits", t->word, words[0]);
-    return STATUS_REFUSED;
 }
 
 /* ---- The command line ---- */
@@ -335,10 +243,10 @@ static int do_withdraw(struct target *t, char **words, int n)
 static const struct verb {
     const char *name;
     int least, most; /* words after it */
-    int (*run)(struct target *t, char **words, int n);
+    int (*run)(struct ctl_target *t, char **words, int n);
 } verbs[] = {
     {"get", 1, 1000, do_get}, {"set", 2, 2, do_set}, {"call", 1, 1, do_call}, {"stacks", 0, 1, do_stacks}, {"purge", 0, 0, do_purge},
-    {"waiting", 0, 0, do_waiting}, {"withdraw", 0, 1, do_withdraw},
+    {"waiting", 0, 0, ctl_waiting}, {"withdraw", 0, 1, ctl_withdraw},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -357,7 +265,7 @@ static int fail_usage(const char *what, const char *word)
 
 static int read_wait(void *data, const char *word)
 {
-    struct target *t = data;
+    struct ctl_target *t = data;
     char *end;
     double seconds = strtod(word, &end);
     if (end == word || *end || !(seconds >= 0 && seconds <= 1e6)) {
@@ -369,7 +277,7 @@ static int read_wait(void *data, const char *word)
     return 0;
 }
 
-static int execute(struct target *t, const struct verb *verb, char **words, int n)
+static int execute(struct ctl_target *t, const struct verb *verb, char **words, int n)
 {
     int error = mailbox_open(&t->box, t->pid, clock_ns(CLOCK_MONOTONIC) + t->wait_ns);
     if (error)
@@ -381,7 +289,7 @@ static int execute(struct target *t, const struct verb *verb, char **words, int 
 
 static int run(int argc, char **argv)
 {
-    struct target t = {.wait_ns = DEFAULT_WAIT_S * UINT64_C(1000000000)};
+    struct ctl_target t = {.wait_ns = DEFAULT_WAIT_S * UINT64_C(1000000000)};
     const struct cmd_option rows[] = {{"wait", .read = read_wait, .data = &t}, {0}};
     int status = cmd_options(argc, argv, rows, OPTIONS_FIRST);
     if (status != OPTIONS_READ)

@@ -2,7 +2,8 @@
 command_sources = \
 	%D%/cmd.h \
 	%D%/conf.c \
-	%D%/ctl.c \
+	%D%/ctl.c %D%/ctl_target.h \
+	%D%/ctl_waiting.c \
 	%D%/jespan.c \
 	%D%/options.c %D%/options.h \
 	%D%/run.c %D%/run.h \
