@@ -36,14 +36,14 @@ static bool can_serve(uint16_t arena, const struct site *site)
     return sums.alloc_objects == sums.free_objects;
 }
 
+/* The arena has no live object, so what was allocated is what was freed. A thread may still be counting a free, so the
+ * sum of frees is not read. */
 static void begin_figures(uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
     struct arena_sums sums = arena_cache_sums(arena);
-    store_relaxed(&a->before.alloc_objects, sums.alloc_objects);
-    store_relaxed(&a->before.alloc_bytes, sums.alloc_bytes);
-    store_relaxed(&a->before.free_objects, sums.free_objects);
-    store_relaxed(&a->before.free_bytes, sums.free_bytes);
+    store_relaxed(&a->before.objects, sums.alloc_objects);
+    store_relaxed(&a->before.bytes, sums.alloc_bytes);
     store_relaxed(&a->before.policy_errors, load_relaxed(&a->extents.policy_errors));
     store_relaxed(&a->refusals, 0);
     store_relaxed(&a->extents.figures.peak_mapped_bytes, load_relaxed(&a->extents.figures.mapped_bytes));

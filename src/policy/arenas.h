@@ -35,8 +35,8 @@ struct span_arena {
     uint32_t contexts;             /* how many contexts have it */
     uint32_t first_context;        /* the first of these, which are a linked list */
     struct {
-        _Atomic uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes, policy_errors;
-    } before;                      /* figures of the sites that it served before */
+        _Atomic uint64_t objects, bytes, policy_errors;
+    } before;                      /* allocated and freed for the sites that it served before, and errors */
     _Atomic uint64_t refusals;     /* requests that its own limit refused */
     /* For regions (regions.h). users: open spans; inside: times that threads have entered them. */
     bool region;

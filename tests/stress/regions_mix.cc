@@ -849,7 +849,8 @@ void expect_empty()
         char name[64];
         std::snprintf(name, sizeof name, "spans.arenas.%u.inuse_objects", static_cast<unsigned>(i));
         if (figure(name) != 0) {
-            std::fprintf(stderr, "%s: %llu\n", name, static_cast<unsigned long long>(figure(name)));
+            std::fprintf(stderr, "%s: %llu (seed %llu)\n", name, static_cast<unsigned long long>(figure(name)),
+                         static_cast<unsigned long long>(first_seed));
             failures++;
         }
     }

@@ -30,6 +30,7 @@ unit_tests += \
 	%D%/span/test_sites \
 	%D%/span/test_span \
 	%D%/span/test_tree \
+	%D%/policy/test_arena_figures \
 	%D%/policy/test_claims_fork \
 	%D%/policy/test_limits \
 	%D%/policy/test_limit_charge \
