@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIN_NODES 64u
+#include "base/array.h"
+
 #define CHUNK_BYTES 16384u
 
 struct digest_chunk {
@@ -108,25 +109,14 @@ static bool is_same(const struct digest_node *a, const struct digest_node *b)
 
 /* ---- The array ---- */
 
-static bool set_nodes(struct digest *d, uint32_t capacity)
+static int reserve(struct digest *d, size_t n)
 {
-    struct digest_node *nodes = realloc(d->nodes, capacity * sizeof *nodes);
-    if (!nodes)
-        return false;
-    d->nodes = nodes;
-    d->nodes_capacity = capacity;
-    return true;
-}
-
-static bool grow_nodes(struct digest *d)
-{
-    return d->n_nodes < d->nodes_capacity || set_nodes(d, d->nodes_capacity > 0 ? 2 * d->nodes_capacity : MIN_NODES);
+    return array_reserve(&d->nodes, &d->nodes_capacity, n, sizeof *d->nodes);
 }
 
 void digest_reserve(struct digest *d, uint32_t n)
 {
-    if (n > d->nodes_capacity)
-        set_nodes(d, n);
+    reserve(d, n);
     hash_index_reserve(&d->index, n);
 }
 
@@ -142,7 +132,7 @@ uint32_t digest_find(struct digest *d, struct digest_node key)
     uint32_t found = hash_index_find(&d->index, hash, is_node, d, &key);
     if (found != HASH_INDEX_NONE)
         return found;
-    if (!grow_nodes(d) || !copy_texts(d, &key) || hash_index_add(&d->index, hash, d->n_nodes) != 0)
+    if (reserve(d, d->n_nodes + (size_t)1) != 0 || !copy_texts(d, &key) || hash_index_add(&d->index, hash, d->n_nodes) != 0)
         return DIGEST_NONE;
     d->nodes[d->n_nodes] = key;
     return d->n_nodes++;

@@ -25,7 +25,8 @@ struct digest_node {
 struct digest {
     const struct digest_shape *shape;
     struct digest_node *nodes;
-    uint32_t n_nodes, nodes_capacity;
+    uint32_t n_nodes;
+    size_t nodes_capacity;
     struct hash_index index; /* of nodes, by their keys */
     struct digest_chunk *chunks;
     size_t chunks_bytes;

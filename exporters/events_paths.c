@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define PATH_MAX_BYTES ((size_t)12 << 10) /* of a path, and of the JSON of a name with its labels. The rest is cut */
 
 struct events_paths {
     struct events_names names;
     struct events_node outside, recycled;
     struct events_node **by_id;
-    uint32_t room;
+    size_t room;
     char text[PATH_MAX_BYTES];
 };
 
@@ -154,13 +156,10 @@ static bool grow(struct events_paths *p, uint32_t id)
 {
     if (id < p->room)
         return true;
-    uint32_t room = 2 * id + 64;
-    struct events_node **more = realloc(p->by_id, room * sizeof *more);
-    if (!more)
+    size_t room = p->room;
+    if (array_reserve(&p->by_id, &p->room, id + (size_t)1, sizeof *p->by_id))
         return false;
-    memset(more + p->room, 0, (room - p->room) * sizeof *more);
-    p->by_id = more;
-    p->room = room;
+    memset(p->by_id + room, 0, (p->room - room) * sizeof *p->by_id);
     return true;
 }
 

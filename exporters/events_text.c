@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/encode.h"
 #include "utf8.h"
 
 static char *add(char *to, const char *end, const char *text, size_t n)
@@ -69,19 +70,10 @@ char *events_json(char *to, const char *end, const char *text)
     to = events_text(to, end, "\"");
     for (const char *last = end - 1; *text != '\0';) {
         size_t n = utf8_character(text);
-        unsigned char c = (unsigned char)*text;
-        char escaped[sizeof "\\u0000"];
-        if (n > 0 && c >= ' ' && c != '"' && c != '\\' && c != 0x7F) {
-            to = add(to, last, text, n);
-            text += n;
-            continue;
-        }
-        if (n == 0)
-            snprintf(escaped, sizeof escaped, "%s", UTF8_REPLACEMENT);
-        else
-            snprintf(escaped, sizeof escaped, "\\u%04x", c);
-        to = events_text(to, last, escaped);
-        text++;
+        char buffer[JSON_ESCAPE_BYTES];
+        const char *escaped = n == 1 ? json_escape((unsigned char)*text, buffer) : n == 0 ? UTF8_REPLACEMENT : NULL;
+        to = escaped ? events_text(to, last, escaped) : add(to, last, text, n);
+        text += n > 0 ? n : 1;
     }
     return events_text(to, end, "\"");
 }

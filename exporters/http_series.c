@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/parse.h"
 #include "http_text.h"
 
 #define OTHER 0u
-#define MIN_SERIES 32u
 
 /* ---- Names of labels ---- */
 
@@ -81,22 +81,14 @@ static bool is_series(const void *owner, uint32_t position, const void *labels)
     return strcmp(set->series[position].labels, labels) == 0;
 }
 
-static bool reserve(struct http_series_set *set)
+static int reserve(struct http_series_set *set)
 {
-    if (set->n < set->capacity)
-        return true;
-    uint32_t capacity = set->capacity > 0 ? 2 * set->capacity : MIN_SERIES;
-    struct http_series *series = realloc(set->series, capacity * sizeof *series);
-    if (!series)
-        return false;
-    set->series = series;
-    set->capacity = capacity;
-    return true;
+    return array_reserve(&set->series, &set->capacity, set->n + (size_t)1, sizeof *set->series);
 }
 
 static uint32_t make(struct http_series_set *set, const char *labels, uint32_t hash)
 {
-    char *own = set->n < set->max && reserve(set) ? strdup(labels) : NULL;
+    char *own = set->n < set->max && reserve(set) == 0 ? strdup(labels) : NULL;
     if (!own || hash_index_add(&set->index, hash, set->n) != 0) {
         free(own);
         set->folded++;

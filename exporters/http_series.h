@@ -21,7 +21,8 @@ struct http_series {
 
 struct http_series_set {
     struct http_series *series; /* the first is "(other)" */
-    uint32_t n, capacity, max;
+    uint32_t n, max;
+    size_t capacity;
     struct hash_index index;  /* of series, by their labels */
     uint64_t folded;          /* series of the last period that were counted in "(other)" */
     struct period *period;

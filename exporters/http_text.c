@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/encode.h"
 #include "utf8.h"
-
-#define MIN_CAPACITY ((size_t)1024)
 
 void http_text_free(struct http_text *t)
 {
@@ -22,17 +22,8 @@ static bool reserve(struct http_text *t, size_t bytes)
 {
     if (t->failed || bytes <= t->capacity - t->n)
         return !t->failed;
-    size_t capacity = t->capacity < MIN_CAPACITY ? MIN_CAPACITY : t->capacity;
-    while (capacity - t->n < bytes)
-        capacity *= 2;
-    char *larger = realloc(t->data, capacity);
-    if (!larger) {
-        t->failed = true;
-        return false;
-    }
-    t->data = larger;
-    t->capacity = capacity;
-    return true;
+    t->failed = bytes > SIZE_MAX - t->n || array_reserve(&t->data, &t->capacity, t->n + bytes, 1) != 0;
+    return !t->failed;
 }
 
 void http_text_bytes(struct http_text *t, const void *data, size_t bytes)
@@ -62,21 +53,9 @@ void http_text_seconds(struct http_text *t, uint64_t ns)
 }
 
 /* Returns the escape sequence of a one-byte character. NULL: it needs none. */
-typedef const char *escape(unsigned char c, char buffer[8]);
+typedef const char *escape(unsigned char c, char buffer[JSON_ESCAPE_BYTES]);
 
-static const char *escape_json(unsigned char c, char buffer[8])
-{
-    if (c == '"')
-        return "\\\"";
-    if (c == '\\')
-        return "\\\\";
-    if (c >= ' ' && c != 0x7f)
-        return NULL;
-    snprintf(buffer, 8, "\\u%04x", c);
-    return buffer;
-}
-
-static const char *escape_label(unsigned char c, char buffer[8])
+static const char *escape_label(unsigned char c, char buffer[JSON_ESCAPE_BYTES])
 {
     (void)buffer;
     return c == '"' ? "\\\"" : c == '\\' ? "\\\\" : c == '\n' ? "\\n" : NULL;
@@ -84,7 +63,7 @@ static const char *escape_label(unsigned char c, char buffer[8])
 
 static void put_quoted(struct http_text *t, const char *text, escape *escape_byte)
 {
-    char buffer[8];
+    char buffer[JSON_ESCAPE_BYTES];
     http_text_bytes(t, "\"", 1);
     while (*text != '\0') {
         size_t bytes = utf8_character(text);
@@ -102,7 +81,7 @@ static void put_quoted(struct http_text *t, const char *text, escape *escape_byt
 
 void http_text_json(struct http_text *t, const char *text)
 {
-    put_quoted(t, text, escape_json);
+    put_quoted(t, text, json_escape);
 }
 
 void http_text_label(struct http_text *t, const char *text)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "snapshot/snapshot_delta.h"
 
 struct period {
@@ -30,13 +31,11 @@ static bool make_room(struct snapshot_delta *d, const struct snapshot *s)
     uint32_t end = s->n_rows > 0 ? s->rows[s->n_rows - 1].id + 1 : 0; /* they are ordered by id */
     if (end <= d->end)
         return true;
-    uint32_t n = end < UINT32_MAX / 2 && end < 2 * d->end ? 2 * d->end : end;
-    struct snapshot_told *larger = realloc(d->told, n * sizeof *larger);
-    if (!larger)
+    size_t room = d->end;
+    if (array_reserve(&d->told, &room, end, sizeof *d->told))
         return false;
-    memset(larger + d->end, 0, (n - d->end) * sizeof *larger);
-    d->told = larger;
-    d->end = n;
+    memset(d->told + d->end, 0, (room - d->end) * sizeof *d->told);
+    d->end = (uint32_t)room;
     return true;
 }
 

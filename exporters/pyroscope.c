@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "digest.h"
 #include "pyroscope_pusher.h"
 #include "pyroscope_queue.h"
@@ -21,11 +22,6 @@ SERVICE_DEFINE(pyroscope);
 
 #define SLOW_PUSHES 3 /* after so many consecutive ones, periods are merged */
 #define STOP_MARGIN_NS ((uint64_t)50000000) /* between the end of the loop and the end of the thread */
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- Periods ---- */
 
@@ -66,7 +62,7 @@ static void end_period(struct pusher *p)
     }
     uint64_t from_unix_ns = p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns;
     /* The clock may have been set back, so the start may be after the end. */
-    digest_set_time(digest, earlier(from_unix_ns, s->time_unix_ns), s->time_unix_ns);
+    digest_set_time(digest, lesser(from_unix_ns, s->time_unix_ns), s->time_unix_ns);
     p->period_from_unix_ns = s->time_unix_ns;
     p->last_nodes = digest_nodes(digest);
     add_stat(&p->stats->folded, digest_fold(digest, (uint32_t)p->max_samples));
@@ -140,7 +136,7 @@ static uint64_t sleep_ms(const struct pusher *p)
 {
     uint64_t now = now_ns(), until = p->stop_by_ns != 0 ? p->stop_by_ns : p->next_period_ns;
     if (!p->sender.busy && !p->gave_up && pyroscope_queue_first(&p->queue))
-        until = earlier(until, p->not_before_ns);
+        until = lesser(until, p->not_before_ns);
     return until > now ? (until - now) / 1000000 + 1 : 0;
 }
 
@@ -165,7 +161,7 @@ static void say_loss(struct pusher *p)
 static void begin_to_stop(struct pusher *p, uint64_t stop_by_ns)
 {
     uint64_t timeout_ns = ms_to_ns(p->host->conf->pyroscope_exit_timeout_ms);
-    p->stop_by_ns = earlier(stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1, now_ns() + timeout_ns);
+    p->stop_by_ns = lesser(stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1, now_ns() + timeout_ns);
     p->not_before_ns = p->backoff_ns = 0;
     end_period(p);
     pyroscope_queue_gather(&p->queue, p->sender.busy);

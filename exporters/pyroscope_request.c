@@ -12,6 +12,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/array.h"
 #include "pprof.h"
 #include "push.pb-c.h"
 #include "pyroscope_queue.h"
@@ -32,14 +33,8 @@ struct buffer {
 static int append(struct exporter_sink *sink, const void *data, size_t bytes)
 {
     struct buffer *b = (struct buffer *)sink;
-    if (b->capacity - b->bytes < bytes) {
-        size_t capacity = 2 * b->capacity > b->bytes + bytes ? 2 * b->capacity : b->bytes + bytes;
-        unsigned char *larger = realloc(b->data, capacity);
-        if (!larger)
-            return -ENOMEM;
-        b->data = larger;
-        b->capacity = capacity;
-    }
+    if (array_reserve(&b->data, &b->capacity, b->bytes + bytes, 1))
+        return -ENOMEM;
     if (bytes > 0)
         memcpy(b->data + b->bytes, data, bytes);
     b->bytes += bytes;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/encode.h"
 #include "base/parse.h"
 
 #define PART 4 /* so many characters of a credential must not be printed */
@@ -85,27 +86,21 @@ static bool is_in(const struct text *text, const char *secret)
 
 /* ---- Credentials ---- */
 
-/* Encodes as in the header of basic authentication. The masks take 6 bits of each 24. */
+/* Encodes as in the header of basic authentication. A server may quote it without the padding. */
 static char *make_base64(const char *user, const char *password)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t n = strlen(user) + 1 + strlen(password);
-    char *from = malloc(n + 3), *base64 = malloc(n / 3 * 4 + 5), *to = base64;
-    if (from && base64) {
-        sprintf(from, "%s:%s", user, password);
-        memset(from + n, 0, 3);
-        for (size_t i = 0; i < n; i += 3) {
-            unsigned long bits = (unsigned long)(unsigned char)from[i] << 16 | (unsigned long)(unsigned char)from[i + 1] << 8
-                | (unsigned char)from[i + 2];
-            for (int k = 0; k < 4 && (size_t)k <= n - i; k++)
-                *to++ = digits[bits >> (18 - 6 * k) & 63];
-        }
-        *to = '\0';
+    char *pair = malloc(n + 1), *base64 = malloc(base64_bytes(n) + 1);
+    if (pair && base64) {
+        sprintf(pair, "%s:%s", user, password);
+        base64_encode(base64, pair, n);
+        base64[base64_bytes(n)] = '\0';
+        base64[strcspn(base64, "=")] = '\0';
     } else {
         free(base64);
         base64 = NULL;
     }
-    free(from);
+    free(pair);
     return base64;
 }
 

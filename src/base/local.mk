@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
+	%D%/array.h \
 	%D%/parse.c %D%/parse.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/compiler.h \
@@ -7,6 +8,7 @@ core_sources += \
 	%D%/descriptor.h \
 	%D%/die.c %D%/die.h \
 	%D%/dump_on.c %D%/dump_on.h \
+	%D%/encode.h \
 	%D%/exceptions.c %D%/exceptions.h \
 	%D%/forked.h \
 	%D%/futex.h \
@@ -16,6 +18,7 @@ core_sources += \
 	%D%/mailbox.h \
 	%D%/memory_bounds.c %D%/memory_bounds.h \
 	%D%/meta.c %D%/meta.h \
+	%D%/number.h \
 	%D%/procfile.c %D%/procfile.h \
 	%D%/stop_sockets.c %D%/stop_sockets.h \
 	%D%/totals.h

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 #define UNBOUNDED ((uint64_t)1 << 60) /* cgroup v1 shows "none" as a little below 2^63 */
 
 static uint64_t read_number(const struct bounds *b, const char *directory, const char *file)
@@ -15,11 +17,6 @@ static uint64_t read_number(const struct bounds *b, const char *directory, const
 }
 
 /* ---- Cgroups ---- */
-
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint64_t bytes_of_cgroup(const struct bounds *b, const char *directory, bool v2)
 {
@@ -99,11 +96,6 @@ bool bounds_find(struct bounds *b)
     return true;
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
 /* The kernel gives up file pages that nobody used lately before it kills. Their figure is the most expensive to
  * read. */
 static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint64_t enough)
@@ -115,7 +107,7 @@ static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint
     if (used == UINT64_MAX || used < enough)
         return used;
     text = procfile_text(&bound->files[1], b->root, bound->directory, "memory.stat");
-    return less(used, text_value(text, v2 ? "inactive_file " : "total_inactive_file "));
+    return saturating_sub(used, text_value(text, v2 ? "inactive_file " : "total_inactive_file "));
 }
 
 /* statm counts in pages: field 1 is all, field 6 those that are private and writable. */
@@ -131,7 +123,7 @@ static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 static uint64_t used_of_machine(const struct bounds *b, struct bound *bound)
 {
     const char *text = procfile_text(&bound->files[0], b->root, "/proc", "meminfo");
-    return text ? less(bound->bytes, text_value(text, "MemAvailable:") * 1024) : UINT64_MAX;
+    return text ? saturating_sub(bound->bytes, text_value(text, "MemAvailable:") * 1024) : UINT64_MAX;
 }
 
 bool bounds_read(const struct bounds *b, struct bound *bound, uint64_t enough)

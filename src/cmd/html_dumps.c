@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "html.h"
 #include "report.h"
 
@@ -25,12 +26,14 @@ struct html_dumps {
     bool calls; /* the calls below spans are contexts too */
     struct hash_table paths; /* the index into `keys`, by the hash of the frames' locations */
     struct keys *keys;
-    uint32_t n_keys, keys_capacity;
+    uint32_t n_keys;
+    size_t keys_capacity;
 
     struct html_pack *to;
     struct hash_table numbers; /* of contexts, by hash */
     struct context *contexts;
-    uint32_t n, capacity;
+    uint32_t n;
+    size_t capacity;
     bool has[PROFILE_N_KINDS];
     bool any; /* the list that is being written has an item */
     struct text *text;
@@ -135,14 +138,8 @@ static uint32_t count(const uint64_t *hashes, uint32_t n, uint64_t hash)
 
 static int add_keys(struct html_dumps *d, uint64_t path, const uint64_t *hashes, uint32_t n)
 {
-    if (d->n_keys == d->keys_capacity) {
-        uint32_t capacity = d->keys_capacity == 0 ? 64 : 2 * d->keys_capacity;
-        struct keys *keys = realloc(d->keys, capacity * sizeof *keys);
-        if (!keys)
-            return -ENOMEM;
-        d->keys = keys;
-        d->keys_capacity = capacity;
-    }
+    if (array_reserve(&d->keys, &d->keys_capacity, d->n_keys + (size_t)1, sizeof *d->keys))
+        return -ENOMEM;
     uint64_t *of = malloc((n + (size_t)1) * sizeof *of);
     if (!of || hash_add(&d->paths, path, d->n_keys) != 0) {
         free(of);
@@ -191,15 +188,7 @@ static void begin_item(struct html_dumps *d)
 
 static uint32_t add_context(struct html_dumps *d, uint64_t hash)
 {
-    if (d->n == d->capacity) {
-        uint32_t capacity = d->capacity == 0 ? 256 : 2 * d->capacity;
-        struct context *contexts = realloc(d->contexts, capacity * sizeof *contexts);
-        if (!contexts)
-            return REPORT_NONE;
-        d->contexts = contexts;
-        d->capacity = capacity;
-    }
-    if (hash_add(&d->numbers, hash, d->n) != 0)
+    if (array_reserve(&d->contexts, &d->capacity, d->n + (size_t)1, sizeof *d->contexts) || hash_add(&d->numbers, hash, d->n))
         return REPORT_NONE;
     d->contexts[d->n] = (struct context){{0}, {0}};
     return d->n++;
@@ -396,7 +385,8 @@ static void forget_contexts(struct html_dumps *d)
     hash_free(&d->numbers);
     d->contexts = NULL;
     d->numbers = (struct hash_table){0};
-    d->n = d->capacity = 0;
+    d->n = 0;
+    d->capacity = 0;
 }
 
 void html_dumps_free(struct html_dumps *d)

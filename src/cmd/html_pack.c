@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+#include "base/encode.h"
+
 #define GZIP_WINDOW_BITS (15 + 16) /* the largest window; 16 stands for gzip's head, see zlib.h */
 #define MEMORY_LEVEL 8
 
@@ -17,25 +20,12 @@ void html_pack_begin(struct html_pack *pack)
         pack->error = -ENOMEM;
 }
 
-static int reserve(struct html_pack *pack)
-{
-    if (pack->n < pack->capacity)
-        return 0;
-    size_t capacity = pack->capacity == 0 ? 1 << 16 : 2 * pack->capacity;
-    unsigned char *bytes = realloc(pack->bytes, capacity);
-    if (!bytes)
-        return -ENOMEM;
-    pack->bytes = bytes;
-    pack->capacity = capacity;
-    return 0;
-}
-
 /* Compresses what the stream has, and with Z_FINISH all of it. */
 static void run(struct html_pack *pack, int flush)
 {
     int result = Z_OK;
     while (pack->error == 0 && (pack->stream.avail_in > 0 || flush == Z_FINISH) && result != Z_STREAM_END) {
-        pack->error = reserve(pack);
+        pack->error = array_reserve(&pack->bytes, &pack->capacity, pack->n + 1, 1);
         if (pack->error != 0)
             return;
         size_t room = pack->capacity - pack->n;
@@ -66,32 +56,14 @@ void html_pack_add_number(struct html_pack *pack, int64_t number)
     html_pack_add(pack, text);
 }
 
-static size_t encode_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80)
-        return to[0] = (char)c, 1;
-    if (c < 0x800)
-        return to[0] = (char)(0xC0 | c >> 6), to[1] = (char)(0x80 | (c & 63)), 2;
-    if (c < 0x10000)
-        return to[0] = (char)(0xE0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63)), 3;
-    to[0] = (char)(0xF0 | c >> 18);
-    to[1] = (char)(0x80 | (c >> 12 & 63));
-    to[2] = (char)(0x80 | (c >> 6 & 63));
-    to[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
-/* The text has no control characters (text.h). */
 void html_pack_add_string(struct html_pack *pack, const struct text *text)
 {
     char part[4096];
     size_t n = 0;
     part[n++] = '"';
     for (size_t i = 0; i < text->n; i++) {
-        if (text->chars[i] == L'"' || text->chars[i] == L'\\')
-            part[n++] = '\\';
-        n += encode_utf8(part + n, (uint32_t)text->chars[i]);
-        if (n > sizeof part - 8) {
+        n += text_json_char(part + n, text->chars[i]);
+        if (n > sizeof part - TEXT_JSON_CHAR_BYTES) {
             add(pack, part, n);
             n = 0;
         }
@@ -114,18 +86,16 @@ void html_pack_free(struct html_pack *pack)
 
 size_t html_pack_base64_bytes(const struct html_pack *pack)
 {
-    return (pack->n + 2) / 3 * 4;
+    return base64_bytes(pack->n);
 }
 
 void html_pack_write_base64(const struct html_pack *pack, FILE *to)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < pack->n; i += 3) {
-        size_t left = pack->n - i;
-        uint32_t three = (uint32_t)pack->bytes[i] << 16 | (left > 1 ? (uint32_t)pack->bytes[i + 1] << 8 : 0)
-                         | (left > 2 ? pack->bytes[i + 2] : 0);
-        const char four[4] = {digits[three >> 18], digits[three >> 12 & 63], left > 1 ? digits[three >> 6 & 63] : '=',
-                              left > 2 ? digits[three & 63] : '='};
-        fwrite(four, 1, sizeof four, to);
+    enum { PART = 3 * 1024 }; /* a multiple of 3, so that only the last part has padding */
+    char text[PART / 3 * 4];
+    for (size_t i = 0; i < pack->n; i += PART) {
+        size_t n = pack->n - i < PART ? pack->n - i : PART;
+        base64_encode(text, pack->bytes + i, n);
+        fwrite(text, 1, base64_bytes(n), to);
     }
 }

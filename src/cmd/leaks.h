@@ -58,7 +58,7 @@ struct suppression {
 /* {0} has none. */
 struct suppressions {
     struct suppression *items;
-    size_t n;
+    size_t n, room;
 };
 
 /* Adds those of a file. Returns NULL, or the reason in words with the number of the line, in `reason` of 256 bytes. */

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/array.h"
+
 #define FIRST_BYTES ((size_t)256 << 10)
 #define MAX_FILE_BYTES ((size_t)1 << 30) /* unpacked */
 #define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
@@ -34,12 +36,7 @@ static const char *grow(struct bytes *bytes)
     size_t larger = bytes->capacity == 0 ? FIRST_BYTES : bytes->capacity * 2;
     if (larger > MAX_FILE_BYTES)
         return "more than 1 GiB unpacked";
-    uint8_t *moved = realloc(bytes->at, larger);
-    if (!moved)
-        return "out of memory";
-    bytes->at = moved;
-    bytes->capacity = larger;
-    return NULL;
+    return array_reserve(&bytes->at, &bytes->capacity, larger, 1) ? "out of memory" : NULL;
 }
 
 /* gzread() returns 0 at the end of the file, also if the gzip stream goes on. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "stack.h"
 
 /* A location of the file. */
@@ -157,14 +158,8 @@ static const struct place *place_of(const struct profile *profile, uint64_t id)
 
 static int add_id(struct profile_frames *frames, size_t *n, uint64_t id)
 {
-    if (*n == frames->room) {
-        size_t room = 2 * frames->room + 256;
-        uint64_t *ids = realloc(frames->ids, room * sizeof *ids);
-        if (!ids)
-            return -ENOMEM;
-        frames->ids = ids;
-        frames->room = room;
-    }
+    if (array_reserve(&frames->ids, &frames->room, *n + 1, sizeof *frames->ids))
+        return -ENOMEM;
     frames->ids[(*n)++] = id;
     return 0;
 }

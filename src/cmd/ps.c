@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cmd.h"
 #include "options.h"
 #include "sidecar/ending.h"
@@ -36,16 +37,6 @@ struct processes {
     size_t n_served, served_room;
     bool json;
 };
-
-/* Makes room for one more row. Returns NULL without memory. */
-static void *grow(void *rows, size_t n, size_t *room, size_t bytes)
-{
-    if (n < *room)
-        return rows;
-    void *more = reallocarray(rows, 2 * *room + 16, bytes);
-    *room = more ? 2 * *room + 16 : *room;
-    return more;
-}
 
 /* ---- Reading them ---- */
 
@@ -102,12 +93,11 @@ static bool read_sidecar(struct processes *all, pid_t sidecar)
     DIR *descriptors = opendir(path);
     for (struct dirent *entry; descriptors && is_whole && (entry = readdir(descriptors));) {
         pid_t pid = process_of(sidecar, entry->d_name);
-        struct served_by *served = pid ? grow(all->served, all->n_served, &all->served_room, sizeof *served) : NULL;
-        is_whole = served || !pid;
-        if (!served)
+        if (!pid)
             continue;
-        all->served = served;
-        served[all->n_served++] = (struct served_by){pid, sidecar};
+        is_whole = !array_reserve(&all->served, &all->served_room, all->n_served + 1, sizeof *all->served);
+        if (is_whole)
+            all->served[all->n_served++] = (struct served_by){pid, sidecar};
     }
     if (descriptors)
         closedir(descriptors);
@@ -154,11 +144,9 @@ static bool read_process(struct process *p, pid_t pid)
 
 static bool add_process(struct processes *all, pid_t pid)
 {
-    struct process *rows = grow(all->rows, all->n, &all->room, sizeof *rows);
-    if (!rows)
+    if (array_reserve(&all->rows, &all->room, all->n + 1, sizeof *all->rows))
         return false;
-    all->rows = rows;
-    all->n += read_process(&rows[all->n], pid);
+    all->n += read_process(&all->rows[all->n], pid);
     return !is_sidecar(pid) || read_sidecar(all, pid);
 }
 

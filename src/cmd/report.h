@@ -104,12 +104,14 @@ struct report_values {
 
 struct report_rows {
     struct report_row *items;
-    uint32_t n, capacity;
+    uint32_t n;
+    size_t capacity;
     uint32_t *slots; /* a hash table of rows: the row's index and 1 */
     uint64_t n_slots;
     struct report_row all;         /* the sum of all samples */
     struct report_values *seconds; /* the row alone where `values` include rows below; or the values before */
-    uint32_t n_seconds, seconds_capacity;
+    uint32_t n_seconds;
+    size_t seconds_capacity;
 };
 
 /* A kind of groups of samples (--by), besides the path. */

@@ -16,7 +16,7 @@ struct writer {
 
 /* --- Strings -------------------------------------------------------------------------------------------------------- */
 
-/* Prints the text with a character before each one of `escaped`; for CSV that is the quote itself. */
+/* Prints the text with a character before each one of `escaped`. For CSV this character is the quote itself. */
 static void print_escaped(struct text *text, const char *escaped, char escape)
 {
     for (size_t i = 0; i < text->n; i++) {
@@ -25,13 +25,6 @@ static void print_escaped(struct text *text, const char *escaped, char escape)
             putchar(escape);
         text_print_char(text->chars[i]);
     }
-}
-
-static void print_json_string(struct text *text)
-{
-    putchar('"');
-    print_escaped(text, "\"\\", '\\');
-    putchar('"');
 }
 
 static void print_csv_string(struct text *text)
@@ -65,7 +58,7 @@ static void print_json_values(const struct writer *w, const struct report_row *r
 static void print_json_text(const char *key, struct text *text)
 {
     printf("\"%s\": ", key);
-    print_json_string(text);
+    text_print_as_json(text);
 }
 
 /* The names of the path, the outermost first, and labels. A label that comes several times is shown once: the nearest. */
@@ -81,7 +74,7 @@ static int print_json_path(const struct writer *w, const struct report_row *row)
         text_clear(w->text);
         report_add_name(w->text, input, sample->location_id[i - 1]);
         fputs(i < sample->n_location_id ? ", " : "", stdout);
-        print_json_string(w->text);
+        text_print_as_json(w->text);
     }
     fputs("], \"labels\": {", stdout);
     bool later = false;
@@ -94,11 +87,11 @@ static int print_json_path(const struct writer *w, const struct report_row *row)
         fputs(later ? ", " : "", stdout);
         text_clear(w->text);
         report_add_string(w->text, &input->profile, sample->label[i]->key);
-        print_json_string(w->text);
+        text_print_as_json(w->text);
         fputs(": ", stdout);
         text_clear(w->text);
         report_add_label_value(w->text, &input->profile, sample->label[i]);
-        print_json_string(w->text);
+        text_print_as_json(w->text);
         later = true;
     }
     putchar('}');

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "report.h"
 
 #define MAX_ROWS (1u << 26)   /* bounds memory */
@@ -40,15 +41,7 @@ void report_row_add(struct report_row *to, const int64_t values[PROFILE_N_VALUES
 
 static int reserve(struct report_rows *rows)
 {
-    if (rows->n < rows->capacity)
-        return 0;
-    uint32_t capacity = rows->capacity == 0 ? 64 : rows->capacity * 2;
-    struct report_row *items = capacity > MAX_ROWS ? NULL : realloc(rows->items, capacity * sizeof *items);
-    if (!items)
-        return -ENOMEM;
-    rows->items = items;
-    rows->capacity = capacity;
-    return 0;
+    return rows->n == MAX_ROWS ? -ENOMEM : array_reserve(&rows->items, &rows->capacity, rows->n + (size_t)1, sizeof *rows->items);
 }
 
 /* The slot of the hash, or the free one where it belongs. */
@@ -101,16 +94,10 @@ static uint32_t find(const struct report_rows *rows, uint64_t hash)
 struct report_values *report_rows_second(struct report_rows *rows, struct report_row *row)
 {
     uint32_t n = rows->n_seconds == 0 ? 1 : rows->n_seconds;
-    if (row->second == 0 && n >= rows->seconds_capacity) {
-        uint32_t capacity = rows->seconds_capacity == 0 ? 64 : rows->seconds_capacity * 2;
-        struct report_values *seconds = realloc(rows->seconds, capacity * sizeof *seconds);
-        if (!seconds)
-            return NULL;
-        rows->seconds = seconds;
-        rows->seconds_capacity = capacity;
-        seconds[0] = (struct report_values){{0}};
-    }
     if (row->second == 0) {
+        if (array_reserve(&rows->seconds, &rows->seconds_capacity, n + (size_t)1, sizeof *rows->seconds))
+            return NULL;
+        rows->seconds[0] = (struct report_values){{0}};
         rows->seconds[n] = (struct report_values){{0}};
         row->second = n;
         rows->n_seconds = n + 1;
@@ -185,18 +172,6 @@ static int add_keys(struct reader *r)
 
 /* --- By path ---------------------------------------------------------------------------------------------------------- */
 
-static int reserve_paths(struct reader *r, size_t n)
-{
-    if (n < r->capacity)
-        return 0;
-    uint64_t *paths = realloc(r->paths, 2 * (n + 1) * sizeof *paths);
-    if (!paths)
-        return -ENOMEM;
-    r->paths = paths;
-    r->capacity = 2 * (n + 1);
-    return 0;
-}
-
 /* Labels of outer spans with the same key count. */
 static uint64_t hash_label(const struct report_input *input, JespanPprof__Label *const *labels, size_t i, size_t n)
 {
@@ -214,7 +189,7 @@ static int hash_sample(struct reader *r)
     uint64_t path = 0, labels = 0;
     r->n_frames = r->sample->n_location_id;
     r->n_labels = r->sample->n_label < MAX_LABELS ? r->sample->n_label : MAX_LABELS;
-    if (reserve_paths(r, r->n_frames) != 0)
+    if (array_reserve(&r->paths, &r->capacity, r->n_frames + 1, sizeof *r->paths))
         return -ENOMEM;
     r->paths[r->n_frames] = 0;
     for (size_t i = r->n_frames; i-- > 0;)

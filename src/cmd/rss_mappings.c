@@ -11,20 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 #define PAGE_BYTES 4096u
 #define PRESENT (UINT64_C(1) << 63)
 #define ENTRIES_AT_ONCE 4096
 
 static int add(struct mappings *m, const struct mapping *mapping)
 {
-    if (m->n == m->room) {
-        size_t room = 2 * m->room + 256;
-        struct mapping *items = reallocarray(m->items, room, sizeof *items);
-        if (!items)
-            return -ENOMEM;
-        m->items = items;
-        m->room = room;
-    }
+    if (array_reserve(&m->items, &m->room, m->n + 1, sizeof *m->items))
+        return -ENOMEM;
     m->items[m->n++] = *mapping;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "hash.h"
 #include "symbolize.h"
 #include "text.h"
@@ -190,14 +191,8 @@ static int add_frame(struct stack *stack, const JespanPprof__Location *location,
         stack->is_cut = true;
         return 0;
     }
-    if (stack->n == stack->room) {
-        size_t room = 2 * stack->room + 64;
-        struct stack_call *frames = realloc(stack->frames, room * sizeof *frames);
-        if (!frames)
-            return -ENOMEM;
-        stack->frames = frames;
-        stack->room = room;
-    }
+    if (array_reserve(&stack->frames, &stack->room, stack->n + 1, sizeof *stack->frames))
+        return -ENOMEM;
     stack->frames[stack->n++] = (struct stack_call){location, line};
     return 0;
 }

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define PREFIX "leak:"
 
 /* --- Reading ------------------------------------------------------------------------------------------------------------ */
@@ -23,13 +25,10 @@ static char *trim(char *line)
 
 static bool add(struct suppressions *all, const char *pattern)
 {
-    struct suppression *items = reallocarray(all->items, all->n + 1, sizeof *items);
-    if (!items)
-        return false;
-    all->items = items;
-    items[all->n] = (struct suppression){.pattern = strdup(pattern)};
-    all->n += items[all->n].pattern != NULL;
-    return items[all->n - 1].pattern != NULL;
+    char *own = array_reserve(&all->items, &all->room, all->n + 1, sizeof *all->items) ? NULL : strdup(pattern);
+    if (own)
+        all->items[all->n++] = (struct suppression){.pattern = own};
+    return own;
 }
 
 /* Returns NULL, or what is wrong with the line. */

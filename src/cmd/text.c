@@ -10,6 +10,8 @@
 #include <string.h>
 #include <wctype.h>
 
+#include "base/encode.h"
+
 static wchar_t ellipsis = L'~'; /* where there is no UTF-8 */
 
 void text_init(void)
@@ -106,13 +108,37 @@ void text_fit(struct text *text, size_t columns)
     text->n = head + text->n - tail;
 }
 
-void text_print_char(wchar_t c)
+/* Every character of a text is one of the locale, so this cannot fail. */
+static size_t encode(char to[MB_LEN_MAX], wchar_t c)
 {
     mbstate_t state = {0};
+    size_t n = wcrtomb(to, c, &state);
+    return n == (size_t)-1 ? 0 : n;
+}
+
+void text_print_char(wchar_t c)
+{
     char bytes[MB_LEN_MAX];
-    size_t n = wcrtomb(bytes, c, &state);
-    if (n != (size_t)-1)
-        fwrite(bytes, 1, n, stdout);
+    fwrite(bytes, 1, encode(bytes, c), stdout);
+}
+
+size_t text_json_char(char to[TEXT_JSON_CHAR_BYTES], wchar_t c)
+{
+    char buffer[JSON_ESCAPE_BYTES];
+    const char *escaped = c < 128 ? json_escape((unsigned char)c, buffer) : NULL;
+    if (!escaped)
+        return encode(to, c);
+    memcpy(to, escaped, strlen(escaped));
+    return strlen(escaped);
+}
+
+void text_print_as_json(const struct text *text)
+{
+    char bytes[TEXT_JSON_CHAR_BYTES];
+    putchar('"');
+    for (size_t i = 0; i < text->n; i++)
+        fwrite(bytes, 1, text_json_char(bytes, text->chars[i]), stdout);
+    putchar('"');
 }
 
 void text_print(const struct text *text)
@@ -126,13 +152,7 @@ void text_print_json(const char *string)
     static struct text text;
     text_clear(&text);
     text_add_bytes(&text, string, strlen(string), TEXT_MAX_CHARS);
-    putchar('"');
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.chars[i] == '"' || text.chars[i] == '\\')
-            putchar('\\');
-        text_print_char(text.chars[i]);
-    }
-    putchar('"');
+    text_print_as_json(&text);
 }
 
 void figure_bytes(char *to, int64_t bytes, bool exact)

@@ -38,7 +38,12 @@ void text_fit(struct text *text, size_t columns);
 void text_print(const struct text *text);
 void text_print_char(wchar_t c);
 
-/* Prints a string of JSON, with its quotes. */
+/* Encodes a character of a JSON string. Returns the number of bytes. */
+#define TEXT_JSON_CHAR_BYTES 16
+size_t text_json_char(char to[TEXT_JSON_CHAR_BYTES], wchar_t c);
+
+/* Print a JSON string with its quotes: that of a text, and that of any bytes. */
+void text_print_as_json(const struct text *text);
 void text_print_json(const char *string);
 
 #define FIGURE_BYTES 32 /* enough for any figure */

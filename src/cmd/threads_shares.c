@@ -9,15 +9,7 @@
 
 #include <stdlib.h>
 
-static uint64_t less(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
-}
-
-static uint64_t lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/number.h"
 
 static void add(struct bounds *to, uint64_t low, uint64_t high)
 {
@@ -52,9 +44,9 @@ struct block {
 
 static void add_cell(struct block *block, const struct view_cell *cell, const struct sums *all)
 {
-    uint64_t others_out = less(all->out, cell->out_bytes), others_in = less(all->in, cell->in_bytes);
-    add(&block->shares.in_use, less(cell->in_bytes, all->out), lesser(cell->in_bytes, less(all->in, all->out)));
-    add(&block->shares.freed_by_others, less(others_out, others_in), lesser(cell->in_bytes, others_out));
+    uint64_t others_out = saturating_sub(all->out, cell->out_bytes), others_in = saturating_sub(all->in, cell->in_bytes);
+    add(&block->shares.in_use, saturating_sub(cell->in_bytes, all->out), lesser(cell->in_bytes, saturating_sub(all->in, all->out)));
+    add(&block->shares.freed_by_others, saturating_sub(others_out, others_in), lesser(cell->in_bytes, others_out));
     block->in += cell->in_bytes;
     block->freed_by_any += lesser(cell->in_bytes, all->out);
 }
@@ -63,7 +55,7 @@ static void add_cell(struct block *block, const struct view_cell *cell, const st
 static struct bounds narrow(const struct bounds *block, uint64_t of_thread, uint64_t of_block)
 {
     uint64_t high = lesser(block->high, of_thread);
-    return (struct bounds){lesser(less(block->low, less(of_block, of_thread)), high), high};
+    return (struct bounds){lesser(saturating_sub(block->low, saturating_sub(of_block, of_thread)), high), high};
 }
 
 struct thread_shares *threads_find_shares(const struct view_threads *t)

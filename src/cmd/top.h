@@ -54,7 +54,7 @@ struct top {
     /* By number of context */
     struct top_before *before;
     struct top_figures *figures; /* by row of the snapshot: alone */
-    uint32_t n_before, n_figures;
+    uint32_t n_before;
     struct top_before *threads_before; /* by thread id, modulo TOP_THREADS_BEFORE */
     bool *collapsed;                   /* by number of context */
     uint32_t n_collapsed;

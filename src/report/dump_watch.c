@@ -10,6 +10,7 @@
 #include "base/die.h"
 #include "base/memory_bounds.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "base/parse.h"
 #include "conf/conf.h"
 #include "jemalloc-hooks/extents.h"
@@ -116,11 +117,6 @@ static uint64_t look_at_bound(struct bound *b, struct pace *p)
     return now_ns() + pace_next_ns(p, b->bytes, threshold);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t look_at_pressure(void)
 {
     if (!conf.dump_pressure_percent)
@@ -150,9 +146,9 @@ static uint64_t look_how_near(void)
         pressure_find(&pressure, bounds.cgroup2);
         find_next_ns = now_ns() + FIND_NS;
     }
-    uint64_t next = earlier(find_next_ns, look_at_pressure());
+    uint64_t next = lesser(find_next_ns, look_at_pressure());
     for (unsigned i = 0; i < bounds.n; i++)
-        next = earlier(next, look_at_bound(&bounds.bound[i], &paces[i]));
+        next = lesser(next, look_at_bound(&bounds.bound[i], &paces[i]));
     return next;
 }
 
@@ -182,7 +178,7 @@ static uint64_t handle_events(uint32_t *happened)
         if (!(*happened & DUMP_BIT(reason)))
             continue;
         if (now_ns() < free_again_ns[reason]) {
-            next = earlier(next, free_again_ns[reason]);
+            next = lesser(next, free_again_ns[reason]);
             continue;
         }
         act(reason, why[reason]);
@@ -218,9 +214,9 @@ static void run(struct worker *w)
     while (!load_relaxed(&stopping)) {
         uint64_t until = handle_events(&happened);
         if (wanted & DUMP_BIT(DUMP_OOM))
-            until = earlier(until, look_how_near());
+            until = lesser(until, look_how_near());
         if (wanted & DUMP_BIT(DUMP_PEAK))
-            until = earlier(until, look_at_peak());
+            until = lesser(until, look_at_peak());
         happened |= dump_on_wait(until);
     }
     happened |= dump_on_wait(0); /* an event may be the reason why the program ends */

@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/number.h"
 #include "conf/conf.h"
 #include "report/dump_dir.h"
 #include "report/module.h"
@@ -33,11 +34,6 @@ static const struct exporter *exporter; /* NULL: it is missing */
 static uint64_t now_ns(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 void served_boot(void)
@@ -196,13 +192,13 @@ void served_end(struct served *p, const struct ending *e)
 static void pause_longer(struct served *p)
 {
     p->next_read_ns = now_ns() + p->pause_ns;
-    p->pause_ns = earlier(2 * p->pause_ns, watched_interval_ns(READ_EVERY_NS));
+    p->pause_ns = lesser(2 * p->pause_ns, watched_interval_ns(READ_EVERY_NS));
 }
 
 /* With a short reading_interval_ms, readings of very many contexts take a tenth of the time. A second is always enough. */
 static void leave_time(struct served *p, uint64_t took_ns)
 {
-    uint64_t least_ns = now_ns() + earlier(9 * took_ns, READ_EVERY_NS);
+    uint64_t least_ns = now_ns() + lesser(9 * took_ns, READ_EVERY_NS);
     if (p->next_read_ns < least_ns)
         p->next_read_ns = least_ns;
 }
@@ -342,5 +338,5 @@ void served_tend(struct served *p)
 
 uint64_t served_next_ns(const struct served *p)
 {
-    return p->has_said_goodbye ? UINT64_MAX : earlier(p->next_read_ns, p->readings ? p->next_dump_ns : UINT64_MAX);
+    return p->has_said_goodbye ? UINT64_MAX : lesser(p->next_read_ns, p->readings ? p->next_dump_ns : UINT64_MAX);
 }

@@ -16,10 +16,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/number.h"
 #include "conf/conf.h"
 #include "sidecar/ending.h"
 #include "sidecar/modules.h"
@@ -40,11 +42,6 @@ static struct sidecar {
     int signals, rings, modules;
     uint64_t next_look_ns;
 } sidecar;
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* ---- The line at the end ---- */
 
@@ -106,14 +103,8 @@ static struct served *find_served(pid_t pid)
 /* Makes room for the descriptor too. */
 static struct served *add_served(pid_t pid, int pidfd, bool is_first, bool needs_slot)
 {
-    if (FIRST_PROCESS + sidecar.n_served >= sidecar.room) {
-        size_t room = 2 * sidecar.room + 16;
-        struct pollfd *larger = realloc(sidecar.fds, room * sizeof *larger);
-        if (!larger)
-            return NULL;
-        sidecar.fds = larger;
-        sidecar.room = room;
-    }
+    if (array_reserve(&sidecar.fds, &sidecar.room, FIRST_PROCESS + sidecar.n_served + 1, sizeof *sidecar.fds))
+        return NULL;
     struct served *p = served_new(pid, pidfd, is_first, needs_slot);
     if (!p)
         return NULL;
@@ -244,9 +235,9 @@ static size_t fill_descriptors(void)
 
 static uint64_t next_ns(void)
 {
-    uint64_t next = earlier(sidecar.next_look_ns, modules_next_ns());
+    uint64_t next = lesser(sidecar.next_look_ns, modules_next_ns());
     for (struct served *p = sidecar.first_served; p; p = p->next)
-        next = earlier(next, served_next_ns(p));
+        next = lesser(next, served_next_ns(p));
     return next;
 }
 

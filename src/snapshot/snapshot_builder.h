@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "snapshot/reading.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
@@ -75,11 +76,6 @@ struct snapshot_builder {
 static inline uint64_t builder_to_ns(const struct snapshot_builder *b, uint64_t ticks)
 {
     return clock_ticks_to_ns(ticks, b->scale);
-}
-
-static inline uint64_t lesser(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 static inline bool place_has_row(const struct place *p)

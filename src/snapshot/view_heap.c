@@ -8,34 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/meta.h"
 
 #define MAX_OWN (1u << 20)
 
 int view_heap_add_own(struct view_heap *h, uint64_t start, uint64_t bytes)
 {
-    if (h->n_own == h->own_room) {
-        uint32_t room = h->own_room ? 2 * h->own_room : 256;
-        struct range *own = room > MAX_OWN ? NULL : realloc(h->own, room * sizeof *own);
-        if (!own)
-            return -ENOMEM;
-        h->own = own;
-        h->own_room = room;
-    }
+    if (h->n_own == MAX_OWN || array_reserve(&h->own, &h->own_room, h->n_own + 1, sizeof *h->own))
+        return -ENOMEM;
     h->own[h->n_own++] = (struct range){start & ~(PAGE - 1), (start + bytes + PAGE - 1) & ~(PAGE - 1)};
     return 0;
 }
 
 static int add_cached(struct view_heap *h, uint64_t address, uint32_t bytes)
 {
-    if (h->n_cached == h->cached_room) {
-        uint32_t room = h->cached_room ? 2 * h->cached_room : 1024;
-        struct cached *cached = realloc(h->cached, room * sizeof *cached);
-        if (!cached)
-            return -ENOMEM;
-        h->cached = cached;
-        h->cached_room = room;
-    }
+    if (array_reserve(&h->cached, &h->cached_room, h->n_cached + 1, sizeof *h->cached))
+        return -ENOMEM;
     h->cached[h->n_cached++] = (struct cached){address, bytes};
     return 0;
 }

@@ -48,9 +48,11 @@ struct view_heap {
     uint32_t *owners; /* outside_owners() */
     uint32_t n_contexts;
     struct range *own;
-    uint32_t n_own, own_room, n_sorted; /* of own */
+    uint32_t n_own, n_sorted; /* of own */
+    size_t own_room;
     struct cached *cached;
-    uint32_t n_cached, cached_room;
+    uint32_t n_cached;
+    size_t cached_room;
     /* While a mapping is walked */
     struct slab slab;
     struct heap_parts *parts;

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "snapshot/view_parts.h"
 #include "span/tree.h"
 
@@ -29,14 +31,8 @@ static struct view_cell *find_cell(struct threads_reading *r, uint32_t block, ui
     size_t *place = &r->places[context];
     if (*place < to->n_cells && to->cells[*place].block == block && to->cells[*place].context == context)
         return &to->cells[*place];
-    if (to->n_cells == r->cells_room) {
-        size_t room = 2 * r->cells_room + 64;
-        struct view_cell *cells = room > MAX_CELLS ? NULL : reallocarray(to->cells, room, sizeof *cells);
-        if (!cells)
-            return NULL;
-        to->cells = cells;
-        r->cells_room = room;
-    }
+    if (to->n_cells == MAX_CELLS || array_reserve(&to->cells, &r->cells_room, to->n_cells + 1, sizeof *to->cells))
+        return NULL;
     *place = to->n_cells;
     to->cells[*place] = (struct view_cell){.block = block, .context = context};
     return &to->cells[to->n_cells++];
@@ -97,14 +93,8 @@ static int add_buffered(struct threads_reading *r, uint32_t block, struct view_t
 static struct view_thread *add_thread(struct threads_reading *r)
 {
     struct view_threads *to = r->to;
-    if (to->n_threads == r->threads_room) {
-        size_t room = 2 * r->threads_room + 64;
-        struct view_thread *threads = reallocarray(to->threads, room, sizeof *threads);
-        if (!threads)
-            return NULL;
-        to->threads = threads;
-        r->threads_room = room;
-    }
+    if (array_reserve(&to->threads, &r->threads_room, to->n_threads + 1, sizeof *to->threads))
+        return NULL;
     to->threads[to->n_threads] = (struct view_thread){0};
     return &to->threads[to->n_threads++];
 }
@@ -114,20 +104,15 @@ static uint64_t to_ns(const struct threads_reading *r, uint64_t ticks)
     return clock_ticks_to_ns(ticks, outside_scale(r->view));
 }
 
-static uint64_t less(uint64_t all, uint64_t part)
-{
-    return all > part ? all - part : 0;
-}
-
 /* The sums of a thread that goes on are read after those of its start, so nothing is negative but for damaged books. */
 static void leave_out(const struct threads_reading *r, struct view_thread *t, const struct thread_sums *before)
 {
-    t->alloc_objects = less(t->alloc_objects, before->alloc_objects);
-    t->alloc_bytes = less(t->alloc_bytes, before->alloc_bytes);
-    t->free_objects = less(t->free_objects, before->free_objects);
-    t->free_bytes = less(t->free_bytes, before->free_bytes);
-    t->busy_ns = to_ns(r, less(t->busy_ns, before->busy));
-    t->cpu_ns = to_ns(r, less(t->cpu_ns, before->cpu));
+    t->alloc_objects = saturating_sub(t->alloc_objects, before->alloc_objects);
+    t->alloc_bytes = saturating_sub(t->alloc_bytes, before->alloc_bytes);
+    t->free_objects = saturating_sub(t->free_objects, before->free_objects);
+    t->free_bytes = saturating_sub(t->free_bytes, before->free_bytes);
+    t->busy_ns = to_ns(r, saturating_sub(t->busy_ns, before->busy));
+    t->cpu_ns = to_ns(r, saturating_sub(t->cpu_ns, before->cpu));
 }
 
 static int read_block(struct threads_reading *r, uint32_t block)

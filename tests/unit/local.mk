@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # A unit test lies in the folder of the room of src/ that it tests. It is one C file: one line here.
 unit_tests += \
+	%D%/base/test_array \
 	%D%/base/test_clock \
 	%D%/base/test_cpu_clock \
 	%D%/base/test_dump_on \
+	%D%/base/test_encode \
 	%D%/base/test_memory_bounds \
 	%D%/base/test_memory_pressure \
 	%D%/base/test_pattern \

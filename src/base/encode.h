@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Encodings that the command and modules share: strings of JSON, and base64. Modules call no functions of the library, so
+ * all of it is inline. */
+#ifndef JESPAN_ENCODE_H
+#define JESPAN_ENCODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- Strings of JSON (RFC 8259) ---- */
+
+#define JSON_ESCAPE_BYTES sizeof "\\u0000"
+
+/* Returns the escape sequence of an ASCII character, perhaps in `buffer`, or NULL if the character needs none. */
+static inline const char *json_escape(unsigned char c, char buffer[JSON_ESCAPE_BYTES])
+{
+    if (c == '"')
+        return "\\\"";
+    if (c == '\\')
+        return "\\\\";
+    if (c >= ' ' && c != 0x7F)
+        return NULL;
+    snprintf(buffer, JSON_ESCAPE_BYTES, "\\u%04x", c);
+    return buffer;
+}
+
+/* ---- Base64 (RFC 4648) ---- */
+
+/* How many characters n bytes take, with the padding. */
+static inline size_t base64_bytes(size_t n)
+{
+    return (n + 2) / 3 * 4;
+}
+
+/* Encodes n bytes, with padding and without a NUL. Three bytes become four characters of 6 bits each. */
+static inline void base64_encode(char *to, const void *bytes, size_t n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < n; i += 3) {
+        size_t left = n - i;
+        uint32_t three = (uint32_t)from[i] << 16 | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0) | (left > 2 ? from[i + 2] : 0);
+        *to++ = digits[three >> 18];
+        *to++ = digits[three >> 12 & 63];
+        *to++ = left > 1 ? digits[three >> 6 & 63] : '=';
+        *to++ = left > 2 ? digits[three & 63] : '=';
+    }
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbers that stay within bounds. Modules use them too, so they are inline. */
+#ifndef JESPAN_NUMBER_H
+#define JESPAN_NUMBER_H
+
+#include <stdint.h>
+
+static inline uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* a − b, but 0 if b is larger. */
+static inline uint64_t saturating_sub(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+#endif
