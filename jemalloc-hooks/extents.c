@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Extent hooks for jemalloc's automatic arenas. */
+#include "base/figures.h"
 #include "extents.h"
 
 #include <errno.h>
@@ -19,6 +20,12 @@ THREAD_LOCAL unsigned extents_pause;
 bool extents_retain;
 
 struct extent_figures extents_heap;
+FIGURE_ROW(figure_mapped_bytes, "spans.stats.mapped_bytes", extents_heap.mapped_bytes, FIGURE_SIGNED);
+FIGURE_ROW(figure_committed_bytes, "spans.stats.committed_bytes", extents_heap.committed_bytes, FIGURE_SIGNED);
+FIGURE_ROW(figure_peak_mapped_bytes, "spans.stats.peak_mapped_bytes", extents_heap.peak_mapped_bytes, FIGURE_SIGNED);
+FIGURE_ROW(figure_purged_lazy_bytes, "spans.stats.purged_lazy_bytes", extents_heap.purged_lazy_bytes, FIGURE_SIGNED);
+FIGURE_ROW(figure_purged_forced_bytes, "spans.stats.purged_forced_bytes", extents_heap.purged_forced_bytes, FIGURE_SIGNED);
+FIGURE_ROW(figure_extents, "spans.stats.extents", extents_heap.extents, FIGURE_SIGNED);
 _Atomic uint32_t extents_high_water_events;
 
 static extent_hooks_t *default_hooks;

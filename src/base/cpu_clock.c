@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A thread's CPU time: the readings, and the trial of restartable sequences. */
 #include "base/cpu_clock.h"
+#include "base/figures.h"
 
 #include <errno.h>
 #include <linux/rseq.h>
@@ -18,6 +19,7 @@ static volatile uint64_t never, always;
 #define TRIES 64
 
 _Atomic uint64_t cpu_clock_lost;
+FIGURE_ROW(figure_lost, "spans.stats.cpu_clocks_lost", cpu_clock_lost, FIGURE_NUMBER);
 
 enum cpu_clock_kind cpu_clock_wanted;
 bool cpu_clock_always_asks;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/figures.h"
 
 #define LINE_BYTES 512
 
@@ -79,6 +80,7 @@ static dev_t device;
 static ino_t inode;
 
 static _Atomic uint64_t lost;
+FIGURE_ROW(figure_lost, "spans.stats.lost_messages", lost, FIGURE_NUMBER);
 
 /* ---- Which file it is ---- */
 

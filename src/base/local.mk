@@ -10,6 +10,7 @@ core_sources += \
 	%D%/dump_on.c %D%/dump_on.h \
 	%D%/encode.h \
 	%D%/exceptions.c %D%/exceptions.h \
+	%D%/figures.h \
 	%D%/forked.h \
 	%D%/futex.h \
 	%D%/hash.h \

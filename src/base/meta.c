@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jespan's own memory, which comes from mmap(2). */
+#include "base/figures.h"
 #include "base/meta.h"
 
 #include <errno.h>
@@ -14,6 +15,8 @@
 
 static char *chunk, *chunk_end; /* LOCK_META */
 static _Atomic uint64_t alloc_bytes, map_bytes;
+FIGURE_ROW(figure_alloc, "spans.stats.meta_bytes", alloc_bytes, FIGURE_NUMBER);
+FIGURE_ROW(figure_map, "spans.stats.map_bytes", map_bytes, FIGURE_NUMBER);
 
 /* Emergency memory. Only the thread in an emergency uses these variables. */
 static char *aside;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan ctl`: asks a running process to call mallctl. */
+/* `jespan ctl`: reads a running process from outside, and asks it to call mallctl. */
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "cmd.h"
 #include "ctl_target.h"
 #include "options.h"
+#include "snapshot/names_outside.h"
 #include "snapshot/view.h"
 
 #define DEFAULT_READ_WAIT_S 5
@@ -29,6 +29,22 @@ static int explain_open(const struct ctl_target *t, int error)
     else
         cmd_error("%s: %s", t->word, view_error_text(error));
     return error == -EBUSY ? STATUS_NO_ANSWER : STATUS_USAGE;
+}
+
+int ctl_reach(struct ctl_target *t)
+{
+    int error = t->is_reached ? 0 : mailbox_open(&t->box, t->pid, clock_ns(CLOCK_MONOTONIC) + t->wait_ns);
+    t->is_reached = !error;
+    return error ? explain_open(t, error) : 0;
+}
+
+int ctl_read(struct ctl_target *t)
+{
+    const char *reason = t->is_read ? NULL : outside_read(&t->outside, t->pid);
+    t->is_read = !reason;
+    if (reason)
+        cmd_error("%s: %s", t->word, reason);
+    return reason ? STATUS_USAGE : 0;
 }
 
 /* The state in /proc/PID/stat stands behind the name in brackets. */
@@ -50,8 +66,14 @@ static const char *why_nobody_looks(const struct ctl_target *t)
     return is_stopped(t->pid) ? "is stopped" : "has not allocated since";
 }
 
-static int explain_ask(const struct ctl_target *t, const char *name, int error)
+static int explain_ask(const struct ctl_target *t, const struct mailbox_request *request, int error)
 {
+    const char *name = request->name;
+    if (error == -ETIMEDOUT && request->verb == MAILBOX_GET) {
+        cmd_error("%s: %s: no answer in %g s: only a thread of the program can read this name, and the program %s", t->word, name,
+                  (double)t->wait_ns / 1e9, why_nobody_looks(t));
+        return STATUS_NO_ANSWER;
+    }
     switch (error) {
     case -EINPROGRESS:
         cmd_error("%s: %s waits in the program, which %s; the program does it when it next allocates, 'jespan ctl %s waiting' "
@@ -86,6 +108,8 @@ const char *ctl_reason(const struct mailbox_request *request, int error)
         return request->verb >= MAILBOX_GET && request->verb <= MAILBOX_CALL ? not_permitted[request->verb] : "is refused";
     case ENOENT:
         return "does not exist in it";
+    case ESTALE:
+        return "is another context's number now; the context that was meant is gone";
     default:
         return error == EINVAL && request->verb == MAILBOX_SET ? "does not take this value" : NULL;
     }
@@ -98,10 +122,11 @@ static int explain_answer(const struct ctl_target *t, const struct mailbox_reque
     return STATUS_REFUSED;
 }
 
-/* Returns the exit status, after a message if it is not 0 or the request is left. */
-static int ask(struct ctl_target *t, struct mailbox_request *request, struct mailbox_answer *answer)
+int ctl_ask(struct ctl_target *t, struct mailbox_request *request, struct mailbox_answer *answer)
 {
-    int error = -EAGAIN;
+    int error = -EAGAIN, status = ctl_reach(t);
+    if (status)
+        return status;
     bool may_leave = request->verb != MAILBOX_GET && !t->is_certain;
     if (request->verb == MAILBOX_GET && !t->is_certain)
         t->wait_ns = DEFAULT_READ_WAIT_S * UINT64_C(1000000000);
@@ -109,11 +134,11 @@ static int ask(struct ctl_target *t, struct mailbox_request *request, struct mai
         error = mailbox_ask(&t->box, request, answer, clock_ns(CLOCK_MONOTONIC) + t->wait_ns,
                             may_leave ? MAILBOX_LEAVE : MAILBOX_TAKE_BACK);
     if (error)
-        return explain_ask(t, request->name, error);
+        return explain_ask(t, request, error);
     return answer->error ? explain_answer(t, request, answer->error) : 0;
 }
 
-static int begin(struct mailbox_request *request, enum mailbox_verb verb, const char *name)
+int ctl_begin(struct mailbox_request *request, enum mailbox_verb verb, const char *name)
 {
     *request = (struct mailbox_request){.verb = verb};
     if (strlen(name) < sizeof request->name) {
@@ -122,56 +147,6 @@ static int begin(struct mailbox_request *request, enum mailbox_verb verb, const 
     }
     cmd_error("the name is too long: %s", name);
     return STATUS_USAGE;
-}
-
-/* ---- get ---- */
-
-void ctl_print_words(const char *words)
-{
-    for (; *words; words++)
-        putchar(iscntrl((unsigned char)*words) ? '?' : *words);
-}
-
-static void print_value(const struct mailbox_answer *answer)
-{
-    switch (answer->kind) {
-    case MAILBOX_BOOL:
-        fputs(answer->value ? "true" : "false", stdout);
-        break;
-    case MAILBOX_SIGNED:
-        printf("%" PRId64, (int64_t)answer->value);
-        break;
-    case MAILBOX_UNSIGNED:
-        printf("%" PRIu64, answer->value);
-        break;
-    default:
-        ctl_print_words(answer->words);
-        break;
-    }
-    putchar('\n');
-}
-
-static int get(struct ctl_target *t, const char *name, bool with_name)
-{
-    struct mailbox_request request;
-    struct mailbox_answer answer;
-    int status = begin(&request, MAILBOX_GET, name);
-    if (!status)
-        status = ask(t, &request, &answer);
-    if (status)
-        return status;
-    if (with_name)
-        printf("%s: ", name);
-    print_value(&answer);
-    return 0;
-}
-
-static int do_get(struct ctl_target *t, char **words, int n)
-{
-    int status = 0;
-    for (int i = 0; i < n && !status; i++)
-        status = get(t, words[i], n > 1);
-    return status;
 }
 
 /* ---- set ---- */
@@ -190,11 +165,28 @@ static bool parse_number(const char *word, uint64_t *value)
     return isdigit((unsigned char)word[1]) && !*end && !errno;
 }
 
+/* A limit is for the context that has the number now, also if the program makes the change much later. */
+static int begin_set(struct ctl_target *t, struct mailbox_request *request, const char *name)
+{
+    if (ctl_is_limit(name))
+        return ctl_begin_limit(t, request, name);
+    uint32_t id = names_outside_limited(name);
+    int status = ctl_begin(request, MAILBOX_SET, name);
+    if (!status && id)
+        status = ctl_read(t);
+    int error = !status && id ? names_outside_life(t->outside.view, id, &request->life) : 0;
+    if (error == -ENOENT)
+        return explain_answer(t, request, ENOENT);
+    if (error)
+        cmd_error("%s: %s", t->word, view_error_text(error));
+    return error ? STATUS_USAGE : status;
+}
+
 static int set(struct ctl_target *t, const char *name, const char *word)
 {
     struct mailbox_request request;
     struct mailbox_answer answer;
-    int status = begin(&request, MAILBOX_SET, name);
+    int status = begin_set(t, &request, name);
     if (status)
         return status;
     if (strlen(word) >= sizeof request.words) {
@@ -203,7 +195,7 @@ static int set(struct ctl_target *t, const char *name, const char *word)
     }
     memcpy(request.words, word, strlen(word));
     request.has_value = parse_number(word, &request.value);
-    return ask(t, &request, &answer);
+    return ctl_ask(t, &request, &answer);
 }
 
 static int do_set(struct ctl_target *t, char **words, int n)
@@ -214,15 +206,16 @@ static int do_set(struct ctl_target *t, char **words, int n)
 
 static int do_stacks(struct ctl_target *t, char **words, int n)
 {
-    return n ? set(t, "spans.stacks", words[0]) : get(t, "spans.stacks", false);
+    char *name = "spans.stacks";
+    return n ? set(t, name, words[0]) : ctl_get(t, &name, 1);
 }
 
 static int call(struct ctl_target *t, const char *name)
 {
     struct mailbox_request request;
     struct mailbox_answer answer;
-    int status = begin(&request, MAILBOX_CALL, name);
-    return status ? status : ask(t, &request, &answer);
+    int status = ctl_begin(&request, MAILBOX_CALL, name);
+    return status ? status : ctl_ask(t, &request, &answer);
 }
 
 static int do_purge(struct ctl_target *t, char **words, int n)
@@ -245,7 +238,8 @@ static const struct verb {
     int least, most; /* words after it */
     int (*run)(struct ctl_target *t, char **words, int n);
 } verbs[] = {
-    {"get", 1, 1000, do_get}, {"set", 2, 2, do_set}, {"call", 1, 1, do_call}, {"stacks", 0, 1, do_stacks}, {"purge", 0, 0, do_purge},
+    {"get", 1, 1000, ctl_get}, {"list", 0, 1, ctl_list}, {"dump", 0, 1, ctl_dump},
+    {"set", 2, 2, do_set}, {"call", 1, 1, do_call}, {"stacks", 0, 1, do_stacks}, {"purge", 0, 0, do_purge},
     {"waiting", 0, 0, ctl_waiting}, {"withdraw", 0, 1, ctl_withdraw},
 };
 
@@ -279,18 +273,18 @@ static int read_wait(void *data, const char *word)
 
 static int execute(struct ctl_target *t, const struct verb *verb, char **words, int n)
 {
-    int error = mailbox_open(&t->box, t->pid, clock_ns(CLOCK_MONOTONIC) + t->wait_ns);
-    if (error)
-        return explain_open(t, error);
     int status = verb->run(t, words, n);
-    mailbox_close(&t->box);
+    if (t->is_reached)
+        mailbox_close(&t->box);
+    if (t->is_read)
+        outside_close(&t->outside);
     return status ? status : cmd_finish_output();
 }
 
 static int run(int argc, char **argv)
 {
     struct ctl_target t = {.wait_ns = DEFAULT_WAIT_S * UINT64_C(1000000000)};
-    const struct cmd_option rows[] = {{"wait", .read = read_wait, .data = &t}, {0}};
+    const struct cmd_option rows[] = {{"wait", .read = read_wait, .data = &t}, {"json", .on = &t.json}, {0}};
     int status = cmd_options(argc, argv, rows, OPTIONS_FIRST);
     if (status != OPTIONS_READ)
         return status;
@@ -312,17 +306,25 @@ static int run(int argc, char **argv)
 
 const struct command command_ctl = {
     .name = "ctl",
-    .summary = "change a running process: stacks, limits, purge, any setting",
+    .summary = "read and change a running process: stacks, limits, purge, any setting",
     .usage =
         "usage: jespan ctl [OPTION…] PID VERB…\n"
         "\n"
-        "Asks a running process that has jespan in it to call mallctl. A thread of the\n"
-        "program does so when it next allocates. If the program sleeps, a change waits\n"
-        "in it until then.\n"
+        "Reads and changes a running process that has jespan in it. What the process's\n"
+        "books have is read from outside at once, also if the program sleeps, hangs or is\n"
+        "stopped. For all else, a thread of the program calls mallctl when it next\n"
+        "allocates. If the program sleeps, a change waits in it until then.\n"
         "\n"
-        "  get NAME…        prints values, of spans.* and of jemalloc's names\n"
-        "  set NAME VALUE   sets one: a number, a size (64M), true, false or a word\n"
+        "  get NAME…        prints values. Most of spans.* is read from outside; the program\n"
+        "                   is asked for jemalloc's names\n"
+        "  list [PATTERN]   prints the names that can be read from outside, with their values:\n"
+        "                   'spans.stats.*'\n"
+        "  set NAME VALUE   sets one: a number, a size (64M), true, false or a word.\n"
+        "                   'limit:request > cache' and 'limit_soft:cache{tenant=blue}' are the\n"
+        "                   limits of the span on that path\n"
         "  call NAME        calls a name that has no value, such as arena.0.decay\n"
+        "  dump [FILE]      writes a heap dump, made from outside (default: heap.PID.pb.gz;\n"
+        "                   - is standard output)\n"
         "  stacks [MODE]    prints or sets which allocations are credited to their stack\n"
         "                   of calls: off, sampled or all\n"
         "  purge            gives unused pages of all arenas back to the system\n"
@@ -332,6 +334,7 @@ const struct command command_ctl = {
         "\n"
         "  --wait SECONDS   be certain: a change that the program has not made in that time\n"
         "                   is taken back\n"
+        "  --json           get, list, stacks and waiting print JSON\n"
         "\n"
         "It needs what a debugger needs: the same user or root, and a system that lets\n"
         "processes be read (kernel.yama.ptrace_scope is 0, or root).\n"

@@ -8,6 +8,7 @@
 
 #include "cmd.h"
 #include "ctl_target.h"
+#include "text.h"
 
 static int explain_entry(const struct ctl_target *t, int error)
 {
@@ -15,24 +16,40 @@ static int explain_entry(const struct ctl_target *t, int error)
     return STATUS_USAGE;
 }
 
-static void print_entry(const struct mailbox_entry *entry)
+static const char *result_of(const struct mailbox_entry *entry)
 {
     const struct mailbox_request *request = &entry->request;
-    ctl_print_words(request->name);
-    if (request->verb == MAILBOX_SET) {
-        putchar(' ');
-        ctl_print_words(request->words);
-    }
+    bool is_answered = entry->answer.token == request->token;
     if (entry->state == MAILBOX_WAITS)
-        puts(": waits");
-    else if (entry->state == MAILBOX_RUNS)
-        puts(": is being done");
-    else if (!entry->answer.error && entry->answer.token == request->token)
-        puts(": done");
-    else
-        printf(": %s\n", entry->answer.token == request->token && ctl_reason(request, entry->answer.error)
-                             ? ctl_reason(request, entry->answer.error)
-                             : "failed");
+        return "waits";
+    if (entry->state == MAILBOX_RUNS)
+        return "is being done";
+    if (is_answered && !entry->answer.error)
+        return "done";
+    return is_answered && ctl_reason(request, entry->answer.error) ? ctl_reason(request, entry->answer.error) : "failed";
+}
+
+static void print_entry(const struct mailbox_entry *entry)
+{
+    ctl_print_words(entry->request.name);
+    if (entry->request.verb == MAILBOX_SET) {
+        putchar(' ');
+        ctl_print_words(entry->request.words);
+    }
+    printf(": %s\n", result_of(entry));
+}
+
+static void print_json(const struct mailbox_entry *entry, bool follows)
+{
+    fputs(follows ? ",\n  {\"name\": " : "[\n  {\"name\": ", stdout);
+    text_print_json(entry->request.name);
+    if (entry->request.verb == MAILBOX_SET) {
+        fputs(", \"value\": ", stdout);
+        text_print_json(entry->request.words);
+    }
+    fputs(", \"result\": ", stdout);
+    text_print_json(result_of(entry));
+    putchar('}');
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -46,15 +63,27 @@ int ctl_waiting(struct ctl_target *t, char **words, int n)
     struct mailbox_entry entries[MAILBOX_SLOTS];
     (void)words;
     (void)n;
+    int status = ctl_reach(t);
+    if (status)
+        return status;
     for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
         int error = mailbox_read(&t->box, i, &entries[i]);
         if (error)
             return explain_entry(t, error);
     }
     qsort(entries, MAILBOX_SLOTS, sizeof *entries, compare_numbers);
-    for (unsigned i = 0; i < MAILBOX_SLOTS; i++)
-        if (entries[i].state != MAILBOX_EMPTY)
+    bool any = false;
+    for (unsigned i = 0; i < MAILBOX_SLOTS; i++) {
+        if (entries[i].state == MAILBOX_EMPTY)
+            continue;
+        if (t->json)
+            print_json(&entries[i], any);
+        else
             print_entry(&entries[i]);
+        any = true;
+    }
+    if (t->json)
+        puts(any ? "\n]" : "[]");
     return 0;
 }
 
@@ -77,7 +106,7 @@ static int withdraw(struct ctl_target *t, unsigned slot, const char *name, bool 
 int ctl_withdraw(struct ctl_target *t, char **words, int n)
 {
     bool found = false;
-    int status = 0;
+    int status = ctl_reach(t);
     for (unsigned i = 0; i < MAILBOX_SLOTS && !status; i++)
         status = withdraw(t, i, n ? words[0] : NULL, &found);
     if (status || found || !n)

@@ -2,8 +2,6 @@
 command_sources = \
 	%D%/cmd.h \
 	%D%/conf.c \
-	%D%/ctl.c %D%/ctl_target.h \
-	%D%/ctl_waiting.c \
 	%D%/jespan.c \
 	%D%/options.c %D%/options.h \
 	%D%/run.c %D%/run.h \
@@ -19,6 +17,10 @@ command_sources = \
 	src/conf/conf_keys.c
 
 report_sources = \
+	%D%/ctl.c %D%/ctl_target.h \
+	%D%/ctl_limit.c \
+	%D%/ctl_values.c \
+	%D%/ctl_waiting.c \
 	%D%/dump.c \
 	%D%/hash.c %D%/hash.h \
 	%D%/html.c %D%/html.h \

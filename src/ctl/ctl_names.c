@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/cpu_clock.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "ctl/ctl.h"
@@ -167,6 +168,8 @@ static int top_outlived(const struct ctl_name *self, uint32_t id, const struct c
 #define TEXT_OF_(x) #x
 #define TEXT_OF(x) TEXT_OF_(x)
 static const char version[] = TEXT_OF(JESPAN_VERSION_MAJOR) "." TEXT_OF(JESPAN_VERSION_MINOR) "." TEXT_OF(JESPAN_VERSION_PATCH);
+static const char *const version_text = version;
+FIGURE_ROW(figure_version, "spans.version", version_text, FIGURE_TEXT);
 _Static_assert(!__builtin_strcmp(PACKAGE_VERSION, TEXT_OF(JESPAN_VERSION_MAJOR) "." TEXT_OF(JESPAN_VERSION_MINOR) "."
                                  TEXT_OF(JESPAN_VERSION_PATCH)), "JESPAN_VERSION_… in jespan.h is not the version in configure.ac");
 

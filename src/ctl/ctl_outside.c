@@ -7,11 +7,14 @@
  * To add a name, add a row. The first row that fits counts. A number's size is found by reading it.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mailbox.h"
 #include "base/parse.h"
 #include "malloc/family.h"
+#include "policy/limits.h"
+#include "report/limit_events.h"
 
 enum { READ = 1, WRITE = 2, CALL = 4 };
 
@@ -124,6 +127,23 @@ static int get_words(const char *name, struct mailbox_answer *answer)
     return error;
 }
 
+/* The number of the context may have been given to another one since the request was made. */
+static int set_limit(const struct mailbox_request *request)
+{
+    char *rest = NULL;
+    unsigned long id = strncmp(request->name, "spans.", 6) == 0 ? strtoul(request->name + 6, &rest, 10) : 0;
+    const uint64_t *soft = id && strcmp(rest, ".limit_soft") == 0 ? &request->value : NULL;
+    const uint64_t *hard = id && strcmp(rest, ".limit_hard") == 0 ? &request->value : NULL;
+    if (!soft && !hard)
+        return EPERM;
+    if (!request->has_value)
+        return EINVAL;
+    int error = id <= UINT32_MAX ? limits_set_of_life((uint32_t)id, request->life, soft, hard) : -ENOENT;
+    if (!error)
+        limit_events_start();
+    return -error;
+}
+
 static int set_number(const struct mailbox_request *request)
 {
     uint64_t value;
@@ -142,6 +162,8 @@ static int set_number(const struct mailbox_request *request)
 static int set(const struct outside_name *row, const struct mailbox_request *request)
 {
     const char *words = request->words;
+    if (request->life)
+        return set_limit(request);
     if (row->kind == MAILBOX_WORDS)
         return FAMILY(mallctl)(request->name, NULL, NULL, &words, sizeof words);
     return set_number(request);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -25,6 +26,9 @@
 struct guard_region guard_region;
 static uint32_t *queue, queue_first, queue_used; /* numbers of slots without an object, the oldest first. LOCK_GUARD */
 static _Atomic uint64_t objects, bytes_in_use, missed;
+FIGURE_ROW(figure_objects, "spans.stats.guard_objects", objects, FIGURE_NUMBER);
+FIGURE_ROW(figure_bytes, "spans.stats.guard_bytes", bytes_in_use, FIGURE_NUMBER);
+FIGURE_ROW(figure_missed, "spans.stats.guard_missed", missed, FIGURE_NUMBER);
 
 static void count(_Atomic uint64_t *figure, uint64_t n)
 {

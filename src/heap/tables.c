@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "heap/classes.h"
@@ -40,6 +41,8 @@ static char *region, *region_end;                 /* addresses for chunks that w
  * element is compared while it may be reused (no ABA). */
 static _Atomic(struct free_table *) given_back[HEADER_PAGE_BITS];
 static _Atomic uint64_t given_back_bytes, used_bytes, held_bytes;
+FIGURE_ROW(figure_used, "spans.stats.header_bytes", used_bytes, FIGURE_NUMBER);
+FIGURE_ROW(figure_held, "spans.stats.header_held_bytes", held_bytes, FIGURE_NUMBER);
 
 static uint32_t bytes_of_table(uint32_t slot_shift)
 {

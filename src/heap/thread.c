@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/meta.h"
@@ -24,6 +25,7 @@ static size_t directory_bytes;
 static struct thread *last = &thread_orphan; /* LOCK_THREADS */
 static struct thread *free_blocks;           /* LOCK_THREADS */
 static _Atomic uint32_t live_count, block_count = 1;
+FIGURE_ROW(figure_threads, "spans.stats.threads", live_count, FIGURE_NUMBER);
 
 int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
 {

@@ -3,6 +3,7 @@
 #include "policy/arena_cache.h"
 
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -13,6 +14,7 @@
 #define TCACHES_MAX 2048 /* jemalloc has about 4,000; the rest is left to the program */
 
 static _Atomic uint64_t tcache_fallbacks;
+FIGURE_ROW(figure_fallbacks, "spans.stats.tcache_fallbacks", tcache_fallbacks, FIGURE_NUMBER);
 static _Atomic uint32_t tcaches;
 
 /* ---- Allocating and counting ---- */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -18,6 +19,9 @@
 struct span_arena *arenas;
 static _Atomic uint32_t n_arenas; /* [0] included; LOCK_TREE */
 static _Atomic uint64_t refused;
+FIGURE_ROW(figure_arenas, "spans.stats.arenas", n_arenas, FIGURE_LESS_1);
+FIGURE_ROW(figure_count, "spans.arenas.count", n_arenas, FIGURE_LESS_1);
+FIGURE_ROW(figure_refused, "spans.stats.arenas_refused", refused, FIGURE_NUMBER);
 
 /* ---- Arenas ---- */
 

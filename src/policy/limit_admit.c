@@ -10,6 +10,7 @@
 
 #include "base/die.h"
 #include "base/dump_on.h"
+#include "base/figures.h"
 #include "base/futex.h"
 #include "base/lock.h"
 #include "conf/conf.h"
@@ -19,6 +20,7 @@
 #define DRAINS 4
 
 _Atomic uint64_t limits_refusals;
+FIGURE_ROW(figure_refusals, "spans.stats.limit_refusals", limits_refusals, FIGURE_NUMBER);
 _Atomic uint32_t limits_signal;
 
 /* ---- A look at all threads ---- */

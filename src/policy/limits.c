@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -15,6 +16,8 @@ _Atomic(struct limit *) limits_chunks[(LIMITS_MAX >> LIMITS_PER_CHUNK_BITS) + 1]
 static uint16_t first_free; /* LOCK_LIMITS, as is all below */
 static _Atomic uint32_t used_end = 1;
 static struct limits_stats stats;
+FIGURE_ROW(figure_limits, "spans.stats.limits", stats.limits, FIGURE_NUMBER);
+FIGURE_ROW(figure_lost, "spans.stats.limits_lost", stats.lost, FIGURE_NUMBER);
 static bool said_lost;
 
 /* ---- Memory for limits ---- */
@@ -312,16 +315,23 @@ static bool is_limitable(uint32_t id)
     return is_context(id) && id != CONTEXT_ID_UNSAMPLED && !contexts[id].is_own;
 }
 
-int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
+/* Any life will do if `life` is 0. */
+int limits_set_of_life(uint32_t context, uint32_t life, const uint64_t *soft, const uint64_t *hard)
 {
     lock(LOCK_THREADS);
     lock(LOCK_TREE);
     lock(LOCK_LIMITS);
-    int error = is_limitable(context) ? set(context, soft, hard) : -EINVAL;
+    bool is_other = life && (context >= tree_end() || load_relaxed(&context_lives[context]) != life);
+    int error = is_other ? -ESTALE : is_limitable(context) ? set(context, soft, hard) : -EINVAL;
     unlock(LOCK_LIMITS);
     unlock(LOCK_TREE);
     unlock(LOCK_THREADS);
     return error;
+}
+
+int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard)
+{
+    return limits_set_of_life(context, 0, soft, hard);
 }
 
 int limits_get(uint32_t context, struct limit_figures *figures)

@@ -223,6 +223,9 @@ struct limit_bounds {
  * above hard), -ENOSPC (max_limits) or -ENOMEM. */
 int limits_set(uint32_t context, const uint64_t *soft, const uint64_t *hard);
 
+/* The same if the context has that life (tree.h). -ESTALE: the number is another context's by now, or nobody's. */
+int limits_set_of_life(uint32_t context, uint32_t life, const uint64_t *soft, const uint64_t *hard);
+
 /* Figures of a context's own limit. */
 struct limit_figures {
     struct limit_bounds bounds;

@@ -6,6 +6,7 @@
 
 #include "base/die.h"
 #include "base/exceptions.h"
+#include "base/figures.h"
 #include "base/forked.h"
 #include "base/futex.h"
 #include "base/lock.h"
@@ -13,6 +14,13 @@
 #include "span/tree.h"
 
 struct regions_counters regions_counters;
+FIGURE_ROW(figure_released, "spans.stats.regions_released", regions_counters.released, FIGURE_NUMBER);
+FIGURE_ROW(figure_released_objects, "spans.stats.regions_released_objects", regions_counters.released_objects, FIGURE_NUMBER);
+FIGURE_ROW(figure_released_bytes, "spans.stats.regions_released_bytes", regions_counters.released_bytes, FIGURE_NUMBER);
+FIGURE_ROW(figure_shared, "spans.stats.regions_shared", regions_counters.shared, FIGURE_NUMBER);
+FIGURE_ROW(figure_set_aside, "spans.stats.regions_set_aside", regions_counters.set_aside, FIGURE_NUMBER);
+FIGURE_ROW(figure_survivors, "spans.stats.regions_survivors", regions_counters.survivors, FIGURE_NUMBER);
+FIGURE_ROW(figure_lost, "spans.stats.regions_lost", regions_counters.lost, FIGURE_NUMBER);
 
 /* ---- Fork ----
  * A child has no thread that could finish a release. So fork waits for releases that are under way, and releases that

@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/forked.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -24,6 +25,12 @@
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dump_series own; /* under dump_mutex, except for the atomic fields */
 static _Atomic uint64_t by_reason[DUMP_N_REASONS];
+FIGURE_ROW(figure_written, "spans.stats.dumps", own.written, FIGURE_NUMBER);
+FIGURE_ROW(figure_lost, "spans.stats.lost_dumps", own.lost, FIGURE_NUMBER);
+FIGURE_ROW(figure_oom, "spans.stats.oom_dumps", by_reason[DUMP_OOM], FIGURE_NUMBER);
+FIGURE_ROW(figure_limit, "spans.stats.limit_dumps", by_reason[DUMP_LIMIT], FIGURE_NUMBER);
+FIGURE_ROW(figure_peak, "spans.stats.peak_dumps", by_reason[DUMP_PEAK], FIGURE_NUMBER);
+FIGURE_ROW(figure_signal, "spans.stats.signal_dumps", by_reason[DUMP_SIGNAL], FIGURE_NUMBER);
 
 /* A file larger than RLIMIT_FSIZE, or a FIFO without a reader, must fail the dump and not end the program. */
 static const int held_signals[] = {SIGXFSZ, SIGPIPE};

@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/forked.h"
 #include "conf/conf.h"
 
 static _Atomic uint64_t misses, errors;
+FIGURE_ROW(figure_errors, "spans.stats.reporter_errors", errors, FIGURE_NUMBER);
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER; /* snapshots */
 
 bool reporter_session_knows(const struct jespan_reporter *reporter)

@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/forked.h"
 #include "base/stop_sockets.h"
 #include "conf/conf.h"
@@ -25,6 +26,12 @@
 
 WRITTEN_AT_FORK struct pyroscope_stats services_pyroscope;
 WRITTEN_AT_FORK struct http_stats services_http;
+
+#define PYROSCOPE_FIGURE(name) FIGURE_ROW(figure_pyroscope_##name, "spans.stats.pyroscope." #name, services_pyroscope.name, FIGURE_NUMBER);
+#define HTTP_FIGURE(name) FIGURE_ROW(figure_http_##name, "spans.stats.http." #name, services_http.name, FIGURE_NUMBER);
+PYROSCOPE_STATS(PYROSCOPE_FIGURE)
+HTTP_STATS(HTTP_FIGURE)
+FIGURE_ROW(figure_last_error, "spans.stats.pyroscope.last_error", services_pyroscope.last_error, FIGURE_TEXT);
 
 static void (*at_end_before_others)(void);
 

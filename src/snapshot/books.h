@@ -13,16 +13,20 @@
 
 #include "base/clock.h"
 #include "base/cpu_clock.h"
+#include "base/figures.h"
 #include "base/mailbox.h"
 #include "heap/counters.h"
 #include "heap/pagemap.h"
 #include "heap/thread.h"
+#include "policy/arena_cache.h"
+#include "policy/arenas.h"
+#include "policy/limits.h"
 #include "span/events.h"
 #include "span/tree.h"
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 2u        /* of struct books itself */
+#define BOOKS_LAYOUT 3u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -52,6 +56,9 @@ struct books {
     _Atomic uint32_t *slow_work;
     struct mailbox_first *mailbox_first;
     const struct event_rings *events;
+    const _Atomic(struct limit *) *limits; /* by chunk */
+    struct span_arena **arenas;
+    const struct figure_row *figures, *figures_end; /* of jespan itself: base/figures.h */
 };
 
 extern const struct books books __asm__("jespan_books");
@@ -68,13 +75,14 @@ uint32_t books_fingerprint(void);
     FOLD(FOLD(FOLD(FOLD(FOLD(FOLD(BOOKS_LAYOUT, sizeof(struct books)), sizeof(struct context)), sizeof(struct totals)),  \
                    sizeof(struct thread)), sizeof(struct counters_chunk)),                                               \
          sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) +              \
-             sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past))
+             sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past) +                     \
+             (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)
 #define FINGERPRINT_THREAD                                                                                             \
-    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread, \
-                                     cpu), thread, next), thread, invalidations_seen)
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread, \
+                                     cpu), thread, next), thread, invalidations_seen), thread, arena_caches)
 #define BOOKS_FINGERPRINT                                                                                              \
     FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
                     counters_more, cpu_system), LEAF_BITS + (sizeof(struct mailbox) << 8))

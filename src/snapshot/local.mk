@@ -17,6 +17,9 @@ snapshot_sources = \
 # What only a snapshot of another process needs: for programs of our own, not for the library
 outside_sources = \
 	%D%/mailbox_outside.c %D%/mailbox_outside.h \
+	%D%/names_outside.c %D%/names_outside.h \
+	%D%/names_outside_arenas.c \
+	%D%/names_outside_parts.h \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \
 	%D%/view.c %D%/view.h \

@@ -140,6 +140,10 @@ void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive
 
 /* ---- The books of this process, and the note that leads to them ---- */
 
+/* The linker defines these where the section of base/figures.h begins and ends. */
+extern const struct figure_row __start_jespan_figures[] __attribute__((visibility("hidden")));
+extern const struct figure_row __stop_jespan_figures[] __attribute__((visibility("hidden")));
+
 const struct books books = {
     .magic = BOOKS_MAGIC,
     .layout = BOOKS_LAYOUT,
@@ -167,6 +171,10 @@ const struct books books = {
     .slow_work = &slow_work,
     .mailbox_first = &mailbox_first,
     .events = &event_rings,
+    .limits = limits_chunks,
+    .arenas = &arenas,
+    .figures = __start_jespan_figures,
+    .figures_end = __stop_jespan_figures,
 };
 
 /* A note has a name and a content, both padded to 4 bytes. */

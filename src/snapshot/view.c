@@ -61,6 +61,7 @@ static int refresh(struct view *view)
     o->start_ticks = o->clock.start_ticks;
     view->times = times;
     view->cpu_times = cpu_clock != CPU_CLOCK_NONE;
+    view->cpu_parts = cpu_clock == CPU_CLOCK_RUSAGE;
     return 0;
 }
 

@@ -53,7 +53,7 @@ struct view {
     struct books books; /* addresses there */
     uint32_t pid;
     uint64_t epoch; /* of the last snapshot */
-    bool times, cpu_times; /* they are tracked there */
+    bool times, cpu_times, cpu_parts; /* they are tracked there; with parts of the user and the system */
     uint64_t start_ns;     /* by CLOCK_BOOTTIME: when tracking began there */
     struct seen *seen;     /* by id */
     uint32_t seen_room;

@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/meta.h"
@@ -17,6 +18,7 @@
 
 static struct site *buckets[BUCKETS];
 static _Atomic uint64_t truncated;
+FIGURE_ROW(figure_truncated, "spans.stats.truncated", truncated, FIGURE_NUMBER);
 
 size_t sites_cut(const char *s)
 {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -29,6 +30,11 @@ static uint32_t max_contexts, mapped_contexts, hash_mask;
 static struct meta_array context_array, base_array, past_array;
 static uint32_t *hash_heads;
 struct tree_ids tree_ids;
+FIGURE_ROW(figure_next, ".tree_next_id", tree_next_id, FIGURE_NUMBER);
+FIGURE_ROW(figure_free, ".tree_free", tree_ids.free, FIGURE_NUMBER);
+FIGURE_ROW(figure_stacks, "spans.stats.stacks.stacks", tree_ids.stacks, FIGURE_NUMBER);
+FIGURE_ROW(figure_overflow, "spans.stats.overflow", tree_ids.overflow, FIGURE_NUMBER);
+FIGURE_ROW(figure_recycled, "spans.stats.recycled", tree_ids.recycled, FIGURE_NUMBER);
 
 static uint32_t power_of_two_at_least(uint32_t n)
 {

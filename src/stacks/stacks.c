@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
@@ -14,8 +15,11 @@
 
 _Atomic uint32_t stacks_mode;
 struct stacks_stats stacks_stats;
+FIGURE_ROW(figure_mode, "spans.stacks", stacks_mode, FIGURE_MODE);
+FIGURE_ROW(figure_overflow, "spans.stats.stacks.overflow", stacks_stats.overflow, FIGURE_NUMBER);
+FIGURE_ROW(figure_missed, "spans.stats.stacks.missed", stacks_stats.missed, FIGURE_NUMBER);
+FIGURE_ROW(figure_ended_early, "spans.stats.stacks.ended_early", stacks_stats.ended_early, FIGURE_NUMBER);
 
-static const char *const mode_texts[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] = "sampled", [STACKS_ALL] = "all"};
 
 COLD int stacks_boot(void)
 {
@@ -28,15 +32,10 @@ COLD int stacks_boot(void)
     return error;
 }
 
-const char *stacks_mode_text(enum stacks_mode mode)
-{
-    return mode_texts[mode];
-}
-
 int stacks_mode_of(const char *text)
 {
     for (int i = 0; i <= STACKS_ALL; i++)
-        if (!strcmp(text, mode_texts[i]))
+        if (!strcmp(text, stacks_mode_text((enum stacks_mode)i)))
             return i;
     return -1;
 }
@@ -45,6 +44,7 @@ int stacks_mode_of(const char *text)
 
 struct stack_frame *stack_frames;
 _Atomic uint32_t stack_frames_end = 1;
+FIGURE_ROW(figure_frames, "spans.stats.stacks.frames", stack_frames_end, FIGURE_LESS_1);
 
 #define GROWTH 4096u /* frames at a time */
 

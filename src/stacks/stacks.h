@@ -55,7 +55,11 @@ static inline void stacks_count(_Atomic uint64_t *counter)
 /* Makes the tables that all modes but STACKS_OFF need. Returns 0 or -ENOMEM. Under LOCK_TREE. */
 int stacks_boot(void);
 
-const char *stacks_mode_text(enum stacks_mode mode);
+static inline const char *stacks_mode_text(enum stacks_mode mode)
+{
+    static const char *const texts[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] = "sampled", [STACKS_ALL] = "all"};
+    return texts[mode];
+}
 
 /* Returns -1 where the text is no mode. */
 int stacks_mode_of(const char *text);

@@ -160,9 +160,10 @@ ctl withdraw arenas.dirty_decay_ms || fail "a request was not withdrawn"
 refused "one that does not wait" 1 "jespan: $pid: arenas.dirty_decay_ms: no such request waits" "$pid" withdraw arenas.dirty_decay_ms
 refused "a wrong word is left" 0 "*" "$pid" set spans.stacks fish
 refused "a right one instead" 0 "*" "$pid" stacks all
-refused "a name that does not exist" 0 "*" "$pid" set spans.999999.limit_hard 1
+refused "a value that does not fit" 0 "*" "$pid" set background_thread 2
+refused "no context to limit" 1 "jespan: $pid: spans.999999.limit_hard does not exist in it" "$pid" set spans.999999.limit_hard 1
 signalled USR2 worked
-equal "done" "$(ctl waiting)" $'spans.stacks all: done\nspans.999999.limit_hard 1: does not exist in it'
+equal "done" "$(ctl waiting)" $'spans.stacks all: done\nbackground_thread 2: does not take this value'
 signalled HUP all
 ctl withdraw || fail "withdraw failed though nothing waits"
 

@@ -72,6 +72,7 @@ all_dump_script_tests += \
 	%D%/alerts.sh \
 	%D%/command.sh \
 	%D%/ctl_outside.sh \
+	%D%/ctl_values.sh \
 	%D%/dump.sh \
 	%D%/dump_format.sh \
 	%D%/dump_on.sh \

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Figures of jespan itself that another process may read, by their names of mallctl. Each has a row beside its variable.
+ * The linker collects the rows, and the books (snapshot/books.h) have their place. A row is a constant: it takes no time.
+ */
+#ifndef JESPAN_FIGURES_H
+#define JESPAN_FIGURES_H
+
+#include <stdint.h>
+
+#define FIGURE_NAME_BYTES 48
+
+enum figure_kind {
+    FIGURE_NUMBER,
+    FIGURE_SIGNED, /* a number that reads as 0 where it is negative */
+    FIGURE_LESS_1, /* one less than the number; 0 where that is 0 */
+    FIGURE_TEXT,   /* a pointer to a text that is never freed. NULL: an empty text */
+    FIGURE_MODE,   /* enum stacks_mode */
+};
+
+struct figure_row {
+    char name[FIGURE_NAME_BYTES]; /* begins with a dot if it is no name of mallctl */
+    const volatile void *at;
+    uint32_t bytes; /* of a number: 4 or 8 */
+    uint32_t kind;  /* enum figure_kind */
+};
+
+/* Stands after the variable, at file scope. `row` is a C name of its own. */
+#define FIGURE_ROW(row, figure_name, variable, figure_kind)                                                            \
+    static const struct figure_row row __attribute__((section("jespan_figures"), used, aligned(8))) = {                \
+        figure_name, &(variable), sizeof(variable), figure_kind}
+
+#endif

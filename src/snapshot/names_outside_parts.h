@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files names_outside*.c share. */
+#ifndef JESPAN_NAMES_OUTSIDE_PARTS_H
+#define JESPAN_NAMES_OUTSIDE_PARTS_H
+
+#include "snapshot/names_outside.h"
+#include "snapshot/view_parts.h"
+
+static inline int names_outside_copy(struct view *view, void *to, uint64_t from, size_t bytes)
+{
+    const struct piece piece = {to, from, bytes};
+    return space_copy(&view->space, &piece, 1);
+}
+
+static inline int names_outside_number(struct mailbox_answer *answer, uint64_t value)
+{
+    answer->kind = MAILBOX_UNSIGNED;
+    answer->value = value;
+    return 0;
+}
+
+/* Cuts the text if it is too long. */
+static inline int names_outside_words(struct mailbox_answer *answer, const char *text)
+{
+    answer->kind = MAILBOX_WORDS;
+    strncpy(answer->words, text, sizeof answer->words - 1);
+    return 0;
+}
+
+/* ---- names_outside_arenas.c: spans.arenas.<i>.NAME ---- */
+
+/* As names_outside_get(). The arena is below spans.arenas.count. */
+int names_outside_arena(struct view *view, uint32_t arena, const char *name, struct mailbox_answer *answer);
+
+/* The names after spans.arenas.<i>, by index. NULL: the end. */
+const char *names_outside_arena_name(size_t i);
+
+#endif
