@@ -100,10 +100,10 @@ static int get_sum(struct view *view, uint32_t arena, const struct span_arena *a
         return names_outside_number(answer, at_least_0(sums.alloc_objects - sums.free_objects));
     if (which == INUSE_BYTES)
         return names_outside_number(answer, at_least_0(sums.alloc_bytes - sums.free_bytes));
-    sums.alloc_objects -= load_relaxed(&a->before.alloc_objects);
-    sums.alloc_bytes -= load_relaxed(&a->before.alloc_bytes);
-    sums.free_objects -= load_relaxed(&a->before.free_objects);
-    sums.free_bytes -= load_relaxed(&a->before.free_bytes);
+    sums.alloc_objects -= load_relaxed(&a->before.objects);
+    sums.alloc_bytes -= load_relaxed(&a->before.bytes);
+    sums.free_objects -= load_relaxed(&a->before.objects);
+    sums.free_bytes -= load_relaxed(&a->before.bytes);
     return names_outside_number(answer, at_least_0(*(const uint64_t *)((const char *)&sums + which)));
 }
 
