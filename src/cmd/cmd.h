@@ -26,6 +26,9 @@ enum {
 void cmd_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cmd_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints the error "WHAT: REASON". Returns the status. */
+int cmd_fail(const char *what, const char *reason, int status);
+
 /* Prints the usage of a subcommand. Returns the exit status. */
 int cmd_help(const char *name);
 

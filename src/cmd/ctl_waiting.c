@@ -12,8 +12,7 @@
 
 static int explain_entry(const struct ctl_target *t, int error)
 {
-    cmd_error("%s: %s", t->word, error == -ESRCH ? "the process has ended" : strerror(-error));
-    return STATUS_USAGE;
+    return cmd_fail(t->word, error == -ESRCH ? "the process has ended" : strerror(-error), STATUS_USAGE);
 }
 
 static const char *result_of(const struct mailbox_entry *entry)

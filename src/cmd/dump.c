@@ -15,17 +15,11 @@ struct options {
     bool time;
 };
 
-static int fail(const char *what, const char *reason, int status)
-{
-    cmd_error("%s: %s", what, reason);
-    return status;
-}
-
 static int write_dump(const struct outside *process, const struct options *options, const char *path)
 {
     enum exporter_profile profile = options->time ? EXPORTER_TIME : EXPORTER_HEAP;
     int error = strcmp(path, "-") ? outside_write_path(process, profile, path) : outside_write(process, profile, STDOUT_FILENO);
-    return error ? fail(path, strerror(-error), STATUS_WRITE) : 0;
+    return error ? cmd_fail(path, strerror(-error), STATUS_WRITE) : 0;
 }
 
 static int run(int argc, char **argv)
@@ -37,13 +31,12 @@ static int run(int argc, char **argv)
     int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
     if (status != OPTIONS_READ)
         return status;
-    const char *word = cmd_only_word(argc, argv, "PID");
-    pid_t pid = word ? cmd_pid(word) : 0;
+    pid_t pid = cmd_only_pid(argc, argv);
     if (!pid)
-        return word ? cmd_no_pid(word) : STATUS_USAGE;
+        return STATUS_USAGE;
     const char *reason = outside_read(&process, pid);
     if (reason)
-        return fail(word, reason, STATUS_USAGE);
+        return cmd_fail(argv[optind], reason, STATUS_USAGE);
     snprintf(name, sizeof name, "%s.%d.pb.gz", options.time ? "time" : "heap", (int)pid);
     status = write_dump(&process, &options, options.file ? options.file : name);
     outside_close(&process);

@@ -69,18 +69,14 @@ static int write_file(const char *path, const struct html_pack *dumps)
 {
     bool is_output = strcmp(path, "-") == 0;
     FILE *to = is_output ? stdout : fopen(path, "we");
-    if (!to) {
-        cmd_error("%s: %s", path, strerror(errno));
-        return STATUS_WRITE;
-    }
+    if (!to)
+        return cmd_fail(path, strerror(errno), STATUS_WRITE);
     write_page(to, dumps);
     if (is_output)
         return cmd_finish_output();
     bool failed = ferror(to);
     failed = fclose(to) != 0 || failed;
-    if (failed)
-        cmd_error("%s: %s", path, errno != 0 ? strerror(errno) : "write error");
-    return failed ? STATUS_WRITE : 0;
+    return failed ? cmd_fail(path, errno != 0 ? strerror(errno) : "write error", STATUS_WRITE) : 0;
 }
 
 /* Packs the dumps, with fewer moments if they take too much room. Returns an exit status. */
@@ -93,10 +89,8 @@ static int pack(struct html_pack *packed, struct html_dumps *dumps, const struct
         const char *reason = html_dumps_write(dumps, packed, files, n, step, &failed);
         if (html_pack_end(packed) != 0 && !reason)
             reason = "out of memory";
-        if (reason) {
-            cmd_error("%s: %s", failed, reason);
-            return STATUS_USAGE;
-        }
+        if (reason)
+            return cmd_fail(failed, reason, STATUS_USAGE);
         if (html_pack_base64_bytes(packed) <= MAX_DUMPS_BYTES || step >= moments)
             break;
         html_pack_free(packed);

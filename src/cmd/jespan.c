@@ -66,6 +66,12 @@ void cmd_warning(const char *format, ...)
     va_end(args);
 }
 
+int cmd_fail(const char *what, const char *reason, int status)
+{
+    cmd_error("%s: %s", what, reason);
+    return status;
+}
+
 pid_t cmd_pid(const char *word)
 {
     char *end;

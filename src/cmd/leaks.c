@@ -235,9 +235,7 @@ static int read_suppressions(void *data, const char *path)
     struct options *options = data;
     char buffer[256];
     const char *reason = suppressions_read(&options->suppressions, path, buffer);
-    if (reason)
-        cmd_error("%s: %s", path, reason);
-    return reason ? STATUS_USAGE : 0;
+    return reason ? cmd_fail(path, reason, STATUS_USAGE) : 0;
 }
 
 static int read_error_exitcode(void *data, const char *word)

@@ -136,3 +136,12 @@ const char *cmd_only_word(int argc, char **argv, const char *what)
     cmd_error("there is %s %s; see 'jespan help %s'", optind == argc ? "no" : "more than one", what, argv[0]);
     return NULL;
 }
+
+pid_t cmd_only_pid(int argc, char **argv)
+{
+    const char *word = cmd_only_word(argc, argv, "PID");
+    pid_t pid = word ? cmd_pid(word) : 0;
+    if (word && !pid)
+        cmd_no_pid(word);
+    return pid;
+}

@@ -6,6 +6,7 @@
 #include <getopt.h> /* for optind */
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* An option sets one thing. It takes a value if it sets `text` or `count`, or has `read`. */
 struct cmd_option {
@@ -36,5 +37,8 @@ int cmd_options(int argc, char **argv, const struct cmd_option *rows, enum cmd_o
 
 /* The only word after the options, or NULL after an error, which is printed. `what` is its name in the usage. */
 const char *cmd_only_word(int argc, char **argv, const char *what);
+
+/* The same for the number of a process. Returns 0 after an error, which is printed. */
+pid_t cmd_only_pid(int argc, char **argv);
 
 #endif

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "cmd.h"
-
 #include "report/dump_series.h"
 #include "snapshot/view.h"
 
@@ -43,6 +41,7 @@ void outside_keep_outlived(struct outside *o)
 
 const char *outside_read(struct outside *o, pid_t pid)
 {
+    *o = (struct outside){0};
     int error = view_open(&o->view, pid);
     if (error)
         return view_error_text(error);
@@ -50,14 +49,8 @@ const char *outside_read(struct outside *o, pid_t pid)
     if (o->snapshot)
         return NULL;
     const char *reason = view_error_text(errno);
-    view_close(o->view);
+    outside_close(o);
     return reason;
-}
-
-const char *outside_read_word(struct outside *o, const char *word, pid_t *pid)
-{
-    *pid = cmd_pid(word);
-    return *pid ? outside_read(o, *pid) : "this is not the number of a process";
 }
 
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd)
@@ -77,4 +70,5 @@ void outside_close(struct outside *o)
 {
     snapshot_free(o->snapshot);
     view_close(o->view);
+    *o = (struct outside){0};
 }

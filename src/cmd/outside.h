@@ -16,9 +16,6 @@ struct outside {
 /* Reads a process. Returns NULL, or the reason in words why it cannot be read. */
 const char *outside_read(struct outside *o, pid_t pid);
 
-/* The same for a word of the command line: NULL, or why it is no process that can be read. */
-const char *outside_read_word(struct outside *o, const char *word, pid_t *pid);
-
 /* Leaves out the memory of all contexts that have an open span, and of those that are no spans. */
 void outside_keep_outlived(struct outside *o);
 
@@ -26,7 +23,7 @@ void outside_keep_outlived(struct outside *o);
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd);
 int outside_write_path(const struct outside *o, enum exporter_profile profile, const char *path);
 
-/* Once for each process that was read. */
+/* Accepts a process that could not be read, or was zeroed. */
 void outside_close(struct outside *o);
 
 #endif

@@ -192,10 +192,17 @@ static const char *measure(struct rss *rss, pid_t pid)
         error = find_holders(rss);
     if (!error)
         return NULL;
+    return error == -ENOENT || error == -EFAULT ? view_error_text(ESRCH) : view_error_text(error);
+}
+
+static void forget(struct rss *rss)
+{
     if (rss->heap)
         view_heap_close(rss->heap);
     outside_close(&rss->process);
-    return error == -ENOENT || error == -EFAULT ? view_error_text(ESRCH) : view_error_text(error);
+    mappings_free(&rss->mappings);
+    free(rss->resident);
+    free(rss->holders);
 }
 
 /* ---- Output ---- */
@@ -270,40 +277,35 @@ static void print_json(const struct rss *rss, pid_t pid, const struct options *o
     puts("\n ]}");
 }
 
+static int print(const struct rss *rss, pid_t pid, const struct options *options)
+{
+    if (options->json) {
+        print_json(rss, pid, options);
+    } else {
+        print_waterfall(rss, options);
+        print_holders(rss, options);
+    }
+    return cmd_finish_output();
+}
+
 /* ---- The command ---- */
 
 static int run(int argc, char **argv)
 {
-    static struct rss rss;
+    static struct rss rss = {.mappings.pagemap = -1};
     struct options options = {.top = 20};
     const struct cmd_option rows[] = {
         {"top", .count = &options.top}, {"exact", .on = &options.exact}, {"json", .on = &options.json}, {0}};
     int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
     if (status != OPTIONS_READ)
         return status;
-    const char *word = cmd_only_word(argc, argv, "PID");
-    pid_t pid = word ? cmd_pid(word) : 0;
+    pid_t pid = cmd_only_pid(argc, argv);
     if (!pid)
-        return word ? cmd_no_pid(word) : STATUS_USAGE;
+        return STATUS_USAGE;
     text_init();
     const char *reason = measure(&rss, pid);
-    if (reason) {
-        cmd_error("%s: %s", word, reason);
-        status = STATUS_USAGE;
-    } else {
-        if (options.json) {
-            print_json(&rss, pid, &options);
-        } else {
-            print_waterfall(&rss, &options);
-            print_holders(&rss, &options);
-        }
-        view_heap_close(rss.heap);
-        outside_close(&rss.process);
-        status = cmd_finish_output();
-    }
-    mappings_free(&rss.mappings);
-    free(rss.resident);
-    free(rss.holders);
+    status = reason ? cmd_fail(argv[optind], reason, STATUS_USAGE) : print(&rss, pid, &options);
+    forget(&rss);
     return status;
 }
 

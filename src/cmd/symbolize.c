@@ -167,12 +167,6 @@ int symbolize_profile(struct profile *profile)
 
 /* --- The command -------------------------------------------------------------------------------------------------------- */
 
-static int fail(const char *what, const char *reason, int status)
-{
-    cmd_error("%s: %s", what, reason);
-    return status;
-}
-
 /* A device or a FIFO is written to, and not replaced by a file. */
 static bool is_special(const char *path)
 {
@@ -211,7 +205,7 @@ static int write_file(const struct profile *profile, const char *path)
     int error = strcmp(path, "-") == 0 ? profile_write(profile, STDOUT_FILENO)
         : is_special(path)             ? write_and_close(profile, open(path, O_WRONLY | O_CLOEXEC))
                                        : replace_file(profile, path);
-    return error == 0 ? 0 : fail(path, strerror(-error), STATUS_WRITE);
+    return error == 0 ? 0 : cmd_fail(path, strerror(-error), STATUS_WRITE);
 }
 
 static int symbolize_file(const char *from, const char *to)
@@ -221,7 +215,7 @@ static int symbolize_file(const char *from, const char *to)
     int error = reason ? 0 : symbolize_profile(&profile);
     if (error != 0)
         reason = error == -E2BIG ? "too many functions" : "out of memory";
-    int status = reason ? fail(from, reason, STATUS_USAGE) : write_file(&profile, to);
+    int status = reason ? cmd_fail(from, reason, STATUS_USAGE) : write_file(&profile, to);
     profile_free(&profile);
     return status;
 }

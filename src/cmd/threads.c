@@ -73,9 +73,9 @@ static void find_name(struct threads_row *row, pid_t pid)
     }
 }
 
-static const char *measure(struct threads_report *r, const char *word)
+static const char *measure(struct threads_report *r)
 {
-    const char *reason = outside_read_word(&r->process, word, &r->pid);
+    const char *reason = outside_read(&r->process, r->pid);
     if (reason)
         return reason;
     int error = view_threads_read(&r->threads, r->process.view);
@@ -88,9 +88,15 @@ static const char *measure(struct threads_report *r, const char *word)
         r->rows[i] = (struct threads_row){.thread = &r->threads.threads[i], .shares = &r->shares[i]};
         find_name(&r->rows[i], r->pid);
     }
-    if (error)
-        outside_close(&r->process);
     return error ? view_error_text(error) : NULL;
+}
+
+static void forget(struct threads_report *r)
+{
+    outside_close(&r->process);
+    view_threads_free(&r->threads);
+    free(r->shares);
+    free(r->rows);
 }
 
 void threads_path(const struct threads_report *r, uint32_t context, char path[THREADS_PATH_BYTES])
@@ -163,7 +169,7 @@ static int read_sort(void *data, const char *word)
     return STATUS_USAGE;
 }
 
-static int print(const struct threads_report *r, const struct threads_options *options)
+static int print(const struct threads_report *r, const char *word, const struct threads_options *options)
 {
     unsigned sort = options->sort;
     if (r->threads.n_threads > 0)
@@ -172,10 +178,8 @@ static int print(const struct threads_report *r, const struct threads_options *o
         print_json(r);
     } else {
         threads_print_table(r, options);
-        if (threads_print_matrix(r, options)) {
-            cmd_error("out of memory");
-            return STATUS_USAGE;
-        }
+        if (threads_print_matrix(r, options))
+            return cmd_fail(word, "out of memory", STATUS_USAGE);
     }
     return cmd_finish_output();
 }
@@ -190,21 +194,13 @@ static int run(int argc, char **argv)
     int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
     if (status != OPTIONS_READ)
         return status;
-    const char *word = cmd_only_word(argc, argv, "PID");
-    if (!word)
+    r.pid = cmd_only_pid(argc, argv);
+    if (!r.pid)
         return STATUS_USAGE;
     text_init();
-    const char *reason = measure(&r, word);
-    if (reason) {
-        cmd_error("%s: %s", word, reason);
-        status = STATUS_USAGE;
-    } else {
-        status = print(&r, &options);
-        outside_close(&r.process);
-    }
-    view_threads_free(&r.threads);
-    free(r.shares);
-    free(r.rows);
+    const char *word = argv[optind], *reason = measure(&r);
+    status = reason ? cmd_fail(word, reason, STATUS_USAGE) : print(&r, word, &options);
+    forget(&r);
     return status;
 }
 

@@ -154,10 +154,8 @@ static int show(struct top *top, const struct options *options, const char *word
         reason = "out of memory";
     if (!reason && !top->snapshot)
         reason = top->ended;
-    if (reason) {
-        cmd_error("%s: %s", word, reason);
-        return STATUS_USAGE;
-    }
+    if (reason)
+        return cmd_fail(word, reason, STATUS_USAGE);
     return options->batch ? run_batch(top, options) : top_show(top, options->interval_ms);
 }
 

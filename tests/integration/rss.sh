@@ -93,6 +93,14 @@ for words in "rss" "rss fish" "rss $$" "rss 2147483647" "rss 1 2" "rss --top x 1
     "$JESPAN_CMD" $words > /dev/null 2> "$scratch/err" || status=$?
     equal "$words: status" "$status" 2
 done
+equal "no number of a process" "$("$JESPAN_CMD" rss fish 2>&1)" "jespan: 'fish' is not the number of a process"
+for format in "" --json; do
+    status=0
+    # shellcheck disable=SC2086
+    "$JESPAN_CMD" rss $format "${pids[0]}" > /dev/full 2> "$scratch/err" || status=$?
+    equal "rss $format on a full disk: status" "$status" 1
+    equal "rss $format on a full disk" "$(cat "$scratch/err")" "jespan: cannot write the output: No space left on device"
+done
 
 # Values of many sizes; then most of them are deleted.
 if have redis-server && have redis-cli; then

@@ -88,4 +88,13 @@ for words in "" "fish" "$$" "2147483647" "1 2" "--top x 1" "--sort fish 1"; do
     "$JESPAN_CMD" threads $words > /dev/null 2> "$scratch/err" || status=$?
     equal "threads $words: status" "$status" 2
 done
+equal "no number of a process" "$("$JESPAN_CMD" threads fish 2>&1)" "jespan: 'fish' is not the number of a process"
+equal "no such process" "$("$JESPAN_CMD" threads 2147483647 2>&1)" "jespan: 2147483647: there is no such process"
+for format in "" --json; do
+    status=0
+    # shellcheck disable=SC2086
+    "$JESPAN_CMD" threads $format "${pids[0]}" > /dev/full 2> "$scratch/err" || status=$?
+    equal "threads $format on a full disk: status" "$status" 1
+    equal "threads $format on a full disk" "$(cat "$scratch/err")" "jespan: cannot write the output: No space left on device"
+done
 finish
