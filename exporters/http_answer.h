@@ -134,4 +134,7 @@ bool http_access_host_is_local(const char *host);
  * byte. */
 bool http_access_has_token(const char *authorization, const char *token);
 
+/* The resident memory of the process; 0: unknown. */
+uint64_t http_resident_bytes(const struct snapshot *s);
+
 #endif

@@ -155,6 +155,15 @@ static void write_stats(struct http_text *to, const struct service_host *host)
     }
 }
 
+static void write_memory(struct http_text *to, const struct snapshot *s)
+{
+    uint64_t resident = http_resident_bytes(s);
+    write_metric(to, "jespan_allocated_bytes", "gauge", "Bytes in use, and those that threads keep for their next allocations.",
+                 AS_IT_IS, totals_inuse_bytes(&s->all) + s->pending_bytes);
+    if (resident > 0)
+        write_metric(to, "jespan_resident_bytes", "gauge", "Resident memory of the process.", AS_IT_IS, resident);
+}
+
 /* ---- The endpoint ---- */
 
 /* Counters contain everything since the program began, for every scraper. */
@@ -176,6 +185,7 @@ void http_metrics_answer(struct http_source *source, const struct http_request *
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
     http_metrics_write_series(&answer->body, source->series);
     write_all(&answer->body, &s->all);
+    write_memory(&answer->body, s);
     write_stats(&answer->body, host);
     http_arenas_write_metrics(&answer->body, host);
 }

@@ -137,7 +137,7 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
     http_json_close(to, '}');
 }
 
-static uint64_t resident_bytes(const struct snapshot *s)
+uint64_t http_resident_bytes(const struct snapshot *s)
 {
     char text[128];
     char *second;
@@ -162,7 +162,7 @@ static void write_head(struct http_json *to, const struct snapshot *s)
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "pid", s->pid);
     http_json_string(to, "program", name_of(s));
-    http_json_number(to, "resident_bytes", resident_bytes(s));
+    http_json_number(to, "resident_bytes", http_resident_bytes(s));
     write_totals(to, "all", &s->all, s->all.wall);
     write_totals(to, "retired", &s->retired, s->retired.wall);
 }

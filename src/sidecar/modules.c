@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/mailbox.h"
 #include "base/stop_sockets.h"
 #include "conf/conf.h"
 #include "report/module.h"
@@ -118,17 +119,64 @@ static int read_events(const struct service_host *host, struct event_sink *sink)
     return readings_events(((const struct running *)host)->readings, sink);
 }
 
+/* Names of arenas stay, as those of mallctl do. There are few. */
+static const char *keep(const char *text)
+{
+    static struct kept {
+        struct kept *next;
+        char text[];
+    } *first;
+    for (struct kept *k = first; k; k = k->next)
+        if (strcmp(k->text, text) == 0)
+            return k->text;
+    struct kept *k = malloc(sizeof *k + strlen(text) + 1);
+    if (!k)
+        return "";
+    strcpy(k->text, text);
+    k->next = first;
+    first = k;
+    return k->text;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* What is read out of the program. It wrote no dumps itself. */
+static int ask_outside(const char *name, void *old, size_t *old_bytes)
+{
+    struct mailbox_answer answer;
+    if (!source || ends_with(name, "dumps") || readings_get(source, name, &answer) != 0)
+        return ENOENT;
+    if (answer.kind == MAILBOX_WORDS && ends_with(name, ".value")) {
+        snprintf(old, *old_bytes, "%s", answer.words);
+        return 0;
+    }
+    if (*old_bytes != sizeof(uint64_t))
+        return EINVAL;
+    if (answer.kind == MAILBOX_WORDS)
+        *(const char **)old = keep(answer.words);
+    else
+        *(uint64_t *)old = answer.value;
+    return 0;
+}
+
+/* Only the thread of HTTP asks. */
 static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     (void)new_bytes;
+    if (new_value || !old)
+        return EINVAL;
     for (size_t i = 0; i < sizeof stats / sizeof *stats; i++)
         if (strcmp(stats[i].name, name) == 0) {
-            if (new_value || !old || *old_bytes != sizeof(uint64_t))
+            if (*old_bytes != sizeof(uint64_t))
                 return EINVAL;
             *(uint64_t *)old = load_relaxed(stats[i].value);
             return 0;
         }
-    return ENOENT;
+    return ask_outside(name, old, old_bytes);
 }
 
 /* ---- Start and end ---- */

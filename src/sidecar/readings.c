@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "snapshot/names_outside.h"
 #include "snapshot/view.h"
 
 #define MOST 9 /* the loop and each service use at most two at a time; watched.c keeps one */
@@ -84,6 +85,14 @@ int readings_events(struct readings *r, struct event_sink *sink)
     if (!error && !r->event_reader)
         r->event_reader = event_reader_make();
     return error ? error : r->event_reader ? view_read_events(r->events_view, r->event_reader, sink) : -ENOMEM;
+}
+
+int readings_get(struct readings *r, const char *name, struct mailbox_answer *answer)
+{
+    pthread_mutex_lock(&r->mutex);
+    int error = r->last && !r->error ? names_outside_get(r->view, r->last->snapshot, name, answer) : -EAGAIN;
+    pthread_mutex_unlock(&r->mutex);
+    return error;
 }
 
 pid_t readings_pid(const struct readings *r)

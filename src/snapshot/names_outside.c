@@ -209,14 +209,13 @@ static int get_open(struct view *view, const struct snapshot *s, const struct co
 static int get_of_context(struct view *view, const struct snapshot *s, const struct snapshot_row *row, enum source source,
                           struct mailbox_answer *answer)
 {
-    static _Alignas(struct context) char memory[sizeof(struct context)];
-    struct context *c = (struct context *)memory;
-    int error = copy_context(view, row->id, row->generation, c);
+    struct context c;
+    int error = copy_context(view, row->id, row->generation, &c);
     if (error)
         return error;
     if (source == OPEN)
-        return get_open(view, s, c, row->id, answer);
-    return source == ARENA ? names_outside_number(answer, load_relaxed(&c->arena)) : get_limit(view, s, row, c, source, answer);
+        return get_open(view, s, &c, row->id, answer);
+    return source == ARENA ? names_outside_number(answer, load_relaxed(&c.arena)) : get_limit(view, s, row, &c, source, answer);
 }
 
 /* ---- What a row has ---- */
@@ -261,7 +260,7 @@ static int get_of_row(struct view *view, const struct snapshot *s, const struct 
 static int get_inclusive(struct view *view, const struct snapshot *s, const struct snapshot_row *row, const char *name,
                          struct mailbox_answer *answer)
 {
-    static struct {
+    static _Thread_local struct {
         const struct snapshot_row *row;
         uint64_t epoch;
         struct totals totals;

@@ -321,12 +321,16 @@ test_serve() {
 # The sidecar answers for the program, and /spans names the program.
 test_http() {
     have curl && have jq && [ -f "$JESPAN_MODULES/http.so" ] || return 0
-    options=(--http "unix:$scratch/socket")
+    options=(--http "unix:$scratch/socket" --arena held)
     begin http say hold 256 wait
     await [ -S socket ] || fail_with "no socket" http.err
     curl -s --unix-socket socket http://localhost/metrics > metrics # the first request
     grep -qx 'jespan_span_inuse_bytes{span="held"} 1048576' metrics || fail "no figures of spans in the first answer"
     curl -s --unix-socket socket http://localhost/spans > spans
+    for name in mapped_bytes committed_bytes allocated_bytes resident_bytes threads meta_bytes; do
+        grep -Eq "^jespan_$name [1-9][0-9]*\$" metrics || fail_with "no $name in the sidecar's figures" metrics
+    done
+    grep -Eq '^jespan_arena_inuse_bytes\{arena="held",value="",number="1"\} 1048576$' metrics || fail_with "no arena" metrics
     equal "/spans" "$(jq -r '"\(.pid) \(.program)", (.spans[] | select(.name == "held").inuse_bytes)' spans)" \
         "$pid sidecar_program"$'\n'1048576
     curl -s --unix-socket socket http://localhost/metrics > metrics
