@@ -138,8 +138,8 @@ start() {
     read -r _ <&3
 }
 end() {
-    exec 4>&- 3<&-
     kill -CONT "$pid"
+    exec 4>&- 3<&-
     wait "$pid" || true
 }
 pid=
