@@ -64,7 +64,7 @@ static int check(pid_t pid)
 
 static int serve(struct sidecar_options *o)
 {
-    conf_boot_sidecar();
+    conf_boot_sidecar(o->is_early);
     int error = sidecar_run(o);
     if (error == 0)
         return 0;

@@ -18,7 +18,7 @@
 #include "conf/conf_values.h"
 
 struct conf conf;
-bool conf_follow_fork_chosen, conf_is_silent;
+bool conf_follow_fork_chosen, conf_is_silent, conf_errors_are_named;
 
 /* A program may define it. It is weak, so a static program without it can be linked. */
 EXPORT extern const char *jespan_conf __attribute__((weak));
@@ -74,7 +74,7 @@ static void check_pairs(const char *name, const char *list, const char *conseque
     struct list_item item;
     for (uint64_t i = 1; list_next(&list, &item); i++)
         if (!list_name_bytes(&item) || strcspn(item.text, " \t") < list_name_bytes(&item))
-            WARN(name, ": item ", number_text(number, i, 10), " is not NAME=VALUE", consequence);
+            CONF_WARN(name, ": item ", number_text(number, i, 10), " is not NAME=VALUE", consequence);
 }
 
 /* A program may change its directory later. `max_bytes` is the room for the path with its NUL. */
@@ -184,8 +184,9 @@ COLD void conf_boot(void)
         print_conf();
 }
 
-void conf_boot_sidecar(void)
+void conf_boot_sidecar(bool errors_are_named)
 {
+    conf_errors_are_named = errors_are_named;
     read_all();
     conf.sidecar[0] = '\0';
 }

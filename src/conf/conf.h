@@ -54,8 +54,8 @@ extern const struct conf_key conf_keys[]; /* ends with a NULL name */
  * no memory. */
 void conf_boot(void);
 
-/* The same in the sidecar, whose configuration is that of the program it reports for. */
-void conf_boot_sidecar(void);
+/* The same in the sidecar. That of `jespan run` has the configuration of the program, which names the errors itself. */
+void conf_boot_sidecar(bool errors_are_named);
 
 /* The sidecar reports for this process, but for events, which only the process sees. */
 void conf_leave_to_sidecar(void);

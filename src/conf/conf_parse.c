@@ -95,8 +95,8 @@ static const char *similar_key(const char *name)
 static void complain_of_key(const char *origin, const char *name)
 {
     const char *similar = similar_key(name);
-    WARN(origin, ": unknown key '", shown_name(name), "' is ignored", similar ? "; did you mean '" : "", similar ? similar : "",
-         similar ? "'?" : "");
+    CONF_WARN(origin, ": unknown key '", shown_name(name), "' is ignored", similar ? "; did you mean '" : "", similar ? similar : "",
+              similar ? "'?" : "");
 }
 
 static void complain(const char *origin, const struct conf_key *key, const char *name, const char *value)
@@ -109,14 +109,14 @@ static void complain(const char *origin, const struct conf_key *key, const char 
     bool shown = is_shown(key, value);
     const char *begin = shown ? ": '" : ": the value", *text = shown ? value : "", *end = shown ? "'" : "";
     if (key->type == CONF_NUMBER)
-        WARN(origin, ": ", name, begin, text, end, " is not a number from ", number_text(low, key->minimum, 10), " to ",
-             number_text(high, key->maximum, 10), " and is ignored");
+        CONF_WARN(origin, ": ", name, begin, text, end, " is not a number from ", number_text(low, key->minimum, 10), " to ",
+                  number_text(high, key->maximum, 10), " and is ignored");
     else if (key->type == CONF_BOOL)
-        WARN(origin, ": ", name, begin, text, end, " is neither true nor false and is ignored");
+        CONF_WARN(origin, ": ", name, begin, text, end, " is neither true nor false and is ignored");
     else if (key->type == CONF_CHOICE)
-        WARN(origin, ": ", name, begin, text, end, " is none of ", key->choices, " and is ignored");
+        CONF_WARN(origin, ": ", name, begin, text, end, " is none of ", key->choices, " and is ignored");
     else
-        WARN(origin, ": ", name, ": the value is longer than 1023 bytes and is ignored");
+        CONF_WARN(origin, ": ", name, ": the value is longer than 1023 bytes and is ignored");
 }
 
 /* ---- Pairs of key and value ---- */
@@ -170,11 +170,11 @@ static void complain_of_rest(const struct before *before, const char *name, bool
     if (before->key && before->key->type == CONF_URL && has_at)
         conf_value_set(before->key, "");
     if (similar)
-        WARN(origin, ": an unknown key similar to '", similar, "' is ignored; it is not shown, because it may be part of the value of '",
-             before->shown, "' before it");
+        CONF_WARN(origin, ": an unknown key similar to '", similar, "' is ignored; it is not shown, because it may be part of the value "
+                  "of '", before->shown, "' before it");
     else
-        WARN(origin, ": the text after the comma after '", before->shown, "' is not key:value and is ignored; it is not shown, because "
-             "it may be part of the value; a value cannot contain a comma");
+        CONF_WARN(origin, ": the text after the comma after '", before->shown, "' is not key:value and is ignored; it is not shown, "
+                  "because it may be part of the value; a value cannot contain a comma");
 }
 
 /* Finds the key of a secret inside another key's value. There a comma is missing. */
@@ -198,11 +198,11 @@ static void parse_pair(char *pair, struct before *before, const char *origin)
     }
     note_key(before, key, pair);
     if (!value)
-        WARN(origin, ": '", before->shown, "' is not key:value and is ignored");
+        CONF_WARN(origin, ": '", before->shown, "' is not key:value and is ignored");
     else if (within && key && !conf_value_is_hidden(key)) {
         before->may_be_secret = true;
-        WARN(origin, ": ", key->name, ": the value is ignored because it contains the key '", within->name,
-             "'; keys must be separated by a comma");
+        CONF_WARN(origin, ": ", key->name, ": the value is ignored because it contains the key '", within->name,
+                  "'; keys must be separated by a comma");
     } else
         conf_set(key, pair, value, origin);
 }
@@ -215,9 +215,9 @@ static void skip_pair(char *begin, struct before *before, const char *origin)
     if (key || !before->may_be_secret)
         note_key(before, key, begin);
     if (key)
-        WARN(origin, ": ", key->name, ": the value is longer than 1023 bytes and is ignored");
+        CONF_WARN(origin, ": ", key->name, ": the value is longer than 1023 bytes and is ignored");
     else
-        WARN(origin, ": a text longer than 1023 bytes between two commas is not key:value and is ignored");
+        CONF_WARN(origin, ": a text longer than 1023 bytes between two commas is not key:value and is ignored");
 }
 
 void conf_parse(const char *text, const char *origin)

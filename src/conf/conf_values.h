@@ -8,6 +8,10 @@
 #include "base/die.h"
 #include "conf/conf.h"
 
+/* Names a wrong part of the configuration on stderr, unless another process names it. */
+#define CONF_WARN(...) (conf_errors_are_named ? (void)0 : WARN(__VA_ARGS__))
+extern bool conf_errors_are_named;
+
 /* Returns 0, or -1 and leaves the value as it is: the text is no value of this key. */
 int conf_value_set(const struct conf_key *key, const char *text);
 

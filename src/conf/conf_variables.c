@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/die.h"
 #include "conf/conf.h"
+#include "conf/conf_values.h"
 
 /* Writes the value in the form of our key to `to`, of CONF_STRING_BYTES. Returns false where the value is wrong. */
 typedef bool convert(char *to, const char *value);
@@ -139,7 +139,7 @@ static void read_row(const struct row *row, const char *value)
 {
     char converted[CONF_STRING_BYTES];
     if (row->convert && !row->convert(converted, value))
-        WARN(row->variable, ": the value is not ", row->expected, " and is ignored");
+        CONF_WARN(row->variable, ": the value is not ", row->expected, " and is ignored");
     else
         conf_set(conf_find(row->key), row->key, row->convert ? converted : value, row->variable);
 }
