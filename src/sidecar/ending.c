@@ -162,29 +162,58 @@ static void append(char *to, size_t bytes, const char *text)
     to[n] = '\0';
 }
 
-/* A path keeps its innermost spans. */
-static void append_row(char *to, size_t bytes, const struct snapshot *s, uint32_t row, int most)
+#define NO_ROW UINT32_MAX
+
+static uint32_t span_above(const struct snapshot *s, uint32_t row)
 {
-    const struct snapshot_row *r = &s->rows[row];
-    if (r->parent_row != row && s->rows[r->parent_row].kind == CONTEXT_SPAN) {
-        if (most > 1)
-            append_row(to, bytes, s, r->parent_row, most - 1);
+    uint32_t above = s->rows[row].parent_row;
+    return above != row && s->rows[above].kind == CONTEXT_SPAN ? above : NO_ROW;
+}
+
+/* A path keeps its innermost spans. */
+static void append_names(char *to, size_t bytes, const struct snapshot *s, uint32_t row, int most)
+{
+    uint32_t above = span_above(s, row);
+    if (above != NO_ROW && most > 1)
+        append_names(to, bytes, s, above, most - 1);
+    if (above != NO_ROW)
         append(to, bytes, most > 1 ? " > " : "… > ");
-    }
-    append(to, bytes, r->name);
-    for (uint32_t i = 0; i < r->n_labels; i++) {
-        append(to, bytes, i ? ", " : " {");
-        append(to, bytes, r->labels[i].key);
-        append(to, bytes, "=");
-        append(to, bytes, r->labels[i].value);
-    }
-    append(to, bytes, r->n_labels ? "}" : "");
+    append(to, bytes, s->rows[row].name);
+}
+
+static bool has_label(const struct snapshot *s, uint32_t row, const struct snapshot_label *label)
+{
+    for (; row != NO_ROW; row = span_above(s, row))
+        for (uint32_t i = 0; i < s->rows[row].n_labels; i++)
+            if (!strcmp(s->rows[row].labels[i].key, label->key) && !strcmp(s->rows[row].labels[i].value, label->value))
+                return true;
+    return false;
+}
+
+/* The labels of all spans of the path, those of the innermost first, as `jespan report` prints them. A label that several
+ * spans have belongs to the outermost of them. */
+static void append_labels(char *to, size_t bytes, const struct snapshot *s, uint32_t row)
+{
+    const char *before = " {";
+    for (; row != NO_ROW; row = span_above(s, row))
+        for (uint32_t i = 0; i < s->rows[row].n_labels; i++) {
+            const struct snapshot_label *label = &s->rows[row].labels[i];
+            if (has_label(s, span_above(s, row), label))
+                continue;
+            append(to, bytes, before);
+            append(to, bytes, label->key);
+            append(to, bytes, "=");
+            append(to, bytes, label->value);
+            before = ", ";
+        }
+    append(to, bytes, before[0] == ',' ? "}" : "");
 }
 
 void line_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row)
 {
     to[0] = '\0';
-    append_row(to, bytes, s, row, MOST_SPANS);
+    append_names(to, bytes, s, row, MOST_SPANS);
+    append_labels(to, bytes, s, row);
 }
 
 void line_find_holder(struct line_holder *h, const struct snapshot *s)
@@ -197,5 +226,5 @@ void line_find_holder(struct line_holder *h, const struct snapshot *s)
     if (s->n_rows == 0)
         return;
     h->bytes = totals_inuse_bytes(&s->rows[most].totals);
-    append_row(h->path, sizeof h->path, s, most, MOST_SPANS);
+    line_path(h->path, sizeof h->path, s, most);
 }

@@ -76,6 +76,18 @@ test_exit() {
     dump_of default 'jespan.sidecar_program.*/heap.*.1.pb.gz' > /dev/null
 }
 
+# The line at the end names a context as `jespan report` does. A wrong key is reported by the program, and not twice.
+test_line() {
+    local path="request > cache {shard=7, tenant=blue, route=/doc}" dump
+    JESPAN_CONF=nonsense:1 "$JESPAN_CMD" run --dump-dir labels -- "$program" label 256 2> labels.err
+    dump=$(dump_of labels 'heap.*.1.pb.gz')
+    await grep -q "; next: jespan report" labels.err || fail_with "no line at the end" labels.err
+    [ "$(grep -oF " by $path (1.0 MiB)" labels.err | wc -l)" = 2 ] || fail_with "the line does not name $path" labels.err
+    COLUMNS=300 "$JESPAN_CMD" report "$dump" > report.out
+    grep -qF "  $path" report.out || fail_with "the report does not name $path" report.out
+    equal "the wrong key" "$(grep -c "unknown key 'nonsense'" labels.err)" 1
+}
+
 # Nothing of ours is in the program: no thread, no descriptor, no library but ours, no child.
 test_unnoticed() {
     begin unnoticed say hold 256 wait
@@ -344,6 +356,7 @@ test_http() {
 }
 
 test_exit
+test_line
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late

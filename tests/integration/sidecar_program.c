@@ -2,6 +2,7 @@
 /* For sidecar.sh and tree.sh: does what its arguments say, one after the other.
  *
  *   hold N      keeps N pieces of 4096 bytes in the span "held"
+ *   label N     keeps N such pieces in the spans "request" and "cache", with labels
  *   churn       allocates and frees in the span "churn" for ever, with 1 to 100 pieces of 1000 bytes in use
  *   say         prints its number
  *   wait        waits for the end of its standard input
@@ -27,6 +28,18 @@ static char *volatile kept;
 static void hold(int n)
 {
     JESPAN("held");
+    while (n-- > 0) {
+        kept = malloc(4096);
+        if (!kept)
+            exit(4);
+        memset(kept, 1, 4096);
+    }
+}
+
+static void hold_with_labels(int n)
+{
+    JESPAN("request", "tenant", "blue", "route", "/doc");
+    JESPAN("cache", "shard", "7", "tenant", "blue");
     while (n-- > 0) {
         kept = malloc(4096);
         if (!kept)
@@ -73,6 +86,8 @@ int main(int argc, char **argv)
         int n = i + 1 < argc ? atoi(argv[i + 1]) : 0;
         if (!strcmp(word, "hold"))
             hold(n), i++;
+        else if (!strcmp(word, "label"))
+            hold_with_labels(n), i++;
         else if (!strcmp(word, "churn"))
             churn();
         else if (!strcmp(word, "say"))
