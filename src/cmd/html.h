@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of `jespan html`: the page (html.c), and the dumps in it (html_dumps.c).
+/* The parts of `jespan html`: the page (html.c), the dumps in it (html_dumps.c), and the labels of spans (html_labels.c).
  *
  * The dumps are a JSON text: {"figures": [name…], "moments": [{"time": seconds, "files": [name…],
  * "contexts": [[parent, name, place, [key, value…]]…], "changes": [gap, difference of each figure…, gap…]}…]}.
@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "profile.h"
+#include "report.h"
 #include "text.h"
 
 /* ---- html_pack.c: a text in memory, compressed by gzip while it is written ---- */
@@ -41,6 +42,46 @@ void html_pack_free(struct html_pack *pack);
 /* How many bytes base64 takes, and the text in base64. */
 size_t html_pack_base64_bytes(const struct html_pack *pack);
 void html_pack_write_base64(const struct html_pack *pack, FILE *to);
+
+/* ---- html_labels.c: which span of a sample has which of its labels ---- */
+
+#define HTML_MAX_LABELS 256 /* of a sample; further ones are left out */
+
+/* What all samples say about it. A zeroed one has learnt nothing. */
+struct html_labels {
+    struct hash_table paths; /* the index into `keys`, by the hash of the frames' locations */
+    struct html_keys *keys;
+    uint32_t n;
+    size_t capacity;
+};
+
+/* Returns 0 or -ENOMEM. */
+int html_labels_learn(struct html_labels *l, const struct report_input *input, const JespanPprof__Sample *sample);
+void html_labels_free(struct html_labels *l);
+
+/* A frame of a sample with its own labels. `hash` is that of the path with its labels up to this frame. */
+struct html_frame {
+    uint64_t location, hash;
+    const JespanPprof__Label *labels[HTML_MAX_LABELS];
+    uint32_t n_labels;
+};
+
+/* A walk over the frames of a sample, from the outermost on. `frame` is the present one. */
+struct html_walk {
+    const struct html_labels *known;
+    const struct report_input *input;
+    const JespanPprof__Sample *sample;
+    size_t left;
+    uint64_t path;
+    bool taken[HTML_MAX_LABELS]; /* labels of the frames above */
+    struct html_frame frame;
+};
+
+void html_walk_begin(struct html_walk *w, const struct html_labels *labels, const struct report_input *input,
+                     const JespanPprof__Sample *sample);
+
+/* Returns false after the innermost frame. */
+bool html_walk_next(struct html_walk *w);
 
 /* ---- html_dumps.c ---- */
 

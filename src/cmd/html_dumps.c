@@ -6,28 +6,16 @@
 
 #include "base/array.h"
 #include "html.h"
-#include "report.h"
 
 #define N_VALUES ((size_t)PROFILE_N_KINDS * PROFILE_N_VALUES)
-#define MAX_LABELS 256 /* of a sample; further ones are left out */
 
 struct context {
     int64_t now[N_VALUES], before[N_VALUES];
 };
 
-/* The keys that all samples below a path of frames have, as hashes. A sample has the labels of its whole path, and does not say
- * which span has which label. So a span has the labels whose keys all samples below it have, and those above it do not. */
-struct keys {
-    uint64_t *of;
-    uint32_t n;
-};
-
 struct html_dumps {
     bool calls; /* the calls below spans are contexts too */
-    struct hash_table paths; /* the index into `keys`, by the hash of the frames' locations */
-    struct keys *keys;
-    uint32_t n_keys;
-    size_t keys_capacity;
+    struct html_labels labels;
 
     struct html_pack *to;
     struct hash_table numbers; /* of contexts, by hash */
@@ -72,7 +60,10 @@ static const char *read_file(struct html_dumps *d, const char *name, int (*use)(
     return reason;
 }
 
-static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample);
+static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
+{
+    return html_labels_learn(&d->labels, &d->input, sample);
+}
 
 const char *html_files_sort(struct html_dumps *d, struct html_file *files, size_t n, const char **failed)
 {
@@ -105,79 +96,6 @@ size_t html_files_moments(const struct html_file *files, size_t n)
     return moments;
 }
 
-/* --- Which span has which labels ------------------------------------------------------------------------------------ */
-
-static uint32_t count_labels(const JespanPprof__Sample *sample)
-{
-    return sample->n_label < MAX_LABELS ? (uint32_t)sample->n_label : MAX_LABELS;
-}
-
-/* A sample without a path has one frame. */
-static size_t count_frames(const JespanPprof__Sample *sample)
-{
-    return sample->n_location_id > 0 ? sample->n_location_id : 1;
-}
-
-static uint64_t frame(const JespanPprof__Sample *sample, size_t i)
-{
-    return i < sample->n_location_id ? sample->location_id[i] : 0;
-}
-
-static uint64_t hash_frame(const struct html_dumps *d, uint64_t above, uint64_t location)
-{
-    return hash_mix(above + hash_mix(report_location_hash(&d->input, location) + 1));
-}
-
-static uint32_t count(const uint64_t *hashes, uint32_t n, uint64_t hash)
-{
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < n; i++)
-        found += hashes[i] == hash;
-    return found;
-}
-
-static int add_keys(struct html_dumps *d, uint64_t path, const uint64_t *hashes, uint32_t n)
-{
-    if (array_reserve(&d->keys, &d->keys_capacity, d->n_keys + (size_t)1, sizeof *d->keys))
-        return -ENOMEM;
-    uint64_t *of = malloc((n + (size_t)1) * sizeof *of);
-    if (!of || hash_add(&d->paths, path, d->n_keys) != 0) {
-        free(of);
-        return -ENOMEM;
-    }
-    memcpy(of, hashes, n * sizeof *of);
-    d->keys[d->n_keys++] = (struct keys){of, n};
-    return 0;
-}
-
-/* Keeps the keys that are also among `hashes`. */
-static void cut_keys(struct keys *keys, const uint64_t *hashes, uint32_t n)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < keys->n; i++)
-        if (count(keys->of, kept, keys->of[i]) < count(hashes, n, keys->of[i]))
-            keys->of[kept++] = keys->of[i];
-    keys->n = kept;
-}
-
-static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
-{
-    uint64_t hashes[MAX_LABELS], path = 0;
-    uint32_t n = count_labels(sample);
-    int error = 0;
-    for (uint32_t i = 0; i < n; i++)
-        hashes[i] = report_string_hash(&d->input, sample->label[i]->key);
-    for (size_t i = count_frames(sample); i-- > 0 && error == 0;) {
-        path = hash_frame(d, path, frame(sample, i));
-        const uint64_t *known = hash_find(&d->paths, path);
-        if (known)
-            cut_keys(&d->keys[*known], hashes, n);
-        else
-            error = add_keys(d, path, hashes, n);
-    }
-    return error;
-}
-
 /* --- Contexts ------------------------------------------------------------------------------------------------------- */
 
 static void begin_item(struct html_dumps *d)
@@ -208,14 +126,7 @@ static void write_place(struct html_dumps *d, uint64_t location)
     html_pack_add_string(d->to, d->text);
 }
 
-/* A frame of a sample with its labels. */
-struct frame {
-    uint64_t location, hash;
-    const JespanPprof__Label *labels[MAX_LABELS];
-    uint32_t n_labels;
-};
-
-static void write_labels(struct html_dumps *d, const struct frame *at)
+static void write_labels(struct html_dumps *d, const struct html_frame *at)
 {
     const struct profile *profile = &d->input.profile;
     html_pack_add(d->to, ",[");
@@ -233,7 +144,7 @@ static void write_labels(struct html_dumps *d, const struct frame *at)
 }
 
 /* Finds or adds the context of a frame below the context `parent`. */
-static uint32_t number_of(struct html_dumps *d, const struct frame *at, uint32_t parent)
+static uint32_t number_of(struct html_dumps *d, const struct html_frame *at, uint32_t parent)
 {
     const uint64_t *known = hash_find(&d->numbers, at->hash);
     if (known)
@@ -251,41 +162,14 @@ static uint32_t number_of(struct html_dumps *d, const struct frame *at, uint32_t
     return add_context(d, at->hash);
 }
 
-/* Gives a frame the labels of the sample that are its own, from the outermost on. `taken` are those of the frames above. */
-static void take_labels(struct html_dumps *d, struct frame *at, const JespanPprof__Sample *sample, const struct keys *keys, bool *taken)
-{
-    uint64_t had[MAX_LABELS];
-    uint32_t n_had = 0, n = count_labels(sample);
-    at->n_labels = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (taken[i])
-            had[n_had++] = report_string_hash(&d->input, sample->label[i]->key);
-    for (uint32_t i = n; i-- > 0;) {
-        const JespanPprof__Label *label = sample->label[i];
-        uint64_t key = report_string_hash(&d->input, label->key);
-        if (taken[i] || (keys && count(had, n_had, key) >= count(keys->of, keys->n, key)))
-            continue;
-        taken[i] = true;
-        had[n_had++] = key;
-        at->labels[at->n_labels++] = label;
-        at->hash += hash_mix(hash_mix(key + 1) ^ report_string_hash(&d->input, label->str) ^ hash_mix((uint64_t)label->num));
-    }
-}
-
 static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
 {
-    bool taken[MAX_LABELS] = {false};
-    struct frame at = {.hash = 0};
-    uint64_t path = 0;
+    struct html_walk walk;
     int64_t values[PROFILE_N_VALUES];
     uint32_t number = REPORT_NONE;
-    for (size_t i = count_frames(sample); i-- > 0;) {
-        at.location = frame(sample, i);
-        path = hash_frame(d, path, at.location);
-        const uint64_t *known = hash_find(&d->paths, path);
-        at.hash = hash_frame(d, at.hash, at.location);
-        take_labels(d, &at, sample, known && i > 0 ? &d->keys[*known] : NULL, taken);
-        number = number_of(d, &at, number);
+    html_walk_begin(&walk, &d->labels, &d->input, sample);
+    while (html_walk_next(&walk)) {
+        number = number_of(d, &walk.frame, number);
         if (number == REPORT_NONE)
             return -ENOMEM;
     }
@@ -394,10 +278,7 @@ void html_dumps_free(struct html_dumps *d)
     if (!d)
         return;
     forget_contexts(d);
-    for (uint32_t i = 0; i < d->n_keys; i++)
-        free(d->keys[i].of);
-    free(d->keys);
-    hash_free(&d->paths);
+    html_labels_free(&d->labels);
     free(d->text);
     free(d);
 }

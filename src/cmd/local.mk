@@ -25,6 +25,7 @@ report_sources = \
 	%D%/hash.c %D%/hash.h \
 	%D%/html.c %D%/html.h \
 	%D%/html_dumps.c \
+	%D%/html_labels.c \
 	%D%/html_pack.c \
 	%D%/leaks.c %D%/leaks.h \
 	%D%/leaks_rows.c \
