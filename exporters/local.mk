@@ -35,6 +35,7 @@ service_sources = \
 
 pyroscope_sources = \
 	%D%/pyroscope.c \
+	%D%/pyroscope_answer.c \
 	%D%/pyroscope_labels.c %D%/pyroscope_labels.h \
 	%D%/pyroscope_outcome.c \
 	%D%/pyroscope_pusher.h \

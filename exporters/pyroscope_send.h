@@ -76,6 +76,14 @@ bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request
  * nothing if the host has no descriptors. */
 bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result);
 
+/* ---- pyroscope_answer.c: what an answer means ---- */
+
+/* Makes the result of a request that has ended. A redirect counts as refused. */
+void pyroscope_answer_read(struct pyroscope_sender *s, CURLcode code, struct pyroscope_result *result);
+
+/* Whether the server has accepted the whole request, before the end of its answer. */
+bool pyroscope_answer_is_accepted(struct pyroscope_sender *s);
+
 /* ---- The common parts of all requests: address, credentials, TLS, limits ---- */
 
 /* Returns NULL, or an error of the configuration as a short text without secrets. */
