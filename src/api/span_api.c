@@ -30,7 +30,7 @@ static uint32_t resolve(const struct thread *t, jespan_context_t context)
     return t ? span_context_named(t, context) : tree_is_live(context) ? context : 0;
 }
 
-/* The site whose wishes the span has. If it borrows the context of an ancestor, the context has another site. NULL: no
+/* The site whose properties the span has. If it borrows the context of an ancestor, the context has another site. NULL: no
  * memory. Under LOCK_TREE. */
 static const struct site *kept_site(uint32_t context, bool borrows, const struct jespan_site *site)
 {

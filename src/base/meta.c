@@ -24,7 +24,7 @@ static size_t aside_bytes, aside_used;
 static bool aside_sufficed;
 static THREAD_LOCAL bool in_emergency;
 
-/* `at` is a wish, or NULL; `flags` are more flags of mmap(2). */
+/* `at` is a hint, or NULL; `flags` are more flags of mmap(2). */
 static void *map_pages_at(void *at, size_t bytes, int flags)
 {
     int saved = errno;
@@ -85,7 +85,7 @@ void meta_unmap(void *p, size_t bytes)
 
 static char *next_array; /* LOCK_BOOT */
 
-/* Maps pages at exactly these addresses. Kernels before 4.17 do not know the flag and take the address for a wish. */
+/* Maps pages at exactly these addresses. Kernels before 4.17 do not know the flag and take the address as a hint. */
 static bool map_exactly(char *start, size_t bytes)
 {
     char *p = map_pages_at(start, bytes, MAP_FIXED_NOREPLACE);

@@ -121,7 +121,7 @@ const struct command command_run = {
         "  --peak          keep a dump of the moment with the most memory in use\n"
         "  --limit LIMITS  the most bytes that spans may have in use:\n"
         "                  'NAME=64M|NAME{KEY=VALUE}=1G'\n"
-        "  --arena ARENAS  spans that get pages of their own: 'NAME|NAME=WISH+WISH'\n"
+        "  --arena ARENAS  spans with pages of their own: 'NAME|NAME=PROPERTY+PROPERTY'\n"
         "  --pyroscope URL push profiles to this Pyroscope server\n"
         "  --app NAME      the name that the server shows (default: the program's)\n"
         "  --http ADDRESS  answer HTTP at ADDRESS:PORT or unix:PATH: profiles, /metrics\n"

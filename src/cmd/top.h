@@ -38,7 +38,7 @@ struct top_before {
 };
 
 struct top {
-    /* Wishes */
+    /* What the user has chosen */
     enum top_view view;
     enum top_sort sort;
     bool tree, paused;
@@ -86,7 +86,7 @@ void top_close(struct top *top);
 
 /* ---- top_rows.c ---- */
 
-/* Arranges the rows. To be called after wishes have changed. Returns 0 or -ENOMEM. */
+/* Arranges the rows. To be called after a choice has changed. Returns 0 or -ENOMEM. */
 int top_arrange(struct top *top);
 
 /* ---- top_lines.c ---- */

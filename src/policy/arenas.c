@@ -30,7 +30,7 @@ static bool is_for(const struct span_arena *a, const struct site *site, const ch
     return a->site == site && !a->region && !strcmp(a->value, value);
 }
 
-/* An arena that no context has, with the same wishes and no live object, can serve another site. */
+/* An arena that no context has, with the same properties and no live object, can serve another site. */
 static bool can_serve(uint16_t arena, const struct site *site)
 {
     const struct span_arena *a = &arenas[arena];
@@ -84,7 +84,7 @@ static uint32_t find_unused(const struct site *site)
     return id;
 }
 
-/* Takes arenas with the same wishes and no live object from contexts that no thread is in. Arenas that serve all
+/* Takes arenas with the same properties and no live object from contexts that no thread is in. Arenas that serve all
  * contexts without an arena for their label are left. The search walks over the counters of the contexts with such
  * arenas, so a search that found nothing is not repeated for a while. */
 #define RECLAIM_AGAIN_NS 10000000u

@@ -118,7 +118,7 @@ uint32_t arenas_end(void);
 
 struct arenas_stats {
     uint64_t arenas;           /* arenas that have a site */
-    uint64_t refused;          /* contexts for which no arena was left, and sites whose wishes are invalid */
+    uint64_t refused;          /* contexts for which no arena was left, and sites whose properties are invalid */
     uint64_t tcache_fallbacks; /* times that a thread got no tcache, or one was lost */
 };
 struct arenas_stats arenas_stats(void);

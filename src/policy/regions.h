@@ -2,7 +2,7 @@
 /* Regions: open spans with a span arena to themselves, which is released with all its objects when the span is closed.
  *
  * A span of a site with JESPAN_ARENA_REGION gets a free arena when it is opened. If there is none, the span shares the
- * arena of another open span with the same wishes, and the arena is released when the last of them is closed. An arena
+ * arena of another open span with the same properties, and the arena is released when the last of them is closed. An arena
  * is not released while a thread is inside.
  *
  * An arena's tcache belongs to one thread at a time: the first that comes inside, until it leaves. Other threads

@@ -147,9 +147,9 @@ static bool wait_for(struct sidecar_slot *slot, enum sidecar_state wanted, uint6
 /* Scripts start hundreds of short-lived processes. They write no dump (dump_timer.c). */
 static bool is_wanted(const struct sidecar_slot *slot)
 {
-    uint32_t wish = load_relaxed(&page->wish);
+    uint32_t wants = load_relaxed(&page->wants);
     uint64_t lived_ms = (clock_ns(CLOCK_MONOTONIC) - load_relaxed(&slot->began_ns)) / NS_PER_MS;
-    return wish == SIDECAR_WANTS_ALL || (wish == SIDECAR_WANTS_DUMPED && (lived_ms >= conf.dump_at_exit_min_ms ||
+    return wants == SIDECAR_WANTS_ALL || (wants == SIDECAR_WANTS_DUMPED && (lived_ms >= conf.dump_at_exit_min_ms ||
                                                                          conf.dump_at_exit_pid == (uint64_t)getpid()));
 }
 

@@ -38,14 +38,14 @@ struct sidecar_slot {
 };
 
 /* Which processes wait at their end. */
-enum sidecar_wish { SIDECAR_WANTS_NONE, SIDECAR_WANTS_DUMPED, SIDECAR_WANTS_ALL }; /* DUMPED: those that dump at exit */
+enum sidecar_wants { SIDECAR_WANTS_NONE, SIDECAR_WANTS_DUMPED, SIDECAR_WANTS_ALL }; /* DUMPED: those that dump at exit */
 
 struct sidecar_page {
     _Atomic uint32_t layout; /* SIDECAR_PAGE_LAYOUT once the rest is valid */
     _Atomic uint32_t rings;  /* a futex: how often a process has asked */
     _Atomic uint32_t beats;  /* grows while a process waits, unless the sidecar is stopped */
     _Atomic uint32_t closed; /* the sidecar ends, and serves no other process */
-    _Atomic uint32_t wish;   /* enum sidecar_wish */
+    _Atomic uint32_t wants;  /* enum sidecar_wants */
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     struct sidecar_slot slots[SIDECAR_SLOTS];

@@ -91,7 +91,7 @@ static int set_size(int memfd)
     return result;
 }
 
-int page_open(int memfd, enum sidecar_wish wish)
+int page_open(int memfd, enum sidecar_wants wants)
 {
     void *p = MAP_FAILED;
     if (set_size(memfd) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
@@ -100,7 +100,7 @@ int page_open(int memfd, enum sidecar_wish wish)
     if (bell < 0)
         return -errno;
     page = p;
-    store_relaxed(&page->wish, wish);
+    store_relaxed(&page->wants, wants);
     store_relaxed(&page->tracer, tracer());
     int error = promise_word_of_death();
     if (!error)

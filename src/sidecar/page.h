@@ -12,7 +12,7 @@
 
 /* Maps the page of that memfd, and starts the thread that waits for processes to ask. Returns a descriptor that becomes
  * readable when one asks, or a negative errno. */
-int page_open(int memfd, enum sidecar_wish wish);
+int page_open(int memfd, enum sidecar_wants wants);
 
 bool page_is_open(void);
 

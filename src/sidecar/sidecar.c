@@ -318,7 +318,7 @@ static void allow_descriptors(void)
     }
 }
 
-static enum sidecar_wish wish(void)
+static enum sidecar_wants find_wants(void)
 {
     return modules_deliver_last() ? SIDECAR_WANTS_ALL : conf.dump_dir[0] && conf.dump_at_exit ? SIDECAR_WANTS_DUMPED : SIDECAR_WANTS_NONE;
 }
@@ -331,7 +331,7 @@ static int start(const struct sidecar_options *o)
     if (sidecar.signals < 0 || sidecar.modules < 0)
         return sidecar.modules < 0 ? sidecar.modules : -errno;
     if (o->page >= 0)
-        sidecar.rings = page_open(o->page, wish());
+        sidecar.rings = page_open(o->page, find_wants());
     if (o->page >= 0 && sidecar.rings < 0)
         return sidecar.rings;
     struct served *p = add_served(o->pid, o->pidfd, true, page_is_open());

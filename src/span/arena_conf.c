@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The key `arena`: NAME[=WISH+WISH…]|NAME…, where NAME may be a pattern. */
+/* The key `arena`: NAME[=PROPERTY+PROPERTY…]|NAME…, where NAME may be a pattern. */
 #include "span/arena_conf.h"
 
 #include <stdbool.h>
@@ -35,18 +35,18 @@ static const struct {
     (JESPAN_ARENA_ALONE | JESPAN_ARENA_DONTDUMP | JESPAN_ARENA_DONTFORK | JESPAN_ARENA_LOCKED | JESPAN_ARENA_GUARDED |   \
      JESPAN_ARENA_WIPED | JESPAN_ARENA_HUGE | JESPAN_ARENA_NOHUGE | JESPAN_ARENA_NUMA | JESPAN_ARENA_DECAY)
 
-bool arena_is_valid(const struct jespan_arena *wish)
+bool arena_is_valid(const struct jespan_arena *arena)
 {
     static const uint32_t opposites[] = {JESPAN_ARENA_HUGE | JESPAN_ARENA_NOHUGE, OF_REGIONS};
-    uint32_t flags = wish->flags;
+    uint32_t flags = arena->flags;
     for (size_t i = 0; i < sizeof opposites / sizeof *opposites; i++)
         if ((flags & opposites[i]) == opposites[i])
             return false;
     if (!(flags & OWN_ARENA))
-        return !(flags & ~JESPAN_ARENA_NONE) && !wish->limit_bytes && !wish->by_label;
+        return !(flags & ~JESPAN_ARENA_NONE) && !arena->limit_bytes && !arena->by_label;
     if (flags & OF_REGIONS && !(flags & JESPAN_ARENA_REGION))
         return false;
-    return !(flags & ~(OWN_ARENA | OF_ARENAS | OF_REGIONS)) && !(flags & JESPAN_ARENA_NUMA && wish->numa_node < 0);
+    return !(flags & ~(OWN_ARENA | OF_ARENAS | OF_REGIONS)) && !(flags & JESPAN_ARENA_NUMA && arena->numa_node < 0);
 }
 
 /* Reads a whole number, perhaps negative. */
@@ -87,20 +87,20 @@ static bool read_limit(const char *text, struct jespan_arena *arena)
     return ok;
 }
 
-static bool read_wish(char *wish, struct jespan_arena *arena)
+static bool read_property(char *property, struct jespan_arena *arena)
 {
-    if (!strncmp(wish, "decay:", 6))
-        return read_decay(wish + 6, arena);
-    if (!strncmp(wish, "node:", 5))
-        return read_node(wish + 5, arena);
-    if (!strncmp(wish, "limit:", 6))
-        return read_limit(wish + 6, arena);
-    if (!strncmp(wish, "by:", 3) && wish[3]) {
-        arena->by_label = wish + 3;
+    if (!strncmp(property, "decay:", 6))
+        return read_decay(property + 6, arena);
+    if (!strncmp(property, "node:", 5))
+        return read_node(property + 5, arena);
+    if (!strncmp(property, "limit:", 6))
+        return read_limit(property + 6, arena);
+    if (!strncmp(property, "by:", 3) && property[3]) {
+        arena->by_label = property + 3;
         return true;
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(wish, words[i].word)) {
+        if (!strcmp(property, words[i].word)) {
             arena->flags |= words[i].flag;
             return true;
         }
@@ -118,15 +118,15 @@ static void read_rule(char *text)
         WARN("arena: '", rule.name, "' is ignored: there are 64 rules already");
         return;
     }
-    for (char *wish; (wish = strsep(&text, "+"));)
-        if (!read_wish(wish, &rule.arena))
-            WARN("arena: '", rule.name, "=", wish, "' is not a known wish or has a bad value and is ignored");
+    for (char *property; (property = strsep(&text, "+"));)
+        if (!read_property(property, &rule.arena))
+            WARN("arena: '", rule.name, "=", property, "' is not a known property or has a bad value and is ignored");
     if (rule.arena.flags == (JESPAN_ARENA | JESPAN_ARENA_NONE))
         rule.arena.flags = JESPAN_ARENA_NONE;
     if (arena_is_valid(&rule.arena))
         rules[n_rules++] = rule;
     else
-        WARN("arena: '", rule.name, "' has wishes that contradict each other and is ignored");
+        WARN("arena: '", rule.name, "' has properties that contradict each other and is ignored");
 }
 
 COLD void arena_conf_boot(void)

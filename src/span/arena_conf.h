@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Wishes for span arenas, and the key `arena`, which gives wishes to sites by their name if they have none
+/* Properties for span arenas, and the key `arena`, which gives properties to sites by their name if they have none
  * themselves. */
 #ifndef JESPAN_ARENA_CONF_H
 #define JESPAN_ARENA_CONF_H
@@ -8,19 +8,19 @@
 
 #include "jespan/jespan.h"
 
-/* Whether there is any wish. */
-static inline bool arena_is_wished(const struct jespan_arena *wish)
+/* Whether there is any property. */
+static inline bool arena_has_properties(const struct jespan_arena *arena)
 {
-    return wish->flags || wish->limit_bytes || wish->by_label;
+    return arena->flags || arena->limit_bytes || arena->by_label;
 }
 
-/* Whether all flags are known, no two contradict each other, and wishes come with an arena. */
-bool arena_is_valid(const struct jespan_arena *wish);
+/* Whether all flags are known, no two contradict each other, and properties come with an arena. */
+bool arena_is_valid(const struct jespan_arena *arena);
 
 /* To be called once. Reads the configuration, names errors on stderr and ignores wrong parts. */
 void arena_conf_boot(void);
 
-/* The wishes that the configuration has for a site of this name; NULL: none. The result stays valid. */
+/* The properties that the configuration has for a site of this name; NULL: none. The result stays valid. */
 const struct jespan_arena *arena_conf_find(const char *name);
 
 #endif

@@ -21,7 +21,7 @@ void policy_context_freed(uint32_t id);
 /* A context that lost its arena to another context is used again. Asks for another arena. */
 void policy_arena_again(uint32_t id);
 
-/* Counts a site whose wishes for an arena are invalid. */
+/* Counts a site whose properties for an arena are invalid. */
 void policy_arena_refused(void);
 
 /* Begin and end a number of calls of policy_context_freed(). */

@@ -62,21 +62,21 @@ bool sites_is_kept_as(const char *kept, const char *text)
     return text ? equals(kept, text, sites_cut(text)) : !*kept;
 }
 
-/* The program's wishes take precedence over the configuration. A JESPAN() block whose site has invalid wishes has no
+/* The program's properties take precedence over the configuration. A JESPAN() block whose site has invalid properties has no
  * arena; jespan_open() returns an error for such a site. */
-static bool keep_wishes(struct site *s, const struct jespan_site *site)
+static bool keep_properties(struct site *s, const struct jespan_site *site)
 {
-    const struct jespan_arena *wished = &site->arena;
-    if (!arena_is_wished(wished) && arena_conf_find(s->name))
-        wished = arena_conf_find(s->name);
-    if (!arena_is_valid(wished)) {
+    const struct jespan_arena *wanted = &site->arena;
+    if (!arena_has_properties(wanted) && arena_conf_find(s->name))
+        wanted = arena_conf_find(s->name);
+    if (!arena_is_valid(wanted)) {
         policy_arena_refused();
         return true;
     }
-    s->arena = *wished;
-    if (wished->by_label)
-        s->arena.by_label = copy_string(wished->by_label, sites_cut(wished->by_label));
-    return !wished->by_label || s->arena.by_label;
+    s->arena = *wanted;
+    if (wanted->by_label)
+        s->arena.by_label = copy_string(wanted->by_label, sites_cut(wanted->by_label));
+    return !wanted->by_label || s->arena.by_label;
 }
 
 const struct site *site_intern(const struct jespan_site *site)
@@ -105,7 +105,7 @@ const struct site *site_intern(const struct jespan_site *site)
     s->file = copy_string(text[2], n[2]);
     if (!s->name || !s->target || !s->file)
         return NULL;
-    if (!keep_wishes(s, site))
+    if (!keep_properties(s, site))
         return NULL;
     s->next = *bucket;
     *bucket = s;

@@ -17,7 +17,7 @@ struct site {
     struct site *next; /* same hash bucket */
     uint32_t hash, line;
     const char *name, *target, *file; /* never NULL */
-    struct jespan_arena arena;        /* the wishes of the site, or of the configuration; by_label may be NULL */
+    struct jespan_arena arena;        /* the properties of the site, or of the configuration; by_label may be NULL */
 };
 
 /* The only copy of this site, or NULL when out of memory. */

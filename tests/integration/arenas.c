@@ -266,7 +266,7 @@ static void configured(void)
     CHECK_EQ(arena_below(&secret), 3);
     CHECK_EQ(arena_below(&secrets), 0);
     CHECK_EQ(arena_below(&plain_site), 0);
-    CHECK_EQ(arena_below(&cache_site), 4); /* the program's wish comes first */
+    CHECK_EQ(arena_below(&cache_site), 4); /* the program's property comes first */
     CHECK_EQ(arena_figure(3, "limit_bytes"), 8 << 20);
 }
 
@@ -443,8 +443,8 @@ static void overflow(void)
     CHECK_EQ(arena_figure(1, "inuse_objects") + arena_figure(2, "inuse_objects"), 100);
 }
 
-/* Wrong wishes are refused if there is an error code; otherwise there is no arena. */
-static void wishes_that_cannot_be(void)
+/* Wrong properties are refused if there is an error code; otherwise there is no arena. */
+static void properties_that_cannot_be(void)
 {
     static const struct jespan_arena bad[] = {
         {.flags = JESPAN_ARENA | 1u << 30},
@@ -534,7 +534,7 @@ static const struct test_case cases[] = {
     {"by_index", by_index, NULL, NULL},
     {"names", names, NULL, NULL},
     {"overflow", overflow, NULL, "max_contexts:64"},
-    {"wishes_that_cannot_be", wishes_that_cannot_be, NULL, NULL},
+    {"properties_that_cannot_be", properties_that_cannot_be, NULL, NULL},
     {"made_later", made_later, NULL, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The page wishes of a site's arena (JESPAN_ARENA_…): they apply to the objects of that arena only. */
+/* The page properties of a site's arena (JESPAN_ARENA_…): they apply to the objects of that arena only. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

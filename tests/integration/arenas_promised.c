@@ -129,7 +129,7 @@ static void handed_over_it_stays(void)
     leave(span);
 }
 
-/* "by:who" applies to spans whose sites have no wish. */
+/* "by:who" applies to spans whose sites have no property. */
 static void configured_by_label(void)
 {
     CHECK_EQ(arena_of_tenant(&plain_tenant_site, "a"), 1);
@@ -179,7 +179,7 @@ static void there_are_64(void)
 
 /* ---- Who comes next ---- */
 
-/* max_arenas:1, and addresses are given back too. An arena serves the next site with the same wishes, and no other. */
+/* max_arenas:1, and addresses are given back too. An arena serves the next site with the same properties, and no other. */
 static void it_serves_the_next_site(void)
 {
     char purge[64];
@@ -315,7 +315,7 @@ static void the_caller_chooses_an_arena(void)
     ctl_check_identity("chosen");
 }
 
-/* With a cache of the program's own, objects are in the arena too, and its wishes apply. */
+/* With a cache of the program's own, objects are in the arena too, and its properties apply. */
 static void a_cache_of_ones_own_is_ignored(void)
 {
     unsigned cache = create_cache();
@@ -455,7 +455,7 @@ static void pages_are_given_back_meanwhile(void)
 }
 
 /* decay:0/0, in the configuration or of the site, gives free pages back at once. −1 never does. */
-static void decays_as_wished(void)
+static void decays_as_set(void)
 {
     static const struct jespan_site never = {"never", NULL, NULL, 0, {JESPAN_ARENA | JESPAN_ARENA_DECAY, 0, -1, -1, 0, NULL}},
                                     at_once = {"at once", NULL, NULL, 0, {JESPAN_ARENA | JESPAN_ARENA_DECAY, 0, 0, 0, 0, NULL}},
@@ -605,7 +605,7 @@ static const struct test_case cases[] = {
     {"pages_are_given_back_meanwhile, by a thread", pages_are_given_back_meanwhile,
      "background_thread:true,dirty_decay_ms:1,muzzy_decay_ms:1", NULL},
     {"pages_are_given_back_meanwhile, and addresses", pages_are_given_back_meanwhile, "retain:false,dirty_decay_ms:0", NULL},
-    {"decays_as_wished", decays_as_wished, NULL, "arena:configured=decay:0/0"},
+    {"decays_as_set", decays_as_set, NULL, "arena:configured=decay:0/0"},
     {"others_arenas_disturb_none", others_arenas_disturb_none, NULL, NULL},
     {"others_arenas_disturb_none_above_2046", others_arenas_disturb_none_above_2046, NULL, NULL},
     {"others_arenas_are_counted", others_arenas_are_counted, NULL, NULL},

@@ -78,8 +78,8 @@ test_help_and_usage() {
     prints "conf PATTERN" "dump_keep*default 0"
     jespan conf '*arena'
     prints "conf of Markdown" "arena
-    spans with an arena of their own, NAME|NAME=WISH+WISH; a \* stands for any
-    text
+    spans with an arena of their own, NAME|NAME=PROPERTY+PROPERTY; a \* stands
+    for any text
     a text"
     jespan conf nothing_like_it
     says "conf of no key" 2 "jespan: no key of the configuration matches 'nothing_like_it'"

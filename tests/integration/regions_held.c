@@ -266,7 +266,7 @@ static void it_moves_to_nobodys_region(void)
     check_nothing_is_aside();
 }
 
-/* ---- Wishes and flags ---- */
+/* ---- Properties and flags ---- */
 
 /* If jemalloc moves a large object by some cache lines, its last bytes are wiped too. */
 static void nothing_is_left_to_read(void)

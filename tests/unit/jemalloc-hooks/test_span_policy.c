@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Page wishes of span arenas, checked with the system. */
+/* Page properties of span arenas, checked with the system. */
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <setjmp.h>
