@@ -158,7 +158,7 @@ static void take_move(struct screen *s, int key)
         move_by(s, UINT32_MAX);
 }
 
-static void take_key(struct screen *s, int key)
+static void choose(struct screen *s, int key)
 {
     struct top *top = s->top;
     switch (key) {
@@ -211,7 +211,7 @@ static int take_key(struct screen *s, int key)
     else if (key == '\n' || key == KEY_ENTER)
         top_toggle(s->top, s->selected, !is_collapsed);
     else
-        take_key(s, key);
+        choose(s, key);
     return top_arrange(s->top);
 }
 
