@@ -46,34 +46,22 @@ HOT_INLINE void *alloc_policy_reuse(struct thread *t, struct class_info info, si
  * call track_free_slow(). */
 HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
 {
-    page_entry_t *page = pagemap_page((uintptr_t)p);
-    uint64_t entry = page ? load_relaxed(page) : 0;
-    if (unlikely(!entry_is_small(entry) || t->publishes))
+    struct small_object o;
+    uint32_t section;
+    if (unlikely(!track_find_small(t, p, &o) || t->publishes))
         return false;
-    header_t *slot = entry_slot(entry, (uintptr_t)p);
-    struct free_object *last = magazine_last(t, entry_class(entry));
-    uint32_t n = load_relaxed(&t->free_buffer_count), section;
-    if (last->p != p || unlikely(load_relaxed(slot) != t->tag) ||
-        unlikely(free_buffer_newest(t, n) == p)) {
-        if (unlikely(n == FREE_BUFFER_MAX || last[-1].p == p))
-            return false;
-        track_free_later(t, n, p, slot, entry_class(entry));
-        return true;
-    }
+    if (!track_was_taken_last(t, p, &o))
+        return track_put_in_buffer(t, p, &o);
     if (unlikely(!limits_try_begin(t, &section)))
         return false;
-    uint32_t bytes = class_bytes[entry_class(entry)], limit = limits_of(t->tag);
-    bool given = !limit || limits_try_give(t, limit, bytes);
-    if (likely(given)) {
-        store_relaxed(slot, 0);
-        counters_add_free(t->current, bytes);
-    }
+    uint32_t limit = limits_of(t->tag);
+    bool given = !limit || limits_try_give(t, limit, class_bytes[o.class]);
+    if (likely(given))
+        track_count_freed(t, &o);
     limits_end_tried(t, section);
-    if (unlikely(!given))
-        return false;
-    last->slot = slot;
-    magazine_put_last(t, entry_class(entry), last);
-    return true;
+    if (likely(given))
+        track_put_back(t, &o);
+    return given;
 }
 
 /* Allocates as jemalloc's mallocx(), by the policy of the thread's context. The size may be 0, and t NULL. Returns NULL

@@ -95,6 +95,68 @@ HOT_INLINE void track_free_later(struct thread *t, size_t n, void *p, header_t *
     store_release(&t->free_buffer_count, (uint32_t)(n + 1));
 }
 
+/* ---- Freeing a small object ----
+ *
+ * An object that this context took from the magazine last goes back to it at once; its header is in the processor's
+ * cache. Any other object goes into the free buffer.
+ *
+ * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed
+ * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the magazine it is
+ * last[-1], since `last` is the entry above the newest object. */
+
+/* What is known of a small object that is about to be freed. */
+struct small_object {
+    header_t *slot;
+    size_t class;
+    struct free_object *last; /* of its class: magazine_last() */
+    size_t n;                 /* objects in the free buffer */
+};
+
+/* False: p is no small object outside of span arenas. */
+HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_object *o)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    if (unlikely(!page))
+        return false;
+    uint64_t entry = load_relaxed(page);
+    if (unlikely(!entry_is_small(entry)))
+        return false;
+    o->slot = entry_slot(entry, (uintptr_t)p);
+    o->class = one_value(entry_class(entry));
+    o->last = magazine_last(t, o->class);
+    o->n = one_value(load_relaxed(&t->free_buffer_count));
+    return true;
+}
+
+/* Whether the thread's context took the object from the magazine last, so that track_put_back() may follow. */
+HOT_INLINE bool track_was_taken_last(const struct thread *t, const void *p, const struct small_object *o)
+{
+    return o->last->p == p && likely(load_relaxed(o->slot) == t->tag) && likely(free_buffer_newest(t, o->n) != p);
+}
+
+/* Counts that the thread's context freed the object. */
+HOT_INLINE void track_count_freed(struct thread *t, const struct small_object *o)
+{
+    store_relaxed(o->slot, 0);
+    counters_add_free(t->current, class_bytes[o->class]);
+}
+
+/* Puts the object back into the magazine. The page may have got another header table since the object was taken. */
+HOT_INLINE void track_put_back(struct thread *t, const struct small_object *o)
+{
+    o->last->slot = o->slot;
+    magazine_put_last(t, o->class, o->last);
+}
+
+/* False: the buffer is full, or the object is in the magazine already. */
+HOT_INLINE bool track_put_in_buffer(struct thread *t, void *p, const struct small_object *o)
+{
+    if (unlikely(o->n == FREE_BUFFER_MAX || o->last[-1].p == p))
+        return false;
+    track_free_later(t, o->n, p, o->slot, o->class);
+    return true;
+}
+
 /* Frees the object that this thread took from a magazine last. The page map is not read, since the entry that the object
  * came from has its header. So the next malloc does not wait for the page map either. Its reads would come between the
  * pointer and the top of the magazine, which that malloc needs. False: nothing has changed. */
@@ -110,40 +172,20 @@ HOT_INLINE bool track_free_taken(struct thread *t, void *p, _Atomic(struct free_
     return true;
 }
 
-/* Frees a small object that any thread allocated. False: call track_free_slow().
- *
- * An object that this context took from the magazine last goes back to it at once; its header is in the processor's
- * cache. Any other object goes into the free buffer.
- *
- * An object that is freed twice must not be both in the buffer and in the magazine: it would be reused, and then freed
- * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the magazine it is
- * last[-1], since `last` is the entry above the newest object. */
+/* Frees a small object that any thread allocated. False: call track_free_slow(). */
 HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 {
     _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
     struct free_object *taken = magazine_taken(taken_from);
+    struct small_object o;
     if (taken->p == p && likely(track_free_taken(t, p, taken_from, taken)))
         return true;
-    page_entry_t *page = pagemap_page((uintptr_t)p);
-    if (unlikely(!page))
+    if (unlikely(!track_find_small(t, p, &o)))
         return false;
-    uint64_t entry = load_relaxed(page);
-    if (unlikely(!entry_is_small(entry)))
-        return false;
-    header_t *slot = entry_slot(entry, (uintptr_t)p);
-    size_t class = one_value(entry_class(entry));
-    struct free_object *last = magazine_last(t, class);
-    size_t n = one_value(load_relaxed(&t->free_buffer_count));
-    if (last->p == p && likely(load_relaxed(slot) == t->tag) && likely(free_buffer_newest(t, n) != p) &&
-        likely(magazine_knows_headers(t))) {
-        store_relaxed(slot, 0);
-        counters_add_free(t->current, class_bytes[class]);
-        magazine_put_last(t, class, last);
-        return true;
-    }
-    if (unlikely(n == FREE_BUFFER_MAX || last[-1].p == p))
-        return false;
-    track_free_later(t, n, p, slot, class);
+    if (!track_was_taken_last(t, p, &o))
+        return track_put_in_buffer(t, p, &o);
+    track_count_freed(t, &o);
+    track_put_back(t, &o);
     return true;
 }
 

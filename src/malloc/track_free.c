@@ -264,27 +264,16 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
 /* As track_free_fast(), and uncharges an object that goes back to the magazine. */
 static bool free_small(struct thread *t, void *p)
 {
-    page_entry_t *page = pagemap_page((uintptr_t)p);
-    uint64_t entry = page ? load_relaxed(page) : 0;
-    if (!entry_is_small(entry))
+    struct small_object o;
+    if (!track_find_small(t, p, &o))
         return false;
-    header_t *slot = entry_slot(entry, (uintptr_t)p);
-    unsigned class = entry_class(entry);
-    struct free_object *last = magazine_last(t, class);
-    uint32_t n = load_relaxed(&t->free_buffer_count);
-    if (last->p == p && load_relaxed(slot) == t->tag && free_buffer_newest(t, n) != p) {
-        uint32_t section = limits_begin(t);
-        store_relaxed(slot, 0);
-        counters_add_free(t->current, class_bytes[class]);
-        limits_give(t, limits_of(t->tag), class_bytes[class]);
-        limits_end(t, section);
-        last->slot = slot;
-        magazine_put_last(t, class, last);
-        return true;
-    }
-    if (n == FREE_BUFFER_MAX || last[-1].p == p)
-        return false;
-    track_free_later(t, n, p, slot, class);
+    if (!track_was_taken_last(t, p, &o))
+        return track_put_in_buffer(t, p, &o);
+    uint32_t section = limits_begin(t);
+    track_count_freed(t, &o);
+    limits_give(t, limits_of(t->tag), class_bytes[o.class]);
+    limits_end(t, section);
+    track_put_back(t, &o);
     return true;
 }
 
