@@ -209,7 +209,10 @@ const struct ctl_name ctl_top_names[] = {
     {0},
 };
 
-/* ---- spans.stats.NAME: a row has a function that returns the figure, or an offset in a group of figures ---- */
+/* ---- spans.stats.NAME ----
+ *
+ * A row has a function that returns the figure, or an offset in a group of figures. The comment before it is the meaning, for
+ * docs/mallctl.md (tools/ctl-table); it is that of all rows up to the next comment. */
 
 static int stat_value(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
@@ -281,50 +284,77 @@ static int stat_dumps(const struct ctl_name *self, uint32_t id, const struct ctl
 }
 
 static const struct ctl_name stats_names[] = {
+    /* jespan's own memory in small pieces; address space of jespan's own mappings, most of which is never touched */
     {"meta_bytes", stat_value, .value = meta_alloc_bytes},
     {"map_bytes", stat_value, .value = meta_map_bytes},
+    /* header tables in use; the blocks that they lie in (part of `map_bytes`). The memory of a block goes back to the
+     * system when all tables of the block are free */
     {"header_bytes", stat_value, .value = tables_used_bytes},
     {"header_held_bytes", stat_value, .value = tables_held_bytes},
+    /* freed by the program and kept by threads for their next allocations; jemalloc counts these bytes as allocated */
     {"pending_bytes", stat_value, .value = pending_bytes},
+    /* mappings of jemalloc's arenas, without its own data (`stats.metadata`), as the extent hooks saw them: address
+     * space; the part that is usable without a system call; the number of mappings */
     {"mapped_bytes", stat_extents, offsetof(struct extent_figures, mapped_bytes)},
     {"committed_bytes", stat_extents, offsetof(struct extent_figures, committed_bytes)},
+    {"extents", stat_extents, offsetof(struct extent_figures, extents)},
+    /* the most that was mapped at once */
     {"peak_mapped_bytes", stat_extents, offsetof(struct extent_figures, peak_mapped_bytes)},
+    /* bytes of pages given back to the system so far whose addresses jemalloc kept: with `MADV_FREE`, so that the
+     * system takes them when it needs memory; at once */
     {"purged_lazy_bytes", stat_extents, offsetof(struct extent_figures, purged_lazy_bytes)},
     {"purged_forced_bytes", stat_extents, offsetof(struct extent_figures, purged_forced_bytes)},
-    {"extents", stat_extents, offsetof(struct extent_figures, extents)},
+    /* contexts now; contexts recycled so far; requests credited to an ancestor because all numbers were taken; labels
+     * or names that were cut */
     {"contexts", stat_tree, offsetof(struct tree_stats, contexts)},
-    {"overflow", stat_tree, offsetof(struct tree_stats, overflow)},
     {"recycled", stat_tree, offsetof(struct tree_stats, recycled)},
+    {"overflow", stat_tree, offsetof(struct tree_stats, overflow)},
+    {"truncated", stat_value, .value = sites_truncated},
+    /* [guarded objects](guard.md#figures) so far; usable bytes of those in use, which are not in jemalloc's figures;
+     * allocations that could not be guarded */
     {"guard_objects", stat_value, .value = guard_objects},
     {"guard_bytes", stat_value, .value = guard_bytes},
     {"guard_missed", stat_value, .value = guard_missed},
+    /* threads whose rseq area was taken away while jespan used it for their [CPU time](spans.md#time) */
     {"cpu_clocks_lost", stat_value, .value = cpu_clocks_lost},
-    {"truncated", stat_value, .value = sites_truncated},
+    /* spans that a sampler left out, with those inside them */
     {"unsampled", stat_value, .value = sampler_unsampled},
-    {"dumps", stat_value, .value = dump_count},
-    {"lost_dumps", stat_value, .value = dump_lost_count},
+    /* [span arenas](arenas.md) now; refusals: contexts for which no arena was left, sites whose properties cannot be
+     * fulfilled, and arenas for which there was no memory */
+    {"arenas", stat_arenas, offsetof(struct arenas_stats, arenas)},
+    {"arenas_refused", stat_arenas, offsetof(struct arenas_stats, refused)},
+    /* times that a thread got no cache for a span arena, or that a fork lost one */
+    {"tcache_fallbacks", stat_arenas, offsetof(struct arenas_stats, tcache_fallbacks)},
+    /* [regions](regions.md) that were released, and the objects and bytes that were live in them */
+    {"regions_released", stat_regions, offsetof(struct regions_stats, released)},
+    {"regions_released_objects", stat_regions, offsetof(struct regions_stats, released_objects)},
+    {"regions_released_bytes", stat_regions, offsetof(struct regions_stats, released_bytes)},
+    /* regions that got no arena of their own; blocks that became no region because there was no arena */
+    {"regions_shared", stat_regions, offsetof(struct regions_stats, shared)},
+    {"regions_lost", stat_regions, offsetof(struct regions_stats, lost)},
+    /* arenas of ended regions that still have survivors; survivors so far */
+    {"regions_set_aside", stat_regions, offsetof(struct regions_stats, set_aside)},
+    {"regions_survivors", stat_regions, offsetof(struct regions_stats, survivors)},
+    /* dumps that an event asked for ([`dump_on`](oom.md)), part of `dumps` */
     {"oom_dumps", stat_dumps, DUMP_OOM},
     {"limit_dumps", stat_dumps, DUMP_LIMIT},
     {"peak_dumps", stat_dumps, DUMP_PEAK},
     {"signal_dumps", stat_dumps, DUMP_SIGNAL},
-    {"lost_messages", stat_value, .value = standard_error_lost},
-    {"threads", stat_value, .value = threads},
-    {"reporters", stat_value, .value = reporters_count},
-    {"reporter_misses", stat_value, .value = reporters_misses},
-    {"reporter_errors", stat_value, .value = reporter_session_errors},
+    /* [limits](limits.md) now; allocations that a limit refused; contexts for which no limit was left */
     {"limits", stat_limits, offsetof(struct limits_stats, limits)},
     {"limit_refusals", stat_limits, offsetof(struct limits_stats, refusals)},
     {"limits_lost", stat_limits, offsetof(struct limits_stats, lost)},
-    {"arenas", stat_arenas, offsetof(struct arenas_stats, arenas)},
-    {"arenas_refused", stat_arenas, offsetof(struct arenas_stats, refused)},
-    {"tcache_fallbacks", stat_arenas, offsetof(struct arenas_stats, tcache_fallbacks)},
-    {"regions_released", stat_regions, offsetof(struct regions_stats, released)},
-    {"regions_released_objects", stat_regions, offsetof(struct regions_stats, released_objects)},
-    {"regions_released_bytes", stat_regions, offsetof(struct regions_stats, released_bytes)},
-    {"regions_shared", stat_regions, offsetof(struct regions_stats, shared)},
-    {"regions_set_aside", stat_regions, offsetof(struct regions_stats, set_aside)},
-    {"regions_survivors", stat_regions, offsetof(struct regions_stats, survivors)},
-    {"regions_lost", stat_regions, offsetof(struct regions_stats, lost)},
+    /* dumps written; dumps that failed; threads that have allocated */
+    {"dumps", stat_value, .value = dump_count},
+    {"lost_dumps", stat_value, .value = dump_lost_count},
+    {"threads", stat_value, .value = threads},
+    /* messages that could not be written to stderr ([where messages go](configuration.md#messages)) */
+    {"lost_messages", stat_value, .value = standard_error_lost},
+    /* [reporters](reporters.md) now; rounds that came due while their reporter was busy; failures that reporters
+     * returned */
+    {"reporters", stat_value, .value = reporters_count},
+    {"reporter_misses", stat_value, .value = reporters_misses},
+    {"reporter_errors", stat_value, .value = reporter_session_errors},
     {0},
 };
 
@@ -369,10 +399,15 @@ static const struct ctl_name pyroscope_names[] = {
     PYROSCOPE_STATS(PYROSCOPE_ROW) {"last_error", read_last_error, 0}, {0}};
 static const struct ctl_name http_names[] = {HTTP_STATS(HTTP_ROW) {0}};
 static const struct ctl_name stacks_names[] = {
+    /* pairs of a context and a [stack](stacks.md) that have a number now; frames of all stacks */
     {"stacks", stat_tree, offsetof(struct tree_stats, stacks)},
     {"frames", stat_value, .value = frames},
+    /* allocations that were credited to their context without a stack. `overflow`: all numbers were taken
+     * (`max_stacks`, half of `max_contexts`). `missed`: a signal handler allocated while the thread walked its stack,
+     * or another thread held a lock for long */
     {"overflow", read_stacks, offsetof(struct stacks_stats, overflow)},
     {"missed", read_stacks, offsetof(struct stacks_stats, missed)},
+    /* stacks that end before their outermost frame */
     {"ended_early", read_stacks, offsetof(struct stacks_stats, ended_early)},
     {0},
 };
