@@ -64,18 +64,23 @@ static int create_directories(const char *directory)
     return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
 }
 
-/* Sets `path` to the absolute path, since the program may change its directory. */
-static int prepare_dump_dir(char *path, const char *wanted)
+/* Creates the directory. Sets `path` to the absolute path, since the program may change its directory. Returns 0 or a
+ * positive errno. */
+static int make_dump_dir(char *path, const char *wanted)
 {
     struct stat status;
-    int unusable = check_path(wanted); /* before a directory is created */
-    if (unusable != 0)
-        return unusable;
     int error = wanted[0] == '\0' ? ENOENT : create_directories(wanted);
     if (error == 0 && (!realpath(wanted, path) || stat(path, &status) != 0))
         error = errno;
-    if (error == 0)
-        error = !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
+    return error != 0 ? error : !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
+}
+
+static int prepare_dump_dir(char *path, const char *wanted)
+{
+    int unusable = check_path(wanted); /* before a directory is created */
+    if (unusable != 0)
+        return unusable;
+    int error = make_dump_dir(path, wanted);
     if (error == 0)
         return check_path(path);
     cmd_error("cannot write dumps to '%s': %s", wanted, strerror(error));
@@ -107,6 +112,18 @@ void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *
                     dump_dir);
 }
 
+/* The name of the program or of the current directory may be one that the configuration cannot have. */
+static const char *why_unusable(char *path, const char *wanted)
+{
+    int error = make_dump_dir(path, wanted);
+    if (error != 0)
+        return strerror(error);
+    if (!strchr(path, ',') && strlen(path) < CONF_STRING_BYTES)
+        return NULL;
+    rmdir(path);
+    return strchr(path, ',') ? "JESPAN_CONF cannot name a path with a ','" : "JESPAN_CONF cannot name a path this long";
+}
+
 int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default)
 {
     dump_dir[0] = '\0';
@@ -114,7 +131,12 @@ int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const
         return prepare_dump_dir(dump_dir, options->dump_dir);
     if (names_dump_dir(getenv("JESPAN_CONF")) || names_dump_dir(options->conf))
         return 0;
-    return prepare_dump_dir(dump_dir, by_default);
+    const char *reason = why_unusable(dump_dir, by_default);
+    if (!reason)
+        return 0;
+    cmd_warning("no dumps will be written: '%s' cannot be created: %s; name a directory with --dump-dir", by_default, reason);
+    dump_dir[0] = '\0';
+    return 0;
 }
 
 /* --- The variables ------------------------------------------------------------------------------------------------------ */

@@ -307,3 +307,13 @@ void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes
         ;
     close(k.looking.fd);
 }
+
+void dump_dir_remove_empty(const char *directory, uint64_t pid)
+{
+    char end[32];
+    const char *slash = strrchr(directory, '/'), *name = slash ? slash + 1 : directory;
+    int n = snprintf(end, sizeof end, ".%llu", (unsigned long long)pid);
+    size_t bytes = strlen(name);
+    if (strncmp(name, "jespan.", 7) == 0 && bytes > (size_t)n + 7 && strcmp(name + bytes - (size_t)n, end) == 0)
+        rmdir(directory);
+}

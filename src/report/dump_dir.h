@@ -65,4 +65,7 @@ uint64_t dump_dir_new_life(const char *directory, uint64_t pid);
  * of one dump are removed together. `newest` stays. */
 void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes, const struct dump_name *newest);
 
+/* Removes the directory if it is empty and has the name that `jespan run` gives it: jespan.PROGRAM.PID. */
+void dump_dir_remove_empty(const char *directory, uint64_t pid);
+
 #endif

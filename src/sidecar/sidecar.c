@@ -23,6 +23,7 @@
 #include "base/die.h"
 #include "base/number.h"
 #include "conf/conf.h"
+#include "report/dump_dir.h"
 #include "sidecar/ending.h"
 #include "sidecar/modules.h"
 #include "sidecar/page.h"
@@ -360,5 +361,7 @@ int sidecar_run(const struct sidecar_options *o)
     tell_ready(o->ready, error);
     if (!error || error == -EAGAIN)
         serve();
+    if (conf.dump_dir[0])
+        dump_dir_remove_empty(conf.dump_dir, (uint64_t)o->pid);
     return error == -EAGAIN ? 0 : error;
 }

@@ -61,6 +61,28 @@ row() {
     awk -v name="$2" '$5 == name { print $1, $3, $4 }' "$scratch/report"
 }
 
+# No empty directory is left. A directory that cannot be made does not keep the program from running.
+test_directory() {
+    local status=0 option
+    mkdir empty readonly && cd empty
+    "$JESPAN_CMD" run --quiet --only nothing -- true
+    await eval '[ -z "$(ls)" ]' || fail "a program that is left out leaves $(ls)"
+    "$JESPAN_CMD" run --quiet --dump-dir named --only nothing -- true
+    [ -d named ] || fail "a directory that was named is gone"
+    cd /proc
+    for option in --sidecar --in-process; do
+        status=0
+        "$JESPAN_CMD" run --quiet "$option" -- "$program" status 7 2> "$scratch/readonly.err" || status=$?
+        equal "$option: status" "$status" 7
+        grep -q "^jespan: warning: no dumps will be written: 'jespan\.sidecar_program\.[0-9]*' cannot be created: .*; name a directory \
+with --dump-dir$" "$scratch/readonly.err" || fail_with "$option: no warning" "$scratch/readonly.err"
+    done
+    cd "$scratch"
+    status=0
+    "$JESPAN_CMD" run --dump-dir /proc/none -- true 2> readonly.err || status=$?
+    equal "a directory that was named: status" "$status" 125
+}
+
 test_exit() {
     local status=0 dump
     "$JESPAN_CMD" run --dump-dir exit -- "$program" children hold 256 status 7 2> exit.err || status=$?
@@ -357,6 +379,7 @@ test_http() {
 
 test_exit
 test_line
+test_directory
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
