@@ -26,9 +26,7 @@ void http_text_seconds(struct http_text *t, uint64_t ns);
 void http_text_json(struct http_text *t, const char *text);
 void http_text_label(struct http_text *t, const char *text);
 
-/* ---- JSON ---- */
-
-/* this is no library. */
+/* ---- JSON: a writer that adds commas and names (docs/decisions/017-json-by-hand.md) ---- */
 
 struct http_json {
     struct http_text *to;

@@ -85,7 +85,7 @@ HOT_INLINE bool is_same_text(const char *kept, const char *text)
     return *kept == *text && (!*text || likely(!strcmp(kept, text)));
 }
 
-/* For a site with a text that is NULL or was cut. */
+/* The same for a site that has a NULL text, or a text that was cut. */
 static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_site *site)
 {
     return kept->line == site->line && sites_is_kept_as(kept->name, site->name) &&

@@ -122,7 +122,7 @@ static void fill_set(sigset_t *set)
     sigaddset(set, SIGTTOU);
 }
 
-/* Takes the signals that came since `before` was read, and leaves those that were pending then. */
+/* Takes the signals that came since `before` was read, and leaves signals that were pending before. */
 static void take_pending(const sigset_t *before)
 {
     static const int raised[] = {SIGPIPE, SIGXFSZ};

@@ -16,7 +16,7 @@ struct exceptions_level {
     uint64_t caught;
 };
 
-/* Those of the calling thread. All zero without C++, or where its library has no such symbol. */
+/* Returns the exceptions of the calling thread. All members are 0 without C++, or if its library lacks the symbol. */
 struct exceptions_level exceptions_level(void);
 
 /* Each object that is an exception has more bytes than this. */

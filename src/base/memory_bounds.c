@@ -110,7 +110,7 @@ static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint
     return saturating_sub(used, text_value(text, v2 ? "inactive_file " : "total_inactive_file "));
 }
 
-/* statm counts in pages: field 1 is all, field 6 those that are private and writable. */
+/* /proc/PID/statm counts pages. Field 1 has all, and field 6 the private and writable ones. */
 static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 {
     const char *text = procfile_text(&bound->files[0], b->root, "/proc/self", "statm");

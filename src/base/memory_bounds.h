@@ -47,7 +47,7 @@ struct bounds {
 bool bounds_find(struct bounds *b);
 
 /* Reads how much of a bound is used. The figure of a cgroup includes all file pages while it is below `enough`, and
- * from there on leaves out those that nobody used lately. Returns false where it cannot be read. */
+ * from there on leaves out file pages that nobody used lately. Returns false if the figure cannot be read. */
 bool bounds_read(const struct bounds *b, struct bound *bound, uint64_t enough);
 
 /* Closes the files. */

@@ -257,7 +257,7 @@ const struct command command_report = {
         "               in use, the default), alloc (bytes ever allocated), objects (in use)\n"
         "               or allocs. For times: cpu (the default), busy, wall or opens\n"
         "  --columns LIST  these columns, as inuse,share,objects,alloc,allocs,freed,\n"
-        "               frees,size. A wrong word lists those that there are\n"
+        "               frees,size. A wrong word makes it list all of them\n"
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
         "  --peak       of a directory, the newest dump of a peak ('jespan run --peak')\n"

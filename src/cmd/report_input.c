@@ -123,7 +123,7 @@ static const char *write_process(int fd, pid_t pid, const struct report_source *
     return error ? strerror(-error) : NULL;
 }
 
-/* What does not come from a file never comes to a disk. `pid` is 0 for a URL. */
+/* Reads a process or a URL into memory, and writes no file. `pid` is 0 for a URL. */
 static const char *read_memory(struct report_input *input, const char *word, pid_t pid, const struct report_source *source)
 {
     int fd = memfd_create("jespan-report", MFD_CLOEXEC);

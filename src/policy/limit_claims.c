@@ -147,7 +147,8 @@ static uint64_t net_of(const struct thread *t, uint32_t context)
     return totals_inuse_bytes(&sum);
 }
 
-/* What the thread has counted since then is charged when it settles. Not before, or it would be charged twice. */
+/* Bytes that the thread has counted since then are charged when it settles. If they were charged now, they would be charged
+ * twice. */
 static uint64_t charge_of(const struct thread *t, uint32_t context)
 {
     for (const struct unsettled *u = unsettled; u; u = u->next)

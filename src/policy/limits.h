@@ -236,10 +236,10 @@ struct limit_figures {
 /* Returns 0 or -EINVAL (no such context). */
 int limits_get(uint32_t context, struct limit_figures *figures);
 
-/* For tree.c, under LOCK_TREE: a context was made (its parent, site and labels are set). */
+/* tree.c calls this under LOCK_TREE when it has made a context and set its parent, site and labels. */
 void limits_join(uint32_t context);
 
-/* For tree.c, under LOCK_TREE: contexts that have nothing in use are given up, in between. */
+/* tree.c calls these under LOCK_TREE: the first one before it recycles contexts, the second for each, the third at the end. */
 void limits_begin_recycling(void);
 void limits_leave(uint32_t context);
 void limits_end_recycling(void);

@@ -200,7 +200,7 @@ static void add_up(const struct rule *r, const struct snapshot *s, struct alert_
     }
 }
 
-/* What was added within the window: a value is kept for each fifteenth of it. */
+/* The growth within the window. A value is kept for each fifteenth of the window. */
 static uint64_t growth(struct alert_state *state, const struct rule *r, uint64_t bytes, uint64_t now_ns)
 {
     uint64_t step = r->window_ns / (ALERTS_PAST - 1);

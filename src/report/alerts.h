@@ -14,7 +14,7 @@
 #define ALERTS_MOST 32
 #define ALERTS_PAST 16 /* earlier values of a rule of growth */
 
-/* What one process has done about one rule. Zeroed: nothing yet. */
+/* The state of one rule for one process. A zeroed one is that of a rule that was not looked at yet. */
 struct alert_state {
     bool is_over; /* it was told; it is told again after the value was below seven eighths */
     uint8_t n_past, next_past;

@@ -14,7 +14,7 @@
 #define RECORDS_MAX (UINT32_C(1) << 24)
 #define THREAD_RECORDS (1 + EVENT_NAME_WORDS)
 
-/* What was read of a ring. */
+/* How far a ring was read. */
 struct ring_state {
     uint64_t address; /* there; 0: not seen yet */
     uint64_t tail;    /* the next record to read */
@@ -148,7 +148,7 @@ static int copy_records(struct event_reader *r, const struct event_source *from,
     return space_copy(from->space, &piece, 1);
 }
 
-/* What the writer has overwritten after it was copied is skipped. */
+/* Skips records that the writer may have overwritten while they were copied. */
 static int read_some(struct event_reader *r, uint32_t ring, const struct event_source *from, struct event_ring *head,
                      struct event_sink *sink)
 {

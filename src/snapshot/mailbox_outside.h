@@ -36,7 +36,7 @@ enum mailbox_late { MAILBOX_TAKE_BACK, MAILBOX_LEAVE };
 int mailbox_ask(struct mailbox_outside *m, struct mailbox_request *request, struct mailbox_answer *answer, uint64_t until_ns,
                 enum mailbox_late late);
 
-/* What a slot has. The texts end with a NUL, whatever the process has there. */
+/* The contents of a slot. All texts end with a NUL, also if those in the process do not. */
 enum mailbox_state {
     MAILBOX_EMPTY,
     MAILBOX_WAITS,

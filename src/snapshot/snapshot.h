@@ -54,7 +54,7 @@ struct snapshot_row {
     uint32_t first_stack; /* the index + 1 of its first stack; 0: none */
 };
 
-/* What was allocated in a context within one period (age_period_s). It is part of the row's figures. */
+/* Memory that a context allocated within one period (age_period_s). It is part of the row's figures. */
 struct snapshot_age {
     uint32_t row;
     bool open;            /* a span that was opened then is still open */
@@ -62,8 +62,8 @@ struct snapshot_age {
     struct totals totals;
 };
 
-/* What was allocated in a context from one stack of calls (stacks/stacks.h). It is part of the row's figures. What has no
- * such entry was allocated without a stack, or from one that was recycled. */
+/* Memory that a context allocated from one stack of calls (stacks/stacks.h). It is part of the row's figures. Other memory of
+ * the row was allocated without a stack, or from a stack that was recycled. */
 struct snapshot_stack {
     uint32_t row;
     uint32_t next;  /* the next stack of that row: its index + 1; 0: none */

@@ -17,15 +17,14 @@
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
 
-/* The mapping of a snapshot. The public part is followed by rows, labels, ages, stacks, and the text of
- * labels. Sites are kept
- * for good, so rows point to their strings; labels are copied. */
+/* The mapping of a snapshot. Rows, labels, ages, stacks and the text of labels follow the public part. Sites are kept for
+ * good, so rows point to their strings; labels are copied. */
 struct snapshot_mapping {
     struct snapshot public;
     size_t bytes;
 };
 
-/* The state of an id at the first look. Even life: no row. */
+/* The state of an id at the first look. An id with an even life has no row. */
 struct place {
     uint32_t life;
     uint32_t row : 26; /* for a period, an index into ages; for a stack, into stacks */
@@ -127,10 +126,10 @@ void builder_floor_frees(struct snapshot_builder *b);
 /* Removes rows whose context was recycled, and cuts the circles of damaged books. */
 void builder_remove_dropped(struct snapshot_builder *b);
 
-/* Wall time without that of children, times that never fall, and the sum of all rows. */
+/* Subtracts the wall time of children, keeps times from falling, and sums up all rows. */
 void builder_finish_times(struct snapshot_builder *b);
 
-/* What has outlived its spans, by the figures that the row has now. */
+/* Sets what has outlived the spans of a row, by the figures that the row has now. */
 void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row);
 
 /* ---- snapshot_parts.c ---- */

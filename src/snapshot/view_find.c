@@ -90,7 +90,7 @@ static int search_file(struct space *space, struct books *copy, uint64_t *at, ui
     return error ? error : found;
 }
 
-/* Errors that say more come before those that say less. */
+/* Returns the error that says more. The order begins with those that say most. */
 static int worse(int a, int b)
 {
     static const int order[] = {-ESRCH, -EPERM, -EPROTONOSUPPORT, -EAGAIN};

@@ -12,7 +12,7 @@
 
 #include "snapshot/view.h"
 
-/* What a context has in pages. */
+/* The pages and objects of a context. */
 struct heap_context {
     uint64_t objects, bytes; /* live, usable */
     uint64_t resident_bytes; /* of them, in memory */
@@ -42,7 +42,7 @@ int view_heap_walk(struct view_heap *heap, uint64_t start, uint64_t end, const b
 /* After all mappings were walked: moves jespan's own pages of a mapping from `other` to `own`. */
 void view_heap_own(struct view_heap *heap, uint64_t start, uint64_t end, const bool *resident, struct heap_parts *parts);
 
-/* What each context has, by number below *n; at *n what is credited to none. */
+/* The figures of each context, by its number, which is below *n. Entry *n has the objects that no context owns. */
 const struct heap_context *view_heap_contexts(const struct view_heap *heap, uint32_t *n);
 void view_heap_close(struct view_heap *heap);
 

@@ -165,16 +165,16 @@ enum action {
     NONE,
     ADVANCE,          /* goes to a later address */
     SAVE_AT_CFA,      /* the register is saved at the CFA plus an offset */
-    SAVE_ODD,         /* it is saved in a way that is not followed */
+    SAVE_ODD,         /* the register is saved in a way that a walk does not follow */
     SAVE_UNDEFINED,
     SAVE_SAME,
-    RESTORE,          /* its rule is that of the function's begin */
+    RESTORE,          /* the register gets the rule that it has at the function's begin */
     SET_CFA,          /* the CFA is the register plus an offset */
     SET_CFA_REGISTER, /* the CFA is another register plus the same offset */
     SET_CFA_OFFSET,   /* the CFA is the same register plus another offset */
 };
 
-/* What stands behind the instruction's code, in this order. */
+/* The operands that follow the code of an instruction, in this order. */
 struct operands {
     unsigned advance_bytes;
     bool reg;

@@ -53,7 +53,7 @@ struct layouts {
     struct layout sets[1u << LAYOUT_SETS_BITS][LAYOUT_WAYS];
 };
 
-/* For the hash of a walk: the sum of each word times the factor of its place in `at`. Set by unwind_boot(). */
+/* The hash of a walk is the sum of each word times the factor of its place in `at`. unwind_boot() sets the factors. */
 #define LAYOUT_FACTORS 256u
 extern uint64_t layout_factors[LAYOUT_FACTORS];
 

@@ -29,7 +29,7 @@ int rules_boot(void)
 
 /* ---- Objects ---- */
 
-/* Not 0. */
+/* A hash of the object, which is never 0. */
 static uint64_t object_bits(const struct dl_find_object *object)
 {
     uint64_t h = (uintptr_t)object->dlfo_map_start * 0x9e3779b97f4a7c15u;

@@ -65,7 +65,7 @@ static size_t read_escape(const char *from, char *to)
     return read_number_escape(from, to);
 }
 
-/* In place: no escape is shorter than its text. */
+/* Writes into the name itself, since no escape is shorter than its text. */
 static void unescape_rust(char *name, size_t n)
 {
     char *to = name;

@@ -30,7 +30,7 @@ static void set_limit(int which, rlim_t value)
     setrlimit((__rlimit_resource_t)which, &limit);
 }
 
-/* Only this child writes to the pipe, so its end is the end of the child. Signals' handlers are not the command's concern. */
+/* Only this child writes to the pipe, so the pipe ends when the child ends. */
 static void run_child(const struct symbols_wanted *wanted, bool with_dwarf, int fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

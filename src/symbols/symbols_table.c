@@ -33,7 +33,7 @@ static bool read_entry(struct symbols_entry *entry, const struct symbols_file *f
     return true;
 }
 
-/* Keeps one entry of those that begin at the same address. One without a size ends where the next begins. */
+/* Keeps one of several entries that begin at the same address. An entry without a size ends where the next one begins. */
 static void remove_doubles(struct symbols_table *table)
 {
     size_t n = 0;
