@@ -19,6 +19,7 @@ outside_sources = \
 	%D%/mailbox_outside.c %D%/mailbox_outside.h \
 	%D%/names_outside.c %D%/names_outside.h \
 	%D%/names_outside_arenas.c \
+	%D%/names_outside_contexts.c \
 	%D%/names_outside_parts.h \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \

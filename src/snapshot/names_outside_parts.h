@@ -27,6 +27,17 @@ static inline int names_outside_words(struct mailbox_answer *answer, const char 
     return 0;
 }
 
+/* ---- names_outside_contexts.c: spans.<id>.NAME ---- */
+
+/* As names_outside_get(). `rest` follows "spans." and begins with a digit. */
+int names_outside_context(struct view *view, const struct snapshot *s, const char *rest, struct mailbox_answer *answer);
+
+/* The same for sums of several contexts. Names that are no sums are not there. */
+int names_outside_total(const struct view *view, const struct totals *t, const char *name, struct mailbox_answer *answer);
+
+/* The names after spans.<id>, by index. NULL: the end. */
+const char *names_outside_context_name(size_t i, bool *is_total);
+
 /* ---- names_outside_arenas.c: spans.arenas.<i>.NAME ---- */
 
 /* As names_outside_get(). The arena is below spans.arenas.count. */
