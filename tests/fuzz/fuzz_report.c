@@ -30,6 +30,19 @@ pid_t cmd_pid(const char *word)
     return 0;
 }
 
+int cmd_no_pid(const char *word)
+{
+    (void)word;
+    return STATUS_USAGE;
+}
+
+int cmd_fail(const char *what, const char *reason, int status)
+{
+    (void)what;
+    (void)reason;
+    return status;
+}
+
 int cmd_finish_output(void)
 {
     return 0;
