@@ -285,23 +285,29 @@ static bool start_one(struct running *s, const char *service, struct readings *r
     return false;
 }
 
-struct modules *modules_start(struct readings *readings, const char *name, bool forked)
+struct modules *modules_start(struct readings *readings, const char *name, bool forked, bool pushes)
 {
     struct modules *m = modules_deliver_last() ? calloc(1, sizeof *m) : NULL;
     if (!m)
         return NULL;
-    bool any = conf.pyroscope_url[0] && start_one(&m->running[0], "pyroscope", readings, name, forked);
-    any |= wants_events() && start_one(&m->running[1], "events", readings, name, forked);
-    if (any)
-        return m;
-    free(m);
-    return NULL;
+    if (pushes)
+        modules_start_pushing(m, readings, name, forked);
+    if (wants_events())
+        start_one(&m->running[1], "events", readings, name, forked);
+    return m;
+}
+
+void modules_start_pushing(struct modules *m, struct readings *readings, const char *name, bool forked)
+{
+    if (m && conf.pyroscope_url[0] && !m->running[0].service)
+        start_one(&m->running[0], "pyroscope", readings, name, forked);
 }
 
 void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slot, pid_t pid)
 {
-    if (!m) {
+    if (!m || (!m->running[0].service && !m->running[1].service)) {
         page_tell(slot, pid, SIDECAR_DELIVERED);
+        free(m);
         return;
     }
     m->slot = slot;

@@ -23,8 +23,11 @@ int modules_open(void);
 bool modules_deliver_last(void);
 
 /* Loads and starts the configured services for a process. They hold the readings. `forked`: the process reports what
- * is new from now on. NULL: there are none. */
-struct modules *modules_start(struct readings *readings, const char *name, bool forked);
+ * is new from now on. `pushes`: also Pyroscope. NULL: there are none. */
+struct modules *modules_start(struct readings *readings, const char *name, bool forked, bool pushes);
+
+/* Starts pushing later, if `pushes` was false. Accepts NULL. */
+void modules_start_pushing(struct modules *m, struct readings *readings, const char *name, bool forked);
 
 /* Asks them to end until a time on the monotonic clock, and frees them when they have. Then tells the slot (NULL: none)
  * of the process that everything is delivered. Accepts NULL. */

@@ -164,12 +164,45 @@ static void begin_program(struct served *p)
     p->next_children_ns = now_ns() + READ_EVERY_NS;
     readings_list(p->readings, p->is_first);
     p->watched = watched_new();
-    p->modules = modules_start(p->readings, p->name, page_is_of(p->slot, p->pid) && load_relaxed(&p->slot->forked));
+    bool forked = page_is_of(p->slot, p->pid) && load_relaxed(&p->slot->forked);
+    p->pushes = p->is_first || forked;
+    p->modules = modules_start(p->readings, p->name, forked, p->pushes);
     modules_start_common(p->pid, p->name);
+}
+
+/* Scripts execute many programs for a moment. Each push has a connection of its own, and each process is a series of its
+ * own at the server. So a program is pushed from the end of its first period on, or if it ends before that, has spans. The
+ * first push has all since the program began. */
+static void push_if_worth(struct served *p, bool anyway)
+{
+    bool is_long = now_ns() - p->began_ns >= conf.pyroscope_interval_ms * NS_PER_MS;
+    if (p->pushes || (!is_long && !anyway))
+        return;
+    p->pushes = true;
+    modules_start_pushing(p->modules, p->readings, p->name, false);
+}
+
+static bool has_spans(const struct snapshot *s)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        if (s->rows[i].kind == CONTEXT_SPAN)
+            return true;
+    return false;
+}
+
+static void push_at_end(struct served *p)
+{
+    uint64_t age_ns;
+    struct snapshot *s = p->readings && !p->pushes ? readings_last(p->readings, &age_ns) : NULL;
+    if (!s)
+        return;
+    push_if_worth(p, has_spans(s));
+    readings_give_back(s);
 }
 
 static void stop_modules(struct served *p, struct sidecar_slot *slot)
 {
+    push_at_end(p);
     modules_stop(p->modules, now_ns() + conf.shutdown_timeout_ms * NS_PER_MS, slot, p->pid);
     p->modules = NULL;
 }
@@ -244,6 +277,7 @@ static void read_program(struct served *p)
         leave_program(p);
         return;
     }
+    push_if_worth(p, false);
     if (s && is_dump_due)
         served_write_dump(p, s, DUMP_N_REASONS, NULL);
     if (is_dump_due)

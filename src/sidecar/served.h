@@ -31,6 +31,7 @@ struct served {
     struct line_holder peak, last;
     struct watched *watched; /* NULL: nothing is watched for */
     bool has_said_goodbye; /* its last dump is written */
+    bool pushes;           /* to Pyroscope */
 };
 
 /* What all processes have left. */

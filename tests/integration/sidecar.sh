@@ -61,6 +61,42 @@ row() {
     awk -v name="$2" '$5 == name { print $1, $3, $4 }' "$scratch/report"
 }
 
+# Helpers that a script executes for a moment are not pushed, unless they have spans.
+test_helpers() {
+    have python3 && [ -f "$JESPAN_MODULES/pyroscope.so" ] || return 0
+    cat > "$scratch/counts.py" << 'END'
+import http.server
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        with open("pushed", "a") as file:
+            file.write("a push\n")
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+END
+    python3 "$scratch/counts.py" > counts.port &
+    local server=$!
+    : > pushed
+    jobs_of_test+=("$server")
+    await [ -s counts.port ]
+    # shellcheck disable=SC2016
+    "$JESPAN_CMD" run --quiet --pyroscope "http://127.0.0.1:$(cat counts.port)" -- \
+        /bin/sh -c 'for i in 1 2 3 4 5; do env > /dev/null; done; "$0" hold 1; env > /dev/null; exit 0' "$program" 2> helpers.err
+    # shellcheck disable=SC2016
+    await eval '[ "$(wc -l < pushed)" -ge 2 ]' || fail_with "no pushes" helpers.err
+    kill "$server"
+    equal "pushes of the shell and of what has spans" "$(wc -l < pushed)" 2
+}
+
 # No empty directory is left. A directory that cannot be made does not keep the program from running.
 test_directory() {
     local status=0 option
@@ -380,6 +416,7 @@ test_http() {
 test_exit
 test_line
 test_directory
+test_helpers
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
