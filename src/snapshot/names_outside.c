@@ -4,12 +4,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/meta.h"
 #include "base/parse.h"
 #include "snapshot/names_outside_parts.h"
 

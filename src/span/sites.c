@@ -3,6 +3,7 @@
 #include "span/sites.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -15,6 +16,7 @@
 #include "span/context_policy.h"
 
 #define BUCKETS 1024
+#define RECENT 64
 
 static struct site *buckets[BUCKETS];
 static _Atomic uint64_t truncated;
@@ -52,7 +54,7 @@ static const char *copy_string(const char *s, size_t n)
     return copy;
 }
 
-static int equals(const char *kept, const char *s, size_t n)
+static bool equals(const char *kept, const char *s, size_t n)
 {
     return strncmp(kept, s, n) == 0 && kept[n] == '\0';
 }
@@ -79,37 +81,61 @@ static bool keep_properties(struct site *s, const struct jespan_site *site)
     return !wanted->by_label || s->arena.by_label;
 }
 
-const struct site *site_intern(const struct jespan_site *site)
+/* The texts that identify a site, cut to what is kept of them. */
+struct texts {
+    const char *of[3]; /* name, target, file */
+    size_t bytes[3];
+    uint32_t line;
+};
+
+static bool is_same(const struct site *s, const struct texts *t)
 {
-    jespan_assert(lock_is_held(LOCK_TREE));
-    const char *text[3] = {site->name, site->target ? site->target : "", site->file ? site->file : ""};
-    size_t n[3];
-    uint64_t whole_hash = HASH_START ^ site->line;
-    for (int i = 0; i < 3; i++) {
-        n[i] = sites_bounded_length(text[i]);
-        whole_hash = hash_bytes(whole_hash, text[i], n[i]);
-    }
-    uint32_t hash = hash_fold(whole_hash);
-    struct site **bucket = &buckets[hash % BUCKETS];
-    for (struct site *s = *bucket; s; s = s->next)
-        if (s->hash == hash && s->line == site->line && equals(s->name, text[0], n[0]) &&
-            equals(s->target, text[1], n[1]) && equals(s->file, text[2], n[2]))
-            return s;
+    return s->line == t->line && equals(s->name, t->of[0], t->bytes[0]) && equals(s->target, t->of[1], t->bytes[1]) &&
+           equals(s->file, t->of[2], t->bytes[2]);
+}
+
+static struct site *make_site(const struct jespan_site *site, const struct texts *t, uint32_t hash)
+{
     struct site *s = meta_alloc(sizeof *s);
     if (!s)
         return NULL;
     s->hash = hash;
-    s->line = site->line;
-    s->name = copy_string(text[0], n[0]);
-    s->target = copy_string(text[1], n[1]);
-    s->file = copy_string(text[2], n[2]);
-    if (!s->name || !s->target || !s->file)
-        return NULL;
-    if (!keep_properties(s, site))
+    s->line = t->line;
+    s->name = copy_string(t->of[0], t->bytes[0]);
+    s->target = copy_string(t->of[1], t->bytes[1]);
+    s->file = copy_string(t->of[2], t->bytes[2]);
+    return s->name && s->target && s->file && keep_properties(s, site) ? s : NULL;
+}
+
+static struct site *find_or_make(const struct jespan_site *site, const struct texts *t)
+{
+    uint64_t whole_hash = HASH_START ^ t->line;
+    for (int i = 0; i < 3; i++)
+        whole_hash = hash_bytes(whole_hash, t->of[i], t->bytes[i]);
+    uint32_t hash = hash_fold(whole_hash);
+    struct site **bucket = &buckets[hash % BUCKETS];
+    for (struct site *s = *bucket; s; s = s->next)
+        if (s->hash == hash && is_same(s, t))
+            return s;
+    struct site *s = make_site(site, t, hash);
+    if (!s)
         return NULL;
     s->next = *bucket;
     *bucket = s;
     return s;
+}
+
+const struct site *site_intern(const struct jespan_site *site)
+{
+    static struct site *recent[RECENT]; /* by the address of the program's site, which may have other contents by now */
+    struct texts t = {{site->name, site->target ? site->target : "", site->file ? site->file : ""}, {0}, site->line};
+    jespan_assert(lock_is_held(LOCK_TREE));
+    for (int i = 0; i < 3; i++)
+        t.bytes[i] = sites_bounded_length(t.of[i]);
+    struct site **place = &recent[(uintptr_t)site / sizeof *site % RECENT];
+    if (!*place || !is_same(*place, &t))
+        *place = find_or_make(site, &t);
+    return *place;
 }
 
 uint64_t sites_truncated(void)
