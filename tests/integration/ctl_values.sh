@@ -257,9 +257,29 @@ equal "one is limited" "$(ctl "$pid" get "spans.$limited.name" "spans.$(ctl "$pi
 spans.$(ctl "$pid" get "spans.$limited.parent").labels: tenant=blue, shard=7"
 end
 
-# ---- The context is gone when the program wakes ----
+# ---- Several commands at once, and one that is killed ----
 
 start 'max_contexts:64'
+commands=()
+for name in arenas.dirty_decay_ms arenas.muzzy_decay_ms max_background_threads; do
+    "$JESPAN_CMD" ctl "$pid" set "$name" 3 2> /dev/null &
+    commands+=($!)
+done
+for one in "${commands[@]}"; do
+    wait "$one" || fail "one of several commands at once ends with status $?"
+done
+equal "all wait" "$(ctl "$pid" waiting | sort)" 'arenas.dirty_decay_ms 3: waits
+arenas.muzzy_decay_ms 3: waits
+max_background_threads 3: waits'
+"$JESPAN_CMD" ctl --wait 600 "$pid" set arenas.dirty_decay_ms 4 &
+one=$!
+kill -9 "$one"
+wait "$one" 2> /dev/null || true
+ctl "$pid" withdraw || fail "withdraw fails after a command was killed"
+equal "nothing waits" "$(ctl "$pid" waiting)" ""
+
+# ---- The context is gone when the program wakes ----
+
 passing=$(id passing)
 refused "left" 0 "*waits in the program*" "$pid" set "spans.$passing.limit_hard" 1M
 refused "left too" 0 "*waits in the program*" "$pid" set 'limit_soft:passing' 2M
