@@ -69,6 +69,10 @@ extern const struct ctl_group ctl_arenas_groups[]; /* spans.arenas.<i>.NAME */
 int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
 void ctl_refresh_jemalloc(void); /* makes jemalloc update its statistics, if there are span arenas */
 
+/* In ctl_stats.c. */
+extern const struct ctl_name ctl_stats_names[];
+extern const struct ctl_group ctl_stats_groups[]; /* spans.stats.stacks.NAME, spans.stats.SERVICE.NAME */
+
 /* In ctl_names.c. */
 extern const struct ctl_name ctl_top_names[];   /* spans.NAME. Each table ends with a row without a name */
 extern const struct ctl_group ctl_groups[];     /* spans.GROUP.NAME and spans.GROUP.GROUP.NAME. Ends with NULL names */

@@ -5,6 +5,7 @@ core_sources += \
 	%D%/ctl_contexts.c \
 	%D%/ctl_jemalloc.c \
 	%D%/ctl_names.c \
-	%D%/ctl_outside.c
+	%D%/ctl_outside.c \
+	%D%/ctl_stats.c
 
 EXTRA_DIST += %D%/README.md
