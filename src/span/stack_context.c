@@ -16,7 +16,9 @@
 #include "stacks/stacks.h"
 #include "stacks/unwind.h"
 
-#define LINES_WAYS 4u /* a set is two cache lines */
+#define LINES_WAYS 4u /* a set is a cache line */
+_Static_assert(LINES_WAYS * sizeof(struct stack_line) == CACHE_LINE_BYTES, "one cache miss for each set");
+
 #define LINES_FIRST 1024u
 #define LINES_MOST 65536u
 #define RETRY_AFTER 1024u
@@ -202,7 +204,7 @@ static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent
     if (!id)
         stacks_count(&stacks_stats.overflow);
     if (line)
-        *line = (struct stack_line){key, counters, id, generation};
+        *line = (struct stack_line){key, id, generation};
     hold->stack = id;
     hold->counters = counters;
 }
@@ -224,15 +226,15 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
 
 /* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns
  * false: the caller then locks the tree. */
-static inline bool enter_cached(const struct stack_line *line)
+static inline bool enter_cached(const struct stack_line *line, struct counters *counters)
 {
     if (unlikely(!tree_has_membarrier))
         return false;
-    own_add(&line->counters->enters, 1);
+    own_add(&counters->enters, 1);
     compiler_barrier();
     if (likely(load_relaxed(&contexts[line->context].generation) == line->generation))
         return true;
-    span_undo_enter(line->counters);
+    span_undo_enter(counters);
     return false;
 }
 
@@ -245,39 +247,52 @@ static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, ui
     return (key ^ key >> 32) | 1;
 }
 
+static inline bool use_child(const struct stack_line *line, struct counters *counters, struct stack_hold *hold)
+{
+    if (unlikely(!counters) || unlikely(!enter_cached(line, counters)))
+        return false;
+    hold->stack = line->context;
+    hold->counters = counters;
+    return true;
+}
+
 /* Returns true if the line decides which context the allocation is credited to, and stores the context in *hold. */
-static inline bool use_line(struct stack_line *line, struct stack_hold *hold)
+static inline bool use_line(const struct thread *t, struct stack_line *line, struct stack_hold *hold)
 {
     if (unlikely(!line))
         return false;
-    if (unlikely(!line->context)) {
-        if (!line->generation)
-            return false;
-        line->generation--;
-        stacks_count(&stacks_stats.overflow);
-        return true;
-    }
-    if (unlikely(!enter_cached(line)))
+    if (likely(line->context))
+        return use_child(line, counters_find(t, line->context), hold);
+    if (!line->generation)
         return false;
-    hold->stack = line->context;
-    hold->counters = line->counters;
+    line->generation--;
+    stacks_count(&stacks_stats.overflow);
     return true;
+}
+
+/* A line without a child is not kept: its count would have two places. */
+static inline void keep_last(struct layout *l, const struct stack_line *line, struct counters *counters)
+{
+    l->last = line->context ? *line : (struct stack_line){0};
+    l->last_counters = counters;
 }
 
 /* ---- Without a walk ---- */
 
 /* Other stacks may have the same layout. */
-static inline bool use_other_line(const struct thread_stacks *s, struct layout *l, uint64_t key, struct stack_hold *hold)
+static inline bool use_other_line(const struct thread *t, const struct thread_stacks *s, struct layout *l, uint64_t key,
+                                  struct stack_hold *hold)
 {
     struct stack_line *line = find_line(s, key);
-    if (unlikely(!use_line(line, hold)))
+    if (unlikely(!use_line(t, line, hold)))
         return false;
-    l->last = line->context ? *line : (struct stack_line){0};
+    keep_last(l, line, hold->counters);
     return true;
 }
 
 __attribute__((no_sanitize("address", "thread"), always_inline))
-static inline bool find_by_layout(struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
+static inline bool find_by_layout(const struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent,
+                                  struct stack_hold *hold)
 {
     uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
     if (unlikely(s->rest)) {
@@ -292,7 +307,8 @@ static inline bool find_by_layout(struct thread_stacks *s, const void *frame, ui
         if (l->begin != begin || l->pc != pc)
             continue;
         uint64_t key = key_of(s, parent, layout_read(l), l->id);
-        if ((likely(l->last.key == key) && likely(use_line(&l->last, hold))) || use_other_line(s, l, key, hold)) {
+        if ((likely(l->last.key == key) && likely(use_child(&l->last, l->last_counters, hold))) ||
+            use_other_line(t, s, l, key, hold)) {
             s->useless -= s->useless != 0;
             return true;
         }
@@ -302,7 +318,7 @@ static inline bool find_by_layout(struct thread_stacks *s, const void *frame, ui
 }
 
 /* Keeps the layout of the walk. Pauses for some allocations if layouts are of no use. */
-static void keep_layout(struct thread_stacks *s, const struct stack_line *line)
+static void keep_layout(struct thread_stacks *s, const struct stack_line *line, struct counters *counters)
 {
     if (s->rest || !s->walk.has_layout)
         return;
@@ -318,7 +334,7 @@ static void keep_layout(struct thread_stacks *s, const struct stack_line *line)
         set[i] = set[i - 1]; /* the oldest goes */
     set[0] = s->walk.layout;
     layout_fill_up(&set[0], s->walk.pointers);
-    set[0].last = line->context ? *line : (struct stack_line){0};
+    keep_last(&set[0], line, counters);
 }
 
 /* ---- With a walk ---- */
@@ -331,8 +347,8 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
         grow_lines(s);
     uint64_t key = key_of(s, parent, s->walk.hash, s->walk.layout.id);
     struct stack_line *line = find_line(s, key);
-    if (likely(use_line(line, hold))) {
-        keep_layout(s, line);
+    if (likely(use_line(t, line, hold))) {
+        keep_layout(s, line, hold->counters);
         return;
     }
     if (!line && ++s->misses > s->mask / 2)
@@ -375,7 +391,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
         return;
     s->busy = true;
     compiler_barrier();
-    if (!likely(find_by_layout(s, frame, parent, hold)))
+    if (!likely(find_by_layout(t, s, frame, parent, hold)))
         find_by_walk(t, s, frame, parent, hold);
     if (likely(hold->stack)) {
         hold->tag = t->tag;

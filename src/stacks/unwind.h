@@ -30,10 +30,9 @@
 struct counters;
 
 /* Leads from a context and a stack to the child. Valid while the child has this generation. A line without a child says
- * that there was no room for one; it is used a number of times, and then tried again. */
+ * that there was no room for one; it is used a number of times, and then tried again. Four fill a cache line. */
 struct stack_line {
     uint64_t key;
-    struct counters *counters;
     uint32_t context, generation; /* context 0: none; `generation` counts down */
 };
 
@@ -45,6 +44,7 @@ struct layout {
     uint64_t id;            /* of all positions and frame pointers */
     uint64_t start;         /* of the hash: takes back what the frame pointers and repeated positions add */
     struct stack_line last; /* found by this layout */
+    struct counters *last_counters;
     uint16_t steps, checks_from;
     uint16_t at[LAYOUT_WORDS];
 };
