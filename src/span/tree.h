@@ -35,6 +35,10 @@
 
 struct context {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
+    /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. Allocations with stacks read it after
+     * the generation, in the same cache line. */
+    _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
+    _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
     uint32_t parent;
     const struct site *site;
     struct label_set *labels; /* NULL: none */
@@ -58,9 +62,6 @@ struct context {
     bool is_own;   /* it is "(jespan)" or lies below it, so it has no limit */
     uint32_t arena_next, arena_before; /* the list of contexts that have its arena; 0: none */
     bool lost_arena; /* another context got its arena: it asks for one again when it is next used */
-    /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. */
-    _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
-    _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
 };
 
 /* A span of this context begins, or ends, at a time of clock_ticks(). */
