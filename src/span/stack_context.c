@@ -221,7 +221,10 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
 {
     if (unlikely(!s->walk.bounds.high) && s->bounds_tries < BOUNDS_TRIES)
         find_bounds(s, (uintptr_t)frame);
-    unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
+    if (s->rest)
+        unwind_without_layout(&s->walk, frame, (uint32_t)conf.stacks_depth);
+    else
+        unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
 }
 
 /* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns

@@ -264,6 +264,66 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     u->layout.checks_from = (uint16_t)(LAYOUT_WORDS - w.checks);
 }
 
+/* ---- Without a layout ---- */
+
+/* Reads a word of the thread's own stack, in use from `low` on. */
+__attribute__((no_sanitize("address", "thread"), always_inline))
+static inline bool read_own(uintptr_t low, uintptr_t high, uintptr_t at, uintptr_t *value)
+{
+    if (unlikely(at - low >= high - low || at & (sizeof at - 1)))
+        return false;
+    *value = *(const volatile uintptr_t *)at;
+    return true;
+}
+
+/* As walk_frames(), for usual frames in the thread's own stack. All that changes is in variables of this function. False:
+ * there is another frame. */
+__attribute__((no_sanitize("address", "thread"))) static bool walk_usual(struct unwind *u, const uintptr_t *record, uint32_t most)
+{
+    const uintptr_t low = (uintptr_t)record, high = u->bounds.high, own_bytes = own_end - own_start;
+    uintptr_t bp = record[0], pc = record[1], sp = (uintptr_t)(record + 2);
+    uint64_t hash = 0;
+    uint32_t n = 0;
+    if (unlikely(sp < u->bounds.low || sp >= high))
+        return false;
+    for (uint32_t step = 0;; step++) {
+        hash += pc * layout_factors[step % LAYOUT_FACTORS];
+        if (!pc)
+            break;
+        uint64_t rule = rules_find(pc);
+        if (likely(pc - own_start >= own_bytes) || n) {
+            u->frames[n++] = pc;
+            if (n == most)
+                break;
+        }
+        if (rule_kind(rule) == UNWIND_END)
+            break;
+        if (unlikely(rule_kind(rule) != UNWIND_SP && rule_kind(rule) != UNWIND_BP))
+            return false;
+        uintptr_t cfa = (rule_kind(rule) == UNWIND_SP ? sp : bp) + (uintptr_t)rule_cfa(rule), old_bp = bp;
+        if (unlikely(cfa - sp - 1 >= LARGEST_FRAME) || !read_own(low, high, cfa - sizeof cfa, &pc))
+            return false;
+        sp = cfa;
+        if (rule_bp_kind(rule) != UNWIND_BP_SAME &&
+            !read_own(low, high, (rule_bp_kind(rule) == UNWIND_BP_AT_CFA ? cfa : old_bp) + (uintptr_t)rule_bp(rule), &bp))
+            return false;
+    }
+    u->n = n;
+    u->hash = hash;
+    return true;
+}
+
+void unwind_without_layout(struct unwind *u, const void *frame, uint32_t most)
+{
+    if (unlikely(!walk_usual(u, frame, most))) {
+        unwind_from(u, frame, most);
+    } else {
+        u->ends_early = false;
+    }
+    u->has_layout = false;
+    u->layout.id = 0;
+}
+
 COLD bool unwind_check(const struct unwind *u)
 {
     bool same = true;

@@ -59,6 +59,19 @@ __attribute__((noinline)) static void look_by_layout(void)
     checks_seen += checks;
 }
 
+/* Finds the same frames without a layout. */
+static void look_without_layout(const void *frame)
+{
+    static struct unwind other;
+    other.bounds = walk.bounds;
+    unwind_without_layout(&other, frame, FRAMES);
+    assert_int_equal(other.n, walk.n);
+    assert_memory_equal(other.frames, walk.frames, walk.n * sizeof *walk.frames);
+    assert_int_equal(other.ends_early, walk.ends_early);
+    assert_int_equal(other.hash, walk.hash);
+    assert_false(other.has_layout);
+}
+
 /* Both walks begin here. Their own frame is left out: unwind_from() begins with the caller's, backtrace() with this one.
  * An interrupted instruction is one higher in ours. */
 __attribute__((noinline)) static void look(void)
@@ -69,6 +82,7 @@ __attribute__((noinline)) static void look(void)
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
     looks++;
     assert_true(walk.n > 0);
+    look_without_layout(__builtin_frame_address(0));
     look_by_layout();
     if (SANITIZED)
         return;
@@ -206,6 +220,7 @@ static void coroutine(void)
     stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
     assert_true(SANITIZED || walk.bounds.high == 0);
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
+    look_without_layout(__builtin_frame_address(0));
     looks++;
 }
 
@@ -255,8 +270,10 @@ static void test_garbage_on_the_stack(void **state)
                        : kind == 3 ? (uintptr_t)p + draw() % (bytes + 8192) : draw() % 100;
         }
         walk.bounds = draw() % 2 ? (struct stack_bounds){(uintptr_t)words, (uintptr_t)words + bytes} : (struct stack_bounds){0, 0};
-        unwind_from(&walk, words + draw() % 32, FRAMES);
+        const uintptr_t *record = words + draw() % 32;
+        unwind_from(&walk, record, FRAMES);
         assert_true(walk.n <= FRAMES);
+        look_without_layout(record);
     }
     munmap(p, bytes + 8192);
 }
