@@ -18,6 +18,7 @@
 #define COMMANDS(ROW) \
     ROW(run)          \
     ROW(serve)        \
+    ROW(check)        \
     ROW(report)       \
     ROW(html)         \
     ROW(leaks)        \

@@ -17,6 +17,9 @@ command_sources = \
 	src/conf/conf_keys.c
 
 report_sources = \
+	%D%/check.c %D%/check.h \
+	%D%/check_results.c \
+	%D%/check_rules.c \
 	%D%/ctl.c %D%/ctl_target.h \
 	%D%/ctl_limit.c \
 	%D%/ctl_values.c \

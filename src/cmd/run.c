@@ -76,7 +76,7 @@ static int run(int argc, char **argv)
         cmd_error("there is no PROGRAM to run; see 'jespan help run'");
         return STATUS_USAGE;
     }
-    status = !options.in_process && getpid() == 1 ? run_init_split() : 0;
+    status = !options.in_process && getpid() == 1 ? run_init_split(true) : 0;
     return status != 0 ? status : start(&options, argv + optind);
 }
 

@@ -67,9 +67,13 @@ int run_conf_make(char **text, const struct run_options *options, const char *du
 /* Makes the environment. Returns 0 or STATUS_PREPARE. */
 int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library);
 
+struct command;
+extern const struct command command_run;
+
 /* Process 1 of a PID namespace splits in two: it stays and waits, and its child, in which this function returns, becomes
- * the program. Returns 0 or STATUS_PREPARE. */
-int run_init_split(void);
+ * the program. With `takes_terminal` the program gets a process group of its own, and the terminal. Returns 0 or
+ * STATUS_PREPARE. */
+int run_init_split(bool takes_terminal);
 
 /* Tells that process, if there is one, to wait for the sidecar too. */
 void run_init_tell(pid_t sidecar);

@@ -35,12 +35,13 @@ static bool reap(pid_t child, int *status)
     return found;
 }
 
-/* The signals of a terminal reach the program without us, since it has a process group of its own. */
-static void wait_for_program(pid_t program, const sigset_t *signals, int *status)
+/* The signals of a terminal reach the program without us. If it is in our process group, they reach us too. */
+static void wait_for_program(pid_t program, const sigset_t *signals, bool has_own_group, int *status)
 {
     while (!reap(program, status)) {
-        int signal = sigwaitinfo(signals, NULL);
-        if (signal > 0 && signal != SIGCHLD)
+        siginfo_t info;
+        int signal = sigwaitinfo(signals, &info);
+        if (signal > 0 && signal != SIGCHLD && (has_own_group || info.si_code != SI_KERNEL))
             kill(program, signal);
     }
 }
@@ -54,10 +55,10 @@ static void wait_for_sidecar(const sigset_t *signals)
             break;
 }
 
-static _Noreturn void be_process_1(pid_t program, const sigset_t *signals)
+static _Noreturn void be_process_1(pid_t program, const sigset_t *signals, bool has_own_group)
 {
     int status = 0;
-    wait_for_program(program, signals, &status);
+    wait_for_program(program, signals, has_own_group, &status);
     wait_for_sidecar(signals);
     _exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
@@ -88,7 +89,7 @@ static void take_terminal(const sigset_t *before)
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-int run_init_split(void)
+int run_init_split(bool takes_terminal)
 {
     sigset_t signals = signals_to_pass(), before;
     void *page = mmap(NULL, sizeof *sidecar, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -100,8 +101,11 @@ int run_init_split(void)
     }
     sidecar = page;
     if (program > 0)
-        be_process_1(program, &signals);
-    take_terminal(&before);
+        be_process_1(program, &signals, takes_terminal);
+    if (takes_terminal)
+        take_terminal(&before);
+    else
+        sigprocmask(SIG_SETMASK, &before, NULL);
     return 0;
 }
 

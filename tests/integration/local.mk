@@ -70,6 +70,7 @@ endif
 
 all_dump_script_tests += \
 	%D%/alerts.sh \
+	%D%/check.sh \
 	%D%/command.sh \
 	%D%/ctl_outside.sh \
 	%D%/ctl_values.sh \

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `jespan check`: runs a program as `jespan run` does, and checks rules on the memory of its spans.
+ *
+ * Each rule is an alert of the sidecar, whose dump has the reading that broke the rule. So the rules need no reading of
+ * their own: they are checked on the dumps of alerts, of the peak and of the exit. */
+#include <errno.h>
+#include <dirent.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "cmd.h"
+#include "conf/conf.h"
+#include "options.h"
+#include "run.h"
+#include "text.h"
+
+#define STATUS_RULE 3 /* a rule does not hold */
+
+struct options {
+    struct check check;
+    const char *junit, *markdown, *dump_dir, *lib;
+    bool no_outlived;
+};
+
+static int read_max(void *data, const char *text)
+{
+    struct options *options = data;
+    const char *reason = check_add_max(&options->check, text);
+    if (reason)
+        cmd_error("--max: '%s': %s", text, reason);
+    return reason ? STATUS_USAGE : 0;
+}
+
+static int read_options(struct options *options, int argc, char **argv)
+{
+    const struct cmd_option rows[] = {
+        {"max", .read = read_max, .data = options},
+        {"no-outlived", .on = &options->no_outlived},
+        {"junit", .text = &options->junit},
+        {"markdown", .text = &options->markdown},
+        {"dump-dir", .text = &options->dump_dir},
+        {"lib", .text = &options->lib},
+        {0},
+    };
+    return cmd_options(argc, argv, rows, OPTIONS_FIRST);
+}
+
+/* ---- The program ---- */
+
+/* The rules as alerts. Returns 0 or -E2BIG. */
+static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check)
+{
+    size_t n = 0;
+    alerts[0] = '\0';
+    for (size_t i = 0; i < check->n; i++) {
+        const struct check_rule *rule = &check->rules[i];
+        if (rule->outlived)
+            continue;
+        int bytes = snprintf(alerts + n, CONF_STRING_BYTES - n, "%sinuse(%s)>%llu", n > 0 ? "|" : "", rule->spans,
+                             (unsigned long long)rule->bound - 1);
+        if (bytes < 0 || (size_t)bytes >= CONF_STRING_BYTES - n)
+            return -E2BIG;
+        n += (size_t)bytes;
+    }
+    return 0;
+}
+
+/* Becomes the program. A process between it and the check waits for the sidecar, as process 1 of a container does. */
+static _Noreturn void become_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
+{
+    const char *first[] = {"run",  "--quiet", "--peak",     "--interval", "0",
+                           "--conf", "reading_interval_ms:10", "--dump-dir", directory};
+    const char *argv[sizeof first / sizeof *first + 6 + (size_t)n];
+    int k = 0;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (run_init_split(false) != 0)
+        _exit(STATUS_PREPARE);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        argv[k++] = first[i];
+    if (alerts[0]) {
+        argv[k++] = "--alert";
+        argv[k++] = alerts;
+    }
+    if (options->lib) {
+        argv[k++] = "--lib";
+        argv[k++] = options->lib;
+    }
+    argv[k++] = "--";
+    for (int i = 0; i < n; i++)
+        argv[k++] = words[i];
+    argv[k] = NULL;
+    optind = 0; /* getopt starts again */
+    _exit(command_run.run(k, (char **)argv));
+}
+
+static volatile pid_t waiting; /* the process between this one and the program */
+
+static void pass_on(int signal)
+{
+    kill(waiting, signal);
+}
+
+/* The program decides whether it ends: the terminal sends it SIGINT and SIGQUIT, and we pass SIGTERM on. So the check always
+ * removes its directory. */
+static int run_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = pass_on};
+    int status = 0;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        become_program(options, directory, alerts, words, n);
+    if (pid < 0) {
+        cmd_error("cannot start a process: %s", strerror(errno));
+        return STATUS_PREPARE;
+    }
+    waiting = pid;
+    sigaction(SIGINT, &ignore, NULL);
+    sigaction(SIGQUIT, &ignore, NULL);
+    sigaction(SIGTERM, &pass, NULL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    sigaction(SIGTERM, &ignore, NULL);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* ---- The results ---- */
+
+static int write_files(const struct options *options)
+{
+    int junit = options->junit ? check_write_junit(&options->check, options->junit) : 0;
+    int markdown = options->markdown ? check_write_markdown(&options->check, options->markdown) : 0;
+    if (junit != 0)
+        cmd_fail(options->junit, strerror(-junit), STATUS_WRITE);
+    if (markdown != 0)
+        cmd_fail(options->markdown, strerror(-markdown), STATUS_WRITE);
+    return junit != 0 || markdown != 0 ? STATUS_WRITE : 0;
+}
+
+/* The program's status comes first: a test that failed is what the user must know. */
+static int conclude(struct options *options, const char *directory)
+{
+    struct check *check = &options->check;
+    const char *reason = check_read(check, directory);
+    if (!reason && check->n_ends == 0)
+        reason = "the program left no dump at its end, so nothing was checked";
+    if (reason) {
+        cmd_error("%s: %s", directory, reason);
+        return check->program_status != 0 ? check->program_status : STATUS_PREPARE;
+    }
+    check_print(check);
+    int status = write_files(options);
+    if (status == 0)
+        status = cmd_finish_output();
+    for (size_t i = 0; i < check->n && status == 0; i++)
+        status = check_holds(&check->rules[i]) ? 0 : STATUS_RULE;
+    return check->program_status != 0 ? check->program_status : status;
+}
+
+/* Only the directory that the check made. */
+static void remove_directory(const char *path)
+{
+    DIR *files = opendir(path);
+    for (struct dirent *file; files && (file = readdir(files));)
+        unlinkat(dirfd(files), file->d_name, 0);
+    if (files)
+        closedir(files);
+    rmdir(path);
+}
+
+static int check_program(struct options *options, char **words, int n)
+{
+    char made[PATH_MAX], alerts[CONF_STRING_BYTES];
+    const char *tmp = getenv("TMPDIR");
+    if (make_alerts(alerts, &options->check) != 0) {
+        cmd_error("the rules are longer than %d bytes", CONF_STRING_BYTES - 1);
+        return STATUS_USAGE;
+    }
+    snprintf(made, sizeof made, "%s/jespan.check.XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
+    if (!options->dump_dir && !mkdtemp(made))
+        return cmd_fail(made, strerror(errno), STATUS_PREPARE);
+    const char *directory = options->dump_dir ? options->dump_dir : made;
+    options->check.program = words[0];
+    options->check.program_status = run_program(options, directory, alerts, words, n);
+    int status = conclude(options, directory);
+    if (!options->dump_dir)
+        remove_directory(made);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    static struct options options;
+    int status = read_options(&options, argc, argv);
+    const char *reason = status == OPTIONS_READ && options.no_outlived ? check_add_no_outlived(&options.check) : NULL;
+    if (status == OPTIONS_READ && !reason && options.check.n == 0)
+        reason = "there is no rule";
+    if (status == OPTIONS_READ && !reason && optind == argc)
+        reason = "there is no PROGRAM to run";
+    if (reason) {
+        cmd_error("%s; see 'jespan help check'", reason);
+        status = STATUS_USAGE;
+    }
+    text_init();
+    if (status == OPTIONS_READ)
+        status = check_program(&options, argv + optind, argc - optind);
+    check_free(&options.check);
+    return status;
+}
+
+const struct command command_check = {
+    .name = "check",
+    .summary = "run a program, and fail if its spans hold too much memory; for CI",
+    .usage =
+        "usage: jespan check [OPTION…] -- PROGRAM [ARGUMENT…]\n"
+        "\n"
+        "Runs PROGRAM as 'jespan run' does, and checks rules on the memory of its spans. The\n"
+        "programs that it executes are checked too, each alone. At the end there is a line\n"
+        "for each rule, with the most that a process had.\n"
+        "\n"
+        "  --max RULE       'SPANS<BYTES': these spans never have so many bytes in use, such\n"
+        "                   as 'request<64M', 'request > parse<1M', 'cache{tenant=b*}<8M' or\n"
+        "                   '*<1G' (all). May be given several times. It is checked each\n"
+        "                   10 ms and at exit\n"
+        "  --no-outlived    spans leave nothing in use at exit\n"
+        "  --junit FILE     write the results as JUnit's XML\n"
+        "  --markdown FILE  add the results as a table, such as to $GITHUB_STEP_SUMMARY\n"
+        "  --dump-dir DIR   keep the dumps in DIR, which should be empty (default: they are\n"
+        "                   removed)\n"
+        "  --lib PATH       the libjespan.so to use, as in 'jespan run'\n"
+        "\n"
+        "Exit status: PROGRAM's if it is not 0, 128 and the number of a signal that ended\n"
+        "it; else 0 all rules hold, 1 a result could not be written, 2 wrong command line,\n"
+        "3 a rule does not hold, 125 nothing was checked, 126 PROGRAM cannot be run, 127\n"
+        "PROGRAM was not found.\n",
+    .run = run,
+};

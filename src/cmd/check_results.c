@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The results of `jespan check`: lines of text, a file in JUnit's XML, and a table in Markdown. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "report.h"
+
+/* "96.0 MiB in process 4711, most of it in use by request > parse" */
+static void describe(char *to, size_t bytes, const struct check_rule *rule)
+{
+    char figure[FIGURE_BYTES];
+    figure_bytes(figure, rule->bytes, false);
+    if (rule->bytes == 0)
+        snprintf(to, bytes, "0 B");
+    else
+        snprintf(to, bytes, "%s in process %d; most by %s", figure, (int)rule->process, rule->context ? rule->context : "?");
+}
+
+void check_print(const struct check *check)
+{
+    char value[8192];
+    for (size_t i = 0; i < check->n; i++) {
+        describe(value, sizeof value, &check->rules[i]);
+        printf("%s  %s: %s\n", check_holds(&check->rules[i]) ? "pass" : "FAIL", check->rules[i].text, value);
+    }
+}
+
+/* ---- Files ---- */
+
+static bool is_shown(unsigned char c)
+{
+    return c >= 0x20 && c != 0x7f;
+}
+
+static void put_xml(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        if (!is_shown((unsigned char)*text))
+            fputc('?', to);
+        else if (strchr("<>&\"'", *text))
+            fprintf(to, "&#%d;", *text);
+        else
+            fputc(*text, to);
+}
+
+/* HTML's numbers for characters that Markdown reads as its own. */
+static void put_markdown(FILE *to, const char *text)
+{
+    for (; *text; text++)
+        if (!is_shown((unsigned char)*text))
+            fputc('?', to);
+        else if (strchr("<>&|*_`[]\\~", *text))
+            fprintf(to, "&#%d;", *text);
+        else
+            fputc(*text, to);
+}
+
+static int finish(FILE *to)
+{
+    int error = ferror(to) ? EIO : 0;
+    if (fclose(to) != 0 && error == 0)
+        error = errno;
+    return -error;
+}
+
+static size_t n_failed(const struct check *check)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < check->n; i++)
+        n += !check_holds(&check->rules[i]);
+    return n;
+}
+
+int check_write_junit(const struct check *check, const char *path)
+{
+    char value[8192];
+    FILE *to = fopen(path, "we");
+    if (!to)
+        return -errno;
+    fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"jespan check\" tests=\"%zu\" failures=\"%zu\">\n",
+            check->n + 1, n_failed(check) + (check->program_status != 0));
+    fputs("  <testcase classname=\"jespan\" name=\"exit status of ", to);
+    put_xml(to, check->program);
+    if (check->program_status == 0)
+        fputs("\"/>\n", to);
+    else
+        fprintf(to, "\"><failure message=\"status %d\"/></testcase>\n", check->program_status);
+    for (size_t i = 0; i < check->n; i++) {
+        describe(value, sizeof value, &check->rules[i]);
+        fputs("  <testcase classname=\"jespan\" name=\"", to);
+        put_xml(to, check->rules[i].text);
+        fputs(check_holds(&check->rules[i]) ? "\"><system-out>" : "\"><failure message=\"", to);
+        put_xml(to, value);
+        fputs(check_holds(&check->rules[i]) ? "</system-out></testcase>\n" : "\"/></testcase>\n", to);
+    }
+    fputs("</testsuite>\n", to);
+    return finish(to);
+}
+
+int check_write_markdown(const struct check *check, const char *path)
+{
+    char value[8192];
+    FILE *to = fopen(path, "ae"); /* GitHub's summary has the texts of all steps */
+    if (!to)
+        return -errno;
+    fputs("### Memory of ", to);
+    put_markdown(to, check->program);
+    fprintf(to, "\n\nExit status %d. %zu of %zu rules hold.\n\n| | rule | most |\n|---|---|---|\n", check->program_status,
+            check->n - n_failed(check), check->n);
+    for (size_t i = 0; i < check->n; i++) {
+        describe(value, sizeof value, &check->rules[i]);
+        fputs(check_holds(&check->rules[i]) ? "| pass | " : "| **fail** | ", to);
+        put_markdown(to, check->rules[i].text);
+        fputs(" | ", to);
+        put_markdown(to, value);
+        fputs(" |\n", to);
+    }
+    fputc('\n', to);
+    return finish(to);
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan check`: rules on the memory of spans, exit statuses, and the files for CI.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help check > /dev/null || skip "built without the pprof exporter"
+program=$scratch/alerts_program
+compile "$program" tests/integration/alerts_program.c
+mkdir "$scratch/tmp"
+export XDG_RUNTIME_DIR=$scratch TMPDIR=$scratch/tmp
+cd "$scratch"
+
+# check OPTION… -- WORD…: checks the program with these words; sets status and the files out and err
+check() {
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    status=0
+    "$JESPAN_CMD" check "${options[@]}" -- "$program" "$@" > out 2> err || status=$?
+}
+
+# has FILE TEXT
+has() {
+    grep -qF -- "$2" "$1" || fail "$1 has no '$2': $(cat "$1" err)"
+}
+
+test_holds() {
+    check --max 'work<64M' --max '*<1G' --no-outlived --junit j.xml -- work 8000000 drop
+    equal "status" "$status" 0
+    has out 'pass  work<64M: '
+    has out 'pass  nothing outlives its span: 0 B'
+    has j.xml '<testsuite name="jespan check" tests="4" failures="0">'
+    equal "files that are left" "$(ls -A tmp)" ""
+}
+
+# What is in use at exit is always seen: exactly the bound is too much, and one byte less is not.
+test_exit() {
+    check --max 'session<327680' -- keep 300000
+    equal "status of the bound" "$status" 3
+    has out 'FAIL  session<327680: 320.0 KiB in process '
+    has out '; most by session'
+    check --max 'session<327681' -- keep 300000
+    equal "status below the bound" "$status" 0
+    check --max 'other<1' --max 'work{tenant=b*}<1M' -- work 2000000
+    equal "status with a label" "$status" 3
+    has out 'pass  other<1: 0 B'
+    has out 'most by work > part {tenant=blue}'
+}
+
+# The program holds the memory until the dump of the alert is there, and has freed it at exit.
+test_before_exit() {
+    check --dump-dir kept --max 'work<1M' --max 'work<1G' -- work 8000000 await 'kept/*.alert.pb.gz' drop
+    equal "status" "$status" 3
+    has out 'FAIL  work<1M: 8.0 MiB in process '
+    has out 'pass  work<1G: 8.0 MiB in process '
+    has err 'jespan: alert: inuse(work)>1048575: '
+}
+
+test_outlived() {
+    check --no-outlived -- plain 100000
+    equal "status of memory outside spans" "$status" 0
+    check --no-outlived --junit j.xml --markdown m.md -- keep 300000
+    equal "status" "$status" 3
+    has out 'FAIL  nothing outlives its span: 320.0 KiB'
+    has j.xml '<failure message="320.0 KiB in process '
+    has m.md '| **fail** | nothing outlives its span | 320.0 KiB in process '
+    python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' j.xml || fail "j.xml is no XML"
+    check --max 'a&"<1M' --junit j.xml --markdown m.md -- plain 1
+    has j.xml 'name="a&#38;&#34;&#60;1M"'
+    equal "tables that were added" "$(grep -c '^###' m.md)" 2
+}
+
+# The program's status comes before that of the rules.
+test_program_status() {
+    check --dump-dir seven --max 'work<1K' --junit j.xml -- work 100000 await 'seven/*.alert.pb.gz' exit 7
+    equal "status of the program" "$status" 7
+    has out 'FAIL  work<1K: '
+    has j.xml '<failure message="status 7"/>'
+    check --dump-dir killed --max 'work<1K' -- work 100000 await 'killed/*.alert.pb.gz' kill
+    equal "status of a program that was killed" "$status" 137
+    has out 'FAIL  work<1K: '
+    status=0
+    "$JESPAN_CMD" check --no-outlived -- ./missing > out 2> err || status=$?
+    equal "status without a program" "$status" 127
+}
+
+# SIGTERM goes to the program, and the check ends as the program does.
+test_terminated() {
+    local pid
+    "$JESPAN_CMD" check --max 'work<1K' -- "$program" work 100000 await go > out 2> err &
+    pid=$!
+    await grep -q alert err
+    kill -TERM "$pid"
+    status=0
+    wait "$pid" || status=$?
+    equal "status" "$status" 143
+    has out 'FAIL  work<1K: '
+    equal "files that are left" "$(ls -A tmp)" ""
+}
+
+test_wrong() {
+    local rule
+    for rule in work '<1M' 'work<' 'work<0' 'work<much' 'a|b<1M' '!a<1M' 'a,b<1M'; do
+        check --max "$rule" -- plain 1
+        equal "status of '$rule'" "$status" 2
+        has err "jespan: --max: '$rule': "
+    done
+    check -- plain 1
+    equal "status without rules" "$status" 2
+    has err "jespan: there is no rule; see 'jespan help check'"
+    check --no-outlived --junit missing/j.xml -- plain 1
+    equal "status of a file that cannot be written" "$status" 1
+}
+
+test_holds
+test_exit
+test_before_exit
+test_outlived
+test_program_status
+test_terminated
+test_wrong
+finish
