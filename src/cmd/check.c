@@ -145,23 +145,30 @@ static int write_files(const struct options *options)
     return junit != 0 || markdown != 0 ? STATUS_WRITE : 0;
 }
 
+static int status_of_rules(const struct check *check)
+{
+    if (check->not_checked)
+        return STATUS_PREPARE;
+    for (size_t i = 0; i < check->n; i++)
+        if (!check_holds(&check->rules[i]))
+            return STATUS_RULE;
+    return 0;
+}
+
 /* The program's status comes first: a test that failed is what the user must know. */
 static int conclude(struct options *options, const char *directory)
 {
     struct check *check = &options->check;
-    const char *reason = check_read(check, directory);
-    if (!reason && check->n_ends == 0)
-        reason = "the program left no dump at its end, so nothing was checked";
-    if (reason) {
-        cmd_error("%s: %s", directory, reason);
-        return check->program_status != 0 ? check->program_status : STATUS_PREPARE;
-    }
-    check_print(check);
+    check->not_checked = check_read(check, directory);
+    if (check->not_checked)
+        cmd_error("nothing was checked: %s", check->not_checked);
+    else
+        check_print(check);
     int status = write_files(options);
     if (status == 0)
         status = cmd_finish_output();
-    for (size_t i = 0; i < check->n && status == 0; i++)
-        status = check_holds(&check->rules[i]) ? 0 : STATUS_RULE;
+    if (status == 0)
+        status = status_of_rules(check);
     return check->program_status != 0 ? check->program_status : status;
 }
 

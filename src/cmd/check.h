@@ -29,6 +29,7 @@ struct check {
     int program_status; /* as a shell has it: 128 and the signal for a program that was killed */
     unsigned n_ends;    /* dumps that were written when a process ended */
     const char *program;
+    const char *not_checked; /* why no rule was checked; NULL: they were */
 };
 
 /* Adds the rule "SPANS<BYTES", or that nothing outlives its span. Returns NULL, or the reason in words. */

@@ -74,28 +74,49 @@ static size_t n_failed(const struct check *check)
     return n;
 }
 
-int check_write_junit(const struct check *check, const char *path)
+/* <TAG message="TEXT"/> */
+static void put_message(FILE *to, const char *tag, const char *text)
+{
+    fprintf(to, "<%s message=\"", tag);
+    put_xml(to, text);
+    fputs("\"/>", to);
+}
+
+static void put_case(FILE *to, const struct check *check, const struct check_rule *rule)
 {
     char value[8192];
+    describe(value, sizeof value, rule);
+    fputs("  <testcase classname=\"jespan\" name=\"", to);
+    put_xml(to, rule->text);
+    fputs("\">", to);
+    if (check->not_checked) {
+        put_message(to, "error", check->not_checked);
+    } else if (!check_holds(rule)) {
+        put_message(to, "failure", value);
+    } else {
+        fputs("<system-out>", to);
+        put_xml(to, value);
+        fputs("</system-out>", to);
+    }
+    fputs("</testcase>\n", to);
+}
+
+int check_write_junit(const struct check *check, const char *path)
+{
     FILE *to = fopen(path, "we");
     if (!to)
         return -errno;
-    fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"jespan check\" tests=\"%zu\" failures=\"%zu\">\n",
-            check->n + 1, n_failed(check) + (check->program_status != 0));
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", to);
+    fprintf(to, "<testsuite name=\"jespan check\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\">\n", check->n + 1,
+            (check->not_checked ? 0 : n_failed(check)) + (check->program_status != 0), check->not_checked ? check->n : 0);
     fputs("  <testcase classname=\"jespan\" name=\"exit status of ", to);
     put_xml(to, check->program);
     if (check->program_status == 0)
         fputs("\"/>\n", to);
     else
         fprintf(to, "\"><failure message=\"status %d\"/></testcase>\n", check->program_status);
-    for (size_t i = 0; i < check->n; i++) {
-        describe(value, sizeof value, &check->rules[i]);
-        fputs("  <testcase classname=\"jespan\" name=\"", to);
-        put_xml(to, check->rules[i].text);
-        fputs(check_holds(&check->rules[i]) ? "\"><system-out>" : "\"><failure message=\"", to);
-        put_xml(to, value);
-        fputs(check_holds(&check->rules[i]) ? "</system-out></testcase>\n" : "\"/></testcase>\n", to);
-    }
+    for (size_t i = 0; i < check->n; i++)
+        put_case(to, check, &check->rules[i]);
     fputs("</testsuite>\n", to);
     return finish(to);
 }
@@ -108,6 +129,10 @@ int check_write_markdown(const struct check *check, const char *path)
         return -errno;
     fputs("### Memory of ", to);
     put_markdown(to, check->program);
+    if (check->not_checked) {
+        fprintf(to, "\n\nExit status %d. Nothing was checked: %s.\n\n", check->program_status, check->not_checked);
+        return finish(to);
+    }
     fprintf(to, "\n\nExit status %d. %zu of %zu rules hold.\n\n| | rule | most |\n|---|---|---|\n", check->program_status,
             check->n - n_failed(check), check->n);
     for (size_t i = 0; i < check->n; i++) {

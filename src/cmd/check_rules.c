@@ -141,5 +141,5 @@ const char *check_read(struct check *check, const char *directory)
         reason = read_dump(check, path, pid, kind == AT_EXIT);
     }
     closedir(files);
-    return reason;
+    return !reason && check->n_ends == 0 ? "the program left no dump at its end" : reason;
 }

@@ -33,7 +33,7 @@ test_holds() {
     equal "status" "$status" 0
     has out 'pass  work<64M: '
     has out 'pass  nothing outlives its span: 0 B'
-    has j.xml '<testsuite name="jespan check" tests="4" failures="0">'
+    has j.xml '<testsuite name="jespan check" tests="4" failures="0" errors="0">'
     equal "files that are left" "$(ls -A tmp)" ""
 }
 
@@ -88,6 +88,20 @@ test_program_status() {
     equal "status without a program" "$status" 127
 }
 
+# Without a dump, the files say so. jespan cannot track a static program.
+test_no_dump() {
+    local program=$scratch/static
+    echo 'int main(int argc, char **argv) { return argc > 1 ? argv[1][0] - 48 : 0; }' | $CC -static -x c - -o "$program"
+    check --max 'work<1K' --junit j.xml --markdown n.md -- 7
+    equal "status of a static program" "$status" 7
+    has err 'jespan: nothing was checked: the program left no dump at its end'
+    has j.xml 'tests="2" failures="1" errors="1">'
+    has j.xml '<error message="the program left no dump at its end"/>'
+    has n.md 'Exit status 7. Nothing was checked: the program left no dump at its end.'
+    check --max 'work<1K' --
+    equal "status if nothing was checked" "$status" 125
+}
+
 # SIGTERM goes to the program, and the check ends as the program does.
 test_terminated() {
     local pid
@@ -121,6 +135,7 @@ test_exit
 test_before_exit
 test_outlived
 test_program_status
+test_no_dump
 test_terminated
 test_wrong
 finish
