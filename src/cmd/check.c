@@ -72,11 +72,13 @@ static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check
     return 0;
 }
 
+/* What the environment's JESPAN_CONF must not change: all dumps of the run are there to be checked. */
+#define CONF "reading_interval_ms:10,dump_format:pprof,dump_keep:0,dump_dir_files:0,dump_dir_bytes:0"
+
 /* Becomes the program. A process between it and the check waits for the sidecar, as process 1 of a container does. */
 static _Noreturn void become_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
 {
-    const char *first[] = {"run",  "--quiet", "--peak",     "--interval", "0",
-                           "--conf", "reading_interval_ms:10", "--dump-dir", directory};
+    const char *first[] = {"run", "--quiet", "--peak", "--interval", "0", "--conf", CONF, "--dump-dir", directory};
     const char *argv[sizeof first / sizeof *first + 6 + (size_t)n];
     int k = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -60,6 +60,15 @@ test_before_exit() {
     has err 'jespan: alert: inuse(work)>1048575: '
 }
 
+# Dumps that JESPAN_CONF would remove or leave out are there: a broken rule never holds because its dump is gone.
+test_environment() {
+    local key
+    for key in dump_keep:1 dump_dir_files:1 dump_dir_bytes:1 dump_format:folded; do
+        JESPAN_CONF=$key check --max 'work<1M' --dump-dir "with_$key" -- work 8000000 await "with_$key/*.alert.*" drop
+        equal "status with $key" "$status" 3
+    done
+}
+
 test_outlived() {
     check --no-outlived -- plain 100000
     equal "status of memory outside spans" "$status" 0
@@ -133,6 +142,7 @@ test_wrong() {
 test_holds
 test_exit
 test_before_exit
+test_environment
 test_outlived
 test_program_status
 test_no_dump
