@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The results of `jespan check`: lines of text, a file in JUnit's XML, and a table in Markdown. */
 #include <errno.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <wchar.h>
+#include <wctype.h>
 
 #include "check.h"
 #include "report.h"
@@ -30,32 +32,38 @@ void check_print(const struct check *check)
 
 /* ---- Files ---- */
 
-static bool is_shown(unsigned char c)
+/* Returns the bytes of the character at `text`, or 0 if it cannot be shown. Names need not be UTF-8, but XML must be. */
+static size_t shown_bytes(const char *text)
 {
-    return c >= 0x20 && c != 0x7f;
+    mbstate_t state = {0};
+    wchar_t c;
+    size_t n = mbrtowc(&c, text, strnlen(text, MB_LEN_MAX), &state);
+    return n <= MB_LEN_MAX && iswprint((wint_t)c) ? n : 0;
+}
+
+/* Puts each of the characters `special` as its number, which HTML and XML know. */
+static void put_escaped(FILE *to, const char *text, const char *special)
+{
+    while (*text) {
+        size_t n = shown_bytes(text);
+        if (n == 0)
+            fputc('?', to);
+        else if (strchr(special, *text))
+            fprintf(to, "&#%d;", *text);
+        else
+            fwrite(text, 1, n, to);
+        text += n > 0 ? n : 1;
+    }
 }
 
 static void put_xml(FILE *to, const char *text)
 {
-    for (; *text; text++)
-        if (!is_shown((unsigned char)*text))
-            fputc('?', to);
-        else if (strchr("<>&\"'", *text))
-            fprintf(to, "&#%d;", *text);
-        else
-            fputc(*text, to);
+    put_escaped(to, text, "<>&\"'");
 }
 
-/* HTML's numbers for characters that Markdown reads as its own. */
 static void put_markdown(FILE *to, const char *text)
 {
-    for (; *text; text++)
-        if (!is_shown((unsigned char)*text))
-            fputc('?', to);
-        else if (strchr("<>&|*_`[]\\~", *text))
-            fprintf(to, "&#%d;", *text);
-        else
-            fputc(*text, to);
+    put_escaped(to, text, "<>&|*_`[]\\~");
 }
 
 static int finish(FILE *to)

@@ -81,6 +81,8 @@ test_outlived() {
     check --max 'a&"<1M' --junit j.xml --markdown m.md -- plain 1
     has j.xml 'name="a&#38;&#34;&#60;1M"'
     equal "tables that were added" "$(grep -c '^###' m.md)" 2
+    check --max $'\xc3\xa4\xff\x01<1M' --junit j.xml -- plain 1
+    has j.xml $'name="\xc3\xa4??&#60;1M"'
 }
 
 # The program's status comes before that of the rules.
