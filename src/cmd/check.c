@@ -110,11 +110,18 @@ static void pass_on(int signal)
     kill(waiting, signal);
 }
 
-/* The program decides whether it ends: the terminal sends it SIGINT and SIGQUIT, and we pass SIGTERM on. So the check always
- * removes its directory. */
+/* Unless it was started with the signal ignored, as by nohup(1). */
+static void handle(int signal, void (*handler)(int))
+{
+    struct sigaction before, now = {.sa_handler = handler};
+    if (sigaction(signal, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(signal, &now, NULL);
+}
+
+/* The program decides whether it ends: the terminal sends it SIGINT and SIGQUIT, and we pass SIGTERM and SIGHUP on. A pipe that
+ * nobody reads makes printf() fail. So the check always writes its files, and removes its directory. */
 static int run_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
 {
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = pass_on};
     int status = 0;
     fflush(NULL);
     pid_t pid = fork();
@@ -125,12 +132,15 @@ static int run_program(const struct options *options, const char *directory, con
         return STATUS_PREPARE;
     }
     waiting = pid;
-    sigaction(SIGINT, &ignore, NULL);
-    sigaction(SIGQUIT, &ignore, NULL);
-    sigaction(SIGTERM, &pass, NULL);
+    handle(SIGINT, SIG_IGN);
+    handle(SIGQUIT, SIG_IGN);
+    handle(SIGPIPE, SIG_IGN);
+    handle(SIGTERM, pass_on);
+    handle(SIGHUP, pass_on);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    sigaction(SIGTERM, &ignore, NULL);
+    handle(SIGTERM, SIG_IGN);
+    handle(SIGHUP, SIG_IGN);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

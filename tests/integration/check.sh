@@ -113,17 +113,34 @@ test_no_dump() {
     equal "status if nothing was checked" "$status" 125
 }
 
-# SIGTERM goes to the program, and the check ends as the program does.
+# These signals go to the program, and the check ends as the program does.
 test_terminated() {
-    local pid
-    "$JESPAN_CMD" check --max 'work<1K' -- "$program" work 100000 await go > out 2> err &
-    pid=$!
-    await grep -q alert err
-    kill -TERM "$pid"
+    local pid signal
+    for signal in 15 1; do
+        : > err
+        "$JESPAN_CMD" check --max 'work<1K' -- "$program" work 100000 await go > out 2> err &
+        pid=$!
+        await grep -q alert err
+        kill -"$signal" "$pid"
+        status=0
+        wait "$pid" || status=$?
+        equal "status of signal $signal" "$status" $((128 + signal))
+        has out 'FAIL  work<1K: '
+        equal "files that are left" "$(ls -A tmp)" ""
+    done
+}
+
+# Nobody reads the pipe. The results are in the file, and the directory is removed.
+test_broken_pipe() {
+    mkfifo pipe
+    # shellcheck disable=SC2094 # the reader is only there while the writer opens the pipe
+    exec 3<> pipe 4> pipe 3>&-
     status=0
-    wait "$pid" || status=$?
-    equal "status" "$status" 143
-    has out 'FAIL  work<1K: '
+    "$JESPAN_CMD" check --max 'work<1K' --junit pipe.xml -- "$program" plain 1 >&4 2> err || status=$?
+    exec 4>&-
+    equal "status" "$status" 1
+    has err 'jespan: cannot write the output: '
+    has pipe.xml 'failures="0" errors="0"'
     equal "files that are left" "$(ls -A tmp)" ""
 }
 
@@ -149,5 +166,6 @@ test_outlived
 test_program_status
 test_no_dump
 test_terminated
+test_broken_pipe
 test_wrong
 finish
