@@ -57,7 +57,7 @@ void cpu_clock_boot(enum cpu_clock_kind kind);
 
 extern enum cpu_clock_kind cpu_clock_wanted; /* constant after cpu_clock_boot() */
 
-/* cpu_clock_stands() is always false from now on: every enter and exit takes its slow side, and asks
+/* While this is true, cpu_clock_stands() is always false: every enter and exit takes its slow side, and asks
  * cpu_clock_really_stands() there. To be set before any thread starts its clock. */
 extern bool cpu_clock_always_asks;
 
@@ -77,7 +77,7 @@ HOT_INLINE bool cpu_clock_stands(const struct cpu_clock *c)
     return *c->asked == load_relaxed(&c->standing);
 }
 
-/* The same whatever cpu_clock_always_asks is. */
+/* The same, independent of cpu_clock_always_asks. */
 static inline bool cpu_clock_really_stands(const struct cpu_clock *c)
 {
     compiler_barrier();

@@ -30,7 +30,7 @@ _Noreturn void die_pointer(const char *what, const void *pointer);
 #define NUMBER_BYTES 32
 const char *number_text(char buffer[NUMBER_BYTES], uint64_t value, unsigned base);
 
-/* What an errno value means, in the system's words: "Permission denied". Untranslated. */
+/* The meaning of an errno value in the system's words, such as "Permission denied". Not translated. */
 const char *errno_text(int error);
 
 /* ---- Standard error ---- */

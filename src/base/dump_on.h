@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sidecar writes dumps of processes that were killed. Dumps for alerts are no matter of dump_on. */
+/* The sidecar writes dumps of processes that were killed. Dumps for alerts do not depend on dump_on. */
 enum dump_reason { DUMP_OOM, DUMP_LIMIT, DUMP_PEAK, DUMP_SIGNAL, DUMP_N_EVENTS, DUMP_KILLED = DUMP_N_EVENTS, DUMP_ALERT, DUMP_N_REASONS };
 
-extern const char *const dump_reason_names[DUMP_N_REASONS]; /* names of files have them. Those of events are the words of dump_on */
+extern const char *const dump_reason_names[DUMP_N_REASONS]; /* parts of file names. The names of events are also the words of dump_on */
 
 /* Reports an event. Does nothing where dump_on does not name it. */
 void dump_on_event(enum dump_reason reason);

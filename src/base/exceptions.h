@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* C++ exceptions as the Itanium C++ ABI defines them, which libstdc++ and libc++abi follow: what a thread has thrown,
- * and which objects are exceptions. */
+/* C++ exceptions, by the Itanium C++ ABI, which libstdc++ and libc++abi follow. Finds the exceptions that a thread has
+ * thrown, and tells whether an object is an exception. */
 #ifndef JESPAN_EXCEPTIONS_H
 #define JESPAN_EXCEPTIONS_H
 

@@ -8,7 +8,7 @@
 
 #define HASH_START 0xcbf29ce484222325u
 
-/* The hash of what came before and these bytes; `hash` is HASH_START, or what an earlier call returned. */
+/* Continues a hash with these bytes. `hash` is HASH_START or the result of an earlier call. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
 {
     for (const unsigned char *byte = bytes; n > 0; n--)

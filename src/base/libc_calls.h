@@ -15,7 +15,8 @@
 /* Finds libc's code. To be called before a region is opened, without locks. False: no memory for it. */
 bool libc_calls_find(void);
 
-/* Learns the callers. To be called on a thread in a region, without locks. The first calls allocate there and free. */
+/* Learns the callers. To be called on a thread in a region, without locks. Until they are known, each call allocates in
+ * that region and frees again. */
 void libc_calls_learn(void);
 
 /* Whether libc called malloc for itself, given the address to which malloc returns. Safe everywhere. False where libc

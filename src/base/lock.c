@@ -13,7 +13,7 @@ static WRITTEN_AT_FORK _Alignas(1024) pthread_mutex_t locks[LOCK_RANKS] = {
     [0 ... LOCK_RANKS - 1] = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* This thread holds all locks. Other fork handlers run between ours, and may allocate. */
+/* True while this thread holds all locks. Other fork handlers run between ours, and may allocate. */
 static THREAD_LOCAL bool forking;
 
 static void note(unsigned held)

@@ -21,13 +21,13 @@
 #define MAILBOX_TEXT_BYTES 512
 #define MAILBOX_ANSWER_BYTES 1024
 
-enum mailbox_verb { MAILBOX_GET = 1, MAILBOX_SET, MAILBOX_CALL }; /* CALL: a name that only does something, as a purge */
+enum mailbox_verb { MAILBOX_GET = 1, MAILBOX_SET, MAILBOX_CALL }; /* CALL: a name that only does something, such as a purge */
 enum mailbox_kind { MAILBOX_NOTHING, MAILBOX_UNSIGNED, MAILBOX_SIGNED, MAILBOX_BOOL, MAILBOX_WORDS };
 
 struct mailbox_request {
     uint64_t check;     /* mailbox_check() */
-    uint64_t token;     /* by chance; the answer repeats it */
-    uint32_t number;    /* what `asked` is */
+    uint64_t token;     /* a random number; the answer repeats it */
+    uint32_t number;    /* the value of `asked` */
     uint32_t verb;      /* enum mailbox_verb */
     uint64_t value;     /* SET: the value as a number, if has_value */
     uint32_t has_value;
@@ -45,7 +45,7 @@ struct mailbox_answer {
 
 struct mailbox_words {
     _Atomic uint32_t asked, taken, answered;
-    _Atomic uint32_t left; /* what `asked` is if the process that asked does not wait for the answer any more */
+    _Atomic uint32_t left; /* the value of `asked` if the process that asked no longer waits for the answer */
 };
 
 /* The words lie together, so that a forked child touches one page of it. */
@@ -72,7 +72,8 @@ struct thread;
 /* The calling thread has got a block. */
 void mailbox_begin_thread(struct thread *t);
 
-/* Work for paths that are slow anyway; 0: none. Also the other process sets the bit SLOW_MAIL, by a write of the word. */
+/* Work for paths that are slow anyway; 0: none. The process that asks sets the bit SLOW_MAIL too: it writes the
+ * word. */
 #define SLOW_AGE 1u  /* with age_period_s, for good */
 #define SLOW_MAIL 2u /* there may be a request */
 #define SLOW_GUARD 4u /* with guard_sample, for good */

@@ -238,7 +238,7 @@ size_t cgroup_find(const char *root, bool v2, char directory[CGROUP_PATH_BYTES])
 
 /* ---- Pressure ---- */
 
-/* The root cgroup has no cgroup.type; the machine's figures are the same there. */
+/* Whether the cgroup has figures of its own. The root cgroup, which has no cgroup.type, shows those of the machine. */
 static bool has_pressure(const struct pressure *p, const char *cgroup2)
 {
     return *cgroup2 && file_text(p->root, cgroup2, "memory.pressure") && file_text(p->root, cgroup2, "cgroup.type");

@@ -27,7 +27,8 @@ const char *file_text(const char *root, const char *directory, const char *file)
 const char *procfile_text(struct procfile *k, const char *root, const char *directory, const char *file);
 void procfile_close(struct procfile *k);
 
-/* The number at the beginning; UINT64_MAX where text is NULL or does not begin with one, as "max" and "-1". */
+/* The number at the beginning; UINT64_MAX if the text is NULL or does not begin with a number, such as "max" and
+ * "-1". */
 uint64_t text_number(const char *text);
 
 /* The number after `key` at the beginning of a line; 0 if there is no such line. */

@@ -25,7 +25,7 @@ struct totals {
     uint64_t busy;       /* time that the context was current, summed over all threads */
     uint64_t cpu;        /* CPU time in that time */
     uint64_t cpu_user, cpu_system; /* its parts up to the last enter or exit, where the clock knows them (cpu_clock) */
-    uint64_t idle;       /* wall without busy time, by context: one's work does not hide another's rest */
+    uint64_t idle;       /* wall without busy time, for each context alone: one that works does not hide another that rests */
     uint64_t outlived_objects, outlived_bytes; /* live objects of closed spans; see tree.h */
 };
 
@@ -61,7 +61,8 @@ static inline void totals_subtract(struct totals *sum, const struct totals *base
         to[i] -= from[i];
 }
 
-/* Returns what `now` has more than `told`, and adds it to `told`. A member that went down counts as unchanged. */
+/* Returns the difference between `now` and `told`, and adds it to `told`. A member that went down counts as
+ * unchanged. */
 static inline struct totals totals_grow(struct totals *told, const struct totals *now)
 {
     struct totals difference = {0};

@@ -23,11 +23,11 @@ extern uint32_t class_bytes[CLASSES_MAX];
 #define CLASS_IN_ARENA (CLASSES_MAX / 2)
 extern bool classes_of_arenas;
 
-/* By class number: ceil(2^64 / bytes). A number n up to 2^32 is a multiple of the class's bytes if and only if n times
- * this is less than this, modulo 2^64. */
+/* By class number: ceil(2^64 / bytes). A number n up to 2^32 is a multiple of the class's bytes if and only if n
+ * times the reciprocal, modulo 2^64, is less than the reciprocal. */
 extern uint64_t class_reciprocal[CLASSES_MAX];
 
-/* By class number: pages of a slab of jemalloc's for this class; 0: not known. */
+/* By class number: pages of one slab that jemalloc makes for this class; 0: not known. */
 extern uint8_t class_slab_pages[CLASSES_MAX];
 
 /* The properties of a size that headers need. The page map keeps the code: class number and slot shift. The slot shift
@@ -57,8 +57,8 @@ HOT_INLINE struct class_info class_of_request(size_t bytes)
 }
 
 /* The same for an aligned object. jemalloc's slabs begin at pages, so objects are aligned to every power of two that
- * divides their size. So the size is rounded up to a multiple of the alignment. Also CODE_BIG where that is not enough:
- * where the alignment is no power of two, or larger than a page. */
+ * divides their size. So the size is rounded up to a multiple of the alignment. Returns CODE_BIG also if the alignment
+ * is no power of two, or is larger than a page. */
 HOT_INLINE struct class_info class_of_aligned_request(size_t alignment, size_t bytes)
 {
     size_t below = alignment - 1;

@@ -53,7 +53,7 @@ HOT_INLINE struct counters_more *counters_more(struct counters *c)
     return &counters_chunk(c)->more[counters_index(c)];
 }
 
-/* The same, which is in use from now on. Only the owner may call it. */
+/* Puts the rarer counters to use, and returns them. Only the owner may call it. */
 static inline struct counters_more *counters_use_more(struct counters *c)
 {
     struct counters_chunk *chunk = counters_chunk(c);
@@ -63,7 +63,7 @@ static inline struct counters_more *counters_use_more(struct counters *c)
     return counters_more(c);
 }
 
-/* The same for a reader; NULL where they are not in use. */
+/* The rarer counters, for a reader. NULL: they are not in use. */
 static inline struct counters_more *counters_used_more(struct counters *c)
 {
     return load_relaxed(&counters_chunk(c)->more_used) >> counters_index(c) & 1 ? counters_more(c) : NULL;

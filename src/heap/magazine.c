@@ -18,7 +18,7 @@ static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);
 /* Where jemalloc must see every allocation and free, magazine_max stays 0. */
 COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes))
 {
-    uint32_t entries = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each class has a bottom entry; one stands behind all */
+    uint32_t entries = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each class has a bottom entry; one more follows all magazines */
     give_to_arena = to_arena;
     if (!binding_lets_objects_be_kept())
         return;
@@ -33,7 +33,7 @@ COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes
 void magazine_start(struct thread *t)
 {
     struct free_object *bottom = t->magazine;
-    if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* it is set last, since a child may be forked meanwhile */
+    if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* already done. The last top is set last, since a child may be forked meanwhile */
         return;
     store_relaxed(&t->taken_from, &t->magazine_top[0]);
     for (unsigned class = 0; class < CLASSES_MAX; class++) {

@@ -2,14 +2,15 @@
 /* Magazines: for each thread and size class, a stack of objects that the thread freed and keeps for its next
  * allocations.
  *
- * An object in a magazine is counted as freed and its header is 0. For jemalloc it is allocated. So its page keeps
- * class and header table, and taking it out needs neither jemalloc nor the page map: the magazine has pointer and
- * header. That pays for the headers: see docs/decisions/007. The entry of the object that was taken out last stays in
- * place above the top. If the thread frees that object next, its header is in the cache, and it goes back without
- * waiting in the free buffer.
+ * An object in a magazine is counted as freed and its header is 0. For jemalloc it is allocated. So its page keeps its
+ * class and its header table. To take an object out needs neither jemalloc nor the page map, since the magazine has its
+ * pointer and the address of its header. This saves about the time that headers cost: see docs/decisions/007. The entry
+ * of the object that was taken out last stays in place above the top. If the thread frees that object next, its header
+ * is in the cache, and it goes back without waiting in the free buffer.
  *
- * Only the owner takes and puts. Other threads read the counts. A magazine is bounded in objects and bytes. Objects go
- * to jemalloc when a magazine is full, when the thread ends, and when the program tells jemalloc to clean up.
+ * Only the owning thread takes objects out and puts them in. Other threads read the counts. A magazine is bounded in
+ * objects and bytes. Objects go to jemalloc when a magazine is full, when the thread ends, and when the program tells
+ * jemalloc to clean up.
  */
 #ifndef JESPAN_MAGAZINE_H
 #define JESPAN_MAGAZINE_H
@@ -27,7 +28,7 @@ void magazine_boot(void (*give_to_arena)(struct thread *t, void *p, size_t bytes
 /* To be called for a block that a thread begins to use. The objects in its magazines stay. */
 void magazine_start(struct thread *t);
 
-/* The newest object of a class, or NULL. */
+/* Takes out the newest object of a class. NULL: the magazine is empty. */
 HOT_INLINE struct free_object *magazine_take(struct thread *t, size_t class)
 {
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
@@ -45,7 +46,8 @@ HOT_INLINE struct free_object *magazine_last(struct thread *t, size_t class)
     return load_relaxed(&t->magazine_top[class]) + 1;
 }
 
-/* The usable bytes of the class whose top this is. */
+/* The usable bytes of the class whose magazine has this top. They are at the same index in magazine_object_bytes as the
+ * top in magazine_top, so one addition leads there. */
 HOT_INLINE uint64_t magazine_bytes_beside(const _Atomic(struct free_object *) *top)
 {
     return *(const uint64_t *)((const char *)top + offsetof(struct thread, magazine_object_bytes) -
@@ -70,7 +72,7 @@ HOT_INLINE bool magazine_knows_headers(const struct thread *t)
  * the new top. So no entry from before this call can come to lie above a top again. */
 void magazine_forget_taken(struct thread *t);
 
-/* Puts that object back. */
+/* Puts the object of magazine_last() or magazine_taken() back: the top moves to its entry. */
 HOT_INLINE void magazine_put_last(struct thread *t, size_t class, struct free_object *last)
 {
     store_release(&t->magazine_top[class], last);
@@ -85,7 +87,7 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
         return false;
     __atomic_store_n(&top[1].p, object.p, __ATOMIC_RELAXED); /* two stores: joining them first takes longer */
     __atomic_store_n(&top[1].slot, object.slot, __ATOMIC_RELAXED);
-    __atomic_store_n(&top[2].p, NULL, __ATOMIC_RELAXED); /* see magazine_forget_taken(); or the next bottom */
+    __atomic_store_n(&top[2].p, NULL, __ATOMIC_RELAXED); /* see magazine_forget_taken(). Or the bottom of the next magazine */
     store_release(&t->magazine_top[class], top + 1);
     return true;
 }

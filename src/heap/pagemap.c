@@ -19,7 +19,7 @@ static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
 
 _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tables_changes;
 
-/* The page holds no object. */
+/* Gives the page's table back, if it has one. The page holds no object. */
 static void give_table_back(uint64_t entry)
 {
     if (!entry_is_small_any(entry))

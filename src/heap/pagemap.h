@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers: for every object the tag of the context that it is credited to, out of line.
+/* The page map and the headers. The header of an object lies outside the object and holds the tag: the number of the
+ * context that owns it.
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
  *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
@@ -8,10 +9,10 @@
  *     0       no object starts in this page
  * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0. In a page that a span arena
  * has claimed, the byte has ENTRY_ARENA and lacks ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. The fast paths look for
- * ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths. These read with the functions whose
- * names end in _any. A second map, of the same two levels, holds the number of the arena. A table has one 4-byte slot
- * for every 2^slot_shift bytes of the page. The slot of an object is that of its first byte. Objects of one class start
- * at least that far apart, so each has its own slot. Tag 0 means no object.
+ * ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths, which use the functions whose names end
+ * in _any. A second map, of the same two levels, holds the number of the arena. A table has one 4-byte slot for every
+ * 2^slot_shift bytes of the page. The slot of an object is that of its first byte. Objects of one class start at least
+ * that far apart, so each has its own slot. Tag 0 means no object.
  *
  * A slot does not tell where its object starts: an address inside the object may have the same slot. So each page also
  * has a *place*, which follows from the page's offset in jemalloc's slab. It is set when the table is installed. It

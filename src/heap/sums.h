@@ -3,7 +3,7 @@
  *
  * There are three orders of reading, because they guarantee different things:
  *
- * - sums_of() and its kin read a thread's allocations and frees of a context as a *pair*, and read it again if the
+ * - The functions sums_of…() read a thread's allocations and frees of a context as a *pair*, and read it again if the
  *   thread freed something meanwhile. So an object that a thread allocates and frees all the time never counts as in
  *   use. A thread publishes a free with a release store, so its pair is never negative. When one thread frees what
  *   another allocated, a sum may see the free and miss the allocation; a sum that is negative then is raised to 0. A
@@ -30,7 +30,7 @@ void sums_read(struct totals *sums, uint32_t first, uint32_t end);
 /* The figures of one context, without times. */
 struct totals sums_of(uint32_t context);
 
-/* Those of contexts 0 … n−1 together. */
+/* The figures of contexts 0 … n−1 together, without times. */
 struct totals sums_of_all(uint32_t n);
 
 /* The figures that a thread block has counted for contexts 0 … n−1, without its free buffer. Only the thread that has the block

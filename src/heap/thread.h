@@ -22,7 +22,7 @@
  * except times while they pass: timing.h. */
 struct counters {
     _Atomic uint64_t alloc_objects, alloc_bytes, alloc_requested_bytes;
-    _Atomic uint64_t free_objects, free_bytes; /* stored with release: who sees a free sees its allocation */
+    _Atomic uint64_t free_objects, free_bytes; /* stored with release: a reader that sees a free sees its allocation too */
     _Atomic uint64_t enters, exits;
     _Atomic uint64_t busy;
 };
@@ -168,7 +168,7 @@ struct thread {
     uint32_t depth, capacity;
     struct entry *entries;
     void *label_draft; /* allocated when first used */
-    struct label_cache_line *label_lines; /* the same: span/label_cache.h */
+    struct label_cache_line *label_lines; /* allocated when first used: span/label_cache.h */
     uint64_t sampler_draws;
     bool sampler_asking; /* inside the program's sampler */
 
@@ -209,7 +209,7 @@ struct thread {
 
     /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
     struct thread_stacks *stacks, *stacks_kept;
-    uint64_t until_sample; /* bytes: the allocation that reaches so many is the next sample */
+    uint64_t until_sample; /* bytes until the next sample: the allocation that reaches this number is the sample */
 
     /* Events: span/events.c. `ring` is the block's; `events` is NULL until this thread has entered a span. */
     struct event_ring *events, *ring;

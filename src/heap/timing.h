@@ -19,8 +19,8 @@
 
 extern bool timing_is_on; /* constant after timing_boot() */
 
-/* Each switch of time is recorded as an event. Then timing_switch() always calls timing_read_clocks(), which it otherwise
- * does only where the CPU clock must be read. So recording costs no instruction where it is off. */
+/* Whether each switch of time is recorded as an event. If so, timing_switch() always calls timing_read_clocks(), which
+ * it otherwise does only where the CPU clock must be read. So recording costs no instruction where it is off. */
 extern bool timing_is_recorded;
 
 /* To be called once. Reads the configuration. */
@@ -83,7 +83,7 @@ HOT_INLINE void timing_close_block(struct counters *c, uint64_t now)
     own_add(&more->wall, now + TIME_OPEN);
 }
 
-/* The block goes on with another context's counters. */
+/* The block goes on, and its time passes for another context's counters. */
 HOT_INLINE void timing_move_block(struct counters *from, struct counters *to, uint64_t now)
 {
     timing_close_block(from, now);
