@@ -208,8 +208,8 @@ HOT_INLINE void review_if_invalidated(struct thread *t)
         span_review(t);
 }
 
-/* The same before an allocation. If a sample is due, the thread is as if it had been invalidated once more. So it is if
- * there is a request in the mailbox. */
+/* The same before an allocation. A guarded sample that is due, and a request in the mailbox, have the effect of an
+ * invalidation. */
 static NOINLINE void *review_and_guard(struct thread *t, size_t size, int flags)
 {
     if (unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
@@ -311,8 +311,8 @@ NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
 
 #define ALIGN_MASK 63 /* of MALLOCX_LG_ALIGN() */
 
-/* An allocation policy, and a program that chooses arena or cache, decide where objects lie. What jespan allocates for
- * itself is not the program's. */
+/* An allocation policy, and a program that chooses arena or cache, decide where objects lie. jespan's own allocations
+ * are not guarded, since they are not the program's. */
 static bool may_be_guarded(const struct thread *t, int flags)
 {
     return !(flags & ~(ALIGN_MASK | MALLOCX_ZERO)) && !t->region && !tree_has_policy(t->tag) && !contexts[t->tag].is_own;

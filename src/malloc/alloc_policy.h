@@ -71,13 +71,13 @@ void *alloc_policy_alloc(struct thread *t, size_t size, int flags);
 /* The same in the given region, whatever region the thread is in; 0: in none. */
 void *alloc_policy_alloc_in(struct thread *t, uint16_t region, size_t size, int flags);
 
-/* As alloc_policy_alloc(), for a call of malloc and its kin that returns to `return_address`. What libc allocates for
- * itself is not put into a region (libc_calls.h). */
+/* As alloc_policy_alloc(), for a call of the malloc family that returns to `return_address`. Memory that libc allocates
+ * for itself is not put into a region (libc_calls.h). */
 void *alloc_policy_alloc_for(struct thread *t, size_t size, int flags, const void *return_address);
 
-/* Asks limits whether an object may grow in place by so many bytes. Returns 1 if so, and holds the bytes if the owner
- * has a limit; 0 if it may not grow there, but elsewhere; -ENOMEM if refused. Then call alloc_policy_end_growth() with
- * the n_held of before. */
+/* Asks limits whether an object may grow in place by `bytes`. Returns 1 if so, and holds the bytes if the owner has a
+ * limit; 0 if it may not grow there, but elsewhere; -ENOMEM if refused. Then call alloc_policy_end_growth() with the
+ * n_held of before. */
 int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes);
 static inline void alloc_policy_end_growth(struct thread *t, uint32_t held_before)
 {
@@ -92,8 +92,8 @@ static inline bool alloc_stack_is_used(const struct thread *t)
     return t && t->stacks;
 }
 
-/* As alloc_policy_alloc_for(), for malloc and its kin, which reach this function by a jump: the stack begins with its
- * caller. */
+/* As alloc_policy_alloc_for(), for the malloc family, which reaches this function by a jump. So the stack begins with
+ * the caller of malloc. */
 void *alloc_stack_alloc(struct thread *t, size_t size, int flags);
 
 /* After stack_context_enter(): allocates in the thread's context as it is. */

@@ -35,7 +35,7 @@
 #include "span/stack_context.h"
 #include "span/tree.h"
 
-#define NAME_CHECK_LAST 64 /* the slow event of a thread at which its name is looked at last */
+#define NAME_CHECK_LAST 64 /* the last slow event of a thread at which its name is read */
 
 static _Atomic bool booted;
 
@@ -212,8 +212,8 @@ static bool boot(void)
 
 /* ---- A thread ---- */
 
-/* Nobody tells us when a thread is renamed. Most are renamed soon after their start, so we look often at first and then
- * less and less often. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
+/* jespan is not told when a thread is renamed. Most are renamed soon after their start, so we look often at first and
+ * then less and less often. Each look is prctl(2), which may be forbidden to a thread that has a seccomp filter. */
 static COLD void check_name(struct thread *t)
 {
     char name[sizeof t->name] = "";

@@ -18,7 +18,7 @@ bool boot_is_under_way(void);
 bool boot_early_add(void *p, size_t requested);
 bool boot_early_remove(const void *p);
 
-/* Called when something rare happened on this thread: looks at the thread's name, and at the period of its age. */
+/* To be called on slow paths: reads the thread's name now and then, and moves its new memory to the present period. */
 void boot_slow_event(struct thread *t);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's side of the mailbox: a thread takes requests, calls mallctl and writes the answers.
  *
- * Whatever a request contains, nothing is done but what the table of ctl_outside.c permits. It is copied before it is
- * looked at, since the other process may write meanwhile.
+ * A request can only do what the table of ctl_outside.c permits. It is copied before it is looked at, since the other
+ * process may write meanwhile.
  *
- * The thread may be on a small stack, as of a coroutine, and mallctl needs 10 KiB of it where malloc needs 2. So it runs
- * on a stack of our own, and copies are static. No page of these is touched before the first request.
+ * The thread may be on a small stack, such as that of a coroutine. mallctl needs 10 KiB of stack, malloc 2 KiB. So it
+ * runs on a stack of our own, and copies are static. No page of these is touched before the first request.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,7 +40,7 @@ void mailbox_begin_thread(struct thread *t)
         store_release(&mailbox_first.block, t);
 }
 
-static _Atomic bool is_answering; /* one thread at a time. It is not waited for */
+static _Atomic bool is_answering; /* one thread at a time; other threads do not wait */
 
 static struct mailbox_request request;
 static struct mailbox_answer answer;

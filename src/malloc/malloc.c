@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The malloc family of C and POSIX.
  *
- * Each function has a fast path of one branch and then straight code: take an object of the thread's magazine, tag it,
- * count it (track.h). The branch is for threads that have no block yet or an allocation policy; it leads to
- * *_by_policy(). Where the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about the process:
- * the slow side handles the first use, in track_thread_slow(). A thread that takes samples of stacks does the same between
- * two samples, after the branch. */
+ * Each function has a fast path of one branch and then straight code, which takes an object out of the thread's
+ * magazine, tags it and counts it (track.h). The branch leads to *_by_policy(). It is for threads that have no block
+ * yet or an allocation policy. If the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about
+ * the process: track_thread_slow(), on the slow side, handles the first use. A thread that takes samples of stacks goes
+ * through *_by_policy() too. Between two samples, it takes the same steps there as the fast path. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 #include "malloc/track.h"
 #include "span/stack_context.h"
 
-/* The thread if it takes samples of stacks, and this allocation is none. */
+/* Returns the thread's block if the thread takes samples of stacks and this allocation is not a sample; else NULL. */
 HOT_INLINE struct thread *unsampled(size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast.alloc_unsampled);
@@ -55,11 +55,11 @@ static NOINLINE void *malloc_by_policy(size_t size)
     return alloc_policy_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
 }
 
-/* Separate from malloc, so that malloc's fast path needs no stack frame. */
+/* For an empty magazine and for big objects. Separate from malloc, so that malloc's fast path needs no stack frame. */
 static NOINLINE void *malloc_slow(size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast.alloc);
-    if (unlikely(!t)) /* again: another thread may clear it at any moment (thread_invalidate_all()) */
+    if (unlikely(!t)) /* read again, since another thread may clear it at any moment (thread_invalidate_all()) */
         return malloc_by_policy(size);
     return malloc_new(t, size);
 }
@@ -89,7 +89,7 @@ EXPORT void FAMILY(free)(void *p)
         track_free_slow(p, t);
 }
 
-/* glibc's headers have it no longer, but old programs call it. */
+/* glibc's headers no longer declare it, but old programs call it. */
 EXPORT void FAMILY(cfree)(void *p)
 {
     FAMILY(free)(p);
@@ -140,7 +140,7 @@ EXPORT void *FAMILY(calloc)(size_t n, size_t size)
 
 static COLD void *realloc_to_zero(void *p)
 {
-    if (unlikely(!track_may_allocate(track_thread()))) { /* jemalloc cannot be asked: do what it does by default */
+    if (unlikely(!track_may_allocate(track_thread()))) { /* jemalloc must not be called: do what it does by default */
         FAMILY(free)(p);
         return NULL;
     }
@@ -225,7 +225,7 @@ EXPORT void *FAMILY(aligned_alloc)(size_t alignment, size_t size)
     return likely(p) ? p : aligned_slow(alignment, size);
 }
 
-/* By POSIX the error is the result, and errno stays. */
+/* POSIX: the result is the error, and errno does not change. */
 static NOINLINE int posix_memalign_slow(void **out, size_t alignment, size_t size)
 {
     int saved = errno;

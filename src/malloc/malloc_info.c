@@ -15,14 +15,14 @@
 #include "malloc/track.h"
 #include "span/tree.h"
 
-/* All in bytes. */
+/* The figures of the heap, in bytes. */
 struct heap_figures {
     uint64_t committed, peak_mapped; /* from the system */
     uint64_t inuse;                  /* by the program */
     uint64_t cached;                 /* freed by the program, kept by its threads */
 };
 
-/* Figures are read one after the other while threads go on, so they are cut to where no difference is negative. */
+/* Figures are read one after the other while threads go on, so they are lowered until no difference is negative. */
 static struct heap_figures read_figures(void)
 {
     struct thread *t = track_thread();

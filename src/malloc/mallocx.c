@@ -94,7 +94,7 @@ HOT_INLINE void *resize(struct thread *t, void *p, size_t size, int flags)
 {
     size_t old_usable = track_usable(p), usable;
     if (unlikely(!old_usable))
-        track_free_now(t, p, 0); /* not one of ours: ends the program with the pointer's address */
+        track_free_now(t, p, 0); /* not an object of jespan: ends the program with the pointer's address */
     if (unlikely(!track_may_allocate(t))) {
         errno = ENOMEM;
         return NULL;
@@ -140,8 +140,8 @@ EXPORT void *FAMILY(rallocx)(void *p, size_t size, int flags)
     return family_resize(p, size, flags);
 }
 
-/* Whether limits admit the object's growth to `most` bytes. 0: more than can exist, of which jemalloc might give a
- * part. */
+/* Whether limits admit the object's growth to `most` bytes. `most` is 0 if no object can be that large; jemalloc might
+ * still grow the object by a part. */
 static bool may_grow(struct thread *t, void *p, size_t old_usable, size_t most)
 {
     return most && (most <= old_usable || alloc_policy_admits_growth(t, p, most - old_usable) > 0);

@@ -16,9 +16,9 @@
 /* Whether a thread has left a region of the arena by an exception and is not done with it. */
 bool region_has_throwers(const struct span_arena *a);
 
-/* Makes survivors of the exceptions in the arena. If the thread that opened the region has one exception more than then,
- * and this one was found, the arena need not wait for the thread: the exception is a survivor, and is gone when it is
- * freed. Takes LOCK_TREE. */
+/* Makes survivors of the exceptions in the arena. If the thread that opened the region has one more exception now than
+ * when it opened the region, and this one was found, the arena need not wait for the thread: the exception is a
+ * survivor, and is gone when it is freed. Takes LOCK_TREE. */
 void region_keep_exceptions(struct thread *t, struct span_arena *a);
 
 /* Under LOCK_TREE. Whether threads with exceptions keep the arena from being released. Only a thread itself finds that

@@ -28,7 +28,7 @@ static uint64_t live_objects(uint16_t arena)
 
 /* A walk over the live objects of an arena. It stops when all were seen: jemalloc puts objects at low addresses, so a
  * small region is quick in an arena that once had a large one. */
-#define PAGES_WITH_TABLES 4096 /* at least so many pages keep their header tables for the next region */
+#define PAGES_WITH_TABLES 4096 /* this many pages keep their header tables for the next region */
 struct visit {
     struct thread *t;
     uint16_t arena;
@@ -152,8 +152,8 @@ static int drop_range(void *unused, uintptr_t start, size_t bytes)
     return 0;
 }
 
-/* Gives header tables back if jemalloc purged much since the last time: then much of the arena is not in use lately.
- * Nobody has the arena. */
+/* Gives header tables back if jemalloc purged much since the last time. That means that a large part of the arena was
+ * not in use lately. No other thread uses the arena. */
 #define TABLES_PURGED_BYTES ((uint64_t)16 << 20)
 static void drop_tables(struct span_arena *a)
 {

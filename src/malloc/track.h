@@ -6,8 +6,8 @@
  * their headers are prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects
  * into the thread's magazines.
  *
- * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_credit.c, the header of an object
- * is in track_header.c, track_credit.c has a thread's own figures, and boot.c defines track_thread_slow().
+ * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_credit.c, which also has the
+ * figures of a thread. track_header.c finds and sets the header of an object. boot.c defines track_thread_slow().
  */
 #ifndef JESPAN_TRACK_H
 #define JESPAN_TRACK_H
@@ -20,9 +20,9 @@
 #include "heap/pagemap.h"
 #include "heap/thread.h"
 
-/* Returns the calling thread's block, with an allocation policy or without. A thread's first call starts jespan if need
- * be and registers the thread. NULL: the thread has no block, because it is in its registration, has ended, or there is
- * no memory. errno is left alone. */
+/* Returns the calling thread's block, with an allocation policy or without. A thread's first call starts jespan, if no
+ * other thread did, and registers the thread. NULL: the thread has no block, because it is being registered, has ended,
+ * or there is no memory. Leaves errno alone. */
 struct thread *track_thread_slow(void);
 
 /* Whether the calling thread, whose block is t, may call jemalloc for anything but a free. A thread that has no block
@@ -104,7 +104,7 @@ HOT_INLINE void track_free_later(struct thread *t, size_t n, void *p, header_t *
  * under its new owner. The newest object in each is compared, which finds the usual mistakes. For the magazine it is
  * last[-1], since `last` is the entry above the newest object. */
 
-/* What is known of a small object that is about to be freed. */
+/* A small object that is about to be freed. */
 struct small_object {
     header_t *slot;
     size_t class;
@@ -112,7 +112,7 @@ struct small_object {
     size_t n;                 /* objects in the free buffer */
 };
 
-/* False: p is no small object outside of span arenas. */
+/* Finds what track_free_fast() needs. False: p is not a small object, or its page belongs to a span arena. */
 HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_object *o)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
@@ -128,7 +128,8 @@ HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_o
     return true;
 }
 
-/* Whether the thread's context took the object from the magazine last, so that track_put_back() may follow. */
+/* Whether the object is the last one that the thread took from this magazine, and its owner is the thread's context.
+ * Then track_put_back() may follow. */
 HOT_INLINE bool track_was_taken_last(const struct thread *t, const void *p, const struct small_object *o)
 {
     return o->last->p == p && likely(load_relaxed(o->slot) == t->tag) && likely(free_buffer_newest(t, o->n) != p);
@@ -192,21 +193,21 @@ HOT_INLINE bool track_free_fast(struct thread *t, void *p)
 /* Frees anything, NULL included; t may be NULL. Ends the program on a pointer that is not allocated. */
 void track_free_slow(void *p, struct thread *t);
 
-/* Frees at once, without the buffer, with jemalloc's flags. */
+/* Frees at once, without the free buffer. `flags` are those of jemalloc's dallocx(). */
 void track_free_now(struct thread *t, void *p, int flags);
 
 /* Counts all frees in this thread's buffer. track_flush() is for programs that never had a limit. */
 void track_flush(struct thread *t);
 void track_flush_any(struct thread *t);
 
-/* The first limit is made: frees are uncharged from here on. */
+/* To be called when the first limit is made. From then on, a flush also uncharges frees. */
 void track_begin_limits(void);
 
 /* Ends the program if an object in a thread's buffer was freed by another thread too, and counted: its header is 0.
  * Called at the end of the process, when no buffer is flushed any more. */
 void track_check_waiting(void);
 
-/* track_flush_any(), and gives all objects in the thread's magazines and caches to jemalloc. */
+/* Flushes the free buffer, and gives all objects in the thread's magazines and caches to jemalloc. */
 void thread_cache_flush(struct thread *t);
 
 /* The context that owns an object; 0: it is no live object of ours. The owner may change meanwhile. */
@@ -224,7 +225,7 @@ size_t track_usable(const void *p);
 /* Ends the program if the object is in this thread's free buffer. t may be NULL. */
 void track_check_not_freed(const struct thread *t, const void *p);
 
-/* Ends the program if p is no live object. For objects that wait in no free buffer. */
+/* Ends the program if p is not a live object. The object must not wait in a free buffer. */
 void track_check_live(void *p);
 
 /* Counts that jemalloc resized an object in place. If the owner has a limit, bytes are held for growth. The object
@@ -238,15 +239,15 @@ int track_credit(struct thread *t, void *p, uint32_t context);
 
 /* ---- What the calling thread has allocated and freed ---- */
 
-/* On a block that a thread has just got. */
+/* To be called for a block that a thread has just got: the figures of this thread start at 0. */
 void track_begin_bytes(struct thread *t);
 
-/* Bytes since the thread began. If the counters of then are not known, jemalloc's figures stand in for the time before
- * the first call. */
+/* The bytes since the thread began. If the counters at its start are not known, jemalloc's figures stand in for the
+ * time before the first call. */
 struct thread_bytes track_thread_bytes(struct thread *t);
 
-/* The same, kept up to date from here on: the thread then allocates and frees on the slow side only. Valid until the
- * thread ends. */
+/* Returns the address of the same figures, which are kept up to date from now on. So the thread allocates and frees on
+ * the slow side only. Valid until the thread ends. */
 struct thread_bytes *track_publish_bytes(struct thread *t);
 
 /* For the slow sides: the thread got an object, or is about to free one. p may be NULL. */
@@ -262,7 +263,7 @@ static inline void track_publish_free(struct thread *t, const void *p)
         t->published.deallocated += track_usable(p);
 }
 
-/* In a forked child, for a block whose thread does not exist there. */
+/* To be called in a forked child, for a block whose thread does not exist there. */
 void track_abandon(struct thread *t);
 
 #endif

@@ -137,9 +137,9 @@ int track_credit(struct thread *t, void *p, uint32_t context)
 
 /* ---- The bytes that a thread has allocated and freed: jemalloc's thread.allocated and thread.deallocated ---- */
 
-/* A new thread may get a block that has counted for other threads before. What it counted then is subtracted. Summing
- * that up takes time with many contexts, so beyond this number it is done only if some thread has asked for such a
- * figure. Otherwise the threads stay together in the list of threads that have ended. */
+/* A new thread may get a block that has counted for other threads before. Its counts of that time are subtracted. With
+ * many contexts, it takes time to add them up. So with more contexts than this, it is done only if some thread has
+ * asked for such a figure. Otherwise the threads stay together in the list of threads that have ended. */
 #define START_CONTEXTS 4096
 
 static _Atomic bool bytes_wanted;

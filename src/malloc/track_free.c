@@ -47,7 +47,7 @@ NOINLINE void track_count_frees(struct thread *t, uint32_t context, uint64_t obj
     limits_end(t, section);
 }
 
-/* Counts a context's first free on a thread, while there were never limits. */
+/* Counts a context's first free on a thread. Only while there was never a limit. */
 static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64_t bytes)
 {
     struct counters *c = counters_get(t, context);
@@ -154,7 +154,7 @@ void track_flush(struct thread *t)
 HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, size_t usable)
 {
     uint32_t tag = load_relaxed(slot);
-    struct counters *c = counters_get(t, tag); /* before the section, since they may have to be made */
+    struct counters *c = counters_get(t, tag); /* before the section, in which nothing may be allocated */
     uint32_t section = limits_begin(t);
     if (load_relaxed(&t->claimed_sequence) != sequence) {
         store_relaxed(&t->claimed, 0);
@@ -195,7 +195,7 @@ static void flush_with_limits(struct thread *t)
     store_release(&t->free_buffer_sequence, sequence + 2);
 }
 
-static void (*_Atomic flush)(struct thread *) = track_flush; /* a pointer, so that programs without limits make no test */
+static void (*_Atomic flush)(struct thread *) = track_flush; /* a pointer, so that programs without limits need no branch */
 
 COLD void track_begin_limits(void)
 {
@@ -246,7 +246,7 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     struct arena_cache *arena_cache = arena ? arena_cache_of(t, arena) : NULL;
     if (!arena_cache || unlikely(arenas_wipes(arena)))
         return false;
-    if (arenas[arena].region) { /* which may end while the object is in the buffer */
+    if (arenas[arena].region) { /* the region may end while the object is in the buffer */
         if (t->region != arena)
             return false;
         exceptions_forget(p, class_bytes[entry_class(entry)]);
@@ -358,8 +358,9 @@ COLD void track_check_waiting(void)
 
 /* ---- Fork ---- */
 
-/* What the thread had buffered stays for the next owner of its block. If it was flushing, the entry at free_buffer_done
- * may be half done. That entry is dropped, which leaks an object, and a second one if a magazine was being halved. */
+/* The frees in the thread's buffer stay for the next owner of its block. If it was flushing, the entry at
+ * free_buffer_done may be half done. That entry is dropped, which leaks an object, and a second one if a magazine was
+ * being halved. */
 COLD void track_abandon(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence);

@@ -130,7 +130,7 @@ static bool change_big_tag(page_entry_t *page, uint32_t from, uint32_t to)
     return entry_big_tag(entry) == from && atomic_compare_exchange_strong(page, &entry, with);
 }
 
-/* A free makes the tag 0. */
+/* A free that comes first makes the tag 0. */
 bool track_keep(const struct object_place *place, uint16_t arena)
 {
     uint32_t with = place->tag | TAG_SURVIVOR, tag = place->is_survivor ? with : place->tag;

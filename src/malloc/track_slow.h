@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions for the header of an object, which all slow sides share: allocating, freeing, crediting. */
+/* Functions that the slow sides share: the header of an object, frees, and span arenas. */
 #ifndef JESPAN_TRACK_SLOW_H
 #define JESPAN_TRACK_SLOW_H
 
@@ -14,12 +14,12 @@ HOT_INLINE bool track_is_start(const void *p, size_t class)
     return likely(pagemap_is_start((uintptr_t)p, class)) || pagemap_find_start((uintptr_t)p, class);
 }
 
-/* Where the tag of an object is. */
+/* The place of an object's tag. */
 struct object_place {
     header_t *slot;     /* of a small object */
     page_entry_t *page; /* of a big object */
     uint32_t tag;       /* 0: not a live object */
-    bool is_survivor;     /* TAG_SURVIVOR was beside the tag */
+    bool is_survivor;     /* TAG_SURVIVOR is set */
 };
 
 struct object_place track_find_header(void *p);
@@ -28,8 +28,8 @@ void track_set_tag(const struct object_place *place, uint32_t tag);
 /* An object of a region gets another owner, so it must outlive the region. */
 void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t tag);
 
-/* The same without another owner, while another thread may free the object. False: it was freed after its header was
- * found. */
+/* Lets an object outlive its region without another owner. Another thread may free the object meanwhile. False: it was
+ * freed after its header was found. */
 bool track_keep(const struct object_place *place, uint16_t arena);
 
 /* Sets the header of a new object, for the context `owner`; 0: for the thread's. Returns 0, HEADERS_IN_ARENA in a page
@@ -46,7 +46,7 @@ struct object_owner {
 /* Reads and clears the header of an object that is about to be freed. Ends the program if p is not a live object. */
 struct object_owner track_take_header(void *p);
 
-/* Counts an object that has a header in its span arena; 0: it is in none. */
+/* Counts an object, which has a header, for its span arena. Arena 0: does nothing. */
 void track_count_in_arena(struct thread *t, uint16_t arena, void *p, size_t usable);
 
 /* Counts frees by threads that have no counters for the context. */
