@@ -55,7 +55,8 @@ static COLD int make_tcache(void)
     return MALLOCX_TCACHE_NONE;
 }
 
-/* A region's tcache belongs to one thread, its owner. Of other arenas, each thread has a tcache of its own. */
+/* A region's arena has one tcache, which belongs to one thread, its owner. For every other arena, each thread has a
+ * tcache of its own. */
 static int tcache_flags(struct thread *t, struct span_arena *a, struct arena_cache *arena_cache)
 {
     if (a->region && load_relaxed(&a->owner) != t)
@@ -230,7 +231,7 @@ static void flush(struct arena_cache *arena_cache)
     call_tcache("tcache.flush", arena_cache->flags);
 }
 
-/* Returns the flags that it had. */
+/* Takes the tcache out of the cache. Returns the tcache's flags. */
 static int forget(struct arena_cache *arena_cache)
 {
     int flags = arena_cache->flags;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Arena caches: a thread's free objects and counters of a span arena.
  *
- * That is an explicit tcache of jemalloc's, which holds objects of no other arena, and counters that only this thread
- * writes. The counters are exact, while jemalloc's figures of an arena count objects in tcaches as allocated.
+ * The objects are in an explicit tcache of jemalloc's, which holds objects of no other arena. Only this thread writes
+ * the counters. The counters are exact, while jemalloc's figures of an arena count objects in tcaches as allocated.
  */
 #ifndef JESPAN_ARENA_CACHE_H
 #define JESPAN_ARENA_CACHE_H
@@ -35,7 +35,7 @@ static inline struct arena_cache *arena_cache_of(struct thread *t, uint16_t aren
     return arena_caches ? __atomic_load_n(&arena_caches[arena], __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* On the arena_cache's thread. */
+/* To be called on the thread that has the cache. */
 HOT_INLINE void arena_cache_count_alloc(struct arena_cache *arena_cache, uint64_t bytes)
 {
     own_add(&arena_cache->alloc_objects, 1);
@@ -48,8 +48,8 @@ HOT_INLINE void arena_cache_count_frees(struct arena_cache *arena_cache, uint64_
     own_add_release(&arena_cache->free_bytes, bytes);
 }
 
-/* Flags for jemalloc by which the thread frees there. A thread that only frees what others allocated does not use a
- * cache. */
+/* The flags for jemalloc with which the thread frees there. A thread that only frees what others allocated does not use
+ * a cache. */
 static inline int arena_cache_free_flags(const struct arena_cache *arena_cache)
 {
     return arena_cache && arena_cache->place ? arena_cache->place & PLACE_TCACHE : MALLOCX_TCACHE_NONE;
@@ -69,7 +69,7 @@ void arena_cache_take_back(struct thread *t, void *p, size_t usable);
  * lock. */
 void arena_cache_give_back(struct thread *t, uint16_t arena);
 
-/* Gives up all tcaches of this thread, as the program wants one of its own. False: there was none. */
+/* Gives up all tcaches of this thread, because the program wants a tcache of its own. False: there was none. */
 bool arena_cache_make_room(struct thread *t);
 
 /* Empties a region's tcache, which no thread is using; or gives it up. */
@@ -88,7 +88,7 @@ struct arena_sums {
 };
 struct arena_sums arena_cache_sums(uint16_t arena);
 
-/* The same since it serves its present site. */
+/* The same, counted since the arena began to serve its present site. */
 struct arena_sums arena_cache_own_sums(uint16_t arena);
 
 /* Times that a thread got no tcache, or one was lost. */

@@ -143,7 +143,7 @@ static const char *value_of(const struct label_set *labels, const char *key)
     return "";
 }
 
-/* If there is no room for an arena of the label's value, the arena for all values. */
+/* Returns the arena for the label's value. If there is no room for it, returns the arena for all values. */
 static uint16_t arena_for(const struct site *site, const struct label_set *labels)
 {
     const char *value = value_of(labels, site->arena.by_label);

@@ -80,15 +80,15 @@ void arenas_count_refused(void);
 /* Counts requests that the arena's own limit refused. */
 void arenas_count_refusals(uint16_t arena, uint64_t n);
 
-/* The number of a region's arena, with the times that it was opened. */
+/* The number of a region's arena, and above it how often a region got that arena. So it names one region. */
 static inline uint64_t arenas_place_in_time(uint16_t arena)
 {
     return arena ? (uint64_t)arenas[arena].opened << 16 | arena : 0;
 }
 
-/* Whether memory of this context is a region's own: the context is that of an open span of it, or below, with no other
- * region between. The context of a span that has an ancestor's context is not, because others outside have it too.
- * Without a lock. */
+/* Whether memory of this context belongs to the region. It does if the context is that of an open span of the region,
+ * or lies below it with no other region between. It does not if the span borrows the context of an ancestor, because
+ * spans outside have that context too. Without a lock. */
 bool arenas_is_home(uint16_t arena, uint32_t context);
 
 /* Whether a jemalloc arena belongs to a region. The program must not allocate from such an arena. */
@@ -104,7 +104,7 @@ bool arenas_make_ready(uint16_t arena);
 /* Calls jemalloc's mallctl "arena.0.…", one without arguments, for this arena. With no lock. */
 void arenas_call(const char *name, const struct span_arena *a);
 
-/* The arena of any address; 0: none. */
+/* The span arena that has the page of an address, which may be any. 0: none. */
 uint16_t arenas_find(const void *p);
 
 /* Whether objects are to be overwritten before they are freed. */

@@ -125,7 +125,7 @@ static COLD bool refuse(uint32_t limit, uint64_t wanted)
     return conf.on_limit == ON_LIMIT_EVENT;
 }
 
-/* After the limit did not admit a charge. False: it will not admit it when tried again. */
+/* Makes room if possible, after the limit did not admit a charge. False: another try would fail too. */
 static bool make_room(struct thread *t, uint32_t limit, uint64_t wanted)
 {
     struct look l = {.top = limit};

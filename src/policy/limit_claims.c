@@ -125,7 +125,7 @@ COLD void limits_await_buffers(void)
     }
 }
 
-/* ---- What was in use before the limit ---- */
+/* ---- Bytes in use before the limit ---- */
 
 /* A thread was in a context, on the fast paths, when a limit was set above the context. The thread may still count an
  * allocation or a free there that is not charged. */

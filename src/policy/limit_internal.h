@@ -15,8 +15,8 @@
 /* Whether `limit` is `top` or below it. */
 bool limits_is_within(uint32_t limit, uint32_t top);
 
-/* Charges so many bytes to a limit and those above it, below `until` (0: all). Returns 0; or the limit that refuses,
- * and then nothing is charged. */
+/* Charges `bytes` to a limit and those above it, below `until` (0: all). Returns 0; or the limit that refuses, and then
+ * nothing is charged. */
 uint32_t limits_charge(uint32_t limit, uint32_t until, uint64_t bytes);
 void limits_uncharge(uint32_t limit, uint32_t until, uint64_t bytes);
 
@@ -72,11 +72,11 @@ void limits_claim(struct thread *t);
 /* The bytes of the frees in a thread's buffer that are claimed for a context and not counted. */
 uint64_t limits_claimed_bytes(const struct thread *t, uint32_t context);
 
-/* Waits for flushes that began before frees were uncharged, but not for ever, as something may hold up their
+/* Waits for flushes that began before frees were uncharged, but not for ever, since something may hold up their
  * threads. */
 void limits_await_buffers(void);
 
-/* ---- What was in use before the limit: limit_unsettled.c ---- */
+/* ---- Bytes in use before the limit: limit_claims.c ---- */
 
 /* The bytes that all threads together have for a context's limit: bytes in use less claimed ones, bytes held, and bytes
  * that may be under way. No thread is in a section. */
@@ -89,7 +89,7 @@ uint64_t limits_charge_of(uint32_t context);
 int limits_watch_inside(uint32_t context);
 uint64_t limits_unseen(uint32_t top); /* bytes that are charged for such threads */
 
-/* limits_settle() under LOCK_LIMITS, for any thread. */
+/* As limits_settle(), but under LOCK_LIMITS, and for any thread. */
 void limits_settle_locked(struct thread *t);
 
 /* Sets the limit of a context, 0 for none, also for bytes that are held for it. No thread is in a section. */
@@ -113,7 +113,7 @@ int limits_each_member(uint32_t limit, uint32_t context, int (*act)(void *to, ui
 
 /* ---- The configuration: limit_conf.c ---- */
 
-/* Finds the bounds that the configuration has for a context, by its name and labels. False: none. In limit_conf.c. */
+/* Finds the bounds that the configuration has for a context, by its name and labels. False: none. */
 bool limits_configured(const struct context *c, struct limit_bounds *bounds);
 void limits_conf_boot(void);
 

@@ -24,8 +24,8 @@ static _Atomic(struct thread *) stopper; /* the thread that stopped the others; 
 #define SPINS 200
 #define YIELDS 200
 
-/* Waits until the thread is in no section. Sleeps after a while, as that thread may have a lower priority. False: it is
- * in a section still, after so many looks. */
+/* Waits until the thread is in no section. Sleeps after a while, since that thread may have a lower priority. False: it
+ * is still in a section after `looks` looks. */
 static bool await_outside(const struct thread *t, unsigned looks)
 {
     const struct timespec pause = {0, 50000};

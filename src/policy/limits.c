@@ -80,7 +80,7 @@ static uint32_t take_limit(int *error)
     return index;
 }
 
-/* ---- What is done to members ---- */
+/* ---- Functions for limits_each_member() ---- */
 
 static int set_member(void *limit, uint32_t context)
 {
@@ -169,7 +169,7 @@ static int put_on_live(uint32_t limit, uint32_t context)
     return error;
 }
 
-/* No thread is in a section. */
+/* Removes a limit. No thread is in a section. */
 static void take_away(uint32_t limit)
 {
     jespan_assert(load_relaxed(&limits_stopped));
@@ -315,7 +315,7 @@ static bool is_limitable(uint32_t id)
     return is_context(id) && id != CONTEXT_ID_UNSAMPLED && !contexts[id].is_own;
 }
 
-/* Any life will do if `life` is 0. */
+/* 0 for `life`: any. */
 int limits_set_of_life(uint32_t context, uint32_t life, const uint64_t *soft, const uint64_t *hard)
 {
     lock(LOCK_THREADS);

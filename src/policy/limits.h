@@ -62,7 +62,7 @@ HOT_INLINE struct limit *limit_at(uint32_t index)
     return &load_acquire(&limits_chunks[index >> LIMITS_PER_CHUNK_BITS])[index & ((1u << LIMITS_PER_CHUNK_BITS) - 1)];
 }
 
-/* Reads the configuration. Once, before the first context is made. Returns 0 or -ENOMEM. */
+/* Reads the configuration. To be called once, before the first context is made. Returns 0 or -ENOMEM. */
 int limits_boot(void);
 
 /* ---- Sections: limit_sections.c ---- */
@@ -128,7 +128,7 @@ HOT_INLINE struct limit_stock *limits_stock(struct thread *t, size_t limit)
     return &t->stocks[limit % LIMIT_STOCKS];
 }
 
-/* Takes so many bytes from the thread's stock. False: the stock has less of that limit. */
+/* Takes `usable` bytes from the thread's stock. False: the stock does not have so many bytes of that limit. */
 HOT_INLINE bool limits_take(struct thread *t, uint32_t limit, uint64_t usable)
 {
     struct limit_stock *s = limits_stock(t, limit);
@@ -139,7 +139,7 @@ HOT_INLINE bool limits_take(struct thread *t, uint32_t limit, uint64_t usable)
     return true;
 }
 
-/* Puts so many bytes into the thread's stock. False: the stock is another limit's, or would be too large. */
+/* Puts `bytes` into the thread's stock. False: the stock belongs to another limit, or would be too large. */
 HOT_INLINE bool limits_try_give(struct thread *t, uint32_t limit, uint64_t bytes)
 {
     struct limit_stock *s = limits_stock(t, limit);
@@ -152,7 +152,7 @@ HOT_INLINE bool limits_try_give(struct thread *t, uint32_t limit, uint64_t bytes
 
 void limits_give_slow(struct thread *t, uint32_t limit, uint64_t bytes);
 
-/* So many bytes, which were charged to the limit, are no longer in use. */
+/* To be called when `bytes`, which were charged to the limit, are no longer in use. */
 HOT_INLINE void limits_give(struct thread *t, uint32_t limit, uint64_t bytes)
 {
     if (limit && unlikely(!limits_try_give(t, limit, bytes)))
@@ -165,7 +165,7 @@ HOT_INLINE bool limits_has_held(const struct thread *t)
     return t->n_held && t->held[t->n_held - 1].context == t->tag;
 }
 
-/* Counts off the held bytes for an allocation of so many bytes, and gives the rest back. */
+/* Uses the held bytes for an allocation of `usable` bytes, and gives the rest back. */
 HOT_INLINE void limits_use(struct thread *t, uint64_t usable)
 {
     const struct limit_held *h = &t->held[--t->n_held];
@@ -173,7 +173,7 @@ HOT_INLINE void limits_use(struct thread *t, uint64_t usable)
         limits_give(t, h->limit, h->bytes - usable);
 }
 
-/* Moves the charge of an object to another context. False: the limits of that do not admit it. */
+/* Moves the charge of an object to another context. False: the limits of that context do not admit it. */
 bool limits_transfer(struct thread *t, uint32_t from, uint32_t to, uint64_t usable);
 
 /* ---- Outside of a section ---- */
@@ -236,10 +236,11 @@ struct limit_figures {
 /* Returns 0 or -EINVAL (no such context). */
 int limits_get(uint32_t context, struct limit_figures *figures);
 
-/* tree.c calls this under LOCK_TREE when it has made a context and set its parent, site and labels. */
+/* context_policy.c calls this under LOCK_TREE for a new context that has its parent, site and labels. */
 void limits_join(uint32_t context);
 
-/* tree.c calls these under LOCK_TREE: the first one before it recycles contexts, the second for each, the third at the end. */
+/* context_policy.c calls these under LOCK_TREE: the first one before contexts are recycled, the second for each, the
+ * third at the end. */
 void limits_begin_recycling(void);
 void limits_leave(uint32_t context);
 void limits_end_recycling(void);
@@ -253,13 +254,15 @@ struct limits_stats limits_stats(void);
 /* The number behind the last limit that was ever used. */
 uint32_t limits_end_index(void);
 
+/* ---- Fork: limit_sections.c ---- */
+
 /* Around fork(2), with all locks held. In the child, stocks and held bytes of threads that do not exist there go
  * back. */
 void limits_before_fork(void);
 void limits_after_fork_in_parent(void);
 void limits_after_fork_in_child(void);
 
-/* ---- Events: limit_events.c ---- */
+/* ---- Events, for report/limit_events.c: limit_admit.c, limit_conf.c ---- */
 
 /* 1: there is an event to report. A thread waits for it by futex. */
 extern _Atomic uint32_t limits_signal;
@@ -268,15 +271,15 @@ void limits_tell(void);
 extern bool limits_are_configured;
 extern _Atomic bool limits_have_soft; /* there is a soft limit, or was, or the configuration has one */
 
-/* ---- For those who count: limit_charge.c, limit_claims.c ---- */
+/* ---- For functions that count: limit_charge.c, limit_claims.c ---- */
 
-/* Charges so many bytes to a limit and those above it, below `until` (0: all), even above a hard limit. */
+/* Charges `bytes` to a limit and those above it, below `until` (0: all), even above a hard limit. */
 void limits_charge_anyway(uint32_t limit, uint32_t until, uint64_t bytes);
 
 /* Uncharges all frees in threads' buffers ahead of time. No thread is in a section. */
 void limits_claim_all(void);
 
-/* The free at `i` will never be counted. */
+/* To be called if the buffered free at `i` will never be counted. */
 void limits_unclaim(struct thread *t, uint32_t i);
 
 #endif

@@ -110,7 +110,7 @@ static COLD struct event_ring *begin(struct thread *t)
     return t->events = t->ring;
 }
 
-/* The context for which time passes: what blocks credit memory to has no time. */
+/* The context for which time passes. A JESPAN_CREDIT() block changes the owner of memory and not of time. */
 static uint32_t timed_context(const struct thread *t)
 {
     uint32_t i = t->depth;
@@ -119,7 +119,8 @@ static uint32_t timed_context(const struct thread *t)
     return tree_whole(i ? t->entries[i - 1].context : t->base);
 }
 
-/* Time in work of jespan's own counts for the span around it: nobody entered that. */
+/* Whether the thread does work of jespan's own. No span was entered for it, so its time counts for the span around
+ * it. */
 static bool is_own_work(const struct thread *t, struct event_ring *ring)
 {
     bool is_inside = t->depth && entry_kind(&t->entries[t->depth - 1]) == ENTRY_SELF;

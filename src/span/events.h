@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes the events of threads into their rings. timing.c calls it where enter and exit take their
- * slow side, as they always do while events are recorded. So they cost nothing where they are not. */
+/* Writes the events of threads into their rings. timing.c calls it on the slow side of enter and exit, which they
+ * always take while events are recorded. So events cost nothing while they are not recorded. */
 #ifndef JESPAN_EVENTS_H
 #define JESPAN_EVENTS_H
 
@@ -19,9 +19,9 @@ void events_after_fork(void);
 /* The events of a thread: each enter and exit, in a ring that the thread overwrites.
  *
  * A ring has one writer, its thread, which never waits: it stores the record, then the new head with release. A reader,
- * of this process or of another one, copies records and then reads the head again: what the writer may have overwritten
- * meanwhile is lost, and the heads tell how much. Rings are never unmapped while the process lives, except by their
- * thread in a forked child. */
+ * of this process or of another one, copies records and then reads the head again. Records that the writer may have
+ * overwritten meanwhile are lost, and the heads tell how many. Rings are never unmapped while the process lives, except
+ * by their thread in a forked child. */
 
 enum event_kind {
     EVENT_SWITCH, /* time passes for another context from now on: `what` is its number and its incarnation */

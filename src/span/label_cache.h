@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A cache of each thread: from the current context, a site and the values of labels to the child context. So a JESPAN()
- * block with labels that the thread had before needs neither the tree's lock nor a label set.
+/* A cache of each thread, which leads from the current context, a site and the values of labels to the child context.
+ * So a JESPAN() block with labels that the thread had before needs neither the tree's lock nor a label set.
  *
  * A line has a copy of the labels as they were given. They are compared with it byte by byte, since the program may use
  * the same memory for other values. The hash, which only chooses the line, looks at the length and at the ends of each

@@ -13,7 +13,7 @@
 #include "conf/conf.h"
 #include "span/sites.h"
 
-#define SMALLEST_BYTES 64 /* of a label set's memory; larger sizes are powers of two times this */
+#define SMALLEST_BYTES 64 /* the smallest label set's memory; larger sizes are this times a power of two */
 #define SIZES 9
 
 _Static_assert(JESPAN_MAX_LABELS <= 8 * sizeof((struct label_set *)0)->integers, "a bit for each label");

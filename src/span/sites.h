@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sites: copies of the program's sites, cut to the limits of the public header.
  *
- * The program's own may go away (dlclose). Copies are interned and stay, since there are only as many as places in the
- * code. Under LOCK_TREE.
+ * The program's own sites may go away (dlclose). Copies are interned and stay, since there are only as many as places
+ * in the code. Under LOCK_TREE.
  */
 #ifndef JESPAN_SITES_H
 #define JESPAN_SITES_H

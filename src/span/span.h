@@ -14,8 +14,8 @@
 /* Makes `context` the base context of this thread. Takes LOCK_TREE. Returns 0 or -ENOMEM. */
 int span_set_base(struct thread *t, uint32_t context);
 
-/* Where ages are kept: new memory of this thread belongs to the present period from now on. The thread's entries
- * stay. */
+/* Moves the thread to the present period, if ages are kept: its new memory belongs to that period from now on. The
+ * thread's entries stay. */
 void span_grow_older(struct thread *t);
 
 /* Sets the base context by the thread's name. Returns 0 or -ENOMEM. */

@@ -73,7 +73,7 @@ static double natural_logarithm(double x)
     return binary * 0.69314718055994530942;
 }
 
-/* Not 0. Threads that start together must not take their samples together. */
+/* A seed that is not 0. Threads that start together must not take their samples together. */
 static uint64_t seed(const struct thread_stacks *s)
 {
     uint64_t x = ((uintptr_t)s ^ clock_ticks()) * 0x9e3779b97f4a7c15u;

@@ -26,8 +26,8 @@ static inline bool stack_context_is_sampling(const struct thread *t)
     return t->stacks && load_relaxed(&stacks_mode) == STACKS_SAMPLED;
 }
 
-/* On a thread that takes samples: whether an allocation is none. Then it is counted as passed. Otherwise call
- * stack_context_enter(). */
+/* To be called on a thread that takes samples. True: the allocation is not a sample, and its bytes are counted. False:
+ * call stack_context_enter(). */
 HOT_INLINE bool stack_context_passes(struct thread *t, size_t bytes)
 {
     uint64_t left = t->until_sample;

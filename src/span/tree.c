@@ -44,7 +44,7 @@ static uint32_t power_of_two_at_least(uint32_t n)
     return p;
 }
 
-/* The arrays get memory for so many contexts at a time. */
+/* The arrays grow by this number of contexts. */
 #define GROWTH 1024u
 
 static int map_hash(uint32_t *max)

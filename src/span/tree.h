@@ -158,8 +158,8 @@ struct totals tree_totals(uint32_t id);
 /* Adds the figures of those periods of the context that were recycled. */
 void tree_add_past(struct totals *sum, uint32_t id);
 
-/* The sum of all contexts that were recycled. The sequence changes before and after a context is, so a reader that
- * finds the same even sequence before and after knows which contexts the sum contains. */
+/* The sum of all contexts that were recycled. The sequence changes before and after contexts are recycled. So a reader
+ * that finds the same even sequence before and after knows which contexts the sum contains. */
 struct contexts_retired {
     _Atomic uint32_t sequence;
     struct totals totals;
@@ -207,7 +207,7 @@ void tree_leave_stacks(uint32_t id);
 /* To be called when stacks have all ids that they may have. */
 void tree_recycle_stacks(uint32_t good_yield);
 
-/* The next life begins, or the time between two. */
+/* Begins or ends a life of the id. */
 static inline void tree_change_life(uint32_t id)
 {
     store_release(&context_lives[id], load_relaxed(&context_lives[id]) + 1);

@@ -57,7 +57,8 @@ struct pass {
     struct totals *sums;
 };
 
-/* A context that is opened again and again, as that of a route, stays; one of a request or a trace is opened once. */
+/* Whether the context stays, since it is opened again and again, such as the context of a route. The context of a
+ * request or a trace is opened once. */
 static bool is_spared(const struct pass *p, uint32_t id)
 {
     struct context *c = &contexts[id];
