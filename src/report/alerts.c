@@ -173,7 +173,7 @@ static bool has_label(const char *key, const char *value, const struct snapshot 
     return false;
 }
 
-/* Memory of jespan's own threads is no matter of the program. */
+/* Alerts are about the program, so memory of jespan's own threads does not count. */
 static bool fits(const struct rule *r, const struct snapshot *s, const struct snapshot_row *row)
 {
     if (row->kind == CONTEXT_SELF || !has_names(r, s, row))

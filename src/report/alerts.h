@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Alerts: rules of the configuration about snapshots (the key `alert`).
  *
- * The sidecar looks at each process that it serves. A process without a sidecar looks at itself (dump_watch.c). Nothing here
- * allocates. One thread at a time. */
+ * The sidecar looks at each process that it serves. A process without a sidecar looks at itself (alert_watch.c).
+ * Nothing here allocates. One thread at a time. */
 #ifndef JESPAN_ALERTS_H
 #define JESPAN_ALERTS_H
 
@@ -16,7 +16,7 @@
 
 /* The state of one rule for one process. A zeroed one is that of a rule that was not looked at yet. */
 struct alert_state {
-    bool is_over; /* it was told; it is told again after the value was below seven eighths */
+    bool is_over; /* it was told. It is told again only after the value fell below seven eighths of the threshold */
     uint8_t n_past, next_past;
     struct {
         uint64_t ns, bytes;

@@ -61,8 +61,8 @@ bool dump_name_is_same_dump(const struct dump_name *a, const struct dump_name *b
  * there. Removes temporary files that such processes have left. */
 uint64_t dump_dir_new_life(const char *directory, uint64_t pid);
 
-/* Removes the oldest dumps of all processes until there are at most so many files and bytes (0: no limit). The files
- * of one dump are removed together. `newest` stays. */
+/* Removes the oldest dumps of all processes until there are at most `max_files` files and `max_bytes` bytes (0: no
+ * limit). The files of one dump are removed together. `newest` stays. */
 void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes, const struct dump_name *newest);
 
 /* Removes the directory if it is empty and has the name that `jespan run` gives it: jespan.PROGRAM.PID. */

@@ -15,8 +15,8 @@
 #include "report/exporter.h"
 
 /* The numbers of the dumps of a process, so that it removes no others. They are kept as ranges, because numbers that
- * were taken already are skipped. With too many ranges the oldest is forgotten, and its dumps are never removed.
- * Zeroed, but for the pid: no dump yet. */
+ * were taken already are skipped. With too many ranges the oldest is forgotten, and its dumps are never removed. All
+ * members except the pid are 0 before the first dump. */
 #define DUMP_MAX_RANGES 32
 struct dump_series {
     uint64_t pid; /* in names. 0: of the calling process */

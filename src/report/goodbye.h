@@ -15,11 +15,11 @@ void goodbye_after_fork(void);
 
 /* At exit: waits until the sidecar has read this process and delivered everything, at most until a time on the
  * monotonic clock. Waits 5 s at most for the reading, and half a second for a sidecar that is stopped. Does nothing if
- * there is no sidecar for this process, it is dead, or nothing is wanted of this process, and the second time.
+ * it was called before, or if the process has no sidecar, the sidecar is dead, or it does not wait for this process.
  * The only system call is futex(2), since a sandbox may forbid others. */
 void goodbye_say(uint64_t until_ns);
 
-/* The same before that, for one more dump. */
+/* Waits in the same way for one more dump. To be called before goodbye_say(). */
 void goodbye_say_first(uint64_t until_ns);
 
 #endif

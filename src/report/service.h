@@ -62,8 +62,8 @@ struct service_process {
     uint64_t inuse_bytes; /* when it was last read */
 };
 
-/* What jespan does for a service. Only the threads of the service may use it. The service runs in the program, or in
- * the sidecar, a process of its own that reads the program's books (src/sidecar). */
+/* The functions and data that jespan has for a service. Only the threads of the service may use it. The service runs in
+ * the program, or in the sidecar, a process of its own that reads the program's books (src/sidecar). */
 struct service_host {
     const struct conf *conf;
     pid_t pid;           /* the program's */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A page that processes share with their sidecar. By it the sidecar learns of processes, and reads each once more at its
- * end.
+/* A page that processes share with their sidecar. It tells the sidecar which processes exist, and lets it read each
+ * process once more at its end.
  *
- * The page is a memfd of the sidecar, which `sidecar` in the configuration names. A process takes a slot when its program
- * starts or when it is forked, without a system call. The sidecar looks at the slots once a second, and when a process
- * rings. It empties the slots of processes that have ended.
+ * The page is a memfd of the sidecar, which `sidecar` in the configuration names. A process takes a slot when its
+ * program starts or when it is forked, without a system call. The sidecar looks at the slots once a second, and when a
+ * process rings. It empties the slots of processes that have ended.
  *
- * Processes of several users may write to the page, as a server and its workers do, and any of them may be hostile. So it has
- * numbers only: no address, and nothing that libc has addresses in, as a mutex. The worst that a wrong number may do is that
- * a process is not reported for, or waits at its exit for as long as it would for a sidecar that is stopped.
+ * Processes of several users may write to the page, as a server and its workers do, and any of them may be hostile. So
+ * it has numbers only: no address, and no type of libc that contains addresses, such as a mutex. The worst effect of a
+ * wrong number is that a process is not reported for, or waits at its exit for as long as it would for a sidecar that
+ * is stopped.
  */
 #ifndef JESPAN_SIDECAR_PAGE_H
 #define JESPAN_SIDECAR_PAGE_H

@@ -43,7 +43,7 @@ struct running {
     pthread_t thread;
 };
 
-/* Those of one process. A service without one does not run. */
+/* The services of one process. A member without a service does not run. */
 enum { MODULES_OF_PROCESS = 2 };
 struct modules {
     struct running running[MODULES_OF_PROCESS];
@@ -57,7 +57,7 @@ static struct modules *ending; /* all that were asked to end */
 static struct running common;
 static bool common_runs;
 
-/* What the calling thread's service shows. */
+/* The readings that the calling thread's service shows. */
 static _Thread_local struct readings *source;
 
 /* ---- The host ---- */
@@ -119,7 +119,7 @@ static int read_events(const struct service_host *host, struct event_sink *sink)
     return readings_events(((const struct running *)host)->readings, sink);
 }
 
-/* Names of arenas stay, as those of mallctl do. There are few. */
+/* Keeps the name of an arena for good, since names that mallctl returns stay valid too. There are few. */
 static const char *keep(const char *text)
 {
     static struct kept {
@@ -144,7 +144,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* What is read out of the program. It wrote no dumps itself. */
+/* Answers with figures read out of the program. The program wrote no dumps itself. */
 static int ask_outside(const char *name, void *old, size_t *old_bytes)
 {
     struct mailbox_answer answer;

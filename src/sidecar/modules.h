@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The services in the sidecar, each on a thread. They are those of the program (src/report/service.h) with another
- * host: its snapshots are readings, and its mallctl() knows only what is known outside of the program.
+ * host: its snapshots are readings, and its mallctl() has only names that can be read from outside the program.
  *
  * Pyroscope and events have a thread for each process, HTTP one for all. One thread uses these functions.
  */

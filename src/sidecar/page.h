@@ -37,7 +37,7 @@ void page_tell(struct sidecar_slot *slot, pid_t pid, enum sidecar_state state);
 /* Empties the slot of a process that has ended. */
 void page_empty(struct sidecar_slot *slot, pid_t pid);
 
-/* Beats no longer if no process waits any more. */
+/* Stops the beats if no process waits any more. */
 void page_rest(void);
 
 /* Refuses all other processes, or takes that back. */

@@ -24,7 +24,7 @@ struct readings {
     pthread_mutex_t mutex;
     struct view *view;
     struct program program; /* constant; all snapshots have its address */
-    struct service_process process; /* but for inuse_bytes, constant */
+    struct service_process process; /* constant, except inuse_bytes */
     struct reading all[MOST], *last;
     uint64_t last_ns;
     struct view *events_view;           /* another one, as a view is for one thread at a time. NULL: not opened */

@@ -29,7 +29,7 @@ void readings_release(struct readings *r);
 void readings_list(struct readings *r, bool as_first);
 void readings_unlist(struct readings *r);
 
-/* Those of a process, to be released. pid 0: the first. NULL: there are none. */
+/* The readings of a process, to be released. pid 0: the first. NULL: there are none. */
 struct readings *readings_find(pid_t pid);
 
 /* Writes all that are listed, at most `room`. Returns how many there are. */

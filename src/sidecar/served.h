@@ -34,7 +34,7 @@ struct served {
     bool pushes;           /* to Pyroscope */
 };
 
-/* What all processes have left. */
+/* The dumps of all processes together. */
 struct served_dumps {
     uint64_t n, processes;
     char last[4096]; /* the path of the last dump, of the first process if it has one; "": none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the sidecar looks for in each reading of a process. */
+/* Alerts, and the reading with the most bytes in use. */
 #include "sidecar/watched.h"
 
 #include <stdlib.h>

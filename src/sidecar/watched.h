@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the sidecar looks for in each reading of a process: alerts, and the reading with the most bytes in use. */
+/* Looks at each reading of a process for alerts, and keeps the reading with the most bytes in use. */
 #ifndef JESPAN_WATCHED_H
 #define JESPAN_WATCHED_H
 

@@ -63,7 +63,7 @@ struct books {
 
 extern const struct books books __asm__("jespan_books");
 
-/* What books.fingerprint must be for a reader of this build. */
+/* The value that books.fingerprint must have for a reader of this build. */
 uint32_t books_fingerprint(void);
 
 /* ---- The fingerprint: a hash of sizes and offsets of members of all structures that readers read ---- */

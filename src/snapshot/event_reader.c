@@ -93,7 +93,7 @@ static void take_record(struct event_reader *r, uint32_t ring, const struct even
 
 /* ---- Rings ---- */
 
-/* How many of the records that are no events, but introduce the ring's owner, were among those. */
+/* How many of the lost records were no events, but introduced the ring's owner. */
 static uint64_t names_lost(const struct event_ring *head, uint64_t tail, uint64_t first)
 {
     uint64_t begin = load_relaxed(&head->owner_head), end = begin + THREAD_RECORDS;

@@ -24,7 +24,8 @@ struct event {
     uint32_t context, generation; /* of EVENT_SWITCH, as in struct snapshot_row */
 };
 
-/* Who takes the events. `ring` is below EVENT_RINGS_MAX. Events of a ring come in their order, after an EVENT_THREAD. */
+/* The receiver of the events. `ring` is below EVENT_RINGS_MAX. Events of a ring come in their order, after an
+ * EVENT_THREAD. */
 struct event_sink {
     void (*event)(struct event_sink *sink, uint32_t ring, const struct event_thread *thread, const struct event *event);
     /* `n` events of the ring were overwritten before they were read. The next event of the ring is one that was not. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests to another process. base/mailbox.h has the protocol.
  *
- * All goes through one descriptor of /proc/PID/mem. It belongs to the memory that the process had when it was opened, so
- * nothing is ever written into another program or process. The other process may be hostile: no address of it is
- * followed but by that descriptor.
+ * All accesses go through one descriptor of /proc/PID/mem. It belongs to the memory that the process had when it was
+ * opened, so nothing is ever written into another program or process. The other process may be hostile: no address of
+ * it is followed but by that descriptor.
  */
 #include "snapshot/mailbox_outside.h"
 
@@ -89,8 +89,9 @@ static int get_answer(const struct mailbox_outside *m, unsigned slot, struct mai
 
 /* ---- Ringing ---- */
 
-/* Makes the first thread look at its next allocation: struct mailbox_first. If the thread is about to store there, it is
- * awake, and its store may be the last one. A block that another thread has by now is reviewed once more, no harm. */
+/* Makes the first thread look at its next allocation: struct mailbox_first. If the thread is about to store there, it
+ * is awake, and its store may be the last one. If another thread has the block by now, it is reviewed once more, which
+ * does no harm. */
 static int wake_first(struct mailbox_outside *m)
 {
     struct mailbox_first first;
@@ -230,7 +231,8 @@ int mailbox_take_back(const struct mailbox_outside *m, unsigned slot)
     return error ? error : now.taken == words.taken ? 0 : -EBUSY;
 }
 
-/* Nobody waits for a request that reads, if a command was killed that had asked. */
+/* Whether a waiting request is taken back for a new one. A request that reads is: one command has the mailbox at a
+ * time, so the command that asked was killed and does not wait. */
 static bool is_replaced(const struct mailbox_request *old, const struct mailbox_request *by)
 {
     return old->verb == MAILBOX_GET || (old->verb == by->verb && !strcmp(old->name, by->name));

@@ -21,7 +21,7 @@ int names_outside_get(struct view *view, const struct snapshot *s, const char *n
 typedef void names_outside_found(void *to, const char *name, const struct mailbox_answer *answer);
 int names_outside_list(struct view *view, const struct snapshot *s, const char *pattern, names_outside_found *found, void *to);
 
-/* What a context's number names now: its life in span/tree.h, which changes when the number is given to another context.
+/* Finds the life of a context's number (span/tree.h), which changes when the number is given to another context.
  * Returns 0, -ENOENT, or another negative errno. */
 int names_outside_life(struct view *view, uint32_t id, uint32_t *life);
 

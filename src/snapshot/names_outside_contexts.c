@@ -118,7 +118,7 @@ int names_outside_total(const struct view *view, const struct totals *t, const c
     return get_total(view, t, find_name(name), answer);
 }
 
-/* ---- The context itself: what no snapshot has ---- */
+/* ---- Figures of the context that no snapshot has ---- */
 
 /* Copies a context. EAGAIN: the number names another one by now. */
 static int copy_context(struct view *view, uint32_t id, uint32_t generation, struct context *c)
@@ -221,7 +221,7 @@ static int get_of_context(struct view *view, const struct snapshot *s, const str
     return source == ARENA ? names_outside_number(answer, load_relaxed(&c.arena)) : get_limit(view, s, row, &c, source, answer);
 }
 
-/* ---- What a row has ---- */
+/* ---- Figures of a row ---- */
 
 /* "key=value, key=value" */
 static int get_labels(const struct snapshot_row *row, struct mailbox_answer *answer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files names_outside*.c share. */
+/* Functions that the files names_outside*.c share. */
 #ifndef JESPAN_NAMES_OUTSIDE_PARTS_H
 #define JESPAN_NAMES_OUTSIDE_PARTS_H
 

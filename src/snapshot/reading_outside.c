@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Readings of another process: as those of this one (reading.h), over copies.
+/* Readings of another process. They work as readings of this one (reading.h), but read copies.
  *
  * A thread's frees are copied before its allocations, because the kernel copies from low to high addresses. Whatever is
  * copied may be wrong. So each address is only given to space_copy(), each number has bounds, and the list of threads

@@ -110,7 +110,7 @@ void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t);
 /* Figures of one context without its periods, with times in nanoseconds, from the sum of its counters. */
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum);
 
-/* Fills all rows, but for buffered frees and for what needs all rows. Returns 0 or a negative errno. */
+/* Fills all rows, without buffered frees and without figures that need all rows. Returns 0 or a negative errno. */
 int builder_fill_rows(struct snapshot_builder *b);
 
 /* Adds a buffered free. Frees of a context that was recycled meanwhile are in its base already. */
@@ -121,6 +121,9 @@ void builder_add_buffered(void *builder, uint32_t id, uint32_t bytes);
  * negative frees. */
 void builder_floor_frees(struct snapshot_builder *b);
 
+/* Sets the figures of memory that has outlived its span, from the figures that the row has now. */
+void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row);
+
 /* ---- snapshot_finish.c ---- */
 
 /* Removes rows whose context was recycled, and cuts the circles of damaged books. */
@@ -128,9 +131,6 @@ void builder_remove_dropped(struct snapshot_builder *b);
 
 /* Subtracts the wall time of children, keeps times from falling, and sums up all rows. */
 void builder_finish_times(struct snapshot_builder *b);
-
-/* Sets what has outlived the spans of a row, by the figures that the row has now. */
-void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row);
 
 /* ---- snapshot_parts.c ---- */
 

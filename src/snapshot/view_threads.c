@@ -104,7 +104,7 @@ static uint64_t to_ns(const struct threads_reading *r, uint64_t ticks)
     return clock_ticks_to_ns(ticks, outside_scale(r->view));
 }
 
-/* The sums of a thread that goes on are read after those of its start, so nothing is negative but for damaged books. */
+/* The sums of a thread that runs are read after the sums at its start. So only damaged books have negative figures. */
 static void leave_out(const struct threads_reading *r, struct view_thread *t, const struct thread_sums *before)
 {
     t->alloc_objects = saturating_sub(t->alloc_objects, before->alloc_objects);

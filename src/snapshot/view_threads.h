@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The threads of another process: what each did, those that have ended too, and what each counted for each context.
+/* The threads of another process, also those that have ended: the figures of each thread, and its figures for each
+ * context.
  *
  * The header of an object has its context, and not its thread. So it is known what a thread allocated and freed in each
  * context, but not whose objects it freed there, unless only one thread allocates in the context.
@@ -16,7 +17,7 @@ struct view_thread {
     uint32_t block;   /* which thread block it has or had */
     uint32_t context; /* that it is in now; 0: it has ended, or the root */
     bool live;
-    uint32_t lives; /* more than 1: so many threads together, one after the other */
+    uint32_t lives; /* the number of threads, one after the other, that this entry stands for */
     int thread_id;  /* of the last one; 0: those without a block: at their start, and after their end */
     char name[16];  /* when jespan looked last; "": unknown */
     uint64_t alloc_objects, alloc_bytes, free_objects, free_bytes; /* by this thread */
