@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that start threads, as libjespan.so exports them. They are libc's, but that with inherit:true the new
- * thread starts in the context that its creator is in, and that threads which services make are jespan's. */
+/* The functions that start threads, as libjespan.so exports them. They call libc's. With inherit:true, the new thread
+ * starts in the context that its creator is in. Threads that libraries make for services belong to jespan. */
 #ifndef JESPAN_INHERIT_H
 #define JESPAN_INHERIT_H
 

@@ -55,7 +55,7 @@ struct top {
     struct top_before *before;
     struct top_figures *figures; /* by row of the snapshot: alone */
     uint32_t n_before;
-    struct top_before *threads_before; /* by thread id, modulo TOP_THREADS_BEFORE */
+    struct top_before *threads_before; /* by thread id: top_thread_before() */
     bool *collapsed;                   /* by number of context */
     uint32_t n_collapsed;
     /* Rows in the order in which they are shown */

@@ -54,10 +54,11 @@ extern const struct conf_key conf_keys[]; /* ends with a NULL name */
  * no memory. */
 void conf_boot(void);
 
-/* The same in the sidecar. That of `jespan run` has the configuration of the program, which names the errors itself. */
+/* The same in the sidecar. The sidecar of `jespan run` has the configuration of the program, and the program names the
+ * errors. */
 void conf_boot_sidecar(bool errors_are_named);
 
-/* The sidecar reports for this process, but for events, which only the process sees. */
+/* Leaves all reports of this process to the sidecar, except events, which only the process sees. */
 void conf_leave_to_sidecar(void);
 
 /* Sets keys by environment variables of other tools; conf_variables.c has the table. `variable` is a function such as
@@ -70,7 +71,7 @@ const struct conf_key *conf_find(const char *name);
 /* Sets a key, or names the error on stderr. `name` and `origin` are for the message. */
 void conf_set(const struct conf_key *key, const char *name, const char *value, const char *origin);
 
-/* Reads a string as that of JESPAN_CONF. `origin` names it in messages. */
+/* Reads a string in the form of JESPAN_CONF. `origin` names it in messages. */
 void conf_parse(const char *text, const char *origin);
 
 #endif

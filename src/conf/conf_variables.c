@@ -27,7 +27,7 @@ static bool put(struct writer *w, char c)
     return true;
 }
 
-/* Converts KEY=VALUE,KEY=VALUE to the same with |. Of a list that is too long it keeps the pairs that fit. */
+/* Converts KEY=VALUE,KEY=VALUE to the same with |. Keeps the pairs that fit if the list is too long. */
 static bool convert_pairs(char *to, const char *value)
 {
     struct writer w = {to, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which names of mallctl another process may use, and what their values are.
+/* The names of mallctl that another process may use, and their values.
  *
  * The thread that calls mallctl is any thread of the program, at any place where it allocates or frees. So names of the
  * calling thread are left out, and names that take or return addresses, load modules, write files or need much stack.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* spans.stats.*: figures of jespan itself.
  *
- * A row has a function that returns the figure, or an offset in a group of figures. The comment before it is the meaning, for
- * docs/mallctl.md (tools/ctl-table). It is that of all rows up to the next comment. */
+ * A row has a function that returns the figure, or an offset in a group of figures. The comment before it is the
+ * meaning, for docs/mallctl.md (tools/ctl-table). A comment holds for all rows up to the next comment. */
 #include "base/compiler.h"
 #include "base/cpu_clock.h"
 #include "base/die.h"

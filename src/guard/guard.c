@@ -35,7 +35,7 @@ static void count(_Atomic uint64_t *figure, uint64_t n)
     atomic_fetch_add_explicit(figure, n, memory_order_relaxed);
 }
 
-/* ---- Untouchable pages ---- */
+/* ---- Inaccessible pages ---- */
 
 /* Linux 6.13 and newer have guard markers for that. Elsewhere, and in locked memory, mprotect(2) does it, which takes twice
  * the time and splits the mapping. */
@@ -66,7 +66,7 @@ static void *reserve_with_markers(size_t bytes)
     return NULL;
 }
 
-/* Maps so many bytes, all untouchable. Takes address space only. Returns NULL where the system refuses. */
+/* Maps inaccessible pages, which take only address space. Returns NULL if the system refuses. */
 static void *pages_reserve(size_t bytes)
 {
     void *p = reserve_with_markers(bytes);
@@ -74,7 +74,7 @@ static void *pages_reserve(size_t bytes)
     return p ? p : map(bytes, PROT_NONE);
 }
 
-/* Whole pages. An opened page is zeroed, unless it could not be closed before. */
+/* Makes whole pages accessible. They are zeroed, except pages that could not be made inaccessible before. */
 static bool pages_open(void *p, size_t bytes)
 {
     return !(has_markers ? madvise(p, bytes, MADV_GUARD_REMOVE) : mprotect(p, bytes, PROT_READ | PROT_WRITE));
@@ -132,7 +132,7 @@ static uintptr_t slot_begin(const struct guard_slot *slot)
     return guard_region.start + GUARD_PAGE_BYTES + (size_t)(slot - guard_region.slots) * GUARD_STRIDE_BYTES;
 }
 
-/* Of an address in the region. That of the guard page before a slot belongs to the slot. */
+/* The slot of an address in the region. The guard page before a slot belongs to the slot. */
 static struct guard_slot *slot_of(uintptr_t address)
 {
     size_t i = (address - guard_region.start) / GUARD_STRIDE_BYTES;

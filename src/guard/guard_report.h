@@ -27,12 +27,13 @@ _Noreturn void guard_die_of_damage(const struct guard_slot *slot, const char *at
 
 /* ---- The handler of SIGSEGV ---- */
 
-/* It is installed with the first guarded object. For each fault it calls the handler that it replaced, or has the default
- * action end the process, as if it were not there; if the fault is in guarded memory, it first writes one report.
+/* It is installed with the first guarded object. For each fault it calls the handler that it replaced, or has the
+ * default action end the process, as if it were not there; if the fault is in guarded memory, it first writes one
+ * report.
  *
- * A program may install a handler later. With the next guarded object, jespan replaces that one too, by another handler of
- * its own, so each of the program's handlers is called for what it was installed for. What sigaction(2) tells the program
- * is a handler of jespan's, and to install that one again is right. */
+ * A program may install a handler later. With the next guarded object, jespan replaces that one too, by another handler
+ * of its own, so each of the program's handlers is called for what it was installed for. sigaction(2) then tells the
+ * program a handler of jespan's. The program may install that handler again. */
 
 /* Installs the handler unless it is there. Async-signal-safe. */
 void guard_fault_watch(void);

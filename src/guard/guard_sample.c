@@ -63,7 +63,7 @@ static void become_due(struct thread *t)
     span_review(t);
 }
 
-/* It did not allocate since the last tick. */
+/* Hands over the sample of a thread that did not allocate since the last tick. */
 static void hand_over(struct thread *t)
 {
     if (thread_count() == 1)
@@ -75,8 +75,8 @@ static void hand_over(struct thread *t)
     thread_invalidate_all();
 }
 
-/* In the context of the last tick, the number of allocations is known. In another one there were as many as frees, which
- * a full buffer has. So it is where there were none. */
+/* The number of allocations since the last tick is known if the thread is still in the context of that tick. Otherwise,
+ * and if it is 0, it is estimated as the number of frees in a full buffer. */
 static uint64_t allocated_since_tick(struct thread *t)
 {
     struct guard_thread *g = t->guard;

@@ -37,7 +37,7 @@ int jespan_je_mallctlbymib(const size_t *mib, size_t mib_length, void *old, size
 void jespan_je_malloc_stats_print(void (*write)(void *, const char *), void *opaque, const char *options);
 #pragma GCC visibility pop
 
-/* What realloc(p, 0) does here: jemalloc's opt.zero_realloc. */
+/* The effect of realloc(p, 0): jemalloc's opt.zero_realloc. */
 enum zero_realloc { ZERO_REALLOC_ALLOC, ZERO_REALLOC_FREE, ZERO_REALLOC_ABORT };
 enum zero_realloc binding_zero_realloc(void);
 

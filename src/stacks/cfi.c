@@ -160,7 +160,7 @@ void cfi_skip_block(struct cfi_bytes *b)
 
 /* ---- Instructions ---- */
 
-/* What an instruction does with the register that it names. */
+/* The effect of an instruction on the register that it names. */
 enum action {
     NONE,
     ADVANCE,          /* goes to a later address */

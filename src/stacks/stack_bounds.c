@@ -12,7 +12,7 @@
 #include "base/compiler.h"
 #include "base/descriptor.h"
 
-/* The kernel leaves so much room below the top of the main thread's stack, into which the stack may grow. */
+/* The kernel maps nothing else this far below the top of the main thread's stack, so that the stack can grow. */
 #define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
 #define LINE_BYTES 512 /* the rest of a longer line is a path */
 

@@ -44,7 +44,7 @@ struct walk {
     struct stack_bounds own;
     uintptr_t own_used; /* the lowest address of the own stack that is known to be in use */
     uintptr_t pc, sp, bp;
-    uintptr_t begin, room; /* the layout has positions in so many bytes from `begin` on; 0: none */
+    uintptr_t begin, room; /* positions of the layout lie in `room` bytes from `begin` on; 0: no layout */
     uintptr_t pc_at, bp_at; /* where they were read */
     bool bp_is_noted;
     uint32_t steps, checks;

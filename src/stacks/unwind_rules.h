@@ -49,7 +49,7 @@ HOT_INLINE int64_t rule_bp(uint64_t rule)
 /* Looks in .eh_frame, and remembers the rule. */
 uint64_t rules_make(uintptr_t return_address);
 
-/* The rule of a return address. That of an interrupted instruction is asked for with the address + 1. */
+/* The rule of a return address. For an interrupted instruction, pass its address + 1. */
 HOT_INLINE uint64_t rules_find(uintptr_t return_address)
 {
     struct rules_bucket *bucket = &rules_table[return_address * 0x9e3779b97f4a7c15u >> (64 - RULES_BUCKETS_SHIFT)];
