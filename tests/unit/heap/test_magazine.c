@@ -171,6 +171,33 @@ static void test_the_last_taken_has_another_header(void **state)
     munmap(page, 4096);
 }
 
+/* The same, and then the page gets its class again, with another table. The object that goes back has the new header. */
+static void test_the_last_taken_goes_back_with_its_new_header(void **state)
+{
+    struct thread *t = track_thread();
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint16_t code = class_of(64).code;
+    (void)state;
+    thread_cache_flush(t);
+    header_t *old = put_page(t, pages, 64);
+    magazine_forget_taken(t);
+    assert_ptr_equal(F(malloc)(64), pages);
+    *old = 0;
+    pagemap_install((uintptr_t)pages, class_of(80).code);
+    pagemap_install((uintptr_t)pages + 4096, code); /* perhaps takes the old table */
+    header_t *new = entry_slot(pagemap_install((uintptr_t)pages, code), (uintptr_t)pages);
+    assert_ptr_not_equal(old, new);
+    *new = t->tag;
+    F(free)(pages);
+    assert_int_equal(t->free_buffer_count, 0);
+    assert_int_equal(*new, 0);
+    assert_ptr_equal(F(malloc)(64), pages);
+    assert_int_equal(*new, t->tag);
+    *new = 0;
+    pagemap_release((uintptr_t)pages, 8192);
+    munmap(pages, 8192);
+}
+
 /* Objects that were taken before the change wait in the buffer, even if one that was put in and taken since lay between. */
 static void test_objects_taken_before_a_change_wait(void **state)
 {
@@ -259,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_what_is_given_back_is_jemallocs),
         cmocka_unit_test(test_the_last_taken_goes_back_at_once),
         cmocka_unit_test(test_the_last_taken_has_another_header),
+        cmocka_unit_test(test_the_last_taken_goes_back_with_its_new_header),
         cmocka_unit_test(test_objects_taken_before_a_change_wait),
         cmocka_unit_test(test_big_objects_are_not_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
