@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The span API with JESPAN_DISABLE: jespan.h includes this. Functions return what they return when all is well. */
+/* The span API with JESPAN_DISABLE: jespan.h includes this. Functions return the value that means success. */
 #ifndef JESPAN_DISABLED_H
 #define JESPAN_DISABLED_H
 

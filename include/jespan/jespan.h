@@ -112,9 +112,9 @@ typedef uint32_t jespan_context_t;
 #define JESPAN_MAX_LABELS 16
 #define JESPAN_MAX_STRING_BYTES 255
 
-/* What a site may ask for: that its spans allocate from an arena of their own, a *span arena*, and properties of the pages of that
- * arena. Zero asks for nothing. There are at most max_arenas. Spans for which no arena is left allocate as all others
- * do (spans.stats.arenas_refused). docs/arenas.md describes each flag. */
+/* Flags of a site: its spans allocate from an arena of their own, a *span arena*, whose pages have the properties
+ * below. Zero asks for nothing. There are at most max_arenas span arenas. Spans for which none is left allocate as all
+ * others do (spans.stats.arenas_refused). docs/arenas.md describes each flag. */
 #define JESPAN_ARENA           0x0001u /* an arena for the spans of this site */
 #define JESPAN_ARENA_ALONE     0x0002u /* not for the spans below them */
 #define JESPAN_ARENA_NONE      0x0004u /* no arena, not even that of the span above */
@@ -142,12 +142,12 @@ struct jespan_arena {
     uint32_t flags JESPAN_ZERO_; /* JESPAN_ARENA… */
     int32_t numa_node JESPAN_ZERO_;
     int64_t dirty_decay_ms JESPAN_ZERO_, muzzy_decay_ms JESPAN_ZERO_;
-    uint64_t limit_bytes JESPAN_ZERO_; /* of pages with memory that the arena has at most; 0: any number */
+    uint64_t limit_bytes JESPAN_ZERO_; /* the most bytes of pages that may have memory; 0: no limit */
     const char *by_label JESPAN_ZERO_; /* an arena for each value of the label of this key; NULL: one for all */
 };
 
-/* A static description of a span. It must not change or go away while any span of it is open. Two sites with equal contents are one
- * site, with the arena that the first asked for. `target` and `file` may be NULL. */
+/* A static description of a span. It must not change or go away while any span of it is open. Two sites with equal
+ * contents are one site, with the arena that the first of them asked for. `target` and `file` may be NULL. */
 struct jespan_site {
     const char *name;
     const char *target;
@@ -231,11 +231,12 @@ JESPAN_API jespan_context_t jespan_current(void);
  * Returns the context that was current before, or JESPAN_INVALID with errno EINVAL (no such context) or ENOMEM. */
 JESPAN_API jespan_context_t jespan_attach(jespan_context_t context);
 
-/* Credits a live object to `context` from now on, as when a request puts its result into a cache. The object is in use there then.
- * What either context allocated stays as it is; their credited_in and credited_out figures count the object. `ptr` is what
- * malloc or the like returned, not an address inside. No thread may free or resize the object meanwhile. NULL is ignored.
- * Returns 0, EINVAL (not a live object of the heap, or no such context) or ENOMEM (no memory, or a limit of the context does not
- * admit the object, which stays credited as it was). */
+/* Credits a live object to `context` from now on, as when a request puts its result into a cache. The object is in use
+ * there then. The allocation figures of both contexts do not change; their credited_in and credited_out figures count
+ * the object. `ptr` is the address that malloc or a function like it returned, not an address inside the object. No
+ * thread may free or resize the object meanwhile. NULL is ignored.
+ * Returns 0, EINVAL (not a live object of the heap, or no such context) or ENOMEM (no memory, or a limit of the context
+ * does not admit the object, which stays credited as it was). */
 JESPAN_API int jespan_credit(void *ptr, jespan_context_t context);
 
 #endif
@@ -268,13 +269,13 @@ typedef int jespan_sampler_t(const struct jespan_site *site, const struct jespan
 
 #ifndef JESPAN_DISABLE
 /* Asks `decide` from now on, in place of the configured sampler; NULL asks the configured one again. Open spans stay as
- * they are. A thread that is opening a span may call the former sampler after this has returned, so what that uses must stay. Cannot
- * fail. */
+ * they are. A thread that is opening a span may call the former sampler after this has returned, so the data that it
+ * uses must stay valid. Cannot fail. */
 JESPAN_API void jespan_set_sampler(jespan_sampler_t *decide, void *user);
 #endif
 
-/* The contents of a W3C traceparent header (https://www.w3.org/TR/trace-context/): identifiers in lower-case hexadecimal
- * digits, and flags: JESPAN_TRACE_SAMPLED or 0. Of a version later than 00 only that flag is known. */
+/* The contents of a W3C traceparent header (https://www.w3.org/TR/trace-context/): identifiers in lower-case
+ * hexadecimal digits, and flags: JESPAN_TRACE_SAMPLED or 0. For versions later than 00, only that flag is known. */
 #define JESPAN_TRACE_SAMPLED 1u
 struct jespan_traceparent {
     char trace_id[33], span_id[17]; /* of the caller's trace and span */
@@ -336,16 +337,18 @@ struct jespan_block {
  * With a context that does not exist, allocations are credited as before. */
 #define JESPAN_CREDIT(context) JESPAN_CREDIT_(__COUNTER__, context)
 
-/* A region from here to the end of the block. Allocations in it, and in blocks and spans that are opened in it, come from an
- * arena that no other open region has. They are freed together at the end, without a free for each:
+/* A region from here to the end of the block. Allocations in it, and in blocks and spans that are opened in it, come
+ * from an arena that no other open region has. They are freed together at the end, without a free for each:
  *     JESPAN_REGION("parse");
- * What is to stay must be credited to another context with JESPAN_CREDIT(), or copied. An object that was allocated in the region and
- * credited to another context by jespan_credit() is a *survivor*. With a survivor, nothing is freed at the end; the region is set
- * aside until its survivors are gone. The same happens when a C++ exception leaves the region, until that is handled. Any thread
- * may free and resize objects in it as always. Using a pointer into it after its end is as wrong as after free(); freeing such a pointer
- * ends the program, as a double free does.
- * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and other flags. Where max_arenas leaves
- * no arena (spans.stats.regions_lost), the block is an ordinary span, and what is not freed in it stays. */
+ * Memory that is to stay must be credited to another context with JESPAN_CREDIT(), or be copied. An object that was
+ * allocated in the region and credited to another context by jespan_credit() is a *survivor*. With a survivor, nothing
+ * is freed at the end; the region is set aside until its survivors are gone. The same happens when a C++ exception
+ * leaves the region, until the exception is handled. Any thread may free and resize objects in it as always. Using a
+ * pointer into it after its end is as wrong as after free(); freeing such a pointer ends the program, as a double free
+ * does.
+ * JESPAN_REGION_OF(&site) takes a site of the program's own, with JESPAN_ARENA_REGION and other flags. Where max_arenas
+ * leaves no arena (spans.stats.regions_lost), the block is an ordinary span, and memory that is not freed in it stays
+ * allocated. */
 #define JESPAN_REGION(name) JESPAN_REGION_AT_(__COUNTER__, name)
 #define JESPAN_REGION_OF(site) JESPAN_REGION_OF_AT_(__COUNTER__, site)
 

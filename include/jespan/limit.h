@@ -3,12 +3,12 @@
  *
  * Above the *hard* limit, malloc and the like return NULL with ENOMEM in those contexts, operator new throws
  * std::bad_alloc, and other contexts do not notice (on_limit has other choices). Above the *soft* limit a callback is
- * told. Where limits stand one above the other, each of them must admit an allocation. Usable bytes that are live count, whichever
- * thread frees them. jespan_credit() to a context fails where its limits do not admit the object. What jespan
- * allocates itself is never refused.
+ * told. Where limits stand one above the other, each of them must admit an allocation. Usable bytes that are live
+ * count, whichever thread frees them. jespan_credit() to a context fails where its limits do not admit the object.
+ * jespan's own allocations are never refused.
  *
- * Memory in use never exceeds a hard limit, except by what was in use when the limit was set, or was being allocated then. A
- * request is refused only where there is no room for it. */
+ * Memory in use never exceeds a hard limit, except by memory that was in use, or was being allocated, when the limit
+ * was set. A request is refused only where there is no room for it. */
 #ifndef JESPAN_LIMIT_H
 #define JESPAN_LIMIT_H
 
@@ -29,17 +29,17 @@ enum jespan_limit_kind {
 struct jespan_limit_event {
     uint32_t kind; /* enum jespan_limit_kind */
     jespan_context_t context;
-    const char *path;     /* as "request{tenant=a};parse"; the last 255 bytes; lives as long as the call */
+    const char *path;     /* such as "request{tenant=a};parse"; the last 255 bytes; lives as long as the call */
     uint64_t limit_bytes; /* the limit of that kind */
     uint64_t inuse_bytes; /* at the time of the event */
     uint64_t refusals;    /* since the last event of this kind */
 };
 
-/* Called on a thread of jespan's own, one event after another, with no lock held. By then malloc has returned NULL, or the memory is in
- * use. The callback may allocate, free, and use spans, limits, mallctl, reporters and locks of the program. What it allocates is
- * credited to "(jespan)", which has no limit. It has 256 KiB of stack and must return. It must not call
- * jespan_set_limit_callback(), fork without exec, or wait for a thread that waits for an event. While it runs, further events of a limit
- * are merged. Later versions may add members to `event`. */
+/* Called on a thread of jespan's own, one event after another, with no lock held. By then malloc has returned NULL, or
+ * the memory is in use. The callback may allocate, free, and use spans, limits, mallctl, reporters and locks of the
+ * program. Its allocations are credited to "(jespan)", which has no limit. It has 256 KiB of stack and must return. It
+ * must not call jespan_set_limit_callback(), fork without exec, or wait for a thread that waits for an event. While it
+ * runs, further events of a limit are merged. Later versions may add members to `event`. */
 typedef void jespan_limit_callback_t(const struct jespan_limit_event *event, void *user);
 
 #ifndef JESPAN_DISABLE

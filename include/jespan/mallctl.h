@@ -57,12 +57,12 @@ __attribute__((nothrow)) static inline int mallctlbymib(const size_t *mib, size_
 extern "C" {
 #endif
 
-/* Reads or writes the value `name`, or does what it stands for. The present value is stored in `old_value`, unless that is NULL;
- * *old_bytes is the size of `old_value` before, and the size of the value after. The new value is read from `new_value`, of
- * `new_bytes`, unless that is NULL. Both stay the caller's. A string that is read stays jespan's.
- * Returns 0, or a positive errno value: ENOENT (no such name), EINVAL (a wrong size or value), EPERM (it cannot be read, or
- * not be written), EAGAIN or ENOMEM (no memory), and the error of the file for spans.dump and spans.dump_time. Any thread; not in a
- * signal handler. */
+/* Reads or writes the value `name`, or performs the action `name`. The present value is stored in `old_value`, unless
+ * that is NULL; *old_bytes is the size of `old_value` before, and the size of the value after. The new value is read
+ * from `new_value`, of `new_bytes`, unless that is NULL. Both stay the caller's. A string that is read stays jespan's.
+ * Returns 0, or a positive errno value: ENOENT (no such name), EINVAL (a wrong size or value), EPERM (it cannot be
+ * read, or not be written), EAGAIN or ENOMEM (no memory), and the error of the file for spans.dump and spans.dump_time.
+ * Any thread; not in a signal handler. */
 __attribute__((visibility("default"), nothrow)) int mallctl(const char *name, void *old_value, size_t *old_bytes, void *new_value,
                                                             size_t new_bytes);
 

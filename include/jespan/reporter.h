@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reporters: callbacks of a program that jespan tells, at an interval, what each span did since the last time.
+/* Reporters: callbacks of a program, to which jespan tells at an interval how the figures of each span changed.
  * docs/reporters.md explains them.
  *
- * A "span" is a context here: the path of sites and labels from the root, with the figures of all spans that were opened
- * there. Each reporter has a thread of its own, which makes all its calls, one after another. A slow reporter delays
- * only itself. The thread takes no signals and has 256 KiB of stack; what it allocates is credited to "(jespan)". No lock of jespan's
- * is held during a call, so a callback may use malloc, spans, mallctl and, unless they say otherwise, the functions below. A process
- * that is forked in a callback must call exec or _exit there.
+ * A "span" is a context here: the path of sites and labels from the root, with the figures of all spans that were
+ * opened there. Each reporter has a thread of its own, which makes all its calls, one after another. A slow reporter
+ * delays only itself. The thread takes no signals and has 256 KiB of stack; its allocations are credited to "(jespan)".
+ * No lock of jespan's is held during a call, so a callback may use malloc, spans, mallctl and, unless they say
+ * otherwise, the functions below. A process that is forked in a callback must call exec or _exit there.
  *
- * In a round, the reporter is told in this order: the spans that are gone, children before parents; the new spans,
- * parents before children; for each span whose figures changed, the changes; and at last to flush. span_opened is the first call for a
- * span, and
- * span_closed the last. Figures are those of a span alone, without the spans below it. The first round
- * contains what happened since the program began. Differences are never negative. All differences that were told add up
- * to what the program did (spans.all.*): counts exactly, times to a millionth, as the clock is measured better while
- * the program runs.
+ * A round makes its calls in this order: span_closed for spans that are gone, children before parents; span_opened for
+ * new spans, parents before children; cpu, wall, allocations and heap for spans whose figures changed; and at last
+ * flush. span_opened is the first call for a span, and span_closed the last. Figures are those of a span alone, without
+ * the spans below it. The first round contains everything since the program began. Differences are never negative. All
+ * differences that were told add up to the figures of the program (spans.all.*): counts exactly, times to a millionth,
+ * as the clock is measured better while the program runs.
  */
 #ifndef JESPAN_REPORTER_H
 #define JESPAN_REPORTER_H
@@ -28,12 +27,12 @@
 extern "C" {
 #endif
 
-/* A span. The structure and its strings stay in place from span_opened() until span_closed() has returned; those
- * of spans that are not closed, until shutdown() has returned. Strings are never NULL.
+/* A span. The structure and its strings stay in place from span_opened() until span_closed() has returned; those of
+ * spans that are not closed, until shutdown() has returned. Strings are never NULL.
  *
  * One span, with the id 0, is of kind "retired". A span is closed when jespan needs its number for another span (see
- * max_contexts): the program closed it, and it holds no memory. What it did since the round before is told of "(retired)", and
- * so is what spans did that came and went between two rounds. */
+ * max_contexts): the program closed it, and it holds no memory. The changes of its figures since the last round are
+ * told for "(retired)". So are the figures of spans that came and went between two rounds. */
 struct jespan_span_info {
     uint64_t id;                            /* never used again in this process; its low half is the context's number */
     const struct jespan_span_info *parent;  /* NULL: this is the root */
@@ -51,9 +50,10 @@ struct jespan_cpu {
     uint64_t cpu_ns, user_ns, system_ns;
 };
 
-/* Since the last call for this span, times in nanoseconds. wall_ns is the time that it was open, less that of spans below it;
- * busy_ns the time that threads were in it; idle_ns the part of wall_ns that was not busy. Where spans below it overlap, the sum of
- * wall_ns can shrink. What was told then stays, and 0 is told until the sum has caught up. */
+/* Since the last call for this span, times in nanoseconds. wall_ns is the time that it was open, less that of spans
+ * below it; busy_ns the time that threads were in it; idle_ns the part of wall_ns that was not busy. Where spans below
+ * it overlap, the sum of wall_ns can shrink. The time that was told stays, and 0 is told until the sum has caught
+ * up. */
 struct jespan_wall {
     uint64_t opens, enters;
     uint64_t wall_ns, busy_ns, idle_ns;
@@ -107,13 +107,13 @@ typedef struct jespan_registration jespan_registration_t;
 
 #ifndef JESPAN_DISABLE
 
-/* Starts a reporter, with a round every `interval_ms` milliseconds; with 0, only for jespan_flush_reporters() and at the
- * end. Rounds that come due during a round are left out and counted (spans.stats.reporter_misses). `reporter` and
- * its name are copied. What `user` and the callbacks point to must stay until shutdown() has returned. Does not wait
- * for init(). A forked child does not have this reporter.
- * Returns a handle for jespan_unregister_reporter(). Returns NULL with errno EINVAL (no name, or a size that this version
- * does not know), ENOSPC (there are JESPAN_MAX_REPORTERS), ENOMEM, EAGAIN (no thread) or ESHUTDOWN (the program is
- * ending). Any thread; not in a signal handler. */
+/* Starts a reporter, with a round every `interval_ms` milliseconds; with 0, only for jespan_flush_reporters() and at
+ * the end. Rounds that come due during a round are left out and counted (spans.stats.reporter_misses). `reporter` and
+ * its name are copied. The data of `user` and of the callbacks must stay valid until shutdown() has returned. Does not
+ * wait for init(). A forked child does not have this reporter.
+ * Returns a handle for jespan_unregister_reporter(). Returns NULL with errno EINVAL (no name, or a size that this
+ * version does not know), ENOSPC (there are JESPAN_MAX_REPORTERS), ENOMEM, EAGAIN (no thread) or ESHUTDOWN (the program
+ * is ending). Any thread; not in a signal handler. */
 JESPAN_API jespan_registration_t *jespan_register_reporter(const struct jespan_reporter *reporter,
                                                            uint64_t interval_ms);
 
@@ -122,8 +122,8 @@ JESPAN_API jespan_registration_t *jespan_register_reporter(const struct jespan_r
  * running, and the reporter ends after it) or EDEADLK (called in a reporter's callback). Any thread; not in a signal handler. */
 JESPAN_API int jespan_unregister_reporter(jespan_registration_t *registration);
 
-/* Has every reporter make a round now, and waits for all of them for at most `timeout_ms` milliseconds. The round contains what
- * happened before the call, and perhaps what other threads do meanwhile.
+/* Has every reporter make a round now, and waits for all of them for at most `timeout_ms` milliseconds. The round
+ * contains all changes before the call, and perhaps changes that other threads make meanwhile.
  * Returns 0, ETIMEDOUT or EDEADLK (called in a reporter's callback). Any thread; not in a signal handler. */
 JESPAN_API int jespan_flush_reporters(uint64_t timeout_ms);
 
