@@ -28,7 +28,7 @@ struct digest;
 struct digest *digest_make(const struct digest_shape *shape); /* NULL: no memory. The shape must outlive the digest */
 void digest_free(struct digest *d);
 
-/* Allocates memory for so many nodes at once, if there is memory. Growing step by step costs more. */
+/* Allocates memory for `n` nodes at once, if there is memory. Growing step by step costs more. */
 void digest_reserve(struct digest *d, uint32_t n);
 
 /* Adds the totals of a context. A period_each() (period.h) whose `user` is the digest. Without memory, the totals go

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service `events`: writes each enter and exit of a span to files, and the times by span at the end.
  *
- * One thread reads the rings of the program's threads every 20 ms, or at once again while a ring fills fast. What was
- * overwritten before it was read is lost, and counted: in the files where it is missing, and in a line on stderr.
+ * One thread reads the rings of the program's threads every 20 ms, or at once again while a ring fills fast. Events
+ * that are overwritten before they are read are lost, and counted: in the files where it is missing, and in a line on
+ * stderr.
  */
 #include <errno.h>
 #include <poll.h>
@@ -70,7 +71,7 @@ static void begin_trace(struct events *e)
     e->has_begun = true;
 }
 
-/* As in Rust: the main thread is "main", and others have a name if they were given one. */
+/* Names are as in Rust: the main thread is "main", and others have a name only if they were given one. */
 static const char *name_of(const struct events *e, const struct event_thread *thread)
 {
     if (thread->number == 1)
@@ -137,7 +138,7 @@ static void on_event(struct event_sink *sink, uint32_t ring, const struct event_
     switch_to(e, lane, to, event->ns);
 }
 
-/* What comes next may be another thread's. */
+/* The next events of the ring may be another thread's. */
 static void on_lost(struct event_sink *sink, uint32_t ring, uint64_t n)
 {
     struct events *e = (struct events *)sink;

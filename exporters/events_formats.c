@@ -194,7 +194,7 @@ static void add_track(struct events_memory *m, const struct snapshot_row *row)
         m->tracks[m->n++] = (struct track){.id = row->id, .generation = row->generation};
 }
 
-/* Those that hold most get a track, which they keep. */
+/* Gives a track to the contexts that hold most. A context keeps its track. */
 static void choose_tracks(struct events_memory *m, const struct snapshot *s)
 {
     uint32_t largest[SHOWN], n = 0;

@@ -123,7 +123,7 @@ static int serve(struct http_server *server)
     if (server->lost)
         return 0;
     if (can_accept(server))
-        http_server_accept(server); /* who asked before the end is answered */
+        http_server_accept(server); /* requests that came before the end are answered */
     http_listen_close(&server->listener);
     http_server_stop(server, end_by_ns(server->source.host));
     return 0;

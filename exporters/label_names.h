@@ -17,7 +17,8 @@ struct label_names {
     char **keys, **names;
 };
 
-/* From KEY|KEY…. If an earlier key has the same name, underscores are appended. False: no memory. */
+/* Makes the names of the keys in KEY|KEY…. If an earlier key has the same name, underscores are appended. False: no
+ * memory. */
 bool label_names_make(struct label_names *names, const char *list);
 void label_names_free(struct label_names *names);
 

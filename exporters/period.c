@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happened between one snapshot and the next. */
+/* The changes between one snapshot and the next. */
 #include "period.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happened between one snapshot and the next, context by context (snapshot_delta.h).
+/* The changes between one snapshot and the next, context by context (snapshot_delta.h).
  *
  * A period's totals are those of its time alone, with two exceptions. What a context held at its start counts as moved
  * in, so that in use is what the context holds at the end, by the same formula as always (totals.h). outlived_* are

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the answer of a Pyroscope server means. */
+/* The meaning of a Pyroscope server's answer. */
 #include <stdio.h>
 #include <string.h>
 
