@@ -17,7 +17,7 @@
 #define TEXT_BYTES (JESPAN_MAX_STRING_BYTES + 1)
 #define PAGE_BYTES 4096
 
-/* Memory is taken from blocks, which are never moved. */
+/* Memory for sites comes in chunks, which are never moved. */
 struct outside_text {
     struct outside_text *before;
     size_t used;

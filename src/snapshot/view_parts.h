@@ -103,7 +103,7 @@ struct view_outside {
     struct counters_chunk *slots;
     struct outside_site *sites; /* a hash table by address */
     uint32_t sites_room, n_sites;
-    struct outside_text *texts; /* blocks of memory for sites */
+    struct outside_text *texts; /* chunks of memory for sites */
     struct stack_frame *frames; /* a copy; the first `n_frames` */
     uint32_t n_frames;
     size_t frames_bytes;
