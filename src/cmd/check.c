@@ -72,7 +72,7 @@ static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check
     return 0;
 }
 
-/* What the environment's JESPAN_CONF must not change: all dumps of the run are there to be checked. */
+/* Keys that JESPAN_CONF of the environment must not change: all dumps of the run must be there to be checked. */
 #define CONF "reading_interval_ms:10,dump_format:pprof,dump_keep:0,dump_dir_files:0,dump_dir_bytes:0"
 
 /* Becomes the program. A process between it and the check waits for the sidecar, as process 1 of a container does. */
@@ -167,7 +167,7 @@ static int status_of_rules(const struct check *check)
     return 0;
 }
 
-/* The program's status comes first: a test that failed is what the user must know. */
+/* The program's status comes first: if a test failed, the user must know that. */
 static int conclude(struct options *options, const char *directory)
 {
     struct check *check = &options->check;
@@ -184,7 +184,7 @@ static int conclude(struct options *options, const char *directory)
     return check->program_status != 0 ? check->program_status : status;
 }
 
-/* Only the directory that the check made. */
+/* To be called only for a directory that the check made. */
 static void remove_directory(const char *path)
 {
     DIR *files = opendir(path);

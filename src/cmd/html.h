@@ -47,7 +47,7 @@ void html_pack_write_base64(const struct html_pack *pack, FILE *to);
 
 #define HTML_MAX_LABELS 256 /* of a sample; further ones are left out */
 
-/* What all samples say about it. A zeroed one has learnt nothing. */
+/* Facts that hold for all samples that were read. A zeroed one has learnt nothing. */
 struct html_labels {
     struct hash_table paths; /* the index into `keys`, by the hash of the frames' locations */
     struct html_keys *keys;
@@ -91,7 +91,8 @@ struct html_file {
     enum profile_kind kind;
 };
 
-/* What all files have in common. `calls`: the calls of stacks are contexts below spans. NULL: there is no memory. */
+/* The parts that all files have in common. `calls`: the calls of stacks are contexts below spans. NULL: there is no
+ * memory. */
 struct html_dumps *html_dumps_new(bool calls);
 void html_dumps_free(struct html_dumps *dumps);
 

@@ -17,7 +17,7 @@ struct leak_part {
     int64_t bytes, objects;
 };
 
-/* All that is in use of one stack. */
+/* All memory in use that was allocated from one stack. */
 struct leak {
     uint32_t part, n_parts; /* index into parts; the largest first */
     int64_t bytes, objects;

@@ -123,7 +123,8 @@ static void read_books(struct process *p, struct view *view)
     snapshot_free(s);
 }
 
-/* Returns whether the process belongs in the table. One that may not be read may have jespan or not: it does not. */
+/* Returns whether the process belongs in the table. A process that may not be read does not, since it may have no
+ * jespan. */
 static bool read_process(struct process *p, pid_t pid)
 {
     struct view *view;

@@ -80,8 +80,8 @@ void report_filter_free(struct report_filter *filter);
 
 #define REPORT_NONE UINT32_MAX
 
-/* The group that a row stands for. By path: the context of a sample, without so many inner frames and first labels of
- * the sample. By something else: the place of a key among the sample's keys in `frames`, or REPORT_NONE. */
+/* The group that a row stands for. By path: the context of a sample, without the sample's innermost `frames` frames and
+ * first `labels` labels. By something else: the place of a key among the sample's keys in `frames`, or REPORT_NONE. */
 struct report_place {
     uint32_t sample, frames, labels;
 };
@@ -170,8 +170,7 @@ void report_names_free(struct report_names *names);
 void report_path(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,
                  const struct report_place *place);
 
-/* The same without the part that the context above has: so many outer frames, and so many last labels. NULL: there is
- * none. */
+/* The same without the outer frames and last labels that the context `above` has. NULL: there is no context above. */
 void report_path_end(struct text *text, const struct report_input *input, const JespanPprof__Sample *sample,
                      const struct report_place *place, const struct report_place *above);
 

@@ -85,7 +85,7 @@ static uint64_t hash_text(ProtobufCBinaryData text)
     return hash_bytes(text.data, text.len);
 }
 
-/* A call without a name is an address in a library. */
+/* The hash of a call. A call without a name is an address in a library. */
 static uint64_t hash_function(const struct report_input *input, const struct stack_call *call)
 {
     ProtobufCBinaryData name = stack_function(&input->profile, call);

@@ -192,7 +192,7 @@ static const char *find_wanted(struct report_table *table)
     return NULL;
 }
 
-/* Growth cannot be given for a minute if the profiles are of the same moment. */
+/* Leaves out growth for each minute if both profiles are of the same moment. */
 const char *report_columns_find(struct report_table *table)
 {
     table->sort = find_sort(table->kind, table->options->sort);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `jespan report` reads: a file, standard input, the newest file of a directory, a page of a program, a process. */
+/* The input of `jespan report`: a file, standard input, the newest file of a directory, a page of a program, a
+ * process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -86,7 +86,7 @@ static int read_smaps(struct mappings *m, FILE *smaps, const char *program)
     return error;
 }
 
-/* The stack pointer of a thread that waits in a system call is the last but one number of its syscall file. */
+/* The stack pointer of a thread that waits in a system call: the last but one number of its file `syscall`. */
 static uint64_t stack_pointer(pid_t pid, const char *thread)
 {
     char path[300], line[256];

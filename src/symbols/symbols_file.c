@@ -61,7 +61,7 @@ static int open_regular(const char *path, const char **reason)
     return fd;
 }
 
-/* The vdso is the kernel's. That of this process serves if its build id fits. */
+/* The vdso belongs to the kernel. The vdso of this process is used if it has the wanted build id. */
 static int open_vdso(const char **reason)
 {
     const void *start = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT */
@@ -161,7 +161,7 @@ static void read_segments(struct symbols_file *file)
     file->only_debug = find_segment(file, PF_X, &segment, &at) && segment.p_filesz == 0;
 }
 
-/* A file of debug information has no code, and its offsets are others. Linkers put code at the same distance from the start
+/* A file of debug information has no code, and its offsets differ. Linkers put code at the same distance from the start
  * in the file and in memory, nearly always. */
 uint64_t symbols_file_address(const struct symbols_file *file, uint64_t offset)
 {
