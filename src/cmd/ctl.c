@@ -14,6 +14,7 @@
 #include "options.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/view.h"
+#include "text.h"
 
 #define DEFAULT_READ_WAIT_S 5
 #define DEFAULT_WAIT_S 1 /* then a request that changes something is left in the program */
@@ -288,6 +289,7 @@ static int run(int argc, char **argv)
     struct ctl_target t = {.wait_ns = DEFAULT_WAIT_S * UINT64_C(1000000000)};
     const struct cmd_option rows[] = {{"wait", .read = read_wait, .data = &t}, {"json", .on = &t.json}, {0}};
     int status = cmd_options(argc, argv, rows, OPTIONS_FIRST);
+    text_init();
     if (status != OPTIONS_READ)
         return status;
     if (argc - optind < 2)
