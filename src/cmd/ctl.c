@@ -300,6 +300,9 @@ static int run(int argc, char **argv)
         return cmd_no_pid(t.word);
     char **words = argv + optind + 2;
     int n = argc - optind - 2;
+    for (int i = -1; i < n; i++)
+        if (strncmp(words[i], "--", 2) == 0) /* no name, value or path of a limit begins like this */
+            return fail_usage("options must be before PID, also", words[i]);
     const struct verb *verb = find_verb(words[-1]);
     if (!verb)
         return fail_usage("unknown verb", words[-1]);

@@ -229,6 +229,7 @@ and the program is stopped" --wait 0.05 "$pid" get stats.allocated
 refused "no context" 1 "jespan: $pid: spans.99.inuse_bytes does not exist in it" "$pid" get spans.99.inuse_bytes
 refused "no limit" 1 "jespan: $pid: spans.$cache.limit_refusals does not exist in it" "$pid" get "spans.$cache.limit_refusals"
 refused "no name" 1 "jespan: $pid: 'fish*' fits no name that can be read from outside" "$pid" list 'fish*'
+refused "an option in a wrong place" 2 "jespan: options must be before PID, also '--json'; *" "$pid" get --json spans.count
 equal "JSON" "$(ctl --json "$pid" get "spans.$cache.name" spans.stats.truncated)" "{
   \"spans.$cache.name\": \"cache\",
   \"spans.stats.truncated\": 0
