@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/hash.h"
 
 #define MAILBOX_SLOTS 8
 #define MAILBOX_TEXT_BYTES 512
@@ -89,14 +90,10 @@ void mailbox_execute(const struct mailbox_request *request, struct mailbox_answe
 /* In a forked child: the requests were for its parent. */
 void mailbox_after_fork(void);
 
-/* FNV-1a of all that follows the sum. */
+/* The hash of all that follows it. */
 static inline uint64_t mailbox_check(const struct mailbox_request *request)
 {
-    const unsigned char *at = (const unsigned char *)request + sizeof request->check;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const unsigned char *end = (const unsigned char *)(request + 1); at < end; at++)
-        hash = (hash ^ *at) * UINT64_C(0x100000001b3);
-    return hash;
+    return hash_bytes(HASH_START, (const char *)request + sizeof request->check, sizeof *request - sizeof request->check);
 }
 
 #endif

@@ -38,19 +38,11 @@ static int reserve(struct profile_edit *edit, void **items, size_t n, size_t *ro
     return 0;
 }
 
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash_mix(hash);
-}
-
 /* Returns 0 or -ENOMEM. String 0 is the empty one. */
 static int intern(struct profile_edit *edit, const char *text, int64_t *index)
 {
     JespanParts__Profile *parts = edit->profile->parts;
-    uint64_t hash = hash_text(text);
+    uint64_t hash = hash_bytes(text, strlen(text));
     const uint64_t *known = hash_find(&edit->strings, hash);
     *index = text[0] == '\0' ? 0 : known ? (int64_t)*known : (int64_t)parts->n_string_table;
     if (known || text[0] == '\0')

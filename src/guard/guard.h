@@ -6,7 +6,7 @@
  * allows, or at the beginning. The rest of its pages has a pattern, which is checked when the object is freed. A freed slot
  * goes to the end of a queue, so it stays untouchable while all others are used.
  *
- * The page map has each object as a big one in a claimed page (ENTRY_ARENA) of arena 0. So malloc_usable_size(), the owner
+ * The page map has each object as a big one in a claimed page (PAGE_ENTRY_ARENA) of arena 0. So malloc_usable_size(), the owner
  * and the check of pointers work as for other objects, and the fast path of free() leaves it alone.
  *
  * A thread that has taken a slot out of the queue owns it. Reports read slots at any time: the state tells what is there. */

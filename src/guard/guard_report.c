@@ -96,7 +96,7 @@ static void say_object(const struct guard_slot *slot)
     const char *owner = slot->owner;
     uint32_t state = load_acquire(&slot->state);
     page_entry_t *page = pagemap_page(slot->start);
-    uint32_t tag = page ? entry_big_tag(load_relaxed(page)) & ~TAG_SURVIVOR : 0;
+    uint32_t tag = page ? page_entry_big_tag(load_relaxed(page)) & ~TAG_SURVIVOR : 0;
     if (state == GUARD_LIVE && tag)
         owner = context_path(tree_whole(tag), path, sizeof path);
     WARN("  object of ", decimal(&bytes, slot->bytes), " bytes at 0x", hexadecimal(&start, slot->start), ", owned by ", owner);

@@ -22,10 +22,10 @@ _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tables_changes;
 /* Gives the page's table back, if it has one. The page holds no object. */
 static void give_table_back(uint64_t entry)
 {
-    if (!entry_is_small_any(entry))
+    if (!page_entry_is_small_any(entry))
         return;
     atomic_fetch_add_explicit(&tables_changes, 1, memory_order_relaxed);
-    tables_give_back(entry_slot_any(entry, 0), CODE_SLOT_SHIFT(entry_plain_code(entry)));
+    tables_give_back(page_entry_slot_any(entry, 0), CODE_SLOT_SHIFT(page_entry_plain_code(entry)));
 }
 
 /* Defines ROOT_leaf(p), which returns the leaf of an address. Where there is none, it maps a new one, unless another
@@ -145,7 +145,7 @@ COLD bool pagemap_find_start(uintptr_t p, size_t class)
 /* The code of a small entry in a page whose entry is `old` now. */
 static uint64_t code_beside(uint64_t old, uint16_t code)
 {
-    return old & ENTRY_ARENA ? (code & ~ENTRY_SMALL_BIT) | ENTRY_ARENA : code;
+    return old & PAGE_ENTRY_ARENA ? (code & ~PAGE_ENTRY_SMALL_BIT) | PAGE_ENTRY_ARENA : code;
 }
 
 COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
@@ -155,9 +155,9 @@ COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
     page_entry_t *page = page_or_leaf(p);
     if (page) {
         entry = load_acquire(page);
-        if (entry_plain_code(entry) != code) {
+        if (page_entry_plain_code(entry) != code) {
             give_table_back(entry);
-            uint64_t claim = entry & ENTRY_ARENA;
+            uint64_t claim = entry & PAGE_ENTRY_ARENA;
             header_t *table = tables_take(CODE_SLOT_SHIFT(code));
             entry = table ? (uint64_t)(uintptr_t)table << 16 | code_beside(claim, code) : 0;
             learn_place(p, 0, CODE_CLASS(code));
@@ -172,8 +172,8 @@ COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
 static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
 {
     give_table_back(old);
-    store_relaxed(page, entry | (old & ENTRY_ARENA));
-    return old & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
+    store_relaxed(page, entry | (old & PAGE_ENTRY_ARENA));
+    return old & PAGE_ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
 /* jemalloc's classes have few bits that are not 0, so most fit. */
@@ -196,8 +196,8 @@ int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
     }
     uint64_t old = load_relaxed(page);
     uint64_t start = (p & (HEADER_PAGE_BYTES - 1)) / BIG_START_UNIT;
-    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | ENTRY_BIG;
-    if (unlikely(old & (ENTRY_SMALL_BIT | ENTRY_ARENA)))
+    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | PAGE_ENTRY_BIG;
+    if (unlikely(old & (PAGE_ENTRY_SMALL_BIT | PAGE_ENTRY_ARENA)))
         return set_big_over(page, old, entry);
     store_relaxed(page, entry);
     return 0;
@@ -229,14 +229,14 @@ COLD void pagemap_keep_tables(uint16_t arena)
 
 COLD void pagemap_drop_tables(uintptr_t start, size_t bytes)
 {
-    release(start, bytes, ENTRY_ARENA);
+    release(start, bytes, PAGE_ENTRY_ARENA);
 }
 
 COLD void pagemap_release(uintptr_t start, size_t bytes)
 {
     uint16_t arena = pagemap_arena(start);
     if (!arena || !load_relaxed(&keeps_tables[arena % HEADERS_ARENAS_MAX]))
-        release(start, bytes, ENTRY_ARENA);
+        release(start, bytes, PAGE_ENTRY_ARENA);
 }
 
 /* ---- Span arenas ---- */
@@ -249,7 +249,7 @@ static int claim_page(uintptr_t p, uint16_t arena)
     if (!leaf)
         return -ENOMEM;
     store_relaxed(&leaf[page_in_leaf(p)], arena);
-    give_table_back(atomic_exchange(page, ENTRY_ARENA));
+    give_table_back(atomic_exchange(page, PAGE_ENTRY_ARENA));
     return 0;
 }
 
@@ -287,7 +287,7 @@ uint16_t pagemap_arena(uintptr_t p)
 bool pagemap_is_guard(uintptr_t p)
 {
     page_entry_t *page = pagemap_page(p);
-    return page && load_acquire(page) == ENTRY_ARENA && !pagemap_arena(p);
+    return page && load_acquire(page) == PAGE_ENTRY_ARENA && !pagemap_arena(p);
 }
 
 static bool skip_to(uint16_t arena, bool claimed, uintptr_t *p, uintptr_t end)

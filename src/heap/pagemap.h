@@ -5,11 +5,11 @@
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
  *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
  *     big     tag (32 bits) | where in the page the object starts, in units of 16 bytes (8) | usable bytes (11 bits and
- *             a shift of 5 bits; 0: ask jemalloc) | ENTRY_BIG (8)
+ *             a shift of 5 bits; 0: ask jemalloc) | PAGE_ENTRY_BIG (8)
  *     0       no object starts in this page
- * The lowest byte is 55 to 63, which have ENTRY_SMALL_BIT in common, or ENTRY_BIG, or 0. In a page that a span arena
- * has claimed, the byte has ENTRY_ARENA and lacks ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. The fast paths look for
- * ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths, which use the functions whose names end
+ * The lowest byte is 55 to 63, which have PAGE_ENTRY_SMALL_BIT in common, or PAGE_ENTRY_BIG, or 0. In a page that a span arena
+ * has claimed, the byte has PAGE_ENTRY_ARENA and lacks PAGE_ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. The fast paths look for
+ * PAGE_ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths, which use the functions whose names end
  * in _any. A second map, of the same two levels, holds the number of the arena. A table has one 4-byte slot for every
  * 2^slot_shift bytes of the page. The slot of an object is that of its first byte. Objects of one class start at least
  * that far apart, so each has its own slot. Tag 0 means no object.
@@ -65,10 +65,10 @@ extern _Atomic uint64_t tables_changes;
 #define ADDRESS_BITS 48
 #define LEAF_BITS 18
 #define ROOT_BITS (ADDRESS_BITS - HEADER_PAGE_BITS - LEAF_BITS)
-#define ENTRY_BIG 0x40u
-#define ENTRY_ARENA 0x80u
-#define ENTRY_SMALL_BIT 0x20u
-#define ENTRY_SMALL_ANY 0x1fu /* each small entry's shift has some of these bits, also in pages of span arenas */
+#define PAGE_ENTRY_BIG 0x40u
+#define PAGE_ENTRY_ARENA 0x80u
+#define PAGE_ENTRY_SMALL_BIT 0x20u
+#define PAGE_ENTRY_SMALL_ANY 0x1fu /* each small entry's shift has some of these bits, also in pages of span arenas */
 #define BIG_SHIFT_SHIFT 8
 #define BIG_SHIFT_MASK 31u
 #define BIG_BYTES_SHIFT 13
@@ -119,29 +119,29 @@ HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
  * known. */
 bool pagemap_find_start(uintptr_t p, size_t class);
 
-HOT_INLINE uint16_t entry_code(uint64_t entry)
+HOT_INLINE uint16_t page_entry_code(uint64_t entry)
 {
     return (uint16_t)entry;
 }
 
-HOT_INLINE unsigned entry_class(uint64_t small_entry)
+HOT_INLINE unsigned page_entry_class(uint64_t small_entry)
 {
     return (uint8_t)(small_entry >> 8);
 }
 
-HOT_INLINE bool entry_is_small(uint64_t entry)
+HOT_INLINE bool page_entry_is_small(uint64_t entry)
 {
-    return entry & ENTRY_SMALL_BIT;
+    return entry & PAGE_ENTRY_SMALL_BIT;
 }
 
-HOT_INLINE bool entry_is_big(uint64_t entry)
+HOT_INLINE bool page_entry_is_big(uint64_t entry)
 {
-    return (uint8_t)entry == ENTRY_BIG;
+    return (uint8_t)entry == PAGE_ENTRY_BIG;
 }
 
 /* The header of the object at `p`, in a page with this small entry. On x86-64 a shift uses only the lowest bits of its
  * count, so the mask costs no instruction. */
-HOT_INLINE header_t *entry_slot(uint64_t entry, uintptr_t p)
+HOT_INLINE header_t *page_entry_slot(uint64_t entry, uintptr_t p)
 {
     header_t *table = (header_t *)(uintptr_t)(entry >> 16);
     return &table[(uint64_t)p << (64 - HEADER_PAGE_BITS) >> (entry & CODE_SHIFT_MASK)];
@@ -149,36 +149,36 @@ HOT_INLINE header_t *entry_slot(uint64_t entry, uintptr_t p)
 
 /* ---- The same, also for pages of span arenas ---- */
 
-HOT_INLINE bool entry_is_small_any(uint64_t entry)
+HOT_INLINE bool page_entry_is_small_any(uint64_t entry)
 {
-    return entry & ENTRY_SMALL_ANY;
+    return entry & PAGE_ENTRY_SMALL_ANY;
 }
 
-HOT_INLINE bool entry_is_big_any(uint64_t entry)
+HOT_INLINE bool page_entry_is_big_any(uint64_t entry)
 {
-    return entry & ENTRY_BIG;
+    return entry & PAGE_ENTRY_BIG;
 }
 
-HOT_INLINE header_t *entry_slot_any(uint64_t small_entry, uintptr_t p)
+HOT_INLINE header_t *page_entry_slot_any(uint64_t small_entry, uintptr_t p)
 {
-    return entry_slot(small_entry | ENTRY_SMALL_BIT, p);
+    return page_entry_slot(small_entry | PAGE_ENTRY_SMALL_BIT, p);
 }
 
-/* The value of entry_code() that this entry would have in a page of no span arena. */
-HOT_INLINE uint16_t entry_plain_code(uint64_t entry)
+/* The value of page_entry_code() that this entry would have in a page of no span arena. */
+HOT_INLINE uint16_t page_entry_plain_code(uint64_t entry)
 {
-    uint16_t code = entry_code(entry) & (uint16_t)~ENTRY_ARENA;
-    return entry_is_small_any(entry) ? code | ENTRY_SMALL_BIT : code;
+    uint16_t code = page_entry_code(entry) & (uint16_t)~PAGE_ENTRY_ARENA;
+    return page_entry_is_small_any(entry) ? code | PAGE_ENTRY_SMALL_BIT : code;
 }
 
 /* ---- Both kinds ---- */
 
-HOT_INLINE uint32_t entry_big_tag(uint64_t entry)
+HOT_INLINE uint32_t page_entry_big_tag(uint64_t entry)
 {
     return (uint32_t)(entry >> BIG_TAG_SHIFT);
 }
 
-/* Gives the page of `p` this class and an empty table. Returns its new entry, with ENTRY_ARENA in a claimed page, or 0
+/* Gives the page of `p` this class and an empty table. Returns its new entry, with PAGE_ENTRY_ARENA in a claimed page, or 0
  * when out of memory. */
 uint64_t pagemap_install(uintptr_t p, uint16_t code);
 
@@ -186,20 +186,20 @@ uint64_t pagemap_install(uintptr_t p, uint16_t code);
 #define HEADERS_IN_ARENA 1
 int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag);
 
-HOT_INLINE size_t entry_big_bytes(uint64_t entry)
+HOT_INLINE size_t page_entry_big_bytes(uint64_t entry)
 {
     return (size_t)((entry >> BIG_BYTES_SHIFT) & BIG_BYTES_MASK) << ((entry >> BIG_SHIFT_SHIFT) & BIG_SHIFT_MASK);
 }
 
 /* Where in its page a big object with this entry starts. */
-HOT_INLINE uintptr_t entry_big_start(uint64_t entry)
+HOT_INLINE uintptr_t page_entry_big_start(uint64_t entry)
 {
     return (uint8_t)(entry >> BIG_START_SHIFT) * (uintptr_t)BIG_START_UNIT;
 }
 
-HOT_INLINE bool entry_big_starts_at(uint64_t entry, uintptr_t p)
+HOT_INLINE bool page_entry_big_starts_at(uint64_t entry, uintptr_t p)
 {
-    return (p & (HEADER_PAGE_BYTES - 1)) == entry_big_start(entry);
+    return (p & (HEADER_PAGE_BYTES - 1)) == page_entry_big_start(entry);
 }
 
 /* ---- For extent hooks ----

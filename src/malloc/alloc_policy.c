@@ -82,9 +82,9 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
         errno = ENOMEM;
     page_entry_t *page = t && p && info.bytes ? pagemap_page_of((uintptr_t)p) : NULL;
     uint64_t entry = page ? load_acquire(page) : 0;
-    if (unlikely(entry_code(entry) != info.code) || !page)
+    if (unlikely(page_entry_code(entry) != info.code) || !page)
         return track_alloc_slow(t, p, size);
-    return likely(count_small(t, entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
+    return likely(count_small(t, page_entry_slot(entry, (uintptr_t)p), info.bytes, size)) ? p : refuse_late(p);
 }
 
 /* Counts a new object in a page of a span arena. The quick way is for small objects if the thread has a cache of the
@@ -92,9 +92,9 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
 HOT_INLINE void *count_in_arena(struct thread *t, struct arena_cache *arena_cache, void *p, struct class_info info, size_t requested)
 {
     uint64_t entry = load_acquire(pagemap_page_of((uintptr_t)p));
-    if (unlikely(!info.bytes || !arena_cache || entry_plain_code(entry) != info.code))
+    if (unlikely(!info.bytes || !arena_cache || page_entry_plain_code(entry) != info.code))
         return track_alloc_usable(t, p, requested, info.bytes ? info.bytes : jespan_je_sallocx(p, 0));
-    if (unlikely(!count_small(t, entry_slot_any(entry, (uintptr_t)p), info.bytes, requested)))
+    if (unlikely(!count_small(t, page_entry_slot_any(entry, (uintptr_t)p), info.bytes, requested)))
         return track_refuse(t, p, info.bytes);
     arena_cache_count_alloc(arena_cache, info.bytes);
     arena_cache->last = p;

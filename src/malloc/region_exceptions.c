@@ -29,9 +29,9 @@ static void keep_if_exception(struct search *s, uintptr_t at)
 /* An object begins anywhere in its slot. */
 static void search_small(struct search *s, uintptr_t page, uint64_t entry)
 {
-    uintptr_t step = (uintptr_t)1 << CODE_SLOT_SHIFT(entry_plain_code(entry));
+    uintptr_t step = (uintptr_t)1 << CODE_SLOT_SHIFT(page_entry_plain_code(entry));
     for (uintptr_t slot = page; slot < page + HEADER_PAGE_BYTES; slot += step) {
-        bool is_live = load_relaxed(entry_slot_any(entry, slot));
+        bool is_live = load_relaxed(page_entry_slot_any(entry, slot));
         for (uintptr_t at = slot; is_live && at < slot + step; at += ALIGNMENT)
             keep_if_exception(s, at);
     }
@@ -39,9 +39,9 @@ static void search_small(struct search *s, uintptr_t page, uint64_t entry)
 
 static void search_page(struct search *s, uintptr_t page, uint64_t entry)
 {
-    if (!entry_is_small_any(entry))
-        keep_if_exception(s, page + entry_big_start(entry));
-    else if (class_bytes[entry_class(entry)] > EXCEPTION_BYTES_MIN)
+    if (!page_entry_is_small_any(entry))
+        keep_if_exception(s, page + page_entry_big_start(entry));
+    else if (class_bytes[page_entry_class(entry)] > EXCEPTION_BYTES_MIN)
         search_small(s, page, entry);
 }
 

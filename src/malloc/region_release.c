@@ -69,8 +69,8 @@ static void wipe(const struct visit *v, uintptr_t page, uintptr_t end, size_t us
 /* Neighbours tend to have the same owner, so objects are counted in runs with the same tag. */
 static void visit_small(struct visit *v, uintptr_t page, uintptr_t end, uint64_t entry)
 {
-    size_t usable = class_bytes[entry_class(entry)], n_slots = HEADER_PAGE_BYTES >> CODE_SLOT_SHIFT(entry_plain_code(entry));
-    header_t *table = entry_slot_any(entry, page);
+    size_t usable = class_bytes[page_entry_class(entry)], n_slots = HEADER_PAGE_BYTES >> CODE_SLOT_SHIFT(page_entry_plain_code(entry));
+    header_t *table = page_entry_slot_any(entry, page);
     uint64_t n = 0;
     for (header_t *slot = table; slot < table + n_slots; slot++) {
         uint32_t tag = load_relaxed(slot);
@@ -91,7 +91,7 @@ static void visit_small(struct visit *v, uintptr_t page, uintptr_t end, uint64_t
 static void visit_big(struct visit *v, uintptr_t page, uintptr_t end, page_entry_t *at)
 {
     size_t usable = track_usable((void *)page);
-    uint32_t tag = entry_big_tag(load_relaxed(at));
+    uint32_t tag = page_entry_big_tag(load_relaxed(at));
     if (tag != v->tag)
         turn_to(v, tag);
     visit_objects(v, 1, usable);
@@ -106,9 +106,9 @@ static int visit_range(void *visit, uintptr_t start, size_t bytes)
     for (uintptr_t page = start; page < start + bytes && v->left; page += HEADER_PAGE_BYTES) {
         page_entry_t *at = pagemap_page(page);
         uint64_t entry = at ? load_relaxed(at) : 0;
-        if (entry_is_small_any(entry))
+        if (page_entry_is_small_any(entry))
             visit_small(v, page, start + bytes, entry);
-        else if (entry_big_tag(entry))
+        else if (page_entry_big_tag(entry))
             visit_big(v, page, start + bytes, at);
         if (v->takes_away && v->pages++ >= PAGES_WITH_TABLES)
             pagemap_drop_tables(page, HEADER_PAGE_BYTES);

@@ -56,9 +56,9 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
     if (unlikely(!page))
         return false;
     uint64_t entry = load_acquire(page);
-    if (unlikely(entry_code(entry) != info.code))
+    if (unlikely(page_entry_code(entry) != info.code))
         return false;
-    store_relaxed(entry_slot(entry, (uintptr_t)p), t->tag);
+    store_relaxed(page_entry_slot(entry, (uintptr_t)p), t->tag);
     counters_add_alloc(t->current, info.bytes, requested);
     return true;
 }
@@ -119,10 +119,10 @@ HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_o
     if (unlikely(!page))
         return false;
     uint64_t entry = load_relaxed(page);
-    if (unlikely(!entry_is_small(entry)))
+    if (unlikely(!page_entry_is_small(entry)))
         return false;
-    o->slot = entry_slot(entry, (uintptr_t)p);
-    o->class = one_value(entry_class(entry));
+    o->slot = page_entry_slot(entry, (uintptr_t)p);
+    o->class = one_value(page_entry_class(entry));
     o->last = magazine_last(t, o->class);
     o->n = one_value(load_relaxed(&t->free_buffer_count));
     return true;

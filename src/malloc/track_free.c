@@ -220,11 +220,11 @@ void thread_cache_flush(struct thread *t)
  * not a live object; nothing has changed. */
 HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, void *p, uint64_t entry)
 {
-    header_t *slot = entry_slot_any(entry, (uintptr_t)p);
+    header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
     struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_SURVIVOR);
-    if (unlikely(!c || !load_relaxed(slot) || !track_is_start(p, entry_class(entry))))
+    if (unlikely(!c || !load_relaxed(slot) || !track_is_start(p, page_entry_class(entry))))
         return false;
-    size_t usable = class_bytes[entry_class(entry)];
+    size_t usable = class_bytes[page_entry_class(entry)];
     uint32_t section = limits_begin(t);
     uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_SURVIVOR);
     store_relaxed(slot, 0);
@@ -242,22 +242,22 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
-    uint16_t arena = entry & ENTRY_ARENA && entry_is_small_any(entry) ? arenas_find(p) : 0;
+    uint16_t arena = entry & PAGE_ENTRY_ARENA && page_entry_is_small_any(entry) ? arenas_find(p) : 0;
     struct arena_cache *arena_cache = arena ? arena_cache_of(t, arena) : NULL;
     if (!arena_cache || unlikely(arenas_wipes(arena)))
         return false;
     if (arenas[arena].region) { /* the region may end while the object is in the buffer */
         if (t->region != arena)
             return false;
-        exceptions_forget(p, class_bytes[entry_class(entry)]);
+        exceptions_forget(p, class_bytes[page_entry_class(entry)]);
         return free_at_once(t, arena_cache, p, entry);
     }
     if (arena_cache->last == p)
         return free_at_once(t, arena_cache, p, entry);
     if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX))
         return false;
-    track_free_later(t, load_relaxed(&t->free_buffer_count), p, entry_slot_any(entry, (uintptr_t)p),
-                     entry_class(entry) + CLASS_IN_ARENA);
+    track_free_later(t, load_relaxed(&t->free_buffer_count), p, page_entry_slot_any(entry, (uintptr_t)p),
+                     page_entry_class(entry) + CLASS_IN_ARENA);
     return true;
 }
 

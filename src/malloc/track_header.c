@@ -21,7 +21,7 @@ COLD _Noreturn void track_die_not_allocated(const void *p)
 
 static bool starts_at(const void *p, uint64_t entry)
 {
-    return entry_is_small_any(entry) ? track_is_start(p, entry_class(entry)) : entry_big_starts_at(entry, (uintptr_t)p);
+    return page_entry_is_small_any(entry) ? track_is_start(p, page_entry_class(entry)) : page_entry_big_starts_at(entry, (uintptr_t)p);
 }
 
 /* ---- Finding ---- */
@@ -30,15 +30,15 @@ struct object_place track_find_header(void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
-    struct object_place place = {.page = page, .tag = entry_big_tag(entry)};
-    if (entry_is_small_any(entry)) {
-        place.slot = entry_slot_any(entry, (uintptr_t)p);
+    struct object_place place = {.page = page, .tag = page_entry_big_tag(entry)};
+    if (page_entry_is_small_any(entry)) {
+        place.slot = page_entry_slot_any(entry, (uintptr_t)p);
         place.tag = load_relaxed(place.slot);
     }
     if (place.tag && !starts_at(p, entry))
         place.tag = 0;
-    place.is_survivor = entry & ENTRY_ARENA && place.tag & TAG_SURVIVOR;
-    place.tag &= entry & ENTRY_ARENA ? ~TAG_SURVIVOR : ~0u;
+    place.is_survivor = entry & PAGE_ENTRY_ARENA && place.tag & TAG_SURVIVOR;
+    place.tag &= entry & PAGE_ENTRY_ARENA ? ~TAG_SURVIVOR : ~0u;
     return place;
 }
 
@@ -62,11 +62,11 @@ size_t track_usable(const void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
-    if (entry_is_small_any(entry))
-        return class_bytes[entry_class(entry)];
-    if (!entry_is_big_any(entry))
+    if (page_entry_is_small_any(entry))
+        return class_bytes[page_entry_class(entry)];
+    if (!page_entry_is_big_any(entry))
         return 0;
-    return entry_big_bytes(entry) ? entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
+    return page_entry_big_bytes(entry) ? page_entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
 }
 
 /* ---- Setting ---- */
@@ -88,7 +88,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     uint16_t code = class_of(usable).code;
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_acquire(page) : 0;
-    if (entry_plain_code(entry) != code) {
+    if (page_entry_plain_code(entry) != code) {
         if (t && t->n_held)
             t->event_due = true; /* the event may change the context that bytes are held for, so it comes later */
         else if (t)
@@ -99,8 +99,8 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not earlier: boot_slow_event() may change the tag */
-    return entry & ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
+    store_relaxed(page_entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not earlier: boot_slow_event() may change the tag */
+    return entry & PAGE_ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
 void track_set_tag(const struct object_place *place, uint32_t tag)
@@ -127,7 +127,7 @@ void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t 
 static bool change_big_tag(page_entry_t *page, uint32_t from, uint32_t to)
 {
     uint64_t entry = load_relaxed(page), with = (uint64_t)to << BIG_TAG_SHIFT | (uint32_t)entry;
-    return entry_big_tag(entry) == from && atomic_compare_exchange_strong(page, &entry, with);
+    return page_entry_big_tag(entry) == from && atomic_compare_exchange_strong(page, &entry, with);
 }
 
 /* A free that comes first makes the tag 0. */
@@ -146,18 +146,18 @@ struct object_owner track_take_header(void *p)
 {
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_relaxed(page) : 0;
-    struct object_owner owner = {.in_arena = entry & ENTRY_ARENA};
+    struct object_owner owner = {.in_arena = entry & PAGE_ENTRY_ARENA};
     if (unlikely(entry && !starts_at(p, entry)))
         track_die_not_allocated(p);
-    if (entry_is_small_any(entry)) {
-        header_t *slot = entry_slot_any(entry, (uintptr_t)p);
+    if (page_entry_is_small_any(entry)) {
+        header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
         owner.tag = load_relaxed(slot);
-        owner.usable = class_bytes[entry_class(entry)];
+        owner.usable = class_bytes[page_entry_class(entry)];
         store_relaxed(slot, 0);
     } else {
-        owner.tag = entry_big_tag(entry);
+        owner.tag = page_entry_big_tag(entry);
         if (owner.tag) {
-            owner.usable = entry_big_bytes(entry) ? entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
+            owner.usable = page_entry_big_bytes(entry) ? page_entry_big_bytes(entry) : jespan_je_sallocx(p, 0);
             store_relaxed(page, (uint64_t)(uint32_t)entry);
         }
     }

@@ -86,7 +86,7 @@ static int note_table(struct view_heap *h, uint64_t table)
 
 static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const header_t *table)
 {
-    uint16_t code = entry_plain_code(entry);
+    uint16_t code = page_entry_plain_code(entry);
     unsigned class = CODE_CLASS(code) % CLASSES_MAX, shift = CODE_SLOT_SHIFT(code);
     uint64_t bytes = h->view->outside->class_bytes[class];
     struct slab *s = &h->slab;
@@ -127,8 +127,8 @@ static void add_big_page(struct view_heap *h, uint64_t page, bool resident)
 
 static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
 {
-    struct heap_context *context = context_of(h, entry_big_tag(entry));
-    uint64_t start = entry_big_start(entry), bytes = entry_big_bytes(entry);
+    struct heap_context *context = context_of(h, page_entry_big_tag(entry));
+    uint64_t start = page_entry_big_start(entry), bytes = page_entry_big_bytes(entry);
     bytes = bytes ? bytes : PAGE;
     h->big_context = (uint32_t)(context - h->contexts);
     h->big_end = page + start + bytes;
@@ -139,14 +139,14 @@ static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
 /* Returns whether the page is one of the heap's. */
 static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const header_t *table, bool *is_heap)
 {
-    if (entry_is_small_any(entry)) {
+    if (page_entry_is_small_any(entry)) {
         *is_heap = true;
         h->big_end = 0;
         return walk_small(h, page, entry, bound, resident, table);
     }
     if (h->slab.pages)
         end_slab(h);
-    if (entry_is_big_any(entry) && entry_big_tag(entry) != 0) {
+    if (page_entry_is_big_any(entry) && page_entry_big_tag(entry) != 0) {
         *is_heap = true;
         begin_big(h, page, entry);
     }
@@ -164,8 +164,8 @@ static int copy_tables(struct view_heap *h, size_t n)
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t entry = h->entries[i];
-        unsigned shift = CODE_SLOT_SHIFT(entry_plain_code(entry));
-        if (!entry_is_small_any(entry))
+        unsigned shift = CODE_SLOT_SHIFT(page_entry_plain_code(entry));
+        if (!page_entry_is_small_any(entry))
             continue;
         if (shift < 3 || shift >= HEADER_PAGE_BITS)
             return -EBADMSG;

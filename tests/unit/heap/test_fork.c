@@ -39,7 +39,7 @@ static unsigned class; /* the class of these objects */
 
 static bool has_header(const void *p)
 {
-    return load_relaxed(entry_slot(load_relaxed(pagemap_page((uintptr_t)p)), (uintptr_t)p)) != 0;
+    return load_relaxed(page_entry_slot(load_relaxed(pagemap_page((uintptr_t)p)), (uintptr_t)p)) != 0;
 }
 
 /* Returns the number of objects that are neither freed nor kept for the next allocation, as far as that can be seen. A

@@ -122,7 +122,7 @@ static void test_the_last_taken_goes_back_at_once(void **state)
     F(free)(second);
     assert_int_equal(t->free_buffer_count, 0);
     assert_int_equal(magazine_objects(t, class), 2);
-    assert_int_equal(*entry_slot(*pagemap_page((uintptr_t)second), (uintptr_t)second), 0);
+    assert_int_equal(*page_entry_slot(*pagemap_page((uintptr_t)second), (uintptr_t)second), 0);
     assert_int_equal(sums_of(t->tag).free_bytes - before.free_bytes, class_bytes[class]);
     F(free)(first);
     assert_int_equal(magazine_objects(t, class), 3);
@@ -139,7 +139,7 @@ static void test_the_last_taken_goes_back_at_once(void **state)
 static header_t *put_page(struct thread *t, void *page, size_t bytes)
 {
     uint16_t code = class_of(bytes).code;
-    header_t *slot = entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
+    header_t *slot = page_entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
     assert_true(magazine_put(t, CODE_CLASS(code), (struct free_object){page, slot}));
     return slot;
 }
@@ -156,7 +156,7 @@ static void test_the_last_taken_has_another_header(void **state)
     header_t *old = put_page(t, page, 64);
     magazine_forget_taken(t);
     assert_ptr_equal(F(malloc)(64), page);
-    header_t *new = entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
+    header_t *new = page_entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
     assert_ptr_not_equal(old, new);
     *old = *new = t->tag;
     uint64_t before = sums_of(t->tag).free_bytes;
@@ -185,7 +185,7 @@ static void test_the_last_taken_goes_back_with_its_new_header(void **state)
     *old = 0;
     pagemap_install((uintptr_t)pages, class_of(80).code);
     pagemap_install((uintptr_t)pages + 4096, code); /* perhaps takes the old table */
-    header_t *new = entry_slot(pagemap_install((uintptr_t)pages, code), (uintptr_t)pages);
+    header_t *new = page_entry_slot(pagemap_install((uintptr_t)pages, code), (uintptr_t)pages);
     assert_ptr_not_equal(old, new);
     *new = t->tag;
     F(free)(pages);
@@ -242,7 +242,7 @@ static void test_reused_objects_are_counted_like_new_ones(void **state)
     assert_int_equal(after.alloc_objects - before.alloc_objects, 1);
     assert_int_equal(after.alloc_bytes - before.alloc_bytes, jespan_je_nallocx(650, 0));
     assert_int_equal(after.alloc_requested_bytes - before.alloc_requested_bytes, 650);
-    assert_int_equal(*entry_slot(*pagemap_page((uintptr_t)p), (uintptr_t)p), t->tag);
+    assert_int_equal(*page_entry_slot(*pagemap_page((uintptr_t)p), (uintptr_t)p), t->tag);
     F(free)(p);
 }
 

@@ -34,8 +34,8 @@ static void test_each_class_has_its_table(void **state)
         uint16_t code = class_of(class_bytes[n]).code;
         uint64_t entry = pagemap_install(p + 17, code);
         assert_int_equal(entry_at(p), entry);
-        assert_true(entry_is_small(entry) && !entry_is_big(entry));
-        assert_int_equal(entry_class(entry), n);
+        assert_true(page_entry_is_small(entry) && !page_entry_is_big(entry));
+        assert_int_equal(page_entry_class(entry), n);
         assert_int_equal(pagemap_install(p, code), entry);
         assert_int_equal(entry_at(p + PAGE), 0);
     }
@@ -50,20 +50,20 @@ static void test_slots_are_distinct(void **state)
     uint64_t entries[2] = {pagemap_install(p, class_of(48).code), pagemap_install(p + PAGE, class_of(48).code)};
     for (int page = 0; page < 2; page++)
         for (size_t at = 0; at < PAGE; at += 32) {
-            header_t *slot = entry_slot(entries[page], p + (size_t)page * PAGE + at);
+            header_t *slot = page_entry_slot(entries[page], p + (size_t)page * PAGE + at);
             assert_int_equal(load_relaxed(slot), 0);
-            assert_ptr_equal(slot, entry_slot(entries[page], p + at + 31));
+            assert_ptr_equal(slot, page_entry_slot(entries[page], p + at + 31));
             store_relaxed(slot, ++tag);
         }
     assert_int_equal(tag, 2 * PAGE / 32);
-    assert_int_equal(load_relaxed(entry_slot(entries[0], p)), 1);
-    assert_int_equal(load_relaxed(entry_slot(entries[1], p)), PAGE / 32 + 1);
+    assert_int_equal(load_relaxed(page_entry_slot(entries[0], p)), 1);
+    assert_int_equal(load_relaxed(page_entry_slot(entries[1], p)), PAGE / 32 + 1);
 }
 
 static void assert_table_is_empty(uint64_t entry)
 {
     for (size_t at = 0; at < PAGE; at += 8)
-        assert_int_equal(load_relaxed(entry_slot(entry, at)), 0);
+        assert_int_equal(load_relaxed(page_entry_slot(entry, at)), 0);
 }
 
 /* All headers are 0 when a table is returned, since all objects were freed. */
@@ -97,12 +97,12 @@ static void test_a_page_changes_its_class(void **state)
     (void)state;
     pagemap_install(p, class_of(16).code);
     uint64_t before = tables_used_bytes(), entry = pagemap_install(p, class_of(1024).code);
-    assert_int_equal(entry_class(entry), CODE_CLASS(class_of(1024).code));
+    assert_int_equal(page_entry_class(entry), CODE_CLASS(class_of(1024).code));
     assert_int_equal(before - tables_used_bytes(), (PAGE / 16 - PAGE / 1024) * sizeof(header_t));
     assert_int_equal(pagemap_set_big(p, 2 * PAGE, 77), 0);
     assert_int_equal(before - tables_used_bytes(), PAGE / 16 * sizeof(header_t));
     entry = pagemap_install(p, class_of(16).code);
-    assert_true(entry_is_small(entry));
+    assert_true(page_entry_is_small(entry));
     assert_int_equal(tables_used_bytes(), before);
 }
 
@@ -122,7 +122,7 @@ static void test_release_takes_its_range_only(void **state)
     for (int i = 0; i < 5; i++)
         assert_int_equal(entry_at(inside[i]), 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(entry_big_tag(entry_at(outside[i])), 5);
+        assert_int_equal(page_entry_big_tag(entry_at(outside[i])), 5);
     assert_null(pagemap_page(BASE + 9 * LEAF));
 }
 
@@ -134,13 +134,13 @@ static void test_big_entries(void **state)
     for (size_t usable = PAGE; usable <= (size_t)1 << 40; usable = jespan_je_nallocx(usable + 1, 0)) {
         assert_int_equal(pagemap_set_big(p, usable, UINT32_MAX - 1), 0);
         uint64_t entry = entry_at(p);
-        assert_true(entry_is_big(entry) && !entry_is_small(entry));
-        assert_int_equal(entry_big_tag(entry), UINT32_MAX - 1);
-        assert_int_equal(entry_big_bytes(entry), usable);
-        assert_int_not_equal(entry_code(entry), CODE_BIG);
+        assert_true(page_entry_is_big(entry) && !page_entry_is_small(entry));
+        assert_int_equal(page_entry_big_tag(entry), UINT32_MAX - 1);
+        assert_int_equal(page_entry_big_bytes(entry), usable);
+        assert_int_not_equal(page_entry_code(entry), CODE_BIG);
     }
     assert_int_equal(pagemap_set_big(p, PAGE * 1024 + 512, 3), 0); /* no size class of jemalloc, which is then asked */
-    assert_int_equal(entry_big_bytes(entry_at(p)), 0);
+    assert_int_equal(page_entry_big_bytes(entry_at(p)), 0);
     pagemap_release(p, PAGE);
     assert_int_equal(entry_at(p), 0);
 }
@@ -153,7 +153,7 @@ static void test_where_big_objects_start(void **state)
     for (uintptr_t start = 0; start < PAGE; start += 64) {
         assert_int_equal(pagemap_set_big(page + start, 5 * PAGE, 3), 0);
         for (uintptr_t p = page; p < page + PAGE; p++)
-            assert_int_equal(entry_big_starts_at(entry_at(page), p), p == page + start);
+            assert_int_equal(page_entry_big_starts_at(entry_at(page), p), p == page + start);
     }
     pagemap_release(page, PAGE);
 }
@@ -211,9 +211,9 @@ static void *install_and_release(void *page)
     for (uint32_t i = 1; i <= 5000; i++) {
         uint64_t entry = pagemap_install(p, class_of(128).code);
         for (size_t at = 0; at < PAGE; at += 128)
-            store_relaxed(entry_slot(entry, at), (uint32_t)(p >> 12) + i);
+            store_relaxed(page_entry_slot(entry, at), (uint32_t)(p >> 12) + i);
         for (size_t at = 0; at < PAGE; at += 128)
-            if (atomic_exchange(entry_slot(entry, at), 0) != (uint32_t)(p >> 12) + i)
+            if (atomic_exchange(page_entry_slot(entry, at), 0) != (uint32_t)(p >> 12) + i)
                 return page;
         pagemap_release(p, PAGE);
     }

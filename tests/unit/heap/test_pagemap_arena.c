@@ -20,7 +20,7 @@ static void assert_claimed(uintptr_t p, uint16_t arena)
 {
     assert_int_equal(pagemap_arena(p), arena);
     assert_int_equal(pagemap_arena(p + PAGE - 1), arena);
-    assert_int_equal(entry_at(p), arena ? ENTRY_ARENA : 0);
+    assert_int_equal(entry_at(p), arena ? PAGE_ENTRY_ARENA : 0);
 }
 
 /* The range covers a leaf that exists and two that do not. */
@@ -41,7 +41,7 @@ static void test_a_claim_takes_its_range_only(void **state)
     pagemap_disown(start, end + 2 * LEAF - start);
     for (uintptr_t p = start; p < end; p += PAGE)
         assert_claimed(p, 0);
-    assert_int_equal(entry_big_tag(entry_at(BASE)), 7);
+    assert_int_equal(page_entry_big_tag(entry_at(BASE)), 7);
 }
 
 static void test_any_address_has_an_answer(void **state)
@@ -72,19 +72,19 @@ static void test_small_entries_are_for_the_slow_ways(void **state)
         uint64_t entry = pagemap_install(claimed, code), other = pagemap_install(plain, code);
         assert_int_equal(entry_at(claimed), entry);
         assert_int_equal(pagemap_install(claimed, code), entry);
-        assert_true(!entry_is_small(entry) && !entry_is_big(entry));
+        assert_true(!page_entry_is_small(entry) && !page_entry_is_big(entry));
         for (unsigned k = 1; k < CLASSES_MAX && class_bytes[k]; k++)
-            assert_int_not_equal(entry_code(entry), class_of(class_bytes[k]).code);
-        assert_int_not_equal(entry_code(entry), CODE_BIG);
-        assert_true(entry_is_small_any(entry) && !entry_is_big_any(entry));
-        assert_true(entry_is_small_any(other) && !entry_is_big_any(other));
-        assert_int_equal(entry_class(entry), n);
-        assert_int_equal(entry_plain_code(entry), code);
-        assert_int_equal(entry_plain_code(other), code);
+            assert_int_not_equal(page_entry_code(entry), class_of(class_bytes[k]).code);
+        assert_int_not_equal(page_entry_code(entry), CODE_BIG);
+        assert_true(page_entry_is_small_any(entry) && !page_entry_is_big_any(entry));
+        assert_true(page_entry_is_small_any(other) && !page_entry_is_big_any(other));
+        assert_int_equal(page_entry_class(entry), n);
+        assert_int_equal(page_entry_plain_code(entry), code);
+        assert_int_equal(page_entry_plain_code(other), code);
         for (size_t at = 0; at < PAGE; at += 8) {
-            assert_ptr_equal(entry_slot_any(other, plain + at), entry_slot(other, plain + at));
-            assert_int_equal(entry_slot_any(entry, claimed + at) - entry_slot_any(entry, claimed),
-                             entry_slot(other, plain + at) - entry_slot(other, plain));
+            assert_ptr_equal(page_entry_slot_any(other, plain + at), page_entry_slot(other, plain + at));
+            assert_int_equal(page_entry_slot_any(entry, claimed + at) - page_entry_slot_any(entry, claimed),
+                             page_entry_slot(other, plain + at) - page_entry_slot(other, plain));
         }
         assert_int_equal(pagemap_arena(claimed), 9);
     }
@@ -95,17 +95,17 @@ static void test_big_entries_keep_the_mark(void **state)
     const uintptr_t p = BASE + 5 * LEAF;
     (void)state;
     assert_int_equal(pagemap_claim(p, PAGE, 9), 0);
-    assert_false(entry_is_big_any(entry_at(p)) || entry_is_small_any(entry_at(p)));
-    assert_int_equal(entry_big_tag(entry_at(p)), 0);
+    assert_false(page_entry_is_big_any(entry_at(p)) || page_entry_is_small_any(entry_at(p)));
+    assert_int_equal(page_entry_big_tag(entry_at(p)), 0);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pagemap_set_big(p, 20480, 1234), HEADERS_IN_ARENA);
         uint64_t entry = entry_at(p);
-        assert_true(entry_is_big_any(entry) && !entry_is_small_any(entry));
-        assert_true(!entry_is_big(entry) && !entry_is_small(entry));
-        assert_int_equal(entry_big_tag(entry), 1234);
-        assert_int_equal(entry_big_bytes(entry), 20480);
+        assert_true(page_entry_is_big_any(entry) && !page_entry_is_small_any(entry));
+        assert_true(!page_entry_is_big(entry) && !page_entry_is_small(entry));
+        assert_int_equal(page_entry_big_tag(entry), 1234);
+        assert_int_equal(page_entry_big_bytes(entry), 20480);
         for (unsigned k = 1; k < CLASSES_MAX && class_bytes[k]; k++)
-            assert_int_not_equal(entry_plain_code(entry), class_of(class_bytes[k]).code);
+            assert_int_not_equal(page_entry_plain_code(entry), class_of(class_bytes[k]).code);
     }
 }
 
@@ -149,7 +149,7 @@ static void *claim_and_disown(void *number)
         if (pagemap_claim(p, PAGE, (uint16_t)(mine + 1)) || !pagemap_install(p, class_of(128).code))
             return number;
         pthread_barrier_wait(&together);
-        if (pagemap_arena(p) != mine + 1 || !(entry_at(p) & ENTRY_ARENA))
+        if (pagemap_arena(p) != mine + 1 || !(entry_at(p) & PAGE_ENTRY_ARENA))
             return number;
         pagemap_disown(p, PAGE);
         if (pagemap_arena(p) || entry_at(p))
