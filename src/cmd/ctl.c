@@ -198,6 +198,10 @@ static int set(struct ctl_target *t, const char *name, const char *word)
     }
     memcpy(request.words, word, strlen(word));
     request.has_value = parse_number(word, &request.value);
+    if (!request.has_value && names_outside_limited(request.name)) { /* the program may sleep, and say so hours later */
+        cmd_error("'%s' is no number of bytes, such as 64M", word);
+        return STATUS_USAGE;
+    }
     return ctl_ask(t, &request, &answer);
 }
 

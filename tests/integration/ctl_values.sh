@@ -245,6 +245,9 @@ ctl "$pid" withdraw
 # ---- Limits by path ----
 
 refused "no such span" 1 "jespan: $pid: no span fits 'fish'" "$pid" set limit:fish 1M
+for bytes in 64MB abc ''; do
+    refused "no number of bytes" 2 "jespan: '$bytes' is no number of bytes, such as 64M" "$pid" set 'limit:request{tenant=bl*} > cache' "$bytes"
+done
 refused "several spans" 1 "jespan: $pid: 2 spans fit 'request > cache': request *cache; request *cache. Name the spans above or labels*" \
     "$pid" set 'limit:request > cache' 64M
 refused "no limit of a context that does not exist" 1 "jespan: $pid: spans.99.limit_hard does not exist in it" "$pid" set spans.99.limit_hard 1M
