@@ -8,6 +8,10 @@
  * of the object that was taken out last stays in place above the top. If the thread frees that object next, its header
  * is in the cache, and it goes back without waiting in the free buffer.
  *
+ * The magazines of a thread lie one behind the other in t->magazine. Each begins with an entry whose pointer is NULL, its
+ * bottom. `magazine_top` points to the entry of the newest object, or to the bottom if the magazine is empty.
+ * `magazine_end` points to the last entry that may hold an object. Behind that is the bottom of the next magazine.
+ *
  * Only the owning thread takes objects out and puts them in. Other threads read the counts. A magazine is bounded in
  * objects and bytes. Objects go to jemalloc when a magazine is full, when the thread ends, and when the program tells
  * jemalloc to clean up.
@@ -68,8 +72,8 @@ HOT_INLINE bool magazine_knows_headers(const struct thread *t)
     return load_relaxed(&tables_changes) == t->tables_seen;
 }
 
-/* Makes magazine_knows_headers() true: clears the pointer above each top. magazine_put() also clears the pointer above
- * the new top. So no entry from before this call can come to lie above a top again. */
+/* Makes magazine_knows_headers() true: clears the pointer above each top. Older entries lie higher. They cannot come to
+ * lie above a top later, since magazine_put() also clears the pointer above the new top. */
 void magazine_forget_taken(struct thread *t);
 
 /* Puts the object of magazine_last() or magazine_taken() back: the top moves to its entry. */

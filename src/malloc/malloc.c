@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The malloc family of C and POSIX.
  *
- * Each function has a fast path of one branch and then straight code, which takes an object out of the thread's
- * magazine, tags it and counts it (track.h). The branch leads to *_by_policy(). It is for threads that have no block
- * yet or an allocation policy. If the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about
+ * Each function has a fast path, which takes an object out of the thread's magazine, tags it and counts it (track.h).
+ * One branch leads to *_by_policy(). It is for threads that have no block yet or an allocation policy: a span arena or
+ * a limit. If the object is large or the magazine is empty, *_slow() calls jemalloc. The fast paths assume nothing about
  * the process: track_thread_slow(), on the slow side, handles the first use. A thread that takes samples of stacks goes
  * through *_by_policy() too. Between two samples, it takes the same steps there as the fast path. */
 #include <dlfcn.h>

@@ -158,9 +158,9 @@ HOT_INLINE bool track_put_in_buffer(struct thread *t, void *p, const struct smal
     return true;
 }
 
-/* Frees the object that this thread took from a magazine last. The page map is not read, since the entry that the object
- * came from has its header. So the next malloc does not wait for the page map either. Its reads would come between the
- * pointer and the top of the magazine, which that malloc needs. False: nothing has changed. */
+/* Frees the object that this thread took from a magazine last. The entry that the object came from has the address of its
+ * header, so the page map is not read. The next malloc gains too: it needs the new top of the magazine, which would
+ * otherwise depend on what the page map says. False: nothing has changed. */
 HOT_INLINE bool track_free_taken(struct thread *t, void *p, _Atomic(struct free_object *) *taken_from,
                                  struct free_object *taken)
 {

@@ -107,10 +107,13 @@ void track_free_now(struct thread *t, void *p, int flags)
 
 /* ---- Flushing the buffer ----
  *
- * free_buffer_sequence is odd while the owner flushes; readers of the buffer then try again (sums.c, limit_claims.c).
- * An entry is finished before free_buffer_done passes it, and free_buffer_count becomes 0 before free_buffer_done does,
- * so that a child forked at any moment knows where to go on: track_abandon(). The program's own extent hooks may free
- * objects during a flush, so the count may rise. */
+ * For other threads that read the buffer: free_buffer_sequence is odd while the owner flushes. They then try again
+ * (sums.c, limit_claims.c).
+ *
+ * For a child that is forked in the middle of a flush: free_buffer_done passes an entry when the entry is finished. At
+ * the end free_buffer_count becomes 0 first, and then free_buffer_done. So track_abandon() knows where to go on.
+ *
+ * The program's own extent hooks may free objects during a flush, so free_buffer_count may rise. */
 
 #define NO_TAG UINT32_MAX /* 0 is the tag of a freed object */
 
