@@ -163,20 +163,10 @@ struct arena_sums arena_cache_sums(uint16_t arena)
     return sums;
 }
 
-/* A thread may still be counting the free of an object that a former site allocated. */
-static uint64_t since(uint64_t now, uint64_t before)
-{
-    return now > before ? now - before : 0;
-}
-
 struct arena_sums arena_cache_own_sums(uint16_t arena)
 {
-    struct span_arena *a = &arenas[arena];
     struct arena_sums sums = arena_cache_sums(arena);
-    sums.alloc_objects -= load_relaxed(&a->before.objects);
-    sums.alloc_bytes -= load_relaxed(&a->before.bytes);
-    sums.free_objects = since(sums.free_objects, load_relaxed(&a->before.objects));
-    sums.free_bytes = since(sums.free_bytes, load_relaxed(&a->before.bytes));
+    arena_sums_leave_out(&sums, &arenas[arena]);
     return sums;
 }
 

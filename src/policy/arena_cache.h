@@ -88,6 +88,17 @@ struct arena_sums {
 };
 struct arena_sums arena_cache_sums(uint16_t arena);
 
+/* Takes away what was counted for former sites: all that they allocated was freed. A thread may still be counting such a
+ * free. */
+static inline void arena_sums_leave_out(struct arena_sums *sums, const struct span_arena *a)
+{
+    uint64_t objects = load_relaxed(&a->before.objects), bytes = load_relaxed(&a->before.bytes);
+    sums->alloc_objects -= objects;
+    sums->alloc_bytes -= bytes;
+    sums->free_objects -= sums->free_objects < objects ? sums->free_objects : objects;
+    sums->free_bytes -= sums->free_bytes < bytes ? sums->free_bytes : bytes;
+}
+
 /* The same, counted since the arena began to serve its present site. */
 struct arena_sums arena_cache_own_sums(uint16_t arena);
 

@@ -96,14 +96,11 @@ static int get_sum(struct view *view, uint32_t arena, const struct span_arena *a
         error = add_thread(view, &view->outside->threads[i], arena, &sums);
     if (error)
         return error;
+    arena_sums_leave_out(&sums, a);
     if (which == INUSE_OBJECTS)
         return names_outside_number(answer, at_least_0(sums.alloc_objects - sums.free_objects));
     if (which == INUSE_BYTES)
         return names_outside_number(answer, at_least_0(sums.alloc_bytes - sums.free_bytes));
-    sums.alloc_objects -= load_relaxed(&a->before.objects);
-    sums.alloc_bytes -= load_relaxed(&a->before.bytes);
-    sums.free_objects -= load_relaxed(&a->before.objects);
-    sums.free_bytes -= load_relaxed(&a->before.bytes);
     return names_outside_number(answer, at_least_0(*(const uint64_t *)((const char *)&sums + which)));
 }
 
