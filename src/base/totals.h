@@ -7,6 +7,7 @@
 #ifndef JESPAN_TOTALS_H
 #define JESPAN_TOTALS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct totals {
@@ -104,6 +105,23 @@ static inline void totals_floor_times(struct totals *sum)
     sum->cpu = at_least_0(sum->cpu);
     sum->cpu_user = at_least_0(sum->cpu_user);
     sum->cpu_system = at_least_0(sum->cpu_system);
+}
+
+/* ---- A figure by its offset ---- */
+
+/* Figures that are computed from others. These numbers are no offsets. */
+enum { TOTALS_INUSE_OBJECTS = sizeof(struct totals), TOTALS_INUSE_BYTES };
+
+static inline uint64_t totals_figure(const struct totals *t, size_t offset)
+{
+    switch (offset) {
+    case TOTALS_INUSE_OBJECTS:
+        return totals_inuse_objects(t);
+    case TOTALS_INUSE_BYTES:
+        return totals_inuse_bytes(t);
+    default:
+        return *(const uint64_t *)((const char *)t + offset);
+    }
 }
 
 /* ---- What made a context ---- */

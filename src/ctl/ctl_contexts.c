@@ -19,21 +19,6 @@
 
 /* ---- Figures ---- */
 
-/* Figures that are computed from others. These numbers are no offsets. */
-enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES };
-
-static uint64_t figure(const struct totals *t, size_t offset)
-{
-    switch (offset) {
-    case INUSE_OBJECTS:
-        return totals_inuse_objects(t);
-    case INUSE_BYTES:
-        return totals_inuse_bytes(t);
-    default:
-        return *(const uint64_t *)((const char *)t + offset);
-    }
-}
-
 /* Whether the clocks in use give this figure. */
 static bool is_known(size_t offset)
 {
@@ -58,8 +43,8 @@ static bool is_known(size_t offset)
         FIGURE(alloc_requested_bytes, handle, alloc_requested_bytes), FIGURE(free_objects, handle, free_objects),      \
         FIGURE(free_bytes, handle, free_bytes), FIGURE(credited_in_objects, handle, credited_in_objects),                    \
         FIGURE(credited_in_bytes, handle, credited_in_bytes), FIGURE(credited_out_objects, handle, credited_out_objects),          \
-        FIGURE(credited_out_bytes, handle, credited_out_bytes), {"inuse_objects", handle, INUSE_OBJECTS},                    \
-        {"inuse_bytes", handle, INUSE_BYTES}, FIGURE(enters, handle, enters)
+        FIGURE(credited_out_bytes, handle, credited_out_bytes), {"inuse_objects", handle, TOTALS_INUSE_OBJECTS},                    \
+        {"inuse_bytes", handle, TOTALS_INUSE_BYTES}, FIGURE(enters, handle, enters)
 #define SNAPSHOT_FIGURES(handle)                                                                                       \
     FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
         FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), FIGURE(cpu_user_ns, handle, cpu_user),                     \
@@ -86,7 +71,7 @@ static int from_snapshot(const struct ctl_name *self, uint32_t id, const struct 
     const struct snapshot *s = ctl_look();
     int error = s ? take(s, id, &t) : EAGAIN;
     unlock(LOCK_CTL);
-    return error ? error : ctl_read_u64(call, figure(&t, self->offset));
+    return error ? error : ctl_read_u64(call, totals_figure(&t, self->offset));
 }
 
 static int take_self(const struct snapshot *s, uint32_t id, struct totals *t)
@@ -156,7 +141,7 @@ static int context_figure(const struct ctl_name *self, uint32_t id, const struct
     bool live = is_shown(id);
     struct totals t = live ? tree_totals(id) : (struct totals){0};
     unlock(LOCK_TREE);
-    return live ? ctl_read_u64(call, figure(&t, self->offset)) : ENOENT;
+    return live ? ctl_read_u64(call, totals_figure(&t, self->offset)) : ENOENT;
 }
 
 static int all_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
@@ -164,7 +149,7 @@ static int all_figure(const struct ctl_name *self, uint32_t id, const struct ctl
     (void)id;
     ctl_flush_own();
     struct totals t = sums_of_all(tree_end());
-    return ctl_read_u64(call, figure(&t, self->offset));
+    return ctl_read_u64(call, totals_figure(&t, self->offset));
 }
 
 static int retired_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
@@ -173,7 +158,7 @@ static int retired_figure(const struct ctl_name *self, uint32_t id, const struct
     lock(LOCK_TREE);
     struct totals t = tree_retired();
     unlock(LOCK_TREE);
-    return ctl_read_u64(call, figure(&t, self->offset));
+    return ctl_read_u64(call, totals_figure(&t, self->offset));
 }
 
 /* ---- What a context is ---- */

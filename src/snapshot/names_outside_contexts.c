@@ -12,9 +12,6 @@
 
 enum source { TEXT, KIND, LABELS, LINE, PARENT, OPEN, CLOSED, ARENA, LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS, TOTAL };
 
-/* Figures that are computed from others. These numbers are no offsets. */
-enum { INUSE_OBJECTS = sizeof(struct totals), INUSE_BYTES };
-
 struct context_name {
     const char *name;
     enum source source;
@@ -47,8 +44,8 @@ static const struct context_name context_names[] = {
     FIGURE(credited_in_bytes, credited_in_bytes),
     FIGURE(credited_out_objects, credited_out_objects),
     FIGURE(credited_out_bytes, credited_out_bytes),
-    {"inuse_objects", TOTAL, INUSE_OBJECTS},
-    {"inuse_bytes", TOTAL, INUSE_BYTES},
+    {"inuse_objects", TOTAL, TOTALS_INUSE_OBJECTS},
+    {"inuse_bytes", TOTAL, TOTALS_INUSE_BYTES},
     FIGURE(enters, enters),
     FIGURE(opens, opens),
     FIGURE(wall_ns, wall),
@@ -94,23 +91,11 @@ static bool is_known(const struct view *view, size_t offset)
     }
 }
 
-static uint64_t figure(const struct totals *t, size_t offset)
-{
-    switch (offset) {
-    case INUSE_OBJECTS:
-        return totals_inuse_objects(t);
-    case INUSE_BYTES:
-        return totals_inuse_bytes(t);
-    default:
-        return *(const uint64_t *)((const char *)t + offset);
-    }
-}
-
 static int get_total(const struct view *view, const struct totals *t, const struct context_name *name, struct mailbox_answer *answer)
 {
     if (!name || name->source != TOTAL)
         return -EOPNOTSUPP;
-    return is_known(view, name->offset) ? names_outside_number(answer, figure(t, name->offset)) : -ENOENT;
+    return is_known(view, name->offset) ? names_outside_number(answer, totals_figure(t, name->offset)) : -ENOENT;
 }
 
 int names_outside_total(const struct view *view, const struct totals *t, const char *name, struct mailbox_answer *answer)
