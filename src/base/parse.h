@@ -14,6 +14,18 @@
  * the number does not fit. */
 int bytes_parse(const char *text, uint64_t *bytes);
 
+/* ---- Blanks ---- */
+
+/* Cuts off blanks on both sides: returns where the rest begins, and shortens it. */
+static inline char *text_trim(char *text)
+{
+    text += strspn(text, " ");
+    size_t n = strlen(text);
+    while (n && text[n - 1] == ' ')
+        text[--n] = '\0';
+    return text;
+}
+
 /* ---- Patterns of names, for sites and labels ---- */
 
 /* `*` stands for any text and may occur any number of times. Takes time up to the product of the lengths. */

@@ -23,16 +23,6 @@ bool ctl_is_limit(const char *name)
     return strncmp(name, HARD, strlen(HARD)) == 0 || strncmp(name, SOFT, strlen(SOFT)) == 0;
 }
 
-/* Cuts off blanks on both sides. */
-static char *trim(char *text)
-{
-    text += strspn(text, " ");
-    size_t n = strlen(text);
-    while (n && text[n - 1] == ' ')
-        text[--n] = '\0';
-    return text;
-}
-
 static bool has_label(const struct snapshot_row *row, const char *key, const char *value)
 {
     for (uint32_t i = 0; i < row->n_labels; i++)
@@ -49,7 +39,7 @@ static bool has_labels(const struct snapshot_row *row, char *labels)
         if (!value)
             return false;
         *value = '\0';
-        if (!has_label(row, trim(one), trim(value + 1)))
+        if (!has_label(row, text_trim(one), text_trim(value + 1)))
             return false;
     }
     return true;
@@ -66,7 +56,7 @@ static bool fits_part(const struct snapshot_row *row, char *part)
         *end = '\0';
         *labels++ = '\0';
     }
-    return pattern_fits(trim(part), row->name) && (!labels || has_labels(row, labels));
+    return pattern_fits(text_trim(part), row->name) && (!labels || has_labels(row, labels));
 }
 
 /* Whether the path ends with these spans, of which the last is this row. */
@@ -78,7 +68,7 @@ static bool fits(const struct snapshot *s, uint32_t row, const char *path)
         if (row == 0)
             good = false;
         char *last = strrchr(text, '>'), *part = last ? last + 1 : text;
-        good = good && fits_part(&s->rows[row], trim(part));
+        good = good && fits_part(&s->rows[row], text_trim(part));
         row = s->rows[row].parent_row;
         if (last)
             *last = '\0';

@@ -35,20 +35,11 @@ static char texts[CONF_STRING_BYTES], words[CONF_STRING_BYTES];
 
 /* ---- Reading rules ---- */
 
-static char *trim(char *text)
-{
-    text += strspn(text, " ");
-    size_t n = strlen(text);
-    while (n && text[n - 1] == ' ')
-        text[--n] = '\0';
-    return text;
-}
-
 /* "name > name" */
 static int parse_names(struct rule *r, char *text)
 {
     for (char *name; (name = strsep(&text, ">"));) {
-        name = trim(name);
+        name = text_trim(name);
         if (!*name || r->n_names == MOST_NAMES)
             return -EINVAL;
         r->names[r->n_names++] = name;
@@ -65,8 +56,8 @@ static int parse_labels(struct rule *r, char *text)
         if (!equals || equals > end || r->n_labels == MOST_LABELS || (!is_last && end[1] != '{'))
             return -EINVAL;
         *equals = *end = '\0';
-        r->labels[r->n_labels].key = trim(text);
-        r->labels[r->n_labels++].value = trim(equals + 1);
+        r->labels[r->n_labels].key = text_trim(text);
+        r->labels[r->n_labels++].value = text_trim(equals + 1);
         if (is_last)
             return 0;
     }
@@ -78,9 +69,9 @@ static int parse_subject(struct rule *r, char *text)
     char *brace = strchr(text, '{');
     if (brace)
         *brace = '\0';
-    text = trim(text);
+    text = text_trim(text);
     int error = *text || !brace ? parse_names(r, text) : 0;
-    return error || !brace ? error : parse_labels(r, trim(brace + 1));
+    return error || !brace ? error : parse_labels(r, text_trim(brace + 1));
 }
 
 /* The unit of a growth: "s", "min", "h". 0: it is none. */
@@ -102,8 +93,8 @@ static int parse_threshold(struct rule *r, char *text)
         return -EINVAL;
     char *bytes = strsep(&text, "/");
     bool is_rate = r->kind == GROWTH;
-    r->window_ns = window_of(text ? trim(text) : "");
-    return is_rate != (r->window_ns > 0) || is_rate != (text != NULL) ? -EINVAL : bytes_parse(trim(bytes), &r->bytes);
+    r->window_ns = window_of(text ? text_trim(text) : "");
+    return is_rate != (r->window_ns > 0) || is_rate != (text != NULL) ? -EINVAL : bytes_parse(text_trim(bytes), &r->bytes);
 }
 
 /* "kind(subject)>threshold" */
@@ -113,11 +104,11 @@ static int parse_rule(struct rule *r, char *text)
     if (!open || !close || close < open)
         return -EINVAL;
     *open = *close = '\0';
-    text = trim(text);
+    text = text_trim(text);
     while (r->kind < N_KINDS && strcmp(text, kind_names[r->kind]) != 0)
         r->kind++;
-    int error = r->kind == N_KINDS ? -EINVAL : parse_subject(r, trim(open + 1));
-    return error ? error : parse_threshold(r, trim(close + 1));
+    int error = r->kind == N_KINDS ? -EINVAL : parse_subject(r, text_trim(open + 1));
+    return error ? error : parse_threshold(r, text_trim(close + 1));
 }
 
 unsigned alerts_parse(void)
@@ -126,7 +117,7 @@ unsigned alerts_parse(void)
     n_rules = 0;
     for (char *item; (item = strsep(&list, "|"));) {
         struct rule r = {.text = texts_end};
-        texts_end = stpcpy(texts_end, trim(item)) + 1;
+        texts_end = stpcpy(texts_end, text_trim(item)) + 1;
         if (!*r.text)
             continue;
         if (n_rules == ALERTS_MOST)
