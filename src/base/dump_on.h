@@ -27,6 +27,22 @@ void dump_on_failure(size_t bytes, bool is_ours);
 
 /* ---- For the watcher ---- */
 
+/* The watcher may be in another process: the sidecar. Then the events are bits of a word that both share. */
+struct dump_on_outside {
+    _Atomic uint32_t *events; /* a futex */
+    _Atomic uint32_t *rings;  /* a futex: the watcher is woken by it */
+    _Atomic uint32_t *alive;  /* a robust futex: has FUTEX_OWNER_DIED when the watcher has died */
+};
+#define DUMP_ON_ACCEPTS (1u << 30) /* the process leaves its events to the watcher */
+#define DUMP_ON_QUIET (1u << 29)   /* allocations that fail are no events now */
+#define DUMP_ON_BUSY (1u << 28)    /* the watcher writes a dump now */
+
+/* Leaves events to such a watcher, until dump_on_accept() is called. `reasons` as there. The words must stay mapped. */
+void dump_on_leave_to(struct dump_on_outside watcher, uint32_t reasons);
+
+/* Whether such a watcher has yet to handle an event. */
+bool dump_on_has_left(void);
+
 #define DUMP_BIT(reason) (1u << (reason))
 
 /* Sets the reasons that are accepted from now on. 0: none, as in a forked child. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waits for a word to change, and wakes waiting threads, within this process. Leaves errno alone. Safe in signal
- * handlers. */
+/* Waits for a word to change, and wakes waiting threads, within this process or in memory that it
+ * shares. Leaves errno alone. Safe in signal handlers. */
 #ifndef JESPAN_FUTEX_H
 #define JESPAN_FUTEX_H
 
@@ -14,15 +14,26 @@
 
 /* Waits until another thread wakes it, a signal comes, or the time on CLOCK_MONOTONIC is reached; UINT64_MAX: no time.
  * Does not wait if the word is not `as_long_as`. Returns false when the time is reached. */
-static inline bool futex_wait(_Atomic uint32_t *word, uint32_t as_long_as, uint64_t until_ns)
+static inline bool futex_wait_as(int operation, _Atomic uint32_t *word, uint32_t as_long_as, uint64_t until_ns)
 {
     int saved = errno;
     const struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
-    bool late = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, as_long_as, until_ns == UINT64_MAX ? NULL : &until,
-                        NULL, FUTEX_BITSET_MATCH_ANY) &&
+    bool late = syscall(SYS_futex, word, operation, as_long_as, until_ns == UINT64_MAX ? NULL : &until, NULL,
+                        FUTEX_BITSET_MATCH_ANY) &&
                 errno == ETIMEDOUT;
     errno = saved;
     return !late;
+}
+
+static inline bool futex_wait(_Atomic uint32_t *word, uint32_t as_long_as, uint64_t until_ns)
+{
+    return futex_wait_as(FUTEX_WAIT_BITSET_PRIVATE, word, as_long_as, until_ns);
+}
+
+/* The same for a word that processes share. */
+static inline bool futex_wait_shared(_Atomic uint32_t *word, uint32_t as_long_as, uint64_t until_ns)
+{
+    return futex_wait_as(FUTEX_WAIT_BITSET, word, as_long_as, until_ns);
 }
 
 /* Whether the word is in mapped memory. True where the system cannot tell. */
@@ -40,6 +51,13 @@ static inline void futex_wake_all(_Atomic uint32_t *word)
 {
     int saved = errno;
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    errno = saved;
+}
+
+static inline void futex_wake_all_shared(_Atomic uint32_t *word)
+{
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
     errno = saved;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bounds on this process's memory, and how much is used. */
+/* The bounds on a process's memory, and how much is used. */
 #include "base/memory_bounds.h"
 
 #include <stdio.h>
@@ -10,6 +10,14 @@
 #include "base/number.h"
 
 #define UNBOUNDED ((uint64_t)1 << 60) /* cgroup v1 shows "none" as a little below 2^63 */
+
+#define PROC_PATH_BYTES 24
+
+static const char *proc_path(char path[PROC_PATH_BYTES], pid_t pid)
+{
+    snprintf(path, PROC_PATH_BYTES, "/proc/%d", (int)pid);
+    return pid ? path : "/proc/self";
+}
 
 static uint64_t read_number(const struct bounds *b, const char *directory, const char *file)
 {
@@ -40,7 +48,7 @@ static void add(struct bounds *b, enum bound_kind kind, uint64_t bytes, const ch
 static void find_cgroups(struct bounds *b, bool v2)
 {
     char directory[CGROUP_PATH_BYTES];
-    size_t point_bytes = cgroup_find(b->root, v2, directory);
+    size_t point_bytes = cgroup_find(b->root, b->pid, v2, directory);
     if (!point_bytes)
         return;
     if (v2)
@@ -56,10 +64,10 @@ static void find_cgroups(struct bounds *b, bool v2)
 
 /* ---- All ---- */
 
-static uint64_t resource(int which)
+static uint64_t resource(const struct bounds *b, int which)
 {
     struct rlimit limit;
-    return getrlimit((__rlimit_resource_t)which, &limit) || limit.rlim_cur == RLIM_INFINITY ? 0 : limit.rlim_cur;
+    return prlimit(b->pid, (__rlimit_resource_t)which, NULL, &limit) || limit.rlim_cur == RLIM_INFINITY ? 0 : limit.rlim_cur;
 }
 
 static uint64_t machine_bytes(const struct bounds *b)
@@ -80,14 +88,15 @@ bool bounds_find(struct bounds *b)
 {
     static struct bounds found;
     found.root = b->root;
+    found.pid = b->pid;
     found.cgroup2[0] = '\0';
     found.n = 0;
     find_cgroups(&found, true);
     find_cgroups(&found, false);
     if (!found.n)
         add(&found, BOUND_MACHINE, machine_bytes(b), "");
-    add(&found, BOUND_ADDRESSES, resource(RLIMIT_AS), "");
-    add(&found, BOUND_DATA, resource(RLIMIT_DATA), "");
+    add(&found, BOUND_ADDRESSES, resource(b, RLIMIT_AS), "");
+    add(&found, BOUND_DATA, resource(b, RLIMIT_DATA), "");
     strcpy(b->cgroup2, found.cgroup2);
     if (is_same(&found, b))
         return false;
@@ -113,7 +122,8 @@ static uint64_t used_of_cgroup(const struct bounds *b, struct bound *bound, uint
 /* /proc/PID/statm counts pages. Field 1 has all, and field 6 the private and writable ones. */
 static uint64_t used_of_process(const struct bounds *b, struct bound *bound)
 {
-    const char *text = procfile_text(&bound->files[0], b->root, "/proc/self", "statm");
+    char path[PROC_PATH_BYTES];
+    const char *text = procfile_text(&bound->files[0], b->root, proc_path(path, b->pid), "statm");
     size_t n;
     if (!text)
         return UINT64_MAX;
@@ -158,12 +168,13 @@ const char *bound_name(const struct bound *bound)
     return names[bound->kind];
 }
 
-/* ---- The memory cgroup of this process ---- */
+/* ---- The memory cgroup of the process ---- */
 
-/* Reads the path of this process's cgroup: "0::PATH" in version 2, "N:…,memory,…:PATH" in version 1. */
-static bool find_path(const char *root, bool v2, char path[FILE_PATH_BYTES])
+/* Reads the path of the process's cgroup: "0::PATH" in version 2, "N:…,memory,…:PATH" in version 1. */
+static bool find_path(const char *root, pid_t pid, bool v2, char path[FILE_PATH_BYTES])
 {
-    const char *line = file_text(root, "/proc/self", "cgroup");
+    char process[PROC_PATH_BYTES];
+    const char *line = file_text(root, proc_path(process, pid), "cgroup");
     for (; line && *line; line += strcspn(line, "\n"), line += *line != '\0') {
         const char *names = strchr(line, ':'), *at = names ? strchr(names + 1, ':') : NULL;
         if (!at)
@@ -223,10 +234,10 @@ static bool find_mount(const char *root, bool v2, char top[FILE_PATH_BYTES], cha
     return false;
 }
 
-size_t cgroup_find(const char *root, bool v2, char directory[CGROUP_PATH_BYTES])
+size_t cgroup_find(const char *root, pid_t pid, bool v2, char directory[CGROUP_PATH_BYTES])
 {
     char path[FILE_PATH_BYTES], top[FILE_PATH_BYTES], point[FILE_PATH_BYTES];
-    if (!find_path(root, v2, path) || !find_mount(root, v2, top, point))
+    if (!find_path(root, pid, v2, path) || !find_mount(root, v2, top, point))
         return 0;
     size_t n = strcmp(top, "/") ? strlen(top) : 0, point_bytes = strlen(point);
     bool is_below = !strncmp(path, top, n) && (path[n] == '/' || !path[n]) && !strstr(path, "/..");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bounds on this process's memory, and how much is used: memory cgroups (v2, v1) from its own up to the root,
+/* The bounds on a process's memory, and how much is used: memory cgroups (v2, v1) from its own up to the root,
  * RLIMIT_AS and RLIMIT_DATA. Where no cgroup bounds it, the machine's memory does.
  *
  * They are read from /proc and the cgroup file systems, on one thread, as procfile.h.
@@ -10,17 +10,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/procfile.h"
 
-/* ---- The memory cgroup of this process ---- */
+/* ---- The memory cgroup of a process ---- */
 
 #define CGROUP_PATH_BYTES (2 * FILE_PATH_BYTES)
 
-/* Writes the directory of the process's cgroup of version 2, or of version 1 with the memory controller. `root` is the
- * root of the file systems: "", or a directory in tests. Returns the length of the mount point, with which the
- * directory begins, or 0 where there is no such cgroup. To be called on one thread, as procfile.h. */
-size_t cgroup_find(const char *root, bool v2, char directory[CGROUP_PATH_BYTES]);
+/* Writes the directory of the process's cgroup of version 2, or of version 1 with the memory controller, as the caller
+ * sees it. `root` is the root of the file systems: "", or a directory in tests. `pid` 0: the calling process.
+ * Returns the length of the mount point, with which the directory begins, or 0 where there is no such
+ * cgroup. To be called on one thread, as procfile.h. */
+size_t cgroup_find(const char *root, pid_t pid, bool v2, char directory[CGROUP_PATH_BYTES]);
 
 /* ---- Bounds ---- */
 
@@ -37,6 +39,7 @@ struct bound {
 
 struct bounds {
     const char *root; /* "": the real file systems; another directory in tests */
+    pid_t pid;        /* 0: the calling process */
     char cgroup2[CGROUP_PATH_BYTES]; /* the process's cgroup of version 2, even where it sets no bound; "": none */
     unsigned n;
     struct bound bound[BOUNDS_MAX];
@@ -58,7 +61,7 @@ const char *bound_name(const struct bound *bound);
 
 /* ---- Pressure ---- */
 
-/* Pressure stall information (PSI): how much time this process's cgroup (v2), or else the machine, loses to waiting for
+/* Pressure stall information (PSI): how much time the process's cgroup (v2), or else the machine, loses to waiting for
  * memory. The kernel's Documentation/accounting/psi.rst describes it. */
 
 /* The kernel updates its sums every two seconds, unless something asks for more. */

@@ -218,7 +218,7 @@ static int load_module(const struct request *unused)
 
 void dump_boot(void)
 {
-    if (conf.dump_dir[0])
+    if (conf.dump_dir[0] && !conf.sidecar[0])
         run_dump((struct request){.write = load_module});
 }
 

@@ -27,7 +27,7 @@ int dump_at_once(enum dump_reason reason);
 /* Does everything except the file, in such an emergency, to touch all memory. Returns 0 or a negative errno. */
 int dump_rehearse(void);
 
-/* With conf.dump_dir: loads the exporter, so that a later dump has it whatever state the program is in. */
+/* With conf.dump_dir, and without a sidecar: loads the exporter, so that a later dump has it whatever state the program is in. */
 void dump_boot(void);
 
 uint64_t dump_count(void);

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/dump_on.h"
 #include "base/forked.h"
 #include "conf/conf.h"
 #include "report/sidecar_page.h"
@@ -86,6 +87,7 @@ static struct sidecar_slot *take_slot(bool forked)
         return NULL;
     }
     store_relaxed(&slot->state, SIDECAR_RUNS);
+    store_relaxed(&slot->events, 0);
     store_relaxed(&slot->forked, forked);
     store_relaxed(&slot->began_ns, clock_ns(CLOCK_MONOTONIC));
     if (load_relaxed(&page->tracer))
@@ -117,6 +119,21 @@ COLD void goodbye_after_fork(void)
     if (!own)
         return;
     own = conf.follow_fork ? take_slot(true) : NULL;
+}
+
+/* ---- Events ---- */
+
+bool goodbye_is_served(void)
+{
+    return own;
+}
+
+bool goodbye_leave_events(uint32_t reasons)
+{
+    if (!own || reasons & ~load_relaxed(&page->reasons))
+        return false;
+    dump_on_leave_to((struct dump_on_outside){&own->events, &page->rings, &page->alive}, reasons);
+    return true;
 }
 
 /* ---- The end ---- */
@@ -161,8 +178,9 @@ static bool ask(enum sidecar_state how, uint64_t until_ns)
     uint32_t runs = SIDECAR_RUNS;
     if (!slot || load_acquire(&slot->pid) != (uint32_t)getpid())
         return false;
-    if (!is_wanted(slot)) {
+    if (!is_wanted(slot) && !dump_on_has_left()) {
         own = NULL;
+        dump_on_accept(0);
         store_release(&slot->pid, 0);
         return false;
     }

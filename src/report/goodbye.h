@@ -4,6 +4,7 @@
 #ifndef JESPAN_GOODBYE_H
 #define JESPAN_GOODBYE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Once, at the start: takes a slot in the page, and leaves dumps and services to the sidecar. If the page cannot be
@@ -12,6 +13,13 @@ void goodbye_start(void);
 
 /* In a forked child: takes a slot if forked children are followed. */
 void goodbye_after_fork(void);
+
+/* Whether a sidecar reports for this process. */
+bool goodbye_is_served(void);
+
+/* Leaves the events of those reasons (DUMP_BIT()) to the sidecar. Returns false if there is none, or if it was not told to write
+ * dumps for all of them. */
+bool goodbye_leave_events(uint32_t reasons);
 
 /* At exit: waits until the sidecar has read this process and delivered everything, at most until a time on the
  * monotonic clock. Waits 5 s at most for the reading, and half a second for a sidecar that is stopped. Does nothing if

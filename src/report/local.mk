@@ -10,6 +10,7 @@ core_sources += \
 	%D%/dump_signal.c %D%/dump_signal.h \
 	%D%/dump_timer.c %D%/dump_timer.h \
 	%D%/dump_watch.c %D%/dump_watch.h \
+	%D%/event_watch.c %D%/event_watch.h \
 	%D%/exporter.h \
 	%D%/goodbye.c %D%/goodbye.h \
 	%D%/limit_events.c %D%/limit_events.h \

@@ -8,8 +8,8 @@
  *
  * Processes of several users may write to the page, as a server and its workers do, and any of them may be hostile. So
  * it has numbers only: no address, and no type of libc that contains addresses, such as a mutex. The worst effect of a
- * wrong number is that a process is not reported for, or waits at its exit for as long as it would for a sidecar that
- * is stopped.
+ * wrong number is that a process is not reported for, has dumps for events that it did not see, or waits at its exit or after
+ * an allocation that failed for as long as it would for a sidecar that is stopped.
  */
 #ifndef JESPAN_SIDECAR_PAGE_H
 #define JESPAN_SIDECAR_PAGE_H
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
-#define SIDECAR_PAGE_LAYOUT 0x6a730004u /* changes with the layout */
+#define SIDECAR_PAGE_LAYOUT 0x6a730005u /* changes with the layout */
 #define SIDECAR_PAGE_BYTES 32768
 #define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
@@ -35,6 +35,7 @@ struct sidecar_slot {
     _Atomic uint32_t pid;    /* 0: free */
     _Atomic uint32_t state;  /* a futex: enum sidecar_state */
     _Atomic uint32_t forked; /* the process has executed no program since it was forked */
+    _Atomic uint32_t events; /* a futex: DUMP_BIT() of events that the sidecar has yet to handle, and base/dump_on.h's bits */
     _Atomic uint64_t began_ns; /* when its program started, on the monotonic clock */
 };
 
@@ -47,6 +48,7 @@ struct sidecar_page {
     _Atomic uint32_t beats;  /* grows while a process waits, unless the sidecar is stopped */
     _Atomic uint32_t closed; /* the sidecar ends, and serves no other process */
     _Atomic uint32_t wants;  /* enum sidecar_wants */
+    _Atomic uint32_t reasons; /* DUMP_BIT() of those for which the sidecar writes dumps */
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     struct sidecar_slot slots[SIDECAR_SLOTS];

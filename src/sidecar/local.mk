@@ -2,6 +2,8 @@
 # Part of the command. What it shares with the library is compiled again for the command.
 sidecar_sources = \
 	%D%/ending.c %D%/ending.h \
+	%D%/event_dumps.c %D%/event_dumps.h \
+	%D%/holders.c %D%/holders.h \
 	%D%/modules.c %D%/modules.h \
 	%D%/page.c %D%/page.h \
 	%D%/readings.c %D%/readings.h \
@@ -9,6 +11,7 @@ sidecar_sources = \
 	%D%/sidecar.c %D%/sidecar.h \
 	%D%/watched.c %D%/watched.h \
 	src/base/dump_on.c \
+	src/base/memory_bounds.c \
 	src/base/procfile.c \
 	src/base/stop_sockets.c \
 	src/conf/conf.c \
@@ -19,6 +22,7 @@ sidecar_sources = \
 	src/report/dump_dir.c \
 	src/report/dump_file.c \
 	src/report/dump_series.c \
+	src/report/event_watch.c \
 	src/report/module_dl.c \
 	src/report/unfollowed.c
 

@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/descriptor.h"
+#include "base/futex.h"
 
 static struct sidecar_page *page;
 static int bell = -1; /* an eventfd */
@@ -91,7 +92,7 @@ static int set_size(int memfd)
     return result;
 }
 
-int page_open(int memfd, enum sidecar_wants wants)
+int page_open(int memfd, enum sidecar_wants wants, uint32_t reasons)
 {
     void *p = MAP_FAILED;
     if (set_size(memfd) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
@@ -101,6 +102,7 @@ int page_open(int memfd, enum sidecar_wants wants)
         return -errno;
     page = p;
     store_relaxed(&page->wants, wants);
+    store_relaxed(&page->reasons, reasons);
     store_relaxed(&page->tracer, tracer());
     int error = promise_word_of_death();
     if (!error)
@@ -161,7 +163,53 @@ void page_empty(struct sidecar_slot *slot, pid_t pid)
     if (!page_is_of(slot, pid))
         return;
     store_relaxed(&slot->state, SIDECAR_RUNS);
+    store_relaxed(&slot->events, 0);
     store_release(&slot->pid, 0);
+}
+
+bool page_leaves_events(const struct sidecar_slot *slot, pid_t pid)
+{
+    return page_is_of(slot, pid) && load_acquire(&slot->events) & DUMP_ON_ACCEPTS;
+}
+
+uint32_t page_events(struct sidecar_slot *slot)
+{
+    uint32_t events = load_acquire(&slot->events), oom = DUMP_BIT(DUMP_OOM);
+    if ((events & DUMP_ON_QUIET) && (events & oom)) { /* a thread was about to set it when it became quiet */
+        events = atomic_fetch_and_explicit(&slot->events, ~oom, memory_order_acq_rel) & ~oom;
+        futex_wake_all_shared(&slot->events);
+    }
+    return events & (DUMP_BIT(DUMP_N_EVENTS) - 1);
+}
+
+void page_begin_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reason)
+{
+    if (!page_leaves_events(slot, pid))
+        return;
+    atomic_fetch_or_explicit(&slot->events, DUMP_ON_BUSY, memory_order_relaxed);
+    if (reason != DUMP_OOM)
+        atomic_fetch_and_explicit(&slot->events, ~DUMP_BIT(reason), memory_order_acq_rel);
+}
+
+void page_end_dump(struct sidecar_slot *slot, pid_t pid)
+{
+    if (page_leaves_events(slot, pid))
+        atomic_fetch_and_explicit(&slot->events, ~DUMP_ON_BUSY, memory_order_release);
+}
+
+void page_done(struct sidecar_slot *slot, pid_t pid)
+{
+    if (!page_leaves_events(slot, pid))
+        return;
+    atomic_fetch_or_explicit(&slot->events, DUMP_ON_QUIET, memory_order_release);
+    atomic_fetch_and_explicit(&slot->events, ~DUMP_BIT(DUMP_OOM), memory_order_release);
+    futex_wake_all_shared(&slot->events);
+}
+
+void page_be_open(struct sidecar_slot *slot, pid_t pid)
+{
+    if (page_leaves_events(slot, pid))
+        atomic_fetch_and_explicit(&slot->events, ~DUMP_ON_QUIET, memory_order_release);
 }
 
 void page_rest(void)

@@ -6,13 +6,15 @@
 #define JESPAN_PAGE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
+#include "base/dump_on.h"
 #include "report/sidecar_page.h"
 
-/* Maps the page of that memfd, and starts the thread that waits for processes to ask. Returns a descriptor that becomes
- * readable when one asks, or a negative errno. */
-int page_open(int memfd, enum sidecar_wants wants);
+/* Maps the page of that memfd, says in it for which `reasons` (DUMP_BIT()) dumps are written, and starts
+ * the thread that waits for processes to ask. Returns a descriptor that becomes readable when one asks, or a negative errno. */
+int page_open(int memfd, enum sidecar_wants wants, uint32_t reasons);
 
 bool page_is_open(void);
 
@@ -33,6 +35,21 @@ bool page_is_asked(const struct sidecar_slot *slot, pid_t pid);
 
 /* Lets the process go on, if the slot is still its own. */
 void page_tell(struct sidecar_slot *slot, pid_t pid, enum sidecar_state state);
+
+/* Whether the process leaves its events to the sidecar. */
+bool page_leaves_events(const struct sidecar_slot *slot, pid_t pid);
+
+/* Returns the events that happened: DUMP_BIT() of each. They stay until the dump. */
+uint32_t page_events(struct sidecar_slot *slot);
+
+/* A dump for that reason begins or ends. Events that happen meanwhile ask for another one, but for DUMP_OOM: threads wait for
+ * page_done(). */
+void page_begin_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reason);
+void page_end_dump(struct sidecar_slot *slot, pid_t pid);
+
+/* A dump for DUMP_OOM was written, or failed. Later allocations that fail are no events until page_be_open(). */
+void page_done(struct sidecar_slot *slot, pid_t pid);
+void page_be_open(struct sidecar_slot *slot, pid_t pid);
 
 /* Empties the slot of a process that has ended. */
 void page_empty(struct sidecar_slot *slot, pid_t pid);

@@ -20,6 +20,7 @@
 #include "report/dump_dir.h"
 #include "report/module.h"
 #include "report/unfollowed.h"
+#include "sidecar/event_dumps.h"
 #include "sidecar/watched.h"
 #include "snapshot/view.h"
 
@@ -211,6 +212,7 @@ void served_end(struct served *p, const struct ending *e)
 {
     if (!p->readings)
         return;
+    event_dumps_end(p);
     watched_write_peak(p);
     write_last(p, e);
     watched_free(p->watched);
@@ -338,6 +340,7 @@ static void say_goodbye(struct served *p)
 {
     bool is_first = load_acquire(&p->slot->state) == SIDECAR_ASKS_FIRST;
     struct snapshot *s = read_waiting(p);
+    event_dumps_tend(p); /* one may be the reason why the program ends */
     page_tell(p->slot, p->pid, SIDECAR_READ);
     if (s) {
         note_figures(p, s);
@@ -354,15 +357,23 @@ static void say_goodbye(struct served *p)
     stop_modules(p, p->slot);
 }
 
+static uint64_t next_reading_ns(const struct served *p)
+{
+    return lesser(p->next_read_ns, p->readings ? p->next_dump_ns : UINT64_MAX);
+}
+
 void served_tend(struct served *p)
 {
     if (p->has_said_goodbye)
         return;
-    if (page_is_asked(p->slot, p->pid))
+    if (page_is_asked(p->slot, p->pid)) {
         say_goodbye(p);
-    else if (now_ns() < served_next_ns(p))
         return;
-    else if (p->readings)
+    }
+    event_dumps_tend(p);
+    if (now_ns() < next_reading_ns(p))
+        return;
+    if (p->readings)
         read_program(p);
     else
         served_find(p);
@@ -372,5 +383,5 @@ void served_tend(struct served *p)
 
 uint64_t served_next_ns(const struct served *p)
 {
-    return p->has_said_goodbye ? UINT64_MAX : lesser(p->next_read_ns, p->readings ? p->next_dump_ns : UINT64_MAX);
+    return p->has_said_goodbye ? UINT64_MAX : lesser(next_reading_ns(p), event_dumps_next_ns(p));
 }

@@ -30,6 +30,7 @@ struct served {
     uint64_t began_ns, next_read_ns, pause_ns, next_dump_ns, next_children_ns;
     struct line_holder peak, last;
     struct watched *watched; /* NULL: nothing is watched for */
+    struct event_dumps *event_dumps; /* NULL: no events are watched for */
     bool has_said_goodbye; /* its last dump is written */
     bool pushes;           /* to Pyroscope */
 };

@@ -25,6 +25,7 @@
 #include "conf/conf.h"
 #include "report/dump_dir.h"
 #include "sidecar/ending.h"
+#include "sidecar/event_dumps.h"
 #include "sidecar/modules.h"
 #include "sidecar/page.h"
 #include "sidecar/served.h"
@@ -332,7 +333,7 @@ static int start(const struct sidecar_options *o)
     if (sidecar.signals < 0 || sidecar.modules < 0)
         return sidecar.modules < 0 ? sidecar.modules : -errno;
     if (o->page >= 0)
-        sidecar.rings = page_open(o->page, find_wants());
+        sidecar.rings = page_open(o->page, find_wants(), event_dumps_boot());
     if (o->page >= 0 && sidecar.rings < 0)
         return sidecar.rings;
     struct served *p = add_served(o->pid, o->pidfd, true, page_is_open());

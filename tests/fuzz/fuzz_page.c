@@ -108,7 +108,7 @@ static void fuzz_begin(void)
 {
     pthread_t thread;
     int memfd = memfd_create("page", MFD_ALLOW_SEALING);
-    FUZZ_REQUIRE(page_open(memfd, SIDECAR_WANTS_ALL) >= 0);
+    FUZZ_REQUIRE(page_open(memfd, SIDECAR_WANTS_ALL, 0) >= 0);
     void *p = mmap(NULL, SIDECAR_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     FUZZ_REQUIRE(p != MAP_FAILED);
     shared = p;

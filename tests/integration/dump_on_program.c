@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For dump_on.sh: does what its arguments say, one after another.
+/* For dump_on.sh and dump_on_sidecar.sh: does what its arguments say, one after another.
  *
  *   signal N        sends itself a signal         await NAME N   waits until spans.stats.NAME is N, 600 s at most
  *   handler N       handles it itself             threads        prints the names of all threads
  *   grow MB         leaks in the span "leak"      fork           goes on in a child; the parent ends as it does
  *   fail BYTES      an allocation that must fail  exhaust        takes all that there is, in small pieces
- *   sleep MS
+ *   sleep MS                                      space MB       bounds its address space
+ *   files NAME N    as await, but counts the files heap.PID.*.NAME.pb.gz in $DUMPS
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +42,31 @@ static void await(const char *name, uint64_t n)
         sleep_ms(10);
     printf("%s %llu\n", name, (unsigned long long)ctl_u64(full));
     fflush(stdout);
+}
+
+/* There may be no memory for glob(). */
+static size_t count_files(const char *name)
+{
+    char path[4096];
+    size_t n = 0;
+    for (int i = 1; i < 10; i++) {
+        snprintf(path, sizeof path, "%s/heap.%d.%d.%s.pb.gz", getenv("DUMPS"), (int)getpid(), i, name);
+        n += access(path, F_OK) == 0;
+    }
+    return n;
+}
+
+static void await_files(const char *name, size_t n)
+{
+    for (int i = 0; i < 60000 && count_files(name) < n; i++)
+        sleep_ms(10);
+    printf("%s %zu\n", name, count_files(name));
+    fflush(stdout);
+}
+
+static void bound_space(rlim_t megabytes)
+{
+    CHECK_EQ(setrlimit(RLIMIT_AS, &(struct rlimit){megabytes << 20, megabytes << 20}), 0);
 }
 
 static void go_on_in_child(void)
@@ -97,6 +124,8 @@ static void act(char **argv)
         grow(strtoul(argv[1], NULL, 10));
     else if (strcmp(argv[0], "fail") == 0)
         fail(strtoul(argv[1], NULL, 10));
+    else if (strcmp(argv[0], "space") == 0)
+        bound_space(strtoul(argv[1], NULL, 10));
     else if (strcmp(argv[0], "sleep") == 0)
         sleep_ms(atol(argv[1]));
     else
@@ -118,6 +147,9 @@ int main(int argc, char **argv)
             exhaust();
         } else if (strcmp(argv[i], "await") == 0 && i + 2 < argc) {
             await(argv[i + 1], strtoull(argv[i + 2], NULL, 10));
+            i += 2;
+        } else if (strcmp(argv[i], "files") == 0 && i + 2 < argc) {
+            await_files(argv[i + 1], strtoull(argv[i + 2], NULL, 10));
             i += 2;
         } else if (i + 1 < argc) {
             act(argv + i++);

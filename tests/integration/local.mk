@@ -77,6 +77,7 @@ all_dump_script_tests += \
 	%D%/dump.sh \
 	%D%/dump_format.sh \
 	%D%/dump_on.sh \
+	%D%/dump_on_sidecar.sh \
 	%D%/events.sh \
 	%D%/installed.sh \
 	%D%/leaks.sh \

@@ -316,7 +316,7 @@ test_hangup() {
     grep -aq 'was killed by signal 1' <(zcat hangup/heap.*.killed.pb.gz) || fail "the dump does not name SIGHUP"
 }
 
-# The program writes the dump for an event, and the sidecar the last one.
+# A dump for an event, and the last one.
 test_dump_on() {
     local status=0
     "$JESPAN_CMD" run --quiet --dump-on limit --limit held=64K --dump-dir events -- "$program" hold 256 2> events.err || status=$?

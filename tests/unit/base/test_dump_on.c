@@ -16,15 +16,15 @@
 #include "base/dump_on.h"
 #include "base/meta.h"
 #include "report/dump_signal.h"
-#include "report/dump_watch.h"
+#include "report/event_watch.h"
 
 static void test_reasons(void **state)
 {
     (void)state;
-    assert_int_equal(dump_watch_parse(""), 0);
-    assert_int_equal(dump_watch_parse("oom"), DUMP_BIT(DUMP_OOM));
-    assert_int_equal(dump_watch_parse("signal|peak||limit"), DUMP_BIT(DUMP_SIGNAL) | DUMP_BIT(DUMP_PEAK) | DUMP_BIT(DUMP_LIMIT));
-    assert_int_equal(dump_watch_parse("OOM|o|oomx"), 0);
+    assert_int_equal(event_watch_parse("", true), 0);
+    assert_int_equal(event_watch_parse("oom", true), DUMP_BIT(DUMP_OOM));
+    assert_int_equal(event_watch_parse("signal|peak||limit", true), DUMP_BIT(DUMP_SIGNAL) | DUMP_BIT(DUMP_PEAK) | DUMP_BIT(DUMP_LIMIT));
+    assert_int_equal(event_watch_parse("OOM|o|oomx", true), 0);
 }
 
 static void test_signals(void **state)
