@@ -11,10 +11,7 @@
 #define LEAF_PAGES ((size_t)1 << LEAF_BITS)
 #define LEAF_SPAN ((uintptr_t)1 << (HEADER_PAGE_BITS + LEAF_BITS)) /* addresses of one leaf */
 
-typedef _Atomic uint16_t page_arena_t;
-
 _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
-static _Atomic(page_arena_t *) arena_root[(size_t)1 << ROOT_BITS]; /* the map of span arenas */
 static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
 
 _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tables_changes;
@@ -28,23 +25,21 @@ static void give_table_back(uint64_t entry)
     tables_give_back(page_entry_slot_any(entry, 0), CODE_SLOT_SHIFT(page_entry_plain_code(entry)));
 }
 
-/* Defines ROOT_leaf(p), which returns the leaf of an address. Where there is none, it maps a new one, unless another
- * thread is faster. */
-#define LEAF_OR_NEW(root, type, more)                                                                                  \
-    static COLD type *root##_leaf(uintptr_t p)                                                                         \
-    {                                                                                                                  \
-        _Atomic(type *) *place = &root[p >> (HEADER_PAGE_BITS + LEAF_BITS)];                                           \
-        type *leaf = load_acquire(place);                                                                              \
-        if (leaf)                                                                                                      \
-            return leaf;                                                                                               \
-        type *made = meta_map(LEAF_PAGES * sizeof *made + more);                                                       \
-        if (!made || atomic_compare_exchange_strong(place, &leaf, made))                                               \
-            return made;                                                                                               \
-        meta_unmap(made, LEAF_PAGES * sizeof *made + more);                                                            \
-        return leaf;                                                                                                   \
-    }
-LEAF_OR_NEW(page_root, page_entry_t, sizeof(struct leaf_more))
-LEAF_OR_NEW(arena_root, page_arena_t, 0)
+#define LEAF_BYTES (LEAF_PAGES * sizeof(page_entry_t) + sizeof(struct leaf_more))
+
+/* Returns the leaf of an address. Where there is none, it maps a new one, unless another thread is faster. */
+static COLD page_entry_t *leaf_or_new(uintptr_t p)
+{
+    _Atomic(page_entry_t *) *place = &page_root[p / LEAF_SPAN];
+    page_entry_t *leaf = load_acquire(place);
+    if (leaf)
+        return leaf;
+    page_entry_t *made = meta_map(LEAF_BYTES);
+    if (!made || atomic_compare_exchange_strong(place, &leaf, made))
+        return made;
+    meta_unmap(made, LEAF_BYTES);
+    return leaf;
+}
 
 static size_t page_in_leaf(uintptr_t p)
 {
@@ -53,7 +48,7 @@ static size_t page_in_leaf(uintptr_t p)
 
 static COLD page_entry_t *page_or_leaf(uintptr_t p)
 {
-    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : leaf_or_new(p);
     return leaf ? &leaf[page_in_leaf(p)] : NULL;
 }
 
@@ -70,7 +65,7 @@ static struct leaf_more *more_of(uintptr_t p)
 
 COLD void pagemap_bound(uintptr_t p)
 {
-    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : page_root_leaf(p);
+    page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : leaf_or_new(p);
     if (leaf)
         atomic_fetch_or_explicit(&((struct leaf_more *)(leaf + LEAF_PAGES))->bounds[page_in_leaf(p) / 64],
                                  (uint64_t)1 << page_in_leaf(p) % 64, memory_order_release);
@@ -245,10 +240,9 @@ COLD void pagemap_release(uintptr_t start, size_t bytes)
 static int claim_page(uintptr_t p, uint16_t arena)
 {
     page_entry_t *page = page_or_leaf(p);
-    page_arena_t *leaf = page ? arena_root_leaf(p) : NULL;
-    if (!leaf)
+    if (!page)
         return -ENOMEM;
-    store_relaxed(&leaf[page_in_leaf(p)], arena);
+    store_relaxed(&more_of(p)->arena[page_in_leaf(p)], arena);
     give_table_back(atomic_exchange(page, PAGE_ENTRY_ARENA));
     return 0;
 }
@@ -270,9 +264,9 @@ COLD void pagemap_disown(uintptr_t start, size_t bytes)
     release(start, bytes, 0);
     atomic_thread_fence(memory_order_release);
     for (uintptr_t p = start; p < start + bytes; p += HEADER_PAGE_BYTES) {
-        page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
-        if (leaf)
-            store_relaxed(&leaf[page_in_leaf(p)], 0);
+        struct leaf_more *more = more_of(p);
+        if (more)
+            store_relaxed(&more->arena[page_in_leaf(p)], 0);
         else
             p |= LEAF_SPAN - HEADER_PAGE_BYTES;
     }
@@ -280,8 +274,8 @@ COLD void pagemap_disown(uintptr_t start, size_t bytes)
 
 uint16_t pagemap_arena(uintptr_t p)
 {
-    page_arena_t *leaf = p >> ADDRESS_BITS ? NULL : load_acquire(&arena_root[p / LEAF_SPAN]);
-    return leaf ? load_relaxed(&leaf[page_in_leaf(p)]) : 0;
+    const struct leaf_more *more = more_of(p);
+    return more ? load_relaxed(&more->arena[page_in_leaf(p)]) : 0;
 }
 
 bool pagemap_is_guard(uintptr_t p)
@@ -293,7 +287,7 @@ bool pagemap_is_guard(uintptr_t p)
 static bool skip_to(uint16_t arena, bool claimed, uintptr_t *p, uintptr_t end)
 {
     while (*p < end && (pagemap_arena(*p) == arena) != claimed) {
-        if (claimed && !load_relaxed(&arena_root[*p / LEAF_SPAN]))
+        if (claimed && !more_of(*p))
             *p |= LEAF_SPAN - HEADER_PAGE_BYTES;
         *p += HEADER_PAGE_BYTES;
     }

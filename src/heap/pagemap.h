@@ -10,7 +10,7 @@
  * The lowest byte is 55 to 63, which have PAGE_ENTRY_SMALL_BIT in common, or PAGE_ENTRY_BIG, or 0. In a page that a span arena
  * has claimed, the byte has PAGE_ENTRY_ARENA and lacks PAGE_ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. The fast paths look for
  * PAGE_ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths, which use the functions whose names end
- * in _any. A second map, of the same two levels, holds the number of the arena. A table has one 4-byte slot for every
+ * in _any. The number of the arena follows the leaf's entries. A table has one 4-byte slot for every
  * 2^slot_shift bytes of the page. The slot of an object is that of its first byte. Objects of one class start at least
  * that far apart, so each has its own slot. Tag 0 means no object.
  *
@@ -97,12 +97,13 @@ HOT_INLINE page_entry_t *pagemap_page(uintptr_t p)
     return unlikely(p >> (HEADER_PAGE_BITS + LEAF_BITS) >= (uintptr_t)1 << ROOT_BITS) ? NULL : pagemap_page_of(p);
 }
 
-/* Follows each leaf: places, and one bit for each page at which an extent begins. */
+/* Follows each leaf: places, one bit for each page at which an extent begins, and the pages' span arenas. */
 struct leaf_more {
     /* The number that makes the lowest 32 bits of each object's address, added to it, a multiple of the class's
      * bytes. */
     _Atomic uint16_t place[(size_t)1 << LEAF_BITS];
     _Atomic uint64_t bounds[((size_t)1 << LEAF_BITS) / 64];
+    _Atomic uint16_t arena[(size_t)1 << LEAF_BITS]; /* 0: none */
 };
 
 /* Whether an object of this class starts at p, by the place of its page, which has an entry. False may be wrong: then

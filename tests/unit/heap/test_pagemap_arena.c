@@ -12,7 +12,7 @@
 #include "../../support/pages.h"
 #include "base/meta.h"
 
-#define LEAF_MAP_BYTES (((size_t)1 << LEAF_BITS) * (sizeof(page_entry_t) + sizeof(uint16_t)) + sizeof(struct leaf_more))
+#define LEAF_MAP_BYTES (((size_t)1 << LEAF_BITS) * sizeof(page_entry_t) + sizeof(struct leaf_more))
 #define BASE ((uintptr_t)0x200000000000) /* a test's addresses start at a leaf of its own */
 #define END ((uintptr_t)1 << ADDRESS_BITS)
 
