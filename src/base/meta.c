@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/compiler.h"
 #include "base/die.h"
@@ -77,13 +79,20 @@ void meta_unmap(void *p, size_t bytes)
 
 /* ---- Arrays that grow ----
  *
- * An array lies far below all other mappings, where the system maps nothing by itself before the process has mapped
- * ARRAYS_BELOW bytes. Should something else be mapped in its way all the same, the array cannot grow any more. */
+ * The system maps from the top down, and the loader is what it maps first. So it maps nothing between the loader and the
+ * stack by itself, which are gigabytes apart where addresses are random. The arrays lie there, right above the loader, and
+ * share most of its page tables, which each fork copies. Where that is not so (a static program, a stack without limit or
+ * bound to grow large, addresses that are not random), they lie far below all other mappings, where the system maps nothing
+ * before the process has mapped ARRAYS_BELOW bytes. Should something else be mapped in the way all the same, an array
+ * cannot grow any more. */
 
+#define LOADER_BYTES ((uintptr_t)1 << 20) /* at most */
+#define STACK_ROOM ((uintptr_t)4 << 30)
+#define ARRAYS_ROOM ((uintptr_t)1 << 30)
 #define ARRAYS_BELOW ((uintptr_t)256 << 30)
 #define ARRAY_ALIGN ((uintptr_t)2 << 20)
 
-static char *next_array; /* LOCK_BOOT */
+static char *next_array, *arrays_end; /* LOCK_BOOT */
 
 /* Maps pages at exactly these addresses. Kernels before 4.17 do not know the flag and take the address as a hint. */
 static bool map_exactly(char *start, size_t bytes)
@@ -96,18 +105,37 @@ static bool map_exactly(char *start, size_t bytes)
     return p == start;
 }
 
-static char *address_of_arrays(void)
+/* Below the most that the stack may become. 0: it has no bound. */
+static uintptr_t end_above_loader(void)
+{
+    uintptr_t stack = getauxval(AT_RANDOM); /* the kernel puts these bytes on the stack */
+    struct rlimit most;
+    if (getrlimit(RLIMIT_STACK, &most) || most.rlim_cur > STACK_ROOM || stack < STACK_ROOM)
+        return 0;
+    return stack - STACK_ROOM;
+}
+
+static void choose_addresses(void)
 {
     uintptr_t here = (uintptr_t)meta_alloc(CACHE_LINE_BYTES);
-    return here > 2 * ARRAYS_BELOW ? (char *)((here - ARRAYS_BELOW) & ~(ARRAY_ALIGN - 1)) : NULL;
+    uintptr_t loader = getauxval(AT_BASE), end = end_above_loader();
+    uintptr_t start = (loader + LOADER_BYTES + ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1);
+    if (loader > here && end > start + ARRAYS_ROOM) {
+        next_array = (char *)start;
+        arrays_end = (char *)end;
+    } else if (here > 2 * ARRAYS_BELOW) {
+        next_array = (char *)((here - ARRAYS_BELOW) & ~(ARRAY_ALIGN - 1));
+        arrays_end = (char *)here;
+    }
 }
 
 /* Where the addresses are not free, maps the whole array elsewhere. */
 COLD int meta_array_begin(struct meta_array *a, size_t most)
 {
     if (!next_array)
-        next_array = address_of_arrays();
-    if (next_array && map_exactly(next_array, PAGE_BYTES)) {
+        choose_addresses();
+    most = (most + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+    if ((uintptr_t)next_array + most <= (uintptr_t)arrays_end && map_exactly(next_array, PAGE_BYTES)) {
         *a = (struct meta_array){next_array, PAGE_BYTES, most};
         next_array += (most + 2 * ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1);
         return 0;

@@ -279,7 +279,8 @@ static struct meta_array orphan_chunks; /* of struct counters_chunk */
 
 int counters_boot(uint32_t max_contexts)
 {
-    return meta_array_begin(&orphan_chunks, (size_t)max_contexts / COUNTERS_PER_CHUNK * sizeof(struct counters_chunk));
+    return meta_array_begin(&orphan_chunks, ((size_t)max_contexts + COUNTERS_PER_CHUNK - 1) / COUNTERS_PER_CHUNK *
+                                               sizeof(struct counters_chunk));
 }
 
 COLD bool counters_grow_orphan(uint32_t end)

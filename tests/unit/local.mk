@@ -8,6 +8,7 @@ unit_tests += \
 	%D%/base/test_encode \
 	%D%/base/test_memory_bounds \
 	%D%/base/test_memory_pressure \
+	%D%/base/test_meta_array \
 	%D%/base/test_pattern \
 	%D%/conf/test_conf \
 	%D%/conf/test_conf_variables \

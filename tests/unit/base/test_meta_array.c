@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Arrays that grow without moving: each byte is zero at first and stays, wherever the array lies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/meta.h"
+
+#define PAGE ((size_t)4096)
+
+/* Begins an array of `most` bytes, grows it step by step, and looks at each byte. */
+static struct meta_array grow_and_check(size_t most)
+{
+    struct meta_array a;
+    assert_int_equal(meta_array_begin(&a, most), 0);
+    char *start = a.start;
+    for (size_t have = 0, want = 1; have < most; want = 3 * want + 1) {
+        want = want < most ? want : most;
+        assert_true(meta_array_grow(&a, want));
+        assert_ptr_equal(a.start, start);
+        for (; have < want; have++) {
+            assert_int_equal(start[have], 0);
+            start[have] = (char)(have * 7 + 1);
+        }
+    }
+    for (size_t i = 0; i < most; i++)
+        assert_int_equal((unsigned char)start[i], (unsigned char)(i * 7 + 1));
+    return a;
+}
+
+static void test_arrays_of_odd_sizes(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {1, PAGE - 1, PAGE, PAGE + 1, 10000, (size_t)3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        grow_and_check(sizes[i]);
+}
+
+/* Arrays lie at addresses that follow from those before. Something else is there first. */
+static void test_arrays_whose_addresses_are_taken(void **state)
+{
+    (void)state;
+    const struct meta_array a = grow_and_check(PAGE), b = grow_and_check(PAGE);
+    char *next = b.start + (b.start - a.start);
+    assert_ptr_equal(mmap(next, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), next);
+    const size_t sizes[] = {1, PAGE + 1, 10000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        assert_ptr_not_equal(grow_and_check(sizes[i]).start, next);
+    munmap(next, PAGE);
+    assert_ptr_equal(grow_and_check(PAGE).start, next);
+}
+
+/* Growth ends where something else is, and what there is stays. */
+static void test_an_array_stops_at_another_mapping(void **state)
+{
+    (void)state;
+    struct meta_array a;
+    assert_int_equal(meta_array_begin(&a, 16 * PAGE), 0);
+    char *there = a.start + 4 * PAGE;
+    assert_ptr_equal(mmap(there, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), there);
+    assert_true(meta_array_grow(&a, 4 * PAGE));
+    a.start[4 * PAGE - 1] = 1;
+    assert_false(meta_array_grow(&a, 5 * PAGE));
+    assert_int_equal(a.start[4 * PAGE - 1], 1);
+    munmap(there, PAGE);
+    assert_true(meta_array_grow(&a, 16 * PAGE));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arrays_of_odd_sizes),
+        cmocka_unit_test(test_arrays_whose_addresses_are_taken),
+        cmocka_unit_test(test_an_array_stops_at_another_mapping),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
