@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/meta.h"
 
 #define TEXT_BYTES ((size_t)256 * 1024) /* enough for many mounts; unused pages of it are not resident */
+static char *read_text;
 
 static int open_file(const char *root, const char *directory, const char *file)
 {
@@ -24,13 +26,14 @@ static int open_file(const char *root, const char *directory, const char *file)
 /* The text of a file, or its beginning. */
 static const char *read_descriptor(int fd)
 {
-    static char text[TEXT_BYTES];
     size_t n = 0;
     ssize_t more = 1;
-    while (n < sizeof text - 1 && (more = pread(fd, text + n, sizeof text - 1 - n, (off_t)n)) > 0)
+    if (!read_text && !(read_text = meta_map(TEXT_BYTES)))
+        return NULL;
+    while (n < TEXT_BYTES - 1 && (more = pread(fd, read_text + n, TEXT_BYTES - 1 - n, (off_t)n)) > 0)
         n += (size_t)more;
-    text[n] = '\0';
-    return more < 0 ? NULL : text;
+    read_text[n] = '\0';
+    return more < 0 ? NULL : read_text;
 }
 
 const char *file_text(const char *root, const char *directory, const char *file)

@@ -15,6 +15,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/mailbox.h"
+#include "base/meta.h"
 #include "heap/thread.h"
 #include "jemalloc-hooks/extents.h"
 
@@ -57,16 +58,16 @@ static void execute(void)
 }
 
 #define STACK_BYTES (256 << 10) /* signal handlers run on it too */
+static char *stack;             /* from the first request on */
 
 /* With a frame pointer, so that debuggers and profilers find the way back. */
 static NOINLINE void execute_on_own_stack(void)
 {
 #if defined(__x86_64__)
-    static _Alignas(64) char stack[STACK_BYTES];
     (void)*(void *volatile *)__builtin_frame_address(0);
     __asm__ volatile("movq %%rsp, %%rbx\n\tmovq %0, %%rsp\n\tcall *%1\n\tmovq %%rbx, %%rsp"
                      :
-                     : "r"(stack + sizeof stack), "r"(execute)
+                     : "r"(stack + STACK_BYTES), "r"(execute)
                      : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3",
                        "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
                        "cc", "memory");
@@ -116,16 +117,21 @@ static bool may_call(void)
     return t && !t->n_held && !extents_pause && !lock_holds_all();
 }
 
-/* If a request comes after the bit is cleared, the other process sets it again. */
+/* If a request comes after the bit is cleared, the other process sets it again. Without memory for the stack, requests go
+ * on waiting. */
 COLD void mailbox_look(void)
 {
     int saved = errno;
     if (!may_call() || atomic_exchange(&is_answering, true))
         return;
     jespan_assert(!locks_held);
-    atomic_fetch_and(&slow_work, ~SLOW_MAIL);
-    for (unsigned i = 0; i < MAILBOX_SLOTS && take_oldest(); i++)
-        ;
+    if (!stack)
+        stack = meta_map(STACK_BYTES);
+    if (stack) {
+        atomic_fetch_and(&slow_work, ~SLOW_MAIL);
+        for (unsigned i = 0; i < MAILBOX_SLOTS && take_oldest(); i++)
+            ;
+    }
     store_release(&is_answering, false);
     errno = saved;
 }
