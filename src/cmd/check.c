@@ -63,8 +63,7 @@ static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check
         const struct check_rule *rule = &check->rules[i];
         if (rule->outlived)
             continue;
-        int bytes = snprintf(alerts + n, CONF_STRING_BYTES - n, "%sinuse(%s)>%llu", n > 0 ? "|" : "", rule->spans,
-                             (unsigned long long)rule->bound - 1);
+        int bytes = snprintf(alerts + n, CONF_STRING_BYTES - n, "%sinuse(%s)>=%s", n > 0 ? "|" : "", rule->spans, rule->bound_text);
         if (bytes < 0 || (size_t)bytes >= CONF_STRING_BYTES - n)
             return -E2BIG;
         n += (size_t)bytes;

@@ -16,6 +16,7 @@ struct check_rule {
     const char *text; /* as the user wrote it */
     char *spans;      /* without the bound */
     struct report_filter *filter; /* NULL: all contexts */
+    const char *bound_text; /* as the user wrote it */
     uint64_t bound;   /* the value must be less */
     bool outlived;    /* what spans left in use at exit; else what was in use in any dump */
     int64_t bytes;    /* the most that a process had */

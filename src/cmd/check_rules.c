@@ -21,6 +21,7 @@ const char *check_add_max(struct check *check, const char *text)
     if (strpbrk(text, "|!,()"))
         return "spans cannot contain any of |!,()";
     rule->text = text;
+    rule->bound_text = less + 1;
     rule->spans = strndup(text, (size_t)(less - text));
     if (!rule->spans)
         return "out of memory";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Alerts: inuse(request)>1G|growth(cache)>10M/min|outlived(*)>64M. */
+/* Alerts: inuse(request)>1G|growth(cache)>10M/min|outlived(*)>=64M. */
 #include "report/alerts.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ struct rule {
     struct {
         const char *key, *value;
     } labels[MOST_LABELS];
-    uint64_t bytes, window_ns; /* window_ns: of growth */
+    uint64_t bytes, window_ns; /* the rule holds above so many bytes; window_ns: of growth */
     const char *text;
 };
 
@@ -91,10 +91,15 @@ static int parse_threshold(struct rule *r, char *text)
 {
     if (*text++ != '>')
         return -EINVAL;
-    char *bytes = strsep(&text, "/");
+    bool is_least = *text == '=';
+    char *rest = text + is_least, *bytes = strsep(&rest, "/");
     bool is_rate = r->kind == GROWTH;
-    r->window_ns = window_of(text ? text_trim(text) : "");
-    return is_rate != (r->window_ns > 0) || is_rate != (text != NULL) ? -EINVAL : bytes_parse(text_trim(bytes), &r->bytes);
+    r->window_ns = window_of(rest ? text_trim(rest) : "");
+    int error = is_rate != (r->window_ns > 0) || is_rate != (rest != NULL) ? -EINVAL : bytes_parse(text_trim(bytes), &r->bytes);
+    if (error || (is_least && r->bytes == 0)) /* >=0 would always hold */
+        return -EINVAL;
+    r->bytes -= is_least;
+    return 0;
 }
 
 /* "kind(subject)>threshold" */

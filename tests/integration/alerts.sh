@@ -71,12 +71,13 @@ test_in_process() {
 test_wrong_rules() {
     local rule
     for rule in 'inuse(work)' 'inuse(work)>1X' 'inuse work>1M' 'growth(work)>1M' 'growth(work)>1M/day' 'inuse(work)>1M/min' \
-        'use(work)>1M' 'inuse()>1M' 'inuse(a > )>1M' 'inuse(a{b})>1M' 'inuse(a{b=c)>1M' 'inuse(a{b=c}d)>1M' '>' '(' 'inuse)(>1'; do
+        'use(work)>1M' 'inuse()>1M' 'inuse(a > )>1M' 'inuse(a{b})>1M' 'inuse(a{b=c)>1M' 'inuse(a{b=c}d)>1M' '>' '(' 'inuse)(>1' \
+        'inuse(work)>=0' 'inuse(work)>=' 'inuse(work)=>1M' 'inuse(work)>=1M/min' 'inuse(work)>==1M'; do
         preloaded env JESPAN_CONF="alert:$rule" "$program" 2> wrong.err
         equal "$rule" "$(cat wrong.err)" "jespan: alert: '$rule' is not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or \
 outlived(*)>64M, and is ignored"
     done
-    preloaded env JESPAN_CONF="alert:| inuse( a > b {c=d}{e=f} ) >1M|| growth(*)>1K/s|outlived({a=*})>0" "$program" 2> wrong.err
+    preloaded env JESPAN_CONF="alert:| inuse( a > b {c=d}{e=f} ) >1M|| growth(*)>1K/s|outlived({a=*})>0|growth(*) >= 1K / s|inuse(*)>=1" "$program" 2> wrong.err
     equal "odd but right" "$(cat wrong.err)" ""
 }
 

@@ -57,7 +57,7 @@ test_before_exit() {
     equal "status" "$status" 3
     has out 'FAIL  work<1M: 8.0 MiB in process '
     has out 'pass  work<1G: 8.0 MiB in process '
-    has err 'jespan: alert: inuse(work)>1048575: '
+    has err 'jespan: alert: inuse(work)>=1M: '
 }
 
 # Dumps that JESPAN_CONF would remove or leave out are there: a broken rule never holds because its dump is gone.
