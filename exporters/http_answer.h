@@ -67,6 +67,11 @@ void http_arenas_answer(struct http_source *source, const struct http_request *r
 /* In Prometheus's text format. Writes nothing if there is no arena. */
 void http_arenas_write_metrics(struct http_text *to, const struct service_host *host);
 
+/* ---- The rules of `alert`, for /metrics ---- */
+
+/* Writes nothing if there are no rules. */
+void http_alerts_write_metrics(struct http_text *to, const struct service_host *host);
+
 /* ---- /metrics, in Prometheus's text format 0.0.4 ---- */
 
 void http_metrics_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);

@@ -188,4 +188,5 @@ void http_metrics_answer(struct http_source *source, const struct http_request *
     write_memory(&answer->body, s);
     write_stats(&answer->body, host);
     http_arenas_write_metrics(&answer->body, host);
+    http_alerts_write_metrics(&answer->body, host);
 }

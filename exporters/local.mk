@@ -57,6 +57,7 @@ events_sources = \
 
 http_sources = \
 	%D%/http.c \
+	%D%/http_alerts.c \
 	%D%/http_answer.h \
 	%D%/http_arenas.c \
 	%D%/http_listen.c %D%/http_listen.h \

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contexts: the current one, credit, limits, and samplers. */
+/* Contexts: the current one, credit, limits, alerts, and samplers. */
 #include <errno.h>
 
 #include "base/compiler.h"
 #include "base/lock.h"
+#include "jespan/alert.h"
 #include "jespan/jespan.h"
 #include "jespan/limit.h"
 #include "malloc/track.h"
 #include "policy/limits.h"
+#include "report/alert_watch.h"
 #include "report/limit_events.h"
 #include "span/age.h"
 #include "span/sampler.h"
@@ -119,6 +121,16 @@ EXPORT int jespan_set_limit_callback(jespan_limit_callback_t *callback, void *us
 {
     int saved = errno;
     int error = track_thread() ? limit_events_set_callback(callback, user) : -ENOMEM;
+    errno = saved;
+    return -error;
+}
+
+/* ---- Alerts ---- */
+
+EXPORT int jespan_set_alert_callback(jespan_alert_callback_t *callback, void *user)
+{
+    int saved = errno;
+    int error = track_thread() ? alert_watch_set_callback(callback, user) : -ENOMEM;
     errno = saved;
     return -error;
 }

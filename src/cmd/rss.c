@@ -13,6 +13,7 @@
 #include "outside.h"
 #include "rss_mappings.h"
 #include "sidecar/ending.h"
+#include "snapshot/row_path.h"
 #include "snapshot/view_heap.h"
 #include "text.h"
 
@@ -245,7 +246,7 @@ static void print_holders(const struct rss *rss, const struct options *options)
         figure_bytes(cells[1], (int64_t)h->figures.resident_bytes, options->exact);
         figure_bytes(cells[2], (int64_t)h->figures.pinned_bytes, options->exact);
         figure_bytes(cells[3], (int64_t)h->figures.alone_bytes, options->exact);
-        line_path(path, sizeof path, rss->process.snapshot, h->row);
+        row_path(path, sizeof path, rss->process.snapshot, h->row);
         text_clear(&text);
         text_add_bytes(&text, path, strlen(path), sizeof path);
         printf("%12s  %12s  %12s  %12s  ", cells[0], cells[1], cells[2], cells[3]);
@@ -267,7 +268,7 @@ static void print_json(const struct rss *rss, pid_t pid, const struct options *o
     fputs("},\n \"contexts\": [", stdout);
     for (uint32_t i = 0; i < n; i++) {
         const struct holder *h = &rss->holders[i];
-        line_path(path, sizeof path, rss->process.snapshot, h->row);
+        row_path(path, sizeof path, rss->process.snapshot, h->row);
         fputs(i == 0 ? "\n  {\"context\": " : ",\n  {\"context\": ", stdout);
         text_print_json(path);
         printf(", \"inuse_bytes\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"resident_bytes\": %" PRIu64 ", \"pinned_bytes\": %" PRIu64

@@ -10,6 +10,7 @@
 #include "cmd.h"
 #include "options.h"
 #include "sidecar/ending.h"
+#include "snapshot/row_path.h"
 #include "text.h"
 #include "threads.h"
 
@@ -103,7 +104,7 @@ void threads_path(const struct threads_report *r, uint32_t context, char path[TH
 {
     const struct snapshot_row *row = snapshot_find(r->process.snapshot, context);
     if (row)
-        line_path(path, THREADS_PATH_BYTES, r->process.snapshot, (uint32_t)(row - r->process.snapshot->rows));
+        row_path(path, THREADS_PATH_BYTES, r->process.snapshot, (uint32_t)(row - r->process.snapshot->rows));
     else
         strcpy(path, "(retired)");
 }

@@ -5,6 +5,7 @@
 
 #include "cmd.h"
 #include "sidecar/ending.h"
+#include "snapshot/row_path.h"
 #include "top.h"
 
 #define PATH_BYTES 1024
@@ -98,7 +99,7 @@ static void add_context(struct text *text, const struct top *top, const struct t
 {
     char path[PATH_BYTES];
     const struct snapshot_row *r = &top->snapshot->rows[row->row];
-    line_path(path, sizeof path, top->snapshot, row->row);
+    row_path(path, sizeof path, top->snapshot, row->row);
     const char *name = path;
     if (row->depth > 0) {
         const char *at = strstr(path, r->name);
@@ -123,7 +124,7 @@ static void add_thread(struct text *text, const struct top *top, const struct to
     text_add(text, number);
     strcpy(path, "(retired)");
     if (context)
-        line_path(path, sizeof path, top->snapshot, (uint32_t)(context - top->snapshot->rows));
+        row_path(path, sizeof path, top->snapshot, (uint32_t)(context - top->snapshot->rows));
     text_add_bytes(text, path, strlen(path), PATH_BYTES);
 }
 

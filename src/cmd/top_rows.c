@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sidecar/ending.h"
+#include "snapshot/row_path.h"
 #include "top.h"
 
 #define PATH_BYTES 1024
@@ -35,7 +36,7 @@ static bool fits(const struct top *top, uint32_t row)
     char path[PATH_BYTES];
     if (top->filter[0] == '\0')
         return true;
-    line_path(path, sizeof path, top->snapshot, row);
+    row_path(path, sizeof path, top->snapshot, row);
     return strcasestr(path, top->filter);
 }
 

@@ -152,7 +152,7 @@ static void be_silent(void)
 void conf_leave_to_sidecar(void)
 {
     conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
-    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.alert[0] = '\0';
+    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0'; /* of the rules of alert, the callback may be told */
     if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
         conf.dump_dir[0] = '\0';
 }

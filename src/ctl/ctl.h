@@ -69,6 +69,10 @@ extern const struct ctl_group ctl_arenas_groups[]; /* spans.arenas.<i>.NAME */
 int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
 void ctl_refresh_jemalloc(void); /* makes jemalloc update its statistics, if there are span arenas */
 
+/* In ctl_alerts.c. */
+extern const struct ctl_name ctl_alerts_names[];
+extern const struct ctl_group ctl_alerts_groups[]; /* spans.alerts.<i>.NAME */
+
 /* In ctl_stats.c. */
 extern const struct ctl_name ctl_stats_names[];
 extern const struct ctl_group ctl_stats_groups[]; /* spans.stats.stacks.NAME, spans.stats.SERVICE.NAME */

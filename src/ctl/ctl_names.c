@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names under spans.*, except those of contexts (ctl_contexts.c), span arenas (ctl_arenas.c) and jespan itself
- * (ctl_stats.c). To add a name, add a row to a table.
+/* The names under spans.*, except those of contexts (ctl_contexts.c), span arenas (ctl_arenas.c), alerts (ctl_alerts.c)
+ * and jespan itself (ctl_stats.c). To add a name, add a row to a table.
  *
  * Figures are exact for the calling thread: its free buffer is counted first. spans.count and spans.ids answer as of
  * the last write to spans.epoch. Returned names point to memory that is never freed.
@@ -198,5 +198,6 @@ const struct ctl_name ctl_top_names[] = {
 const struct ctl_group ctl_groups[] = {
     {"all", ctl_all_names, NULL},          {"retired", ctl_retired_names, NULL},
     {"stats", ctl_stats_names, ctl_stats_groups},  {"arenas", ctl_arenas_names, ctl_arenas_groups},
-    {NULL, ctl_context_names, ctl_context_groups}, {0},
+    {"alerts", ctl_alerts_names, ctl_alerts_groups}, {NULL, ctl_context_names, ctl_context_groups},
+    {0},
 };

@@ -34,6 +34,7 @@ static const struct outside_name outside_names[] = {
     {"spans.arenas.*.name", READ, MAILBOX_WORDS},
     {"spans.arenas.*.value", 0, MAILBOX_NOTHING}, /* arrays */
     {"spans.arenas.*.limit_bytes", READ | WRITE, MAILBOX_UNSIGNED},
+    {"spans.alerts.*.rule", READ, MAILBOX_WORDS},
     {"spans.*.labels", 0, MAILBOX_NOTHING},
     {"spans.*.ages", 0, MAILBOX_NOTHING},
     {"spans.*.name", READ, MAILBOX_WORDS},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/ctl.c %D%/ctl.h \
+	%D%/ctl_alerts.c \
 	%D%/ctl_arenas.c \
 	%D%/ctl_contexts.c \
 	%D%/ctl_jemalloc.c \

@@ -1,73 +1,193 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that looks at this process for alerts. With a sidecar, the sidecar does it. */
+/* The thread that looks at this process for alerts.
+ *
+ * With a sidecar, the sidecar writes the line and the dump, and shows the rules in its page. The thread then runs once the
+ * program has asked for a callback, and does nothing else. */
 #include "report/alert_watch.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/die.h"
-#include "base/lock.h"
+#include "base/forked.h"
 #include "conf/conf.h"
 #include "report/alerts.h"
 #include "report/background.h"
 #include "report/dump.h"
-#include "span/context_path.h"
+#include "report/goodbye.h"
+#include "snapshot/row_path.h"
 
 #define PATH_BYTES 160
 
-static struct worker worker;
-static struct alert_state states[ALERTS_MOST]; /* only the thread uses it */
+static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER; /* fork does not wait for it, nor for callback_mutex */
+static struct worker worker;            /* start_mutex */
+static bool started, has_booted;        /* start_mutex */
+static WRITTEN_AT_FORK bool at_end;     /* start_mutex */
 
-static void tell(void *arg, const struct alert_news *news)
+/* Held while a callback runs. */
+static pthread_mutex_t callback_mutex = PTHREAD_MUTEX_INITIALIZER;
+static jespan_alert_callback_t *_Atomic callback; /* written under callback_mutex, like all below */
+static void *callback_user;
+static bool was_told[ALERTS_MOST];   /* the callback knows that the rule holds */
+static THREAD_LOCAL bool is_telling; /* this thread is in a callback */
+
+static struct alert_state states[ALERTS_MOST]; /* only the thread uses it */
+static struct alert_figures own_figures[ALERTS_MOST];
+
+static bool has_sidecar(void)
 {
-    const struct snapshot *s = arg;
+    return conf.sidecar[0];
+}
+
+/* ---- Looking ---- */
+
+static void say(const struct snapshot *s, const struct alert_news *news)
+{
     char path[PATH_BYTES], bytes[NUMBER_BYTES], most[NUMBER_BYTES];
-    lock(LOCK_TREE);
-    const char *holder = context_path(s->rows[news->row].id, path, sizeof path);
-    unlock(LOCK_TREE);
+    row_path(path, sizeof path, s, news->row);
     WARN("alert: ", news->rule, ": ", number_text(bytes, news->bytes, 10), " bytes; ", number_text(most, news->row_bytes, 10),
-         " in use by ", holder);
+         " in use by ", path);
+}
+
+static void call(const struct snapshot *s, const struct alert_news *news)
+{
+    char path[PATH_BYTES] = "";
+    if (news->row_bytes)
+        row_path(path, sizeof path, s, news->row);
+    const struct jespan_alert_event event = {
+        .kind = news->holds ? JESPAN_ALERT_BEGAN : JESPAN_ALERT_ENDED, .rule = news->rule, .bound_bytes = news->bound_bytes,
+        .bytes = news->bytes, .context = news->row_bytes ? s->rows[news->row].id : JESPAN_INVALID, .path = path,
+        .context_bytes = news->row_bytes};
+    is_telling = true;
+    load_relaxed(&callback)(&event, callback_user);
+    is_telling = false;
+}
+
+static void tell(const struct snapshot *s, const struct alert_news *news, unsigned i)
+{
+    pthread_mutex_lock(&callback_mutex);
+    if (load_relaxed(&callback) && news->holds != was_told[i]) {
+        was_told[i] = news->holds;
+        call(s, news);
+    }
+    pthread_mutex_unlock(&callback_mutex);
+}
+
+/* The dump comes before the callback, which may free the memory. */
+static void look(const struct snapshot *s)
+{
+    struct alert_news news[ALERTS_MOST];
+    unsigned n = load_relaxed(&alerts_shown.n);
+    unsigned n_new = alerts_look(states, own_figures, s, clock_ns(CLOCK_MONOTONIC), news);
+    for (unsigned i = 0; i < n && !has_sidecar(); i++)
+        if (news[i].is_new)
+            say(s, &news[i]);
+    if (n_new && conf.dump_dir[0] && !has_sidecar())
+        dump_next(DUMP_ALERT);
+    for (unsigned i = 0; i < n; i++)
+        tell(s, &news[i], i);
 }
 
 static void run(struct worker *w)
 {
     struct snapshot *s = NULL;
     while (worker_sleep(w, background_deadline(conf.reading_interval_ms))) {
+        if (has_sidecar() && !load_relaxed(&callback))
+            continue;
         struct snapshot *next = snapshot_retake(s);
         s = next ? next : s;
-        if (next && alerts_look(states, s, clock_ns(CLOCK_MONOTONIC), tell, s) && conf.dump_dir[0])
-            dump_next(DUMP_ALERT);
+        if (next)
+            look(s);
     }
     snapshot_free(s);
 }
 
-void alert_watch_start(void)
+/* ---- Start and end ---- */
+
+static int start(void)
 {
-    if (conf.dump_peak && conf.dump_dir[0] && !conf.sidecar[0])
-        WARN("dump_peak needs a sidecar, as jespan run starts one, and is ignored");
-    if (!conf.alert[0] || !alerts_parse())
-        return;
-    int error = worker_start(&worker, "jespan:alert", run);
+    int error = 0;
+    pthread_mutex_lock(&start_mutex);
+    bool is_wanted = has_booted && load_relaxed(&alerts_shown.n) && (!has_sidecar() || load_relaxed(&callback));
+    if (is_wanted && !started && !at_end) {
+        error = worker_start(&worker, "jespan:alert", run);
+        started = !error;
+    }
+    pthread_mutex_unlock(&start_mutex);
+    return error;
+}
+
+static void start_configured(void)
+{
+    store_release(&alerts_shown.figures, has_sidecar() ? goodbye_alerts() : own_figures);
+    int error = start();
     if (error)
         WARN("the thread for alert cannot start: ", errno_text(-error), "; alert is ignored");
 }
 
+void alert_watch_start(void)
+{
+    if (conf.dump_peak && conf.dump_dir[0] && !has_sidecar())
+        WARN("dump_peak needs a sidecar, as jespan run starts one, and is ignored");
+    if (!conf.alert[0])
+        return;
+    alerts_parse(has_sidecar()); /* the sidecar names wrong rules */
+    pthread_mutex_lock(&start_mutex);
+    has_booted = true;
+    pthread_mutex_unlock(&start_mutex);
+    start_configured();
+}
+
+int alert_watch_set_callback(jespan_alert_callback_t *fn, void *user)
+{
+    if (is_telling)
+        return -EDEADLK;
+    pthread_mutex_lock(&callback_mutex);
+    jespan_alert_callback_t *before = load_relaxed(&callback);
+    store_relaxed(&callback, fn);
+    int error = start();
+    if (error) {
+        store_relaxed(&callback, before);
+    } else {
+        callback_user = user;
+        memset(was_told, 0, sizeof was_told);
+    }
+    pthread_mutex_unlock(&callback_mutex);
+    return error;
+}
+
 void alert_watch_ask_to_stop(void)
 {
+    pthread_mutex_lock(&start_mutex);
+    at_end = true;
     worker_ask_to_stop(&worker);
+    pthread_mutex_unlock(&start_mutex);
 }
 
 void alert_watch_wait(uint64_t until_ns)
 {
     if (!worker_wait(&worker, until_ns))
-        WARN("the dump for an alert took longer than shutdown_timeout_ms and is given up");
+        WARN("the dump or the callback for an alert took longer than shutdown_timeout_ms and is given up");
 }
 
 COLD void alert_watch_after_fork(void)
 {
-    if (!conf.alert[0])
+    FORKED_CLEAR(callback_mutex);
+    FORKED_CLEAR(start_mutex);
+    FORKED_CLEAR(is_telling);
+    FORKED_CLEAR(started);
+    if (!load_relaxed(&alerts_shown.n))
         return;
-    memset(states, 0, sizeof states);
-    if (worker_after_fork(&worker) && conf.follow_fork)
-        alert_watch_start();
+    FORKED_CLEAR(was_told);
+    FORKED_CLEAR(states);
+    FORKED_CLEAR(own_figures);
+    store_relaxed(&alerts_shown.figures, NULL);
+    worker_after_fork(&worker);
+    at_end = !conf.follow_fork;
+    if (conf.follow_fork)
+        start_configured();
 }

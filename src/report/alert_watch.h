@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that looks at this process for alerts (alerts.h). With a sidecar, the sidecar does it. */
+/* The thread that looks at this process for alerts (alerts.h). With a sidecar, it runs only for a callback. */
 #ifndef JESPAN_ALERT_WATCH_H
 #define JESPAN_ALERT_WATCH_H
 
 #include <stdint.h>
 
+#include "jespan/alert.h"
+
+/* Reads the rules, and starts the thread if it is wanted. */
 void alert_watch_start(void);
+
+/* Returns 0, -EDEADLK in a callback, or the error of starting the thread. */
+int alert_watch_set_callback(jespan_alert_callback_t *callback, void *user);
 
 /* At exit: lets the thread end, and waits for it until a time on the monotonic clock. */
 void alert_watch_ask_to_stop(void);

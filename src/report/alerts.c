@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/die.h"
+#include "base/figures.h"
 #include "base/parse.h"
 #include "conf/conf.h"
 
@@ -25,12 +27,17 @@ struct rule {
     struct {
         const char *key, *value;
     } labels[MOST_LABELS];
-    uint64_t bytes, window_ns; /* the rule holds above so many bytes; window_ns: of growth */
+    uint64_t bound;     /* as in the text */
+    uint64_t bytes;     /* the rule holds above so many */
+    uint64_t window_ns; /* of growth */
     const char *text;
 };
 
 static struct rule rules[ALERTS_MOST];
-static unsigned n_rules;
+struct alerts_shown alerts_shown;
+FIGURE_ROW(figure_alerts_count, "spans.alerts.count", alerts_shown.n, FIGURE_NUMBER);
+static struct alerts_shown *const shown_at = &alerts_shown;
+FIGURE_ROW(figure_alerts, ".alerts", shown_at, FIGURE_NUMBER);
 static char texts[CONF_STRING_BYTES], words[CONF_STRING_BYTES];
 
 /* ---- Reading rules ---- */
@@ -95,10 +102,10 @@ static int parse_threshold(struct rule *r, char *text)
     char *rest = text + is_least, *bytes = strsep(&rest, "/");
     bool is_rate = r->kind == GROWTH;
     r->window_ns = window_of(rest ? text_trim(rest) : "");
-    int error = is_rate != (r->window_ns > 0) || is_rate != (rest != NULL) ? -EINVAL : bytes_parse(text_trim(bytes), &r->bytes);
-    if (error || (is_least && r->bytes == 0)) /* >=0 would always hold */
+    int error = is_rate != (r->window_ns > 0) || is_rate != (rest != NULL) ? -EINVAL : bytes_parse(text_trim(bytes), &r->bound);
+    if (error || (is_least && r->bound == 0)) /* >=0 would always hold */
         return -EINVAL;
-    r->bytes -= is_least;
+    r->bytes = r->bound - is_least;
     return 0;
 }
 
@@ -116,24 +123,41 @@ static int parse_rule(struct rule *r, char *text)
     return error ? error : parse_threshold(r, text_trim(close + 1));
 }
 
-unsigned alerts_parse(void)
+/* Metrics are named by their rules, so a rule counts once. */
+static bool is_there(unsigned n, const char *text)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(rules[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+static void refuse(const char *rule, const char *why, bool quietly)
+{
+    if (!quietly)
+        WARN("alert: '", rule, "' is ", why);
+}
+
+unsigned alerts_parse(bool quietly)
 {
     char *list = strcpy(words, conf.alert), *texts_end = texts;
-    n_rules = 0;
+    unsigned n = 0;
     for (char *item; (item = strsep(&list, "|"));) {
         struct rule r = {.text = texts_end};
         texts_end = stpcpy(texts_end, text_trim(item)) + 1;
-        if (!*r.text)
+        if (!*r.text || is_there(n, r.text))
             continue;
-        if (n_rules == ALERTS_MOST)
-            WARN("alert: '", r.text, "' is ignored: there are more than 32 rules");
+        if (n == ALERTS_MOST)
+            refuse(r.text, "ignored: there are more than 32 rules", quietly);
         else if (parse_rule(&r, item))
-            WARN("alert: '", r.text, "' is not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or outlived(*)>64M, "
-                 "and is ignored");
+            refuse(r.text, "not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or outlived(*)>64M, and is ignored", quietly);
         else
-            rules[n_rules++] = r;
+            rules[n++] = r;
     }
-    return n_rules;
+    for (unsigned i = 0; i < n; i++)
+        alerts_shown.rules[i] = rules[i].text;
+    store_release(&alerts_shown.n, n); /* pairs with readers of mallctl */
+    return n;
 }
 
 /* ---- Looking ---- */
@@ -215,19 +239,33 @@ static uint64_t growth(struct alert_state *state, const struct rule *r, uint64_t
     return 0;
 }
 
-unsigned alerts_look(struct alert_state *states, const struct snapshot *s, uint64_t now_ns, alert_teller *tell, void *arg)
+static void show(struct alert_figures *figures, const struct alert_news *news)
+{
+    store_relaxed(&figures->bytes, news->bytes);
+    store_relaxed(&figures->holding, news->holds);
+    store_relaxed(&figures->fired, load_relaxed(&figures->fired) + news->is_new);
+}
+
+static void look(struct alert_state *state, const struct rule *r, const struct snapshot *s, uint64_t now_ns, struct alert_news *news)
+{
+    *news = (struct alert_news){.rule = r->text, .bound_bytes = r->bound};
+    add_up(r, s, news);
+    if (r->kind == GROWTH)
+        news->bytes = growth(state, r, news->bytes, now_ns);
+    news->holds = news->bytes > (state->is_over ? r->bytes - r->bytes / 8 : r->bytes);
+    news->is_new = news->holds && !state->is_over;
+    state->is_over = news->holds;
+}
+
+unsigned alerts_look(struct alert_state *states, struct alert_figures *figures, const struct snapshot *s, uint64_t now_ns,
+                     struct alert_news *news)
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < n_rules; i++) {
-        struct alert_news news = {.rule = rules[i].text};
-        add_up(&rules[i], s, &news);
-        if (rules[i].kind == GROWTH)
-            news.bytes = growth(&states[i], &rules[i], news.bytes, now_ns);
-        bool is_new = news.bytes > rules[i].bytes && !states[i].is_over;
-        states[i].is_over = news.bytes > (states[i].is_over ? rules[i].bytes - rules[i].bytes / 8 : rules[i].bytes);
-        if (is_new)
-            tell(arg, &news);
-        n += is_new;
+    for (unsigned i = 0; i < load_relaxed(&alerts_shown.n); i++) {
+        look(&states[i], &rules[i], s, now_ns, &news[i]);
+        if (figures)
+            show(&figures[i], &news[i]);
+        n += news[i].is_new;
     }
     return n;
 }

@@ -9,33 +9,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "snapshot/alert_figures.h"
 #include "snapshot/snapshot.h"
 
-#define ALERTS_MOST 32
 #define ALERTS_PAST 16 /* earlier values of a rule of growth */
 
 /* The state of one rule for one process. A zeroed one is that of a rule that was not looked at yet. */
 struct alert_state {
-    bool is_over; /* it was told. It is told again only after the value fell below seven eighths of the threshold */
+    bool is_over; /* it holds: from a value above the bound until one below seven eighths of it */
     uint8_t n_past, next_past;
     struct {
         uint64_t ns, bytes;
     } past[ALERTS_PAST];
 };
 
+/* A rule after a look. */
 struct alert_news {
     const char *rule; /* as in the configuration */
-    uint64_t bytes;   /* the value now */
-    uint32_t row;     /* the context that has most of it */
-    uint64_t row_bytes;
+    bool holds;
+    bool is_new;          /* it has begun to hold */
+    uint64_t bytes;       /* the value now */
+    uint64_t bound_bytes; /* as the rule has it */
+    uint32_t row;         /* the context that has most of it */
+    uint64_t row_bytes;   /* 0: no context has any */
 };
 
-/* Reads the rules of conf.alert. Names those that are wrong on stderr, and leaves them out. Returns how many there are. */
-unsigned alerts_parse(void);
+/* Reads the rules of conf.alert into alerts_shown (snapshot/alert_figures.h). Leaves wrong rules out, and names them on
+ * stderr unless `quietly`. Returns how many rules there are. */
+unsigned alerts_parse(bool quietly);
 
-/* Looks at a snapshot taken at `now_ns`, and tells each rule that is newly exceeded. `states` has a state for each rule.
- * Returns how many were told. */
-typedef void alert_teller(void *arg, const struct alert_news *news);
-unsigned alerts_look(struct alert_state *states, const struct snapshot *s, uint64_t now_ns, alert_teller *tell, void *arg);
+/* Evaluates all rules with a snapshot taken at `now_ns`. `states`, `figures` and `news` have an element for each rule;
+ * `figures` may be NULL. Returns how many rules have begun to hold. */
+unsigned alerts_look(struct alert_state *states, struct alert_figures *figures, const struct snapshot *s, uint64_t now_ns,
+                     struct alert_news *news);
 
 #endif

@@ -89,6 +89,8 @@ static struct sidecar_slot *take_slot(bool forked)
     store_relaxed(&slot->state, SIDECAR_RUNS);
     store_relaxed(&slot->events, 0);
     store_relaxed(&slot->forked, forked);
+    if (conf.alert[0])
+        FORKED_CLEAR(page->alerts[slot - page->slots]); /* of a former process or program */
     store_relaxed(&slot->began_ns, clock_ns(CLOCK_MONOTONIC));
     if (load_relaxed(&page->tracer))
         prctl(PR_SET_PTRACER, load_relaxed(&page->tracer), 0, 0, 0);
@@ -112,6 +114,11 @@ void goodbye_start(void)
         leave_slot();
     own = page && !conf_is_silent ? take_slot(false) : NULL;
     conf_leave_to_sidecar();
+}
+
+struct alert_figures *goodbye_alerts(void)
+{
+    return own ? page->alerts[own - page->slots] : NULL;
 }
 
 COLD void goodbye_after_fork(void)

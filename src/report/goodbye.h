@@ -11,6 +11,10 @@
  * reached or is full, nobody reports for the process: a thread could break a sandbox. Leaves no descriptor open. */
 void goodbye_start(void);
 
+/* Where the sidecar shows the rules of `alert` for this process. NULL: it does not report for this process. */
+struct alert_figures;
+struct alert_figures *goodbye_alerts(void);
+
 /* In a forked child: takes a slot if forked children are followed. */
 void goodbye_after_fork(void);
 

@@ -17,9 +17,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "snapshot/alert_figures.h"
+
 #define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
-#define SIDECAR_PAGE_LAYOUT 0x6a730005u /* changes with the layout */
-#define SIDECAR_PAGE_BYTES 32768
+#define SIDECAR_PAGE_LAYOUT 0x6a730006u /* changes with the layout */
+#define SIDECAR_PAGE_BYTES 786432 /* the kernel gives memory for what is used of it */
 #define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
 
@@ -52,6 +54,7 @@ struct sidecar_page {
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     struct sidecar_slot slots[SIDECAR_SLOTS];
+    struct alert_figures alerts[SIDECAR_SLOTS][ALERTS_MOST]; /* of the processes with these slots. The sidecar writes them */
 };
 
 _Static_assert(sizeof(struct sidecar_page) <= SIDECAR_PAGE_BYTES, "it fits");

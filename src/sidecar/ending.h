@@ -46,9 +46,6 @@ struct line_holder {
     char path[LINE_HOLDER_BYTES];
 };
 
-/* The path of a row with its labels, as `jespan report` prints it, but with the innermost spans only. */
-void line_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row);
-
 /* Writes the context with the most bytes in use. */
 void line_find_holder(struct line_holder *h, const struct snapshot *s);
 

@@ -6,6 +6,7 @@
 #include "sidecar/modules.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -163,6 +164,31 @@ static int ask_outside(const char *name, void *old, size_t *old_bytes)
     return 0;
 }
 
+/* spans.alerts.NAME: this process evaluates the rules. */
+static int ask_alert(const char *rest, void *old, size_t *old_bytes)
+{
+    uint32_t rule;
+    int n = 0;
+    if (*old_bytes != sizeof(uint64_t))
+        return EINVAL;
+    if (strcmp(rest, "count") == 0) {
+        *(uint64_t *)old = load_relaxed(&alerts_shown.n);
+        return 0;
+    }
+    if (!source || sscanf(rest, "%10" SCNu32 ".%n", &rule, &n) != 1 || !n || rule < 1 || rule > load_relaxed(&alerts_shown.n))
+        return ENOENT;
+    if (strcmp(rest + n, "rule") == 0) {
+        *(const char **)old = alerts_shown.rules[rule - 1];
+        return 0;
+    }
+    for (size_t i = 0; i < ALERT_N_FIGURES; i++)
+        if (strcmp(rest + n, alert_figure_name(i)) == 0) {
+            *(uint64_t *)old = alert_figure(&readings_alerts(source)[rule - 1], i);
+            return 0;
+        }
+    return ENOENT;
+}
+
 /* Only the thread of HTTP asks. */
 static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
@@ -176,6 +202,8 @@ static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, 
             *(uint64_t *)old = load_relaxed(stats[i].value);
             return 0;
         }
+    if (strncmp(name, "spans.alerts.", 13) == 0)
+        return ask_alert(name + 13, old, old_bytes);
     return ask_outside(name, old, old_bytes);
 }
 

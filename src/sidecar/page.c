@@ -150,6 +150,18 @@ bool page_is_asked(const struct sidecar_slot *slot, pid_t pid)
     return state == SIDECAR_ASKS_FIRST || state == SIDECAR_ASKS;
 }
 
+void page_show_alerts(struct sidecar_slot *slot, pid_t pid, const struct alert_figures *figures, unsigned n)
+{
+    if (!page_is_of(slot, pid))
+        return;
+    struct alert_figures *shown = page->alerts[slot - page->slots];
+    for (unsigned i = 0; i < n; i++) {
+        store_relaxed(&shown[i].bytes, load_relaxed(&figures[i].bytes));
+        store_relaxed(&shown[i].holding, load_relaxed(&figures[i].holding));
+        store_relaxed(&shown[i].fired, load_relaxed(&figures[i].fired));
+    }
+}
+
 void page_tell(struct sidecar_slot *slot, pid_t pid, enum sidecar_state state)
 {
     if (!page_is_of(slot, pid))

@@ -33,6 +33,9 @@ bool page_is_of(const struct sidecar_slot *slot, pid_t pid);
 /* Whether the process asks. */
 bool page_is_asked(const struct sidecar_slot *slot, pid_t pid);
 
+/* Shows the figures of the first `n` rules of `alert` to the process, if the slot is its own. */
+void page_show_alerts(struct sidecar_slot *slot, pid_t pid, const struct alert_figures *figures, unsigned n);
+
 /* Lets the process go on, if the slot is still its own. */
 void page_tell(struct sidecar_slot *slot, pid_t pid, enum sidecar_state state);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "snapshot/alert_figures.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/view.h"
 
@@ -29,6 +30,7 @@ struct readings {
     uint64_t last_ns;
     struct view *events_view;           /* another one, as a view is for one thread at a time. NULL: not opened */
     struct event_reader *event_reader;
+    struct alert_figures alerts[ALERTS_MOST]; /* sidecar/watched.c writes them */
     int error;
     unsigned owners;             /* and snapshots in use */
     struct readings *next_listed; /* under list_mutex */
@@ -85,6 +87,11 @@ int readings_events(struct readings *r, struct event_sink *sink)
     if (!error && !r->event_reader)
         r->event_reader = event_reader_make();
     return error ? error : r->event_reader ? view_read_events(r->events_view, r->event_reader, sink) : -ENOMEM;
+}
+
+struct alert_figures *readings_alerts(struct readings *r)
+{
+    return r->alerts;
 }
 
 int readings_get(struct readings *r, const char *name, struct mailbox_answer *answer)

@@ -38,6 +38,9 @@ size_t readings_all(struct service_process *all, size_t room);
 /* Gives the new events of the process to the sink: event_reader.h. For one thread. Returns 0 or a negative errno. */
 int readings_events(struct readings *r, struct event_sink *sink);
 
+/* The figures of all rules of `alert` for the process. */
+struct alert_figures *readings_alerts(struct readings *r);
+
 /* A name of mallctl as of the last reading: snapshot/names_outside.h. Returns 0 or a negative errno. */
 struct mailbox_answer;
 int readings_get(struct readings *r, const char *name, struct mailbox_answer *answer);

@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "conf/conf.h"
 #include "report/alerts.h"
+#include "snapshot/row_path.h"
 
 struct watched {
     struct snapshot *highest; /* NULL: none. Its memory is the readings' */
@@ -18,7 +19,7 @@ static unsigned n_alerts;
 
 void watched_boot(void)
 {
-    n_alerts = alerts_parse();
+    n_alerts = alerts_parse(false);
 }
 
 static bool keeps_peak(void)
@@ -46,24 +47,24 @@ void watched_free(struct watched *w)
 
 /* ---- Alerts ---- */
 
-struct telling {
-    const struct served *process;
-    const struct snapshot *snapshot;
-};
-
-static void tell(void *arg, const struct alert_news *news)
+static void say(const struct served *p, const struct snapshot *s, const struct alert_news *news)
 {
-    const struct telling *t = arg;
     char path[LINE_HOLDER_BYTES], pid[NUMBER_BYTES], bytes[NUMBER_BYTES], most[NUMBER_BYTES];
-    line_path(path, sizeof path, t->snapshot, news->row);
-    WARN("alert: ", news->rule, ": ", number_text(bytes, news->bytes, 10), " bytes in ", t->process->name, " (process ",
-         number_text(pid, (uint64_t)t->process->pid, 10), "); ", number_text(most, news->row_bytes, 10), " in use by ", path);
+    row_path(path, sizeof path, s, news->row);
+    WARN("alert: ", news->rule, ": ", number_text(bytes, news->bytes, 10), " bytes in ", p->name, " (process ",
+         number_text(pid, (uint64_t)p->pid, 10), "); ", number_text(most, news->row_bytes, 10), " in use by ", path);
 }
 
 static void look_for_alerts(struct served *p, const struct snapshot *s)
 {
-    struct telling telling = {p, s};
-    if (alerts_look(p->watched->alerts, s, clock_ns(CLOCK_MONOTONIC), tell, &telling) && conf.dump_dir[0])
+    struct alert_news news[ALERTS_MOST];
+    struct alert_figures *figures = readings_alerts(p->readings);
+    unsigned n_new = alerts_look(p->watched->alerts, figures, s, clock_ns(CLOCK_MONOTONIC), news);
+    page_show_alerts(p->slot, p->pid, figures, n_alerts);
+    for (unsigned i = 0; i < n_alerts; i++)
+        if (news[i].is_new)
+            say(p, s, &news[i]);
+    if (n_new && conf.dump_dir[0])
         served_write_dump(p, s, DUMP_ALERT, "read when an alert was told");
 }
 

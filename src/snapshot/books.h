@@ -21,6 +21,7 @@
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
+#include "snapshot/alert_figures.h"
 #include "span/events.h"
 #include "span/tree.h"
 #include "stacks/stacks.h"
@@ -76,7 +77,8 @@ uint32_t books_fingerprint(void);
                    sizeof(struct thread)), sizeof(struct counters_chunk)),                                               \
          sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) +              \
              sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past) +                     \
-             (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20))
+             (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20) +    \
+             sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What a snapshot needs, of this process or of another
 snapshot_sources = \
+	%D%/alert_figures.h \
 	%D%/books.h \
 	%D%/event_reader.c %D%/event_reader.h \
 	%D%/reading.h \
 	%D%/reading_add.c \
+	%D%/row_path.c %D%/row_path.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_builder.h \
 	%D%/snapshot_collect.c \
@@ -18,6 +20,7 @@ snapshot_sources = \
 outside_sources = \
 	%D%/mailbox_outside.c %D%/mailbox_outside.h \
 	%D%/names_outside.c %D%/names_outside.h \
+	%D%/names_outside_alerts.c \
 	%D%/names_outside_arenas.c \
 	%D%/names_outside_contexts.c \
 	%D%/names_outside_parts.h \

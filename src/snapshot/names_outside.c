@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "snapshot/alert_figures.h"
 #include "snapshot/names_outside_parts.h"
 
 #define NAME_BYTES 96
@@ -30,8 +31,8 @@ static int copy_figure(struct view *view, size_t i, struct figure_row *row)
     return error ? error : row->bytes == 4 || row->bytes == 8 ? 0 : -EBADMSG;
 }
 
-/* A text is copied in steps, since it may end right before memory that cannot be read. */
-static int copy_text(struct view *view, uint64_t at, struct mailbox_answer *answer)
+/* In steps, since the text may end right before memory that cannot be read. */
+int names_outside_text(struct view *view, uint64_t at, struct mailbox_answer *answer)
 {
     enum { STEP = 16 };
     answer->kind = MAILBOX_WORDS;
@@ -53,7 +54,7 @@ static int get_figure(struct view *view, const struct figure_row *row, struct ma
         return error;
     switch ((enum figure_kind)row->kind) {
     case FIGURE_TEXT:
-        return copy_text(view, value, answer);
+        return names_outside_text(view, value, answer);
     case FIGURE_MODE:
         return value <= STACKS_ALL ? names_outside_words(answer, stacks_mode_text((enum stacks_mode)value)) : -EBADMSG;
     case FIGURE_SIGNED:
@@ -104,6 +105,17 @@ static int get_arena(struct view *view, const char *rest, struct mailbox_answer 
     return error ? error : names_outside_arena(view, arena, rest + n, answer);
 }
 
+static int get_alert(struct view *view, const char *rest, struct mailbox_answer *answer)
+{
+    struct mailbox_answer shown = {0};
+    uint32_t rule;
+    int n = 0;
+    int error = get_figure_called(view, ".alerts", &shown);
+    if (!error && (sscanf(rest, "%10" SCNu32 ".%n", &rule, &n) != 1 || !n))
+        return -EOPNOTSUPP;
+    return error ? error : names_outside_alert(view, shown.value, rule, rest + n, answer);
+}
+
 static int get(struct view *view, const struct snapshot *s, const char *name, struct mailbox_answer *answer)
 {
     *answer = (struct mailbox_answer){0};
@@ -127,6 +139,8 @@ static int get(struct view *view, const struct snapshot *s, const char *name, st
         return names_outside_total(view, &s->retired, rest + 8, answer);
     if (strncmp(rest, "arenas.", 7) == 0)
         return get_arena(view, rest + 7, answer);
+    if (strncmp(rest, "alerts.", 7) == 0)
+        return get_alert(view, rest + 7, answer);
     return -EOPNOTSUPP;
 }
 
@@ -220,6 +234,16 @@ static int list_arenas(struct listing *l)
     return error;
 }
 
+static int list_alerts(struct listing *l)
+{
+    struct mailbox_answer count = {0};
+    int error = get_figure_called(l->view, "spans.alerts.count", &count);
+    for (uint32_t rule = 1; !error && rule <= count.value && rule <= ALERTS_MOST; rule++)
+        for (size_t i = 0; !error && names_outside_alert_name(i); i++)
+            error = add(l, "spans.alerts.", names_outside_alert_name(i), rule);
+    return error;
+}
+
 int names_outside_list(struct view *view, const struct snapshot *s, const char *pattern, names_outside_found *found, void *to)
 {
     struct listing l = {view, s, pattern, found, to};
@@ -236,5 +260,7 @@ int names_outside_list(struct view *view, const struct snapshot *s, const char *
         error = list_totals(&l, "spans.retired.");
     if (!error)
         error = list_arenas(&l);
+    if (!error)
+        error = list_alerts(&l);
     return error ? error : list_contexts(&l);
 }

@@ -27,6 +27,9 @@ static inline int names_outside_words(struct mailbox_answer *answer, const char 
     return 0;
 }
 
+/* Copies a text of the process, which may be cut. Address 0: an empty text. */
+int names_outside_text(struct view *view, uint64_t at, struct mailbox_answer *answer);
+
 /* ---- names_outside_contexts.c: spans.<id>.NAME ---- */
 
 /* As names_outside_get(). `rest` follows "spans." and begins with a digit. */
@@ -45,5 +48,13 @@ int names_outside_arena(struct view *view, uint32_t arena, const char *name, str
 
 /* The names after spans.arenas.<i>, by index. NULL: the end. */
 const char *names_outside_arena_name(size_t i);
+
+/* ---- names_outside_alerts.c: spans.alerts.<i>.NAME ---- */
+
+/* As names_outside_get(). `shown_at` is the address of the process's alerts_shown. */
+int names_outside_alert(struct view *view, uint64_t shown_at, uint32_t rule, const char *name, struct mailbox_answer *answer);
+
+/* The names after spans.alerts.<i>, by index. NULL: the end. */
+const char *names_outside_alert_name(size_t i);
 
 #endif

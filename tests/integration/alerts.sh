@@ -64,7 +64,7 @@ test_in_process() {
     run inside 'inuse(work)>1M' work 8000000 await 'inside/*.1.alert*'
     options=()
     equal "status" "$status" 0
-    said inside.err 'jespan: alert: inuse(work)>1M: 8388608 bytes; 8388608 in use by work;part{tenant=blue}'
+    said inside.err 'jespan: alert: inuse(work)>1M: 8388608 bytes; 8388608 in use by work > part {tenant=blue}'
     equal "a peak without a sidecar" "$(grep -c 'dump_peak needs a sidecar, as jespan run starts one, and is ignored' inside.err)" 1
 }
 
@@ -79,6 +79,70 @@ outlived(*)>64M, and is ignored"
     done
     preloaded env JESPAN_CONF="alert:| inuse( a > b {c=d}{e=f} ) >1M|| growth(*)>1K/s|outlived({a=*})>0|growth(*) >= 1K / s|inuse(*)>=1" "$program" 2> wrong.err
     equal "odd but right" "$(cat wrong.err)" ""
+}
+
+# With a sidecar and without: the callback is told what begins and ends, and mallctl shows the rules.
+test_callback() {
+    local mode
+    for mode in --quiet --in-process; do
+        options=("$mode")
+        run "callback$mode" 'inuse(work)>=1M|growth(*)>1G/h' callback work 8000000 told 1 fired 1 1 rules drop told 2 ended 1 rules > out
+        equal "status with $mode" "$status" 0
+        equal "told with $mode" "$(sed 's/, bytes [0-9]*$//' out)" \
+            "began inuse(work)>=1M: 8388608 of 1048576 bytes, 8388608 in 'work > part {tenant=blue}'
+1 inuse(work)>=1M: holding 1, fired 1
+2 growth(*)>1G/h: holding 0, fired 0
+ended inuse(work)>=1M: 0 of 1048576 bytes, 0 in '', none
+1 inuse(work)>=1M: holding 0, fired 1
+2 growth(*)>1G/h: holding 0, fired 0"
+        equal "bytes with $mode" "$(sed -n 's/^1 .*, bytes //p' out | tr '\n' ' ')" "8388608 0 "
+        run "late$mode" 'inuse(work)>1M|outlived(session)>1' work 4000000 fired 1 1 callback told 1 rules > out
+        equal "told late with $mode" "$(head -n 2 out | sed 's/, bytes [0-9]*$//')" \
+            "began inuse(work)>1M: 4194304 of 1048576 bytes, 4194304 in 'work > part {tenant=blue}'
+1 inuse(work)>1M: holding 1, fired 1"
+    done
+    options=()
+}
+
+has_fired() {
+    [[ $("$JESPAN_CMD" ctl "$1" get spans.alerts.2.fired) == *1 ]]
+}
+
+# What another process and Prometheus see. A rule that is there twice is one.
+test_shown() {
+    local mode rules='inuse(work{tenant="blue"})>1M|inuse(work)>=1M|inuse(work)>=1M' pid program_of_run
+    for mode in --quiet --in-process; do
+        rm -f pid go socket
+        "$JESPAN_CMD" run "$mode" --http unix:socket --conf "reading_interval_ms:5,module_dir:$JESPAN_MODULES,alert:$rules" -- \
+            "$program" pid work 8000000 fired 2 1 await go > pid 2> shown.err &
+        program_of_run=$!
+        await grep -q . pid
+        pid=$(cat pid)
+        await has_fired "$pid"
+        equal "list with $mode" "$("$JESPAN_CMD" ctl "$pid" list 'spans.alerts.*')" "spans.alerts.count: 2
+spans.alerts.1.rule: inuse(work{tenant=\"blue\"})>1M
+spans.alerts.1.holding: 0
+spans.alerts.1.fired: 0
+spans.alerts.1.bytes: 0
+spans.alerts.2.rule: inuse(work)>=1M
+spans.alerts.2.holding: 1
+spans.alerts.2.fired: 1
+spans.alerts.2.bytes: 8388608"
+        equal "no such rule" "$("$JESPAN_CMD" ctl "$pid" get spans.alerts.3.fired 2>&1)" \
+            "jespan: $pid: spans.alerts.3.fired does not exist in it"
+        if have curl && [ -f "$JESPAN_MODULES/http.so" ]; then
+            await curl -s --unix-socket socket http://localhost/healthz
+            equal "metrics with $mode" "$(curl -s --unix-socket socket http://localhost/metrics | grep '^jespan_alert')" \
+                'jespan_alert{rule="inuse(work{tenant=\"blue\"})>1M"} 0
+jespan_alert{rule="inuse(work)>=1M"} 1
+jespan_alert_firings_total{rule="inuse(work{tenant=\"blue\"})>1M"} 0
+jespan_alert_firings_total{rule="inuse(work)>=1M"} 1
+jespan_alert_bytes{rule="inuse(work{tenant=\"blue\"})>1M"} 0
+jespan_alert_bytes{rule="inuse(work)>=1M"} 8388608'
+        fi
+        touch go
+        wait $program_of_run || fail_with "the program with $mode" shown.err
+    done
 }
 
 # The peak is long gone, and the sidecar has seen that, when SIGKILL ends the program.
@@ -99,6 +163,8 @@ test_peak() {
 test_alerts
 test_again
 test_in_process
+test_callback
+test_shown
 test_wrong_rules
 test_peak
 finish

@@ -6,16 +6,27 @@
  *   keep N     the same in the span "session", and keeps them when it is closed
  *   plain N    allocates N bytes outside spans and keeps them
  *   await F    waits until a file that fits F exists (glob(7)), 600 s at most
+ *   callback   has the callback print what it is told
+ *   told N     waits until it was called N times
+ *   fired I N  waits until mallctl says that rule I has fired N times
+ *   ended I    waits until mallctl says that rule I does not hold
+ *   rules      prints all rules by mallctl
+ *   pid        prints the number of this process
  *   exit N     _exit(N)
  *   kill       ends by SIGKILL
  */
 #include <glob.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <jespan/alert.h>
 #include <jespan/jespan.h>
+#include <jespan/mallctl.h>
 
 static char *volatile last;
 
@@ -52,12 +63,82 @@ static int await(const char *pattern)
     return 8;
 }
 
+/* ---- What the rules do ---- */
+
+static atomic_ulong n_told;
+
+static void note(const struct jespan_alert_event *event, void *user)
+{
+    dprintf(1, "%s %s: %" PRIu64 " of %" PRIu64 " bytes, %" PRIu64 " in '%s'%s%s\n", event->kind == JESPAN_ALERT_BEGAN ? "began" : "ended",
+            event->rule, event->bytes, event->bound_bytes, event->context_bytes, event->path,
+            event->context == JESPAN_INVALID ? ", none" : "", user == &n_told ? "" : ", wrong user");
+    atomic_fetch_add(&n_told, 1);
+}
+
+static uint64_t ask(unsigned long rule, const char *leaf)
+{
+    char name[64];
+    uint64_t value;
+    size_t bytes = sizeof value;
+    snprintf(name, sizeof name, "spans.alerts.%lu.%s", rule, leaf);
+    return mallctl(name, &value, &bytes, NULL, 0) == 0 ? value : UINT64_MAX;
+}
+
+static void print_rules(void)
+{
+    uint64_t n = 0;
+    const char *rule = "";
+    size_t bytes = sizeof n;
+    mallctl("spans.alerts.count", &n, &bytes, NULL, 0);
+    for (unsigned long i = 1; i <= n; i++) {
+        char name[64];
+        bytes = sizeof rule;
+        snprintf(name, sizeof name, "spans.alerts.%lu.rule", i);
+        mallctl(name, &rule, &bytes, NULL, 0);
+        dprintf(1, "%lu %s: holding %" PRIu64 ", fired %" PRIu64 ", bytes %" PRIu64 "\n", i, rule, ask(i, "holding"), ask(i, "fired"),
+                ask(i, "bytes"));
+    }
+}
+
+static int until(int is_so)
+{
+    static int rounds;
+    return is_so || (rounds++ < 60000 ? usleep(10000), 0 : (_exit(8), 0));
+}
+
+/* Words about rules. Returns how many arguments follow, or -1: it is none of them. */
+static int do_rules(char **argv)
+{
+    const char *word = argv[0];
+    if (!strcmp(word, "callback"))
+        return jespan_set_alert_callback(note, &n_told) ? (_exit(7), 0) : 0;
+    if (!strcmp(word, "rules"))
+        return print_rules(), 0;
+    if (!strcmp(word, "pid"))
+        return dprintf(1, "%d\n", (int)getpid()), 0;
+    if (!strcmp(word, "told"))
+        while (!until(atomic_load(&n_told) >= strtoul(argv[1], NULL, 10)))
+            ;
+    else if (!strcmp(word, "ended"))
+        while (!until(ask(strtoul(argv[1], NULL, 10), "holding") == 0))
+            ;
+    else if (!strcmp(word, "fired"))
+        while (!until(ask(strtoul(argv[1], NULL, 10), "fired") == strtoul(argv[2], NULL, 10)))
+            ;
+    else
+        return -1;
+    return strcmp(word, "fired") ? 1 : 2;
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : "0";
         size_t n = strtoul(next, NULL, 10);
-        if (!strcmp(word, "work"))
+        int more = do_rules(argv + i);
+        if (more >= 0)
+            i += more;
+        else if (!strcmp(word, "work"))
             work(n), i++;
         else if (!strcmp(word, "keep"))
             keep(n), i++;

@@ -3,6 +3,7 @@
  * function returns what docs/decisions/018-api-for-1.0.md says. */
 #define JESPAN_TARGET "api"
 #include <jespan/jespan.h>
+#include <jespan/alert.h>
 #include <jespan/limit.h>
 #include <jespan/mallctl.h>
 #include <jespan/reporter.h>
@@ -57,6 +58,11 @@ static void on_limit(const struct jespan_limit_event *event, void *user)
     (void)event, (void)user;
 }
 
+static void on_alert(const struct jespan_alert_event *event, void *user)
+{
+    (void)event, (void)user;
+}
+
 static char *macros(jespan_context_t context)
 {
     struct jespan_traceparent trace = {"", "", JESPAN_TRACE_SAMPLED};
@@ -107,6 +113,7 @@ static void others(void)
     size_t size = sizeof bytes, mib[4], length = 4;
     IS(jespan_set_limit(JESPAN_CURRENT, 1, 2), 0);
     IS(jespan_set_limit_callback(on_limit, NULL), 0);
+    IS(jespan_set_alert_callback(on_alert, NULL), 0);
     jespan_registration_t *registration = jespan_register_reporter(&jespan_reporter_nothing, 0);
     IS(registration != NULL, 1);
     IS(jespan_flush_reporters(1000), 0);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 stress_tests += \
+	%D%/alert_callback \
 	%D%/arenas \
 	%D%/async \
 	%D%/limits \
