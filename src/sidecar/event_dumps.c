@@ -42,8 +42,10 @@ static void dump(void *arg, enum dump_reason reason, const char *why)
         WARN(why, "; ", text);
     if (s)
         served_write_dump(p, s, reason, "read for an event");
-    readings_give_back(s);
     page_end_dump(p->slot, p->pid);
+    if (s)
+        served_note_figures(p, s);
+    readings_give_back(s);
 }
 
 static void done(void *arg, enum dump_reason reason, uint64_t quiet_until_ns)

@@ -258,7 +258,7 @@ static void leave_program(struct served *p)
     p->next_read_ns = now_ns();
 }
 
-static void note_figures(struct served *p, struct snapshot *s)
+void served_note_figures(struct served *p, struct snapshot *s)
 {
     watched_look(p, s);
     line_find_holder(&p->last, s);
@@ -272,7 +272,7 @@ static void read_program(struct served *p)
     bool is_dump_due = began_ns >= p->next_dump_ns;
     struct snapshot *s = readings_next(p->readings);
     if (s)
-        note_figures(p, s);
+        served_note_figures(p, s);
     uint64_t took_ns = now_ns() - began_ns;
     if (readings_error(p->readings) == -ENOENT || !is_reported(p)) {
         readings_give_back(s);
@@ -343,7 +343,7 @@ static void say_goodbye(struct served *p)
     event_dumps_tend(p); /* one may be the reason why the program ends */
     page_tell(p->slot, p->pid, SIDECAR_READ);
     if (s) {
-        note_figures(p, s);
+        served_note_figures(p, s);
         watched_write_peak(p);
         if (conf.dump_dir[0] && conf.dump_at_exit && (has_lived(p) || is_chosen(p)))
             served_write_dump(p, s, DUMP_N_REASONS, "read at the end of the process");

@@ -6,6 +6,7 @@
  *   grow MB         leaks in the span "leak"      fork           goes on in a child; the parent ends as it does
  *   fail BYTES      an allocation that must fail  exhaust        takes all that there is, in small pieces
  *   sleep MS                                      space MB       bounds its address space
+ *   drop            frees all that grow has taken
  *   files NAME N    as await, but counts the files heap.PID.*.NAME.pb.gz in $DUMPS
  */
 #define _GNU_SOURCE
@@ -20,13 +21,22 @@
 
 #include "../support/ctl.h"
 
+static void *last; /* each block begins with the address of the one before it */
+
 static void grow(size_t megabytes)
 {
     JESPAN("leak", "tenant", "t7");
     for (size_t i = 0; i < megabytes; i++) {
-        void *volatile p = malloc(1 << 20);
-        memset(p, 1, 1 << 20);
+        void *p = memset(malloc(1 << 20), 1, 1 << 20);
+        memcpy(p, &last, sizeof last);
+        last = p;
     }
+}
+
+static void drop(void)
+{
+    for (void *p; (p = last); free(p))
+        memcpy(&last, p, sizeof last);
 }
 
 static void sleep_ms(long ms)
@@ -145,6 +155,8 @@ int main(int argc, char **argv)
             print_threads();
         } else if (strcmp(argv[i], "exhaust") == 0) {
             exhaust();
+        } else if (strcmp(argv[i], "drop") == 0) {
+            drop();
         } else if (strcmp(argv[i], "await") == 0 && i + 2 < argc) {
             await(argv[i + 1], strtoull(argv[i + 2], NULL, 10));
             i += 2;

@@ -96,6 +96,21 @@ failures() {
     ran "no size at all" $'ENOMEM\noom 0' "" ""
 }
 
+# What an event's reading has is the peak, and what the line at the end says, though it is gone before any other reading.
+figures() {
+    rm -rf "$dir"
+    mkdir "$dir"
+    DUMPS=$dir "$JESPAN_CMD" run --dump-dir "$dir" --interval 0 --dump-on oom --peak --conf reading_interval_ms:86400000 -- \
+        "$program" sleep 300 grow 30 fail 100000000000000 files oom 1 drop > "$scratch/out" 2> "$scratch/err" ||
+        fail "figures: status $?"
+    equal "figures: output" "$(sed 1d "$scratch/out")" $'ENOMEM\noom 1'
+    await grep -q ' at its peak ' "$scratch/err" || fail "figures: no line at the end"
+    grep -qE '; at its peak 3[0-9]\.[0-9] MiB in use, most of it by leak \{tenant=t7\} \(30\.0 MiB\); at last [0-9.]* .?i?B in use, ' \
+        "$scratch/err" || fail_with "figures: the line at the end" "$scratch/err"
+    "$JESPAN_CMD" report --peak "$dir" > "$scratch/report" || fail "figures: no peak"
+    grep -q '30\.0 MiB .* leak {tenant=t7}' "$scratch/report" || fail_with "figures: the peak" "$scratch/report"
+}
+
 # The bound is the program's, and not the sidecar's.
 bounds() {
     beside oom ,dump_oom_percent:50 space 600 grow 320 files oom 1
@@ -114,5 +129,6 @@ forks
 peaks
 limits
 failures
+figures
 bounds
 finish
