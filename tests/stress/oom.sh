@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The dump before the OOM killer names the owner: a program whose span "leak" grows, slowly or as fast as the machine can,
 # in a memory cgroup of 256 MB, until the kernel kills it; and in an address space of limited size (RLIMIT_AS), where malloc
-# fails and the program ends itself. Where no cgroup can be made, the latter takes its place.
+# fails and the program ends itself. Where no cgroup can be made, the latter takes its place. Each is done by a thread of the
+# program, and by a sidecar in the same cgroup, which must live on.
 #
 # usage: oom.sh [RUNS]    (default $OOM_RUNS, else 6) of each kind; 99 of 100 must name the owner
 # shellcheck source=tests/support/lib.sh
@@ -23,18 +24,32 @@ if [ "$runs" -ge 50 ]; then
     kinds+=("10 65536")
 fi
 
+# start ARGUMENTS: becomes the program, alone or with a sidecar
+start() {
+    local conf=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_on:oom
+    if [ "$watcher" = sidecar ]; then
+        # shellcheck disable=SC2086 # two arguments
+        exec "$JESPAN_CMD" run --dump-dir "$dir" --interval 0 --dump-on oom -- "$program" $1
+    fi
+    # shellcheck disable=SC2086
+    JESPAN_CONF=$conf exec "$program" $1
+}
+
 # run_one ARGUMENTS: its status is that of the program
 run_one() {
-    local conf=module_dir:$JESPAN_MODULES,dump_dir:$dir,dump_on:oom
     (
         if [ -n "$group" ]; then
             echo "$BASHPID" > "$group/cgroup.procs"
         else
             ulimit -v 600000 # with what the library and threads reserve
         fi
-        # shellcheck disable=SC2086 # two arguments
-        JESPAN_CONF=$conf exec "$program" $1
+        start "$1"
     ) > /dev/null 2> "$scratch/err"
+}
+
+# The last thing that a sidecar does
+has_said_the_end() {
+    grep -q "^jespan: oom_program (process [0-9]*) $1; .* most of it by serve > " "$scratch/err"
 }
 
 # The first row of the report of the last dump is that of the span that leaks.
@@ -46,34 +61,42 @@ names_owner() {
     grep -q ' serve > leak {tenant=t7}$' < <(sed -n 3p "$scratch/report")
 }
 
-# run_all WHERE STATUS: `runs` of them, each of which must end with that status
+# run_all WHERE STATUS END: `runs` of them, each of which must end with that status, and by what a sidecar says
 run_all() {
-    local run kind status named=0
+    local run kind status named=0 where="$1, watched by $watcher"
     for ((run = 0; run < runs; run++)); do
         kind=${kinds[run % ${#kinds[@]}]}
         rm -rf "$dir"
         mkdir "$dir"
         status=0
         run_one "$kind" 2> /dev/null || status=$?
-        equal "$1, run $run ($kind): status" "$status" "$2"
+        equal "$where, run $run ($kind): status" "$status" "$2"
+        if [ "$watcher" = sidecar ] && ! await has_said_the_end "$3"; then
+            fail_with "$where, run $run ($kind): the sidecar did not say the end" "$scratch/err"
+            return
+        fi
         if names_owner && grep -q '^jespan: oom: .* bytes in serve;leak{tenant=t7}, ' "$scratch/err"; then
             named=$((named + 1))
         else
-            echo "$1, run $run ($kind): not named" >&2
+            echo "$where, run $run ($kind): not named" >&2
             ls -A "$dir" >&2
             cat "$scratch/err" >&2
         fi
     done
-    echo "$1: $named of $runs runs named the owner"
-    [ $((named * 100)) -ge $((runs * 99)) ] || fail "$1: only $named of $runs"
+    echo "$where: $named of $runs runs named the owner"
+    [ $((named * 100)) -ge $((runs * 99)) ] || fail "$where: only $named of $runs"
 }
 
 if make_memory_group "$limit_bytes"; then
-    run_all "in a cgroup of $limit_bytes bytes" 137
+    for watcher in thread sidecar; do
+        run_all "in a cgroup of $limit_bytes bytes" 137 "was killed by the OOM killer"
+    done
     remove_group
     group=
 else
     echo "no memory cgroup can be made here: an address space of limited size is tried only"
 fi
-run_all "in an address space of 600000 KiB" 3
+for watcher in thread sidecar; do
+    run_all "in an address space of 600000 KiB" 3 "ended with status 3"
+done
 finish
