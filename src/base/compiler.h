@@ -34,6 +34,11 @@
 #define load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
 #define store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 
+/* Under the sanitizer, these are relaxed loads. Elsewhere, a plain load of one byte or of two aligned ones does not tear
+ * either, and compilers make one instruction of it: of an atomic load, they may make two. */
+#define load_byte(p) (UNDER_TSAN ? load_relaxed(p) : *(const volatile uint8_t *)(p))
+#define load_two_bytes(p) (UNDER_TSAN ? load_relaxed(p) : *(const volatile uint16_t *)(p))
+
 #ifndef __has_feature /* only clang has it; gcc has a macro for each sanitizer */
 #define __has_feature(x) 0
 #endif

@@ -58,31 +58,21 @@ struct mailbox {
 
 extern struct mailbox mailbox;
 
-/* How the other process makes the program's first thread look at its next allocation, also where that would be on the
- * fast path: it stores NULL in thread_fast.alloc and .alloc_unsampled, and another number in the block's
- * invalidations_seen. Other threads' variables may be gone at any moment. Those of the first thread stay as long as the
- * program. */
-struct mailbox_first {
-    _Atomic(struct thread_fast *) fast; /* NULL: unknown, as in a child that another thread has forked */
-    _Atomic(struct thread *) block;
-};
-
-extern struct mailbox_first mailbox_first;
-
-struct thread;
-/* The calling thread has got a block. */
-void mailbox_begin_thread(struct thread *t);
-
 /* Work for paths that are slow anyway; 0: none. The process that asks sets the bit SLOW_MAIL too: it writes the
- * word. */
+ * word. Then it hides the size classes, so that threads which stay on the fast path leave it: heap/classes.h. */
 #define SLOW_AGE 1u  /* with age_period_s, for good */
 #define SLOW_MAIL 2u /* there may be a request */
 #define SLOW_GUARD 4u /* with guard_sample, for good */
 extern _Atomic uint32_t slow_work;
 
-/* Answers the requests that there are. To be called without a lock, where the program could call mallctl. Leaves errno
- * alone. */
+/* Shows the size classes, and answers the requests that there are. To be called without a lock, where the program could
+ * call mallctl. Leaves errno alone. */
 void mailbox_look(void);
+
+/* The same, for an allocation that has found its size class hidden. If the thread holds bytes for it, the thread looks
+ * at its next allocation. t may be NULL. */
+struct thread;
+void mailbox_look_for_hidden(struct thread *t);
 
 /* Calls mallctl. The texts of the request end with a NUL. */
 void mailbox_execute(const struct mailbox_request *request, struct mailbox_answer *answer);

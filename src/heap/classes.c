@@ -8,7 +8,7 @@ uint32_t class_bytes[CLASSES_MAX];
 uint64_t class_reciprocal[CLASSES_MAX];
 uint8_t class_slab_pages[CLASSES_MAX];
 bool classes_of_arenas;
-struct class_info size_to_class[HEADER_PAGE_BYTES / 8 + 1];
+struct class_row size_to_class[CLASS_ROWS];
 
 /* jemalloc numbers its bins from 0, in rising order of object size. */
 static size_t bin_figure(const char *name, size_t bin)
@@ -47,14 +47,35 @@ COLD void classes_boot(void)
     struct class_info info = {0};
     unsigned classes = 0;
     size_t usable = 0;
-    for (size_t eights = 0; eights <= HEADER_PAGE_BYTES / 8; eights++) {
+    for (size_t eights = 0; eights < CLASS_ROWS; eights++) {
         if (eights * 8 > usable || !eights) {
             usable = jespan_je_nallocx(eights ? eights * 8 : 1, 0);
             info = usable < HEADER_PAGE_BYTES ? next_class(++classes, usable) : (struct class_info){CODE_BIG, 0};
         }
-        size_to_class[eights] = info;
+        size_to_class[eights].bytes = info.bytes;
+        store_release(&size_to_class[eights].code, info.code); /* the other process looks at the last row first */
     }
     classes_of_arenas = classes < CLASS_IN_ARENA;
     for (unsigned class = 1; class <= classes && classes_of_arenas; class++)
         copy_for_arenas(class);
+}
+
+static unsigned class_of_usable(size_t usable)
+{
+    unsigned class = 1;
+    while (class < CLASSES_MAX - 1 && class_bytes[class] != usable)
+        class++;
+    return class;
+}
+
+COLD uint16_t class_code_of_usable(size_t usable)
+{
+    return (uint16_t)(class_of_usable(usable) << 8 | size_to_class[(usable + 7) / 8].shift);
+}
+
+COLD void classes_show(void)
+{
+    for (struct class_row *row = size_to_class; row < size_to_class + CLASS_ROWS; row++)
+        if (row->bytes && !load_relaxed(&row->class))
+            store_relaxed(&row->class, (uint8_t)class_of_usable(row->bytes));
 }

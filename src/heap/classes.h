@@ -42,12 +42,36 @@ struct class_info {
 #define CODE_SHIFT_MASK 63u
 #define CODE_SLOT_SHIFT(code) (((code) & CODE_SHIFT_MASK) - (64 - HEADER_PAGE_BITS))
 
-extern struct class_info size_to_class[HEADER_PAGE_BYTES / 8 + 1]; /* by size / 8, rounded up */
+/* The same in the table of sizes. The fast paths only read it, and no thread owns it. So it can send all threads off
+ * their fast paths at once: another process sets the class of all rows to 0, which *hides* the classes. The magazine of
+ * class 0 is always empty, and no page has such a code. So the next allocation of each thread arrives at
+ * track_set_header(). All else of a row stays as classes_boot() made it. */
+struct class_row {
+    union {
+        _Atomic uint16_t code;
+        struct {
+            uint8_t shift;
+            _Atomic uint8_t class; /* 0: hidden, or CODE_BIG */
+        };
+    };
+    uint16_t bytes;
+};
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(struct class_row) == 4, "the class is the code's upper byte");
+
+#define CLASS_ROWS (HEADER_PAGE_BYTES / 8 + 1)
+extern struct class_row size_to_class[CLASS_ROWS]; /* by size / 8, rounded up. The last one is CODE_BIG */
 
 /* For a requested or usable size of up to HEADER_PAGE_BYTES. */
 HOT_INLINE struct class_info class_of(size_t bytes)
 {
-    return size_to_class[(bytes + 7) / 8];
+    const struct class_row *row = &size_to_class[(bytes + 7) / 8];
+    return (struct class_info){load_two_bytes(&row->code), row->bytes};
+}
+
+/* The class alone, for any request: one load. */
+HOT_INLINE size_t class_number_of(size_t bytes)
+{
+    return likely(bytes <= HEADER_PAGE_BYTES) ? load_byte(&size_to_class[(bytes + 7) / 8].class) : 0;
 }
 
 /* For any request. */
@@ -69,5 +93,17 @@ HOT_INLINE struct class_info class_of_aligned_request(size_t alignment, size_t b
 }
 
 void classes_boot(void);
+
+/* Whether the class of this code, of a small object, is hidden. */
+static inline bool class_is_hidden(uint16_t code)
+{
+    return !CODE_CLASS(code);
+}
+
+/* The code of a usable size below HEADER_PAGE_BYTES, also while classes are hidden. */
+uint16_t class_code_of_usable(size_t usable);
+
+/* Shows all classes again. Any thread, at any time. */
+void classes_show(void);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/libc_calls.h"
-#include "base/mailbox.h"
 #include "guard/guard.h"
 #include "guard/guard_sample.h"
 #include "jemalloc-hooks/extents.h"
@@ -208,15 +207,22 @@ HOT_INLINE void review_if_invalidated(struct thread *t)
         span_review(t);
 }
 
-/* The same before an allocation. A guarded sample that is due, and a request in the mailbox, have the effect of an
- * invalidation. */
+/* The same before an allocation. A guarded sample that is due has the effect of an invalidation. */
 static NOINLINE void *review_and_guard(struct thread *t, size_t size, int flags)
 {
-    if (unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
-        mailbox_look();
     if (load_acquire(&thread_invalidations) != t->invalidations_seen + t->guard_due)
         span_review(t);
     return unlikely(guard_sample_wants(t)) ? alloc_guarded(t, size, flags) : NULL;
+}
+
+/* Allocates from the magazine as alloc_policy_reuse(). NULL also where the flags ask for something else. */
+HOT_INLINE void *reuse(struct thread *t, size_t size, int flags)
+{
+    if (flags & ~MALLOCX_ZERO)
+        return NULL;
+    size_t class = class_number_of(size);
+    void *p = alloc_policy_reuse(t, class, size);
+    return p && flags ? memset(p, 0, t->magazine_object_bytes[class]) : p;
 }
 
 static void *alloc_by_policy(struct thread *t, size_t size, int flags)
@@ -225,11 +231,8 @@ static void *alloc_by_policy(struct thread *t, size_t size, int flags)
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
     if (!limit)
         return alloc(t, arena, size, flags);
-    struct class_info info = plain_class(size, flags);
-    void *p = info.bytes ? alloc_policy_reuse(t, info, size) : NULL;
-    if (p)
-        return flags ? memset(p, 0, info.bytes) : p;
-    return alloc_with_limit(t, arena, size, flags);
+    void *p = reuse(t, size, flags);
+    return p ? p : alloc_with_limit(t, arena, size, flags);
 }
 
 void *alloc_policy_alloc(struct thread *t, size_t size, int flags)
@@ -279,16 +282,6 @@ int alloc_policy_admits_growth(struct thread *t, void *p, size_t bytes)
 }
 
 /* ---- Threads that take stacks ---- */
-
-/* NULL: the thread's magazine has no such object. */
-HOT_INLINE void *reuse(struct thread *t, size_t size, int flags)
-{
-    if (flags & ~MALLOCX_ZERO || size > HEADER_PAGE_BYTES)
-        return NULL;
-    struct class_info info = class_of(size);
-    void *p = alloc_policy_reuse(t, info, size);
-    return p && flags ? memset(p, 0, info.bytes) : p;
-}
 
 void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags)
 {

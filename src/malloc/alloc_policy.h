@@ -24,20 +24,21 @@ HOT_INLINE bool has_limit_only(const struct thread *t)
 /* Takes an object of the class from the thread's magazine and counts it. If there is a limit, the thread's stock must
  * have enough for it. NULL: one of these conditions does not hold, and nothing has changed. Calls no function, so
  * callers need no stack frame. */
-HOT_INLINE void *alloc_policy_reuse(struct thread *t, struct class_info info, size_t requested)
+HOT_INLINE void *alloc_policy_reuse(struct thread *t, size_t class, size_t requested)
 {
-    struct free_object *object = load_relaxed(&t->magazine_top[CODE_CLASS(info.code)]);
+    _Atomic(struct free_object *) *top = &t->magazine_top[class];
+    struct free_object *object = load_relaxed(top);
     uint32_t section;
     if (unlikely(!object->p || !has_limit_only(t) || !limits_try_begin(t, &section)))
         return NULL;
     uint32_t limit = limits_of(t->tag);
-    if (limit && unlikely(!limits_take(t, limit, info.bytes))) {
+    if (limit && unlikely(!limits_take(t, limit, magazine_bytes_beside(top)))) {
         limits_end_tried(t, section);
         return NULL;
     }
-    store_relaxed(&t->magazine_top[CODE_CLASS(info.code)], object - 1);
+    store_relaxed(top, object - 1);
     store_relaxed(object->slot, t->tag);
-    counters_add_alloc(t->current, info.bytes, requested);
+    counters_add_alloc(t->current, magazine_bytes_beside(top), requested);
     limits_end_tried(t, section);
     return object->p;
 }

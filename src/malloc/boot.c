@@ -265,7 +265,6 @@ static struct thread *register_thread(void)
     }
     guard_sample_start(t);
     extents_watch_thread();
-    mailbox_begin_thread(t);
     return t;
 }
 

@@ -9,37 +9,19 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/mailbox.h"
 #include "base/meta.h"
+#include "heap/classes.h"
 #include "heap/thread.h"
 #include "jemalloc-hooks/extents.h"
 
 #pragma weak mailbox_execute /* a program that is linked with parts of the core may have no mallctl */
 
 struct mailbox mailbox;
-struct mailbox_first mailbox_first;
 _Atomic uint32_t slow_work;
-
-/* The loader runs constructors on the first thread, whose variables are never freed. A library that another thread
- * loads later is not concerned. */
-static COLD __attribute__((constructor)) void find_first_thread(void)
-{
-    if (syscall(SYS_gettid) != getpid())
-        return;
-    store_release(&mailbox_first.fast, &thread_fast);
-    store_release(&mailbox_first.block, thread_current);
-}
-
-void mailbox_begin_thread(struct thread *t)
-{
-    if (load_relaxed(&mailbox_first.fast) == &thread_fast)
-        store_release(&mailbox_first.block, t);
-}
 
 static _Atomic bool is_answering; /* one thread at a time; other threads do not wait */
 
@@ -117,14 +99,15 @@ static bool may_call(void)
     return t && !t->n_held && !extents_pause && !lock_holds_all();
 }
 
-/* If a request comes after the bit is cleared, the other process sets it again. Without memory for the stack, requests go
- * on waiting. */
+/* If a request comes after the bit is cleared, the other process sets it again, and then hides the classes again. Without
+ * memory for the stack, requests go on waiting. */
 COLD void mailbox_look(void)
 {
     int saved = errno;
     if (!may_call() || atomic_exchange(&is_answering, true))
         return;
     jespan_assert(!locks_held);
+    classes_show();
     if (!stack)
         stack = meta_map(STACK_BYTES);
     if (stack) {
@@ -134,6 +117,17 @@ COLD void mailbox_look(void)
     }
     store_release(&is_answering, false);
     errno = saved;
+}
+
+/* Without the bit, the other process has hidden the classes after its request was taken. */
+COLD void mailbox_look_for_hidden(struct thread *t)
+{
+    if (!(load_acquire(&slow_work) & SLOW_MAIL))
+        classes_show();
+    else if (t && t->n_held)
+        t->event_due = true;
+    else
+        mailbox_look();
 }
 
 static bool drop(struct mailbox_words *words)
@@ -146,7 +140,6 @@ static bool drop(struct mailbox_words *words)
     return true;
 }
 
-/* The thread that forked is the child's first one, but its variables may be freed when it ends. */
 COLD void mailbox_after_fork(void)
 {
     bool dropped = false;
@@ -156,6 +149,4 @@ COLD void mailbox_after_fork(void)
         dropped |= drop(&mailbox.words[i]);
     if (dropped)
         atomic_fetch_and(&slow_work, ~SLOW_MAIL);
-    if (load_relaxed(&mailbox_first.fast) && load_relaxed(&mailbox_first.fast) != &thread_fast)
-        store_relaxed(&mailbox_first.fast, NULL);
 }

@@ -43,13 +43,13 @@ static NOINLINE void *malloc_by_policy(size_t size)
 {
     struct thread *t = unsampled(size);
     if (likely(t)) {
-        void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
+        void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
         return likely(p) ? p : malloc_new_unsampled(t, size);
     }
     t = thread_current;
     if (unlikely(alloc_stack_is_used(t)))
         return alloc_stack_alloc(t, size, 0);
-    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_of(size), size) : NULL;
+    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_number_of(size), size) : NULL;
     if (likely(p))
         return p;
     return alloc_policy_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
@@ -69,7 +69,7 @@ EXPORT void *FAMILY(malloc)(size_t size)
     struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return malloc_by_policy(size);
-    void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_of(size), size) : NULL;
+    void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
     return likely(p) ? p : malloc_slow(size);
 }
 
@@ -133,9 +133,9 @@ EXPORT void *FAMILY(calloc)(size_t n, size_t size)
     size_t bytes;
     if (unlikely(!t || __builtin_mul_overflow(n, size, &bytes)))
         return calloc_slow(n, size);
-    struct class_info info = class_of_request(bytes);
-    void *p = track_reuse(t, info, bytes);
-    return likely(p) ? memset(p, 0, info.bytes) : calloc_slow(n, size);
+    size_t class = class_number_of(bytes);
+    void *p = track_reuse(t, class, bytes);
+    return likely(p) ? memset(p, 0, t->magazine_object_bytes[class]) : calloc_slow(n, size);
 }
 
 static COLD void *realloc_to_zero(void *p)
@@ -216,7 +216,7 @@ static NOINLINE void *aligned_slow(size_t alignment, size_t size)
 HOT_INLINE void *aligned_cached(size_t alignment, size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast.alloc);
-    return likely(t) ? track_reuse(t, class_of_aligned_request(alignment, size), size) : NULL;
+    return likely(t) ? track_reuse(t, CODE_CLASS(class_of_aligned_request(alignment, size).code), size) : NULL;
 }
 
 EXPORT void *FAMILY(aligned_alloc)(size_t alignment, size_t size)

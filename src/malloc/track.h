@@ -36,10 +36,10 @@ HOT_INLINE struct thread *track_thread(void)
 }
 
 /* Takes an object of the class from the thread's magazine and counts it. NULL: the magazine is empty. */
-HOT_INLINE void *track_reuse(struct thread *t, struct class_info info, size_t requested)
+HOT_INLINE void *track_reuse(struct thread *t, size_t class, size_t requested)
 {
-    _Atomic(struct free_object *) *top = &t->magazine_top[CODE_CLASS(info.code)];
-    struct free_object *object = magazine_take(t, CODE_CLASS(info.code));
+    _Atomic(struct free_object *) *top = &t->magazine_top[class];
+    struct free_object *object = magazine_take(t, class);
     if (unlikely(!object))
         return NULL;
     store_relaxed(object->slot, t->tag);

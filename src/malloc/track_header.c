@@ -86,6 +86,10 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
         return pagemap_set_big((uintptr_t)p, usable, tag_of(t, owner));
     }
     uint16_t code = class_of(usable).code;
+    if (unlikely(class_is_hidden(code))) {
+        mailbox_look_for_hidden(t);
+        code = class_code_of_usable(usable);
+    }
     page_entry_t *page = pagemap_page((uintptr_t)p);
     uint64_t entry = page ? load_acquire(page) : 0;
     if (page_entry_plain_code(entry) != code) {
@@ -99,7 +103,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(page_entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not earlier: boot_slow_event() may change the tag */
+    store_relaxed(page_entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not earlier: the tag may have changed */
     return entry & PAGE_ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 

@@ -27,7 +27,7 @@
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 3u        /* of struct books itself */
+#define BOOKS_LAYOUT 4u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -55,7 +55,7 @@ struct books {
     const struct thread_pasts *thread_pasts;
     struct mailbox *mailbox;
     _Atomic uint32_t *slow_work;
-    struct mailbox_first *mailbox_first;
+    struct class_row *size_to_class; /* CLASS_ROWS */
     const struct event_rings *events;
     const _Atomic(struct limit *) *limits; /* by chunk */
     struct span_arena **arenas;
@@ -83,8 +83,8 @@ uint32_t books_fingerprint(void);
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)
 #define FINGERPRINT_THREAD                                                                                             \
-    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread, \
-                                     cpu), thread, next), thread, invalidations_seen), thread, arena_caches)
+    FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread, \
+                                     cpu), thread, next), thread, arena_caches)
 #define BOOKS_FINGERPRINT                                                                                              \
     FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
                     counters_more, cpu_system), LEAF_BITS + (sizeof(struct mailbox) << 8))

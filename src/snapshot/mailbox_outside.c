@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "heap/classes.h"
 #include "snapshot/view_parts.h"
 
 #define SHORTEST_PAUSE_NS 200000
@@ -89,34 +90,43 @@ static int get_answer(const struct mailbox_outside *m, unsigned slot, struct mai
 
 /* ---- Ringing ---- */
 
-/* Makes the first thread look at its next allocation: struct mailbox_first. If the thread is about to store there, it
- * is awake, and its store may be the last one. If another thread has the block by now, it is reviewed once more, which
- * does no harm. */
-static int wake_first(struct mailbox_outside *m)
+/* Copies of struct class_row. */
+struct rows {
+    struct {
+        uint8_t shift, class;
+        uint16_t bytes;
+    } row[CLASS_ROWS];
+};
+_Static_assert(sizeof(struct rows) == CLASS_ROWS * sizeof(struct class_row), "they are the same");
+
+/* Hides the size classes, so that the next allocation of each thread looks. Only classes change: the other bytes are
+ * written as they were read. Before the program has started jespan, the table is empty, and stays so: a thread that
+ * begins looks anyway. */
+static int hide_classes(const struct mailbox_outside *m)
 {
-    struct mailbox_first first;
-    void *const none[2] = {NULL, NULL};
-    _Static_assert(offsetof(struct thread_fast, alloc_unsampled) == sizeof none[0], "the two lie side by side");
-    uint32_t seen;
-    int error = get(m, &first, m->first_at, sizeof first);
-    uint64_t fast = space_address(load_relaxed(&first.fast)), block = space_address(load_relaxed(&first.block));
-    if (error || !fast || !block)
+    struct class_info last;
+    struct rows rows;
+    bool shown = false;
+    int error = get(m, &last, m->classes_at + (CLASS_ROWS - 1) * sizeof last, sizeof last);
+    if (error || last.code != CODE_BIG)
         return error;
-    block += offsetof(struct thread, invalidations_seen);
-    error = get(m, &seen, block, sizeof seen);
-    if (!error && seen != m->woken)
-        error = put_word(m, block, m->woken = seen - 2);
-    return error ? error : put(m, fast, none, sizeof none);
+    error = get(m, &rows, m->classes_at, sizeof rows);
+    for (size_t i = 0; i < CLASS_ROWS && !error; i++) {
+        shown |= rows.row[i].class;
+        rows.row[i].class = 0;
+    }
+    return shown && !error ? put(m, m->classes_at, &rows, sizeof rows) : error;
 }
 
-/* The program clears the bit whenever it looks, so it is set again at each turn. Its other bits do not change. */
-static int ring(struct mailbox_outside *m)
+/* The program clears the bit and shows the classes whenever it looks, so both are set again at each turn. The other bits
+ * do not change. The bit comes first: mailbox_look_for_hidden(). */
+static int ring(const struct mailbox_outside *m)
 {
     uint32_t work;
     int error = get(m, &work, m->slow_work_at, sizeof work);
     if (!error && !(work & SLOW_MAIL))
         error = put_word(m, m->slow_work_at, work | SLOW_MAIL);
-    return error ? error : wake_first(m);
+    return error ? error : hide_classes(m);
 }
 
 /* ---- Opening ---- */
@@ -167,13 +177,13 @@ static int find(struct mailbox_outside *m, pid_t pid)
         error = -ESRCH;
     m->at = space_address(found.mailbox);
     m->slow_work_at = space_address(found.slow_work);
-    m->first_at = space_address(found.mailbox_first);
+    m->classes_at = space_address(found.size_to_class);
     return error;
 }
 
 int mailbox_open(struct mailbox_outside *m, pid_t pid, uint64_t until_ns)
 {
-    *m = (struct mailbox_outside){-1, -1, 0, 0, 0, 0};
+    *m = (struct mailbox_outside){-1, -1, 0, 0, 0};
     m->directory = open_in_proc(pid, "", O_RDONLY | O_DIRECTORY);
     if (m->directory < 0)
         return m->directory;

@@ -13,8 +13,7 @@
 struct mailbox_outside {
     int memory;    /* /proc/PID/mem */
     int directory; /* /proc/PID, locked: one command at a time */
-    uint64_t at, slow_work_at, first_at;
-    uint32_t woken; /* what invalidations_seen of the first thread was set to */
+    uint64_t at, slow_work_at, classes_at;
 };
 
 /* Waits until no other command has the mailbox open, at most until that time on the monotonic clock. Returns 0 or a

@@ -7,7 +7,6 @@
 
 #include "base/die.h"
 #include "base/lock.h"
-#include "base/mailbox.h"
 #include "base/meta.h"
 #include "heap/counters.h"
 #include "span/age.h"
@@ -133,8 +132,7 @@ static uint16_t region_of(const struct thread *t)
 }
 
 /* Paired with thread_invalidate_all(): either it finds our answer and clears it, or we see that it was called. While
- * there is a request in the mailbox, or a guarded object is due, the next allocation takes the slow side and comes here
- * again: alloc_policy.c. */
+ * a guarded object is due, the next allocation takes the slow side and comes here again: alloc_policy.c. */
 COLD void span_review(struct thread *t)
 {
     bool is_due;
@@ -144,7 +142,7 @@ COLD void span_review(struct thread *t)
         t->region = region_of(t);
         stack_context_review(t);
         struct thread *other = has_policy(t) ? NULL : t;
-        is_due = t->guard_due || load_relaxed(&slow_work) & SLOW_MAIL;
+        is_due = t->guard_due;
         struct thread *alloc = is_due ? NULL : other;
         thread_fast_set(t->stacks ? NULL : alloc, stack_context_is_sampling(t) ? alloc : NULL, other);
         atomic_thread_fence(memory_order_seq_cst);

@@ -167,6 +167,57 @@ equal "done" "$(ctl waiting)" $'spans.stacks all: done\nbackground_thread 2: doe
 signalled HUP all
 ctl withdraw || fail "withdraw failed though nothing waits"
 
+# ---- A program that never leaves the fast path: the same few objects, on a thread that is not the first one ----
+
+cat > "$scratch/loops.c" << 'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+#include <jespan/limit.h>
+
+static int objects;
+
+static void *loop(void *limited)
+{
+    JESPAN("loop");
+    void *p[4];
+    if (limited && jespan_set_limit(jespan_current(), 0, 1 << 30))
+        abort();
+    for (int turn = 0;; turn++) {
+        for (int i = 0; i < objects; i++)
+            p[i] = malloc(100);
+        for (int i = objects; i-- > 0;)
+            free(p[i]);
+        if (turn == 100)
+            (void)!write(1, "ready\n", 6);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    objects = atoi(argv[1]);
+    if (pthread_create(&thread, NULL, loop, argc > 2 ? argv[2] : NULL) == 0)
+        pthread_join(thread, NULL);
+}
+END
+$CC -std=gnu11 -O1 -fno-builtin -I"$top_srcdir/include" -o "$scratch/loops" "$scratch/loops.c" -L"$top_builddir/.libs" \
+    -ljespan -lpthread -Wl,-rpath,"$top_builddir/.libs" || fail "the program that loops was not built"
+for arguments in 1 4 "1 limited"; do
+    # shellcheck disable=SC2086
+    start "$scratch/loops" $arguments
+    ctl set arenas.dirty_decay_ms 5K || fail "a loop with $arguments did not take the change"
+    equal "a loop with $arguments" "$(ctl get arenas.dirty_decay_ms)" 5120
+    ctl stacks all || fail "a loop with $arguments did not take stacks"
+    await has_stacks || fail "a loop with $arguments took no stack"
+    ctl stacks off || fail "a loop with $arguments did not end stacks"
+    ctl purge || fail "a loop with $arguments did not purge"
+    kill -KILL "$pid"
+done
+
 if [ -f "$top_builddir/libjespan.a" ]; then
     $CC -std=gnu11 -static -s -O1 -fno-builtin -I"$top_srcdir/include" -o "$scratch/static" "$scratch/works.c" \
         -L"$top_builddir" -l:libjespan.a -lm -lpthread 2> "$scratch/err" || fail_with "the static program was not built" "$scratch/err"

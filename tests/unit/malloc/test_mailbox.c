@@ -3,6 +3,7 @@
  * child leaves its parent's request alone. Requests by chance, and names that would do harm, do nothing. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,7 +24,9 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "jespan/jespan.h"
+#include "heap/classes.h"
 #include "malloc/boot.h"
+#include "malloc/track.h"
 #include "snapshot/mailbox_outside.h"
 #include "stacks/stacks.h"
 
@@ -95,33 +98,163 @@ static void test_is_answered_by_free_and_by_malloc(void **state)
     assert_int_equal(load_relaxed(&slow_work), 0);
 }
 
-/* What the other process does to the first thread: its next allocation looks, also where that is on the fast path. */
-static void test_the_next_allocation_of_the_first_thread_looks(void **state)
+/* ---- Hidden classes: what the other process does to threads on the fast path ---- */
+
+static void hide_classes(void)
 {
-    (void)state;
-    void *warm = F(malloc)(64);
-    F(free)(warm);
-    struct thread *block = load_relaxed(&mailbox_first.block);
-    assert_ptr_equal(load_relaxed(&mailbox_first.fast), &thread_fast);
-    assert_ptr_equal(block, thread_current);
-    for (unsigned mode = 0; mode < 3; mode++) { /* on the fast path; with samples of stacks; with all stacks */
-        static const char *const modes[] = {"off", "sampled", "all"};
-        assert_int_equal(ask_here(MAILBOX_SET, "spans.stacks", modes[mode], 0), 0);
-        F(free)(F(malloc)(64));
-        F(free)(F(malloc)(64));
-        post(request_of(MAILBOX_GET, "spans.version", "", 0), true);
-        F(free)(F(malloc)(64)); /* of the magazine: nobody has woken it */
-        assert_true(mode == 2 || !is_answered() || load_relaxed(&thread_fast.alloc) == NULL);
-        block->invalidations_seen -= 2;
-        store_relaxed(&thread_fast.alloc, NULL);
-        store_relaxed(&thread_fast.alloc_unsampled, NULL);
-        F(free)(opaque_pointer(F(malloc)(64)));
-        assert_true(is_answered());
-        F(free)(F(malloc)(64));
-        assert_true((load_relaxed(&thread_fast.alloc) != NULL) == (mode == 0)); /* back on the fast path */
-        assert_int_equal(load_relaxed(&slow_work), 0);
+    for (size_t i = 0; i < CLASS_ROWS; i++)
+        store_relaxed(&size_to_class[i].class, 0);
+}
+
+static bool classes_are_shown(void)
+{
+    for (size_t i = 0; i < CLASS_ROWS; i++)
+        if (size_to_class[i].bytes && class_bytes[load_relaxed(&size_to_class[i].class)] != size_to_class[i].bytes)
+            return false;
+    return true;
+}
+
+static void *by_malloc(void)
+{
+    return F(malloc)(64);
+}
+static void *by_calloc(void)
+{
+    return F(calloc)(4, 16);
+}
+static void *by_aligned_alloc(void)
+{
+    return F(aligned_alloc)(64, 64);
+}
+static void *by_posix_memalign(void)
+{
+    void *p = NULL;
+    return F(posix_memalign)(&p, 64, 64) ? NULL : p;
+}
+static void *by_realloc(void)
+{
+    return F(realloc)(F(malloc)(16), 64);
+}
+static void *by_mallocx(void)
+{
+    return F(mallocx)(64, 0x40); /* MALLOCX_ZERO */
+}
+
+static void *(*const allocations[])(void) = {by_malloc, by_calloc, by_aligned_alloc, by_posix_memalign, by_realloc, by_mallocx};
+
+static void free_one(void *(*allocate)(void))
+{
+    F(free)(opaque_pointer(allocate()));
+}
+
+/* `needed`: allocations until one looks. Returns 0, or the number of the step that failed: cmocka's assertions are for
+ * its own thread. */
+static int check_hidden(void *(*allocate)(void), int needed)
+{
+    free_one(allocate);
+    track_flush_any(thread_current); /* now its magazine has the object, and the free buffer has room */
+    post(request_of(MAILBOX_GET, "spans.version", "", 0), true);
+    for (int i = 0; i < 3; i++)
+        free_one(allocate);
+    if (is_answered()) /* the fast path does not look */
+        return 1;
+    hide_classes();
+    for (int i = 0; i < needed; i++)
+        free_one(allocate);
+    if (!is_answered() || load_relaxed(&slow_work))
+        return 2;
+    if (!classes_are_shown())
+        return 3;
+    hide_classes(); /* as another process does that sees the answer too late */
+    free_one(allocate);
+    return classes_are_shown() ? 0 : 4;
+}
+
+struct check {
+    int needed, failed; /* kind of allocation * 10 + step */
+};
+
+static void *check_all_hidden(void *of)
+{
+    struct check *check = of;
+    for (int i = 0; i < (int)(sizeof allocations / sizeof allocations[0]); i++) {
+        int step = check_hidden(allocations[i], check->needed);
+        if (step)
+            check->failed = 10 * (i + 1) + step;
     }
-    assert_int_equal(ask_here(MAILBOX_SET, "spans.stacks", "off", 0), 0);
+    return NULL;
+}
+
+static void check_on_another_thread(int needed)
+{
+    struct check check = {needed, 0};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, check_all_hidden, &check), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(check.failed, 0);
+    check_all_hidden(&check);
+    assert_int_equal(check.failed, 0);
+}
+
+/* Also with stacks. With a limit, the first allocation holds bytes, and the next one looks. */
+static void test_an_allocation_that_finds_its_class_hidden_looks(void **state)
+{
+    static const char *const modes[] = {"sampled", "all", "off"};
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(ask_here(MAILBOX_SET, "spans.stacks", modes[i], 0), 0);
+        check_on_another_thread(1);
+    }
+    assert_int_equal(ask_here(MAILBOX_SET, "spans.1.limit_hard", "1G", 1 << 30), 0);
+    check_on_another_thread(2);
+    assert_int_equal(ask_here(MAILBOX_SET, "spans.1.limit_hard", "", 0), 0);
+}
+
+enum { OBJECTS_EACH = 100000, HIDDEN_CHURNERS = 3 };
+
+static _Atomic int churners_left;
+
+static void *churn_counted(void *unused)
+{
+    void *p[4] = {0};
+    for (int i = 0; i < OBJECTS_EACH; i++) {
+        F(free)(p[i % 4]);
+        p[i % 4] = F(malloc)(16 + (size_t)(i % 50) * 64);
+        memset(p[i % 4], i, 16);
+    }
+    for (int i = 0; i < 4; i++)
+        F(free)(p[i]);
+    atomic_fetch_sub(&churners_left, 1);
+    return unused;
+}
+
+static uint64_t figure_here(const char *name)
+{
+    assert_int_equal(ask_here(MAILBOX_GET, name, "", 0), 0);
+    return answer->value;
+}
+
+/* No object is lost or counted twice while classes are hidden all the time. */
+static void test_figures_are_exact_while_classes_are_hidden(void **state)
+{
+    pthread_t threads[HIDDEN_CHURNERS];
+    (void)state;
+    uint64_t objects = figure_here("spans.all.alloc_objects"), bytes = figure_here("spans.all.inuse_bytes");
+    uint64_t in_use = figure_here("spans.all.inuse_objects");
+    store_relaxed(&churners_left, HIDDEN_CHURNERS);
+    for (int i = 0; i < HIDDEN_CHURNERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn_counted, NULL), 0);
+    while (load_relaxed(&churners_left)) {
+        hide_classes();
+        sched_yield();
+    }
+    for (int i = 0; i < HIDDEN_CHURNERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    classes_show();
+    assert_in_range(figure_here("spans.all.alloc_objects") - objects, HIDDEN_CHURNERS * OBJECTS_EACH,
+                    HIDDEN_CHURNERS * OBJECTS_EACH + 8 * HIDDEN_CHURNERS); /* libc makes some for a thread */
+    assert_int_equal(figure_here("spans.all.inuse_objects"), in_use);
+    assert_int_equal(figure_here("spans.all.inuse_bytes"), bytes);
 }
 
 /* The requests of all slots are taken at one look, the lowest number first, also around the end of the numbers. */
@@ -459,7 +592,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_is_answered_by_free_and_by_malloc),
-        cmocka_unit_test(test_the_next_allocation_of_the_first_thread_looks),
+        cmocka_unit_test(test_an_allocation_that_finds_its_class_hidden_looks),
+        cmocka_unit_test(test_figures_are_exact_while_classes_are_hidden),
         cmocka_unit_test(test_requests_are_taken_in_their_order),
         cmocka_unit_test(test_values_have_kinds),
         cmocka_unit_test(test_other_names_are_refused),
