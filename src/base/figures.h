@@ -14,7 +14,6 @@ enum figure_kind {
     FIGURE_SIGNED, /* a number that reads as 0 where it is negative */
     FIGURE_LESS_1, /* the number less 1; 0 if the number is 0 */
     FIGURE_TEXT,   /* a pointer to a text that is never freed. NULL: an empty text */
-    FIGURE_MODE,   /* enum stacks_mode */
 };
 
 struct figure_row {

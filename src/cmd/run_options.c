@@ -43,7 +43,10 @@ static int check_stacks(const char *option, const char *mode)
 {
     if (!mode || strcmp(mode, "all") == 0 || strcmp(mode, "sampled") == 0 || strcmp(mode, "off") == 0)
         return 0;
-    cmd_error("%s: '%s' is none of all, sampled, off", option, mode);
+    const char *names = strchr(mode, '@');
+    if (names && names[1] && (strncmp(mode, "all@", 4) == 0 || strncmp(mode, "sampled@", 8) == 0))
+        return 0;
+    cmd_error("%s: '%s' is none of all, sampled, off, all@NAMES, sampled@NAMES", option, mode);
     return STATUS_USAGE;
 }
 

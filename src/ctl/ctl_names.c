@@ -17,7 +17,7 @@
 #include "report/dump.h"
 #include "snapshot/outlived.h"
 #include "snapshot/snapshot.h"
-#include "span/stack_context.h"
+#include "span/stack_mode.h"
 #include "stacks/stacks.h"
 
 int ctl_read_u64(const struct ctl_call *call, uint64_t value)
@@ -169,16 +169,29 @@ static int top_version(const struct ctl_name *self, uint32_t id, const struct ct
 static int top_stacks(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
-    const char *was = stacks_mode_text((enum stacks_mode)load_relaxed(&stacks_mode)), *wanted = NULL;
+    const char *was = load_acquire(&stack_mode_text), *wanted = NULL, *names;
     (void)self;
     (void)id;
     int error = call->new_value || call->new_bytes ? ctl_write(call, &wanted, sizeof wanted) : 0;
-    int mode = wanted ? stacks_mode_of(wanted) : -1;
-    if (!error && (call->new_value || call->new_bytes) && mode < 0)
+    if (!error && (call->new_value || call->new_bytes) && (!wanted || stacks_mode_of(wanted, &names) < 0))
         error = EINVAL;
     if (!error)
-        error = call->old || call->old_bytes || mode < 0 ? ctl_read(&read_only, &was, sizeof was) : 0;
-    return error || mode < 0 ? error : -stack_context_set_mode((enum stacks_mode)mode);
+        error = call->old || call->old_bytes || !wanted ? ctl_read(&read_only, &was, sizeof was) : 0;
+    return error || !wanted ? error : -stack_mode_set(wanted);
+}
+
+static int top_stacks_min_bytes(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
+    uint64_t wanted = load_relaxed(&stacks_min_bytes);
+    (void)self;
+    (void)id;
+    int error = call->new_value || call->new_bytes ? ctl_write(call, &wanted, sizeof wanted) : 0;
+    if (!error && (call->old || call->old_bytes))
+        error = ctl_read_u64(&read_only, load_relaxed(&stacks_min_bytes));
+    if (!error)
+        store_relaxed(&stacks_min_bytes, wanted);
+    return error;
 }
 
 const struct ctl_name ctl_top_names[] = {
@@ -190,6 +203,7 @@ const struct ctl_name ctl_top_names[] = {
     {"dump", top_dump, EXPORTER_HEAP},
     {"dump_time", top_dump, EXPORTER_TIME},
     {"stacks", top_stacks, 0},
+    {"stacks_min_bytes", top_stacks_min_bytes, 0},
     {0},
 };
 

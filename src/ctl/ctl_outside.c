@@ -26,6 +26,7 @@ struct outside_name {
 
 static const struct outside_name outside_names[] = {
     {"spans.stacks", READ | WRITE, MAILBOX_WORDS},
+    {"spans.stacks_min_bytes", READ | WRITE, MAILBOX_UNSIGNED},
     {"spans.version", READ, MAILBOX_WORDS},
     {"spans.epoch", READ | WRITE, MAILBOX_UNSIGNED},
     {"spans.count", READ, MAILBOX_UNSIGNED},

@@ -33,6 +33,7 @@
 #include "span/sampler.h"
 #include "span/span.h"
 #include "span/stack_context.h"
+#include "span/stack_mode.h"
 #include "span/tree.h"
 
 #define NAME_CHECK_LAST 64 /* the last slow event of a thread at which its name is read */
@@ -147,6 +148,18 @@ static void early_account(void)
         track_alloc_slow(NULL, early[i].p, early[i].requested);
 }
 
+static void boot_stacks(void)
+{
+    store_relaxed(&stacks_min_bytes, conf.stacks_min_bytes);
+    if (!strcmp(conf.stacks, "off"))
+        return;
+    int error = stack_mode_set(conf.stacks);
+    if (error == -EINVAL)
+        WARN("stacks: '", conf.stacks, "' is not off, sampled, all, sampled@NAMES or all@NAMES; stacks are off");
+    else if (error)
+        WARN("stacks: no memory for their tables; stacks are off");
+}
+
 /* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It
  * registers its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order
  * of registration. So handlers of others may still allocate, and our locks are taken before jemalloc's, as
@@ -179,8 +192,7 @@ static int boot_locked(void)
         atomic_fetch_or(&slow_work, SLOW_GUARD);
     magazine_boot(arena_cache_take_back);
     first_use_end();
-    if (conf.stacks != STACKS_OFF && stack_context_set_mode((enum stacks_mode)conf.stacks))
-        WARN("stacks: no memory for their tables; stacks are off");
+    boot_stacks();
     return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

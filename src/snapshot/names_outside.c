@@ -55,8 +55,6 @@ static int get_figure(struct view *view, const struct figure_row *row, struct ma
     switch ((enum figure_kind)row->kind) {
     case FIGURE_TEXT:
         return names_outside_text(view, value, answer);
-    case FIGURE_MODE:
-        return value <= STACKS_ALL ? names_outside_words(answer, stacks_mode_text((enum stacks_mode)value)) : -EBADMSG;
     case FIGURE_SIGNED:
         return names_outside_number(answer, at_least_0(value));
     case FIGURE_LESS_1:

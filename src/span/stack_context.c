@@ -3,7 +3,6 @@
 #include "span/stack_context.h"
 
 #include <errno.h>
-#include <sched.h>
 
 #include "base/clock.h"
 #include "base/die.h"
@@ -12,6 +11,7 @@
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "span/span.h"
+#include "span/stack_mode.h"
 #include "span/tree.h"
 #include "stacks/stacks.h"
 #include "stacks/unwind.h"
@@ -39,23 +39,8 @@ struct thread_stacks {
 #define USELESS_MOST 64u
 #define REST 1024u
 #define BOUNDS_TRIES 8
-#define TRIES 256 /* to get the lock: a signal handler may have interrupted its holder */
 
-/* ---- The mode ---- */
-
-COLD int stack_context_set_mode(enum stacks_mode mode)
-{
-    lock(LOCK_TREE);
-    int error = mode == STACKS_OFF ? 0 : stacks_boot();
-    if (!error && mode != STACKS_OFF)
-        error = tree_begin_stacks();
-    if (!error)
-        store_relaxed(&stacks_mode, mode);
-    unlock(LOCK_TREE);
-    if (!error)
-        thread_invalidate_all();
-    return error;
-}
+/* ---- Samples ---- */
 
 /* For numbers between 0 and 1, to 40 bits. libm is not used. Each squaring gives one bit of the binary logarithm. */
 static double natural_logarithm(double x)
@@ -167,18 +152,6 @@ static COLD void grow_lines(struct thread_stacks *s)
 
 /* ---- A stack that is not in the cache ---- */
 
-/* A signal handler may have interrupted the holder of the lock on this very thread. So this function stops trying after
- * a while. */
-static bool lock_tree(void)
-{
-    for (int i = 0; i < TRIES; i++) {
-        if (try_lock(LOCK_TREE))
-            return true;
-        sched_yield();
-    }
-    return false;
-}
-
 /* Under LOCK_TREE. Returns the child, entered; or 0. */
 static uint32_t intern(struct thread *t, const struct thread_stacks *s, uint32_t parent, struct counters **counters)
 {
@@ -191,7 +164,7 @@ static uint32_t intern(struct thread *t, const struct thread_stacks *s, uint32_t
 static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent, struct stack_line *line, uint64_t key,
                       struct stack_hold *hold)
 {
-    if (!lock_tree()) {
+    if (!stack_mode_lock_tree()) {
         stacks_count(&stacks_stats.missed);
         return;
     }
@@ -369,13 +342,13 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
 static inline bool is_taken(struct thread *t, struct thread_stacks *s, size_t bytes)
 {
     s->sampled = 0;
-    if (load_relaxed(&stacks_mode) != STACKS_SAMPLED)
-        return true;
-    if (stack_context_passes(t, bytes))
-        return false;
-    draw(t, s);
-    s->sampled = STACK_SAMPLED;
-    return true;
+    if (load_relaxed(&stacks_mode) == STACKS_SAMPLED) {
+        if (stack_context_passes(t, bytes))
+            return false;
+        draw(t, s);
+        s->sampled = STACK_SAMPLED;
+    }
+    return bytes >= load_relaxed(&stacks_min_bytes);
 }
 
 __attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_read() */
@@ -390,7 +363,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
     if (!is_taken(t, s, bytes))
         return;
     uint32_t parent = tree_without_stack(t->tag); /* a signal handler may have interrupted an allocation */
-    if (unlikely(contexts[parent].is_own))
+    if (!stack_mode_covers(parent))
         return;
     s->busy = true;
     compiler_barrier();

@@ -18,9 +18,6 @@
 #include "heap/thread.h"
 #include "stacks/stacks.h"
 
-/* Changes the mode for all threads. Returns 0 or -ENOMEM. Takes LOCK_TREE and LOCK_THREADS. */
-int stack_context_set_mode(enum stacks_mode mode);
-
 static inline bool stack_context_is_sampling(const struct thread *t)
 {
     return t->stacks && load_relaxed(&stacks_mode) == STACKS_SAMPLED;

@@ -232,6 +232,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->kind = kind;
     c->labelled = copy || contexts[parent].labelled;
     c->is_own = kind == CONTEXT_SELF || contexts[parent].is_own;
+    store_relaxed(&c->stacks_for, 0);
     c->born = 0;
     c->stack = stack;
     c->first_stack = 0;

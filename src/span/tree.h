@@ -40,6 +40,7 @@ struct context {
     _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
     uint32_t parent;
+    _Atomic uint32_t stacks_for; /* whether its allocations are credited to stacks, if that is known: stack_mode.h */
     const struct site *site;
     struct label_set *labels; /* NULL: none */
     uint32_t label_bytes;     /* of their text */

@@ -14,8 +14,9 @@
 #include "stacks/unwind_rules.h"
 
 _Atomic uint32_t stacks_mode;
+_Atomic uint64_t stacks_min_bytes;
+FIGURE_ROW(figure_min_bytes, "spans.stacks_min_bytes", stacks_min_bytes, FIGURE_NUMBER);
 struct stacks_stats stacks_stats;
-FIGURE_ROW(figure_mode, "spans.stacks", stacks_mode, FIGURE_MODE);
 FIGURE_ROW(figure_overflow, "spans.stats.stacks.overflow", stacks_stats.overflow, FIGURE_NUMBER);
 FIGURE_ROW(figure_missed, "spans.stats.stacks.missed", stacks_stats.missed, FIGURE_NUMBER);
 FIGURE_ROW(figure_ended_early, "spans.stats.stacks.ended_early", stacks_stats.ended_early, FIGURE_NUMBER);
@@ -32,11 +33,14 @@ COLD int stacks_boot(void)
     return error;
 }
 
-int stacks_mode_of(const char *text)
+int stacks_mode_of(const char *text, const char **names)
 {
+    static const char *const modes[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] = "sampled", [STACKS_ALL] = "all"};
+    size_t n = strcspn(text, "@");
+    *names = text[n] ? text + n + 1 : NULL;
     for (int i = 0; i <= STACKS_ALL; i++)
-        if (!strcmp(text, stacks_mode_text((enum stacks_mode)i)))
-            return i;
+        if (strlen(modes[i]) == n && !strncmp(text, modes[i], n))
+            return *names && (!**names || i == STACKS_OFF) ? -1 : i;
     return -1;
 }
 

@@ -34,6 +34,8 @@ uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n);
 enum stacks_mode { STACKS_OFF, STACKS_SAMPLED, STACKS_ALL };
 
 extern _Atomic uint32_t stacks_mode; /* enum stacks_mode */
+extern _Atomic uint64_t stacks_min_bytes; /* smaller allocations have no stack */
+#define STACK_MODE_BYTES 512 /* of MODE@NAMES, with the NUL */
 
 struct stacks_stats {
     _Atomic uint64_t overflow;    /* allocations that were credited without their stack: no number or no memory was left */
@@ -55,13 +57,8 @@ static inline void stacks_count(_Atomic uint64_t *counter)
 /* Makes the tables that all modes but STACKS_OFF need. Returns 0 or -ENOMEM. Under LOCK_TREE. */
 int stacks_boot(void);
 
-static inline const char *stacks_mode_text(enum stacks_mode mode)
-{
-    static const char *const texts[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] = "sampled", [STACKS_ALL] = "all"};
-    return texts[mode];
-}
-
-/* Returns -1 where the text is no mode. */
-int stacks_mode_of(const char *text);
+/* Reads MODE or MODE@NAMES. Returns the mode and stores where the names begin, or NULL. Returns -1 where the text is
+ * something else. */
+int stacks_mode_of(const char *text, const char **names);
 
 #endif

@@ -87,6 +87,7 @@ all_dump_script_tests += \
 	%D%/rss.sh \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \
+	%D%/stack_modes.sh \
 	%D%/threads.sh \
 	%D%/top.sh \
 	%D%/tree.sh \

@@ -303,7 +303,7 @@ static void libraries(void)
 
 static void switching(void)
 {
-    static const char *const modes[] = {"off", "all", "sampled", "all"};
+    static const char *const modes[] = {"off", "all", "sampled", "all@*a*"};
     atomic_bool stop = false;
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)

@@ -18,10 +18,10 @@ const char *jespan_conf = "stacks:all,stacks_sample_bytes:4096";
 
 static void maybe_switch(void)
 {
-    static const char *const modes[] = {"off", "all", "sampled", "all"};
+    static const char *const modes[] = {"off", "all", "sampled", "all", "all@parse|c*e", "sampled@thread:*"};
     static atomic_uint steps;
     unsigned step = atomic_fetch_add(&steps, 1);
-    const char *mode = modes[step / STEPS_A_MODE % 4];
+    const char *mode = modes[step / STEPS_A_MODE % 6];
     if (step % STEPS_A_MODE == 0)
         CHECK_EQ(F(mallctl)("spans.stacks", NULL, NULL, &mode, sizeof mode), 0);
 }
