@@ -13,6 +13,7 @@
 #include "ctl_target.h"
 #include "options.h"
 #include "snapshot/names_outside.h"
+#include "snapshot/names_permitted.h"
 #include "snapshot/view.h"
 #include "text.h"
 
@@ -125,8 +126,16 @@ static int explain_answer(const struct ctl_target *t, const struct mailbox_reque
     return STATUS_REFUSED;
 }
 
+static bool may_ask(const struct mailbox_request *request)
+{
+    const char *name = request->name;
+    return request->verb == MAILBOX_GET ? names_outside_is_asked(name) : names_permitted_find(name, request->verb) != NULL;
+}
+
 int ctl_ask(struct ctl_target *t, struct mailbox_request *request, struct mailbox_answer *answer)
 {
+    if (!may_ask(request)) /* the program would refuse it, but may sleep */
+        return explain_answer(t, request, EPERM);
     int error = -EAGAIN, status = ctl_reach(t);
     if (status)
         return status;

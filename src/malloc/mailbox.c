@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program's side of the mailbox: a thread takes requests, calls mallctl and writes the answers.
  *
- * A request can only do what the table of ctl_outside.c permits. It is copied before it is looked at, since the other
+ * A request can only do what the table of names_permitted.c permits. It is copied before it is looked at, since the other
  * process may write meanwhile.
  *
  * The thread may be on a small stack, such as that of a coroutine. mallctl needs 10 KiB of stack, malloc 2 KiB. So it

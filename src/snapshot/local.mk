@@ -4,6 +4,7 @@ snapshot_sources = \
 	%D%/alert_figures.h \
 	%D%/books.h \
 	%D%/event_reader.c %D%/event_reader.h \
+	%D%/names_permitted.c %D%/names_permitted.h \
 	%D%/reading.h \
 	%D%/reading_add.c \
 	%D%/row_path.c %D%/row_path.h \
@@ -22,6 +23,7 @@ outside_sources = \
 	%D%/names_outside.c %D%/names_outside.h \
 	%D%/names_outside_alerts.c \
 	%D%/names_outside_arenas.c \
+	%D%/names_outside_asked.c \
 	%D%/names_outside_contexts.c \
 	%D%/names_outside_parts.h \
 	%D%/reading_outside.c \

@@ -4,6 +4,8 @@
 #ifndef JESPAN_NAMES_OUTSIDE_H
 #define JESPAN_NAMES_OUTSIDE_H
 
+#include <stdbool.h>
+
 #include "base/mailbox.h"
 #include "snapshot/snapshot.h"
 
@@ -15,6 +17,9 @@ struct view;
  *   EAGAIN      the context was recycled since the snapshot
  *   others      those of view_open() */
 int names_outside_get(struct view *view, const struct snapshot *s, const char *name, struct mailbox_answer *answer);
+
+/* Whether the program can be asked for a name that the books do not have. */
+bool names_outside_is_asked(const char *name);
 
 /* Calls `found` for each name that fits the pattern (base/parse.h) and has a value, sorted by contexts and arenas. Returns 0 or
  * a negative errno of view_open(). */

@@ -226,6 +226,12 @@ ctl "$pid" dump - | cmp -s - <(printf '\037\213'; ctl "$pid" dump - | tail -c +3
 refused "a directory" 1 "jespan: $scratch: *" "$pid" dump "$scratch"
 refused "jemalloc's name" 3 "jespan: $pid: stats.allocated: no answer in 0.05 s: only a thread of the program can read this name, \
 and the program is stopped" --wait 0.05 "$pid" get stats.allocated
+for name in stats.alocated spans.fish spans.all.fish spans.1.fish thread.arena fish; do
+    refused "no name, and the program is not asked" 1 "jespan: $pid: $name is no name that can be read from outside" \
+        --wait 0.05 "$pid" get "$name"
+done
+refused "no name to set" 1 "jespan: $pid: opt.abort is no name that can be set from outside" --wait 0.05 "$pid" set opt.abort 1
+refused "no name to call" 1 "jespan: $pid: fish is no name that can be called from outside" --wait 0.05 "$pid" call fish
 refused "no context" 1 "jespan: $pid: spans.99.inuse_bytes does not exist in it" "$pid" get spans.99.inuse_bytes
 refused "no limit" 1 "jespan: $pid: spans.$cache.limit_refusals does not exist in it" "$pid" get "spans.$cache.limit_refusals"
 refused "no name" 1 "jespan: $pid: 'fish*' fits no name that can be read from outside" "$pid" list 'fish*'
