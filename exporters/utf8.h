@@ -6,11 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
-
-/* Returns the number of bytes of the valid character at the start of a text that is not empty. 0: no valid
- * character. */
-size_t utf8_character(const char *text);
+#include "base/utf8.h"
 
 bool utf8_valid(const char *text);
 

@@ -22,6 +22,7 @@ core_sources += \
 	%D%/number.h \
 	%D%/procfile.c %D%/procfile.h \
 	%D%/stop_sockets.c %D%/stop_sockets.h \
-	%D%/totals.h
+	%D%/totals.h \
+	%D%/utf8.h
 
 EXTRA_DIST += %D%/README.md

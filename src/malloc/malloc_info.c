@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* glibc's functions that report on the heap or tune it. Without these, glibc would report on its own heap, which is
- * idle. docs/mallctl.md says what each returns. */
+ * idle. docs/mallctl.md says what each returns. malloc_stats() is in ctl/stats_print.c. */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "heap/sums.h"
 #include "jemalloc-hooks/extents.h"
@@ -76,13 +75,6 @@ EXPORT int FAMILY(malloc_trim)(size_t pad)
     FAMILY(mallctl)("arena.4096.purge", NULL, NULL, NULL, 0); /* MALLCTL_ARENAS_ALL */
     errno = saved;
     return given_back() > given || extents_figure(&extents_heap.mapped_bytes) < mapped;
-}
-
-EXPORT void FAMILY(malloc_stats)(void)
-{
-    const struct heap_figures f = read_figures();
-    dprintf(STDERR_FILENO, "Total (incl. mmap):\nsystem bytes     = %10llu\nin use bytes     = %10llu\n",
-            (unsigned long long)f.committed, (unsigned long long)f.inuse);
 }
 
 /* glibc prints the same elements for each heap and for all together. Only the latter have a line of mmap(2). */

@@ -186,9 +186,3 @@ EXPORT size_t FAMILY(nallocx)(size_t size, int flags)
 {
     return track_may_allocate(track_thread()) ? jespan_je_nallocx(size, flags) : 0;
 }
-
-EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
-{
-    if (track_may_allocate(track_thread()))
-        jespan_je_malloc_stats_print(write, opaque, options);
-}

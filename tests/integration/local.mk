@@ -63,6 +63,7 @@ script_tests += \
 	%D%/misuse.sh \
 	%D%/reporter_modules.sh \
 	%D%/services.sh \
+	%D%/stats_print.sh \
 	%D%/unfollowed.sh
 if STATIC_BINDING
 script_tests += %D%/memcheck.sh
@@ -136,6 +137,7 @@ test_support += \
 	%D%/sandbox_program.c \
 	%D%/services_module.c \
 	%D%/services_program.c \
+	%D%/stats_print_program.c \
 	%D%/sidecar_program.c \
 	%D%/symbols_library.c \
 	%D%/symbols_program.cc \

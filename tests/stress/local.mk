@@ -12,7 +12,8 @@ stress_tests += \
 	%D%/oracle_stacks \
 	%D%/regions \
 	%D%/retention \
-	%D%/samplers
+	%D%/samplers \
+	%D%/stats_print
 
 cxx_tests += %D%/oracle_new
 tests_stress_oracle_new_SOURCES = %D%/oracle_new.cc

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* malloc_stats_print() of jemalloc and malloc_stats() of glibc, with jespan's section after theirs.
+ *
+ * With the option J, jemalloc writes one object of JSON. jespan's is a member of it: the brace that ends the object is held
+ * back until that is written. */
+#include <errno.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/stats_section.h"
+#include "jemalloc/binding.h"
+#include "malloc/family.h"
+#include "malloc/track.h"
+
+/* jemalloc's, which the program may set. */
+extern void (*malloc_message)(void *opaque, const char *text) __attribute__((weak));
+
+static void write_error(void *opaque, const char *text)
+{
+    (void)opaque;
+    int saved = errno;
+    for (size_t n = strlen(text); n;) {
+        ssize_t written = write(STDERR_FILENO, text, n);
+        if (written < 0 && errno != EINTR)
+            break;
+        text += written > 0 ? written : 0;
+        n -= written > 0 ? (size_t)written : 0;
+    }
+    errno = saved;
+}
+
+/* ---- One document ---- */
+
+struct joiner {
+    stats_writer *write;
+    void *opaque;
+    unsigned depth;
+    bool is_in_string, is_escaped;
+    bool is_complete; /* all but the last brace is written */
+};
+
+/* Whether this character ends the outermost object. */
+static bool ends(struct joiner *j, char c)
+{
+    if (j->is_in_string) {
+        j->is_in_string = j->is_escaped || c != '"';
+        j->is_escaped = !j->is_escaped && c == '\\';
+        return false;
+    }
+    j->is_in_string = c == '"';
+    if (c == '{' || c == '[')
+        j->depth++;
+    return (c == '}' || c == ']') && j->depth-- == 1;
+}
+
+static void write_part(const struct joiner *j, const char *text, size_t n)
+{
+    while (n) {
+        char part[256];
+        size_t bytes = n < sizeof part ? n : sizeof part - 1;
+        memcpy(part, text, bytes);
+        part[bytes] = '\0';
+        j->write(j->opaque, part);
+        text += bytes;
+        n -= bytes;
+    }
+}
+
+static size_t without_blanks(const char *text, size_t n)
+{
+    while (n && (text[n - 1] == '\n' || text[n - 1] == '\t' || text[n - 1] == ' '))
+        n--;
+    return n;
+}
+
+static void join(void *joiner, const char *text)
+{
+    struct joiner *j = joiner;
+    size_t n = 0;
+    if (j->is_complete) /* only blanks follow */
+        return;
+    while (text[n] && !j->is_complete)
+        j->is_complete = ends(j, text[n++]);
+    if (j->is_complete)
+        write_part(j, text, without_blanks(text, n - 1));
+    else
+        j->write(j->opaque, text);
+}
+
+/* If jemalloc writes an error in place of a document, nothing is added to it. */
+static void print_json(stats_writer *write, void *opaque, const char *options)
+{
+    struct joiner j = {.write = write, .opaque = opaque};
+    jespan_je_malloc_stats_print(join, &j, options);
+    if (!j.is_complete)
+        return;
+    write(opaque, ",\n\t\"jespan\": ");
+    stats_section_write_json(write, opaque);
+    write(opaque, "\n}\n");
+}
+
+/* ---- The functions ---- */
+
+EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
+{
+    if (!track_may_allocate(track_thread()))
+        return;
+    if (!write) {
+        write = &malloc_message && malloc_message ? malloc_message : write_error;
+        opaque = NULL;
+    }
+    const char *with = options ? options : "";
+    if (strchr(with, 's')) { /* jemalloc does not know it */
+        jespan_je_malloc_stats_print(write, opaque, options);
+    } else if (strchr(with, 'J')) {
+        print_json(write, opaque, options);
+    } else {
+        jespan_je_malloc_stats_print(write, opaque, options);
+        stats_section_write(write, opaque);
+    }
+}
+
+EXPORT void FAMILY(malloc_stats)(void)
+{
+    const struct mallinfo2 f = FAMILY(mallinfo2)();
+    char text[128];
+    snprintf(text, sizeof text, "Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n", f.arena, f.uordblks);
+    write_error(NULL, text);
+    if (track_may_allocate(track_thread()))
+        stats_section_write(write_error, NULL);
+}
