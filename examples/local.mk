@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 script_tests += %D%/event-loop/check.sh %D%/thread-pool/check.sh
+script_tests += %D%/growth/check.sh
+EXTRA_DIST += %D%/growth/growth.c
 all_dump_script_tests += %D%/docstore/check.sh %D%/shop/check.sh
 
 # Examples that can be built here

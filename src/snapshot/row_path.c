@@ -68,3 +68,59 @@ void row_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row)
     append_names(to, bytes, s, row, MOST_SPANS);
     append_labels(to, bytes, s, row);
 }
+
+/* ---- All spans: a path may be long, so it is measured first, and its names are written from the last to the first ---- */
+
+struct whole {
+    char *to;
+    size_t bytes; /* of `to`; may be less than the text needs */
+};
+
+static void put_at(const struct whole *w, size_t at, const char *text)
+{
+    for (; *text && at + 1 < w->bytes; text++, at++)
+        w->to[at] = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+}
+
+static size_t put_label(const struct whole *w, size_t at, const char *before, const struct snapshot_label *label)
+{
+    const char *const parts[] = {before, label->key, "=", label->value};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        put_at(w, at, parts[i]);
+        at += strlen(parts[i]);
+    }
+    return at;
+}
+
+static size_t put_names(const struct whole *w, const struct snapshot *s, uint32_t row)
+{
+    size_t length = 0;
+    for (uint32_t i = row; i != NO_ROW; i = span_above(s, i))
+        length += strlen(s->rows[i].name) + (span_above(s, i) != NO_ROW ? 3 : 0);
+    size_t at = length;
+    for (; row != NO_ROW; row = span_above(s, row)) {
+        at -= strlen(s->rows[row].name);
+        put_at(w, at, s->rows[row].name);
+        if (at)
+            put_at(w, at -= 3, " > ");
+    }
+    return length;
+}
+
+size_t row_path_whole(char *to, size_t bytes, const struct snapshot *s, uint32_t row)
+{
+    const struct whole w = {to, bytes};
+    const char *before = " {";
+    size_t at = put_names(&w, s, row);
+    for (; row != NO_ROW; row = span_above(s, row))
+        for (uint32_t i = 0; i < s->rows[row].n_labels; i++)
+            if (!has_label(s, span_above(s, row), &s->rows[row].labels[i])) {
+                at = put_label(&w, at, before, &s->rows[row].labels[i]);
+                before = ", ";
+            }
+    if (before[0] == ',')
+        put_at(&w, at++, "}");
+    if (bytes)
+        to[at < bytes ? at : bytes - 1] = '\0';
+    return at;
+}

@@ -11,4 +11,7 @@
 /* The path of a row with its labels, as `jespan report` prints it, but with the innermost spans only. Needs no memory. */
 void row_path(char *to, size_t bytes, const struct snapshot *s, uint32_t row);
 
+/* The same with all spans of the path, as snprintf(3): cut to `bytes` with its NUL, and returns the length of the whole text. */
+size_t row_path_whole(char *to, size_t bytes, const struct snapshot *s, uint32_t row);
+
 #endif

@@ -83,6 +83,7 @@ programs_without_jespan() {
 examples_without_jespan() {
     local uv docstore
     disabled shop "${c[@]}" "$examples/shop/shop.c"
+    disabled growth "${c[@]}" -std=gnu11 "$examples/growth/growth.c"
     disabled thread-pool "${c[@]}" -std=gnu11 "$examples"/thread-pool/*.c -lpthread
     builds csv.so "${c[@]}" -std=gnu11 -shared -fPIC -DJESPAN_DISABLE "${warnings[@]}" "$examples/reporter/csv.c" || return 0
     needs_no_library csv.so

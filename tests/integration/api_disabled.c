@@ -7,6 +7,7 @@
 #include <jespan/limit.h>
 #include <jespan/mallctl.h>
 #include <jespan/reporter.h>
+#include <jespan/snapshot.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -107,6 +108,34 @@ static void contexts(void)
     free(p);
 }
 
+static void snapshots(void)
+{
+    jespan_snapshot_t *s = jespan_snapshot_take();
+    struct jespan_snapshot_change change = {NULL, NULL, 0, 0};
+    struct jespan_label label;
+    char path[8] = "x";
+    const jespan_row_t *row = jespan_snapshot_next(s, NULL);
+    IS(s != NULL, 1);
+    IS(row == NULL, 1);
+    IS(jespan_snapshot_find(s, JESPAN_ROOT) == NULL, 1);
+    IS(jespan_row_parent(s, row) == NULL, 1);
+    IS(jespan_snapshot_time_ns(s), 0);
+    IS(jespan_snapshot_figure(s, JESPAN_INUSE_BYTES), 0);
+    IS(jespan_row_context(row), 0);
+    IS(jespan_row_id(row), 0);
+    IS(strlen(jespan_row_kind(row)) + strlen(jespan_row_name(row)) + strlen(jespan_row_target(row)) + strlen(jespan_row_file(row)), 0);
+    IS(jespan_row_line(row), 0);
+    IS(jespan_row_n_labels(row), 0);
+    IS(jespan_row_label(row, 0, &label), EINVAL);
+    IS(jespan_row_path(s, row, path, sizeof path), 0);
+    IS(path[0], 0);
+    IS(jespan_row_figure(row, JESPAN_INUSE_BYTES), 0);
+    IS(jespan_row_total(s, row, JESPAN_INUSE_BYTES), 0);
+    IS(jespan_snapshot_next_change(s, s, &change), ENOENT);
+    IS(jespan_change_figure(&change, JESPAN_INUSE_BYTES), 0);
+    jespan_snapshot_free(s);
+}
+
 static void others(void)
 {
     uint64_t bytes = 17;
@@ -158,6 +187,7 @@ int main(void)
     spans();
     contexts();
     others();
+    snapshots();
     classes();
     printf("version %d.%d.%d\n", JESPAN_VERSION_MAJOR, JESPAN_VERSION_MINOR, JESPAN_VERSION_PATCH);
     return failures != 0;

@@ -13,6 +13,7 @@ stress_tests += \
 	%D%/regions \
 	%D%/retention \
 	%D%/samplers \
+	%D%/snapshot_api \
 	%D%/stats_print
 
 cxx_tests += %D%/oracle_new
