@@ -19,9 +19,14 @@ static _Atomic uint64_t quiet_until;
 static _Atomic bool is_outside;        /* the watcher is in another process */
 static struct dump_on_outside outside; /* stays valid, since a thread may use it when that ends */
 
+static bool is_watched(void)
+{
+    return load_acquire(outside.owner) == outside.pid;
+}
+
 static void set_outside(uint32_t bit)
 {
-    if (atomic_fetch_or_explicit(outside.events, bit, memory_order_release) & bit)
+    if (!is_watched() || atomic_fetch_or_explicit(outside.events, bit, memory_order_release) & bit)
         return;
     atomic_fetch_add_explicit(outside.rings, 1, memory_order_release);
     futex_wake_all_shared(outside.rings);
@@ -40,17 +45,17 @@ void dump_on_event(enum dump_reason reason)
 }
 
 /* The sidecar takes the bit away when the dump is written. One that does not answer is not waited for again soon. */
-static COLD void report_outside(bool is_ours, uint64_t now, uint64_t until)
+static COLD void report_outside(bool is_ours, uint64_t until)
 {
     uint32_t events = load_acquire(outside.events);
     if (events & DUMP_ON_QUIET || load_acquire(outside.alive) & FUTEX_OWNER_DIED)
         return;
     set_outside(DUMP_BIT(DUMP_OOM));
-    while (!is_ours && (events = load_acquire(outside.events)) & DUMP_BIT(DUMP_OOM)) {
+    while (!is_ours && is_watched() && (events = load_acquire(outside.events)) & DUMP_BIT(DUMP_OOM)) {
         if (clock_ns(CLOCK_MONOTONIC) < until)
             futex_wait_shared(outside.events, events, until);
         else {
-            store_release(&quiet_until, now + UNANSWERED_QUIET_NS);
+            store_release(&quiet_until, until + UNANSWERED_QUIET_NS);
             return;
         }
     }
@@ -64,7 +69,7 @@ COLD void dump_on_failure(size_t bytes, bool is_ours)
     if (now < load_acquire(&quiet_until))
         return;
     if (load_acquire(&is_outside)) {
-        report_outside(is_ours, now, until);
+        report_outside(is_ours, until);
         return;
     }
     uint32_t served = load_acquire(&failures_served);
@@ -92,7 +97,7 @@ void dump_on_leave_to(struct dump_on_outside watcher, uint32_t reasons)
 
 bool dump_on_has_left(void)
 {
-    return load_acquire(&is_outside) && load_acquire(outside.events) & (EVENTS | DUMP_ON_BUSY);
+    return load_acquire(&is_outside) && is_watched() && load_acquire(outside.events) & (EVENTS | DUMP_ON_BUSY);
 }
 
 uint32_t dump_on_wait(uint64_t until_ns)

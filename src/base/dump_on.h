@@ -32,6 +32,8 @@ struct dump_on_outside {
     _Atomic uint32_t *events; /* a futex */
     _Atomic uint32_t *rings;  /* a futex: the watcher is woken by it */
     _Atomic uint32_t *alive;  /* a robust futex: has FUTEX_OWNER_DIED when the watcher has died */
+    _Atomic uint32_t *owner;  /* whose words these are. The watcher may give them to another process, if it cannot read this one */
+    uint32_t pid;             /* of this process */
 };
 #define DUMP_ON_ACCEPTS (1u << 30) /* the process leaves its events to the watcher */
 #define DUMP_ON_QUIET (1u << 29)   /* allocations that fail are no events now */

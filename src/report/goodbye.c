@@ -139,7 +139,7 @@ bool goodbye_leave_events(uint32_t reasons)
 {
     if (!own || reasons & ~load_relaxed(&page->reasons))
         return false;
-    dump_on_leave_to((struct dump_on_outside){&own->events, &page->rings, &page->alive}, reasons);
+    dump_on_leave_to((struct dump_on_outside){&own->events, &page->rings, &page->alive, &own->pid, (uint32_t)getpid()}, reasons);
     return true;
 }
 

@@ -101,7 +101,7 @@ void event_dumps_tend(struct served *p)
 
 uint64_t event_dumps_next_ns(const struct served *p)
 {
-    return p->event_dumps ? p->event_dumps->next_ns : UINT64_MAX;
+    return p->event_dumps && page_leaves_events(p->slot, p->pid) ? p->event_dumps->next_ns : UINT64_MAX;
 }
 
 void event_dumps_end(struct served *p)

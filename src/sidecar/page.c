@@ -175,8 +175,10 @@ void page_empty(struct sidecar_slot *slot, pid_t pid)
     if (!page_is_of(slot, pid))
         return;
     store_relaxed(&slot->state, SIDECAR_RUNS);
-    store_relaxed(&slot->events, 0);
+    bool is_awaited = atomic_exchange_explicit(&slot->events, 0, memory_order_relaxed) & DUMP_BIT(DUMP_OOM);
     store_release(&slot->pid, 0);
+    if (is_awaited)
+        futex_wake_all_shared(&slot->events);
 }
 
 bool page_leaves_events(const struct sidecar_slot *slot, pid_t pid)

@@ -51,6 +51,7 @@ unit_tests += \
 	%D%/report/test_oom_forecast \
 	%D%/report/test_reporter_tell \
 	%D%/report/test_reporters \
+	%D%/sidecar/test_event_dumps \
 	%D%/api/test_label_api \
 	%D%/api/test_traceparent
 

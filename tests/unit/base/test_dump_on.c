@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/dump_on.h"
+#include "base/futex.h"
 #include "base/meta.h"
 #include "report/dump_signal.h"
 #include "report/event_watch.h"
@@ -128,6 +130,102 @@ static void test_failures(void **state)
     dump_on_accept(0);
 }
 
+/* ---- A watcher in another process ---- */
+
+#define OOM DUMP_BIT(DUMP_OOM)
+static _Atomic uint32_t outside_events, outside_rings, outside_alive, outside_owner;
+
+static void leave_to_watcher(void)
+{
+    store_relaxed(&outside_events, 0);
+    store_relaxed(&outside_rings, 0);
+    store_relaxed(&outside_alive, 7);
+    store_relaxed(&outside_owner, 12);
+    dump_on_leave_to((struct dump_on_outside){&outside_events, &outside_rings, &outside_alive, &outside_owner, 12},
+                     OOM | DUMP_BIT(DUMP_LIMIT));
+}
+
+static void test_outside(void **state)
+{
+    (void)state;
+    leave_to_watcher();
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS);
+    assert_false(dump_on_has_left());
+    dump_on_event(DUMP_PEAK); /* dump_on does not name this event */
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS);
+    dump_on_event(DUMP_LIMIT);
+    dump_on_event(DUMP_LIMIT); /* one ring is enough */
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS | DUMP_BIT(DUMP_LIMIT));
+    assert_int_equal(outside_rings, 1);
+    assert_int_equal(dump_on_wait(0), 0);
+    assert_true(dump_on_has_left());
+    store_relaxed(&outside_events, DUMP_ON_ACCEPTS | DUMP_ON_BUSY);
+    assert_true(dump_on_has_left());
+    dump_on_accept(0);
+    assert_false(dump_on_has_left());
+    dump_on_event(DUMP_LIMIT);
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS | DUMP_ON_BUSY);
+}
+
+/* They must not wait: nobody would wake them, and the next allocation that fails would not be reported either. */
+static void test_outside_without_wait(void **state)
+{
+    (void)state;
+    leave_to_watcher();
+    store_relaxed(&outside_alive, 7 | FUTEX_OWNER_DIED);
+    dump_on_failure(100, false);
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS);
+    store_relaxed(&outside_alive, 7);
+    store_relaxed(&outside_owner, 13);
+    dump_on_failure(100, false);
+    dump_on_event(DUMP_LIMIT);
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS);
+    store_relaxed(&outside_owner, 12);
+    store_relaxed(&outside_events, DUMP_ON_ACCEPTS | DUMP_ON_QUIET);
+    dump_on_failure(100, false);
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS | DUMP_ON_QUIET);
+    store_relaxed(&outside_events, DUMP_ON_ACCEPTS);
+    dump_on_failure(PTRDIFF_MAX, false); /* a mistake */
+    assert_int_equal(outside_rings, 0);
+    dump_on_failure(100, true); /* this call does not wait */
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS | OOM);
+    assert_int_equal(outside_rings, 1);
+    dump_on_accept(0);
+}
+
+static void *serve_outside(void *unused)
+{
+    while (!(load_acquire(&outside_events) & OOM))
+        futex_wait_shared(&outside_rings, 0, UINT64_MAX);
+    store_release(&outside_events, DUMP_ON_ACCEPTS);
+    futex_wake_all_shared(&outside_events);
+    return unused;
+}
+
+/* A thread that got no answer in a second does not wait again soon: in ten seconds, which may pass on a busy machine. */
+static void test_outside_answers(void **state)
+{
+    pthread_t thread;
+    int reported = 0;
+    (void)state;
+    leave_to_watcher();
+    assert_int_equal(pthread_create(&thread, NULL, serve_outside, NULL), 0);
+    dump_on_failure(100, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(outside_rings, 1);
+    leave_to_watcher();
+    dump_on_failure(100, false);
+    assert_int_equal(outside_events, DUMP_ON_ACCEPTS | OOM);
+    assert_int_equal(outside_rings, 1);
+    for (int i = 0; i < 20; i++) {
+        store_relaxed(&outside_events, DUMP_ON_ACCEPTS);
+        dump_on_failure(100, false);
+        reported += load_relaxed(&outside_events) != DUMP_ON_ACCEPTS;
+    }
+    assert_in_range(reported, 0, 10);
+    dump_on_accept(0);
+}
+
 static void test_set_aside(void **state)
 {
     enum { BYTES = 65536 };
@@ -164,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reasons), cmocka_unit_test(test_signals),  cmocka_unit_test(test_handlers_stay),
         cmocka_unit_test(test_events),  cmocka_unit_test(test_failures), cmocka_unit_test(test_set_aside),
+        cmocka_unit_test(test_outside), cmocka_unit_test(test_outside_without_wait), cmocka_unit_test(test_outside_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
