@@ -6,7 +6,9 @@
  *   grow MB         leaks in the span "leak"      fork           goes on in a child; the parent ends as it does
  *   fail BYTES      an allocation that must fail  exhaust        takes all that there is, in small pieces
  *   sleep MS                                      space MB       bounds its address space
- *   drop            frees all that grow has taken
+ *   drop            frees all that grow has taken line           reads a line
+ *   waits N         N allocations that must fail: did this thread wait in few or most of them?
+ *   refuse          an allocation of 2 MB in the span "small"
  *   files NAME N    as await, but counts the files heap.PID.*.NAME.pb.gz in $DUMPS
  */
 #define _GNU_SOURCE
@@ -103,6 +105,27 @@ static void fail(size_t bytes)
     fflush(stdout);
 }
 
+static long times_waited(void)
+{
+    struct rusage usage;
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &usage), 0);
+    return usage.ru_nvcsw;
+}
+
+/* It may have waited for something else, such as a page of code. */
+static void count_waits(int n)
+{
+    int waits = 0;
+    for (int i = 0; i < n; i++) {
+        long before = times_waited();
+        void *volatile p = malloc((size_t)100 << 40);
+        CHECK(!p && errno == ENOMEM);
+        waits += times_waited() != before;
+    }
+    printf("waited in %s\n", 2 * waits < n ? "few" : "most");
+    fflush(stdout);
+}
+
 /* Not a page can be had afterwards. */
 static void exhaust(void)
 {
@@ -134,6 +157,8 @@ static void act(char **argv)
         grow(strtoul(argv[1], NULL, 10));
     else if (strcmp(argv[0], "fail") == 0)
         fail(strtoul(argv[1], NULL, 10));
+    else if (strcmp(argv[0], "waits") == 0)
+        count_waits(atoi(argv[1]));
     else if (strcmp(argv[0], "space") == 0)
         bound_space(strtoul(argv[1], NULL, 10));
     else if (strcmp(argv[0], "sleep") == 0)
@@ -155,6 +180,12 @@ int main(int argc, char **argv)
             print_threads();
         } else if (strcmp(argv[i], "exhaust") == 0) {
             exhaust();
+        } else if (strcmp(argv[i], "refuse") == 0) {
+            JESPAN("small");
+            fail(2000000);
+        } else if (strcmp(argv[i], "line") == 0) {
+            for (int c; (c = getchar()) != '\n' && c != EOF;) {
+            }
         } else if (strcmp(argv[i], "drop") == 0) {
             drop();
         } else if (strcmp(argv[i], "await") == 0 && i + 2 < argc) {

@@ -30,6 +30,42 @@ ran() {
     equal "$1: stderr" "$(cat "$scratch/err")" "$4"
 }
 
+# begin ACTION…: as beside, in the background, with all events, a limit and an input; sets pid and sidecar
+begin() {
+    rm -rf "$dir" "$scratch/in"
+    mkdir "$dir"
+    mkfifo "$scratch/in"
+    : > "$scratch/out"
+    DUMPS=$dir "$JESPAN_CMD" run --quiet --dump-dir "$dir" --interval 0 --dump-on 'oom|limit|signal|peak' \
+        --conf dump_at_exit:false,dump_signal:USR2,limit:small=1M -- \
+        "$program" "$@" < "$scratch/in" > "$scratch/out" 2> "$scratch/err" &
+    pid=$!
+    exec {input}> "$scratch/in"
+    await [ -s "$scratch/out" ] || fail_with "the program does not start" "$scratch/err"
+    sidecar=$(sidecar_of "$pid")
+}
+
+tell() {
+    echo >&"$input"
+}
+
+# ended WHAT OUTPUT: it must end by itself
+ended() {
+    local status=0
+    exec {input}>&-
+    wait "$pid" || status=$?
+    equal "$1: status" "$status" 0
+    equal "$1: output" "$(sed 1d "$scratch/out")" "$2"
+}
+
+is_stopped() {
+    grep -q '^State:.T' "/proc/$1/status"
+}
+
+is_dead() {
+    ! kill -0 "$1" 2> /dev/null || grep -q '^State:.Z' "/proc/$1/status"
+}
+
 all_whole() {
     local name
     for name in $(dumps_in "$dir"); do
@@ -96,6 +132,42 @@ failures() {
     ran "no size at all" $'ENOMEM\noom 0' "" ""
 }
 
+# A program that gets no answer goes on. Of many allocations that fail it waits in few, whatever they ask for.
+killed() {
+    begin line waits 30 refuse signal 12 waits 30
+    kill -KILL "$sidecar"
+    await is_dead "$sidecar" || fail "killed: it lives"
+    tell
+    ended "killed" $'waited in few\nENOMEM\nwaited in few'
+}
+
+has_lines() {
+    [ "$(wc -l < "$scratch/out")" = "$1" ]
+}
+
+# What the program has reported is dumped when the sidecar goes on.
+stopped() {
+    begin line waits 1 waits 30 refuse signal 12 waits 30 line files oom 1 files limit 1 files signal 1
+    kill -STOP "$sidecar"
+    await is_stopped "$sidecar" || fail "stopped: it runs"
+    tell
+    await has_lines 5 || fail_with "stopped: the program hangs" "$scratch/out" "$scratch/err"
+    kill -CONT "$sidecar"
+    tell
+    ended "stopped" $'waited in most\nwaited in few\nENOMEM\nwaited in few\noom 1\nlimit 1\nsignal 1'
+    all_whole "stopped"
+}
+
+# It never goes on.
+stays_stopped() {
+    begin line waits 1 refuse signal 12 waits 30
+    kill -STOP "$sidecar"
+    await is_stopped "$sidecar" || fail "stays stopped: it runs"
+    tell
+    ended "stays stopped" $'waited in most\nENOMEM\nwaited in few'
+    kill -KILL "$sidecar"
+}
+
 # What an event's reading has is the peak, and what the line at the end says, though it is gone before any other reading.
 figures() {
     rm -rf "$dir"
@@ -129,6 +201,9 @@ forks
 peaks
 limits
 failures
+killed
+stopped
+stays_stopped
 figures
 bounds
 finish

@@ -35,14 +35,6 @@ release() {
     exec {input}>&-
 }
 
-# sidecar_of PID: the process, "" if there is none
-sidecar_of() {
-    local one
-    for one in /proc/[0-9]*; do
-        [ "$( (tr '\0' ' ' < "$one/cmdline") 2> /dev/null)" != "jespan serve --from-run $1 " ] || echo "${one#/proc/}"
-    done
-}
-
 is_gone() {
     [ -z "$1" ] || ! kill -0 "$1" 2> /dev/null
 }

@@ -86,6 +86,16 @@ await() {
     done
 }
 
+# sidecar_of PID: the process, "" if there is none
+sidecar_of() {
+    local one
+    for one in /proc/[0-9]*; do
+        case $( (tr '\0' ' ' < "$one/cmdline") 2> /dev/null) in
+            "jespan serve --from-run $1 " | "jespan serve --from-run --quiet $1 ") echo "${one#/proc/}" ;;
+        esac
+    done
+}
+
 # compile OUTPUT SOURCE.c [FLAGS...]: a helper that is linked with the library under test
 compile() {
     local output=$1 source=$2
