@@ -68,19 +68,32 @@ static uint32_t count_lines(const char *text)
     return n;
 }
 
-void code_maps_read(struct code_maps *maps, pid_t pid, const struct exporter_memory *memory)
+static char *read_maps(pid_t pid, const struct exporter_memory *memory)
 {
     char path[40];
-    *maps = (struct code_maps){.memory = memory, .pid = pid};
     if (pid)
         snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     else
         snprintf(path, sizeof path, "/proc/thread-self/maps");
     int fd = descriptor_open(path, O_RDONLY, 0);
     if (fd < 0)
-        return;
-    maps->text = read_text(fd, memory);
+        return NULL;
+    char *text = read_text(fd, memory);
     close(fd);
+    return text;
+}
+
+static char *copy_text(const char *text, const struct exporter_memory *memory)
+{
+    char *copy = exporter_memory_take(memory, 1, strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory)
+{
+    pid_t pid = snapshot->from_outside && !snapshot->code_maps ? (pid_t)snapshot->pid : 0;
+    *maps = (struct code_maps){.memory = memory, .pid = pid};
+    maps->text = snapshot->code_maps ? copy_text(snapshot->code_maps, memory) : read_maps(pid, memory);
     maps->maps = maps->text ? exporter_memory_take(memory, count_lines(maps->text) + (size_t)1, sizeof *maps->maps) : NULL;
     if (!maps->maps)
         return;
@@ -122,7 +135,7 @@ int code_maps_open(const struct code_maps *maps, const struct code_map *map)
     else
         snprintf(path, sizeof path, "%s", map->file);
     int fd = descriptor_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
-    if (fd >= 0 && (fstat(fd, &file) || !S_ISREG(file.st_mode) || file.st_ino != map->inode)) {
+    if (fd >= 0 && (fstat(fd, &file) || !S_ISREG(file.st_mode) || (map->inode && file.st_ino != map->inode))) {
         close(fd);
         return -1;
     }

@@ -32,7 +32,7 @@ struct code_maps {
 };
 
 /* Reads /proc. A pid of 0 is the calling process. Without memory, or without /proc, there are no mappings. */
-void code_maps_read(struct code_maps *maps, pid_t pid, const struct exporter_memory *memory);
+void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory);
 void code_maps_free(struct code_maps *maps);
 
 /* NULL: the address is in none of them. */

@@ -24,7 +24,7 @@ void pprof_stacks_init(struct pprof_stacks *stacks, struct pprof_strings *string
     stacks->locations = exporter_memory_take(memory, snapshot->n_frames, sizeof *stacks->locations);
     if (!stacks->locations)
         pprof_out_fail(stacks->out, -ENOMEM);
-    code_maps_read(&stacks->maps, snapshot->from_outside ? (pid_t)snapshot->pid : 0, memory);
+    code_maps_read(&stacks->maps, snapshot, memory);
     stacks->build_ids = exporter_memory_take(memory, stacks->maps.n + (size_t)1, sizeof *stacks->build_ids);
     struct code_map *main_map = program->limit ? code_maps_find(&stacks->maps, program->start) : NULL;
     if (main_map)

@@ -318,13 +318,13 @@ const struct command command_leaks = {
     .name = "leaks",
     .summary = "print what is in use, by stack, with the spans that allocated it",
     .usage =
-        "usage: jespan leaks [OPTION…] [FILE.pb.gz | DIRECTORY | URL | PID | -]\n"
+        "usage: jespan leaks [OPTION…] [FILE.pb.gz | DIRECTORY | URL | PID | CORE | -]\n"
         "\n"
         "Prints the memory that a heap dump has in use, by the stack that allocated it, the\n"
         "most first, with the spans and labels. A dump that was written at exit shows what\n"
         "the program did not free. Of a DIRECTORY (default: the current one) it is the\n"
         "newest heap dump. A URL and a PID are programs to be read now, as by 'jespan\n"
-        "report'.\n"
+        "report'. A CORE is that of a program that died.\n"
         "\n"
         "The program must run with stacks: jespan run --stacks.\n"
         "\n"

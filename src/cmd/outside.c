@@ -3,9 +3,11 @@
 #include "outside.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "report/dump_series.h"
+#include "snapshot/core_file.h"
 #include "snapshot/view.h"
 
 EXPORTER_DEFINE(pprof);
@@ -39,10 +41,8 @@ void outside_keep_outlived(struct outside *o)
         }
 }
 
-const char *outside_read(struct outside *o, pid_t pid)
+static const char *read_view(struct outside *o, int error)
 {
-    *o = (struct outside){0};
-    int error = view_open(&o->view, pid);
     if (error)
         return view_error_text(error);
     o->snapshot = view_snapshot(o->view, NULL);
@@ -51,6 +51,27 @@ const char *outside_read(struct outside *o, pid_t pid)
     const char *reason = view_error_text(errno);
     outside_close(o);
     return reason;
+}
+
+const char *outside_read(struct outside *o, pid_t pid)
+{
+    *o = (struct outside){0};
+    return read_view(o, view_open(&o->view, pid));
+}
+
+bool outside_is_core(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool is_core = fd >= 0 && core_file_is(fd);
+    if (fd >= 0)
+        close(fd);
+    return is_core;
+}
+
+const char *outside_read_core(struct outside *o, const char *path)
+{
+    *o = (struct outside){0};
+    return read_view(o, view_open_core(&o->view, path));
 }
 
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd)

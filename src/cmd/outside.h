@@ -3,6 +3,7 @@
 #ifndef JESPAN_CMD_OUTSIDE_H
 #define JESPAN_CMD_OUTSIDE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "report/exporter.h"
@@ -15,6 +16,10 @@ struct outside {
 
 /* Reads a process. Returns NULL, or the reason in words why it cannot be read. */
 const char *outside_read(struct outside *o, pid_t pid);
+
+/* The same for a core file. outside_is_core(): whether the file is one, by how it begins. */
+bool outside_is_core(const char *path);
+const char *outside_read_core(struct outside *o, const char *path);
 
 /* Leaves out the memory of all contexts that have an open span, and of those that are no spans. */
 void outside_keep_outlived(struct outside *o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The input of `jespan report`: a file, standard input, the newest file of a directory, a page of a program, a
- * process. */
+ * process, a core. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -110,11 +110,12 @@ static const char *read_path(struct report_input *input, const char *path, enum 
     return reason;
 }
 
-static const char *write_process(int fd, pid_t pid, const struct report_source *source)
+/* A process, or its core. */
+static const char *write_process(int fd, const char *word, pid_t pid, const struct report_source *source)
 {
     enum exporter_profile profile = source->time ? EXPORTER_TIME : EXPORTER_HEAP;
     struct outside process;
-    const char *reason = outside_read(&process, pid);
+    const char *reason = pid ? outside_read(&process, pid) : outside_read_core(&process, word);
     if (reason)
         return reason;
     if (source->outlived)
@@ -124,14 +125,14 @@ static const char *write_process(int fd, pid_t pid, const struct report_source *
     return error ? strerror(-error) : NULL;
 }
 
-/* Reads a process or a URL into memory, and writes no file. `pid` is 0 for a URL. */
-static const char *read_memory(struct report_input *input, const char *word, pid_t pid, const struct report_source *source)
+/* Reads a process, a core or a URL into memory, and writes no file. */
+static const char *read_memory(struct report_input *input, const char *word, pid_t pid, bool is_url, const struct report_source *source)
 {
     int fd = memfd_create("jespan-report", MFD_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
-    const char *reason = pid == 0 ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all")
-                                  : write_process(fd, pid, source);
+    const char *reason = is_url   ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all")
+                                  : write_process(fd, word, pid, source);
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);
     if (!reason)
@@ -146,21 +147,21 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     struct stat status;
     bool exists = stat(word, &status) == 0, is_directory = exists && S_ISDIR(status.st_mode);
     pid_t pid = exists ? 0 : cmd_pid(word);
-    bool is_url = !exists && fetch_is_url(word);
+    bool is_url = !exists && fetch_is_url(word), is_core = exists && S_ISREG(status.st_mode) && outside_is_core(word);
     *input = (struct report_input){.name = ""};
     snprintf(input->name, sizeof input->name, "%s", word);
     if (source->at && !is_directory)
         return "--at is for a directory";
     if (source->peak && (!is_directory || source->time))
         return "--peak is for a directory, and for memory";
-    if (source->time && !is_directory && !is_url && pid == 0)
-        return "--time is for a process's number, a URL or a directory";
+    if (source->time && !is_directory && !is_url && !is_core && pid == 0)
+        return "--time is for a process's number, a core, a URL or a directory";
     if (is_directory) {
         const char *reason = report_directory_find(path, sizeof path, word, source);
         return reason ? reason : read_path(input, path, source->frames);
     }
-    if (pid != 0 || is_url)
-        return read_memory(input, word, pid, source);
+    if (pid != 0 || is_url || is_core)
+        return read_memory(input, word, pid, is_url, source);
     return strcmp(word, "-") == 0 ? read_descriptor(input, STDIN_FILENO, source->frames) : read_path(input, word, source->frames);
 }
 

@@ -27,7 +27,7 @@
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 4u        /* of struct books itself */
+#define BOOKS_LAYOUT 5u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -46,7 +46,7 @@ struct books {
     const struct clock_state *clock;
     const enum cpu_clock_kind *cpu_clock;
     const bool *times;
-    const uint64_t *start_ns; /* by CLOCK_BOOTTIME */
+    const uint64_t *start_ns, *start_unix_ns; /* by CLOCK_BOOTTIME, and by CLOCK_REALTIME as it was set then */
     const _Atomic(page_entry_t *) *page_root; /* the page map */
     const uint8_t *class_slab_pages;          /* CLASSES_MAX */
     struct stack_frame **frames;

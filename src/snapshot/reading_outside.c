@@ -28,14 +28,20 @@
 
 uint64_t outside_ticks(struct view *view)
 {
-    return view->outside->clock.is_raw ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
+    const struct clock_state *clock = &view->outside->clock;
+    if (view->space.core)
+        return clock->start_ticks + clock_ns_to_ticks(view->core_age_ns, outside_scale(view));
+    return clock->is_raw ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
 }
 
 /* The scale that the process uses from its first second on. Before that, as exact as it can be. */
 uint64_t outside_scale(struct view *view)
 {
     const struct clock_state *clock = &view->outside->clock;
-    uint64_t scale = load_relaxed(&clock->scale), ticks = outside_ticks(view), ns = clock_ns(CLOCK_MONOTONIC);
+    uint64_t scale = load_relaxed(&clock->scale);
+    if (view->space.core)
+        return scale ? scale : clock->is_raw ? clock_scale() : (uint64_t)1 << 32;
+    uint64_t ticks = outside_ticks(view), ns = clock_ns(CLOCK_MONOTONIC);
     if (clock->is_raw && load_relaxed(&clock->measured_ns) < CLOCK_LONGEST_NS && ticks > clock->start_ticks &&
         ns > clock->start_ns)
         scale = (uint64_t)(((unsigned __int128)(ns - clock->start_ns) << 32) / (ticks - clock->start_ticks));
@@ -47,6 +53,8 @@ uint64_t outside_scale(struct view *view)
 static uint64_t processor_ns(struct view *view, int thread_id)
 {
     char path[64], text[32] = "";
+    if (view->space.core)
+        return 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)view->space.pid, thread_id);
     int fd = descriptor_open(path, O_RDONLY, 0);
     if (fd < 0)

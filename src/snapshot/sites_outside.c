@@ -64,7 +64,8 @@ static int grow(struct view_outside *o)
     return 0;
 }
 
-/* A text ends with its NUL, with its longest length, or with the last page that there is. */
+/* A text ends with its NUL, with its longest length, or with the last page that there is. The texts of a core are in
+ * files, and may end where their mapping does. */
 static int copy_text(struct view *view, char text[TEXT_BYTES], const char *there)
 {
     struct piece piece = {text, space_address(there), TEXT_BYTES};
@@ -74,6 +75,10 @@ static int copy_text(struct view *view, char text[TEXT_BYTES], const char *there
     if (error == -EFAULT && in_page < TEXT_BYTES) {
         piece.bytes = in_page;
         error = space_copy(&view->space, &piece, 1);
+    }
+    if (error == -EFAULT && view->space.core) { /* it was in a file that is gone, or another one now */
+        strcpy(text, "(unknown)");
+        error = 0;
     }
     text[TEXT_BYTES - 1] = '\0';
     return error;

@@ -93,6 +93,7 @@ struct snapshot {
     struct totals all;     /* rows and retired */
     uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */
     const struct program *program; /* NULL: that of the calling process */
+    const char *code_maps;         /* its mapped files, as lines of /proc/PID/maps; NULL: to be read there */
     const char *note;              /* for readers of a dump. NULL: none */
 };
 

@@ -17,6 +17,7 @@
 #include "stacks/stacks.h"
 
 uint64_t snapshot_start_ns;
+static uint64_t start_unix_ns; /* for readers of a core */
 
 static size_t own_bytes(struct view *view, uint32_t end)
 {
@@ -123,6 +124,7 @@ int snapshot_read_events(struct event_reader *r, struct event_sink *sink)
 void snapshot_start_clock(void)
 {
     snapshot_start_ns = clock_ns(CLOCK_BOOTTIME);
+    start_unix_ns = clock_unix_ns();
 }
 
 void snapshot_keep_idle(const struct snapshot_row *row, struct totals *inclusive)
@@ -161,6 +163,7 @@ const struct books books = {
     .cpu_clock = &cpu_clock_wanted,
     .times = &timing_is_on,
     .start_ns = &snapshot_start_ns,
+    .start_unix_ns = &start_unix_ns,
     .page_root = page_root,
     .class_slab_pages = class_slab_pages,
     .frames = &stack_frames,

@@ -75,6 +75,8 @@ static NOINLINE int copy_some(struct space *space, const struct piece *pieces, s
 int space_copy(struct space *space, const struct piece *pieces, size_t n)
 {
     int error = 0;
+    if (space->core)
+        return space->copy(space->core, pieces, n);
     if (!space->pid) {
         for (; n; n--, pieces++)
             copy_own(pieces->to, (const void *)(uintptr_t)pieces->from, pieces->bytes);

@@ -11,9 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct core_file;
+struct piece;
 struct space {
     pid_t pid;  /* 0: this process */
     int memory; /* /proc/PID/mem, for systems without process_vm_readv(2); 0: not opened */
+    /* Of a process that dumped core: core_file_copy(), and the core. Otherwise NULL. A pointer, since the library has no
+     * cores. */
+    int (*copy)(struct core_file *core, const struct piece *pieces, size_t n);
+    struct core_file *core;
 };
 
 struct piece {

@@ -9,6 +9,7 @@
 
 #include "base/meta.h"
 #include "snapshot/books.h"
+#include "snapshot/core_file.h"
 #include "snapshot/event_reader.h"
 #include "snapshot/view_parts.h"
 
@@ -42,11 +43,13 @@ static int refresh(struct view *view)
     struct books now;
     enum cpu_clock_kind cpu_clock;
     uint8_t times;
+    uint64_t start_unix_ns, end_unix_ns = view->space.core ? core_file_unix_ns(view->space.core) : 0;
     const struct piece pieces[] = {{&now, o->books_at, sizeof now},
                                    {&o->clock, space_address(view->books.clock), sizeof o->clock},
                                    {&cpu_clock, space_address(view->books.cpu_clock), sizeof cpu_clock},
                                    {&times, space_address(view->books.times), sizeof times},
                                    {&view->start_ns, space_address(view->books.start_ns), sizeof view->start_ns},
+                                   {&start_unix_ns, space_address(view->books.start_unix_ns), sizeof start_unix_ns},
                                    {o->class_bytes, space_address(view->books.class_bytes), sizeof o->class_bytes},
                                    {o->magazine_max, space_address(view->books.magazine_max), sizeof o->magazine_max}};
     int error = space_copy(&view->space, pieces, 1);
@@ -59,6 +62,7 @@ static int refresh(struct view *view)
     if (o->start_ticks && o->clock.start_ticks != o->start_ticks)
         return -ENOENT;
     o->start_ticks = o->clock.start_ticks;
+    view->core_age_ns = end_unix_ns > start_unix_ns ? end_unix_ns - start_unix_ns : 0;
     view->times = times;
     view->cpu_times = cpu_clock != CPU_CLOCK_NONE;
     view->cpu_parts = cpu_clock == CPU_CLOCK_RUSAGE;
@@ -75,15 +79,13 @@ static int explain(struct view *view, int error)
     return error ? error : -EBADMSG;
 }
 
-int view_open(struct view **view, pid_t pid)
+static int open_space(struct view **view, struct space space, pid_t pid)
 {
     struct view *v = meta_map(sizeof *v);
     struct view_outside *o = meta_map(sizeof *o);
     int error = v && o ? 0 : -ENOMEM;
-    if (!error && pid <= 0)
-        error = -ESRCH;
     if (!error) {
-        *v = (struct view){.reader = &outside_reader, .space.pid = pid, .pid = (uint32_t)pid, .outside = o};
+        *v = (struct view){.reader = &outside_reader, .space = space, .pid = (uint32_t)pid, .outside = o};
         error = view_find_books(&v->space, &v->books, &o->books_at);
     }
     if (!error)
@@ -99,11 +101,39 @@ int view_open(struct view **view, pid_t pid)
     return error == -EFAULT ? -EBADMSG : error;
 }
 
+int view_open(struct view **view, pid_t pid)
+{
+    return pid <= 0 ? -ESRCH : open_space(view, (struct space){.pid = pid}, pid);
+}
+
+int view_open_core(struct view **view, const char *path)
+{
+    struct core_file *core;
+    int error = core_file_open(&core, path);
+    if (error)
+        return error;
+    error = open_space(view, (struct space){.copy = core_file_copy, .core = core}, core_file_pid(core));
+    if (error)
+        core_file_close(core);
+    return error;
+}
+
+/* The snapshot is of the moment when the core was written. */
+static void set_program(const struct view *view, struct snapshot *s)
+{
+    s->program = core_file_program(view->space.core);
+    s->code_maps = core_file_maps(view->space.core);
+    s->time_unix_ns = core_file_unix_ns(view->space.core);
+    s->start_unix_ns = s->time_unix_ns - view->core_age_ns;
+}
+
 struct snapshot *view_snapshot(struct view *view, struct snapshot *old)
 {
     int error = refresh(view);
     if (!error)
         error = explain(view, view_take(view, &old));
+    if (!error && view->space.core)
+        set_program(view, old);
     errno = -error;
     return error ? NULL : old;
 }
@@ -125,6 +155,7 @@ void view_close(struct view *view)
     meta_unmap(view->outside, sizeof *view->outside);
     meta_unmap(view->seen, view->seen_room * sizeof *view->seen);
     space_close(&view->space);
+    core_file_close(view->space.core);
     meta_unmap(view, sizeof *view);
 }
 
@@ -141,6 +172,10 @@ const char *view_error_text(int error)
         return "this process has not allocated yet; try again";
     case EPROTONOSUPPORT:
         return "this process has another version of jespan than this command";
+    case ENOEXEC:
+        return "it is no core of a 64-bit process of this machine";
+    case ENODATA:
+        return "the core is cut off; is there a limit on its size (ulimit -c)?";
     case EBADMSG:
         return "the books that jespan keeps in this process are damaged";
     case ENOSYS:

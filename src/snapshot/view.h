@@ -28,6 +28,10 @@ struct view;
  *   ENOMEM */
 int view_open(struct view **view, pid_t pid);
 
+/* Opens the books of a process in its core file. Returns 0 or a negative errno: those of core_file_open(), and ENOENT,
+ * EAGAIN, EPROTONOSUPPORT, EBADMSG and ENOMEM as above. */
+int view_open_core(struct view **view, const char *path);
+
 /* Takes a snapshot, to be freed with snapshot_free() before view_close(). It frees `old` (or NULL), whose memory it
  * uses if possible. When it returns NULL, `old` is unchanged, and errno is one of the above. ESRCH: the process has
  * ended. ENOENT: it has executed another program, perhaps with jespan: the view is to be opened again. */

@@ -11,10 +11,12 @@
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "snapshot/core_file.h"
 #include "snapshot/view_parts.h"
 
 #define MAX_SEGMENTS 64
@@ -127,12 +129,22 @@ int view_why_no_entry(pid_t pid)
     return errno == EPERM ? -EPERM : -ESRCH;
 }
 
+static int find_in_core(struct space *space, struct books *copy, uint64_t *at)
+{
+    char *lines = strdup(core_file_maps(space->core));
+    int error = lines ? search_lines(space, copy, at, lines, -ENOENT) : -ENOMEM;
+    free(lines);
+    return error;
+}
+
 /* The kernel returns only whole lines. */
 int view_find_books(struct space *space, struct books *copy, uint64_t *at)
 {
     char path[32], lines[8192];
     ssize_t n;
     int error = -ENOENT;
+    if (space->core)
+        return find_in_core(space, copy, at);
     snprintf(path, sizeof path, "/proc/%d/maps", (int)space->pid);
     int fd = descriptor_open(path, O_RDONLY, 0);
     if (fd < 0)

@@ -55,6 +55,7 @@ struct view {
     uint64_t epoch; /* of the last snapshot */
     bool times, cpu_times, cpu_parts; /* they are tracked there; with parts of the user and the system */
     uint64_t start_ns;     /* by CLOCK_BOOTTIME: when tracking began there */
+    uint64_t core_age_ns;  /* of a core: how long the process had been tracked when it was written */
     struct seen *seen;     /* by id */
     uint32_t seen_room;
     struct shown retired_shown, all_shown;

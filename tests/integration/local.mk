@@ -73,6 +73,7 @@ all_dump_script_tests += \
 	%D%/alerts.sh \
 	%D%/check.sh \
 	%D%/command.sh \
+	%D%/core.sh \
 	%D%/ctl_outside.sh \
 	%D%/ctl_values.sh \
 	%D%/dump.sh \

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The memory of a process that dumped core. */
+#include "snapshot/core_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/procfs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+#define PAGE_BYTES ((uint64_t)4096)
+#define MAX_SEGMENTS 65534u /* more would need another header */
+
+/* A part of a file that the process had mapped. */
+struct mapped {
+    uint64_t start, end, offset; /* in bytes */
+    const char *path;
+    int fd; /* 0: not opened yet; -1: it cannot be opened, or is another file now */
+};
+
+struct core_file {
+    const char *data;
+    uint64_t bytes, unix_ns;
+    const Elf64_Phdr *segments;
+    uint32_t n_segments;
+    struct mapped *files; /* in the order of their addresses */
+    uint64_t n_files;
+    char *maps;
+    pid_t pid;
+    struct program program;
+};
+
+static bool is_core(const Elf64_Ehdr *h)
+{
+    const unsigned char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB;
+    return !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == order &&
+           h->e_type == ET_CORE;
+}
+
+bool core_file_is(int fd)
+{
+    Elf64_Ehdr header;
+    return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header && is_core(&header);
+}
+
+static bool is_inside(const struct core_file *c, uint64_t offset, uint64_t bytes)
+{
+    return offset <= c->bytes && bytes <= c->bytes - offset;
+}
+
+/* ---- Segments: in the order of their addresses ---- */
+
+static int check_segments(struct core_file *c)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)c->data;
+    if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > MAX_SEGMENTS || header->e_phoff % 8)
+        return -EBADMSG;
+    if (!is_inside(c, header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr)))
+        return -ENODATA;
+    c->segments = (const Elf64_Phdr *)(c->data + header->e_phoff);
+    c->n_segments = header->e_phnum;
+    for (uint32_t i = 0; i < c->n_segments; i++) {
+        const Elf64_Phdr *s = &c->segments[i];
+        if (!is_inside(c, s->p_offset, s->p_filesz))
+            return s->p_offset > INT64_MAX || s->p_filesz > INT64_MAX ? -EBADMSG : -ENODATA;
+    }
+    return 0;
+}
+
+/* The segment with an address, whether the core has its bytes or not. */
+static const Elf64_Phdr *find_segment(const struct core_file *c, uint64_t address)
+{
+    for (uint32_t i = 0; i < c->n_segments; i++) {
+        const Elf64_Phdr *s = &c->segments[i];
+        if (s->p_type == PT_LOAD && address >= s->p_vaddr && address - s->p_vaddr < s->p_memsz)
+            return s;
+    }
+    return NULL;
+}
+
+/* ---- Files ---- */
+
+static struct mapped *find_file(const struct core_file *c, uint64_t address)
+{
+    for (uint64_t i = 0; i < c->n_files; i++)
+        if (address >= c->files[i].start && address < c->files[i].end)
+            return &c->files[i];
+    return NULL;
+}
+
+/* Whether the file begins with the page that the process had from its beginning. */
+static bool begins_the_same(const struct core_file *c, const char *path, int fd)
+{
+    char page[PAGE_BYTES];
+    for (uint64_t i = 0; i < c->n_files; i++) {
+        const struct mapped *m = &c->files[i];
+        const Elf64_Phdr *s = m->offset || strcmp(m->path, path) ? NULL : find_segment(c, m->start);
+        if (!s || s->p_vaddr != m->start || s->p_filesz < PAGE_BYTES)
+            continue;
+        ssize_t n = pread(fd, page, sizeof page, 0);
+        return n > 0 && !memcmp(page, c->data + s->p_offset, (size_t)n);
+    }
+    return false;
+}
+
+static int file_of(const struct core_file *c, struct mapped *m)
+{
+    struct stat status;
+    if (m->fd)
+        return m->fd;
+    m->fd = descriptor_open(m->path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
+    if (m->fd >= 0 && (fstat(m->fd, &status) || !S_ISREG(status.st_mode) || !begins_the_same(c, m->path, m->fd))) {
+        close(m->fd);
+        m->fd = -1;
+    }
+    return m->fd;
+}
+
+static size_t lesser(uint64_t a, size_t b)
+{
+    return a < b ? (size_t)a : b;
+}
+
+static size_t copy_from_file(const struct core_file *c, struct mapped *m, char *to, uint64_t from, size_t bytes)
+{
+    size_t n = lesser(m->end - from, bytes);
+    if (file_of(c, m) < 0)
+        return 0;
+    ssize_t got = pread(m->fd, to, n, (off_t)(m->offset + (from - m->start)));
+    if (got <= 0)
+        return 0;
+    memset(to + got, 0, n - (size_t)got); /* what follows the file's end in its last page */
+    return n;
+}
+
+/* Copies as many bytes as are in one place. Returns their number; 0: there is nothing at the address. The kernel leaves out
+ * mappings of no file that were never written to; they are zero. */
+static size_t copy_some(const struct core_file *c, char *to, uint64_t from, size_t bytes)
+{
+    const Elf64_Phdr *s = find_segment(c, from);
+    uint64_t at = s ? from - s->p_vaddr : 0;
+    if (s && at < s->p_filesz) {
+        size_t n = lesser(s->p_filesz - at, bytes);
+        memcpy(to, c->data + s->p_offset + at, n);
+        return n;
+    }
+    struct mapped *m = find_file(c, from);
+    if (m)
+        return copy_from_file(c, m, to, from, bytes);
+    size_t n = s ? lesser(s->p_memsz - at, bytes) : 0;
+    memset(to, 0, n);
+    return n;
+}
+
+int core_file_copy(struct core_file *core, const struct piece *pieces, size_t n)
+{
+    for (const struct piece *p = pieces; p < pieces + n; p++)
+        for (size_t done = 0, some; done < p->bytes; done += some) {
+            some = p->from > UINT64_MAX - p->bytes ? 0 : copy_some(core, (char *)p->to + done, p->from + done, p->bytes - done);
+            if (!some)
+                return -EFAULT;
+        }
+    return 0;
+}
+
+/* ---- Notes ---- */
+
+/* NT_FILE: the number of files and the unit of offsets; for each file start, end and offset; then the paths. */
+static int read_files(struct core_file *c, const char *content, uint64_t bytes)
+{
+    uint64_t head[2], entry[3];
+    if (c->files || bytes < sizeof head)
+        return c->files ? 0 : -EBADMSG;
+    memcpy(head, content, sizeof head);
+    if (head[0] > (bytes - sizeof head) / sizeof entry)
+        return -EBADMSG;
+    const char *path = content + sizeof head + head[0] * sizeof entry, *end = content + bytes;
+    c->files = calloc(head[0] + 1, sizeof *c->files);
+    if (!c->files)
+        return -ENOMEM;
+    for (; c->n_files < head[0]; c->n_files++) {
+        size_t length = strnlen(path, (size_t)(end - path));
+        if (path + length == end)
+            return -EBADMSG;
+        memcpy(entry, content + sizeof head + c->n_files * sizeof entry, sizeof entry);
+        if (entry[1] < entry[0] || (head[1] && entry[2] > INT64_MAX / head[1]))
+            return -EBADMSG;
+        c->files[c->n_files] = (struct mapped){entry[0], entry[1], entry[2] * head[1], path, 0};
+        path += length + 1;
+    }
+    return 0;
+}
+
+static int read_note(struct core_file *c, uint32_t type, const char *content, uint64_t bytes)
+{
+    struct elf_prstatus thread;
+    struct elf_prpsinfo process;
+    if (type == NT_FILE)
+        return read_files(c, content, bytes);
+    if (type == NT_PRSTATUS && !c->pid && bytes >= sizeof thread) { /* the thread that died comes first */
+        memcpy(&thread, content, sizeof thread);
+        c->pid = thread.pr_pid;
+    }
+    if (type == NT_PRPSINFO && bytes >= sizeof process) {
+        memcpy(&process, content, sizeof process);
+        c->pid = process.pr_pid;
+        snprintf(c->program.file, sizeof c->program.file, "%.*s", (int)sizeof process.pr_fname, process.pr_fname);
+    }
+    return 0;
+}
+
+/* Each note is a header, a name and a content, the last two padded to 4 bytes. */
+static int read_notes(struct core_file *c, const Elf64_Phdr *s)
+{
+    Elf64_Nhdr note;
+    int error = 0;
+    for (uint64_t at = 0; !error && s->p_filesz - at >= sizeof note;) {
+        memcpy(&note, c->data + s->p_offset + at, sizeof note);
+        uint64_t content = at + sizeof note + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
+        uint64_t end = content + (((uint64_t)note.n_descsz + 3) & ~(uint64_t)3);
+        if (content > s->p_filesz || note.n_descsz > s->p_filesz - content)
+            return -EBADMSG;
+        if (note.n_namesz == sizeof "CORE" && !memcmp(c->data + s->p_offset + at + sizeof note, "CORE", sizeof "CORE"))
+            error = read_note(c, note.n_type, c->data + s->p_offset + content, note.n_descsz);
+        at = end < s->p_filesz ? end : s->p_filesz;
+    }
+    return error;
+}
+
+/* ---- What is known of the program ---- */
+
+static const char *access_of(const struct core_file *c, uint64_t start)
+{
+    for (uint32_t i = 0; i < c->n_segments; i++) {
+        const Elf64_Phdr *s = &c->segments[i];
+        if (s->p_type == PT_LOAD && start >= s->p_vaddr && start - s->p_vaddr < s->p_memsz)
+            return s->p_flags & PF_X ? "r-xp" : s->p_flags & PF_W ? "rw-p" : "r--p";
+    }
+    return "---p";
+}
+
+static int write_maps(struct core_file *c)
+{
+    size_t bytes;
+    FILE *out = open_memstream(&c->maps, &bytes);
+    if (!out)
+        return -ENOMEM;
+    for (uint64_t i = 0; i < c->n_files; i++) {
+        const struct mapped *m = &c->files[i];
+        if (!strchr(m->path, '\n'))
+            fprintf(out, "%" PRIx64 "-%" PRIx64 " %s %" PRIx64 " 00:00 0 %s\n", m->start, m->end, access_of(c, m->start), m->offset,
+                    m->path);
+    }
+    return fclose(out) ? -ENOMEM : 0;
+}
+
+/* The program is the file whose last part is the process's name. The kernel keeps 15 characters of it. */
+static void find_program(struct core_file *c)
+{
+    const struct mapped *found = NULL;
+    size_t name_bytes = strlen(c->program.file);
+    for (uint64_t i = 0; i < c->n_files && !found; i++) {
+        const char *slash = strrchr(c->files[i].path, '/');
+        if (name_bytes && slash && !strncmp(slash + 1, c->program.file, name_bytes))
+            found = &c->files[i];
+    }
+    if (!found && c->n_files)
+        found = &c->files[0];
+    for (uint64_t i = 0; found && i < c->n_files; i++) {
+        const struct mapped *m = &c->files[i];
+        if (!strcmp(m->path, found->path) && access_of(c, m->start)[2] == 'x' && !c->program.limit) {
+            c->program.start = m->start;
+            c->program.limit = m->end;
+            c->program.offset = m->offset;
+        }
+    }
+    snprintf(c->program.file, sizeof c->program.file, "%s", found ? found->path : "(unknown)");
+}
+
+/* ---- Opening ---- */
+
+static int map_file(struct core_file *c, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status))
+        return -errno;
+    if (!S_ISREG(status.st_mode) || !core_file_is(fd))
+        return -ENOEXEC;
+    void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return -errno;
+    c->data = data;
+    c->bytes = (uint64_t)status.st_size;
+    c->unix_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+    return 0;
+}
+
+static int read_core(struct core_file *c)
+{
+    int error = check_segments(c);
+    for (uint32_t i = 0; !error && i < c->n_segments; i++)
+        if (c->segments[i].p_type == PT_NOTE)
+            error = read_notes(c, &c->segments[i]);
+    if (!error)
+        error = write_maps(c);
+    if (!error)
+        find_program(c);
+    return error;
+}
+
+int core_file_open(struct core_file **core, const char *path)
+{
+    int fd = descriptor_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    struct core_file *c = calloc(1, sizeof *c);
+    int error = c ? map_file(c, fd) : -ENOMEM;
+    close(fd);
+    if (!error)
+        error = read_core(c);
+    if (error)
+        core_file_close(c);
+    else
+        *core = c;
+    return error;
+}
+
+void core_file_close(struct core_file *core)
+{
+    if (!core)
+        return;
+    for (uint64_t i = 0; i < core->n_files; i++)
+        if (core->files[i].fd > 0)
+            close(core->files[i].fd);
+    if (core->data)
+        munmap((void *)(uintptr_t)core->data, core->bytes);
+    free(core->files);
+    free(core->maps);
+    free(core);
+}
+
+const char *core_file_maps(const struct core_file *core)
+{
+    return core->maps;
+}
+
+const struct program *core_file_program(const struct core_file *core)
+{
+    return &core->program;
+}
+
+pid_t core_file_pid(const struct core_file *core)
+{
+    return core->pid;
+}
+
+uint64_t core_file_unix_ns(const struct core_file *core)
+{
+    return core->unix_ns;
+}

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan report` and `jespan leaks` of a core: who held the memory of a program that died, with its lines. Cores that are cut
+# off, damaged, of other programs, and of programs that have been replaced since.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+
+"$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without jespan report"
+need python3
+unset COLUMNS DEBUGINFOD_URLS
+
+cat > "$scratch/crash.c" << 'END'
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <jespan/jespan.h>
+
+static void *volatile kept;
+
+__attribute__((noinline, noclone)) static void fill(int objects)
+{
+    while (objects--) {
+        void **p = malloc(1000);
+        *p = kept;
+        kept = p;
+    }
+    __asm__ volatile("");
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    {
+        JESPAN("request", "route", "/a");
+        fill(100);
+        JESPAN("cache");
+        fill(300);
+    }
+    fill(50);
+    JESPAN("last");
+    if (argc == 1)
+        abort();
+    (void)!write(1, "ready\n", 6);
+    pause();
+    return 0;
+}
+END
+$CC -g -O1 -I"$top_srcdir/include" -I"$top_builddir/include" -o "$scratch/crash" "$scratch/crash.c" -L"$top_builddir/.libs" -ljespan \
+    -lpthread -Wl,-rpath,"$top_builddir/.libs" || fail "the program was not built"
+cd "$scratch"
+
+# jespan ARGUMENT… : keeps stdout, stderr and status
+jespan() {
+    status=0
+    "$JESPAN_CMD" "$@" > out 2> err || status=$?
+}
+
+# says WHAT STATUS STDERR-PATTERN
+says() {
+    equal "$1: status" "$status" "$2"
+    # shellcheck disable=SC2053
+    [[ $(cat err) == $3 ]] || fail_with "$1: stderr is not like: $3" err
+}
+
+# make_core: the file core, of the kernel or else of gcore(1)
+make_core() {
+    local pid
+    rm -f core*
+    ulimit -c unlimited 2> /dev/null || true
+    { JESPAN_CONF=stacks:all ./crash || true; } > said 2> /dev/null
+    [ ! -s said ] || fail_with "the program says something" said
+    if compgen -G 'core*' > /dev/null; then
+        mv core* core 2> /dev/null || true
+        return
+    fi
+    command -v gcore > /dev/null || skip "the kernel gives its cores to a program (core_pattern), and there is no gcore"
+    mkfifo words
+    JESPAN_CONF=stacks:all ./crash wait > words &
+    pid=$!
+    read -r < words
+    gcore -o core "$pid" > said 2>&1 || fail_with gcore said
+    kill "$pid"
+    wait "$pid" 2> /dev/null || true
+    mv "core.$pid" core
+}
+
+# rows_of FILE: the usable bytes in use as 1,000 for each object, and the context
+rows_of() {
+    jespan report --csv "$1"
+    says "$1" 0 ""
+    sed -n 's/^[0-9]*,[^,]*,\([0-9]*\),[^,]*,\(.*\)$/\1000,\2/p' out | LC_ALL=C sort -rn
+}
+
+make_core
+rows='300000,"request > cache {route=/a}"
+100000,"request {route=/a}"
+50000,"thread:crash"'
+equal "a core" "$(rows_of core)" "$rows"
+jespan report core
+grep -q "^$(realpath crash)  20" out || fail_with "the program's name" out
+jespan leaks core
+line=$(grep -n 'malloc(1000)' crash.c | cut -d: -f1)
+grep -qx "        fill  crash.c:$line" out || fail_with "the line" out
+[[ $(tail -n 1 out) == "in use: 450.0 KiB in 450 objects of "* ]] || fail_with "leaks" out
+jespan report --time core
+grep -q '  last$' out || fail_with "the span that was open" out
+jespan report --diff core core
+says "the difference to itself" 0 ""
+
+# Another program has the path now.
+mv crash was
+cp "$(command -v sleep)" crash
+equal "another program" "$(rows_of core)" "$rows"
+rm crash
+equal "no program" "$(rows_of core)" "$rows"
+mv was crash
+
+head -c 100 core > cut
+jespan report cut
+says "a header" 2 "jespan: cut: the core is cut off; is there a limit on its size (ulimit -c)?"
+head -c 300000 core > cut
+jespan report cut
+says "cut off" 2 "jespan: cut: the core is cut off; is there a limit on its size (ulimit -c)?"
+cp core narrow
+printf '\1' | dd of=narrow bs=1 seek=4 conv=notrunc 2> /dev/null # ELFCLASS32
+jespan report narrow
+[ "$status" = 2 ] || fail_with "another class" err
+
+# Whatever is in the head, the command answers.
+cat > damage.py << 'END'
+import random
+import sys
+
+seed, source, target = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+dice = random.Random(seed)
+data = bytearray(open(source, "rb").read())
+for _ in range(dice.choice([1, 3, 10, 100])):
+    data[dice.randrange(16, 0x3000)] = dice.choice([0, 255, 0x7F, 0x80, dice.randrange(256)])
+open(target, "wb").write(data)
+END
+for seed in $(seq 40); do
+    python3 damage.py "$seed" core damaged
+    jespan report --stacks damaged
+    case $status in
+    0 | 2) ;;
+    *) fail_with "damage $seed: status $status" err ;;
+    esac
+done
+finish
