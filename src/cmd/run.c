@@ -12,6 +12,7 @@
 
 #include "cmd.h"
 #include "options.h"
+#include "report/dump_dir.h"
 #include "run.h"
 
 /* All files of a run lie in a directory of its own. */
@@ -58,8 +59,10 @@ static int start(const struct run_options *options, char **argv)
     if (status != 0)
         return status;
     run_program_check(&program, library.path);
-    if (options->in_process)
+    if (options->in_process) {
         run_dump_dir_check_workers(dump_dir, options);
+        dump_dir_remove_empty(dump_dir, (uint64_t)getpid()); /* the first dump makes it again */
+    }
     execvpe(program.path, argv, environment.all);
     int error = errno;
     cmd_error("cannot run '%s': %s", argv[0], strerror(error));

@@ -308,12 +308,30 @@ void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes
     close(k.looking.fd);
 }
 
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 void dump_dir_remove_empty(const char *directory, uint64_t pid)
 {
     char end[32];
-    const char *slash = strrchr(directory, '/'), *name = slash ? slash + 1 : directory;
+    const char *name = last_part(directory);
     int n = snprintf(end, sizeof end, ".%llu", (unsigned long long)pid);
     size_t bytes = strlen(name);
     if (strncmp(name, "jespan.", 7) == 0 && bytes > (size_t)n + 7 && strcmp(name + bytes - (size_t)n, end) == 0)
         rmdir(directory);
+}
+
+/* A link in a directory such as /tmp may be another user's, who chose where it leads. */
+int dump_dir_make(const char *directory)
+{
+    const char *name = last_part(directory), *dot = strrchr(name, '.');
+    struct stat at;
+    if (strncmp(name, "jespan.", 7) != 0 || dot == name + 6 || !dot[1] || dot[1 + strspn(dot + 1, "0123456789")])
+        return 0;
+    if (mkdir(directory, 0777) == 0 || errno != EEXIST)
+        return 0; /* if it is missing, the dump fails and says why */
+    return lstat(directory, &at) == 0 && !S_ISDIR(at.st_mode) ? -ENOTDIR : 0;
 }

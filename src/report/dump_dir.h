@@ -68,4 +68,8 @@ void dump_dir_keep(const char *directory, uint64_t max_files, uint64_t max_bytes
 /* Removes the directory if it is empty and has the name that `jespan run` gives it: jespan.PROGRAM.PID. */
 void dump_dir_remove_empty(const char *directory, uint64_t pid);
 
+/* Makes the directory if it is missing and has such a name, with any PID: with --in-process, `jespan run` leaves that to
+ * the first dump. Returns 0, or -ENOTDIR if somebody else has made something other than a directory there. */
+int dump_dir_make(const char *directory);
+
 #endif

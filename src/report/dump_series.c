@@ -257,9 +257,15 @@ static void keep(struct dump_series *series, uint64_t newest, enum dump_reason r
 int dump_series_write_next(struct dump_series *series, const struct dump_source *source, enum dump_reason reason)
 {
     bool named;
+    int error = series->last ? 0 : dump_dir_make(conf.dump_dir);
+    if (error) {
+        say_failure(series, dump_profile_names[EXPORTER_HEAP], conf.dump_dir, count(series, error));
+        series->failing = true;
+        return error;
+    }
     series->suffix = source->exporter ? source->exporter->suffix : NULL;
     uint64_t number = choose_number(series, source->urgent);
-    int error = write_numbered(series, source, number, reason, &named);
+    error = write_numbered(series, source, number, reason, &named);
     for (int i = 0; error == -EEXIST && !named && i < MAX_CLASHES; i++) {
         number = choose_number(series, source->urgent);
         error = write_numbered(series, source, number, reason, &named);

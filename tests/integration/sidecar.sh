@@ -95,6 +95,18 @@ test_directory() {
     mkdir empty readonly && cd empty
     "$JESPAN_CMD" run --quiet --only nothing -- true
     await eval '[ -z "$(ls)" ]' || fail "a program that is left out leaves $(ls)"
+    "$JESPAN_CMD" run --in-process -- sh -c 'kill -9 $$' 2> /dev/null || true
+    equal "left by a program that is killed" "$(ls)" ""
+    "$JESPAN_CMD" run --in-process -- ./nothing 2> /dev/null || true
+    equal "left by no program" "$(ls)" ""
+    "$JESPAN_CMD" run --in-process -- "$program" status 0
+    [ -n "$(find jespan.sidecar_program.* -name 'heap.*.pb.gz')" ] || fail "no dump with --in-process: $(ls)"
+    rm -r jespan.*
+    # shellcheck disable=SC2016
+    "$JESPAN_CMD" run --in-process -- sh -c 'ln -s .. jespan.sh.$$; exec "$0" status 0' "$program" 2> err
+    grep -q "dump $PWD/jespan\.sh\.[0-9]* failed: Not a directory" err || fail_with "a link was followed" err
+    [ -z "$(find .. -maxdepth 1 -name 'heap.*')" ] || fail "a dump behind a link"
+    rm jespan.sh.* err
     "$JESPAN_CMD" run --quiet --dump-dir named --only nothing -- true
     [ -d named ] || fail "a directory that was named is gone"
     cd /proc
