@@ -17,7 +17,7 @@ cat > "$scratch/crash.c" << 'END'
 
 static void *volatile kept;
 
-__attribute__((noinline, noclone)) static void fill(int objects)
+__attribute__((noinline)) static void fill(int objects)
 {
     while (objects--) {
         void **p = malloc(1000);

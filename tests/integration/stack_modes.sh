@@ -20,20 +20,20 @@ int mallctl(const char *, void *, size_t *, void *, size_t);
 
 static void *volatile kept;
 
-__attribute__((noinline, noclone)) static void keep(size_t bytes)
+__attribute__((noinline)) static void keep(size_t bytes)
 {
     char *p = malloc(bytes);
     *(void **)p = kept;
     kept = p;
 }
 
-__attribute__((noinline, noclone)) static void small(void)
+__attribute__((noinline)) static void small(void)
 {
     keep(100);
     __asm__ volatile("");
 }
 
-__attribute__((noinline, noclone)) static void large(void)
+__attribute__((noinline)) static void large(void)
 {
     keep(10000);
     __asm__ volatile("");
@@ -48,7 +48,7 @@ static void both(void)
 static void *run(void *nothing)
 {
     pthread_setname_np(pthread_self(), "worker-1");
-    free(strdup("x")); /* the thread has another context from here on */
+    keep(16); /* the thread has another context from here on */
     both();
     return nothing;
 }
