@@ -147,7 +147,7 @@ const struct ctl_name ctl_stats_names[] = {
     /* arenas of ended regions that still have survivors; survivors so far */
     {"regions_set_aside", stat_regions, offsetof(struct regions_stats, set_aside)},
     {"regions_survivors", stat_regions, offsetof(struct regions_stats, survivors)},
-    /* dumps that an event asked for ([`dump_on`](oom.md)), part of `dumps` */
+    /* dumps that an event asked for ([`dump_on`](oom.md)), part of `dumps`; 0 with a [sidecar](sidecar.md) */
     {"oom_dumps", stat_dumps, DUMP_OOM},
     {"limit_dumps", stat_dumps, DUMP_LIMIT},
     {"peak_dumps", stat_dumps, DUMP_PEAK},
@@ -156,7 +156,7 @@ const struct ctl_name ctl_stats_names[] = {
     {"limits", stat_limits, offsetof(struct limits_stats, limits)},
     {"limit_refusals", stat_limits, offsetof(struct limits_stats, refusals)},
     {"limits_lost", stat_limits, offsetof(struct limits_stats, lost)},
-    /* dumps written; dumps that failed; threads that have allocated */
+    /* dumps that this process wrote, none with a [sidecar](sidecar.md); dumps that failed; threads that have allocated */
     {"dumps", stat_value, .value = dump_count},
     {"lost_dumps", stat_value, .value = dump_lost_count},
     {"threads", stat_value, .value = threads},
