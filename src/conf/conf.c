@@ -157,19 +157,34 @@ void conf_leave_to_sidecar(void)
         conf.dump_dir[0] = '\0';
 }
 
-static COLD void read_all(void)
+enum reader { PROGRAM, SIDECAR_OF_RUN, SIDECAR_OF_SERVE };
+
+/* Whether the sidecar of `jespan run` names the errors in this text: `run` writes its sidecar at the end. */
+static bool has_sidecar_of_run(const char *text)
 {
+    const char *last = text ? strrchr(text, ',') : NULL;
+    return last && strncmp(last, ",sidecar:", 9) == 0 && last[9];
+}
+
+/* A wrong key is named once for all programs of a `jespan run`, by its sidecar. Other variables and jespan_conf may
+ * differ from program to program, so each program names their errors. */
+static COLD void read_all(enum reader reader)
+{
+    bool has_own = &jespan_conf && jespan_conf;
     for (const struct conf_key *key = conf_keys; key->name; key++)
         conf_value_set(key, key->default_text);
-    if (&jespan_conf && jespan_conf)
+    if (has_own)
         conf_parse(jespan_conf, "jespan_conf");
     if (!getauxval(AT_SECURE)) {
+        conf_errors_are_named = reader == SIDECAR_OF_RUN;
         conf_variables_read(variable);
         const char *text = variable("JESPAN_CONF");
+        conf_errors_are_named = reader == PROGRAM && has_sidecar_of_run(text);
         if (text)
             conf_parse(text, "JESPAN_CONF");
     }
     make_paths_absolute();
+    conf_errors_are_named &= !has_own;
     check_pairs("pyroscope_labels", conf.pyroscope_labels, " and is ignored");
     check_pairs("resource_attributes", conf.resource_attributes, " and is ignored");
     check_pairs("pyroscope_headers", conf.pyroscope_headers, "; nothing can be pushed with it");
@@ -177,16 +192,15 @@ static COLD void read_all(void)
 
 COLD void conf_boot(void)
 {
-    read_all();
+    read_all(PROGRAM);
     if (getauxval(AT_SECURE) || is_left_out()) /* a setuid program is silent, whatever jespan_conf says */
         be_silent();
     if (conf.confirm_conf)
         print_conf();
 }
 
-void conf_boot_sidecar(bool errors_are_named)
+void conf_boot_sidecar(bool of_run)
 {
-    conf_errors_are_named = errors_are_named;
-    read_all();
+    read_all(of_run ? SIDECAR_OF_RUN : SIDECAR_OF_SERVE);
     conf.sidecar[0] = '\0';
 }

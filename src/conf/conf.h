@@ -54,9 +54,8 @@ extern const struct conf_key conf_keys[]; /* ends with a NULL name */
  * no memory. */
 void conf_boot(void);
 
-/* The same in the sidecar. The sidecar of `jespan run` has the configuration of the program, and the program names the
- * errors. */
-void conf_boot_sidecar(bool errors_are_named);
+/* The same in a sidecar. That of `jespan run` has the configuration of the programs, and names its errors for them. */
+void conf_boot_sidecar(bool of_run);
 
 /* Leaves all reports of this process to the sidecar, except events, which only the process sees. */
 void conf_leave_to_sidecar(void);

@@ -150,6 +150,18 @@ test_line() {
     equal "the wrong key" "$(grep -c "unknown key 'nonsense'" labels.err)" 1
 }
 
+# A wrong key is named once for a script and all that it executes. A key that the script adds is named too.
+test_wrong_key() {
+    # shellcheck disable=SC2016
+    JESPAN_CONF=nonsense:1 "$JESPAN_CMD" run --quiet --dump-dir wrong -- \
+        sh -c '"$0" status 0; "$0" status 0; JESPAN_CONF=$JESPAN_CONF,foolish:2 "$0" status 0; exec "$0" status 0' "$program" 2> wrong.err
+    equal "the wrong key" "$(grep -c "unknown key 'nonsense'" wrong.err)" 2
+    equal "the key that was added" "$(grep -c "unknown key 'foolish'" wrong.err)" 1
+    # shellcheck disable=SC2016
+    JESPAN_CONF=nonsense:1 "$JESPAN_CMD" run --quiet --dump-dir wrong -- sh -c '"$0" status 0; exec "$0" status 0' "$program" 2> wrong.err
+    equal "the wrong key, of a tree" "$(grep -c "unknown key 'nonsense'" wrong.err)" 1
+}
+
 # Nothing of ours is in the program: no thread, no descriptor, no library but ours, no child.
 test_unnoticed() {
     begin unnoticed say hold 256 wait
@@ -421,6 +433,7 @@ test_exit
 test_line
 test_directory
 test_helpers
+test_wrong_key
 test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
