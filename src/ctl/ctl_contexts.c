@@ -126,6 +126,44 @@ static int retired_snapshot_figure(const struct ctl_name *self, uint32_t id, con
     return from_snapshot(self, id, call, take_retired);
 }
 
+/* ---- Peaks ---- */
+
+enum { PEAK_OWN, PEAK_TOTAL, PEAK_AT, RETIRED_TOTAL, RETIRED_AT };
+
+static uint64_t peak_of(const struct snapshot *s, const struct snapshot_row *row, size_t which)
+{
+    switch (which) {
+    case PEAK_OWN:
+        return row->peaks.own_bytes;
+    case PEAK_TOTAL:
+        return row->peaks.total_bytes;
+    case PEAK_AT:
+        return row->peaks.at_peak_bytes;
+    case RETIRED_TOTAL:
+        return s->retired_peaks.total_bytes;
+    default:
+        return s->retired_peaks.at_peak_bytes;
+    }
+}
+
+static int peak_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    ctl_flush_own();
+    lock(LOCK_CTL);
+    const struct snapshot *s = ctl_look();
+    const struct snapshot_row *row = s ? snapshot_find(s, id) : NULL;
+    uint64_t bytes = row ? peak_of(s, row, self->offset) : 0;
+    unlock(LOCK_CTL);
+    return row ? ctl_read_u64(call, bytes) : s ? ENOENT : EAGAIN;
+}
+
+/* Of the process, which is the root, and of recycled contexts. */
+static int root_peak_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    return peak_figure(self, CONTEXT_ID_ROOT, call);
+}
+
 /* A period is not shown as a context. Its figures belong to its parent. */
 static bool is_shown(uint32_t id)
 {
@@ -361,13 +399,18 @@ const struct ctl_name ctl_context_names[] = {
     {"limit_hard", context_limit, LIMIT_HARD},
     {"limit_inuse_bytes", context_limit_figure, LIMIT_INUSE},
     {"limit_refusals", context_limit_figure, LIMIT_REFUSALS},
+    {"peak_bytes", peak_figure, PEAK_OWN},
+    {"at_peak_bytes", peak_figure, PEAK_AT},
     MEMORY_FIGURES(context_figure),
     SNAPSHOT_FIGURES(context_snapshot_figure),
     {0},
 };
-const struct ctl_name ctl_all_names[] = {MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};
+const struct ctl_name ctl_all_names[] = {
+    {"peak_bytes", root_peak_figure, PEAK_TOTAL}, MEMORY_FIGURES(all_figure), SNAPSHOT_FIGURES(all_snapshot_figure), {0}};
 const struct ctl_name ctl_retired_names[] = {
+    {"peak_bytes", root_peak_figure, RETIRED_TOTAL}, {"at_peak_bytes", root_peak_figure, RETIRED_AT},
     MEMORY_FIGURES(retired_figure), SNAPSHOT_FIGURES(retired_snapshot_figure), {0}};
 
-static const struct ctl_name total_names[] = {MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};
+static const struct ctl_name total_names[] = {
+    {"peak_bytes", peak_figure, PEAK_TOTAL}, MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};
 const struct ctl_group ctl_context_groups[] = {{"total", total_names, NULL}, {0}};

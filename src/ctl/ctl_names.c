@@ -17,6 +17,7 @@
 #include "report/dump.h"
 #include "snapshot/outlived.h"
 #include "snapshot/snapshot.h"
+#include "span/peaks.h"
 #include "span/stack_mode.h"
 #include "stacks/stacks.h"
 
@@ -194,6 +195,19 @@ static int top_stacks_min_bytes(const struct ctl_name *self, uint32_t id, const 
     return error;
 }
 
+/* Peaks begin again with what is in use. */
+static int top_reset_peaks(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    if (call->old || call->old_bytes || call->new_value || call->new_bytes)
+        return EPERM;
+    ctl_flush_own();
+    peaks_reset();
+    peaks_look();
+    return 0;
+}
+
 const struct ctl_name ctl_top_names[] = {
     {"version", top_version, 0},
     {"outlived", top_outlived, 0},
@@ -204,6 +218,7 @@ const struct ctl_name ctl_top_names[] = {
     {"dump_time", top_dump, EXPORTER_TIME},
     {"stacks", top_stacks, 0},
     {"stacks_min_bytes", top_stacks_min_bytes, 0},
+    {"reset_peaks", top_reset_peaks, 0},
     {0},
 };
 

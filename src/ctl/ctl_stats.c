@@ -21,6 +21,7 @@
 #include "report/reporter_session.h"
 #include "report/reporters.h"
 #include "report/services.h"
+#include "span/peaks.h"
 #include "span/sampler.h"
 #include "span/sites.h"
 #include "span/tree.h"
@@ -41,6 +42,11 @@ static uint64_t pending_bytes(void)
 static uint64_t cpu_clocks_lost(void)
 {
     return load_relaxed(&cpu_clock_lost);
+}
+
+static uint64_t peak_looks(void)
+{
+    return load_relaxed(&all_peaks.looks);
 }
 
 static uint64_t threads(void)
@@ -112,6 +118,8 @@ const struct ctl_name ctl_stats_names[] = {
     {"extents", stat_extents, offsetof(struct extent_figures, extents)},
     /* the most that was mapped at once */
     {"peak_mapped_bytes", stat_extents, offsetof(struct extent_figures, peak_mapped_bytes)},
+    /* times that a thread [looked for peaks](alerts.md#the-peak-of-each-span) */
+    {"peak_looks", stat_value, .value = peak_looks},
     /* bytes of pages given back to the system so far whose addresses jemalloc kept: with `MADV_FREE`, so that the
      * system takes them when it needs memory; at once */
     {"purged_lazy_bytes", stat_extents, offsetof(struct extent_figures, purged_lazy_bytes)},

@@ -21,6 +21,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "jemalloc/reserve.h"
+#include "malloc/peak_looks.h"
 #include "malloc/region_release.h"
 #include "malloc/track.h"
 #include "policy/arena_cache.h"
@@ -30,6 +31,7 @@
 #include "span/age.h"
 #include "span/arena_conf.h"
 #include "span/events.h"
+#include "span/peaks.h"
 #include "span/sampler.h"
 #include "span/span.h"
 #include "span/stack_context.h"
@@ -182,6 +184,8 @@ static int boot_locked(void)
     if (!error)
         error = tree_boot((uint32_t)conf.max_contexts);
     if (!error)
+        error = peaks_boot((uint32_t)conf.max_contexts);
+    if (!error)
         error = thread_boot(most, end_thread);
     if (error)
         return error;
@@ -191,6 +195,7 @@ static int boot_locked(void)
     if (guard_region.bytes)
         atomic_fetch_or(&slow_work, SLOW_GUARD);
     magazine_boot(arena_cache_take_back);
+    peak_looks_boot();
     first_use_end();
     boot_stacks();
     return -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);

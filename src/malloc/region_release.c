@@ -11,6 +11,7 @@
 #include "heap/pagemap.h"
 #include "heap/timing.h"
 #include "jemalloc/binding.h"
+#include "malloc/peak_looks.h"
 #include "malloc/region_exceptions.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
@@ -24,6 +25,12 @@ static uint64_t live_objects(uint16_t arena)
 {
     struct arena_sums sums = arena_cache_sums(arena);
     return sums.alloc_objects - sums.free_objects;
+}
+
+static uint64_t live_bytes(uint16_t arena)
+{
+    struct arena_sums sums = arena_cache_sums(arena);
+    return sums.alloc_bytes - sums.free_bytes;
 }
 
 /* A walk over the live objects of an arena. It stops when all were seen: jemalloc puts objects at low addresses, so a
@@ -167,6 +174,7 @@ static void drop_tables(struct span_arena *a)
 static void release_all(struct thread *t, uint16_t arena)
 {
     struct span_arena *a = &arenas[arena];
+    peak_looks_before_free(t, live_bytes(arena));
     struct visit v = visit_all(t, arena, true);
     if (!v.objects) {
         drop_tables(a);

@@ -200,6 +200,9 @@ void track_free_now(struct thread *t, void *p, int flags);
 void track_flush(struct thread *t);
 void track_flush_any(struct thread *t);
 
+/* Whether flushes look for peaks first: peak_looks.h. */
+void track_look_in_flush(bool looks);
+
 /* To be called when the first limit is made. From then on, a flush also uncharges frees. */
 void track_begin_limits(void);
 

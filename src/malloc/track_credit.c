@@ -7,6 +7,7 @@
 #include "heap/sums.h"
 #include "heap/thread.h"
 #include "jemalloc/binding.h"
+#include "malloc/peak_looks.h"
 #include "malloc/track.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
@@ -62,6 +63,7 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
         t->published.deallocated += old_usable;
     }
     uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
+    peak_looks_before_free(t, old_usable);
     int error = track_set_header(t, p, new_usable, owner.tag);
     jespan_assert(error >= 0); /* the page has its table or entry already */
     track_count_in_arena(t, arena, p, new_usable);
@@ -112,6 +114,7 @@ int track_credit(struct thread *t, void *p, uint32_t context)
     struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
     if (!to || !from)
         return -ENOMEM;
+    peak_looks_before_free(t, usable);
     uint32_t section;
     if (unlikely(!limits_begin_transfer(t, place.tag, context, usable, &section)))
         return -ENOMEM;

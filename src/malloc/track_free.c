@@ -10,6 +10,7 @@
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/peak_looks.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
@@ -97,6 +98,7 @@ static NOINLINE void free_in_claimed_page(struct thread *t, void *p, const struc
 void track_free_now(struct thread *t, void *p, int flags)
 {
     struct object_owner owner = track_take_header(p);
+    peak_looks_before_free(t, owner.usable);
     if (unlikely(owner.in_arena)) {
         free_in_claimed_page(t, p, &owner, flags);
         return;
@@ -124,6 +126,13 @@ HOT_INLINE struct counters *find_counters(struct thread *t, uint32_t tag, const 
     return counters_find(t, tag);
 }
 
+/* About half of the magazine goes to jemalloc. */
+static NOINLINE void put_in_full(struct thread *t, size_t class, struct free_object object)
+{
+    peak_looks_moved(t, class_bytes[class % CLASSES_MAX] * (magazine_max[class % CLASSES_MAX] / 2u + 1u));
+    magazine_put_in_full(t, class, object);
+}
+
 void track_flush(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence), last_tag = NO_TAG;
@@ -145,7 +154,7 @@ void track_flush(struct thread *t)
             counters_add_free(c, t->magazine_object_bytes[class]);
         }
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
-            magazine_put_in_full(t, class, (struct free_object){p, slot});
+            put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, (uint32_t)++i);
     }
     store_relaxed(&t->free_buffer_count, 0);
@@ -190,7 +199,7 @@ static void flush_with_limits(struct thread *t)
             track_die_not_allocated(p);
         count_buffered(t, i, sequence, slot, class_bytes[class]);
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
-            magazine_put_in_full(t, class, (struct free_object){p, slot});
+            put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, i + 1);
     }
     store_relaxed(&t->free_buffer_count, 0);
@@ -198,11 +207,29 @@ static void flush_with_limits(struct thread *t)
     store_release(&t->free_buffer_sequence, sequence + 2);
 }
 
-static void (*_Atomic flush)(struct thread *) = track_flush; /* a pointer, so that programs without limits need no branch */
+/* Pointers, so that programs without limits, and flushes that do not look for peaks, need no branch. `flush` is
+ * `plain_flush` or look_and_flush(). It is only exchanged for what it should have been, so the first limit, which changes
+ * both, is never undone. */
+typedef void flush_function(struct thread *t);
+static flush_function look_and_flush;
+static flush_function *_Atomic plain_flush = track_flush, *_Atomic flush = track_flush;
 
 COLD void track_begin_limits(void)
 {
+    store_release(&plain_flush, flush_with_limits);
     store_release(&flush, flush_with_limits);
+}
+
+COLD void track_look_in_flush(bool looks)
+{
+    flush_function *plain = load_acquire(&plain_flush), *expected = looks ? plain : look_and_flush;
+    atomic_compare_exchange_strong(&flush, &expected, looks ? look_and_flush : plain);
+}
+
+static COLD void look_and_flush(struct thread *t)
+{
+    peak_looks_now();
+    load_acquire(&plain_flush)(t);
 }
 
 void track_flush_any(struct thread *t)
@@ -228,6 +255,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     if (unlikely(!c || !load_relaxed(slot) || !track_is_start(p, page_entry_class(entry))))
         return false;
     size_t usable = class_bytes[page_entry_class(entry)];
+    peak_looks_before_free(t, usable);
     uint32_t section = limits_begin(t);
     uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_SURVIVOR);
     store_relaxed(slot, 0);

@@ -8,6 +8,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/peak_looks.h"
 #include "malloc/track_slow.h"
 #include "policy/arenas.h"
 #include "span/tree.h"
@@ -83,6 +84,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
             extents_watch_pointer(p);
         if (unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
             mailbox_look();
+        peak_looks_moved(t, usable);
         return pagemap_set_big((uintptr_t)p, usable, tag_of(t, owner));
     }
     uint16_t code = class_of(usable).code;
@@ -99,6 +101,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
             boot_slow_event(t);
         if (!extents_oversize_bytes)
             extents_watch_pointer(p);
+        peak_looks_moved(t, HEADER_PAGE_BYTES);
         entry = pagemap_install((uintptr_t)p, code);
     }
     if (unlikely(!entry))

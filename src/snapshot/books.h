@@ -23,11 +23,12 @@
 #include "policy/limits.h"
 #include "snapshot/alert_figures.h"
 #include "span/events.h"
+#include "span/peaks.h"
 #include "span/tree.h"
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 5u        /* of struct books itself */
+#define BOOKS_LAYOUT 6u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -40,6 +41,7 @@ struct books {
     struct totals **context_bases, **context_pasts;
     _Atomic uint32_t *context_end;
     struct contexts_retired *retired;
+    const struct peaks *peaks;
     struct thread *first_thread;
     const uint32_t *class_bytes; /* CLASSES_MAX */
     const uint16_t *magazine_max;
@@ -78,7 +80,8 @@ uint32_t books_fingerprint(void);
          sizeof(struct site) + (sizeof(struct stack_frame) << 16) + (sizeof(struct stacks_stats) << 24) +              \
              sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past) +                     \
              (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20) +    \
-             sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16))
+             sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16) +                                      \
+             (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)

@@ -131,6 +131,12 @@ static int get(struct view *view, const struct snapshot *s, const char *name, st
         return get_contexts(view, answer);
     if (strcmp(rest, "stats.pending_bytes") == 0)
         return names_outside_number(answer, s->pending_bytes);
+    if (strcmp(rest, "all.peak_bytes") == 0)
+        return names_outside_number(answer, snapshot_peak_bytes(s));
+    if (strcmp(rest, "retired.peak_bytes") == 0)
+        return names_outside_number(answer, s->retired_peaks.total_bytes);
+    if (strcmp(rest, "retired.at_peak_bytes") == 0)
+        return names_outside_number(answer, s->retired_peaks.at_peak_bytes);
     if (strncmp(rest, "all.", 4) == 0)
         return names_outside_total(view, &s->all, rest + 4, answer);
     if (strncmp(rest, "retired.", 8) == 0)

@@ -10,7 +10,7 @@
 
 /* ---- Names of a context ---- */
 
-enum source { TEXT, KIND, LABELS, LINE, PARENT, OPEN, CLOSED, ARENA, LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS, TOTAL };
+enum source { TEXT, KIND, LABELS, LINE, PARENT, OPEN, CLOSED, ARENA, LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS, PEAK, TOTAL };
 
 struct context_name {
     const char *name;
@@ -35,6 +35,8 @@ static const struct context_name context_names[] = {
     {"limit_hard", LIMIT_HARD, 0},
     {"limit_inuse_bytes", LIMIT_INUSE, 0},
     {"limit_refusals", LIMIT_REFUSALS, 0},
+    {"peak_bytes", PEAK, offsetof(struct snapshot_peaks, own_bytes)},
+    {"at_peak_bytes", PEAK, offsetof(struct snapshot_peaks, at_peak_bytes)},
     FIGURE(alloc_objects, alloc_objects),
     FIGURE(alloc_bytes, alloc_bytes),
     FIGURE(alloc_requested_bytes, alloc_requested_bytes),
@@ -61,7 +63,7 @@ static const struct context_name context_names[] = {
 const char *names_outside_context_name(size_t i, bool *is_total)
 {
     bool exists = i < sizeof context_names / sizeof *context_names;
-    *is_total = exists && context_names[i].source == TOTAL;
+    *is_total = exists && context_names[i].source >= PEAK;
     return exists ? context_names[i].name : NULL;
 }
 
@@ -89,6 +91,11 @@ static bool is_known(const struct view *view, size_t offset)
     default:
         return true;
     }
+}
+
+static int get_peak(const struct snapshot_peaks *peaks, size_t offset, struct mailbox_answer *answer)
+{
+    return names_outside_number(answer, *(const uint64_t *)((const char *)peaks + offset));
 }
 
 static int get_total(const struct view *view, const struct totals *t, const struct context_name *name, struct mailbox_answer *answer)
@@ -237,6 +244,8 @@ static int get_of_row(struct view *view, const struct snapshot *s, const struct 
         return names_outside_number(answer, s->rows[row->parent_row].id);
     case CLOSED:
         return names_outside_number(answer, row->closed_ns);
+    case PEAK:
+        return get_peak(&row->peaks, name->offset, answer);
     case TOTAL:
         return get_total(view, &row->totals, name, answer);
     default:
@@ -253,6 +262,8 @@ static int get_inclusive(struct view *view, const struct snapshot *s, const stru
         uint64_t epoch;
         struct totals totals;
     } last;
+    if (strcmp(name, "peak_bytes") == 0)
+        return get_peak(&row->peaks, offsetof(struct snapshot_peaks, total_bytes), answer);
     if (last.row != row || last.epoch != s->epoch)
         last.totals = snapshot_inclusive(s, (uint32_t)(row - s->rows));
     last.row = row;

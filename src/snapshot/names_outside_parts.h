@@ -38,7 +38,7 @@ int names_outside_context(struct view *view, const struct snapshot *s, const cha
 /* The same for sums of several contexts. Names that are no sums are not there. */
 int names_outside_total(const struct view *view, const struct totals *t, const char *name, struct mailbox_answer *answer);
 
-/* The names after spans.<id>, by index. NULL: the end. */
+/* The names after spans.<id>, by index. NULL: the end. `is_total`: they may be names of sums too. */
 const char *names_outside_context_name(size_t i, bool *is_total);
 
 /* ---- names_outside_arenas.c: spans.arenas.<i>.NAME ---- */

@@ -17,6 +17,7 @@ enum { READ = 1, WRITE = 2, CALL = 4 };
 static const struct permitted_name permitted_names[] = {
     {"spans.stacks", READ | WRITE, MAILBOX_WORDS},
     {"spans.stacks_min_bytes", READ | WRITE, MAILBOX_UNSIGNED},
+    {"spans.reset_peaks", CALL, MAILBOX_NOTHING},
     {"spans.version", READ, MAILBOX_WORDS},
     {"spans.epoch", READ | WRITE, MAILBOX_UNSIGNED},
     {"spans.count", READ, MAILBOX_UNSIGNED},

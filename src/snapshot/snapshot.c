@@ -120,6 +120,7 @@ static int make(struct snapshot_builder *b)
     ages_fold(b);
     stacks_estimate(b);
     builder_finish_times(b);
+    builder_finish_peaks(b);
     set_clock(&b->mapping->public, b->view->start_ns);
     return 0;
 }

@@ -34,6 +34,13 @@ struct snapshot_label {
     bool is_integer;
 };
 
+/* The most that was in use (span/peaks.h): at least what is in use in this snapshot. In usable bytes. */
+struct snapshot_peaks {
+    uint64_t own_bytes;     /* of the context alone */
+    uint64_t total_bytes;   /* with all contexts below it */
+    uint64_t at_peak_bytes; /* what the context alone had when the process had most */
+};
+
 struct snapshot_row {
     uint32_t id;         /* the context's number, as in spans.<id>.* */
     uint32_t generation; /* how many contexts had the id before; id and generation name one context for ever */
@@ -52,6 +59,7 @@ struct snapshot_row {
      * two snapshots. */
     uint64_t closed_ns;
     uint32_t first_stack; /* the index + 1 of its first stack; 0: none */
+    struct snapshot_peaks peaks; /* of the root, `total_bytes` is the process's peak */
 };
 
 /* Memory that a context allocated within one period (age_period_s). It is part of the row's figures. */
@@ -90,6 +98,7 @@ struct snapshot {
     const struct stack_frame *frames; /* by number. They never change; later snapshots may have more */
     uint64_t stacks_ended_early;     /* stacks that end before the outermost frame */
     struct totals retired; /* contexts that were recycled; in use is 0 */
+    struct snapshot_peaks retired_peaks; /* the highest of any of them; `at_peak_bytes` of all together */
     struct totals all;     /* rows and retired */
     uint64_t pending_bytes; /* freed by the program, and not yet given back to jemalloc */
     const struct program *program; /* NULL: that of the calling process */
@@ -119,6 +128,12 @@ int snapshot_read_events(struct event_reader *r, struct event_sink *sink);
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);
 extern uint64_t snapshot_start_ns; /* by CLOCK_BOOTTIME, which nobody sets and which goes on while the machine sleeps */
+
+/* The most bytes that the process had in use at once. */
+static inline uint64_t snapshot_peak_bytes(const struct snapshot *s)
+{
+    return s->n_rows ? s->rows[0].peaks.total_bytes : 0;
+}
 
 /* The row of a context, or NULL. */
 const struct snapshot_row *snapshot_find(const struct snapshot *s, uint32_t id);

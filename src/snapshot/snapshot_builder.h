@@ -38,6 +38,7 @@ struct block {
     uint32_t lives[BLOCK_IDS];
     struct context contexts[BLOCK_IDS];
     struct totals bases[BLOCK_IDS], pasts[BLOCK_IDS];
+    struct context_peaks peaks[BLOCK_IDS];
     char *texts[BLOCK_IDS]; /* the copies of the labels' texts */
     struct piece pieces[BLOCK_IDS];
 };
@@ -45,6 +46,8 @@ struct block {
 struct snapshot_builder {
     struct view *view;
     uint64_t contexts, lives, bases, pasts; /* addresses there; pasts: 0 without periods */
+    uint64_t peaks;
+    uint32_t peaks_end; /* contexts from there on have no peaks */
     uint32_t end;                           /* of ids */
     uint32_t sequence;                      /* of contexts_retired, at the beginning */
     uint64_t now;                           /* in ticks, when the reading began */
@@ -75,6 +78,11 @@ struct snapshot_builder {
 static inline uint64_t builder_to_ns(const struct snapshot_builder *b, uint64_t ticks)
 {
     return clock_ticks_to_ns(ticks, b->scale);
+}
+
+static inline struct snapshot_peaks builder_peaks(const struct context_peaks *p)
+{
+    return (struct snapshot_peaks){load_relaxed(&p->own_bytes), load_relaxed(&p->total_bytes), load_relaxed(&p->at_peak_bytes)};
 }
 
 static inline bool place_has_row(const struct place *p)
@@ -128,6 +136,9 @@ void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
 
 /* Removes rows whose context was recycled, and cuts the circles of damaged books. */
 void builder_remove_dropped(struct snapshot_builder *b);
+
+/* Raises peaks to what is in use, when all rows are filled and have their places. Overwrites children_wall. */
+void builder_finish_peaks(struct snapshot_builder *b);
 
 /* Subtracts the wall time of children, keeps times from falling, and sums up all rows. */
 void builder_finish_times(struct snapshot_builder *b);

@@ -13,6 +13,17 @@ static int copy_one(struct view *view, void *to, uint64_t from, size_t bytes)
     return space_copy(&view->space, &piece, 1);
 }
 
+/* Without them, a peak is what is in use. */
+static int find_peaks(struct snapshot_builder *b)
+{
+    struct peaks found;
+    int error = copy_one(b->view, &found, space_address(b->view->books.peaks), sizeof found);
+    uint64_t of = error ? 0 : space_address(load_relaxed(&found.of));
+    b->peaks = of;
+    b->peaks_end = of && !(of & 7) ? (uint32_t)lesser(load_relaxed(&found.end), CONTEXTS_MAX) : 0;
+    return error;
+}
+
 /* Finds the arrays and their end. Nothing was counted yet where there are none. */
 static int find_arrays(struct snapshot_builder *b)
 {
@@ -29,7 +40,9 @@ static int find_arrays(struct snapshot_builder *b)
         return error;
     if (!b->contexts || !b->lives || !b->bases || b->end <= CONTEXT_ID_UNSAMPLED)
         return -EAGAIN;
-    return b->end <= CONTEXTS_MAX && !((b->contexts | b->lives | b->bases | b->pasts) & 7) ? 0 : -EBADMSG;
+    if (b->end > CONTEXTS_MAX || (b->contexts | b->lives | b->bases | b->pasts) & 7)
+        return -EBADMSG;
+    return find_peaks(b);
 }
 
 static size_t rounded(size_t bytes)
@@ -132,9 +145,9 @@ int builder_copy_block(struct snapshot_builder *b, uint32_t first)
 {
     struct block *block = b->block;
     uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
-    struct piece pieces[4] = {{block->lives, b->lives + first * sizeof *block->lives, n * sizeof *block->lives},
+    struct piece pieces[5] = {{block->lives, b->lives + first * sizeof *block->lives, n * sizeof *block->lives},
                               {block->contexts, b->contexts + first * sizeof *block->contexts, n * sizeof *block->contexts}};
-    uint32_t used = 2;
+    uint32_t used = 2, n_peaks = b->peaks_end <= first ? 0 : (uint32_t)lesser(b->peaks_end - first, n);
     int error = space_copy(&b->view->space, pieces, 1);
     atomic_thread_fence(memory_order_acquire);
     bool recycled = false;
@@ -144,6 +157,9 @@ int builder_copy_block(struct snapshot_builder *b, uint32_t first)
         pieces[used++] = (struct piece){block->bases, b->bases + first * sizeof *block->bases, n * sizeof *block->bases};
     if (b->mapping && b->pasts)
         pieces[used++] = (struct piece){block->pasts, b->pasts + first * sizeof *block->pasts, n * sizeof *block->pasts};
+    if (b->mapping && b->peaks_end > first)
+        pieces[used++] = (struct piece){block->peaks, b->peaks + first * sizeof *block->peaks, n_peaks * sizeof *block->peaks};
+    memset(block->peaks + n_peaks, 0, (n - n_peaks) * sizeof *block->peaks);
     if (!error)
         error = space_copy(&b->view->space, pieces + 1, used - 1);
     return error || !b->mapping ? error : copy_texts(b, first, n);
@@ -197,10 +213,14 @@ static int look_again(struct snapshot_builder *b, uint32_t first)
 static int copy_retired(struct snapshot_builder *b, uint32_t *sequence)
 {
     struct contexts_retired retired;
+    struct context_peaks of_retired = {0};
     int error = copy_one(b->view, &retired, space_address(b->view->books.retired), sizeof retired);
+    if (!error)
+        error = copy_one(b->view, &of_retired, space_address(&b->view->books.peaks->retired), sizeof of_retired);
     atomic_thread_fence(memory_order_acquire);
     *sequence = load_relaxed(&retired.sequence);
     b->mapping->public.retired = retired.totals;
+    b->mapping->public.retired_peaks = builder_peaks(&of_retired);
     return error;
 }
 

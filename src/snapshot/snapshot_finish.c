@@ -151,3 +151,34 @@ void builder_finish_times(struct snapshot_builder *b)
     builder_times_to_ns(b, retired);
     keep_shown_and_add_up(b);
 }
+
+/* ---- Peaks ---- */
+
+static void raise_peaks(struct snapshot_row *row, uint64_t total, bool is_peak)
+{
+    uint64_t inuse = totals_inuse_bytes(&row->totals);
+    if (row->peaks.own_bytes < inuse)
+        row->peaks.own_bytes = inuse;
+    if (row->peaks.total_bytes < total)
+        row->peaks.total_bytes = total;
+    if (is_peak)
+        row->peaks.at_peak_bytes = inuse;
+}
+
+void builder_finish_peaks(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    uint64_t *total = b->children_wall; /* by row */
+    memset(total, 0, s->n_rows * sizeof *total);
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        uint64_t inuse = totals_inuse_bytes(&b->rows[i].totals);
+        for (uint32_t row = i; inuse && row; row = b->rows[row].parent_row)
+            total[row] += inuse;
+        total[0] += inuse;
+    }
+    bool is_peak = total[0] > b->rows[0].peaks.total_bytes;
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        raise_peaks(&b->rows[i], total[i], is_peak);
+    if (is_peak)
+        s->retired_peaks.at_peak_bytes = 0;
+}

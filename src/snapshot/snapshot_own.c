@@ -156,6 +156,7 @@ const struct books books = {
     .context_pasts = &context_pasts,
     .context_end = &tree_next_id,
     .retired = &contexts_retired,
+    .peaks = &all_peaks,
     .first_thread = &thread_orphan,
     .class_bytes = class_bytes,
     .magazine_max = magazine_max,

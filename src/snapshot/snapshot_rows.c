@@ -102,7 +102,8 @@ static int fill_row(struct snapshot_builder *b, uint32_t id, const struct totals
     *row = (struct snapshot_row){.id = id, .generation = tree_incarnation(place->life), .parent_row = parent->row,
                                  .kind = place->kind, .line = site->line,
                                  .name = site->name, .target = site->target, .file = site->file,
-                                 .totals = builder_own_figures(b, id, sum)};
+                                 .totals = builder_own_figures(b, id, sum),
+                                 .peaks = builder_peaks(&b->block->peaks[id % BLOCK_IDS])};
     row->open_spans = load_relaxed(&c->handles) + (uint32_t)(row->totals.enters - row->totals.exits);
     fill_wall(b, row);
     builder_note_recycled(b, id);

@@ -8,6 +8,7 @@ core_sources += \
 	%D%/handles.c %D%/handles.h \
 	%D%/label_cache.c %D%/label_cache.h \
 	%D%/labels.c %D%/labels.h \
+	%D%/peaks.c %D%/peaks.h \
 	%D%/sampler.c %D%/sampler.h \
 	%D%/sites.c %D%/sites.h \
 	%D%/span.c %D%/span.h \

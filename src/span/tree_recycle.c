@@ -13,6 +13,7 @@
 #include "heap/sums.h"
 #include "span/context_policy.h"
 #include "span/labels.h"
+#include "span/peaks.h"
 #include "span/tree.h"
 
 struct contexts_retired contexts_retired;
@@ -133,6 +134,7 @@ static void free_context(uint32_t id, const struct totals *sum)
         totals_add(&contexts_retired.totals, &own);
     }
     context_bases[id] = *sum;
+    peaks_retire(id);
     change_retired();
     tree_unlink(id);
     policy_context_freed(id);

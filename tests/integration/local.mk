@@ -20,6 +20,7 @@ integration_tests += \
 	%D%/main_ends \
 	%D%/no_membarrier \
 	%D%/out_of_memory \
+	%D%/peaks \
 	%D%/regions \
 	%D%/regions_held \
 	%D%/regions_odd \

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The most that contexts had in use: looks, and what becomes of recycled contexts. */
+#include "span/peaks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/die.h"
+#include "base/figures.h"
+#include "base/lock.h"
+#include "base/meta.h"
+#include "heap/counters.h"
+#include "heap/sums.h"
+#include "span/tree.h"
+
+/* A look reads at most so many counters, so that the thread that looks is not held up: 32,768 take about 0.1 ms. There are
+ * no more contexts either, and no more objects in free buffers. */
+#define MOST_COUNTERS 32768u
+/* Reading a chunk of all threads should take no longer: at least 20 µs, and 1 µs for each thread. A look needs no exact
+ * times, so it does not wait until the rate of the clock is known. */
+#define PATIENCE_TICKS 100000u
+#define PATIENCE_THREAD_TICKS 5000u
+
+struct peaks all_peaks;
+FIGURE_ROW(figure_looks, "spans.stats.peak_looks", all_peaks.looks, FIGURE_NUMBER);
+
+/* Of one look, by id. */
+struct sums {
+    int64_t raw;          /* what the counters of this number say, less buffered frees */
+    uint64_t own, total;  /* with the parts of the context; with all contexts below it */
+};
+static struct meta_array peak_array, sums_array;
+
+int peaks_boot(uint32_t max_contexts)
+{
+    int error = meta_array_begin(&peak_array, max_contexts * sizeof *all_peaks.of);
+    if (!error)
+        error = meta_array_begin(&sums_array, max_contexts * sizeof(struct sums));
+    if (!error)
+        store_release(&all_peaks.of, (struct context_peaks *)peak_array.start);
+    return error;
+}
+
+/* ---- Adding up ---- */
+
+/* Read before the counters. A free that moves to its counter meanwhile is seen twice, so the sum is rather too low. */
+static void subtract_buffered(struct sums *sums, uint32_t end)
+{
+    struct freed freed[FREE_BUFFER_MAX];
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        for (int n = load_relaxed(&t->free_buffer_count) ? sums_read_buffer(t, freed) : 0; n--;)
+            if (freed[n].context < end)
+                sums[freed[n].context].raw -= freed[n].bytes;
+}
+
+/* The bytes of one thread, all of the same moment, as sums_add_pair() reads them. */
+static int64_t bytes_of(struct counters *c)
+{
+    enum { TRIES = 8 };
+    uint64_t freed = 0, allocated = 0;
+    for (unsigned i = 0; i < TRIES; i++) {
+        freed = load_acquire(&c->free_bytes);
+        allocated = load_acquire(&c->alloc_bytes);
+        if (load_relaxed(&c->free_bytes) == freed)
+            break;
+    }
+    return (int64_t)(allocated - freed);
+}
+
+static void add_credited(int64_t bytes[COUNTERS_PER_CHUNK], struct counters *chunk)
+{
+    for (uint32_t left = load_relaxed(&counters_chunk(chunk)->more_used); left; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(left);
+        struct counters_more *more = counters_more(&chunk[i]);
+        uint64_t out = load_acquire(&more->credited_out_bytes);
+        bytes[i] += (int64_t)(load_relaxed(&more->credited_in_bytes) - out);
+    }
+}
+
+/* The first `most` contexts of a chunk. Returns the number of counters that were read. */
+static uint32_t add_threads(int64_t bytes[COUNTERS_PER_CHUNK], uint32_t chunk, uint32_t most)
+{
+    uint32_t n = 0;
+    memset(bytes, 0, COUNTERS_PER_CHUNK * sizeof *bytes);
+    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
+        struct counters *c = load_acquire(&t->chunks[chunk]);
+        n++;
+        if (!c)
+            continue;
+        for (uint32_t i = 0; i < most; i++)
+            bytes[i] += bytes_of(&c[i]);
+        add_credited(bytes, c);
+        n += most;
+    }
+    return n;
+}
+
+/* Reads a chunk again where it took long, as reading_chunk() does: what other threads allocate and free meanwhile may be
+ * seen as allocated only. Returns false if that goes on, and if there are too many counters. */
+static bool add_up(struct sums *sums, uint32_t end)
+{
+    uint64_t patience = PATIENCE_TICKS + (uint64_t)PATIENCE_THREAD_TICKS * thread_count();
+    uint32_t n = 0;
+    int64_t bytes[COUNTERS_PER_CHUNK];
+    for (uint32_t first = 0; first < end; first += COUNTERS_PER_CHUNK) {
+        uint32_t most = end - first < COUNTERS_PER_CHUNK ? end - first : COUNTERS_PER_CHUNK;
+        bool is_quick = false;
+        for (int i = 0; !is_quick && i < SUMS_TRIES; i++) {
+            uint64_t begin = clock_ticks();
+            n += add_threads(bytes, first / COUNTERS_PER_CHUNK, most);
+            is_quick = clock_ticks_after_loads() - begin <= patience;
+        }
+        if (!is_quick || n > MOST_COUNTERS)
+            return false;
+        for (uint32_t i = 0; i < most; i++)
+            sums[first + i].raw += bytes[i];
+    }
+    return true;
+}
+
+/* Unsampled spans belong to the root. */
+static uint32_t owner_of(uint32_t id)
+{
+    return id == CONTEXT_ID_UNSAMPLED ? CONTEXT_ID_ROOT : tree_whole(id);
+}
+
+static void add_to_ancestors(struct sums *sums, uint32_t end)
+{
+    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
+        if (sums[id].raw <= 0 || !tree_is_live(id))
+            continue;
+        uint64_t bytes = (uint64_t)sums[id].raw;
+        uint32_t at = owner_of(id);
+        sums[at].own += bytes;
+        for (; at != CONTEXT_ID_ROOT; at = contexts[at].parent)
+            sums[at].total += bytes;
+        sums[CONTEXT_ID_ROOT].total += bytes;
+    }
+}
+
+/* ---- Looks ---- */
+
+static bool raise_to(_Atomic uint64_t *peak, uint64_t bytes)
+{
+    bool is_higher = load_relaxed(peak) < bytes;
+    if (is_higher)
+        store_relaxed(peak, bytes);
+    return is_higher;
+}
+
+static bool raise_peaks(const struct sums *sums, uint32_t end)
+{
+    bool has_raised = false;
+    struct context_peaks *of = load_relaxed(&all_peaks.of);
+    bool is_highest = sums[CONTEXT_ID_ROOT].total > load_relaxed(&of[CONTEXT_ID_ROOT].total_bytes);
+    for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
+        if (is_highest)
+            store_relaxed(&of[id].at_peak_bytes, sums[id].own);
+        has_raised |= raise_to(&of[id].own_bytes, sums[id].own);
+        has_raised |= raise_to(&of[id].total_bytes, sums[id].total);
+    }
+    if (is_highest)
+        store_relaxed(&all_peaks.retired.at_peak_bytes, 0);
+    store_relaxed(&all_peaks.inuse_bytes, sums[CONTEXT_ID_ROOT].total);
+    store_release(&all_peaks.end, end);
+    store_relaxed(&all_peaks.looks, load_relaxed(&all_peaks.looks) + 1);
+    return has_raised;
+}
+
+/* Under LOCK_TREE, so no context is recycled meanwhile. */
+static enum peaks_look look(void)
+{
+    uint32_t end = tree_end();
+    struct sums *sums = (struct sums *)sums_array.start;
+    if (end > MOST_COUNTERS || thread_blocks() > MOST_COUNTERS / FREE_BUFFER_MAX)
+        return PEAKS_TOO_MANY;
+    if (!meta_array_grow(&peak_array, end * sizeof *all_peaks.of) || !meta_array_grow(&sums_array, end * sizeof *sums))
+        return PEAKS_TOO_MANY;
+    memset(sums, 0, end * sizeof *sums);
+    subtract_buffered(sums, end);
+    if (!add_up(sums, end))
+        return PEAKS_TOO_MANY;
+    add_to_ancestors(sums, end);
+    return raise_peaks(sums, end) ? PEAKS_RAISED : PEAKS_SAME;
+}
+
+COLD enum peaks_look peaks_look(void)
+{
+    if (lock_holds_all() || !try_lock(LOCK_TREE))
+        return PEAKS_BUSY;
+    int saved = errno;
+    enum peaks_look result = load_relaxed(&all_peaks.of) ? look() : PEAKS_TOO_MANY;
+    errno = saved;
+    unlock(LOCK_TREE);
+    return result;
+}
+
+/* ---- Other changes ---- */
+
+COLD void peaks_reset(void)
+{
+    lock(LOCK_TREE);
+    struct context_peaks *of = load_relaxed(&all_peaks.of);
+    for (uint32_t id = 0; of && id < load_relaxed(&all_peaks.end); id++) {
+        store_relaxed(&of[id].own_bytes, 0);
+        store_relaxed(&of[id].total_bytes, 0);
+        store_relaxed(&of[id].at_peak_bytes, 0);
+    }
+    store_relaxed(&all_peaks.retired.own_bytes, 0);
+    store_relaxed(&all_peaks.retired.total_bytes, 0);
+    store_relaxed(&all_peaks.retired.at_peak_bytes, 0);
+    unlock(LOCK_TREE);
+}
+
+void peaks_retire(uint32_t id)
+{
+    jespan_assert(lock_is_held(LOCK_TREE));
+    if (id >= load_relaxed(&all_peaks.end))
+        return;
+    struct context_peaks *p = &load_relaxed(&all_peaks.of)[id];
+    raise_to(&all_peaks.retired.own_bytes, load_relaxed(&p->own_bytes));
+    raise_to(&all_peaks.retired.total_bytes, load_relaxed(&p->total_bytes));
+    store_relaxed(&all_peaks.retired.at_peak_bytes, load_relaxed(&all_peaks.retired.at_peak_bytes) + load_relaxed(&p->at_peak_bytes));
+    store_relaxed(&p->own_bytes, 0);
+    store_relaxed(&p->total_bytes, 0);
+    store_relaxed(&p->at_peak_bytes, 0);
+}
