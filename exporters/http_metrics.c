@@ -49,6 +49,7 @@ static void write_metric(struct http_text *to, const char *name, const char *typ
 static const struct metric span_metrics[] = {
     SPAN("inuse_bytes", "gauge", "Bytes that the span holds.", AS_IT_IS, inuse_bytes),
     SPAN("inuse_objects", "gauge", "Objects that the span holds.", AS_IT_IS, inuse_objects),
+    SPAN("peak_bytes", "gauge", "The most that one context of the span and all below it held at once.", AS_IT_IS, peak_bytes),
     SPAN("outlived_bytes", "gauge", "Bytes that the span holds although it is closed.", AS_IT_IS, outlived_bytes),
     SPAN("alloc_bytes_total", "counter", "Bytes that the span has allocated.", AS_IT_IS, alloc_bytes),
     SPAN("alloc_objects_total", "counter", "Objects that the span has allocated.", AS_IT_IS, alloc_objects),
@@ -185,6 +186,8 @@ void http_metrics_answer(struct http_source *source, const struct http_request *
     answer->type = "text/plain; version=0.0.4; charset=utf-8";
     http_metrics_write_series(&answer->body, source->series);
     write_all(&answer->body, &s->all);
+    write_metric(&answer->body, "jespan_peak_bytes", "gauge", "The most bytes that were in use at once.", AS_IT_IS,
+                 snapshot_peak_bytes(s));
     write_memory(&answer->body, s);
     write_stats(&answer->body, host);
     http_arenas_write_metrics(&answer->body, host);

@@ -98,6 +98,13 @@ static uint32_t make(struct http_series_set *set, const char *labels, uint32_t h
     return set->n++;
 }
 
+static uint32_t find_existing(const struct http_series_set *set, const char *labels)
+{
+    uint32_t hash = hash_fold(hash_bytes(HASH_START, labels, strlen(labels)));
+    uint32_t at = hash_index_find(&set->index, hash, is_series, set, labels);
+    return at != HASH_INDEX_NONE ? at : OTHER;
+}
+
 static uint32_t find(struct http_series_set *set, const char *labels)
 {
     uint32_t hash = hash_fold(hash_bytes(HASH_START, labels, strlen(labels)));
@@ -109,22 +116,30 @@ static uint32_t find(struct http_series_set *set, const char *labels)
 
 /* ---- Adding ---- */
 
-static const char *value_of(const struct snapshot_row *row, const char *key)
+/* The value of the row, or of the nearest row above it. A digest's rows have the labels of their paths. */
+static const char *value_of(const struct snapshot *s, const struct snapshot_row *row, const char *key)
 {
-    for (uint32_t i = 0; i < row->n_labels; i++)
-        if (strcmp(row->labels[i].key, key) == 0)
-            return row->labels[i].value;
+    for (uint32_t left = s->n_rows; left; left--) {
+        for (uint32_t i = 0; i < row->n_labels; i++)
+            if (strcmp(row->labels[i].key, key) == 0)
+                return row->labels[i].value;
+        const struct snapshot_row *parent = &s->rows[row->parent_row];
+        if (s->labels_of_path || parent == row)
+            break;
+        row = parent;
+    }
     return "";
 }
 
 /* For Prometheus, an empty value is the same as no label. */
-static void write_labels(const struct http_series_set *set, const struct snapshot_row *row, struct http_text *to)
+static void write_labels(const struct http_series_set *set, const struct snapshot *s, const struct snapshot_row *row,
+                         struct http_text *to)
 {
     to->n = 0;
     http_text_put(to, "span=");
     http_text_label(to, row->kind == CONTEXT_ROOT ? "(root)" : row->name);
     for (uint32_t i = 0; i < set->n_keys; i++) {
-        const char *value = value_of(row, set->keys[i]);
+        const char *value = value_of(s, row, set->keys[i]);
         if (value[0] == '\0')
             continue;
         http_text_put(to, ",");
@@ -155,9 +170,27 @@ static void add_rows(struct http_series_set *set, const struct snapshot *s)
     for (uint32_t i = 0; i < set->n; i++)
         set->series[i].inuse_bytes = set->series[i].inuse_objects = set->series[i].outlived_bytes = 0;
     for (uint32_t i = 0; i < s->n_rows; i++) {
-        write_labels(set, &s->rows[i], &labels);
+        write_labels(set, s, &s->rows[i], &labels);
         uint32_t at = labels.failed ? OTHER : find(set, labels.data);
         add(&set->series[at], &s->rows[i].totals);
+    }
+    http_text_free(&labels);
+}
+
+/* A peak cannot be added up, so it is taken from the rows themselves. What a recycled context had stays. */
+static void raise_peaks(struct http_series_set *set, const struct snapshot *s)
+{
+    struct http_text labels = {0};
+    for (uint32_t i = 0; i < set->n && snapshot_peak_bytes(s) < set->all_peak_bytes; i++)
+        set->series[i].peak_bytes = 0;
+    set->all_peak_bytes = snapshot_peak_bytes(s);
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        if (!s->rows[i].peaks.total_bytes)
+            continue;
+        write_labels(set, s, &s->rows[i], &labels);
+        struct http_series *to = &set->series[labels.failed ? OTHER : find_existing(set, labels.data)];
+        if (to->peak_bytes < s->rows[i].peaks.total_bytes)
+            to->peak_bytes = s->rows[i].peaks.total_bytes;
     }
     http_text_free(&labels);
 }
@@ -179,6 +212,7 @@ int http_series_add(struct http_series_set *set, const struct snapshot *s)
     if (!view)
         return -ENOMEM;
     add_rows(set, view);
+    raise_peaks(set, s);
     digest_free(d);
     set->waiting = NULL;
     return 0;

@@ -17,6 +17,7 @@ struct http_series {
     char *labels; /* in the text format of Prometheus, without the braces */
     uint64_t inuse_bytes, inuse_objects, outlived_bytes; /* of the moment */
     uint64_t alloc_bytes, alloc_objects, opens, wall_ns, busy_ns, cpu_ns;
+    uint64_t peak_bytes; /* the highest of a context, with all contexts below it, since the peaks were reset */
 };
 
 struct http_series_set {
@@ -24,6 +25,7 @@ struct http_series_set {
     uint32_t n, max;
     size_t capacity;
     struct hash_index index;  /* of series, by their labels */
+    uint64_t all_peak_bytes;  /* of the process; it falls when peaks are reset */
     uint64_t folded;          /* series of the last period that were counted in "(other)" */
     struct period *period;
     struct digest *waiting; /* a period that could not be added; usually NULL */

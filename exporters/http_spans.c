@@ -96,6 +96,19 @@ static void write_figures(struct http_json *to, const struct totals *t, uint64_t
     http_json_number(to, "outlived_objects", t->outlived_objects);
 }
 
+/* One at a time: figures of the context alone, and with all below it. */
+static void write_row_figures(struct http_json *to, const struct snapshot_row *row, const struct totals *sum)
+{
+    write_figures(to, &row->totals, row->totals.wall);
+    http_json_number(to, "peak_bytes", row->peaks.own_bytes);
+    http_json_number(to, "at_peak_bytes", row->peaks.at_peak_bytes);
+    http_json_line(to);
+    http_json_open(to, "total", '{');
+    write_figures(to, sum, row->wall_ns);
+    http_json_number(to, "peak_bytes", row->peaks.total_bytes);
+    http_json_close(to, '}');
+}
+
 static void write_totals(struct http_json *to, const char *name, const struct totals *t, uint64_t wall_ns)
 {
     http_json_line(to);
@@ -132,8 +145,7 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
     http_json_string(to, "file", row->file);
     http_json_number(to, "line", row->line);
     write_labels(to, row);
-    write_figures(to, &row->totals, row->totals.wall);
-    write_totals(to, "total", sum, row->wall_ns);
+    write_row_figures(to, row, sum);
     http_json_close(to, '}');
 }
 

@@ -3,6 +3,7 @@
 #ifndef JESPAN_PPROF_H
 #define JESPAN_PPROF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "report/exporter.h"
@@ -14,7 +15,7 @@
 
 /* ---- The kinds of profiles ---- */
 
-#define PPROF_MAX_VALUES 4 /* of a sample */
+#define PPROF_MAX_VALUES 7 /* of a sample */
 
 struct pprof_type {
     const char *name, *unit;
@@ -27,9 +28,12 @@ struct pprof_kind {
     struct pprof_type period;
     /* Reads the values of a context. A context whose values are all 0 gets no sample. */
     void (*read)(const struct totals *totals, int64_t values[PPROF_MAX_VALUES]);
+    bool has_peaks; /* the values from PPROF_PEAKS on are the peaks of the context, and `read` sets them to 0 */
 };
+#define PPROF_PEAKS 0 /* pprof shows the last value by default, so the peaks come first */
 
-extern const struct pprof_kind pprof_heap, pprof_time; /* for dumps */
+extern const struct pprof_kind pprof_dump, pprof_time; /* for dumps */
+extern const struct pprof_kind pprof_heap;             /* like pprof_dump, without peaks: for others that know these types */
 extern const struct pprof_kind pprof_allocs;           /* like pprof_heap; pprof shows allocated bytes by default */
 extern const struct pprof_kind pprof_wall, pprof_cpu;  /* own time, one value each */
 

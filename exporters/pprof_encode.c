@@ -19,7 +19,7 @@
 
 /* ---- The kinds of profiles ---- */
 
-static void read_heap(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+static void read_heap(const struct totals *t, int64_t *values)
 {
     values[0] = (int64_t)t->alloc_objects;
     values[1] = (int64_t)t->alloc_bytes;
@@ -52,6 +52,24 @@ static void read_cpu(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
 {
     values[0] = (int64_t)t->cpu;
 }
+
+/* After the peaks */
+static void read_dump(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    memset(values, 0, PPROF_MAX_VALUES * sizeof *values);
+    read_heap(t, values + 3);
+}
+
+/* The first two are the most that a context had at once: alone, and with all below it. They cannot be added up. The third
+ * is what contexts had when the process had most. */
+const struct pprof_kind pprof_dump = {
+    .values = {{"max_space", "bytes"}, {"max_total_space", "bytes"}, {"peak_space", "bytes"},
+               {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
+    .n_values = 7,
+    .period = {"space", "bytes"},
+    .read = read_dump,
+    .has_peaks = true,
+};
 
 const struct pprof_kind pprof_heap = {
     .values = {{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
@@ -91,7 +109,7 @@ const struct pprof_kind pprof_cpu = {
 const struct pprof_kind *pprof_kind_find(enum exporter_profile profile)
 {
     static const struct pprof_kind *const kinds[EXPORTER_N_PROFILES] = {
-        [EXPORTER_HEAP] = &pprof_heap, [EXPORTER_TIME] = &pprof_time};
+        [EXPORTER_HEAP] = &pprof_dump, [EXPORTER_TIME] = &pprof_time};
     return (unsigned)profile < EXPORTER_N_PROFILES ? kinds[profile] : NULL;
 }
 
@@ -220,18 +238,24 @@ static void walk_path(struct encoder *e, uint32_t i, size_t n_inner)
     e->frames[e->n_frames++] = pprof_sites_location(&e->sites, "(path cut)", "", "", 0);
 }
 
-/* Returns false if all values are 0. */
-static bool read_values(const struct encoder *e, const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+/* Returns false if all values are 0. `peaks` may be NULL. */
+static bool read_values(const struct encoder *e, const struct totals *t, const struct snapshot_peaks *peaks,
+                        int64_t values[PPROF_MAX_VALUES])
 {
     bool any = false;
     e->kind->read(t, values);
+    if (peaks && e->kind->has_peaks) {
+        values[PPROF_PEAKS] = (int64_t)peaks->own_bytes;
+        values[PPROF_PEAKS + 1] = (int64_t)peaks->total_bytes;
+        values[PPROF_PEAKS + 2] = (int64_t)peaks->at_peak_bytes;
+    }
     for (int i = 0; i < e->kind->n_values; i++)
         any |= values[i] != 0;
     return any;
 }
 
 /* The stacks of a context are samples of their own, with the frames of the stack inside those of the path. The rest of
- * the context's figures is a sample without them. */
+ * the context's figures is a sample without them. It also has the context's peaks, which are not known by stack. */
 static void write_stacks(struct encoder *e, uint32_t i, struct totals *rest)
 {
     int64_t values[PPROF_MAX_VALUES];
@@ -239,7 +263,7 @@ static void write_stacks(struct encoder *e, uint32_t i, struct totals *rest)
     for (uint32_t k = s->rows[i].first_stack; k && e->out.error == 0; k = s->stacks[k - 1].next) {
         const struct snapshot_stack *stack = &s->stacks[k - 1];
         totals_subtract(rest, &stack->totals);
-        if (!read_values(e, &stack->totals, values))
+        if (!read_values(e, &stack->totals, NULL, values))
             continue;
         walk_path(e, i, pprof_stacks_walk(&e->stacks, stack->frame, e->frames));
         write_sample(e, values);
@@ -251,7 +275,7 @@ static void write_row(struct encoder *e, uint32_t i)
     int64_t values[PPROF_MAX_VALUES];
     struct totals own = e->snapshot->rows[i].totals;
     write_stacks(e, i, &own);
-    if (!read_values(e, &own, values))
+    if (!read_values(e, &own, &e->snapshot->rows[i].peaks, values))
         return;
     walk_path(e, i, 0);
     write_sample(e, values);
@@ -260,7 +284,7 @@ static void write_row(struct encoder *e, uint32_t i)
 static void write_retired(struct encoder *e)
 {
     int64_t values[PPROF_MAX_VALUES];
-    if (!read_values(e, &e->snapshot->retired, values))
+    if (!read_values(e, &e->snapshot->retired, &e->snapshot->retired_peaks, values))
         return;
     e->frames[0] = pprof_sites_location(&e->sites, "(retired)", "", "", 0);
     e->n_frames = 1;

@@ -2,7 +2,8 @@
 /* `jespan check`: runs a program as `jespan run` does, and checks rules on the memory of its spans.
  *
  * Each rule is an alert of the sidecar, whose dump has the reading that broke the rule. So the rules need no reading of
- * their own: they are checked on the dumps of alerts, of the peak and of the exit. */
+ * their own: they are checked on the dumps of alerts, of the peak and of the exit. Each of these dumps also has the peaks of
+ * all contexts, which the threads of the program look for as often as it helps. */
 #include <errno.h>
 #include <dirent.h>
 #include <limits.h>
@@ -72,7 +73,9 @@ static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check
 }
 
 /* Keys that JESPAN_CONF of the environment must not change: all dumps of the run must be there to be checked. */
-#define CONF "reading_interval_ms:10,dump_format:pprof,dump_keep:0,dump_dir_files:0,dump_dir_bytes:0"
+#define CONF                                                                                                           \
+    "reading_interval_ms:10,dump_format:pprof,dump_keep:0,dump_dir_files:0,dump_dir_bytes:0,"                          \
+    "peak_looks_percent:100,contexts_kept:16777216"
 
 /* Becomes the program. A process between it and the check waits for the sidecar, as process 1 of a container does. */
 static _Noreturn void become_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)
@@ -246,8 +249,9 @@ const struct command command_check = {
         "\n"
         "  --max RULE       'SPANS<BYTES': these spans never have so many bytes in use, such\n"
         "                   as 'request<64M', 'request > parse<1M', 'cache{tenant=b*}<8M' or\n"
-        "                   '*<1G' (all). May be given several times. It is checked each\n"
-        "                   10 ms and at exit\n"
+        "                   '*<1G' (all). May be given several times. Each span with all\n"
+        "                   below it is checked all the time; spans in several places\n"
+        "                   together each 10 ms and at exit\n"
         "  --no-outlived    spans leave nothing in use at exit\n"
         "  --junit FILE     write the results as JUnit's XML\n"
         "  --markdown FILE  add the results as a table, such as to $GITHUB_STEP_SUMMARY\n"

@@ -77,22 +77,53 @@ static char *context_text(struct report_input *input, uint32_t i)
     return bytes;
 }
 
+/* The context that has the highest peak with all below it, of those that fit. If they lie in several places of the tree, this
+ * is the peak of one of them. Returns 0 or a negative errno. */
+static int find_peak(const struct check_rule *rule, struct report_input *input, int64_t *most, uint32_t *number)
+{
+    int error = 0;
+    *most = 0;
+    for (uint32_t i = 0; i < input->profile.parts->n_sample && error == 0; i++) {
+        JespanPprof__Sample *sample;
+        int64_t peaks[PROFILE_N_PEAKS];
+        error = profile_sample(&input->profile, i, &sample);
+        if (error != 0)
+            break;
+        profile_peaks(&input->profile, sample, peaks);
+        if (peaks[PROFILE_PEAK_TOTAL] > *most && report_filter_fits(rule->filter, input, sample)) {
+            *most = peaks[PROFILE_PEAK_TOTAL];
+            *number = i;
+        }
+        profile_sample_free(&input->profile, sample);
+    }
+    return error;
+}
+
+static void set_most(struct check_rule *rule, struct report_input *input, pid_t process, int64_t bytes, uint32_t sample)
+{
+    rule->bytes = bytes;
+    rule->process = process;
+    free(rule->context);
+    rule->context = context_text(input, sample);
+}
+
 static const char *read_rule(struct check_rule *rule, struct report_input *input, pid_t process)
 {
     static const struct suppressions none;
     const struct leaks_wanted wanted = {rule->filter, &none, false, rule->outlived};
     struct leaks leaks;
-    int64_t bytes = 0;
+    int64_t bytes = 0, peak = 0;
+    uint32_t sample = 0;
     int error = leaks_read(&leaks, input, &wanted);
     for (uint32_t i = 0; i < leaks.n && error == 0; i++)
         bytes = report_sum(bytes, leaks.items[i].bytes);
-    if (error == 0 && bytes > rule->bytes) {
-        rule->bytes = bytes;
-        rule->process = process;
-        free(rule->context);
-        rule->context = context_text(input, leaks.parts[leaks.items[0].part].sample);
-    }
+    if (error == 0 && bytes > rule->bytes)
+        set_most(rule, input, process, bytes, leaks.parts[leaks.items[0].part].sample);
     leaks_free(&leaks);
+    if (error == 0 && !rule->outlived)
+        error = find_peak(rule, input, &peak, &sample);
+    if (error == 0 && peak > rule->bytes)
+        set_most(rule, input, process, peak, sample);
     return error == 0 ? NULL : "a dump cannot be decoded";
 }
 

@@ -165,15 +165,18 @@ static uint32_t number_of(struct html_dumps *d, const struct html_frame *at, uin
 static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
 {
     struct html_walk walk;
-    int64_t values[PROFILE_N_VALUES];
+    int64_t values[PROFILE_N_VALUES], peaks[PROFILE_N_PEAKS];
     uint32_t number = REPORT_NONE;
+    profile_values(&d->input.profile, sample, values);
+    profile_peaks(&d->input.profile, sample, peaks);
+    if (profile_has_peaks_only(values, peaks))
+        return 0;
     html_walk_begin(&walk, &d->labels, &d->input, sample);
     while (html_walk_next(&walk)) {
         number = number_of(d, &walk.frame, number);
         if (number == REPORT_NONE)
             return -ENOMEM;
     }
-    profile_values(&d->input.profile, sample, values);
     int64_t *now = &d->contexts[number].now[d->input.profile.kind * PROFILE_N_VALUES];
     for (int v = 0; v < PROFILE_N_VALUES; v++)
         now[v] = report_sum(now[v], values[v]);

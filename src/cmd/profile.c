@@ -135,16 +135,25 @@ static const struct {
     [PROFILE_TIME] = {{"opens", "wall", "busy", "cpu"}, PROFILE_BUSY},
 };
 
-static bool find_columns(struct profile *profile, enum profile_kind kind)
+/* The last one of that name. -1: there is none. */
+static int find_column(const struct profile *profile, const char *name)
 {
     const JespanParts__Profile *parts = profile->parts;
+    int column = -1;
+    for (size_t i = 0; i < parts->n_sample_type; i++)
+        if (is_text(profile_string(profile, parts->sample_type[i]->type), name))
+            column = (int)i;
+    return column;
+}
+
+static bool find_columns(struct profile *profile, enum profile_kind kind)
+{
+    static const char *const peaks[PROFILE_N_PEAKS] = {"max_space", "max_total_space", "peak_space"};
     profile->kind = kind;
-    for (int value = 0; value < PROFILE_N_VALUES; value++) {
-        profile->columns[value] = -1;
-        for (size_t i = 0; i < parts->n_sample_type; i++)
-            if (is_text(profile_string(profile, parts->sample_type[i]->type), kinds[kind].names[value]))
-                profile->columns[value] = (int)i;
-    }
+    for (int value = 0; value < PROFILE_N_VALUES; value++)
+        profile->columns[value] = find_column(profile, kinds[kind].names[value]);
+    for (int peak = 0; peak < PROFILE_N_PEAKS; peak++)
+        profile->peak_columns[peak] = kind == PROFILE_HEAP ? find_column(profile, peaks[peak]) : -1;
     return profile->columns[kinds[kind].mark] >= 0;
 }
 
@@ -221,6 +230,24 @@ void profile_values(const struct profile *profile, const JespanPprof__Sample *sa
         int column = profile->columns[value];
         values[value] = column >= 0 && (size_t)column < sample->n_value ? sample->value[column] : 0;
     }
+}
+
+void profile_peaks(const struct profile *profile, const JespanPprof__Sample *sample, int64_t peaks[PROFILE_N_PEAKS])
+{
+    for (int peak = 0; peak < PROFILE_N_PEAKS; peak++) {
+        int column = profile->peak_columns[peak];
+        peaks[peak] = column >= 0 && (size_t)column < sample->n_value ? sample->value[column] : 0;
+    }
+}
+
+bool profile_has_peaks_only(const int64_t values[PROFILE_N_VALUES], const int64_t peaks[PROFILE_N_PEAKS])
+{
+    int64_t any = 0, any_peak = 0;
+    for (int value = 0; value < PROFILE_N_VALUES; value++)
+        any |= values[value];
+    for (int peak = 0; peak < PROFILE_N_PEAKS; peak++)
+        any_peak |= peaks[peak];
+    return any == 0 && any_peak != 0;
 }
 
 /* --- References ----------------------------------------------------------------------------------------------------- */

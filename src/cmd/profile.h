@@ -16,12 +16,15 @@ enum profile_kind { PROFILE_HEAP, PROFILE_TIME, PROFILE_N_KINDS };
 
 /* The values of a sample, in this order whatever the order in the file. */
 enum { PROFILE_ALLOC_OBJECTS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_OBJECTS, PROFILE_INUSE_BYTES, PROFILE_N_VALUES };
+/* The peaks of a context, in bytes: alone, with all below it, and what it had when the process had most. */
+enum { PROFILE_PEAK_OWN, PROFILE_PEAK_TOTAL, PROFILE_AT_PEAK, PROFILE_N_PEAKS };
 enum { PROFILE_OPENS, PROFILE_WALL, PROFILE_BUSY, PROFILE_CPU };
 
 struct profile {
     JespanParts__Profile *parts; /* locations and functions are sorted by id */
     enum profile_kind kind;
     int columns[PROFILE_N_VALUES]; /* the place of each value in a sample; -1 = the profile does not have it */
+    int peak_columns[PROFILE_N_PEAKS];
     ProtobufCAllocator allocator;
     size_t used_bytes; /* allocated now */
     struct profile_frames *frames; /* profile_frames.c; NULL: samples are as in the file */
@@ -41,6 +44,11 @@ void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample);
 
 /* The values of a sample. Missing values are 0. */
 void profile_values(const struct profile *profile, const JespanPprof__Sample *sample, int64_t values[PROFILE_N_VALUES]);
+
+void profile_peaks(const struct profile *profile, const JespanPprof__Sample *sample, int64_t peaks[PROFILE_N_PEAKS]);
+
+/* Whether the sample is of a context that never allocated: it has the peaks of contexts below it. */
+bool profile_has_peaks_only(const int64_t values[PROFILE_N_VALUES], const int64_t peaks[PROFILE_N_PEAKS]);
 
 ProtobufCBinaryData profile_string(const struct profile *profile, int64_t index);
 /* The place of a location in parts->location; their number if there is none. */

@@ -119,7 +119,7 @@ static void read_books(struct process *p, struct view *view)
     struct snapshot *s = view_snapshot(view, NULL);
     p->reason = s ? NULL : view_error_text(errno);
     if (s)
-        line_find_holder(&p->holder, s);
+        line_find_holder(&p->holder, s, false);
     snapshot_free(s);
 }
 

@@ -63,7 +63,7 @@ static int read_sort(void *data, const char *word)
     options->sort = word;
     if (report_knows_sort(word))
         return 0;
-    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs; cpu, busy, wall, opens", word);
+    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs, peak, atpeak; cpu, busy, wall, opens", word);
     return STATUS_USAGE;
 }
 
@@ -208,6 +208,7 @@ static int run(int argc, char **argv)
         words.source.frames = by_calls ? REPORT_CALLS : words.source.frames;
         options.chains = options.tree && words.source.frames == REPORT_CALLS;
         words.query.filter = words.filter;
+        words.query.with_peaks = report_wants_peaks(&options);
         words.query.inclusive |= options.tree || by_calls;
         words.query.with_own = options.tree || (by_calls && !words.diff);
         status = print(&words, &options, argv + optind, n);
@@ -255,10 +256,12 @@ const struct command command_report = {
         "  --top N      the first N rows only; 0: all (default: 50 on a terminal, else\n"
         "               all)\n"
         "  --sort KEY   the largest first, and shares of it. For a heap dump: inuse (bytes\n"
-        "               in use, the default), alloc (bytes ever allocated), objects (in use)\n"
-        "               or allocs. For times: cpu (the default), busy, wall or opens\n"
+        "               in use, the default), alloc (bytes ever allocated), objects (in use),\n"
+        "               allocs, peak (the most that was in use at once) or atpeak (what was\n"
+        "               in use when the process had most). For times: cpu (the default),\n"
+        "               busy, wall or opens\n"
         "  --columns LIST  these columns, as inuse,share,objects,alloc,allocs,freed,\n"
-        "               frees,size. A wrong word makes it list all of them\n"
+        "               frees,size,peak,atpeak. A wrong word makes it list all of them\n"
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
         "  --peak       of a directory, the newest dump of a peak ('jespan run --peak')\n"

@@ -15,7 +15,7 @@
 #include "text.h"
 
 #define REPORT_MAX_COLUMNS 1000 /* of a line; a path is made no longer than is needed to fill them */
-#define REPORT_MAX_CELLS 12     /* before the path */
+#define REPORT_MAX_CELLS 14     /* before the path */
 
 /* --- Input ---------------------------------------------------------------------------------------------------------- */
 
@@ -88,6 +88,7 @@ struct report_place {
 
 struct report_row {
     int64_t values[PROFILE_N_VALUES];
+    int64_t peaks[PROFILE_N_PEAKS]; /* the highest of the contexts that the row stands for; of PROFILE_AT_PEAK, the sum */
     int64_t key;   /* the table sorts by it */
     uint64_t hash; /* of what the row stands for; equal in all profiles */
     struct report_place place;
@@ -137,6 +138,7 @@ struct report_query {
     const struct report_filter *filter; /* NULL: all */
     bool inclusive;                     /* each row with all below it */
     bool with_own;                      /* `seconds` are the rows alone */
+    bool with_peaks;                    /* rows of contexts that have peaks only, too */
 };
 
 /* Makes a row for each group, in the order of the file. With `inclusive`, rows have the values of all rows below them, except
@@ -213,7 +215,9 @@ struct report_table {
     const struct report_options *options;
     const struct report_query *query;
     enum profile_kind kind;
-    int sort; /* the value that rows are sorted by */
+    int sort; /* the value that rows are sorted by, or one of these */
+#define REPORT_SORT_PEAK PROFILE_N_VALUES
+#define REPORT_SORT_AT_PEAK (PROFILE_N_VALUES + 1)
     struct report_rows rows;
     const struct report_column *columns[REPORT_MAX_CELLS];
     int n_columns;
@@ -247,6 +251,12 @@ int report_print_export(struct report_table *table);
 
 /* Whether any kind of profile has the word of --sort. */
 bool report_knows_sort(const char *word);
+
+/* Whether columns or the order are of peaks. */
+bool report_wants_peaks(const struct report_options *options);
+
+/* What the rows are sorted by. */
+int64_t report_sort_value(const struct report_table *table, const struct report_row *row);
 
 /* Finds the columns and the value to sort by. Returns NULL, or the reason in words. */
 const char *report_columns_find(struct report_table *table);

@@ -19,6 +19,8 @@ enum basis {
     OF_AFTER,
     LESS,       /* less the other value */
     EACH,       /* for each of the other value */
+    OF_PEAK,    /* the highest; of the sum of all rows, the process's */
+    AT_PEAK,
     PER_MINUTE, /* change */
 };
 
@@ -40,6 +42,8 @@ static const struct report_column heap_columns[] = {
     {"freed", "FREED", "freed_bytes", UNIT_BYTES, LESS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_BYTES, false},
     {"frees", "FREES", "freed_objects", UNIT_COUNT, LESS, PROFILE_ALLOC_OBJECTS, PROFILE_INUSE_OBJECTS, false},
     {"size", "SIZE", "mean_inuse_bytes", UNIT_BYTES, EACH, PROFILE_INUSE_BYTES, PROFILE_INUSE_OBJECTS, false},
+    {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
+    {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
     {NULL},
 };
 
@@ -54,6 +58,8 @@ static const struct report_column heap_tree_columns[] = {
     {"freed", "FREED", "freed_bytes", UNIT_BYTES, LESS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_BYTES, false},
     {"frees", "FREES", "freed_objects", UNIT_COUNT, LESS, PROFILE_ALLOC_OBJECTS, PROFILE_INUSE_OBJECTS, false},
     {"size", "SIZE", "mean_inuse_bytes", UNIT_BYTES, EACH, PROFILE_INUSE_BYTES, PROFILE_INUSE_OBJECTS, false},
+    {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
+    {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
     {NULL},
 };
 
@@ -108,7 +114,7 @@ struct sort {
 
 static const struct kind {
     const struct report_column *columns, *tree_columns, *diff_columns;
-    struct sort sorts[PROFILE_N_VALUES + 2]; /* the first is the default */
+    struct sort sorts[PROFILE_N_VALUES + 4]; /* the first is the default */
     int next, own;
     const char *sort_error;
 } kinds[PROFILE_N_KINDS] = {
@@ -117,10 +123,10 @@ static const struct kind {
         .tree_columns = heap_tree_columns,
         .diff_columns = heap_diff_columns,
         .sorts = {{"inuse", PROFILE_INUSE_BYTES}, {"alloc", PROFILE_ALLOC_BYTES}, {"objects", PROFILE_INUSE_OBJECTS},
-                  {"allocs", PROFILE_ALLOC_OBJECTS}},
+                  {"allocs", PROFILE_ALLOC_OBJECTS}, {"peak", REPORT_SORT_PEAK}, {"atpeak", REPORT_SORT_AT_PEAK}},
         .next = PROFILE_ALLOC_BYTES,
         .own = -1,
-        .sort_error = "a heap profile is sorted by inuse, alloc, objects or allocs",
+        .sort_error = "a heap profile is sorted by inuse, alloc, objects, allocs, peak or atpeak",
     },
     [PROFILE_TIME] = {
         .columns = time_columns,
@@ -146,6 +152,36 @@ static int find_sort(enum profile_kind kind, const char *word)
 bool report_knows_sort(const char *word)
 {
     return find_sort(PROFILE_HEAP, word) >= 0 || find_sort(PROFILE_TIME, word) >= 0;
+}
+
+static bool is_of_peaks(const char *word, size_t n)
+{
+    return (n == 4 && strncmp(word, "peak", n) == 0) || (n == 6 && strncmp(word, "atpeak", n) == 0);
+}
+
+bool report_wants_peaks(const struct report_options *options)
+{
+    bool found = options->sort && is_of_peaks(options->sort, strlen(options->sort));
+    for (const char *at = options->wanted; at && *at != '\0' && !found; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        found = is_of_peaks(at, n);
+        at += n;
+    }
+    return found;
+}
+
+/* Rows of paths alone have the peaks of the context alone. */
+static int64_t peak_of(const struct report_table *table, const struct report_row *row)
+{
+    bool alone = !table->query->by && !table->query->inclusive && row != &table->rows.all;
+    return row->peaks[alone ? PROFILE_PEAK_OWN : PROFILE_PEAK_TOTAL];
+}
+
+int64_t report_sort_value(const struct report_table *table, const struct report_row *row)
+{
+    return table->sort == REPORT_SORT_PEAK      ? peak_of(table, row)
+           : table->sort == REPORT_SORT_AT_PEAK ? row->peaks[PROFILE_AT_PEAK]
+                                                : row->values[table->sort];
 }
 
 int report_next_value(enum profile_kind kind)
@@ -198,6 +234,10 @@ const char *report_columns_find(struct report_table *table)
     table->sort = find_sort(table->kind, table->options->sort);
     if (table->sort < 0)
         return kinds[table->kind].sort_error;
+    if (report_wants_peaks(table->options) && table->inputs[0].profile.peak_columns[PROFILE_PEAK_TOTAL] < 0)
+        return "it has no peaks";
+    if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)
+        return "--diff cannot be sorted by peaks";
     if (table->options->wanted)
         return find_wanted(table);
     for (const struct report_column *column = all_columns(table); column->word; column++)
@@ -218,7 +258,8 @@ const char *report_column_name(const struct report_column *column)
 
 bool report_column_has_sum(const struct report_column *column, bool all)
 {
-    return column->basis != EACH && (all || (column->basis != OF_SECOND && column->basis != OF_AFTER));
+    bool is_alone = column->basis == OF_SECOND || column->basis == OF_AFTER || column->basis == OF_PEAK;
+    return column->basis != EACH && (all || !is_alone);
 }
 
 bool report_column_is_change(const struct report_column *column)
@@ -254,6 +295,12 @@ static bool find_value(const struct report_table *table, const struct report_col
     case EACH:
         *value = other > 0 ? *value / other : 0;
         return other > 0;
+    case OF_PEAK:
+        *value = peak_of(table, row);
+        break;
+    case AT_PEAK:
+        *value = row->peaks[PROFILE_AT_PEAK];
+        break;
     case PER_MINUTE:
         *value = table->minutes > 0 ? in_range((double)*value / table->minutes) : 0;
         return table->minutes > 0;
@@ -265,7 +312,10 @@ void report_cell(const struct report_table *table, char *to, const struct report
                  bool exact)
 {
     int64_t value;
+    bool is_hidden = row != &table->rows.all && (row < table->rows.items || row >= table->rows.items + table->rows.n);
     to[0] = '\0';
+    if (is_hidden && column->unit == UNIT_SHARE && table->sort == REPORT_SORT_PEAK)
+        return; /* the rows that are not shown have no peak together */
     if (column->unit == UNIT_SHARE && exact && table->options->format != REPORT_TEXT)
         snprintf(to, FIGURE_BYTES, "%.6f",
                  table->rows.all.key == 0 ? 0.0 : (double)row->key / (double)table->rows.all.key);

@@ -122,11 +122,20 @@ struct reader {
     uint32_t n_samples; /* rows that stand for a sample */
     uint32_t number;    /* of the sample */
     JespanPprof__Sample *sample;
-    int64_t values[PROFILE_N_VALUES];
+    int64_t values[PROFILE_N_VALUES], peaks[PROFILE_N_PEAKS];
     /* paths[i] is the hash of the path without i inner frames, labels[i] that of the labels without the first i. */
     uint64_t *paths, labels[MAX_LABELS + 1];
     size_t n_frames, capacity, n_labels;
 };
+
+/* The peaks of a context contain those below it. */
+static void add_peaks(struct report_row *row, const int64_t peaks[PROFILE_N_PEAKS], bool innermost)
+{
+    for (int i = 0; i < PROFILE_AT_PEAK && innermost; i++)
+        if (row->peaks[i] < peaks[i])
+            row->peaks[i] = peaks[i];
+    row->peaks[PROFILE_AT_PEAK] = report_sum(row->peaks[PROFILE_AT_PEAK], peaks[PROFILE_AT_PEAK]);
+}
 
 static int add_own(struct reader *r, struct report_row *row)
 {
@@ -149,6 +158,7 @@ static int add(struct reader *r, uint64_t hash, struct report_place place, bool 
         return 0;
     row->last = r->number + 1;
     report_row_add(row, r->values, innermost ? -1 : r->own);
+    add_peaks(row, r->peaks, innermost);
     return innermost ? add_own(r, row) : 0;
 }
 
@@ -231,6 +241,7 @@ static int add_above(struct reader *r)
         if (row >= r->n_samples + MAX_ADDED)
             return -E2BIG;
         report_row_add(&r->rows->items[row], r->values, r->own);
+        add_peaks(&r->rows->items[row], r->peaks, false);
         r->rows->items[below].parent = row;
         below = row;
     }
@@ -239,18 +250,28 @@ static int add_above(struct reader *r)
 
 /* --- All samples ------------------------------------------------------------------------------------------------------ */
 
+/* Whether the sample has anything to show beside the peaks of contexts below it. */
+static bool is_shown(const struct reader *r)
+{
+    bool alone = !r->query->by && !r->query->inclusive;
+    return !profile_has_peaks_only(r->values, r->peaks) || r->peaks[alone ? PROFILE_PEAK_OWN : PROFILE_PEAK_TOTAL] != 0;
+}
+
 static int read_sample(struct reader *r, int (*use)(struct reader *r), bool first)
 {
     int error = profile_sample(&r->input->profile, r->number, &r->sample);
     if (error != 0)
         return error;
-    if (report_filter_fits(r->query->filter, r->input, r->sample)) {
-        profile_values(&r->input->profile, r->sample, r->values);
+    profile_values(&r->input->profile, r->sample, r->values);
+    profile_peaks(&r->input->profile, r->sample, r->peaks);
+    bool counts = r->query->with_peaks || !profile_has_peaks_only(r->values, r->peaks);
+    if (counts && report_filter_fits(r->query->filter, r->input, r->sample)) {
         if (first) {
             report_row_add(&r->rows->all, r->values, -1);
+            add_peaks(&r->rows->all, r->peaks, true);
             error = add_own(r, &r->rows->all);
         }
-        error = error == 0 ? use(r) : error;
+        error = error == 0 && is_shown(r) ? use(r) : error;
     }
     profile_sample_free(&r->input->profile, r->sample);
     return error;

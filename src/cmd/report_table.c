@@ -42,10 +42,10 @@ static int sort_rows(struct report_table *table)
 {
     struct report_rows *rows = &table->rows;
     for (uint32_t i = 0; i < rows->n; i++) {
-        rows->items[i].key = rows->items[i].values[table->sort];
+        rows->items[i].key = report_sort_value(table, &rows->items[i]);
         rows->items[i].last = i;
     }
-    rows->all.key = rows->all.values[table->sort];
+    rows->all.key = report_sort_value(table, &rows->all);
     next_value = report_next_value(table->kind);
     if (rows->n > 0)
         qsort(rows->items, rows->n, sizeof *rows->items, by_key);
@@ -58,9 +58,12 @@ static void add_section(struct report_table *table, const char *word, uint32_t f
     uint64_t top = table->options->top;
     bool all = top == 0 || top > n || table->options->tree;
     *section = (struct report_section){.word = word, .first = first, .n = n, .n_shown = all ? n : (uint32_t)top};
-    for (uint32_t i = section->n_shown; i < n; i++)
-        report_row_add(&section->hidden, table->rows.items[first + i].values, -1);
-    section->hidden.key = section->hidden.values[table->sort];
+    for (uint32_t i = section->n_shown; i < n; i++) {
+        const struct report_row *row = &table->rows.items[first + i];
+        report_row_add(&section->hidden, row->values, -1);
+        section->hidden.peaks[PROFILE_AT_PEAK] = report_sum(section->hidden.peaks[PROFILE_AT_PEAK], row->peaks[PROFILE_AT_PEAK]);
+    }
+    section->hidden.key = report_sort_value(table, &section->hidden);
 }
 
 /* A difference has two sections. Rows without a change of the value are left out. */

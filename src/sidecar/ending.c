@@ -152,15 +152,20 @@ const char *line_size(char text[LINE_SIZE_BYTES], uint64_t bytes)
     return text;
 }
 
-void line_find_holder(struct line_holder *h, const struct snapshot *s)
+static uint64_t bytes_of(const struct snapshot_row *row, bool at_peak)
+{
+    return at_peak ? row->peaks.at_peak_bytes : totals_inuse_bytes(&row->totals);
+}
+
+void line_find_holder(struct line_holder *h, const struct snapshot *s, bool at_peak)
 {
     uint32_t most = 0;
     for (uint32_t i = 1; i < s->n_rows; i++)
-        if (totals_inuse_bytes(&s->rows[i].totals) > totals_inuse_bytes(&s->rows[most].totals))
+        if (bytes_of(&s->rows[i], at_peak) > bytes_of(&s->rows[most], at_peak))
             most = i;
-    *h = (struct line_holder){.all_bytes = totals_inuse_bytes(&s->all), .path = ""};
+    *h = (struct line_holder){.all_bytes = at_peak ? snapshot_peak_bytes(s) : totals_inuse_bytes(&s->all), .path = ""};
     if (s->n_rows == 0)
         return;
-    h->bytes = totals_inuse_bytes(&s->rows[most].totals);
+    h->bytes = bytes_of(&s->rows[most], at_peak);
     row_path(h->path, sizeof h->path, s, most);
 }

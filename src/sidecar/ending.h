@@ -46,8 +46,8 @@ struct line_holder {
     char path[LINE_HOLDER_BYTES];
 };
 
-/* Writes the context with the most bytes in use. */
-void line_find_holder(struct line_holder *h, const struct snapshot *s);
+/* Writes the context with the most bytes in use, now or at the peak of the process. */
+void line_find_holder(struct line_holder *h, const struct snapshot *s, bool at_peak);
 
 /* Writes "1.5 GiB". Returns `text`. */
 #define LINE_SIZE_BYTES 24

@@ -261,9 +261,9 @@ static void leave_program(struct served *p)
 void served_note_figures(struct served *p, struct snapshot *s)
 {
     watched_look(p, s);
-    line_find_holder(&p->last, s);
-    if (p->last.all_bytes >= p->peak.all_bytes)
-        p->peak = p->last;
+    line_find_holder(&p->last, s, false);
+    if (snapshot_peak_bytes(s) >= p->peak.all_bytes)
+        line_find_holder(&p->peak, s, true);
 }
 
 static void read_program(struct served *p)

@@ -86,6 +86,7 @@ all_dump_script_tests += \
 	%D%/leaks.sh \
 	%D%/leaks_server.sh \
 	%D%/outside.sh \
+	%D%/peaks.sh \
 	%D%/report.sh \
 	%D%/rss.sh \
 	%D%/sandbox.sh \
@@ -115,6 +116,7 @@ pyroscope_script_tests += \
 test_support += \
 	%D%/abort_program.c \
 	%D%/alerts_program.c \
+	%D%/peaks_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \
 	%D%/api_mallctl.c \

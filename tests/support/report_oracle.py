@@ -101,6 +101,15 @@ def read(path):
     return samples, messages[9][0] if messages[9] else 0
 
 
+PEAKS = ("max_space", "max_total_space", "peak_space")
+
+
+def has_peaks_only(sample):
+    """A context that never allocated, for the peaks of those below it: reports without peaks leave it out"""
+    peaks = [sample.values.get(name, 0) for name in PEAKS]
+    return any(peaks) and not any(value for name, value in sample.values.items() if name not in PEAKS)
+
+
 COLUMNS = {"inuse_bytes": ("inuse_space", None), "inuse_objects": ("inuse_objects", None), "alloc_bytes": ("alloc_space", None),
            "alloc_objects": ("alloc_objects", None), "freed_bytes": ("alloc_space", "inuse_space"),
            "freed_objects": ("alloc_objects", "inuse_objects")}
@@ -227,6 +236,26 @@ def check_tree(path, samples):
     compare("--tree", {"rows": actual}, {"rows": sorted((list(key[0]), *values.values()) for key, values in expected.items())})
 
 
+def check_peaks(path, samples):
+    """A path alone has its own peak, and all else the highest with all below it. What was there at the peak is a sum."""
+    for by, which in ("path", "max_space"), ("name", "max_total_space"), ("label:tenant", "max_total_space"):
+        expected = {}
+        for sample in samples:
+            if has_peaks_only(sample) and not sample.values[which]:
+                continue
+            key = path_text(sample) if by == "path" else (keys_of(sample, by) or [NONE.get(by, "(without)")])[0]
+            row = expected.setdefault(key, {"peak_bytes": 0, "at_peak_bytes": 0})
+            row["peak_bytes"] = max(row["peak_bytes"], sample.values[which])
+            row["at_peak_bytes"] += sample.values["peak_space"]
+        report = json.loads(run("--json", "--columns=peak,atpeak", "--sort=peak", "--by", by, path))
+        compare(f"--by {by}: peaks", {row.get("context", row.get("key")): {k: row[k] for k in ("peak_bytes", "at_peak_bytes")}
+                                      for row in report["rows"]}, expected)
+        peaks = [row["peak_bytes"] for row in report["rows"]]
+        compare(f"--by {by}: order of peaks", {"peaks": peaks}, {"peaks": sorted(peaks, reverse=True)})
+        compare(f"--by {by}: total of peaks", report["total"], {"peak_bytes": max(s.values["max_total_space"] for s in samples),
+                                                                "at_peak_bytes": sum(s.values["peak_space"] for s in samples)})
+
+
 FILTERS = {
     "cache": lambda s: "cache" in s.path,
     "request > cache": lambda s: ("request", "cache") in zip(s.path, s.path[1:]),
@@ -264,6 +293,8 @@ def check_diff(old_path, old, new_path, new, minutes):
 
 jespan, old_path, new_path = sys.argv[1:]
 (old, old_time), (new, new_time) = read(old_path), read(new_path)
+check_peaks(new_path, new)
+old, new = ([sample for sample in samples if not has_peaks_only(sample)] for samples in (old, new))
 check_groups(new_path, new)
 check_tree(new_path, new)
 check_filters(new_path, new)

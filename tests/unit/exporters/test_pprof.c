@@ -79,25 +79,27 @@ static char *in_words(const JespanPprof__Profile *p)
 static void test_small_is_as_expected(void **state)
 {
     static const char expected[] =
-        "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes \n"
+        "max_space/bytes max_total_space/bytes peak_space/bytes alloc_objects/count alloc_space/bytes inuse_objects/count "
+        "inuse_space/bytes \n"
         "space/bytes 1, 1795000012345000000 ns, 12345000000 ns\n"
-        "15 1500 10 1000 (root)[ :0]\n"
-        "2 4096 2 4096 (jespan)[ :0]\n"
-        "100 10000 3 300 request[server::request server.c:100] route=/doc tenant=blue\n"
-        "60 3145728 50 1048576 parse[json::parse json.c:7] < request[server::request server.c:100]"
+        "0 0 0 15 1500 10 1000 (root)[ :0]\n"
+        "0 0 0 2 4096 2 4096 (jespan)[ :0]\n"
+        "0 0 0 100 10000 3 300 request[server::request server.c:100] route=/doc tenant=blue\n"
+        "2097152 2097152 1500000 60 3145728 50 1048576 parse[json::parse json.c:7] < request[server::request server.c:100]"
         " tenant=green format= route=/doc tenant=blue\n"
-        "20 64000 0 0 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put shard=7/count"
+        "0 0 0 20 64000 0 0 parse[json::parse json.c:7] < request[server::request server.c:100] route=/put shard=7/count"
         " request=4096/count zero=0/count below=-12/count\n"
-        "1 64 1 64 request[server::request server.c:100] route=/put shard=7/count request=4096/count zero=0/count"
+        "0 5000 0 0 0 0 0 idle[server::idle server.c:5]\n"
+        "0 0 0 1 64 1 64 request[server::request server.c:100] route=/put shard=7/count request=4096/count zero=0/count"
         " below=-12/count\n"
-        "1000 123456 0 0 (retired)[ :0]\n";
+        "0 0 0 1000 123456 0 0 (retired)[ :0]\n";
     (void)state;
     JespanPprof__Profile *p = round_trip("small", 0);
     char *words = in_words(p);
     assert_string_equal(words, expected);
     free(words);
-    assert_int_equal(p->n_function, 5);
-    assert_int_equal(p->n_location, 5);
+    assert_int_equal(p->n_function, 6);
+    assert_int_equal(p->n_location, 6);
     assert_int_equal(p->n_comment, 1);
     assert_non_null(strstr(profile_text(p, p->comment[0]), "process 4242, snapshot 7"));
     release(p);
@@ -274,7 +276,7 @@ static void test_empty(void **state)
     (void)state;
     JespanPprof__Profile *p = round_trip("empty", 0);
     assert_int_equal(p->n_sample, 0);
-    assert_int_equal(p->n_sample_type, 4);
+    assert_int_equal(p->n_sample_type, 7);
     assert_int_equal(p->n_mapping, 2);
     release(p);
 }
@@ -331,7 +333,7 @@ static void test_deep_paths_lose_their_outer_end(void **state)
         char leaf[32];
         snprintf(leaf, sizeof leaf, "level%zu", i + 1);
         assert_int_equal(s->n_location_id, whole ? i + 1 : PPROF_MAX_FRAMES + 1);
-        assert_int_equal(s->value[3], (i + 1) * 16);
+        assert_int_equal(s->value[6], (i + 1) * 16);
         if (whole)
             assert_int_equal(s->n_label, labels < PPROF_MAX_LABELS ? labels : PPROF_MAX_LABELS);
         if (i % 97 == 0)
@@ -359,9 +361,10 @@ static void check_sums_of_many_rows(enum exporter_profile profile)
         add_values(expected, &s->rows[i].totals, profile);
     made_snapshot_free(s);
     JespanPprof__Profile *p = round_trip_of(profile, "rows", ROWS);
+    size_t before = profile == EXPORTER_HEAP ? 3 : 0; /* the peaks */
     for (size_t i = 0; i < p->n_sample; i++)
-        for (int k = 0; k < 4; k++)
-            actual[k] += (uint64_t)p->sample[i]->value[k];
+        for (size_t k = 0; k < 4; k++)
+            actual[k] += (uint64_t)p->sample[i]->value[before + k];
     assert_memory_equal(actual, expected, sizeof expected);
     assert_int_equal(p->n_sample, ROWS - 1);
     assert_int_equal(p->n_function, 1000);
