@@ -115,10 +115,10 @@ rm crash
 equal "no program" "$(rows_of core)" "$rows"
 mv was crash
 
-head -c 100 core > cut
+head -c 100 core > "cut"
 jespan report cut
 says "a header" 2 "jespan: cut: the core is cut off; is there a limit on its size (ulimit -c)?"
-head -c 300000 core > cut
+head -c 300000 core > "cut"
 jespan report cut
 says "cut off" 2 "jespan: cut: the core is cut off; is there a limit on its size (ulimit -c)?"
 cp core narrow
