@@ -83,6 +83,7 @@ all_dump_script_tests += \
 	%D%/dump_on_sidecar.sh \
 	%D%/events.sh \
 	%D%/installed.sh \
+	%D%/job_control.sh \
 	%D%/leaks.sh \
 	%D%/leaks_server.sh \
 	%D%/outside.sh \
