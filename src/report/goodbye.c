@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -51,6 +52,21 @@ static struct sidecar_page *map_page(void)
         return p;
     munmap(p, SIDECAR_PAGE_BYTES);
     return NULL;
+}
+
+/* Slots have numbers of the sidecar's PID namespace, as /proc has, through which the page was reached. A process in another
+ * namespace would take the slot of another process, or be taken for it. */
+static bool is_numbered_as_here(void)
+{
+    char number[16] = "";
+    ssize_t n = readlink("/proc/self", number, sizeof number - 1);
+    return n > 0 && strtol(number, NULL, 10) == getpid();
+}
+
+/* The first process of a fork in another PID namespace. Its children inherit that they have no slot. */
+static bool is_forked_into_namespace(void)
+{
+    return getppid() == 0;
 }
 
 /* A program that executes another one keeps its slot. */
@@ -110,6 +126,10 @@ void goodbye_start(void)
     if (!conf.sidecar[0])
         return;
     page = map_page();
+    if (page && !is_numbered_as_here()) {
+        munmap(page, SIDECAR_PAGE_BYTES);
+        page = NULL;
+    }
     if (page && conf_is_silent)
         leave_slot();
     own = page && !conf_is_silent ? take_slot(false) : NULL;
@@ -125,7 +145,7 @@ COLD void goodbye_after_fork(void)
 {
     if (!own)
         return;
-    own = conf.follow_fork ? take_slot(true) : NULL;
+    own = conf.follow_fork && !is_forked_into_namespace() ? take_slot(true) : NULL;
 }
 
 /* ---- Events ---- */

@@ -34,7 +34,7 @@ enum sidecar_state {
 };
 
 struct sidecar_slot {
-    _Atomic uint32_t pid;    /* 0: free */
+    _Atomic uint32_t pid;    /* in the sidecar's PID namespace. 0: free */
     _Atomic uint32_t state;  /* a futex: enum sidecar_state */
     _Atomic uint32_t forked; /* the process has executed no program since it was forked */
     _Atomic uint32_t events; /* a futex: DUMP_BIT() of events that the sidecar has yet to handle, and base/dump_on.h's bits */

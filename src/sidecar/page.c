@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "base/futex.h"
 
 static struct sidecar_page *page;
+static uint64_t page_inode;
 static int bell = -1; /* an eventfd */
 static _Atomic uint32_t heard; /* `rings` when nobody waited any more */
 
@@ -94,13 +96,15 @@ static int set_size(int memfd)
 
 int page_open(int memfd, enum sidecar_wants wants, uint32_t reasons)
 {
+    struct stat file = {0};
     void *p = MAP_FAILED;
-    if (set_size(memfd) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+    if (fstat(memfd, &file) == 0 && set_size(memfd) == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
         p = mmap(NULL, SIDECAR_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     bell = p == MAP_FAILED ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0)
         return -errno;
     page = p;
+    page_inode = file.st_ino;
     store_relaxed(&page->wants, wants);
     store_relaxed(&page->reasons, reasons);
     store_relaxed(&page->tracer, tracer());
@@ -109,6 +113,11 @@ int page_open(int memfd, enum sidecar_wants wants, uint32_t reasons)
         error = start_listening();
     store_release(&page->layout, SIDECAR_PAGE_LAYOUT);
     return error ? error : bell;
+}
+
+bool page_has_inode(uint64_t inode)
+{
+    return page_inode == inode;
 }
 
 bool page_is_open(void)

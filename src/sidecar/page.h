@@ -18,6 +18,9 @@ int page_open(int memfd, enum sidecar_wants wants, uint32_t reasons);
 
 bool page_is_open(void);
 
+/* Whether the page is this file. */
+bool page_has_inode(uint64_t inode);
+
 /* Makes the descriptor unreadable until the next process asks. */
 void page_hush(void);
 

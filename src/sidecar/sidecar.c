@@ -127,7 +127,14 @@ static void say_unreadable(pid_t pid)
     has_said = true;
 }
 
-/* A number in a slot may be that of another process: of one in another PID namespace, or of a later one. */
+/* ADDRESSES PERMISSIONS OFFSET DEVICE INODE NAME */
+static uint64_t inode_in(const char *line)
+{
+    unsigned long long inode = 0;
+    return sscanf(line, "%*s %*s %*s %*s %llu", &inode) == 1 ? inode : 0;
+}
+
+/* A number in a slot may be that of another process: of a later one, which may even have a page of another sidecar. */
 static bool has_page(pid_t pid)
 {
     char path[32], *line = NULL;
@@ -138,7 +145,7 @@ static bool has_page(pid_t pid)
     if (!maps && errno == EACCES)
         say_unreadable(pid);
     while (maps && !found && getline(&line, &bytes, maps) > 0)
-        found = strstr(line, "/memfd:" SIDECAR_PAGE_NAME " ");
+        found = strstr(line, "/memfd:" SIDECAR_PAGE_NAME " ") && page_has_inode(inode_in(line));
     if (maps)
         fclose(maps);
     free(line);

@@ -289,6 +289,45 @@ test_process_1() {
     done
 }
 
+# in_namespace NAME COMMAND…: runs it as process 2 of a PID namespace. It ends as the program that holds memory.
+in_namespace() {
+    local name=$1 status=0 dump
+    shift
+    unshare -p -f --mount-proc "$JESPAN_CMD" run --quiet --follow-fork --interval 0 --dump-dir "$name" -- "$@" "$program" || status=$?
+    equal "$name: status" "$status" 9
+    dump=$(cd "$name" && dumps_in . | grep '^heap\.2\.' | tail -n 1)
+    [ -n "$dump" ] || fail "$name: no dump of process 2"
+    equal "$name: process 2" "$(row "$name/$dump" held)" "1048576 256 1048576"
+}
+
+# Numbers of a namespace in another one are not taken for those of the sidecar's: of executed programs and of forked ones.
+# shellcheck disable=SC2016
+test_namespaces() {
+    unshare -p -f --mount-proc true 2> /dev/null || return 0
+    in_namespace executed bash -c 'unshare -p -f sh -c "\"\$0\" hold 16; exit 3" "$0"; exec "$0" hold 256 status 9'
+    in_namespace forked unshare -p bash -c 'sleep 1000 & (exit 3); kill -9 $!; exec "$0" hold 256 status 9'
+}
+
+# A number in the page may be that of a process of another sidecar.
+test_another_page() {
+    local other page other_input
+    begin other say wait
+    other=$pid other_input=$input
+    options=(--interval 1)
+    begin mine say wait
+    options=()
+    page=$(find "/proc/$sidecar/fd" -lname '*memfd:jespan-sidecar*' | head -n 1)
+    [ -n "$page" ] || fail "the sidecar has no page"
+    printf '%b' "$(printf '\\x%02x' $((other & 255)) $((other >> 8 & 255)) $((other >> 16 & 255)))" |
+        dd of="$page" bs=1 seek=$((32 + 24 * 1300)) conv=notrunc 2> /dev/null
+    await [ -e "mine/heap.$pid.2.pb.gz" ] || fail_with "mine: no dumps" mine.err
+    release
+    wait "$pid"
+    await is_gone "$sidecar" || fail "a sidecar serves a process of another one"
+    exec {other_input}>&-
+    wait "$other"
+}
+
 test_odd_programs() {
     local dump status=0
     begin closes close say hold 256 wait
@@ -438,6 +477,8 @@ test_unnoticed
 test_sidecar_dies
 test_sidecar_stops_late
 test_process_1
+test_namespaces
+test_another_page
 test_odd_programs
 if is_told; then
     test_killed
