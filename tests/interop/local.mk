@@ -10,6 +10,7 @@ all_peer_tests += \
 	%D%/pyroscope_client.sh \
 	%D%/pyroscope_ingest.sh \
 	%D%/pyroscope_push.sh \
+	%D%/rust.sh \
 	%D%/speedscope.sh \
 	%D%/symbols.sh
 
@@ -32,5 +33,11 @@ test_support += \
 	%D%/pyroscope_client.py \
 	%D%/python_service.py \
 	%D%/python_spans.py \
+	%D%/rust/Cargo.lock \
+	%D%/rust/Cargo.toml \
+	%D%/rust/src/bin/many.rs \
+	%D%/rust/src/bin/tasks.rs \
+	%D%/rust/src/bin/threads.rs \
+	%D%/rust/src/lib.rs \
 	%D%/speedscope.py \
 	%D%/symbols_compare.py
