@@ -47,6 +47,7 @@ struct snapshot_row {
     uint32_t parent_row; /* index into rows; the root's is its own */
     enum context_kind kind;
     uint32_t line;
+    uint32_t first_stack; /* the index + 1 of its first stack; 0: none. Here, so that no padding lies between */
     const char *name, *target, *file; /* never NULL; "" where unknown */
     const struct snapshot_label *labels; /* this context's own, not its ancestors' */
     uint32_t n_labels;
@@ -58,7 +59,6 @@ struct snapshot_row {
     /* How long ago the last of its spans closed; 0: none did. The end of a JESPAN() block is known to the time between
      * two snapshots. */
     uint64_t closed_ns;
-    uint32_t first_stack; /* the index + 1 of its first stack; 0: none */
     struct snapshot_peaks peaks; /* of the root, `total_bytes` is the process's peak */
 };
 
