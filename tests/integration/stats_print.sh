@@ -6,7 +6,9 @@
 
 need python3
 program=$scratch/stats_print_program
-compile "$program" tests/integration/stats_print_program.c
+more=()
+[ "${JESPAN_BINDING:-static}" = static ] || more=(-ljemalloc) # malloc_message is its variable
+compile "$program" tests/integration/stats_print_program.c "${more[@]}"
 cd "$scratch"
 export JESPAN_CONF='alert:inuse(cache)>1M|inuse("x\y")>1G'
 
