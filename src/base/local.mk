@@ -2,6 +2,7 @@
 core_sources += \
 	%D%/array.h \
 	%D%/parse.c %D%/parse.h \
+	%D%/path_writer.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/compiler.h \
 	%D%/cpu_clock.c %D%/cpu_clock.h \

@@ -157,7 +157,7 @@ static int peak_figure(const struct ctl_name *self, uint32_t id, const struct ct
     return row ? ctl_read_u64(call, bytes) : s ? ENOENT : EAGAIN;
 }
 
-/* Of the process, which is the root, and of recycled contexts. */
+/* The peaks of the process, which is the root, and of recycled contexts. */
 static int root_peak_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)id;

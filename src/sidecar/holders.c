@@ -5,24 +5,9 @@
 #include <string.h>
 
 #include "base/die.h"
+#include "base/path_writer.h"
 
 #define PATH_BYTES 110
-
-/* The path is written from its end, and cut at its outer end (span/context_path.c). */
-struct writer {
-    char *at, *begin;
-};
-
-static void put_before(struct writer *w, const char *text)
-{
-    size_t n = strlen(text);
-    while (n && w->at > w->begin) {
-        unsigned char c = (unsigned char)text[--n];
-        *--w->at = c < ' ' || c == 127 ? '?' : (char)c;
-    }
-    if (n)
-        memcpy(w->begin, "...", 3);
-}
 
 static void put_labels_before(struct writer *w, const struct snapshot_row *row)
 {

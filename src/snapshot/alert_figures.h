@@ -10,7 +10,7 @@
 
 #define ALERTS_MOST 32
 
-/* One rule. Whoever evaluates the rules writes it. */
+/* The process that evaluates the rules writes this for each of them. */
 struct alert_figures {
     _Atomic uint64_t bytes;   /* its value when it was last evaluated */
     _Atomic uint32_t holding; /* 1: it holds */

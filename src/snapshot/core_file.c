@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/number.h"
 
 #define PAGE_BYTES ((uint64_t)4096)
 #define MAX_SEGMENTS 65534u /* more would need another header */
@@ -122,11 +123,6 @@ static int file_of(const struct core_file *c, struct mapped *m)
         m->fd = -1;
     }
     return m->fd;
-}
-
-static size_t lesser(uint64_t a, size_t b)
-{
-    return a < b ? (size_t)a : b;
 }
 
 static size_t copy_from_file(const struct core_file *c, struct mapped *m, char *to, uint64_t from, size_t bytes)

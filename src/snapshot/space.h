@@ -16,8 +16,8 @@ struct piece;
 struct space {
     pid_t pid;  /* 0: this process */
     int memory; /* /proc/PID/mem, for systems without process_vm_readv(2); 0: not opened */
-    /* Of a process that dumped core: core_file_copy(), and the core. Otherwise NULL. A pointer, since the library has no
-     * cores. */
+    /* A process that dumped core has core_file_copy() here, and the core; others have NULL. The function is called through
+     * a pointer, because the library does not contain it. */
     int (*copy)(struct core_file *core, const struct piece *pieces, size_t n);
     struct core_file *core;
 };

@@ -4,22 +4,8 @@
 
 #include <string.h>
 
+#include "base/path_writer.h"
 #include "span/tree.h"
-
-struct writer {
-    char *at, *begin;
-};
-
-static void put_before(struct writer *w, const char *text)
-{
-    size_t n = strlen(text);
-    while (n && w->at > w->begin) {
-        unsigned char c = (unsigned char)text[--n];
-        *--w->at = c < ' ' || c == 127 ? '?' : (char)c;
-    }
-    if (n)
-        memcpy(w->begin, "...", 3);
-}
 
 static void put_labels_before(struct writer *w, const struct label_set *set)
 {
