@@ -62,6 +62,7 @@ script_tests += \
 	%D%/heap_bugs.sh \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
+	%D%/opentelemetry.sh \
 	%D%/reporter_modules.sh \
 	%D%/services.sh \
 	%D%/stats_print.sh \
@@ -136,6 +137,7 @@ test_support += \
 	%D%/leaks_server.cc \
 	%D%/little_memory_mmap.c \
 	%D%/little_memory_program.c \
+	%D%/opentelemetry_program.cc \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \
 	%D%/rss_program.c \

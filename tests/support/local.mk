@@ -29,6 +29,7 @@ test_support += \
 	%D%/model_check.h \
 	%D%/no_memory.h \
 	%D%/objects.h \
+	%D%/opentelemetry.h \
 	%D%/own_rseq.h \
 	%D%/pages.h \
 	%D%/pprof_read.h \
