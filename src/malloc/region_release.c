@@ -94,17 +94,18 @@ static void visit_small(struct visit *v, uintptr_t page, uintptr_t end, uint64_t
     wipe(v, page, end, usable);
 }
 
-/* The object begins somewhere in the page: jemalloc moves large objects by up to a page (opt.cache_oblivious). */
-static void visit_big(struct visit *v, uintptr_t page, uintptr_t end, page_entry_t *at)
+/* The object begins somewhere in the page: jemalloc moves large objects by up to a page (opt.cache_oblivious). While
+ * survivors are counted, another thread may free it, so the entry is read once, and jemalloc is not asked for the size. */
+static void visit_big(struct visit *v, uintptr_t page, uintptr_t end, page_entry_t *at, uint64_t entry)
 {
-    size_t usable = track_usable((void *)page);
-    uint32_t tag = page_entry_big_tag(load_relaxed(at));
+    size_t usable = v->takes_away ? track_usable((void *)page) : 0;
+    uint32_t tag = page_entry_big_tag(entry);
     if (tag != v->tag)
         turn_to(v, tag);
     visit_objects(v, 1, usable);
     wipe(v, page, end, usable);
     if (v->takes_away)
-        store_relaxed(at, (uint64_t)(uint32_t)load_relaxed(at));
+        store_relaxed(at, (uint64_t)(uint32_t)entry);
 }
 
 static int visit_range(void *visit, uintptr_t start, size_t bytes)
@@ -116,7 +117,7 @@ static int visit_range(void *visit, uintptr_t start, size_t bytes)
         if (page_entry_is_small_any(entry))
             visit_small(v, page, start + bytes, entry);
         else if (page_entry_big_tag(entry))
-            visit_big(v, page, start + bytes, at);
+            visit_big(v, page, start + bytes, at, entry);
         if (v->takes_away && v->pages++ >= PAGES_WITH_TABLES)
             pagemap_drop_tables(page, HEADER_PAGE_BYTES);
     }
@@ -176,6 +177,7 @@ static void release_all(struct thread *t, uint16_t arena)
     struct span_arena *a = &arenas[arena];
     peak_looks_before_free(t, live_bytes(arena));
     struct visit v = visit_all(t, arena, true);
+    jespan_assert(!v.left || a->site->arena.flags & JESPAN_ARENA_RELEASE); /* no other thread is freeing one of them */
     if (!v.objects) {
         drop_tables(a);
         return;
