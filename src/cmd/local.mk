@@ -58,9 +58,12 @@ report_sources = \
 	%D%/threads_shares.c \
 	%D%/threads_table.c \
 	%D%/top.c %D%/top.h \
+	%D%/top_items.c \
 	%D%/top_lines.c \
 	%D%/top_model.c \
-	%D%/top_rows.c
+	%D%/top_outside.c \
+	%D%/top_rows.c \
+	%D%/top_stacks.c
 if NCURSES
 report_sources += %D%/top_screen.c
 endif

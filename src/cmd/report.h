@@ -50,6 +50,9 @@ struct report_source {
 /* Reads a file, "-", a directory, a URL or a process. Returns NULL, or the reason in words. `input` must stay where it is, and
  * is freed in either case. */
 const char *report_input_read(struct report_input *input, const char *word, const struct report_source *source);
+
+/* The same for a descriptor from where it is, and `input` that was zeroed. `quiet`: without warnings. */
+const char *report_input_read_descriptor(struct report_input *input, int fd, enum report_frames frames, bool quiet);
 void report_input_free(struct report_input *input);
 
 /* Hashes that are equal in all profiles. */

@@ -73,23 +73,23 @@ uint64_t report_location_hash(const struct report_input *input, uint64_t id)
 /* --- Reading -------------------------------------------------------------------------------------------------------- */
 
 /* Calls get names before they are hashed. */
-static int read_frames(struct report_input *input, enum report_frames frames)
+static int read_frames(struct report_input *input, enum report_frames frames, bool quiet)
 {
-    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile) : 0;
+    int error = frames != REPORT_SPANS ? symbolize_profile(&input->profile, quiet) : 0;
     if (error != 0 || frames == REPORT_LOCATIONS)
         return error;
     error = profile_frames_set(&input->profile, frames == REPORT_CALLS ? PROFILE_CALLS : PROFILE_SPANS);
-    if (error == 0 && frames == REPORT_CALLS && !profile_frames_has_calls(&input->profile))
+    if (error == 0 && frames == REPORT_CALLS && !quiet && !profile_frames_has_calls(&input->profile))
         cmd_warning("%s has no stacks; start the program with 'jespan run --stacks'", input->name);
     return error;
 }
 
-static const char *read_descriptor(struct report_input *input, int fd, enum report_frames frames)
+const char *report_input_read_descriptor(struct report_input *input, int fd, enum report_frames frames, bool quiet)
 {
     const char *reason = profile_read_descriptor(&input->profile, fd);
     if (reason)
         return reason;
-    int error = read_frames(input, frames);
+    int error = read_frames(input, frames, quiet);
     if (error == 0)
         error = hash_strings(input);
     if (error == 0)
@@ -105,7 +105,7 @@ static const char *read_path(struct report_input *input, const char *path, enum 
     if (fd < 0)
         return strerror(errno);
     snprintf(input->name, sizeof input->name, "%s", path);
-    const char *reason = read_descriptor(input, fd, frames);
+    const char *reason = report_input_read_descriptor(input, fd, frames, false);
     close(fd);
     return reason;
 }
@@ -136,7 +136,7 @@ static const char *read_memory(struct report_input *input, const char *word, pid
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);
     if (!reason)
-        reason = read_descriptor(input, fd, source->frames);
+        reason = report_input_read_descriptor(input, fd, source->frames, false);
     close(fd);
     return reason;
 }
@@ -162,7 +162,8 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     }
     if (pid != 0 || is_url || is_core)
         return read_memory(input, word, pid, is_url, source);
-    return strcmp(word, "-") == 0 ? read_descriptor(input, STDIN_FILENO, source->frames) : read_path(input, word, source->frames);
+    return strcmp(word, "-") == 0 ? report_input_read_descriptor(input, STDIN_FILENO, source->frames, false)
+                                  : read_path(input, word, source->frames);
 }
 
 void report_input_free(struct report_input *input)

@@ -129,7 +129,7 @@ static void warn(char *reason)
     cmd_warning("%s", reason);
 }
 
-static int symbolize_binary(struct profile_edit *edit, struct wanted *wanted, size_t n, uint64_t *offsets)
+static int symbolize_binary(struct profile_edit *edit, struct wanted *wanted, size_t n, uint64_t *offsets, bool quiet)
 {
     char path[PATH_MAX], build_id[MAX_BUILD_ID_CHARS + 1], reason[SYMBOLS_REASON_BYTES];
     struct binary binary = {edit, wanted};
@@ -138,12 +138,12 @@ static int symbolize_binary(struct profile_edit *edit, struct wanted *wanted, si
     for (size_t i = 0; i < n; i++)
         offsets[i] = wanted[i].offset;
     struct symbols_wanted request = {path, build_id, offsets, n};
-    if (symbols_find(&request, take, &binary, reason))
+    if (symbols_find(&request, take, &binary, reason) && !quiet)
         warn(reason);
     return edit->profile->error;
 }
 
-int symbolize_profile(struct profile *profile)
+int symbolize_profile(struct profile *profile, bool quiet)
 {
     size_t room = profile->parts->n_location + 1;
     struct wanted *wanted = calloc(room, sizeof *wanted);
@@ -157,7 +157,7 @@ int symbolize_profile(struct profile *profile)
     for (size_t i = 0, end; i < n && error == 0; i = end) {
         for (end = i + 1; end < n && compare_binary(&wanted[i], &wanted[end]) == 0; end++)
             ;
-        error = symbolize_binary(&edit, wanted + i, end - i, offsets);
+        error = symbolize_binary(&edit, wanted + i, end - i, offsets, quiet);
     }
     profile_edit_end(&edit);
     free(wanted);
@@ -212,7 +212,7 @@ static int symbolize_file(const char *from, const char *to)
 {
     struct profile profile;
     const char *reason = profile_read(&profile, from);
-    int error = reason ? 0 : symbolize_profile(&profile);
+    int error = reason ? 0 : symbolize_profile(&profile, false);
     if (error != 0)
         reason = error == -E2BIG ? "too many functions" : "out of memory";
     int status = reason ? cmd_fail(from, reason, STATUS_USAGE) : write_file(&profile, to);

@@ -3,13 +3,14 @@
 #ifndef JESPAN_CMD_SYMBOLIZE_H
 #define JESPAN_CMD_SYMBOLIZE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "profile.h"
 
 /* Gives each location that has an address and no lines its functions and lines, and prints a warning for each binary that
- * cannot be read. Returns 0, -ENOMEM or -E2BIG. */
-int symbolize_profile(struct profile *profile);
+ * cannot be read, unless `quiet`. Returns 0, -ENOMEM or -E2BIG. */
+int symbolize_profile(struct profile *profile, bool quiet);
 
 /* The mapping of a location, or NULL. */
 const JespanPprof__Mapping *symbolize_mapping(const struct profile *profile, uint64_t id);

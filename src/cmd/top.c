@@ -43,6 +43,8 @@ static void print_frame(const struct top *top, const struct options *options)
         top_line(&text, top, i, columns);
         print_line(&text);
     }
+    if (top_none(top))
+        printf("(%s)\n", top_none(top));
     fflush(stdout);
 }
 
@@ -90,6 +92,18 @@ static int read_sort(void *data, const char *word)
     return STATUS_USAGE;
 }
 
+static int read_view(void *data, const char *word)
+{
+    struct top *top = data;
+    for (unsigned i = 0; i < TOP_N_VIEWS; i++)
+        if (strcmp(top_view_names[i], word) == 0) {
+            top->view = (enum top_view)i;
+            return 0;
+        }
+    cmd_error("--view: '%s' is none of contexts, threads, arenas, limits, stacks", word);
+    return STATUS_USAGE;
+}
+
 static int read_interval(void *data, const char *word)
 {
     struct options *options = data;
@@ -122,6 +136,7 @@ static int read_options(struct top *top, struct options *options, int argc, char
     bool once = false, threads = false;
     const struct cmd_option rows[] = {
         {"sort", .read = read_sort, .data = top},
+        {"view", .read = read_view, .data = top},
         {"interval", .read = read_interval, .data = options},
         {"filter", .read = read_filter, .data = top},
         {"top", .count = &options->rows},
@@ -175,6 +190,21 @@ static int run(int argc, char **argv)
     return status;
 }
 
+#define KEYS \
+    "  1 2 3 4 5      contexts, threads, arenas, limits, stacks\n" \
+    "  v              the next of these views\n" \
+    "  up, down, page up, page down, home, end    move; also k j g G\n" \
+    "  left, right    collapse a row, expand it; enter changes from one to the other\n" \
+    "  - +            collapse all, expand all\n" \
+    "  t              tree, or each context alone\n" \
+    "  s S            sort by the next key, or the one before\n" \
+    "  /              filter: type a text, and enter. An empty one shows all\n" \
+    "  p, space       pause, and go on\n" \
+    "  ? h            show the keys\n" \
+    "  q              quit\n"
+
+const char top_keys[] = KEYS;
+
 const struct command command_top = {
     .name = "top",
     .summary = "watch who holds and who allocates memory in a process",
@@ -187,24 +217,17 @@ const struct command command_top = {
         "\n"
         "  --interval S   seconds between readings (default: 1)\n"
         "  --sort KEY     inuse (the default), growth, alloc or objects: the largest first\n"
-        "  --filter TEXT  only contexts, or threads, with that text in their path or labels\n"
+        "  --filter TEXT  only rows with that text in their path or labels\n"
         "  --flat         each context alone, not a tree\n"
-        "  --threads      the threads\n"
+        "  --view NAME    contexts (the default), threads, arenas, limits or stacks\n"
+        "  --threads      the same as --view threads\n"
         "  --once         print the table once, after one interval\n"
         "  --count N      print it N times; 0: until the process ends. It is the default if\n"
         "                 the output is no terminal\n"
         "  --top N        with these two: the first N rows; 0: all (the default)\n"
         "\n"
         "Keys:\n"
-        "  q              quit\n"
-        "  up, down, page up, page down, home, end    move\n"
-        "  left, right    collapse a row, expand it; enter changes from one to the other\n"
-        "  - +            collapse all, expand all\n"
-        "  t              tree, or each context alone\n"
-        "  s S            sort by the next key, or the one before\n"
-        "  /              filter: type a text, and enter. An empty one shows all\n"
-        "  p, space       pause, and go on\n"
-        "  1 2            contexts, threads\n"
+        KEYS
         "\n"
         "When the process ends, the last figures stay. NO_COLOR turns colours off.\n"
         "\n"

@@ -13,7 +13,7 @@
 #define TOP_HISTORY 512 /* readings in the sparkline */
 #define TOP_FILTER_BYTES 128
 
-enum top_view { TOP_CONTEXTS, TOP_THREADS };
+enum top_view { TOP_CONTEXTS, TOP_THREADS, TOP_ARENAS, TOP_LIMITS, TOP_STACKS, TOP_N_VIEWS };
 enum top_sort { TOP_INUSE, TOP_GROWTH, TOP_ALLOC, TOP_OBJECTS, TOP_N_SORTS };
 
 /* Figures of a row. Rates are bytes in a second. */
@@ -23,12 +23,31 @@ struct top_figures {
 };
 
 struct top_row {
-    uint32_t row; /* of the snapshot; of threads, the index of the thread */
+    uint32_t row; /* of the snapshot; of other views, the index of the thread or item */
     uint32_t depth;
     bool has_below, is_collapsed;
     struct top_figures figures;
-    double cpu_share;      /* of a thread */
-    uint64_t free_rate;    /* of a thread */
+    double share;         /* of a thread: CPU time; of a limit: how much of it is in use */
+    int64_t free_rate;    /* of a thread */
+    uint64_t bound_bytes; /* of a limit or an arena; 0: none */
+    uint64_t soft_bytes, refusals, mapped_bytes;
+};
+
+/* A row of the views of arenas, limits and stacks. */
+struct top_item {
+    uint64_t key; /* names it in all readings */
+    wchar_t *chars; /* its text */
+    size_t n_chars;
+    struct top_row row;
+};
+
+/* What a view shows that is no part of each reading. */
+struct top_items {
+    enum top_view view; /* TOP_CONTEXTS: nothing was read */
+    struct top_item *items;
+    uint32_t n, room;
+    uint64_t time_ns, next_ns; /* when they were read, and when they may be read again */
+    const char *none; /* why there are none */
 };
 
 /* A context, or a thread, at the reading before. */
@@ -49,6 +68,7 @@ struct top {
     struct view *process;
     struct snapshot *snapshot;
     struct view_threads threads;
+    struct top_items items;
     const char *ended; /* why there are no more readings; NULL: there are */
     uint64_t time_ns, period_ns; /* of the last reading, and since the one before */
     /* By number of context */
@@ -79,12 +99,32 @@ int64_t top_rate(const struct top *top, uint64_t now, uint64_t before);
 /* Where the figures of a thread at the reading before are. Threads may share a place. */
 struct top_before *top_thread_before(const struct top *top, const struct view_thread *t);
 
+/* By a clock that goes on. */
+uint64_t top_now_ns(void);
+
 /* Collapses the row or expands it. */
 void top_toggle(struct top *top, uint32_t row, bool collapse);
 void top_toggle_all(struct top *top, bool collapse);
 void top_close(struct top *top);
 
+/* ---- top_items.c ---- */
+
+/* Reads the arenas, limits or stacks that the view shows; other views have none. A reading that takes long is not made again
+ * at once. Returns 0 or -ENOMEM. */
+int top_items_read(struct top *top);
+void top_items_free(struct top_items *items);
+
+/* Adds an item whose text is `text`. NULL: there is no memory. */
+struct top_item *top_items_add(struct top_items *items, uint64_t key, const struct text *text);
+
+/* Add the items of a view. Return 0 or -ENOMEM. top_outside.c, and top_stacks.c: those with most in use */
+int top_arenas_read(struct top *top, struct top_items *items);
+int top_limits_read(struct top *top, struct top_items *items);
+int top_stacks_read(struct top *top, struct top_items *items);
+
 /* ---- top_rows.c ---- */
+
+void top_add(struct top_figures *to, const struct top_figures *more);
 
 /* Arranges the rows. To be called after a choice has changed. Returns 0 or -ENOMEM. */
 int top_arrange(struct top *top);
@@ -97,7 +137,11 @@ void top_sparkline(struct text *text, const struct top *top, size_t columns);
 void top_headings(struct text *text, const struct top *top, size_t columns);
 void top_line(struct text *text, const struct top *top, uint32_t row, size_t columns);
 
-extern const char *const top_sort_names[TOP_N_SORTS];
+/* Why the view has no rows; NULL: it has some, or a filter hides them. */
+const char *top_none(const struct top *top);
+
+extern const char *const top_sort_names[TOP_N_SORTS], *const top_view_names[TOP_N_VIEWS];
+extern const char top_keys[]; /* lines for people */
 
 /* ---- top_screen.c ---- */
 

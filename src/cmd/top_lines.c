@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The lines of `jespan top`, for a terminal of any width or for a pipe. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,18 +13,41 @@
 #define LEVELS 8 /* of the sparkline */
 
 const char *const top_sort_names[TOP_N_SORTS] = {"inuse", "growth", "alloc", "objects"};
+const char *const top_view_names[TOP_N_VIEWS] = {"contexts", "threads", "arenas", "limits", "stacks"};
 
-/* A column is left out on a terminal that is narrower than that. */
+/* BOUND: bytes, and "-" for none. */
+enum kind { NO_COLUMN, BYTES, BOUND, COUNT, RATE, CHANGE, SHARE };
+
+/* A column is left out on a terminal that is narrower than that. The figure is a member of the row. */
 struct column {
     const char *heading;
     int columns;
     size_t least_width;
+    enum kind kind;
+    size_t member;
 };
 
-enum context_column { IN_USE, GROWTH, ALLOC, OBJECTS, N_COLUMNS };
-static const struct column columns_of[][N_COLUMNS] = {
-    [TOP_CONTEXTS] = {{"IN USE", 10, 0}, {"GROWTH/s", 10, 50}, {"ALLOC/s", 10, 64}, {"OBJECTS", 10, 80}},
-    [TOP_THREADS] = {{"ALLOC/s", 10, 0}, {"FREED/s", 10, 50}, {"GROWTH/s", 10, 64}, {"CPU", 7, 40}}};
+#define MEMBER(name) offsetof(struct top_row, name)
+#define IN_USE {"IN USE", 10, 0, BYTES, MEMBER(figures.inuse_bytes)}
+#define GROWTH {"GROWTH/s", 10, 50, CHANGE, MEMBER(figures.growth)}
+#define ALLOC {"ALLOC/s", 10, 64, RATE, MEMBER(figures.alloc)}
+#define OBJECTS {"OBJECTS", 10, 80, COUNT, MEMBER(figures.objects)}
+#define REFUSED {"REFUSED", 8, 80, COUNT, MEMBER(refusals)}
+
+#define N_COLUMNS 5
+static const struct column columns_of[TOP_N_VIEWS][N_COLUMNS] = {
+    [TOP_CONTEXTS] = {IN_USE, GROWTH, ALLOC, OBJECTS},
+    [TOP_THREADS] = {{"ALLOC/s", 10, 0, RATE, MEMBER(figures.alloc)}, {"FREED/s", 10, 50, RATE, MEMBER(free_rate)},
+                     {"GROWTH/s", 10, 64, CHANGE, MEMBER(figures.growth)}, {"CPU", 7, 40, SHARE, MEMBER(share)}},
+    [TOP_ARENAS] = {IN_USE, GROWTH, {"MAPPED", 10, 40, BYTES, MEMBER(mapped_bytes)}, {"MOST", 10, 80, BOUND, MEMBER(bound_bytes)}, REFUSED},
+    [TOP_LIMITS] = {IN_USE, {"USED", 7, 40, SHARE, MEMBER(share)}, {"LIMIT", 10, 50, BOUND, MEMBER(bound_bytes)},
+                    {"SOFT", 10, 64, BOUND, MEMBER(soft_bytes)}, REFUSED},
+    [TOP_STACKS] = {IN_USE, GROWTH, OBJECTS}};
+
+static bool has_column(const struct column *c, size_t columns)
+{
+    return c->kind != NO_COLUMN && columns >= c->least_width;
+}
 
 static void add_right(struct text *text, const char *cell, int columns)
 {
@@ -85,9 +109,10 @@ void top_headings(struct text *text, const struct top *top, size_t columns)
 {
     text_clear(text);
     for (int i = 0; i < N_COLUMNS; i++)
-        if (columns >= columns_of[top->view][i].least_width)
+        if (has_column(&columns_of[top->view][i], columns))
             add_right(text, columns_of[top->view][i].heading, columns_of[top->view][i].columns);
-    text_add(text, top->view == TOP_THREADS ? "THREAD" : top->tree ? "CONTEXT, WITH ALL BELOW IT" : "CONTEXT");
+    static const char *const what[] = {"CONTEXT", "THREAD", "ARENA", "CONTEXT, WITH ALL BELOW IT", "STACK, FROM THE CALL THAT ALLOCATED"};
+    text_add(text, what[top->view == TOP_CONTEXTS && top->tree ? TOP_LIMITS : top->view]);
     if (top->filter[0] != '\0') {
         text_add(text, " WITH ");
         text_add_bytes(text, top->filter, strlen(top->filter), sizeof top->filter);
@@ -128,22 +153,56 @@ static void add_thread(struct text *text, const struct top *top, const struct to
     text_add_bytes(text, path, strlen(path), PATH_BYTES);
 }
 
-static void context_cell(char to[FIGURE_BYTES + 1], const struct top_row *row, int column)
+static void write_cell(char to[FIGURE_BYTES + 1], const struct top_row *row, const struct column *column)
 {
-    if (column == IN_USE)
-        figure_bytes(to, (int64_t)row->figures.inuse_bytes, false);
-    else if (column == OBJECTS)
-        snprintf(to, FIGURE_BYTES, "%llu", (unsigned long long)row->figures.objects);
-    else
-        figure_rate(to, column == GROWTH ? row->figures.growth : row->figures.alloc, column == GROWTH);
+    const void *member = (const char *)row + column->member;
+    uint64_t value;
+    memcpy(&value, member, sizeof value);
+    switch (column->kind) {
+    case BYTES:
+        figure_bytes(to, (int64_t)value, false);
+        break;
+    case BOUND:
+        strcpy(to, "-");
+        if (value)
+            figure_bytes(to, (int64_t)value, false);
+        break;
+    case COUNT:
+        snprintf(to, FIGURE_BYTES, "%llu", (unsigned long long)value);
+        break;
+    case SHARE:
+        snprintf(to, FIGURE_BYTES, "%.1f%%", 100 * *(const double *)member);
+        break;
+    default:
+        figure_rate(to, (int64_t)value, column->kind == CHANGE);
+    }
 }
 
-static void thread_cell(char to[FIGURE_BYTES + 1], const struct top_row *row, int column)
+static void add_item(struct text *text, const struct top_item *item)
 {
-    if (column == 3)
-        snprintf(to, FIGURE_BYTES, "%.1f%%", 100 * row->cpu_share);
+    memcpy(text->chars, item->chars, item->n_chars * sizeof *item->chars);
+    text->n = item->n_chars;
+}
+
+static void add_what(struct text *what, const struct top *top, const struct top_row *row, size_t columns)
+{
+    text_clear(what);
+    if (top->view == TOP_CONTEXTS)
+        add_context(what, top, row);
+    else if (top->view == TOP_THREADS)
+        add_thread(what, top, row);
     else
-        figure_rate(to, column == 0 ? row->figures.alloc : column == 1 ? (int64_t)row->free_rate : row->figures.growth, column == 2);
+        add_item(what, &top->items.items[row->row]);
+    text_fit(what, columns);
+}
+
+const char *top_none(const struct top *top)
+{
+    if (top->n_rows > 0 || top->view <= TOP_THREADS)
+        return NULL;
+    if (top->items.view != top->view)
+        return top->ended;
+    return top->items.n == 0 ? top->items.none : NULL;
 }
 
 void top_line(struct text *text, const struct top *top, uint32_t i, size_t columns)
@@ -151,20 +210,14 @@ void top_line(struct text *text, const struct top *top, uint32_t i, size_t colum
     static struct text what;
     const struct top_row *row = &top->rows[i];
     char cell[FIGURE_BYTES + 1];
-    size_t used = 0;
     text_clear(text);
-    for (int column = 0; column < N_COLUMNS; column++) {
-        if (columns < columns_of[top->view][column].least_width)
+    for (int k = 0; k < N_COLUMNS; k++) {
+        const struct column *column = &columns_of[top->view][k];
+        if (!has_column(column, columns))
             continue;
-        (top->view == TOP_THREADS ? thread_cell : context_cell)(cell, row, column);
-        add_right(text, cell, columns_of[top->view][column].columns);
+        write_cell(cell, row, column);
+        add_right(text, cell, column->columns);
     }
-    used = text->n;
-    text_clear(&what);
-    if (top->view == TOP_THREADS)
-        add_thread(&what, top, row);
-    else
-        add_context(&what, top, row);
-    text_fit(&what, columns > used + 3 ? columns - used : 3);
+    add_what(&what, top, row, columns > text->n + 3 ? columns - text->n : 3);
     text_append(text, &what);
 }

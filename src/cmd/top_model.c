@@ -13,7 +13,7 @@
 
 #define THREADS_BEFORE 65536u
 
-static uint64_t now_ns(void)
+uint64_t top_now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -188,7 +188,7 @@ static int read_again(struct top *top)
 
 int top_read(struct top *top)
 {
-    uint64_t now = now_ns();
+    uint64_t now = top_now_ns();
     if (!top->threads_before && !(top->threads_before = calloc(THREADS_BEFORE, sizeof *top->threads_before)))
         return -ENOMEM;
     if (top->ended)
@@ -205,6 +205,8 @@ int top_read(struct top *top)
     top->period_ns = top->time_ns == 0 ? 0 : now - top->time_ns;
     top->time_ns = now;
     error = find_all_figures(top);
+    if (!error)
+        error = top_items_read(top);
     return error ? error : top_arrange(top);
 }
 
@@ -222,6 +224,7 @@ void top_toggle_all(struct top *top, bool collapse)
 
 void top_close(struct top *top)
 {
+    top_items_free(&top->items);
     view_threads_free(&top->threads);
     snapshot_free(top->snapshot);
     view_close(top->process);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rows of `jespan top`: which contexts or threads are shown, and in which order. */
+/* The rows of `jespan top`: which contexts, threads or items are shown, and in which order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wctype.h>
 
 #include "sidecar/ending.h"
 #include "snapshot/row_path.h"
@@ -40,7 +41,7 @@ static bool fits(const struct top *top, uint32_t row)
     return strcasestr(path, top->filter);
 }
 
-static void add(struct top_figures *to, const struct top_figures *more)
+void top_add(struct top_figures *to, const struct top_figures *more)
 {
     to->inuse_bytes += more->inuse_bytes;
     to->objects += more->objects;
@@ -74,7 +75,7 @@ static void sum_up(struct top *top, struct tree *tree)
         bool is_shown = fits(top, i) && !is_empty(&top->figures[i]);
         uint32_t at = i, steps = 0;
         for (; steps++ < s->n_rows; at = s->rows[at].parent_row) {
-            add(&tree->nodes[at].figures, &top->figures[i]);
+            top_add(&tree->nodes[at].figures, &top->figures[i]);
             tree->nodes[at].row = at;
             tree->nodes[at].has_below |= at != i;
             tree->shown[at] |= is_shown;
@@ -156,10 +157,35 @@ static void arrange_threads(struct top *top)
         if (b->alloc_bytes > t->alloc_bytes || b->free_bytes > t->free_bytes || b->cpu_ns > t->cpu_ns)
             continue;
         row->figures.alloc = top_rate(top, t->alloc_bytes, b->alloc_bytes);
-        row->free_rate = (uint64_t)top_rate(top, t->free_bytes, b->free_bytes);
-        row->figures.growth = row->figures.alloc - (int64_t)row->free_rate;
-        row->cpu_share = top->period_ns == 0 ? 0 : (double)(t->cpu_ns - b->cpu_ns) / (double)top->period_ns;
+        row->free_rate = top_rate(top, t->free_bytes, b->free_bytes);
+        row->figures.growth = row->figures.alloc - row->free_rate;
+        row->share = top->period_ns == 0 ? 0 : (double)(t->cpu_ns - b->cpu_ns) / (double)top->period_ns;
     }
+    if (top->n_rows > 0)
+        qsort_r(top->rows, top->n_rows, sizeof *top->rows, compare, &top->sort);
+}
+
+/* Whether the text has that part, whatever the case of its letters. */
+static bool has_part(const struct top_item *item, const struct text *part)
+{
+    for (size_t i = 0; i + part->n <= item->n_chars; i++) {
+        size_t n = 0;
+        while (n < part->n && towlower((wint_t)item->chars[i + n]) == towlower((wint_t)part->chars[n]))
+            n++;
+        if (n == part->n)
+            return true;
+    }
+    return false;
+}
+
+static void arrange_items(struct top *top)
+{
+    static struct text part;
+    text_clear(&part);
+    text_add_bytes(&part, top->filter, strlen(top->filter), sizeof top->filter);
+    for (uint32_t i = 0; i < top->items.n; i++)
+        if (has_part(&top->items.items[i], &part))
+            top->rows[top->n_rows++] = top->items.items[i].row;
     if (top->n_rows > 0)
         qsort_r(top->rows, top->n_rows, sizeof *top->rows, compare, &top->sort);
 }
@@ -167,6 +193,7 @@ static void arrange_threads(struct top *top)
 int top_arrange(struct top *top)
 {
     uint32_t most = top->snapshot->n_rows > top->threads.n_threads ? top->snapshot->n_rows : top->threads.n_threads;
+    most = top->items.n > most ? top->items.n : most;
     struct top_row *rows = reallocarray(top->rows, (size_t)most + 1, sizeof *rows);
     if (!rows)
         return -ENOMEM;
@@ -174,6 +201,9 @@ int top_arrange(struct top *top)
     top->n_rows = 0;
     if (top->view == TOP_CONTEXTS)
         return arrange_contexts(top);
-    arrange_threads(top);
+    if (top->view == TOP_THREADS)
+        arrange_threads(top);
+    else if (top->view == top->items.view)
+        arrange_items(top);
     return 0;
 }

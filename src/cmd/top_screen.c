@@ -20,6 +20,7 @@ struct screen {
     struct top *top;
     uint32_t selected, first; /* rows */
     bool is_typing;           /* a filter */
+    bool shows_keys;
     bool quits;
     char typed[TOP_FILTER_BYTES];
     bool colours;
@@ -85,15 +86,46 @@ static void put_foot(const struct screen *s, struct text *text)
         text_add(text, "filter: ");
         text_add_bytes(text, s->typed, strlen(s->typed), sizeof s->typed);
         text_add(text, "_");
+    } else if (s->shows_keys) {
+        text_add(text, "any key: back");
     } else if (s->top->ended) {
         text_add(text, s->top->ended);
         text_add(text, "; q quits");
     } else {
         text_add(text, "q quit  p pause  s sort: ");
         text_add(text, top_sort_names[s->top->sort]);
-        text_add(text, "  / filter  t tree  enter collapse  1 contexts  2 threads");
+        text_add(text, "  / filter  t tree  v view: ");
+        text_add(text, top_view_names[s->top->view]);
+        text_add(text, "  ? keys");
     }
     put(LINES - 1, text, s->top->ended ? A_BOLD : A_DIM, 0);
+}
+
+static void put_keys(struct text *text)
+{
+    int y = TITLE_LINES;
+    for (const char *line = top_keys; *line != '\0' && y < LINES - 1; y++) {
+        size_t n = strcspn(line, "\n");
+        text_clear(text);
+        text_add_bytes(text, line, n, n);
+        put(y, text, A_NORMAL, 0);
+        line += n + (line[n] == '\n');
+    }
+}
+
+static void put_rows(const struct screen *s, struct text *text, size_t columns)
+{
+    const char *none = top_none(s->top);
+    for (uint32_t i = 0; i < body_lines() && s->first + i < s->top->n_rows; i++) {
+        uint32_t row = s->first + i;
+        top_line(text, s->top, row, columns);
+        put(TITLE_LINES + (int)i, text, row == s->selected ? A_REVERSE : A_NORMAL, colour_of(s, &s->top->rows[row]));
+    }
+    if (none && body_lines() > 0) {
+        text_clear(text);
+        text_add_bytes(text, none, strlen(none), columns);
+        put(TITLE_LINES, text, A_DIM, 0);
+    }
 }
 
 static void draw(struct screen *s)
@@ -108,11 +140,10 @@ static void draw(struct screen *s)
     put(1, &text, A_NORMAL, 0);
     top_headings(&text, s->top, columns);
     put(2, &text, A_UNDERLINE, 0);
-    for (uint32_t i = 0; i < body_lines() && s->first + i < s->top->n_rows; i++) {
-        uint32_t row = s->first + i;
-        top_line(&text, s->top, row, columns);
-        put(TITLE_LINES + (int)i, &text, row == s->selected ? A_REVERSE : A_NORMAL, colour_of(s, &s->top->rows[row]));
-    }
+    if (s->shows_keys)
+        put_keys(&text);
+    else
+        put_rows(s, &text, columns);
     put_foot(s, &text);
     refresh();
 }
@@ -183,10 +214,18 @@ static void choose(struct screen *s, int key)
         s->typed[0] = '\0';
         break;
     case '1':
-        top->view = TOP_CONTEXTS;
-        break;
     case '2':
-        top->view = TOP_THREADS;
+    case '3':
+    case '4':
+    case '5':
+        top->view = (enum top_view)(key - '1');
+        break;
+    case 'v':
+        top->view = (top->view + 1) % TOP_N_VIEWS;
+        break;
+    case '?':
+    case 'h':
+        s->shows_keys = true;
         break;
     case '-':
         top_toggle_all(top, true);
@@ -202,7 +241,10 @@ static void choose(struct screen *s, int key)
 static int take_key(struct screen *s, int key)
 {
     bool is_collapsed = s->selected < s->top->n_rows && s->top->rows[s->selected].is_collapsed;
-    if (s->is_typing)
+    enum top_view view = s->top->view;
+    if (s->shows_keys)
+        s->shows_keys = key == KEY_RESIZE;
+    else if (s->is_typing)
         take_typed(s, key);
     else if (key == KEY_LEFT)
         top_toggle(s->top, s->selected, true);
@@ -212,7 +254,8 @@ static int take_key(struct screen *s, int key)
         top_toggle(s->top, s->selected, !is_collapsed);
     else
         choose(s, key);
-    return top_arrange(s->top);
+    int error = s->top->view != view ? top_items_read(s->top) : 0;
+    return error ? error : top_arrange(s->top);
 }
 
 /* ---- The loop ---- */

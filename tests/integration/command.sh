@@ -51,6 +51,7 @@ test_completion() {
     completes "dump_interval_s" conf dump_int
     completes "stacks" ctl 1 sta
     completes "leaks" help le
+    completes "threads" top --view th
     completes "" run -- /nonexistent
 }
 

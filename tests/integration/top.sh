@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# `jespan top` on a terminal, driven in tmux: the tree, the filter, sorting, pause, threads, sizes of the terminal, and a process
-# that ends while it is watched. Then its output in a pipe.
+# `jespan top` in a pipe; then on a terminal, driven in tmux: the tree, the filter, sorting, pause, the views, the keys, sizes of
+# the terminal, and a process that ends while it is watched.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 "$JESPAN_CMD" help top > /dev/null 2>&1 || skip "built without the pprof exporter"
@@ -10,16 +10,17 @@
 end_all() {
     tmux -S "$scratch/tmux" kill-server 2> /dev/null
     # shellcheck disable=SC2086
-    kill -KILL $pid $batch 2> /dev/null
+    kill -KILL $pid $batch $plain 2> /dev/null
     wait
 }
 cleanup_hook=end_all
 pid=
 batch=
+plain=
 
 compile "$scratch/top_program" tests/integration/top_program.c
 mkfifo "$scratch/in" "$scratch/out"
-"$scratch/top_program" < "$scratch/in" > "$scratch/out" &
+JESPAN_CONF='limit:cache=1G|parse=1M/4M,arena:parse,stacks:all' "$scratch/top_program" < "$scratch/in" > "$scratch/out" &
 pid=$!
 exec 3> "$scratch/in" 4< "$scratch/out"
 read -r _ <&4
@@ -39,12 +40,38 @@ equal "--once: the tree" "$(sed -n '4,5s/^ *\([0-9.]* KiB\).*   *0  *[0-9]  /\1/
 equal "--flat and --filter" "$("$JESPAN_CMD" top --once --flat --filter PARSE --interval 0.1 "$pid" | sed 1,2d | grep -c 'request > parse {route=/doc}$')" 1
 equal "a narrow line" "$(COLUMNS=30 "$JESPAN_CMD" top --once --interval 0.1 "$pid" | LC_ALL=C.UTF-8 awk 'length > 40' | wc -l)" 0
 equal "by name" "$("$JESPAN_CMD" top --count 1 --interval 0.1 --threads top_program | grep -c "top_program $pid in request$")" 1
+
+# view NAME: the view's rows, each blank for several
+view() {
+    "$JESPAN_CMD" top --once --interval 0.1 --view "$1" "$pid" | sed 1d | tr -s ' '
+}
+equal "arenas" "$(view arenas)" " IN USE GROWTH/s MAPPED MOST REFUSED ARENA
+ 112.0 KiB 0 2.0 MiB - 0 parse"
+equal "limits" "$(view limits)" " IN USE USED LIMIT SOFT REFUSED CONTEXT, WITH ALL BELOW IT
+ 224.0 KiB 0.0% 1.0 GiB - 0 request > cache
+ 112.0 KiB 2.7% 4.0 MiB 1.0 MiB 0 request > parse {route=/doc}"
+equal "stacks" "$(view stacks | head -n 3)" " IN USE GROWTH/s OBJECTS STACK, FROM THE CALL THAT ALLOCATED
+ 224.0 KiB 0 1 cache top_program.c:20 < main top_program.c:28 in request > cache
+ 112.0 KiB 0 1 parse top_program.c:13 < main top_program.c:27 in request > parse {route=/doc}"
+equal "stacks: --filter" "$("$JESPAN_CMD" top --once --interval 0.1 --view stacks --filter PARSE "$pid" | sed 1,2d | wc -l)" 1
+equal "a view without rows" "$("$JESPAN_CMD" top --once --interval 0.1 --view arenas --filter fish "$pid" | sed 1,2d)" ""
+mkfifo "$scratch/none"
+exec 5<> "$scratch/none"
+"$scratch/top_program" <&5 > "$scratch/plain" 3>&- 4<&- 5<&- &
+plain=$!
+await grep -q ready "$scratch/plain"
+for words in "arenas (no span has an arena" "limits (no span has a limit" "stacks (the program takes no stacks"; do
+    equal "${words%% *}: none" \
+        "$("$JESPAN_CMD" top --once --interval 0.1 --view "${words%% *}" "$plain" | sed 1,2d | cut -c "1-$((${#words} - 7))")" "${words#* }"
+done
+kill "$plain"
+
 "$JESPAN_CMD" top --interval 0.1 "$pid" > "$scratch/batch" 2> "$scratch/err" 3>&- 4<&- &
 batch=$!
 await grep -q request "$scratch/batch"
 grow 50000000
 
-for words in "" "fish" "$$" "2147483647" "1 2" "--sort fish 1" "--interval 0 1" "--count x 1"; do
+for words in "" "fish" "$$" "2147483647" "1 2" "--sort fish 1" "--view fish 1" "--interval 0 1" "--count x 1"; do
     status=0
     # shellcheck disable=SC2086
     "$JESPAN_CMD" top $words > "$scratch/wrong" 2>&1 || status=$?
@@ -115,7 +142,23 @@ if have tmux && grep -q '^#define JESPAN_WITH_NCURSES 1' "$top_builddir/config.h
     expect "what has grown" shows "160.* MiB .*cache|14[0-9]\.[0-9] MiB .*cache"
     tm send-keys 2
     expect "threads" shows "THREAD" "top_program $pid in request"
-    tm send-keys 1
+    tm send-keys 3
+    expect "arenas" shows "MAPPED" "KiB .*parse" "view: arenas"
+    tm send-keys v
+    expect "limits" shows "LIMIT" "1.0 GiB .*request > cache" "4.0 MiB .*request > parse"
+    tm send-keys / fish Enter
+    expect "no limit of that name" lacks "parse"
+    tm send-keys / Enter
+    tm send-keys 5
+    expect "stacks" shows "STACK" "cache top_program.c:20 < "
+    tm send-keys h
+    expect "the keys" shows "3 4 5 .*arenas, limits, stacks" "any key: back"
+    tm send-keys q
+    expect "the keys are gone" shows "STACK" "cache top_program.c:20 < " "view: stacks"
+    tm send-keys v '?'
+    expect "the keys again" shows "any key: back"
+    tm send-keys 4
+    expect "any key only leaves the keys" shows "WITH ALL BELOW IT" "view: contexts"
     for size in "20 3" "1 1" "34 6" "200 50"; do
         # shellcheck disable=SC2086
         set -- $size
