@@ -177,10 +177,13 @@ static void spans(void)
 }
 
 static atomic_bool over;
+static atomic_uint begun;
 
 static void *busy(void *number)
 {
     struct random r = {.state = ((uintptr_t)number + 1) * 0x9e3779b97f4a7c15ull};
+    visit_arenas(&r, 1);
+    begun++;
     while (!over)
         visit_arenas(&r, 1);
     return NULL;
@@ -210,16 +213,19 @@ static void generation(unsigned below, uint64_t seed)
     CHECK_CHILD(pid);
 }
 
-/* Forks children of a program whose threads go on in their arenas. */
+/* Forks children of a program whose threads go on in their arenas. All threads have begun before the first child: a child
+ * that makes a thread waits for ever if another thread was in AddressSanitizer's allocator, as a new thread is. */
 static void forks(void)
 {
     pthread_t thread[AT_ONCE];
     make_sites();
-    for (unsigned i = 0; i < ARENAS; i++) { /* all threads have begun before the first child */
+    for (unsigned i = 0; i < ARENAS; i++) {
         ARENA_BLOCK(&sites[i]);
     }
     for (uintptr_t k = 0; k < AT_ONCE; k++)
         CHECK_EQ(pthread_create(&thread[k], NULL, busy, (void *)k), 0);
+    while (begun < AT_ONCE)
+        sched_yield();
     for (uint64_t i = 0, n = check_rounds("ARENAS_FORKS", 40); i < n; i++) {
         struct random r = {.state = i + 1};
         visit_arenas(&r, 50);

@@ -2,7 +2,8 @@
 /* Cases that need a process each: the program runs itself again for every case, with the case's configuration.
  *
  * A case passes if it ends with 0 within CASE_SECONDS (600) and writes nothing to stderr. A case that hangs is killed
- * with all its children. With a case's name as its argument, the program runs that case in place.
+ * with all its children, after gdb has shown where their threads are. With a case's name as its argument, the program
+ * runs that case in place.
  */
 #ifndef JESPAN_TESTS_CASES_H
 #define JESPAN_TESTS_CASES_H
@@ -64,6 +65,17 @@ static inline void case_time_is_up(int signal)
     (void)signal;
 }
 
+/* Shows what the processes of a group are doing. */
+static inline void case_show_threads(pid_t group)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "for p in $(pgrep -g %d); do echo \"process $p\"; "
+             "timeout 60 gdb -p $p -batch -nx -ex 'thread apply all backtrace 12' 2>&1; done >&2", (int)group);
+    if (system(command))
+        fprintf(stderr, "gdb: not all threads are shown\n");
+}
+
 /* The case's status, or -1 after killing it. */
 static inline int case_wait(pid_t pid)
 {
@@ -71,6 +83,7 @@ static inline int case_wait(pid_t pid)
     alarm((unsigned)check_env("CASE_SECONDS", 600));
     if (waitpid(pid, &status, 0) < 0) {
         status = -1;
+        case_show_threads(pid);
         kill(-pid, SIGKILL);
         waitpid(pid, NULL, 0);
     }
