@@ -49,23 +49,41 @@ static uint64_t read_kills(int fd)
     return number_after(text, "oom_kill");
 }
 
-/* The process's cgroup of version 2, else the whole machine. A file that is open can be read when its cgroup is gone
- * from the directory. */
+/* Opens a file of a cgroup. `group` is its path in a line of /proc/PID/cgroup; NULL: it has none. */
+static int open_in_group(const char *mount, const char *group, const char *file)
+{
+    char path[2 * TEXT_BYTES];
+    if (!group)
+        return -1;
+    snprintf(path, sizeof path, "%s%.*s/%s", mount, (int)strcspn(group, "\n"), group, file);
+    return descriptor_open(path, O_RDONLY, 0);
+}
+
+/* The path behind `before`, which ends where the path begins. */
+static const char *group_after(const char *text, const char *before)
+{
+    const char *at = strstr(text, before);
+    return at ? at + strlen(before) : NULL;
+}
+
+/* The process's own cgroup of version 2 or 1, else the whole machine. Files are asked first that do not count what happens in
+ * cgroups below (cgroup-v2.rst, memory.rst of Linux). A file that is open can be read when its cgroup is gone from the
+ * directory. */
 static int open_kills(pid_t pid)
 {
-    char path[2 * TEXT_BYTES], text[TEXT_BYTES];
+    char path[40], text[TEXT_BYTES];
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
     int fd = descriptor_open(path, O_RDONLY, 0);
     ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *group = strstr(text, "0::/");
-    if (group) {
-        group += 3;
-        snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/memory.events", (int)strcspn(group, "\n"), group);
-    }
-    fd = group ? descriptor_open(path, O_RDONLY, 0) : -1;
+    const char *group = group_after(text, "0::");
+    fd = open_in_group("/sys/fs/cgroup", group, "memory.events.local");
+    if (fd < 0)
+        fd = open_in_group("/sys/fs/cgroup", group, "memory.events");
+    if (fd < 0)
+        fd = open_in_group("/sys/fs/cgroup/memory", group_after(text, ":memory:"), "memory.oom_control");
     return fd >= 0 ? fd : descriptor_open("/proc/vmstat", O_RDONLY, 0);
 }
 

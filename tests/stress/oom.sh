@@ -87,10 +87,26 @@ run_all() {
     [ $((named * 100)) -ge $((runs * 99)) ] || fail "$where: only $named of $runs"
 }
 
+# One that is killed by its user meanwhile is not told to be the OOM killer's victim: those were in another cgroup.
+start_bystander() {
+    "$JESPAN_CMD" run --dump-dir "$scratch/beside" --interval 1 -- sleep 100000 2> "$scratch/beside.err" &
+    bystander=$!
+    await compgen -G "$scratch/beside/heap.*" > /dev/null || fail_with "beside: no dump" "$scratch/beside.err"
+}
+
+kill_bystander() {
+    kill -KILL "$bystander"
+    wait "$bystander" || true
+    await grep -q ' was killed by ' "$scratch/beside.err" || fail_with "beside: no line at the end" "$scratch/beside.err"
+    grep -q ' was killed by signal 9; ' "$scratch/beside.err" || fail_with "beside: not by signal 9" "$scratch/beside.err"
+}
+
 if make_memory_group "$limit_bytes"; then
+    start_bystander
     for watcher in thread sidecar; do
         run_all "in a cgroup of $limit_bytes bytes" 137 "was killed by the OOM killer"
     done
+    kill_bystander
     remove_group
     group=
 else
