@@ -107,7 +107,7 @@ static const char *describe(CURLcode code, const struct answer *answer, long sta
     return text;
 }
 
-const char *fetch(int fd, const char *url, const char *path)
+const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
 {
     struct curl curl;
     struct answer answer = {.fd = fd};
@@ -128,6 +128,7 @@ const char *fetch(int fd, const char *url, const char *path)
     curl.setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl.setopt(handle, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
     curl.setopt(handle, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
+    curl.setopt(handle, CURLOPT_TIMEOUT, (long)seconds);
     curl.setopt(handle, CURLOPT_HTTPHEADER, headers);
     curl.setopt(handle, CURLOPT_ERRORBUFFER, message);
     curl.setopt(handle, CURLOPT_WRITEFUNCTION, write_answer);

@@ -30,6 +30,7 @@ report_sources = \
 	%D%/html_dumps.c \
 	%D%/html_labels.c \
 	%D%/html_pack.c \
+	%D%/json.c %D%/json.h \
 	%D%/leaks.c %D%/leaks.h \
 	%D%/leaks_rows.c \
 	%D%/outside.c %D%/outside.h \
@@ -63,7 +64,8 @@ report_sources = \
 	%D%/top_model.c \
 	%D%/top_outside.c \
 	%D%/top_rows.c \
-	%D%/top_stacks.c
+	%D%/top_stacks.c \
+	%D%/top_url.c
 if NCURSES
 report_sources += %D%/top_screen.c
 endif

@@ -131,7 +131,7 @@ static const char *read_memory(struct report_input *input, const char *word, pid
     int fd = memfd_create("jespan-report", MFD_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
-    const char *reason = is_url   ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all")
+    const char *reason = is_url   ? fetch(fd, word, source->time ? "/debug/pprof/profile?labels=all" : "/debug/pprof/heap?labels=all", 0)
                                   : write_process(fd, word, pid, source);
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);

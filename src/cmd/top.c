@@ -73,7 +73,9 @@ static int run_batch(struct top *top, const struct options *options)
             break;
     }
     int status = cmd_finish_output();
-    if (top->ended && status == 0)
+    if (top->ended && status == 0 && top->url[0] != '\0')
+        cmd_error("%s: %s", top->url, top->ended);
+    else if (top->ended && status == 0)
         cmd_error("%d: %s", (int)top->pid, top->ended);
     return status;
 }
@@ -209,11 +211,12 @@ const struct command command_top = {
     .name = "top",
     .summary = "watch who holds and who allocates memory in a process",
     .usage =
-        "usage: jespan top [OPTION…] PID|NAME\n"
+        "usage: jespan top [OPTION…] PID|NAME|URL\n"
         "\n"
         "Shows the contexts of a process while it runs: bytes in use, how fast they grow,\n"
         "and how fast memory is allocated. NAME is a program's. The process is read from\n"
-        "outside; it is not asked, stopped or signalled.\n"
+        "outside; it is not asked, stopped or signalled. URL, as http://HOST:PORT/ or\n"
+        "unix:PATH, is a program that answers HTTP; ?pid=N chooses one of several.\n"
         "\n"
         "  --interval S   seconds between readings (default: 1)\n"
         "  --sort KEY     inuse (the default), growth, alloc or objects: the largest first\n"

@@ -62,7 +62,10 @@ struct top {
     enum top_sort sort;
     bool tree, paused;
     char filter[TOP_FILTER_BYTES];
-    /* The process */
+    /* The process, or the program that is asked over HTTP */
+    char url[4096]; /* "": a process; else its address without a path */
+    pid_t url_pid;  /* which of the processes that a sidecar serves; 0: the first */
+    struct top_page *page;
     pid_t pid;
     char name[16];
     struct view *process;
@@ -87,7 +90,7 @@ struct top {
 
 /* ---- top_model.c ---- */
 
-/* Opens a process: its number, or the name of its program. Returns NULL, or the reason in words why not. */
+/* Opens a process: its number, the name of its program, or its address for HTTP. Returns NULL, or the reason in words why not. */
 const char *top_open(struct top *top, const char *word);
 
 /* Reads the process once more, if it has not ended, and arranges the rows. Returns 0 or -ENOMEM. */
@@ -121,6 +124,25 @@ struct top_item *top_items_add(struct top_items *items, uint64_t key, const stru
 int top_arenas_read(struct top *top, struct top_items *items);
 int top_limits_read(struct top *top, struct top_items *items);
 int top_stacks_read(struct top *top, struct top_items *items);
+
+/* The text of an arena, whose label has that value, or "". */
+void top_arena_text(struct text *text, const char *name, const char *value);
+
+/* ---- top_url.c ---- */
+
+/* Notes the address, if the word is one. */
+bool top_url_take(struct top *top, const char *word);
+
+/* Asks for the contexts, and sets top->snapshot, top->pid and top->name. Returns NULL, or the reason in words. */
+const char *top_url_read(struct top *top);
+
+/* The same for an answer, which top_url_parse() frees at last: memory of malloc(). */
+const char *top_url_parse(struct top *top, char *text, size_t bytes);
+int top_url_arenas(struct top *top, struct top_items *items);
+
+/* Writes the answer to a path into the descriptor. */
+const char *top_url_fetch(const struct top *top, int fd, const char *path);
+void top_url_free(struct top_page *page);
 
 /* ---- top_rows.c ---- */
 

@@ -69,7 +69,7 @@ static void figure_rate(char to[FIGURE_BYTES], int64_t rate, bool is_signed)
 
 void top_title(struct text *text, const struct top *top, size_t columns)
 {
-    char in_use[FIGURE_BYTES + 1], growth[FIGURE_BYTES + 1], alloc[FIGURE_BYTES + 1], line[256];
+    char in_use[FIGURE_BYTES + 1], growth[FIGURE_BYTES + 1], alloc[FIGURE_BYTES + 1], threads[32], line[256];
     uint32_t live = 0;
     for (uint32_t i = 0; i < top->threads.n_threads; i++)
         live += top->threads.threads[i].live;
@@ -78,8 +78,9 @@ void top_title(struct text *text, const struct top *top, size_t columns)
     figure_rate(alloc, top->all.alloc, false);
     text_clear(text);
     text_add_bytes(text, top->name, strlen(top->name), sizeof top->name);
-    snprintf(line, sizeof line, " %d  in use %s  %s/s  allocates %s/s  %u thread%s%s", (int)top->pid, in_use, growth, alloc, live,
-             live == 1 ? "" : "s", top->ended ? "  ENDED" : top->paused ? "  PAUSED" : "");
+    snprintf(threads, sizeof threads, "  %u thread%s", live, live == 1 ? "" : "s");
+    snprintf(line, sizeof line, " %d  in use %s  %s/s  allocates %s/s%s%s", (int)top->pid, in_use, growth, alloc,
+             top->url[0] != '\0' ? "" : threads, top->ended ? "  ENDED" : top->paused ? "  PAUSED" : "");
     text_add(text, line);
     text_fit(text, columns < 3 ? 3 : columns);
 }
@@ -198,6 +199,8 @@ static void add_what(struct text *what, const struct top *top, const struct top_
 
 const char *top_none(const struct top *top)
 {
+    if (top->view == TOP_THREADS && top->url[0] != '\0')
+        return "threads are not in the answers over HTTP: give the PID";
     if (top->n_rows > 0 || top->view <= TOP_THREADS)
         return NULL;
     if (top->items.view != top->view)

@@ -67,6 +67,8 @@ static const char *open_by_name(struct top *top, const char *word)
 
 const char *top_open(struct top *top, const char *word)
 {
+    if (top_url_take(top, word))
+        return NULL;
     top->pid = cmd_pid(word);
     if (top->pid == 0) {
         const char *reason = open_by_name(top, word);
@@ -186,6 +188,21 @@ static int read_again(struct top *top)
     return error ? error : read_process(top);
 }
 
+/* Sets top->ended if there are no more readings. */
+static int read_source(struct top *top)
+{
+    if (top->url[0] != '\0') {
+        top->ended = top_url_read(top);
+        return 0;
+    }
+    int error = read_process(top);
+    if (error == -ENOENT)
+        error = read_again(top);
+    if (error && error != -ENOMEM)
+        top->ended = error == -ESRCH || error == -ENOENT || error == -EAGAIN ? "the process has ended" : view_error_text(error);
+    return error == -ENOMEM ? error : 0;
+}
+
 int top_read(struct top *top)
 {
     uint64_t now = top_now_ns();
@@ -193,15 +210,11 @@ int top_read(struct top *top)
         return -ENOMEM;
     if (top->ended)
         return 0;
-    int error = read_process(top);
-    if (error == -ENOENT)
-        error = read_again(top);
-    if (error == -ENOMEM)
+    int error = read_source(top);
+    if (error)
         return error;
-    if (error) {
-        top->ended = error == -ESRCH || error == -ENOENT || error == -EAGAIN ? "the process has ended" : view_error_text(error);
+    if (top->ended)
         return top->snapshot ? top_arrange(top) : 0;
-    }
     top->period_ns = top->time_ns == 0 ? 0 : now - top->time_ns;
     top->time_ns = now;
     error = find_all_figures(top);
@@ -226,7 +239,10 @@ void top_close(struct top *top)
 {
     top_items_free(&top->items);
     view_threads_free(&top->threads);
-    snapshot_free(top->snapshot);
+    if (top->page)
+        top_url_free(top->page);
+    else
+        snapshot_free(top->snapshot);
     view_close(top->process);
     free(top->before);
     free(top->threads_before);

@@ -27,19 +27,24 @@ static uint64_t ask(struct top *top, uint32_t arena, const char *leaf, struct ma
     return answer->value;
 }
 
+void top_arena_text(struct text *text, const char *name, const char *value)
+{
+    text_clear(text);
+    text_add_bytes(text, name, strlen(name), PATH_BYTES);
+    if (value[0] != '\0') {
+        text_add(text, " {");
+        text_add_bytes(text, value, strlen(value), PATH_BYTES);
+        text_add(text, "}");
+    }
+}
+
 static int add_arena(struct top *top, struct top_items *items, uint32_t arena)
 {
     static struct text text;
-    struct mailbox_answer answer;
-    text_clear(&text);
+    struct mailbox_answer answer, value;
     ask(top, arena, "name", &answer);
-    text_add_bytes(&text, answer.words, strlen(answer.words), PATH_BYTES);
-    ask(top, arena, "value", &answer);
-    if (answer.words[0] != '\0') {
-        text_add(&text, " {");
-        text_add_bytes(&text, answer.words, strlen(answer.words), PATH_BYTES);
-        text_add(&text, "}");
-    }
+    ask(top, arena, "value", &value);
+    top_arena_text(&text, answer.words, value.words);
     struct top_item *item = top_items_add(items, arena, &text);
     if (!item)
         return -ENOMEM;
@@ -55,6 +60,8 @@ static int add_arena(struct top *top, struct top_items *items, uint32_t arena)
 int top_arenas_read(struct top *top, struct top_items *items)
 {
     struct mailbox_answer count;
+    if (top->url[0] != '\0')
+        return top_url_arenas(top, items);
     int error = names_outside_get(top->process, top->snapshot, "spans.arenas.count", &count);
     uint64_t n = error ? 0 : count.value;
     error = 0;
@@ -107,6 +114,10 @@ static void add_contexts(const struct limits *l)
 
 int top_limits_read(struct top *top, struct top_items *items)
 {
+    if (top->url[0] != '\0') {
+        items->none = "limits are not in the answers over HTTP: give the PID";
+        return 0;
+    }
     struct limits l = {top, items, calloc((size_t)top->snapshot->n_rows + 1, sizeof *l.of_row), 0};
     if (!l.of_row)
         return -ENOMEM;

@@ -77,20 +77,26 @@ static int add_stacks(struct top_items *items, struct report_input *input)
     return error;
 }
 
+static const char *write_dump(const struct top *top, int fd)
+{
+    const struct outside process = {top->process, top->snapshot};
+    int error = outside_write(&process, EXPORTER_HEAP, fd);
+    return error ? strerror(-error) : lseek(fd, 0, SEEK_SET) < 0 ? strerror(errno) : NULL;
+}
+
 /* A dump that cannot be read has no stacks: the next one may have. */
 int top_stacks_read(struct top *top, struct top_items *items)
 {
     static struct report_input input;
-    const struct outside process = {top->process, top->snapshot};
     int fd = memfd_create("jespan-top", MFD_CLOEXEC);
     items->none = "the program takes no stacks: 'jespan ctl PID stacks sampled' turns them on";
     if (fd < 0)
         return -ENOMEM;
-    int error = outside_write(&process, EXPORTER_HEAP, fd);
     memset(&input, 0, sizeof input);
-    const char *reason = error ? strerror(-error) : lseek(fd, 0, SEEK_SET) < 0 ? strerror(errno)
-                         : report_input_read_descriptor(&input, fd, REPORT_LOCATIONS, true);
-    error = reason ? 0 : add_stacks(items, &input);
+    const char *reason = top->url[0] != '\0' ? top_url_fetch(top, fd, "/debug/pprof/heap?labels=all") : write_dump(top, fd);
+    if (!reason)
+        reason = report_input_read_descriptor(&input, fd, REPORT_LOCATIONS, true);
+    int error = reason ? 0 : add_stacks(items, &input);
     if (reason)
         items->none = reason;
     report_input_free(&input);

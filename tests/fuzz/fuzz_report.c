@@ -2,57 +2,13 @@
 /* `jespan report` of a file that is damaged or hostile. The first byte says which options are used, the rest is the file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/types.h>
 #include <unistd.h>
 
+#include "command_parts.h"
 #include "fuzz.h"
-#include "src/cmd/cmd.h"
 #include "src/cmd/report.h"
-
-/* ---- What jespan.c has ---- */
-
-void cmd_error(const char *format, ...)
-{
-    (void)format;
-}
-
-void cmd_warning(const char *format, ...)
-{
-    (void)format;
-}
-
-pid_t cmd_pid(const char *word)
-{
-    (void)word;
-    return 0;
-}
-
-int cmd_no_pid(const char *word)
-{
-    (void)word;
-    return STATUS_USAGE;
-}
-
-int cmd_fail(const char *what, const char *reason, int status)
-{
-    (void)what;
-    (void)reason;
-    return status;
-}
-
-int cmd_finish_output(void)
-{
-    return 0;
-}
-
-int cmd_help(const char *name)
-{
-    (void)name;
-    return 0;
-}
 
 /* ---- A run ---- */
 

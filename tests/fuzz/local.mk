@@ -10,7 +10,8 @@ fuzz_targets = \
 if SANITIZER
 if PPROF
 fuzz_targets += \
-	%D%/fuzz_report
+	%D%/fuzz_report \
+	%D%/fuzz_top
 check_LIBRARIES += tests/libcommand.a
 endif
 endif
@@ -20,8 +21,11 @@ tests_libcommand_a_CPPFLAGS = $(jespan_CPPFLAGS)
 tests_libcommand_a_CFLAGS = $(AM_CFLAGS) $(SANITIZER_CFLAGS)
 tests_fuzz_fuzz_report_LDADD = tests/libcommand.a tests/libcore.a $(LDADD) $(LIBELF_LIBS) $(LIBDW_LIBS)
 EXTRA_tests_fuzz_fuzz_report_DEPENDENCIES = tests/libcommand.a tests/libcore.a
+tests_fuzz_fuzz_top_LDADD = $(tests_fuzz_fuzz_report_LDADD)
+EXTRA_tests_fuzz_fuzz_top_DEPENDENCIES = tests/libcommand.a tests/libcore.a
 
 test_support += \
+	%D%/command_parts.h \
 	%D%/exact_memory.h \
 	%D%/fuzz.h
 EXTRA_DIST += %D%/corpus

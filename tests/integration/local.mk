@@ -96,6 +96,7 @@ all_dump_script_tests += \
 	%D%/stack_modes.sh \
 	%D%/threads.sh \
 	%D%/top.sh \
+	%D%/top_url.sh \
 	%D%/tree.sh \
 	%D%/static.sh
 

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# `jespan top URL`: what a program answers over HTTP is shown as what is read from outside, also hostile names; views that the
+# answers do not have; a program that ends, and answers that are wrong.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/http.sh
+. "$(dirname "$0")/../support/http.sh"
+
+[ -f "$JESPAN_MODULES/http.so" ] || skip "built without the service http"
+"$JESPAN_CMD" help top > /dev/null 2>&1 || skip "built without the pprof exporter"
+"$JESPAN_CMD" report http://127.0.0.1:1/ 2>&1 | grep -q 'no libcurl' && skip "built without libcurl"
+program=$scratch/http_program
+compile "$program" tests/integration/http_program.c
+
+# top OPTION…: the rows that are not jespan's own, which grow with each answer. Of rows that are equal, any is the first.
+top() {
+    "$JESPAN_CMD" top --once --interval 0.05 "$@" > "$scratch/top" 2> "$scratch/err" || true
+    sed 1d "$scratch/top" | grep -v '(jespan)' | sed $'s/\xef\xbf\xbd/?/g' | sort || true
+}
+
+start_program "arena:hold,stacks:all"
+tell grow 100
+"$JESPAN_CMD" ps > "$scratch/ps"
+for options in "" "--flat" "--flat --filter inside" "--view stacks" "--view arenas"; do
+    # shellcheck disable=SC2086
+    by_pid=$(top $options "$program_pid")
+    ! grep -q 'permission denied' "$scratch/err" || skip "this system lets no process read another"
+    # shellcheck disable=SC2086
+    equal "top $options: by URL" "$(top $options "$base")" "$by_pid"
+done
+equal "a row" "$(top --flat "$base/" | grep -c ' 4.0 KiB .* hold > inside {tenant=green, tenant=blue, request=17}$')" 1
+equal "growth" "$("$JESPAN_CMD" top --count 2 --interval 0.05 "$base/?pid=$program_pid" | grep -c 'KiB  *0  *0  *100 .* grow$')" 2
+equal "threads" "$(top --view threads "$base" | grep "^(")" "(threads are not in the answers over HTTP: give the PID)"
+equal "limits" "$(top --view limits "$base" | grep "^(")" "(limits are not in the answers over HTTP: give the PID)"
+
+"$JESPAN_CMD" top --interval 0.05 "$base" > "$scratch/batch" 2> "$scratch/err" &
+batch=$!
+await grep -q inside "$scratch/batch"
+end_program
+wait "$batch" || fail "the end of a program: status $?"
+equal "the end of a program" "$(sed 's/after.*//' "$scratch/err")" "jespan: $base: Failed to connect to 127.0.0.1 port ${base##*:} "
+
+status=0
+"$JESPAN_CMD" top --once "unix:$scratch/none" > "$scratch/top" 2> "$scratch/err" || status=$?
+equal "nobody listens: status" "$status" 2
+equal "nobody listens" "$(cat "$scratch/err")" "jespan: unix:$scratch/none: cannot connect to this socket"
+
+# --- Answers of others ------------------------------------------------------------------------------------------------
+
+have python3 || finish
+cat > "$scratch/answers.py" << 'END'
+import http.server, sys, urllib.parse
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(open(sys.argv[1], "rb").read())
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
+print(server.server_port, flush=True)
+server.serve_forever()
+END
+coproc ANSWERS { exec python3 "$scratch/answers.py" "$scratch/answer"; }
+program_pid=$ANSWERS_PID
+read -r port <&"${ANSWERS[0]}"
+
+root='{"id":1,"parent":0,"kind":"root","name":"(root)","labels":{}}'
+while IFS= read -r spans; do
+    printf '{"pid":7,"program":"p","all":{"inuse_bytes":1},"spans":[%s]}' "$spans" > "$scratch/answer"
+    top "http://127.0.0.1:$port" > "$scratch/none"
+    equal "wrong: $spans" "$(cat "$scratch/err")" "jespan: http://127.0.0.1:$port: the answer is not that of a program with jespan"
+done << END
+
+$root,{"id":5,"parent":6,"name":"a"},{"id":6,"parent":5,"name":"b"}
+$root,{"id":5,"parent":5,"name":"a"}
+$root,{"id":5,"parent":1,"name":"a"},{"id":5,"parent":1,"name":"b"}
+$root,{"id":4294967290,"parent":1,"name":"a"}
+$root,{"id":5,"parent":1,"name":"a
+$root,{"id":5,"parent":1,"name":"\\x"}
+$root,{"id":"5"}
+$(printf '[%.0s' {1..100})
+END
+printf '{"pid":7,"other":[{"a":[null,true,-1.5e3,"\\\\"]}],"program":"p\\u001b","spans":[%s,%s]}' "$root" \
+    '{"id":5,"parent":77,"kind":"span","name":"\u00e4\ud83d\ude00\u0000\ud800\n\"","inuse_bytes":2048,"inuse_objects":1}' > "$scratch/answer"
+equal "odd, but right" "$(LC_ALL=C.UTF-8 top --flat "http://127.0.0.1:$port" | grep -v CONTEXT | tr -s ' ')" ' 2.0 KiB 0 0 1 ä😀???"'
+finish
