@@ -9,7 +9,7 @@
 
 [ -f "$JESPAN_MODULES/http.so" ] || skip "built without the service http"
 "$JESPAN_CMD" help top > /dev/null 2>&1 || skip "built without the pprof exporter"
-"$JESPAN_CMD" report http://127.0.0.1:1/ 2>&1 | grep -q 'no libcurl' && skip "built without libcurl"
+"$JESPAN_CMD" report http://127.0.0.1:1/ 2> "$scratch/err" || ! grep -q 'no libcurl' "$scratch/err" || skip "built without libcurl"
 program=$scratch/http_program
 compile "$program" tests/integration/http_program.c
 
