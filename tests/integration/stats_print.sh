@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# malloc_stats_print() and malloc_stats(): jespan's section after that of jemalloc or glibc, as text and as one JSON document.
+# malloc_stats_print() and malloc_stats(): jespan's section after that of jemalloc or glibc, as text and as one JSON document. The
+# same of what jemalloc prints at exit.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -76,7 +77,37 @@ test_where() {
     has section '^In use: '
 }
 
+# What jemalloc prints at exit: one document too, also if names in it have quotes, control characters and bytes that are no UTF-8.
+test_at_exit() {
+    local options
+    MALLOC_CONF=stats_print:true "$program" exit > out 2> err
+    equal "stdout at exit" "$(cat out)" ""
+    equal "the end at exit" "$(tail -n 1 err)" '--- End jespan statistics ---'
+    equal "sections at exit" "$(grep -c '^--- End ' err)" 2
+    lines err > section
+    has section '^ +8388608 +1 +8388608  </script>'
+    for options in J Jmdablxe Jg; do
+        for mode in exit exit-message; do
+            JESPAN_CONF=$'alert:inuse("x\\\x01\t\xff\xc3\xa4{k=\"})>1G' MALLOC_CONF=stats_print:true,stats_print_opts:$options \
+                "$program" "$mode" > out 2> err
+            [ "$mode" = exit ] || mv out err
+            python3 - err <<'END' > values || fail_with "$mode: option $options: no JSON" err
+import json, sys
+doc = json.loads(open(sys.argv[1], "rb").read().decode())
+print(sorted(doc), ascii(doc["jespan"]["contexts"][0]["path"]), ascii([a["rule"] for a in doc["jespan"]["alerts"]]))
+END
+            equal "$mode: values with $options" "$(cat values)" \
+                "['jemalloc', 'jespan'] '</script>\"\\\\?\\ufffd\\U0001f980 {tenant=a\"b\\\\c\\ufffd}' ['inuse(\"x\\\\\\x01\\t\\ufffd\\xe4{k=\"})>1G']"
+        done
+    done
+    MALLOC_CONF=stats_print:true "$program" null J > out 2> err
+    python3 -c 'import json, sys; text = open("err", errors="replace").read(); print(json.JSONDecoder().raw_decode(text)[1] < len(text))' > values
+    equal "malloc_stats_print() before the exit" "$(cat values)" True
+    equal "the end after it" "$(tail -n 1 err)" '--- End jespan statistics ---'
+}
+
 test_text
 test_json
 test_where
+test_at_exit
 finish

@@ -5,6 +5,8 @@
  *   message OPTIONS   the same by malloc_message, which the program sets
  *   null OPTIONS      the same without a function
  *   stats             malloc_stats()
+ *   exit              nothing: jemalloc prints at exit, if MALLOC_CONF says so
+ *   exit-message      the same by malloc_message
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -72,7 +74,9 @@ int main(int argc, char **argv)
         malloc_message = message, malloc_stats_print(NULL, NULL, options);
     else if (!strcmp(mode, "null"))
         malloc_stats_print(NULL, NULL, options);
-    else
+    else if (!strcmp(mode, "exit-message"))
+        malloc_message = message;
+    else if (strcmp(mode, "exit"))
         malloc_stats();
     return 0;
 }
