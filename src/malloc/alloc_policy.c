@@ -11,6 +11,7 @@
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/probes.h"
 #include "malloc/track.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
@@ -297,6 +298,8 @@ NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
     if (unlikely(!p))
         p = alloc_policy_alloc_for(t, size, flags, __builtin_return_address(0));
     stack_context_leave(t, &hold);
+    if (unlikely(hold.is_sample))
+        probes_alloc(p, size);
     return p;
 }
 

@@ -8,6 +8,7 @@ core_sources += \
 	%D%/malloc_info.c \
 	%D%/mallocx.c \
 	%D%/peak_looks.c %D%/peak_looks.h \
+	%D%/probes.c %D%/probes.h \
 	%D%/region_exceptions.c %D%/region_exceptions.h \
 	%D%/region_release.c %D%/region_release.h \
 	%D%/track.h %D%/track_slow.h \

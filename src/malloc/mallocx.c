@@ -8,6 +8,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
+#include "malloc/probes.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
@@ -126,6 +127,8 @@ static NOINLINE void *resize_with_stack(struct thread *t, void *p, size_t size, 
     stack_context_enter(t, __builtin_frame_address(0), size, &hold);
     void *q = resize(t, p, size, flags);
     stack_context_leave(t, &hold);
+    if (unlikely(hold.is_sample))
+        probes_alloc(q, size);
     return q;
 }
 

@@ -50,7 +50,7 @@ COLD void peak_looks_make_due(struct thread *t)
         return; /* asks again when it next moves something */
     t->peak_moved = 0;
     store_relaxed(&peak_looks_due, true);
-    track_look_in_flush(true);
+    track_let_flush(FLUSH_LOOKS, true);
 }
 
 static void set_step(uint32_t share)
@@ -67,7 +67,7 @@ COLD void peak_looks_now(void)
     if (result == PEAKS_BUSY)
         return; /* it stays due */
     store_relaxed(&peak_looks_due, false);
-    track_look_in_flush(false);
+    track_let_flush(FLUSH_LOOKS, false);
     uint64_t now = clock_ticks(), took = now - begin;
     store_relaxed(&spent, load_relaxed(&spent) + (took < LOOK_TICKS_MOST ? took : LOOK_TICKS_MOST));
     if (result == PEAKS_TOO_MANY)

@@ -8,6 +8,7 @@
 #include "heap/thread.h"
 #include "jemalloc/binding.h"
 #include "malloc/peak_looks.h"
+#include "malloc/probes.h"
 #include "malloc/track.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
@@ -64,6 +65,7 @@ void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usab
     }
     uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
     peak_looks_before_free(t, old_usable);
+    probes_before_free(p, owner.tag);
     int error = track_set_header(t, p, new_usable, owner.tag);
     jespan_assert(error >= 0); /* the page has its table or entry already */
     track_count_in_arena(t, arena, p, new_usable);
@@ -130,6 +132,7 @@ int track_credit(struct thread *t, void *p, uint32_t context)
         track_hand_over(&place, arena, context);
     else
         track_set_tag(&place, context);
+    probes_before_free(p, place.tag); /* the tracer knows nothing of its new owner */
     if (arena)
         store_release(&arenas[arena].aside_objects, UINT64_MAX);
     own_add_release(&counters_use_more(from)->credited_out_objects, 1);

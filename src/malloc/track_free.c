@@ -11,6 +11,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
 #include "malloc/peak_looks.h"
+#include "malloc/probes.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
@@ -99,6 +100,7 @@ void track_free_now(struct thread *t, void *p, int flags)
 {
     struct object_owner owner = track_take_header(p);
     peak_looks_before_free(t, owner.usable);
+    probes_before_free(p, owner.tag);
     if (unlikely(owner.in_arena)) {
         free_in_claimed_page(t, p, &owner, flags);
         return;
@@ -207,12 +209,13 @@ static void flush_with_limits(struct thread *t)
     store_release(&t->free_buffer_sequence, sequence + 2);
 }
 
-/* Pointers, so that programs without limits, and flushes that do not look for peaks, need no branch. `flush` is
- * `plain_flush` or look_and_flush(). It is only exchanged for what it should have been, so the first limit, which changes
- * both, is never undone. */
+/* Pointers, so that programs without limits, and flushes that do nothing first, need no branch. `flush` is `plain_flush`
+ * or do_first_and_flush(). It is only exchanged for what it should have been, so the first limit, which changes both, is
+ * never undone. */
 typedef void flush_function(struct thread *t);
-static flush_function look_and_flush;
+static flush_function do_first_and_flush;
 static flush_function *_Atomic plain_flush = track_flush, *_Atomic flush = track_flush;
+static _Atomic unsigned flush_first; /* enum flush_first, added up */
 
 COLD void track_begin_limits(void)
 {
@@ -220,15 +223,31 @@ COLD void track_begin_limits(void)
     store_release(&flush, flush_with_limits);
 }
 
-COLD void track_look_in_flush(bool looks)
+static bool choose_flush(void)
 {
-    flush_function *plain = load_acquire(&plain_flush), *expected = looks ? plain : look_and_flush;
-    atomic_compare_exchange_strong(&flush, &expected, looks ? look_and_flush : plain);
+    bool does = atomic_load(&flush_first);
+    flush_function *plain = load_acquire(&plain_flush), *expected = does ? plain : do_first_and_flush;
+    atomic_compare_exchange_strong(&flush, &expected, does ? do_first_and_flush : plain);
+    return does;
 }
 
-static COLD void look_and_flush(struct thread *t)
+COLD void track_let_flush(enum flush_first what, bool does)
 {
-    peak_looks_now();
+    if (does)
+        atomic_fetch_or(&flush_first, what);
+    else
+        atomic_fetch_and(&flush_first, ~(unsigned)what);
+    if (!choose_flush())
+        choose_flush(); /* another thread may have wanted something between the two steps of the first call */
+}
+
+static COLD void do_first_and_flush(struct thread *t)
+{
+    unsigned first = load_relaxed(&flush_first);
+    if (first & FLUSH_LOOKS)
+        peak_looks_now();
+    for (uint32_t i = load_relaxed(&t->free_buffer_done); first & FLUSH_PROBES && i < load_relaxed(&t->free_buffer_count); i++)
+        probes_free(load_relaxed(&t->free_buffer_object[i]), load_relaxed(load_relaxed(&t->free_buffer_slot[i])));
     load_acquire(&plain_flush)(t);
 }
 
@@ -256,6 +275,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
         return false;
     size_t usable = class_bytes[page_entry_class(entry)];
     peak_looks_before_free(t, usable);
+    probes_before_free(p, load_relaxed(slot) & ~TAG_SURVIVOR);
     uint32_t section = limits_begin(t);
     uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_SURVIVOR);
     store_relaxed(slot, 0);

@@ -356,6 +356,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
 {
     struct thread_stacks *s = t->stacks;
     hold->stack = 0;
+    hold->is_sample = false;
     if (unlikely(s->busy)) {
         stacks_count(&stacks_stats.missed);
         return;
@@ -372,6 +373,7 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
     if (likely(hold->stack)) {
         hold->tag = t->tag;
         hold->current = t->current;
+        hold->is_sample = s->sampled;
         t->tag = hold->stack;
         t->current = hold->counters;
     }

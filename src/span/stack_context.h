@@ -44,6 +44,7 @@ void stack_context_leave_thread(struct thread *t);
 struct stack_hold {
     uint32_t tag, stack; /* the thread's context, and the child; stack 0: none was entered */
     struct counters *current, *counters;
+    bool is_sample; /* the child has samples only */
 };
 
 /* Before an allocation: makes the child for the present stack the thread's current context. `frame` is the

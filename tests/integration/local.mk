@@ -63,6 +63,7 @@ script_tests += \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
 	%D%/opentelemetry.sh \
+	%D%/probes.sh \
 	%D%/reporter_modules.sh \
 	%D%/services.sh \
 	%D%/stats_print.sh \
@@ -139,6 +140,7 @@ test_support += \
 	%D%/little_memory_mmap.c \
 	%D%/little_memory_program.c \
 	%D%/opentelemetry_program.cc \
+	%D%/probes_program.c \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \
 	%D%/rss_program.c \
