@@ -53,7 +53,7 @@ struct words {
     struct report_source source;
     struct report_query query;
     struct report_filter *filter;
-    bool diff, pager;
+    bool diff, pager, peak;
 };
 
 /* The kind of profile is not known yet. */
@@ -101,7 +101,7 @@ static int read_options(struct report_options *options, struct words *words, int
         {"inclusive", .on = &words->query.inclusive},
         {"exact", .on = &options->exact},
         {"bytes", .on = &options->exact}, /* its first name */
-        {"peak", .on = &words->source.peak},
+        {"peak", .on = &words->peak},
         {"time", .on = &words->source.time},
         {"json", .choice = &options->format, .chosen = REPORT_JSON},
         {"csv", .choice = &options->format, .chosen = REPORT_CSV},
@@ -118,6 +118,8 @@ static const char *find_contradiction(const struct report_options *options, cons
         return "--tree is for paths: it cannot go with another --by";
     if (options->tree && words->diff)
         return "--tree and --diff cannot go together";
+    if (words->peak && (words->diff || words->source.time))
+        return words->diff ? "--peak and --diff cannot go together" : "--peak is for memory, and not for times";
     if (words->source.frames == REPORT_CALLS && words->source.time)
         return "times have no stacks";
     if (words->source.frames == REPORT_CALLS && words->query.by && !words->query.by->of_calls)
@@ -187,6 +189,16 @@ static int print(const struct words *words, const struct report_options *options
     return reason ? STATUS_USAGE : status;
 }
 
+/* Dumps have the peaks of contexts. Calls at the peak are only in a dump of that moment. */
+static void choose_peak(struct words *words, struct report_options *options)
+{
+    words->source.peak = words->source.frames == REPORT_CALLS;
+    if (words->source.peak)
+        return;
+    options->sort = options->sort ? options->sort : "atpeak";
+    options->wanted = options->wanted ? options->wanted : "atpeak,share,peak,inuse";
+}
+
 static int run(int argc, char **argv)
 {
     bool is_terminal = isatty(STDOUT_FILENO);
@@ -206,6 +218,8 @@ static int run(int argc, char **argv)
         text_init();
         bool by_calls = words.query.by && words.query.by->of_calls;
         words.source.frames = by_calls ? REPORT_CALLS : words.source.frames;
+        if (words.peak)
+            choose_peak(&words, &options);
         options.chains = options.tree && words.source.frames == REPORT_CALLS;
         words.query.filter = words.filter;
         words.query.with_peaks = report_wants_peaks(&options);
@@ -264,7 +278,9 @@ const struct command command_report = {
         "               frees,size,peak,atpeak. A wrong word makes it list all of them\n"
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
-        "  --peak       of a directory, the newest dump of a peak ('jespan run --peak')\n"
+        "  --peak       who held memory when the process had most: --sort atpeak with the\n"
+        "               columns for it. With --stacks, the newest dump of a peak of a\n"
+        "               directory ('jespan run --peak')\n"
         "  --time       times of a process, a URL (of the next 30 seconds) or a directory,\n"
         "               not the heap\n"
         "\n"

@@ -152,8 +152,8 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     snprintf(input->name, sizeof input->name, "%s", word);
     if (source->at && !is_directory)
         return "--at is for a directory";
-    if (source->peak && (!is_directory || source->time))
-        return "--peak is for a directory, and for memory";
+    if (source->peak && !is_directory)
+        return "--peak with --stacks is for a directory with a dump of a peak: 'jespan run --peak' writes one";
     if (source->time && !is_directory && !is_url && !is_core && pid == 0)
         return "--time is for a process's number, a core, a URL or a directory";
     if (is_directory) {

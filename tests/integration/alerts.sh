@@ -153,10 +153,13 @@ test_peak() {
     equal "status" "$status" 137
     await compgen -G 'peak/heap.*.4*' || fail_with "no last dump" peak.err
     equal "the peak" "$(bytes_of peak/heap.*.3.peak.pb.gz work)" 8388608
-    equal "--peak" "$("$JESPAN_CMD" report --peak --csv peak | tail -n +2)" \
-        "$("$JESPAN_CMD" report --csv peak/heap.*.3.peak.pb.gz | tail -n +2)"
+    # The last dump knows it too
+    equal "--peak" "$("$JESPAN_CMD" report --peak --csv --columns atpeak,inuse --filter work peak | tail -n +2)" \
+        '8388608,0,"work > part {tenant=blue}"'
+    "$JESPAN_CMD" report --peak --stacks --csv peak > peak.csv 2> no.err || fail_with "--peak --stacks" no.err
+    grep -q '^8388608,.*"work > part {tenant=blue}' peak.csv || fail_with "--peak --stacks" peak.csv
     status=0
-    "$JESPAN_CMD" report --peak told 2> no.err || status=$?
+    "$JESPAN_CMD" report --peak --stacks told 2> no.err || status=$?
     equal "no peak" "$status $(cat no.err)" "2 jespan: told: there is no dump of a peak in the directory"
 }
 

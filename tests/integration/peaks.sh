@@ -36,6 +36,22 @@ test_report() {
 8388608,8388608,"parse"
 3145728,3145728,"cache"
 9437184,1048576,"request"'
+    # --peak has these columns, for a file as for its directory
+    "$JESPAN_CMD" report --peak --exact dumps/heap.*.pb.gz > file
+    "$JESPAN_CMD" report --peak --exact dumps > directory
+    equal "--peak of a file and of a directory" "$(cat file)" "$(cat directory)"
+    equal "--peak" "$(tr -s ' ' < file | grep -v jespan | sed 's/[0-9.]*%/S/' | head -3)" ' AT PEAK SHARE PEAK IN USE CONTEXT
+ 8388608 S 8388608 0 request > parse {tenant=blue}
+ 3145728 S 3145728 3145728 cache'
+    equal "--peak --tree" "$("$JESPAN_CMD" report --peak --tree --csv --columns atpeak,peak --filter request dumps | sed -n 2,3p)" \
+        '9437184,9437184,"request {tenant=blue}"
+8388608,8388608,"parse"'
+    for words in "--diff dumps dumps" "--time dumps" "--stacks dumps/heap.*.pb.gz"; do
+        status=0
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" report --peak $words > out 2> err || status=$?
+        equal "--peak $words" "$status" 2
+    done
     # The sum over all contexts at the peak is the peak
     "$JESPAN_CMD" report --json --columns peak,atpeak dumps > json
     total=$(sed -n 's/.*"total": {"peak_bytes": \([0-9]*\), "at_peak_bytes": \([0-9]*\)}.*/\1 \2/p' json)
