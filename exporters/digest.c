@@ -19,7 +19,7 @@ static bool is_hexadecimal(const char *text, size_t digits)
 /* Servers refuse a malformed id, so it is not kept, even if it is listed. */
 static bool is_kept(const struct digest_shape *shape, const struct snapshot_label *label)
 {
-    bool wanted = list_find(shape->labels, label->key) >= 0;
+    bool wanted = shape->all || list_find(shape->labels, label->key) >= 0;
     if (strcmp(label->key, "span_id") == 0)
         return (shape->ids || wanted) && is_hexadecimal(label->value, 16);
     if (strcmp(label->key, "trace_id") == 0)

@@ -19,6 +19,7 @@
 struct digest_shape {
     const char *labels; /* keys, separated by |. If several spans of a path have a key, the nearest span counts */
     const struct label_names *names; /* names that replace the keys. NULL: none */
+    bool all;           /* keeps all labels */
     bool ids;           /* also keeps span_id and trace_id. Both must be 16 and 32 hexadecimal digits, also if listed */
     bool flat;          /* by the span's own name and not its path: each node is a child of the root */
 };

@@ -33,17 +33,22 @@ service_sources = \
 	%D%/period.c %D%/period.h \
 	%D%/random.c %D%/random.h
 
+# What services that push have in them
+push_sources = \
+	%D%/push_answer.c \
+	%D%/push_outcome.c \
+	%D%/push_protocol.h \
+	%D%/push_queue.c %D%/push_queue.h \
+	%D%/push_request.c %D%/push_request.h \
+	%D%/push_secrets.c \
+	%D%/push_send.c %D%/push_send.h \
+	%D%/push_target.c \
+	%D%/pusher.c %D%/pusher.h
+
 pyroscope_sources = \
 	%D%/pyroscope.c \
-	%D%/pyroscope_answer.c \
 	%D%/pyroscope_labels.c %D%/pyroscope_labels.h \
-	%D%/pyroscope_outcome.c \
-	%D%/pyroscope_pusher.h \
-	%D%/pyroscope_queue.c %D%/pyroscope_queue.h \
-	%D%/pyroscope_request.c %D%/pyroscope_request.h \
-	%D%/pyroscope_secrets.c \
-	%D%/pyroscope_send.c %D%/pyroscope_send.h \
-	%D%/pyroscope_target.c
+	%D%/pyroscope_request.c %D%/pyroscope_request.h
 
 events_sources = \
 	%D%/events.c \

@@ -1,305 +1,156 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `pyroscope`: pushes the figures of each period to a Pyroscope server.
- *
- * One thread runs one loop. A period ends and joins the queue. The first period of the queue is sent, and the answer
- * decides what happens to it. The loop sleeps only in pyroscope_sender_wait(), so periods end in time whatever the
- * server does. pyroscope_outcome.c says what an answer, or a failure, means.
- */
-#include <errno.h>
+/* The service `pyroscope`: pushes the figures of each period to a Pyroscope server. pusher.c has the loop; this is the
+ * protocol. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/number.h"
-#include "digest.h"
-#include "pyroscope_pusher.h"
-#include "pyroscope_queue.h"
-#include "pyroscope_send.h"
+#include "push_protocol.h"
+#include "push_send.h"
+#include "pyroscope_request.h"
 #include "report/service.h"
 
 SERVICE_DEFINE(pyroscope);
 
-#define SLOW_PUSHES 3 /* after so many consecutive ones, periods are merged */
-#define STOP_MARGIN_NS ((uint64_t)50000000) /* between the end of the loop and the end of the thread */
-
-/* ---- Periods ---- */
-
-static void update_queue_stats(struct pusher *p)
+static struct push_stats *stats(const struct service_host *host)
 {
-    atomic_store_explicit(&p->stats->queue_length, p->queue.n, memory_order_relaxed);
-    atomic_store_explicit(&p->stats->queue_bytes, p->queue.bytes, memory_order_relaxed);
-    atomic_store_explicit(&p->stats->merged, p->queue.merged, memory_order_relaxed);
-    add_stat(&p->stats->folded, p->queue.folded);
-    p->queue.folded = 0;
+    return host->pyroscope;
 }
 
-/* Memory in use is a state, but a server sums the values of a step of a graph. So it is reported once per step. */
-static bool is_inuse_due(struct pusher *p)
+static void set(struct push_settings *to, const struct conf *c)
 {
-    uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_inuse_interval_ms), now = now_ns();
-    if (interval_ns == 0)
-        return true;
-    bool first_at_end = p->stop_by_ns != 0 && p->next_inuse_ns == p->first_inuse_ns;
-    if (now < p->next_inuse_ns && !first_at_end)
-        return false;
-    if (now >= p->next_inuse_ns)
-        p->next_inuse_ns += (1 + (now - p->next_inuse_ns) / interval_ns) * interval_ns;
-    return true;
+    *to = (struct push_settings){
+        .url = c->pyroscope_url, .headers = c->pyroscope_headers, .user = c->pyroscope_user, .password = c->pyroscope_password,
+        .token = c->pyroscope_token, .proxy = c->pyroscope_proxy, .ca_file = c->pyroscope_ca_file,
+        .cert_file = c->pyroscope_cert_file, .key_file = c->pyroscope_key_file, .insecure = c->pyroscope_insecure,
+        .labels = c->series_labels, .ids = c->pyroscope_api == PYROSCOPE_PUSH,
+        .drop = c->pyroscope_uncertain == PYROSCOPE_DROP ? "pyroscope_uncertain:drop" : NULL,
+        .interval_ms = c->pyroscope_interval_ms, .inuse_interval_ms = c->pyroscope_inuse_interval_ms,
+        .timeout_ms = c->pyroscope_timeout_ms, .connect_timeout_ms = c->pyroscope_connect_timeout_ms,
+        .exit_timeout_ms = c->pyroscope_exit_timeout_ms, .queue_age_s = c->pyroscope_queue_age_s,
+        .queue_bytes = c->pyroscope_queue_bytes, .max_samples = c->pyroscope_max_samples};
 }
 
-/* Without memory, the figures of this period are part of the next one. */
-static void end_period(struct pusher *p)
+static const char *check(const struct conf *c)
 {
-    struct digest *digest = pyroscope_queue_reserve(&p->queue) ? digest_make(&p->shape) : NULL;
-    struct snapshot *s = digest ? p->host->snapshot(p->snapshot) : NULL;
-    p->snapshot = s ? s : p->snapshot;
-    if (s)
-        digest_reserve(digest, p->last_nodes);
-    if (!s || period_next(p->period, s, digest_add, digest) != 0) {
-        digest_free(digest);
-        return;
-    }
-    uint64_t from_unix_ns = p->period_from_unix_ns != 0 ? p->period_from_unix_ns : s->start_unix_ns;
-    /* The clock may have been set back, so the start may be after the end. */
-    digest_set_time(digest, lesser(from_unix_ns, s->time_unix_ns), s->time_unix_ns);
-    p->period_from_unix_ns = s->time_unix_ns;
-    p->last_nodes = digest_nodes(digest);
-    add_stat(&p->stats->folded, digest_fold(digest, (uint32_t)p->max_samples));
-    pyroscope_queue_add(&p->queue, digest, now_ns());
-    p->queue.last->inuse |= is_inuse_due(p);
-    pyroscope_queue_limit(&p->queue, now_ns(), p->sender.busy);
-    update_queue_stats(p);
+    if (c->pyroscope_user[0] != '\0' && c->pyroscope_token[0] != '\0')
+        return "pyroscope_user and pyroscope_token: there can only be one of them";
+    if (c->pyroscope_user[0] == '\0' && c->pyroscope_password[0] != '\0')
+        return "pyroscope_password: there is no pyroscope_user";
+    if (!push_target_is_value(c->pyroscope_tenant))
+        return "pyroscope_tenant: not a value for a header";
+    return NULL;
 }
 
-/* Periods that were missed because the thread did not run are skipped. */
-static void end_period_if_due(struct pusher *p)
-{
-    uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_interval_ms), now = now_ns();
-    if (now < p->next_period_ns)
-        return;
-    p->next_period_ns += (1 + (now - p->next_period_ns) / interval_ns) * interval_ns;
-    end_period(p);
-}
+/* ---- Requests ---- */
 
-/* ---- Sending ---- */
-
-static uint64_t attempt_timeout_ms(const struct pusher *p)
-{
-    uint64_t timeout_ms = p->host->conf->pyroscope_timeout_ms, now = now_ns();
-    if (p->stop_by_ns == 0)
-        return timeout_ms;
-    uint64_t left_ms = p->stop_by_ns > now ? (p->stop_by_ns - now) / 1000000 : 0;
-    return left_ms < timeout_ms ? left_ms + 1 : timeout_ms;
-}
-
-/* A period is done when the server has all of it, or there is nothing to send. */
-static void send_first(struct pusher *p)
-{
-    struct pyroscope_request request;
-    int made = pyroscope_request_make(&request, &p->source, p->queue.first, p->max_samples);
-    if (made == 0) {
-        pyroscope_queue_remove(&p->queue);
-        return;
-    }
-    if (made > 0) {
-        p->sending = (struct sending){.bytes = request.bytes, .samples = request.samples};
-        memcpy(p->sending.profiles, request.profiles, sizeof request.profiles);
-        memcpy(p->sending.profile_bytes, request.profile_bytes, sizeof request.profile_bytes);
-        add_stat(&p->stats->folded, request.folded);
-    }
-    if (made < 0 || !pyroscope_sender_start(&p->sender, &request, attempt_timeout_ms(p))) {
-        pusher_back_off(p, 0); /* no memory */
-        p->gave_up = p->stop_by_ns != 0;
-    }
-}
-
-/* A server that takes longer than a period gets several periods in one push. Otherwise the queue would only grow. */
-static void catch_up(struct pusher *p)
-{
-    if (p->slow >= SLOW_PUSHES && p->queue.n > SLOW_PUSHES)
-        pyroscope_queue_gather(&p->queue, false);
-}
-
-static void send_next(struct pusher *p)
-{
-    if (!p->sender.busy)
-        catch_up(p);
-    while (!p->sender.busy && !p->gave_up && now_ns() >= p->not_before_ns && pyroscope_queue_first(&p->queue))
-        send_first(p);
-    update_queue_stats(p);
-}
-
-/* ---- The loop ---- */
-
-static uint64_t sleep_ms(const struct pusher *p)
-{
-    uint64_t now = now_ns(), until = p->stop_by_ns != 0 ? p->stop_by_ns : p->next_period_ns;
-    if (!p->sender.busy && !p->gave_up && pyroscope_queue_first(&p->queue))
-        until = lesser(until, p->not_before_ns);
-    return until > now ? (until - now) / 1000000 + 1 : 0;
-}
-
-/* Lost figures are always reported. */
-static void say_loss(struct pusher *p)
-{
-    const struct waiting *first = p->queue.first;
-    char seconds[24];
-    if (!first)
-        return;
-    uint64_t from_ns = digest_from_unix_ns(first->digest), now = clock_ns(CLOCK_REALTIME);
-    snprintf(seconds, sizeof seconds, "%llu", now > from_ns ? (unsigned long long)((now - from_ns) / 1000000000u + 1) : 1);
-    const char *error = p->last_error ? p->last_error : "", *detail = p->last_error ? p->last_detail : "";
-    SAY(p, error, detail[0] != '\0' ? ": " : "", detail, error[0] != '\0' ? "; " : "",
-        "the program ends before all was pushed: the figures of its last ", seconds,
-        p->sender.busy || first->sent ? " s may be lost" : " s are lost");
-}
-
-/* The queue is sent with the last period, without waiting for the back-off. A failure then ends the attempts, with two
- * exceptions: a rate limit that ends in time, and once a connection that was cut, because servers end old
- * connections. */
-static void begin_to_stop(struct pusher *p, uint64_t stop_by_ns)
-{
-    uint64_t timeout_ns = ms_to_ns(p->host->conf->pyroscope_exit_timeout_ms);
-    p->stop_by_ns = lesser(stop_by_ns > STOP_MARGIN_NS ? stop_by_ns - STOP_MARGIN_NS : 1, now_ns() + timeout_ns);
-    p->not_before_ns = p->backoff_ns = 0;
-    end_period(p);
-    pyroscope_queue_gather(&p->queue, p->sender.busy);
-    update_queue_stats(p);
-}
-
-static bool is_over(const struct pusher *p)
-{
-    bool idle = !p->sender.busy && (p->gave_up || !pyroscope_queue_first(&p->queue));
-    return p->stop_by_ns != 0 && (idle || now_ns() >= p->stop_by_ns);
-}
-
-/* The program has closed our descriptors. The present request may have arrived, as after any cut. */
-static bool begin_anew(struct pusher *p)
-{
-    if (p->sender.busy) {
-        const struct pyroscope_result cut = {.outcome = PYROSCOPE_FAILED, .may_be_there = true, .answer = ""};
-        add_stat(&p->stats->uncertain, 1);
-        pusher_act_on_failure(p, &cut);
-    }
-    pyroscope_sender_abandon(&p->sender);
-    return p->host->renew(p->host) == 0 && pyroscope_sender_open(&p->sender, p->host);
-}
-
-static void loop(struct pusher *p)
-{
-    struct pyroscope_result result;
-    while (!is_over(p)) {
-        if (!p->host->has_descriptors(p->host) && !begin_anew(p)) {
-            SAY(p, "the program has closed all descriptors, and there are no new ones; nothing more is pushed");
-            break;
-        }
-        uint64_t stop_by_ns = p->host->stop_by_ns(p->host);
-        if (p->stop_by_ns == 0 && stop_by_ns != 0)
-            begin_to_stop(p, stop_by_ns);
-        if (p->stop_by_ns == 0)
-            end_period_if_due(p);
-        send_next(p);
-        if (is_over(p))
-            break;
-        if (!pyroscope_sender_wait(&p->sender, p->stop_by_ns == 0 ? p->host->stop_fd : -1, sleep_ms(p), &result))
-            continue;
-        pusher_act_on(p, &result);
-        update_queue_stats(p);
-    }
-    say_loss(p);
-}
-
-/* ---- The service ---- */
-
-static void ignore(void *user, const struct snapshot *s, uint32_t row, const struct totals *totals)
-{
-    (void)user;
-    (void)s;
-    (void)row;
-    (void)totals;
-}
-
-/* A child reports its own figures. The parent's memory is in use in both. */
-static int begin_at_fork(struct pusher *p, struct snapshot *base)
-{
-    int error = period_next(p->period, base, ignore, NULL);
-    p->period_from_unix_ns = base->time_unix_ns;
-    p->host->free_snapshot(base);
-    return error;
-}
-
-static void say_labels(const struct pusher *p)
+static void say_labels(const struct service_host *host, size_t left_out)
 {
     char number[24];
-    snprintf(number, sizeof number, "%zu", p->source.labels.left_out);
-    if (p->source.labels.left_out > 0)
-        SAY(p, "pyroscope_labels and resource attributes: there are too many; ", number, " are left out");
+    snprintf(number, sizeof number, "%zu", left_out);
+    if (left_out > 0)
+        host->say((const char *const[]){"pyroscope: pyroscope_labels and resource attributes: there are too many; ", number,
+                                        " are left out", NULL});
 }
 
-static int begin(struct pusher *p, const struct service_host *host)
+static void *source_make(const struct service_host *host)
 {
-    const struct conf *c = host->conf;
-    p->host = host;
-    p->stats = host->pyroscope;
-    p->shape = (struct digest_shape){.labels = c->series_labels, .names = &p->names, .ids = c->pyroscope_api == PYROSCOPE_PUSH};
-    p->max_samples = c->pyroscope_max_samples;
-    p->queue.max_bytes = c->pyroscope_queue_bytes;
-    p->queue.max_nodes = (uint32_t)p->max_samples;
-    p->queue.max_age_ns = c->pyroscope_queue_age_s * 1000000000u;
-    p->next_period_ns = now_ns() + ms_to_ns(c->pyroscope_interval_ms);
-    p->first_inuse_ns = p->next_inuse_ns =
-        p->next_period_ns - ms_to_ns(c->pyroscope_interval_ms) + ms_to_ns(c->pyroscope_inuse_interval_ms);
-    const char *wrong = pyroscope_target_check(c);
-    if (wrong) {
-        SAY(p, wrong, "; nothing is pushed");
-        return -ECANCELED;
-    }
-    if (c->pyroscope_insecure)
-        SAY(p, "pyroscope_insecure: the server's certificate is not checked");
-    pyroscope_source_make(&p->source, host);
-    say_labels(p);
-    p->period = period_make();
-    if (!pyroscope_sender_open(&p->sender, host) || !p->period || !label_names_make(&p->names, c->series_labels))
-        return -ENOMEM;
-    return host->base ? begin_at_fork(p, host->base) : 0;
+    struct pyroscope_source *source = malloc(sizeof *source);
+    if (!source)
+        return NULL;
+    pyroscope_source_make(source, host);
+    say_labels(host, source->labels.left_out);
+    return source;
 }
 
-static void end(struct pusher *p)
+static void source_free(void *source)
 {
-    if (p->host->has_descriptors(p->host))
-        pyroscope_sender_close(&p->sender);
-    else
-        pyroscope_sender_abandon(&p->sender);
-    pyroscope_queue_free(&p->queue);
-    pyroscope_source_free(&p->source);
-    label_names_free(&p->names);
-    period_free(p->period);
-    p->host->free_snapshot(p->snapshot);
+    pyroscope_source_free(source);
+    free(source);
 }
 
-/* TLS libraries end at exit, even in the middle of their initialisation. So the initialisation is not left to the
- * thread. */
-static int prepare(const struct service_host *host)
+static int make(struct push_request *request, const void *source, struct waiting *period, size_t max_samples)
 {
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return -ENOMEM;
-    host->end_before_others();
-    return 0;
+    return pyroscope_request_make(request, source, period, max_samples);
 }
+
+static bool add_headers(struct curl_slist **list, const struct conf *c)
+{
+    return push_target_header(list, "X-Scope-OrgID", c->pyroscope_tenant)
+        && (c->pyroscope_api != PYROSCOPE_PUSH || push_target_header(list, "Connect-Protocol-Version", "1"));
+}
+
+/* ---- Answers ---- */
+
+static bool is_own(const char *type, const struct conf *c)
+{
+    return c->pyroscope_api != PYROSCOPE_PUSH || (type && strncmp(type, "application/proto", 17) == 0);
+}
+
+static bool is_passing(long status)
+{
+    return status == 408 || status == 425 || status == 429 || status >= 500;
+}
+
+/* A server answers 413 to a request that is too large. Pyroscope also answers 400 (/ingest: 422) with these words, from
+ * pkg/validation/validate.go and pkg/distributor/distributor.go of its sources, version 2. */
+static bool is_too_large(long status, const char *answer)
+{
+    return status == 413
+        || ((status == 400 || status == 422)
+            && (strstr(answer, "max_profile_size_byte") || strstr(answer, "max_profile_stacktrace_samples")
+                || strstr(answer, "payload size exceeds limit")));
+}
+
+static size_t count_text(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, what)); text += strlen(what))
+        n++;
+    return n;
+}
+
+static bool is_named(const struct waiting *period, const char *answer, int profile)
+{
+    char text[64] = "id ";
+    push_request_id(text + 3, period, profile);
+    return strstr(answer, strcat(text, " failed"));
+}
+
+/* Returns the largest profile of the request that is not refused yet, or −1. */
+static int largest(const bool sent[PUSH_N_PROFILES], const size_t bytes[PUSH_N_PROFILES], const bool refused[PUSH_N_PROFILES])
+{
+    int found = -1;
+    for (int i = 0; i < PUSH_N_PROFILES; i++)
+        if (sent[i] && !refused[i] && (found < 0 || bytes[i] > bytes[found]))
+            found = i;
+    return found;
+}
+
+/* For each refused profile, Pyroscope answers "push series with index N and id ID failed". For a profile that is too
+ * large to be read it gives no ID; these are the largest ones. The words are from pkg/distributor/distributor.go of
+ * its sources. An answer without them is about the whole request. */
+static bool find_refused(bool refused[PUSH_N_PROFILES], const struct waiting *period, const bool sent[PUSH_N_PROFILES],
+                         const size_t bytes[PUSH_N_PROFILES], const char *answer)
+{
+    bool any = false;
+    size_t unread = count_text(answer, "uncompressed profile payload size exceeds limit");
+    for (int i = 0; i < PUSH_N_PROFILES; i++)
+        any |= refused[i] = sent[i] && is_named(period, answer, i);
+    for (int i; unread > 0 && (i = largest(sent, bytes, refused)) >= 0; unread--)
+        any = refused[i] = true;
+    return any;
+}
+
+static const struct push_protocol protocol = {
+    .name = "pyroscope", .stats = stats, .set = set, .check = check, .source_make = source_make, .source_free = source_free,
+    .make = make, .add_headers = add_headers, .is_own = is_own, .not_own = "the answer is not Pyroscope's",
+    .is_passing = is_passing, .is_too_large = is_too_large, .find_refused = find_refused};
 
 static int run(const struct service_host *host)
 {
-    struct pusher *p = calloc(1, sizeof *p);
-    if (!p)
-        return -ENOMEM;
-    int error = begin(p, host);
-    if (error == 0)
-        loop(p);
-    end(p);
-    free(p);
-    return error;
+    return pusher_run(host, &protocol);
 }
 
 const struct service jespan_service_pyroscope = {
-    .abi = SERVICE_ABI, .name = "pyroscope", .prepare = prepare, .run = run};
+    .abi = SERVICE_ABI, .name = "pyroscope", .prepare = pusher_prepare, .run = run};

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/encode.h"
 #include "base/parse.h"
 #include "label_names.h"
 #include "utf8.h"
@@ -55,25 +56,6 @@ static void add(struct pyroscope_labels *labels, const char *name, const char *v
     put(labels, labels->max, strdup(name), utf8_clean(value));
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Decodes %XX in place. Other text is unchanged. */
-static void decode_percent(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from != '\0'; from++) {
-        bool coded = from[0] == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0;
-        char c = coded ? (char)(hex_digit(from[1]) << 4 | hex_digit(from[2])) : *from;
-        from += coded ? 2 : 0;
-        if (c != '\0')
-            *to++ = c;
-    }
-    *to = '\0';
-}
-
 /* Translates OpenTelemetry's names to Pyroscope's. NULL: Pyroscope has no other name. */
 static const char *translate(const char *key, size_t n)
 {
@@ -99,7 +81,7 @@ static void add_pair(struct pyroscope_labels *labels, const char *key, size_t ke
 {
     const char *translated = attribute ? translate(key, key_bytes) : NULL;
     if (value && attribute)
-        decode_percent(value);
+        percent_decode(value);
     put(labels, labels->max - REQUIRED, translated ? strdup(translated) : make_name(key, key_bytes),
         value ? utf8_clean(value) : NULL);
     free(value);

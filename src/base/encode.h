@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Encodings that the command and modules share: strings of JSON, and base64. Modules call no functions of the library, so
+/* Encodings that several parts share: strings of JSON, base64, and %XX. Modules call no functions of the library, so
  * all of it is inline. */
 #ifndef JESPAN_ENCODE_H
 #define JESPAN_ENCODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,6 +47,27 @@ static inline void base64_encode(char *to, const void *bytes, size_t n)
         *to++ = left > 1 ? digits[three >> 6 & 63] : '=';
         *to++ = left > 2 ? digits[three & 63] : '=';
     }
+}
+
+/* ---- %XX (RFC 3986) ---- */
+
+static inline int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Decodes %XX in place, and leaves %00 out. Other text is unchanged. */
+static inline void percent_decode(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        bool coded = from[0] == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0;
+        char c = coded ? (char)(hex_digit(from[1]) << 4 | hex_digit(from[2])) : *from;
+        from += coded ? 2 : 0;
+        if (c != '\0')
+            *to++ = c;
+    }
+    *to = '\0';
 }
 
 #endif

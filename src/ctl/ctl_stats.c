@@ -213,10 +213,10 @@ static uint64_t frames(void)
     return load_relaxed(&stack_frames_end) - 1;
 }
 
-#define PYROSCOPE_ROW(name) {#name, read_pyroscope, offsetof(struct pyroscope_stats, name)},
+#define PYROSCOPE_ROW(name) {#name, read_pyroscope, offsetof(struct push_stats, name)},
 #define HTTP_ROW(name) {#name, read_http, offsetof(struct http_stats, name)},
 static const struct ctl_name pyroscope_names[] = {
-    PYROSCOPE_STATS(PYROSCOPE_ROW) {"last_error", read_last_error, 0}, {0}};
+    PUSH_STATS(PYROSCOPE_ROW) {"last_error", read_last_error, 0}, {0}};
 static const struct ctl_name http_names[] = {HTTP_STATS(HTTP_ROW) {0}};
 static const struct ctl_name stacks_names[] = {
     /* pairs of a context and a [stack](stacks.md) that have a number now; frames of all stacks */

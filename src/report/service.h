@@ -26,7 +26,7 @@
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
  * service does not run. Each figure has one writer. */
-#define PYROSCOPE_STATS(ROW)                                                                                           \
+#define PUSH_STATS(ROW)                                                                                           \
     ROW(pushes)          /* profiles that the server accepted */                                                       \
     ROW(pushed_bytes)    /* bytes of accepted requests, as sent */                                                     \
     ROW(failures)        /* attempts that failed for any reason */                                                     \
@@ -47,8 +47,8 @@
     ROW(folded)          /* series left out of /metrics, because there were too many; summed over requests */
 
 #define SERVICE_STAT(name) _Atomic uint64_t name;
-struct pyroscope_stats {
-    PYROSCOPE_STATS(SERVICE_STAT)
+struct push_stats {
+    PUSH_STATS(SERVICE_STAT)
     _Atomic(const char *) last_error; /* of the last attempt; NULL: it succeeded, or there was none. Never freed */
 };
 struct http_stats {
@@ -68,7 +68,7 @@ struct service_host {
     const struct conf *conf;
     pid_t pid;           /* the program's */
     const char *program; /* its name */
-    struct pyroscope_stats *pyroscope;
+    struct push_stats *pyroscope;
     struct http_stats *http;
 
     /* A new snapshot, which reuses and ends `old` (or NULL). It may wait for the snapshots of others, and pauses for

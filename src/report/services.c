@@ -24,12 +24,12 @@
 #include "report/unfollowed.h"
 #include "span/span.h"
 
-WRITTEN_AT_FORK struct pyroscope_stats services_pyroscope;
+WRITTEN_AT_FORK struct push_stats services_pyroscope;
 WRITTEN_AT_FORK struct http_stats services_http;
 
 #define PYROSCOPE_FIGURE(name) FIGURE_ROW(figure_pyroscope_##name, "spans.stats.pyroscope." #name, services_pyroscope.name, FIGURE_NUMBER);
 #define HTTP_FIGURE(name) FIGURE_ROW(figure_http_##name, "spans.stats.http." #name, services_http.name, FIGURE_NUMBER);
-PYROSCOPE_STATS(PYROSCOPE_FIGURE)
+PUSH_STATS(PYROSCOPE_FIGURE)
 HTTP_STATS(HTTP_FIGURE)
 FIGURE_ROW(figure_last_error, "spans.stats.pyroscope.last_error", services_pyroscope.last_error, FIGURE_TEXT);
 

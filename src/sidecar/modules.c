@@ -29,7 +29,7 @@
 
 #define STACK_BYTES ((size_t)256 * 1024)
 
-static struct pyroscope_stats pyroscope_stats;
+static struct push_stats pyroscope_stats;
 static struct http_stats http_stats;
 static int bell = -1; /* an eventfd */
 
@@ -113,7 +113,7 @@ static const struct {
 } stats[] = {
 #define PYROSCOPE_ROW(name) {"spans.stats.pyroscope." #name, &pyroscope_stats.name},
 #define HTTP_ROW(name) {"spans.stats.http." #name, &http_stats.name},
-    PYROSCOPE_STATS(PYROSCOPE_ROW) HTTP_STATS(HTTP_ROW)};
+    PUSH_STATS(PYROSCOPE_ROW) HTTP_STATS(HTTP_ROW)};
 
 static int read_events(const struct service_host *host, struct event_sink *sink)
 {

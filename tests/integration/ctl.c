@@ -17,7 +17,7 @@ static const char *const stats[] = {"meta_bytes", "header_bytes", "header_held_b
                                     "committed_bytes", "contexts", "overflow", "recycled", "truncated", "dumps",
                                     "lost_dumps", "lost_messages", "threads", "reporters", "reporter_misses", "reporter_errors", NULL};
 #define NAME(name) #name,
-static const char *const pyroscope_stats[] = {PYROSCOPE_STATS(NAME) NULL};
+static const char *const pyroscope_stats[] = {PUSH_STATS(NAME) NULL};
 static const char *const http_stats[] = {HTTP_STATS(NAME) NULL};
 static const char *const last_error[] = {"last_error", NULL};
 

@@ -63,10 +63,10 @@ unit_tests += \
 	%D%/exporters/test_pprof
 if PYROSCOPE
 unit_tests += \
+	%D%/exporters/test_push_queue \
+	%D%/exporters/test_push_secrets \
 	%D%/exporters/test_pyroscope_labels \
-	%D%/exporters/test_pyroscope_queue \
 	%D%/exporters/test_pyroscope_request \
-	%D%/exporters/test_pyroscope_secrets \
 	%D%/exporters/test_pyroscope_service
 endif
 if HTTP

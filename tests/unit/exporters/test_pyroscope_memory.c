@@ -31,7 +31,7 @@ static struct digest *make_digest(void)
 /* How it ends. */
 static int make_request(const struct pyroscope_source *source, long failing)
 {
-    struct pyroscope_request request;
+    struct push_request request;
     struct waiting w = {.digest = make_digest(), .inuse = true};
     n_calls = 0;
     fail_at = failing;
@@ -41,7 +41,7 @@ static int make_request(const struct pyroscope_source *source, long failing)
     and_all_after = false;
     watching = false;
     if (made > 0)
-        pyroscope_request_free(&request);
+        push_request_free(&request);
     digest_free(w.digest);
     return made;
 }
@@ -65,21 +65,21 @@ static void check_requests(uint64_t api)
 
 static void what_was_reserved_is_there(void)
 {
-    struct pyroscope_queue q = {.max_bytes = SIZE_MAX, .max_age_ns = UINT64_MAX};
+    struct push_queue q = {.max_bytes = SIZE_MAX, .max_age_ns = UINT64_MAX};
     struct digest *d = make_digest();
     n_calls = 0;
     fail_at = 1;
     and_all_after = watching = true;
-    CHECK(!pyroscope_queue_reserve(&q));
-    CHECK(!pyroscope_queue_add(&q, d, 1));
+    CHECK(!push_queue_reserve(&q));
+    CHECK(!push_queue_add(&q, d, 1));
     watching = false;
-    CHECK(pyroscope_queue_reserve(&q));
+    CHECK(push_queue_reserve(&q));
     watching = true;
-    CHECK(pyroscope_queue_add(&q, d, 1));
+    CHECK(push_queue_add(&q, d, 1));
     watching = and_all_after = false;
     CHECK_EQ(q.n, 1);
-    CHECK(pyroscope_queue_reserve(&q)); /* it is freed with the queue */
-    pyroscope_queue_free(&q);
+    CHECK(push_queue_reserve(&q)); /* it is freed with the queue */
+    push_queue_free(&q);
 }
 
 int main(void)

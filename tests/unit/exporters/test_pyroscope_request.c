@@ -17,8 +17,8 @@
 #include "../../support/made_snapshot.h"
 #include "exporters/period.h"
 #include "exporters/profile.pb-c.h"
-#include "exporters/push.pb-c.h"
-#include "exporters/pyroscope_queue.h"
+#include "exporters/pyroscope.pb-c.h"
+#include "exporters/push_queue.h"
 #include "exporters/pyroscope_request.h"
 
 static struct conf configured;
@@ -57,7 +57,7 @@ static void fill(const char *kind, uint32_t n)
     made_snapshot_free(s);
 }
 
-static Jespan__Push__PushRequest *read_push(const struct pyroscope_request *request)
+static Jespan__Push__PushRequest *read_push(const struct push_request *request)
 {
     static uint8_t plain[1 << 23];
     z_stream gzip = {.next_in = request->body, .avail_in = (uInt)request->bytes, .next_out = plain, .avail_out = sizeof plain};
@@ -81,14 +81,14 @@ static const char *label_of(const Jespan__Push__RawProfileSeries *series, const 
 static void check_series(const Jespan__Push__RawProfileSeries *series, int profile)
 {
     char id[37];
-    const struct pprof_kind *kind = pyroscope_profiles[profile].kind;
-    assert_string_equal(label_of(series, "__name__"), pyroscope_profiles[profile].name);
+    const struct pprof_kind *kind = push_profiles[profile].kind;
+    assert_string_equal(label_of(series, "__name__"), push_profiles[profile].name);
     assert_string_equal(label_of(series, "service_name"), "shop, \"{a}\"");
     assert_string_equal(label_of(series, "__delta__"), "false");
     assert_string_equal(label_of(series, "pyroscope_spy"), "jespan");
     assert_int_equal(strlen(label_of(series, "__session_id__")), 16);
     assert_int_equal(series->n_samples, 1);
-    pyroscope_request_id(id, &waiting, profile);
+    push_request_id(id, &waiting, profile);
     assert_string_equal(series->samples[0]->id, id);
     ProtobufCBinaryData raw = series->samples[0]->raw_profile;
     JespanPprof__Profile *p = jespan_pprof__profile__unpack(NULL, raw.len, raw.data);
@@ -104,7 +104,7 @@ static void check_series(const Jespan__Push__RawProfileSeries *series, int profi
 static void test_push(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     fill("small", 0);
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
     assert_string_equal(request.path, "/push.v1.PusherService/Push");
@@ -112,21 +112,21 @@ static void test_push(void **state)
     assert_string_equal(request.content_encoding, "gzip");
     assert_int_equal(request.folded, 0);
     Jespan__Push__PushRequest *push = read_push(&request);
-    assert_int_equal(push->n_series, PYROSCOPE_N_PROFILES);
-    for (int profile = 0; profile < PYROSCOPE_N_PROFILES; profile++) {
+    assert_int_equal(push->n_series, PUSH_N_PROFILES);
+    for (int profile = 0; profile < PUSH_N_PROFILES; profile++) {
         assert_true(request.profiles[profile]);
         check_series(push->series[profile], profile);
         assert_int_equal(request.profile_bytes[profile], push->series[profile]->samples[0]->raw_profile.len);
     }
     jespan__push__push_request__free_unpacked(push, NULL);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
 }
 
 /* Figures that the server has accepted are not in the next request. */
 static void test_the_rest(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     fill("small", 0);
     waiting.accepted[0] = waiting.accepted[2] = true;
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
@@ -135,7 +135,7 @@ static void test_the_rest(void **state)
     assert_int_equal(push->n_series, 1);
     check_series(push->series[0], 1);
     jespan__push__push_request__free_unpacked(push, NULL);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
     waiting.accepted[1] = true;
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 0);
 }
@@ -144,7 +144,7 @@ static void test_the_rest(void **state)
 static void test_without_inuse(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     fill("small", 0);
     waiting.inuse = false;
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
@@ -156,27 +156,27 @@ static void test_without_inuse(void **state)
     assert_string_equal(p->string_table[p->sample_type[1]->type], "alloc_space");
     jespan_pprof__profile__free_unpacked(p, NULL);
     jespan__push__push_request__free_unpacked(push, NULL);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
 }
 
 /* A request that is sent again is the same, so a server can recognise it. */
 static void test_same_again(void **state)
 {
     (void)state;
-    struct pyroscope_request one, two;
+    struct push_request one, two;
     fill("small", 0);
     pyroscope_request_make(&one, &source, &waiting, 16000);
     pyroscope_request_make(&two, &source, &waiting, 16000);
     assert_int_equal(one.bytes, two.bytes);
     assert_memory_equal(one.body, two.body, one.bytes);
-    pyroscope_request_free(&one);
-    pyroscope_request_free(&two);
+    push_request_free(&one);
+    push_request_free(&two);
 }
 
 static void test_nothing_to_tell(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     fill("empty", 0);
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 0);
 }
@@ -184,16 +184,16 @@ static void test_nothing_to_tell(void **state)
 static void test_times_are_off(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     configured.track_time = TRACK_TIME_OFF;
     fill("small", 0);
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
     assert_true(request.profiles[0] && !request.profiles[1] && !request.profiles[2]);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
 }
 
 /* Returns the sum of all alloc_space values of a request. `bytes` gets the size of all its profiles. */
-static int64_t allocated_bytes(const struct pyroscope_request *request, size_t *n_samples, size_t *bytes)
+static int64_t allocated_bytes(const struct push_request *request, size_t *n_samples, size_t *bytes)
 {
     Jespan__Push__PushRequest *push = read_push(request);
     ProtobufCBinaryData raw = push->series[0]->samples[0]->raw_profile;
@@ -213,28 +213,28 @@ static int64_t allocated_bytes(const struct pyroscope_request *request, size_t *
 static void test_limits(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     size_t n, bytes;
     fill("rows", 5000);
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
     int64_t all = allocated_bytes(&request, &n, &bytes);
     assert_true(n > 1000 && bytes > 65536);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 1000), 1);
     assert_int_equal(allocated_bytes(&request, &n, &bytes), all);
     assert_true(n <= 1000 && request.folded > 0);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
     configured.pyroscope_max_bytes = bytes / 3;
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 1000), 1);
     assert_int_equal(allocated_bytes(&request, &n, &bytes), all);
     assert_true(bytes <= configured.pyroscope_max_bytes);
-    pyroscope_request_free(&request);
+    push_request_free(&request);
 }
 
 static void test_ingest(void **state)
 {
     (void)state;
-    struct pyroscope_request request;
+    struct push_request request;
     configured.pyroscope_api = PYROSCOPE_INGEST;
     fill("small", 0);
     assert_int_equal(pyroscope_request_make(&request, &source, &waiting, 16000), 1);
@@ -254,7 +254,7 @@ static void test_ingest(void **state)
     assert_non_null(memmem(request.body, request.bytes, "name=\"profile\"", 14));
     assert_non_null(memmem(request.body, request.bytes, "name=\"sample_type_config\"", 25));
     assert_non_null(memmem(request.body, request.bytes, "\"cumulative\":false", 18));
-    pyroscope_request_free(&request);
+    push_request_free(&request);
 }
 
 int main(void)

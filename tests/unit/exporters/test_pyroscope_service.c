@@ -121,7 +121,7 @@ static void behave(const char *mode)
 /* ---- The host ---- */
 
 static struct conf configured;
-static struct pyroscope_stats stats;
+static struct push_stats stats;
 static struct http_stats unused;
 static _Atomic uint64_t end_ns;
 static _Atomic unsigned said;

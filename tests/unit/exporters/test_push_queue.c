@@ -12,16 +12,16 @@
 
 #include <cmocka.h>
 
-#include "exporters/pyroscope_queue.h"
+#include "exporters/push_queue.h"
 
 static const struct digest_shape shape = {.labels = ""};
-static struct pyroscope_queue queue;
+static struct push_queue queue;
 static uint64_t happened_bytes, happened_cpu, accepted_bytes, accepted_cpu, in_use;
 
 static int set_up(void **state)
 {
     (void)state;
-    queue = (struct pyroscope_queue){.max_bytes = SIZE_MAX, .max_age_ns = UINT64_MAX};
+    queue = (struct push_queue){.max_bytes = SIZE_MAX, .max_age_ns = UINT64_MAX};
     happened_bytes = happened_cpu = accepted_bytes = accepted_cpu = in_use = 0;
     return 0;
 }
@@ -29,7 +29,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    pyroscope_queue_free(&queue);
+    push_queue_free(&queue);
     assert_int_equal(queue.n, 0);
     assert_int_equal(queue.bytes, 0);
     return 0;
@@ -52,7 +52,7 @@ static void add_period_of(const char *name, uint64_t allocated, uint64_t freed, 
     digest_add(d, &s, 1, &t);
     happened_bytes += t.alloc_bytes;
     happened_cpu += t.cpu;
-    assert_true(pyroscope_queue_add(&queue, d, now_ns));
+    assert_true(push_queue_add(&queue, d, now_ns));
 }
 
 static void add_period(uint64_t allocated, uint64_t freed, uint64_t now_ns)
@@ -71,29 +71,29 @@ static struct totals totals_of(struct digest *d)
 
 static void accept_profile(int profile)
 {
-    struct waiting *w = pyroscope_queue_first(&queue);
+    struct waiting *w = push_queue_first(&queue);
     assert_non_null(w);
     assert_false(w->accepted[profile]);
     struct totals t = totals_of(w->digest);
-    if (pyroscope_profiles[profile].figures == DIGEST_ALLOCATIONS)
+    if (push_profiles[profile].figures == DIGEST_ALLOCATIONS)
         accepted_bytes += t.alloc_bytes;
-    if (pyroscope_profiles[profile].figures == DIGEST_CPU)
+    if (push_profiles[profile].figures == DIGEST_CPU)
         accepted_cpu += t.cpu;
     w->accepted[profile] = true;
 }
 
 static void accept_rest(void)
 {
-    struct waiting *w = pyroscope_queue_first(&queue);
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+    struct waiting *w = push_queue_first(&queue);
+    for (int i = 0; i < PUSH_N_PROFILES; i++)
         if (!w->accepted[i])
             accept_profile(i);
-    pyroscope_queue_remove(&queue);
+    push_queue_remove(&queue);
 }
 
 static void accept_all(void)
 {
-    while (pyroscope_queue_first(&queue) != NULL)
+    while (push_queue_first(&queue) != NULL)
         accept_rest();
     assert_int_equal(accepted_bytes, happened_bytes);
     assert_int_equal(accepted_cpu, happened_cpu);
@@ -101,7 +101,7 @@ static void accept_all(void)
 
 static uint64_t in_use_of_first(void)
 {
-    struct totals t = totals_of(pyroscope_queue_first(&queue)->digest);
+    struct totals t = totals_of(push_queue_first(&queue)->digest);
     return totals_inuse_bytes(&t);
 }
 
@@ -122,8 +122,8 @@ static void test_refused_waits_for_next(void **state)
 {
     (void)state;
     add_period(100, 0, 1);
-    pyroscope_queue_refuse(&queue);
-    assert_null(pyroscope_queue_first(&queue));
+    push_queue_refuse(&queue);
+    assert_null(push_queue_first(&queue));
     assert_int_equal(queue.n, 1);
     add_period(10, 60, 2);
     assert_int_equal(queue.n, 1);
@@ -137,7 +137,7 @@ static void test_refused_after_a_part(void **state)
     (void)state;
     add_period(100, 0, 1);
     accept_profile(0); /* memory */
-    pyroscope_queue_refuse(&queue);
+    push_queue_refuse(&queue);
     add_period(10, 60, 2);
     assert_int_equal(in_use_of_first(), 50);
     accept_all();
@@ -152,7 +152,7 @@ static void test_merged_gets_an_id_of_its_own(void **state)
     add_period(1, 0, 2);
     memcpy(second, queue.last->id, 16);
     assert_memory_not_equal(first, second, 16);
-    pyroscope_queue_refuse(&queue);
+    push_queue_refuse(&queue);
     assert_memory_not_equal(queue.first->id, first, 16);
     assert_memory_not_equal(queue.first->id, second, 16);
 }
@@ -165,7 +165,7 @@ static void test_bytes(void **state)
     queue.max_bytes = 10 * one;
     for (unsigned i = 0; i < 100; i++) {
         add_period(i, i / 2, i);
-        pyroscope_queue_limit(&queue, i, false);
+        push_queue_limit(&queue, i, false);
         assert_true(queue.bytes <= queue.max_bytes);
     }
     assert_in_range(queue.n, 5, 10);
@@ -182,13 +182,13 @@ static void test_busy(void **state)
     queue.max_bytes = 1;
     for (unsigned i = 0; i < 10; i++) {
         add_period(i, 0, i);
-        pyroscope_queue_limit(&queue, i, true);
+        push_queue_limit(&queue, i, true);
     }
     assert_ptr_equal(queue.first, first);
     assert_int_equal(queue.n, 2);
     struct totals t = totals_of(first->digest);
     assert_int_equal(t.alloc_bytes, 7);
-    pyroscope_queue_limit(&queue, 10, false);
+    push_queue_limit(&queue, 10, false);
     assert_int_equal(queue.n, 1);
     accept_all();
 }
@@ -205,14 +205,14 @@ static void test_sent(void **state)
     memcpy(id, queue.first->id, 16);
     for (unsigned i = 2; i < 10; i++) {
         add_period(i, 0, i);
-        pyroscope_queue_limit(&queue, i, false);
+        push_queue_limit(&queue, i, false);
         assert_int_equal(queue.n, 2);
     }
     assert_memory_equal(queue.first->id, id, 16);
     assert_int_equal(in_use_of_first(), 7);
-    pyroscope_queue_limit(&queue, 101, true);
+    push_queue_limit(&queue, 101, true);
     assert_memory_equal(queue.first->id, id, 16);
-    pyroscope_queue_limit(&queue, 101, false);
+    push_queue_limit(&queue, 101, false);
     assert_int_equal(queue.n, 1);
     assert_memory_not_equal(queue.first->id, id, 16);
     accept_all();
@@ -222,20 +222,20 @@ static void test_sent(void **state)
 static void test_gather(void **state)
 {
     (void)state;
-    pyroscope_queue_gather(&queue, false);
+    push_queue_gather(&queue, false);
     for (unsigned i = 1; i <= 5; i++)
         add_period(i, 0, i);
-    pyroscope_queue_gather(&queue, true);
+    push_queue_gather(&queue, true);
     assert_int_equal(queue.n, 2);
     assert_int_equal(in_use_of_first(), 1);
     accept_rest();
     for (unsigned i = 1; i <= 5; i++)
         add_period(i, 0, i);
     queue.first->sent = true;
-    pyroscope_queue_gather(&queue, false);
+    push_queue_gather(&queue, false);
     assert_int_equal(queue.n, 2);
-    pyroscope_queue_rename(&queue);
-    pyroscope_queue_gather(&queue, false);
+    push_queue_rename(&queue);
+    push_queue_gather(&queue, false);
     assert_int_equal(queue.n, 1);
     accept_all();
 }
@@ -248,11 +248,11 @@ static void test_inuse(void **state)
     queue.last->inuse = true;
     add_period(2, 0, 2);
     add_period(3, 0, 3);
-    pyroscope_queue_gather(&queue, false);
+    push_queue_gather(&queue, false);
     assert_true(queue.first->inuse);
-    accept_profile(PYROSCOPE_MEMORY);
+    accept_profile(PUSH_MEMORY);
     add_period(4, 0, 4);
-    pyroscope_queue_gather(&queue, false);
+    push_queue_gather(&queue, false);
     assert_int_equal(queue.n, 1);
     assert_false(queue.first->inuse);
     accept_all();
@@ -268,7 +268,7 @@ static void test_merged_is_folded(void **state)
         char name[8];
         snprintf(name, sizeof name, "%u", i);
         add_period_of(name, 10, 10, i);
-        pyroscope_queue_limit(&queue, i, false);
+        push_queue_limit(&queue, i, false);
         assert_true(digest_nodes(queue.first->digest) <= 20 + 1);
     }
     assert_int_equal(queue.n, 1);
@@ -282,9 +282,9 @@ static void test_age(void **state)
     queue.max_age_ns = 100;
     for (unsigned i = 1; i <= 5; i++)
         add_period(i, 0, 50 * i);
-    pyroscope_queue_limit(&queue, 250, false);
+    push_queue_limit(&queue, 250, false);
     assert_int_equal(queue.n, 2); /* of 200 and 250; the other periods are 100 or more old */
-    pyroscope_queue_limit(&queue, 1000, false);
+    push_queue_limit(&queue, 1000, false);
     assert_int_equal(queue.n, 1); /* the newest stays */
     accept_all();
 }
@@ -295,8 +295,8 @@ static void test_random(void **state)
     (void)state;
     unsigned seed = 1;
     for (unsigned i = 0; i < 20000; i++) {
-        struct waiting *first = pyroscope_queue_first(&queue);
-        int profile = (int)(rand_r(&seed) % PYROSCOPE_N_PROFILES);
+        struct waiting *first = push_queue_first(&queue);
+        int profile = (int)(rand_r(&seed) % PUSH_N_PROFILES);
         switch (rand_r(&seed) % 5) {
         case 0:
             add_period(rand_r(&seed) % 1000, in_use > 0 ? rand_r(&seed) % in_use : 0, i);
@@ -307,12 +307,12 @@ static void test_random(void **state)
             break;
         case 2:
             if (first != NULL)
-                pyroscope_queue_refuse(&queue);
+                push_queue_refuse(&queue);
             break;
         case 3:
             queue.max_bytes = rand_r(&seed) % 20000;
             queue.max_age_ns = rand_r(&seed) % 100 + 1;
-            pyroscope_queue_limit(&queue, i, rand_r(&seed) % 2 != 0);
+            push_queue_limit(&queue, i, rand_r(&seed) % 2 != 0);
             break;
         default:
             if (first != NULL && rand_r(&seed) % 2 != 0)
@@ -323,7 +323,7 @@ static void test_random(void **state)
     }
     add_period(1, 0, 20000);
     queue.max_age_ns = 0;
-    pyroscope_queue_limit(&queue, 20000, false);
+    push_queue_limit(&queue, 20000, false);
     assert_int_equal(in_use_of_first(), in_use);
     accept_all();
 }

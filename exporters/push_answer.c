@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The meaning of a Pyroscope server's answer. */
+/* The meaning of a server's answer. */
 #include <stdio.h>
 #include <string.h>
 
-#include "pyroscope_send.h"
+#include "push_send.h"
 
 #define MAX_RETRY_AFTER_S 3600
 
@@ -25,7 +25,7 @@ static bool is_about_credentials(long status)
 
 /* Makes the detail: the message of libcurl, or the first line of the answer. The whole answer is checked for secrets
  * before it is cut, because a part of a secret cannot be recognised. */
-static void describe(struct pyroscope_sender *s, const struct pyroscope_result *result)
+static void describe(struct push_sender *s, const struct push_result *result)
 {
     const char *text = s->answer_bytes == 0 ? s->curl_error : result->answer;
     size_t n = 0;
@@ -33,33 +33,22 @@ static void describe(struct pyroscope_sender *s, const struct pyroscope_result *
         n++;
     if (is_about_credentials(result->status) || n == 0)
         s->detail[0] = '\0';
-    else if (pyroscope_secrets_are_in(s->conf, text))
+    else if (push_secrets_are_in(&s->settings, text))
         strcpy(s->detail, "(the answer is not shown, as it may quote credentials)");
     else
         snprintf(s->detail, sizeof s->detail, "%.*s", (int)n, text);
 }
 
-/* Another server, such as a captive portal, may answer 200 to anything. */
-static bool is_from_pyroscope(const struct pyroscope_sender *s)
+static const char *content_type(const struct push_sender *s)
 {
     char *type = NULL;
     curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
-    return s->conf->pyroscope_api != PYROSCOPE_PUSH || (type && strncmp(type, "application/proto", 17) == 0);
+    return type;
 }
 
-static bool is_passing(long status)
+static bool is_own(const struct push_sender *s)
 {
-    return status == 408 || status == 425 || status == 429 || status >= 500;
-}
-
-/* A server answers 413 to a request that is too large. Pyroscope also answers 400 (/ingest: 422) with these words, from
- * pkg/validation/validate.go and pkg/distributor/distributor.go of its sources, version 2. */
-static bool is_too_large(long status, const char *answer)
-{
-    return status == 413
-        || ((status == 400 || status == 422)
-            && (strstr(answer, "max_profile_size_byte") || strstr(answer, "max_profile_stacktrace_samples")
-                || strstr(answer, "payload size exceeds limit")));
+    return s->protocol->is_own(content_type(s), s->host->conf);
 }
 
 /* libcurl has several codes for a connection that ended. On a reused connection it reports its failed attempt to send
@@ -72,7 +61,7 @@ static bool is_cut(CURLcode code)
 
 /* A server stores nothing if the body, whose length it knows, was not sent completely. 503 means that it handles no
  * requests. After other errors the server, or a proxy before it, may have stored the body. */
-static bool may_be_there(struct pyroscope_sender *s, CURLcode code, long status)
+static bool may_be_there(struct push_sender *s, CURLcode code, long status)
 {
     curl_off_t uploaded = 0;
     curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
@@ -82,43 +71,45 @@ static bool may_be_there(struct pyroscope_sender *s, CURLcode code, long status)
 }
 
 /* The rest of the answer may be cut, or never end. */
-void pyroscope_answer_read(struct pyroscope_sender *s, CURLcode code, struct pyroscope_result *result)
+void push_answer_read(struct push_sender *s, CURLcode code, struct push_result *result)
 {
     curl_off_t microseconds = 0, retry_after_s = 0;
     s->answer[s->answer_bytes] = '\0';
-    *result = (struct pyroscope_result){.outcome = PYROSCOPE_FAILED, .answer = code == CURLE_OK ? s->answer : ""};
+    *result = (struct push_result){.outcome = PUSH_FAILED, .answer = code == CURLE_OK ? s->answer : ""};
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &result->status);
     curl_easy_getinfo(s->easy, CURLINFO_TOTAL_TIME_T, &microseconds);
     curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     result->latency_ns = (uint64_t)microseconds * 1000;
     result->detail = s->detail;
+    if (s->protocol->read && code == CURLE_OK && (result->status < 300 || result->status >= 400))
+        s->protocol->read(s, content_type(s), result);
     describe(s, result);
     if (result->status < 200) {
         result->cut = is_cut(code);
         result->error = result->cut ? "the connection ended without an answer" : curl_easy_strerror(code);
     } else if (result->status < 300) {
-        if (is_from_pyroscope(s))
-            result->outcome = PYROSCOPE_ACCEPTED;
+        if (is_own(s))
+            result->outcome = PUSH_ACCEPTED;
         else
-            result->error = "the answer is not Pyroscope's";
+            result->error = s->protocol->not_own;
     } else if (result->status < 400) {
-        result->outcome = PYROSCOPE_REFUSED;
+        result->outcome = PUSH_REFUSED;
         result->error = "a redirect that is not followed";
     } else {
         result->error = status_text(result->status);
-        result->outcome = is_passing(result->status) ? PYROSCOPE_FAILED : PYROSCOPE_REFUSED;
-        result->too_large = is_too_large(result->status, result->answer);
+        result->outcome = s->protocol->is_passing(result->status) ? PUSH_FAILED : PUSH_REFUSED;
+        result->too_large = s->protocol->is_too_large(result->status, result->answer);
         if (retry_after_s > 0) /* negative: a date in the past */
             result->retry_after_s = retry_after_s < MAX_RETRY_AFTER_S ? (uint64_t)retry_after_s : MAX_RETRY_AFTER_S;
     }
-    result->may_be_there = result->outcome == PYROSCOPE_FAILED && may_be_there(s, code, result->status);
+    result->may_be_there = result->outcome == PUSH_FAILED && may_be_there(s, code, result->status);
 }
 
-bool pyroscope_answer_is_accepted(struct pyroscope_sender *s)
+bool push_answer_is_accepted(struct push_sender *s)
 {
     long status = 0;
     curl_off_t uploaded = 0;
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(s->easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
-    return s->has_head && status >= 200 && status < 300 && (uint64_t)uploaded >= s->request.bytes && is_from_pyroscope(s);
+    return s->has_head && !s->protocol->read && status >= 200 && status < 300 && (uint64_t)uploaded >= s->request.bytes && is_own(s);
 }

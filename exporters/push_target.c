@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The common parts of all requests to a Pyroscope server: address, credentials, TLS, limits. */
+/* The common parts of all requests: address, credentials, TLS, limits. */
 #include <config.h>
 
-#include "pyroscope_send.h"
+#include "push_send.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static curl_socket_t open_socket(void *unused, curlsocktype purpose, struct curl
     return high;
 }
 
-bool pyroscope_target_set(CURL *easy, const struct conf *c)
+bool push_target_set(CURL *easy, const struct push_settings *c)
 {
     bool set = true; /* if one of these fails, a request could take another way or trust others */
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -42,27 +43,27 @@ bool pyroscope_target_set(CURL *easy, const struct conf *c)
     set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "jespan/" PACKAGE_VERSION);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->pyroscope_connect_timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->connect_timeout_ms);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    if (c->pyroscope_proxy[0] != '\0')
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PROXY, c->pyroscope_proxy);
-    if (c->pyroscope_ca_file[0] != '\0')
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_CAINFO, c->pyroscope_ca_file);
-    if (c->pyroscope_cert_file[0] != '\0')
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_SSLCERT, c->pyroscope_cert_file);
-    if (c->pyroscope_key_file[0] != '\0')
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_SSLKEY, c->pyroscope_key_file);
-    if (c->pyroscope_insecure) {
+    if (c->proxy[0] != '\0')
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PROXY, c->proxy);
+    if (c->ca_file[0] != '\0')
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_CAINFO, c->ca_file);
+    if (c->cert_file[0] != '\0')
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_SSLCERT, c->cert_file);
+    if (c->key_file[0] != '\0')
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_SSLKEY, c->key_file);
+    if (c->insecure) {
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
     }
-    if (c->pyroscope_user[0] != '\0') {
+    if (c->user[0] != '\0') {
         curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_USERNAME, c->pyroscope_user);
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PASSWORD, c->pyroscope_password);
-    } else if (c->pyroscope_token[0] != '\0') {
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_USERNAME, c->user);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_PASSWORD, c->password);
+    } else if (c->token[0] != '\0') {
         curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, c->pyroscope_token);
+        set &= CURLE_OK == curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, c->token);
     }
     return set;
 }
@@ -109,45 +110,52 @@ static bool add_header(struct curl_slist **list, const char *name, size_t name_b
     return added;
 }
 
-static bool add_text_header(struct curl_slist **list, const char *name, const char *value)
+bool push_target_header(struct curl_slist **list, const char *name, const char *value)
 {
     return !value || value[0] == '\0' || add_header(list, name, strlen(name), value, strlen(value));
 }
 
+bool push_target_is_value(const char *text)
+{
+    return is_field_value(text, strlen(text));
+}
+
 /* NAME=VALUE|NAME=VALUE */
-static const char *add_configured_headers(struct curl_slist **list, const char *configured)
+static int add_configured_headers(struct curl_slist **list, const char *configured)
 {
     for (struct list_item item; list_next(&configured, &item);) {
         size_t name = list_name_bytes(&item), value = item.bytes - name - 1;
         if (name == 0 || !is_token(item.text, name) || !is_field_value(item.text + name + 1, value))
-            return "pyroscope_headers: not all of it is NAME=VALUE";
+            return -EINVAL;
         if (!add_header(list, item.text, name, item.text + name + 1, value))
-            return "no memory";
+            return -ENOMEM;
     }
-    return NULL;
+    return 0;
 }
 
-const char *pyroscope_target_headers(struct curl_slist **list, const struct conf *c, const char *content_type,
-                                     const char *content_encoding)
+int push_target_headers(struct curl_slist **list, const struct push_protocol *protocol, const struct conf *c,
+                        const char *content_type, const char *content_encoding)
 {
+    struct push_settings settings;
+    protocol->set(&settings, c);
     *list = NULL;
-    const char *wrong = add_configured_headers(list, c->pyroscope_headers);
-    if (!wrong
-        && (!add_text_header(list, "X-Scope-OrgID", c->pyroscope_tenant)
-            || !add_text_header(list, "Content-Type", content_type)
-            || !add_text_header(list, "Content-Encoding", content_encoding)
-            || (c->pyroscope_api == PYROSCOPE_PUSH && !add_text_header(list, "Connect-Protocol-Version", "1"))
+    int error = add_configured_headers(list, settings.headers);
+    if (error == 0
+        && (!push_target_header(list, "Content-Type", content_type)
+            || !push_target_header(list, "Content-Encoding", content_encoding)
+            || (protocol->add_headers && !protocol->add_headers(list, c))
             || !add_line(list, "Expect:"))) /* without it, curl waits for a 100 before it sends a large body */
-        wrong = "no memory";
-    if (wrong) {
+        error = -ENOMEM;
+    if (error != 0) {
         curl_slist_free_all(*list);
         *list = NULL;
     }
-    return wrong;
+    return error;
 }
 
 /* ---- Checking the configuration ---- */
 
+/* Returns NULL or an error. */
 static const char *check_url(const char *url)
 {
     CURLU *parsed = curl_url();
@@ -158,9 +166,9 @@ static const char *check_url(const char *url)
     if (curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK
         || curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) != CURLUE_OK
         || (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
-        wrong = "pyroscope_url: not a URL such as http://HOST:PORT";
+        wrong = "not a URL such as http://HOST:PORT";
     else if (curl_url_get(parsed, CURLUPART_QUERY, &query, 0) == CURLUE_OK || strchr(url, '#'))
-        wrong = "pyroscope_url: must be without ? and #";
+        wrong = "must be without ? and #";
     curl_free(scheme);
     curl_free(query);
     curl_url_cleanup(parsed);
@@ -185,30 +193,32 @@ static const char *check_proxy(const char *proxy)
         && curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK && is_one_of(scheme, schemes);
     curl_free(scheme);
     curl_url_cleanup(parsed);
-    return good || proxy[0] == '\0' ? NULL : "pyroscope_proxy: not a URL such as http://HOST:PORT or socks5://HOST:PORT";
+    return good || proxy[0] == '\0' ? NULL : "not a URL such as http://HOST:PORT or socks5://HOST:PORT";
 }
 
-static const char *check_credentials(const struct conf *c)
+static const char *check_headers(const struct push_protocol *protocol, const struct conf *c)
 {
-    if (c->pyroscope_user[0] != '\0' && c->pyroscope_token[0] != '\0')
-        return "pyroscope_user and pyroscope_token: there can only be one of them";
-    if (c->pyroscope_user[0] == '\0' && c->pyroscope_password[0] != '\0')
-        return "pyroscope_password: there is no pyroscope_user";
-    if (!is_field_value(c->pyroscope_tenant, strlen(c->pyroscope_tenant)))
-        return "pyroscope_tenant: not a value for a header";
-    return NULL;
-}
-
-const char *pyroscope_target_check(const struct conf *c)
-{
-    struct curl_slist *headers = NULL;
-    const char *wrong = check_url(c->pyroscope_url);
-    if (!wrong)
-        wrong = check_proxy(c->pyroscope_proxy);
-    if (!wrong)
-        wrong = check_credentials(c);
-    if (!wrong)
-        wrong = pyroscope_target_headers(&headers, c, "", NULL);
+    struct curl_slist *headers;
+    int error = push_target_headers(&headers, protocol, c, "", NULL);
     curl_slist_free_all(headers);
-    return wrong;
+    return error == 0 ? NULL : error == -EINVAL ? "not all of it is NAME=VALUE" : "no memory";
+}
+
+bool push_target_check(char wrong[PUSH_WRONG_BYTES], const struct push_protocol *protocol, const struct conf *c)
+{
+    struct push_settings settings;
+    const char *key = "url", *own;
+    protocol->set(&settings, c);
+    const char *error = check_url(settings.url);
+    if (!error && (error = check_proxy(settings.proxy)))
+        key = "proxy";
+    if (!error && protocol->check && (own = protocol->check(c))) {
+        snprintf(wrong, PUSH_WRONG_BYTES, "%s", own);
+        return false;
+    }
+    if (!error && (error = check_headers(protocol, c)))
+        key = "headers";
+    if (error)
+        snprintf(wrong, PUSH_WRONG_BYTES, "%s_%s: %s", protocol->name, key, error);
+    return !error;
 }

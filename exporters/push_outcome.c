@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `pyroscope`: acts on the outcome of a request. It counts and reports the outcome, and decides what is
+/* Acts on the outcome of a request. It counts and reports the outcome, and decides what is
  * sent again, when, and how large.
  *
  * After a failure nothing is sent for a time that doubles with each further failure. Jitter keeps the processes of a
- * fleet from coming back at once. A server accepts or refuses each profile of a request. Its answer names the refused
- * ones.
+ * fleet from coming back at once. A server may accept or refuse each profile of a request. Its answer then names the
+ * refused ones.
  */
 #include <string.h>
 #include <time.h>
 
-#include "pyroscope_pusher.h"
+#include "pusher.h"
 #include "random.h"
 
 #define REPEAT_NS ((uint64_t)600000000000)
@@ -19,13 +19,13 @@
 
 /* ---- Statistics and messages ---- */
 
-static const char *consequence(const struct pusher *p, const struct pyroscope_result *result)
+static const char *consequence(const struct pusher *p, const struct push_result *result)
 {
-    if (result->outcome == PYROSCOPE_REFUSED)
+    if (result->outcome == PUSH_ACCEPTED)
+        return result->partly ? "; what it dropped is lost" : "";
+    if (result->outcome == PUSH_REFUSED)
         return "; its figures go into the next push";
-    if (result->may_be_there && p->host->conf->pyroscope_uncertain == PYROSCOPE_DROP)
-        return "; the server may have it, so it is not tried again (pyroscope_uncertain:drop)";
-    return "; it is tried again";
+    return result->may_be_there && p->settings.drop ? "; the server may have it, so it is not tried again" : "; it is tried again";
 }
 
 /* Whether to write the error to stderr. Each error is repeated after 10 minutes at the earliest. At most three are
@@ -47,43 +47,49 @@ static bool is_new(struct pusher *p, const char *error)
 }
 
 /* While the program ends, say_loss() writes one line for all errors. */
-static void say_error(struct pusher *p, const struct pyroscope_result *result)
+static void say_error(struct pusher *p, const struct push_result *result)
 {
     if (p->stop_by_ns != 0) {
         p->last_error = result->error;
         strcpy(p->last_detail, result->detail);
     } else if (is_new(p, result->error)) {
+        bool drops = result->may_be_there && p->settings.drop;
         SAY(p, result->error, result->detail[0] != '\0' ? ": " : "", result->detail, consequence(p, result),
-            ", more errors like this are only counted for 10 minutes");
+            drops ? " (" : "", drops ? p->settings.drop : "", drops ? ")" : "", ", more errors like this are only counted for 10 minutes");
     }
 }
 
-static void note_result(struct pusher *p, const struct pyroscope_result *result)
+static void note_result(struct pusher *p, const struct push_result *result)
 {
-    struct pyroscope_stats *stats = p->stats;
+    struct push_stats *stats = p->stats;
     atomic_store_explicit(&stats->last_status, (uint64_t)result->status, memory_order_relaxed);
     atomic_store_explicit(&stats->last_latency_ns, result->latency_ns, memory_order_relaxed);
     atomic_store_explicit(&stats->last_error, result->error, memory_order_release);
-    if (result->outcome == PYROSCOPE_ACCEPTED) {
+    if (result->outcome == PUSH_ACCEPTED) {
         add_stat(&stats->pushed_bytes, p->sending.bytes);
-        p->slow = result->latency_ns >= ms_to_ns(p->host->conf->pyroscope_interval_ms) ? p->slow + 1 : 0;
-        return;
+        p->slow = result->latency_ns >= ms_to_ns(p->settings.interval_ms) ? p->slow + 1 : 0;
+        if (result->error)
+            say_error(p, result);
+        if (!result->partly)
+            return;
+    } else {
+        p->slow = 0;
     }
-    p->slow = 0;
     add_stat(&stats->failures, 1);
-    if (result->outcome == PYROSCOPE_REFUSED)
+    if (result->outcome == PUSH_REFUSED || result->partly)
         add_stat(&stats->rejected, 1);
     if (result->may_be_there)
         add_stat(&stats->uncertain, 1);
-    say_error(p, result);
+    if (result->outcome != PUSH_ACCEPTED)
+        say_error(p, result);
 }
 
 /* `accepted`: which profiles of the request the server has accepted. This changes the last statistic of a push: a
  * reader that sees it sees the others too. */
-static void note_accepted(struct pusher *p, const bool accepted[PYROSCOPE_N_PROFILES])
+static void note_accepted(struct pusher *p, const bool accepted[PUSH_N_PROFILES])
 {
     uint64_t n = 0;
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++) {
+    for (int i = 0; i < PUSH_N_PROFILES; i++) {
         if (!p->sending.profiles[i] || !accepted[i])
             continue;
         p->queue.first->accepted[i] = true;
@@ -98,44 +104,12 @@ static void note_accepted(struct pusher *p, const bool accepted[PYROSCOPE_N_PROF
 
 /* ---- Partly accepted requests ---- */
 
-static size_t count_text(const char *text, const char *what)
+static void note_partly_accepted(struct pusher *p, const struct push_result *result)
 {
-    size_t n = 0;
-    for (; (text = strstr(text, what)); text += strlen(what))
-        n++;
-    return n;
-}
-
-static bool is_named(const struct pusher *p, const char *answer, int profile)
-{
-    char text[64] = "id ";
-    pyroscope_request_id(text + 3, p->queue.first, profile);
-    return strstr(answer, strcat(text, " failed"));
-}
-
-/* Returns the largest profile of the request that is not refused yet, or −1. */
-static int largest(const struct pusher *p, const bool refused[PYROSCOPE_N_PROFILES])
-{
-    int found = -1;
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
-        if (p->sending.profiles[i] && !refused[i]
-            && (found < 0 || p->sending.profile_bytes[i] > p->sending.profile_bytes[found]))
-            found = i;
-    return found;
-}
-
-/* For each refused profile, Pyroscope answers "push series with index N and id ID failed". For a profile that is too
- * large to be read it gives no ID; these are the largest ones. The words are from pkg/distributor/distributor.go of
- * its sources. An answer without them is about the whole request. */
-static void note_partly_accepted(struct pusher *p, const struct pyroscope_result *result)
-{
-    bool refused[PYROSCOPE_N_PROFILES] = {false}, accepted[PYROSCOPE_N_PROFILES], any = false;
-    size_t unread = count_text(result->answer, "uncompressed profile payload size exceeds limit");
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
-        any |= refused[i] = p->sending.profiles[i] && is_named(p, result->answer, i);
-    for (int i; unread > 0 && (i = largest(p, refused)) >= 0; unread--)
-        any = refused[i] = true;
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+    bool refused[PUSH_N_PROFILES] = {false}, accepted[PUSH_N_PROFILES];
+    bool any = p->protocol->find_refused
+        && p->protocol->find_refused(refused, p->queue.first, p->sending.profiles, p->sending.profile_bytes, result->answer);
+    for (int i = 0; i < PUSH_N_PROFILES; i++)
         accepted[i] = any && !refused[i];
     note_accepted(p, accepted);
 }
@@ -145,7 +119,7 @@ static void note_partly_accepted(struct pusher *p, const struct pyroscope_result
 /* Waits between half of the back-off and all of it, or as long as the server asks for, if that is longer. */
 void pusher_back_off(struct pusher *p, uint64_t retry_after_s)
 {
-    uint64_t interval_ns = ms_to_ns(p->host->conf->pyroscope_interval_ms), jitter;
+    uint64_t interval_ns = ms_to_ns(p->settings.interval_ms), jitter;
     uint64_t first = interval_ns < FIRST_BACKOFF_NS ? interval_ns : FIRST_BACKOFF_NS;
     uint64_t most = 4 * interval_ns < MAX_BACKOFF_NS ? 4 * interval_ns : MAX_BACKOFF_NS;
     random_fill(&jitter, sizeof jitter);
@@ -187,25 +161,25 @@ static bool shrink_on_suspicion(struct pusher *p)
 }
 
 /* A request that is refused for its size is sent again at once, smaller and under another ID. */
-static void act_on_refusal(struct pusher *p, const struct pyroscope_result *result)
+static void act_on_refusal(struct pusher *p, const struct push_result *result)
 {
     note_partly_accepted(p, result);
     if (result->too_large ? shrink(p) : result->status == 400 && shrink_on_suspicion(p)) {
-        pyroscope_queue_rename(&p->queue);
+        push_queue_rename(&p->queue);
         return;
     }
-    pyroscope_queue_refuse(&p->queue);
+    push_queue_refuse(&p->queue);
 }
 
 /* Counts uncertain profiles as accepted, so that they are not sent again. */
 static void drop(struct pusher *p)
 {
     add_stat(&p->stats->dropped, 1);
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+    for (int i = 0; i < PUSH_N_PROFILES; i++)
         p->queue.first->accepted[i] |= p->sending.profiles[i];
 }
 
-void pusher_act_on_failure(struct pusher *p, const struct pyroscope_result *result)
+void pusher_act_on_failure(struct pusher *p, const struct push_result *result)
 {
     note_partly_accepted(p, result);
     pusher_back_off(p, result->retry_after_s);
@@ -215,25 +189,25 @@ void pusher_act_on_failure(struct pusher *p, const struct pyroscope_result *resu
         p->gave_up |= !again || p->not_before_ns >= p->stop_by_ns;
     }
     p->queue.first->sent |= result->may_be_there;
-    if (result->may_be_there && p->host->conf->pyroscope_uncertain == PYROSCOPE_DROP)
+    if (result->may_be_there && p->settings.drop)
         drop(p);
-    pyroscope_queue_limit(&p->queue, now_ns(), false);
+    push_queue_limit(&p->queue, now_ns(), false);
 }
 
-void pusher_act_on(struct pusher *p, const struct pyroscope_result *result)
+void pusher_act_on(struct pusher *p, const struct push_result *result)
 {
-    static const bool all[PYROSCOPE_N_PROFILES] = {true, true, true};
+    static const bool all[PUSH_N_PROFILES] = {true, true, true};
     note_result(p, result);
     switch (result->outcome) {
-    case PYROSCOPE_ACCEPTED:
+    case PUSH_ACCEPTED:
         note_accepted(p, all);
         p->backoff_ns = 0;
         p->max_samples_before = 0;
         break;
-    case PYROSCOPE_REFUSED:
+    case PUSH_REFUSED:
         act_on_refusal(p, result);
         break;
-    case PYROSCOPE_FAILED:
+    case PUSH_FAILED:
         pusher_act_on_failure(p, result);
         break;
     }

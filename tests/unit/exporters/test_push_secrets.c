@@ -10,14 +10,14 @@
 
 #include <cmocka.h>
 
-#include "exporters/pyroscope_send.h"
+#include "exporters/push_send.h"
 
-static struct conf configured;
+static struct push_settings configured;
 
 static int set_up(void **state)
 {
     (void)state;
-    memset(&configured, 0, sizeof configured);
+    configured = (struct push_settings){.url = "", .headers = "", .user = "", .password = "", .token = "", .proxy = ""};
     unsetenv("http_proxy");
     unsetenv("https_proxy");
     return 0;
@@ -25,13 +25,13 @@ static int set_up(void **state)
 
 static void hides(const char *text)
 {
-    if (!pyroscope_secrets_are_in(&configured, text))
+    if (!push_secrets_are_in(&configured, text))
         fail_msg("it would be printed: %s", text);
 }
 
 static void shows(const char *text)
 {
-    if (pyroscope_secrets_are_in(&configured, text))
+    if (push_secrets_are_in(&configured, text))
         fail_msg("it would not be printed: %s", text);
 }
 
@@ -46,7 +46,7 @@ static void test_nothing_configured(void **state)
 static void test_a_token(void **state)
 {
     (void)state;
-    strcpy(configured.pyroscope_token, "glc_eyJvIjoi+Nzk/Q0xNzU=");
+    configured.token = "glc_eyJvIjoi+Nzk/Q0xNzU=";
     shows("invalid token");
     shows("push series with index 0 failed: the profile exceeds the size limit");
     hides("glc_eyJvIjoi+Nzk/Q0xNzU=");
@@ -62,8 +62,8 @@ static void test_a_token(void **state)
 static void test_basic_authentication(void **state)
 {
     (void)state;
-    strcpy(configured.pyroscope_user, "jo");
-    strcpy(configured.pyroscope_password, "s3cret!");
+    configured.user = "jo";
+    configured.password = "s3cret!";
     hides("jo:s3cret!");
     hides("s3cr");
     hides("am86czNjcmV0IQ==");       /* without "Basic " before it */
@@ -75,32 +75,32 @@ static void test_basic_authentication(void **state)
 static void test_short_and_odd_secrets(void **state)
 {
     (void)state;
-    strcpy(configured.pyroscope_token, "ab1");
+    configured.token = "ab1";
     hides("no: ab1");
     shows("no: ab 1");
-    strcpy(configured.pyroscope_token, "!?$&#*");
+    configured.token = "!?$&#*";
     hides("no: ?$&#");
     shows("no!");
-    strcpy(configured.pyroscope_token, "a!b!c!d!");
+    configured.token = "a!b!c!d!";
     hides("a%21b%21c%21d%21");
 }
 
 static void test_urls(void **state)
 {
     (void)state;
-    strcpy(configured.pyroscope_url, "http://jo:p%40ssword1@host:4040/");
+    configured.url = "http://jo:p%40ssword1@host:4040/";
     hides("p@ssword1");
     hides("p%40ssword1");
     hides("am86cEBzc3dvcmQx");
     shows("host:4040 is not there");
-    strcpy(configured.pyroscope_url, "http://t0kenonly@host");
+    configured.url = "http://t0kenonly@host";
     hides("t0ken");
-    strcpy(configured.pyroscope_url, "http://jo:s3/cr#et@host"); /* no URL */
+    configured.url = "http://jo:s3/cr#et@host"; /* no URL */
     hides("Could not resolve host: s3cr");
-    strcpy(configured.pyroscope_url, "http://host");
-    strcpy(configured.pyroscope_proxy, "socks5h://jo:hunter2@proxy:1080");
+    configured.url = "http://host";
+    configured.proxy = "socks5h://jo:hunter2@proxy:1080";
     hides("hunter2");
-    configured.pyroscope_proxy[0] = '\0';
+    configured.proxy = "";
     setenv("https_proxy", "http://jo:fr0menv@proxy:3128", 1);
     hides("fr0menv");
     shows("proxy:3128 is not there");
@@ -109,7 +109,7 @@ static void test_urls(void **state)
 static void test_headers(void **state)
 {
     (void)state;
-    strcpy(configured.pyroscope_headers, "X-One=first=value|X-Two=Zweite|X-Three|X-Four=");
+    configured.headers = "X-One=first=value|X-Two=Zweite|X-Three|X-Four=";
     hides("first=value");
     hides("zweite");
     shows("X-Three X-Four");

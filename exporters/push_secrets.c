@@ -4,7 +4,7 @@
  * A server may quote a part of a credential, and in another spelling: in base64, in lower case, with %XX or \u00XX,
  * with other punctuation. So only letters and digits are compared, in the text and in the decoded text. A harmless
  * text that looks like a credential is not printed either. */
-#include "pyroscope_send.h"
+#include "push_send.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -159,13 +159,13 @@ static bool has_user_of_environment(const struct text *text)
     return false;
 }
 
-bool pyroscope_secrets_are_in(const struct conf *c, const char *raw)
+bool push_secrets_are_in(const struct push_settings *c, const char *raw)
 {
     const struct text text = {raw, make_plain(raw, false), make_plain(raw, true)};
-    bool there = !text.plain || !text.decoded || is_in(&text, c->pyroscope_token)
-        || is_in(&text, c->pyroscope_password) || has_pair(&text, c->pyroscope_user, c->pyroscope_password)
-        || has_user_of(&text, c->pyroscope_url) || has_user_of(&text, c->pyroscope_proxy)
-        || has_header_value(&text, c->pyroscope_headers) || has_user_of_environment(&text);
+    bool there = !text.plain || !text.decoded || is_in(&text, c->token)
+        || is_in(&text, c->password) || has_pair(&text, c->user, c->password)
+        || has_user_of(&text, c->url) || has_user_of(&text, c->proxy)
+        || has_header_value(&text, c->headers) || has_user_of_environment(&text);
     free(text.plain);
     free(text.decoded);
     return there;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The state of the service `pyroscope`, which one thread has. pyroscope.c has its loop, pyroscope_outcome.c what an
- * answer of the server means for it. */
-#ifndef JESPAN_PYROSCOPE_PUSHER_H
-#define JESPAN_PYROSCOPE_PUSHER_H
+/* The state of a service that pushes, which one thread has. pusher.c has its loop, push_outcome.c what an answer of the
+ * server means for it. */
+#ifndef JESPAN_PUSHER_H
+#define JESPAN_PUSHER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,9 +12,9 @@
 #include "digest.h"
 #include "label_names.h"
 #include "period.h"
-#include "pyroscope_queue.h"
-#include "pyroscope_request.h"
-#include "pyroscope_send.h"
+#include "push_queue.h"
+#include "push_protocol.h"
+#include "push_send.h"
 #include "report/service.h"
 
 #define MAX_MESSAGES 3
@@ -22,12 +22,14 @@
 
 struct pusher {
     const struct service_host *host;
-    struct pyroscope_stats *stats;
+    const struct push_protocol *protocol;
+    struct push_settings settings;
+    struct push_stats *stats;
     struct digest_shape shape;
     struct label_names names;
-    struct pyroscope_source source;
-    struct pyroscope_sender sender;
-    struct pyroscope_queue queue;
+    void *source; /* the protocol's */
+    struct push_sender sender;
+    struct push_queue queue;
     struct period *period;
     struct snapshot *snapshot; /* the next snapshot reuses its memory */
     uint32_t last_nodes;       /* number of nodes of the last digest before folding */
@@ -41,15 +43,15 @@ struct pusher {
     size_t max_samples;
     size_t max_samples_before;  /* before they were halved on suspicion. 0: they were not */
     struct sending {
-        bool profiles[PYROSCOPE_N_PROFILES];
-        size_t profile_bytes[PYROSCOPE_N_PROFILES], bytes, samples;
+        bool profiles[PUSH_N_PROFILES];
+        size_t profile_bytes[PUSH_N_PROFILES], bytes, samples;
     } sending;                  /* the present request */
     struct message {
         const char *error;
         uint64_t at_ns;
     } messages[MAX_MESSAGES];   /* the last ones */
     const char *last_error;     /* these four are used while the program ends */
-    char last_detail[PYROSCOPE_DETAIL_BYTES];
+    char last_detail[PUSH_DETAIL_BYTES];
     bool tried_again;           /* after a connection was cut */
     bool gave_up;
 };
@@ -64,13 +66,13 @@ static inline void add_stat(_Atomic uint64_t *stat, uint64_t n)
     atomic_fetch_add_explicit(stat, n, memory_order_relaxed);
 }
 
-#define SAY(p, ...) (p)->host->say((const char *const[]){"pyroscope: ", __VA_ARGS__, NULL})
+#define SAY(p, ...) (p)->host->say((const char *const[]){(p)->protocol->name, ": ", __VA_ARGS__, NULL})
 
 /* Acts on the result of the present request: statistics, messages, what is sent again, when, and how large. */
-void pusher_act_on(struct pusher *p, const struct pyroscope_result *result);
+void pusher_act_on(struct pusher *p, const struct push_result *result);
 
 /* Acts on a request that failed, as pusher_act_on() does, but counts no failure. */
-void pusher_act_on_failure(struct pusher *p, const struct pyroscope_result *result);
+void pusher_act_on_failure(struct pusher *p, const struct push_result *result);
 
 /* Sends nothing for a while, and for twice as long after each further failure; not before `retry_after_s`. */
 void pusher_back_off(struct pusher *p, uint64_t retry_after_s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sends requests to a Pyroscope server with libcurl. */
-#include "pyroscope_send.h"
+/* Sends requests with libcurl. */
+#include "push_send.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 /* Only the beginning of a long answer is read. The transfer ends there. */
 static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
 {
-    struct pyroscope_sender *s = sender;
+    struct push_sender *s = sender;
     size_t left = sizeof s->answer - 1 - s->answer_bytes, n = bytes < left ? bytes : left;
     (void)one;
     memcpy(s->answer + s->answer_bytes, data, n);
@@ -26,7 +26,7 @@ static size_t keep_answer(char *data, size_t one, size_t bytes, void *sender)
 /* Gets each line of a head, also the empty one at its end. Heads with status 1xx come before the head of the answer. */
 static size_t note_head(char *line, size_t one, size_t bytes, void *sender)
 {
-    struct pyroscope_sender *s = sender;
+    struct push_sender *s = sender;
     long status = 0;
     (void)one;
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -38,7 +38,7 @@ static size_t note_head(char *line, size_t one, size_t bytes, void *sender)
  * it. A body from a callback prevents that, because libcurl cannot rewind it. */
 static size_t give_body(char *to, size_t one, size_t capacity, void *sender)
 {
-    struct pyroscope_sender *s = sender;
+    struct push_sender *s = sender;
     size_t left = s->request.bytes - s->given, n = one * capacity < left ? one * capacity : left;
     if (n > 0)
         memcpy(to, s->request.body + s->given, n);
@@ -63,7 +63,7 @@ static char *join(const char *server, const char *path)
  * number of the pipe may belong to a file of the program by then (service.h). */
 static int note_socket(CURL *easy, curl_socket_t fd, int what, void *sender, void *unused)
 {
-    struct pyroscope_sender *s = sender;
+    struct push_sender *s = sender;
     nfds_t i = 0;
     (void)easy;
     (void)unused;
@@ -72,7 +72,7 @@ static int note_socket(CURL *easy, curl_socket_t fd, int what, void *sender, voi
     if (what == CURL_POLL_REMOVE) {
         if (i < s->n_sockets)
             s->sockets[i] = s->sockets[--s->n_sockets];
-    } else if (i < PYROSCOPE_MAX_SOCKETS) {
+    } else if (i < PUSH_MAX_SOCKETS) {
         s->n_sockets += i == s->n_sockets;
         s->sockets[i] = (struct pollfd){
             fd, (short)((what & CURL_POLL_IN ? POLLIN : 0) | (what & CURL_POLL_OUT ? POLLOUT : 0)), 0};
@@ -83,15 +83,16 @@ static int note_socket(CURL *easy, curl_socket_t fd, int what, void *sender, voi
 static int note_timer(CURLM *multi, long ms, void *sender)
 {
     (void)multi;
-    ((struct pyroscope_sender *)sender)->timer_ns = ms < 0 ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC) + (uint64_t)ms * 1000000u;
+    ((struct push_sender *)sender)->timer_ns = ms < 0 ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC) + (uint64_t)ms * 1000000u;
     return 0;
 }
 
-bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host *host)
+bool push_sender_open(struct push_sender *s, const struct service_host *host, const struct push_protocol *protocol)
 {
     host->guard(true);
-    *s = (struct pyroscope_sender){.host = host, .conf = host->conf, .timer_ns = UINT64_MAX, .multi = curl_multi_init(),
-                                   .easy = curl_easy_init()};
+    *s = (struct push_sender){.host = host, .protocol = protocol, .timer_ns = UINT64_MAX, .multi = curl_multi_init(),
+                              .easy = curl_easy_init()};
+    protocol->set(&s->settings, host->conf);
     host->guard(false);
     if (!s->multi || !s->easy)
         return false;
@@ -107,25 +108,25 @@ bool pyroscope_sender_open(struct pyroscope_sender *s, const struct service_host
     curl_easy_setopt(s->easy, CURLOPT_POST, 1L);
     curl_easy_setopt(s->easy, CURLOPT_READFUNCTION, give_body);
     curl_easy_setopt(s->easy, CURLOPT_READDATA, s);
-    return pyroscope_target_set(s->easy, s->conf);
+    return push_target_set(s->easy, &s->settings);
 }
 
-static void free_request(struct pyroscope_sender *s)
+static void free_request(struct push_sender *s)
 {
     s->busy = s->draining = false;
     curl_slist_free_all(s->headers);
     s->headers = NULL;
-    pyroscope_request_free(&s->request);
+    push_request_free(&s->request);
 }
 
-static void end_request(struct pyroscope_sender *s)
+static void end_request(struct push_sender *s)
 {
     if (s->busy || s->draining)
         curl_multi_remove_handle(s->multi, s->easy);
     free_request(s);
 }
 
-void pyroscope_sender_abandon(struct pyroscope_sender *s)
+void push_sender_abandon(struct push_sender *s)
 {
     s->multi = NULL;
     s->easy = NULL;
@@ -133,14 +134,14 @@ void pyroscope_sender_abandon(struct pyroscope_sender *s)
     free_request(s);
 }
 
-void pyroscope_sender_close(struct pyroscope_sender *s)
+void push_sender_close(struct push_sender *s)
 {
     end_request(s);
     curl_easy_cleanup(s->easy);
     curl_multi_cleanup(s->multi);
 }
 
-static bool begin(struct pyroscope_sender *s)
+static bool begin(struct push_sender *s)
 {
     s->answer_bytes = s->given = 0;
     s->has_head = false;
@@ -149,18 +150,18 @@ static bool begin(struct pyroscope_sender *s)
     return s->busy;
 }
 
-bool pyroscope_sender_start(struct pyroscope_sender *s, struct pyroscope_request *request, uint64_t timeout_ms)
+bool push_sender_start(struct push_sender *s, struct push_request *request, uint64_t timeout_ms)
 {
-    struct pyroscope_result unused;
+    struct push_result unused;
     if (s->draining)
-        pyroscope_sender_wait(s, -1, 0, &unused);
+        push_sender_wait(s, -1, 0, &unused);
     end_request(s);
-    char *url = join(s->conf->pyroscope_url, request->path);
+    char *url = join(s->settings.url, request->path);
     s->request = *request;
     s->redirects = 0;
     s->detail[0] = '\0';
     bool made = url
-        && !pyroscope_target_headers(&s->headers, s->conf, request->content_type, request->content_encoding)
+        && push_target_headers(&s->headers, s->protocol, s->host->conf, request->content_type, request->content_encoding) == 0
         && curl_easy_setopt(s->easy, CURLOPT_URL, url) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->headers) == CURLE_OK
         && curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->bytes) == CURLE_OK
@@ -196,14 +197,14 @@ static bool is_same_origin(const char *configured, const char *redirect)
 }
 
 /* Follows a redirect. True: the request is sent again. */
-static bool follow(struct pyroscope_sender *s, struct pyroscope_result *result)
+static bool follow(struct push_sender *s, struct push_result *result)
 {
     char *to = NULL;
     curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &to);
-    if (!to || !is_same_origin(s->conf->pyroscope_url, to))
+    if (!to || !is_same_origin(s->settings.url, to))
         return false;
     if (++s->redirects > MAX_REDIRECTS) {
-        result->outcome = PYROSCOPE_FAILED;
+        result->outcome = PUSH_FAILED;
         result->error = "too many redirects";
         return false;
     }
@@ -213,14 +214,14 @@ static bool follow(struct pyroscope_sender *s, struct pyroscope_result *result)
 }
 
 /* Makes the result. False: the request is sent again. */
-static bool judge(struct pyroscope_sender *s, CURLcode code, struct pyroscope_result *result)
+static bool judge(struct push_sender *s, CURLcode code, struct push_result *result)
 {
-    pyroscope_answer_read(s, code, result);
+    push_answer_read(s, code, result);
     bool is_redirect = result->status >= 300 && result->status < 400;
     return !is_redirect || !follow(s, result);
 }
 
-static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
+static bool is_over(struct push_sender *s, struct push_result *result)
 {
     int left;
     for (CURLMsg *message; (message = curl_multi_info_read(s->multi, &left));) {
@@ -230,12 +231,12 @@ static bool is_over(struct pyroscope_sender *s, struct pyroscope_result *result)
         end_request(s);
         return over;
     }
-    if (!s->busy || !pyroscope_answer_is_accepted(s))
+    if (!s->busy || !push_answer_is_accepted(s))
         return false;
     judge(s, CURLE_OK, result);
     s->busy = false;
     s->draining = true;
-    pyroscope_request_free(&s->request);
+    push_request_free(&s->request);
     s->given = 0;
     return true;
 }
@@ -247,9 +248,9 @@ static int events_of(short revents)
 }
 
 /* Connects, sends and reads as far as possible without waiting. libcurl may change the sockets during the calls. */
-static void act(struct pyroscope_sender *s)
+static void act(struct push_sender *s)
 {
-    struct pollfd ready[PYROSCOPE_MAX_SOCKETS];
+    struct pollfd ready[PUSH_MAX_SOCKETS];
     nfds_t n = s->n_sockets;
     int running;
     memcpy(ready, s->sockets, n * sizeof *ready);
@@ -262,7 +263,7 @@ static void act(struct pyroscope_sender *s)
     }
 }
 
-static bool go_on(struct pyroscope_sender *s, struct pyroscope_result *result)
+static bool go_on(struct push_sender *s, struct push_result *result)
 {
     if ((!s->busy && !s->draining) || !s->host->has_descriptors(s->host))
         return false;
@@ -273,7 +274,7 @@ static bool go_on(struct pyroscope_sender *s, struct pyroscope_result *result)
     return over;
 }
 
-static int poll_ms(const struct pyroscope_sender *s, uint64_t timeout_ms)
+static int poll_ms(const struct push_sender *s, uint64_t timeout_ms)
 {
     uint64_t now = clock_ns(CLOCK_MONOTONIC);
     uint64_t timer_ms = s->timer_ns <= now ? 0 : (s->timer_ns - now) / 1000000u + 1;
@@ -281,7 +282,7 @@ static int poll_ms(const struct pyroscope_sender *s, uint64_t timeout_ms)
     return timeout_ms < MAX_POLL_MS ? (int)timeout_ms : MAX_POLL_MS;
 }
 
-bool pyroscope_sender_wait(struct pyroscope_sender *s, int fd, uint64_t timeout_ms, struct pyroscope_result *result)
+bool push_sender_wait(struct push_sender *s, int fd, uint64_t timeout_ms, struct push_result *result)
 {
     s->sockets[s->n_sockets] = (struct pollfd){fd, POLLIN, 0};
     if (poll(s->sockets, s->n_sockets + 1, poll_ms(s, timeout_ms)) < 0) {

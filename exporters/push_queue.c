@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The queue of periods to push. */
-#include "pyroscope_queue.h"
+#include "push_queue.h"
 
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static void free_period(struct waiting *w)
 }
 
 /* Counts again, because digests may have changed. */
-static void count(struct pyroscope_queue *q)
+static void count(struct push_queue *q)
 {
     q->n = q->bytes = 0;
     q->last = NULL;
@@ -34,13 +34,13 @@ static void count(struct pyroscope_queue *q)
 }
 
 /* Merges `older` into the period after it. */
-static void merge(struct pyroscope_queue *q, struct waiting **older)
+static void merge(struct push_queue *q, struct waiting **older)
 {
     struct waiting *from = *older, *to = from->next;
-    for (int i = 0; i < PYROSCOPE_N_PROFILES; i++)
+    for (int i = 0; i < PUSH_N_PROFILES; i++)
         if (from->accepted[i])
-            digest_clear(from->digest, pyroscope_profiles[i].figures);
-    to->inuse |= from->inuse && !from->accepted[PYROSCOPE_MEMORY];
+            digest_clear(from->digest, push_profiles[i].figures);
+    to->inuse |= from->inuse && !from->accepted[PUSH_MEMORY];
     digest_merge(to->digest, from->digest);
     if (q->max_nodes > 0)
         q->folded += digest_fold(to->digest, q->max_nodes);
@@ -51,16 +51,16 @@ static void merge(struct pyroscope_queue *q, struct waiting **older)
     count(q);
 }
 
-bool pyroscope_queue_reserve(struct pyroscope_queue *q)
+bool push_queue_reserve(struct push_queue *q)
 {
     if (!q->spare)
         q->spare = calloc(1, sizeof *q->spare);
     return q->spare;
 }
 
-bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint64_t now_ns)
+bool push_queue_add(struct push_queue *q, struct digest *digest, uint64_t now_ns)
 {
-    if (!pyroscope_queue_reserve(q))
+    if (!push_queue_reserve(q))
         return false;
     struct waiting *w = q->spare;
     q->spare = NULL;
@@ -77,12 +77,12 @@ bool pyroscope_queue_add(struct pyroscope_queue *q, struct digest *digest, uint6
     return true;
 }
 
-static bool is_old(const struct pyroscope_queue *q, const struct waiting *w, uint64_t now_ns)
+static bool is_old(const struct push_queue *q, const struct waiting *w, uint64_t now_ns)
 {
     return now_ns - w->made_ns >= q->max_age_ns;
 }
 
-void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy)
+void push_queue_limit(struct push_queue *q, uint64_t now_ns, bool busy)
 {
     while (q->first) {
         bool stays = busy || (q->first->sent && !is_old(q, q->first, now_ns));
@@ -95,7 +95,7 @@ void pyroscope_queue_limit(struct pyroscope_queue *q, uint64_t now_ns, bool busy
     }
 }
 
-void pyroscope_queue_gather(struct pyroscope_queue *q, bool busy)
+void push_queue_gather(struct push_queue *q, bool busy)
 {
     if (!q->first)
         return;
@@ -104,20 +104,20 @@ void pyroscope_queue_gather(struct pyroscope_queue *q, bool busy)
         merge(q, oldest);
 }
 
-void pyroscope_queue_rename(struct pyroscope_queue *q)
+void push_queue_rename(struct push_queue *q)
 {
     make_id(q->first->id);
     q->first->sent = false;
 }
 
-void pyroscope_queue_refuse(struct pyroscope_queue *q)
+void push_queue_refuse(struct push_queue *q)
 {
     q->first->refused = true;
     if (q->first->next)
         merge(q, &q->first);
 }
 
-void pyroscope_queue_remove(struct pyroscope_queue *q)
+void push_queue_remove(struct push_queue *q)
 {
     struct waiting *w = q->first;
     q->first = w->next;
@@ -125,29 +125,20 @@ void pyroscope_queue_remove(struct pyroscope_queue *q)
     count(q);
 }
 
-struct waiting *pyroscope_queue_first(const struct pyroscope_queue *q)
+struct waiting *push_queue_first(const struct push_queue *q)
 {
     return q->first && !q->first->refused ? q->first : NULL;
 }
 
-void pyroscope_queue_free(struct pyroscope_queue *q)
+void push_queue_free(struct push_queue *q)
 {
     while (q->first)
-        pyroscope_queue_remove(q);
+        push_queue_remove(q);
     free(q->spare);
     q->spare = NULL;
 }
 
 /* ---- The profiles that are pushed for each period ---- */
-
-/* /ingest sums values unless it is told to average them, and takes them for totals unless it is told that they are
- * differences. Its only unit of nanoseconds is named after locks. */
-#define SUM(name, units)                                                                                               \
-    "\"" name "\":{\"units\":\"" units "\",\"aggregation\":\"sum\",\"display-name\":\"" name "\","                     \
-    "\"sampled\":false,\"cumulative\":false}"
-#define AVERAGE(name, units)                                                                                           \
-    "\"" name "\":{\"units\":\"" units "\",\"aggregation\":\"average\",\"display-name\":\"" name "\","                 \
-    "\"sampled\":false,\"cumulative\":false}"
 
 static void read_allocations(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
 {
@@ -162,10 +153,8 @@ static const struct pprof_kind allocations = {
     .read = read_allocations,
 };
 
-const struct pyroscope_profile pyroscope_profiles[PYROSCOPE_N_PROFILES] = {
-    {"memory", &pprof_heap, &allocations, DIGEST_ALLOCATIONS, TRACK_TIME_OFF,
-     "{" SUM("alloc_objects", "objects") "," SUM("alloc_space", "bytes") "," AVERAGE("inuse_objects", "objects") ","
-     AVERAGE("inuse_space", "bytes") "}"},
-    {"process_cpu", &pprof_cpu, &pprof_cpu, DIGEST_CPU, TRACK_TIME_CPU, "{" SUM("cpu", "lock_nanoseconds") "}"},
-    {"wall", &pprof_wall, &pprof_wall, DIGEST_WALL, TRACK_TIME_WALL, "{" SUM("wall", "lock_nanoseconds") "}"},
+const struct push_profile push_profiles[PUSH_N_PROFILES] = {
+    {"memory", &pprof_heap, &allocations, DIGEST_ALLOCATIONS, TRACK_TIME_OFF},
+    {"process_cpu", &pprof_cpu, &pprof_cpu, DIGEST_CPU, TRACK_TIME_CPU},
+    {"wall", &pprof_wall, &pprof_wall, DIGEST_WALL, TRACK_TIME_WALL},
 };
