@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan ctl PID set 'limit:PATH' BYTES`: finds the context of a path.
+/* `jespan ctl PID set 'limit:PATH' BYTES` and `get 'FIGURE:PATH'`: finds the context of a path.
  *
  * A path is names of spans from the outer to the inner one, as far as they are needed: "request > cache". A name may be a
  * pattern, and may have labels: "cache{tenant=blue,shard=*}". */
@@ -114,8 +114,9 @@ static char *describe(const struct snapshot *s, const char *path)
 }
 
 /* Returns the row, or 0 after a message: none fits, or several. */
-static uint32_t find(const struct ctl_target *t, const char *path)
+static uint32_t find(const struct ctl_target *t, const char *name)
 {
+    const char *path = strchr(name, ':') + 1;
     const struct snapshot *s = t->outside.snapshot;
     uint32_t found = 0, n = 0;
     for (uint32_t row = 1; row < s->n_rows; row++)
@@ -130,8 +131,8 @@ static uint32_t find(const struct ctl_target *t, const char *path)
         return 0;
     }
     char *some = describe(s, path);
-    cmd_error("%s: %" PRIu32 " spans fit '%s': %s%s. Name the spans above or labels, as in 'limit:request > cache{tenant=blue}'", t->word,
-              n, path, some ? some : "", n > 3 ? "; …" : "");
+    cmd_error("%s: %" PRIu32 " spans fit '%s': %s%s. Name the spans above or labels, as in '%.*srequest > cache{tenant=blue}'", t->word,
+              n, path, some ? some : "", n > 3 ? "; …" : "", (int)(path - name), name);
     free(some);
     return 0;
 }
@@ -143,7 +144,7 @@ int ctl_begin_limit(struct ctl_target *t, struct mailbox_request *request, const
     int status = ctl_read(t);
     if (status)
         return status;
-    uint32_t row = find(t, name + (soft ? strlen(SOFT) : strlen(HARD)));
+    uint32_t row = find(t, name);
     if (!row)
         return STATUS_REFUSED;
     const struct snapshot_row *r = &t->outside.snapshot->rows[row];
@@ -151,4 +152,15 @@ int ctl_begin_limit(struct ctl_target *t, struct mailbox_request *request, const
     status = ctl_begin(request, MAILBOX_SET, real);
     request->life = 2 * r->generation + 1;
     return status;
+}
+
+int ctl_name_by_path(struct ctl_target *t, const char *name, char real[CTL_NAME_BYTES])
+{
+    int status = ctl_read(t), n = (int)(strchr(name, ':') - name);
+    uint32_t row = status ? 0 : find(t, name);
+    if (!row)
+        return status ? status : STATUS_REFUSED;
+    bool is_limit = strncmp(name, HARD, strlen(HARD)) == 0;
+    snprintf(real, CTL_NAME_BYTES, "spans.%" PRIu32 ".%.*s%s", t->outside.snapshot->rows[row].id, n, name, is_limit ? "_hard" : "");
+    return 0;
 }

@@ -42,6 +42,11 @@ bool ctl_is_limit(const char *name);
  * a message. */
 int ctl_begin_limit(struct ctl_target *t, struct mailbox_request *request, const char *name);
 
+/* Makes the name "spans.<id>.FIGURE" of "FIGURE:PATH", such as "total.peak_bytes:request > cache". `name` has a colon.
+ * Returns 0, or the exit status after a message. */
+#define CTL_NAME_BYTES 96
+int ctl_name_by_path(struct ctl_target *t, const char *name, char real[CTL_NAME_BYTES]);
+
 /* ---- Verbs ---- */
 
 /* Says why a program answered a request with `error`, or returns NULL if only errno's text says it. */

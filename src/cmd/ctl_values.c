@@ -81,11 +81,15 @@ static int ask(struct ctl_target *t, const char *name, struct mailbox_answer *an
 
 static int get(struct ctl_target *t, const char *name, struct mailbox_answer *answer)
 {
-    int status = ctl_read(t);
-    int error = status ? 0 : names_outside_get(t->outside.view, t->outside.snapshot, name, answer);
+    char real[CTL_NAME_BYTES];
+    int status = strchr(name, ':') ? ctl_name_by_path(t, name, real) : ctl_read(t);
+    if (status)
+        return status;
+    name = strchr(name, ':') ? real : name;
+    int error = names_outside_get(t->outside.view, t->outside.snapshot, name, answer);
     switch (error) {
     case 0:
-        return status;
+        return 0;
     case -EOPNOTSUPP:
         return ask(t, name, answer);
     case -ENOENT:

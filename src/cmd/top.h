@@ -31,6 +31,7 @@ struct top_row {
     int64_t free_rate;    /* of a thread */
     uint64_t bound_bytes; /* of a limit or an arena; 0: none */
     uint64_t soft_bytes, refusals, mapped_bytes;
+    uint64_t peak_bytes;  /* of a context */
 };
 
 /* A row of the views of arenas, limits and stacks. */

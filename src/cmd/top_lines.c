@@ -36,7 +36,7 @@ struct column {
 
 #define N_COLUMNS 5
 static const struct column columns_of[TOP_N_VIEWS][N_COLUMNS] = {
-    [TOP_CONTEXTS] = {IN_USE, GROWTH, ALLOC, OBJECTS},
+    [TOP_CONTEXTS] = {IN_USE, {"PEAK", 10, 110, BYTES, MEMBER(peak_bytes)}, GROWTH, ALLOC, OBJECTS},
     [TOP_THREADS] = {{"ALLOC/s", 10, 0, RATE, MEMBER(figures.alloc)}, {"FREED/s", 10, 50, RATE, MEMBER(free_rate)},
                      {"GROWTH/s", 10, 64, CHANGE, MEMBER(figures.growth)}, {"CPU", 7, 40, SHARE, MEMBER(share)}},
     [TOP_ARENAS] = {IN_USE, GROWTH, {"MAPPED", 10, 40, BYTES, MEMBER(mapped_bytes)}, {"MOST", 10, 80, BOUND, MEMBER(bound_bytes)}, REFUSED},

@@ -92,6 +92,7 @@ static void put_rows(struct top *top, const struct tree *tree, uint32_t first, u
         uint32_t id = top->snapshot->rows[i - 1].id;
         *row = tree->nodes[i - 1];
         row->depth = depth;
+        row->peak_bytes = top->snapshot->rows[i - 1].peaks.total_bytes;
         row->is_collapsed = row->has_below && top->collapsed[id];
         top->n_rows++;
         if (row->is_collapsed)
@@ -133,7 +134,8 @@ static int arrange_contexts(struct top *top)
     }
     for (uint32_t i = 0; i < n && is_complete && !top->tree; i++)
         if (!is_empty(&top->figures[i]) && fits(top, i))
-            top->rows[top->n_rows++] = (struct top_row){.row = i, .figures = top->figures[i]};
+            top->rows[top->n_rows++] = (struct top_row){.row = i, .figures = top->figures[i],
+                                                            .peak_bytes = top->snapshot->rows[i].peaks.own_bytes};
     if (is_complete && !top->tree && top->n_rows > 0)
         qsort_r(top->rows, top->n_rows, sizeof *top->rows, compare, &top->sort);
     free(tree.nodes);

@@ -148,6 +148,17 @@ static enum context_kind kind_of(const char *word)
     return kind;
 }
 
+static void read_total(struct json *j, struct snapshot_row *row)
+{
+    json_open(j, '{');
+    for (const char *key; (key = json_key(j));) {
+        if (strcmp(key, "peak_bytes") == 0)
+            row->peaks.total_bytes = json_number(j);
+        else
+            json_skip(j);
+    }
+}
+
 static int read_member(struct top_page *p, struct json *j, struct snapshot_row *row, uint32_t *parent, const char *key)
 {
     if (strcmp(key, "id") == 0)
@@ -160,6 +171,10 @@ static int read_member(struct top_page *p, struct json *j, struct snapshot_row *
         row->name = json_text(j);
     else if (strcmp(key, "labels") == 0)
         return read_labels(p, j, row);
+    else if (strcmp(key, "peak_bytes") == 0)
+        row->peaks.own_bytes = json_number(j);
+    else if (strcmp(key, "total") == 0)
+        read_total(j, row);
     else if (!read_figure(&row->totals, j, key))
         json_skip(j);
     return 0;

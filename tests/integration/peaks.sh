@@ -102,6 +102,13 @@ test_ctl() {
     id=$("$JESPAN_CMD" ctl "$pid" list 'spans.*.name' | sed -n 's/^spans\.\([0-9]*\)\.name: parse$/\1/p' | head -1)
     equal "of a context" "$(get "spans.$id.peak_bytes")" 8388608
     equal "of a context and all below it" "$(get "spans.$id.total.peak_bytes")" 8388608
+    equal "by path" "$(get 'total.peak_bytes:request{tenant=blue} > parse') $(get 'peak_bytes:cache')" "8388608 3145728"
+    status=0
+    get 'peak_bytes:parse' 2> err || status=$?
+    equal "by a path that fits several" "$status $(sed 's/.*Name/Name/' err)" \
+        "1 Name the spans above or labels, as in 'peak_bytes:request > cache{tenant=blue}'"
+    equal "in top" "$("$JESPAN_CMD" top --once --flat --filter cache --interval 0.05 "$pid" | sed 1,2d | tr -s ' ')" \
+        " 3.0 MiB 3.0 MiB 0 0 1 cache"
     equal "at the peak" "$(get "spans.$id.at_peak_bytes")" 8388608
     [ "$(get spans.all.peak_bytes)" -ge $((12 << 20)) ] || fail "the peak of the process: $(get spans.all.peak_bytes)"
     "$JESPAN_CMD" ctl "$pid" call spans.reset_peaks > out 2>&1 || fail_with "call spans.reset_peaks" out

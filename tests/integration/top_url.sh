@@ -83,6 +83,6 @@ $root,{"id":"5"}
 $(printf '[%.0s' {1..100})
 END
 printf '{"pid":7,"other":[{"a":[null,true,-1.5e3,"\\\\"]}],"program":"p\\u001b","spans":[%s,%s]}' "$root" \
-    '{"id":5,"parent":77,"kind":"span","name":"\u00e4\ud83d\ude00\u0000\ud800\n\"","inuse_bytes":2048,"inuse_objects":1}' > "$scratch/answer"
-equal "odd, but right" "$(LC_ALL=C.UTF-8 top --flat "http://127.0.0.1:$port" | grep -v CONTEXT | tr -s ' ')" ' 2.0 KiB 0 0 1 ä😀???"'
+    '{"id":5,"parent":77,"kind":"span","name":"\u00e4\ud83d\ude00\u0000\ud800\n\"","total":{"peak_bytes":8192},"peak_bytes":7168,"inuse_bytes":2048,"inuse_objects":1}' > "$scratch/answer"
+equal "odd, but right" "$(LC_ALL=C.UTF-8 top --flat "http://127.0.0.1:$port" | grep -v CONTEXT | tr -s ' ')" ' 2.0 KiB 7.0 KiB 0 0 1 ä😀???"'
 finish
