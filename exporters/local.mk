@@ -50,6 +50,12 @@ pyroscope_sources = \
 	%D%/pyroscope_labels.c %D%/pyroscope_labels.h \
 	%D%/pyroscope_request.c %D%/pyroscope_request.h
 
+otlp_sources = \
+	%D%/otlp.c \
+	%D%/otlp_request.c %D%/otlp_request.h \
+	%D%/otlp_source.c \
+	%D%/otlp_tables.c %D%/otlp_tables.h
+
 events_sources = \
 	%D%/events.c \
 	%D%/events_file.c \

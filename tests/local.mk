@@ -117,8 +117,8 @@ if PPROF
 tests_libcore_a_SOURCES += $(pprof_sources) $(exporter_sources) $(service_sources) tests/support/made_snapshot.c
 nodist_tests_libcore_a_SOURCES = $(profile_c)
 if PYROSCOPE
-tests_libcore_a_SOURCES += $(pyroscope_sources) $(push_sources)
-nodist_tests_libcore_a_SOURCES += $(pyroscope_c)
+tests_libcore_a_SOURCES += $(pyroscope_sources) $(otlp_sources) $(push_sources)
+nodist_tests_libcore_a_SOURCES += $(pyroscope_c) $(otlp_c)
 endif
 if HTTP
 tests_libcore_a_SOURCES += $(http_sources)

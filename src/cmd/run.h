@@ -12,7 +12,7 @@
 /* The command line. NULL = not given. */
 struct run_options {
     const char *dump_dir, *interval, *keep, *conf, *lib;
-    const char *pyroscope, *app, *http;
+    const char *pyroscope, *otlp, *app, *http;
     const char *limit, *arena, *dump_on, *only;
     const char *dir_files, *dir_bytes, *stacks, *guard;
     const char *flame, *flame_events, *trace, *alert;

@@ -41,7 +41,7 @@ bool run_wants_dumps(const struct run_options *options)
 {
     bool asked_for = options->dump_dir || options->interval || options->keep || options->time
         || options->peak || options->dump_on || options->dir_files || options->dir_bytes;
-    return asked_for || (!options->pyroscope && !options->http && !wants_files(options));
+    return asked_for || (!options->pyroscope && !options->otlp && !options->http && !wants_files(options));
 }
 
 /* Returns true if a configuration says where dumps go. */
@@ -212,6 +212,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "limit:", options->limit);
     add(to, "arena:", options->arena);
     add(to, "pyroscope_url:", options->pyroscope);
+    add(to, "otlp_url:", options->otlp);
     add(to, "pyroscope_app:", options->app);
     add(to, "http_listen:", options->http);
     add(to, "", options->conf);

@@ -115,6 +115,7 @@ static int check_values(const struct run_options *options)
                   {check_keep, "--dir-files", options->dir_files},
                   {check_bytes, "--dir-bytes", options->dir_bytes},
                   {check_url, "--pyroscope", options->pyroscope},
+                  {check_url, "--otlp", options->otlp},
                   {check_value, "--app", options->app},
                   {check_value, "--http", options->http},
                   {check_list, "--limit", options->limit},
@@ -137,6 +138,7 @@ static int check_values(const struct run_options *options)
     {"interval", .text = &(o)->interval},    \
     {"keep", .text = &(o)->keep},            \
     {"pyroscope", .text = &(o)->pyroscope},  \
+    {"otlp", .text = &(o)->otlp},            \
     {"app", .text = &(o)->app},              \
     {"http", .text = &(o)->http},            \
     {"conf", .text = &(o)->conf},            \

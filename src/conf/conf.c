@@ -143,7 +143,7 @@ static bool is_left_out(void)
 static void be_silent(void)
 {
     conf_is_silent = true;
-    conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.otlp_url[0] = conf.http_listen[0] = '\0';
     conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.alert[0] = '\0';
     if (conf.on_limit == ON_LIMIT_DUMP)
         conf.on_limit = ON_LIMIT_FAIL;
@@ -151,7 +151,7 @@ static void be_silent(void)
 
 void conf_leave_to_sidecar(void)
 {
-    conf.pyroscope_url[0] = conf.http_listen[0] = '\0';
+    conf.pyroscope_url[0] = conf.otlp_url[0] = conf.http_listen[0] = '\0';
     conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0'; /* of the rules of alert, the callback may be told */
     if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
         conf.dump_dir[0] = '\0';
@@ -188,6 +188,7 @@ static COLD void read_all(enum reader reader)
     check_pairs("pyroscope_labels", conf.pyroscope_labels, " and is ignored");
     check_pairs("resource_attributes", conf.resource_attributes, " and is ignored");
     check_pairs("pyroscope_headers", conf.pyroscope_headers, "; nothing can be pushed with it");
+    check_pairs("otlp_headers", conf.otlp_headers, "; nothing can be pushed with it");
 }
 
 COLD void conf_boot(void)

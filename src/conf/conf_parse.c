@@ -44,7 +44,8 @@ static bool is_shown(const struct conf_key *key, const char *value)
 {
     const char *word = value + strspn(value, " ");
     size_t n = strspn(word, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-._");
-    bool remote = !strncmp(key->name, "pyroscope_", 10) || !strncmp(key->name, "http_", 5);
+    bool remote = !strncmp(key->name, "pyroscope_", 10) || !strncmp(key->name, "otlp_", 5)
+        || !strncmp(key->name, "http_", 5);
     if (word[n] || n > MAX_SHOWN)
         return false;
     return !n || !remote || (key->type == CONF_NUMBER && n <= 12 && strspn(word, "0123456789+-."));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Environment variables of other tools that set our keys: those of Pyroscope's clients (from their documentation, and
- * from the Java agent's for the lists) and of OpenTelemetry (from its specification of resources and of variables). */
+ * from the Java agent's for the lists) and of OpenTelemetry (from its specification of resources, of variables and of
+ * the OTLP exporter). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "base/encode.h"
 #include "conf/conf.h"
 #include "conf/conf_values.h"
 
@@ -41,6 +43,26 @@ static bool convert_pairs(char *to, const char *value)
     if (!fits)
         to[whole] = '\0';
     return true;
+}
+
+/* The same, and decodes %XX. A part must be NAME=VALUE, and no value may have a |, which would end it. */
+static bool convert_headers(char *to, const char *value)
+{
+    char text[CONF_STRING_BYTES], *next = text, *pair;
+    struct writer w = {to, 0};
+    bool fits = strlen(value) < sizeof text;
+    if (fits)
+        strcpy(text, value);
+    for (to[0] = '\0'; fits && (pair = strsep(&next, ","));) {
+        pair += strspn(pair, " \t");
+        if (!*pair)
+            continue;
+        percent_decode(pair);
+        fits = *pair != '=' && strchr(pair, '=') && !strchr(pair, '|') && (!w.n || put(&w, '|'));
+        for (; *pair && fits; pair++)
+            fits = put(&w, *pair);
+    }
+    return fits;
 }
 
 static const char *skip_space(const char *p)
@@ -116,13 +138,20 @@ static bool convert_duration(char *to, const char *value)
 struct row {
     const char *variable, *key;
     convert *convert;     /* NULL: the value is used unchanged */
-    const char *expected; /* the values it takes, for the message, which shows no value since that may be a secret */
+    const char *expected; /* the values it takes, for the message, which shows no value since that may be a secret. NULL: there
+                           * is no message, since the variable is not meant for jespan alone */
 };
 
 /* Later rows win over earlier ones. */
 static const struct row rows[] = {
     {"OTEL_RESOURCE_ATTRIBUTES", "resource_attributes", convert_pairs, NULL},
     {"OTEL_SERVICE_NAME", "pyroscope_app", NULL, NULL},
+    {"OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "otlp_url", NULL, NULL},
+    {"OTEL_EXPORTER_OTLP_HEADERS", "otlp_headers", convert_headers, NULL},
+    {"OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "otlp_headers", convert_headers, "a list NAME=VALUE,NAME=VALUE without |"},
+    {"OTEL_EXPORTER_OTLP_CERTIFICATE", "otlp_ca_file", NULL, NULL},
+    {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "otlp_cert_file", NULL, NULL},
+    {"OTEL_EXPORTER_OTLP_CLIENT_KEY", "otlp_key_file", NULL, NULL},
     {"PYROSCOPE_SERVER_ADDRESS", "pyroscope_url", NULL, NULL},
     {"PYROSCOPE_APPLICATION_NAME", "pyroscope_app", NULL, NULL},
     {"PYROSCOPE_BASIC_AUTH_USER", "pyroscope_user", NULL, NULL},
@@ -138,9 +167,10 @@ static const struct row rows[] = {
 static void read_row(const struct row *row, const char *value)
 {
     char converted[CONF_STRING_BYTES];
-    if (row->convert && !row->convert(converted, value))
+    bool good = !row->convert || row->convert(converted, value);
+    if (!good && row->expected)
         CONF_WARN(row->variable, ": the value is not ", row->expected, " and is ignored");
-    else
+    if (good)
         conf_set(conf_find(row->key), row->key, row->convert ? converted : value, row->variable);
 }
 

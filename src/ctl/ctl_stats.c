@@ -192,14 +192,32 @@ static int read_http(const struct ctl_name *self, uint32_t id, const struct ctl_
     return ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&services_http + self->offset)));
 }
 
+static int read_otlp(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)id;
+    return ctl_read_u64(call, load_relaxed((_Atomic uint64_t *)((char *)&services_otlp + self->offset)));
+}
+
+static int read_text(const struct ctl_call *call, _Atomic(const char *) *from)
+{
+    const char *text = load_acquire(from);
+    if (!text)
+        text = "";
+    return ctl_read(call, &text, sizeof text);
+}
+
 static int read_last_error(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
     (void)id;
-    const char *text = load_acquire(&services_pyroscope.last_error);
-    if (!text)
-        text = "";
-    return ctl_read(call, &text, sizeof text);
+    return read_text(call, &services_pyroscope.last_error);
+}
+
+static int read_otlp_last_error(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
+{
+    (void)self;
+    (void)id;
+    return read_text(call, &services_otlp.last_error);
 }
 
 static int read_stacks(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
@@ -214,9 +232,12 @@ static uint64_t frames(void)
 }
 
 #define PYROSCOPE_ROW(name) {#name, read_pyroscope, offsetof(struct push_stats, name)},
+#define OTLP_ROW(name) {#name, read_otlp, offsetof(struct push_stats, name)},
 #define HTTP_ROW(name) {#name, read_http, offsetof(struct http_stats, name)},
 static const struct ctl_name pyroscope_names[] = {
     PUSH_STATS(PYROSCOPE_ROW) {"last_error", read_last_error, 0}, {0}};
+static const struct ctl_name otlp_names[] = {
+    PUSH_STATS(OTLP_ROW) {"last_error", read_otlp_last_error, 0}, {0}};
 static const struct ctl_name http_names[] = {HTTP_STATS(HTTP_ROW) {0}};
 static const struct ctl_name stacks_names[] = {
     /* pairs of a context and a [stack](stacks.md) that have a number now; frames of all stacks */
@@ -233,4 +254,4 @@ static const struct ctl_name stacks_names[] = {
 };
 const struct ctl_group ctl_stats_groups[] = {
     {"stacks", stacks_names, NULL},
-    {"pyroscope", pyroscope_names, NULL}, {"http", http_names, NULL}, {0}};
+    {"pyroscope", pyroscope_names, NULL}, {"otlp", otlp_names, NULL}, {"http", http_names, NULL}, {0}};

@@ -58,6 +58,7 @@ static bool is_left_out(const char *name)
         "pprof",
 #endif
 #ifndef JESPAN_WITH_PYROSCOPE
+        "otlp",
         "pyroscope",
 #endif
 #ifndef JESPAN_WITH_HTTP

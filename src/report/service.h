@@ -21,7 +21,7 @@
 #include "snapshot/event_reader.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 5
+#define SERVICE_ABI 6
 #define SERVICE_NAME_BYTES 32
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
@@ -30,7 +30,7 @@
     ROW(pushes)          /* profiles that the server accepted */                                                       \
     ROW(pushed_bytes)    /* bytes of accepted requests, as sent */                                                     \
     ROW(failures)        /* attempts that failed for any reason */                                                     \
-    ROW(rejected)        /* failures that the server refused for good (4xx) */                                         \
+    ROW(rejected)        /* failures that the server refused for good (4xx), and pushes that it accepted only in part */ \
     ROW(uncertain)       /* failures after which the server may still have the figures */                              \
     ROW(dropped)         /* uncertain failures without another attempt: pyroscope_uncertain:drop */                    \
     ROW(merged)          /* periods whose figures went into the next period */                                         \
@@ -68,7 +68,7 @@ struct service_host {
     const struct conf *conf;
     pid_t pid;           /* the program's */
     const char *program; /* its name */
-    struct push_stats *pyroscope;
+    struct push_stats *pyroscope, *otlp;
     struct http_stats *http;
 
     /* A new snapshot, which reuses and ends `old` (or NULL). It may wait for the snapshots of others, and pauses for

@@ -24,14 +24,17 @@
 #include "report/unfollowed.h"
 #include "span/span.h"
 
-WRITTEN_AT_FORK struct push_stats services_pyroscope;
+WRITTEN_AT_FORK struct push_stats services_pyroscope, services_otlp;
 WRITTEN_AT_FORK struct http_stats services_http;
 
 #define PYROSCOPE_FIGURE(name) FIGURE_ROW(figure_pyroscope_##name, "spans.stats.pyroscope." #name, services_pyroscope.name, FIGURE_NUMBER);
+#define OTLP_FIGURE(name) FIGURE_ROW(figure_otlp_##name, "spans.stats.otlp." #name, services_otlp.name, FIGURE_NUMBER);
 #define HTTP_FIGURE(name) FIGURE_ROW(figure_http_##name, "spans.stats.http." #name, services_http.name, FIGURE_NUMBER);
 PUSH_STATS(PYROSCOPE_FIGURE)
+PUSH_STATS(OTLP_FIGURE)
 HTTP_STATS(HTTP_FIGURE)
 FIGURE_ROW(figure_last_error, "spans.stats.pyroscope.last_error", services_pyroscope.last_error, FIGURE_TEXT);
+FIGURE_ROW(figure_otlp_last_error, "spans.stats.otlp.last_error", services_otlp.last_error, FIGURE_TEXT);
 
 static void (*at_end_before_others)(void);
 
@@ -47,6 +50,7 @@ struct running {
 
 static struct running services[] = {
     {.name = "pyroscope", .switched_on_by = {conf.pyroscope_url}},
+    {.name = "otlp", .switched_on_by = {conf.otlp_url}},
     {.name = "http", .switched_on_by = {conf.http_listen}},
     {.name = "events", .switched_on_by = {conf.events_file, conf.trace_file, conf.flame_file}},
 };
@@ -157,7 +161,8 @@ static int make_host(struct running *s, struct snapshot *base)
 {
     int error = stop_sockets_open(&s->stop);
     s->host = (struct service_host){
-        .conf = &conf, .pid = getpid(), .program = program_invocation_short_name, .pyroscope = &services_pyroscope, .http = &services_http,
+        .conf = &conf, .pid = getpid(), .program = program_invocation_short_name, .pyroscope = &services_pyroscope,
+        .otlp = &services_otlp, .http = &services_http,
         .snapshot = take_snapshot,
         .free_snapshot = snapshot_free, .events = read_events, .base = base, .mallctl = FAMILY(mallctl), .say = warn_parts,
         .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors, .renew = renew, .stop_by_ns = stop_by_ns,
@@ -252,6 +257,7 @@ COLD void services_after_fork_in_child(void)
 {
     FORKED_CLEAR(guarded);
     FORKED_CLEAR(services_pyroscope);
+    FORKED_CLEAR(services_otlp);
     FORKED_CLEAR(services_http);
     if (reader)
         event_reader_free(reader);

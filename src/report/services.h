@@ -25,7 +25,7 @@ void services_before_fork(void);
 void services_after_fork_in_parent(void);
 void services_after_fork_in_child(void);
 
-extern struct push_stats services_pyroscope;
+extern struct push_stats services_pyroscope, services_otlp;
 extern struct http_stats services_http;
 
 #endif

@@ -29,7 +29,7 @@
 
 #define STACK_BYTES ((size_t)256 * 1024)
 
-static struct push_stats pyroscope_stats;
+static struct push_stats pyroscope_stats, otlp_stats;
 static struct http_stats http_stats;
 static int bell = -1; /* an eventfd */
 
@@ -45,7 +45,7 @@ struct running {
 };
 
 /* The services of one process. A member without a service does not run. */
-enum { MODULES_OF_PROCESS = 2 };
+enum { PYROSCOPE, OTLP, EVENTS, MODULES_OF_PROCESS };
 struct modules {
     struct running running[MODULES_OF_PROCESS];
     struct modules *next; /* while it ends */
@@ -112,8 +112,9 @@ static const struct {
     _Atomic uint64_t *value;
 } stats[] = {
 #define PYROSCOPE_ROW(name) {"spans.stats.pyroscope." #name, &pyroscope_stats.name},
+#define OTLP_ROW(name) {"spans.stats.otlp." #name, &otlp_stats.name},
 #define HTTP_ROW(name) {"spans.stats.http." #name, &http_stats.name},
-    PUSH_STATS(PYROSCOPE_ROW) HTTP_STATS(HTTP_ROW)};
+    PUSH_STATS(PYROSCOPE_ROW) PUSH_STATS(OTLP_ROW) HTTP_STATS(HTTP_ROW)};
 
 static int read_events(const struct service_host *host, struct event_sink *sink)
 {
@@ -263,7 +264,8 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
     snprintf(s->program, sizeof s->program, "%s", name);
     s->readings = readings;
     s->host = (struct service_host){
-        .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &pyroscope_stats, .http = &http_stats,
+        .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &pyroscope_stats, .otlp = &otlp_stats,
+        .http = &http_stats,
         .snapshot = next_snapshot, .free_snapshot = readings_give_back, .events = read_events, .base = base, .mallctl = ask,
         .say = warn_parts,
         .processes = readings_all, .choose = choose, .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors,
@@ -301,7 +303,7 @@ static bool wants_events(void)
 
 bool modules_deliver_last(void)
 {
-    return conf.pyroscope_url[0] || wants_events();
+    return conf.pyroscope_url[0] || conf.otlp_url[0] || wants_events();
 }
 
 static bool start_one(struct running *s, const char *service, struct readings *readings, const char *name, bool forked)
@@ -321,19 +323,29 @@ struct modules *modules_start(struct readings *readings, const char *name, bool 
     if (pushes)
         modules_start_pushing(m, readings, name, forked);
     if (wants_events())
-        start_one(&m->running[1], "events", readings, name, forked);
+        start_one(&m->running[EVENTS], "events", readings, name, forked);
     return m;
 }
 
 void modules_start_pushing(struct modules *m, struct readings *readings, const char *name, bool forked)
 {
-    if (m && conf.pyroscope_url[0] && !m->running[0].service)
-        start_one(&m->running[0], "pyroscope", readings, name, forked);
+    if (m && conf.pyroscope_url[0] && !m->running[PYROSCOPE].service)
+        start_one(&m->running[PYROSCOPE], "pyroscope", readings, name, forked);
+    if (m && conf.otlp_url[0] && !m->running[OTLP].service)
+        start_one(&m->running[OTLP], "otlp", readings, name, forked);
+}
+
+static bool runs_any(const struct modules *m)
+{
+    bool any = false;
+    for (int i = 0; i < MODULES_OF_PROCESS; i++)
+        any |= m->running[i].service != NULL;
+    return any;
 }
 
 void modules_stop(struct modules *m, uint64_t until_ns, struct sidecar_slot *slot, pid_t pid)
 {
-    if (!m || (!m->running[0].service && !m->running[1].service)) {
+    if (!m || !runs_any(m)) {
         page_tell(slot, pid, SIDECAR_DELIVERED);
         free(m);
         return;

@@ -2,7 +2,7 @@
 /* The services in the sidecar, each on a thread. They are those of the program (src/report/service.h) with another
  * host: its snapshots are readings, and its mallctl() has only names that can be read from outside the program.
  *
- * Pyroscope and events have a thread for each process, HTTP one for all. One thread uses these functions.
+ * Pyroscope, OTLP and events have a thread for each process, HTTP one for all. One thread uses these functions.
  */
 #ifndef JESPAN_MODULES_H
 #define JESPAN_MODULES_H
@@ -23,7 +23,7 @@ int modules_open(void);
 bool modules_deliver_last(void);
 
 /* Loads and starts the configured services for a process. They hold the readings. `forked`: the process reports what
- * is new from now on. `pushes`: also Pyroscope. NULL: there are none. */
+ * is new from now on. `pushes`: also Pyroscope and OTLP. NULL: there are none. */
 struct modules *modules_start(struct readings *readings, const char *name, bool forked, bool pushes);
 
 /* Starts pushing later, if `pushes` was false. Accepts NULL. */

@@ -171,12 +171,18 @@ static void begin_program(struct served *p)
     modules_start_common(p->pid, p->name);
 }
 
+static uint64_t push_interval_ms(void)
+{
+    uint64_t pyroscope = conf.pyroscope_url[0] ? conf.pyroscope_interval_ms : UINT64_MAX;
+    return conf.otlp_url[0] ? lesser(pyroscope, conf.otlp_interval_ms) : conf.pyroscope_interval_ms;
+}
+
 /* Scripts execute many programs for a moment. Each push has a connection of its own, and each process is a series of its
  * own at the server. So a program is pushed from the end of its first period on, or if it ends before that, has spans. The
  * first push has all since the program began. */
 static void push_if_worth(struct served *p, bool anyway)
 {
-    bool is_long = now_ns() - p->began_ns >= conf.pyroscope_interval_ms * NS_PER_MS;
+    bool is_long = now_ns() - p->began_ns >= push_interval_ms() * NS_PER_MS;
     if (p->pushes || (!is_long && !anyway))
         return;
     p->pushes = true;

@@ -32,7 +32,7 @@ struct served {
     struct watched *watched; /* NULL: nothing is watched for */
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
     bool has_said_goodbye; /* its last dump is written */
-    bool pushes;           /* to Pyroscope */
+    bool pushes;           /* to Pyroscope or a collector */
 };
 
 /* The dumps of all processes together. */

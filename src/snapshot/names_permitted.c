@@ -21,6 +21,7 @@ static const struct permitted_name permitted_names[] = {
     {"spans.version", READ, MAILBOX_WORDS},
     {"spans.epoch", READ | WRITE, MAILBOX_UNSIGNED},
     {"spans.count", READ, MAILBOX_UNSIGNED},
+    {"spans.stats.otlp.last_error", READ, MAILBOX_WORDS},
     {"spans.stats.pyroscope.last_error", READ, MAILBOX_WORDS},
     {"spans.stats.*", READ, MAILBOX_UNSIGNED},
     {"spans.arenas.*.name", READ, MAILBOX_WORDS},

@@ -17,7 +17,7 @@ static const char *const stats[] = {"meta_bytes", "header_bytes", "header_held_b
                                     "committed_bytes", "contexts", "overflow", "recycled", "truncated", "dumps",
                                     "lost_dumps", "lost_messages", "threads", "reporters", "reporter_misses", "reporter_errors", NULL};
 #define NAME(name) #name,
-static const char *const pyroscope_stats[] = {PUSH_STATS(NAME) NULL};
+static const char *const push_stats[] = {PUSH_STATS(NAME) NULL};
 static const char *const http_stats[] = {HTTP_STATS(NAME) NULL};
 static const char *const last_error[] = {"last_error", NULL};
 
@@ -70,8 +70,10 @@ static void every_name(void)
     each("all", figures, sizeof(uint64_t));
     each("retired", figures, sizeof(uint64_t));
     each("stats", stats, sizeof(uint64_t));
-    each("stats.pyroscope", pyroscope_stats, sizeof(uint64_t));
+    each("stats.pyroscope", push_stats, sizeof(uint64_t));
+    each("stats.otlp", push_stats, sizeof(uint64_t));
     each("stats.pyroscope", last_error, sizeof(char *));
+    each("stats.otlp", last_error, sizeof(char *));
     each("stats.http", http_stats, sizeof(uint64_t));
     check_read_only("spans.count", sizeof(uint64_t));
 }

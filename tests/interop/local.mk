@@ -3,6 +3,7 @@ all_peer_tests += \
 	%D%/alloy_delta.sh \
 	%D%/html.sh \
 	%D%/http_pprof.sh \
+	%D%/otlp_collector.sh \
 	%D%/page.sh \
 	%D%/pprof.sh \
 	%D%/prometheus.sh \
@@ -16,6 +17,9 @@ all_peer_tests += \
 
 # What they compile or run
 test_support += \
+	%D%/collector/go.mod \
+	%D%/collector/go.sum \
+	%D%/collector/main.go \
 	%D%/delta/main.go \
 	%D%/html_dumps.py \
 	%D%/html_program.c \
@@ -25,6 +29,7 @@ test_support += \
 	%D%/judge/main.go \
 	%D%/judge/report.go \
 	%D%/judge_refusals.py \
+	%D%/otlp_profiles.py \
 	%D%/page.py \
 	%D%/page_program.c \
 	%D%/prometheus.py \

@@ -36,6 +36,7 @@ test_support += \
 	%D%/pprof_tool.sh \
 	%D%/pushed.py \
 	%D%/report_oracle.py \
+	%D%/peers.sh \
 	%D%/pyroscope.sh \
 	%D%/regions.h \
 	%D%/span_extents.h \

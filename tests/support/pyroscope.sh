@@ -8,35 +8,8 @@
 SERVER_VERSION=v0.37.2
 CLIENT_VERSION=1.4.0
 
-# shellcheck source=tests/support/fetched.sh
-. "$top_srcdir/tests/support/fetched.sh"
-
-peers=()
-unset "${!PYROSCOPE_@}" "${!OTEL_@}" http_proxy HTTP_PROXY all_proxy ALL_PROXY
-export GOFLAGS=''
-
-end_peers() {
-    [ ${#peers[@]} = 0 ] || kill "${peers[@]}" 2> /dev/null || true
-    wait || true
-}
-cleanup_hook=end_peers
-
-# require_go MINOR DIRECTORY: the Go that builds what is in the directory; it may bring a newer one by itself
-require_go() {
-    local minor
-    have go || skip "Go is not installed, so Pyroscope's code cannot be built"
-    minor=$(cd "$2" && GOWORK=off go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
-    [ "${minor:-0}" -ge "$1" ] || skip "Pyroscope's code needs Go 1.$1, this is $(cd / && go env GOVERSION)"
-}
-
-# wait_for WHAT LOG COMMAND…: until it succeeds
-wait_for() {
-    local what=$1 log=$2
-    shift 2
-    await "$@" && return
-    fail_with "$what does not start" "$log"
-    finish
-}
+# shellcheck source=tests/support/peers.sh
+. "$top_srcdir/tests/support/peers.sh"
 
 # ---- The judge: published code of push.v1, see interop/judge/main.go ----
 
@@ -103,10 +76,6 @@ END
     go mod edit -replace "github.com/pyroscope-io/godeltaprof=$1/godeltaprof"
     go build -o "$1/pyroscope" ./cmd/pyroscope
     rm -r "$1/sources" "$1/godeltaprof"
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # Sets $server, its URL.

@@ -63,6 +63,7 @@ unit_tests += \
 	%D%/exporters/test_pprof
 if PYROSCOPE
 unit_tests += \
+	%D%/exporters/test_otlp_request \
 	%D%/exporters/test_push_queue \
 	%D%/exporters/test_push_secrets \
 	%D%/exporters/test_pyroscope_labels \
@@ -84,6 +85,7 @@ unit_tests += \
 	%D%/exporters/test_pprof_memory
 if PYROSCOPE
 unit_tests += \
+	%D%/exporters/test_otlp_memory \
 	%D%/exporters/test_pyroscope_memory
 endif
 endif
