@@ -40,6 +40,7 @@ test_support += \
 	%D%/python_spans.py \
 	%D%/rust/Cargo.lock \
 	%D%/rust/Cargo.toml \
+	%D%/rust/src/bin/flame.rs \
 	%D%/rust/src/bin/many.rs \
 	%D%/rust/src/bin/tasks.rs \
 	%D%/rust/src/bin/threads.rs \

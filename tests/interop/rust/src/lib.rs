@@ -5,8 +5,9 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::ffi::c_void;
+use std::ffi::{c_void, CString};
 use std::future::Future;
+use std::os::raw::{c_char, c_int};
 use std::pin::Pin;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use tracing::Span;
 
 extern "C" {
     fn malloc_usable_size(object: *mut c_void) -> usize;
+    fn mallctl(name: *const c_char, old: *mut c_void, old_bytes: *mut usize, new: *mut c_void, new_bytes: usize) -> c_int;
 }
 
 const MAX_PLACES: usize = 64;
@@ -94,6 +96,29 @@ pub fn warm_up() {
     to.send(()).unwrap();
     from.recv().unwrap();
     let _ = from.recv_timeout(std::time::Duration::from_millis(1));
+}
+
+/// What `mallctl` answers into `old`, in bytes.
+fn ctl<T>(name: &str, old: &mut [T]) -> usize {
+    let (name, mut bytes) = (CString::new(name).unwrap(), std::mem::size_of_val(old));
+    let error = unsafe { mallctl(name.as_ptr(), old.as_mut_ptr().cast(), &mut bytes, ptr::null_mut(), 0) };
+    assert!(error == 0, "{:?}: error {}", name, error);
+    bytes
+}
+
+/// Checks that jespan has closed as many spans as it has opened.
+pub fn all_are_closed() {
+    let mut ids = [0u32; 1000];
+    let count = ctl("spans.ids", &mut ids) / 4;
+    let total = |figure: &str| -> u64 {
+        let of = |id: &u32| {
+            let mut value = [0u64];
+            ctl(&format!("spans.{}.{}", id, figure), &mut value);
+            value[0]
+        };
+        ids[..count].iter().map(of).sum()
+    };
+    assert!(total("opens") > 0 && total("open") == 0, "{} spans of {} are open", total("open"), total("opens"));
 }
 
 /// Prints a line for each place: bytes in use, bytes allocated, context.

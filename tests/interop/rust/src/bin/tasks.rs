@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Spans in tasks that move between threads: on tokio, and on two threads that poll each task in turn.
-use jespan_tests::{print, warm_up, work, Oracle, Place, Yield};
+use jespan_tests::{all_are_closed, print, warm_up, work, Oracle, Place, Yield};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -99,4 +99,5 @@ fn main() {
         place("task {kind=1, on=turns}", "task > step {kind=1, on=turns}"),
     ]);
     print();
+    all_are_closed();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //! Spans in threads: nested, with labels of each type, entered on other threads, with parents of the program's choice, and with
 //! fields that are known late.
-use jespan_tests::{print, warm_up, work, Oracle, Place};
+use jespan_tests::{all_are_closed, print, warm_up, work, Oracle, Place};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::thread;
 use tracing::field::Empty;
@@ -124,4 +124,5 @@ fn main() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     print();
+    all_are_closed();
 }
