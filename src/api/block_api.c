@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "base/mailbox.h"
 #include "base/meta.h"
 #include "jespan/jespan.h"
 #include "malloc/track.h"
@@ -150,6 +151,7 @@ static bool line_to_current(struct site_cache_line *line, const struct thread *t
 
 static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_site *site)
 {
+    mailbox_start_if_due();
     uint32_t parent = t->tag, hash = cache_hash(t, site);
     lock(LOCK_TREE);
     int error = enter_block_locked(t, key, site, NULL);
@@ -193,6 +195,7 @@ static void compose(union label_draft *draft, const struct labels_given *given)
 static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
                                  const struct labels_given *given, uint32_t hash, const struct label_lengths *lengths)
 {
+    mailbox_start_if_due();
     struct label_cache_line *line = lengths ? label_cache_line(t, hash, true) : NULL;
     union label_draft *draft = labels_draft_of(t);
     uint32_t parent = t->tag;

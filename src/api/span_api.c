@@ -7,6 +7,7 @@
 
 #include "base/libc_calls.h"
 #include "base/lock.h"
+#include "base/mailbox.h"
 #include "jespan/jespan.h"
 #include "malloc/boot.h"
 #include "malloc/region_release.h"
@@ -84,6 +85,7 @@ static int open_span(jespan_span_t **span, const struct jespan_site *site, jespa
                      const struct jespan_label *labels, size_t n_labels)
 {
     struct thread *t = track_thread();
+    mailbox_start_if_due();
     union label_draft *draft = n_labels ? labels_draft_of(t) : NULL;
     if (!site || !site->name || !arena_is_valid(&site->arena) || (n_labels && !labels))
         return EINVAL;

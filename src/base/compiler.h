@@ -28,6 +28,15 @@
 #define INTERPOSES 1
 #endif
 
+/* libc's function that calls main(), which libjespan.so replaces too. On PowerPC it has other parameters. */
+#if defined(JESPAN_NO_INTERPOSE) || defined(__powerpc__)
+#define START_MAIN jespan_start_main
+#define REPLACES_START_MAIN 0
+#else
+#define START_MAIN __libc_start_main
+#define REPLACES_START_MAIN 1
+#endif
+
 /* Relaxed accesses have no order, but they never tear, and the sanitizer sees no data race. */
 #define load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
 #define store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)

@@ -86,6 +86,11 @@ void dump_on_accept(uint32_t reasons)
     store_relaxed(&quiet_until, 0);
 }
 
+void dump_on_accept_more(uint32_t reasons)
+{
+    store_relaxed(&accepted, reasons);
+}
+
 void dump_on_leave_to(struct dump_on_outside watcher, uint32_t reasons)
 {
     dump_on_accept(0);

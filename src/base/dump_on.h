@@ -50,6 +50,9 @@ bool dump_on_has_left(void);
 /* Sets the reasons that are accepted from now on. 0: none, as in a forked child. */
 void dump_on_accept(uint32_t reasons);
 
+/* The same, where some reasons are accepted already: their events are kept. */
+void dump_on_accept_more(uint32_t reasons);
+
 /* Waits for an event or dump_on_wake(), until a time on the monotonic clock at most. Returns the bits of the events
  * that happened, and clears them. */
 uint32_t dump_on_wait(uint64_t until_ns);

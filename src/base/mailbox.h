@@ -63,15 +63,30 @@ extern struct mailbox mailbox;
 #define SLOW_AGE 1u  /* with age_period_s, for good */
 #define SLOW_MAIL 2u /* there may be a request */
 #define SLOW_GUARD 4u /* with guard_sample, for good */
+#define SLOW_START 8u /* jespan's threads have yet to start: report/late_start.h */
 extern _Atomic uint32_t slow_work;
+
+/* With SLOW_START, mailbox_look_or_start() calls this. */
+struct thread;
+extern void (*mailbox_start)(const struct thread *t);
 
 /* Shows the size classes, and answers the requests that there are. To be called without a lock, where the program could
  * call mallctl. Leaves errno alone. */
 void mailbox_look(void);
 
+/* The same if there may be a request, and the start of jespan's threads if they have yet to start. Not for free(): libc
+ * frees memory of threads that have ended while it holds a lock that creating a thread needs. */
+void mailbox_look_or_start(void);
+
+/* Starts them on paths that are slow anyway, other than those of allocations. */
+static inline void mailbox_start_if_due(void)
+{
+    if (__builtin_expect(load_relaxed(&slow_work) & SLOW_START, 0))
+        mailbox_look_or_start();
+}
+
 /* The same, for an allocation that has found its size class hidden. If the thread holds bytes for it, the thread looks
  * at its next allocation. t may be NULL. */
-struct thread;
 void mailbox_look_for_hidden(struct thread *t);
 
 /* Calls mallctl. The texts of the request end with a NUL. */

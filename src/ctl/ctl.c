@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mailbox.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/family.h"
@@ -169,12 +170,21 @@ static bool mib_concerns_thread_or_arena(const size_t *mib, size_t length)
            !jespan_je_mallctlnametomib("arena.0.purge", arena, &m) && (mib[0] == thread[0] || mib[0] == arena[0]);
 }
 
+/* A program that asks, and allocates no more, may wait for what jespan's threads do. */
+static bool may_ask(void)
+{
+    bool may = track_may_allocate(track_thread());
+    if (may)
+        mailbox_start_if_due();
+    return may;
+}
+
 EXPORT int FAMILY(mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
     if (!name)
         return EINVAL;
-    if (!track_may_allocate(track_thread()))
+    if (!may_ask())
         return EAGAIN;
     if (is_ours(name)) {
         size_t mib[PARTS_MAX], length = PARTS_MAX;
@@ -211,7 +221,7 @@ EXPORT int FAMILY(mallctlbymib)(const size_t *mib, size_t length, void *old, siz
     const struct ctl_call call = {old, old_bytes, new_value, new_bytes};
     if (!mib)
         return EINVAL;
-    if (!track_may_allocate(track_thread()))
+    if (!may_ask())
         return EAGAIN;
     if (length && mib[0] == CTL_SPANS)
         return call_by_mib(mib, length, &call);

@@ -73,6 +73,12 @@ COLD uint16_t class_code_of_usable(size_t usable)
     return (uint16_t)(class_of_usable(usable) << 8 | size_to_class[(usable + 7) / 8].shift);
 }
 
+COLD void classes_hide(void)
+{
+    for (struct class_row *row = size_to_class; row < size_to_class + CLASS_ROWS; row++)
+        store_relaxed(&row->class, 0);
+}
+
 COLD void classes_show(void)
 {
     for (struct class_row *row = size_to_class; row < size_to_class + CLASS_ROWS; row++)

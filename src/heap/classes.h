@@ -103,6 +103,9 @@ static inline bool class_is_hidden(uint16_t code)
 /* The code of a usable size below HEADER_PAGE_BYTES, also while classes are hidden. */
 uint16_t class_code_of_usable(size_t usable);
 
+/* Hides all classes, as another process may. */
+void classes_hide(void);
+
 /* Shows all classes again. Any thread, at any time. */
 void classes_show(void);
 

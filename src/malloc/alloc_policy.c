@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/libc_calls.h"
+#include "base/mailbox.h"
 #include "guard/guard.h"
 #include "guard/guard_sample.h"
 #include "jemalloc-hooks/extents.h"
@@ -175,6 +176,7 @@ static NOINLINE void *alloc_with_limit(struct thread *t, uint16_t arena, size_t 
     if (unlikely(t->event_due)) {
         t->event_due = false;
         boot_slow_event(t);
+        mailbox_look_or_start();
     }
     enum limits_answer answer = usable ? limits_hold(t, t->tag, usable, false) : LIMITS_REFUSED;
     if (answer == LIMITS_REFUSED) {

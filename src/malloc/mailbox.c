@@ -22,6 +22,7 @@
 
 struct mailbox mailbox;
 _Atomic uint32_t slow_work;
+void (*mailbox_start)(const struct thread *t); /* set once, before SLOW_START */
 
 static _Atomic bool is_answering; /* one thread at a time; other threads do not wait */
 
@@ -101,12 +102,10 @@ static bool may_call(void)
 
 /* If a request comes after the bit is cleared, the other process sets it again, and then hides the classes again. Without
  * memory for the stack, requests go on waiting. */
-COLD void mailbox_look(void)
+static void answer_all(void)
 {
-    int saved = errno;
-    if (!may_call() || atomic_exchange(&is_answering, true))
+    if (atomic_exchange(&is_answering, true))
         return;
-    jespan_assert(!locks_held);
     classes_show();
     if (!stack)
         stack = meta_map(STACK_BYTES);
@@ -116,18 +115,38 @@ COLD void mailbox_look(void)
             ;
     }
     store_release(&is_answering, false);
+}
+
+COLD void mailbox_look(void)
+{
+    int saved = errno;
+    if (!may_call())
+        return;
+    jespan_assert(!locks_held);
+    answer_all();
     errno = saved;
+}
+
+COLD void mailbox_look_or_start(void)
+{
+    int saved = errno;
+    uint32_t work = load_acquire(&slow_work);
+    if (work & SLOW_START && may_call())
+        mailbox_start(thread_current);
+    errno = saved;
+    if (work & SLOW_MAIL)
+        mailbox_look();
 }
 
 /* Without the bit, the other process has hidden the classes after its request was taken. */
 COLD void mailbox_look_for_hidden(struct thread *t)
 {
-    if (!(load_acquire(&slow_work) & SLOW_MAIL))
+    if (!(load_acquire(&slow_work) & (SLOW_MAIL | SLOW_START)))
         classes_show();
     else if (t && t->n_held)
         t->event_due = true;
     else
-        mailbox_look();
+        mailbox_look_or_start();
 }
 
 static bool drop(struct mailbox_words *words)

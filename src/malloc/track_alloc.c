@@ -4,6 +4,7 @@
 
 #include "base/dump_on.h"
 #include "base/lock.h"
+#include "base/mailbox.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
 #include "malloc/track_slow.h"
@@ -118,6 +119,7 @@ void *track_alloc_slow(struct thread *t, void *p, size_t requested)
 {
     if (likely(p))
         return track_alloc_usable(t, p, requested, jespan_je_sallocx(p, 0));
+    mailbox_start_if_due(); /* the thread that writes the dump */
     dump_on_failure(requested, !t || t->tag == CONTEXT_ID_SELF);
     return NULL;
 }

@@ -77,13 +77,19 @@ static uint32_t tag_of(const struct thread *t, uint32_t owner)
     return owner ? owner : t ? t->tag : CONTEXT_ID_ROOT;
 }
 
+static void slow_event(struct thread *t)
+{
+    boot_slow_event(t);
+    mailbox_start_if_due();
+}
+
 int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
 {
     if (usable >= HEADER_PAGE_BYTES) {
         if (usable >= extents_oversize_bytes)
             extents_watch_pointer(p);
-        if (unlikely(load_relaxed(&slow_work) & SLOW_MAIL))
-            mailbox_look();
+        if (unlikely(load_relaxed(&slow_work) & (SLOW_MAIL | SLOW_START)))
+            mailbox_look_or_start();
         peak_looks_moved(t, usable);
         return pagemap_set_big((uintptr_t)p, usable, tag_of(t, owner));
     }
@@ -98,7 +104,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
         if (t && t->n_held)
             t->event_due = true; /* the event may change the context that bytes are held for, so it comes later */
         else if (t)
-            boot_slow_event(t);
+            slow_event(t);
         if (!extents_oversize_bytes)
             extents_watch_pointer(p);
         peak_looks_moved(t, HEADER_PAGE_BYTES);

@@ -121,25 +121,35 @@ static int start(void)
     return error;
 }
 
-static void start_configured(void)
+static void show_figures(void)
 {
     store_release(&alerts_shown.figures, has_sidecar() ? goodbye_alerts() : own_figures);
-    int error = start();
-    if (error)
-        WARN("the thread for alert cannot start: ", errno_text(-error), "; alert is ignored");
 }
 
-void alert_watch_start(void)
+void alert_watch_boot(void)
 {
     if (conf.dump_peak && conf.dump_dir[0] && !has_sidecar())
         WARN("dump_peak needs a sidecar, as jespan run starts one, and is ignored");
     if (!conf.alert[0])
         return;
     alerts_parse(has_sidecar()); /* the sidecar names wrong rules */
+    show_figures();
+}
+
+bool alert_watch_wants_thread(void)
+{
+    return load_relaxed(&alerts_shown.n);
+}
+
+/* A callback that comes earlier starts no thread. */
+void alert_watch_start_thread(void)
+{
     pthread_mutex_lock(&start_mutex);
     has_booted = true;
     pthread_mutex_unlock(&start_mutex);
-    start_configured();
+    int error = start();
+    if (error)
+        WARN("the thread for alert cannot start: ", errno_text(-error), "; alert is ignored");
 }
 
 int alert_watch_set_callback(jespan_alert_callback_t *fn, void *user)
@@ -189,5 +199,5 @@ COLD void alert_watch_after_fork(void)
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;
     if (conf.follow_fork)
-        start_configured();
+        show_figures();
 }

@@ -3,12 +3,15 @@
 #ifndef JESPAN_ALERT_WATCH_H
 #define JESPAN_ALERT_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "jespan/alert.h"
 
-/* Reads the rules, and starts the thread if it is wanted. */
-void alert_watch_start(void);
+/* Reads the rules. Starting the thread starts none if it would have nothing to do. */
+void alert_watch_boot(void);
+bool alert_watch_wants_thread(void);
+void alert_watch_start_thread(void);
 
 /* Returns 0, -EDEADLK in a callback, or the error of starting the thread. */
 int alert_watch_set_callback(jespan_alert_callback_t *callback, void *user);
@@ -17,7 +20,7 @@ int alert_watch_set_callback(jespan_alert_callback_t *callback, void *user);
 void alert_watch_ask_to_stop(void);
 void alert_watch_wait(uint64_t until_ns);
 
-/* In a forked child, where the thread does not run: starts anew if conf.follow_fork. */
+/* In a forked child, where the thread does not run: boots anew if conf.follow_fork. */
 void alert_watch_after_fork(void);
 
 #endif

@@ -61,15 +61,22 @@ static void start(void (*what)(struct worker *w))
         WARN("the thread that writes dumps cannot start: ", errno_text(-error), "; no dumps are written");
 }
 
-/* Some system calls fail in a process that has more than one thread, as unshare(CLONE_NEWUSER). So there is no thread
- * before it is needed. */
-void dump_timer_start(void)
+void dump_timer_boot(void)
 {
-    if (!conf.dump_dir[0] || conf.sidecar[0] || (!conf.dump_interval_s && !conf.dump_at_exit))
-        return;
-    began_ns = clock_ns(CLOCK_MONOTONIC);
-    if (conf.dump_interval_s)
-        start(run);
+    if (conf.dump_dir[0] && !conf.sidecar[0] && (conf.dump_interval_s || conf.dump_at_exit))
+        began_ns = clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Some system calls fail in a process that has more than one thread, as unshare(CLONE_NEWUSER). So a thread for the dump at
+ * exit does not exist before that. */
+bool dump_timer_wants_thread(void)
+{
+    return began_ns && conf.dump_interval_s;
+}
+
+void dump_timer_start_thread(void)
+{
+    start(run);
 }
 
 static void begin_last(void)
@@ -112,5 +119,5 @@ COLD void dump_timer_after_fork(void)
     began_ns = 0;
     worker_after_fork(&worker);
     if (conf.follow_fork)
-        dump_timer_start();
+        dump_timer_boot();
 }

@@ -105,7 +105,12 @@ static void install_signal(void)
         say_no_signal();
 }
 
-void dump_watch_start(void)
+bool dump_watch_wants_thread(void)
+{
+    return wanted && !is_left;
+}
+
+void dump_watch_boot(void)
 {
     uint32_t reasons = event_watch_wanted(true);
     wanted = conf.sidecar[0] && !goodbye_is_served() ? 0 : reasons; /* a thread could break a sandbox */
@@ -121,10 +126,15 @@ void dump_watch_start(void)
     else if (conf.dump_signal[0] && !names_signal && !conf_is_silent)
         WARN("dump_signal needs dump_on:signal, and is ignored");
     is_left = wanted && goodbye_leave_events(wanted);
-    if (!wanted || is_left)
-        return;
+    if (dump_watch_wants_thread())
+        dump_on_accept(wanted & ~DUMP_BIT(DUMP_OOM)); /* an allocation that fails would wait for the thread */
+}
+
+/* Events that came before it are handled now. */
+void dump_watch_start_thread(void)
+{
     store_relaxed(&stopping, false);
-    dump_on_accept(wanted);
+    dump_on_accept_more(wanted);
     int error = worker_start(&worker, "jespan:oom", run);
     if (error) {
         dump_on_accept(0);
@@ -151,8 +161,8 @@ COLD void dump_watch_after_fork(void)
     dump_on_accept(0);
     dump_signal_remove();
     event_watch_end(&watch);
-    if ((worker_after_fork(&worker) || is_left) && conf.follow_fork)
-        dump_watch_start();
-    else
-        wanted = 0;
+    worker_after_fork(&worker);
+    wanted = 0;
+    if (conf.follow_fork)
+        dump_watch_boot();
 }

@@ -4,17 +4,20 @@
 #ifndef JESPAN_DUMP_WATCH_H
 #define JESPAN_DUMP_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Once, when libc works: starts the thread if the configuration asks for it and no sidecar watches.
- * Writes configuration errors to stderr. */
-void dump_watch_start(void);
+/* When libc works: writes configuration errors to stderr, and installs the handler of dump_signal. The thread is wanted if
+ * the configuration asks for events and no sidecar watches. Until it starts, allocations that fail are no events. */
+void dump_watch_boot(void);
+bool dump_watch_wants_thread(void);
+void dump_watch_start_thread(void);
 
 /* At exit. */
 void dump_watch_ask_to_stop(void);
 void dump_watch_wait(uint64_t until_ns);
 
-/* In a forked child, where the thread does not run: starts it again if conf.follow_fork. */
+/* In a forked child, where the thread does not run: boots again if conf.follow_fork. */
 void dump_watch_after_fork(void);
 
 #endif

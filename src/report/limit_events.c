@@ -209,18 +209,17 @@ int limit_events_set_callback(jespan_limit_callback_t *fn, void *user)
 
 /* ---- Start and end of the process ---- */
 
-static void start_configured(void)
+/* In a setuid program, the thread starts only for limits that the program sets itself. */
+bool limit_events_want_thread(void)
+{
+    return is_wanted() && !getauxval(AT_SECURE);
+}
+
+void limit_events_start_thread(void)
 {
     int error = limit_events_start();
     if (error)
         WARN("the thread that watches limits cannot start: ", errno_text(-error), "; nobody is told of them");
-}
-
-/* In a setuid program, the thread starts only for limits that the program sets itself. */
-void limit_events_boot(void)
-{
-    if (!getauxval(AT_SECURE))
-        start_configured();
 }
 
 void limit_events_ask_to_stop(void)
@@ -247,6 +246,4 @@ COLD void limit_events_after_fork(void)
     FORKED_CLEAR(limits_signal);
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;
-    if (conf.follow_fork)
-        limit_events_boot();
 }

@@ -4,11 +4,12 @@
 #ifndef JESPAN_LIMIT_EVENTS_H
 #define JESPAN_LIMIT_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "jespan/limit.h"
 
-/* Starts the thread if it is needed and does not run. Called after limits were set, never from malloc. Returns 0 or a
+/* Starts the thread if it is needed and does not run. Called after limits were set. Returns 0 or a
  * negative errno. */
 int limit_events_start(void);
 
@@ -16,7 +17,8 @@ int limit_events_start(void);
 int limit_events_set_callback(jespan_limit_callback_t *callback, void *user);
 
 /* Start and end of the process, and a forked child, as in reporters.h. */
-void limit_events_boot(void);
+bool limit_events_want_thread(void);
+void limit_events_start_thread(void);
 void limit_events_ask_to_stop(void);
 void limit_events_wait(uint64_t until_ns);
 void limit_events_after_fork(void);

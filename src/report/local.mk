@@ -13,6 +13,7 @@ core_sources += \
 	%D%/event_watch.c %D%/event_watch.h \
 	%D%/exporter.h \
 	%D%/goodbye.c %D%/goodbye.h \
+	%D%/late_start.c %D%/late_start.h \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
 	%D%/process.c \
@@ -26,6 +27,7 @@ core_sources += \
 
 # Only in the shared library, where there is a dynamic linker.
 shared_sources += \
+	%D%/main_begin.c \
 	%D%/module_dl.c
 
 # Only in the archive.

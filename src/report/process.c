@@ -2,7 +2,7 @@
 /* Start, fork and end of the process: one table of everything that has threads or state of its own here.
  *
  * malloc/boot.c starts what allocation needs, at the first allocation. The table starts the rest from a constructor,
- * when libc works. All rows share one time limit at the end of the process: shutdown_timeout_ms.
+ * when libc works, and threads later (late_start.h). All rows share one time limit at the end of the process: shutdown_timeout_ms.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "report/dump_timer.h"
 #include "report/dump_watch.h"
 #include "report/goodbye.h"
+#include "report/late_start.h"
 #include "report/limit_events.h"
 #include "report/reporters.h"
 #include "report/services.h"
@@ -92,6 +93,7 @@ static void ask_services_to_stop(void)
 
 static void stop_services(void)
 {
+    late_start_now();
     ask_services_to_stop();
     services_wait(end_by_ns());
 }
@@ -102,7 +104,7 @@ static void stop_services_before_others(void)
     atexit(stop_services);
 }
 
-static void start_services(void)
+static void boot_services(void)
 {
     services_boot(stop_services_before_others);
 }
@@ -111,27 +113,49 @@ static void start_services(void)
 
 /* NULL: nothing to do. Each column runs from the first row to the last. */
 static const struct part {
-    void (*start)(void);
+    void (*boot)(void);
+    bool (*wants_threads)(void);
+    void (*start_threads)(void);       /* only if it wants any */
     void (*before_fork)(void);
     void (*after_fork_in_parent)(void);
-    void (*after_fork_in_child)(void); /* no thread of ours runs there; the rows start theirs again if conf.follow_fork */
+    void (*after_fork_in_child)(void); /* no thread of ours runs there. With conf.follow_fork the row may want some */
     void (*ask_to_stop)(void);
     void (*wait)(uint64_t until_ns);   /* after all were asked */
 } parts[] = {
-    {.start = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
+    {.boot = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
     {.after_fork_in_parent = unfollowed_note_fork, .after_fork_in_child = unfollowed_after_fork},
-    {.start = goodbye_start, .after_fork_in_child = goodbye_after_fork},
-    {.start = dump_boot, .after_fork_in_child = dump_after_fork},
-    {.start = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},
-    {dump_timer_start, NULL, NULL, dump_timer_after_fork, dump_timer_ask_to_stop, dump_timer_wait},
-    {dump_watch_start, NULL, NULL, dump_watch_after_fork, dump_watch_ask_to_stop, dump_watch_wait},
-    {alert_watch_start, NULL, NULL, alert_watch_after_fork, alert_watch_ask_to_stop, alert_watch_wait},
-    {reporters_boot, NULL, NULL, reporters_after_fork, reporters_ask_to_stop, reporters_wait},
-    {limit_events_boot, NULL, NULL, limit_events_after_fork, limit_events_ask_to_stop, limit_events_wait},
-    {start_services, services_before_fork, services_after_fork_in_parent, services_after_fork_in_child,
-     ask_services_to_stop, services_wait},
+    {.boot = goodbye_start, .after_fork_in_child = goodbye_after_fork},
+    {.boot = dump_boot, .after_fork_in_child = dump_after_fork},
+    {.boot = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},
+    {dump_timer_boot, dump_timer_wants_thread, dump_timer_start_thread, NULL, NULL, dump_timer_after_fork,
+     dump_timer_ask_to_stop, dump_timer_wait},
+    {dump_watch_boot, dump_watch_wants_thread, dump_watch_start_thread, NULL, NULL, dump_watch_after_fork,
+     dump_watch_ask_to_stop, dump_watch_wait},
+    {alert_watch_boot, alert_watch_wants_thread, alert_watch_start_thread, NULL, NULL, alert_watch_after_fork,
+     alert_watch_ask_to_stop, alert_watch_wait},
+    {reporters_boot, reporters_want_threads, reporters_start_threads, NULL, NULL, reporters_after_fork,
+     reporters_ask_to_stop, reporters_wait},
+    {NULL, limit_events_want_thread, limit_events_start_thread, NULL, NULL, limit_events_after_fork,
+     limit_events_ask_to_stop, limit_events_wait},
+    {boot_services, services_want_threads, services_start_threads, services_before_fork, services_after_fork_in_parent,
+     services_after_fork_in_child, ask_services_to_stop, services_wait},
 };
 #define PARTS_END (parts + sizeof parts / sizeof *parts)
+
+static bool any_wants_threads(void)
+{
+    bool any = false;
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        any |= p->wants_threads && p->wants_threads();
+    return any;
+}
+
+static void start_threads(void)
+{
+    for (const struct part *p = parts; p < PARTS_END; p++)
+        if (p->wants_threads && p->wants_threads())
+            p->start_threads();
+}
 
 static COLD void before_fork(void)
 {
@@ -153,6 +177,9 @@ static COLD void after_fork_in_child(void)
     for (const struct part *p = parts; p < PARTS_END; p++)
         if (p->after_fork_in_child)
             p->after_fork_in_child();
+    bool want = conf.follow_fork && any_wants_threads();
+    if (!late_start_after_fork(want) && want)
+        start_threads();
 }
 
 /* The last frees are checked too: one of them may be wrong. */
@@ -166,6 +193,7 @@ static void check_last_frees(void)
 
 static void at_exit(void)
 {
+    late_start_now();
     check_last_frees();
     uint64_t until_ns = end_by_ns();
     goodbye_say(until_ns);
@@ -185,6 +213,8 @@ static __attribute__((constructor)) void start(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
     for (const struct part *p = parts; p < PARTS_END; p++)
-        if (p->start)
-            p->start();
+        if (p->boot)
+            p->boot();
+    if (any_wants_threads())
+        late_start_await(start_threads);
 }

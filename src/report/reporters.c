@@ -264,7 +264,12 @@ static void load_configured(void)
         span_leave_self(t);
 }
 
-static void start_configured(void)
+bool reporters_want_threads(void)
+{
+    return configured[0];
+}
+
+void reporters_start_threads(void)
 {
     uint64_t serial;
     for (unsigned i = 0; i < JESPAN_MAX_REPORTERS && configured[i]; i++) {
@@ -277,10 +282,8 @@ static void start_configured(void)
 /* A thread that enters a span tries out its CPU clock. Without configured reporters, no span is entered. */
 void reporters_boot(void)
 {
-    if (!conf.reporters[0])
-        return;
-    load_configured();
-    start_configured();
+    if (conf.reporters[0])
+        load_configured();
 }
 
 void reporters_ask_to_stop(void)
@@ -313,8 +316,6 @@ COLD void reporters_after_fork(void)
     FORKED_CLEAR(at_end);
     FORKED_CLEAR(serving);
     reporter_session_after_fork();
-    if (conf.follow_fork)
-        start_configured();
 }
 
 /* Misses of the present rounds are added here. reporter_session_misses() gets them when the rounds end. */

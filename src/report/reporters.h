@@ -3,16 +3,19 @@
 #ifndef JESPAN_REPORTERS_H
 #define JESPAN_REPORTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Once, when libc works: loads and starts the configured reporters. */
+/* Once, when libc works: loads the configured reporters. Then they can start. */
 void reporters_boot(void);
+bool reporters_want_threads(void);
+void reporters_start_threads(void);
 
 /* At exit: asks all reporters for their last round, then waits for them until a time on the monotonic clock. */
 void reporters_ask_to_stop(void);
 void reporters_wait(uint64_t until_ns);
 
-/* In a forked child, where no reporter runs: starts the configured ones again if conf.follow_fork. */
+/* In a forked child, where no reporter runs. The configured ones may start again. */
 void reporters_after_fork(void);
 
 /* The number of registered reporters. */

@@ -45,7 +45,7 @@ struct running {
     const struct service *service;     /* NULL: switched off, or not found */
     _Atomic uint64_t stop_by_ns;
     struct stop_sockets stop; /* written under the worker's mutex; the worker's thread reads it without */
-    bool given_up;
+    bool given_up, is_ready; /* is_ready: the thread has yet to start */
 };
 
 static struct running services[] = {
@@ -171,18 +171,23 @@ static int make_host(struct running *s, struct snapshot *base)
     return error;
 }
 
-static void start(struct running *s, struct snapshot *base)
+static void note_failure(struct running *s, int error)
+{
+    if (!error)
+        return;
+    s->is_ready = false;
+    snapshot_free(s->host.base);
+    WARN(s->name, " cannot start: ", errno_text(-error));
+}
+
+static void make_ready(struct running *s, struct snapshot *base)
 {
     s->given_up = false;
+    s->is_ready = true;
     int error = make_host(s, base);
     if (!error && !base && s->service->prepare)
         error = s->service->prepare(&s->host);
-    if (!error)
-        error = worker_start(&s->worker, s->name, run);
-    if (error) {
-        snapshot_free(base);
-        WARN(s->name, " cannot start: ", errno_text(-error));
-    }
+    note_failure(s, error);
 }
 
 static const struct service *find(const char *name)
@@ -220,10 +225,28 @@ void services_boot(void (*end_before_others)(void))
     for (struct running *s = services; s < SERVICES_END; s++) {
         s->service = is_wanted(s) ? find(s->name) : NULL;
         if (s->service)
-            start(s, NULL);
+            make_ready(s, NULL);
     }
     if (inside)
         span_leave_self(t);
+}
+
+bool services_want_threads(void)
+{
+    bool any = false;
+    for (struct running *s = services; s < SERVICES_END; s++)
+        any |= s->is_ready;
+    return any;
+}
+
+void services_start_threads(void)
+{
+    for (struct running *s = services; s < SERVICES_END; s++) {
+        if (!s->is_ready)
+            continue;
+        note_failure(s, worker_start(&s->worker, s->name, run));
+        s->is_ready = false;
+    }
 }
 
 static void ask_to_stop(struct running *s, uint64_t until_ns)
@@ -263,10 +286,11 @@ COLD void services_after_fork_in_child(void)
         event_reader_free(reader);
     reader = NULL;
     for (struct running *s = services; s < SERVICES_END; s++) {
-        if (!worker_after_fork(&s->worker))
+        if (!worker_after_fork(&s->worker) && !s->is_ready)
             continue;
         stop_sockets_close(&s->stop);
+        s->is_ready = false;
         if (conf.follow_fork)
-            start(s, snapshot_take());
+            make_ready(s, snapshot_take());
     }
 }

@@ -9,9 +9,13 @@
 
 #include "report/service.h"
 
-/* Once, when libc works: loads and starts the configured services. A service calls `end_before_others` if it must end
+/* Once, when libc works: loads and prepares the configured services. A service calls `end_before_others` if it must end
  * before handlers of atexit() that are registered already. */
 void services_boot(void (*end_before_others)(void));
+
+/* Whether services are ready, and starting them. */
+bool services_want_threads(void);
+void services_start_threads(void);
 
 /* Whether any service is configured. */
 bool services_are_configured(void);
@@ -20,7 +24,7 @@ bool services_are_configured(void);
 void services_ask_to_stop(uint64_t until_ns);
 void services_wait(uint64_t until_ns);
 
-/* Around fork. No service runs in the child; with conf.follow_fork they start again. */
+/* Around fork. No service runs in the child; with conf.follow_fork they are ready again. */
 void services_before_fork(void);
 void services_after_fork_in_parent(void);
 void services_after_fork_in_child(void);

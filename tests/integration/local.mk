@@ -60,6 +60,7 @@ script_tests += \
 	%D%/conf.sh \
 	%D%/guard.sh \
 	%D%/heap_bugs.sh \
+	%D%/late_start.sh \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
 	%D%/opentelemetry.sh \
@@ -136,6 +137,7 @@ test_support += \
 	%D%/http_hostile.py \
 	%D%/http_program.c \
 	%D%/installed_program.c \
+	%D%/late_start_program.c \
 	%D%/leaks_server.cc \
 	%D%/little_memory_mmap.c \
 	%D%/little_memory_program.c \

@@ -145,9 +145,14 @@ static void a_child_is_not_told(void)
 }
 
 #ifdef JESPAN_NO_INTERPOSE
-void alert_watch_start(void);
+void alert_watch_boot(void);
+void alert_watch_start_thread(void);
 #else
-static void alert_watch_start(void) /* the library has done it */
+static void alert_watch_boot(void) /* the library does it */
+{
+}
+
+static void alert_watch_start_thread(void)
 {
 }
 #endif
@@ -155,7 +160,8 @@ static void alert_watch_start(void) /* the library has done it */
 int main(void)
 {
     F(free)(F(malloc)(1)); /* reads the configuration */
-    alert_watch_start();
+    alert_watch_boot();
+    alert_watch_start_thread();
     it_is_called();
     names();
     nobody_is_told_any_more();
