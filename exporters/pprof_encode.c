@@ -177,18 +177,21 @@ static JespanPprof__Label make_label(struct encoder *e, const struct snapshot_la
     return made;
 }
 
-/* Removes an equal label of an inner span. */
+/* Removes the label of the next inner span that has the key, if the values are equal. */
 static void remove_label(struct encoder *e, const JespanPprof__Label *label)
 {
-    for (size_t i = 0; i < e->n_labels; i++)
-        if (e->labels[i].key == label->key && e->labels[i].str == label->str && e->labels[i].num == label->num) {
-            memmove(&e->labels[i], &e->labels[i + 1], (--e->n_labels - i) * sizeof e->labels[i]);
-            return;
-        }
+    size_t i = e->n_labels;
+    while (i > 0 && e->labels[i - 1].key != label->key)
+        i--;
+    if (i == 0 || e->labels[i - 1].str != label->str || e->labels[i - 1].num != label->num)
+        return;
+    memmove(&e->labels[i - 1], &e->labels[i], (e->n_labels - i) * sizeof e->labels[i]);
+    e->n_labels--;
 }
 
-/* A label that several spans have is written once, for the outermost span. The same key with another value is kept. So
- * the labels of a sample end with those of each ancestor, and readers can tell ancestors from it. */
+/* A label that spans have again is written once, for the outermost of them. If a span between them has another value, both are
+ * kept, so that the first value of a key is that of the nearest span. The labels of a sample end with those of each
+ * ancestor, and readers can tell ancestors from it. */
 static void add_label(struct encoder *e, const struct snapshot_label *label)
 {
     const JespanPprof__Label made = make_label(e, label);

@@ -34,17 +34,18 @@ static void append_names(char *to, size_t bytes, const struct snapshot *s, uint3
     append(to, bytes, s->rows[row].name);
 }
 
+/* Whether the next span from this row outwards that has the key has the same value. */
 static bool has_label(const struct snapshot *s, uint32_t row, const struct snapshot_label *label)
 {
     for (; row != NO_ROW; row = span_above(s, row))
         for (uint32_t i = 0; i < s->rows[row].n_labels; i++)
-            if (!strcmp(s->rows[row].labels[i].key, label->key) && !strcmp(s->rows[row].labels[i].value, label->value))
-                return true;
+            if (!strcmp(s->rows[row].labels[i].key, label->key))
+                return !strcmp(s->rows[row].labels[i].value, label->value);
     return false;
 }
 
-/* The labels of all spans of the path, those of the innermost first, as `jespan report` prints them. A label that several
- * spans have belongs to the outermost of them. */
+/* The labels of all spans of the path, those of the innermost first, as `jespan report` prints them. A label that spans have
+ * again, without another value between them, belongs to the outermost of them. */
 static void append_labels(char *to, size_t bytes, const struct snapshot *s, uint32_t row)
 {
     const char *before = " {";
