@@ -92,6 +92,7 @@ all_dump_script_tests += \
 	%D%/outside.sh \
 	%D%/peaks.sh \
 	%D%/report.sh \
+	%D%/report_model.sh \
 	%D%/rss.sh \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \
@@ -145,6 +146,7 @@ test_support += \
 	%D%/probes_program.c \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \
+	%D%/report_model_program.c \
 	%D%/rss_program.c \
 	%D%/sandbox_program.c \
 	%D%/services_module.c \
