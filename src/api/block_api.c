@@ -107,7 +107,7 @@ HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *lin
     struct counters *c = counters_find(t, line->context); /* made when the line was filled */
     own_add(&c->enters, 1);
     compiler_barrier();
-    if (likely(load_relaxed(&contexts[line->context].generation) == line->generation) &&
+    if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation) &&
         likely(span_push(t, ENTRY_BLOCK, key, line->context, c) == 0))
         return true;
     span_undo_enter(c);
@@ -144,7 +144,7 @@ static bool line_to_current(struct site_cache_line *line, const struct thread *t
 {
     const struct context *c = &contexts[t->tag];
     *line = (struct site_cache_line){.site = site, .kept = c->site, .parent = parent, .context = t->tag,
-                                     .generation = load_relaxed(&c->generation)};
+                                     .generation = load_relaxed(&context_heads[t->tag].generation)};
     /* At max_contexts this is an ancestor, which must not stick. */
     return c->kind == CONTEXT_SPAN && t->tag != parent;
 }

@@ -239,7 +239,7 @@ int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl
     (void)self;
     lock(LOCK_TREE);
     bool live = tree_is_live(id) && !tree_is_part(contexts[id].kind);
-    uint64_t value = live ? load_relaxed(&contexts[id].arena) : 0;
+    uint64_t value = live ? load_relaxed(&context_heads[id].arena) : 0;
     unlock(LOCK_TREE);
     return live ? ctl_read_u64(call, value) : ENOENT;
 }

@@ -230,7 +230,7 @@ HOT_INLINE void *reuse(struct thread *t, size_t size, int flags)
 
 static void *alloc_by_policy(struct thread *t, size_t size, int flags)
 {
-    const struct context *c = &contexts[t->tag];
+    const struct context_head *c = &context_heads[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
     if (!limit)
         return alloc(t, arena, size, flags);

@@ -18,7 +18,7 @@
 HOT_INLINE bool has_limit_only(const struct thread *t)
 {
     return likely(load_acquire(&thread_invalidations) == t->invalidations_seen && !t->region && !t->publishes &&
-                  !load_relaxed(&contexts[t->tag].arena));
+                  !load_relaxed(&context_heads[t->tag].arena));
 }
 
 /* Takes an object of the class from the thread's magazine and counts it. If there is a limit, the thread's stock must

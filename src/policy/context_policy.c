@@ -27,7 +27,7 @@ static uint16_t arena_of(enum context_kind kind, const struct site *site, const 
 static void join_arena(uint32_t id, uint16_t arena)
 {
     struct context *c = &contexts[id];
-    store_relaxed(&c->arena, arena);
+    store_relaxed(&context_heads[id].arena, arena);
     c->arena_before = 0;
     c->arena_next = arena ? arenas[arena].first_context : 0;
     if (c->arena_next)
@@ -39,7 +39,7 @@ static void join_arena(uint32_t id, uint16_t arena)
 static void leave_arena(uint32_t id)
 {
     struct context *c = &contexts[id];
-    uint16_t arena = load_relaxed(&c->arena);
+    uint16_t arena = load_relaxed(&context_heads[id].arena);
     if (!arena)
         return;
     if (c->arena_next)
@@ -48,7 +48,7 @@ static void leave_arena(uint32_t id)
         contexts[c->arena_before].arena_next = c->arena_next;
     else
         arenas[arena].first_context = c->arena_next;
-    store_relaxed(&c->arena, 0);
+    store_relaxed(&context_heads[id].arena, 0);
     arenas_leave(arena);
 }
 
@@ -56,7 +56,7 @@ void policy_context_made(uint32_t id)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     const struct context *c = &contexts[id];
-    join_arena(id, arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena)));
+    join_arena(id, arena_of(c->kind, c->site, c->labels, load_relaxed(&context_heads[c->parent].arena)));
     limits_join(id);
 }
 
@@ -73,13 +73,13 @@ COLD void policy_arena_again(uint32_t id)
     jespan_assert(lock_is_held(LOCK_TREE));
     struct context *c = &contexts[id];
     c->open_spans++; /* so that looking for an arena does not take arenas from this context's parent */
-    uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&contexts[c->parent].arena));
+    uint16_t arena = arena_of(c->kind, c->site, c->labels, load_relaxed(&context_heads[c->parent].arena));
     c->open_spans--;
     if (!arena)
         return;
     c->lost_arena = false;
     join_arena(id, arena);
-    store_release(&c->generation, load_relaxed(&c->generation) + 2);
+    tree_forget(id);
 }
 
 void policy_arena_refused(void)
@@ -100,7 +100,7 @@ void policy_recycling_ends(void)
 bool policy_has_own_arena(uint32_t id)
 {
     const struct context *c = &contexts[id];
-    uint16_t arena = load_relaxed(&c->arena);
+    uint16_t arena = load_relaxed(&context_heads[id].arena);
     return arena && arenas[arena].site == c->site;
 }
 
@@ -141,7 +141,7 @@ static bool change_generations(void)
     bool any = false;
     for (uint32_t i = 1; i < arenas_end(); i++)
         for (uint32_t id = arenas[i].wanted ? arenas[i].first_context : 0; id; id = contexts[id].arena_next) {
-            store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+            store_relaxed(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) + 2);
             any = true;
         }
     return any;

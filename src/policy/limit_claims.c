@@ -216,7 +216,7 @@ static void forget_inside(uint32_t context)
 void limits_set_member(uint32_t context, uint32_t limit)
 {
     jespan_assert(load_relaxed(&limits_stopped));
-    store_relaxed(&contexts[context].limit, (uint16_t)limit);
+    store_relaxed(&context_heads[context].limit, (uint16_t)limit);
     for (struct thread *t = thread_first(); t; t = thread_next(t))
         for (uint32_t i = 0; i < t->n_held; i++)
             if (t->held[i].context == context)

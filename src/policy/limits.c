@@ -190,7 +190,7 @@ static void take_away(uint32_t limit)
 /* The context's own limit; 0: none. */
 static uint32_t own_limit(uint32_t context)
 {
-    uint32_t limit = load_relaxed(&contexts[context].limit);
+    uint32_t limit = load_relaxed(&context_heads[context].limit);
     return limit && load_relaxed(&limit_at(limit)->context) == context ? limit : 0;
 }
 
@@ -212,7 +212,7 @@ static void join(uint32_t context, struct limit_bounds bounds)
     uint32_t parent = limits_of(context), limit = make_limit(context, bounds, &error);
     if (limit) {
         limits_add_child(parent, limit);
-        store_relaxed(&contexts[context].limit, (uint16_t)limit);
+        store_relaxed(&context_heads[context].limit, (uint16_t)limit);
     } else {
         lose();
     }
@@ -224,7 +224,7 @@ void limits_join(uint32_t context)
     jespan_assert(lock_is_held(LOCK_TREE));
     struct limit_bounds bounds;
     bool is_member = !contexts[context].is_own;
-    store_relaxed(&contexts[context].limit, is_member ? limits_of(contexts[context].parent) : 0);
+    store_relaxed(&context_heads[context].limit, is_member ? limits_of(contexts[context].parent) : 0);
     if (is_member && limits_are_configured && limits_configured(&contexts[context], &bounds))
         join(context, bounds);
 }
@@ -252,7 +252,7 @@ void limits_leave(uint32_t context)
     jespan_assert(lock_is_held(LOCK_TREE));
     if (own_limit(context))
         take_away(own_limit(context));
-    store_relaxed(&contexts[context].limit, 0);
+    store_relaxed(&context_heads[context].limit, 0);
 }
 
 /* ---- Setting ---- */

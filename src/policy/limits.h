@@ -119,7 +119,7 @@ HOT_INLINE bool limits_try_begin(struct thread *t, uint32_t *section)
 
 HOT_INLINE uint16_t limits_of(uint32_t context)
 {
-    return load_relaxed(&contexts[context].limit);
+    return load_relaxed(&context_heads[context].limit);
 }
 
 /* The thread's stock for this limit; it may be in use for another limit. */

@@ -28,7 +28,7 @@
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 6u        /* of struct books itself */
+#define BOOKS_LAYOUT 7u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -37,6 +37,7 @@ struct books {
     uint32_t layout;
     uint32_t fingerprint; /* of all structures that readers read */
     struct context **contexts;
+    struct context_head **context_heads;
     _Atomic uint32_t **context_lives;
     struct totals **context_bases, **context_pasts;
     _Atomic uint32_t *context_end;
@@ -81,7 +82,7 @@ uint32_t books_fingerprint(void);
              sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past) +                     \
              (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20) +    \
              sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16) +                                      \
-             (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
+             sizeof(struct context_head) + (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)

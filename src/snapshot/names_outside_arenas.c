@@ -49,15 +49,15 @@ const char *names_outside_arena_name(size_t i)
 /* The arena of a context that has something in a free buffer. */
 static int arena_of(struct view *view, uint32_t context, uint16_t *arena)
 {
-    uint64_t contexts_at;
+    uint64_t heads_at;
     uint32_t end;
     *arena = 0;
     int error = names_outside_copy(view, &end, space_address(view->books.context_end), sizeof end);
     if (!error)
-        error = names_outside_copy(view, &contexts_at, space_address(view->books.contexts), sizeof contexts_at);
+        error = names_outside_copy(view, &heads_at, space_address(view->books.context_heads), sizeof heads_at);
     if (!error && context < end)
-        error = names_outside_copy(view, arena, contexts_at + (uint64_t)context * sizeof(struct context) + offsetof(struct context, arena),
-                                   sizeof *arena);
+        error = names_outside_copy(view, arena, heads_at + (uint64_t)context * sizeof(struct context_head) +
+                                   offsetof(struct context_head, arena), sizeof *arena);
     return error;
 }
 

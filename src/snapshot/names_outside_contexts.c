@@ -112,16 +112,29 @@ int names_outside_total(const struct view *view, const struct totals *t, const c
 
 /* ---- Figures of the context that no snapshot has ---- */
 
-/* Copies a context. EAGAIN: the number names another one by now. */
-static int copy_context(struct view *view, uint32_t id, uint32_t generation, struct context *c)
+/* Of a context, from the other process. */
+struct context_copy {
+    struct context c;
+    struct context_head head;
+};
+
+/* An item of an array that is found by a variable. */
+static int copy_item(struct view *view, const void *variable, uint32_t id, void *item, size_t bytes)
 {
-    uint64_t contexts_at;
+    uint64_t array;
+    int error = names_outside_copy(view, &array, space_address(variable), sizeof array);
+    return error ? error : names_outside_copy(view, item, array + (uint64_t)id * bytes, bytes);
+}
+
+/* Copies a context. EAGAIN: the number names another one by now. */
+static int copy_context(struct view *view, uint32_t id, uint32_t generation, struct context_copy *copy)
+{
     uint32_t before, after;
-    int error = names_outside_copy(view, &contexts_at, space_address(view->books.contexts), sizeof contexts_at);
+    int error = names_outside_life(view, id, &before);
     if (!error)
-        error = names_outside_life(view, id, &before);
+        error = copy_item(view, view->books.contexts, id, &copy->c, sizeof copy->c);
     if (!error)
-        error = names_outside_copy(view, c, contexts_at + (uint64_t)id * sizeof *c, sizeof *c);
+        error = copy_item(view, view->books.context_heads, id, &copy->head, sizeof copy->head);
     if (!error)
         error = names_outside_life(view, id, &after);
     return error ? error : before == after && before / 2 == generation ? 0 : -EAGAIN;
@@ -157,11 +170,11 @@ static uint64_t inuse_with_all_below(const struct snapshot *s, const struct snap
     return totals_inuse_bytes(&t);
 }
 
-static int get_limit(struct view *view, const struct snapshot *s, const struct snapshot_row *row, const struct context *c,
+static int get_limit(struct view *view, const struct snapshot *s, const struct snapshot_row *row, const struct context_head *head,
                      enum source source, struct mailbox_answer *answer)
 {
     struct limit l = {0};
-    uint16_t index = load_relaxed(&c->limit);
+    uint16_t index = load_relaxed(&head->limit);
     int error = index ? copy_limit(view, index, &l) : 0;
     bool exists = !error && index && load_relaxed(&l.context) == row->id;
     if (error)
@@ -204,13 +217,14 @@ static int get_open(struct view *view, const struct snapshot *s, const struct co
 static int get_of_context(struct view *view, const struct snapshot *s, const struct snapshot_row *row, enum source source,
                           struct mailbox_answer *answer)
 {
-    struct context c;
-    int error = copy_context(view, row->id, row->generation, &c);
+    struct context_copy copy;
+    int error = copy_context(view, row->id, row->generation, &copy);
     if (error)
         return error;
     if (source == OPEN)
-        return get_open(view, s, &c, row->id, answer);
-    return source == ARENA ? names_outside_number(answer, load_relaxed(&c.arena)) : get_limit(view, s, row, &c, source, answer);
+        return get_open(view, s, &copy.c, row->id, answer);
+    return source == ARENA ? names_outside_number(answer, load_relaxed(&copy.head.arena))
+                           : get_limit(view, s, row, &copy.head, source, answer);
 }
 
 /* ---- Figures of a row ---- */

@@ -151,6 +151,7 @@ const struct books books = {
     .layout = BOOKS_LAYOUT,
     .fingerprint = BOOKS_FINGERPRINT,
     .contexts = &contexts,
+    .context_heads = &context_heads,
     .context_lives = &context_lives,
     .context_bases = &context_bases,
     .context_pasts = &context_pasts,

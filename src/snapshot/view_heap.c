@@ -102,6 +102,8 @@ static int read_books(struct view_heap *h)
     if (!error)
         error = add_array(h, space_address(b->contexts), sizeof(struct context));
     if (!error)
+        error = add_array(h, space_address(b->context_heads), sizeof(struct context_head));
+    if (!error)
         error = add_array(h, space_address(b->context_lives), sizeof(uint32_t));
     if (!error)
         error = add_array(h, space_address(b->context_bases), sizeof(struct totals));

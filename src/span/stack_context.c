@@ -170,7 +170,7 @@ static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent
     }
     struct counters *counters;
     uint32_t id = intern(t, s, parent, &counters);
-    uint32_t generation = id ? load_relaxed(&contexts[id].generation) : RETRY_AFTER;
+    uint32_t generation = id ? load_relaxed(&context_heads[id].generation) : RETRY_AFTER;
     unlock(LOCK_TREE);
     if (s->walk.ends_early && id)
         stacks_count(&stacks_stats.ended_early);
@@ -208,7 +208,7 @@ static inline bool enter_cached(const struct stack_line *line, struct counters *
         return false;
     own_add(&counters->enters, 1);
     compiler_barrier();
-    if (likely(load_relaxed(&contexts[line->context].generation) == line->generation))
+    if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation))
         return true;
     span_undo_enter(counters);
     return false;
@@ -218,7 +218,7 @@ static inline bool enter_cached(const struct stack_line *line, struct counters *
 static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, uint64_t hash, uint64_t layout_id)
 {
     uint64_t key = (hash ^ (layout_id << 32 | layout_id >> 32)) * 0x9e3779b97f4a7c15u;
-    key ^= key >> 32 ^ (uint64_t)parent << 32 ^ load_relaxed(&contexts[parent].generation) ^ s->sampled;
+    key ^= key >> 32 ^ (uint64_t)parent << 32 ^ load_relaxed(&context_heads[parent].generation) ^ s->sampled;
     key *= 0xbf58476d1ce4e5b9u;
     return (key ^ key >> 32) | 1;
 }

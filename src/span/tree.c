@@ -20,6 +20,7 @@
 #include "span/handles.h"
 
 struct context *contexts;
+struct context_head *context_heads;
 _Atomic uint32_t *context_lives;
 struct totals *context_bases;
 struct totals *context_pasts;
@@ -59,7 +60,8 @@ static int map_hash(uint32_t *max)
 static int begin_arrays(uint32_t max)
 {
     context_lives = meta_map((size_t)max * sizeof *context_lives);
-    int error = context_lives ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
+    context_heads = meta_map((size_t)max * sizeof *context_heads);
+    int error = context_lives && context_heads ? meta_array_begin(&context_array, (size_t)max * sizeof *contexts) : -ENOMEM;
     if (!error)
         error = meta_array_begin(&base_array, (size_t)max * sizeof *context_bases);
     if (!error && age_is_on)
@@ -253,7 +255,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     if (id == load_relaxed(&tree_next_id))
         store_release(&tree_next_id, id + 1); /* generation is 0: live */
     else
-        store_release(&c->generation, load_relaxed(&c->generation) + 1);
+        store_release(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) + 1);
     return id;
 }
 

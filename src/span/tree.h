@@ -33,12 +33,16 @@
 #define CONTEXTS_MIN 64u
 #define CONTEXTS_MAX (1u << 24)
 
-struct context {
+/* What threads read of a context on their fast paths. Eight share a cache line, since allocations with stacks read one of
+ * thousands at a time. Written under LOCK_TREE. */
+struct context_head {
     _Atomic uint32_t generation; /* even: live. Odd: free, or about to be */
-    /* The allocation policy; 0: none. Written under LOCK_TREE, read by any thread. Allocations with stacks read it after
-     * the generation, in the same cache line. */
+    /* The allocation policy; 0: none. */
     _Atomic uint16_t arena; /* the span arena of its allocations: policy/arenas.h */
     _Atomic uint16_t limit; /* the nearest limit, its own or an ancestor's: policy/limits.h */
+};
+
+struct context {
     uint32_t parent;
     _Atomic uint32_t stacks_for; /* whether its allocations are credited to stacks, if that is known: stack_mode.h */
     const struct site *site;
@@ -70,6 +74,7 @@ void tree_open_span(uint32_t id, uint64_t now);
 void tree_close_span(uint32_t id, uint64_t now);
 
 extern struct context *contexts;
+extern struct context_head *context_heads; /* by id too */
 /* By id, so that readers need no lock. The life is odd while a context has the id, and changes when the id is freed and
  * when it is given to a context. While it is odd, the context's path, labels and base stay the same. A reader that
  * finds the same odd life before and after it has copied them has a whole copy (a sequence lock). */
@@ -132,13 +137,13 @@ static inline uint32_t tree_parent_in(uint32_t id)
 /* Needs no lock. The answer may be wrong the next moment. */
 HOT_INLINE bool tree_is_live(uint32_t id)
 {
-    return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&contexts[id].generation) & 1);
+    return id >= CONTEXT_ID_ROOT && id < load_relaxed(&tree_next_id) && !(load_relaxed(&context_heads[id].generation) & 1);
 }
 
 /* Whether it has an allocation policy: a span arena or a limit. See alloc_policy.h. Needs no lock. */
 HOT_INLINE bool tree_has_policy(uint32_t id)
 {
-    return load_relaxed(&contexts[id].arena) || load_relaxed(&contexts[id].limit);
+    return load_relaxed(&context_heads[id].arena) || load_relaxed(&context_heads[id].limit);
 }
 
 /* The allocation policies of contexts have changed. Invalidates all that threads have cached about contexts and open
@@ -217,7 +222,7 @@ static inline void tree_change_life(uint32_t id)
 /* Invalidates all that threads have cached about the context. The context stays the same. */
 static inline void tree_forget(uint32_t id)
 {
-    store_release(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 2);
+    store_release(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) + 2);
 }
 
 #endif

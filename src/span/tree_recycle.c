@@ -38,15 +38,15 @@ static bool is_quiet(const struct totals *sum)
 
 static void make_odd(uint32_t id)
 {
-    jespan_assert(!(load_relaxed(&contexts[id].generation) & 1));
-    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) + 1);
+    jespan_assert(!(load_relaxed(&context_heads[id].generation) & 1));
+    store_relaxed(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) + 1);
 }
 
 /* Sets the generation back, since the context stays the same. */
 static void keep_context(uint32_t id)
 {
     contexts[id].unused = false;
-    store_relaxed(&contexts[id].generation, load_relaxed(&contexts[id].generation) - 1);
+    store_relaxed(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) - 1);
 }
 
 /* Which contexts a pass looks for, in which range. The sums belong to the range. */
@@ -113,7 +113,7 @@ static void free_context(uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
     struct context *c = &contexts[id];
-    jespan_assert(load_relaxed(&c->generation) & 1 && !c->children && !c->open_spans);
+    jespan_assert(load_relaxed(&context_heads[id].generation) & 1 && !c->children && !c->open_spans);
     change_retired();
     tree_change_life(id);
     atomic_thread_fence(memory_order_release); /* readers see both before any change below */

@@ -88,7 +88,7 @@ static void test_in_an_arena(void **state)
 {
     (void)state;
     begin(&cache_site);
-    uint16_t arena = load_relaxed(&contexts[context].arena);
+    uint16_t arena = load_relaxed(&context_heads[context].arena);
     for (uint64_t i = 1; i <= 5; i++)
         check_refused(alloc_in_arena(self, arena, i % 2 ? BYTES : BYTES << i, 0), i);
     check_refused(alloc_without_cache(self, arena, BYTES, 0), 6);

@@ -184,7 +184,7 @@ static void test_limits_come_and_go_in_any_order(void **state)
         }
     }
     for (int i = 0; i < 3; i++)
-        assert_int_equal(load_relaxed(&contexts[ids[i]].limit), 0);
+        assert_int_equal(load_relaxed(&context_heads[ids[i]].limit), 0);
 }
 
 static void test_contexts_join_as_they_are_made(void **state)
@@ -363,7 +363,7 @@ static void *take_and_wait(void *unused)
 {
     struct thread *t = track_thread();
     assert_true(take(t, s.c, 1));
-    assert_true(load_relaxed(&limit_at(load_relaxed(&contexts[s.c].limit))->charged) > 1000);
+    assert_true(load_relaxed(&limit_at(load_relaxed(&context_heads[s.c].limit))->charged) > 1000);
     pthread_barrier_wait(&step);
     pthread_barrier_wait(&step);
     other_admitted = take(t, s.c, 1);
@@ -500,7 +500,7 @@ static void *take_all(void *n)
         bool admitted = take(t, s.c, bytes);
         failed = admitted ? 0 : failed + 1;
     }
-    uint32_t limit = load_relaxed(&contexts[s.a].limit);
+    uint32_t limit = load_relaxed(&context_heads[s.a].limit);
     assert_true(load_relaxed(&limit_at(limit)->charged) <= hard_bytes);
     note_peak(limits_inuse(limit));
     return NULL;
@@ -545,11 +545,11 @@ static void test_not_every_context_can_have_one(void **state)
     assert_int_equal(jespan_set_limit(s.a, 2, 1), EINVAL);
     assert_int_equal(jespan_set_limit(s.a, 0, 0), 0);
     assert_int_equal(jespan_set_limit(JESPAN_ROOT, 0, 1u << 30), 0);
-    assert_int_equal(load_relaxed(&contexts[CONTEXT_ID_SELF].limit), 0);
-    assert_int_not_equal(load_relaxed(&contexts[s.c].limit), 0);
+    assert_int_equal(load_relaxed(&context_heads[CONTEXT_ID_SELF].limit), 0);
+    assert_int_not_equal(load_relaxed(&context_heads[s.c].limit), 0);
     assert_int_equal(inuse_of(CONTEXT_ID_ROOT), inuse_of(JESPAN_ROOT));
     assert_int_equal(jespan_set_limit(JESPAN_ROOT, 0, 0), 0);
-    assert_int_equal(load_relaxed(&contexts[s.c].limit), 0);
+    assert_int_equal(load_relaxed(&context_heads[s.c].limit), 0);
 }
 
 static void test_they_are_bounded(void **state)

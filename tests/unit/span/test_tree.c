@@ -148,14 +148,14 @@ static void test_what_is_in_use_stays(void **state)
     contexts[open].open_spans = contexts[child].open_spans = 1;
     own_add(&counters_of(entered)->enters, 1);
     counters_add_alloc(counters_of(live), 64, 64);
-    uint32_t generation = load_relaxed(&contexts[live].generation), of_parent = load_relaxed(&contexts[parent].generation);
+    uint32_t generation = load_relaxed(&context_heads[live].generation), of_parent = load_relaxed(&context_heads[parent].generation);
     assert_int_equal(recycle(true), 1);
     assert_false(tree_is_live(idle));
     assert_true(tree_is_live(open) && tree_is_live(entered) && tree_is_live(live) && tree_is_live(parent));
     assert_int_equal(contexts[parent].children, 1);
     assert_int_equal(intern(CONTEXT_ID_ROOT, "live", ""), live);
-    assert_int_not_equal(load_relaxed(&contexts[live].generation), generation + 1);
-    assert_int_equal(load_relaxed(&contexts[parent].generation), of_parent); /* it is still the same context */
+    assert_int_not_equal(load_relaxed(&context_heads[live].generation), generation + 1);
+    assert_int_equal(load_relaxed(&context_heads[parent].generation), of_parent); /* it is still the same context */
     contexts[open].open_spans = contexts[child].open_spans = 0;
     own_add(&counters_of(entered)->exits, 1);
     counters_add_free(counters_of(live), 64);
