@@ -276,6 +276,11 @@ static inline bool read_own(uintptr_t low, uintptr_t high, uintptr_t at, uintptr
     return true;
 }
 
+/* What code that keeps a frame pointer has at it. */
+struct frame_record {
+    uintptr_t bp, pc; /* of the caller */
+};
+
 /* As walk_frames(), for usual frames in the thread's own stack. All that changes is in variables of this function. False:
  * there is another frame. */
 __attribute__((no_sanitize("address", "thread"))) static bool walk_usual(struct unwind *u, const uintptr_t *record, uint32_t most)
@@ -291,10 +296,18 @@ __attribute__((no_sanitize("address", "thread"))) static bool walk_usual(struct 
         if (!pc)
             break;
         uint64_t rule = rules_find(pc);
-        if (likely(pc - own_start >= own_bytes) || n) {
+        if (likely(n) || pc - own_start >= own_bytes) {
             u->frames[n++] = pc;
             if (n == most)
                 break;
+        }
+        if ((rule & ~RULE_OBJECT_MASK) == RULE_FRAME_POINTER &&
+            likely(bp - sp < LARGEST_FRAME - 16 && bp < high - 15 && !(bp & (sizeof bp - 1)))) {
+            const volatile struct frame_record *r = (const volatile void *)bp; /* does not wait for the rule */
+            pc = r->pc;
+            sp = bp + sizeof *r;
+            bp = r->bp;
+            continue;
         }
         if (rule_kind(rule) == UNWIND_END)
             break;
@@ -327,7 +340,8 @@ void unwind_without_layout(struct unwind *u, const void *frame, uint32_t most)
 COLD bool unwind_check(const struct unwind *u)
 {
     bool same = true;
+    struct rules_object last = {0};
     for (uint32_t i = 0; i < u->n; i++)
-        same &= rules_check(u->frames[i]);
+        same &= rules_check(u->frames[i], &last);
     return same;
 }

@@ -15,7 +15,7 @@
 #include "base/meta.h"
 #include "stacks/stack_bounds.h"
 
-#define OBJECT_SHIFT 49
+#define OBJECT_BITS_SHIFT 49 /* of a hash of 64 bits */
 #define MAX_SEGMENTS 64
 
 struct rules_bucket *rules_table;
@@ -23,7 +23,7 @@ struct rules_bucket *rules_table;
 int rules_boot(void)
 {
     if (!rules_table)
-        rules_table = meta_map(sizeof *rules_table << RULES_BUCKETS_SHIFT);
+        rules_table = meta_map(sizeof *rules_table * RULES_BUCKETS);
     return rules_table ? 0 : -ENOMEM;
 }
 
@@ -34,7 +34,7 @@ static uint64_t object_bits(const struct dl_find_object *object)
 {
     uint64_t h = (uintptr_t)object->dlfo_map_start * 0x9e3779b97f4a7c15u;
     h = (h ^ (uintptr_t)object->dlfo_map_end ^ (uintptr_t)object->dlfo_eh_frame << 7) * 0xbf58476d1ce4e5b9u;
-    return (h >> OBJECT_SHIFT | 1) << OBJECT_SHIFT;
+    return (h >> OBJECT_BITS_SHIFT | 1) << RULE_OBJECT_SHIFT;
 }
 
 /* Finds the loaded segment that has the header in it. */
@@ -64,14 +64,14 @@ static bool find_segment(const struct dl_find_object *object, struct eh_frame_se
 
 static uint64_t pack(const struct unwind_rule *rule, uint64_t object)
 {
-    return (uint64_t)rule->kind | (uint64_t)rule->bp_kind << 3 | ((uint64_t)(uint32_t)rule->cfa & 0xffffff) << 5 |
-           ((uint64_t)(uint32_t)rule->bp & 0xfffff) << 29 | object;
+    return (uint64_t)rule->kind | (uint64_t)rule->bp_kind << 3 | object | ((uint64_t)(uint32_t)rule->bp & 0xfffff) << 20 |
+           (uint64_t)(uint32_t)rule->cfa << 40;
 }
 
 static void store(uintptr_t return_address, uint64_t rule)
 {
     static _Atomic uint32_t turn;
-    struct rules_bucket *bucket = &rules_table[return_address * 0x9e3779b97f4a7c15u >> (64 - RULES_BUCKETS_SHIFT)];
+    struct rules_bucket *bucket = rules_bucket_of(return_address);
     unsigned i = 0;
     while (i < RULES_WAYS && load_relaxed(&bucket->entries[i].mixed) != load_relaxed(&bucket->entries[i].rule))
         i++; /* an entry for the address 0 is free */
@@ -105,19 +105,26 @@ COLD uint64_t rules_make(uintptr_t return_address)
 
 static void forget(uintptr_t return_address)
 {
-    struct rules_bucket *bucket = &rules_table[return_address * 0x9e3779b97f4a7c15u >> (64 - RULES_BUCKETS_SHIFT)];
+    struct rules_bucket *bucket = rules_bucket_of(return_address);
     for (int i = 0; i < RULES_WAYS; i++)
         if ((load_relaxed(&bucket->entries[i].mixed) ^ load_relaxed(&bucket->entries[i].rule)) == return_address)
             store_relaxed(&bucket->entries[i].mixed, load_relaxed(&bucket->entries[i].rule));
 }
 
-COLD bool rules_check(uintptr_t return_address)
+static void find_object(uintptr_t address, struct rules_object *found)
 {
     struct dl_find_object object;
-    uint64_t bits = 0;
-    if (return_address > 1 && !_dl_find_object((void *)(return_address - 1), &object))
-        bits = object_bits(&object);
-    if (rules_find(return_address) >> OBJECT_SHIFT == bits >> OBJECT_SHIFT)
+    *found = (struct rules_object){0};
+    if (address && !_dl_find_object((void *)address, &object))
+        *found = (struct rules_object){(uintptr_t)object.dlfo_map_start,
+                                       (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start, object_bits(&object)};
+}
+
+COLD bool rules_check(uintptr_t return_address, struct rules_object *last)
+{
+    if (return_address - 1 - last->start >= last->bytes)
+        find_object(return_address - 1, last);
+    if ((rules_find(return_address) & RULE_OBJECT_MASK) == last->bits)
         return true;
     forget(return_address);
     return false;

@@ -12,7 +12,7 @@
 /* A bucket is a cache line with four entries. The first word of an entry is the return address, mixed with the rule by
  * exclusive or. So a reader that sees half of a write finds another address, and no wrong rule. */
 #define RULES_WAYS 4
-#define RULES_BUCKETS_SHIFT 14
+#define RULES_BUCKETS (1u << 14)
 struct rules_bucket {
     _Alignas(CACHE_LINE_BYTES) struct {
         _Atomic uint64_t mixed, rule;
@@ -24,8 +24,14 @@ extern struct rules_bucket *rules_table;
 /* Allocates the table. Returns 0 or -ENOMEM. To be called under LOCK_TREE. */
 int rules_boot(void);
 
-/* A rule in a word: from the low end 3 bits of kind, 2 of bp_kind, 24 of cfa, 20 of bp, 15 of the object that has the
- * code. */
+/* A rule in a word: from the low end 3 bits of kind, 2 of bp_kind, 15 of the object that has the code, 20 of bp, 24 of
+ * cfa. A walk waits for cfa, so one instruction gets it. */
+#define RULE_OBJECT_SHIFT 5
+#define RULE_OBJECT_MASK (UINT64_C(0x7fff) << RULE_OBJECT_SHIFT)
+
+/* The rule of code that keeps a frame pointer, without the object: cfa is bp + 16, and the caller's bp is at cfa - 16. */
+#define RULE_FRAME_POINTER (UNWIND_BP | UNWIND_BP_AT_CFA << 3 | (UINT64_C(0xfffff) & -UINT64_C(16)) << 20 | UINT64_C(16) << 40)
+
 HOT_INLINE enum unwind_kind rule_kind(uint64_t rule)
 {
     return (enum unwind_kind)(rule & 7);
@@ -38,21 +44,29 @@ HOT_INLINE enum unwind_bp rule_bp_kind(uint64_t rule)
 
 HOT_INLINE int64_t rule_cfa(uint64_t rule)
 {
-    return (int64_t)(rule << 35) >> 40;
+    return (int64_t)rule >> 40;
 }
 
 HOT_INLINE int64_t rule_bp(uint64_t rule)
 {
-    return (int64_t)(rule << 15) >> 44;
+    return (int64_t)(rule << 24) >> 44;
 }
 
 /* Looks in .eh_frame, and remembers the rule. */
 uint64_t rules_make(uintptr_t return_address);
 
+/* A walk waits for this, so it does without a multiplication. Calls that are near each other have different buckets: if
+ * they had one, nothing would predict the place in it. */
+HOT_INLINE struct rules_bucket *rules_bucket_of(uintptr_t return_address)
+{
+    uintptr_t bytes = (return_address << 6 ^ return_address >> 8) & ((uintptr_t)RULES_BUCKETS - 1) * CACHE_LINE_BYTES;
+    return (struct rules_bucket *)((char *)rules_table + bytes);
+}
+
 /* The rule of a return address. For an interrupted instruction, pass its address + 1. */
 HOT_INLINE uint64_t rules_find(uintptr_t return_address)
 {
-    struct rules_bucket *bucket = &rules_table[return_address * 0x9e3779b97f4a7c15u >> (64 - RULES_BUCKETS_SHIFT)];
+    struct rules_bucket *bucket = rules_bucket_of(return_address);
     for (int i = 0; i < RULES_WAYS; i++) {
         uint64_t mixed = load_relaxed(&bucket->entries[i].mixed), rule = load_relaxed(&bucket->entries[i].rule);
         if (likely((mixed ^ rule) == return_address))
@@ -61,7 +75,14 @@ HOT_INLINE uint64_t rules_find(uintptr_t return_address)
     return rules_make(return_address);
 }
 
-/* Whether the code at the address is still that of the object for which the rule was made. If not, forgets the rule. */
-bool rules_check(uintptr_t return_address);
+/* Loaded code that rules_check() found last. Return addresses in a row are often in one object. */
+struct rules_object {
+    uintptr_t start, bytes;
+    uint64_t bits; /* as in a rule */
+};
+
+/* Whether the code at the address is still that of the object for which the rule was made. If not, forgets the rule.
+ * *last is zero before the first of several addresses that are checked at once. */
+bool rules_check(uintptr_t return_address, struct rules_object *last);
 
 #endif
