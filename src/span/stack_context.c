@@ -31,13 +31,16 @@ struct thread_stacks {
     uint32_t sampled;     /* STACK_SAMPLED where the present allocation is a sample, else 0 */
     uint64_t random;
     struct layouts *layouts;
-    uint32_t useless; /* layouts that led to no line, less those that did */
+    uint32_t tried;   /* layouts that led to no line, for the present allocation */
+    uint32_t useless; /* the same for stacks that a walk then found in the cache, less layouts that led to a line */
     uint32_t rest;    /* this many allocations do not look at layouts, since layouts were of no use */
+    uint32_t rested;  /* how long the rest before was; 0: layouts have been of use since */
     struct unwind walk;
 };
 
 #define USELESS_MOST 64u
-#define REST 1024u
+#define REST_FIRST 1024u
+#define REST_MOST 65536u
 #define BOUNDS_TRIES 8
 
 /* ---- Samples ---- */
@@ -100,7 +103,7 @@ COLD void stack_context_leave_thread(struct thread *t)
     if (!s)
         return;
     s->busy = false;
-    s->bounds_tries = s->useless = s->rest = 0;
+    s->bounds_tries = s->useless = s->rest = s->rested = 0;
     s->walk.bounds = (struct stack_bounds){0, 0};
     meta_unmap(s->layouts, sizeof *s->layouts);
     s->layouts = NULL;
@@ -113,14 +116,14 @@ static inline struct stack_line *set_of(const struct thread_stacks *s, uint64_t 
     return &s->lines[key >> 1 & s->mask & ~(LINES_WAYS - 1)];
 }
 
-/* NULL: it is not there. */
+/* NULL: it is not there. There is no branch for each place in the set, since nothing predicts which it is. */
 static inline struct stack_line *find_line(const struct thread_stacks *s, uint64_t key)
 {
-    struct stack_line *set = likely(s->lines) ? set_of(s, key) : NULL;
-    for (uint32_t i = 0; set && i < LINES_WAYS; i++)
-        if (likely(set[i].key == key))
-            return &set[i];
-    return NULL;
+    if (unlikely(!s->lines))
+        return NULL;
+    struct stack_line *set = set_of(s, key);
+    uint32_t way = (set[1].key == key) + 2 * (set[2].key == key) + 3 * (set[3].key == key);
+    return likely(set[way].key == key) ? &set[way] : NULL;
 }
 
 /* A line that may be overwritten. */
@@ -148,6 +151,14 @@ static COLD void grow_lines(struct thread_stacks *s)
         if (old[i].key)
             *spare_line(s, old[i].key) = old[i];
     meta_unmap(old, old_n * sizeof *old);
+}
+
+/* Where to write a line for the key, which has none. NULL: no memory. */
+static struct stack_line *new_line(struct thread_stacks *s, uint64_t key)
+{
+    if (++s->misses > s->mask / 2)
+        grow_lines(s);
+    return s->lines ? spare_line(s, key) : NULL;
 }
 
 /* ---- A stack that is not in the cache ---- */
@@ -214,7 +225,7 @@ static inline bool enter_cached(const struct stack_line *line, struct counters *
     return false;
 }
 
-/* The key of a walk in a context. It is never 0. */
+/* The key of a stack in a context: by a walk, whose layout_id is 0, or by a layout. It is never 0. */
 static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, uint64_t hash, uint64_t layout_id)
 {
     uint64_t key = (hash ^ (layout_id << 32 | layout_id >> 32)) * 0x9e3779b97f4a7c15u;
@@ -247,9 +258,9 @@ static inline bool use_line(const struct thread *t, struct stack_line *line, str
 }
 
 /* A line without a child is not kept: its count would have two places. */
-static inline void keep_last(struct layout *l, const struct stack_line *line, struct counters *counters)
+static inline void keep_last(struct layout *l, uint64_t key, const struct stack_line *line, struct counters *counters)
 {
-    l->last = line->context ? *line : (struct stack_line){0};
+    l->last = line->context ? (struct stack_line){key, line->context, line->generation} : (struct stack_line){0};
     l->last_counters = counters;
 }
 
@@ -262,7 +273,7 @@ static inline bool use_other_line(const struct thread *t, const struct thread_st
     struct stack_line *line = find_line(s, key);
     if (unlikely(!use_line(t, line, hold)))
         return false;
-    keep_last(l, line, hold->counters);
+    keep_last(l, key, line, hold->counters);
     return true;
 }
 
@@ -271,6 +282,7 @@ static inline bool find_by_layout(const struct thread *t, struct thread_stacks *
                                   struct stack_hold *hold)
 {
     uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
+    s->tried = 0;
     if (unlikely(s->rest)) {
         s->rest--;
         return false;
@@ -288,21 +300,37 @@ static inline bool find_by_layout(const struct thread *t, struct thread_stacks *
             s->useless -= s->useless != 0;
             return true;
         }
-        s->useless++;
+        s->tried++;
     }
     return false;
 }
 
-/* Keeps the layout of the walk. Pauses for some allocations if layouts are of no use. */
-static void keep_layout(struct thread_stacks *s, const struct stack_line *line, struct counters *counters)
+/* A second line, by which the layout leads to what a walk found. */
+static void add_layout_line(struct thread_stacks *s, const struct stack_line *found)
+{
+    if (!found->context)
+        return;
+    struct stack_line *line = find_line(s, found->key);
+    if (!line)
+        line = new_line(s, found->key);
+    if (line)
+        *line = *found;
+}
+
+/* Keeps the layout of the walk. Pauses for some allocations if layouts are of no use, and longer each time. */
+static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct stack_line *line, struct counters *counters)
 {
     if (s->rest || !s->walk.has_layout)
         return;
+    s->useless += s->tried;
     if (s->useless > USELESS_MOST) {
         s->useless = USELESS_MOST / 2;
-        s->rest = REST;
+        s->rested = s->rested ? s->rested : REST_FIRST / 2;
+        s->rest = s->rested = s->rested < REST_MOST ? 2 * s->rested : REST_MOST;
         return;
     }
+    if (!s->useless)
+        s->rested = 0;
     if (unlikely(!s->layouts) && !(s->layouts = meta_map(sizeof *s->layouts)))
         return;
     struct layout *set = layouts_set(s->layouts, s->walk.layout.begin, s->walk.layout.pc);
@@ -310,7 +338,8 @@ static void keep_layout(struct thread_stacks *s, const struct stack_line *line, 
         set[i] = set[i - 1]; /* the oldest goes */
     set[0] = s->walk.layout;
     layout_fill_up(&set[0], s->walk.pointers);
-    keep_last(&set[0], line, counters);
+    keep_last(&set[0], key_of(s, parent, s->walk.hash, s->walk.layout.id), line, counters);
+    add_layout_line(s, &set[0].last);
 }
 
 /* ---- With a walk ---- */
@@ -321,16 +350,14 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
     walk_stack(s, frame);
     if (unlikely(!s->lines))
         grow_lines(s);
-    uint64_t key = key_of(s, parent, s->walk.hash, s->walk.layout.id);
+    uint64_t key = key_of(s, parent, s->walk.hash, 0);
     struct stack_line *line = find_line(s, key);
     if (likely(use_line(t, line, hold))) {
-        keep_layout(s, line, hold->counters);
+        keep_layout(s, parent, line, hold->counters);
         return;
     }
-    if (!line && ++s->misses > s->mask / 2)
-        grow_lines(s);
-    if (!line && s->lines)
-        line = spare_line(s, key);
+    if (!line)
+        line = new_line(s, key);
     if (unlikely(!unwind_check(&s->walk))) {
         walk_stack(s, frame);
         line = NULL;

@@ -84,12 +84,21 @@ static COLD bool grow(void)
     return true;
 }
 
+static bool is_frame(uint32_t number, uint32_t parent, uintptr_t return_address)
+{
+    return stack_frames[number].return_address == return_address && stack_frames[number].parent == parent;
+}
+
+/* The frames of a new stack got their numbers in a row. So the next number is tried first, which is mostly in the same
+ * cache line. */
 static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
 {
+    if (parent + 1 < load_relaxed(&stack_frames_end) && is_frame(parent + 1, parent, return_address))
+        return parent + 1;
     uint64_t hash = (return_address ^ parent * UINT64_C(0xbf58476d1ce4e5b9)) * 0x9e3779b97f4a7c15u;
     uint32_t *head = &heads[hash >> 32 & hash_mask]; /* all bits of both count here */
     for (uint32_t i = *head; i; i = stack_frames[i].next)
-        if (stack_frames[i].return_address == return_address && stack_frames[i].parent == parent)
+        if (is_frame(i, parent, return_address))
             return i;
     uint32_t number = load_relaxed(&stack_frames_end);
     if (number >= mapped && !grow())
