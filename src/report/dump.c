@@ -218,8 +218,10 @@ static int load_module(const struct request *unused)
 
 void dump_boot(void)
 {
-    if (conf.dump_dir[0] && !conf.sidecar[0])
-        run_dump((struct request){.write = load_module});
+    if (!conf.dump_dir[0] || conf.sidecar[0])
+        return;
+    dump_dir_note(conf.dump_dir);
+    run_dump((struct request){.write = load_module});
 }
 
 uint64_t dump_count(void)

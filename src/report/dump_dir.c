@@ -324,6 +324,19 @@ void dump_dir_remove_empty(const char *directory, uint64_t pid)
         rmdir(directory);
 }
 
+static bool was_there; /* the directory of this process's configuration */
+
+void dump_dir_note(const char *directory)
+{
+    struct stat at;
+    was_there = was_there || (stat(directory, &at) == 0 && S_ISDIR(at.st_mode));
+}
+
+bool dump_dir_make_again(const char *directory)
+{
+    return was_there && mkdir(directory, 0777) == 0;
+}
+
 /* A link in a directory such as /tmp may be another user's, who chose where it leads. */
 int dump_dir_make(const char *directory)
 {

@@ -72,4 +72,9 @@ void dump_dir_remove_empty(const char *directory, uint64_t pid);
  * the first dump. Returns 0, or -ENOTDIR if somebody else has made something other than a directory there. */
 int dump_dir_make(const char *directory);
 
+/* Somebody may remove the directory while the process runs. The first function notes that it is there, if it is. The other
+ * makes it again if it was noted and is missing, but not the directories above it. False: it did not. */
+void dump_dir_note(const char *directory);
+bool dump_dir_make_again(const char *directory);
+
 #endif

@@ -15,6 +15,7 @@
 #include "report/dump_file.h"
 
 #define MAX_CLASHES 100
+#define MAX_REMOVALS 4 /* of the directory, during one dump */
 
 /* ---- One file ---- */
 
@@ -179,6 +180,17 @@ static void say_failure(const struct dump_series *series, const char *profile, c
              "; further failures are only counted");
 }
 
+/* The directory may have been removed since the process began, or just now. */
+static int write_file_and_directory(const char *path, const struct dump_source *source, enum exporter_profile profile)
+{
+    int error = write_file(path, source, profile, dump_file_name);
+    for (int i = 0; error == -ENOENT && i < MAX_REMOVALS && dump_dir_make_again(conf.dump_dir); i++) {
+        WARN("dump_dir: ", conf.dump_dir, " was removed, and is made again");
+        error = write_file(path, source, profile, dump_file_name);
+    }
+    return error;
+}
+
 /* Ends at the first file that fails. *named: the number has a file. EEXIST without it: another process took the
  * number. */
 static int write_numbered(struct dump_series *series, const struct dump_source *source, uint64_t number,
@@ -192,7 +204,7 @@ static int write_numbered(struct dump_series *series, const struct dump_source *
             continue;
         struct dump_name name = name_of(series, profile, number, reason);
         path_of(path, sizeof path, &name);
-        error = write_file(path, source, profile, dump_file_name);
+        error = write_file_and_directory(path, source, profile);
         if (error == -EEXIST && !*named)
             break;
         count(series, error);
@@ -275,6 +287,7 @@ int dump_series_write_next(struct dump_series *series, const struct dump_source 
     series->failing = error != 0;
     if (!named)
         return error;
+    dump_dir_note(conf.dump_dir);
     add_own(series, number);
     keep(series, number, reason);
     return error;

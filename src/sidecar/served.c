@@ -43,6 +43,7 @@ void served_boot(void)
     if (exporter)
         dump_name_know_suffix(exporter->suffix);
     watched_boot();
+    dump_dir_note(conf.dump_dir);
 }
 
 /* ---- Dumps ---- */

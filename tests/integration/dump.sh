@@ -68,6 +68,29 @@ on_interval() {
     all_whole "interval"
 }
 
+# A dump may be written meanwhile.
+remove() {
+    until rm -rf "$1" 2> "$scratch/rm.err"; do :; done
+}
+
+# A directory that somebody removes is made again, and no dump is lost.
+removed() {
+    local again="jespan: dump_dir: $dir was removed, and is made again"
+    (await compgen -G "$dir/heap.*.1.pb.gz" > /dev/null; remove "$dir"; await [ -e "$dir" ]; remove "$dir") &
+    run "dump_dir:$dir,dump_interval_s:1,dump_at_exit:true" dumps 4 stats
+    wait
+    equal "removed: status" "$status" 0
+    equal "removed: stderr" "$(sort -u "$scratch/err")" "$again"
+    equal "removed: counted" "$(cat "$scratch/out")" "pid $pid dumps 4 lost 0"
+    is_whole "$dir/heap.$pid.5.pb.gz" || fail "removed: the last dump is not whole"
+    mkdir -p "$scratch/above/in"
+    (await compgen -G "$scratch/above/in/heap.*.1.pb.gz" > /dev/null; remove "$scratch/above") &
+    run "dump_dir:$scratch/above/in,dump_interval_s:1" dumps 1 losses 2 stats
+    wait
+    equal "removed with the one above: stderr" "$(sed 's/heap\.[0-9.]*pb/heap.pb/' "$scratch/err")" \
+        "jespan: heap dump $scratch/above/in/heap.pb.gz failed: No such file or directory; further failures are only counted"
+}
+
 kept() {
     run "dump_dir:$dir,dump_interval_s:1,dump_keep:2,dump_at_exit:true" dumps 3 stats
     ran "keep"
@@ -391,6 +414,7 @@ nothing_by_default
 at_exit
 one_thread_before_exit
 on_interval
+removed
 kept
 with_times
 short_program

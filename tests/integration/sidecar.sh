@@ -417,6 +417,22 @@ test_disk_full() {
     await grep -q 'dump .* failed: No space left on device' full.err || fail_with "nobody says that the disk is full" full.err
 }
 
+# Somebody removes the directory while the program runs.
+test_directory_removed() {
+    options=(--interval 1)
+    begin removed hold 256 say wait
+    await compgen -G 'removed/heap.*.1.pb.gz' > /dev/null
+    rm -r removed
+    await compgen -G 'removed/heap.*' > /dev/null
+    rm -r removed
+    kill -9 "$pid"
+    await is_gone "$sidecar"
+    options=()
+    equal "held at the end" "$(row "$(dump_of removed 'heap.*.killed.pb.gz')" held)" "1048576 256 1048576"
+    grep -q "^jespan: dump_dir: $PWD/removed was removed, and is made again$" removed.err || fail_with "nobody says so" removed.err
+    release
+}
+
 test_serve() {
     local status=0 served dump
     mkfifo serve.in
@@ -488,6 +504,7 @@ test_dump_on
 test_refused
 test_limits
 test_disk_full
+test_directory_removed
 test_serve
 test_http
 finish
