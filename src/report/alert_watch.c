@@ -15,11 +15,13 @@
 #include "base/die.h"
 #include "base/forked.h"
 #include "conf/conf.h"
+#include "report/alert_stacks.h"
 #include "report/alerts.h"
 #include "report/background.h"
 #include "report/dump.h"
 #include "report/goodbye.h"
 #include "snapshot/row_path.h"
+#include "span/stack_mode.h"
 
 #define PATH_BYTES 160
 
@@ -37,6 +39,7 @@ static THREAD_LOCAL bool is_telling; /* this thread is in a callback */
 
 static struct alert_state states[ALERTS_MOST]; /* only the thread uses it */
 static struct alert_figures own_figures[ALERTS_MOST];
+static struct alert_stacks own_stacks;
 
 static bool has_sidecar(void)
 {
@@ -77,6 +80,17 @@ static void tell(const struct snapshot *s, const struct alert_news *news, unsign
     pthread_mutex_unlock(&callback_mutex);
 }
 
+static void set_stacks(const struct alert_news *news, unsigned n)
+{
+    char mode[STACK_MODE_BYTES];
+    if (!alert_stacks_wants(&own_stacks, news, n, load_acquire(&stack_mode_text), mode))
+        return;
+    int error = stack_mode_set(mode);
+    if (!error)
+        alert_stacks_note(&own_stacks, mode);
+    WARN("alert: stacks: ", mode, error ? ": " : "", error ? errno_text(-error) : "");
+}
+
 /* The dump comes before the callback, which may free the memory. */
 static void look(const struct snapshot *s)
 {
@@ -88,6 +102,8 @@ static void look(const struct snapshot *s)
             say(s, &news[i]);
     if (n_new && conf.dump_dir[0] && !has_sidecar())
         dump_next(DUMP_ALERT);
+    if (!has_sidecar())
+        set_stacks(news, n);
     for (unsigned i = 0; i < n; i++)
         tell(s, &news[i], i);
 }
@@ -195,6 +211,7 @@ COLD void alert_watch_after_fork(void)
     FORKED_CLEAR(was_told);
     FORKED_CLEAR(states);
     FORKED_CLEAR(own_figures);
+    FORKED_CLEAR(own_stacks);
     store_relaxed(&alerts_shown.figures, NULL);
     worker_after_fork(&worker);
     at_end = !conf.follow_fork;

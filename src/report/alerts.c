@@ -248,7 +248,7 @@ static void show(struct alert_figures *figures, const struct alert_news *news)
 
 static void look(struct alert_state *state, const struct rule *r, const struct snapshot *s, uint64_t now_ns, struct alert_news *news)
 {
-    *news = (struct alert_news){.rule = r->text, .bound_bytes = r->bound};
+    *news = (struct alert_news){.rule = r->text, .span = r->n_names ? r->names[r->n_names - 1] : NULL, .bound_bytes = r->bound};
     add_up(r, s, news);
     if (r->kind == GROWTH)
         news->bytes = growth(state, r, news->bytes, now_ns);

@@ -26,6 +26,7 @@ struct alert_state {
 /* A rule after a look. */
 struct alert_news {
     const char *rule; /* as in the configuration */
+    const char *span; /* the pattern for the innermost span's name; NULL: the rule is for all contexts */
     bool holds;
     bool is_new;          /* it has begun to hold */
     uint64_t bytes;       /* the value now */

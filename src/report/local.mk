@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/alerts.c %D%/alerts.h \
+	%D%/alert_stacks.c %D%/alert_stacks.h \
 	%D%/alert_watch.c %D%/alert_watch.h \
 	%D%/background.c %D%/background.h \
 	%D%/dump.c %D%/dump.h \

@@ -19,6 +19,7 @@ sidecar_sources = \
 	src/conf/conf_values.c \
 	src/conf/conf_variables.c \
 	src/report/alerts.c \
+	src/report/alert_stacks.c \
 	src/report/dump_dir.c \
 	src/report/dump_file.c \
 	src/report/dump_series.c \

@@ -2,16 +2,21 @@
 /* Alerts, and the reading with the most bytes in use. */
 #include "sidecar/watched.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/die.h"
 #include "conf/conf.h"
+#include "report/alert_stacks.h"
 #include "report/alerts.h"
+#include "snapshot/mailbox_outside.h"
 #include "snapshot/row_path.h"
 
 struct watched {
     struct snapshot *highest; /* NULL: none. Its memory is the readings' */
+    struct alert_stacks stacks;
     struct alert_state alerts[];
 };
 
@@ -55,6 +60,35 @@ static void say(const struct served *p, const struct snapshot *s, const struct a
          number_text(pid, (uint64_t)p->pid, 10), "); ", number_text(most, news->row_bytes, 10), " in use by ", path);
 }
 
+/* Leaves the request in the process, which takes it when it next allocates. Returns 0 or a negative errno of mailbox_ask(). */
+static int ask_for_stacks(const struct served *p, const char *mode)
+{
+    struct mailbox_outside m;
+    struct mailbox_request request = {.verb = MAILBOX_SET, .name = "spans.stacks"};
+    struct mailbox_answer answer;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    strcpy(request.words, mode);
+    int error = mailbox_open(&m, p->pid, now);
+    if (error)
+        return error;
+    error = mailbox_ask(&m, &request, &answer, now, MAILBOX_LEAVE);
+    mailbox_close(&m);
+    return error == -EINPROGRESS ? 0 : error ? error : -answer.error;
+}
+
+/* If the process cannot be asked now, the next look tries again. */
+static void set_stacks(struct served *p, const struct alert_news *news)
+{
+    char mode[STACK_MODE_BYTES];
+    struct mailbox_answer now;
+    if (readings_get(p->readings, "spans.stacks", &now) ||
+        !alert_stacks_wants(&p->watched->stacks, news, n_alerts, now.words, mode) || ask_for_stacks(p, mode))
+        return;
+    alert_stacks_note(&p->watched->stacks, mode);
+    char pid[NUMBER_BYTES];
+    WARN("alert: stacks: ", mode, " in ", p->name, " (process ", number_text(pid, (uint64_t)p->pid, 10), ")");
+}
+
 static void look_for_alerts(struct served *p, const struct snapshot *s)
 {
     struct alert_news news[ALERTS_MOST];
@@ -66,6 +100,7 @@ static void look_for_alerts(struct served *p, const struct snapshot *s)
             say(p, s, &news[i]);
     if (n_new && conf.dump_dir[0])
         served_write_dump(p, s, DUMP_ALERT, "read when an alert was told");
+    set_stacks(p, news);
 }
 
 /* ---- The peak ---- */

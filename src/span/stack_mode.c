@@ -44,10 +44,9 @@ static unsigned n_texts;
  * names needs no copy. */
 static const char *keep(enum stacks_mode mode, const char *text)
 {
-    static const char *const plain[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] = "sampled", [STACKS_ALL] = "all"};
     size_t bytes = strlen(text) + 1;
-    if (!strcmp(text, plain[mode]))
-        return plain[mode];
+    if (!strcmp(text, stacks_mode_name(mode)))
+        return stacks_mode_name(mode);
     for (const struct text *t = texts; t; t = t->next)
         if (!strcmp(t->text, text))
             return t->text;

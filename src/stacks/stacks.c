@@ -35,11 +35,10 @@ COLD int stacks_boot(void)
 
 int stacks_mode_of(const char *text, const char **names)
 {
-    static const char *const modes[] = {[STACKS_OFF] = "off", [STACKS_SAMPLED] = "sampled", [STACKS_ALL] = "all"};
     size_t n = strcspn(text, "@");
     *names = text[n] ? text + n + 1 : NULL;
     for (int i = 0; i <= STACKS_ALL; i++)
-        if (strlen(modes[i]) == n && !strncmp(text, modes[i], n))
+        if (strlen(stacks_mode_name((uint64_t)i)) == n && !strncmp(text, stacks_mode_name((uint64_t)i), n))
             return *names && (!**names || i == STACKS_OFF) ? -1 : i;
     return -1;
 }

@@ -32,6 +32,10 @@ uint32_t frames_intern(const uintptr_t *return_addresses, uint32_t n);
 /* ---- Modes and figures ---- */
 
 enum stacks_mode { STACKS_OFF, STACKS_SAMPLED, STACKS_ALL };
+static inline const char *stacks_mode_name(uint64_t mode)
+{
+    return mode == STACKS_ALL ? "all" : mode == STACKS_SAMPLED ? "sampled" : "off";
+}
 
 extern _Atomic uint32_t stacks_mode; /* enum stacks_mode */
 extern _Atomic uint64_t stacks_min_bytes; /* smaller allocations have no stack */

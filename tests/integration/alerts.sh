@@ -15,10 +15,11 @@ run() {
     local directory=$1 rules=$2
     shift 2
     status=0
-    "$JESPAN_CMD" run --dump-dir "$directory" --interval 0 "${options[@]}" --conf "reading_interval_ms:5,alert:$rules" -- \
+    "$JESPAN_CMD" run --dump-dir "$directory" --interval 0 "${options[@]}" --conf "reading_interval_ms:5,alert:$rules$more" -- \
         "$program" "$@" 2> "$directory.err" || status=$?
 }
 options=()
+more= # keys
 
 # said FILE PATTERN…: the lines that begin with "jespan: alert" are like these, one after the other
 said() {
@@ -66,6 +67,30 @@ test_in_process() {
     equal "status" "$status" 0
     said inside.err 'jespan: alert: inuse(work)>1M: 8388608 bytes; 8388608 in use by work > part {tenant=blue}'
     equal "a peak without a sidecar" "$(grep -c 'dump_peak needs a sidecar, as jespan run starts one, and is ignored' inside.err)" 1
+}
+
+# While rules hold, their spans have stacks, with a sidecar and without. Which function allocated comes after the switch.
+test_stacks() {
+    local mode end
+    for mode in --quiet --in-process; do
+        options=("$mode") more=,alert_stacks:all
+        run "stacks$mode" 'inuse(work)>1M|outlived(session)>100K|inuse(work{tenant=blue})>=1M' mode off work 8000000 mode 'all@work' \
+            work 400000 keep 300000 mode 'all@work|session' drop mode 'all@work|session'
+        equal "status with $mode" "$status" 0
+        equal "switched with $mode" "$(sed -n 's/^jespan: alert: stacks: \([^ ]*\).*/\1/p' "stacks$mode.err")" $'all@work\nall@work|session\nall@work'
+        "$JESPAN_CMD" report --by function --filter work "stacks$mode" > functions
+        grep -Eq '^ *4[0-9.]* KiB .* take$' functions || fail_with "no stacks with $mode" functions
+        # What the user sets stays, and what is configured is enough.
+        run "by-hand$mode" 'inuse(work)>1M' work 8000000 mode 'all@work' stacks sampled drop ended 1 work 8000000 fired 1 2 mode sampled
+        equal "status with $mode, by hand" "$status" 0
+        options=("$mode" --stacks)
+        run "configured$mode" 'inuse(work)>1M' work 8000000 fired 1 1 mode all drop ended 1 mode all
+        equal "status with $mode, configured" "$status" 0
+        options=("$mode") more=,alert_stacks:sampled
+        run "all$mode" 'inuse(*)>1M' work 8000000 mode sampled drop mode off
+        equal "status with $mode, all spans" "$status" 0
+    done
+    options=() more=
 }
 
 test_wrong_rules() {
@@ -168,6 +193,7 @@ test_again
 test_in_process
 test_callback
 test_shown
+test_stacks
 test_wrong_rules
 test_peak
 finish

@@ -10,6 +10,8 @@
  *   told N     waits until it was called N times
  *   fired I N  waits until mallctl says that rule I has fired N times
  *   ended I    waits until mallctl says that rule I does not hold
+ *   mode M     allocates outside spans until spans.stacks is M
+ *   stacks M   sets spans.stacks
  *   rules      prints all rules by mallctl
  *   pid        prints the number of this process
  *   exit N     _exit(N)
@@ -106,6 +108,30 @@ static int until(int is_so)
     return is_so || (rounds++ < 60000 ? usleep(10000), 0 : (_exit(8), 0));
 }
 
+static const char *mode(void)
+{
+    const char *text = "";
+    size_t bytes = sizeof text;
+    mallctl("spans.stacks", &text, &bytes, NULL, 0);
+    return text;
+}
+
+/* Twice: a thread may allocate once more in the former mode. */
+static int allocate(void)
+{
+    for (int i = 0; i < 2; i++) {
+        char *volatile p = malloc(100000);
+        free(p);
+    }
+    return 0;
+}
+
+static void set_mode(const char *text)
+{
+    if (mallctl("spans.stacks", NULL, NULL, &text, sizeof text))
+        _exit(6);
+}
+
 /* Words about rules. Returns how many arguments follow, or -1: it is none of them. */
 static int do_rules(char **argv)
 {
@@ -119,6 +145,11 @@ static int do_rules(char **argv)
     if (!strcmp(word, "told"))
         while (!until(atomic_load(&n_told) >= strtoul(argv[1], NULL, 10)))
             ;
+    else if (!strcmp(word, "mode"))
+        while (!until(allocate() || !strcmp(mode(), argv[1])))
+            ;
+    else if (!strcmp(word, "stacks"))
+        set_mode(argv[1]);
     else if (!strcmp(word, "ended"))
         while (!until(ask(strtoul(argv[1], NULL, 10), "holding") == 0))
             ;
