@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 all_peer_tests += \
 	%D%/alloy_delta.sh \
+	%D%/heaptrack.sh \
 	%D%/html.sh \
 	%D%/http_pprof.sh \
 	%D%/otlp_collector.sh \
@@ -21,6 +22,7 @@ test_support += \
 	%D%/collector/go.sum \
 	%D%/collector/main.go \
 	%D%/delta/main.go \
+	%D%/heaptrack_program.c \
 	%D%/html_dumps.py \
 	%D%/html_program.c \
 	%D%/judge/check.go \
