@@ -282,6 +282,27 @@ static void names_are_bounded()
     CHECK_PATH(jespan_current(), "job");
 }
 
+static std::string digits_of(const std::uint8_t *bytes, std::size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    std::string text;
+    for (std::size_t i = 0; i < n; i++)
+        text += {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
+    return text;
+}
+
+static void identifiers_become_labels()
+{
+    opentelemetry::sdk::trace::TracerProvider other{std::vector<std::unique_ptr<opentelemetry::sdk::trace::SpanProcessor>>{}};
+    other.AddProcessor(std::unique_ptr<opentelemetry::sdk::trace::SpanProcessor>{new jespan::otel::processor{"trace_id,span_id"}});
+    auto span = other.GetTracer("other")->StartSpan("job");
+    trace::Scope scope{span};
+    const trace::SpanContext identity = span->GetContext();
+    const std::string expected = "job{trace_id=" + digits_of(identity.trace_id().Id().data(), 16) +
+                                 ", span_id=" + digits_of(identity.span_id().Id().data(), 8) + "}";
+    CHECK_PATH(jespan_current(), expected.c_str());
+}
+
 static void shutdown_opens_no_more()
 {
     auto before = start("before");
@@ -311,6 +332,7 @@ int main()
     spans_move_to_threads();
     many_on_threads();
     ended_spans_leave_nothing();
+    identifiers_become_labels();
     names_are_bounded();
     shutdown_opens_no_more();
     return check_result();

@@ -60,6 +60,12 @@ holds service $((10 << 10)) "GET /keep/<int:number> {http.method=GET, http.route
 holds service 0 "GET /look {http.method=GET, http.route=/look}"
 [ "$(grep -c ' GET /' "$scratch/service.report")" = 2 ] || fail_with "there are other spans" "$scratch/service.report"
 
+# Each request is a trace.
+JESPAN_OTEL_LABELS=http.route,trace_id python traces "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" \
+    "$top_srcdir/tests/interop/python_service.py"
+equal "requests with their traces" "$(grep -Eo 'GET /keep/<int:number> \{http.route=/keep/<int:number>, trace_id=[0-9a-f]{32}\}$' "$scratch/traces.report" |
+    sort -u | wc -l)" 8
+
 # without_jespan ARGUMENT…: the same without jespan
 without_jespan() {
     PYTHONPATH=$scratch/site "$built/venv/bin/python" "$@" > "$scratch/said" 2>&1 || fail_with "without jespan: status $?" "$scratch/said"

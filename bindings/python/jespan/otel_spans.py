@@ -19,9 +19,17 @@ def _key(span):
     return identity.trace_id, identity.span_id
 
 
-def _open(span, parent):
+def _labels(span):
     attributes = getattr(span, "attributes", None) or {}
-    made = open_span(span.name, {key: attributes[key] for key in attributes if key in LABELS}, parent)
+    labels = {key: attributes[key] for key in attributes if key in LABELS}
+    for key, digits in ("trace_id", 32), ("span_id", 16):
+        if key in LABELS:
+            labels[key] = format(getattr(span.get_span_context(), key), f"0{digits}x")
+    return labels
+
+
+def _open(span, parent):
+    made = open_span(span.name, _labels(span), parent)
     if made:
         _opened[_key(span)] = made
     return made
