@@ -201,12 +201,13 @@ static void begin_at_exit(void)
     malloc_message = write_at_exit;
 }
 
+/* jespan starts first, and starts jemalloc. */
 static COLD __attribute__((constructor)) void find_stats_print(void)
 {
     bool is_on = false;
     const char *options = NULL;
     size_t bytes = sizeof is_on, options_bytes = sizeof options;
-    if (!&malloc_message || jespan_je_mallctl("opt.stats_print", &is_on, &bytes, NULL, 0) != 0 || !is_on)
+    if (!&malloc_message || !track_thread() || jespan_je_mallctl("opt.stats_print", &is_on, &bytes, NULL, 0) != 0 || !is_on)
         return;
     jespan_je_mallctl("opt.stats_print_opts", &options, &options_bytes, NULL, 0);
     at_exit.is_json = options && strchr(options, 'J');
