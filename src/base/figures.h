@@ -13,6 +13,7 @@ enum figure_kind {
     FIGURE_NUMBER,
     FIGURE_SIGNED, /* a number that reads as 0 where it is negative */
     FIGURE_LESS_1, /* the number less 1; 0 if the number is 0 */
+    FIGURE_AT,     /* a pointer to a number of 8 bytes */
     FIGURE_TEXT,   /* a pointer to a text that is never freed. NULL: an empty text */
 };
 

@@ -155,7 +155,7 @@ const struct ctl_name ctl_stats_names[] = {
     /* arenas of ended regions that still have survivors; survivors so far */
     {"regions_set_aside", stat_regions, offsetof(struct regions_stats, set_aside)},
     {"regions_survivors", stat_regions, offsetof(struct regions_stats, survivors)},
-    /* dumps that an event asked for ([`dump_on`](oom.md)), part of `dumps`; 0 with a [sidecar](sidecar.md) */
+    /* dumps that an event asked for ([`dump_on`](oom.md)), also those that a [sidecar](sidecar.md) wrote */
     {"oom_dumps", stat_dumps, DUMP_OOM},
     {"limit_dumps", stat_dumps, DUMP_LIMIT},
     {"peak_dumps", stat_dumps, DUMP_PEAK},

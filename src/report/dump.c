@@ -25,12 +25,13 @@
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct dump_series own; /* under dump_mutex, except for the atomic fields */
 static _Atomic uint64_t by_reason[DUMP_N_REASONS];
+static _Atomic uint64_t *_Atomic shown[DUMP_N_EVENTS] = {by_reason, by_reason + 1, by_reason + 2, by_reason + 3}; /* or the sidecar's */
 FIGURE_ROW(figure_written, "spans.stats.dumps", own.written, FIGURE_NUMBER);
 FIGURE_ROW(figure_lost, "spans.stats.lost_dumps", own.lost, FIGURE_NUMBER);
-FIGURE_ROW(figure_oom, "spans.stats.oom_dumps", by_reason[DUMP_OOM], FIGURE_NUMBER);
-FIGURE_ROW(figure_limit, "spans.stats.limit_dumps", by_reason[DUMP_LIMIT], FIGURE_NUMBER);
-FIGURE_ROW(figure_peak, "spans.stats.peak_dumps", by_reason[DUMP_PEAK], FIGURE_NUMBER);
-FIGURE_ROW(figure_signal, "spans.stats.signal_dumps", by_reason[DUMP_SIGNAL], FIGURE_NUMBER);
+FIGURE_ROW(figure_oom, "spans.stats.oom_dumps", shown[DUMP_OOM], FIGURE_AT);
+FIGURE_ROW(figure_limit, "spans.stats.limit_dumps", shown[DUMP_LIMIT], FIGURE_AT);
+FIGURE_ROW(figure_peak, "spans.stats.peak_dumps", shown[DUMP_PEAK], FIGURE_AT);
+FIGURE_ROW(figure_signal, "spans.stats.signal_dumps", shown[DUMP_SIGNAL], FIGURE_AT);
 
 /* A file larger than RLIMIT_FSIZE, or a FIFO without a reader, must fail the dump and not end the program. */
 static const int held_signals[] = {SIGXFSZ, SIGPIPE};
@@ -207,7 +208,13 @@ int dump_rehearse(void)
 
 uint64_t dump_count_for(enum dump_reason reason)
 {
-    return load_relaxed(&by_reason[reason]);
+    return load_relaxed(load_acquire(&shown[reason]));
+}
+
+void dump_show_counts(_Atomic uint64_t *counts)
+{
+    for (enum dump_reason reason = 0; reason < DUMP_N_EVENTS; reason++)
+        store_release(&shown[reason], counts + reason);
 }
 
 static int load_module(const struct request *unused)
@@ -239,4 +246,6 @@ COLD void dump_after_fork(void)
     FORKED_CLEAR(dump_mutex);
     FORKED_CLEAR(own);
     FORKED_CLEAR(by_reason);
+    if (load_relaxed(&shown[0]) != by_reason)
+        dump_show_counts(by_reason);
 }

@@ -32,7 +32,10 @@ void dump_boot(void);
 
 uint64_t dump_count(void);
 uint64_t dump_lost_count(void);
-uint64_t dump_count_for(enum dump_reason reason);
+uint64_t dump_count_for(enum dump_reason reason); /* of an event */
+
+/* dump_count_for() shows these from now on, one for each event: those of the sidecar, which writes the dumps. */
+void dump_show_counts(_Atomic uint64_t *counts);
 
 /* In a forked child: numbers and counts start again. */
 void dump_after_fork(void);

@@ -21,6 +21,7 @@
 #include "base/dump_on.h"
 #include "base/forked.h"
 #include "conf/conf.h"
+#include "report/dump.h"
 #include "report/sidecar_page.h"
 
 #define NS_PER_MS 1000000u
@@ -107,6 +108,7 @@ static struct sidecar_slot *take_slot(bool forked)
     store_relaxed(&slot->forked, forked);
     if (conf.alert[0])
         FORKED_CLEAR(page->alerts[slot - page->slots]); /* of a former process or program */
+    FORKED_CLEAR(page->dumps[slot - page->slots]);
     store_relaxed(&slot->began_ns, clock_ns(CLOCK_MONOTONIC));
     if (load_relaxed(&page->tracer))
         prctl(PR_SET_PTRACER, load_relaxed(&page->tracer), 0, 0, 0);
@@ -159,6 +161,7 @@ bool goodbye_leave_events(uint32_t reasons)
 {
     if (!own || reasons & ~load_relaxed(&page->reasons))
         return false;
+    dump_show_counts(page->dumps[own - page->slots]);
     dump_on_leave_to((struct dump_on_outside){&own->events, &page->rings, &page->alive, &own->pid, (uint32_t)getpid()}, reasons);
     return true;
 }

@@ -17,10 +17,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/dump_on.h"
 #include "snapshot/alert_figures.h"
 
 #define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
-#define SIDECAR_PAGE_LAYOUT 0x6a730006u /* changes with the layout */
+#define SIDECAR_PAGE_LAYOUT 0x6a730007u /* changes with the layout */
 #define SIDECAR_PAGE_BYTES 786432 /* the kernel gives memory for what is used of it */
 #define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
@@ -54,7 +55,9 @@ struct sidecar_page {
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     struct sidecar_slot slots[SIDECAR_SLOTS];
-    struct alert_figures alerts[SIDECAR_SLOTS][ALERTS_MOST]; /* of the processes with these slots. The sidecar writes them */
+    /* Of the processes with these slots. The sidecar writes them: */
+    struct alert_figures alerts[SIDECAR_SLOTS][ALERTS_MOST];
+    _Atomic uint64_t dumps[SIDECAR_SLOTS][DUMP_N_EVENTS]; /* for events */
 };
 
 _Static_assert(sizeof(struct sidecar_page) <= SIDECAR_PAGE_BYTES, "it fits");

@@ -40,8 +40,8 @@ static void dump(void *arg, enum dump_reason reason, const char *why)
         holders_describe(text, s);
     if (why)
         WARN(why, "; ", text);
-    if (s)
-        served_write_dump(p, s, reason, "read for an event");
+    if (s && served_write_dump(p, s, reason, "read for an event"))
+        page_count_dump(p->slot, p->pid, reason);
     page_end_dump(p->slot, p->pid);
     if (s)
         served_note_figures(p, s);

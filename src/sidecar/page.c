@@ -220,6 +220,12 @@ void page_end_dump(struct sidecar_slot *slot, pid_t pid)
         atomic_fetch_and_explicit(&slot->events, ~DUMP_ON_BUSY, memory_order_release);
 }
 
+void page_count_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reason)
+{
+    if (page_is_of(slot, pid))
+        atomic_fetch_add_explicit(&page->dumps[slot - page->slots][reason], 1, memory_order_relaxed);
+}
+
 void page_done(struct sidecar_slot *slot, pid_t pid)
 {
     if (!page_leaves_events(slot, pid))

@@ -53,6 +53,9 @@ uint32_t page_events(struct sidecar_slot *slot);
 void page_begin_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reason);
 void page_end_dump(struct sidecar_slot *slot, pid_t pid);
 
+/* Counts a dump for an event, for the process to show. */
+void page_count_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reason);
+
 /* A dump for DUMP_OOM was written, or failed. Later allocations that fail are no events until page_be_open(). */
 void page_done(struct sidecar_slot *slot, pid_t pid);
 void page_be_open(struct sidecar_slot *slot, pid_t pid);

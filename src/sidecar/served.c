@@ -58,7 +58,7 @@ static void note_dump(struct served *p, enum dump_reason reason)
     dump_series_last_path(&p->series, reason, served_dumps.last, sizeof served_dumps.last);
 }
 
-void served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
+bool served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
 {
     struct snapshot shown = *s;
     shown.note = note;
@@ -67,6 +67,7 @@ void served_write_dump(struct served *p, const struct snapshot *s, enum dump_rea
     dump_series_write_next(&p->series, &from, reason);
     if (p->series.last != last)
         note_dump(p, reason);
+    return p->series.last != last;
 }
 
 static bool wants_interval(void)

@@ -52,6 +52,10 @@ static int get_figure(struct view *view, const struct figure_row *row, struct ma
     int error = names_outside_copy(view, &value, space_address(row->at), row->bytes);
     if (error)
         return error;
+    if (row->kind == FIGURE_AT)
+        error = names_outside_copy(view, &value, value, sizeof value);
+    if (error)
+        return error;
     switch ((enum figure_kind)row->kind) {
     case FIGURE_TEXT:
         return names_outside_text(view, value, answer);

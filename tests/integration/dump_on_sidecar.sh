@@ -98,7 +98,7 @@ forks() {
     beside signal $on signal 12 files signal 1 fork threads signal 12
     equal "in a child: as without" "$status" $((128 + 12))
     equal "in a child: threads" "$(sed 1,3d "$scratch/out")" "dump_on_program"
-    beside signal "$on,follow_fork:true" signal 12 files signal 1 fork signal 12 files signal 1 threads
+    beside signal "$on,follow_fork:true" signal 12 files signal 1 fork await signal_dumps 0 signal 12 files signal 1 await signal_dumps 1 threads
     equal "followed: status" "$status" 0
     equal "followed: files" "$(find "$dir" -name 'heap.*.1.signal.pb.gz' | wc -l)" 2
     [ -e "$dir/heap.$pid.1.signal.pb.gz" ] || fail "followed: no dump of the child"
@@ -113,16 +113,16 @@ peaks() {
 }
 
 limits() {
-    beside limit ,limit:thread:dump_on_program=1M fail 2000000 files limit 1
-    ran "limit" $'ENOMEM\nlimit 1' "1.limit.pb.gz" "$(cat "$scratch/err")"
+    beside limit ,limit:thread:dump_on_program=1M fail 2000000 files limit 1 await limit_dumps 1 await oom_dumps 0
+    ran "limit" $'ENOMEM\nlimit 1\nlimit_dumps 1\noom_dumps 0' "1.limit.pb.gz" "$(cat "$scratch/err")"
     equal "limit: stderr" "$(sed -E 's/;.*//' "$scratch/err")" 'jespan: limit: an allocation was refused by its limit'
 }
 
 # The allocation waits for the dump, which another one that fails soon afterwards is part of.
 failures() {
-    beside oom "" grow 30 fail 100000000000000 files oom 1 fail 100000000000000 sleep 200 files oom 1
+    beside oom "" grow 30 fail 100000000000000 files oom 1 fail 100000000000000 sleep 200 files oom 1 await oom_dumps 1
     equal "failure: status" "$status" 0
-    equal "failure: output" "$(sed 1d "$scratch/out")" $'ENOMEM\noom 1\nENOMEM\noom 1'
+    equal "failure: output" "$(sed 1d "$scratch/out")" $'ENOMEM\noom 1\nENOMEM\noom 1\noom_dumps 1'
     equal "failure: files" "$(dumps_in "$dir")" "heap.$pid.1.oom.pb.gz"
     grep -q '^jespan: oom: an allocation failed for want of memory; [0-9]* bytes in leak{tenant=t7}, ' "$scratch/err" ||
         fail_with "failure: stderr" "$scratch/err"
@@ -145,6 +145,11 @@ has_lines() {
     [ "$(wc -l < "$scratch/out")" = "$1" ]
 }
 
+# count_is NAME N: as another process reads it
+count_is() {
+    [ "$("$JESPAN_CMD" ctl "$pid" get "spans.stats.$1_dumps")" = "$2" ]
+}
+
 # What the program has reported is dumped when the sidecar goes on.
 stopped() {
     begin line waits 1 waits 30 refuse signal 12 waits 30 line files oom 1 files limit 1 files signal 1
@@ -153,6 +158,7 @@ stopped() {
     tell
     await has_lines 5 || fail_with "stopped: the program hangs" "$scratch/out" "$scratch/err"
     kill -CONT "$sidecar"
+    await count_is signal 1
     tell
     ended "stopped" $'waited in most\nwaited in few\nENOMEM\nwaited in few\noom 1\nlimit 1\nsignal 1'
     all_whole "stopped"

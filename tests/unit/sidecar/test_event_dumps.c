@@ -51,7 +51,7 @@ int readings_get(struct readings *r, const char *name, struct mailbox_answer *an
     return -ENOENT;
 }
 
-void served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
+bool served_write_dump(struct served *p, const struct snapshot *s, enum dump_reason reason, const char *note)
 {
     (void)s;
     assert_ptr_equal(p, &process);
@@ -60,6 +60,7 @@ void served_write_dump(struct served *p, const struct snapshot *s, enum dump_rea
     during_dump = load_relaxed(&slot->events);
     atomic_fetch_or(&slot->events, happens_meanwhile);
     happens_meanwhile = 0;
+    return true;
 }
 
 void served_note_figures(struct served *p, struct snapshot *s)
@@ -75,6 +76,7 @@ static int begin_process(void **state)
     (void)state;
     slot = &page->slots[3];
     memset(slot, 0, sizeof *slot);
+    memset((void *)page->dumps[3], 0, sizeof page->dumps[3]);
     store_relaxed(&slot->pid, PID);
     store_relaxed(&slot->events, DUMP_ON_ACCEPTS);
     process = (struct served){.pid = PID, .slot = slot, .readings = (struct readings *)&process};
@@ -130,6 +132,8 @@ static void test_refusals(void **state)
     process.event_dumps->next_ns = 0;
     event_dumps_tend(&process);
     assert_string_equal(log_of_dumps, "ll");
+    assert_int_equal(page->dumps[3][DUMP_LIMIT], 2);
+    assert_int_equal(page->dumps[3][DUMP_OOM], 0);
     assert_int_equal(slot->events, DUMP_ON_ACCEPTS);
     happen(DUMP_BIT(DUMP_SIGNAL) | LIMIT);
     assert_string_equal(log_of_dumps, "llls");
