@@ -23,6 +23,7 @@ struct ending {
     int signal;    /* 0: the process ended by itself, with `status` */
     int status;
     bool by_oom_killer;
+    uint64_t by_ns; /* the process had ended by then, on the monotonic clock */
 };
 
 /* Called while the process lives. `pidfd` remains the caller's. */

@@ -157,11 +157,11 @@ struct snapshot *readings_next(struct readings *r)
     return s;
 }
 
-struct snapshot *readings_last(struct readings *r, uint64_t *age_ns)
+struct snapshot *readings_last(struct readings *r, uint64_t *began_ns)
 {
     pthread_mutex_lock(&r->mutex);
     struct snapshot *s = use_last(r);
-    *age_ns = clock_ns(CLOCK_MONOTONIC) - r->last_ns;
+    *began_ns = r->last_ns;
     pthread_mutex_unlock(&r->mutex);
     return s;
 }

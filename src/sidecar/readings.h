@@ -51,8 +51,9 @@ pid_t readings_pid(const struct readings *r);
  * back. NULL: there is none. */
 struct snapshot *readings_next(struct readings *r);
 
-/* The last reading, to be given back. NULL: there is none. *age_ns: how long ago it was taken. */
-struct snapshot *readings_last(struct readings *r, uint64_t *age_ns);
+/* The last reading, to be given back. NULL: there is none. *began_ns: when it began, on the monotonic clock, so that no
+ * figure is older. */
+struct snapshot *readings_last(struct readings *r, uint64_t *began_ns);
 
 /* Another user of a snapshot in use, who gives it back too. */
 void readings_share(struct snapshot *s);

@@ -104,11 +104,12 @@ static void write_last(struct served *p, const struct ending *e)
     if (p->has_said_goodbye)
         return;
     char note[160], how[ENDING_TEXT_BYTES];
-    uint64_t age_ns;
-    struct snapshot *s = wants_last(p, e) ? readings_last(p->readings, &age_ns) : NULL;
+    uint64_t began_ns, until_ns = e ? e->by_ns : now_ns();
+    struct snapshot *s = wants_last(p, e) ? readings_last(p->readings, &began_ns) : NULL;
     if (!s)
         return;
-    snprintf(note, sizeof note, "read %llu ms before the process %s", (unsigned long long)(age_ns / NS_PER_MS),
+    uint64_t age_ns = until_ns > began_ns ? until_ns - began_ns : 0;
+    snprintf(note, sizeof note, "read %llu ms before the process %s", (unsigned long long)((age_ns + NS_PER_MS - 1) / NS_PER_MS),
              e ? ending_text(how, e) : "was left");
     served_write_dump(p, s, e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS, note);
     readings_give_back(s);
@@ -201,8 +202,8 @@ static bool has_spans(const struct snapshot *s)
 
 static void push_at_end(struct served *p)
 {
-    uint64_t age_ns;
-    struct snapshot *s = p->readings && !p->pushes ? readings_last(p->readings, &age_ns) : NULL;
+    uint64_t began_ns;
+    struct snapshot *s = p->readings && !p->pushes ? readings_last(p->readings, &began_ns) : NULL;
     if (!s)
         return;
     push_if_worth(p, has_spans(s));

@@ -43,6 +43,7 @@ static struct sidecar {
     size_t room; /* of fds */
     int signals, rings, modules;
     uint64_t next_look_ns;
+    uint64_t woke_ns; /* others may take long to end, so each age counts until here */
 } sidecar;
 
 /* ---- The line at the end ---- */
@@ -181,6 +182,7 @@ static void look_for_processes(void)
 static void end_served(struct served *p)
 {
     struct ending e = ending_of(&p->watch);
+    e.by_ns = sidecar.woke_ns;
     bool was_read = p->peak.all_bytes > 0;
     served_end(p, &e);
     if (!p->is_first || sidecar.quiet)
@@ -258,6 +260,7 @@ static void wait_for_something(size_t n_fds)
     if (ppoll(sidecar.fds, n_fds, &wait, NULL) <= 0)
         for (size_t i = 0; i < n_fds; i++)
             sidecar.fds[i].revents = 0;
+    sidecar.woke_ns = clock_ns(CLOCK_MONOTONIC);
     page_hush();
 }
 

@@ -221,6 +221,26 @@ test_killed() {
     done
 }
 
+# A reading is from before the sidecar was stopped, so the last dump is at least as old as the time until the end.
+test_age() {
+    local stopped_us least_ms stated_ms
+    options=(--interval 1)
+    begin age hold 256 say wait
+    options=()
+    await compgen -G 'age/heap.*.1.pb.gz' > /dev/null
+    kill -STOP "$sidecar"
+    await grep -q '^State:.T' "/proc/$sidecar/status"
+    stopped_us=${EPOCHREALTIME/./}
+    sleep 0.2
+    least_ms=$(((${EPOCHREALTIME/./} - stopped_us) / 1000))
+    kill -9 "$pid"
+    kill -CONT "$sidecar"
+    await compgen -G 'age/heap.*.killed.pb.gz' > /dev/null
+    stated_ms=$(zcat "$(dump_of age 'heap.*.killed.pb.gz')" | grep -aoE 'read [0-9]+ ms before the process was killed by signal 9' | tr -dc '0-9 ' | cut -d' ' -f2)
+    [ "$stated_ms" -ge "$least_ms" ] || fail "the last dump says that it is $stated_ms ms old, and it is $least_ms at least"
+    release
+}
+
 # The sidecar is killed or stopped: the program notices nothing.
 test_sidecar_dies() {
     local signal
@@ -505,6 +525,7 @@ test_refused
 test_limits
 test_disk_full
 test_directory_removed
+test_age
 test_serve
 test_http
 finish
