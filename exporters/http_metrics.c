@@ -98,6 +98,26 @@ static void write_all(struct http_text *to, const struct totals *all)
     }
 }
 
+/* What services that push count. */
+#define PUSH_METRICS(service) \
+    {#service ".pushes", "jespan_" #service "_pushes_total", "counter", "Profiles that the server accepted.", AS_IT_IS}, \
+    {#service ".pushed_bytes", "jespan_" #service "_pushed_bytes_total", "counter", "Bytes of accepted profiles, as sent.", AS_IT_IS}, \
+    {#service ".failures", "jespan_" #service "_failures_total", "counter", "Attempts that failed.", AS_IT_IS}, \
+    {#service ".rejected", "jespan_" #service "_rejected_total", "counter", \
+     "Failed attempts that the server refused for good.", AS_IT_IS}, \
+    {#service ".uncertain", "jespan_" #service "_uncertain_total", "counter", \
+     "Failed attempts after which the server may still have the profiles.", AS_IT_IS}, \
+    {#service ".dropped", "jespan_" #service "_dropped_total", "counter", "Uncertain attempts that were not tried again.", AS_IT_IS}, \
+    {#service ".merged", "jespan_" #service "_merged_total", "counter", "Periods that were merged into the next one.", AS_IT_IS}, \
+    {#service ".folded", "jespan_" #service "_folded_total", "counter", \
+     "Contexts that were folded, because there were too many.", AS_IT_IS}, \
+    {#service ".queue_length", "jespan_" #service "_queue_length", "gauge", "Periods in the queue.", AS_IT_IS}, \
+    {#service ".queue_bytes", "jespan_" #service "_queue_bytes", "gauge", "Bytes of the queue.", AS_IT_IS}, \
+    {#service ".last_status", "jespan_" #service "_last_status", "gauge", "HTTP status of the last attempt.", AS_IT_IS}, \
+    {#service ".last_latency_ns", "jespan_" #service "_last_latency_seconds", "gauge", "Time that the last attempt took.", NANOSECONDS}, \
+    {#service ".last_success_s", "jespan_" #service "_last_success_timestamp_seconds", "gauge", \
+     "When the server last accepted a profile, 0: never.", AS_IT_IS}
+
 static const struct {
     const char *ctl, *name, *type, *help;
     enum unit unit;
@@ -123,21 +143,8 @@ static const struct {
     {"reporter_errors", "jespan_reporter_errors_total", "counter", "Errors of reporters.", AS_IT_IS},
     {"arenas_refused", "jespan_arenas_refused_total", "counter", "Contexts for which no span arena was left.", AS_IT_IS},
     {"tcache_fallbacks", "jespan_tcache_fallbacks_total", "counter", "Allocations of caches for span arenas that failed.", AS_IT_IS},
-    {"pyroscope.pushes", "jespan_pyroscope_pushes_total", "counter", "Profiles that the server accepted.", AS_IT_IS},
-    {"pyroscope.pushed_bytes", "jespan_pyroscope_pushed_bytes_total", "counter", "Bytes of accepted profiles, as sent.", AS_IT_IS},
-    {"pyroscope.failures", "jespan_pyroscope_failures_total", "counter", "Attempts that failed.", AS_IT_IS},
-    {"pyroscope.rejected", "jespan_pyroscope_rejected_total", "counter", "Failed attempts that the server refused for good.", AS_IT_IS},
-    {"pyroscope.uncertain", "jespan_pyroscope_uncertain_total", "counter",
-     "Failed attempts after which the server may still have the profiles.", AS_IT_IS},
-    {"pyroscope.dropped", "jespan_pyroscope_dropped_total", "counter", "Uncertain attempts that were not tried again.", AS_IT_IS},
-    {"pyroscope.merged", "jespan_pyroscope_merged_total", "counter", "Periods that were merged into the next one.", AS_IT_IS},
-    {"pyroscope.folded", "jespan_pyroscope_folded_total", "counter", "Contexts that were folded, because there were too many.", AS_IT_IS},
-    {"pyroscope.queue_length", "jespan_pyroscope_queue_length", "gauge", "Periods in the queue.", AS_IT_IS},
-    {"pyroscope.queue_bytes", "jespan_pyroscope_queue_bytes", "gauge", "Bytes of the queue.", AS_IT_IS},
-    {"pyroscope.last_status", "jespan_pyroscope_last_status", "gauge", "HTTP status of the last attempt.", AS_IT_IS},
-    {"pyroscope.last_latency_ns", "jespan_pyroscope_last_latency_seconds", "gauge", "Time that the last attempt took.", NANOSECONDS},
-    {"pyroscope.last_success_s", "jespan_pyroscope_last_success_timestamp_seconds", "gauge",
-     "When the server last accepted a profile, 0: never.", AS_IT_IS},
+    PUSH_METRICS(pyroscope),
+    PUSH_METRICS(otlp),
     {"http.requests", "jespan_http_requests_total", "counter", "Requests with a status below 400, before this one.", AS_IT_IS},
     {"http.errors", "jespan_http_errors_total", "counter", "Requests with another status, or without an answer.", AS_IT_IS},
     {"http.sent_bytes", "jespan_http_sent_bytes_total", "counter", "Bytes of answers.", AS_IT_IS},
