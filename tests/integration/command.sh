@@ -185,6 +185,8 @@ test_run_services() {
     [[ ,$conf == *",pyroscope_url:$url,pyroscope_app:an app,http_listen:$listen,max_contexts:99" ]] ||
         fail "JESPAN_CONF: $conf"
     [[ $conf != *dump_* ]] || fail "dumps beside services: $conf"
+    environment_of --otlp $url
+    [[ ,$conf == *",otlp_url:$url" && $conf != *dump_* ]] || fail "JESPAN_CONF: $conf"
     environment_of --http 127.0.0.1:0
     [[ $conf == *http_listen:127.0.0.1:0 && $conf != *dump_* && $conf != *pyroscope* ]] || fail "JESPAN_CONF: $conf"
     for option in "--dump-dir=$scratch/d" --interval=10 --keep=3 --dir-files=3 --dir-bytes=1M --time --dump-on=oom; do
@@ -202,9 +204,11 @@ test_run_services_wrong() {
         jespan run --pyroscope "$url" -- true
         says "--pyroscope $url" 2 "jespan: --pyroscope: the URL is not http://*"
         ! grep -q secret "$scratch/err" || fail_with "--pyroscope $url is shown" "$scratch/err"
+        jespan run --otlp "$url" -- true
+        says "--otlp $url" 2 "jespan: --otlp: the URL is not http://*"
     done
     long=$(printf 'x%.0s' $(seq 1024))
-    for option in --pyroscope --app --http --limit --arena --dump-on --only; do
+    for option in --pyroscope --otlp --app --http --limit --arena --dump-on --only; do
         jespan run "$option" "" -- true
         says "$option ''" 2 "jespan: $option: the value is empty"
         jespan run "$option" http://me:sec,ret@host -- true

@@ -113,6 +113,7 @@ http_script_tests += \
 
 pyroscope_script_tests += \
 	%D%/closes_all.sh \
+	%D%/otlp_faults.sh \
 	%D%/pyroscope_faults.sh \
 	%D%/pyroscope_secrets.sh \
 	%D%/pyroscope_short.sh \

@@ -8,49 +8,6 @@
 
 compile "$program" tests/integration/pyroscope_program.c -Wno-missing-field-initializers
 
-# through NAME CONF MODE…: quiet work, work under each mode, and quiet work again
-through() {
-    local name=$1 conf=$2 mode actions=()
-    shift 2
-    for mode; do
-        actions+=(control "mode=$mode" run 200 meet)
-    done
-    begin "$name" "$conf" run 200 "${actions[@]}" control mode=ok run 200 settle figures stats status 7 end
-}
-
-# survived NAME: it is as if nothing had happened
-survived() {
-    unharmed "$1" 7
-    same_figures "$1"
-    equal "$1: last_status" "$(stat_of "$1" last_status)" 200
-    equal "$1: last_error" "$(stat_of "$1" last_error)" ""
-    equal "$1: folded" "$(stat_of "$1" folded)" 0
-}
-
-# failed NAME MESSAGE: the same after failures that pass
-failed() {
-    survived "$1"
-    least "$1" failures 1
-    equal "$1: rejected" "$(stat_of "$1" rejected)" 0
-    said "$1" 1-2 "^jespan: pyroscope: $2.*; it is tried again, more errors like this are only counted for 10 minutes\$"
-}
-
-# rejected NAME MESSAGE: the same after requests that were refused for good: none went out twice as it was
-rejected() {
-    survived "$1"
-    least "$1" rejected 1
-    equal "$1: failures" "$(stat_of "$1" failures)" "$(stat_of "$1" rejected)"
-    least "$1" merged "$(stat_of "$1" rejected)" # more, if the server has no processor for long
-    said "$1" 1 "^jespan: pyroscope: $2.*; its figures go into the next push, more errors like this are only counted for 10 minutes\$"
-}
-
-# unnoticed NAME: the same after answers with which an exporter can live
-unnoticed() {
-    survived "$1"
-    equal "$1: failures" "$(stat_of "$1" failures)" 0
-    said "$1" 0 .
-}
-
 try_connections() {
     local timeout="Timeout was reached: Operation timed out after [0-9]+ milliseconds with 0 bytes received" name
     local short=pyroscope_timeout_ms:500 reset="the connection ended without an answer: "
@@ -123,11 +80,6 @@ try_statuses() {
     said turns 3 "it is tried again, more errors like this are only counted for 10 minutes$"
     equal "s400: IDs that came back" "$(sent_twice s400)" ""
     [ -n "$(sent_twice s500)" ] || fail "s500: what failed came back under another ID"
-}
-
-# sent_twice NAME: IDs
-sent_twice() {
-    cut -d ' ' -f 5 "$scratch/$1/log" | sort | uniq -d | grep -v '^-$' || true
 }
 
 # keeps_connection NAME: not every push had a connection of its own

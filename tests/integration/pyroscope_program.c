@@ -4,14 +4,14 @@
  *   run N          N units of work, one each millisecond
  *   distinct N     N spans as fast as they go, each with a span_id that there was not before
  *   control QUERY  asks the control of the test's server, whose port is in FAULT_CONTROL, for /control?QUERY
- *   wait NAME N    until spans.stats.pyroscope.NAME is N or more, for 600 s at most
+ *   wait NAME N    until spans.stats.SERVICE.NAME is N or more, for 600 s at most
  *   meet           until an attempt has ended that was begun after this
  *   settle         until the server has accepted a push that was begun after this, and nothing waits
  *   exec PROG      runs a program in a child
  *   fork N         forks a child that does N units in a span of its own, and exits; waits for it
  *   files          takes all files that it may open, from now on; the second time, gives them back
  *   figures        prints of each span LEAF{LABEL=VALUE,…} TYPE FIGURE, as the server's /sums
- *   stats          prints spans.stats.pyroscope.*, and the most that was seen of what is bounded
+ *   stats          prints spans.stats.SERVICE.*, and the most that was seen of what is bounded
  *   end            prints the time in microseconds since 1970
  *   status N       what it will exit with
  */
@@ -51,10 +51,17 @@ static void sleep_until(uint64_t ns)
         ;
 }
 
+/* FAULT_SERVICE is the service that pushes. */
+static void stat_name(char *full, size_t bytes, const char *name)
+{
+    const char *service = getenv("FAULT_SERVICE");
+    snprintf(full, bytes, "spans.stats.%s.%s", service ? service : "pyroscope", name);
+}
+
 static uint64_t stat_of(const char *name)
 {
     char full[64];
-    snprintf(full, sizeof full, "spans.stats.pyroscope.%s", name);
+    stat_name(full, sizeof full, name);
     return ctl_u64(full);
 }
 
@@ -278,10 +285,12 @@ static void print_stats(void)
                                         "queue_length", "queue_bytes", "last_status", "last_latency_ns",
                                         "last_success_s"};
     const char *error = NULL;
+    char full[64];
     size_t bytes = sizeof error;
     for (size_t i = 0; i < MEMBERS(names); i++)
         print("stat %s %llu\n", names[i], (unsigned long long)stat_of(names[i]));
-    CHECK_EQ(F(mallctl)("spans.stats.pyroscope.last_error", &error, &bytes, NULL, 0), 0);
+    stat_name(full, sizeof full, "last_error");
+    CHECK_EQ(F(mallctl)(full, &error, &bytes, NULL, 0), 0);
     print("stat last_error %s\n", error ? error : "none");
     print("stat most_queue_bytes %llu\n", (unsigned long long)most_queue_bytes);
     print("stat most_own_bytes %llu\n", (unsigned long long)most_own_bytes);

@@ -11,6 +11,7 @@ import json
 import time
 
 EMPTY = gzip.compress(b"")  # gzipped like the request
+OTLP = "Content-Type: application/x-protobuf"
 GZIP, PROTO, HTML = "Content-Encoding: gzip", "Content-Type: application/proto", "Content-Type: text/html"
 
 
@@ -169,6 +170,23 @@ def v2(c, options):
         c.answer(200, headers=[PROTO])
 
 
+def field(number, data):
+    """A field of protobuf, short."""
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def partial(c, options):
+    """As a collector that stores all, and says that it has rejected n=N profiles; its words are text=TEXT."""
+    said = field(1, bytes([1 << 3, int(options["n"])]) + field(2, options.get("text", "").encode()))
+    c.answer(c.server.store(c, c.receive()), said, [OTLP])
+
+
+def refusal(c, options):
+    """As a collector: status=N, and its words in protobuf."""
+    c.receive()
+    c.answer(int(options["status"]), bytes([1 << 3, 3]) + field(2, options["text"].encode()), [OTLP])
+
+
 def quote(c, options):
     """status=N, and an answer that quotes the request's credentials behind `before` other characters: whole, or from= and
     to= of their characters."""
@@ -197,4 +215,4 @@ def close(c, _):
 
 MODES = {function.__name__: function for function in (
     ok, portal, hang, hang_after, reset, reset_in_body, reset_after, status, slow_reading, slow_answer, unended, endless,
-    endless_head, garbage, garbage_body, broken_gzip, bomb, v2, quote, redirect, http10, close)}
+    endless_head, garbage, garbage_body, broken_gzip, bomb, v2, partial, refusal, quote, redirect, http10, close)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A Pyroscope server that misbehaves on demand and keeps books of what it accepted, for tests of those who push to it.
+"""A Pyroscope server, or an OpenTelemetry collector, that misbehaves on demand and keeps books of what it accepted, for tests of those who push to it.
 
 usage: fault_server.py PORTS-FILE [--cert FILE --key FILE [--client-ca FILE]] [--brief] [--seconds N]
 
@@ -29,6 +29,9 @@ import zlib
 
 import fault_modes
 import pushed
+
+
+OTLP = "/v1development/profiles"
 
 
 class Gone(Exception):
@@ -102,7 +105,8 @@ class Connection:
             self.take(2)
         else:
             request.body = self.take(int(request.headers.get("content-length", 0)))
-        self.noted["bytes"], self.noted["ids"] = len(request.body), pushed.identities(request.body)
+        is_otlp = request.target == OTLP
+        self.noted["bytes"], self.noted["ids"] = len(request.body), pushed.identities(request.body, is_otlp)
         return request
 
     def answer(self, status, body=b"", headers=(), version="1.1"):
@@ -231,6 +235,8 @@ class Server:
     def enter(self, url, content_type, body):
         if url.path.endswith("/push.v1.PusherService/Push") and content_type == "application/proto":
             pushed.push(self.books, body)
+        elif url.path == OTLP and content_type == "application/x-protobuf":
+            pushed.otlp(self.books, body)
         elif url.path.endswith("/ingest"):
             pushed.ingest(self.books, dict(urllib.parse.parse_qsl(url.query)), content_type, body)
         else:

@@ -36,6 +36,9 @@ ask() {
     curl -s --noproxy '*' "http://127.0.0.1:$control/$2"
 }
 
+# The service that pushes.
+service=pyroscope
+
 # What each case has in its configuration; later words win. Machines may be busy, so only who waits for a time-out has a
 # short one.
 common="pyroscope_app:faults,series_labels:tenant|span_id,pyroscope_interval_ms:100,shutdown_timeout_ms:5000"
@@ -49,12 +52,12 @@ begin() {
     local name=$1 conf=$2 directory=$scratch/$1 port control
     shift 2
     start_server "$name" "${server_options[@]}"
-    conf="pyroscope_url:http://127.0.0.1:$port,$conf"
+    conf="${service}_url:http://127.0.0.1:$port,$conf"
     conf=$common,${conf//PORT/$port}
     cases+=("$name")
     (
         status=0
-        FAULT_CONTROL=$control JESPAN_CONF=$conf timeout "${case_seconds:-600}" "$program" "$@" > "$directory/out" 2> "$directory/err" ||
+        FAULT_SERVICE=$service FAULT_CONTROL=$control JESPAN_CONF=$conf timeout "${case_seconds:-600}" "$program" "$@" > "$directory/out" 2> "$directory/err" ||
             status=$?
         echo "$status ${EPOCHREALTIME/[.,]/}" > "$directory/status"
     ) &
@@ -76,7 +79,7 @@ finish_cases() {
     servers=() cases=()
 }
 
-# stat NAME WHAT: of spans.stats.pyroscope at the time of `stats`
+# stat NAME WHAT: of the figures of the service at the time of `stats`
 stat_of() {
     sed -n "s/^stat $2 //p" "$scratch/$1/out" | tail -n 1
 }
@@ -134,4 +137,54 @@ took_to_end() {
     local status end
     read -r status end < "$scratch/$1/status"
     echo $(((end - $(sed -n 's/^end //p' "$scratch/$1/out")) / 1000))
+}
+
+# ---- Cases, and what must hold of them ----
+
+# through NAME CONF MODE…: quiet work, work under each mode, and quiet work again
+through() {
+    local name=$1 conf=$2 mode actions=()
+    shift 2
+    for mode; do
+        actions+=(control "mode=$mode" run 200 meet)
+    done
+    begin "$name" "$conf" run 200 "${actions[@]}" control mode=ok run 200 settle figures stats status 7 end
+}
+
+# survived NAME: it is as if nothing had happened
+survived() {
+    unharmed "$1" 7
+    same_figures "$1"
+    equal "$1: last_status" "$(stat_of "$1" last_status)" 200
+    equal "$1: last_error" "$(stat_of "$1" last_error)" ""
+    equal "$1: folded" "$(stat_of "$1" folded)" 0
+}
+
+# failed NAME MESSAGE: the same after failures that pass
+failed() {
+    survived "$1"
+    least "$1" failures 1
+    equal "$1: rejected" "$(stat_of "$1" rejected)" 0
+    said "$1" 1-2 "^jespan: $service: $2.*; it is tried again, more errors like this are only counted for 10 minutes\$"
+}
+
+# rejected NAME MESSAGE: the same after requests that were refused for good: none went out twice as it was
+rejected() {
+    survived "$1"
+    least "$1" rejected 1
+    equal "$1: failures" "$(stat_of "$1" failures)" "$(stat_of "$1" rejected)"
+    least "$1" merged "$(stat_of "$1" rejected)" # more, if the server has no processor for long
+    said "$1" 1 "^jespan: $service: $2.*; its figures go into the next push, more errors like this are only counted for 10 minutes\$"
+}
+
+# unnoticed NAME: the same after answers with which an exporter can live
+unnoticed() {
+    survived "$1"
+    equal "$1: failures" "$(stat_of "$1" failures)" 0
+    said "$1" 0 .
+}
+
+# sent_twice NAME: IDs
+sent_twice() {
+    cut -d ' ' -f 5 "$scratch/$1/log" | sort | uniq -d | grep -v '^-$' || true
 }

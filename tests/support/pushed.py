@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a Pyroscope server is pushed: decoding it, checking it against the server's limits, and books of its figures.
+"""What a Pyroscope server or an OpenTelemetry collector is pushed: decoding it, checking it against the server's limits, and books of its figures.
 
 Knows of protobuf what the messages at hand need: https://protobuf.dev/programming-guides/encoding/.
 """
@@ -39,6 +39,8 @@ def fields(data):
         key, at = varint(data, at)
         if key & 7 == 0:
             value, at = varint(data, at)
+        elif key & 7 == 1:
+            value, at = int.from_bytes(data[at : at + 8], "little"), at + 8
         elif key & 7 == 2:
             length, at = varint(data, at)
             if at + length > end:
@@ -131,6 +133,51 @@ class Profile:
             yield leaves[varint(parts[1], 0)[0]], {}, list(numbers([parts[2]]))
 
 
+class OtlpTables:
+    """The dictionary of a request."""
+
+    def __init__(self, data):
+        found = message(data)
+        self.strings = [bytes(s).decode() for s in found[5]]
+        self.functions = [self.strings[one(message(f)[1])] for f in found[3]]
+        self.leaves = [self.leaf(message(location)) for location in found[2]]
+        self.stacks = [list(numbers(message(stack)[1])) for stack in found[7]]
+        self.attributes = [self.attribute(message(a)) for a in found[6]]
+        self.links = [tuple(bytes(one(message(link)[i])).hex() for i in (1, 2)) for link in found[4]]
+
+    def leaf(self, location):
+        return self.functions[one(message(location[3][0])[1])] if location[3] else None
+
+    def attribute(self, found):
+        value = message(one(found[2], b""))
+        return self.strings[one(found[1])], bytes(one(value[1], b"")).decode()
+
+
+class OtlpProfile:
+    """A profile of OTLP, which has one type."""
+
+    def __init__(self, tables, data):
+        self.tables, self.bytes = tables, data
+        self.found = message(data)
+        self.types = [tables.strings[one(message(one(self.found[1]))[1])]]
+        self.count = len(self.found[2])
+        self.from_ns = one(self.found[3])
+        self.until_ns = self.from_ns + one(self.found[4])
+
+    def samples(self):
+        for found in map(message, self.found[2]):
+            stack = self.tables.stacks[one(found[1])]
+            labels = dict(self.tables.attributes[i] for i in numbers(found[2]))
+            if link := one(found[3]):
+                labels["trace_id"], labels["span_id"] = self.tables.links[link]
+            values = list(numbers(found[4]))
+            if not stack or len(values) != 1:
+                raise Wrong(f"{values} of {stack}")
+            yield self.tables.leaves[stack[0]], labels, values
+
+    brief_samples = samples
+
+
 def text_of(labels):
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
@@ -202,14 +249,14 @@ class Books:
                     added[key, kind] += value
         self.sums.update(added)
 
-    def accept(self, series, data, identity):
-        """Raises Wrong. What has an ID that was accepted before is passed over, as the server does."""
+    def accept(self, series, data, identity, make=Profile):
+        """`make` makes a profile of the data. Raises Wrong. What has an ID that was accepted before is passed over, as the server does."""
         digest = hashlib.sha256(data).digest()
         if identity in self.seen:
             if self.seen[identity] != digest:
                 self.wrong.append(f"other bytes under the ID {identity}")
             return
-        profile = Profile(data)
+        profile = make(data)
         self.check_limits(profile)
         self.check_series(series)
         self.check_order(text_of(series), profile)
@@ -240,6 +287,28 @@ def push(books, body):
         books.accept(labels, data, identity)
 
 
+def otlp_profiles(body):
+    """Of an ExportProfilesServiceRequest: labels of a series, profile and ID of each profile, and a function that makes it."""
+    found = message(body)
+    tables = OtlpTables(one(found[2]))
+    for resource in map(message, found[1]):
+        labels = {}
+        for pair in map(message, message(one(resource[1]))[1]):
+            value = message(one(pair[2]))
+            text = bytes(one(value[1], b"")).decode() or str(one(value[3]))
+            labels[bytes(one(pair[1])).decode().replace(".", "_")] = text
+        for data in (data for scoped in map(message, resource[2]) for data in scoped[2]):
+            profile = OtlpProfile(tables, data)
+            series = labels | {"__name__": profile.types[0]}
+            yield series, data, bytes(one(profile.found[7])).hex(), lambda data: OtlpProfile(tables, data)
+
+
+def otlp(books, body):
+    """An ExportProfilesServiceRequest."""
+    for series, data, identity, make in list(otlp_profiles(body)):
+        books.accept(series, data, identity, make)
+
+
 def v2_error(labels, data, options):
     """Why version 2 of the server refuses a series, in its words, or None."""
     if labels["__name__"] == options.get("refuse"):
@@ -265,9 +334,11 @@ def push_v2(books, body, options):
     return f"{len(errors)} errors: {'; '.join(errors)}" if len(errors) > 1 else "".join(errors)
 
 
-def identities(body):
-    """The IDs in what may be a PushRequest, gzipped."""
+def identities(body, is_otlp):
+    """The IDs in what may be a request, gzipped."""
     try:
+        if is_otlp:
+            return [identity for _, _, identity, _ in otlp_profiles(gzip.decompress(body))]
         series = map(message, message(gzip.decompress(body))[1])
         return [bytes(one(message(sample)[2])).decode() for s in series for sample in s[2]]
     except (Wrong, OSError, EOFError, IndexError, TypeError, UnicodeDecodeError, zlib.error):

@@ -83,6 +83,14 @@ static void test_each_variable(void **state)
     check_sets("PYROSCOPE_LABELS", "a=1,b=2", conf.pyroscope_labels, "a=1|b=2");
     check_sets("PYROSCOPE_HTTP_HEADERS", "{\"X-A\":\"1\"}", conf.pyroscope_headers, "X-A=1");
     check_sets("OTEL_RESOURCE_ATTRIBUTES", "a=1,b=2", conf.resource_attributes, "a=1|b=2");
+    check_sets("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a:4318", conf.otlp_url, "http://a:4318");
+    check_sets("OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "a=1, b=2,", conf.otlp_headers, "a=1|b=2");
+    check_sets("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic%20YTpi", conf.otlp_headers, "Authorization=Basic YTpi");
+    check_sets("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca", conf.otlp_ca_file, "/ca");
+    check_sets("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/cert", conf.otlp_cert_file, "/cert");
+    check_sets("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key", conf.otlp_key_file, "/key");
+    read_variable("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a");
+    assert_string_equal(conf.otlp_url, "");
     read_variable("PYROSCOPE_SERVER_ADDRESSES", "http://a");
     assert_string_equal(conf.pyroscope_url, "");
 }
@@ -99,6 +107,23 @@ static void test_pyroscopes_own_name_wins(void **state)
     (void)state;
     conf_variables_read(two_names);
     assert_string_equal(conf.pyroscope_app, "pyroscope");
+}
+
+/* Headers for all signals may be those of another exporter, so nothing is said of them. */
+static void test_headers(void **state)
+{
+    static const char *const wrong[] = {"a", "=1", "a=1,b", "a=1|2", "a=%7C", "a=1,%3D=2"};
+    char long_value[CONF_STRING_BYTES + 1];
+    (void)state;
+    memset(long_value, 'x', sizeof long_value - 1);
+    memcpy(long_value, "a=", 2);
+    long_value[sizeof long_value - 1] = '\0';
+    for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
+        const char *value = i < sizeof wrong / sizeof *wrong ? wrong[i] : long_value;
+        check_refused("OTEL_EXPORTER_OTLP_PROFILES_HEADERS", value, conf.otlp_headers);
+        assert_int_equal(read_variable("OTEL_EXPORTER_OTLP_HEADERS", value), 0);
+        assert_string_equal(conf.otlp_headers, "before");
+    }
 }
 
 static void test_empty_is_unset(void **state)
@@ -220,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_each_variable, clear),
         cmocka_unit_test_setup(test_pyroscopes_own_name_wins, clear),
+        cmocka_unit_test_setup(test_headers, clear),
         cmocka_unit_test_setup(test_empty_is_unset, clear),
         cmocka_unit_test_setup(test_json, clear),
         cmocka_unit_test_setup(test_durations, clear),
