@@ -22,6 +22,8 @@ core_sources += \
 	%D%/meta.c %D%/meta.h \
 	%D%/number.h \
 	%D%/procfile.c %D%/procfile.h \
+	%D%/state_file.c %D%/state_file.h \
+	%D%/state_maps.c \
 	%D%/stop_sockets.c %D%/stop_sockets.h \
 	%D%/totals.h \
 	%D%/utf8.h

@@ -24,6 +24,7 @@ enum lock_rank {
     LOCK_ORPHAN,   /* counters of threads that have no block */
     LOCK_GUARD,    /* slots of guarded objects without an object */
     LOCK_META,     /* our own memory */
+    LOCK_STATE,    /* the state file */
     LOCK_RANKS,
 };
 

@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/state_file.h"
 
 #define PAGE_BYTES 4096
 
@@ -51,6 +52,7 @@ void *meta_alloc(size_t bytes)
         start = bytes <= META_CHUNK_BYTES ? map_pages(META_CHUNK_BYTES) : NULL;
         if (start)
             chunk_end = start + META_CHUNK_BYTES;
+        state_watch(start, META_CHUNK_BYTES);
     }
     if (start) {
         chunk = start + bytes;
@@ -59,6 +61,13 @@ void *meta_alloc(size_t bytes)
     }
     unlock(LOCK_META);
     return p;
+}
+
+COLD void meta_watch(void)
+{
+    lock(LOCK_META);
+    chunk = chunk_end = NULL; /* the rest of it is lost */
+    unlock(LOCK_META);
 }
 
 void *meta_map(size_t bytes)
@@ -136,11 +145,11 @@ COLD int meta_array_begin(struct meta_array *a, size_t most)
         choose_addresses();
     most = (most + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
     if ((uintptr_t)next_array + most <= (uintptr_t)arrays_end && map_exactly(next_array, PAGE_BYTES)) {
-        *a = (struct meta_array){next_array, PAGE_BYTES, most};
+        *a = (struct meta_array){.start = next_array, .mapped = PAGE_BYTES, .most = most};
         next_array += (most + 2 * ARRAY_ALIGN - 1) & ~(ARRAY_ALIGN - 1);
         return 0;
     }
-    *a = (struct meta_array){meta_map(most), most, most};
+    *a = (struct meta_array){.start = meta_map(most), .mapped = most, .most = most};
     return a->start ? 0 : -ENOMEM;
 }
 
@@ -151,8 +160,16 @@ COLD bool meta_array_grow(struct meta_array *a, size_t bytes)
         return true;
     if (!map_exactly(a->start + a->mapped, bytes - a->mapped))
         return false;
+    if (a->is_watched)
+        state_watch(a->start + a->mapped, bytes - a->mapped);
     a->mapped = bytes;
     return true;
+}
+
+COLD void meta_array_watch(struct meta_array *a)
+{
+    a->is_watched = state_is_on();
+    state_watch(a->start, a->mapped);
 }
 
 /* ---- Emergency memory ---- */

@@ -25,6 +25,7 @@ void meta_unmap(void *p, size_t bytes);
 struct meta_array {
     char *start;
     size_t mapped, most; /* bytes */
+    bool is_watched;
 };
 
 /* Chooses the addresses of an array of at most `most` bytes. Returns 0 or -ENOMEM. To be called at boot. */
@@ -32,6 +33,10 @@ int meta_array_begin(struct meta_array *a, size_t most);
 
 /* Maps at least the first `bytes` of the array. Returns false when out of memory. One thread at a time. */
 bool meta_array_grow(struct meta_array *a, size_t bytes);
+
+/* The state file, if there is one, gets a copy of the array; of all that meta_alloc() gives from now on. */
+void meta_array_watch(struct meta_array *a);
+void meta_watch(void);
 
 /* As meta_map(), but a thread in an emergency gets emergency memory while there is enough of it. Pieces are aligned to
  * 64 bytes. All must be returned before the emergency ends. */

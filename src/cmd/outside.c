@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "cmd.h"
 #include "report/dump_series.h"
 #include "snapshot/core_file.h"
 #include "snapshot/view.h"
@@ -71,7 +72,10 @@ bool outside_is_core(const char *path)
 const char *outside_read_core(struct outside *o, const char *path)
 {
     *o = (struct outside){0};
-    return read_view(o, view_open_core(&o->view, path));
+    const char *reason = read_view(o, view_open_core(&o->view, path));
+    if (!reason && view_is_incomplete(o->view))
+        cmd_warning("%s had no room for all figures; it is incomplete", path);
+    return reason;
 }
 
 int outside_write(const struct outside *o, enum exporter_profile profile, int fd)

@@ -250,7 +250,7 @@ const struct command command_report = {
         "  URL          http://HOST:PORT or unix:PATH of a program that answers HTTP;\n"
         "               JESPAN_HTTP_TOKEN is the token that it wants\n"
         "  PID          a process, read from outside, as 'jespan dump' does\n"
-        "  CORE         the core file of a process, as it was when it died\n"
+        "  CORE         the core file or the state file of a process, as it was when it died\n"
         "\n"
         "What is shown:\n"
         "  --by KEY     a row for each path (the default), name (the innermost span), site\n"

@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "heap/classes.h"
 #include "heap/counters.h"
 #include "heap/magazine.h"
@@ -291,18 +292,33 @@ COLD bool counters_grow_orphan(uint32_t end)
 
 COLD struct counters *counters_make(struct thread *t, uint32_t context)
 {
-    struct counters_chunk *chunk = meta_alloc(sizeof *chunk);
+    struct counters_chunk *chunk = state_counters(sizeof *chunk);
+    if (!chunk)
+        chunk = meta_alloc(sizeof *chunk);
     if (!chunk)
         return NULL;
     store_release(&t->chunks[context >> COUNTERS_CHUNK_BITS], chunk->counters);
+    STATE_COPY(t->chunks[context >> COUNTERS_CHUNK_BITS]);
     return &chunk->counters[context & (COUNTERS_PER_CHUNK - 1)];
+}
+
+/* The file has the chunk only where the chunk lies in it. */
+static COLD struct counters *begin_orphan_chunk(uint32_t number)
+{
+    struct counters_chunk *in_file = state_counters(sizeof *in_file);
+    struct counters_chunk *chunk = in_file ? in_file : &((struct counters_chunk *)orphan_chunks.start)[number];
+    store_release(&thread_orphan.chunks[number], chunk->counters);
+    if (in_file)
+        STATE_COPY(thread_orphan.chunks[number]);
+    return chunk->counters;
 }
 
 COLD struct counters *counters_orphan(uint32_t context)
 {
     jespan_assert(lock_is_held(LOCK_ORPHAN));
     uint32_t number = context >> COUNTERS_CHUNK_BITS;
-    struct counters *chunk = ((struct counters_chunk *)orphan_chunks.start)[number].counters;
-    store_release(&thread_orphan.chunks[number], chunk);
+    struct counters *chunk = load_relaxed(&thread_orphan.chunks[number]);
+    if (!chunk)
+        chunk = begin_orphan_chunk(number);
     return &chunk[context & (COUNTERS_PER_CHUNK - 1)];
 }

@@ -11,6 +11,7 @@
 #include "base/futex.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 
 THREAD_LOCAL struct thread_fast thread_fast;
 THREAD_LOCAL struct thread *thread_current;
@@ -33,7 +34,20 @@ int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
     thread_orphan.chunks = meta_map(directory_bytes);
     if (!thread_orphan.chunks)
         return -ENOMEM;
+    state_watch(thread_orphan.chunks, directory_bytes);
     return -pthread_key_create(&end_key, (void (*)(void *))(uintptr_t)ended);
+}
+
+COLD void thread_copy_to_state(const struct thread *t)
+{
+    if (!state_is_on())
+        return;
+    STATE_COPY(t->chunks);
+    STATE_COPY(t->cpu);
+    state_copy(&t->before, (size_t)((const char *)(&t->thread_id + 1) - (const char *)&t->before));
+    STATE_COPY(t->name);
+    STATE_COPY(t->next);
+    STATE_COPY(t->live);
 }
 
 static struct thread *make_block(void)
@@ -42,12 +56,17 @@ static struct thread *make_block(void)
     struct thread *t = meta_alloc(sizeof *t);
     if (!t)
         return NULL;
-    t->chunks = meta_map(directory_bytes);
+    /* With a state file, each mapping is a segment of it, and there are only so many. */
+    t->chunks = state_is_on() && directory_bytes <= META_CHUNK_BYTES ? meta_alloc(directory_bytes) : meta_map(directory_bytes);
     if (!t->chunks)
         return NULL; /* the block's few KiB are lost */
+    if (directory_bytes > META_CHUNK_BYTES)
+        state_watch(t->chunks, directory_bytes);
     t->entries = t->entries_inline;
     t->capacity = ENTRIES_INLINE;
+    STATE_COPY(t->chunks);
     store_release(&last->next, t);
+    STATE_COPY(last->next);
     last = t;
     atomic_fetch_add_explicit(&block_count, 1, memory_order_relaxed);
     return t;
@@ -85,6 +104,7 @@ void thread_release_block(struct thread *t)
     t->self = NULL;
     t->next_free = free_blocks;
     free_blocks = t;
+    thread_copy_to_state(t);
     unlock(LOCK_THREADS);
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
 }
@@ -168,6 +188,7 @@ static struct thread_past *next_record(uint64_t n)
     if (!records) {
         records = meta_alloc(THREAD_PASTS_AT_ONCE * sizeof *records);
         store_release(chunk, records);
+        STATE_COPY(*chunk);
     }
     return records ? &records[n % THREAD_PASTS_AT_ONCE] : NULL;
 }
@@ -185,6 +206,8 @@ COLD void thread_past_add(struct thread *t, const struct thread_sums *now)
                 .block = t, .sums = difference(now, &t->before), .lives = t->lives, .thread_id = t->thread_id};
             memcpy(past->name, t->name, sizeof past->name);
             store_release(&thread_pasts.n, n + 1);
+            STATE_COPY(*past);
+            STATE_COPY(thread_pasts.n);
         }
         unlock(LOCK_THREADS);
         if (!past)

@@ -286,6 +286,10 @@ extern _Atomic uint32_t thread_invalidations;
 extern _Atomic uint32_t thread_ends;
 extern _Atomic bool thread_ends_awaited;
 
+/* Brings the copy of a block in the state file up to date: all that readers need of it, except objects that wait in its free
+ * buffer and its magazines. */
+void thread_copy_to_state(const struct thread *t);
+
 /* The first of all blocks that ever were, which is the orphan. thread_next() gives the others. */
 static inline struct thread *thread_first(void)
 {

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/mailbox.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "conf/conf.h"
 #include "guard/guard.h"
 #include "guard/guard_sample.h"
@@ -57,10 +58,12 @@ static COLD void before_fork(void)
     for (struct thread *t = thread_next(thread_first()); t; t = thread_next(t))
         if (load_relaxed(&t->live))
             t->cpu_at_fork = cpu_clock_of(&t->cpu);
+    state_before_fork();
 }
 
 static COLD void after_fork_in_parent(void)
 {
+    state_after_fork_in_parent();
     limits_after_fork_in_parent();
     lock_release_after_fork();
     regions_after_fork_in_parent();
@@ -68,6 +71,7 @@ static COLD void after_fork_in_parent(void)
 
 static COLD void after_fork_in_child(void)
 {
+    state_after_fork_in_child();
     lock_release_after_fork();
     thread_after_fork(track_abandon);
     if (thread_current) {
@@ -162,6 +166,22 @@ static void boot_stacks(void)
         WARN("stacks: no memory for their tables; stacks are off");
 }
 
+static COLD void open_state_file(void)
+{
+    int error = state_file_open(conf.state_file);
+    if (!error) {
+        meta_watch();
+        atomic_fetch_or(&slow_work, SLOW_STATE);
+    } else if (error != -EBUSY) {
+        WARN("state_file: '", conf.state_file, "' cannot be made: ",
+             error == -EINVAL   ? "%p is the only % that it may have"
+             : error == -EEXIST ? "there is another file"
+             : error == -EFBIG  ? "the limit of file sizes is too low (ulimit -f)"
+             : error == -ENOSYS ? "the kernel is older than Linux 4.14"
+                                : errno_text(-error));
+    }
+}
+
 /* jemalloc is first used here, before any of its arenas has memory, so that the extent hooks see all of its memory. It
  * registers its fork handlers right before ours, both as early as possible. Handlers before fork run in reverse order
  * of registration. So handlers of others may still allocate, and our locks are taken before jemalloc's, as
@@ -174,6 +194,8 @@ static int boot_locked(void)
     timing_boot();
     sampler_boot();
     arena_conf_boot();
+    if (conf.state_file[0])
+        open_state_file();
     reserve_spend();
     binding_boot();
     uint32_t most = ((uint32_t)conf.max_contexts + COUNTERS_PER_CHUNK - 1) & ~(COUNTERS_PER_CHUNK - 1);
@@ -249,6 +271,8 @@ static COLD void do_slow_work(struct thread *t, uint32_t work)
         mailbox_look();
     if (work & SLOW_GUARD)
         guard_sample_tick(t);
+    if (work & SLOW_STATE)
+        state_look();
 }
 
 void boot_slow_event(struct thread *t)
@@ -282,6 +306,7 @@ static struct thread *register_thread(void)
     }
     guard_sample_start(t);
     extents_watch_thread();
+    thread_copy_to_state(t);
     return t;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "base/state_file.h"
 #include "conf/conf.h"
 #include "malloc/track.h"
 #include "report/background.h"
@@ -203,6 +204,7 @@ static void at_exit(void)
     for (const struct part *p = parts; p < PARTS_END; p++)
         if (p->wait)
             p->wait(until_ns);
+    state_file_remove();
 }
 
 static __attribute__((constructor)) void start(void)
@@ -210,6 +212,7 @@ static __attribute__((constructor)) void start(void)
     if (!track_thread())
         return; /* no memory: malloc has written a message */
     snapshot_start_clock();
+    snapshot_publish_state();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     atexit(at_exit);
     for (const struct part *p = parts; p < PARTS_END; p++)

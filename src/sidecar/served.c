@@ -16,6 +16,7 @@
 #include "base/descriptor.h"
 #include "base/die.h"
 #include "base/number.h"
+#include "base/state_file.h"
 #include "conf/conf.h"
 #include "report/dump_dir.h"
 #include "report/module.h"
@@ -98,20 +99,52 @@ static bool wants_last(const struct served *p, const struct ending *e)
     return conf.dump_dir[0] && (conf.dump_at_exit || (e && e->signal)) && (e ? has_lived(p) || is_chosen(p) : is_long);
 }
 
+/* For the line at the end. */
+static void note_holders(struct served *p, const struct snapshot *s)
+{
+    line_find_holder(&p->last, s, false);
+    if (snapshot_peak_bytes(s) >= p->peak.all_bytes)
+        line_find_holder(&p->peak, s, true);
+}
+
+static enum dump_reason reason_of(const struct ending *e)
+{
+    return e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS;
+}
+
+/* The process keeps its figures in a file. Returns whether it left a dump. */
+static bool write_exact(struct served *p, const struct ending *e)
+{
+    char path[STATE_PATH_BYTES], note[160], how[ENDING_TEXT_BYTES];
+    struct view *view;
+    if (!conf.state_file[0] || state_file_path(path, conf.state_file, p->pid) || view_open_core(&view, path))
+        return false;
+    struct snapshot *s = view_pid(view) == p->pid && !view_is_incomplete(view) ? view_snapshot(view, NULL) : NULL;
+    if (s) {
+        s->time_unix_ns = clock_unix_ns();
+        snprintf(note, sizeof note, "read from the state file after the process %s", ending_text(how, e));
+        note_holders(p, s);
+        served_write_dump(p, s, reason_of(e), note);
+    }
+    snapshot_free(s);
+    view_close(view);
+    return s;
+}
+
 /* `e` is NULL if the process has executed another program, or the sidecar was told to end. */
 static void write_last(struct served *p, const struct ending *e)
 {
-    if (p->has_said_goodbye)
-        return;
     char note[160], how[ENDING_TEXT_BYTES];
+    if (p->has_said_goodbye || !wants_last(p, e) || (e && write_exact(p, e)))
+        return;
     uint64_t began_ns, until_ns = e ? e->by_ns : now_ns();
-    struct snapshot *s = wants_last(p, e) ? readings_last(p->readings, &began_ns) : NULL;
+    struct snapshot *s = readings_last(p->readings, &began_ns);
     if (!s)
         return;
     uint64_t age_ns = until_ns > began_ns ? until_ns - began_ns : 0;
     snprintf(note, sizeof note, "read %llu ms before the process %s", (unsigned long long)((age_ns + NS_PER_MS - 1) / NS_PER_MS),
              e ? ending_text(how, e) : "was left");
-    served_write_dump(p, s, e && e->by_oom_killer ? DUMP_OOM : e && e->signal ? DUMP_KILLED : DUMP_N_REASONS, note);
+    served_write_dump(p, s, reason_of(e), note);
     readings_give_back(s);
 }
 
@@ -219,6 +252,9 @@ static void stop_modules(struct served *p, struct sidecar_slot *slot)
 
 void served_end(struct served *p, const struct ending *e)
 {
+    bool is_young = !p->began_ns && p->pause_ns < READ_EVERY_NS; /* it was killed before it was first read */
+    if (!p->readings && is_young && e && e->signal && conf.dump_dir[0])
+        write_exact(p, e);
     if (!p->readings)
         return;
     event_dumps_end(p);
@@ -270,9 +306,7 @@ static void leave_program(struct served *p)
 void served_note_figures(struct served *p, struct snapshot *s)
 {
     watched_look(p, s);
-    line_find_holder(&p->last, s, false);
-    if (snapshot_peak_bytes(s) >= p->peak.all_bytes)
-        line_find_holder(&p->peak, s, true);
+    note_holders(p, s);
 }
 
 static void read_program(struct served *p)

@@ -9,16 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/procfs.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/number.h"
+#include "base/state_file.h"
 
 #define PAGE_BYTES ((uint64_t)4096)
 #define MAX_SEGMENTS 65534u /* more would need another header */
+#define MAX_NOTES_BYTES ((uint64_t)64 << 20)
 
 /* A part of a file that the process had mapped. */
 struct mapped {
@@ -27,13 +28,24 @@ struct mapped {
     int fd; /* 0: not opened yet; -1: it cannot be opened, or is another file now */
 };
 
+/* Notes that stay, since there are paths in them. */
+struct notes {
+    struct notes *before;
+    char bytes[];
+};
+
+/* The file may change while it is read: that of a process that lives, or a hostile one. So what is checked is copied before,
+ * and nothing is mapped, as a file that is cut off meanwhile would be a SIGBUS. */
 struct core_file {
-    const char *data;
+    int fd;
     uint64_t bytes, unix_ns;
-    const Elf64_Phdr *segments;
+    Elf64_Phdr *segments;
     uint32_t n_segments;
     struct mapped *files; /* in the order of their addresses */
     uint64_t n_files;
+    struct notes *notes;  /* with their paths */
+    uint64_t notes_bytes;
+    bool is_incomplete;
     char *maps;
     pid_t pid;
     struct program program;
@@ -52,6 +64,18 @@ bool core_file_is(int fd)
     return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header && is_core(&header);
 }
 
+/* Returns 0, or a negative errno: ENODATA: the file is shorter by now. */
+static int read_at(const struct core_file *c, void *to, uint64_t offset, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pread(c->fd, (char *)to + done, bytes - done, (off_t)(offset + done));
+        if (n <= 0 && (n == 0 || errno != EINTR))
+            return n ? -errno : -ENODATA;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 static bool is_inside(const struct core_file *c, uint64_t offset, uint64_t bytes)
 {
     return offset <= c->bytes && bytes <= c->bytes - offset;
@@ -59,21 +83,27 @@ static bool is_inside(const struct core_file *c, uint64_t offset, uint64_t bytes
 
 /* ---- Segments: in the order of their addresses ---- */
 
-static int check_segments(struct core_file *c)
+static int read_segments(struct core_file *c)
 {
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)c->data;
-    if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > MAX_SEGMENTS || header->e_phoff % 8)
+    Elf64_Ehdr header;
+    int error = read_at(c, &header, 0, sizeof header);
+    if (error)
+        return error;
+    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > MAX_SEGMENTS || header.e_phoff % 8)
         return -EBADMSG;
-    if (!is_inside(c, header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr)))
+    if (!is_inside(c, header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
         return -ENODATA;
-    c->segments = (const Elf64_Phdr *)(c->data + header->e_phoff);
-    c->n_segments = header->e_phnum;
+    c->segments = malloc((header.e_phnum + 1u) * sizeof *c->segments);
+    if (!c->segments)
+        return -ENOMEM;
+    error = read_at(c, c->segments, header.e_phoff, header.e_phnum * sizeof *c->segments);
+    c->n_segments = error ? 0 : header.e_phnum;
     for (uint32_t i = 0; i < c->n_segments; i++) {
         const Elf64_Phdr *s = &c->segments[i];
         if (!is_inside(c, s->p_offset, s->p_filesz))
             return s->p_offset > INT64_MAX || s->p_filesz > INT64_MAX ? -EBADMSG : -ENODATA;
     }
-    return 0;
+    return error;
 }
 
 /* The segment with an address, whether the core has its bytes or not. */
@@ -100,14 +130,14 @@ static struct mapped *find_file(const struct core_file *c, uint64_t address)
 /* Whether the file begins with the page that the process had from its beginning. */
 static bool begins_the_same(const struct core_file *c, const char *path, int fd)
 {
-    char page[PAGE_BYTES];
+    char page[PAGE_BYTES], then[PAGE_BYTES];
     for (uint64_t i = 0; i < c->n_files; i++) {
         const struct mapped *m = &c->files[i];
         const Elf64_Phdr *s = m->offset || strcmp(m->path, path) ? NULL : find_segment(c, m->start);
         if (!s || s->p_vaddr != m->start || s->p_filesz < PAGE_BYTES)
             continue;
         ssize_t n = pread(fd, page, sizeof page, 0);
-        return n > 0 && !memcmp(page, c->data + s->p_offset, (size_t)n);
+        return n > 0 && !read_at(c, then, s->p_offset, (size_t)n) && !memcmp(page, then, (size_t)n);
     }
     return false;
 }
@@ -138,20 +168,21 @@ static size_t copy_from_file(const struct core_file *c, struct mapped *m, char *
 }
 
 /* Copies as many bytes as are in one place. Returns their number; 0: there is nothing at the address. The kernel leaves out
- * mappings of no file that were never written to; they are zero. */
+ * mappings of no file that were never written to; they are zero. So is what had no room in a state file. */
 static size_t copy_some(const struct core_file *c, char *to, uint64_t from, size_t bytes)
 {
     const Elf64_Phdr *s = find_segment(c, from);
     uint64_t at = s ? from - s->p_vaddr : 0;
     if (s && at < s->p_filesz) {
         size_t n = lesser(s->p_filesz - at, bytes);
-        memcpy(to, c->data + s->p_offset + at, n);
-        return n;
+        return read_at(c, to, s->p_offset + at, n) ? 0 : n;
     }
     struct mapped *m = find_file(c, from);
     if (m)
         return copy_from_file(c, m, to, from, bytes);
     size_t n = s ? lesser(s->p_memsz - at, bytes) : 0;
+    if (!s && c->is_incomplete)
+        n = lesser(PAGE_BYTES - from % PAGE_BYTES, bytes);
     memset(to, 0, n);
     return n;
 }
@@ -169,24 +200,26 @@ int core_file_copy(struct core_file *core, const struct piece *pieces, size_t n)
 
 /* ---- Notes ---- */
 
-/* NT_FILE: the number of files and the unit of offsets; for each file start, end and offset; then the paths. */
+/* NT_FILE: the number of files and the unit of offsets; for each file start, end and offset; then the paths. A state file may
+ * have more than one such note. */
 static int read_files(struct core_file *c, const char *content, uint64_t bytes)
 {
     uint64_t head[2], entry[3];
-    if (c->files || bytes < sizeof head)
-        return c->files ? 0 : -EBADMSG;
+    if (bytes < sizeof head)
+        return -EBADMSG;
     memcpy(head, content, sizeof head);
     if (head[0] > (bytes - sizeof head) / sizeof entry)
         return -EBADMSG;
     const char *path = content + sizeof head + head[0] * sizeof entry, *end = content + bytes;
-    c->files = calloc(head[0] + 1, sizeof *c->files);
-    if (!c->files)
+    struct mapped *files = realloc(c->files, (c->n_files + head[0] + 1) * sizeof *files);
+    if (!files)
         return -ENOMEM;
-    for (; c->n_files < head[0]; c->n_files++) {
+    c->files = files;
+    for (uint64_t i = 0; i < head[0]; i++, c->n_files++) {
         size_t length = strnlen(path, (size_t)(end - path));
         if (path + length == end)
             return -EBADMSG;
-        memcpy(entry, content + sizeof head + c->n_files * sizeof entry, sizeof entry);
+        memcpy(entry, content + sizeof head + i * sizeof entry, sizeof entry);
         if (entry[1] < entry[0] || (head[1] && entry[2] > INT64_MAX / head[1]))
             return -EBADMSG;
         c->files[c->n_files] = (struct mapped){entry[0], entry[1], entry[2] * head[1], path, 0};
@@ -213,22 +246,64 @@ static int read_note(struct core_file *c, uint32_t type, const char *content, ui
     return 0;
 }
 
+/* The process's state file: base/state_file.h. */
+static int read_state_note(struct core_file *c, uint32_t type, const char *content, uint64_t bytes)
+{
+    struct state_note state;
+    if (type != STATE_NOTE_TYPE || bytes < sizeof state)
+        return 0;
+    memcpy(&state, content, sizeof state);
+    c->is_incomplete = state.incomplete;
+    if (state.changed_ns > c->unix_ns && state.changed_ns <= INT64_MAX)
+        c->unix_ns = state.changed_ns;
+    return 0;
+}
+
+static bool is_named(const char *note, uint32_t bytes, const char *name)
+{
+    return bytes == strlen(name) + 1 && !memcmp(note + sizeof(Elf64_Nhdr), name, bytes);
+}
+
 /* Each note is a header, a name and a content, the last two padded to 4 bytes. */
-static int read_notes(struct core_file *c, const Elf64_Phdr *s)
+static int read_each_note(struct core_file *c, const char *notes, uint64_t size)
 {
     Elf64_Nhdr note;
     int error = 0;
-    for (uint64_t at = 0; !error && s->p_filesz - at >= sizeof note;) {
-        memcpy(&note, c->data + s->p_offset + at, sizeof note);
+    for (uint64_t at = 0; !error && size - at >= sizeof note;) {
+        memcpy(&note, notes + at, sizeof note);
         uint64_t content = at + sizeof note + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
         uint64_t end = content + (((uint64_t)note.n_descsz + 3) & ~(uint64_t)3);
-        if (content > s->p_filesz || note.n_descsz > s->p_filesz - content)
+        if (content > size || note.n_descsz > size - content)
             return -EBADMSG;
-        if (note.n_namesz == sizeof "CORE" && !memcmp(c->data + s->p_offset + at + sizeof note, "CORE", sizeof "CORE"))
-            error = read_note(c, note.n_type, c->data + s->p_offset + content, note.n_descsz);
-        at = end < s->p_filesz ? end : s->p_filesz;
+        if (is_named(notes + at, note.n_namesz, "CORE"))
+            error = read_note(c, note.n_type, notes + content, note.n_descsz);
+        else if (is_named(notes + at, note.n_namesz, STATE_NOTE_NAME))
+            error = read_state_note(c, note.n_type, notes + content, note.n_descsz);
+        at = end < size ? end : size;
     }
     return error;
+}
+
+static int read_notes(struct core_file *c, const Elf64_Phdr *s)
+{
+    if (s->p_filesz > MAX_NOTES_BYTES - c->notes_bytes)
+        return -EBADMSG;
+    struct notes *notes = malloc(sizeof *notes + s->p_filesz);
+    if (!notes)
+        return -ENOMEM;
+    notes->before = c->notes;
+    c->notes = notes;
+    c->notes_bytes += s->p_filesz;
+    int error = read_at(c, notes->bytes, s->p_offset, s->p_filesz);
+    return error ? error : read_each_note(c, notes->bytes, s->p_filesz);
+}
+
+static void free_notes(struct notes *notes)
+{
+    for (struct notes *before; notes; notes = before) {
+        before = notes->before;
+        free(notes);
+    }
 }
 
 /* ---- What is known of the program ---- */
@@ -241,6 +316,12 @@ static const char *access_of(const struct core_file *c, uint64_t start)
             return s->p_flags & PF_X ? "r-xp" : s->p_flags & PF_W ? "rw-p" : "r--p";
     }
     return "---p";
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct mapped *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
 }
 
 static int write_maps(struct core_file *c)
@@ -283,17 +364,13 @@ static void find_program(struct core_file *c)
 
 /* ---- Opening ---- */
 
-static int map_file(struct core_file *c, int fd)
+static int check_file(struct core_file *c)
 {
     struct stat status;
-    if (fstat(fd, &status))
+    if (fstat(c->fd, &status))
         return -errno;
-    if (!S_ISREG(status.st_mode) || !core_file_is(fd))
+    if (!S_ISREG(status.st_mode) || !core_file_is(c->fd))
         return -ENOEXEC;
-    void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        return -errno;
-    c->data = data;
     c->bytes = (uint64_t)status.st_size;
     c->unix_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
     return 0;
@@ -301,10 +378,12 @@ static int map_file(struct core_file *c, int fd)
 
 static int read_core(struct core_file *c)
 {
-    int error = check_segments(c);
+    int error = read_segments(c);
     for (uint32_t i = 0; !error && i < c->n_segments; i++)
         if (c->segments[i].p_type == PT_NOTE)
             error = read_notes(c, &c->segments[i]);
+    if (c->n_files)
+        qsort(c->files, c->n_files, sizeof *c->files, by_address);
     if (!error)
         error = write_maps(c);
     if (!error)
@@ -318,8 +397,12 @@ int core_file_open(struct core_file **core, const char *path)
     if (fd < 0)
         return -errno;
     struct core_file *c = calloc(1, sizeof *c);
-    int error = c ? map_file(c, fd) : -ENOMEM;
-    close(fd);
+    if (!c) {
+        close(fd);
+        return -ENOMEM;
+    }
+    c->fd = fd;
+    int error = check_file(c);
     if (!error)
         error = read_core(c);
     if (error)
@@ -336,8 +419,9 @@ void core_file_close(struct core_file *core)
     for (uint64_t i = 0; i < core->n_files; i++)
         if (core->files[i].fd > 0)
             close(core->files[i].fd);
-    if (core->data)
-        munmap((void *)(uintptr_t)core->data, core->bytes);
+    close(core->fd);
+    free(core->segments);
+    free_notes(core->notes);
     free(core->files);
     free(core->maps);
     free(core);
@@ -361,4 +445,9 @@ pid_t core_file_pid(const struct core_file *core)
 uint64_t core_file_unix_ns(const struct core_file *core)
 {
     return core->unix_ns;
+}
+
+bool core_file_is_incomplete(const struct core_file *core)
+{
+    return core->is_incomplete;
 }

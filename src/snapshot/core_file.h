@@ -4,6 +4,8 @@
  *
  * A core lacks pages that the process had unchanged from files, such as names of spans. These are read from the files, if
  * they still begin as they did in the process. A core may be damaged or hostile: each number in it has bounds.
+ *
+ * A state file (base/state_file.h) is such a core too. It may belong to a process that lives, and change while it is read.
  */
 #ifndef JESPAN_CORE_FILE_H
 #define JESPAN_CORE_FILE_H
@@ -33,5 +35,6 @@ const char *core_file_maps(const struct core_file *core);
 const struct program *core_file_program(const struct core_file *core);
 pid_t core_file_pid(const struct core_file *core);
 uint64_t core_file_unix_ns(const struct core_file *core); /* when it was written */
+bool core_file_is_incomplete(const struct core_file *core); /* a state file without room for all */
 
 #endif

@@ -43,6 +43,7 @@ core_sources += \
 	%D%/reading.c \
 	%D%/snapshot_delta.h \
 	%D%/snapshot_own.c \
+	%D%/state_books.c \
 	%D%/top_holders.c %D%/top_holders.h
 
 EXTRA_DIST += %D%/README.md

@@ -127,6 +127,9 @@ int snapshot_read_events(struct event_reader *r, struct event_sink *sink);
 
 /* Once, when tracking begins. */
 void snapshot_start_clock(void);
+
+/* Makes the state file readable, if there is one. To be called once, after snapshot_start_clock(). */
+void snapshot_publish_state(void);
 extern uint64_t snapshot_start_ns; /* by CLOCK_BOOTTIME, which nobody sets and which goes on while the machine sleeps */
 
 /* The most bytes that the process had in use at once. */

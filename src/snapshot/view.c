@@ -118,6 +118,16 @@ int view_open_core(struct view **view, const char *path)
     return error;
 }
 
+bool view_is_incomplete(const struct view *view)
+{
+    return view->space.core && core_file_is_incomplete(view->space.core);
+}
+
+pid_t view_pid(const struct view *view)
+{
+    return (pid_t)view->pid;
+}
+
 /* The snapshot is of the moment when the core was written. */
 static void set_program(const struct view *view, struct snapshot *s)
 {

@@ -28,9 +28,15 @@ struct view;
  *   ENOMEM */
 int view_open(struct view **view, pid_t pid);
 
-/* Opens the books of a process in its core file. Returns 0 or a negative errno: those of core_file_open(), and ENOENT,
- * EAGAIN, EPROTONOSUPPORT, EBADMSG and ENOMEM as above. */
+/* Opens the books of a process in its core file, or in its state file, which is one. Returns 0 or a negative errno: those
+ * of core_file_open(), and ENOENT, EAGAIN, EPROTONOSUPPORT, EBADMSG and ENOMEM as above. */
 int view_open_core(struct view **view, const char *path);
+
+/* It is a state file (base/state_file.h) that had no room for some of the figures. */
+bool view_is_incomplete(const struct view *view);
+
+/* The number that the process had. */
+pid_t view_pid(const struct view *view);
 
 /* Takes a snapshot, to be freed with snapshot_free() before view_close(). It frees `old` (or NULL), whose memory it
  * uses if possible. When it returns NULL, `old` is unchanged, and errno is one of the above. ESRCH: the process has

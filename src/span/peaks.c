@@ -10,6 +10,7 @@
 #include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "heap/counters.h"
 #include "heap/sums.h"
 #include "span/tree.h"
@@ -37,9 +38,11 @@ int peaks_boot(uint32_t max_contexts)
     int error = meta_array_begin(&peak_array, max_contexts * sizeof *all_peaks.of);
     if (!error)
         error = meta_array_begin(&sums_array, max_contexts * sizeof(struct sums));
-    if (!error)
-        store_release(&all_peaks.of, (struct context_peaks *)peak_array.start);
-    return error;
+    if (error)
+        return error;
+    meta_array_watch(&peak_array);
+    store_release(&all_peaks.of, (struct context_peaks *)peak_array.start);
+    return 0;
 }
 
 /* ---- Adding up ---- */
@@ -165,6 +168,9 @@ static bool raise_peaks(const struct sums *sums, uint32_t end)
     store_relaxed(&all_peaks.inuse_bytes, sums[CONTEXT_ID_ROOT].total);
     store_release(&all_peaks.end, end);
     store_relaxed(&all_peaks.looks, load_relaxed(&all_peaks.looks) + 1);
+    if (has_raised)
+        state_copy(of, end * sizeof *of);
+    STATE_COPY(all_peaks);
     return has_raised;
 }
 
@@ -210,6 +216,9 @@ COLD void peaks_reset(void)
     store_relaxed(&all_peaks.retired.own_bytes, 0);
     store_relaxed(&all_peaks.retired.total_bytes, 0);
     store_relaxed(&all_peaks.retired.at_peak_bytes, 0);
+    if (of)
+        state_copy(of, load_relaxed(&all_peaks.end) * sizeof *of);
+    STATE_COPY(all_peaks);
     unlock(LOCK_TREE);
 }
 
@@ -225,4 +234,6 @@ void peaks_retire(uint32_t id)
     store_relaxed(&p->own_bytes, 0);
     store_relaxed(&p->total_bytes, 0);
     store_relaxed(&p->at_peak_bytes, 0);
+    STATE_COPY(*p);
+    STATE_COPY(all_peaks);
 }

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "span/arena_conf.h"
 #include "span/context_policy.h"
 
@@ -49,8 +50,10 @@ void sites_count_truncated(void)
 static const char *copy_string(const char *s, size_t n)
 {
     char *copy = meta_alloc(n + 1);
-    if (copy)
+    if (copy) {
         memcpy(copy, s, n);
+        state_copy(copy, n + 1);
+    }
     return copy;
 }
 
@@ -104,7 +107,10 @@ static struct site *make_site(const struct jespan_site *site, const struct texts
     s->name = copy_string(t->of[0], t->bytes[0]);
     s->target = copy_string(t->of[1], t->bytes[1]);
     s->file = copy_string(t->of[2], t->bytes[2]);
-    return s->name && s->target && s->file && keep_properties(s, site) ? s : NULL;
+    if (!s->name || !s->target || !s->file || !keep_properties(s, site))
+        return NULL;
+    STATE_COPY(*s);
+    return s;
 }
 
 static struct site *find_or_make(const struct jespan_site *site, const struct texts *t)

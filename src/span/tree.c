@@ -11,6 +11,7 @@
 #include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "heap/sums.h"
@@ -66,6 +67,13 @@ static int begin_arrays(uint32_t max)
         error = meta_array_begin(&base_array, (size_t)max * sizeof *context_bases);
     if (!error && age_is_on)
         error = meta_array_begin(&past_array, (size_t)max * sizeof *context_pasts);
+    if (!error) {
+        state_watch(context_lives, (size_t)max * sizeof *context_lives);
+        meta_array_watch(&context_array);
+        meta_array_watch(&base_array);
+    }
+    if (!error && age_is_on)
+        meta_array_watch(&past_array);
     contexts = (struct context *)context_array.start;
     context_bases = (struct totals *)base_array.start;
     context_pasts = (struct totals *)past_array.start;
@@ -101,6 +109,7 @@ static int intern_fixed_contexts(void)
     if (tree_intern(0, CONTEXT_ROOT, &root, NULL) != CONTEXT_ID_ROOT)
         return -ENOMEM;
     contexts[CONTEXT_ID_ROOT].parent = CONTEXT_ID_ROOT;
+    STATE_COPY(contexts[CONTEXT_ID_ROOT]);
     if (tree_intern(CONTEXT_ID_ROOT, CONTEXT_SELF, &self, NULL) != CONTEXT_ID_SELF)
         return -ENOMEM;
     return tree_intern(CONTEXT_ID_ROOT, CONTEXT_UNSAMPLED, &unsampled, NULL) == CONTEXT_ID_UNSAMPLED ? 0 : -ENOMEM;
@@ -212,6 +221,26 @@ void tree_leave_stacks(uint32_t id)
     tree_ids.stacks--;
 }
 
+/* The life comes last: a context is whole in the file where it is odd. */
+COLD void tree_copy_to_state(uint32_t id)
+{
+    if (!state_is_on())
+        return;
+    const struct context *c = &contexts[id];
+    bool is_whole = load_relaxed(&context_lives[id]) & 1;
+    if (!is_whole)
+        STATE_COPY(context_lives[id]);
+    if (c->labels)
+        state_copy(c->labels, sizeof *c->labels + c->labels->bytes);
+    STATE_COPY(*c);
+    STATE_COPY(context_bases[id]);
+    if (context_pasts)
+        STATE_COPY(context_pasts[id]);
+    if (is_whole)
+        STATE_COPY(context_lives[id]);
+    STATE_COPY(tree_next_id);
+}
+
 static uint32_t make_context(uint32_t parent, enum context_kind kind, const struct site *site,
                              const struct label_set *labels, uint32_t stack, uint32_t hash)
 {
@@ -256,6 +285,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
         store_release(&tree_next_id, id + 1); /* generation is 0: live */
     else
         store_release(&context_heads[id].generation, load_relaxed(&context_heads[id].generation) + 1);
+    tree_copy_to_state(id);
     return id;
 }
 
@@ -294,9 +324,12 @@ COLD int tree_begin_stacks(void)
     int error = meta_array_begin(&past_array, (size_t)max_contexts * sizeof *context_pasts);
     if (!error && !meta_array_grow(&past_array, mapped_contexts * sizeof *context_pasts))
         error = -ENOMEM; /* the address space is lost */
-    if (!error)
-        store_release((_Atomic(struct totals *) *)&context_pasts, (struct totals *)past_array.start);
-    return error;
+    if (error)
+        return error;
+    meta_array_watch(&past_array);
+    store_release((_Atomic(struct totals *) *)&context_pasts, (struct totals *)past_array.start);
+    STATE_COPY(context_pasts);
+    return 0;
 }
 
 static bool has_room_for_stack(void)
@@ -348,6 +381,7 @@ void tree_open_span(uint32_t id, uint64_t now)
     store_relaxed(&c->handles, load_relaxed(&c->handles) + 1);
     own_add(&c->opens, 1);
     own_add(&c->wall, -(now + TIME_OPEN));
+    STATE_COPY(*c);
 }
 
 void tree_close_span(uint32_t id, uint64_t now)
@@ -358,6 +392,7 @@ void tree_close_span(uint32_t id, uint64_t now)
     store_relaxed(&c->closed_time, now);
     store_relaxed(&c->handles, load_relaxed(&c->handles) - 1);
     own_add(&c->wall, now + TIME_OPEN);
+    STATE_COPY(*c);
 }
 
 /* Adds the figures of the context's stacks, also of those that were recycled. */

@@ -197,6 +197,9 @@ struct tree_ids {
 };
 extern struct tree_ids tree_ids;
 
+/* Brings the copy of a context in the state file up to date, with its life and its base. */
+void tree_copy_to_state(uint32_t id);
+
 /* Removes a context from the hash table, which has it. */
 void tree_unlink(uint32_t id);
 

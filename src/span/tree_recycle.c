@@ -8,6 +8,7 @@
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "heap/sums.h"
@@ -109,6 +110,18 @@ static void add_spans(struct totals *sum, struct context *c)
     sum->wall += load_relaxed(&c->wall);
 }
 
+/* The context goes before its figures appear elsewhere: they may be missing in the file of a process that was killed
+ * meanwhile, and are never there twice. */
+static COLD void copy_freed_to_state(uint32_t id)
+{
+    if (!state_is_on())
+        return;
+    STATE_COPY(context_lives[id]);
+    uint32_t parent = contexts[id].parent;
+    tree_copy_to_state(tree_is_part(contexts[id].kind) ? tree_whole(parent) : parent);
+    STATE_COPY(contexts_retired);
+}
+
 static void free_context(uint32_t id, const struct totals *sum)
 {
     struct totals own = *sum;
@@ -136,6 +149,7 @@ static void free_context(uint32_t id, const struct totals *sum)
     context_bases[id] = *sum;
     peaks_retire(id);
     change_retired();
+    copy_freed_to_state(id);
     tree_unlink(id);
     policy_context_freed(id);
     labels_free(c->labels);

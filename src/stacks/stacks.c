@@ -9,6 +9,7 @@
 #include "base/figures.h"
 #include "base/lock.h"
 #include "base/meta.h"
+#include "base/state_file.h"
 #include "conf/conf.h"
 #include "stacks/unwind.h"
 #include "stacks/unwind_rules.h"
@@ -71,6 +72,8 @@ COLD int frames_boot(uint32_t max)
     hash_mask = buckets - 1;
     max_frames = max;
     stack_frames = (struct stack_frame *)array.start;
+    meta_array_watch(&array);
+    STATE_COPY(stack_frames);
     return 0;
 }
 
@@ -105,6 +108,10 @@ static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
     stack_frames[number] = (struct stack_frame){return_address, parent, *head};
     *head = number;
     store_release(&stack_frames_end, number + 1);
+    STATE_COPY(stack_frames[number]);
+    STATE_COPY(stack_frames_end);
+    STATE_COPY(stacks_stats);
+    state_see_code(return_address);
     return number;
 }
 

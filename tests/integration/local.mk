@@ -97,6 +97,7 @@ all_dump_script_tests += \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \
 	%D%/stack_modes.sh \
+	%D%/state_file.sh \
 	%D%/threads.sh \
 	%D%/top.sh \
 	%D%/top_url.sh \
@@ -154,6 +155,7 @@ test_support += \
 	%D%/services_program.c \
 	%D%/stats_print_program.c \
 	%D%/sidecar_program.c \
+	%D%/state_file_program.c \
 	%D%/symbols_library.c \
 	%D%/symbols_program.cc \
 	%D%/threads_program.c \
