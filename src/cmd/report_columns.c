@@ -312,7 +312,8 @@ void report_cell(const struct report_table *table, char *to, const struct report
                  bool exact)
 {
     int64_t value;
-    bool is_hidden = row != &table->rows.all && (row < table->rows.items || row >= table->rows.items + table->rows.n);
+    const struct report_rows *rows = &table->rows;
+    bool is_hidden = row != &rows->all && (!rows->n || row < rows->items || row >= rows->items + rows->n);
     to[0] = '\0';
     if (is_hidden && column->unit == UNIT_SHARE && table->sort == REPORT_SORT_PEAK)
         return; /* the rows that are not shown have no peak together */

@@ -359,7 +359,7 @@ static void find_program(struct core_file *c)
             c->program.offset = m->offset;
         }
     }
-    snprintf(c->program.file, sizeof c->program.file, "%s", found ? found->path : "(unknown)");
+    snprintf(c->program.file, sizeof c->program.file, "%s", found && found->path[0] ? found->path : "(unknown)");
 }
 
 /* ---- Opening ---- */
