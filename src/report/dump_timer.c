@@ -71,7 +71,7 @@ void dump_timer_boot(void)
  * exit does not exist before that. */
 bool dump_timer_wants_thread(void)
 {
-    return began_ns && conf.dump_interval_s;
+    return began_ns && conf.dump_interval_s && !before_is_done; /* at exit, threads may start for others */
 }
 
 void dump_timer_start_thread(void)
