@@ -113,37 +113,6 @@ static void print_json(stats_writer *write, void *opaque, const char *options)
         end_json(write, opaque);
 }
 
-/* ---- The functions ---- */
-
-EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
-{
-    if (!track_may_allocate(track_thread()))
-        return;
-    if (!write) {
-        write = default_writer();
-        opaque = NULL;
-    }
-    const char *with = options ? options : "";
-    if (strchr(with, 's')) { /* jemalloc does not know it */
-        jespan_je_malloc_stats_print(write, opaque, options);
-    } else if (strchr(with, 'J')) {
-        print_json(write, opaque, options);
-    } else {
-        jespan_je_malloc_stats_print(write, opaque, options);
-        stats_section_write(write, opaque);
-    }
-}
-
-EXPORT void FAMILY(malloc_stats)(void)
-{
-    const struct mallinfo2 f = FAMILY(mallinfo2)();
-    char text[128];
-    snprintf(text, sizeof text, "Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n", f.arena, f.uordblks);
-    write_error(NULL, text);
-    if (track_may_allocate(track_thread()))
-        stats_section_write(write_error, NULL);
-}
-
 /* ---- At exit ---- */
 
 /* jemalloc prints from a handler of atexit(), with malloc_message. A handler of ours, which is registered later and so runs
@@ -212,4 +181,37 @@ static COLD __attribute__((constructor)) void find_stats_print(void)
     jespan_je_mallctl("opt.stats_print_opts", &options, &options_bytes, NULL, 0);
     at_exit.is_json = options && strchr(options, 'J');
     atexit(begin_at_exit);
+}
+
+/* ---- The functions ---- */
+
+EXPORT void FAMILY(malloc_stats_print)(void (*write)(void *, const char *), void *opaque, const char *options)
+{
+    if (!track_may_allocate(track_thread()))
+        return;
+    if (!write) {
+        write = default_writer();
+        opaque = NULL;
+    }
+    if (write == write_at_exit) /* a call during exit; a shared jemalloc prints at exit by this function too */
+        write = at_exit.joiner.write;
+    const char *with = options ? options : "";
+    if (strchr(with, 's')) { /* jemalloc does not know it */
+        jespan_je_malloc_stats_print(write, opaque, options);
+    } else if (strchr(with, 'J')) {
+        print_json(write, opaque, options);
+    } else {
+        jespan_je_malloc_stats_print(write, opaque, options);
+        stats_section_write(write, opaque);
+    }
+}
+
+EXPORT void FAMILY(malloc_stats)(void)
+{
+    const struct mallinfo2 f = FAMILY(mallinfo2)();
+    char text[128];
+    snprintf(text, sizeof text, "Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n", f.arena, f.uordblks);
+    write_error(NULL, text);
+    if (track_may_allocate(track_thread()))
+        stats_section_write(write_error, NULL);
 }
