@@ -6,7 +6,7 @@
 
 #include "conf/conf.h"
 
-/* Appends "@NAME" or "|NAME". False: there is no room, or it is there already. */
+/* Appends "@NAME" or "|NAME". False: there is no room. */
 static bool add_name(char mode[STACK_MODE_BYTES], const char *name)
 {
     size_t n = strlen(mode), bytes = strlen(name);

@@ -86,8 +86,7 @@ static void set_stacks(const struct alert_news *news, unsigned n)
     if (!alert_stacks_wants(&own_stacks, news, n, load_acquire(&stack_mode_text), mode))
         return;
     int error = stack_mode_set(mode);
-    if (!error)
-        alert_stacks_note(&own_stacks, mode);
+    alert_stacks_note(&own_stacks, mode); /* also where it fails, so that the line is written once */
     WARN("alert: stacks: ", mode, error ? ": " : "", error ? errno_text(-error) : "");
 }
 
