@@ -76,6 +76,7 @@ remove() {
 # A directory that somebody removes is made again, and no dump is lost.
 removed() {
     local again="jespan: dump_dir: $dir was removed, and is made again"
+    rm -rf "$dir" # dumps of the test before would end the wait below
     (await compgen -G "$dir/heap.*.1.pb.gz" > /dev/null; remove "$dir"; await [ -e "$dir" ]; remove "$dir") &
     run "dump_dir:$dir,dump_interval_s:1,dump_at_exit:true" dumps 4 stats
     wait
