@@ -72,14 +72,6 @@ start() {
     rm "$scratch/words"
     read -r _ <&3
 }
-pids=()
-end_all() {
-    for number in "${pids[@]}"; do
-        kill -KILL "$number"
-    done 2> /dev/null
-    wait 2> /dev/null
-}
-cleanup_hook=end_all
 
 # ctl WORD…: what it prints; a test waits for the program as long as need be
 ctl() {

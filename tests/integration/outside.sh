@@ -34,14 +34,6 @@ start() {
     read -r _ < "$scratch/ready"
     rm "$scratch/ready"
 }
-pids=()
-end_all() {
-    for number in "${pids[@]}"; do
-        kill -CONT "$number" && kill -KILL "$number"
-    done 2> /dev/null
-    wait
-}
-cleanup_hook=end_all
 
 # refused WHAT STATUS PATTERN WORD…
 refused() {

@@ -94,6 +94,7 @@ END
     mkfifo "$scratch/port"
     python3 "$scratch/serve.py" "$scratch/www" > "$scratch/port" 2> /dev/null &
     server=$!
+    pids+=("$server")
     read -r port < "$scratch/port"
     jespan report "http://127.0.0.1:$port"
     if grep -q 'has no libcurl' "$scratch/err"; then
@@ -109,11 +110,6 @@ END
     refuses "jespan: http://*: *" report "http://127.0.0.1:$port"
     refuses "jespan: unix:*: *" report "unix:$scratch/none"
 }
-server=
-cleanup_server() {
-    [ -z "$server" ] || kill "$server" 2> /dev/null
-}
-cleanup_hook=cleanup_server
 
 test_refusals() {
     refuses "jespan: --by: 'size' is none of *" report --by size "$scratch/new"

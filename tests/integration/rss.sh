@@ -7,15 +7,6 @@
 need python3
 "$JESPAN_CMD" help rss > /dev/null 2>&1 || skip "built without the pprof exporter"
 
-pids=()
-end_all() {
-    for number in "${pids[@]}"; do
-        kill -KILL "$number"
-    done 2> /dev/null
-    wait
-}
-cleanup_hook=end_all
-
 cat > "$scratch/check.py" << 'END'
 """check.py JESPAN PID KIND: compares with the kernel, and with what is known of a kind of program."""
 import json

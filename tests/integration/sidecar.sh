@@ -11,11 +11,6 @@ export XDG_RUNTIME_DIR=$scratch
 cd "$scratch"
 
 kills=${SIDECAR_KILLS:-50}
-jobs_of_test=()
-end_programs() {
-    [ ${#jobs_of_test[@]} = 0 ] || kill -9 "${jobs_of_test[@]}" 2> /dev/null || true
-}
-cleanup_hook=end_programs
 
 # begin NAME ACTION…: the program under a sidecar, with dumps in NAME; sets pid and sidecar. Its input is open until `release`.
 begin() {
@@ -24,7 +19,7 @@ begin() {
     rm -f "$name.in" && mkfifo "$name.in"
     "$JESPAN_CMD" run --dump-dir "$name" "${options[@]}" -- "$program" "$@" < "$name.in" > "$name.out" 2> "$name.err" &
     pid=$! # run becomes the program
-    jobs_of_test+=("$pid")
+    pids+=("$pid")
     exec {input}> "$name.in"
     await [ -s "$name.out" ] || fail_with "$name: the program does not start" "$name.err"
     sidecar=$(sidecar_of "$pid")
@@ -78,7 +73,7 @@ END
     python3 "$scratch/counts.py" > counts.port &
     local server=$!
     : > pushed
-    jobs_of_test+=("$server")
+    pids+=("$server")
     await [ -s counts.port ]
     # shellcheck disable=SC2016
     "$JESPAN_CMD" run --quiet --pyroscope "http://127.0.0.1:$(cat counts.port)" -- \
@@ -197,16 +192,16 @@ is_told() {
 
 # Each program is killed at another moment after its first dump.
 test_killed() {
-    local i pids=() dump first
+    local i killed=() dump first
     for ((i = 0; i < kills; i++)); do
         "$JESPAN_CMD" run --quiet --dump-dir "killed.$i" --interval 1 -- "$program" hold 256 churn 2> "killed.$i.err" &
-        pids+=($!)
+        killed+=($!)
     done
-    jobs_of_test+=("${pids[@]}")
+    pids+=("${killed[@]}")
     for ((i = 0; i < kills; i++)); do
-        await [ -e "killed.$i/heap.${pids[i]}.1.pb.gz" ] || fail_with "killed.$i: no first dump" "killed.$i.err"
+        await [ -e "killed.$i/heap.${killed[i]}.1.pb.gz" ] || fail_with "killed.$i: no first dump" "killed.$i.err"
         sleep "0.0$((RANDOM % 90 + 10))"
-        kill -9 "${pids[i]}"
+        kill -9 "${killed[i]}"
     done
     for ((i = 0; i < kills; i++)); do
         await compgen -G "killed.$i/heap.*.killed.pb.gz" || fail_with "killed.$i: no dump of what was killed" "killed.$i.err"
@@ -215,7 +210,7 @@ test_killed() {
         read -r bytes objects all <<< "$(row "$dump" churn)"
         [ "$objects" -ge 0 ] && [ "$objects" -le 101 ] && [ "$bytes" -ge 0 ] && [ "$bytes" -le $((102 * 1024)) ] ||
             fail "$dump: churn holds $bytes bytes in $objects objects"
-        read -r _ _ first <<< "$(row "killed.$i/heap.${pids[i]}.1.pb.gz" churn)"
+        read -r _ _ first <<< "$(row "killed.$i/heap.${killed[i]}.1.pb.gz" churn)"
         [ "$all" -ge "${first:-0}" ] || fail "$dump: churn allocated $all bytes, and $first bytes before that"
         grep -aq 'read [0-9]* ms before the process was killed by signal 9' <(zcat "$dump") || fail "$dump does not say how old it is"
     done
@@ -262,7 +257,7 @@ s.bind(("127.0.0.1", 0))
 s.listen()
 print(s.getsockname()[1], flush=True)
 signal.pause()' > deaf.port &
-    jobs_of_test+=($!)
+    pids+=($!)
     await [ -s deaf.port ]
     options=(--pyroscope "http://127.0.0.1:$(cat deaf.port)" 
         --conf "shutdown_timeout_ms:3600000,pyroscope_exit_timeout_ms:3600000,pyroscope_timeout_ms:600000")
@@ -291,7 +286,7 @@ test_process_1() {
     for signal in KILL TERM; do
         mkfifo "one.$signal.in"
         "${unshare[@]}" "${run[@]}" --interval 1 --dump-dir "one.$signal" -- "$program" hold 256 say wait < "one.$signal.in" > "one.$signal.out" &
-        jobs_of_test+=($!)
+        pids+=($!)
         outside=$!
         exec {input}> "one.$signal.in"
         await [ -e "one.$signal/heap.2.1.pb.gz" ] || fail "process 1: no first dump"
@@ -382,7 +377,7 @@ test_odd_programs() {
 test_hangup() {
     local leader
     setsid "$JESPAN_CMD" run --quiet --dump-dir hangup --interval 1 -- "$program" hold 256 say churn > hangup.out &
-    jobs_of_test+=($!)
+    pids+=($!)
     await [ -s hangup.out ]
     read -r leader < hangup.out
     await [ -e "hangup/heap.$leader.1.pb.gz" ] || fail "no first dump"

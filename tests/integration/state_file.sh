@@ -12,12 +12,6 @@ compile "$program" tests/integration/state_file_program.c -ldl
 export XDG_RUNTIME_DIR=$scratch
 cd "$scratch"
 
-jobs_of_test=()
-end_programs() {
-    [ ${#jobs_of_test[@]} = 0 ] || kill -9 "${jobs_of_test[@]}" 2> /dev/null || true
-}
-cleanup_hook=end_programs
-
 # jespan ARGUMENT… : keeps stdout, stderr and status
 jespan() {
     status=0
@@ -34,7 +28,7 @@ begin() {
     rm -f words
     mkfifo words
     "$@" > words 2> said &
-    jobs_of_test+=("$!")
+    pids+=("$!")
     read -r _ pid < words
 }
 
@@ -154,7 +148,7 @@ test_children() {
     mkfifo words
     JESPAN_CONF=state_file:fork killed "$program" fork 102 200 > words &
     read -r _ child < words
-    jobs_of_test+=("$child")
+    pids+=("$child")
     wait $!
     equal "the parent" "$(objects fork 'held {by=parent}')" 103
     equal "the child is not in the parent's file" "$(objects fork 'held {by=child}')" ""
@@ -174,7 +168,7 @@ test_clone() {
     mkfifo words
     JESPAN_CONF=state_file:clone killed "$program" clone 100 20000 > words &
     read -r _ child < words
-    jobs_of_test+=("$child")
+    pids+=("$child")
     wait $!
     n=$(objects clone 'held {by=parent}')
     [ "$n" -ge 101 ] && [ "$n" -le 1000 ] || fail "the parent of clone() has $n objects"

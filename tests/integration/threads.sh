@@ -7,15 +7,6 @@
 need python3
 "$JESPAN_CMD" help threads > /dev/null 2>&1 || skip "built without the pprof exporter"
 
-pids=()
-end_all() {
-    {
-        kill -KILL "${pids[@]}"
-        wait
-    } 2> /dev/null
-}
-cleanup_hook=end_all
-
 cat > "$scratch/check.py" << 'END'
 """check.py REPORT.json SAYS: the report against what the threads say."""
 import json

@@ -10,12 +10,6 @@ compile "$program" tests/integration/sidecar_program.c
 export XDG_RUNTIME_DIR=$scratch
 cd "$scratch"
 
-jobs_of_test=()
-end_programs() {
-    [ ${#jobs_of_test[@]} = 0 ] || kill -9 "${jobs_of_test[@]}" 2> /dev/null || true
-}
-cleanup_hook=end_programs
-
 # held FILE: "bytes in use, objects" of the span
 held() {
     COLUMNS=300 "$JESPAN_CMD" report --exact "$1" > report || fail_with "$1 cannot be read" report
@@ -51,7 +45,7 @@ test_killed() {
     mkfifo killed.in
     "$JESPAN_CMD" run --quiet --follow-fork --interval 1 --dump-dir killed -- "$program" hold 1 fork 2 hold 256 say wait < killed.in > killed.out &
     main=$!
-    jobs_of_test+=("$main")
+    pids+=("$main")
     exec {input}> killed.in
     await eval '[ "$(wc -l < killed.out)" = 2 ]'
     { read -r child && read -r other; } < killed.out
@@ -95,7 +89,7 @@ test_daemon() {
     wait "$main" || fail "the program fails"
     await [ -s daemon.out ]
     daemon=$(cat daemon.out)
-    jobs_of_test+=("$daemon")
+    pids+=("$daemon")
     if await compgen -G "daemon/heap.$daemon.2.pb.gz"; then
         kill -9 "$daemon"
         await eval '[ "$(n_sidecars "$main")" = 0 ]' || fail "the sidecar stays"
@@ -114,7 +108,7 @@ test_http() {
     }
     mkfifo http.in
     "$JESPAN_CMD" run --quiet --follow-fork --http "unix:$scratch/socket" -- "$program" say hold 16 fork 1 say hold 256 wait < http.in > http.out &
-    jobs_of_test+=($!)
+    pids+=($!)
     exec {input}> http.in
     await eval '[ "$(wc -l < http.out)" = 2 ]'
     { read -r main && read -r child; } < http.out
@@ -130,7 +124,7 @@ test_http() {
         equal "/spans?pid=$wrong" "$(curl -s -o wrong -w '%{http_code}' --unix-socket socket "http://localhost/spans?pid=$wrong")" 404
     done
     exec {input}>&-
-    wait "${jobs_of_test[-1]}" || fail "the program fails"
+    wait "${pids[-1]}" || fail "the program fails"
 }
 
 test_forked

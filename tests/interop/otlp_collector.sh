@@ -27,14 +27,14 @@ service:
 END
     "$built/collector" --config "$scratch/collector.yml" --feature-gates=service.profilesSupport > "$scratch/collector.log" 2>&1 &
     collector_pid=$!
-    peers+=($!)
+    pids+=($!)
     wait_for "the collector" "$scratch/collector.log" grep -q "Everything is ready" "$scratch/collector.log"
 }
 
 end_collector() {
     kill "$collector_pid"
     wait "$collector_pid" || fail_with "the collector failed" "$scratch/collector.log"
-    peers=()
+    pids=()
 }
 
 # run COMMAND…: the program prints its figures, and nobody says anything

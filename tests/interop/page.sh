@@ -7,13 +7,6 @@
 . "$top_srcdir/tests/support/pprof_tool.sh"
 
 need python3 chromium chromedriver tesseract npm # npm: without it, the page has no pictures
-pids=()
-
-# shellcheck disable=SC2317
-end_all() {
-    [ ${#pids[@]} = 0 ] || kill "${pids[@]}"
-}
-cleanup_hook=end_all
 
 # start NAME OPTIONS: the program; its address in $address
 start() {

@@ -55,4 +55,32 @@ void free(void *memory)
     __libc_free(memory);
 }
 
+/* From here to stop_failing(), allocation `failing` fails; 0: none does. */
+static void start_failing(long failing)
+{
+    n_calls = n_live = 0;
+    fail_at = failing;
+    watching = true;
+}
+
+static void stop_failing(void)
+{
+    watching = false;
+}
+
+/* Calls run() so that no allocation fails, then each in turn, alone and with all that follow. run() starts and stops.
+ * Returns how many allocations there are. */
+static inline long fail_each(void (*run)(const void *what, long failing), const void *what)
+{
+    run(what, 0);
+    long n = n_calls;
+    for (long i = 1; i <= n; i++)
+        for (int all = 0; all < 2; all++) {
+            and_all_after = all;
+            run(what, i);
+        }
+    and_all_after = false;
+    return n;
+}
+
 #endif

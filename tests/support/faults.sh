@@ -6,17 +6,11 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program=$scratch/program
-cases=()   # that run
-servers=() # that are to be ended
+cases=() # that run
 
 unset http_proxy https_proxy all_proxy no_proxy HTTPS_PROXY ALL_PROXY NO_PROXY
 have python3 || skip "python3 is missing"
 have curl || skip "curl is missing"
-
-end_servers() {
-    [ ${#servers[@]} = 0 ] || kill "${servers[@]}" 2> /dev/null || true
-}
-cleanup_hook=end_servers
 
 # start_server NAME [OPTION…]: its files are in $scratch/NAME; sets $port and $control
 start_server() {
@@ -24,7 +18,7 @@ start_server() {
     shift
     mkdir -p "$directory"
     python3 -B "$top_srcdir/tests/support/fault_server.py" "$directory/ports" "$@" > "$directory/server" 2>&1 &
-    servers+=($!)
+    pids+=($!)
     await [ -s "$directory/ports" ] || true
     read -r port control < "$directory/ports" || { cat "$directory/server" >&2 && exit 1; }
 }
@@ -75,8 +69,8 @@ finish_cases() {
             ask "$name" "$what" > "$scratch/$name/$what"
         done
     done
-    end_servers
-    servers=() cases=()
+    end_programs
+    pids=() cases=()
 }
 
 # stat NAME WHAT: of the figures of the service at the time of `stats`

@@ -19,10 +19,20 @@ unset JESPAN_CONF MALLOC_CONF LD_PRELOAD
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/jespan-test.XXXXXX")
 failures=0
 cleanup_hook=:
+pids=() # programs of the test in the background: they end with it
+
+end_programs() {
+    [ ${#pids[@]} -gt 0 ] || return 0
+    {
+        kill -KILL "${pids[@]}"
+        wait "${pids[@]}"
+    } 2> /dev/null || true
+}
 
 cleanup() {
     local status=$?
     $cleanup_hook || true
+    end_programs
     rm -rf "$scratch"
     exit "$status"
 }

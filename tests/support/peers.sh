@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash disable=SC2034,SC2154
-# For test scripts, after lib.sh: servers of others, which are built in Go and end with the test.
+# For test scripts, after lib.sh: servers of others, which are built in Go.
 
 # shellcheck source=tests/support/fetched.sh
 . "$top_srcdir/tests/support/fetched.sh"
 
-peers=()
 unset "${!PYROSCOPE_@}" "${!OTEL_@}" http_proxy HTTP_PROXY all_proxy ALL_PROXY
 export GOFLAGS=''
-
-end_peers() {
-    [ ${#peers[@]} = 0 ] || kill "${peers[@]}" 2> /dev/null || true
-    wait || true
-}
-cleanup_hook=end_peers
 
 # require_go MINOR DIRECTORY: the Go that builds what is in the directory; it may bring a newer one by itself
 require_go() {

@@ -24,7 +24,7 @@ start_judge() {
     key=$(cat "$sources"/*.go "$sources"/go.* | sha256sum | cut -c1-16)
     build_once "judge-$key" fill_judge
     "$built/judge" > "$scratch/judge.address" 2> "$scratch/judge.log" &
-    peers+=($!)
+    pids+=($!)
     wait_for "the judge" "$scratch/judge.log" grep -q : "$scratch/judge.address"
     judge=http://$(cat "$scratch/judge.address")
 }
@@ -90,7 +90,7 @@ start_server() {
         --storage-path "$directory/storage" --adhoc-data-path "$directory/adhoc" --admin-socket-path "$directory/socket" \
         --analytics-opt-out --no-self-profiling --no-adhoc-ui --disable-export-to-flamegraph-dot-com \
         > "$directory/log" 2>&1 &
-    peers+=($!)
+    pids+=($!)
     wait_for "the server" "$directory/log" curl -fsS "$server/healthz"
 }
 

@@ -28,11 +28,9 @@ static int count_bytes(struct exporter_sink *sink, const void *data, size_t byte
 static int encode_failing(const struct snapshot *s, enum exporter_profile profile, long failing, size_t *bytes)
 {
     struct counting_sink to = {{count_bytes}, 0};
-    n_calls = n_live = 0;
-    fail_at = failing;
-    watching = true;
+    start_failing(failing);
     int error = jespan_exporter_pprof.encode(s, profile, &to.sink);
-    watching = false;
+    stop_failing();
     *bytes = to.bytes;
     return error;
 }
@@ -84,11 +82,11 @@ static void check_memory_of_sink(const char *kind, uint32_t n)
     struct counting_sink to = {{count_bytes, &memory}, 0};
     size_t bytes;
     CHECK_EQ(encode_failing(s, EXPORTER_HEAP, 0, &bytes), 0);
-    n_calls = fail_at = n_taken = 0;
+    n_taken = 0;
     room_used = 0;
-    watching = true;
+    start_failing(0);
     CHECK_EQ(jespan_exporter_pprof.encode(s, EXPORTER_HEAP, &to.sink), 0);
-    watching = false;
+    stop_failing();
     CHECK_EQ(n_calls, 0);
     CHECK_EQ(n_taken, 0);
     CHECK_EQ(to.bytes, bytes);
