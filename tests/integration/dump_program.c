@@ -9,6 +9,7 @@
  *   churn            allocates until killed     _exit       leaves without exit handlers
  *   passing N        N spans with labels of their own, the last 5 leave memory behind
  *   crash            is killed by SIGSEGV       check       the heap still works, and the books are right
+ *   file PATH        waits until it is there
  *   become PROG ARG… becomes another program, with the same process id
  */
 #define _GNU_SOURCE
@@ -102,6 +103,12 @@ static void await(const char *name, uint64_t count)
         sleep_ms(1);
 }
 
+static void await_file(const char *path)
+{
+    for (int ms = 0; access(path, F_OK) && ms < 600000; ms++)
+        sleep_ms(1);
+}
+
 static void run_in_child(const char *program)
 {
     pid_t pid = fork();
@@ -165,6 +172,8 @@ static char **act(char **argument)
         await("spans.stats.dumps", strtoull(*++argument, NULL, 10));
     else if (!strcmp(*argument, "losses"))
         await("spans.stats.lost_dumps", strtoull(*++argument, NULL, 10));
+    else if (!strcmp(*argument, "file"))
+        await_file(*++argument);
     else if (!strcmp(*argument, "stats"))
         print_stats();
     else if (!strcmp(*argument, "figures"))

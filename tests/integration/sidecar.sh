@@ -437,9 +437,9 @@ test_directory_removed() {
     options=(--interval 1)
     begin removed hold 256 say wait
     await compgen -G 'removed/heap.*.1.pb.gz' > /dev/null
-    rm -r removed
+    remove removed
     await compgen -G 'removed/heap.*' > /dev/null
-    rm -r removed
+    remove removed
     kill -9 "$pid"
     await is_gone "$sidecar"
     options=()

@@ -96,6 +96,11 @@ await() {
     done
 }
 
+# remove DIRECTORY: also one in which a program writes
+remove() {
+    until rm -rf "$1" 2> "$scratch/rm.err"; do :; done
+}
+
 # sidecar_of PID: the process, "" if there is none
 sidecar_of() {
     local one
