@@ -183,6 +183,11 @@ test_peak() {
         '8388608,0,"work > part {tenant=blue}"'
     "$JESPAN_CMD" report --peak --stacks --csv peak > peak.csv 2> no.err || fail_with "--peak --stacks" no.err
     grep -q '^8388608,.*"work > part {tenant=blue}' peak.csv || fail_with "--peak --stacks" peak.csv
+    "$JESPAN_CMD" report --peak --stacks --csv peak/heap.*.3.peak.pb.gz > file.csv 2> no.err || fail_with "the file of a peak" no.err
+    equal "--peak --stacks of the file" "$(cat file.csv)" "$(cat peak.csv)"
+    status=0
+    "$JESPAN_CMD" report --peak --stacks peak/heap.*.4* 2> no.err || status=$?
+    equal "not of a peak" "$status $(grep -c 'is for a dump of a peak' no.err)" "2 1"
     status=0
     "$JESPAN_CMD" report --peak --stacks told 2> no.err || status=$?
     equal "no peak" "$status $(cat no.err)" "2 jespan: told: there is no dump of a peak in the directory"
