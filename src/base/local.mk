@@ -23,6 +23,7 @@ core_sources += \
 	%D%/number.h \
 	%D%/procfile.c %D%/procfile.h \
 	%D%/state_file.c %D%/state_file.h \
+	%D%/state_create.c \
 	%D%/state_maps.c \
 	%D%/stop_sockets.c %D%/stop_sockets.h \
 	%D%/totals.h \

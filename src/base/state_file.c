@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The state file: its memory. */
+/* The state file: its memory, and its core. */
 #include "base/state_file.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/descriptor.h"
 #include "base/die.h"
 #include "base/lock.h"
 
@@ -28,8 +24,6 @@
 #endif
 
 #define PAGE_BYTES ((size_t)4096)
-#define MOST_BYTES ((size_t)1 << 30) /* of addresses and of the file, which is sparse */
-#define LEAST_BYTES ((size_t)16 << 20)
 #define STEP_BYTES ((size_t)256 << 10) /* memory for counters is backed in such steps */
 #define MAX_SEGMENTS 2048u
 #define HEAD_BYTES (sizeof(Elf64_Ehdr) + MAX_SEGMENTS * sizeof(Elf64_Phdr))
@@ -48,9 +42,7 @@ static struct {
     size_t high, high_backed;
     struct area *areas; /* in the order of their addresses */
     uint32_t n_areas, n_segments;
-    dev_t device;
-    ino_t inode;
-    char path[STATE_PATH_BYTES];
+    struct state_mapping file;
 } state;
 
 static _Atomic uint32_t *is_mine; /* 0 in a child */
@@ -85,7 +77,7 @@ static COLD void say_incomplete(void)
     if (state_note->incomplete)
         return;
     state_note->incomplete = 1;
-    WARN("state_file: no more room in ", state.path, "; figures in it are incomplete from now on");
+    WARN("state_file: no more room in ", state.file.path, "; figures in it are incomplete from now on");
 }
 
 char *state_take(size_t bytes, uint64_t *offset)
@@ -229,91 +221,6 @@ void state_copy(const void *p, size_t bytes)
 
 /* ---- Opening ---- */
 
-int state_file_path(char to[STATE_PATH_BYTES], const char *path, pid_t pid)
-{
-    char number[NUMBER_BYTES];
-    size_t n = 0;
-    for (; *path; path++) {
-        const char *text = (const char[]){*path, '\0'};
-        if (*path == '%') {
-            if (*++path != 'p' && *path != '%')
-                return -EINVAL;
-            if (*path == 'p')
-                text = number_text(number, (uint64_t)pid, 10);
-        }
-        size_t bytes = strlen(text);
-        if (n + bytes >= STATE_PATH_BYTES)
-            return -ENAMETOOLONG;
-        memcpy(to + n, text, bytes);
-        n += bytes;
-    }
-    to[n] = '\0';
-    return 0;
-}
-
-static int why_exists(int fd)
-{
-    struct stat status;
-    Elf64_Ehdr header;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_nlink != 1 ||
-        pread(fd, &header, sizeof header, 0) != (ssize_t)sizeof header ||
-        memcmp(header.e_ident + STATE_MAGIC_AT, STATE_MAGIC, sizeof STATE_MAGIC - 1) != 0)
-        return -EEXIST;
-    pid_t pid = (pid_t)header.e_flags;
-    return pid > 0 && pid != getpid() && (!kill(pid, 0) || errno == EPERM) ? -EBUSY : 0;
-}
-
-/* The file of a process that has ended, or of the program that this process executed before, makes place. */
-static int make_place(const char *path)
-{
-    int fd = descriptor_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -EEXIST;
-    int error = why_exists(fd);
-    close(fd);
-    if (!error && unlink(path) && errno != ENOENT)
-        error = -errno;
-    return error;
-}
-
-static int create(const char *path)
-{
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
-    int fd = descriptor_open(path, flags, 0600);
-    if (fd >= 0 || errno != EEXIST)
-        return fd >= 0 ? fd : -errno;
-    int error = make_place(path);
-    if (error)
-        return error;
-    fd = descriptor_open(path, flags, 0600);
-    return fd >= 0 ? fd : -errno;
-}
-
-/* A file beyond RLIMIT_FSIZE would be a SIGXFSZ. */
-static int map(int fd)
-{
-    struct rlimit most;
-    struct stat status;
-    int error = -EFBIG;
-    if (getrlimit(RLIMIT_FSIZE, &most) || fstat(fd, &status))
-        return -errno;
-    for (size_t bytes = MOST_BYTES; error && bytes >= LEAST_BYTES; bytes /= 2) {
-        if (bytes > most.rlim_cur)
-            continue;
-        error = ftruncate(fd, (off_t)bytes) ? -errno : 0;
-        char *p = error ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        if (!error && p == MAP_FAILED)
-            error = -errno;
-        if (!error) {
-            state.base = p;
-            state.bytes = state.high = state.high_backed = bytes;
-        }
-    }
-    state.device = status.st_dev;
-    state.inode = status.st_ino;
-    return error;
-}
-
 static void *map_own(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -361,8 +268,7 @@ static int begin(void)
 
 static void give_up(void)
 {
-    if (state.base)
-        munmap(state.base, state.bytes);
+    munmap(state.base, state.bytes);
     if (is_mine)
         munmap((void *)is_mine, PAGE_BYTES);
     if (state.areas)
@@ -370,19 +276,17 @@ static void give_up(void)
     is_mine = NULL;
     state.base = NULL;
     state.areas = NULL;
-    unlink(state.path);
+    unlink(state.file.path);
 }
 
 COLD int state_file_open(const char *path)
 {
-    int error = state_file_path(state.path, path, getpid());
-    int fd = error ? error : create(state.path);
-    if (fd < 0)
-        return fd;
-    error = map(fd);
-    close(fd);
-    if (!error)
-        error = begin();
+    int error = state_create(&state.file, path);
+    if (error)
+        return error;
+    state.base = state.file.base;
+    state.bytes = state.high = state.high_backed = state.file.bytes;
+    error = begin();
     if (error)
         give_up();
     return error;
@@ -415,8 +319,9 @@ COLD void state_file_publish(void)
 COLD void state_file_remove(void)
 {
     struct stat status;
-    if (state_is_on() && !lstat(state.path, &status) && status.st_dev == state.device && status.st_ino == state.inode)
-        unlink(state.path);
+    const struct state_mapping *f = &state.file;
+    if (state_is_on() && !lstat(f->path, &status) && status.st_dev == f->device && status.st_ino == f->inode)
+        unlink(f->path);
 }
 
 /* ---- Children ---- */

@@ -71,6 +71,19 @@ void state_look(void);
 /* There is a stack with this return address. A library that is not in the file yet is added later. */
 void state_see_code(uintptr_t address);
 
+/* ---- Of state_create.c, for state_file.c ---- */
+
+struct state_mapping {
+    char *base;
+    size_t bytes;
+    dev_t device;
+    ino_t inode;
+    char path[STATE_PATH_BYTES];
+};
+
+/* Creates and maps the file. Returns 0, or an error of state_file_open(), after which nothing is mapped and no file left. */
+int state_create(struct state_mapping *to, const char *path);
+
 /* ---- For state_maps.c ---- */
 
 /* Memory in the file, at `offset`; NULL: no room. A segment is a row of the core's table. Under LOCK_STATE. */
