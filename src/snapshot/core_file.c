@@ -9,30 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/procfs.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/number.h"
-#include "base/state_file.h"
+#include "snapshot/core_notes.h"
 
 #define PAGE_BYTES ((uint64_t)4096)
 #define MAX_SEGMENTS 65534u /* more would need another header */
-#define MAX_NOTES_BYTES ((uint64_t)64 << 20)
-
-/* A part of a file that the process had mapped. */
-struct mapped {
-    uint64_t start, end, offset; /* in bytes */
-    const char *path;
-    int fd; /* 0: not opened yet; -1: it cannot be opened, or is another file now */
-};
-
-/* Notes that stay, since there are paths in them. */
-struct notes {
-    struct notes *before;
-    char bytes[];
-};
 
 /* The file may change while it is read: that of a process that lives, or a hostile one. So what is checked is copied before,
  * and nothing is mapped, as a file that is cut off meanwhile would be a SIGBUS. */
@@ -41,13 +26,8 @@ struct core_file {
     uint64_t bytes, unix_ns;
     Elf64_Phdr *segments;
     uint32_t n_segments;
-    struct mapped *files; /* in the order of their addresses */
-    uint64_t n_files;
-    struct notes *notes;  /* with their paths */
-    uint64_t notes_bytes;
-    bool is_incomplete;
+    struct core_notes notes; /* their files in the order of the addresses */
     char *maps;
-    pid_t pid;
     struct program program;
 };
 
@@ -121,9 +101,9 @@ static const Elf64_Phdr *find_segment(const struct core_file *c, uint64_t addres
 
 static struct mapped *find_file(const struct core_file *c, uint64_t address)
 {
-    for (uint64_t i = 0; i < c->n_files; i++)
-        if (address >= c->files[i].start && address < c->files[i].end)
-            return &c->files[i];
+    for (uint64_t i = 0; i < c->notes.n_files; i++)
+        if (address >= c->notes.files[i].start && address < c->notes.files[i].end)
+            return &c->notes.files[i];
     return NULL;
 }
 
@@ -131,8 +111,8 @@ static struct mapped *find_file(const struct core_file *c, uint64_t address)
 static bool begins_the_same(const struct core_file *c, const char *path, int fd)
 {
     char page[PAGE_BYTES], then[PAGE_BYTES];
-    for (uint64_t i = 0; i < c->n_files; i++) {
-        const struct mapped *m = &c->files[i];
+    for (uint64_t i = 0; i < c->notes.n_files; i++) {
+        const struct mapped *m = &c->notes.files[i];
         const Elf64_Phdr *s = m->offset || strcmp(m->path, path) ? NULL : find_segment(c, m->start);
         if (!s || s->p_vaddr != m->start || s->p_filesz < PAGE_BYTES)
             continue;
@@ -181,7 +161,7 @@ static size_t copy_some(const struct core_file *c, char *to, uint64_t from, size
     if (m)
         return copy_from_file(c, m, to, from, bytes);
     size_t n = s ? lesser(s->p_memsz - at, bytes) : 0;
-    if (!s && c->is_incomplete)
+    if (!s && c->notes.is_incomplete)
         n = lesser(PAGE_BYTES - from % PAGE_BYTES, bytes);
     memset(to, 0, n);
     return n;
@@ -198,112 +178,13 @@ int core_file_copy(struct core_file *core, const struct piece *pieces, size_t n)
     return 0;
 }
 
-/* ---- Notes ---- */
-
-/* NT_FILE: the number of files and the unit of offsets; for each file start, end and offset; then the paths. A state file may
- * have more than one such note. */
-static int read_files(struct core_file *c, const char *content, uint64_t bytes)
-{
-    uint64_t head[2], entry[3];
-    if (bytes < sizeof head)
-        return -EBADMSG;
-    memcpy(head, content, sizeof head);
-    if (head[0] > (bytes - sizeof head) / sizeof entry)
-        return -EBADMSG;
-    const char *path = content + sizeof head + head[0] * sizeof entry, *end = content + bytes;
-    struct mapped *files = realloc(c->files, (c->n_files + head[0] + 1) * sizeof *files);
-    if (!files)
-        return -ENOMEM;
-    c->files = files;
-    for (uint64_t i = 0; i < head[0]; i++, c->n_files++) {
-        size_t length = strnlen(path, (size_t)(end - path));
-        if (path + length == end)
-            return -EBADMSG;
-        memcpy(entry, content + sizeof head + i * sizeof entry, sizeof entry);
-        if (entry[1] < entry[0] || (head[1] && entry[2] > INT64_MAX / head[1]))
-            return -EBADMSG;
-        c->files[c->n_files] = (struct mapped){entry[0], entry[1], entry[2] * head[1], path, 0};
-        path += length + 1;
-    }
-    return 0;
-}
-
-static int read_note(struct core_file *c, uint32_t type, const char *content, uint64_t bytes)
-{
-    struct elf_prstatus thread;
-    struct elf_prpsinfo process;
-    if (type == NT_FILE)
-        return read_files(c, content, bytes);
-    if (type == NT_PRSTATUS && !c->pid && bytes >= sizeof thread) { /* the thread that died comes first */
-        memcpy(&thread, content, sizeof thread);
-        c->pid = thread.pr_pid;
-    }
-    if (type == NT_PRPSINFO && bytes >= sizeof process) {
-        memcpy(&process, content, sizeof process);
-        c->pid = process.pr_pid;
-        snprintf(c->program.file, sizeof c->program.file, "%.*s", (int)sizeof process.pr_fname, process.pr_fname);
-    }
-    return 0;
-}
-
-/* The process's state file: base/state_file.h. */
-static int read_state_note(struct core_file *c, uint32_t type, const char *content, uint64_t bytes)
-{
-    struct state_note state;
-    if (type != STATE_NOTE_TYPE || bytes < sizeof state)
-        return 0;
-    memcpy(&state, content, sizeof state);
-    c->is_incomplete = state.incomplete;
-    if (state.changed_ns > c->unix_ns && state.changed_ns <= INT64_MAX)
-        c->unix_ns = state.changed_ns;
-    return 0;
-}
-
-static bool is_named(const char *note, uint32_t bytes, const char *name)
-{
-    return bytes == strlen(name) + 1 && !memcmp(note + sizeof(Elf64_Nhdr), name, bytes);
-}
-
-/* Each note is a header, a name and a content, the last two padded to 4 bytes. */
-static int read_each_note(struct core_file *c, const char *notes, uint64_t size)
-{
-    Elf64_Nhdr note;
-    int error = 0;
-    for (uint64_t at = 0; !error && size - at >= sizeof note;) {
-        memcpy(&note, notes + at, sizeof note);
-        uint64_t content = at + sizeof note + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
-        uint64_t end = content + (((uint64_t)note.n_descsz + 3) & ~(uint64_t)3);
-        if (content > size || note.n_descsz > size - content)
-            return -EBADMSG;
-        if (is_named(notes + at, note.n_namesz, "CORE"))
-            error = read_note(c, note.n_type, notes + content, note.n_descsz);
-        else if (is_named(notes + at, note.n_namesz, STATE_NOTE_NAME))
-            error = read_state_note(c, note.n_type, notes + content, note.n_descsz);
-        at = end < size ? end : size;
-    }
-    return error;
-}
-
 static int read_notes(struct core_file *c, const Elf64_Phdr *s)
 {
-    if (s->p_filesz > MAX_NOTES_BYTES - c->notes_bytes)
-        return -EBADMSG;
-    struct notes *notes = malloc(sizeof *notes + s->p_filesz);
-    if (!notes)
-        return -ENOMEM;
-    notes->before = c->notes;
-    c->notes = notes;
-    c->notes_bytes += s->p_filesz;
-    int error = read_at(c, notes->bytes, s->p_offset, s->p_filesz);
-    return error ? error : read_each_note(c, notes->bytes, s->p_filesz);
-}
-
-static void free_notes(struct notes *notes)
-{
-    for (struct notes *before; notes; notes = before) {
-        before = notes->before;
-        free(notes);
-    }
+    char *room;
+    int error = core_notes_room(&c->notes, s->p_filesz, &room);
+    if (!error)
+        error = read_at(c, room, s->p_offset, s->p_filesz);
+    return error ? error : core_notes_take(&c->notes, room, s->p_filesz);
 }
 
 /* ---- What is known of the program ---- */
@@ -330,8 +211,8 @@ static int write_maps(struct core_file *c)
     FILE *out = open_memstream(&c->maps, &bytes);
     if (!out)
         return -ENOMEM;
-    for (uint64_t i = 0; i < c->n_files; i++) {
-        const struct mapped *m = &c->files[i];
+    for (uint64_t i = 0; i < c->notes.n_files; i++) {
+        const struct mapped *m = &c->notes.files[i];
         if (!strchr(m->path, '\n'))
             fprintf(out, "%" PRIx64 "-%" PRIx64 " %s %" PRIx64 " 00:00 0 %s\n", m->start, m->end, access_of(c, m->start), m->offset,
                     m->path);
@@ -339,20 +220,20 @@ static int write_maps(struct core_file *c)
     return fclose(out) ? -ENOMEM : 0;
 }
 
-/* The program is the file whose last part is the process's name. The kernel keeps 15 characters of it. */
+/* The program is the file whose last part is the process's name. */
 static void find_program(struct core_file *c)
 {
     const struct mapped *found = NULL;
-    size_t name_bytes = strlen(c->program.file);
-    for (uint64_t i = 0; i < c->n_files && !found; i++) {
-        const char *slash = strrchr(c->files[i].path, '/');
-        if (name_bytes && slash && !strncmp(slash + 1, c->program.file, name_bytes))
-            found = &c->files[i];
+    size_t name_bytes = strlen(c->notes.program);
+    for (uint64_t i = 0; i < c->notes.n_files && !found; i++) {
+        const char *slash = strrchr(c->notes.files[i].path, '/');
+        if (name_bytes && slash && !strncmp(slash + 1, c->notes.program, name_bytes))
+            found = &c->notes.files[i];
     }
-    if (!found && c->n_files)
-        found = &c->files[0];
-    for (uint64_t i = 0; found && i < c->n_files; i++) {
-        const struct mapped *m = &c->files[i];
+    if (!found && c->notes.n_files)
+        found = &c->notes.files[0];
+    for (uint64_t i = 0; found && i < c->notes.n_files; i++) {
+        const struct mapped *m = &c->notes.files[i];
         if (!strcmp(m->path, found->path) && access_of(c, m->start)[2] == 'x' && !c->program.limit) {
             c->program.start = m->start;
             c->program.limit = m->end;
@@ -382,8 +263,10 @@ static int read_core(struct core_file *c)
     for (uint32_t i = 0; !error && i < c->n_segments; i++)
         if (c->segments[i].p_type == PT_NOTE)
             error = read_notes(c, &c->segments[i]);
-    if (c->n_files)
-        qsort(c->files, c->n_files, sizeof *c->files, by_address);
+    if (c->notes.n_files)
+        qsort(c->notes.files, c->notes.n_files, sizeof *c->notes.files, by_address);
+    if (c->notes.changed_ns > c->unix_ns)
+        c->unix_ns = c->notes.changed_ns;
     if (!error)
         error = write_maps(c);
     if (!error)
@@ -416,13 +299,12 @@ void core_file_close(struct core_file *core)
 {
     if (!core)
         return;
-    for (uint64_t i = 0; i < core->n_files; i++)
-        if (core->files[i].fd > 0)
-            close(core->files[i].fd);
+    for (uint64_t i = 0; i < core->notes.n_files; i++)
+        if (core->notes.files[i].fd > 0)
+            close(core->notes.files[i].fd);
     close(core->fd);
     free(core->segments);
-    free_notes(core->notes);
-    free(core->files);
+    core_notes_free(&core->notes);
     free(core->maps);
     free(core);
 }
@@ -439,7 +321,7 @@ const struct program *core_file_program(const struct core_file *core)
 
 pid_t core_file_pid(const struct core_file *core)
 {
-    return core->pid;
+    return core->notes.pid;
 }
 
 uint64_t core_file_unix_ns(const struct core_file *core)
@@ -449,5 +331,5 @@ uint64_t core_file_unix_ns(const struct core_file *core)
 
 bool core_file_is_incomplete(const struct core_file *core)
 {
-    return core->is_incomplete;
+    return core->notes.is_incomplete;
 }

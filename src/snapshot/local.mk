@@ -20,6 +20,7 @@ snapshot_sources = \
 # What only a snapshot of another process needs: for programs of our own, not for the library
 outside_sources = \
 	%D%/core_file.c %D%/core_file.h \
+	%D%/core_notes.c %D%/core_notes.h \
 	%D%/limits_outside.c %D%/limits_outside.h \
 	%D%/mailbox_outside.c %D%/mailbox_outside.h \
 	%D%/names_outside.c %D%/names_outside.h \
