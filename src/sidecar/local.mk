@@ -5,6 +5,7 @@ sidecar_sources = \
 	%D%/event_dumps.c %D%/event_dumps.h \
 	%D%/holders.c %D%/holders.h \
 	%D%/modules.c %D%/modules.h \
+	%D%/names.c %D%/names.h \
 	%D%/page.c %D%/page.h \
 	%D%/readings.c %D%/readings.h \
 	%D%/served.c %D%/served.h \

@@ -6,7 +6,6 @@
 #include "sidecar/modules.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -20,17 +19,15 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "base/die.h"
-#include "base/mailbox.h"
 #include "base/stop_sockets.h"
 #include "conf/conf.h"
 #include "report/module.h"
 #include "report/service.h"
+#include "sidecar/names.h"
 #include "sidecar/page.h"
 
 #define STACK_BYTES ((size_t)256 * 1024)
 
-static struct push_stats pyroscope_stats, otlp_stats;
-static struct http_stats http_stats;
 static int bell = -1; /* an eventfd */
 
 /* A service that runs. */
@@ -106,106 +103,16 @@ static bool choose(pid_t pid)
     return r;
 }
 
-/* Figures of the services, by their names below spans.stats. */
-static const struct {
-    const char *name;
-    _Atomic uint64_t *value;
-} stats[] = {
-#define PYROSCOPE_ROW(name) {"spans.stats.pyroscope." #name, &pyroscope_stats.name},
-#define OTLP_ROW(name) {"spans.stats.otlp." #name, &otlp_stats.name},
-#define HTTP_ROW(name) {"spans.stats.http." #name, &http_stats.name},
-    PUSH_STATS(PYROSCOPE_ROW) PUSH_STATS(OTLP_ROW) HTTP_STATS(HTTP_ROW)};
-
 static int read_events(const struct service_host *host, struct event_sink *sink)
 {
     return readings_events(((const struct running *)host)->readings, sink);
-}
-
-/* Keeps the name of an arena for good, since names that mallctl returns stay valid too. There are few. */
-static const char *keep(const char *text)
-{
-    static struct kept {
-        struct kept *next;
-        char text[];
-    } *first;
-    for (struct kept *k = first; k; k = k->next)
-        if (strcmp(k->text, text) == 0)
-            return k->text;
-    struct kept *k = malloc(sizeof *k + strlen(text) + 1);
-    if (!k)
-        return "";
-    strcpy(k->text, text);
-    k->next = first;
-    first = k;
-    return k->text;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-/* Answers with figures read out of the program. The program wrote no dumps itself. */
-static int ask_outside(const char *name, void *old, size_t *old_bytes)
-{
-    struct mailbox_answer answer;
-    if (!source || ends_with(name, "dumps") || readings_get(source, name, &answer) != 0)
-        return ENOENT;
-    if (answer.kind == MAILBOX_WORDS && ends_with(name, ".value")) {
-        snprintf(old, *old_bytes, "%s", answer.words);
-        return 0;
-    }
-    if (*old_bytes != sizeof(uint64_t))
-        return EINVAL;
-    if (answer.kind == MAILBOX_WORDS)
-        *(const char **)old = keep(answer.words);
-    else
-        *(uint64_t *)old = answer.value;
-    return 0;
-}
-
-/* spans.alerts.NAME: this process evaluates the rules. */
-static int ask_alert(const char *rest, void *old, size_t *old_bytes)
-{
-    uint32_t rule;
-    int n = 0;
-    if (*old_bytes != sizeof(uint64_t))
-        return EINVAL;
-    if (strcmp(rest, "count") == 0) {
-        *(uint64_t *)old = load_relaxed(&alerts_shown.n);
-        return 0;
-    }
-    if (!source || sscanf(rest, "%10" SCNu32 ".%n", &rule, &n) != 1 || !n || rule < 1 || rule > load_relaxed(&alerts_shown.n))
-        return ENOENT;
-    if (strcmp(rest + n, "rule") == 0) {
-        *(const char **)old = alerts_shown.rules[rule - 1];
-        return 0;
-    }
-    for (size_t i = 0; i < ALERT_N_FIGURES; i++)
-        if (strcmp(rest + n, alert_figure_name(i)) == 0) {
-            *(uint64_t *)old = alert_figure(&readings_alerts(source)[rule - 1], i);
-            return 0;
-        }
-    return ENOENT;
 }
 
 /* Only the thread of HTTP asks. */
 static int ask(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes)
 {
     (void)new_bytes;
-    if (new_value || !old)
-        return EINVAL;
-    for (size_t i = 0; i < sizeof stats / sizeof *stats; i++)
-        if (strcmp(stats[i].name, name) == 0) {
-            if (*old_bytes != sizeof(uint64_t))
-                return EINVAL;
-            *(uint64_t *)old = load_relaxed(stats[i].value);
-            return 0;
-        }
-    if (strncmp(name, "spans.alerts.", 13) == 0)
-        return ask_alert(name + 13, old, old_bytes);
-    return ask_outside(name, old, old_bytes);
+    return new_value || !old ? EINVAL : names_answer(source, name, old, old_bytes);
 }
 
 /* ---- Start and end ---- */
@@ -264,8 +171,8 @@ static bool start(struct running *s, struct readings *readings, pid_t pid, const
     snprintf(s->program, sizeof s->program, "%s", name);
     s->readings = readings;
     s->host = (struct service_host){
-        .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &pyroscope_stats, .otlp = &otlp_stats,
-        .http = &http_stats,
+        .conf = &conf, .pid = pid, .program = s->program, .pyroscope = &service_figures.pyroscope, .otlp = &service_figures.otlp,
+        .http = &service_figures.http,
         .snapshot = next_snapshot, .free_snapshot = readings_give_back, .events = read_events, .base = base, .mallctl = ask,
         .say = warn_parts,
         .processes = readings_all, .choose = choose, .stop_fd = s->stop.fds[0], .has_descriptors = has_descriptors,
