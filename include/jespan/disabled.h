@@ -113,6 +113,12 @@ static inline int jespan_parse_traceparent(const char *header, struct jespan_tra
     return EINVAL;
 }
 
+static inline int jespan_publish_trace(const struct jespan_traceparent *trace)
+{
+    (void)trace;
+    return ENOTSUP;
+}
+
 static inline void jespan_enter_block(struct jespan_block *block, const struct jespan_site *site,
                                       const char *const *name_and_labels, size_t count)
 {

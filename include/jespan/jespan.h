@@ -288,6 +288,13 @@ struct jespan_traceparent {
  * fields of later versions are ignored.
  * Returns 0, or EINVAL (not valid, or an argument is NULL; *out stays as it was). Any context may call it, a signal handler too. */
 JESPAN_API int jespan_parse_traceparent(const char *header, struct jespan_traceparent *out);
+
+/* Publishes the trace and the span that the calling thread works for, until the next call on this thread; NULL: it works for none.
+ * Profilers of other processes read it, as OpenTelemetry's eBPF profiler, by OTEP 4947. jespan's figures do not depend on it. It
+ * needs the option otel_context.
+ * Returns 0, EINVAL (an identifier is no hexadecimal number, or is 0), ENOTSUP (otel_context is false), or EBUSY (another library
+ * publishes on this thread, and still does). May be called from anywhere, but not in a signal handler that interrupts it. */
+JESPAN_API int jespan_publish_trace(const struct jespan_traceparent *trace);
 #endif
 
 /* The two labels of a struct jespan_traceparent, for JESPAN_WITH() or an array of struct jespan_label. */

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -136,6 +137,18 @@ private:
     std::unordered_map<std::string, jespan_site> known_;
 };
 
+// An identifier, of a span or a trace.
+template <class Bytes> std::array<char, 33> hexadecimal_(const Bytes &bytes)
+{
+    constexpr const char *digits = "0123456789abcdef";
+    std::array<char, 33> text{};
+    for (std::size_t i = 0; i < bytes.size(); i++) {
+        text[2 * i] = digits[bytes.data()[i] >> 4];
+        text[2 * i + 1] = digits[bytes.data()[i] & 0xf];
+    }
+    return text;
+}
+
 // What is attached on a thread, the innermost last. `span` is NULL if jespan has no span for the context.
 struct attached_ {
     ::opentelemetry::context::Context context;
@@ -156,6 +169,30 @@ inline jespan_span_t *innermost_()
         if (stack[i - 1].span)
             return stack[i - 1].span;
     return nullptr;
+}
+
+// The identifiers of the span of a context; not valid if it has none.
+inline ::opentelemetry::trace::SpanContext identity_of_(const ::opentelemetry::context::Context &context)
+{
+    const auto value = context.GetValue(::opentelemetry::trace::kSpanKey);
+    const auto *span = ::opentelemetry::nostd::get_if<::opentelemetry::nostd::shared_ptr<::opentelemetry::trace::Span>>(&value);
+    return span && *span ? (*span)->GetContext() : ::opentelemetry::trace::SpanContext::GetInvalid();
+}
+
+// Publishes the span of the thread's current context for profilers of other processes, if otel_context is on. That span counts
+// even if jespan has none for it.
+inline void publish_()
+{
+    static const bool is_on = jespan_publish_trace(nullptr) != ENOTSUP;
+    if (!is_on)
+        return;
+    const std::vector<attached_> &stack = attached_here_();
+    const auto identity = stack.empty() ? ::opentelemetry::trace::SpanContext::GetInvalid() : identity_of_(stack.back().context);
+    jespan_traceparent trace{};
+    std::memcpy(trace.trace_id, hexadecimal_(identity.trace_id().Id()).data(), sizeof trace.trace_id);
+    std::memcpy(trace.span_id, hexadecimal_(identity.span_id().Id()).data(), sizeof trace.span_id);
+    trace.flags = identity.trace_flags().flags();
+    jespan_publish_trace(identity.IsValid() ? &trace : nullptr);
 }
 
 // An attribute as the value of a label. An array is none.
@@ -231,9 +268,9 @@ public:
         identity_ = identity;
         for (const std::string &key : keys_) {
             if (key == "trace_id")
-                set(key, hexadecimal(identity.trace_id().Id()).data());
+                set(key, hexadecimal_(identity.trace_id().Id()).data());
             else if (key == "span_id")
-                set(key, hexadecimal(identity.span_id().Id()).data());
+                set(key, hexadecimal_(identity.span_id().Id()).data());
         }
     }
     void SetAttribute(::opentelemetry::nostd::string_view key, const ::opentelemetry::common::AttributeValue &value) noexcept override
@@ -279,14 +316,6 @@ private:
         }
         bool is_other_trace = here && !known && (!parent.IsValid() || parent.IsRemote());
         return jespan_open(site, is_other_trace ? JESPAN_ROOT : JESPAN_CURRENT, labels, count);
-    }
-
-    template <class Bytes> static std::array<char, 33> hexadecimal(const Bytes &bytes)
-    {
-        std::array<char, 33> text{};
-        for (std::size_t i = 0; i < bytes.size(); i++)
-            std::snprintf(&text[2 * i], 3, "%02x", bytes.data()[i]);
-        return text;
     }
 
     // A label for open(); of an open span, a label from now on.
@@ -388,6 +417,7 @@ public:
     {
         auto token = push(context);
         enter(attached_here_().back());
+        publish_();
         return token;
     }
 
@@ -402,6 +432,7 @@ public:
             return false;
         while (stack.size() >= i)
             leave(stack);
+        publish_();
         return true;
     }
 
@@ -415,9 +446,8 @@ private:
 
     static void enter(attached_ &innermost)
     {
-        const auto value = innermost.context.GetValue(::opentelemetry::trace::kSpanKey);
-        const auto *span = ::opentelemetry::nostd::get_if<::opentelemetry::nostd::shared_ptr<::opentelemetry::trace::Span>>(&value);
-        jespan_span_t *known = span && *span ? open_spans_::get().find((*span)->GetContext()) : nullptr;
+        const auto identity = identity_of_(innermost.context);
+        jespan_span_t *known = identity.IsValid() ? open_spans_::get().find(identity) : nullptr;
         if (known && jespan_enter(known) == 0)
             innermost.span = known;
     }

@@ -4,7 +4,8 @@ core_sources += \
 	%D%/context_api.c \
 	%D%/label_api.c \
 	%D%/snapshot_api.c \
-	%D%/span_api.c
+	%D%/span_api.c \
+	%D%/trace_api.c
 
 # Only in the shared library, where there is a dynamic linker.
 shared_sources += \

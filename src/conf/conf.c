@@ -147,6 +147,7 @@ static void be_silent(void)
     conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.otlp_url[0] = conf.http_listen[0] = '\0';
     conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.alert[0] = '\0';
     conf.state_file[0] = '\0';
+    conf.otel_context = false;
     if (conf.on_limit == ON_LIMIT_DUMP)
         conf.on_limit = ON_LIMIT_FAIL;
 }

@@ -18,6 +18,7 @@ core_sources += \
 	%D%/limit_events.c %D%/limit_events.h \
 	%D%/module.h \
 	%D%/process.c \
+	%D%/process_context.c %D%/process_context.h \
 	%D%/reporter_session.c %D%/reporter_session.h \
 	%D%/reporter_tell.c \
 	%D%/reporters.c %D%/reporters.h \

@@ -105,6 +105,7 @@ static void contexts(void)
     IS(jespan_credit(p, JESPAN_ROOT), 0);
     jespan_set_sampler(sample_none, NULL);
     IS(jespan_parse_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", &trace), EINVAL);
+    IS(jespan_publish_trace(NULL), ENOTSUP);
     free(p);
 }
 

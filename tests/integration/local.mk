@@ -21,6 +21,7 @@ integration_tests += \
 	%D%/no_membarrier \
 	%D%/out_of_memory \
 	%D%/peaks \
+	%D%/publish_trace \
 	%D%/regions \
 	%D%/regions_held \
 	%D%/regions_odd \
@@ -64,6 +65,7 @@ script_tests += \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
 	%D%/opentelemetry.sh \
+	%D%/otel_context.sh \
 	%D%/probes.sh \
 	%D%/reporter_modules.sh \
 	%D%/services.sh \
@@ -145,6 +147,7 @@ test_support += \
 	%D%/little_memory_mmap.c \
 	%D%/little_memory_program.c \
 	%D%/opentelemetry_program.cc \
+	%D%/otel_context_program.cc \
 	%D%/probes_program.c \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \

@@ -4,26 +4,14 @@
 # library, with JESPAN_DISABLE.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/opentelemetry.sh
+. "$top_srcdir/tests/support/opentelemetry.sh"
 
 read -ra cxx <<< "$CXX"
 need "${cxx[0]}"
 program=$top_srcdir/tests/integration/opentelemetry_program.cc
 
-stand_in() {
-    local name
-    sed -n 's/^#include <\(opentelemetry\/.*\)>/\1/p' "$program" "$top_srcdir/include/jespan/opentelemetry.hpp" | while read -r name; do
-        mkdir -p "$scratch/include/${name%/*}"
-        echo '#include "support/opentelemetry.h"' > "$scratch/include/$name"
-    done
-    echo "-I$scratch/include -I$top_srcdir/tests"
-}
-
-if have pkg-config && flags=$(pkg-config --cflags --libs opentelemetry_trace 2> /dev/null); then
-    echo "opentelemetry.sh: with opentelemetry-cpp $(pkg-config --modversion opentelemetry_trace)"
-    flags=${flags//-I/-isystem } # its warnings are not ours
-else
-    flags=$(stand_in)
-fi
+flags=$(opentelemetry_flags)
 
 # builds WHAT ARGUMENT… : whether it compiles, in silence
 builds() {

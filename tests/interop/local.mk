@@ -40,6 +40,7 @@ test_support += \
 	%D%/pyroscope_client.py \
 	%D%/python_service.py \
 	%D%/python_spans.py \
+	%D%/python_traces.py \
 	%D%/rust/Cargo.lock \
 	%D%/rust/Cargo.toml \
 	%D%/rust/src/bin/flame.rs \

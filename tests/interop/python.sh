@@ -66,6 +66,15 @@ JESPAN_OTEL_LABELS=http.route,trace_id python traces "$built/venv/bin/openteleme
 equal "requests with their traces" "$(grep -Eo 'GET /keep/<int:number> \{http.route=/keep/<int:number>, trace_id=[0-9a-f]{32}\}$' "$scratch/traces.report" |
     sort -u | wc -l)" 8
 
+# Profilers of other processes learn the trace of each thread and task.
+if [ "$(uname -m)" = x86_64 ] && have readelf; then
+    status=0
+    JESPAN_CONF=otel_context:true PYTHONPATH=$scratch/site python3 "$top_srcdir/tests/support/otel_context.py" \
+        "$top_builddir/.libs/libjespan.so" env LD_PRELOAD="$top_builddir/.libs/libjespan.so" "$built/venv/bin/python" \
+        "$top_srcdir/tests/interop/python_traces.py" > "$scratch/said" 2>&1 || status=$?
+    [ "$status" = 77 ] || grep -qx "compared 16" "$scratch/said" || fail_with "traces are not published: status $status" "$scratch/said"
+fi
+
 # without_jespan ARGUMENT…: the same without jespan
 without_jespan() {
     PYTHONPATH=$scratch/site "$built/venv/bin/python" "$@" > "$scratch/said" 2>&1 || fail_with "without jespan: status $?" "$scratch/said"

@@ -30,6 +30,8 @@ test_support += \
 	%D%/no_memory.h \
 	%D%/objects.h \
 	%D%/opentelemetry.h \
+	%D%/opentelemetry.sh \
+	%D%/otel_context.py \
 	%D%/own_rseq.h \
 	%D%/pages.h \
 	%D%/pprof_read.h \

@@ -63,7 +63,14 @@ private:
 using TraceId = Id_<16>;
 using SpanId = Id_<8>;
 
-struct TraceFlags {};
+class TraceFlags {
+public:
+    explicit TraceFlags(std::uint8_t flags = 0) : flags_{flags} {}
+    std::uint8_t flags() const { return flags_; }
+
+private:
+    std::uint8_t flags_;
+};
 class TraceState;
 enum class StatusCode { kUnset };
 enum class SpanKind { kInternal };
@@ -72,16 +79,21 @@ constexpr char kIsRootSpanKey[] = "is_root_span";
 
 class SpanContext {
 public:
-    SpanContext(TraceId trace, SpanId span, TraceFlags, bool is_remote) : trace_{trace}, span_{span}, is_remote_{is_remote} {}
-    static SpanContext GetInvalid() { return {{}, {}, {}, false}; }
+    SpanContext(TraceId trace, SpanId span, TraceFlags flags, bool is_remote)
+        : trace_{trace}, span_{span}, flags_{flags}, is_remote_{is_remote}
+    {
+    }
+    static SpanContext GetInvalid() { return {{}, {}, TraceFlags{}, false}; }
     bool IsValid() const { return trace_.IsValid() && span_.IsValid(); }
     bool IsRemote() const { return is_remote_; }
     const TraceId &trace_id() const { return trace_; }
     const SpanId &span_id() const { return span_; }
+    TraceFlags trace_flags() const { return flags_; }
 
 private:
     TraceId trace_;
     SpanId span_;
+    TraceFlags flags_;
     bool is_remote_;
 };
 
@@ -292,7 +304,7 @@ public:
     {
         const api::SpanContext parent = parent_of(options);
         const api::TraceId trace = parent.IsValid() ? parent.trace_id() : new_id<api::TraceId, 16>();
-        const api::SpanContext context{trace, new_id<api::SpanId, 8>(), {}, false};
+        const api::SpanContext context{trace, new_id<api::SpanId, 8>(), api::TraceFlags{1}, false};
         auto span = std::make_shared<Span>(processor_, context);
         span->recordable().SetName(name);
         span->recordable().SetInstrumentationScope(scope_);

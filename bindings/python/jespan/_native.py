@@ -5,6 +5,7 @@ A thread has entered one span at most: the innermost. jespan knows those above i
 """
 import contextvars
 import ctypes
+import errno
 import threading
 
 MAX_SITES = 4096  # names beyond share one
@@ -32,12 +33,14 @@ def _load():
         library.jespan_open.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t]
         for name in ("jespan_enter", "jespan_exit", "jespan_close"):
             getattr(library, name).argtypes = [ctypes.c_void_p]
+        library.jespan_publish_trace.argtypes = [ctypes.c_char_p]
     except AttributeError:  # the process has another malloc
         return None
     return library
 
 
 _library = _load()
+_publishes = _library is not None and _library.jespan_publish_trace(None) != errno.ENOTSUP
 _sites = {}
 _thread = threading.local()
 
@@ -71,12 +74,13 @@ def _label(key, value):
 
 
 class Span:
-    """An open span of jespan's."""
+    """An open span of jespan's. `trace` is a struct jespan_traceparent, or None: the span belongs to no trace."""
 
-    __slots__ = ("handle",)
+    __slots__ = ("handle", "trace")
 
-    def __init__(self, handle):
+    def __init__(self, handle, trace):
         self.handle = handle
+        self.trace = trace
 
     def close(self):
         handle, self.handle = self.handle, None
@@ -85,22 +89,38 @@ class Span:
             if getattr(_thread, "span", None) is self:
                 _library.jespan_exit(handle)
                 _thread.span = None
+                _publish(None)
 
 
-def open_span(name, labels, parent, file=None, line=0):
-    """Opens a span below `parent`, which is a Span or None. Returns None if there is no jespan, or no memory."""
+def _publish(span):
+    """Tells profilers of other processes which trace the calling thread works for, if otel_context is on."""
+    if _publishes:
+        _library.jespan_publish_trace(span.trace if span else None)
+
+
+def open_span(name, labels, parent, file=None, line=0, trace=None):
+    """Opens a span below `parent`, which is a Span or None. Without a trace, it has that of its parent. Returns None if there is no
+    jespan, or no memory."""
     if _library is None:
         return None
     made = [_label(key, value) for key, value in labels.items()]
-    before = follow(parent)
+    before = _enter(parent)
     handle = _library.jespan_open(ctypes.addressof(_site(name, file, line)), CURRENT, (_Label * len(made))(*made) if made else None,
                                   len(made))
-    follow(before)
-    return Span(handle) if handle else None
+    _enter(before)
+    return Span(handle, trace or (parent.trace if parent else None)) if handle else None
 
 
 def follow(span):
     """Makes a span the one that the calling thread has entered; None: none. Returns the one before."""
+    before = _enter(span)
+    if _publishes and before is not span:
+        _publish(_thread.span)
+    return before
+
+
+def _enter(span):
+    """The same, and the thread's trace stays as it was published."""
     before = getattr(_thread, "span", None)
     if before is span or _library is None:
         return before

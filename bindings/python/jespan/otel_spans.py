@@ -28,8 +28,14 @@ def _labels(span):
     return labels
 
 
+def _trace(span):
+    """Its identifiers, as a struct jespan_traceparent."""
+    identity = span.get_span_context()
+    return b"%032x\0%016x\0%c" % (identity.trace_id, identity.span_id, identity.trace_flags & 0xff)
+
+
 def _open(span, parent):
-    made = open_span(span.name, _labels(span), parent)
+    made = open_span(span.name, _labels(span), parent, trace=_trace(span))
     if made:
         _opened[_key(span)] = made
     return made
