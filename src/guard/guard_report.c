@@ -14,6 +14,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/lock.h"
+#include "base/otel_context.h"
 #include "guard/guard.h"
 #include "heap/pagemap.h"
 #include "span/context_path.h"
@@ -79,12 +80,34 @@ static void say_place(const char *what, const struct guard_place *place)
         say_frame(i, place->frames[i] - 1);
 }
 
+static void hexadecimal_id(char *to, const uint8_t *id, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        *to++ = "0123456789abcdef"[id[i] >> 4];
+        *to++ = "0123456789abcdef"[id[i] & 0xf];
+    }
+    *to = '\0';
+}
+
+/* The trace that the calling thread works for, where a library publishes it. */
+static void say_trace(void)
+{
+    struct otel_context context;
+    char trace[2 * OTEL_TRACE_ID_BYTES + 1], span[2 * OTEL_SPAN_ID_BYTES + 1];
+    if (!otel_context_read(&context))
+        return;
+    hexadecimal_id(trace, context.trace_id, OTEL_TRACE_ID_BYTES);
+    hexadecimal_id(span, context.span_id, OTEL_SPAN_ID_BYTES);
+    WARN("  in trace ", trace, ", span ", span);
+}
+
 static void say_access_place(const struct guard_access *access)
 {
     say_thread("accessed", gettid(), thread_current ? thread_current->name : "", ":");
     say_frame(0, access->pc);
     for (uint32_t i = 0; i < access->n && i < GUARD_FRAMES; i++)
         say_frame(i + 1, access->frames[i] - 1);
+    say_trace();
 }
 
 /* ---- The object ---- */
@@ -159,6 +182,7 @@ static _Noreturn void die_with(const struct guard_slot *slot, struct guard_place
     if (slot)
         say_object(slot);
     say_place(what, place);
+    say_trace();
     if (slot)
         say_history(slot);
     abort();

@@ -121,6 +121,25 @@ $(calls release realloc_after_free)
 $(calls allocate realloc_after_free)
 $names"
 
+# The trace that the thread works for, published by another library, wrongly, and by jespan.
+trace_lines() {
+    grep -A 1 '^  in trace' <<< "$report" || true
+}
+
+meet underflow_in_trace
+equal "underflow_in_trace: status" "$status" $SEGV
+equal "underflow_in_trace" "$(trace_lines)" "  in trace 4bf90000000000000000000000000036, span a0000000000000b7
+  allocated by thread:"
+meet underflow_wrong_trace
+equal "underflow_wrong_trace: status" "$status" $SEGV
+equal "underflow_wrong_trace" "$(trace_lines)" ""
+meet double_free_in_trace otel_context:true
+equal "double_free_in_trace: status" "$status" $ABRT
+equal "double_free_in_trace" "$(trace_lines)" "  in trace 4bf92f3577b34da6a3ce929d0e0e4736, span 00f067aa0ba902b7
+  freed by thread:"
+meet double_free_in_trace
+equal "double_free_in_trace, not published" "$(trace_lines)" ""
+
 # The program's own handlers, which it installs after jespan's.
 meet recovers
 equal "recovers: status" "$status" 7

@@ -97,6 +97,32 @@ static void realloc_after_free(void)
     seen = realloc(p, 200) != NULL;
 }
 
+/* ---- Traces ---- */
+
+extern __thread const void *volatile otel_thread_ctx_v1; /* as another library of the program would set it */
+
+static void underflow_in_trace(void)
+{
+    static const struct {
+        unsigned char trace_id[16], span_id[8], is_valid, flags, bytes[2];
+    } record = {{0x4b, 0xf9, [15] = 0x36}, {0xa0, [7] = 0xb7}, 1, 0, {0, 0}};
+    otel_thread_ctx_v1 = &record;
+    underflow();
+}
+
+static void underflow_wrong_trace(void)
+{
+    otel_thread_ctx_v1 = (void *)8;
+    underflow();
+}
+
+static void double_free_in_trace(void)
+{
+    static const struct jespan_traceparent trace = {"4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", 1};
+    jespan_publish_trace(&trace);
+    double_free();
+}
+
 /* ---- Handlers of the program ---- */
 
 static sigjmp_buf back;
@@ -167,6 +193,8 @@ int main(int argc, char **argv)
         void (*make)(void);
     } mistakes[] = {{"use_after_free_write", use_after_free_write}, {"use_after_free_read", use_after_free_read},
                     {"overflow", overflow}, {"overflow_read", overflow_read}, {"underflow", underflow},
+                    {"underflow_in_trace", underflow_in_trace}, {"underflow_wrong_trace", underflow_wrong_trace},
+                    {"double_free_in_trace", double_free_in_trace},
                     {"overflow_seen_late", overflow_seen_late}, {"double_free", double_free}, {"free_inside", free_inside},
                     {"realloc_after_free", realloc_after_free}, {"recovers", recovering}, {"other_fault", other_fault},
                     {"sent_signal", sent_signal}, {"handlers_restored", handlers_restored}, {"forked", forked}};
