@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The probes otel_memory:alloc and otel_memory:free, as a tracer sees them: gdb, which knows semaphores.
+# The probes otel_memory:alloc and otel_memory:free, as tracers see them that know semaphores: gdb, and
+# bpftrace where it may load programs into the kernel.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -70,4 +71,49 @@ assert not live, f"{len(live)} samples of {samples} were not told to be freed"
 assert abs(weights / requested - 1) < 0.35, f"{samples} samples weigh {weights}, and {requested} bytes were requested"
 END
 equal "events without samples" "$(traced all | wc -l)" 0
+
+# ---- bpftrace ----
+
+# Fails until a tracer has raised both semaphores of the process, or the tracer has ended: that is not permitted.
+is_attached_or_ended() {
+    ! kill -0 "$tracer" || python3 - "$program" "$(readlink -f "$JESPAN_LIB")" "$scratch/notes" << 'END'
+import re, sys
+
+program, library, notes = sys.argv[1:]
+base = min(int(line.split("-")[0], 16) for line in open(f"/proc/{program}/maps") if line.rstrip().endswith(library))
+with open(f"/proc/{program}/mem", "rb") as memory:
+    for semaphore in re.findall("Semaphore: 0x([0-9a-f]+)", open(notes).read()):
+        memory.seek(base + int(semaphore, 16))
+        if memory.read(2) == b"\0\0":
+            sys.exit(1)
+END
+}
+
+if ! have bpftrace; then
+    echo "probes.sh: without bpftrace"
+    finish
+fi
+mkfifo "$scratch/go"
+JESPAN_CONF=stacks_sample_bytes:65536 "$scratch/program" sampled await < "$scratch/go" 2> "$scratch/err" &
+program=$!
+exec 3> "$scratch/go"
+library=$(readlink -f "$JESPAN_LIB")
+bpftrace -p "$program" -e "usdt:$library:otel_memory:alloc { @allocs = count(); @weight = sum(arg2); }
+    usdt:$library:otel_memory:free { @frees = count(); }" > "$scratch/said" 2>&1 &
+tracer=$!
+await is_attached_or_ended || fail_with "bpftrace does not attach" "$scratch/said"
+echo >&3
+exec 3>&-
+wait "$program" || fail_with "with bpftrace: status $?" "$scratch/err"
+wait "$tracer" || true
+if grep -q '^@allocs: ' "$scratch/said"; then
+    allocs=$(sed -n 's/^@allocs: //p' "$scratch/said") weight=$(sed -n 's/^@weight: //p' "$scratch/said")
+    requested=$(sed -n 's/^requested //p' "$scratch/err")
+    equal "bpftrace: frees" "$(sed -n 's/^@frees: //p' "$scratch/said")" "$allocs"
+    if [ $((weight * 100)) -lt $((requested * 65)) ] || [ $((weight * 100)) -gt $((requested * 135)) ]; then
+        fail_with "bpftrace: $allocs samples weigh $weight, and $requested bytes were requested" "$scratch/said"
+    fi
+else
+    echo "probes.sh: bpftrace cannot trace here: $(grep -v RLIMIT_MEMLOCK "$scratch/said" | tail -n 1)"
+fi
 finish

@@ -2,7 +2,7 @@
 /* For probes.sh: allocates and frees in all ways, and prints the bytes that it requested. Everything is freed at the end,
  * except for objects of a region, which have no probes. Libraries allocate before stacks are switched on.
  *
- * usage: probes_program MODE        of the stacks */
+ * usage: probes_program MODE [await]        MODE of the stacks; await: a line on stdin first */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +120,8 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     in_region();
+    if (argc > 2)
+        getchar();
     pthread_barrier_init(&barrier, NULL, 2);
     pthread_create(&other, NULL, empty_later, &barrier);
     pthread_barrier_wait(&barrier);
