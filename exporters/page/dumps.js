@@ -38,13 +38,15 @@ class Dumps {
   rewind() {
     this.at = -1;
     this.own = new Float64Array(this.all.length * N_FIGURES);
+    this.peaks = new Float64Array(this.all.length); /* of each context with all below it */
   }
 
   step() {
-    const { changes } = this.data.moments[++this.at], { figures, own } = this;
+    const { changes } = this.data.moments[++this.at], { figures, own, peaks } = this, of_all = this.data.figures.indexOf("total.peak_bytes");
     for (let i = 0, context = 0; i < changes.length; i += figures.length) {
       context += changes[i++];
       for (let f = 0; f < figures.length; f++) if (figures[f] >= 0) own[context * N_FIGURES + figures[f]] += changes[i + f];
+      if (of_all >= 0) peaks[context] += changes[i + of_all];
     }
   }
 
@@ -81,11 +83,14 @@ class Dumps {
     if (index < this.at) this.rewind();
     while (this.at < index) this.step();
     const own = this.own.slice(), total = this.own.slice(), rows = new Map(), some = new Uint8Array(this.all.length);
-    some[this.all.length - 1] = 1;
-    for (let i = this.numbered.length - 1; i >= 0; i--)
+    const root = this.all.length - 1;
+    some[root] = 1;
+    for (let i = root - 1; i >= 0; i--)
       for (let f = 0; f < N_FIGURES; f++) {
-        const value = total[i * N_FIGURES + f];
-        total[this.parents[i] * N_FIGURES + f] += value;
+        if (f === PEAK) total[i * N_FIGURES + f] = this.peaks[i];
+        const value = total[i * N_FIGURES + f], above = this.parents[i] * N_FIGURES + f;
+        if (f !== PEAK) total[above] += value;
+        else if (this.parents[i] === root) total[above] = Math.max(total[above], value); /* the dump has a context for the root itself */
         if (value) some[i] = 1;
       }
     this.all.forEach((context, i) => { if (some[i]) rows.set(context, i); });

@@ -11,8 +11,10 @@ const FIGURES = [
   { name: "wall_ns", title: "wall", show: time, help: "time from open to close" },
   { name: "busy_ns", title: "busy", show: time, help: "time that threads were in it" },
   { name: "cpu_ns", title: "CPU", show: time, help: "time that it spent on processors" },
+  { name: "peak_bytes", title: "peak", show: bytes, help: "the most memory that was in use at once" },
 ];
 const N_FIGURES = FIGURES.length, IN_USE = 0, WALL = 5;
+const PEAK = N_FIGURES - 1; /* the peaks of several contexts do not add up, so it is in the table only */
 
 class Contexts {
   known = new Map();
@@ -127,8 +129,9 @@ function momentOf(answer, contexts) {
   for (const span of answer.spans)
     FIGURES.forEach((figure, f) => {
       const at = rows.get(made.get(span.id)) * N_FIGURES + f;
-      own[at] += span[figure.name];
-      total[at] += span.total[figure.name];
+      const add = (sum, value) => f === PEAK ? Math.max(sum, value) : sum + value;
+      own[at] = add(own[at], span[figure.name]);
+      total[at] = add(total[at], span.total[figure.name]);
     });
   return new Moment(answer.time, rows, own, total);
 }

@@ -22,7 +22,7 @@ let focus = null; /* the context whose parts the history shows */
 
 const table = new Table(byId("head"), byId("rows"), byId("rest"), (to) => {
   column = to;
-  if (to >= 0) figure = COLUMNS[to].figure;
+  if (to >= 0 && COLUMNS[to].figure !== PEAK) figure = COLUMNS[to].figure;
   draw();
 }, draw);
 const hasPictures = typeof flamegraph === "object" && typeof uPlot === "function";
@@ -219,7 +219,7 @@ class Live {
 
 /* ---- What the reader chooses ---- */
 
-byId("figure").append(...FIGURES.map((made, i) => Object.assign(element("option", made.title, made.help), { value: String(i) })));
+byId("figure").append(...FIGURES.slice(0, PEAK).map((made, i) => Object.assign(element("option", made.title, made.help), { value: String(i) })));
 byId("arenas-head").append(...arenaColumns.map((made) => element("th", made.title, made.help)));
 byId("figure").addEventListener("change", () => {
   figure = Number(byId("figure").value);

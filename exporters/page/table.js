@@ -16,8 +16,9 @@ function alike(contexts) {
   return new Set(contexts.filter((context) => keys.has(key(context))));
 }
 
-/* Its columns: the context, each figure, and memory in use without that of the contexts below. */
+/* Its columns: the context, each figure, and memory in use without that of the contexts below. Peaks are beside it. */
 const COLUMNS = [...FIGURES.map((figure, i) => ({ ...figure, figure: i }))];
+COLUMNS.splice(1, 0, COLUMNS.pop());
 COLUMNS.splice(1, 0, { ...FIGURES[IN_USE], title: "own", figure: IN_USE, own: true,
   help: "memory in use, without that of the spans below it" });
 

@@ -4,7 +4,8 @@
  * The dumps are a JSON text: {"figures": [name…], "moments": [{"time": seconds, "files": [name…],
  * "contexts": [[parent, name, place, [key, value…]]…], "changes": [gap, difference of each figure…, gap…]}…]}.
  * `contexts` has those that no moment before has; they are numbered from 0 on, and the parent -1 is the root. `changes` has the
- * contexts whose own figures differ from the moment before, by number; `gap` is the number less that of the one before. */
+ * contexts whose own figures differ from the moment before, by number; `gap` is the number less that of the one before. The
+ * figure total.peak_bytes is the peak of a context with all below it: peaks do not add up. */
 #ifndef JESPAN_CMD_HTML_H
 #define JESPAN_CMD_HTML_H
 

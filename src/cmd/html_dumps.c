@@ -7,7 +7,9 @@
 #include "base/array.h"
 #include "html.h"
 
-#define N_VALUES ((size_t)PROFILE_N_KINDS * PROFILE_N_VALUES)
+/* The values of each kind, then the peaks of a context alone and with all below it. */
+#define AT_PEAKS ((size_t)PROFILE_N_KINDS * PROFILE_N_VALUES)
+#define N_VALUES (AT_PEAKS + 2)
 
 struct context {
     int64_t now[N_VALUES], before[N_VALUES];
@@ -22,7 +24,7 @@ struct html_dumps {
     struct context *contexts;
     uint32_t n;
     size_t capacity;
-    bool has[PROFILE_N_KINDS];
+    bool has[PROFILE_N_KINDS], has_peaks;
     bool any; /* the list that is being written has an item */
     struct text *text;
     struct report_input input;
@@ -74,6 +76,7 @@ const char *html_files_sort(struct html_dumps *d, struct html_file *files, size_
         if (!reason) {
             files[i].time_ns = d->input.profile.parts->time_nanos;
             files[i].kind = d->input.profile.kind;
+            d->has_peaks |= d->input.profile.peak_columns[PROFILE_PEAK_TOTAL] >= 0;
         }
         report_input_free(&d->input);
     }
@@ -162,6 +165,13 @@ static uint32_t number_of(struct html_dumps *d, const struct html_frame *at, uin
     return add_context(d, at->hash);
 }
 
+/* Several samples of one context have its peaks once. */
+static void raise(int64_t *peak, int64_t value)
+{
+    if (*peak < value)
+        *peak = value;
+}
+
 static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
 {
     struct html_walk walk;
@@ -169,8 +179,6 @@ static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
     uint32_t number = REPORT_NONE;
     profile_values(&d->input.profile, sample, values);
     profile_peaks(&d->input.profile, sample, peaks);
-    if (profile_has_peaks_only(values, peaks))
-        return 0;
     html_walk_begin(&walk, &d->labels, &d->input, sample);
     while (html_walk_next(&walk)) {
         number = number_of(d, &walk.frame, number);
@@ -180,10 +188,27 @@ static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
     int64_t *now = &d->contexts[number].now[d->input.profile.kind * PROFILE_N_VALUES];
     for (int v = 0; v < PROFILE_N_VALUES; v++)
         now[v] = report_sum(now[v], values[v]);
+    raise(&d->contexts[number].now[AT_PEAKS], peaks[PROFILE_PEAK_OWN]);
+    raise(&d->contexts[number].now[AT_PEAKS + 1], peaks[PROFILE_PEAK_TOTAL]);
     return 0;
 }
 
 /* --- Moments -------------------------------------------------------------------------------------------------------- */
+
+static bool is_written(const struct html_dumps *d, size_t v)
+{
+    return v < AT_PEAKS ? d->has[v / PROFILE_N_VALUES] : d->has_peaks;
+}
+
+static void forget_values(struct html_dumps *d, enum profile_kind kind)
+{
+    for (uint32_t i = 0; i < d->n; i++) {
+        int64_t *now = d->contexts[i].now;
+        memset(&now[kind * PROFILE_N_VALUES], 0, PROFILE_N_VALUES * sizeof *now);
+        if (kind == PROFILE_HEAP)
+            now[AT_PEAKS] = now[AT_PEAKS + 1] = 0;
+    }
+}
 
 static void write_changes(struct html_dumps *d)
 {
@@ -196,7 +221,7 @@ static void write_changes(struct html_dumps *d)
         begin_item(d);
         html_pack_add_number(d->to, i - last);
         for (size_t v = 0; v < N_VALUES; v++) {
-            if (!d->has[v / PROFILE_N_VALUES])
+            if (!is_written(d, v))
                 continue;
             html_pack_add(d->to, ",");
             html_pack_add_number(d->to, report_difference(context->now[v], context->before[v]));
@@ -222,8 +247,7 @@ static const char *write_moment(struct html_dumps *d, const struct html_file *fi
     d->any = false;
     for (size_t i = 0; i < n && !reason; i++) {
         *failed = files[i].name;
-        for (uint32_t k = 0; k < d->n; k++)
-            memset(&d->contexts[k].now[files[i].kind * PROFILE_N_VALUES], 0, PROFILE_N_VALUES * sizeof(int64_t));
+        forget_values(d, files[i].kind);
         reason = read_file(d, files[i].name, use_sample);
         report_input_free(&d->input);
     }
@@ -251,6 +275,7 @@ static void write_head(struct html_dumps *d, const struct html_file *files, size
             html_pack_add(d->to, names[kind]);
         }
     }
+    html_pack_add(d->to, d->has_peaks ? ",\"peak_bytes\",\"total.peak_bytes\"" : "");
     html_pack_add(d->to, "],\"moments\":[");
 }
 

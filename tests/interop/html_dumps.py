@@ -25,6 +25,24 @@ def rows(browser):
     return {name: value for name, value in browser.run(ROWS).items() if value}
 
 
+PEAKS = {  # at the last dump: with all contexts below, and alone
+    "request {route=/one}": (6 * MIB, 0), "request {route=/one} > part {key=a}": (4 * MIB, 4 * MIB),
+    "request {route=/two}": (12 * MIB, 0)}
+
+
+def check_peaks(browser):
+    """Peaks stay when memory is freed, and are not added up."""
+    shown = dict(browser.run("""const m = source.moments()[2];
+        return m.contexts().map(c => [pathOf(c).map(titleOf).join(' > '), [m.total_of(c, PEAK), m.own_of(c, PEAK)]])"""))
+    for name, peaks in PEAKS.items():
+        equal(f"peaks of {name}", tuple(shown[name]), peaks)
+    root = shown["(root)"][0]
+    check(15 * MIB <= root < 15.5 * MIB, f"the peak of the root is {root}")
+    first = browser.run("""const m = source.moments()[0];
+        return m.total_of(m.contexts().find(c => titleOf(c) === 'request {route=/one}'), PEAK)""")
+    equal("the peak at the first dump", first, 1.5 * MIB)
+
+
 def check_moment(browser, one, part, two):
     found = browser.run("""return source.moments()[arguments[0]].contexts().map(c => [pathOf(c).map(titleOf).join(' > '),
         source.moments()[arguments[0]].total_of(c, IN_USE)])""", check_moment.at)
@@ -75,6 +93,7 @@ def test(pictures, page):
         browser.open("file://" + page)
         wait_for("rows", lambda: len(browser.run(ROWS)) > 3)
         check_moments(browser)
+        check_peaks(browser)
         check_difference(browser)
         check_views(browser, pictures)
         equal("scripts", browser.run("return document.scripts.length"), 1)

@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from browser import Browser, Failed, check, equal, run_test, wait_for
 
+MIB = 1 << 20
 HOSTILE = "<img src=x onerror=alert(1)>"
 SPANS = {"request", "growing", "größe 漢字", HOSTILE}
 REFRESH_S = 3
@@ -34,6 +35,21 @@ def check_names(browser):
     equal("images", browser.run("return document.images.length"), 0)
     equal("scripts", browser.run("return document.scripts.length"), 1)
     check(not browser.has_dialog(), "there is a dialog")
+
+
+def check_peaks(browser):
+    """What was freed shows in the peak. A peak is no figure of pictures, so sorting by it does not choose it."""
+    column = browser.run(HEAD).index("peak") - 1
+    shown = rows(browser)
+    for name, peak in (("größe 漢字", 4 * MIB), (HOSTILE, 3 * MIB)):
+        equal(f"the peak of {name}", shown[name][column], peak)
+        check(shown[name][column] >= shown[name][0], f"{name} has more than its peak")
+    check(shown["(root)"][column] >= max(7 * MIB, shown["request"][column]), "the peak of the root is too low")
+    chosen = "return document.querySelector('#figure').value"
+    before = browser.run(chosen)
+    browser.click(f"#head th:nth-child({column + 2})")
+    equal("the figure of pictures", browser.run(chosen), before)
+    browser.click("#head th:nth-child(2)")
 
 
 def check_narrow(browser):
@@ -111,7 +127,8 @@ def check_history(browser, pictures):
     change = figures(browser)
     browser.click("#forget")
     equal("the change", change, [now - then for now, then in zip(figures(browser), before)])
-    check(change[5] > 0, "nothing was opened meanwhile")
+    opened = browser.run(HEAD).index("opened") - 1
+    check(change[opened] > 0, "nothing was opened meanwhile")
     browser.click("input[value=history]")
     equal("the sum of all bands",
           browser.run("return chart.bands.reduce((sum, band) => sum + band.values.at(-1), 0)"),
@@ -167,6 +184,7 @@ def check_pictures(browser, pictures):
 def check_page(browser, pictures, address):
     browser.open(address)
     check_names(browser)
+    check_peaks(browser)
     check_order(browser)
     check_narrow(browser)
     check_pictures(browser, pictures)

@@ -27,6 +27,7 @@ static void hold(void)
         held[1] = malloc(3 << 20);
     }
     JESPAN("größe 漢字");
+    free(malloc(4 << 20)); /* its peak */
     held[2] = malloc(896 << 10); /* 1008 KiB in all */
     held[3] = malloc(112 << 10);
 }
