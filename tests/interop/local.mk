@@ -38,6 +38,7 @@ test_support += \
 	%D%/prometheus_program.c \
 	%D%/push_program.c \
 	%D%/pyroscope_client.py \
+	%D%/python_fastapi.py \
 	%D%/python_service.py \
 	%D%/python_spans.py \
 	%D%/python_traces.py \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# bindings/python: the memory of a Flask service by route, which OpenTelemetry instruments and nobody changed; spans of a
+# bindings/python: the memory of a Flask and of a FastAPI service by route, which OpenTelemetry instruments and nobody changed; spans of a
 # program's own in threads and tasks; and both without jespan.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
@@ -10,11 +10,12 @@
 fill_environment() {
     python3 -m venv "$1/venv"
     "$1/venv/bin/pip" install -q --disable-pip-version-check setuptools==80.9.0 wheel==0.45.1 flask==3.1.3 \
-        opentelemetry-distro==0.66b1 opentelemetry-instrumentation-flask==0.66b1
+        fastapi==0.165.0 uvicorn==0.54.0 opentelemetry-distro==0.66b1 opentelemetry-instrumentation-flask==0.66b1 \
+        opentelemetry-instrumentation-fastapi==0.66b1
 }
 
 need python3
-build_once python-flask-otel-1 fill_environment
+build_once python-flask-fastapi-otel-1 fill_environment
 
 cp -r "$top_srcdir/bindings/python" "$scratch/source"
 chmod -R u+w "$scratch/source"
@@ -46,11 +47,13 @@ holds() {
 # A bytearray of 1, 2, 3 and 5 MiB takes 1.25, 2.5, 3.5 and 6 MiB: it is a byte longer, and these are the size classes.
 python spans "$top_srcdir/tests/interop/python_spans.py"
 grep -qx "available True" "$scratch/spans.said" || fail_with "jespan is not found" "$scratch/spans.said"
-holds spans $((15 << 10)) "outer > task {name=a}"
-holds spans $((42 << 10)) "outer > task {name=b}"
+holds spans $((17 << 10 | 512)) "outer > task {name=a}"
+holds spans $((49 << 10)) "outer > task {name=b}"
 holds spans $((7 << 10)) "outer > task > decorated async {name=b}"
 holds spans 2560 "outer > decorated {kind=7}"
-holds spans $((62 << 10)) "outer"
+holds spans 1280 "outer > task > in pool {name=a}"
+holds spans 3584 "outer > task > in pool {name=b}"
+holds spans $((71 << 10 | 512)) "outer"
 holds spans $((6 << 10)) "thread > fails"
 holds spans 7424 "thread"
 
@@ -59,6 +62,10 @@ python service "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/pytho
 holds service $((10 << 10)) "GET /keep/<int:number> {http.method=GET, http.route=/keep/<int:number>}"
 holds service 0 "GET /look {http.method=GET, http.route=/look}"
 [ "$(grep -c ' GET /' "$scratch/service.report")" = 2 ] || fail_with "there are other spans" "$scratch/service.report"
+
+python fastapi "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_fastapi.py"
+holds fastapi $((10 << 10)) "GET /task/{number} {http.method=GET, http.route=/task/{number}}"
+holds fastapi $((10 << 10)) "GET /thread/{number} {http.method=GET, http.route=/thread/{number}}"
 
 # Each request is a trace.
 JESPAN_OTEL_LABELS=http.route,trace_id python traces "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" \

@@ -7,6 +7,7 @@ import threading
 import jespan
 
 kept = []
+in_pool_threads = set()
 MIB = 1 << 20
 
 
@@ -21,12 +22,20 @@ async def step(mib):
     kept.append(bytearray(mib * MIB))
 
 
+def in_pool(mib):
+    kept.append(bytearray(mib * MIB))
+    with jespan.span("in pool"):
+        kept.append(bytearray(mib * MIB))
+    in_pool_threads.add(threading.current_thread())
+
+
 async def task(name, mib):
     with jespan.span("task", name=name):
         for _ in range(10):
             await asyncio.sleep(0)  # the other task's turn
             kept.append(bytearray(mib * MIB))
         await asyncio.gather(step(mib), step(mib))
+        await asyncio.to_thread(in_pool, mib)
     kept.append(bytearray(MIB))
 
 
@@ -49,6 +58,7 @@ if __name__ == "__main__":
     with jespan.span("outer"):
         decorated()
         asyncio.run(main())
+    assert in_pool_threads and threading.main_thread() not in in_pool_threads
     started = threading.Thread(target=thread)
     started.start()
     started.join()

@@ -23,6 +23,7 @@ class span(contextlib.ContextDecorator):
         self._span = open_span(self._name, self._labels, current.get(), caller.f_code.co_filename, caller.f_lineno)
         self._token = current.set(self._span)
         follow(self._span)
+        _tasks.follow_anyio()
         return self
 
     def __exit__(self, *_):

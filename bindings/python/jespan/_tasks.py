@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""asyncio tasks: each step of a task runs in the span that is current in the task."""
+"""asyncio tasks: each step of a task runs in the span that is current in the task. So does what a task has a thread of a pool do."""
 import asyncio.base_events
 import collections.abc
+import concurrent.futures
+import sys
 
 from ._native import current, follow
 
@@ -42,11 +44,43 @@ class _Steps(collections.abc.Coroutine):
         self._coroutine.close()
 
 
+def _in_worker(function):
+    """The function for a thread of a pool, which has no span: it runs there in the span that is current here."""
+    span = current.get()
+
+    def call(*arguments, **named):
+        before = follow(span)
+        try:
+            return function(*arguments, **named)
+        finally:
+            follow(before)
+
+    return call if span else function
+
+
+def follow_anyio():
+    """Starlette and FastAPI run functions that are not async by this. To be called when it may have been imported."""
+    to_thread = sys.modules.get("anyio.to_thread")
+    run_sync = getattr(to_thread, "run_sync", None)
+    if run_sync is None or hasattr(run_sync, "_jespan"):
+        return
+
+    async def run_followed_sync(func, *arguments, **named):
+        return await run_sync(_in_worker(func), *arguments, **named)
+
+    run_followed_sync._jespan = True
+    to_thread.run_sync = run_followed_sync
+
+
 def install():
     loop = asyncio.base_events.BaseEventLoop
-    create_task = loop.create_task
+    create_task, run_in_executor = loop.create_task, loop.run_in_executor
 
     def create_followed_task(self, coro, **named):
         return create_task(self, _Steps(coro) if asyncio.iscoroutine(coro) else coro, **named)
 
-    loop.create_task = create_followed_task
+    def run_followed_in_executor(self, executor, func, *arguments):
+        is_thread = executor is None or isinstance(executor, concurrent.futures.ThreadPoolExecutor)
+        return run_in_executor(self, executor, _in_worker(func) if is_thread else func, *arguments)
+
+    loop.create_task, loop.run_in_executor = create_followed_task, run_followed_in_executor

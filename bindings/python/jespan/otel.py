@@ -5,7 +5,7 @@ OpenTelemetry imports this module while it imports itself. So what this needs of
 """
 from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
 
-from . import is_available
+from . import _tasks, is_available
 from ._native import current, follow
 
 
@@ -17,6 +17,7 @@ class RuntimeContext(ContextVarsRuntimeContext):
         if not is_available():
             return token
         from . import otel_spans
+        _tasks.follow_anyio()
         self._provider = otel_spans.add_processor(self._provider)
         ours = current.set(otel_spans.of_context(context))
         follow(current.get())
