@@ -203,6 +203,7 @@ struct thread {
     _Atomic bool maybe_hot;        /* it may be inside an allocation that began before it saw the last invalidation */
     _Atomic bool limits_unsettled; /* limits_set() could not settle its charges: limits_settle() */
     bool event_due;                /* a slow event was postponed: alloc_policy.c */
+    bool ring_is_refused;          /* there was none left for this thread's events */
     /* For the flush with this free_buffer_sequence: the frees counted so far, and the frees uncharged so far. */
     _Atomic uint32_t claimed_sequence, counted, claimed;
     uint32_t n_held;

@@ -14,7 +14,7 @@
 #include "heap/timing.h"
 #include "span/tree.h"
 
-#define RINGS_MAX_BYTES (UINT64_C(128) << 20) /* of all threads together */
+#define RECORDS_MAX_BYTES (UINT64_C(128) << 20) /* of all rings together */
 
 struct event_rings event_rings;
 static uint32_t event_life;               /* another one in each forked child */
@@ -53,7 +53,7 @@ static size_t ring_bytes(uint32_t n_records)
 static COLD struct event_ring *make_ring(void)
 {
     uint32_t n_records = records_wanted();
-    uint64_t fit = RINGS_MAX_BYTES / ring_bytes(n_records), most = fit < EVENT_RINGS_MAX ? fit : EVENT_RINGS_MAX;
+    uint64_t fit = RECORDS_MAX_BYTES / (n_records * sizeof(struct event_record)), most = fit < EVENT_RINGS_MAX ? fit : EVENT_RINGS_MAX;
     uint32_t place = load_relaxed(&event_rings.n);
     do
         if (place >= most)
@@ -93,6 +93,10 @@ static void introduce(struct event_ring *ring, const struct thread *t)
 /* A thread's block keeps its ring for the next thread. Threads that enter no span, such as jespan's own, need none. */
 static COLD struct event_ring *begin(struct thread *t)
 {
+    if (t->ring_is_refused) {
+        atomic_fetch_add_explicit(&event_rings.without, 1, memory_order_relaxed);
+        return NULL;
+    }
     if (!t->depth || t->base == CONTEXT_ID_SELF)
         return NULL;
     if (t->ring && t->ring->life != event_life) {
@@ -102,6 +106,7 @@ static COLD struct event_ring *begin(struct thread *t)
     if (!t->ring)
         t->ring = make_ring();
     if (!t->ring) {
+        t->ring_is_refused = true;
         atomic_fetch_add_explicit(&event_rings.without, 1, memory_order_relaxed);
         return NULL;
     }
@@ -152,6 +157,7 @@ COLD void timing_record_end(struct thread *t, uint64_t now)
     if (t->events)
         put(t->events, record_of(EVENT_END, now, 0, 0));
     t->events = NULL;
+    t->ring_is_refused = false;
 }
 
 /* ---- Fork ---- */
@@ -166,7 +172,7 @@ COLD void events_after_fork(void)
     store_relaxed(&last_number, 1);
     memset((void *)event_rings.all, 0, sizeof event_rings.all);
     for (struct thread *t = thread_first(); t; t = thread_next(t))
-        t->events = NULL;
+        t->events = NULL, t->ring_is_refused = false;
     struct thread *own = thread_current;
     timing_is_recorded = timing_is_recorded && conf.follow_fork;
     if (own && timing_is_recorded) {

@@ -123,6 +123,10 @@ test_lost() {
     equal "events in the file and lost" "$((lost + $(wc -l < E)))" 400000
     grep -q ';(lost%20events) ' E || fail "no gap in the file"
     grep -q '"lost events"' T || fail "no gap in the trace"
+    run --conf events_buffer_bytes:67108864 -- "$program" crowd 1000 # two buffers fit
+    grep -q '/E: of 6000 events, 2000 were of more threads than have a buffer (events_buffer_bytes)$' err ||
+        fail_with "events of a thread without a buffer" err
+    equal "events of the threads with a buffer" "$(wc -l < E)" 4000
     run --conf events_max_bytes:65536,events_buffer_bytes:67108864 -- "$program" burst 20000
     [ "$(stat -c %s E)" -le 65536 ] && [ "$(stat -c %s T)" -le 65536 ] || fail "files are larger than their bound: $(ls -l E T)"
     grep -q "/E: of 40000 events, $((40000 - $(wc -l < E))) are beyond events_max_bytes$" err || fail_with "the bound is not said" err

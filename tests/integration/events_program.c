@@ -4,6 +4,7 @@
  *   shop        one request with two spans in it, three times, with labels; then a span by its handle
  *   threads     two threads named "worker", one after the other, and one without a name: each enters "job" > "step" twice
  *   burst N     enters and leaves a span N times
+ *   crowd N     the same on three threads at once
  *   fork        a child does the words that follow; this process waits for it and ends
  *   die         ends by SIGKILL when it is killed, inside the span "endless"
  *   closes      closes all descriptors from 3 on
@@ -66,6 +67,28 @@ static void burst(long n)
     }
 }
 
+static pthread_barrier_t crowd_is_there;
+
+/* The threads exist at the same time, since one that ends leaves its buffer to the next. */
+static void *burst_in_crowd(void *n)
+{
+    pthread_barrier_wait(&crowd_is_there);
+    burst(*(long *)n);
+    pthread_barrier_wait(&crowd_is_there);
+    return NULL;
+}
+
+static void crowd(long n)
+{
+    pthread_t threads_there[3];
+    pthread_barrier_init(&crowd_is_there, NULL, 3);
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&threads_there[i], NULL, burst_in_crowd, &n))
+            exit(4);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads_there[i], NULL);
+}
+
 static void wait_for_child(pid_t child)
 {
     int status;
@@ -93,6 +116,8 @@ int main(int argc, char **argv)
             threads();
         else if (strcmp(argv[i], "burst") == 0)
             burst(atol(argv[++i]));
+        else if (strcmp(argv[i], "crowd") == 0)
+            crowd(atol(argv[++i]));
         else if (strcmp(argv[i], "die") == 0)
             die();
         else if (strcmp(argv[i], "closes") == 0)
