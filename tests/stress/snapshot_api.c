@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Snapshots of <jespan/snapshot.h>: rows, paths, figures and changes of known spans, then from several threads while others
- * allocate. */
+ * allocate.
+ *
+ * SNAPSHOT_SECONDS: how long the threads run (until each has made LOOKS snapshots, 200). SNAPSHOT_WORKERS: threads that
+ * allocate (2). SNAPSHOT_LABELS: values of their label (300); with more than max_contexts, contexts are recycled. */
 #include <jespan/snapshot.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 #include "../support/check.h"
 #include "../support/ctl.h"
 #include "../support/family.h"
+#include "../support/many_locks.h"
 
 static void *kept[3];
 
@@ -151,34 +156,79 @@ static void wrong_arguments(void)
 
 /* ---- Many threads ---- */
 
-static atomic_bool is_over;
+/* Each thread holds KEPT objects at most. Contexts are recycled once labels are more than max_contexts; threads with
+ * names of their own, and their rows, come and go. */
+#define MOST_WORKERS 64
+#define KEPT 8
+#define MOST_BYTES 4096u /* usable, of an object here */
+#define OTHERS_BYTES (UINT64_C(1) << 20) /* of libc, for threads */
 
-static void *work(void *unused)
+static atomic_bool is_over;
+static uint64_t n_workers, n_labels, seconds, most_inuse;
+
+static void *pass(void *argument)
 {
-    (void)unused;
-    for (unsigned i = 0; !atomic_load(&is_over); i++) {
-        JESPAN_WITH("work", JESPAN_LABEL_INT("n", i % 300));
-        F(free)(F(malloc)(100 + i % 3000));
-    }
+    char name[16];
+    snprintf(name, sizeof name, "guest %u", *(unsigned *)argument % 50);
+    pthread_setname_np(pthread_self(), name);
+    F(free)(F(malloc)(500));
     return NULL;
 }
 
-static void *look(void *unused)
+static void have_a_guest(unsigned i)
 {
+    pthread_t guest;
+    if (pthread_create(&guest, NULL, pass, &i) == 0)
+        pthread_join(guest, NULL);
+}
+
+static void *work(void *unused)
+{
+    void *own[KEPT] = {NULL};
     (void)unused;
+    for (unsigned i = 0; !atomic_load(&is_over); i++) {
+        JESPAN_WITH("work", JESPAN_LABEL_INT("n", i % n_labels));
+        F(free)(own[i % KEPT]);
+        own[i % KEPT] = F(malloc)(100 + i % 3000);
+        if (i % 16 == 0)
+            jespan_add_label(NULL, &(struct jespan_label)JESPAN_LABEL_INT("later", i % n_labels));
+        F(free)(F(malloc)(100 + i % 2000));
+        if (i % 4096 == 4095)
+            have_a_guest(i / 4096);
+    }
+    for (unsigned i = 0; i < KEPT; i++)
+        F(free)(own[i]);
+    return NULL;
+}
+
+static void check_rows(const jespan_snapshot_t *s)
+{
+    CHECK(jespan_snapshot_figure(s, JESPAN_INUSE_BYTES) <= most_inuse);
+    for (const jespan_row_t *row = NULL; (row = jespan_snapshot_next(s, row));) {
+        char text[100];
+        CHECK(jespan_row_figure(row, JESPAN_INUSE_BYTES) <= most_inuse); /* a negative figure is a huge one */
+        CHECK(jespan_row_path(s, row, text, sizeof text) > 0);
+    }
+}
+
+static bool is_due(uint64_t n, time_t begin)
+{
+    return seconds ? (uint64_t)(time(NULL) - begin) < seconds : n < check_rounds("LOOKS", 200);
+}
+
+static void *look(void *looks)
+{
+    time_t begin = time(NULL);
     jespan_snapshot_t *before = jespan_snapshot_take();
-    for (uint64_t i = 0, n = check_rounds("LOOKS", 200); i < n; i++) {
+    for (uint64_t n = 0; is_due(n, begin) && !check_result(); n++) {
         struct jespan_snapshot_change change = {0};
         jespan_snapshot_t *after = jespan_snapshot_take();
         while (jespan_snapshot_next_change(before, after, &change) == 0)
             CHECK(!change.before || !change.after || jespan_change_figure(&change, JESPAN_ALLOC_BYTES) >= 0);
-        for (const jespan_row_t *row = NULL; (row = jespan_snapshot_next(after, row));) {
-            char text[100];
-            CHECK((int64_t)jespan_row_figure(row, JESPAN_INUSE_BYTES) >= 0);
-            CHECK(jespan_row_path(after, row, text, sizeof text) > 0);
-        }
+        check_rows(after);
         jespan_snapshot_free(before);
         before = after;
+        atomic_fetch_add((_Atomic uint64_t *)looks, 1);
     }
     jespan_snapshot_free(before);
     return NULL;
@@ -186,16 +236,24 @@ static void *look(void *unused)
 
 static void threads(void)
 {
-    pthread_t workers[2], lookers[3];
-    for (int i = 0; i < 2; i++)
+    pthread_t workers[MOST_WORKERS], lookers[3];
+    _Atomic uint64_t looks = 0;
+    seconds = check_env("SNAPSHOT_SECONDS", 0);
+    n_workers = check_env("SNAPSHOT_WORKERS", 2);
+    n_labels = check_env("SNAPSHOT_LABELS", 300);
+    CHECK(n_workers <= MOST_WORKERS && n_labels > 0);
+    most_inuse = ctl_u64("spans.all.inuse_bytes") + n_workers * (KEPT + 1) * MOST_BYTES + OTHERS_BYTES;
+    for (uint64_t i = 0; i < n_workers; i++)
         CHECK_EQ(pthread_create(&workers[i], NULL, work, NULL), 0);
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(pthread_create(&lookers[i], NULL, look, NULL), 0);
+        CHECK_EQ(pthread_create(&lookers[i], NULL, look, &looks), 0);
     for (int i = 0; i < 3; i++)
         pthread_join(lookers[i], NULL);
     atomic_store(&is_over, true);
-    for (int i = 0; i < 2; i++)
+    for (uint64_t i = 0; i < n_workers; i++)
         pthread_join(workers[i], NULL);
+    check_note("%llu snapshots, %llu contexts recycled, %llu opens", (unsigned long long)looks,
+               (unsigned long long)ctl_u64("spans.stats.recycled"), (unsigned long long)ctl_u64("spans.all.opens"));
 }
 
 static void a_child_reads_on(void)
