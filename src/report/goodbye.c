@@ -56,12 +56,12 @@ static struct sidecar_page *map_page(void)
 }
 
 /* Slots have numbers of the sidecar's PID namespace, as /proc has, through which the page was reached. A process in another
- * namespace would take the slot of another process, or be taken for it. */
-static bool is_numbered_as_here(void)
+ * namespace would take the slot of another process, or be taken for it. Returns 0 without /proc. */
+static uint32_t number_in_proc(void)
 {
     char number[16] = "";
     ssize_t n = readlink("/proc/self", number, sizeof number - 1);
-    return n > 0 && strtol(number, NULL, 10) == getpid();
+    return n > 0 ? (uint32_t)strtoul(number, NULL, 10) : 0;
 }
 
 /* The first process of a fork in another PID namespace. Its children inherit that they have no slot. */
@@ -128,7 +128,9 @@ void goodbye_start(void)
     if (!conf.sidecar[0])
         return;
     page = map_page();
-    if (page && !is_numbered_as_here()) {
+    uint32_t number = page ? number_in_proc() : 0;
+    if (page && number != (uint32_t)getpid()) {
+        store_relaxed(&page->left_out, number);
         munmap(page, SIDECAR_PAGE_BYTES);
         page = NULL;
     }
@@ -147,7 +149,10 @@ COLD void goodbye_after_fork(void)
 {
     if (!own)
         return;
-    own = conf.follow_fork && !is_forked_into_namespace() ? take_slot(true) : NULL;
+    bool is_outside = is_forked_into_namespace();
+    if (is_outside)
+        store_relaxed(&page->left_out, load_relaxed(&own->pid)); /* the parent */
+    own = conf.follow_fork && !is_outside ? take_slot(true) : NULL;
 }
 
 /* ---- Events ---- */

@@ -21,7 +21,7 @@
 #include "snapshot/alert_figures.h"
 
 #define SIDECAR_PAGE_NAME "jespan-sidecar" /* as /proc/PID/maps shows it, after "memfd:" */
-#define SIDECAR_PAGE_LAYOUT 0x6a730007u /* changes with the layout */
+#define SIDECAR_PAGE_LAYOUT 0x6a730008u /* changes with the layout */
 #define SIDECAR_PAGE_BYTES 786432 /* the kernel gives memory for what is used of it */
 #define SIDECAR_SLOTS 1360
 #define SIDECAR_BEAT_NS UINT64_C(25000000) /* how often the sidecar beats while a process waits for it */
@@ -54,6 +54,8 @@ struct sidecar_page {
     _Atomic uint32_t reasons; /* DUMP_BIT() of those for which the sidecar writes dumps */
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
+    _Atomic uint32_t left_out; /* the last process that is in another PID namespace, or has a child there. 0: none */
+    uint32_t unused;
     struct sidecar_slot slots[SIDECAR_SLOTS];
     /* Of the processes with these slots. The sidecar writes them: */
     struct alert_figures alerts[SIDECAR_SLOTS][ALERTS_MOST];

@@ -190,6 +190,11 @@ void page_empty(struct sidecar_slot *slot, pid_t pid)
         futex_wake_all_shared(&slot->events);
 }
 
+pid_t page_left_out(void)
+{
+    return page ? (pid_t)load_relaxed(&page->left_out) : 0;
+}
+
 bool page_leaves_events(const struct sidecar_slot *slot, pid_t pid)
 {
     return page_is_of(slot, pid) && load_acquire(&slot->events) & DUMP_ON_ACCEPTS;

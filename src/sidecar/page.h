@@ -60,6 +60,9 @@ void page_count_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reas
 void page_done(struct sidecar_slot *slot, pid_t pid);
 void page_be_open(struct sidecar_slot *slot, pid_t pid);
 
+/* A process that is in another PID namespace, or has a child there. 0: none was seen. */
+pid_t page_left_out(void);
+
 /* Empties the slot of a process that has ended. */
 void page_empty(struct sidecar_slot *slot, pid_t pid);
 

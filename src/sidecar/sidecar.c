@@ -128,6 +128,20 @@ static void say_unreadable(pid_t pid)
     has_said = true;
 }
 
+/* Once for all. Processes there have other numbers, and mostly another /proc, so they cannot say when they begin and end. */
+static void say_left_out(void)
+{
+    static bool has_said;
+    char number[NUMBER_BYTES];
+    pid_t pid = page_left_out();
+    if (has_said || pid <= 0)
+        return;
+    has_said = true;
+    WARN("process ", number_text(number, (uint64_t)pid, 10), " is in a PID namespace of its own or has children in one, which are "
+         "left out here; jespan serve PID reports for one of them (jespan ps lists them), and jespan run --in-process has all "
+         "of them report by themselves");
+}
+
 /* ADDRESSES PERMISSIONS OFFSET DEVICE INODE NAME */
 static uint64_t inode_in(const char *line)
 {
@@ -176,6 +190,7 @@ static void look_for_processes(void)
         else if (pid > 0)
             begin_served(slot, pid);
     }
+    say_left_out();
     sidecar.next_look_ns = page_is_open() ? clock_ns(CLOCK_MONOTONIC) + LOOK_EVERY_NS : UINT64_MAX;
 }
 

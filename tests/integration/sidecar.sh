@@ -323,6 +323,43 @@ test_namespaces() {
     in_namespace forked unshare -p bash -c 'sleep 1000 & (exit 3); kill -9 $!; exec "$0" hold 256 status 9'
 }
 
+# left_out LINES COMMAND…: how often the sidecar says that processes are left out
+left_out() {
+    local lines=$1
+    shift
+    # The pipe ends with the sidecar.
+    "$JESPAN_CMD" run --quiet --dump-dir left -- "$@" 2>&1 > /dev/null | cat > left.err
+    equal "left out: status of $*" "${PIPESTATUS[0]}" 0
+    equal "left out: lines about $*" "$(grep -c 'has children in one, which are left out here' left.err)" "$lines"
+}
+
+# Processes in another namespace are left out with a word, and can be served by their number here.
+test_left_out() {
+    local inside
+    unshare -Upf --mount-proc true 2> left.err || {
+        echo "left out: not tested, the kernel refuses PID namespaces: $(cat left.err)" >&2
+        return 0
+    }
+    left_out 1 unshare -Upf --mount-proc sh -c 'env; env; :'
+    left_out 1 unshare -Upf sh -c 'env; env; :'
+    left_out 0 sh -c 'env; (env); :'
+    mkfifo left.in
+    "$JESPAN_CMD" run --dump-dir left -- unshare -Upf --mount-proc "$program" hold 256 say wait < left.in > left.out 2> left.err &
+    pid=$!
+    pids+=("$pid")
+    exec {input}> left.in
+    await [ -s left.out ] || fail_with "left out: the program does not start" left.err
+    inside=$(pgrep -P "$pid" -x sidecar_program)
+    "$JESPAN_CMD" ps > left.ps
+    equal "left out: its sidecar" "$(awk -v pid="$inside" '$1 == pid { print $6 }' left.ps)" -
+    "$JESPAN_CMD" serve --quiet --interval 1 --dump-dir served "$inside" {input}>&- &
+    pids+=($!)
+    await [ -e "served/heap.$inside.1.pb.gz" ] || fail "left out: jespan serve writes no dump"
+    equal "left out: what it holds" "$(row "served/heap.$inside.1.pb.gz" held)" "1048576 256 1048576"
+    release
+    wait "$pid"
+}
+
 # A number in the page may be that of a process of another sidecar.
 test_another_page() {
     local other page other_input
@@ -509,6 +546,7 @@ test_sidecar_dies
 test_sidecar_stops_late
 test_process_1
 test_namespaces
+test_left_out
 test_another_page
 test_odd_programs
 if is_told; then
