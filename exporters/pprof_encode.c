@@ -60,6 +60,13 @@ static void read_dump(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
     read_heap(t, values + 3);
 }
 
+static void read_dump_temporary(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    memset(values, 0, PPROF_MAX_VALUES * sizeof *values);
+    values[3] = (int64_t)t->temporary_objects;
+    read_heap(t, values + 4);
+}
+
 /* The first two are the most that a context had at once: alone, and with all below it. They cannot be added up. The third
  * is what contexts had when the process had most. */
 const struct pprof_kind pprof_dump = {
@@ -68,6 +75,16 @@ const struct pprof_kind pprof_dump = {
     .n_values = 7,
     .period = {"space", "bytes"},
     .read = read_dump,
+    .has_peaks = true,
+};
+
+/* The same for programs in which temporary allocations were counted. */
+static const struct pprof_kind pprof_dump_temporary = {
+    .values = {{"max_space", "bytes"}, {"max_total_space", "bytes"}, {"peak_space", "bytes"}, {"temporary_objects", "count"},
+               {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
+    .n_values = 8,
+    .period = {"space", "bytes"},
+    .read = read_dump_temporary,
     .has_peaks = true,
 };
 
@@ -314,7 +331,7 @@ int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind,
     if (!e)
         return -ENOMEM;
     e->snapshot = snapshot;
-    e->kind = kind;
+    e->kind = kind == &pprof_dump && snapshot->all.temporary_objects ? &pprof_dump_temporary : kind;
     e->row_location = exporter_memory_take(sink->memory, snapshot->n_rows + (size_t)1, sizeof *e->row_location);
     int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)

@@ -20,6 +20,7 @@ struct totals {
     uint64_t credited_in_objects, credited_in_bytes;   /* live objects that came from another context (jespan_credit) */
     uint64_t credited_out_objects, credited_out_bytes; /* live objects that went to another one */
     uint64_t enters, exits;
+    uint64_t temporary_objects; /* of those freed: see malloc/temporary.h */
     /* Snapshots add these. */
     uint64_t opens;      /* spans opened */
     uint64_t wall;       /* time that spans were open; in rows of snapshots, without that of spans below */

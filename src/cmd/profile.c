@@ -148,7 +148,7 @@ static int find_column(const struct profile *profile, const char *name)
 
 static bool find_columns(struct profile *profile, enum profile_kind kind)
 {
-    static const char *const peaks[PROFILE_N_PEAKS] = {"max_space", "max_total_space", "peak_space"};
+    static const char *const peaks[PROFILE_N_PEAKS] = {"max_space", "max_total_space", "peak_space", "temporary_objects"};
     profile->kind = kind;
     for (int value = 0; value < PROFILE_N_VALUES; value++)
         profile->columns[value] = find_column(profile, kinds[kind].names[value]);

@@ -63,7 +63,7 @@ static int read_sort(void *data, const char *word)
     options->sort = word;
     if (report_knows_sort(word))
         return 0;
-    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs, peak, atpeak; cpu, busy, wall, opens", word);
+    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs, peak, atpeak, temporary; cpu, busy, wall, opens", word);
     return STATUS_USAGE;
 }
 
@@ -222,6 +222,8 @@ static int run(int argc, char **argv)
             choose_peak(&words, &options);
         options.chains = options.tree && words.source.frames == REPORT_CALLS;
         words.query.filter = words.filter;
+        if (options.sort && !options.wanted && strcmp(options.sort, "temporary") == 0)
+            options.wanted = "temporary,share,allocs,alloc";
         words.query.with_peaks = report_wants_peaks(&options);
         words.query.inclusive |= options.tree || by_calls;
         words.query.with_own = options.tree || (by_calls && !words.diff);
@@ -271,11 +273,13 @@ const struct command command_report = {
         "               all)\n"
         "  --sort KEY   the largest first, and shares of it. For a heap dump: inuse (bytes\n"
         "               in use, the default), alloc (bytes ever allocated), objects (in use),\n"
-        "               allocs, peak (the most that was in use at once) or atpeak (what was\n"
-        "               in use when the process had most). For times: cpu (the default),\n"
-        "               busy, wall or opens\n"
+        "               allocs, peak (the most that was in use at once), atpeak (what was\n"
+        "               in use when the process had most) or temporary (allocations that\n"
+        "               were freed before the next one; with stacks). For times: cpu (the\n"
+        "               default), busy, wall or opens\n"
         "  --columns LIST  these columns, as inuse,share,objects,alloc,allocs,freed,\n"
-        "               frees,size,peak,atpeak. A wrong word makes it list all of them\n"
+        "               frees,size,peak,atpeak,temporary. A wrong word makes it list all\n"
+        "               of them\n"
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
         "  --peak       who held memory when the process had most: --sort atpeak with the\n"

@@ -91,7 +91,8 @@ struct report_place {
 
 struct report_row {
     int64_t values[PROFILE_N_VALUES];
-    int64_t peaks[PROFILE_N_PEAKS]; /* the highest of the contexts that the row stands for; of PROFILE_AT_PEAK, the sum */
+    int64_t peaks[PROFILE_N_PEAKS]; /* the highest of the contexts that the row stands for; of PROFILE_AT_PEAK and what
+                                     * follows, the sum */
     int64_t key;   /* the table sorts by it */
     uint64_t hash; /* of what the row stands for; equal in all profiles */
     struct report_place place;
@@ -221,6 +222,7 @@ struct report_table {
     int sort; /* the value that rows are sorted by, or one of these */
 #define REPORT_SORT_PEAK PROFILE_N_VALUES
 #define REPORT_SORT_AT_PEAK (PROFILE_N_VALUES + 1)
+#define REPORT_SORT_TEMPORARY (PROFILE_N_VALUES + 2)
     struct report_rows rows;
     const struct report_column *columns[REPORT_MAX_CELLS];
     int n_columns;

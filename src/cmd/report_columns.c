@@ -21,6 +21,7 @@ enum basis {
     EACH,       /* for each of the other value */
     OF_PEAK,    /* the highest; of the sum of all rows, the process's */
     AT_PEAK,
+    TEMPORARY,
     PER_MINUTE, /* change */
 };
 
@@ -44,6 +45,7 @@ static const struct report_column heap_columns[] = {
     {"size", "SIZE", "mean_inuse_bytes", UNIT_BYTES, EACH, PROFILE_INUSE_BYTES, PROFILE_INUSE_OBJECTS, false},
     {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
     {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
+    {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, TEMPORARY, 0, 0, false},
     {NULL},
 };
 
@@ -60,6 +62,7 @@ static const struct report_column heap_tree_columns[] = {
     {"size", "SIZE", "mean_inuse_bytes", UNIT_BYTES, EACH, PROFILE_INUSE_BYTES, PROFILE_INUSE_OBJECTS, false},
     {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
     {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
+    {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, TEMPORARY, 0, 0, false},
     {NULL},
 };
 
@@ -123,10 +126,11 @@ static const struct kind {
         .tree_columns = heap_tree_columns,
         .diff_columns = heap_diff_columns,
         .sorts = {{"inuse", PROFILE_INUSE_BYTES}, {"alloc", PROFILE_ALLOC_BYTES}, {"objects", PROFILE_INUSE_OBJECTS},
-                  {"allocs", PROFILE_ALLOC_OBJECTS}, {"peak", REPORT_SORT_PEAK}, {"atpeak", REPORT_SORT_AT_PEAK}},
+                  {"allocs", PROFILE_ALLOC_OBJECTS}, {"peak", REPORT_SORT_PEAK}, {"atpeak", REPORT_SORT_AT_PEAK},
+                  {"temporary", REPORT_SORT_TEMPORARY}},
         .next = PROFILE_ALLOC_BYTES,
         .own = -1,
-        .sort_error = "a heap profile is sorted by inuse, alloc, objects, allocs, peak or atpeak",
+        .sort_error = "a heap profile is sorted by inuse, alloc, objects, allocs, peak, atpeak or temporary",
     },
     [PROFILE_TIME] = {
         .columns = time_columns,
@@ -154,20 +158,26 @@ bool report_knows_sort(const char *word)
     return find_sort(PROFILE_HEAP, word) >= 0 || find_sort(PROFILE_TIME, word) >= 0;
 }
 
-static bool is_of_peaks(const char *word, size_t n)
+static bool is_word(const char *word, size_t n, const char *wanted)
 {
-    return (n == 4 && strncmp(word, "peak", n) == 0) || (n == 6 && strncmp(word, "atpeak", n) == 0);
+    return n == strlen(wanted) && strncmp(word, wanted, n) == 0;
+}
+
+/* Whether a column or the order is called so. */
+static bool wants(const struct report_options *options, const char *word)
+{
+    bool found = options->sort && strcmp(options->sort, word) == 0;
+    for (const char *at = options->wanted; at && *at != '\0' && !found; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        found = is_word(at, n, word);
+        at += n;
+    }
+    return found;
 }
 
 bool report_wants_peaks(const struct report_options *options)
 {
-    bool found = options->sort && is_of_peaks(options->sort, strlen(options->sort));
-    for (const char *at = options->wanted; at && *at != '\0' && !found; at += *at == ',') {
-        size_t n = strcspn(at, ",");
-        found = is_of_peaks(at, n);
-        at += n;
-    }
-    return found;
+    return wants(options, "peak") || wants(options, "atpeak");
 }
 
 /* Rows of paths alone have the peaks of the context alone. */
@@ -179,9 +189,10 @@ static int64_t peak_of(const struct report_table *table, const struct report_row
 
 int64_t report_sort_value(const struct report_table *table, const struct report_row *row)
 {
-    return table->sort == REPORT_SORT_PEAK      ? peak_of(table, row)
-           : table->sort == REPORT_SORT_AT_PEAK ? row->peaks[PROFILE_AT_PEAK]
-                                                : row->values[table->sort];
+    return table->sort == REPORT_SORT_PEAK        ? peak_of(table, row)
+           : table->sort == REPORT_SORT_AT_PEAK   ? row->peaks[PROFILE_AT_PEAK]
+           : table->sort == REPORT_SORT_TEMPORARY ? row->peaks[PROFILE_TEMPORARY]
+                                                  : row->values[table->sort];
 }
 
 int report_next_value(enum profile_kind kind)
@@ -236,8 +247,11 @@ const char *report_columns_find(struct report_table *table)
         return kinds[table->kind].sort_error;
     if (report_wants_peaks(table->options) && table->inputs[0].profile.peak_columns[PROFILE_PEAK_TOTAL] < 0)
         return "it has no peaks";
+    if (wants(table->options, "temporary") && table->n_inputs == 1 && table->inputs[0].profile.peak_columns[PROFILE_TEMPORARY] < 0)
+        return "it has no temporary allocations: they are counted with 'jespan run --stacks'";
     if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)
-        return "--diff cannot be sorted by peaks";
+        return table->sort == REPORT_SORT_TEMPORARY ? "--diff cannot be sorted by temporary allocations"
+                                                    : "--diff cannot be sorted by peaks";
     if (table->options->wanted)
         return find_wanted(table);
     for (const struct report_column *column = all_columns(table); column->word; column++)
@@ -300,6 +314,9 @@ static bool find_value(const struct report_table *table, const struct report_col
         break;
     case AT_PEAK:
         *value = row->peaks[PROFILE_AT_PEAK];
+        break;
+    case TEMPORARY:
+        *value = row->peaks[PROFILE_TEMPORARY];
         break;
     case PER_MINUTE:
         *value = table->minutes > 0 ? in_range((double)*value / table->minutes) : 0;

@@ -61,7 +61,8 @@ static void add_section(struct report_table *table, const char *word, uint32_t f
     for (uint32_t i = section->n_shown; i < n; i++) {
         const struct report_row *row = &table->rows.items[first + i];
         report_row_add(&section->hidden, row->values, -1);
-        section->hidden.peaks[PROFILE_AT_PEAK] = report_sum(section->hidden.peaks[PROFILE_AT_PEAK], row->peaks[PROFILE_AT_PEAK]);
+        for (int k = PROFILE_AT_PEAK; k < PROFILE_N_PEAKS; k++)
+            section->hidden.peaks[k] = report_sum(section->hidden.peaks[k], row->peaks[k]);
     }
     section->hidden.key = report_sort_value(table, &section->hidden);
 }

@@ -44,7 +44,8 @@ static bool is_known(size_t offset)
         FIGURE(free_bytes, handle, free_bytes), FIGURE(credited_in_objects, handle, credited_in_objects),                    \
         FIGURE(credited_in_bytes, handle, credited_in_bytes), FIGURE(credited_out_objects, handle, credited_out_objects),          \
         FIGURE(credited_out_bytes, handle, credited_out_bytes), {"inuse_objects", handle, TOTALS_INUSE_OBJECTS},                    \
-        {"inuse_bytes", handle, TOTALS_INUSE_BYTES}, FIGURE(enters, handle, enters)
+        {"inuse_bytes", handle, TOTALS_INUSE_BYTES}, FIGURE(enters, handle, enters),                       \
+        FIGURE(temporary_objects, handle, temporary_objects)
 #define SNAPSHOT_FIGURES(handle)                                                                                       \
     FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
         FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), FIGURE(cpu_user_ns, handle, cpu_user),                     \

@@ -95,6 +95,7 @@ static void add_frees(struct totals *to, struct counters *c)
     if (more) {
         to->credited_out_objects += load_acquire(&more->credited_out_objects);
         to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
+        to->temporary_objects += load_relaxed(&more->temporary_objects);
     }
 }
 

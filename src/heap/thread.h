@@ -33,6 +33,7 @@ struct counters_more {
     _Atomic uint64_t credited_in_objects, credited_in_bytes;
     _Atomic uint64_t credited_out_objects, credited_out_bytes; /* stored with release, as frees */
     _Atomic uint64_t cpu_user, cpu_system; /* up to the last reading, where the clock tells them apart */
+    _Atomic uint64_t temporary_objects; /* malloc/temporary.h */
 };
 
 /* `opens` is the number of blocks opened so far, shifted by this, plus the number of blocks that are open. */
@@ -123,6 +124,14 @@ struct thread_sums {
     uint64_t busy, cpu; /* in ticks; complete only where the thread has ended */
 };
 
+/* The addresses of a thread's last allocations, for malloc/temporary.h. NULL: the object is freed, or has no stack. */
+#define RECENT_MAX 16u
+struct recent_objects {
+    const void *p[RECENT_MAX];
+    uint32_t next;    /* the place of the next one */
+    uint32_t scanned; /* frees in the free buffer that were looked at */
+};
+
 /* A stock: bytes that a thread has charged to a limit and its ancestors and has not used yet: limits.h. */
 struct limit_stock {
     _Atomic uint64_t bytes;
@@ -211,6 +220,7 @@ struct thread {
 
     /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
     struct thread_stacks *stacks, *stacks_kept;
+    struct recent_objects recent;
     uint64_t until_sample; /* bytes until the next sample: the allocation that reaches this number is the sample */
 
     /* Events: span/events.c. `ring` is the block's; `events` is NULL until this thread has entered a span. */

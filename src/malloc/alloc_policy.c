@@ -13,6 +13,7 @@
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
 #include "malloc/probes.h"
+#include "malloc/temporary.h"
 #include "malloc/track.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
@@ -302,6 +303,7 @@ NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
     stack_context_leave(t, &hold);
     if (unlikely(hold.is_sample))
         probes_alloc(p, size);
+    temporary_after_alloc(t, p, hold.stack);
     return p;
 }
 

@@ -11,6 +11,7 @@ core_sources += \
 	%D%/probes.c %D%/probes.h \
 	%D%/region_exceptions.c %D%/region_exceptions.h \
 	%D%/region_release.c %D%/region_release.h \
+	%D%/temporary.c %D%/temporary.h \
 	%D%/track.h %D%/track_slow.h \
 	%D%/track_alloc.c \
 	%D%/track_free.c \

@@ -9,6 +9,7 @@
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
 #include "malloc/probes.h"
+#include "malloc/temporary.h"
 #include "malloc/track.h"
 #include "policy/arenas.h"
 #include "policy/limits.h"
@@ -125,8 +126,10 @@ static NOINLINE void *resize_with_stack(struct thread *t, void *p, size_t size, 
 {
     struct stack_hold hold;
     stack_context_enter(t, __builtin_frame_address(0), size, &hold);
+    uint32_t tag = temporary_begin_resize(t, p);
     void *q = resize(t, p, size, flags);
     stack_context_leave(t, &hold);
+    temporary_end_resize(t, tag, q, hold.stack);
     if (unlikely(hold.is_sample))
         probes_alloc(q, size);
     return q;

@@ -200,8 +200,9 @@ void track_free_now(struct thread *t, void *p, int flags);
 void track_flush(struct thread *t);
 void track_flush_any(struct thread *t);
 
-/* What flushes do first, or no longer do: look for peaks (peak_looks.h), or tell a tracer of samples (probes.h). */
-enum flush_first { FLUSH_LOOKS = 1, FLUSH_PROBES = 2 };
+/* What flushes do first, or no longer do: look for peaks (peak_looks.h), tell a tracer of samples (probes.h), or count temporary
+ * allocations (temporary.h). */
+enum flush_first { FLUSH_LOOKS = 1, FLUSH_PROBES = 2, FLUSH_TEMPORARY = 4 };
 void track_let_flush(enum flush_first what, bool does);
 
 /* To be called when the first limit is made. From then on, a flush also uncharges frees. */

@@ -12,6 +12,7 @@
 #include "malloc/boot.h"
 #include "malloc/peak_looks.h"
 #include "malloc/probes.h"
+#include "malloc/temporary.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
@@ -101,6 +102,7 @@ void track_free_now(struct thread *t, void *p, int flags)
     struct object_owner owner = track_take_header(p);
     peak_looks_before_free(t, owner.usable);
     probes_before_free(p, owner.tag);
+    temporary_before_free(t, p, owner.tag);
     if (unlikely(owner.in_arena)) {
         free_in_claimed_page(t, p, &owner, flags);
         return;
@@ -248,6 +250,8 @@ static COLD void do_first_and_flush(struct thread *t)
         peak_looks_now();
     for (uint32_t i = load_relaxed(&t->free_buffer_done); first & FLUSH_PROBES && i < load_relaxed(&t->free_buffer_count); i++)
         probes_free(load_relaxed(&t->free_buffer_object[i]), load_relaxed(load_relaxed(&t->free_buffer_slot[i])));
+    if (first & FLUSH_TEMPORARY)
+        temporary_before_flush(t);
     load_acquire(&plain_flush)(t);
 }
 
@@ -276,6 +280,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     size_t usable = class_bytes[page_entry_class(entry)];
     peak_looks_before_free(t, usable);
     probes_before_free(p, load_relaxed(slot) & ~TAG_SURVIVOR);
+    temporary_before_free(t, p, load_relaxed(slot) & ~TAG_SURVIVOR);
     uint32_t section = limits_begin(t);
     uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_SURVIVOR);
     store_relaxed(slot, 0);

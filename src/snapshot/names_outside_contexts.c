@@ -49,6 +49,7 @@ static const struct context_name context_names[] = {
     {"inuse_objects", TOTAL, TOTALS_INUSE_OBJECTS},
     {"inuse_bytes", TOTAL, TOTALS_INUSE_BYTES},
     FIGURE(enters, enters),
+    FIGURE(temporary_objects, temporary_objects),
     FIGURE(opens, opens),
     FIGURE(wall_ns, wall),
     FIGURE(busy_ns, busy),

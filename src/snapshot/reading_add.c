@@ -119,6 +119,7 @@ static void add_more(struct totals *to, struct counters_more *more, bool times)
     to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
     to->credited_in_objects += load_relaxed(&more->credited_in_objects);
     to->credited_in_bytes += load_relaxed(&more->credited_in_bytes);
+    to->temporary_objects += load_relaxed(&more->temporary_objects);
     uint64_t opens = load_relaxed(&more->opens);
     to->wall += open_time_in(more, times);
     to->opens += opens >> OPENS_SHIFT;

@@ -83,6 +83,8 @@ static COLD void draw(struct thread *t, struct thread_stacks *s)
 COLD void stack_context_review(struct thread *t)
 {
     t->stacks = NULL;
+    if (load_relaxed(&stacks_mode) != STACKS_ALL)
+        t->recent = (struct recent_objects){0}; /* allocations that follow are not seen */
     if (load_relaxed(&stacks_mode) == STACKS_OFF)
         return;
     if (!t->stacks_kept) {
@@ -100,6 +102,7 @@ COLD void stack_context_leave_thread(struct thread *t)
 {
     struct thread_stacks *s = t->stacks_kept;
     t->stacks = NULL;
+    t->recent = (struct recent_objects){0};
     if (!s)
         return;
     s->busy = false;

@@ -99,6 +99,7 @@ all_dump_script_tests += \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \
 	%D%/stack_modes.sh \
+	%D%/stacks_temporary.sh \
 	%D%/state_file.sh \
 	%D%/threads.sh \
 	%D%/top.sh \
@@ -127,6 +128,7 @@ test_support += \
 	%D%/abort_program.c \
 	%D%/alerts_program.c \
 	%D%/peaks_program.c \
+	%D%/stacks_temporary_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \
 	%D%/api_mallctl.c \

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Temporary allocations: those that the thread which made them frees before it has made more than conf.stacks_temporary
+ * other allocations. realloc() counts as a free and an allocation.
+ *
+ * They are counted for the stack that allocated, while a thread takes all stacks: only then all allocations of a thread
+ * pass the slow side. A thread keeps the addresses of its last allocations. Each allocation, and each flush, compares
+ * these with the objects that came into the thread's free buffer since the last look. So free() has nothing to do for
+ * small objects. What has no stack is not counted, but it is another allocation for the others.
+ *
+ * A wrong count needs three threads' steps in a row: another thread frees the object, allocates the same address again,
+ * and hands it to this thread, which frees it before it allocates anything.
+ */
+#ifndef JESPAN_TEMPORARY_H
+#define JESPAN_TEMPORARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "heap/thread.h"
+#include "stacks/stacks.h"
+
+/* Counts what the thread has freed since the last look, and keeps the address of a new object. `stack` is its context, or
+ * 0. */
+void temporary_count(struct thread *t, const void *p, uint32_t stack);
+
+/* The same, for a thread that may not take all stacks. */
+HOT_INLINE void temporary_after_alloc(struct thread *t, const void *p, uint32_t stack)
+{
+    if (likely(load_relaxed(&stacks_mode) == STACKS_ALL) && likely(p))
+        temporary_count(t, p, stack);
+}
+
+/* To be called before the thread's free buffer is flushed. */
+void temporary_before_flush(struct thread *t);
+
+/* Counts an object that is freed without the buffer. `tag` is its owner. */
+void temporary_free(struct thread *t, const void *p, uint32_t tag);
+
+/* The same, at a place where few threads take stacks. t may be NULL. */
+static inline void temporary_before_free(struct thread *t, const void *p, uint32_t tag)
+{
+    if (unlikely(t && t->stacks))
+        temporary_free(t, p, tag);
+}
+
+/* Around the resizing of an object. The first returns the owner of a recent object, else 0. `resized` is NULL if there was
+ * no memory. */
+uint32_t temporary_begin_resize(struct thread *t, const void *p);
+void temporary_end_resize(struct thread *t, uint32_t tag, const void *resized, uint32_t stack);
+
+#endif
