@@ -19,6 +19,7 @@
 #include "../support/family.h"
 #include "malloc/track.h"
 #include "report/exporter.h"
+#include "snapshot/names_outside.h"
 #include "snapshot/space.h"
 #include "snapshot/view_heap.h"
 #include "snapshot/view_threads.h"
@@ -174,6 +175,27 @@ static void walk_threads(struct view *view)
     view_threads_free(&t);
 }
 
+static void walk_name(void *to, const char *name, const struct mailbox_answer *answer)
+{
+    (void)to;
+    FUZZ_REQUIRE(answer->kind <= MAILBOX_WORDS && memchr(answer->words, '\0', sizeof answer->words));
+    seen += strlen(name) + strlen(answer->words) + answer->value;
+}
+
+/* As `jespan ctl PID list` and `get` do. */
+static void walk_names(struct view *view, const struct snapshot *s)
+{
+    static const char *const names[] = {"spans.version", "spans.4.labels", "spans.5.total.inuse_bytes", "spans.arenas.1.name",
+                                        "spans.alerts.1.rule", "spans.stats.contexts"};
+    struct mailbox_answer answer;
+    uint32_t life;
+    names_outside_list(view, s, "*", walk_name, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names_outside_get(view, s, names[i], &answer) == 0)
+            walk_name(NULL, names[i], &answer);
+    names_outside_life(view, (uint32_t)fuzz_number(&input, 4), &life);
+}
+
 static void read_view(struct view *view, unsigned what)
 {
     struct snapshot *s = NULL, *next;
@@ -187,6 +209,8 @@ static void read_view(struct view *view, unsigned what)
         walk_heap(view);
     if (s && what & 8)
         walk_threads(view);
+    if (s && what & 16)
+        walk_names(view, s);
     snapshot_free(s);
 }
 

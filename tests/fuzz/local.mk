@@ -2,6 +2,7 @@
 # Fuzz targets: tools/fuzz runs them for long, `make check` runs their corpora. To add one: the file, its name here, and a
 # directory of that name in corpus/.
 fuzz_targets = \
+	%D%/fuzz_control \
 	%D%/fuzz_core \
 	%D%/fuzz_page \
 	%D%/fuzz_view
