@@ -113,6 +113,8 @@ int view_open_core(struct view **view, const char *path)
     if (error)
         return error;
     error = open_space(view, (struct space){.copy = core_file_copy, .core = core}, core_file_pid(core));
+    if (error && core_file_is_incomplete(core))
+        error = -ENOSPC; /* what had no room reads as zeros, and so the rest makes no sense */
     if (error)
         core_file_close(core);
     return error;
@@ -188,6 +190,8 @@ const char *view_error_text(int error)
         return "the core is cut off; is there a limit on its size (ulimit -c)?";
     case EBADMSG:
         return "the books that jespan keeps in this process are damaged";
+    case ENOSPC:
+        return "this state file had no room for all figures, and what it has is too little to be read";
     case ENOSYS:
         return "/proc has no entry for it: /proc is not mounted, or belongs to another PID namespace";
     case ENOMEM:

@@ -241,6 +241,13 @@ kill -9 $pid
 JESPAN_CONF=state_file:disk/full "$1" exit 3 2> said.again
 dd if=/dev/zero of=disk/zero bs=4096 2> /dev/null
 JESPAN_CONF=state_file:disk/more "$1" exit 3 2> said.more
+umount disk
+mount -t tmpfs -o size=1m tmpfs disk || exit 77
+JESPAN_CONF=state_file:disk/little "$1" wide 3 1 > words.little 2> said.little &
+while [ ! -s words.little ]; do sleep 0.05; done
+"$2" report disk/little 2> err.little
+echo $? > status.little
+kill -9 $!
 END_OF_SCRIPT
     local status=0
     unshare -rm sh full.sh "$program" "$JESPAN_CMD" || status=$?
@@ -249,6 +256,9 @@ END_OF_SCRIPT
     equal "a full disk: the message" "$(cat said)" "jespan: state_file: no more room in $PWD/disk/full; figures in it are incomplete from now on"
     equal "a full disk: the command" "$(cat err)" "jespan: warning: disk/full had no room for all figures; it is incomplete"
     equal "a full disk: once more" "$(cat said.again)" ""
+    equal "a little disk: the message" "$(cat said.little)" "jespan: state_file: no more room in $PWD/disk/little; figures in it are incomplete from now on"
+    equal "a little disk: the command" "$(cat status.little err.little)" "2
+jespan: disk/little: this state file had no room for all figures, and what it has is too little to be read"
     equal "a full disk from the beginning" "$(cat said.more)" "jespan: state_file: '$PWD/disk/more' cannot be made: No space left on device"
 }
 
