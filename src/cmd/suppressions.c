@@ -11,6 +11,7 @@
 #include "base/array.h"
 
 #define PREFIX "leak:"
+#define LINE_BYTES 65536
 
 /* --- Reading ------------------------------------------------------------------------------------------------------------ */
 
@@ -45,24 +46,33 @@ static const char *read_line(struct suppressions *all, char *line)
     return add(all, pattern) ? NULL : "out of memory";
 }
 
+/* Copies a line into `line`, with a NUL after it. Returns its bytes; 0: the end, or an error. A longer line is cut off. */
+static size_t take_line(FILE *file, char line[LINE_BYTES])
+{
+    size_t n = 0;
+    for (int c = 0; n < LINE_BYTES - 1 && c != '\n' && (c = getc(file)) != EOF;)
+        line[n++] = (char)c;
+    line[n] = '\0';
+    return n;
+}
+
 const char *suppressions_read(struct suppressions *all, const char *path, char reason[256])
 {
-    char *line = NULL;
+    char line[LINE_BYTES];
     const char *wrong = NULL;
-    size_t room = 0, number = 0;
+    size_t number = 0;
     FILE *file = fopen(path, "re");
     if (!file)
         return strerror(errno);
-    for (ssize_t n; !wrong && (n = getline(&line, &room, file)) >= 0;) {
+    for (size_t n; !wrong && (n = take_line(file, line)) > 0;) {
         number++;
-        wrong = memchr(line, '\0', (size_t)n) ? "it is no text" : read_line(all, line);
+        wrong = memchr(line, '\0', n) ? "it is no text" : n == LINE_BYTES - 1 ? "it is too long" : read_line(all, line);
     }
     if (wrong)
         snprintf(reason, 256, "line %zu: %s", number, wrong);
     else if (ferror(file))
         snprintf(reason, 256, "%s", strerror(errno));
     bool failed = wrong || ferror(file);
-    free(line);
     fclose(file);
     return failed ? reason : NULL;
 }

@@ -95,6 +95,19 @@ suppressed: 400 B in 4 objects of 3 stacks
     says "no suppressions" 2 "jespan: nowhere: No such file or directory"
     jespan leaks --suppressions "$scratch" profile
     says "suppressions in a directory" 2 "jespan: $scratch: Is a directory"
+    (
+        ulimit -v 4000000 # a reader of the whole line takes no more than that
+        jespan leaks --suppressions /dev/zero profile
+        says "suppressions without an end" 2 "jespan: /dev/zero: line 1: it is no text"
+        finish
+    ) || fail "suppressions without an end"
+    printf 'leak:main\nleak:%070000d\n' 0 > supp
+    jespan leaks --suppressions supp profile
+    says "a long line" 2 "jespan: supp: line 2: it is too long"
+    printf 'leak:shop::*inner' > supp
+    jespan leaks --suppressions supp --error-exitcode 9 profile
+    says "the last line without an end" 9 ""
+    equal "the last line without an end: text" "$(tail -n 1 out)" "         300 B  leak:shop::*inner"
 }
 
 test_usage() {
