@@ -52,9 +52,12 @@ try_statuses() {
 
 # What a collector drops of a push is not sent again. It may also only have something to say.
 try_partial() {
+    local name
     through partial "" 'partial&n=2&text=too%20old'
     through warned "" 'partial&n=0&text=deprecated'
     through all_right "" 'partial&n=0'
+    through unended otlp_timeout_ms:500 unended
+    through endless "" endless
     finish_cases
     survived partial
     least partial rejected 1
@@ -65,6 +68,11 @@ try_partial() {
     equal "warned: failures" "$(stat_of warned failures)" 0
     said warned 1 '^jespan: otlp: the collector warns: deprecated, more errors like this are only counted for 10 minutes$'
     unnoticed all_right
+    for name in unended endless; do # the rest of the answer is cut off, but the head said that it was stored
+        survived $name
+        equal "$name: IDs that came back" "$(sent_twice $name)" ""
+        equal "$name: failures" "$(stat_of $name failures)" 0
+    done
 }
 
 try_bounds() {
