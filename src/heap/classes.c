@@ -28,7 +28,8 @@ static uint8_t slab_pages(size_t bin, size_t usable)
 
 static struct class_info next_class(unsigned class, size_t usable)
 {
-    uint32_t shift = 31 - (uint32_t)__builtin_clz((uint32_t)usable);
+    uint32_t log2 = 31 - (uint32_t)__builtin_clz((uint32_t)usable);
+    uint32_t shift = log2 < HEADER_PAGE_BITS ? log2 : HEADER_PAGE_BITS - 1;
     class_bytes[class] = (uint32_t)usable;
     class_reciprocal[class] = UINT64_MAX / usable + 1;
     class_slab_pages[class] = slab_pages(class - 1, usable);
@@ -50,7 +51,7 @@ COLD void classes_boot(void)
     for (size_t eights = 0; eights < CLASS_ROWS; eights++) {
         if (eights * 8 > usable || !eights) {
             usable = jespan_je_nallocx(eights ? eights * 8 : 1, 0);
-            info = usable < HEADER_PAGE_BYTES ? next_class(++classes, usable) : (struct class_info){CODE_BIG, 0};
+            info = usable <= HEADER_PAGE_BYTES ? next_class(++classes, usable) : (struct class_info){CODE_BIG, 0};
         }
         size_to_class[eights].bytes = info.bytes;
         store_release(&size_to_class[eights].code, info.code); /* the other process looks at the last row first */

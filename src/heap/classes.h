@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* jemalloc's size classes, read once at boot.
  *
- * Classes below one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything
- * from 4 KiB on is "big": at most one object starts in a page, and its header is the page map entry itself.
+ * Classes up to one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything
+ * above is "big": at most one object starts in a page, and its header is the page map entry itself.
  */
 #ifndef JESPAN_CLASSES_H
 #define JESPAN_CLASSES_H
@@ -31,8 +31,9 @@ extern uint64_t class_reciprocal[CLASSES_MAX];
 extern uint8_t class_slab_pages[CLASSES_MAX];
 
 /* The properties of a size that headers need. The page map keeps the code: class number and slot shift. The slot shift
- * is floor(log2(bytes)), since objects of the class start at least that far apart. The code has 52 + slot shift. If the
- * page offset is in the topmost bits of a word, a shift to the right by that number gives the slot. */
+ * is floor(log2(bytes)), since objects of the class start at least that far apart. For a whole page it is one less, since
+ * a shift by 64 would be one by 0. The code has 52 + slot shift. If the page offset is in the topmost bits of a word, a
+ * shift to the right by that number gives the slot. */
 struct class_info {
     uint16_t code;  /* class << 8 | (64 - HEADER_PAGE_BITS + slot shift), or CODE_BIG */
     uint16_t bytes; /* usable */
@@ -58,7 +59,7 @@ struct class_row {
 };
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(struct class_row) == 4, "the class is the code's upper byte");
 
-#define CLASS_ROWS (HEADER_PAGE_BYTES / 8 + 1)
+#define CLASS_ROWS (HEADER_PAGE_BYTES / 8 + 2)
 extern struct class_row size_to_class[CLASS_ROWS]; /* by size / 8, rounded up. The last one is CODE_BIG */
 
 /* For a requested or usable size of up to HEADER_PAGE_BYTES. */

@@ -85,7 +85,7 @@ static void slow_event(struct thread *t)
 
 int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
 {
-    if (usable >= HEADER_PAGE_BYTES) {
+    if (usable > HEADER_PAGE_BYTES) {
         if (usable >= extents_oversize_bytes)
             extents_watch_pointer(p);
         if (unlikely(load_relaxed(&slow_work) & (SLOW_MAIL | SLOW_START)))

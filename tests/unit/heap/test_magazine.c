@@ -224,9 +224,27 @@ static void test_big_objects_are_not_kept(void **state)
     struct thread *t = track_thread();
     (void)state;
     thread_cache_flush(t);
-    free_many(t, 4000, 5);
+    free_many(t, HEADER_PAGE_BYTES + 1, 5);
     free_many(t, 100000, 5);
     assert_int_equal(magazine_bytes(t), 0);
+}
+
+/* An object of a page has a header and a magazine, also if it was asked for by its alignment. */
+static void test_objects_of_a_page_are_kept(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    thread_cache_flush(t);
+    free_many(t, HEADER_PAGE_BYTES, 5);
+    assert_int_equal(magazine_bytes(t), 5 * HEADER_PAGE_BYTES);
+    void *p = F(aligned_alloc)(HEADER_PAGE_BYTES, 1);
+    assert_int_equal(magazine_bytes(t), 4 * HEADER_PAGE_BYTES);
+    assert_int_equal(track_usable(p), HEADER_PAGE_BYTES);
+    assert_int_equal(track_context((char *)p + 16), 0);
+    assert_int_equal(track_context((char *)p + HEADER_PAGE_BYTES / 2), 0);
+    F(free)(p);
+    assert_int_equal(magazine_bytes(t), 5 * HEADER_PAGE_BYTES);
+    thread_cache_flush(t);
 }
 
 static void test_reused_objects_are_counted_like_new_ones(void **state)
@@ -289,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_the_last_taken_goes_back_with_its_new_header),
         cmocka_unit_test(test_objects_taken_before_a_change_wait),
         cmocka_unit_test(test_big_objects_are_not_kept),
+        cmocka_unit_test(test_objects_of_a_page_are_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
         cmocka_unit_test(test_calloc_clears_what_it_reuses),
         cmocka_unit_test(test_flushing_the_thread_cache_takes_them_too),
