@@ -211,8 +211,8 @@ size_t outside_bytes(struct view *view, uint32_t end)
 static int copy_directories(struct view *view, uint32_t end)
 {
     struct view_outside *o = view->outside;
-    o->n_chunks = (end + READING_CHUNK - 1) / READING_CHUNK;
-    size_t each = o->n_chunks * sizeof *o->directories, bytes = each * o->n_threads;
+    uint32_t n_chunks = (end + READING_CHUNK - 1) / READING_CHUNK;
+    size_t each = n_chunks * sizeof *o->directories, bytes = each * o->n_threads;
     if (bytes > MAX_DIRECTORIES_BYTES)
         return -ENOMEM;
     if (bytes > o->directories_bytes) {
@@ -226,9 +226,10 @@ static int copy_directories(struct view *view, uint32_t end)
     }
     int error = 0;
     for (uint32_t i = 0; !error && i < o->n_threads; i++) {
-        const struct piece piece = {o->directories + (size_t)i * o->n_chunks, o->threads[i].chunks, each};
+        const struct piece piece = {o->directories + (size_t)i * n_chunks, o->threads[i].chunks, each};
         error = space_copy(&view->space, &piece, 1);
     }
+    o->n_chunks = error ? 0 : n_chunks;
     return error;
 }
 
@@ -238,6 +239,7 @@ int outside_begin(struct view *view, struct reading **r, void *memory, size_t by
     (void)bytes;
     *r = memory;
     (*r)->view = view;
+    o->n_chunks = 0; /* a reading that fails has other threads than the directories of the one before */
     int error = read_threads(view);
     if (error)
         return error;

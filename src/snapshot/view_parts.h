@@ -100,7 +100,7 @@ struct view_outside {
     uint32_t n_threads, room;
     uint64_t *directories; /* by thread: the addresses of its chunks */
     size_t directories_bytes;
-    uint32_t n_chunks; /* of each thread */
+    uint32_t n_chunks; /* of each thread; 0: there is no reading, so there are no directories */
     struct counters_chunk *slots;
     struct outside_site *sites; /* a hash table by address */
     uint32_t sites_room, n_sites;

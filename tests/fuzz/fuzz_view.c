@@ -22,6 +22,7 @@
 #include "snapshot/names_outside.h"
 #include "snapshot/space.h"
 #include "snapshot/view_heap.h"
+#include "snapshot/view_parts.h"
 #include "snapshot/view_threads.h"
 #include "span/tree.h"
 
@@ -205,6 +206,8 @@ static void read_view(struct view *view, unsigned what)
         walk_parts(s);
     }
     FUZZ_REQUIRE(s || errno > 0);
+    const struct view_outside *o = view->outside;
+    FUZZ_REQUIRE(!o || (uint64_t)o->n_chunks * o->n_threads * sizeof *o->directories <= o->directories_bytes);
     if (what & 4)
         walk_heap(view);
     if (s && what & 8)
