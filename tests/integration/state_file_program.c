@@ -94,14 +94,11 @@ static void end(struct pair *p)
     atomic_fetch_add(&p->done, 1);
 }
 
-static void *volatile passing;
-
 static void pass(struct thread_model *m, unsigned thread, uint64_t n)
 {
     begin(&m->passing);
     {
         JESPAN_WITH("passing", JESPAN_LABEL_INT("id", (int64_t)(n * 16 + thread)));
-        passing = NULL;
         void *p = malloc(OBJECT_BYTES);
         *(volatile char *)p = 1;
         free(p);
