@@ -205,8 +205,9 @@ static void *map_named(size_t bytes)
     return NULL;
 }
 
-/* The name comes last, since it tells tracers of the call that the context is there. */
-static void publish(void)
+/* The name comes last, since it tells tracers of the call that the context is there. Not inlined: a fork without otel_context
+ * needs no page for this stack. */
+static NOINLINE void publish(void)
 {
     enum { bytes = 16384 }; /* the keys have at most 2 * CONF_STRING_BYTES */
     struct header *h = map_named(bytes);
@@ -230,9 +231,10 @@ static void publish(void)
 
 COLD void process_context_boot(void)
 {
+    if (!conf.otel_context)
+        return;
     int saved = errno;
-    if (conf.otel_context)
-        publish();
+    publish();
     errno = saved;
 }
 
