@@ -353,8 +353,9 @@ COLD void state_before_fork(void)
 
 COLD void state_after_fork_in_parent(void)
 {
-    if (fork_copy)
-        munmap(fork_copy, state.bytes - state.high_backed);
+    if (!fork_copy)
+        return;
+    munmap(fork_copy, state.bytes - state.high_backed);
     fork_copy = NULL;
 }
 
