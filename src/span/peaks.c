@@ -31,13 +31,11 @@ struct sums {
     int64_t raw;          /* what the counters of this number say, less buffered frees */
     uint64_t own, total;  /* with the parts of the context; with all contexts below it */
 };
-static struct meta_array peak_array, sums_array;
+static struct meta_array peak_array;
 
 int peaks_boot(uint32_t max_contexts)
 {
     int error = meta_array_begin(&peak_array, max_contexts * sizeof *all_peaks.of);
-    if (!error)
-        error = meta_array_begin(&sums_array, max_contexts * sizeof(struct sums));
     if (error)
         return error;
     meta_array_watch(&peak_array);
@@ -174,21 +172,28 @@ static bool raise_peaks(const struct sums *sums, uint32_t end)
     return has_raised;
 }
 
-/* Under LOCK_TREE, so no context is recycled meanwhile. */
-static enum peaks_look look(void)
+/* Of the first `end` contexts. The sums are all 0 at first. */
+static enum peaks_look look_with(struct sums *sums, uint32_t end)
 {
-    uint32_t end = tree_end();
-    struct sums *sums = (struct sums *)sums_array.start;
-    if (end > MOST_COUNTERS || thread_blocks() > MOST_COUNTERS / FREE_BUFFER_MAX)
-        return PEAKS_TOO_MANY;
-    if (!meta_array_grow(&peak_array, end * sizeof *all_peaks.of) || !meta_array_grow(&sums_array, end * sizeof *sums))
-        return PEAKS_TOO_MANY;
-    memset(sums, 0, end * sizeof *sums);
     subtract_buffered(sums, end);
     if (!add_up(sums, end))
         return PEAKS_TOO_MANY;
     add_to_ancestors(sums, end);
     return raise_peaks(sums, end) ? PEAKS_RAISED : PEAKS_SAME;
+}
+
+/* Under LOCK_TREE, so no context is recycled meanwhile. The sums are mapped for each look: what stays mapped takes time in each
+ * fork. */
+static enum peaks_look look(void)
+{
+    uint32_t end = tree_end();
+    if (end > MOST_COUNTERS || thread_blocks() > MOST_COUNTERS / FREE_BUFFER_MAX ||
+        !meta_array_grow(&peak_array, end * sizeof *all_peaks.of))
+        return PEAKS_TOO_MANY;
+    struct sums *sums = meta_map(end * sizeof *sums);
+    enum peaks_look result = sums ? look_with(sums, end) : PEAKS_TOO_MANY;
+    meta_unmap(sums, end * sizeof *sums);
+    return result;
 }
 
 COLD enum peaks_look peaks_look(void)
