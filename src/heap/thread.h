@@ -27,9 +27,10 @@ struct counters {
     _Atomic uint64_t busy;
 };
 
-/* The figures that only some contexts have. */
+/* The figures that only some contexts have. Blocks write the first two, so these are in one cache line. */
 struct counters_more {
-    _Atomic uint64_t wall, opens; /* of JESPAN() blocks; see OPENS_SHIFT */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t wall; /* of JESPAN() blocks */
+    _Atomic uint64_t opens; /* of JESPAN() blocks; see OPENS_SHIFT */
     _Atomic uint64_t credited_in_objects, credited_in_bytes;
     _Atomic uint64_t credited_out_objects, credited_out_bytes; /* stored with release, as frees */
     _Atomic uint64_t cpu_user, cpu_system; /* up to the last reading, where the clock tells them apart */

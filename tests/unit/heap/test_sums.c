@@ -42,7 +42,8 @@ static void test_counters_are_made_when_first_used(void **state)
     assert_ptr_equal(counters_find(t, 6 * COUNTERS_PER_CHUNK - 1), first + COUNTERS_PER_CHUNK - 1);
     assert_null(counters_find(t, 6 * COUNTERS_PER_CHUNK));
     assert_int_equal(sizeof *first, CACHE_LINE_BYTES);
-    assert_int_equal(sizeof *counters_more(first), CACHE_LINE_BYTES);
+    assert_int_equal((uintptr_t)counters_more(first + 1) % CACHE_LINE_BYTES, 0);
+    assert_int_equal(sizeof(struct counters_chunk), 2 * COUNTERS_PAGE_BYTES);
     assert_int_equal((uintptr_t)first % CACHE_LINE_BYTES, 0);
 }
 
