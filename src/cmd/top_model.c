@@ -167,9 +167,10 @@ static void keep_threads(struct top *top)
 
 static int read_process(struct top *top)
 {
-    struct snapshot *s = view_snapshot(top->process, top->snapshot);
+    struct snapshot *s = view_snapshot(top->process, NULL); /* if it fails, the one before is shown */
     if (!s)
         return -errno;
+    snapshot_free(top->snapshot);
     top->snapshot = s;
     keep_threads(top);
     return view_threads_read(&top->threads, top->process);

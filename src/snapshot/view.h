@@ -39,8 +39,9 @@ bool view_is_incomplete(const struct view *view);
 pid_t view_pid(const struct view *view);
 
 /* Takes a snapshot, to be freed with snapshot_free() before view_close(). It frees `old` (or NULL), whose memory it
- * uses if possible. When it returns NULL, `old` is unchanged, and errno is one of the above. ESRCH: the process has
- * ended. ENOENT: it has executed another program, perhaps with jespan: the view is to be opened again. */
+ * uses if possible. When it returns NULL, errno is one of the above, and `old` is still there, to be freed or to be passed
+ * again; its contents may be lost. ESRCH: the process has ended. ENOENT: it has executed another program, perhaps with
+ * jespan: the view is to be opened again. */
 struct snapshot *view_snapshot(struct view *view, struct snapshot *old);
 
 /* Gives the new events of the process to the sink: event_reader.h. Returns 0 or one of the errors above, negative. */
