@@ -18,7 +18,7 @@ flags=$(opentelemetry_flags)
 # reads CONFIGURATION LINE…: the program with the configuration, which publishes what the lines say
 reads() {
     local status=0
-    JESPAN_CONF=$1 python3 "$top_srcdir/tests/support/otel_context.py" "$JESPAN_LIB" "$scratch/shop" "${@:2}" > "$scratch/said" 2>&1 || status=$?
+    JESPAN_CONF=$1 python3 -B "$top_srcdir/tests/support/otel_context.py" "$JESPAN_LIB" "$scratch/shop" "${@:2}" > "$scratch/said" 2>&1 || status=$?
     [ "$status" != 77 ] || skip "$(cat "$scratch/said")"
     [ "$status" = 0 ] || fail_with "$1: status $status" "$scratch/said"
 }

@@ -30,7 +30,7 @@ test_oracle() {
     local seed
     for seed in 1 2 3; do
         "$scratch/program" $seed "$scratch/old" "$scratch/new" || fail "seed $seed: no dumps"
-        python3 "$top_srcdir/tests/support/report_oracle.py" "$JESPAN_CMD" "$scratch/old" "$scratch/new" > "$scratch/out" 2>&1 ||
+        python3 -B "$top_srcdir/tests/support/report_oracle.py" "$JESPAN_CMD" "$scratch/old" "$scratch/new" > "$scratch/out" 2>&1 ||
             fail_with "seed $seed: the report differs from the oracle" "$scratch/out"
     done
 }

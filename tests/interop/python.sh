@@ -76,7 +76,7 @@ equal "requests with their traces" "$(grep -Eo 'GET /keep/<int:number> \{http.ro
 # Profilers of other processes learn the trace of each thread and task.
 if [ "$(uname -m)" = x86_64 ] && have readelf; then
     status=0
-    JESPAN_CONF=otel_context:true PYTHONPATH=$scratch/site python3 "$top_srcdir/tests/support/otel_context.py" \
+    JESPAN_CONF=otel_context:true PYTHONPATH=$scratch/site python3 -B "$top_srcdir/tests/support/otel_context.py" \
         "$top_builddir/.libs/libjespan.so" env LD_PRELOAD="$top_builddir/.libs/libjespan.so" "$built/venv/bin/python" \
         "$top_srcdir/tests/interop/python_traces.py" > "$scratch/said" 2>&1 || status=$?
     [ "$status" = 77 ] || grep -qx "compared 16" "$scratch/said" || fail_with "traces are not published: status $status" "$scratch/said"

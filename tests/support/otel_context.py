@@ -14,6 +14,8 @@ import struct
 import subprocess
 import sys
 
+from pushed import fields
+
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.restype = ctypes.c_long
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -37,30 +39,6 @@ class Process:
 
 
 # ---- The process context ----
-
-def fields(message):
-    """The fields of a message of protobuf: number and value, which is an integer or bytes."""
-    def number():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-    at = 0
-    while at < len(message):
-        tag = number()
-        value = number()
-        if tag & 7 == 2:
-            value, at = message[at:at + value], at + value
-            assert len(value) <= len(message)
-        else:
-            assert tag & 7 == 0, f"wire type {tag & 7}"
-        yield tag >> 3, value
-
 
 def pair(message):
     """KeyValue, with a string, an integer or a list of strings as value."""

@@ -12,33 +12,9 @@ import json
 import subprocess
 import sys
 
+from pushed import fields
+
 failures = 0
-
-
-def fields(data):
-    """(number, value) for each field of a message: an integer, or bytes"""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        tag = varint()
-        if tag & 7 == 0:
-            yield tag >> 3, varint()
-        else:
-            assert tag & 7 == 2
-            length = varint()
-            at += length
-            yield tag >> 3, data[at - length:at]
 
 
 def signed(value):
