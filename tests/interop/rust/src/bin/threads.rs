@@ -3,7 +3,7 @@
 //! fields that are known late.
 use jespan_tests::{all_are_closed, print, warm_up, work, Oracle, Place};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use tracing::field::Empty;
 use tracing::{info_span, trace_span, Span};
 use tracing_subscriber::prelude::*;
@@ -28,13 +28,14 @@ struct Places {
 struct Other {
     to: Sender<(Place, Span, usize)>,
     done: Receiver<()>,
+    thread: JoinHandle<()>,
 }
 
 impl Other {
     fn new() -> Other {
         let (to, jobs) = channel();
         let (finished, done) = channel();
-        thread::spawn(move || {
+        let thread = thread::spawn(move || {
             warm_up();
             for (place, span, count) in jobs {
                 Place::within(place, &span, || work(count));
@@ -42,7 +43,13 @@ impl Other {
                 finished.send(()).unwrap();
             }
         });
-        Other { to, done }
+        Other { to, done, thread }
+    }
+
+    /// Waits until the thread has freed what it had received.
+    fn end(self) {
+        drop(self.to);
+        self.thread.join().unwrap();
     }
 
     fn within(&self, place: Place, span: Span, count: usize) {
@@ -119,6 +126,7 @@ fn main() {
                     fields(&places);
                     recurse(&places, 0);
                 }
+                other.end();
             })
         })
         .collect();
