@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/encode.h"
 #include "http_answer.h"
 #include "http_page.h"
 #include "http_series.h"
@@ -30,11 +31,7 @@ static void make_nonce(char nonce[33])
 {
     unsigned char random[16];
     random_fill(random, sizeof random);
-    for (size_t i = 0; i < sizeof random; i++) {
-        nonce[2 * i] = "0123456789abcdef"[random[i] >> 4];
-        nonce[2 * i + 1] = "0123456789abcdef"[random[i] & 15];
-    }
-    nonce[2 * sizeof random] = '\0';
+    hex_encode(nonce, random, sizeof random);
 }
 
 /* Each @NONCE@ of the page becomes the nonce of this answer. So a browser runs no other script. */

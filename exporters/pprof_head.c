@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/encode.h"
 #include "pprof_parts.h"
 #include "profile.pb-c.h"
 
@@ -94,13 +95,7 @@ static size_t padded(size_t bytes)
 
 static void take_build_id(char *build_id, const unsigned char *id, size_t bytes)
 {
-    static const char digits[] = "0123456789abcdef";
-    size_t n = bytes < PROGRAM_BUILD_ID_BYTES ? bytes : PROGRAM_BUILD_ID_BYTES;
-    for (size_t i = 0; i < n; i++) {
-        build_id[2 * i] = digits[id[i] >> 4];
-        build_id[2 * i + 1] = digits[id[i] & 15];
-    }
-    build_id[2 * n] = '\0';
+    hex_encode(build_id, id, bytes < PROGRAM_BUILD_ID_BYTES ? bytes : PROGRAM_BUILD_ID_BYTES);
 }
 
 /* Each note is a header, a name and a descriptor, the last two padded to 4 bytes. */

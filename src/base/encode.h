@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Encodings that several parts share: strings of JSON, base64, and %XX. Modules call no functions of the library, so
+/* Encodings that several parts share: strings of JSON, base64, hexadecimal digits, and %XX. Modules call no functions of the library, so
  * all of it is inline. */
 #ifndef JESPAN_ENCODE_H
 #define JESPAN_ENCODE_H
@@ -47,6 +47,20 @@ static inline void base64_encode(char *to, const void *bytes, size_t n)
         *to++ = left > 1 ? digits[three >> 6 & 63] : '=';
         *to++ = left > 2 ? digits[three & 63] : '=';
     }
+}
+
+/* ---- Hexadecimal digits ---- */
+
+/* Encodes n bytes as 2 * n digits, and a NUL. */
+static inline void hex_encode(char *to, const void *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < n; i++) {
+        *to++ = digits[from[i] >> 4];
+        *to++ = digits[from[i] & 15];
+    }
+    *to = '\0';
 }
 
 /* ---- %XX (RFC 3986) ---- */

@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "base/die.h"
+#include "base/encode.h"
 #include "base/lock.h"
 #include "base/otel_context.h"
 #include "guard/guard.h"
@@ -80,15 +81,6 @@ static void say_place(const char *what, const struct guard_place *place)
         say_frame(i, place->frames[i] - 1);
 }
 
-static void hexadecimal_id(char *to, const uint8_t *id, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        *to++ = "0123456789abcdef"[id[i] >> 4];
-        *to++ = "0123456789abcdef"[id[i] & 0xf];
-    }
-    *to = '\0';
-}
-
 /* The trace that the calling thread works for, where a library publishes it. */
 static void say_trace(void)
 {
@@ -96,8 +88,8 @@ static void say_trace(void)
     char trace[2 * OTEL_TRACE_ID_BYTES + 1], span[2 * OTEL_SPAN_ID_BYTES + 1];
     if (!otel_context_read(&context))
         return;
-    hexadecimal_id(trace, context.trace_id, OTEL_TRACE_ID_BYTES);
-    hexadecimal_id(span, context.span_id, OTEL_SPAN_ID_BYTES);
+    hex_encode(trace, context.trace_id, OTEL_TRACE_ID_BYTES);
+    hex_encode(span, context.span_id, OTEL_SPAN_ID_BYTES);
     WARN("  in trace ", trace, ", span ", span);
 }
 
