@@ -126,7 +126,7 @@ static const struct part {
 } parts[] = {
     {.boot = last_thread_boot, .after_fork_in_child = last_thread_after_fork},
     {.after_fork_in_parent = unfollowed_note_fork, .after_fork_in_child = unfollowed_after_fork},
-    {.boot = process_context_boot, .after_fork_in_child = process_context_after_fork},
+    {.boot = process_context_start, .after_fork_in_child = process_context_start},
     {.boot = goodbye_start, .after_fork_in_child = goodbye_after_fork},
     {.boot = dump_boot, .after_fork_in_child = dump_after_fork},
     {.boot = register_before_destructors, .after_fork_in_child = register_before_destructors_in_child},

@@ -229,16 +229,11 @@ static NOINLINE void publish(void)
     prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, h, bytes, NAME);
 }
 
-COLD void process_context_boot(void)
+COLD void process_context_start(void)
 {
     if (!conf.otel_context)
         return;
     int saved = errno;
     publish();
     errno = saved;
-}
-
-COLD void process_context_after_fork(void)
-{
-    process_context_boot();
 }

@@ -4,10 +4,7 @@
 #ifndef JESPAN_PROCESS_CONTEXT_H
 #define JESPAN_PROCESS_CONTEXT_H
 
-/* Publishes it. */
-void process_context_boot(void);
-
-/* A forked child does not have its parent's: it publishes one of its own. */
-void process_context_after_fork(void);
+/* Publishes it. A forked child does not have its parent's, and publishes one of its own. */
+void process_context_start(void);
 
 #endif
