@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Part of the command. What it shares with the library is compiled again for the command.
 sidecar_sources = \
+	%D%/children.c %D%/children.h \
 	%D%/ending.c %D%/ending.h \
 	%D%/event_dumps.c %D%/event_dumps.h \
 	%D%/holders.c %D%/holders.h \

@@ -190,6 +190,12 @@ void page_empty(struct sidecar_slot *slot, pid_t pid)
         futex_wake_all_shared(&slot->events);
 }
 
+void page_note_left_out(pid_t pid)
+{
+    if (page && pid > 0)
+        store_relaxed(&page->left_out, (uint32_t)pid);
+}
+
 pid_t page_left_out(void)
 {
     return page ? (pid_t)load_relaxed(&page->left_out) : 0;

@@ -63,6 +63,9 @@ void page_be_open(struct sidecar_slot *slot, pid_t pid);
 /* A process that is in another PID namespace, or has a child there. 0: none was seen. */
 pid_t page_left_out(void);
 
+/* Notes one that the sidecar has found itself. 0: none. */
+void page_note_left_out(pid_t pid);
+
 /* Empties the slot of a process that has ended. */
 void page_empty(struct sidecar_slot *slot, pid_t pid);
 

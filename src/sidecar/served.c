@@ -2,7 +2,6 @@
 /* One process that the sidecar serves. */
 #include "sidecar/served.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -21,6 +20,7 @@
 #include "report/dump_dir.h"
 #include "report/module.h"
 #include "report/unfollowed.h"
+#include "sidecar/children.h"
 #include "sidecar/event_dumps.h"
 #include "sidecar/watched.h"
 #include "snapshot/view.h"
@@ -332,36 +332,31 @@ static void read_program(struct served *p)
     leave_time(p, took_ns);
 }
 
-/* ---- Children that are not followed ---- */
+/* ---- Children that are not reported for ---- */
 
-static unsigned long find_child(pid_t pid)
-{
-    char path[32];
-    unsigned long found = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *threads = opendir(path);
-    for (struct dirent *one; threads && !found && (one = readdir(threads));)
-        if (one->d_name[0] != '.')
-            found = forked_children_find(pid, (pid_t)atoi(one->d_name));
-    if (threads)
-        closedir(threads);
-    return found;
-}
-
-/* Once for all processes. A process without a slot could not be followed. */
-static void say_unfollowed(struct served *p)
+/* Once for all processes. */
+static void say_unfollowed(pid_t pid)
 {
     static bool has_said;
     char number[NUMBER_BYTES];
-    uint64_t now = now_ns();
-    if (has_said || conf_follow_fork_chosen || !p->needs_slot || now < p->next_children_ns)
-        return;
-    p->next_children_ns = now + CHILDREN_EVERY_NS;
-    unsigned long child = find_child(p->pid);
+    pid_t child = has_said || conf_follow_fork_chosen ? 0 : children_unfollowed(pid);
     if (!child)
         return;
     has_said = true;
-    WARN("forked processes such as ", number_text(number, child, 10), FORKED_CHILDREN_TEXT);
+    WARN("forked processes such as ", number_text(number, (uint64_t)child, 10), FORKED_CHILDREN_TEXT);
+}
+
+/* A process without a slot has nobody to follow its children. */
+static void look_for_children(struct served *p)
+{
+    uint64_t now = now_ns();
+    if (!p->needs_slot || now < p->next_children_ns)
+        return;
+    p->next_children_ns = now + CHILDREN_EVERY_NS;
+    pid_t outside = children_outside(p->pid);
+    page_note_left_out(outside);
+    if (!outside)
+        say_unfollowed(p->pid);
 }
 
 /* ---- The end ---- */
@@ -421,7 +416,7 @@ void served_tend(struct served *p)
     else
         served_find(p);
     if (p->readings)
-        say_unfollowed(p);
+        look_for_children(p);
 }
 
 uint64_t served_next_ns(const struct served *p)

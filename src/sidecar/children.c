@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Children of a process that the sidecar serves. */
+#include "sidecar/children.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/unfollowed.h"
+
+typedef pid_t find_fn(pid_t process, pid_t thread);
+
+/* Asks for the children of each thread until one is found. */
+static pid_t find_by_thread(pid_t process, find_fn *find)
+{
+    char path[32];
+    pid_t found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *threads = opendir(path);
+    for (struct dirent *one; threads && !found && (one = readdir(threads));)
+        if (one->d_name[0] != '.')
+            found = find(process, (pid_t)atoi(one->d_name));
+    if (threads)
+        closedir(threads);
+    return found;
+}
+
+static pid_t find_unfollowed(pid_t process, pid_t thread)
+{
+    return (pid_t)forked_children_find(process, thread);
+}
+
+pid_t children_unfollowed(pid_t process)
+{
+    return find_by_thread(process, find_unfollowed);
+}
+
+/* ---- Namespaces ---- */
+
+/* In how many PID namespaces a process has a number, beginning with that of /proc. 0: it has ended. */
+static int count_namespaces(pid_t pid)
+{
+    static const char field[] = "NSpid:";
+    char path[32], *line = NULL;
+    size_t bytes = 0;
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *status = fopen(path, "re");
+    while (status && !n && getline(&line, &bytes, status) > 0)
+        if (strncmp(line, field, sizeof field - 1) == 0)
+            for (char *at = line + sizeof field - 1; (at = strchr(at, '\t')); at++)
+                n++;
+    if (status)
+        fclose(status);
+    free(line);
+    return n;
+}
+
+static pid_t find_outside(pid_t process, pid_t thread)
+{
+    char path[64];
+    int child = 0, n = count_namespaces(process);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)thread);
+    FILE *children = n > 0 ? fopen(path, "re") : NULL;
+    while (children && fscanf(children, "%d", &child) == 1 && count_namespaces(child) <= n)
+        child = 0;
+    if (children)
+        fclose(children);
+    return child;
+}
+
+pid_t children_outside(pid_t process)
+{
+    return find_by_thread(process, find_outside);
+}
