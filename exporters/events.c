@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service `events`: writes each enter and exit of a span to files, and the times by span at the end.
+/* The service `events`: writes each enter and exit of a span to files, and flames at the end.
  *
  * One thread reads the rings of the program's threads every 20 ms, or at once again while a ring fills fast. Events
  * that are overwritten before they are read are lost, and counted: in the files where it is missing, and in a line on
@@ -13,11 +13,9 @@
 
 #include "base/clock.h"
 #include "events_out.h"
-#include "report/exporter.h"
 #include "report/service.h"
 
 SERVICE_DEFINE(events);
-EXPORTER_DEFINE(folded);
 
 #define ROUND_MS 20
 #define SNAPSHOTS_A_ROUND 8
@@ -27,7 +25,7 @@ EXPORTER_DEFINE(folded);
 struct events {
     struct event_sink sink; /* first */
     const struct service_host *host;
-    struct events_file folded, trace, flame;
+    struct events_file folded, trace, flame, svg;
     struct events_paths *paths;
     struct events_memory *memory;
     struct snapshot *snapshot;
@@ -177,35 +175,16 @@ static void show_memory(struct events *e, bool is_last)
         events_trace_memory(&e->trace, e->memory, s, e->sink.now_ns);
 }
 
-/* ---- The times by span, at the end ---- */
+/* ---- The flames, at the end ---- */
 
-struct flame_sink {
-    struct exporter_sink sink; /* first */
-    struct events_file *file;
-};
-
-static int write_flame(struct exporter_sink *sink, const void *data, size_t bytes)
+static void write_flames(struct events *e)
 {
-    struct events_file *f = ((struct flame_sink *)sink)->file;
-    for (const char *from = data; bytes > 0;) {
-        size_t n = bytes < EVENTS_PIECE_BYTES ? bytes : EVENTS_PIECE_BYTES;
-        char *to = events_file_line(f);
-        if (!to)
-            return -EFBIG;
-        memcpy(to, from, n);
-        events_file_added(f, to + n);
-        from += n;
-        bytes -= n;
-    }
-    return 0;
-}
-
-static void write_times(struct events *e)
-{
-    struct flame_sink sink = {{.write = write_flame}, &e->flame};
-    const struct snapshot *s = events_file_is_wanted(&e->flame) ? take_snapshot(e) : NULL;
-    if (s)
-        jespan_exporter_folded.encode(s, EXPORTER_TIME, &sink.sink);
+    bool wants_folded = events_file_is_wanted(&e->flame), wants_svg = events_file_is_wanted(&e->svg);
+    const struct snapshot *s = wants_folded || wants_svg ? take_snapshot(e) : NULL;
+    if (s && wants_folded)
+        events_flame_folded(&e->flame, s);
+    if (s && wants_svg)
+        events_flame_svg(&e->svg, s, e->host->program);
 }
 
 /* ---- The loop ---- */
@@ -277,6 +256,7 @@ static int open_all(struct events *e)
     events_file_open(&e->folded, e->host, c->events_file, c->events_max_bytes);
     events_file_open(&e->trace, e->host, c->trace_file, c->events_max_bytes);
     events_file_open(&e->flame, e->host, c->flame_file, c->events_max_bytes);
+    events_file_open(&e->svg, e->host, c->flame_svg_file, UINT64_MAX);
     e->paths = events_paths_make(&names);
     e->memory = events_memory_make();
     return e->paths && e->memory ? 0 : -ENOMEM;
@@ -287,6 +267,7 @@ static void close_all(struct events *e)
     events_file_close(&e->folded, "");
     events_file_close(&e->trace, EVENTS_TRACE_END);
     events_file_close(&e->flame, "");
+    events_file_close(&e->svg, "");
     if (e->paths)
         events_paths_free(e->paths);
     events_memory_free(e->memory);
@@ -310,7 +291,7 @@ static int run(const struct service_host *host)
         loop(e);
         end_lanes(e);
         show_memory(e, true);
-        write_times(e);
+        write_flames(e);
         say_all_missing(e, &e->folded);
         say_all_missing(e, &e->trace);
     }

@@ -128,6 +128,12 @@ void events_trace_switch(struct events_file *f, const struct events_lane *lane, 
 /* Events are missing from lane->last_ns on. */
 void events_trace_lost(struct events_file *f, const struct events_lane *lane, uint64_t n);
 
+/* ---- events_flame.c: what is written once, at the end ---- */
+
+/* The busy times as folded stacks, and a figure (flame_svg_figure) as a flame graph. */
+void events_flame_folded(struct events_file *f, const struct snapshot *s);
+void events_flame_svg(struct events_file *f, const struct snapshot *s, const char *program);
+
 /* Memory at that time: of all, resident, and of the contexts that hold most. */
 struct events_memory;
 struct events_memory *events_memory_make(void);

@@ -59,10 +59,12 @@ otlp_sources = \
 events_sources = \
 	%D%/events.c \
 	%D%/events_file.c \
+	%D%/events_flame.c \
 	%D%/events_out.h \
 	%D%/events_paths.c \
 	%D%/events_text.c \
 	%D%/events_formats.c \
+	%D%/flame_svg.c %D%/flame_svg.h \
 	%D%/folded.c \
 	%D%/utf8.c %D%/utf8.h
 

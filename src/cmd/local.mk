@@ -47,6 +47,7 @@ report_sources = \
 	%D%/report_input.c \
 	%D%/report_path.c \
 	%D%/report_rows.c \
+	%D%/report_svg.c \
 	%D%/report_table.c \
 	%D%/report_tree.c \
 	%D%/rss.c \
@@ -65,7 +66,8 @@ report_sources = \
 	%D%/top_outside.c \
 	%D%/top_rows.c \
 	%D%/top_stacks.c \
-	%D%/top_url.c
+	%D%/top_url.c \
+	exporters/flame_svg.c exporters/flame_svg.h
 if NCURSES
 report_sources += %D%/top_screen.c
 endif

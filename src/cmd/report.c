@@ -106,6 +106,7 @@ static int read_options(struct report_options *options, struct words *words, int
         {"json", .choice = &options->format, .chosen = REPORT_JSON},
         {"csv", .choice = &options->format, .chosen = REPORT_CSV},
         {"markdown", .choice = &options->format, .chosen = REPORT_MARKDOWN},
+        {"svg", .choice = &options->format, .chosen = REPORT_SVG},
         {"no-pager", .off = &words->pager},
         {0},
     };
@@ -118,6 +119,10 @@ static const char *find_contradiction(const struct report_options *options, cons
         return "--tree is for paths: it cannot go with another --by";
     if (options->tree && words->diff)
         return "--tree and --diff cannot go together";
+    if (options->format == REPORT_SVG && (words->query.by || words->diff))
+        return words->diff ? "--svg and --diff cannot go together" : "--svg is for paths: it cannot go with another --by";
+    if (options->format == REPORT_SVG && options->sort && strcmp(options->sort, "peak") == 0)
+        return "--svg is for figures that add up: it cannot go with --sort peak; atpeak does";
     if (words->peak && (words->diff || words->source.time))
         return words->diff ? "--peak and --diff cannot go together" : "--peak is for memory, and not for times";
     if (words->source.frames == REPORT_CALLS && words->source.time)
@@ -216,11 +221,13 @@ static int run(int argc, char **argv)
         status = STATUS_USAGE;
     else if (status == OPTIONS_READ) {
         text_init();
+        if (options.format == REPORT_SVG)
+            options.tree = true, options.top = 0;
         bool by_calls = words.query.by && words.query.by->of_calls;
         words.source.frames = by_calls ? REPORT_CALLS : words.source.frames;
         if (words.peak)
             choose_peak(&words, &options);
-        options.chains = options.tree && words.source.frames == REPORT_CALLS;
+        options.chains = options.tree && words.source.frames == REPORT_CALLS && options.format != REPORT_SVG;
         words.query.filter = words.filter;
         if (options.sort && !options.wanted && strcmp(options.sort, "temporary") == 0)
             options.wanted = "temporary,share,allocs,alloc";
@@ -292,6 +299,7 @@ const struct command command_report = {
         "  --json       for other programs; figures are in bytes and nanoseconds\n"
         "  --csv        the same, a line for each row\n"
         "  --markdown   a table for a page\n"
+        "  --svg        a flame graph of the figure of --sort, as an SVG file\n"
         "  --exact      bytes and nanoseconds in digits, not in KiB or ms; --bytes is the\n"
         "               same\n"
         "  --no-pager   on a terminal, a long table goes through $JESPAN_PAGER, $PAGER or\n"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of `jespan report`, in the order in which they work: an input (report_input.c), a filter (report_filter.c), rows
  * (report_rows.c) by what they are grouped by (report_by.c) or by path (report_path.c), the difference of two profiles
- * (report_rows.c), a tree (report_tree.c), columns (report_columns.c), and the output (report_table.c, report_export.c).
+ * (report_rows.c), a tree (report_tree.c), columns (report_columns.c), and the output (report_table.c, report_export.c,
+ * report_svg.c).
  * Functions return 0, -ENOMEM, or what their comment says. */
 #ifndef JESPAN_CMD_REPORT_H
 #define JESPAN_CMD_REPORT_H
@@ -191,7 +192,7 @@ uint64_t report_outer_function(const struct profile *profile, uint64_t location)
 
 /* --- The table ------------------------------------------------------------------------------------------------------ */
 
-enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN };
+enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_SVG };
 
 struct report_options {
     const char *sort;       /* NULL: the default */
@@ -251,6 +252,9 @@ void report_title(const struct report_table *table, uint32_t input, char *when, 
 
 int report_print_text(struct report_table *table);
 int report_print_export(struct report_table *table);
+
+/* The rows of a tree as a flame graph. report_svg.c */
+int report_print_svg(struct report_table *table);
 
 /* ---- report_columns.c ---- */
 

@@ -134,7 +134,9 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
         error = sort_rows(&table);
     if (!reason && error == 0) {
         add_sections(&table);
-        error = options->format == REPORT_TEXT ? report_print_text(&table) : report_print_export(&table);
+        error = options->format == REPORT_TEXT  ? report_print_text(&table)
+                : options->format == REPORT_SVG ? report_print_svg(&table)
+                                                : report_print_export(&table);
     }
     report_rows_free(&table.rows);
     return reason ? reason : describe(error);

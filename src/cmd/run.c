@@ -117,6 +117,7 @@ const struct command command_run = {
         "  --flame FILE    at the end, write the time of each span as folded stacks\n"
         "  --flame-events FILE\n"
         "                  write each enter and exit as a folded stack, for flame charts\n"
+        "  --flame-svg FILE  at the end, write who holds memory as a flame graph\n"
         "  --trace FILE    write each enter and exit, and memory, for ui.perfetto.dev\n"
         "  --dump-on EVENTS\n"
         "                  dump at these events too: 'oom|limit|peak'\n"

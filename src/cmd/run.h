@@ -15,7 +15,7 @@ struct run_options {
     const char *pyroscope, *otlp, *app, *http;
     const char *limit, *arena, *dump_on, *only;
     const char *dir_files, *dir_bytes, *stacks, *guard;
-    const char *flame, *flame_events, *trace, *alert;
+    const char *flame, *flame_events, *flame_svg, *trace, *alert;
     bool follow_fork, time, peak, in_process, quiet, from_run;
 };
 

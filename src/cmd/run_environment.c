@@ -34,7 +34,7 @@ static int check_path(const char *path)
 
 static bool wants_files(const struct run_options *options)
 {
-    return options->flame || options->flame_events || options->trace;
+    return options->flame || options->flame_events || options->flame_svg || options->trace;
 }
 
 bool run_wants_dumps(const struct run_options *options)
@@ -202,6 +202,7 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add(to, "stacks:", options->stacks);
     add(to, "flame_file:", options->flame);
     add(to, "events_file:", options->flame_events);
+    add(to, "flame_svg_file:", options->flame_svg);
     add(to, "trace_file:", options->trace);
     add(to, "guard_sample:", options->guard);
     add(to, "follow_fork:", options->follow_fork ? "true" : NULL);

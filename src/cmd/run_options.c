@@ -125,6 +125,7 @@ static int check_values(const struct run_options *options)
                   {check_list, "--only", options->only},
                   {check_value, "--flame", options->flame},
                   {check_value, "--flame-events", options->flame_events},
+                  {check_value, "--flame-svg", options->flame_svg},
                   {check_value, "--trace", options->trace}};
     int status = 0;
     for (size_t i = 0; status == 0 && i < sizeof checks / sizeof *checks; i++)
@@ -171,6 +172,7 @@ int run_options_read(struct run_options *options, int argc, char **argv)
         {"stacks", .text = &options->stacks, .unset = "all"},
         {"flame", .text = &options->flame},
         {"flame-events", .text = &options->flame_events},
+        {"flame-svg", .text = &options->flame_svg},
         {"trace", .text = &options->trace},
         {"guard", .text = &options->guard, .unset = "5000"},
         {0},

@@ -122,6 +122,14 @@ void text_print_char(wchar_t c)
     fwrite(bytes, 1, encode(bytes, c), stdout);
 }
 
+void text_copy(const struct text *text, char *to, size_t bytes)
+{
+    char *end = to + bytes - MB_LEN_MAX - 1;
+    for (size_t i = 0; i < text->n && to < end; i++)
+        to += encode(to, text->chars[i]);
+    *to = '\0';
+}
+
 size_t text_json_char(char to[TEXT_JSON_CHAR_BYTES], wchar_t c)
 {
     char buffer[JSON_ESCAPE_BYTES];

@@ -38,6 +38,9 @@ void text_fit(struct text *text, size_t columns);
 void text_print(const struct text *text);
 void text_print_char(wchar_t c);
 
+/* Writes the text as UTF-8 into `bytes` bytes, with a 0 at its end. Characters that do not fit are left out. */
+void text_copy(const struct text *text, char *to, size_t bytes);
+
 /* Encodes a character of a JSON string. Returns the number of bytes. */
 #define TEXT_JSON_CHAR_BYTES 16
 size_t text_json_char(char to[TEXT_JSON_CHAR_BYTES], wchar_t c);

@@ -95,6 +95,7 @@ static void make_paths_absolute(void)
     make_absolute(conf.events_file, CONF_STRING_BYTES);
     make_absolute(conf.trace_file, CONF_STRING_BYTES);
     make_absolute(conf.flame_file, CONF_STRING_BYTES);
+    make_absolute(conf.flame_svg_file, CONF_STRING_BYTES);
     make_absolute(conf.state_file, CONF_STRING_BYTES);
     if (!strncmp(conf.http_listen, "unix:", 5))
         make_absolute(conf.http_listen + 5, sizeof ((struct sockaddr_un *)0)->sun_path);
@@ -140,12 +141,18 @@ static bool is_left_out(void)
     return !fits_one(strcpy(patterns, conf.only_programs), &p);
 }
 
+static void silence_events(void)
+{
+    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.flame_svg_file[0] = '\0';
+}
+
 /* Makes the process write no file and send nothing. */
 static void be_silent(void)
 {
     conf_is_silent = true;
     conf.dump_dir[0] = conf.dump_on[0] = conf.reporters[0] = conf.pyroscope_url[0] = conf.otlp_url[0] = conf.http_listen[0] = '\0';
-    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = conf.alert[0] = '\0';
+    silence_events();
+    conf.alert[0] = '\0';
     conf.state_file[0] = '\0';
     conf.otel_context = false;
     if (conf.on_limit == ON_LIMIT_DUMP)
@@ -155,7 +162,7 @@ static void be_silent(void)
 void conf_leave_to_sidecar(void)
 {
     conf.pyroscope_url[0] = conf.otlp_url[0] = conf.http_listen[0] = '\0';
-    conf.events_file[0] = conf.trace_file[0] = conf.flame_file[0] = '\0'; /* of the rules of alert, the callback may be told */
+    silence_events(); /* of the rules of alert, the callback may be told */
     if (!conf.dump_on[0] && conf.on_limit != ON_LIMIT_DUMP)
         conf.dump_dir[0] = '\0';
 }

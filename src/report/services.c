@@ -41,7 +41,7 @@ static void (*at_end_before_others)(void);
 struct running {
     struct service_host host; /* first: the service gets a pointer to it */
     struct worker worker;
-    const char *name, *switched_on_by[3]; /* the values of the keys that switch it on. Empty: off */
+    const char *name, *switched_on_by[4]; /* the values of the keys that switch it on. Empty: off */
     const struct service *service;     /* NULL: switched off, or not found */
     _Atomic uint64_t stop_by_ns;
     struct stop_sockets stop; /* written under the worker's mutex; the worker's thread reads it without */
@@ -52,7 +52,7 @@ static struct running services[] = {
     {.name = "pyroscope", .switched_on_by = {conf.pyroscope_url}},
     {.name = "otlp", .switched_on_by = {conf.otlp_url}},
     {.name = "http", .switched_on_by = {conf.http_listen}},
-    {.name = "events", .switched_on_by = {conf.events_file, conf.trace_file, conf.flame_file}},
+    {.name = "events", .switched_on_by = {conf.events_file, conf.trace_file, conf.flame_file, conf.flame_svg_file}},
 };
 
 #define SERVICES_END (services + sizeof services / sizeof services[0])

@@ -205,7 +205,7 @@ int modules_open(void)
 
 static bool wants_events(void)
 {
-    return conf.events_file[0] || conf.trace_file[0] || conf.flame_file[0];
+    return conf.events_file[0] || conf.trace_file[0] || conf.flame_file[0] || conf.flame_svg_file[0];
 }
 
 bool modules_deliver_last(void)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For events.sh and inferno.sh: enters and leaves spans as its arguments say, one after the other.
+/* For events.sh and flame_svg.sh: enters and leaves spans as its arguments say, one after the other.
  *
  *   shop        one request with two spans in it, three times, with labels; then a span by its handle
  *   threads     two threads named "worker", one after the other, and one without a name: each enters "job" > "step" twice
+ *   odd         keeps 50,000 bytes in each of some spans with odd names
+ *   deep N      N spans inside each other, each of which keeps 1,000 bytes
  *   burst N     enters and leaves a span N times
  *   crowd N     the same on three threads at once
  *   fork        a child does the words that follow; this process waits for it and ends
@@ -37,6 +39,33 @@ static void shop(void)
     jespan_span_t *span = jespan_open(&site, JESPAN_CURRENT, NULL, 0);
     if (!span || jespan_enter(span) || jespan_exit(span) || jespan_close(span))
         exit(3);
+}
+
+static void odd(void)
+{
+    static const struct jespan_site sites[] = {
+        {.name = "<script>alert(1)</script>&amp;\"'", .file = "shop.c", .line = 1},
+        {.name = "a\x01\xFF\nb\xEF\xBF\xBF", .file = "shop.c", .line = 2},
+        {.name = "]]> --> \xC3\xBCml\xC3\xA4ut \xE6\xBC\xA2\xE5\xAD\x97", .file = "shop.c", .line = 3},
+        {.name = "", .file = "shop.c", .line = 4},
+    };
+    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) {
+        const struct jespan_label label = {.key = "<k>", .value = "\xFF&"};
+        jespan_span_t *span = jespan_open(&sites[i], JESPAN_CURRENT, &label, 1);
+        if (!span || jespan_enter(span))
+            exit(3);
+        kept = malloc(50000);
+        if (jespan_exit(span) || jespan_close(span))
+            exit(3);
+    }
+}
+
+static void deep(long n)
+{
+    JESPAN("level");
+    kept = malloc(1000);
+    if (n > 1)
+        deep(n - 1);
 }
 
 static void *work(void *name)
@@ -114,6 +143,10 @@ int main(int argc, char **argv)
             shop();
         else if (strcmp(argv[i], "threads") == 0)
             threads();
+        else if (strcmp(argv[i], "odd") == 0)
+            odd();
+        else if (strcmp(argv[i], "deep") == 0)
+            deep(atol(argv[++i]));
         else if (strcmp(argv[i], "burst") == 0)
             burst(atol(argv[++i]));
         else if (strcmp(argv[i], "crowd") == 0)

@@ -87,6 +87,7 @@ all_dump_script_tests += \
 	%D%/dump_on.sh \
 	%D%/dump_on_sidecar.sh \
 	%D%/events.sh \
+	%D%/flame_svg.sh \
 	%D%/functions.sh \
 	%D%/installed.sh \
 	%D%/job_control.sh \

@@ -18,6 +18,7 @@ test_support += \
 	%D%/fault_server.py \
 	%D%/faults.sh \
 	%D%/fetched.sh \
+	%D%/flame_svg.py \
 	%D%/http.sh \
 	%D%/lib.sh \
 	%D%/made_root.h \
