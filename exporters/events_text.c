@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/encode.h"
-#include "utf8.h"
+#include "folded.h"
 
 static char *add(char *to, const char *end, const char *text, size_t n)
 {
@@ -43,17 +43,12 @@ char *events_us(char *to, const char *end, uint64_t ns)
     return add_digits(events_text(add_digits(to, end, ns / 1000, 1), end, "."), end, ns % 1000, 3);
 }
 
-static bool must_escape(unsigned char c)
-{
-    return c <= ' ' || c == 0x7F || c == ';' || c == '%';
-}
-
 char *events_folded(char *to, const char *end, const char *text)
 {
     while (*text != '\0') {
-        size_t n = utf8_character(text);
+        size_t n = folded_character(text);
         char escaped[sizeof "%FF"];
-        if (n != 0 && !must_escape((unsigned char)*text)) {
+        if (n != 0) {
             to = add(to, end, text, n);
             text += n;
             continue;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "exporter_memory.h"
-#include "utf8.h"
+#include "folded.h"
 #include "report/exporter.h"
 
 #define MAX_FRAMES 512 /* as in pprof.h. A longer path loses its outer end, so writing is linear in the number of rows */
@@ -54,17 +54,12 @@ static void put_escaped(struct folded *f, unsigned char c)
     put_text(f, text);
 }
 
-static bool must_escape(unsigned char c)
-{
-    return c <= ' ' || c == 0x7F || c == ';' || c == '%';
-}
-
 /* Also escapes the bytes that are not part of a valid character: readers refuse a file that is not UTF-8. */
 static void put_name(struct folded *f, const char *name)
 {
     while (*name != '\0') {
-        size_t bytes = utf8_character(name);
-        if (bytes == 0 || must_escape((unsigned char)*name)) {
+        size_t bytes = folded_character(name);
+        if (bytes == 0) {
             put_escaped(f, (unsigned char)*name++);
             continue;
         }

@@ -7,7 +7,7 @@ exporter_modules += %D%/pprof.la
 endif
 
 # What they need besides their file
-exporters_folded_la_SOURCES = %D%/folded.c %D%/utf8.c
+exporters_folded_la_SOURCES = %D%/folded.c %D%/folded.h %D%/utf8.c
 exporters_pprof_la_LIBADD = exporters/libcommon.la
 
 # The encoder of pprof, which several modules have in them
@@ -65,7 +65,7 @@ events_sources = \
 	%D%/events_text.c \
 	%D%/events_formats.c \
 	%D%/flame_svg.c %D%/flame_svg.h \
-	%D%/folded.c \
+	%D%/folded.c %D%/folded.h \
 	%D%/utf8.c %D%/utf8.h
 
 http_sources = \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For events.sh and flame_svg.sh: enters and leaves spans as its arguments say, one after the other.
+/* For events.sh, flame_svg.sh and inferno.sh: enters and leaves spans as its arguments say, one after the other.
  *
  *   shop        one request with two spans in it, three times, with labels; then a span by its handle
  *   threads     two threads named "worker", one after the other, and one without a name: each enters "job" > "step" twice

@@ -4,6 +4,7 @@ all_peer_tests += \
 	%D%/heaptrack.sh \
 	%D%/html.sh \
 	%D%/http_pprof.sh \
+	%D%/inferno.sh \
 	%D%/otlp_collector.sh \
 	%D%/page.sh \
 	%D%/pprof.sh \
@@ -24,6 +25,7 @@ test_support += \
 	%D%/delta/main.go \
 	%D%/heaptrack_program.c \
 	%D%/html_dumps.py \
+	%D%/inferno.py \
 	%D%/html_program.c \
 	%D%/judge/check.go \
 	%D%/judge/go.mod \

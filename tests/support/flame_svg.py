@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""usage: flame_svg.py FILE
+"""usage: flame_svg.py [--totals] FILE
 
 Reads a flame graph that jespan drew, as a viewer does: paths come from where frames are. Prints a line for each frame, sorted: its
-own value and its path. Fails if frames overlap, are no part of the frame below them, or are not as wide as their value.
+own value, or its total, and its path. Fails if frames overlap, are no part of the frame below them, or are not as wide as their value.
 """
 import re
 import sys
@@ -57,5 +57,5 @@ def read(path):
 
 
 if __name__ == "__main__":
-    for frame in sorted(read(sys.argv[1]), key=Frame.path):
-        print(frame.own, frame.path()[1:].encode("unicode_escape").decode())
+    for frame in sorted(read(sys.argv[-1]), key=Frame.path):
+        print(frame.total if sys.argv[1] == "--totals" else frame.own, frame.path()[1:].encode("unicode_escape").decode())
