@@ -11,6 +11,7 @@ const FIGURES = [
   { name: "wall_ns", title: "wall", show: time, help: "time from open to close" },
   { name: "busy_ns", title: "busy", show: time, help: "time that threads were in it" },
   { name: "cpu_ns", title: "CPU", show: time, help: "time that it spent on processors" },
+  { name: "temporary_objects", title: "temporary", show: count, help: "allocations that were freed at once, where stacks are taken" },
   { name: "peak_bytes", title: "peak", show: bytes, help: "the most memory that was in use at once" },
 ];
 const N_FIGURES = FIGURES.length, IN_USE = 0, WALL = 5;

@@ -48,6 +48,7 @@ enum jespan_figure {
     JESPAN_CPU_NS,
     JESPAN_OUTLIVED_BYTES,
     JESPAN_OUTLIVED_OBJECTS,
+    JESPAN_TEMPORARY_OBJECTS, /* docs/stacks.md. 0 without stacks; only grows */
 };
 
 #define JESPAN_UNKNOWN UINT64_MAX

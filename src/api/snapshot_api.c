@@ -174,6 +174,7 @@ static const struct {
     [JESPAN_CPU_NS] = {offsetof(struct totals, cpu), CPU_CLOCK},
     FIGURE(JESPAN_OUTLIVED_BYTES, outlived_bytes),
     FIGURE(JESPAN_OUTLIVED_OBJECTS, outlived_objects),
+    FIGURE(JESPAN_TEMPORARY_OBJECTS, temporary_objects),
 };
 #define FIGURES (sizeof figures / sizeof *figures)
 

@@ -24,7 +24,7 @@ struct html_dumps {
     struct context *contexts;
     uint32_t n;
     size_t capacity;
-    bool has[PROFILE_N_KINDS], has_peaks;
+    bool has[N_VALUES]; /* any file has it */
     bool any; /* the list that is being written has an item */
     struct text *text;
     struct report_input input;
@@ -67,6 +67,15 @@ static int learn_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
     return html_labels_learn(&d->labels, &d->input, sample);
 }
 
+static void see_values(struct html_dumps *d)
+{
+    const struct profile *profile = &d->input.profile;
+    for (size_t v = 0; v < PROFILE_N_VALUES; v++)
+        d->has[profile->kind * PROFILE_N_VALUES + v] |= profile->columns[v] >= 0;
+    for (size_t peak = 0; peak < N_VALUES - AT_PEAKS; peak++)
+        d->has[AT_PEAKS + peak] |= profile->peak_columns[peak] >= 0;
+}
+
 const char *html_files_sort(struct html_dumps *d, struct html_file *files, size_t n, const char **failed)
 {
     const char *reason = NULL;
@@ -76,7 +85,7 @@ const char *html_files_sort(struct html_dumps *d, struct html_file *files, size_
         if (!reason) {
             files[i].time_ns = d->input.profile.parts->time_nanos;
             files[i].kind = d->input.profile.kind;
-            d->has_peaks |= d->input.profile.peak_columns[PROFILE_PEAK_TOTAL] >= 0;
+            see_values(d);
         }
         report_input_free(&d->input);
     }
@@ -195,11 +204,6 @@ static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
 
 /* --- Moments -------------------------------------------------------------------------------------------------------- */
 
-static bool is_written(const struct html_dumps *d, size_t v)
-{
-    return v < AT_PEAKS ? d->has[v / PROFILE_N_VALUES] : d->has_peaks;
-}
-
 static void forget_values(struct html_dumps *d, enum profile_kind kind)
 {
     for (uint32_t i = 0; i < d->n; i++) {
@@ -221,7 +225,7 @@ static void write_changes(struct html_dumps *d)
         begin_item(d);
         html_pack_add_number(d->to, i - last);
         for (size_t v = 0; v < N_VALUES; v++) {
-            if (!is_written(d, v))
+            if (!d->has[v])
                 continue;
             html_pack_add(d->to, ",");
             html_pack_add_number(d->to, report_difference(context->now[v], context->before[v]));
@@ -259,23 +263,21 @@ static const char *write_moment(struct html_dumps *d, const struct html_file *fi
 
 /* --- All of it ------------------------------------------------------------------------------------------------------ */
 
-static void write_head(struct html_dumps *d, const struct html_file *files, size_t n)
+static void write_head(struct html_dumps *d)
 {
-    static const char *const names[PROFILE_N_KINDS] = {
-        [PROFILE_HEAP] = "\"alloc_objects\",\"alloc_bytes\",\"inuse_objects\",\"inuse_bytes\"",
-        [PROFILE_TIME] = "\"opens\",\"wall_ns\",\"busy_ns\",\"cpu_ns\"",
+    static const char *const names[N_VALUES] = {
+        "\"alloc_objects\"", "\"alloc_bytes\"", "\"inuse_objects\"", "\"inuse_bytes\"", "\"temporary_objects\"",
+        [PROFILE_TIME * PROFILE_N_VALUES] = "\"opens\"", "\"wall_ns\"", "\"busy_ns\"", "\"cpu_ns\"",
+        [AT_PEAKS] = "\"peak_bytes\"", "\"total.peak_bytes\"",
     };
-    for (size_t i = 0; i < n; i++)
-        d->has[files[i].kind] = true;
     d->any = false;
     html_pack_add(d->to, "{\"figures\":[");
-    for (int kind = 0; kind < PROFILE_N_KINDS; kind++) {
-        if (d->has[kind]) {
+    for (size_t v = 0; v < N_VALUES; v++) {
+        if (d->has[v]) {
             begin_item(d);
-            html_pack_add(d->to, names[kind]);
+            html_pack_add(d->to, names[v]);
         }
     }
-    html_pack_add(d->to, d->has_peaks ? ",\"peak_bytes\",\"total.peak_bytes\"" : "");
     html_pack_add(d->to, "],\"moments\":[");
 }
 
@@ -319,7 +321,7 @@ const char *html_dumps_write(struct html_dumps *d, struct html_pack *to, const s
     bool is_first = true;
     d->to = to;
     forget_contexts(d);
-    write_head(d, files, n);
+    write_head(d);
     for (size_t i = 0, n_files; i < n && !reason; i += n_files, moment++) {
         n_files = files_of_moment(files + i, n - i);
         if ((moments - 1 - moment) % step != 0)

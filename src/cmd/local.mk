@@ -43,6 +43,7 @@ report_sources = \
 	%D%/report_columns.c \
 	%D%/report_directory.c \
 	%D%/report_export.c \
+	%D%/report_folded.c \
 	%D%/report_filter.c \
 	%D%/report_input.c \
 	%D%/report_path.c \

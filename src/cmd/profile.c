@@ -128,10 +128,10 @@ static bool is_text(ProtobufCBinaryData string, const char *text)
 }
 
 static const struct {
-    const char *names[PROFILE_N_VALUES];
+    const char *names[PROFILE_N_VALUES]; /* NULL: the kind has no more */
     int mark; /* every profile of this kind has this value; the others may be missing */
 } kinds[PROFILE_N_KINDS] = {
-    [PROFILE_HEAP] = {{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}, PROFILE_INUSE_BYTES},
+    [PROFILE_HEAP] = {{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "temporary_objects"}, PROFILE_INUSE_BYTES},
     [PROFILE_TIME] = {{"opens", "wall", "busy", "cpu"}, PROFILE_BUSY},
 };
 
@@ -140,7 +140,7 @@ static int find_column(const struct profile *profile, const char *name)
 {
     const JespanParts__Profile *parts = profile->parts;
     int column = -1;
-    for (size_t i = 0; i < parts->n_sample_type; i++)
+    for (size_t i = 0; name && i < parts->n_sample_type; i++)
         if (is_text(profile_string(profile, parts->sample_type[i]->type), name))
             column = (int)i;
     return column;
@@ -148,7 +148,7 @@ static int find_column(const struct profile *profile, const char *name)
 
 static bool find_columns(struct profile *profile, enum profile_kind kind)
 {
-    static const char *const peaks[PROFILE_N_PEAKS] = {"max_space", "max_total_space", "peak_space", "temporary_objects"};
+    static const char *const peaks[PROFILE_N_PEAKS] = {"max_space", "max_total_space", "peak_space"};
     profile->kind = kind;
     for (int value = 0; value < PROFILE_N_VALUES; value++)
         profile->columns[value] = find_column(profile, kinds[kind].names[value]);

@@ -107,6 +107,7 @@ static int read_options(struct report_options *options, struct words *words, int
         {"csv", .choice = &options->format, .chosen = REPORT_CSV},
         {"markdown", .choice = &options->format, .chosen = REPORT_MARKDOWN},
         {"svg", .choice = &options->format, .chosen = REPORT_SVG},
+        {"folded", .choice = &options->format, .chosen = REPORT_FOLDED},
         {"no-pager", .off = &words->pager},
         {0},
     };
@@ -121,10 +122,12 @@ static const char *find_contradiction(const struct report_options *options, cons
         return "--tree and --diff cannot go together";
     if (options->format == REPORT_SVG && (words->query.by || words->diff))
         return words->diff ? "--svg and --diff cannot go together" : "--svg is for paths: it cannot go with another --by";
-    if (options->format == REPORT_SVG && options->sort && strcmp(options->sort, "peak") == 0)
-        return "--svg is for figures that add up: it cannot go with --sort peak; atpeak does";
+    if (options->format >= REPORT_FOLDED && options->sort && strcmp(options->sort, "peak") == 0)
+        return "--svg and --folded are for figures that add up: they cannot go with --sort peak; atpeak does";
     if (words->peak && (words->diff || words->source.time))
         return words->diff ? "--peak and --diff cannot go together" : "--peak is for memory, and not for times";
+    if (options->format == REPORT_FOLDED && (words->query.by || options->tree || words->query.inclusive || words->diff))
+        return "--folded is for each path alone: it cannot go with --by, --tree, --inclusive or --diff";
     if (words->source.frames == REPORT_CALLS && words->source.time)
         return "times have no stacks";
     if (words->source.frames == REPORT_CALLS && words->query.by && !words->query.by->of_calls)
@@ -300,6 +303,8 @@ const struct command command_report = {
         "  --csv        the same, a line for each row\n"
         "  --markdown   a table for a page\n"
         "  --svg        a flame graph of the figure of --sort, as an SVG file\n"
+        "  --folded     folded stacks, for flame graph tools: a line for each path, with the\n"
+        "               figure of --sort in bytes, nanoseconds or objects\n"
         "  --exact      bytes and nanoseconds in digits, not in KiB or ms; --bytes is the\n"
         "               same\n"
         "  --no-pager   on a terminal, a long table goes through $JESPAN_PAGER, $PAGER or\n"

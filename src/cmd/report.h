@@ -92,8 +92,7 @@ struct report_place {
 
 struct report_row {
     int64_t values[PROFILE_N_VALUES];
-    int64_t peaks[PROFILE_N_PEAKS]; /* the highest of the contexts that the row stands for; of PROFILE_AT_PEAK and what
-                                     * follows, the sum */
+    int64_t peaks[PROFILE_N_PEAKS]; /* the highest of the contexts that the row stands for; of PROFILE_AT_PEAK, the sum */
     int64_t key;   /* the table sorts by it */
     uint64_t hash; /* of what the row stands for; equal in all profiles */
     struct report_place place;
@@ -192,7 +191,7 @@ uint64_t report_outer_function(const struct profile *profile, uint64_t location)
 
 /* --- The table ------------------------------------------------------------------------------------------------------ */
 
-enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_SVG };
+enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV, REPORT_MARKDOWN, REPORT_FOLDED, REPORT_SVG }; /* the last two add rows up */
 
 struct report_options {
     const char *sort;       /* NULL: the default */
@@ -223,7 +222,6 @@ struct report_table {
     int sort; /* the value that rows are sorted by, or one of these */
 #define REPORT_SORT_PEAK PROFILE_N_VALUES
 #define REPORT_SORT_AT_PEAK (PROFILE_N_VALUES + 1)
-#define REPORT_SORT_TEMPORARY (PROFILE_N_VALUES + 2)
     struct report_rows rows;
     const struct report_column *columns[REPORT_MAX_CELLS];
     int n_columns;
@@ -252,6 +250,7 @@ void report_title(const struct report_table *table, uint32_t input, char *when, 
 
 int report_print_text(struct report_table *table);
 int report_print_export(struct report_table *table);
+int report_print_folded(struct report_table *table);
 
 /* The rows of a tree as a flame graph. report_svg.c */
 int report_print_svg(struct report_table *table);

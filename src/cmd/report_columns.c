@@ -21,7 +21,6 @@ enum basis {
     EACH,       /* for each of the other value */
     OF_PEAK,    /* the highest; of the sum of all rows, the process's */
     AT_PEAK,
-    TEMPORARY,
     PER_MINUTE, /* change */
 };
 
@@ -45,7 +44,7 @@ static const struct report_column heap_columns[] = {
     {"size", "SIZE", "mean_inuse_bytes", UNIT_BYTES, EACH, PROFILE_INUSE_BYTES, PROFILE_INUSE_OBJECTS, false},
     {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
     {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
-    {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, TEMPORARY, 0, 0, false},
+    {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, OF_ROW, PROFILE_TEMPORARY, 0, false},
     {NULL},
 };
 
@@ -62,7 +61,7 @@ static const struct report_column heap_tree_columns[] = {
     {"size", "SIZE", "mean_inuse_bytes", UNIT_BYTES, EACH, PROFILE_INUSE_BYTES, PROFILE_INUSE_OBJECTS, false},
     {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
     {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
-    {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, TEMPORARY, 0, 0, false},
+    {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, OF_ROW, PROFILE_TEMPORARY, 0, false},
     {NULL},
 };
 
@@ -75,6 +74,7 @@ static const struct report_column heap_diff_columns[] = {
     {"alloc", "ALLOCATED", "alloc_bytes_change", UNIT_BYTES, OF_ROW, PROFILE_ALLOC_BYTES, 0, true},
     {"allocs", "ALLOCS", "alloc_objects_change", UNIT_COUNT, OF_ROW, PROFILE_ALLOC_OBJECTS, 0, false},
     {"allocrate", "ALLOC/MIN", "alloc_bytes_per_minute", UNIT_BYTES, PER_MINUTE, PROFILE_ALLOC_BYTES, 0, false},
+    {"temporary", "TEMPORARY", "temporary_objects_change", UNIT_COUNT, OF_ROW, PROFILE_TEMPORARY, 0, false},
     {NULL},
 };
 
@@ -127,7 +127,7 @@ static const struct kind {
         .diff_columns = heap_diff_columns,
         .sorts = {{"inuse", PROFILE_INUSE_BYTES}, {"alloc", PROFILE_ALLOC_BYTES}, {"objects", PROFILE_INUSE_OBJECTS},
                   {"allocs", PROFILE_ALLOC_OBJECTS}, {"peak", REPORT_SORT_PEAK}, {"atpeak", REPORT_SORT_AT_PEAK},
-                  {"temporary", REPORT_SORT_TEMPORARY}},
+                  {"temporary", PROFILE_TEMPORARY}},
         .next = PROFILE_ALLOC_BYTES,
         .own = -1,
         .sort_error = "a heap profile is sorted by inuse, alloc, objects, allocs, peak, atpeak or temporary",
@@ -189,10 +189,9 @@ static int64_t peak_of(const struct report_table *table, const struct report_row
 
 int64_t report_sort_value(const struct report_table *table, const struct report_row *row)
 {
-    return table->sort == REPORT_SORT_PEAK        ? peak_of(table, row)
-           : table->sort == REPORT_SORT_AT_PEAK   ? row->peaks[PROFILE_AT_PEAK]
-           : table->sort == REPORT_SORT_TEMPORARY ? row->peaks[PROFILE_TEMPORARY]
-                                                  : row->values[table->sort];
+    return table->sort == REPORT_SORT_PEAK      ? peak_of(table, row)
+           : table->sort == REPORT_SORT_AT_PEAK ? row->peaks[PROFILE_AT_PEAK]
+                                                : row->values[table->sort];
 }
 
 int report_next_value(enum profile_kind kind)
@@ -239,6 +238,12 @@ static const char *find_wanted(struct report_table *table)
     return NULL;
 }
 
+/* The older profile of a difference may be from before stacks were taken. */
+static bool has_temporary(const struct report_table *table)
+{
+    return table->inputs[table->n_inputs - 1].profile.columns[PROFILE_TEMPORARY] >= 0;
+}
+
 /* Leaves out growth for each minute if both profiles are of the same moment. */
 const char *report_columns_find(struct report_table *table)
 {
@@ -247,11 +252,10 @@ const char *report_columns_find(struct report_table *table)
         return kinds[table->kind].sort_error;
     if (report_wants_peaks(table->options) && table->inputs[0].profile.peak_columns[PROFILE_PEAK_TOTAL] < 0)
         return "it has no peaks";
-    if (wants(table->options, "temporary") && table->n_inputs == 1 && table->inputs[0].profile.peak_columns[PROFILE_TEMPORARY] < 0)
+    if (wants(table->options, "temporary") && !has_temporary(table))
         return "it has no temporary allocations: they are counted with 'jespan run --stacks'";
     if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)
-        return table->sort == REPORT_SORT_TEMPORARY ? "--diff cannot be sorted by temporary allocations"
-                                                    : "--diff cannot be sorted by peaks";
+        return "--diff cannot be sorted by peaks";
     if (table->options->wanted)
         return find_wanted(table);
     for (const struct report_column *column = all_columns(table); column->word; column++)
@@ -314,9 +318,6 @@ static bool find_value(const struct report_table *table, const struct report_col
         break;
     case AT_PEAK:
         *value = row->peaks[PROFILE_AT_PEAK];
-        break;
-    case TEMPORARY:
-        *value = row->peaks[PROFILE_TEMPORARY];
         break;
     case PER_MINUTE:
         *value = table->minutes > 0 ? in_range((double)*value / table->minutes) : 0;

@@ -134,8 +134,7 @@ static void add_peaks(struct report_row *row, const int64_t peaks[PROFILE_N_PEAK
     for (int i = 0; i < PROFILE_AT_PEAK && innermost; i++)
         if (row->peaks[i] < peaks[i])
             row->peaks[i] = peaks[i];
-    for (int i = PROFILE_AT_PEAK; i < PROFILE_N_PEAKS; i++)
-        row->peaks[i] = report_sum(row->peaks[i], peaks[i]);
+    row->peaks[PROFILE_AT_PEAK] = report_sum(row->peaks[PROFILE_AT_PEAK], peaks[PROFILE_AT_PEAK]);
 }
 
 static int add_own(struct reader *r, struct report_row *row)

@@ -21,7 +21,7 @@ static const struct shown {
     {PROFILE_HEAP, PROFILE_INUSE_OBJECTS, "objects in use", &objects},
     {PROFILE_HEAP, PROFILE_ALLOC_OBJECTS, "objects allocated", &objects},
     {PROFILE_HEAP, REPORT_SORT_AT_PEAK, "memory in use at the peak", &flame_svg_bytes},
-    {PROFILE_HEAP, REPORT_SORT_TEMPORARY, "temporary allocations", &objects},
+    {PROFILE_HEAP, PROFILE_TEMPORARY, "temporary allocations", &objects},
     {PROFILE_TIME, PROFILE_CPU, "CPU time", &ns},
     {PROFILE_TIME, PROFILE_BUSY, "busy time", &ns},
     {PROFILE_TIME, PROFILE_WALL, "wall time", &ns},

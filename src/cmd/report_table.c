@@ -61,8 +61,7 @@ static void add_section(struct report_table *table, const char *word, uint32_t f
     for (uint32_t i = section->n_shown; i < n; i++) {
         const struct report_row *row = &table->rows.items[first + i];
         report_row_add(&section->hidden, row->values, -1);
-        for (int k = PROFILE_AT_PEAK; k < PROFILE_N_PEAKS; k++)
-            section->hidden.peaks[k] = report_sum(section->hidden.peaks[k], row->peaks[k]);
+        section->hidden.peaks[PROFILE_AT_PEAK] = report_sum(section->hidden.peaks[PROFILE_AT_PEAK], row->peaks[PROFILE_AT_PEAK]);
     }
     section->hidden.key = report_sort_value(table, &section->hidden);
 }
@@ -134,9 +133,10 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
         error = sort_rows(&table);
     if (!reason && error == 0) {
         add_sections(&table);
-        error = options->format == REPORT_TEXT  ? report_print_text(&table)
-                : options->format == REPORT_SVG ? report_print_svg(&table)
-                                                : report_print_export(&table);
+        error = options->format == REPORT_TEXT     ? report_print_text(&table)
+                : options->format == REPORT_SVG    ? report_print_svg(&table)
+                : options->format == REPORT_FOLDED ? report_print_folded(&table)
+                                                   : report_print_export(&table);
     }
     report_rows_free(&table.rows);
     return reason ? reason : describe(error);

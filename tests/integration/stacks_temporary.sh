@@ -28,6 +28,7 @@ model() {
     total=$(awk '{ n += $2 } END { print n }' expected)
     [ "$total" -gt 1000 ] || fail_with "too few to compare, within $1" expected
     equal "mallctl, within $1" "$(sed -n 's/^total //p' "said.$1")" "$total"
+    equal "a snapshot, within $1" "$(sed -n 's/^snapshot //p' "said.$1")" "$total $total"
     equal "from outside, within $1" "$(found "$pid")" "$(cat expected)"
     equal "jespan ctl, within $1" "$("$JESPAN_CMD" ctl "$pid" get spans.all.temporary_objects)" "$total"
     exec 7>&-
@@ -35,7 +36,7 @@ model() {
     equal "a dump, within $1" "$(found "dumps.$1")" "$(cat expected)"
 }
 
-# While stacks are off, or samples, nothing is counted. The command says so, and differences have no such figure.
+# While stacks are off, or samples, nothing is counted, and the command says so.
 test_none() {
     for mode in off sampled; do
         mkdir "$mode"
@@ -47,8 +48,70 @@ test_none() {
             "2 it has no temporary allocations: they are counted with 'jespan run --stacks'"
     done
     status=0
-    "$JESPAN_CMD" report --diff --sort temporary dumps.0 dumps.0 2> err || status=$?
-    equal "a difference" "$status $(sed 's/.*: --/--/' err)" "2 --diff cannot be sorted by temporary allocations"
+    "$JESPAN_CMD" report --diff --sort temporary dumps.0 off 2> err || status=$?
+    equal "a difference, off" "$status $(sed -n '$s/.*: it/it/p' err)" \
+        "2 it has no temporary allocations: they are counted with 'jespan run --stacks'"
+}
+
+# From a dump before stacks were taken, all is growth. A dump has not grown since itself.
+test_diff() {
+    "$JESPAN_CMD" report --diff --by function --sort temporary --csv --columns temporary off dumps.0 > changes 2> err ||
+        fail_with "a difference" err
+    equal "a difference" "$(sed -n 's/^\([0-9]*\),.*"\(site_[a-z]*\)".*/\2 \1/p' changes | sort)" "$(grep site said.0 | sort)"
+    equal "no difference" "$("$JESPAN_CMD" report --diff --stacks --sort temporary --csv --columns temporary dumps.0 dumps.0 2> err)" \
+        "temporary_objects_change,context"
+}
+
+# A line has a path of functions and a count.
+test_folded() {
+    "$JESPAN_CMD" report --stacks --folded --sort temporary dumps.0 > folded 2> err || fail_with "folded" err
+    ! grep -vE '^thread:[^; ]*(;main)?;work;make;site_[a-z]* [1-9][0-9]*$' folded || fail_with "not folded" folded
+    equal "folded" "$(sed 's/.*;//' folded | awk '{ n[$1] += $2 } END { for (site in n) print site, n[site] }' | sort)" \
+        "$(grep site said.0 | sort)"
+    equal "folded, in use" "$("$JESPAN_CMD" report --stacks --folded dumps.0 2> err | awk '{ n += $2 } END { print n }')" \
+        "$("$JESPAN_CMD" report --exact dumps.0 | awk '/total of/ { print $1 }')"
+    for word in --tree --inclusive '--by name'; do
+        status=0
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" report --folded $word dumps.0 2> err || status=$?
+        equal "--folded $word" "$status $(cat err)" \
+            "2 jespan: --folded is for each path alone: it cannot go with --by, --tree, --inclusive or --diff"
+    done
+    status=0
+    "$JESPAN_CMD" report --folded --sort peak dumps.0 2> err || status=$?
+    equal "--folded --sort peak" "$status $(cat err)" \
+        "2 jespan: --svg and --folded are for figures that add up: they cannot go with --sort peak; atpeak does"
+}
+
+# html FIGURE: its sum over the page of the dumps
+html() {
+    "$JESPAN_CMD" html --calls -o - dumps.0/*.pb.gz | python3 -c "
+import base64, json, re, sys, zlib
+text = re.search('<template id=.dumps.>([^<]*)', sys.stdin.read())[1]
+data = json.loads(zlib.decompress(base64.b64decode(text), 31))
+n = len(data['figures']) + 1
+print(sum(data['moments'][0]['changes'][1 + data['figures'].index('$1')::n]))"
+}
+
+test_html() {
+    "$JESPAN_CMD" help html > /dev/null 2>&1 && have python3 || return 0
+    equal "jespan html" "$(html temporary_objects)" "$(sed -n 's/^total //p' said.0)"
+}
+
+# /spans, of the sidecar
+test_http() {
+    [ -f "$JESPAN_MODULES/http.so" ] && have curl && have jq || return 0
+    mkfifo in.http
+    JESPAN_CONF="stacks:all,module_dir:$JESPAN_MODULES,http_listen:unix:$scratch/socket" "$program" 0 < in.http > said.http &
+    pid=$!
+    exec 7> in.http
+    await grep -q total said.http || fail "the program did not come to its end"
+    await test -S "$scratch/socket" || fail "nobody listens"
+    curl -s --unix-socket "$scratch/socket" 'http://localhost/spans?format=json' > spans
+    equal "/spans" "$(jq '.all.temporary_objects, ([.spans[].temporary_objects] | add)' spans | tr '\n' ' ')" \
+        "$(sed -n 's/^total //p' said.http | sed 's/.*/& & /')"
+    exec 7>&-
+    wait "$pid" || fail "the program failed"
 }
 
 # The order, the shares, the tree and the sum
@@ -69,4 +132,8 @@ for n in 0 1 3 15; do
 done
 test_none
 test_report
+test_diff
+test_folded
+test_html
+test_http
 finish

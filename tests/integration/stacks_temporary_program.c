@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Allocates and frees at random, in two threads, and knows which allocations are temporary. Prints "SITE N" for each function
- * that allocates and the sum that jespan has, and waits for the end of standard input. The argument is how many other allocations may
- * come before the free. */
+ * that allocates and the sum that mallctl and a snapshot have, and waits for the end of standard input. The argument is how
+ * many other allocations may come before the free. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <jespan/snapshot.h>
 
 int mallctl(const char *, void *, size_t *, void *, size_t);
 
@@ -123,6 +125,11 @@ int main(int argc, char **argv)
     unsigned long all = 0;
     size_t bytes = sizeof all;
     mallctl("spans.all.temporary_objects", &all, &bytes, NULL, 0);
+    jespan_snapshot_t *snapshot = jespan_snapshot_take();
+    unsigned long sum = 0;
+    for (const jespan_row_t *row = jespan_snapshot_next(snapshot, NULL); row; row = jespan_snapshot_next(snapshot, row))
+        sum += jespan_row_figure(row, JESPAN_TEMPORARY_OBJECTS);
+    printf("snapshot %lu %lu\n", sum, (unsigned long)jespan_snapshot_figure(snapshot, JESPAN_TEMPORARY_OBJECTS));
     printf("total %lu\n", all);
     fflush(stdout);
     char byte;
