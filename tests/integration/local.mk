@@ -155,6 +155,9 @@ test_support += \
 	%D%/probes_program.c \
 	%D%/pyroscope_program.c \
 	%D%/report_program.c \
+	%D%/report_model.py \
+	%D%/report_model_frames.h \
+	%D%/report_model_library.c \
 	%D%/report_model_program.c \
 	%D%/rss_program.c \
 	%D%/sandbox_program.c \
