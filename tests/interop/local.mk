@@ -48,6 +48,7 @@ test_support += \
 	%D%/rust/Cargo.toml \
 	%D%/rust/src/bin/flame.rs \
 	%D%/rust/src/bin/many.rs \
+	%D%/rust/src/bin/many_tasks.rs \
 	%D%/rust/src/bin/tasks.rs \
 	%D%/rust/src/bin/threads.rs \
 	%D%/rust/src/lib.rs \

@@ -39,7 +39,7 @@ cargo_build "$scratch/target" --offline --features link > "$scratch/build" 2>&1 
 # run DIRECTORY COMMAND…: a program, which writes a dump into DIRECTORY at its end
 run() {
     mkdir "$scratch/$1"
-    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true "${@:2}" > "$scratch/$1.said" 2> "$scratch/$1.stderr" ||
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true,dump_time:true "${@:2}" > "$scratch/$1.said" 2> "$scratch/$1.stderr" ||
         fail_with "$1: status $?" "$scratch/$1.stderr"
 }
 
@@ -48,9 +48,14 @@ report() {
     COLUMNS=1000 "$JESPAN_CMD" report --exact "${@:2}" "$scratch/$1"/heap.*.pb.gz | awk '{ $1 = $1; print }'
 }
 
-# agrees PROGRAM: each context that the oracle knows has the bytes in use and allocated that the oracle counted
+# opens DIRECTORY: how many spans "task" and "step" were opened
+opens() {
+    "$JESPAN_CMD" report --time --by name --csv --columns opens "$scratch/$1" | awk -F, '$2 ~ /task|step/ { n += $1 } END { print n }'
+}
+
+# agrees PROGRAM ARGUMENT…: each context that the oracle knows has the bytes in use and allocated that the oracle counted
 agrees() {
-    run "$1" "$scratch/target/debug/$1"
+    run "$1" "$scratch/target/debug/$1" "${@:2}"
     report "$1" --columns inuse,alloc | sort > "$scratch/$1.report"
     [ -s "$scratch/$1.said" ] || fail "$1: the oracle said nothing"
     sort "$scratch/$1.said" | comm -23 - "$scratch/$1.report" > "$scratch/$1.missing"
@@ -59,6 +64,9 @@ agrees() {
 
 agrees threads
 agrees tasks
+spans=${RUST_SPANS:-100000} # RUST_SPANS=1000000 takes minutes
+agrees many_tasks "$spans"
+equal "spans of tasks" "$(opens many_tasks)" "$spans"
 
 # What tracing-flame writes: the same stacks in the same order, each with the same time. Not compared are the warm-up of each thread,
 # and time outside all spans, which tracing-flame writes to the parents of the next span.
