@@ -11,11 +11,11 @@ fill_environment() {
     python3 -m venv "$1/venv"
     "$1/venv/bin/pip" install -q --disable-pip-version-check setuptools==80.9.0 wheel==0.45.1 flask==3.1.3 \
         fastapi==0.165.0 uvicorn==0.54.0 opentelemetry-distro==0.66b1 opentelemetry-instrumentation-flask==0.66b1 \
-        opentelemetry-instrumentation-fastapi==0.66b1
+        opentelemetry-instrumentation-fastapi==0.66b1 uvloop==0.22.1
 }
 
 need python3
-build_once python-flask-fastapi-otel-1 fill_environment
+build_once python-flask-fastapi-otel-2 fill_environment
 
 cp -r "$top_srcdir/bindings/python" "$scratch/source"
 chmod -R u+w "$scratch/source"
@@ -25,7 +25,7 @@ chmod -R u+w "$scratch/source"
 # python DIRECTORY ARGUMENT…: a Python program on jespan, which writes a dump into DIRECTORY at its end
 python() {
     mkdir "$scratch/$1"
-    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true LD_PRELOAD=$top_builddir/.libs/libjespan.so \
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true_PRELOAD=$top_builddir/.libs/libjespan.so \
         PYTHONPATH=$scratch/site "$built/venv/bin/python" "${@:2}" > "$scratch/$1.said" 2>&1 ||
         fail_with "$1: status $?" "$scratch/$1.said"
     "$top_builddir/jespan" report --inclusive --exact --columns inuse "$scratch/$1"/heap.*.pb.gz > "$scratch/$1.report"
@@ -45,17 +45,25 @@ holds() {
 }
 
 # A bytearray of 1, 2, 3 and 5 MiB takes 1.25, 2.5, 3.5 and 6 MiB: it is a byte longer, and these are the size classes.
+check_spans() {
+    grep -qx "available True" "$scratch/$1.said" || fail_with "jespan is not found" "$scratch/$1.said"
+    holds "$1" $((17 << 10 | 512)) "outer > task {name=a}"
+    holds "$1" $((49 << 10)) "outer > task {name=b}"
+    holds "$1" $((7 << 10)) "outer > task > decorated async {name=b}"
+    holds "$1" 2560 "outer > decorated {kind=7}"
+    holds "$1" 1280 "outer > task > in pool {name=a}"
+    holds "$1" 3584 "outer > task > in pool {name=b}"
+    holds "$1" $((71 << 10 | 512)) "outer"
+    holds "$1" $((6 << 10)) "thread > fails"
+    holds "$1" 7424 "thread"
+}
+
 python spans "$top_srcdir/tests/interop/python_spans.py"
-grep -qx "available True" "$scratch/spans.said" || fail_with "jespan is not found" "$scratch/spans.said"
-holds spans $((17 << 10 | 512)) "outer > task {name=a}"
-holds spans $((49 << 10)) "outer > task {name=b}"
-holds spans $((7 << 10)) "outer > task > decorated async {name=b}"
-holds spans 2560 "outer > decorated {kind=7}"
-holds spans 1280 "outer > task > in pool {name=a}"
-holds spans 3584 "outer > task > in pool {name=b}"
-holds spans $((71 << 10 | 512)) "outer"
-holds spans $((6 << 10)) "thread > fails"
-holds spans 7424 "thread"
+check_spans spans
+for loop in uvloop uvloop-first; do
+    python "spans-$loop" "$top_srcdir/tests/interop/python_spans.py" "$loop"
+    check_spans "spans-$loop"
+done
 
 export OTEL_PYTHON_CONTEXT=jespan OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none
 python service "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_service.py"
@@ -63,9 +71,11 @@ holds service $((10 << 10)) "GET /keep/<int:number> {http.method=GET, http.route
 holds service 0 "GET /look {http.method=GET, http.route=/look}"
 [ "$(grep -c ' GET /' "$scratch/service.report")" = 2 ] || fail_with "there are other spans" "$scratch/service.report"
 
-python fastapi "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_fastapi.py"
-holds fastapi $((10 << 10)) "GET /task/{number} {http.method=GET, http.route=/task/{number}}"
-holds fastapi $((10 << 10)) "GET /thread/{number} {http.method=GET, http.route=/thread/{number}}"
+for loop in asyncio uvloop; do
+    python "fastapi-$loop" "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_fastapi.py" "$loop"
+    holds "fastapi-$loop" $((10 << 10)) "GET /task/{number} {http.method=GET, http.route=/task/{number}}"
+    holds "fastapi-$loop" $((10 << 10)) "GET /thread/{number} {http.method=GET, http.route=/thread/{number}}"
+done
 
 # Each request is a trace.
 JESPAN_OTEL_LABELS=http.route,trace_id python traces "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" \

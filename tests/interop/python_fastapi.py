@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """For python.sh: a FastAPI service that knows nothing of jespan. One route runs in asyncio's thread, the other in a thread of a
-pool. It asks itself for some pages over HTTP, and ends."""
+pool. It asks itself for some pages over HTTP, and ends. The argument is uvicorn's event loop."""
 import ctypes
 import socket
+import sys
 import threading
 import urllib.request
 
@@ -27,7 +28,7 @@ def in_thread(number: int):
 
 if __name__ == "__main__":
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, loop="asyncio", log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, loop=sys.argv[1], log_level="error"))
     threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
     for n in range(8):
         for route in "task", "thread":  # the listener keeps the first connection until the service is ready

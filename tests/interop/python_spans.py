@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""For python.sh: spans of a program's own, in threads and in asyncio tasks that take turns."""
+"""For python.sh: spans of a program's own, in threads and in asyncio tasks that take turns.
+
+usage: python_spans.py [uvloop | uvloop-first]
+
+Tasks run on asyncio's own loop, or on that of uvloop, which is imported after jespan or before it.
+"""
 import asyncio
 import ctypes
+import sys
 import threading
 
+if "uvloop-first" in sys.argv:
+    import uvloop
 import jespan
+if "uvloop" in sys.argv:
+    import uvloop
 
 kept = []
 in_pool_threads = set()
@@ -57,7 +67,7 @@ if __name__ == "__main__":
     print("available", jespan.is_available(), flush=True)
     with jespan.span("outer"):
         decorated()
-        asyncio.run(main())
+        asyncio.run(main()) if len(sys.argv) == 1 else uvloop.run(main())
     assert in_pool_threads and threading.main_thread() not in in_pool_threads
     started = threading.Thread(target=thread)
     started.start()

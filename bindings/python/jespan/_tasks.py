@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """asyncio tasks: each step of a task runs in the span that is current in the task. So does what a task has a thread of a pool do."""
-import asyncio.base_events
+import asyncio
 import collections.abc
 import concurrent.futures
 import sys
@@ -72,15 +72,37 @@ def follow_anyio():
     to_thread.run_sync = run_followed_sync
 
 
-def install():
-    loop = asyncio.base_events.BaseEventLoop
+def _follow_loop(loop):
+    """Wraps what a class of event loops makes tasks with, unless it has this from a class that is wrapped. A class such as uvloop's
+    inherits nothing from asyncio's loop."""
     create_task, run_in_executor = loop.create_task, loop.run_in_executor
 
-    def create_followed_task(self, coro, **named):
-        return create_task(self, _Steps(coro) if asyncio.iscoroutine(coro) else coro, **named)
+    def create_followed_task(self, coro, *arguments, **named):
+        is_new = asyncio.iscoroutine(coro) and not isinstance(coro, _Steps)
+        return create_task(self, _Steps(coro) if is_new else coro, *arguments, **named)
 
     def run_followed_in_executor(self, executor, func, *arguments):
         is_thread = executor is None or isinstance(executor, concurrent.futures.ThreadPoolExecutor)
         return run_in_executor(self, executor, _in_worker(func) if is_thread else func, *arguments)
 
-    loop.create_task, loop.run_in_executor = create_followed_task, run_followed_in_executor
+    if not hasattr(create_task, "_jespan"):
+        create_followed_task._jespan = True
+        loop.create_task = create_followed_task
+    if not hasattr(run_in_executor, "_jespan"):
+        run_followed_in_executor._jespan = True
+        loop.run_in_executor = run_followed_in_executor
+
+
+def install():
+    """Follows the loops that there are, and those that will be defined."""
+    abstract = asyncio.AbstractEventLoop
+
+    def follow_subclass(cls, **named):
+        super(abstract, cls).__init_subclass__(**named)
+        _follow_loop(cls)
+
+    abstract.__init_subclass__ = classmethod(follow_subclass)
+    loops = list(abstract.__subclasses__())
+    for loop in loops:  # those above come first
+        _follow_loop(loop)
+        loops.extend(loop.__subclasses__())
