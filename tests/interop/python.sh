@@ -11,7 +11,7 @@ fill_environment() {
     python3 -m venv "$1/venv"
     "$1/venv/bin/pip" install -q --disable-pip-version-check setuptools==80.9.0 wheel==0.45.1 flask==3.1.3 \
         fastapi==0.165.0 uvicorn==0.54.0 opentelemetry-distro==0.66b1 opentelemetry-instrumentation-flask==0.66b1 \
-        opentelemetry-instrumentation-fastapi==0.66b1 uvloop==0.22.1
+        opentelemetry-instrumentation-fastapi==0.66b1 numpy==2.1.3 uvloop==0.22.1
 }
 
 need python3
@@ -25,7 +25,7 @@ chmod -R u+w "$scratch/source"
 # python DIRECTORY ARGUMENT…: a Python program on jespan, which writes a dump into DIRECTORY at its end
 python() {
     mkdir "$scratch/$1"
-    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true_PRELOAD=$top_builddir/.libs/libjespan.so \
+    JESPAN_CONF=module_dir:$JESPAN_MODULES,dump_dir:$scratch/$1,dump_at_exit:true${stacks:-} LD_PRELOAD=$top_builddir/.libs/libjespan.so \
         PYTHONPATH=$scratch/site "$built/venv/bin/python" "${@:2}" > "$scratch/$1.said" 2>&1 ||
         fail_with "$1: status $?" "$scratch/$1.said"
     "$top_builddir/jespan" report --inclusive --exact --columns inuse "$scratch/$1"/heap.*.pb.gz > "$scratch/$1.report"
@@ -64,6 +64,32 @@ for loop in uvloop uvloop-first; do
     python "spans-$loop" "$top_srcdir/tests/interop/python_spans.py" "$loop"
     check_spans "spans-$loop"
 done
+
+# Each block of a script holds the bytes that numpy says. What numpy's own allocator did not allocate are the shapes of arrays, 16 bytes
+# and more each.
+blocks_of_numpy() {
+    "$top_builddir/jespan" report --json --stacks "$scratch"/numpy/heap.*.pb.gz | python3 -c '
+import json, sys
+data, others = {}, {}
+for row in json.load(sys.stdin)["rows"]:
+    of = data if row["path"][-1] in ("default_malloc", "default_calloc", "default_realloc", "PyDataMem_UserRENEW") else others
+    spans = " > ".join(name for name in row["path"] if name in sys.argv[1:])
+    labels = ", ".join(f"{key}={value}" for key, value in row["labels"].items())
+    block = spans + (f" {{{labels}}}" if labels else "")
+    of[block] = of.get(block, 0) + row["inuse_bytes"]
+for block, bytes in data.items():
+    print(bytes, block)
+for block, bytes in others.items():
+    assert bytes < 256 or not block, (block, bytes)
+' load ids values clean mask model worker resized
+}
+
+stacks=,stacks:all python numpy "$top_srcdir/tests/interop/python_numpy.py"
+grep '^[0-9]' "$scratch/numpy.said" | sort > "$scratch/numpy.wanted"
+equal "blocks of numpy" "$(wc -l < "$scratch/numpy.wanted")" 7
+blocks_of_numpy > "$scratch/numpy.blocks" || fail "blocks of numpy hold other memory"
+sort "$scratch/numpy.blocks" | comm -23 "$scratch/numpy.wanted" - > "$scratch/numpy.missing"
+[ ! -s "$scratch/numpy.missing" ] || fail_with "numpy's bytes are others" "$scratch/numpy.missing" "$scratch/numpy.blocks"
 
 export OTEL_PYTHON_CONTEXT=jespan OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=none OTEL_LOGS_EXPORTER=none
 python service "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" "$top_srcdir/tests/interop/python_service.py"
