@@ -68,6 +68,7 @@ static bool round_of(struct http_server *server, struct polled *p)
     if (p->fds[LISTEN].revents != 0)
         http_server_accept(server);
     http_server_tend(server);
+    http_history_tend(&server->source, http_server_now_ns(), &server->sample_at_ns);
     return true;
 }
 

@@ -20,13 +20,14 @@ struct http_source {
     struct snapshot *latest;     /* the next snapshot reuses its memory */
     struct http_series_set *series; /* NULL: no request for /metrics yet */
     struct http_history *history;   /* NULL: no request for a profile yet */
+    struct http_timeline *timeline; /* NULL: no sample yet */
 };
 
 /* NULL: the request does not have that header or argument. */
 struct http_request {
     const char *method, *path;
     const char *host, *authorization, *accept; /* headers */
-    const char *seconds, *format, *limit, *labels, *pid; /* of the query */
+    const char *seconds, *format, *limit, *labels, *pid, *since; /* of the query */
     bool has_body, has_hosts; /* has_hosts: more than one Host header */
     const struct http_start *start; /* figures of ?seconds= ago. NULL: the request asks for no difference */
 };
@@ -43,6 +44,9 @@ struct http_answer {
 /* A new snapshot, valid until the next. NULL: no memory, and `answer` says so. */
 const struct snapshot *http_answer_look(struct http_source *source, struct http_answer *answer);
 
+/* The same. NULL: no memory. */
+const struct snapshot *http_source_look(struct http_source *source);
+
 /* Makes the answer a line of plain text. */
 void http_answer_line(struct http_answer *answer, unsigned status, const char *line);
 
@@ -58,6 +62,17 @@ void http_spans_answer(struct http_source *source, const struct http_request *re
 /* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. Returns
  * false if there is no memory. */
 bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit);
+
+/* Writes the name and labels of a row: members of an object. */
+void http_spans_write_context(struct http_json *to, const struct snapshot *s, uint32_t row);
+
+/* ---- /history: samples of the last hour, as JSON ---- */
+
+void http_history_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* Takes a sample of the processes that hold most, if it is due. *at_ns is when the next one is due (UINT64_MAX: never), on the
+ * monotonic clock. */
+void http_history_tend(struct http_source *all, uint64_t now_ns, uint64_t *at_ns);
 
 /* ---- /arenas: the span arenas with their figures, and the same for /metrics ---- */
 
@@ -96,6 +111,9 @@ void http_pprof_free(struct http_history *history);
  * NULL: `answer` says why there is none. */
 struct http_source *http_processes_choose(struct http_source *all, const struct http_request *request,
                                           struct http_answer *answer);
+
+/* Calls `call` for the processes that hold most, at most `most`. Each is chosen meanwhile. */
+void http_processes_each(struct http_source *all, size_t most, void (*call)(struct http_source *source));
 
 /* Frees what the sources hold. */
 void http_processes_free(struct http_source *all);

@@ -9,6 +9,7 @@
 #include "http_answer.h"
 #include "http_series.h"
 #include "http_text.h"
+#include "http_timeline.h"
 
 #define MAX_PROCESSES 4096
 
@@ -72,7 +73,9 @@ static void empty(struct http_source *source)
     source->host->free_snapshot(source->latest);
     http_series_free(source->series);
     http_pprof_free(source->history);
+    http_timeline_free(source->timeline);
     source->latest = NULL;
+    source->timeline = NULL;
     source->series = NULL;
     source->history = NULL;
 }
@@ -142,6 +145,30 @@ struct http_source *http_processes_choose(struct http_source *all, const struct 
     if (!source)
         http_answer_line(answer, 503, "there is no memory for the answer");
     return source;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct service_process *x = a, *y = b;
+    return (x->inuse_bytes < y->inuse_bytes) - (x->inuse_bytes > y->inuse_bytes);
+}
+
+void http_processes_each(struct http_source *all, size_t most, void (*call)(struct http_source *source))
+{
+    struct processes p;
+    if (!all->host->choose) {
+        call(all);
+        return;
+    }
+    if (!list(all->host, &p))
+        return;
+    qsort(p.all, p.n, sizeof *p.all, compare);
+    for (size_t i = 0; i < p.n && i < most; i++) {
+        struct http_source *source = all->host->choose(p.all[i].pid) ? find(all, p.all[i].pid) : NULL;
+        if (source)
+            call(source);
+    }
+    free(p.all);
 }
 
 void http_processes_free(struct http_source *all)

@@ -275,7 +275,7 @@ enum MHD_Result http_request_handle(void *cls, struct MHD_Connection *mhd, const
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
-        .has_hosts = has_hosts(mhd), .pid = argument(mhd, "pid")};
+        .has_hosts = has_hosts(mhd), .pid = argument(mhd, "pid"), .since = argument(mhd, "since")};
     http_routes_split_target(&request, host);
     if (!c->route)
         return begin(cls, c, &request);

@@ -11,6 +11,7 @@
 #include "http_answer.h"
 #include "http_page.h"
 #include "http_series.h"
+#include "http_timeline.h"
 #include "random.h"
 
 static void answer_health(struct http_source *source, const struct http_request *request, struct http_answer *answer)
@@ -68,6 +69,7 @@ static const struct http_route routes[] = {
     {"/", answer_start, NULL, false, false, 0},
     {"/spans", answer_spans, "memory and times of each span: a page for browsers, else JSON", false, false, 0},
     {"/processes", http_processes_answer, "the processes that are served; ?pid=N chooses one in all other requests", false, false, 0},
+    {"/history", http_history_answer, "samples of the last hour, as JSON; ?since=TIME: those after it", false, false, 0},
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/metrics", http_metrics_answer, "memory and times by name of span, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},
@@ -261,17 +263,24 @@ static void forget_program(struct http_source *source)
     http_pprof_free(source->history);
     source->series = NULL;
     source->history = NULL;
+    http_timeline_restart(source->timeline);
 }
 
-const struct snapshot *http_answer_look(struct http_source *source, struct http_answer *answer)
+const struct snapshot *http_source_look(struct http_source *source)
 {
     struct snapshot *s = source->host->snapshot(source->latest);
-    if (!s) {
-        http_answer_line(answer, 503, "there is no memory for a snapshot");
+    if (!s)
         return NULL;
-    }
     if (source->program != s->program)
         forget_program(source);
     source->program = s->program;
     return source->latest = s;
+}
+
+const struct snapshot *http_answer_look(struct http_source *source, struct http_answer *answer)
+{
+    const struct snapshot *s = http_source_look(source);
+    if (!s)
+        http_answer_line(answer, 503, "there is no memory for a snapshot");
+    return s;
 }

@@ -125,6 +125,8 @@ static uint64_t deadline(const struct http_server *server, const struct http_con
 uint64_t http_server_next_ns(const struct http_server *server)
 {
     uint64_t next = server->accept_after_ns > 0 ? server->accept_after_ns : UINT64_MAX;
+    if (server->sample_at_ns < next)
+        next = server->sample_at_ns;
     for (int i = 0; i < HTTP_MAX_CONNECTIONS; i++) {
         const struct http_connection *c = &server->connections[i];
         if (c->mhd && deadline(server, c) < next)

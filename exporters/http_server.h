@@ -44,7 +44,7 @@ struct http_server {
     unsigned n_connections, n_waiting;
     size_t body_bytes;  /* of unsent answers */
     size_t start_bytes; /* of all starts */
-    uint64_t accept_after_ns;
+    uint64_t accept_after_ns, sample_at_ns;
     struct http_connection connections[HTTP_MAX_CONNECTIONS];
 };
 

@@ -11,74 +11,8 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "http_rows.h"
 #include "http_text.h"
-
-/* ---- Sums over the tree ---- */
-
-/* Sums the figures of each row and all its descendants. Rows in a circle keep their own figures. False: no memory.
- *
- * Rows without children are ready first. A row is ready when all its children were added to it. */
-static bool sum_below(const struct snapshot *s, struct totals *sums)
-{
-    uint32_t n = s->n_rows, n_ready = 0;
-    uint32_t *children = calloc(n + (size_t)1, sizeof *children), *ready = malloc((n + (size_t)1) * sizeof *ready);
-    bool done = children && ready;
-    for (uint32_t i = 0; done && i < n; i++) {
-        sums[i] = s->rows[i].totals;
-        if (s->rows[i].parent_row < n && s->rows[i].parent_row != i)
-            children[s->rows[i].parent_row]++;
-    }
-    for (uint32_t i = 0; done && i < n; i++)
-        if (children[i] == 0)
-            ready[n_ready++] = i;
-    for (uint32_t k = 0; done && k < n_ready; k++) {
-        uint32_t row = ready[k], parent = s->rows[row].parent_row;
-        if (parent >= n || parent == row)
-            continue;
-        totals_add(&sums[parent], &sums[row]);
-        if (--children[parent] == 0)
-            ready[n_ready++] = parent;
-    }
-    free(children);
-    free(ready);
-    return done;
-}
-
-/* ---- Which rows ---- */
-
-struct size {
-    uint64_t bytes;
-    uint32_t row;
-};
-
-static int compare_sizes(const void *a, const void *b)
-{
-    const struct size *x = a, *y = b;
-    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : x->row < y->row ? -1 : x->row > y->row;
-}
-
-/* A chosen row has all its ancestors chosen. */
-static void add_with_ancestors(const struct snapshot *s, uint32_t row, bool *chosen)
-{
-    while (row < s->n_rows && !chosen[row]) {
-        chosen[row] = true;
-        row = s->rows[row].parent_row;
-    }
-}
-
-static bool choose(const struct snapshot *s, const struct totals *sums, uint32_t limit, bool *chosen)
-{
-    struct size *sizes = malloc((s->n_rows + (size_t)1) * sizeof *sizes);
-    if (!sizes)
-        return false;
-    for (uint32_t i = 0; i < s->n_rows; i++)
-        sizes[i] = (struct size){totals_inuse_bytes(&sums[i]), i};
-    qsort(sizes, s->n_rows, sizeof *sizes, compare_sizes);
-    for (uint32_t i = 0; i < s->n_rows && i < limit; i++)
-        add_with_ancestors(s, sizes[i].row, chosen);
-    free(sizes);
-    return true;
-}
 
 /* ---- JSON ---- */
 
@@ -133,6 +67,17 @@ static uint32_t parent_id(const struct snapshot *s, uint32_t row)
     return parent < s->n_rows && parent != row ? s->rows[parent].id : 0;
 }
 
+void http_spans_write_context(struct http_json *to, const struct snapshot *s, uint32_t i)
+{
+    const struct snapshot_row *row = &s->rows[i];
+    http_json_string(to, "kind", kind_text(row->kind));
+    http_json_string(to, "name", row->name);
+    http_json_string(to, "target", row->target);
+    http_json_string(to, "file", row->file);
+    http_json_number(to, "line", row->line);
+    write_labels(to, row);
+}
+
 static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i, const struct totals *sum)
 {
     const struct snapshot_row *row = &s->rows[i];
@@ -140,12 +85,7 @@ static void write_row(struct http_json *to, const struct snapshot *s, uint32_t i
     http_json_open(to, NULL, '{');
     http_json_number(to, "id", row->id);
     http_json_number(to, "parent", parent_id(s, i));
-    http_json_string(to, "kind", kind_text(row->kind));
-    http_json_string(to, "name", row->name);
-    http_json_string(to, "target", row->target);
-    http_json_string(to, "file", row->file);
-    http_json_number(to, "line", row->line);
-    write_labels(to, row);
+    http_spans_write_context(to, s, i);
     write_row_figures(to, row, sum);
     http_json_close(to, '}');
 }
@@ -198,11 +138,17 @@ static void write_chosen(struct http_json *to, const struct snapshot *s, const s
     http_text_put(to->to, "\n");
 }
 
+static uint64_t inuse_of(const struct totals *sum)
+{
+    return totals_inuse_bytes(sum);
+}
+
 bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit)
 {
     struct totals *sums = malloc((s->n_rows + (size_t)1) * sizeof *sums);
     bool *chosen = calloc(s->n_rows + (size_t)1, sizeof *chosen);
-    bool done = sums && chosen && sum_below(s, sums) && choose(s, sums, limit, chosen);
+    uint32_t room = UINT32_MAX;
+    bool done = sums && chosen && http_rows_sum(s, sums) && http_rows_choose(s, sums, inuse_of, limit, &room, chosen);
     if (done)
         write_chosen(&(struct http_json){.to = to}, s, sums, chosen);
     free(sums);

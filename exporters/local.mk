@@ -73,6 +73,7 @@ http_sources = \
 	%D%/http_alerts.c \
 	%D%/http_answer.h \
 	%D%/http_arenas.c \
+	%D%/http_history.c \
 	%D%/http_listen.c %D%/http_listen.h \
 	%D%/http_metrics.c \
 	%D%/http_page.h \
@@ -80,10 +81,12 @@ http_sources = \
 	%D%/http_processes.c \
 	%D%/http_request.c \
 	%D%/http_routes.c \
+	%D%/http_rows.c %D%/http_rows.h \
 	%D%/http_series.c %D%/http_series.h \
 	%D%/http_server.c %D%/http_server.h \
 	%D%/http_spans.c \
 	%D%/http_start.c %D%/http_start.h \
-	%D%/http_text.c %D%/http_text.h
+	%D%/http_text.c %D%/http_text.h \
+	%D%/http_timeline.c %D%/http_timeline.h
 
 EXTRA_DIST += %D%/README.md

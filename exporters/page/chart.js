@@ -7,18 +7,18 @@ class Chart {
     Object.assign(this, { place, choose });
   }
 
-  /* What is so far becomes a rate a second. */
+  /* What is so far becomes a rate a second. What is not known is 0, and so belongs to "other". */
   static rates(moments, figure, values) {
-    if (FIGURES[figure].level) return values;
+    if (FIGURES[figure].level) return values.map((value) => value || 0);
     return values.map((value, i) => {
       const passed = i ? moments[i].time - moments[i - 1].time : 0;
-      return passed > 0 ? Math.max(0, value - values[i - 1]) / passed : 0;
+      return passed > 0 ? Math.max(0, value - values[i - 1]) / passed || 0 : 0;
     });
   }
 
   /* The spans with the largest values. The rest of the total goes to "other". */
   static bands(moments, figure, { root, all, below }) {
-    const most = (values) => values.reduce((largest, value) => Math.max(largest, value), 0);
+    const most = (values) => values.reduce((largest, value) => Math.max(largest, value || 0), 0);
     const chosen = [...below].map(([context, values]) => ({ context, values, most: most(values) }))
       .filter((band) => band.most > 0).sort((a, b) => b.most - a.most).slice(0, MAX_BANDS);
     const bands = chosen.map(({ context, values }) => ({ name: titleOf(context), hue: hueOf(nameOf(context)),

@@ -71,9 +71,26 @@ class Moment {
   }
 }
 
-/* What changed from one moment to another. What a context had and nobody reports now is gone; what it has done so far stays. */
+/* A moment of these contexts alone. Those left out count as the context above them. Peaks are not known. */
+function partOf(moment, contexts) {
+  const rows = new Map(contexts.map((context, i) => [context, i]));
+  const total = new Float64Array(rows.size * N_FIGURES);
+  contexts.forEach((context, row) => { for (let f = 0; f < PEAK; f++) total[row * N_FIGURES + f] = moment.total_of(context, f); });
+  const own = total.slice();
+  for (const [context, row] of rows) {
+    const above = rows.get(context.parent);
+    for (let f = 0; above !== undefined && f < PEAK; f++) own[above * N_FIGURES + f] -= total[row * N_FIGURES + f];
+  }
+  return Object.assign(new Moment(moment.time, rows, own.map((value) => Math.max(0, value)), total), { isPart: true });
+}
+
+/* What changed from one moment to another. What a context had and nobody reports now is gone; what it has done so far stays.
+ * Where one of them is a part, only the contexts that both have are compared. */
 function difference(to, from) {
-  const contexts = [...new Set([...to.rows.keys(), ...from.rows.keys()])], rows = new Map(contexts.map((context, i) => [context, i]));
+  const contexts = from.isPart ? from.contexts().filter((context) => !to.isPart || to.rows.has(context))
+    : to.isPart ? to.contexts() : [...new Set([...to.rows.keys(), ...from.rows.keys()])];
+  if (from.isPart || to.isPart) [to, from] = [partOf(to, contexts.filter((context) => to.rows.has(context))), partOf(from, contexts)];
+  const rows = new Map(contexts.map((context, i) => [context, i]));
   const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
   contexts.forEach((context, row) => FIGURES.forEach((figure, f) => {
     if (!figure.level && !to.rows.has(context)) return;
@@ -89,17 +106,22 @@ const MAX_MOMENTS = 240, HISTORY_S = 3600;
 class History {
   moments = [];
 
-  add(moment) {
-    this.moments.push(moment);
-    this.moments = this.moments.filter((old) => old.time > moment.time - HISTORY_S);
-    if (this.moments.length <= MAX_MOMENTS) return false;
-    const newer = MAX_MOMENTS / 2;
-    this.moments = this.moments.filter((_, i) => i % 2 === 0 || i >= newer);
-    return true;
+  /* Samples that the service took at other times come with the moment. Returns whether moments were forgotten. */
+  add(moment, samples = [], apart = 0) {
+    const own = [...this.moments.filter((old) => !old.isPart), moment];
+    const others = samples.filter((sample) => own.every((old) => Math.abs(old.time - sample.time) > apart));
+    this.moments = [...this.moments, ...others, moment].filter((old) => old.time > moment.time - HISTORY_S)
+      .sort((a, b) => a.time - b.time);
+    const newer = MAX_MOMENTS / 2, before = this.moments.length;
+    while (this.moments.length > MAX_MOMENTS) {
+      const last = this.moments.length - newer;
+      this.moments = this.moments.filter((_, i) => i % 2 === 0 || i >= last);
+    }
+    return this.moments.length < before;
   }
 }
 
-/* The total of a figure at each moment, of a context (null: the root) and of those directly below it. */
+/* The total of a figure at each moment, of a context (null: the root) and of those directly below it. NaN: not known. */
 function seriesOf(moments, figure, context) {
   const root = context || moments.at(-1).contexts().find((at) => !at.parent), below = new Map();
   const all = moments.map((moment) => moment.total_of(root, figure));
@@ -111,21 +133,28 @@ function seriesOf(moments, figure, context) {
       below.get(at)[k] = value;
     }
   });
+  for (const [at, values] of below) moments.forEach((moment, k) => { if (moment.isPart && !moment.rows.has(at)) values[k] = NaN; });
+  moments.forEach((moment, k) => { if (moment.isPart && !moment.rows.has(root)) all[k] = NaN; });
   return { root, all, below };
 }
 
-/* The answer of /spans as a moment. */
-function momentOf(answer, contexts) {
-  const byId = new Map(answer.spans.map((span) => [span.id, span])), made = new Map();
+/* From the id of a span in an answer to its context. */
+function contextsOf(spans, contexts) {
+  const byId = new Map(spans.map((span) => [span.id, span])), made = new Map();
   const make = (span) => {
     const path = new Set();
     for (let at = span; at && !made.has(at.id) && !path.has(at); at = byId.get(at.parent)) path.add(at);
     for (const at of [...path].reverse())
       made.set(at.id, contexts.find(made.get(at.parent) || null, { ...at, place: at.file ? at.file + ":" + at.line : "" }));
-    return made.get(span.id);
   };
-  const rows = new Map();
-  for (const span of answer.spans) rows.set(make(span), rows.size);
+  spans.forEach(make);
+  return made;
+}
+
+/* The answer of /spans as a moment. */
+function momentOf(answer, contexts) {
+  const made = contextsOf(answer.spans, contexts), rows = new Map();
+  for (const span of answer.spans) rows.set(made.get(span.id), rows.size);
   const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
   for (const span of answer.spans)
     FIGURES.forEach((figure, f) => {
@@ -135,6 +164,21 @@ function momentOf(answer, contexts) {
       total[at] = add(total[at], span.total[figure.name]);
     });
   return new Moment(answer.time, rows, own, total);
+}
+
+/* The answer of /history as moments: each has only the largest contexts. */
+function samplesOf(answer, contexts) {
+  const made = contextsOf(answer.contexts.map((context) => ({ ...context, id: context.number })), contexts);
+  const figures = answer.figures.map((name) => FIGURES.findIndex((figure) => figure.name === name));
+  return answer.samples.map((sample) => {
+    const rows = new Map(), total = new Float64Array(sample.totals.length * N_FIGURES);
+    for (const [number, ...values] of sample.totals) {
+      const context = made.get(number), row = rows.get(context) ?? rows.size;
+      rows.set(context, row);
+      values.forEach((value, i) => { if (figures[i] >= 0) total[row * N_FIGURES + figures[i]] += value; });
+    }
+    return Object.assign(partOf(new Moment(sample.time, rows, total, total), [...rows.keys()]), { resident: sample.resident_bytes });
+  });
 }
 
 const labelsOf = (context) => Object.entries(context.labels).map(([key, value]) => key + "=" + value).join(" ");

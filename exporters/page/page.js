@@ -55,7 +55,8 @@ const allOf = (moment, which) => moment.contexts().reduce((sum, context) => cont
 
 function drawTimes(moments, moment) {
   Object.assign(byId("moment"), { max: moments.length - 1, value: moments.indexOf(moment) });
-  byId("when").textContent = (moment.title || timeText(moment)) + (moment === moments.at(-1) && source.live ? " (now)" : "");
+  byId("when").textContent = (moment.title || timeText(moment)) + (moment === moments.at(-1) && source.live ? " (now)" : "") +
+    (moment.isPart ? ", largest spans only" : "");
   byId("moment").disabled = moments.length < 2;
   byId("base").hidden = byId("forget").hidden = !base;
   if (base) byId("base").textContent = "changes since " + (base.title || timeText(base));
@@ -145,6 +146,8 @@ class Live {
   paused = false;
   token = "";
   process = "";
+  allocated = 0; /* so far, by that process */
+  sampled = 0;   /* when the service took the last sample that is here; 0: none is */
   pid = ""; /* the process that was chosen; "": the first */
 
   moments() { return this.history.moments; }
@@ -157,7 +160,9 @@ class Live {
       const of = this.pid && "&pid=" + this.pid, answer = await fetch("spans?format=json" + of, how);
       byId("ask").hidden = answer.status !== 401;
       if (!answer.ok) throw new Error(await answer.text());
-      this.take(await answer.json());
+      const spans = await answer.json();
+      this.begin(spans);
+      this.take(spans, await (await fetch("history?since=" + this.sampled.toFixed(9) + of, how)).json());
       drawArenas((await (await fetch("arenas?format=json" + of, how)).json()).arenas);
     } catch (error) {
       say(error.message, "failed");
@@ -182,15 +187,23 @@ class Live {
     }
   }
 
-  take(answer) {
+  /* Another process, or another program in it, whose counters began anew, has a history of its own. */
+  begin(answer) {
     const process = answer.program + " " + answer.pid;
-    if (this.process !== process) {
+    if (this.process !== process || answer.all.alloc_bytes < this.allocated) {
       this.history = new History();
+      this.sampled = 0;
       chosen = base = focus = flame.zoomed = null;
       this.process = process;
     }
+    this.allocated = answer.all.alloc_bytes;
+  }
+
+  take(answer, history) {
     const moment = Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes });
-    if (this.history.add(moment)) this.contexts.keep([...this.history.moments, ...(base ? [base] : [])]);
+    const samples = samplesOf(history, this.contexts).filter((sample) => sample.time > this.sampled); /* times are rounded here */
+    if (samples.length) this.sampled = samples.at(-1).time;
+    if (this.history.add(moment, samples, history.interval_s)) this.contexts.keep([...this.history.moments, ...(base ? [base] : [])]);
     say(timeText(moment), "");
     drawHeader(answer);
     draw();

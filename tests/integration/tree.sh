@@ -106,8 +106,12 @@ test_http() {
     get() {
         curl -s --unix-socket socket "http://localhost$1"
     }
+    is_sampled() { # PATH "PID BYTES": what the span "held" has in the last sample
+        [ "$(get "$1" | jq -r '(.contexts[] | select(.name == "held").number) as $held
+            | "\(.pid) \(.samples[-1].totals[] | select(.[0] == $held)[1])"')" = "$2" ]
+    }
     mkfifo http.in
-    "$JESPAN_CMD" run --quiet --follow-fork --http "unix:$scratch/socket" -- "$program" say hold 16 fork 1 say hold 256 wait < http.in > http.out &
+    JESPAN_CONF=http_history_s:1 "$JESPAN_CMD" run --quiet --follow-fork --http "unix:$scratch/socket" -- "$program" say hold 16 fork 1 say hold 256 wait < http.in > http.out &
     pids+=($!)
     exec {input}> http.in
     await eval '[ "$(wc -l < http.out)" = 2 ]'
@@ -120,6 +124,8 @@ test_http() {
     equal "/debug/pprof/cmdline of a child" "$(get "/debug/pprof/cmdline?pid=$child" | tr '\0' ' ')" "$program say hold 16 fork 1 say hold 256 wait"
     get "/debug/pprof/heap?pid=$child" > heap.pb.gz
     equal "/debug/pprof/heap of a child" "$(held heap.pb.gz)" "1114112 272"
+    await is_sampled "/history?pid=$child" "$child 1114112" || fail "the history of a child is wrong"
+    await is_sampled /history "$main 65536" || fail "the history of the first process is wrong"
     for wrong in 1 0 x "$$" ''; do
         equal "/spans?pid=$wrong" "$(curl -s -o wrong -w '%{http_code}' --unix-socket socket "http://localhost/spans?pid=$wrong")" 404
     done

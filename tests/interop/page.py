@@ -4,8 +4,10 @@
 Looks at a page_program at the address OPEN, at one at CLOSED that wants a token, and at a google/pprof that has a
 profile of it.
 """
+import json
 import pathlib
 import sys
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from browser import Browser, Failed, check, equal, run_test, wait_for
@@ -115,13 +117,56 @@ def check_flame(browser, pictures):
     wait_for("the whole", lambda: frames(browser)["request"][1] < 0.9 * frames(browser)["(root)"][1])
 
 
+def ask(address, path):
+    with urllib.request.urlopen(f"{address}/{path}") as answer:
+        return json.load(answer)
+
+
+MOMENTS = """return source.moments().map(moment => [moment.time, Boolean(moment.isPart),
+    Object.fromEntries(moment.contexts().map(at => [at.name, FIGURES.map((_, f) => moment.total_of(at, f))]))])"""
+
+
+def sampled(history):
+    """From the time of each sample to the figures of its contexts, by name."""
+    names = {context["number"]: context["name"] for context in history["contexts"]}
+    return {sample["time"]: {names[number]: values for number, *values in sample["totals"]} for sample in history["samples"]}
+
+
+def check_past(browser, address, before):
+    """The page begins with what the service has sampled, and fills a pause with it."""
+    shown = {time: figures for time, is_part, figures in browser.run(MOMENTS) if is_part}
+    check(len(shown) > 1, "the page does not begin with what was sampled")
+    for time in set(sampled(before)) & set(shown):
+        figures = sampled(before)[time]
+        equal(f"what is shown of {time}", {name: values[:8] for name, values in shown[time].items()}, figures)
+    browser.click("#pause")
+    last = browser.run("return source.moments().at(-1).time")
+    later = wait_for("two samples", lambda: (got := ask(address, f"history?since={last + 1}"))["samples"][2:] and got)
+    missing = set(list(sampled(later))[:2])
+    browser.click("#pause")
+    wait_for("these samples", lambda: missing <= {time for time, is_part, _ in browser.run(MOMENTS) if is_part})
+    browser.run("const m = document.querySelector('#moment'); m.value = 0; m.dispatchEvent(new Event('input'))")
+    check("largest spans" in browser.run("return document.querySelector('#when').textContent"), "nothing says that spans are left out")
+    browser.click("#since")
+    browser.click("#pause")
+    change = browser.run(MOMENTS)[-1][2]["growing"], sampled(before)[min(sampled(before))]["growing"]
+    equal("the change", figures_of(browser, "opened"), change[0][4] - change[1][4])
+    browser.click("#pause")
+    browser.click("#forget")
+
+
+def figures_of(browser, title):
+    return figures(browser)[browser.run(HEAD).index(title) - 1]
+
+
 def check_history(browser, pictures):
     """The sum of all bands is what is in use; an earlier moment can be chosen, and what changed since."""
     browser.click("#pause")
     browser.click("input[value=table]")
     wait_for("three moments", lambda: browser.run("return Number(document.querySelector('#moment').max) >= 2"))
     browser.click("#pause")
-    browser.run("const m = document.querySelector('#moment'); m.value = 0; m.dispatchEvent(new Event('input'))")
+    browser.run("""const m = document.querySelector('#moment'); m.value = source.moments().findIndex(moment => !moment.isPart);
+        m.dispatchEvent(new Event('input'))""")
     before = figures(browser)
     browser.click("#since")
     change = figures(browser)
@@ -182,8 +227,10 @@ def check_pictures(browser, pictures):
 
 
 def check_page(browser, pictures, address):
+    before = wait_for("three samples", lambda: (got := ask(address, "history"))["samples"][2:] and got)
     browser.open(address)
     check_names(browser)
+    check_past(browser, address, before)
     check_peaks(browser)
     check_order(browser)
     check_narrow(browser)

@@ -73,6 +73,7 @@ endif
 if HTTP
 unit_tests += \
 	%D%/exporters/test_http_answers \
+	%D%/exporters/test_http_history \
 	%D%/exporters/test_http_listen \
 	%D%/exporters/test_http_requests \
 	%D%/exporters/test_http_series \
