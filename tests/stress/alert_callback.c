@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "../support/alert_thread.h"
 #include "../support/check.h"
 #include "../support/ctl.h"
 #include "../support/family.h"
@@ -144,24 +145,9 @@ static void a_child_is_not_told(void)
     CHECK_CHILD(pid);
 }
 
-#ifdef JESPAN_NO_INTERPOSE
-void alert_watch_boot(void);
-void alert_watch_start_thread(void);
-#else
-static void alert_watch_boot(void) /* the library does it */
-{
-}
-
-static void alert_watch_start_thread(void)
-{
-}
-#endif
-
 int main(void)
 {
-    F(free)(F(malloc)(1)); /* reads the configuration */
-    alert_watch_boot();
-    alert_watch_start_thread();
+    start_alert_thread();
     it_is_called();
     names();
     nobody_is_told_any_more();

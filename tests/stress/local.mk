@@ -10,6 +10,7 @@ stress_tests += \
 	%D%/oracle_arenas \
 	%D%/oracle_guarded \
 	%D%/oracle_stacks \
+	%D%/queries \
 	%D%/regions \
 	%D%/retention \
 	%D%/samplers \

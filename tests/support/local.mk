@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # What the tests include, compile or run
 test_support += \
+	%D%/alert_thread.h \
 	%D%/arenas.h \
 	%D%/booted.h \
 	%D%/bounded.sh \
