@@ -82,6 +82,10 @@ void http_arenas_answer(struct http_source *source, const struct http_request *r
 /* In Prometheus's text format. Writes nothing if there is no arena. */
 void http_arenas_write_metrics(struct http_text *to, const struct service_host *host);
 
+/* ---- /limits: the contexts with limits, as JSON ---- */
+
+void http_limits_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
 /* ---- The rules of `alert`, for /metrics ---- */
 
 /* Writes nothing if there are no rules. */

@@ -36,7 +36,7 @@ struct timeline_event {
 struct sample {
     struct sample *next; /* the next newer one */
     uint64_t time_unix_ns, resident_bytes;
-    uint32_t n_rows, n_events, bytes;
+    uint32_t n_rows, n_left_out, n_events, bytes;
     struct path *paths[TIMELINE_ROWS]; /* the first n_rows are used */
     struct timeline_event *events;              /* behind the figures */
     unsigned char figures[];
@@ -281,6 +281,7 @@ static void append(struct http_timeline *t, const struct draft *d, const struct 
     if (!made)
         return;
     *made = (struct sample){.time_unix_ns = s->time_unix_ns, .resident_bytes = http_resident_bytes(s), .n_rows = d->n_rows,
+                            .n_left_out = s->n_rows - d->n_rows,
                             .n_events = d->n_events, .bytes = (uint32_t)bytes, .events = (void *)((char *)made + before_events)};
     memcpy(made->paths, d->paths, d->n_rows * sizeof d->paths[0]);
     memcpy(made->figures, d->figures, figures);
@@ -354,6 +355,7 @@ static void write_sample(struct http_json *to, const struct sample *s)
     http_json_open(to, NULL, '{');
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "resident_bytes", s->resident_bytes);
+    http_json_number(to, "left_out", s->n_left_out);
     http_json_open(to, "totals", '[');
     for (uint32_t i = 0; i < s->n_rows; i++) {
         http_json_open(to, NULL, '[');

@@ -74,6 +74,7 @@ http_sources = \
 	%D%/http_answer.h \
 	%D%/http_arenas.c \
 	%D%/http_history.c \
+	%D%/http_limits.c \
 	%D%/http_listen.c %D%/http_listen.h \
 	%D%/http_metrics.c \
 	%D%/http_page.h \

@@ -1,5 +1,5 @@
 /* The history of a figure, stacked by the spans directly below one context, by uPlot. */
-const MAX_BANDS = 10;
+const MAX_BANDS = 10, EVENT_COLOUR = "#d32f2f";
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 class Chart {
@@ -28,7 +28,21 @@ class Chart {
     return bands;
   }
 
-  draw({ moments, figure, series, marked, resident }) {
+  /* An event: at the top, so that it hides no figure. */
+  triangle({ ctx, bbox }, x) {
+    const size = 6 * devicePixelRatio;
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.save();
+    ctx.fillStyle = EVENT_COLOUR;
+    ctx.beginPath();
+    ctx.moveTo(x - size, bbox.top);
+    ctx.lineTo(x + size, bbox.top);
+    ctx.lineTo(x, bbox.top + 1.5 * size);
+    ctx.fill();
+    ctx.restore();
+  }
+
+  draw({ moments, figure, series, marked, resident, events, limits }) {
     const bands = Chart.bands(moments, figure, series).reverse(), show = FIGURES[figure].show;
     const text = (value) => value === null || value === undefined ? "" : show(Math.round(value)) + (FIGURES[figure].level ? "" : "/s");
     const sums = bands.map((_, i) => moments.map((_, k) => bands.slice(0, i + 1).reduce((sum, band) => sum + band.values[k], 0)));
@@ -36,12 +50,18 @@ class Chart {
     const tops = bands.map((band, i) => ({ label: band.name, stroke: "hsl(" + (band.hue ?? 0) + " " + (band.hue === null ? 0 : 60) + "% 50%)",
       fill: "hsl(" + (band.hue ?? 0) + " " + (band.hue === null ? 0 : 65) + "% 68%)", width: 1, points: { show: moments.length < 3 },
       value: (_, __, ___, k) => k === null ? "" : text(band.values[k]) })).reverse();
-    const data = [moments.map((moment) => moment.time), ...sums.reverse()];
+    const data = [moments.map((moment) => moment.time), ...sums.slice().reverse()];
     if (resident && figure === IN_USE && moments.every((moment) => moment.resident)) {
       tops.push({ label: "resident", stroke: ink, width: 1, dash: [4, 4], points: { show: false }, value: (_, value) => text(value) });
       data.push(moments.map((moment) => moment.resident));
     }
+    const highest = sums.length ? Math.max(...sums.at(-1)) : 0; /* a limit far above would leave no room for the figures */
+    for (const { title, bytes: most } of figure === IN_USE ? limits.filter((limit) => limit.bytes <= 3 * highest) : []) {
+      tops.push({ label: title, stroke: EVENT_COLOUR, width: 1, dash: [8, 4], points: { show: false }, value: () => show(most) });
+      data.push(moments.map(() => most));
+    }
     const mark = (chart) => {
+      for (const { time } of events) this.triangle(chart, Math.round(chart.valToPos(time, "x", true)));
       for (const { time, dash } of marked) {
         const x = Math.round(chart.valToPos(time, "x", true)), { ctx, bbox } = chart;
         ctx.save();

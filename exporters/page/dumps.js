@@ -33,6 +33,8 @@ class Dumps {
   }
 
   moments() { return this.list; }
+  events() { return []; } /* dumps do not say what happened between them */
+  facts = { limits: null, arenas: null };
   shows(figure) { return this.figures.includes(figure); }
 
   rewind() {

@@ -71,7 +71,7 @@ class Moment {
   }
 }
 
-/* A moment of these contexts alone. Those left out count as the context above them. Peaks are not known. */
+/* A moment of these contexts alone. Those left out count as the context above them. Peaks are left out. */
 function partOf(moment, contexts) {
   const rows = new Map(contexts.map((context, i) => [context, i]));
   const total = new Float64Array(rows.size * N_FIGURES);
@@ -81,7 +81,7 @@ function partOf(moment, contexts) {
     const above = rows.get(context.parent);
     for (let f = 0; above !== undefined && f < PEAK; f++) own[above * N_FIGURES + f] -= total[row * N_FIGURES + f];
   }
-  return Object.assign(new Moment(moment.time, rows, own.map((value) => Math.max(0, value)), total), { isPart: true });
+  return Object.assign(new Moment(moment.time, rows, own.map((value) => Math.max(0, value)), total), { sampled: true });
 }
 
 /* What changed from one moment to another. What a context had and nobody reports now is gone; what it has done so far stays.
@@ -92,7 +92,8 @@ function difference(to, from) {
   if (from.isPart || to.isPart) [to, from] = [partOf(to, contexts.filter((context) => to.rows.has(context))), partOf(from, contexts)];
   const rows = new Map(contexts.map((context, i) => [context, i]));
   const own = new Float64Array(rows.size * N_FIGURES), total = new Float64Array(rows.size * N_FIGURES);
-  contexts.forEach((context, row) => FIGURES.forEach((figure, f) => {
+  const known = to.sampled || from.sampled ? PEAK : N_FIGURES;
+  contexts.forEach((context, row) => FIGURES.slice(0, known).forEach((figure, f) => {
     if (!figure.level && !to.rows.has(context)) return;
     own[row * N_FIGURES + f] = to.own_of(context, f) - from.own_of(context, f);
     total[row * N_FIGURES + f] = to.total_of(context, f) - from.total_of(context, f);
@@ -108,7 +109,7 @@ class History {
 
   /* Samples that the service took at other times come with the moment. Returns whether moments were forgotten. */
   add(moment, samples = [], apart = 0) {
-    const own = [...this.moments.filter((old) => !old.isPart), moment];
+    const own = [...this.moments.filter((old) => !old.sampled), moment];
     const others = samples.filter((sample) => own.every((old) => Math.abs(old.time - sample.time) > apart));
     this.moments = [...this.moments, ...others, moment].filter((old) => old.time > moment.time - HISTORY_S)
       .sort((a, b) => a.time - b.time);
@@ -166,7 +167,7 @@ function momentOf(answer, contexts) {
   return new Moment(answer.time, rows, own, total);
 }
 
-/* The answer of /history as moments: each has only the largest contexts. */
+/* The answer of /history as moments. They are parts if the service has left contexts out. */
 function samplesOf(answer, contexts) {
   const made = contextsOf(answer.contexts.map((context) => ({ ...context, id: context.number })), contexts);
   const figures = answer.figures.map((name) => FIGURES.findIndex((figure) => figure.name === name));
@@ -177,8 +178,25 @@ function samplesOf(answer, contexts) {
       rows.set(context, row);
       values.forEach((value, i) => { if (figures[i] >= 0) total[row * N_FIGURES + figures[i]] += value; });
     }
-    return Object.assign(partOf(new Moment(sample.time, rows, total, total), [...rows.keys()]), { resident: sample.resident_bytes });
+    return Object.assign(partOf(new Moment(sample.time, rows, total, total), [...rows.keys()]), { resident: sample.resident_bytes, isPart: sample.left_out > 0 });
   });
+}
+
+/* What happened, in words; docs/http.md has the kinds. */
+const EVENTS = {
+  limit: (n) => n === 1 ? "a limit refused an allocation" : "limits refused " + count(n) + " allocations",
+  alert: (n, rule) => "alert " + rule + (n === 1 ? "" : ", " + count(n) + " times"),
+  dump: (n) => n === 1 ? "a dump was written" : count(n) + " dumps were written",
+  "lost dump": (n) => n === 1 ? "a dump failed" : count(n) + " dumps failed",
+  oom: () => "memory ran out",
+  "limit dump": () => "a dump, since a limit was reached",
+  "peak dump": () => "a dump of the peak",
+  "signal dump": () => "a dump, since a signal asked for it",
+  program: () => "this program began",
+};
+function eventsOf(answer) {
+  return answer.samples.flatMap(({ time, events }) => events.map(({ kind, text, count: n }) =>
+    ({ time, kind, count: n, title: EVENTS[kind] ? EVENTS[kind](n, text) : kind + " " + text })));
 }
 
 const labelsOf = (context) => Object.entries(context.labels).map(([key, value]) => key + "=" + value).join(" ");

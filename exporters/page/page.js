@@ -1,19 +1,6 @@
 /* The page: what is shown, and where it comes from. */
-const REFRESH_MS = 3000;
+const REFRESH_MS = 3000, MAX_EVENTS = 200;
 const byId = (id) => document.getElementById(id);
-const arenaColumns = [
-  { title: "arena", key: (a) => a.name + (a.value ? " " + a.value : "") },
-  { title: "in use", key: (a) => a.inuse_bytes, show: bytes, help: "live objects" },
-  { title: "objects", key: (a) => a.inuse_objects, show: count, help: "live objects" },
-  { title: "cached", key: (a) => a.cached_bytes, show: bytes, help: "kept by threads for their next allocations" },
-  { title: "active", key: (a) => a.active_bytes, show: bytes, help: "pages in use" },
-  { title: "holes", key: (a) => a.fragmentation_ppm, show: (n) => (n / 1e4).toFixed(1) + " %",
-    help: "the part of active pages that nothing live fills" },
-  { title: "resident", key: (a) => a.resident_bytes, show: bytes, help: "memory that it may take at most" },
-  { title: "mapped", key: (a) => a.mapped_bytes, show: bytes, help: "address space" },
-  { title: "limit", key: (a) => a.limit_bytes, show: bytes, help: "what it may map at most" },
-];
-
 let source = null; /* where moments come from: moments(), the moments that there are, the last one last */
 let column = 0, figure = IN_USE, view = "table", search = "";
 let chosen = null; /* the moment that is shown; null: the last one */
@@ -66,9 +53,15 @@ function draw() {
   const moments = source ? source.moments() : [];
   byId("figure").value = String(figure);
   for (const made of document.querySelectorAll(".for-table")) made.hidden = view !== "table";
+  const isFacts = view in FACTS, isPicture = view !== "table" && !isFacts;
+  for (const made of document.querySelectorAll(".for-spans")) made.hidden = isFacts;
   byId("spans").hidden = byId("rest").hidden = view !== "table";
-  byId("picture").hidden = byId("details").hidden = view === "table" || !hasPictures;
-  byId("lacks").hidden = view === "table" || hasPictures;
+  byId("picture").hidden = !isPicture || !hasPictures;
+  byId("details").hidden = byId("picture").hidden || view === "history";
+  byId("lacks").hidden = !isPicture || hasPictures;
+  byId("facts").hidden = byId("no-facts").hidden = true;
+  byId("events").hidden = view !== "history";
+  if (isFacts) return drawFacts(view, source?.facts[view]);
   if (!moments.length) return;
   const moment = shownMoment(moments), changed = base ? difference(moment, base) : null;
   drawTimes(moments, moment);
@@ -79,11 +72,36 @@ function draw() {
   if (view === "table")
     table.draw({ shown, changed, column, own: byId("own").checked, tree: byId("tree").checked, found, all: (which) => allOf(moment, which) || 1 });
   else if (!hasPictures) return;
-  else if (view === "history")
-    chart.draw({ moments, figure, series: source.series(figure, focus), resident: !focus,
+  else if (view === "history") {
+    const series = source.series(figure, focus), events = source.events();
+    drawEvents(events, moments);
+    chart.draw({ moments, figure, series, resident: !focus, events, limits: limitsOf(series.root),
       marked: [{ time: moment.time, dash: [] }, ...(base ? [{ time: base.time, dash: [6, 3] }] : [])] });
-  else
+  } else
     flame.draw({ moment, changed, figure, icicle: view === "icicle", found });
+}
+
+/* The events, the newest first. Each leads to its moment. */
+function drawEvents(events, moments) {
+  const text = JSON.stringify(events);
+  if (byId("events").dataset.shown === text) return; /* so that it keeps the focus */
+  byId("events").dataset.shown = text;
+  byId("events").replaceChildren(...events.slice().reverse().map((event) => {
+    const made = document.createElement("li"), button = element("button", timeText(event) + " " + event.title);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      chosen = source.moments().find((moment) => moment.time >= event.time) || null;
+      draw();
+    });
+    made.append(button);
+    return made;
+  }));
+}
+
+/* The limits of a context, for the chart. */
+function limitsOf(context) {
+  const limit = source.facts.limits?.find((made) => made.context === context);
+  return ["soft", "hard"].map((kind) => ({ title: kind + " limit", bytes: limit?.[kind + "_bytes"] })).filter((made) => made.bytes);
 }
 
 function drawHeader(answer) {
@@ -92,19 +110,6 @@ function drawHeader(answer) {
   byId("sums").textContent = "in use " + bytes(answer.all.inuse_bytes) + " in " + count(answer.all.inuse_objects) +
     " objects · resident " + bytes(answer.resident_bytes) + " · allocated " + bytes(answer.all.alloc_bytes) +
     (answer.left_out ? " · " + count(answer.left_out) + " smaller spans left out" : "");
-}
-
-function drawArenas(arenas) {
-  byId("arenas").hidden = !arenas.length;
-  byId("arenas-rows").replaceChildren(...arenas.map((arena) => {
-    const made = document.createElement("tr"), [first, ...others] = arenaColumns;
-    made.append(element("td", first.key(arena)));
-    for (const other of others) {
-      const value = other.key(arena);
-      made.append(element("td", value ? other.show(value) : "", String(value)));
-    }
-    return made;
-  }));
 }
 
 function say(text, className) {
@@ -146,11 +151,14 @@ class Live {
   paused = false;
   token = "";
   process = "";
+  happened = []; /* events, the oldest first */
+  facts = { limits: null, arenas: null };
   allocated = 0; /* so far, by that process */
   sampled = 0;   /* when the service took the last sample that is here; 0: none is */
   pid = ""; /* the process that was chosen; "": the first */
 
   moments() { return this.history.moments; }
+  events() { return this.happened; }
   series(figure, context) { return seriesOf(this.moments(), figure, context); }
 
   async refresh() {
@@ -162,8 +170,10 @@ class Live {
       if (!answer.ok) throw new Error(await answer.text());
       const spans = await answer.json();
       this.begin(spans);
-      this.take(spans, await (await fetch("history?since=" + this.sampled.toFixed(9) + of, how)).json());
-      drawArenas((await (await fetch("arenas?format=json" + of, how)).json()).arenas);
+      const get = async (path) => (await fetch(path + of, how)).json();
+      const [history, { limits }, { arenas }] = await Promise.all(["history?since=" + this.sampled.toFixed(9),
+        "limits?format=json", "arenas?format=json"].map(get));
+      this.take(spans, history, limits, arenas);
     } catch (error) {
       say(error.message, "failed");
     }
@@ -193,14 +203,20 @@ class Live {
     if (this.process !== process || answer.all.alloc_bytes < this.allocated) {
       this.history = new History();
       this.sampled = 0;
+      this.happened = [];
       chosen = base = focus = flame.zoomed = null;
       this.process = process;
     }
     this.allocated = answer.all.alloc_bytes;
   }
 
-  take(answer, history) {
+  take(answer, history, limits, arenas) {
+    const contextOf = contextsOf(answer.spans, this.contexts);
+    const find = (limit) => contextOf.get(limit.id) || contextsOf([limit], this.contexts).get(limit.id);
+    this.facts = { arenas, limits: limits.map((limit) => ({ ...limit, context: find(limit) })) };
     const moment = Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes });
+    this.happened = [...this.happened, ...eventsOf(history).filter((event) => event.time > this.sampled)]
+      .filter((event) => event.time > answer.time - HISTORY_S).slice(-MAX_EVENTS);
     const samples = samplesOf(history, this.contexts).filter((sample) => sample.time > this.sampled); /* times are rounded here */
     if (samples.length) this.sampled = samples.at(-1).time;
     if (this.history.add(moment, samples, history.interval_s)) this.contexts.keep([...this.history.moments, ...(base ? [base] : [])]);
@@ -233,7 +249,6 @@ class Live {
 /* ---- What the reader chooses ---- */
 
 byId("figure").append(...FIGURES.slice(0, PEAK).map((made, i) => Object.assign(element("option", made.title, made.help), { value: String(i) })));
-byId("arenas-head").append(...arenaColumns.map((made) => element("th", made.title, made.help)));
 byId("figure").addEventListener("change", () => {
   figure = Number(byId("figure").value);
   column = COLUMNS.findIndex((made) => made.figure === figure);
@@ -270,7 +285,7 @@ async function start() {
     source = new Live();
     return source.run();
   }
-  for (const id of ["pause", "links"]) byId(id).hidden = true;
+  for (const made of [byId("pause"), byId("links"), ...document.querySelectorAll(".live")]) made.hidden = true;
   try {
     source = await Dumps.read(text);
     byId("program").textContent = "jespan · " + count(source.moments().length) + (source.moments().length === 1 ? " dump" : " dumps");

@@ -44,17 +44,23 @@ static const char *keep(const char *text)
     return k->text;
 }
 
+/* The program wrote no dumps itself. It counts those that an event asked for, such as spans.stats.oom_dumps. */
+static bool is_of_dumps(const char *name)
+{
+    return strcmp(name, "spans.stats.dumps") == 0 || strcmp(name, "spans.stats.lost_dumps") == 0;
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Answers with figures read out of the program. The program wrote no dumps itself. */
+/* Answers with figures read out of the program. */
 static int ask_outside(struct readings *source, const char *name, void *old, size_t *old_bytes)
 {
     struct mailbox_answer answer;
-    if (!source || ends_with(name, "dumps") || readings_get(source, name, &answer) != 0)
+    if (!source || is_of_dumps(name) || readings_get(source, name, &answer) != 0)
         return ENOENT;
     if (answer.kind == MAILBOX_WORDS && ends_with(name, ".value")) {
         snprintf(old, *old_bytes, "%s", answer.words);

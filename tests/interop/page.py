@@ -57,7 +57,7 @@ def check_peaks(browser):
 def check_narrow(browser):
     """On a telephone names keep room. The table can be scrolled; the page is not wider than the screen."""
     browser.devtools("Emulation.setDeviceMetricsOverride", width=390, height=700, deviceScaleFactor=2, mobile=True)
-    for view in ("flame", "history", "table"):
+    for view in ("flame", "history", "limits", "table"):
         browser.click(f"input[value={view}]")
         equal(f"the width of the {view}", browser.run("return document.documentElement.scrollWidth"), 390)
     width = browser.run("return document.querySelector('#rows td').clientWidth")
@@ -122,7 +122,7 @@ def ask(address, path):
         return json.load(answer)
 
 
-MOMENTS = """return source.moments().map(moment => [moment.time, Boolean(moment.isPart),
+MOMENTS = """return source.moments().map(moment => [moment.time, Boolean(moment.sampled),
     Object.fromEntries(moment.contexts().map(at => [at.name, FIGURES.map((_, f) => moment.total_of(at, f))]))])"""
 
 
@@ -130,6 +130,35 @@ def sampled(history):
     """From the time of each sample to the figures of its contexts, by name."""
     names = {context["number"]: context["name"] for context in history["contexts"]}
     return {sample["time"]: {names[number]: values for number, *values in sample["totals"]} for sample in history["samples"]}
+
+
+def check_limits(browser, pictures, address):
+    """What limits refused is in the view of limits, and an event in the history. The chart has the limit of what it shows."""
+    browser.click("input[value=limits]")
+    told = {limit["name"]: limit for limit in ask(address, "limits")["limits"]}
+    shown = dict(browser.run("""return [...document.querySelectorAll('#facts-rows tr')].map(row => [
+        row.cells[0].textContent, [...row.cells].slice(1).map(cell => Number(cell.title))])"""))
+    equal("limits", {name.split(" > ")[-1].split(" {")[0]: figures[3] for name, figures in shown.items()},
+          {name: limit["hard_bytes"] for name, limit in told.items()})
+    equal("the limit of request", shown["request {route=/a/b?c=d}"][3], 40 * MIB)
+    equal("what request has", shown["request {route=/a/b?c=d}"][0], browser.run(MOMENTS)[-1][2]["request"][0])
+    check(0 < shown["bounded"][4] <= told["bounded"]["refusals"], "nothing was refused")
+    browser.check_picture(f"{pictures}/limits.png", ["bounded", "40.0 MiB"])
+    browser.click("input[value=arenas]")
+    check("There are no span arenas." in browser.text(), "nothing says that there are no arenas")
+    browser.click("input[value=history]")
+    events = browser.run("return [...document.querySelectorAll('#events button')].map(event => event.textContent)")
+    check(events and all("refused" in event for event in events), f"the events are {events}")
+    sums = {f"{event['count']:,}" for sample in ask(address, "history")["samples"] for event in sample["events"]}
+    check(all(event.split()[-2] in sums for event in events), f"{events} are not {sums}")
+    browser.click("#events li:last-child button")
+    check("(now)" not in browser.run("return document.querySelector('#when').textContent"), "an event does not lead to its moment")
+    check("limit" not in browser.run("return document.querySelector('.u-legend').textContent"), "the root has a limit")
+    browser.run("""chosen = null; focus = source.moments().at(-1).contexts().find(context => context.name === 'request'); draw()""")
+    check("hard limit" in browser.run("return document.querySelector('.u-legend').textContent"), "the limit is not in the chart")
+    browser.check_picture(f"{pictures}/limit.png", ["growing", "refused"])
+    browser.run("focus = null; draw()")
+    browser.click("input[value=table]")
 
 
 def check_past(browser, address, before):
@@ -146,10 +175,9 @@ def check_past(browser, address, before):
     browser.click("#pause")
     wait_for("these samples", lambda: missing <= {time for time, is_part, _ in browser.run(MOMENTS) if is_part})
     browser.run("const m = document.querySelector('#moment'); m.value = 0; m.dispatchEvent(new Event('input'))")
-    check("largest spans" in browser.run("return document.querySelector('#when').textContent"), "nothing says that spans are left out")
     browser.click("#since")
     browser.click("#pause")
-    change = browser.run(MOMENTS)[-1][2]["growing"], sampled(before)[min(sampled(before))]["growing"]
+    change = browser.run(MOMENTS)[-1][2]["growing"], sampled(before)[min(sampled(before))].get("growing", 8 * [0])
     equal("the change", figures_of(browser, "opened"), change[0][4] - change[1][4])
     browser.click("#pause")
     browser.click("#forget")
@@ -165,7 +193,7 @@ def check_history(browser, pictures):
     browser.click("input[value=table]")
     wait_for("three moments", lambda: browser.run("return Number(document.querySelector('#moment').max) >= 2"))
     browser.click("#pause")
-    browser.run("""const m = document.querySelector('#moment'); m.value = source.moments().findIndex(moment => !moment.isPart);
+    browser.run("""const m = document.querySelector('#moment'); m.value = source.moments().findIndex(moment => !moment.sampled);
         m.dispatchEvent(new Event('input'))""")
     before = figures(browser)
     browser.click("#since")
@@ -238,6 +266,7 @@ def check_page(browser, pictures, address):
     browser.devtools("Emulation.setEmulatedMedia", features=[])
     check_refresh(browser)
     check_tree(browser)
+    check_limits(browser, pictures, address)
     check_flame(browser, pictures)
     check_history(browser, pictures)
     browser.check_no_errors()

@@ -41,7 +41,7 @@ start_pprof() {
 
 program=$scratch/page_program
 compile "$program" tests/interop/page_program.c
-start open ,http_history_s:1
+start open ',http_history_s:1,limit:bounded=1M|request=40M'
 start_pprof
 open_address=$address
 start closed ,http_token:open-sesame

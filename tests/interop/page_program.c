@@ -7,7 +7,7 @@
 
 #include "../support/ctl.h"
 
-static void *held[4];
+static void *held[4], *volatile last;
 
 static void grow(unsigned n)
 {
@@ -20,6 +20,13 @@ static void request(unsigned n)
     JESPAN("request", "route", "/a/b?c=d");
     free(malloc(1000));
     grow(n);
+}
+
+/* Its limit is 1 MiB. */
+static void exceed(void)
+{
+    JESPAN("bounded");
+    free(last = malloc(2 << 20));
 }
 
 static void hold(void)
@@ -42,6 +49,7 @@ int main(void)
     hold();
     for (unsigned n = 0; n < 2400; n++) {
         request(n);
+        exceed();
         usleep(50000);
     }
     return 0;
