@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that allocate and free at random, also each other's objects, and what they did by their own count.
  *
- * threads_program N SEED: N threads one after the other, then eight at the same time, of which four end. Prints a line for each
- * thread: its number, whether it is alive, and bytes that it allocated, that it freed, that others freed for it, and in use.
+ * threads_program N SEED [live]: N threads one after the other, or with "live" N at the same time that do not end. Then eight at the
+ * same time, of which four end. Prints a line for each thread: its number, whether it is alive, and bytes that it allocated, that it
+ * freed, that others freed for it, and in use.
  */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
 
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,8 +33,9 @@ static struct slot {
     struct did *owner;
 } slots[SLOTS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_barrier_t done;
+static pthread_barrier_t done, all_began;
 static struct did all[20000];
+static bool they_live;
 
 static void put(struct did *me, struct slot *slot)
 {
@@ -85,6 +89,11 @@ static void *one_of_many(void *did)
     snprintf(name, sizeof name, "one-%u", me->number % 400);
     pthread_setname_np(pthread_self(), name);
     work(me, 20);
+    if (they_live) {
+        JESPAN("wait");
+        pthread_barrier_wait(&all_began);
+        pause();
+    }
     return NULL;
 }
 
@@ -103,16 +112,34 @@ static void *one_of_eight(void *did)
     return NULL;
 }
 
+static void run_many(unsigned n)
+{
+    pthread_attr_t attributes;
+    pthread_t one;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 128 * 1024);
+    pthread_barrier_init(&all_began, NULL, n + 1);
+    for (unsigned i = 0; i < n; i++) {
+        int error = pthread_create(&one, &attributes, one_of_many, &all[i]);
+        if (error) {
+            fprintf(stderr, "thread %u: %s\n", i, strerror(error));
+            exit(1);
+        }
+        if (!they_live)
+            pthread_join(one, NULL);
+    }
+    if (they_live)
+        pthread_barrier_wait(&all_began);
+}
+
 int main(int argc, char **argv)
 {
     unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 100, seed = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
-    pthread_t threads[AT_ONCE], one;
+    pthread_t threads[AT_ONCE];
+    they_live = argc > 3;
     for (unsigned i = 0; i < n + AT_ONCE; i++)
         all[i] = (struct did){.number = i, .seed = seed * 100003 + i};
-    for (unsigned i = 0; i < n; i++) {
-        pthread_create(&one, NULL, one_of_many, &all[i]);
-        pthread_join(one, NULL);
-    }
+    run_many(n);
     pthread_barrier_init(&done, NULL, AT_ONCE + 1);
     for (unsigned i = 0; i < AT_ONCE; i++)
         pthread_create(&threads[i], NULL, one_of_eight, &all[n + i]);
@@ -121,7 +148,7 @@ int main(int argc, char **argv)
         if (!(all[n + i].number % 2))
             pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < n + AT_ONCE; i++)
-        printf("%ld %s %d %zu %zu %zu %zu\n", all[i].id, i < n ? "one" : "same", i >= n && all[i].number % 2, all[i].allocated,
+        printf("%ld %s %d %zu %zu %zu %zu\n", all[i].id, i < n ? "one" : "same", i < n ? they_live : all[i].number % 2, all[i].allocated,
                all[i].freed, all[i].by_others, all[i].in_use);
     puts("ready");
     fflush(stdout);
