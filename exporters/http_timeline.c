@@ -29,7 +29,7 @@ struct timeline_event {
     uint64_t count;
 };
 
-#define N_FIGURES 8
+#define N_FIGURES 9
 #define MOST_PACKED_BYTES 10 /* of a number */
 
 /* Figures are packed: they take 1 to 6 bytes each in most programs. */
@@ -233,7 +233,7 @@ static uint64_t unpack(const unsigned char **from)
 static unsigned char *pack_figures(unsigned char *to, const struct totals *t, uint64_t wall_ns)
 {
     const uint64_t figures[N_FIGURES] = {totals_inuse_bytes(t), totals_inuse_objects(t), t->outlived_bytes, t->alloc_bytes,
-                                         t->opens, wall_ns, t->busy, t->cpu};
+                                         t->opens, wall_ns, t->busy, t->cpu, t->temporary_objects};
     for (size_t i = 0; i < N_FIGURES; i++)
         to = pack(to, figures[i]);
     return to;
@@ -241,7 +241,7 @@ static unsigned char *pack_figures(unsigned char *to, const struct totals *t, ui
 
 /* The names of the figures, in that order. */
 static const char *const figure_names[N_FIGURES] = {"inuse_bytes", "inuse_objects", "outlived_bytes", "alloc_bytes",
-                                                    "opens", "wall_ns", "busy_ns", "cpu_ns"};
+                                                    "opens", "wall_ns", "busy_ns", "cpu_ns", "temporary_objects"};
 
 /* A sample while it is made. */
 struct draft {

@@ -2,6 +2,8 @@
 const MAX_BANDS = 10, EVENT_COLOUR = "#d32f2f";
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
+const fillOf = ({ hue }) => "hsl(" + (hue ?? 0) + " " + (hue === null ? 0 : 65) + "% 68%)";
+
 class Chart {
   constructor(place, choose) {
     Object.assign(this, { place, choose });
@@ -48,7 +50,7 @@ class Chart {
     const sums = bands.map((_, i) => moments.map((_, k) => bands.slice(0, i + 1).reduce((sum, band) => sum + band.values[k], 0)));
     const ink = getComputedStyle(this.place).color, axis = { stroke: ink, grid: { stroke: "#8884", width: 1 } };
     const tops = bands.map((band, i) => ({ label: band.name, stroke: "hsl(" + (band.hue ?? 0) + " " + (band.hue === null ? 0 : 60) + "% 50%)",
-      fill: "hsl(" + (band.hue ?? 0) + " " + (band.hue === null ? 0 : 65) + "% 68%)", width: 1, points: { show: moments.length < 3 },
+      fill: fillOf(band), width: 1, points: { show: moments.length < 3 },
       value: (_, __, ___, k) => k === null ? "" : text(band.values[k]) })).reverse();
     const data = [moments.map((moment) => moment.time), ...sums.slice().reverse()];
     if (resident && figure === IN_USE && moments.every((moment) => moment.resident)) {
@@ -76,6 +78,7 @@ class Chart {
     };
     this.place.replaceChildren();
     this.bands = bands;
+    this.shown = { moments, show, perSecond: FIGURES[figure].level ? "" : "/s", bands: bands.map((band) => ({ ...band, colour: fillOf(band) })) };
     this.chart = new uPlot({
       width: this.place.clientWidth, height: Math.max(220, Math.min(420, window.innerHeight - 260)),
       series: [{}, ...tops],

@@ -51,6 +51,7 @@ class Flame {
       const part = Math.min(1, Math.abs(data.delta) / Math.max(1, data.value, Math.abs(data.delta)));
       return "hsl(" + (data.delta > 0 ? 0 : 215) + " " + (data.delta ? 85 : 0) + "% " + (92 - 32 * part) + "%)";
     };
+    this.colour = colour;
     const data = d3.hierarchy(root);
     this.chart = flamegraph.default().height((data.height + 1) * FRAME_HEIGHT).width(this.place.clientWidth).cellHeight(FRAME_HEIGHT).inverted(icicle).minFrameSize(0.5)
       .transitionDuration(0).setColorMapper(colour).label(() => "")

@@ -60,6 +60,7 @@ function draw() {
   byId("details").hidden = byId("picture").hidden || view === "history";
   byId("lacks").hidden = !isPicture || hasPictures;
   byId("facts").hidden = byId("no-facts").hidden = true;
+  byId("svg").hidden = byId("picture").hidden;
   byId("events").hidden = view !== "history";
   if (isFacts) return drawFacts(view, source?.facts[view]);
   if (!moments.length) return;
@@ -134,6 +135,13 @@ function foldedText(moment) {
   }).join(";") + " " + moment.own_of(context, figure) + "\n").join("");
 }
 
+/* What is drawn now. */
+function pictureSvg() {
+  const moment = shownMoment(source.moments()), title = document.title + " · " + FIGURES[figure].title;
+  if (view === "history") return chartSvg(chart.shown, title + (focus ? " of " + titleOf(focus) : ""));
+  return flameSvg(flame, title + " · " + (base ? "changes from " + timeText(base) + " to " : "") + timeText(moment));
+}
+
 function csvText(moment) {
   const field = (text) => /[",\r\n]/.test(text) ? "\"" + text.replaceAll("\"", "\"\"") + "\"" : text;
   const head = ["path", "place", ...FIGURES.flatMap((f) => [f.name, "own_" + f.name])];
@@ -159,6 +167,7 @@ class Live {
 
   moments() { return this.history.moments; }
   events() { return this.happened; }
+  shows() { return true; }
   series(figure, context) { return seriesOf(this.moments(), figure, context); }
 
   async refresh() {
@@ -272,6 +281,9 @@ byId("since").addEventListener("click", () => {
 byId("forget").addEventListener("click", () => { base = null; draw(); });
 byId("folded").addEventListener("click", (event) => download(event.currentTarget, "jespan.folded", "text/plain", foldedText(shownMoment(source.moments()))));
 byId("csv").addEventListener("click", (event) => download(event.currentTarget, "jespan.csv", "text/csv", csvText(shownMoment(source.moments()))));
+byId("pprof").addEventListener("click", (event) => download(event.currentTarget, "jespan.pb", "application/octet-stream",
+  pprofBytes(shownMoment(source.moments()), figure, (f) => source.shows(f))));
+byId("svg").addEventListener("click", (event) => download(event.currentTarget, "jespan.svg", "image/svg+xml", pictureSvg()));
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (view !== "table" && window.innerWidth !== width) draw();

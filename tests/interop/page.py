@@ -4,13 +4,15 @@
 Looks at a page_program at the address OPEN, at one at CLOSED that wants a token, and at a google/pprof that has a
 profile of it.
 """
+import base64
 import json
 import pathlib
 import sys
 import urllib.request
+import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
-from browser import Browser, Failed, check, equal, run_test, wait_for
+from browser import Browser, Failed, check, equal, run_test, serve, wait_for
 
 MIB = 1 << 20
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -167,7 +169,7 @@ def check_past(browser, address, before):
     check(len(shown) > 1, "the page does not begin with what was sampled")
     for time in set(sampled(before)) & set(shown):
         figures = sampled(before)[time]
-        equal(f"what is shown of {time}", {name: values[:8] for name, values in shown[time].items()}, figures)
+        equal(f"what is shown of {time}", {name: values[:9] for name, values in shown[time].items()}, figures)
     browser.click("#pause")
     last = browser.run("return source.moments().at(-1).time")
     later = wait_for("two samples", lambda: (got := ask(address, f"history?since={last + 1}"))["samples"][2:] and got)
@@ -177,7 +179,7 @@ def check_past(browser, address, before):
     browser.run("const m = document.querySelector('#moment'); m.value = 0; m.dispatchEvent(new Event('input'))")
     browser.click("#since")
     browser.click("#pause")
-    change = browser.run(MOMENTS)[-1][2]["growing"], sampled(before)[min(sampled(before))].get("growing", 8 * [0])
+    change = browser.run(MOMENTS)[-1][2]["growing"], sampled(before)[min(sampled(before))].get("growing", 9 * [0])
     equal("the change", figures_of(browser, "opened"), change[0][4] - change[1][4])
     browser.click("#pause")
     browser.click("#forget")
@@ -209,6 +211,50 @@ def check_history(browser, pictures):
     browser.check_picture(f"{pictures}/history.png", ["request", "resident"])
     browser.click("input[value=table]")
     browser.click("#pause")
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def check_downloads(browser, pictures):
+    """The picture as a file has the frames of the page; pprof's profile is written for page.sh, with what it should have."""
+    browser.click("#pause")
+    for view in ("flame", "icicle"):
+        browser.click(f"input[value={view}]")
+        svg = browser.run("return pictureSvg()")
+        pathlib.Path(f"{pictures}/{view}.svg").write_text(svg, encoding="utf-8")
+        drawn = {group.find(SVG + "title").text: float(group.find(SVG + "rect").get("width"))
+                 for group in xml.etree.ElementTree.fromstring(svg).iter(SVG + "g")}
+        shown = browser.run("""return [...document.querySelectorAll('g.frame')].map(frame =>
+            [frame.getAttribute('aria-label'), Number(frame.querySelector('rect').getAttribute('width'))])""")
+        equal(f"frames of the file of the {view}", set(drawn), {label for label, _ in shown})
+        whole, whole_drawn = max(width for _, width in shown), max(drawn.values())
+        for label, width in shown:
+            check(abs(width / whole - drawn[label] / whole_drawn) < 0.002, f"{label} is {drawn[label]} wide in the file")
+    browser.click("input[value=history]")
+    svg = browser.run("return pictureSvg()")
+    pathlib.Path(f"{pictures}/history.svg").write_text(svg, encoding="utf-8")
+    equal("bands of the file", [group.find(SVG + "title").text for group in xml.etree.ElementTree.fromstring(svg).iter(SVG + "g")],
+          browser.run("return chart.bands.map(band => band.name)"))
+    profile = browser.run("""return btoa(String.fromCharCode(...pprofBytes(source.moments().at(-1), figure, () => true)))""")
+    pathlib.Path(f"{pictures}/page.pb").write_bytes(base64.b64decode(profile))
+    own = browser.run("""const moment = source.moments().at(-1);
+        return moment.contexts().map(context => [context.name, moment.own_of(context, 0)]).filter(line => line[1])""")
+    pathlib.Path(f"{pictures}/page.expected").write_text("".join(f"{value}B {name}\n" for name, value in own if "<" not in name), encoding="utf-8")
+    browser.click("input[value=table]")
+    for link, suffix in (("folded", "folded"), ("csv", "csv"), ("pprof", "pb")):
+        browser.click(f"#{link}")
+        equal("the file", browser.run("return document.getElementById(arguments[0]).download", link), f"jespan.{suffix}")
+    check(browser.run("return document.querySelector('#svg').hidden"), "there is a picture of the table")
+    browser.click("#pause")
+
+
+def check_files(browser, pictures):
+    """The pictures open alone."""
+    address = serve(pictures)
+    for name, words in (("flame", ["growing", "request"]), ("history", ["request", "MiB"])):
+        browser.open(f"{address}/{name}.svg")
+        browser.check_picture(f"{pictures}/{name}_file.png", words)
 
 
 def figures(browser):
@@ -269,8 +315,10 @@ def check_page(browser, pictures, address):
     check_limits(browser, pictures, address)
     check_flame(browser, pictures)
     check_history(browser, pictures)
+    check_downloads(browser, pictures)
     browser.check_no_errors()
     browser.check_requests(address + "/")
+    check_files(browser, pictures)
 
 
 def check_token(browser, address, token):

@@ -47,4 +47,10 @@ open_address=$address
 start closed ,http_token:open-sesame
 TMPDIR=$scratch python3 -B "$top_srcdir/tests/interop/page.py" "$scratch" "$open_address" "$address" open-sesame \
     "$pprof_address" || failures=1
+# pprof takes names in angle brackets for parameters of templates.
+HOME=$scratch "$pprof_bin/pprof" -top -unit=B -nodecount=1000 "$scratch/page.pb" > "$scratch/top" 2> "$scratch/pprof.said" ||
+    fail_with "pprof does not read the profile of the page" "$scratch/pprof.said"
+equal "the profile of the page" \
+    "$(awk 'rows && $1 != "0" { name = $6; for (i = 7; i <= NF; i++) name = name " " $i; print $1, name } /flat%/ { rows = 1 }' \
+        "$scratch/top" | grep -v '<unknown>' | sort)" "$(sort "$scratch/page.expected")"
 finish
