@@ -258,13 +258,13 @@ static void walk_path(struct encoder *e, uint32_t i, size_t n_inner)
     e->frames[e->n_frames++] = pprof_sites_location(&e->sites, "(path cut)", "", "", 0);
 }
 
-/* Returns false if all values are 0. `peaks` may be NULL. */
+/* Returns false if all values are 0. */
 static bool read_values(const struct encoder *e, const struct totals *t, const struct snapshot_peaks *peaks,
                         int64_t values[PPROF_MAX_VALUES])
 {
     bool any = false;
     e->kind->read(t, values);
-    if (peaks && e->kind->has_peaks) {
+    if (e->kind->has_peaks) {
         values[PPROF_PEAKS] = (int64_t)peaks->own_bytes;
         values[PPROF_PEAKS + 1] = (int64_t)peaks->total_bytes;
         values[PPROF_PEAKS + 2] = (int64_t)peaks->at_peak_bytes;
@@ -275,15 +275,17 @@ static bool read_values(const struct encoder *e, const struct totals *t, const s
 }
 
 /* The stacks of a context are samples of their own, with the frames of the stack inside those of the path. The rest of
- * the context's figures is a sample without them. It also has the context's peaks, which are not known by stack. */
-static void write_stacks(struct encoder *e, uint32_t i, struct totals *rest)
+ * the context's figures is a sample without them. It also has the context's own peaks, which do not add up. */
+static void write_stacks(struct encoder *e, uint32_t i, struct totals *rest, struct snapshot_peaks *rest_peaks)
 {
     int64_t values[PPROF_MAX_VALUES];
     const struct snapshot *s = e->snapshot;
     for (uint32_t k = s->rows[i].first_stack; k && e->out.error == 0; k = s->stacks[k - 1].next) {
         const struct snapshot_stack *stack = &s->stacks[k - 1];
+        const struct snapshot_peaks peaks = {stack->peak_bytes, stack->peak_bytes, stack->at_peak_bytes};
         totals_subtract(rest, &stack->totals);
-        if (!read_values(e, &stack->totals, NULL, values))
+        rest_peaks->at_peak_bytes -= peaks.at_peak_bytes < rest_peaks->at_peak_bytes ? peaks.at_peak_bytes : rest_peaks->at_peak_bytes;
+        if (!read_values(e, &stack->totals, &peaks, values))
             continue;
         walk_path(e, i, pprof_stacks_walk(&e->stacks, stack->frame, e->frames));
         write_sample(e, values);
@@ -294,8 +296,9 @@ static void write_row(struct encoder *e, uint32_t i)
 {
     int64_t values[PPROF_MAX_VALUES];
     struct totals own = e->snapshot->rows[i].totals;
-    write_stacks(e, i, &own);
-    if (!read_values(e, &own, &e->snapshot->rows[i].peaks, values))
+    struct snapshot_peaks peaks = e->snapshot->rows[i].peaks;
+    write_stacks(e, i, &own, &peaks);
+    if (!read_values(e, &own, &peaks, values))
         return;
     walk_path(e, i, 0);
     write_sample(e, values);

@@ -174,7 +174,8 @@ static uint32_t number_of(struct html_dumps *d, const struct html_frame *at, uin
     return add_context(d, at->hash);
 }
 
-/* Several samples of one context have its peaks once. */
+/* Several samples of one context have its peaks once. Calls have none: they are known by whole stack, and those of the calls
+ * above would be missing. */
 static void raise(int64_t *peak, int64_t value)
 {
     if (*peak < value)
@@ -197,6 +198,8 @@ static int use_sample(struct html_dumps *d, const JespanPprof__Sample *sample)
     int64_t *now = &d->contexts[number].now[d->input.profile.kind * PROFILE_N_VALUES];
     for (int v = 0; v < PROFILE_N_VALUES; v++)
         now[v] = report_sum(now[v], values[v]);
+    if (sample->n_location_id && profile_frames_is_call(&d->input.profile, sample->location_id[0]))
+        return 0;
     raise(&d->contexts[number].now[AT_PEAKS], peaks[PROFILE_PEAK_OWN]);
     raise(&d->contexts[number].now[AT_PEAKS + 1], peaks[PROFILE_PEAK_TOTAL]);
     return 0;

@@ -172,8 +172,19 @@ static int finish(pid_t pager)
     return 0;
 }
 
+/* The dump of a peak, which also has the objects and stacks of that moment, is shown as any other. */
+static void choose_peak(struct words *words, struct report_options *options, const struct report_input *input)
+{
+    if (words->peak && !(words->source.peak && report_input_is_of_peak(input))) {
+        bool of_calls = options->chains || (words->query.by && words->query.by->of_calls);
+        options->sort = options->sort ? options->sort : "atpeak";
+        options->wanted = options->wanted ? options->wanted : of_calls ? "atpeak,share,inuse" : "atpeak,share,peak,inuse";
+    }
+    words->query.with_peaks = report_wants_peaks(options);
+}
+
 /* Reads one profile, or two, and prints them. Returns the exit status. */
-static int print(const struct words *words, const struct report_options *options, char *const *inputs, uint32_t n)
+static int print(struct words *words, struct report_options *options, char *const *inputs, uint32_t n)
 {
     static struct report_input input[2];
     const char *reason = NULL;
@@ -184,6 +195,7 @@ static int print(const struct words *words, const struct report_options *options
         n_read++;
     }
     if (!reason) {
+        choose_peak(words, options, input);
         pager = start_pager(words);
         if (pager != 0)
             signal(SIGPIPE, SIG_IGN);
@@ -195,16 +207,6 @@ static int print(const struct words *words, const struct report_options *options
         report_input_free(&input[i]);
     int status = finish(pager);
     return reason ? STATUS_USAGE : status;
-}
-
-/* Dumps have the peaks of contexts. Calls at the peak are only in a dump of that moment. */
-static void choose_peak(struct words *words, struct report_options *options)
-{
-    words->source.peak = words->source.frames == REPORT_CALLS;
-    if (words->source.peak)
-        return;
-    options->sort = options->sort ? options->sort : "atpeak";
-    options->wanted = options->wanted ? options->wanted : "atpeak,share,peak,inuse";
 }
 
 static int run(int argc, char **argv)
@@ -228,13 +230,11 @@ static int run(int argc, char **argv)
             options.tree = true, options.top = 0;
         bool by_calls = words.query.by && words.query.by->of_calls;
         words.source.frames = by_calls ? REPORT_CALLS : words.source.frames;
-        if (words.peak)
-            choose_peak(&words, &options);
+        words.source.peak = words.peak && words.source.frames == REPORT_CALLS;
         options.chains = options.tree && words.source.frames == REPORT_CALLS && options.format != REPORT_SVG;
         words.query.filter = words.filter;
         if (options.sort && !options.wanted && strcmp(options.sort, "temporary") == 0)
             options.wanted = "temporary,share,allocs,alloc";
-        words.query.with_peaks = report_wants_peaks(&options);
         words.query.inclusive |= options.tree || by_calls;
         words.query.with_own = options.tree || (by_calls && !words.diff);
         status = print(&words, &options, argv + optind, n);
@@ -293,8 +293,8 @@ const struct command command_report = {
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
         "  --peak       who held memory when the process had most: --sort atpeak with the\n"
-        "               columns for it. With --stacks, a dump of a peak ('jespan run\n"
-        "               --peak'), or the newest one of a directory\n"
+        "               columns for it. With --stacks, of a directory the newest dump of a\n"
+        "               peak ('jespan run --peak') if there is one, which is shown as it is\n"
         "  --time       times of a process, a URL (of the next 30 seconds) or a directory,\n"
         "               not the heap\n"
         "\n"

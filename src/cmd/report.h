@@ -43,7 +43,7 @@ enum report_frames {
 struct report_source {
     bool time;      /* the times of a process, a page or a directory, not its heap */
     enum report_frames frames;
-    bool peak;      /* of a directory, the newest dump of a peak */
+    bool peak;      /* of a directory, the newest dump of a peak, if there is one */
     bool outlived;  /* of a process, only contexts without an open span */
     const char *at; /* the newest file of a directory that is not younger; NULL: the newest of all */
 };
@@ -51,6 +51,9 @@ struct report_source {
 /* Reads a file, "-", a directory, a URL or a process. Returns NULL, or the reason in words. `input` must stay where it is, and
  * is freed in either case. */
 const char *report_input_read(struct report_input *input, const char *word, const struct report_source *source);
+
+/* Whether it is the dump of a peak, which its name says. */
+bool report_input_is_of_peak(const struct report_input *input);
 
 /* The same for a descriptor from where it is, and `input` that was zeroed. `quiet`: without warnings. */
 const char *report_input_read_descriptor(struct report_input *input, int fd, enum report_frames frames, bool quiet);

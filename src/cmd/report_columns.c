@@ -180,11 +180,18 @@ bool report_wants_peaks(const struct report_options *options)
     return wants(options, "peak") || wants(options, "atpeak");
 }
 
-/* Rows of paths alone have the peaks of the context alone. */
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Rows of paths alone have the peaks of the context alone. Several stacks of the same functions are a row: together they had
+ * what they had at the peak of the process, and what they have now. */
 static int64_t peak_of(const struct report_table *table, const struct report_row *row)
 {
-    bool alone = !table->query->by && !table->query->inclusive && row != &table->rows.all;
-    return row->peaks[alone ? PROFILE_PEAK_OWN : PROFILE_PEAK_TOTAL];
+    if (table->query->by || table->query->inclusive || row == &table->rows.all)
+        return row->peaks[PROFILE_PEAK_TOTAL];
+    return greater(row->peaks[PROFILE_PEAK_OWN], greater(row->peaks[PROFILE_AT_PEAK], row->values[PROFILE_INUSE_BYTES]));
 }
 
 int64_t report_sort_value(const struct report_table *table, const struct report_row *row)
@@ -252,6 +259,8 @@ const char *report_columns_find(struct report_table *table)
         return kinds[table->kind].sort_error;
     if (report_wants_peaks(table->options) && table->inputs[0].profile.peak_columns[PROFILE_PEAK_TOTAL] < 0)
         return "it has no peaks";
+    if (wants(table->options, "peak") && (table->options->chains || (table->query->by && table->query->by->of_calls)))
+        return "peaks of calls are known by whole stack, with --stacks alone; atpeak adds up, and goes with --tree and --by";
     if (wants(table->options, "temporary") && !has_temporary(table))
         return "it has no temporary allocations: they are counted with 'jespan run --stacks'";
     if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)

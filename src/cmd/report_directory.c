@@ -98,29 +98,38 @@ static bool read_candidate(struct candidate *candidate, DIR *directory, const ch
     return true;
 }
 
-const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source)
+/* Finds the newest file whose name fits. *any: some file does. Returns NULL or an errno in words. */
+static const char *find_newest(struct candidate *best, bool *any, const char *directory, const char *pattern, int64_t limit)
 {
-    const char *pattern = source->time ? "time.*.pb.gz" : source->peak ? "heap.*.peak.pb.gz" : "heap.*.pb.gz";
-    struct candidate best = {.name = ""}, candidate;
-    int64_t limit = INT64_MAX;
-    bool any = false;
-    if (source->at && !report_time_read(source->at, &limit))
-        return "--at: this is not a time such as 12:04, '2026-11-24 12:04:30', -10m or @1789000000";
+    struct candidate candidate;
     DIR *open = opendir(directory);
     if (!open)
         return strerror(errno);
     for (struct dirent *entry; (entry = readdir(open));) {
         if (fnmatch(pattern, entry->d_name, 0) != 0 || !read_candidate(&candidate, open, entry->d_name))
             continue;
-        any = true;
-        if (candidate.time.tv_sec <= limit && (best.name[0] == '\0' || is_newer(&candidate, &best)))
-            best = candidate;
+        *any = true;
+        if (candidate.time.tv_sec <= limit && (best->name[0] == '\0' || is_newer(&candidate, best)))
+            *best = candidate;
     }
     closedir(open);
+    return NULL;
+}
+
+const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source)
+{
+    struct candidate best = {.name = ""};
+    int64_t limit = INT64_MAX;
+    bool any = false;
+    if (source->at && !report_time_read(source->at, &limit))
+        return "--at: this is not a time such as 12:04, '2026-11-24 12:04:30', -10m or @1789000000";
+    const char *reason = source->peak ? find_newest(&best, &any, directory, "heap.*.peak.pb.gz", limit) : NULL;
+    if (!reason && best.name[0] == '\0')
+        reason = find_newest(&best, &any, directory, source->time ? "time.*.pb.gz" : "heap.*.pb.gz", limit);
+    if (reason)
+        return reason;
     if (best.name[0] == '\0')
-        return any            ? "all dumps in the directory are younger"
-               : source->peak ? "there is no dump of a peak in the directory"
-                              : "there is no dump in the directory";
+        return any ? "all dumps in the directory are younger" : "there is no dump in the directory";
     if ((size_t)snprintf(path, bytes, "%s/%s", directory, best.name) >= bytes)
         return strerror(ENAMETOOLONG);
     return NULL;

@@ -141,12 +141,11 @@ static const char *read_memory(struct report_input *input, const char *word, pid
     return reason;
 }
 
-/* Whether a file is the dump of a peak, which its name says. */
-static bool is_of_peak(const char *path)
+bool report_input_is_of_peak(const struct report_input *input)
 {
     static const char suffix[] = ".peak.pb.gz";
-    size_t n = strlen(path);
-    return n >= sizeof suffix - 1 && strcmp(path + n - (sizeof suffix - 1), suffix) == 0;
+    size_t n = strlen(input->name);
+    return n >= sizeof suffix - 1 && strcmp(input->name + n - (sizeof suffix - 1), suffix) == 0;
 }
 
 const char *report_input_read(struct report_input *input, const char *word, const struct report_source *source)
@@ -160,8 +159,6 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     snprintf(input->name, sizeof input->name, "%s", word);
     if (source->at && !is_directory)
         return "--at is for a directory";
-    if (source->peak && !is_directory && !(exists && is_of_peak(word)))
-        return "--peak with --stacks is for a dump of a peak (heap.*.peak.pb.gz) or its directory: 'jespan run --peak' writes one";
     if (source->time && !is_directory && !is_url && !is_core && pid == 0)
         return "--time is for a process's number, a core, a URL or a directory";
     if (is_directory) {

@@ -79,6 +79,7 @@ struct snapshot_stack {
     uint32_t age;   /* used while the snapshot is built */
     bool sampled;   /* the figures are estimates from samples. Their sum is never more than what the row has */
     struct totals totals; /* of memory; no times */
+    uint64_t peak_bytes, at_peak_bytes; /* as in snapshot_peaks. They are part of what the row has */
 };
 
 struct snapshot {

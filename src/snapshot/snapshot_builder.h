@@ -137,7 +137,7 @@ void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
 /* Removes rows whose context was recycled, and cuts the circles of damaged books. */
 void builder_remove_dropped(struct snapshot_builder *b);
 
-/* Raises peaks to what is in use, when all rows are filled and have their places. Overwrites children_wall. */
+/* Raises peaks to what is in use, when all rows and stacks are filled and have their places. Overwrites children_wall. */
 void builder_finish_peaks(struct snapshot_builder *b);
 
 /* Subtracts the wall time of children, keeps times from falling, and sums up all rows. */

@@ -165,6 +165,15 @@ static void raise_peaks(struct snapshot_row *row, uint64_t total, bool is_peak)
         row->peaks.at_peak_bytes = inuse;
 }
 
+static void raise_stack_peaks(struct snapshot_stack *stack, bool is_peak)
+{
+    uint64_t inuse = totals_inuse_bytes(&stack->totals);
+    if (stack->peak_bytes < inuse)
+        stack->peak_bytes = inuse;
+    if (is_peak)
+        stack->at_peak_bytes = inuse;
+}
+
 void builder_finish_peaks(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
@@ -179,6 +188,8 @@ void builder_finish_peaks(struct snapshot_builder *b)
     bool is_peak = total[0] > b->rows[0].peaks.total_bytes;
     for (uint32_t i = 0; i < s->n_rows; i++)
         raise_peaks(&b->rows[i], total[i], is_peak);
+    for (uint32_t i = 0; i < s->n_stacks; i++)
+        raise_stack_peaks(&b->stacks[i], is_peak);
     if (is_peak)
         s->retired_peaks.at_peak_bytes = 0;
 }

@@ -40,6 +40,8 @@ void stacks_fill(struct snapshot_builder *b, uint32_t id, const struct totals *s
     stack->frame = c->stack & ~STACK_SAMPLED;
     stack->sampled = c->stack & STACK_SAMPLED;
     stack->totals = builder_own_figures(b, id, sum);
+    stack->peak_bytes = load_relaxed(&b->block->peaks[id % BLOCK_IDS].own_bytes);
+    stack->at_peak_bytes = load_relaxed(&b->block->peaks[id % BLOCK_IDS].at_peak_bytes);
     stack->totals.enters = stack->totals.exits = stack->totals.opens = 0; /* a thread is inside while it allocates */
 }
 
@@ -106,43 +108,48 @@ static double weight_of(const struct snapshot_builder *b, const struct totals *t
     return probability > 1e-9 ? 1 / probability : 1;
 }
 
-enum { ALLOC_OBJECTS, ALLOC_BYTES, REQUESTED_BYTES, INUSE_OBJECTS, INUSE_BYTES, N_FIGURES };
+enum { ALLOC_OBJECTS, ALLOC_BYTES, REQUESTED_BYTES, INUSE_OBJECTS, INUSE_BYTES, AT_PEAK_BYTES, N_FIGURES };
 
-static void take_figures(double figures[N_FIGURES], const struct totals *t, double weight)
+static void take_figures(double figures[N_FIGURES], const struct totals *t, uint64_t at_peak_bytes, double weight)
 {
     const uint64_t values[N_FIGURES] = {t->alloc_objects, t->alloc_bytes, t->alloc_requested_bytes, totals_inuse_objects(t),
-                                        totals_inuse_bytes(t)};
+                                        totals_inuse_bytes(t), at_peak_bytes};
     for (int i = 0; i < N_FIGURES; i++)
         figures[i] += (double)values[i] * weight;
 }
 
 /* The figures of a sample's stack that are estimated; it has no others. */
-static void set_figures(struct totals *t, const double figures[N_FIGURES], const double factors[N_FIGURES])
+static void set_figures(struct snapshot_stack *stack, const double figures[N_FIGURES], const double factors[N_FIGURES])
 {
+    struct totals *t = &stack->totals;
     uint64_t v[N_FIGURES];
     for (int i = 0; i < N_FIGURES; i++)
         v[i] = (uint64_t)(figures[i] * factors[i]);
     *t = (struct totals){.alloc_objects = v[ALLOC_OBJECTS], .alloc_bytes = v[ALLOC_BYTES], .alloc_requested_bytes = v[REQUESTED_BYTES]};
     t->free_objects = v[ALLOC_OBJECTS] - lesser(v[INUSE_OBJECTS], v[ALLOC_OBJECTS]);
     t->free_bytes = v[ALLOC_BYTES] - lesser(v[INUSE_BYTES], v[ALLOC_BYTES]);
+    stack->at_peak_bytes = v[AT_PEAK_BYTES];
 }
 
 static void estimate_row(struct snapshot_builder *b, const struct snapshot_row *row)
 {
     double left[N_FIGURES] = {0}, sum[N_FIGURES] = {0}, factors[N_FIGURES];
-    take_figures(left, &row->totals, 1);
+    take_figures(left, &row->totals, row->peaks.at_peak_bytes, 1);
     for (uint32_t i = row->first_stack; i; i = b->stacks[i - 1].next) {
         const struct snapshot_stack *stack = &b->stacks[i - 1];
-        take_figures(stack->sampled ? sum : left, &stack->totals, stack->sampled ? weight_of(b, &stack->totals) : -1);
+        take_figures(stack->sampled ? sum : left, &stack->totals, stack->at_peak_bytes,
+                     stack->sampled ? weight_of(b, &stack->totals) : -1);
     }
     for (int i = 0; i < N_FIGURES; i++)
         factors[i] = sum[i] > left[i] && sum[i] > 0 && left[i] >= 0 ? left[i] / sum[i] : 1;
     for (uint32_t i = row->first_stack; i; i = b->stacks[i - 1].next) {
         struct snapshot_stack *stack = &b->stacks[i - 1];
-        double figures[N_FIGURES] = {0};
-        take_figures(figures, &stack->totals, weight_of(b, &stack->totals));
-        if (stack->sampled)
-            set_figures(&stack->totals, figures, factors);
+        double figures[N_FIGURES] = {0}, weight = weight_of(b, &stack->totals);
+        if (!stack->sampled)
+            continue;
+        take_figures(figures, &stack->totals, stack->at_peak_bytes, weight);
+        set_figures(stack, figures, factors);
+        stack->peak_bytes = lesser((uint64_t)((double)stack->peak_bytes * weight), row->peaks.own_bytes);
     }
 }
 

@@ -134,6 +134,8 @@ static void add_to_ancestors(struct sums *sums, uint32_t end)
         uint64_t bytes = (uint64_t)sums[id].raw;
         uint32_t at = owner_of(id);
         sums[at].own += bytes;
+        if (contexts[id].kind == CONTEXT_STACK)
+            sums[id].own = bytes;
         for (; at != CONTEXT_ID_ROOT; at = contexts[at].parent)
             sums[at].total += bytes;
         sums[CONTEXT_ID_ROOT].total += bytes;
@@ -150,15 +152,17 @@ static bool raise_to(_Atomic uint64_t *peak, uint64_t bytes)
     return is_higher;
 }
 
+/* Stacks reach new peaks for long, since there are many. So these do not count for when threads look again. */
 static bool raise_peaks(const struct sums *sums, uint32_t end)
 {
-    bool has_raised = false;
+    bool has_raised = false, has_raised_stack = false;
     struct context_peaks *of = load_relaxed(&all_peaks.of);
     bool is_highest = sums[CONTEXT_ID_ROOT].total > load_relaxed(&of[CONTEXT_ID_ROOT].total_bytes);
     for (uint32_t id = CONTEXT_ID_ROOT; id < end; id++) {
         if (is_highest)
             store_relaxed(&of[id].at_peak_bytes, sums[id].own);
-        has_raised |= raise_to(&of[id].own_bytes, sums[id].own);
+        bool *raised = contexts[id].kind == CONTEXT_STACK ? &has_raised_stack : &has_raised;
+        *raised |= raise_to(&of[id].own_bytes, sums[id].own);
         has_raised |= raise_to(&of[id].total_bytes, sums[id].total);
     }
     if (is_highest)
@@ -166,7 +170,7 @@ static bool raise_peaks(const struct sums *sums, uint32_t end)
     store_relaxed(&all_peaks.inuse_bytes, sums[CONTEXT_ID_ROOT].total);
     store_release(&all_peaks.end, end);
     store_relaxed(&all_peaks.looks, load_relaxed(&all_peaks.looks) + 1);
-    if (has_raised)
+    if (has_raised || has_raised_stack)
         state_copy(of, end * sizeof *of);
     STATE_COPY(all_peaks);
     return has_raised;
@@ -233,9 +237,11 @@ void peaks_retire(uint32_t id)
     if (id >= load_relaxed(&all_peaks.end))
         return;
     struct context_peaks *p = &load_relaxed(&all_peaks.of)[id];
-    raise_to(&all_peaks.retired.own_bytes, load_relaxed(&p->own_bytes));
-    raise_to(&all_peaks.retired.total_bytes, load_relaxed(&p->total_bytes));
-    store_relaxed(&all_peaks.retired.at_peak_bytes, load_relaxed(&all_peaks.retired.at_peak_bytes) + load_relaxed(&p->at_peak_bytes));
+    if (contexts[id].kind != CONTEXT_STACK) { /* else its context has them */
+        raise_to(&all_peaks.retired.own_bytes, load_relaxed(&p->own_bytes));
+        raise_to(&all_peaks.retired.total_bytes, load_relaxed(&p->total_bytes));
+        own_add(&all_peaks.retired.at_peak_bytes, load_relaxed(&p->at_peak_bytes));
+    }
     store_relaxed(&p->own_bytes, 0);
     store_relaxed(&p->total_bytes, 0);
     store_relaxed(&p->at_peak_bytes, 0);

@@ -22,7 +22,8 @@ struct context_peaks {
 };
 
 struct peaks {
-    _Atomic(struct context_peaks *) of; /* by id; NULL before the boot. Parts of contexts have none */
+    /* By id; NULL before the boot. A stack has those of its own memory, which is part of its context's. Periods have none. */
+    _Atomic(struct context_peaks *) of;
     _Atomic uint32_t end;               /* of ids that were looked at */
     struct context_peaks retired; /* the highest peaks of recycled contexts; what they had together at the process's peak */
     _Atomic uint64_t looks, inuse_bytes; /* looks so far; what the process had at the last one */

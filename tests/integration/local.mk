@@ -94,13 +94,14 @@ all_dump_script_tests += \
 	%D%/leaks.sh \
 	%D%/leaks_server.sh \
 	%D%/outside.sh \
-	%D%/peaks.sh \
+	%D%/peaks_reported.sh \
 	%D%/report.sh \
 	%D%/report_model.sh \
 	%D%/rss.sh \
 	%D%/sandbox.sh \
 	%D%/sidecar.sh \
 	%D%/stack_modes.sh \
+	%D%/stacks_peaks.sh \
 	%D%/stacks_temporary.sh \
 	%D%/state_file.sh \
 	%D%/threads.sh \
@@ -130,6 +131,7 @@ test_support += \
 	%D%/abort_program.c \
 	%D%/alerts_program.c \
 	%D%/peaks_program.c \
+	%D%/stacks_peaks_program.c \
 	%D%/stacks_temporary_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \

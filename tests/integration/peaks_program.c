@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For peaks.sh: memory that comes and goes at once, so no reading sees it. `wait` as an argument waits for its input's end
+/* For peaks_reported.sh: memory that comes and goes at once, so no reading sees it. `wait` as an argument waits for its input's end
  * before it ends. */
 #include <stdio.h>
 #include <stdlib.h>
