@@ -9,7 +9,8 @@
 need python3
 "$JESPAN_CMD" help report > /dev/null 2>&1 || skip "built without the pprof exporter"
 sources=$top_srcdir/tests/integration
-"${CC%% *}" -std=gnu11 -O1 -g -fno-builtin -shared -fPIC -o "$scratch/libmodel.so" "$sources/report_model_library.c"
+# shellcheck disable=SC2086
+$CC -std=gnu11 -O1 -g -fno-builtin -shared -fPIC -o "$scratch/libmodel.so" "$sources/report_model_library.c"
 compile "$scratch/program" tests/integration/report_model_program.c "$scratch/libmodel.so" -Wl,-rpath,"$scratch"
 conf=module_dir:$JESPAN_MODULES,contexts_kept:1000000
 
