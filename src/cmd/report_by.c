@@ -5,6 +5,7 @@
 #include "profile.h"
 #include "report.h"
 #include "stack.h"
+#include "symbolize.h"
 
 static size_t count_frames(const JespanPprof__Sample *sample)
 {
@@ -80,17 +81,31 @@ static bool call_of(const struct report_input *input, const JespanPprof__Sample 
     return profile_frames_is_call(&input->profile, sample->location_id[i]);
 }
 
-static uint64_t hash_text(ProtobufCBinaryData text)
+/* The hash of a text that was hashed before, since samples have many calls; 0 for an empty one. */
+static uint64_t hash_text(const struct report_input *input, int64_t index)
 {
-    return hash_bytes(text.data, text.len);
+    uint64_t hash = index > 0 ? report_string_hash(input, index) : 0;
+    return hash == hash_bytes("", 0) ? 0 : hash;
+}
+
+static uint64_t hash_file(const struct report_input *input, const struct stack_call *call)
+{
+    const JespanPprof__Function *function = stack_profile_function(&input->profile, call);
+    return hash_text(input, function ? function->filename : 0);
+}
+
+static uint64_t hash_library(const struct report_input *input, const struct stack_call *call)
+{
+    const JespanPprof__Mapping *mapping = symbolize_mapping(&input->profile, call->location ? call->location->mapping_id : 0);
+    return hash_text(input, mapping ? mapping->filename : 0);
 }
 
 /* The hash of a call. A call without a name is an address in a library. */
 static uint64_t hash_function(const struct report_input *input, const struct stack_call *call)
 {
-    ProtobufCBinaryData name = stack_function(&input->profile, call);
-    uint64_t address = call->location ? call->location->address : 0;
-    return hash_mix(name.len > 0 ? hash_text(name) : hash_mix(address + 1));
+    const JespanPprof__Function *function = stack_profile_function(&input->profile, call);
+    uint64_t address = call->location ? call->location->address : 0, name = hash_text(input, function ? function->name : 0);
+    return hash_mix(name != 0 ? name : hash_mix(address + 1));
 }
 
 static bool function_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,
@@ -115,7 +130,7 @@ static bool line_key(const struct report_input *input, const JespanPprof__Sample
     struct stack_call call;
     (void)argument;
     bool is_call = call_of(input, sample, i, &call);
-    *hash = hash_mix(hash_function(input, &call) + hash_mix(hash_text(stack_file(&input->profile, &call)))
+    *hash = hash_mix(hash_function(input, &call) + hash_mix(hash_file(input, &call))
                      + (call.line ? (uint64_t)call.line->line : 0));
     return is_call;
 }
@@ -134,8 +149,8 @@ static bool file_key(const struct report_input *input, const JespanPprof__Sample
     struct stack_call call;
     (void)argument;
     bool is_call = call_of(input, sample, i, &call);
-    ProtobufCBinaryData file = stack_file(&input->profile, &call);
-    *hash = hash_mix(hash_text(file.len > 0 ? file : stack_library(&input->profile, &call)));
+    uint64_t file = hash_file(input, &call);
+    *hash = hash_mix(file != 0 ? file : hash_library(input, &call));
     return is_call;
 }
 
@@ -159,7 +174,7 @@ static bool library_key(const struct report_input *input, const JespanPprof__Sam
     struct stack_call call;
     (void)argument;
     bool is_call = call_of(input, sample, i, &call);
-    *hash = hash_mix(hash_text(stack_library(&input->profile, &call)));
+    *hash = hash_mix(hash_library(input, &call));
     return is_call;
 }
 

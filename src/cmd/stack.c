@@ -41,7 +41,7 @@ size_t stack_locations(const struct profile *profile, const JespanPprof__Sample 
 
 /* --- Texts -------------------------------------------------------------------------------------------------------------- */
 
-static const JespanPprof__Function *function_of(const struct profile *profile, const struct stack_call *call)
+const JespanPprof__Function *stack_profile_function(const struct profile *profile, const struct stack_call *call)
 {
     return call->line ? profile_function(profile, call->line->function_id) : NULL;
 }
@@ -54,19 +54,19 @@ struct stack_call stack_outermost(const JespanPprof__Location *location)
 
 ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *call)
 {
-    const JespanPprof__Function *function = function_of(profile, call);
+    const JespanPprof__Function *function = stack_profile_function(profile, call);
     return profile_string(profile, function ? function->name : 0);
 }
 
 ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *call)
 {
-    const JespanPprof__Function *function = function_of(profile, call);
+    const JespanPprof__Function *function = stack_profile_function(profile, call);
     return profile_string(profile, function ? function->system_name : 0);
 }
 
 ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *call)
 {
-    const JespanPprof__Function *function = function_of(profile, call);
+    const JespanPprof__Function *function = stack_profile_function(profile, call);
     return profile_string(profile, function ? function->filename : 0);
 }
 

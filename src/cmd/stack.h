@@ -42,6 +42,9 @@ uint64_t stack_hash(const struct stack *stack);
 /* The outermost function of a location, which may be NULL. */
 struct stack_call stack_outermost(const JespanPprof__Location *location);
 
+/* The function of a call as the profile has it; NULL where it has none. */
+const JespanPprof__Function *stack_profile_function(const struct profile *profile, const struct stack_call *call);
+
 /* The texts of a call: function, system name, file, and the file of its library. "" where nothing is known. */
 ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *call);
 ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *call);
