@@ -16,6 +16,7 @@ struct http_source {
     bool local;                  /* no other machine can connect */
     pid_t pid;                   /* of the process that it shows */
     const struct program *program; /* of the latest snapshot */
+    int64_t began_ns;              /* when that program began, on CLOCK_BOOTTIME */
     struct http_source *next;    /* sources of other processes (http_processes.c) */
     struct snapshot *latest;     /* the next snapshot reuses its memory */
     struct http_series_set *series; /* NULL: no request for /metrics yet */

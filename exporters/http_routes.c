@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/encode.h"
 #include "http_answer.h"
@@ -267,14 +268,32 @@ static void forget_program(struct http_source *source)
     http_timeline_restart(source->timeline);
 }
 
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The memory of the program before may be that of the next one, so the time tells them apart too. It is known to the time between
+ * two readings of clocks. */
+#define SAME_BEGIN_NS 100000000
+
+static int64_t find_begin(const struct snapshot *s)
+{
+    return (int64_t)s->start_unix_ns - clock_ns(CLOCK_REALTIME) + clock_ns(CLOCK_BOOTTIME);
+}
+
 const struct snapshot *http_source_look(struct http_source *source)
 {
     struct snapshot *s = source->host->snapshot(source->latest);
     if (!s)
         return NULL;
-    if (source->program != s->program)
+    int64_t began_ns = find_begin(s);
+    if (source->program != s->program || (s->program && llabs(began_ns - source->began_ns) > SAME_BEGIN_NS))
         forget_program(source);
     source->program = s->program;
+    source->began_ns = began_ns;
     return source->latest = s;
 }
 

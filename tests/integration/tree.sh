@@ -133,9 +133,39 @@ test_http() {
     wait "${pids[-1]}" || fail "the program fails"
 }
 
+# A process that executes another program begins a new history.
+test_history_of_exec() {
+    have curl && have jq && [ -f "$JESPAN_MODULES/http.so" ] || return 0
+    # past FILTER: what jq finds in the history
+    past() {
+        curl -s --unix-socket past http://localhost/history | jq -r "$1"
+    }
+    has_samples() {
+        local n
+        n=$(past '.samples | length')
+        [ "${n:-0}" -ge 2 ]
+    }
+    is_new() {
+        [ "$(past '.samples[0].events[0].kind')" = program ]
+    }
+    mkfifo exec.in
+    # shellcheck disable=SC2016
+    JESPAN_CONF=http_history_s:1 "$JESPAN_CMD" run --quiet --http "unix:$scratch/past" -- \
+        sh -c 'read -r line; exec "$0" say hold 16 wait' "$program" < exec.in > exec.out &
+    pids+=($!)
+    exec {input}> exec.in
+    await has_samples || fail "the shell has no history"
+    echo >&"$input"
+    await is_new || fail "the history goes on in another program"
+    equal "programs in the history" "$(past '[.contexts[] | select(.kind == "root")] | length')" 1
+    exec {input}>&-
+    wait "${pids[-1]}" || fail "the program fails"
+}
+
 test_forked
 test_killed
 test_executed
 test_daemon
 test_http
+test_history_of_exec
 finish

@@ -189,6 +189,21 @@ static void test_exec(void **state)
     assert_non_null(strstr(answer.body.data, "\"events\":[{\"kind\":\"program\",\"text\":\"\",\"count\":1}]"));
 }
 
+/* Its memory may be that of the program before. The time when it began tells them apart. */
+static void test_exec_at_same_address(void **state)
+{
+    static const struct program program;
+    static const uint64_t began_s[] = {5000, 5000, 5001, 5001, 5001};
+    (void)state;
+    for (size_t i = 0; i < sizeof began_s / sizeof began_s[0]; i++) {
+        struct snapshot *s = made_snapshot("small", 0);
+        s->program = &program;
+        s->start_unix_ns = began_s[i] * SECOND_NS;
+        sample(s);
+        assert_int_equal(count(ask(NULL), "\"time\":"), i < 2 ? i + 1 : i - 1);
+    }
+}
+
 /* The largest contexts are there, with those above them. */
 static void test_largest(void **state)
 {
@@ -229,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_since, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_exec, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_exec_at_same_address, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_largest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
     };
