@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "heap/pagemap.h"
 #include "snapshot/alert_figures.h"
 #include "snapshot/names_outside_parts.h"
 
@@ -236,7 +237,7 @@ static int list_arenas(struct listing *l)
 {
     struct mailbox_answer count = {0};
     int error = get_figure_called(l->view, "spans.arenas.count", &count);
-    for (uint32_t arena = 1; !error && arena <= count.value && arena <= UINT16_MAX; arena++)
+    for (uint32_t arena = 1; !error && arena <= count.value && arena < HEADERS_ARENAS_MAX; arena++)
         for (size_t i = 0; !error && names_outside_arena_name(i); i++)
             error = add(l, "spans.arenas.", names_outside_arena_name(i), arena);
     return error;
