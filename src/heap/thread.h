@@ -192,6 +192,7 @@ struct thread {
     /* Rarely used. */
     uint32_t slow_events, next_name_check;
     uint64_t peak_moved; /* bytes since it made a look for peaks due: malloc/peak_looks.h */
+    uint64_t peak_asks_at; /* when it may ask again whether there is time for one; 0: at once */
     struct thread_sums before;     /* what the block had counted when the first of `lives` began */
     uint32_t lives;                /* threads since then: more than one where the sums between them are unknown */
     int thread_id;                 /* of the kernel */

@@ -13,6 +13,7 @@
  * did not, as where a program frees as much as it allocates. */
 #define STEP_SHARE_RAISED 256u
 #define STEP_SHARE_SAME 64u
+#define STEPS_REFUSED 4u
 
 /* Looks may take `peak_looks_percent` of the time since the start, and this much more, which is some milliseconds. What is
  * not used within the last of these is lost. */
@@ -44,11 +45,16 @@ static bool may_look(void)
     return used < earned + BURST_TICKS;
 }
 
+/* Where the time is used up, asks again after some more steps: reading the clock takes longer than the rest of malloc. */
 COLD void peak_looks_make_due(struct thread *t)
 {
-    if (!may_look())
-        return; /* asks again when it next moves something */
-    t->peak_moved = 0;
+    if (t->peak_moved < t->peak_asks_at)
+        return;
+    if (!may_look()) {
+        t->peak_asks_at = t->peak_moved + STEPS_REFUSED * load_relaxed(&peak_looks_step);
+        return;
+    }
+    t->peak_moved = t->peak_asks_at = 0;
     store_relaxed(&peak_looks_due, true);
     track_let_flush(FLUSH_LOOKS, true);
 }
