@@ -100,6 +100,7 @@ const struct workload workloads[] = {
      calloc_round, churn_stop, NULL, 100000, 0, WORKLOAD_TIME},
     {"aligned", "1,000 live objects of 16-1024 B, aligned to 64-4096 B, random replacement", CHURN(1000, 16, 1024),
      pair_start, aligned_round, churn_stop, NULL, 100000, 0, WORKLOAD_TIME},
+    REPLACE("buffers", "1,000 live objects of 4-14 KiB, random replacement", WORKLOAD_TIME, 1000, 4 * KIB, 14 * KIB, 100000),
     REPLACE("large", "64 live objects of 32 KiB-1 MiB, random replacement", WORKLOAD_TIME, 64, 32 * KIB, MIB, 10000),
 
     FORK("fork", "fork, _exit and wait, with no threads", 0),

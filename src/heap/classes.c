@@ -7,6 +7,8 @@
 uint32_t class_bytes[CLASSES_MAX];
 uint64_t class_reciprocal[CLASSES_MAX];
 uint8_t class_slab_pages[CLASSES_MAX];
+uint8_t middle_class[MIDDLE_ROWS];
+size_t class_known_bytes;
 bool classes_of_arenas;
 struct class_row size_to_class[CLASS_ROWS];
 
@@ -43,6 +45,37 @@ static void copy_for_arenas(unsigned class)
     class_slab_pages[class + CLASS_IN_ARENA] = class_slab_pages[class];
 }
 
+/* Objects of a middle class never need their place in the slab: the page map entry says where they start. */
+static unsigned find_middle_classes(unsigned classes)
+{
+    for (size_t row = HEADER_PAGE_BYTES / MIDDLE_ROW_BYTES + 1; row < MIDDLE_ROWS; row++) {
+        size_t bytes = row * MIDDLE_ROW_BYTES, usable = jespan_je_nallocx(bytes, 0);
+        if (usable != class_bytes[classes]) {
+            if (classes + 1 >= CLASS_IN_ARENA || !slab_pages(classes, usable))
+                break;
+            class_bytes[++classes] = (uint32_t)usable;
+        }
+        if (jespan_je_nallocx(bytes - MIDDLE_ROW_BYTES + 1, 0) == usable)
+            middle_class[row] = (uint8_t)classes;
+    }
+    return classes;
+}
+
+#define KNOWN_BYTES_MOST ((size_t)1 << 20)
+
+static void check_big_classes(void)
+{
+    class_known_bytes = KNOWN_BYTES_MOST;
+    for (size_t request = HEADER_PAGE_BYTES + 1; request < KNOWN_BYTES_MOST;) {
+        size_t usable = class_big_bytes(request);
+        if (jespan_je_nallocx(request, 0) != usable || jespan_je_nallocx(usable, 0) != usable) {
+            class_known_bytes = 0;
+            return;
+        }
+        request = usable + 1;
+    }
+}
+
 COLD void classes_boot(void)
 {
     struct class_info info = {0};
@@ -56,7 +89,8 @@ COLD void classes_boot(void)
         size_to_class[eights].bytes = info.bytes;
         store_release(&size_to_class[eights].code, info.code); /* the other process looks at the last row first */
     }
-    classes_of_arenas = classes < CLASS_IN_ARENA;
+    classes_of_arenas = find_middle_classes(classes) < CLASS_IN_ARENA;
+    check_big_classes();
     for (unsigned class = 1; class <= classes && classes_of_arenas; class++)
         copy_for_arenas(class);
 }

@@ -2,7 +2,9 @@
 /* jemalloc's size classes, read once at boot.
  *
  * Classes up to one page (4 KiB) get a number from 1 in rising order; their objects' headers lie in tables. Everything
- * above is "big": at most one object starts in a page, and its header is the page map entry itself.
+ * above is "big": at most one object starts in a page, and its header is the page map entry itself. The next numbers are
+ * those of *middle* classes: big objects of up to 14 KiB, which jemalloc makes in slabs. They never change their class
+ * where they are, so they wait in free buffers and magazines as small ones do.
  */
 #ifndef JESPAN_CLASSES_H
 #define JESPAN_CLASSES_H
@@ -38,7 +40,7 @@ struct class_info {
     uint16_t code;  /* class << 8 | (64 - HEADER_PAGE_BITS + slot shift), or CODE_BIG */
     uint16_t bytes; /* usable */
 };
-#define CODE_BIG 0xfeu /* class 0; no page's code is like this */
+#define CODE_BIG 0xfeu /* class 0; no page's code is like this. Middle classes have it too */
 #define CODE_CLASS(code) ((unsigned)(code) >> 8)
 #define CODE_SHIFT_MASK 63u
 #define CODE_SLOT_SHIFT(code) (((code) & CODE_SHIFT_MASK) - (64 - HEADER_PAGE_BITS))
@@ -91,6 +93,29 @@ HOT_INLINE struct class_info class_of_aligned_request(size_t alignment, size_t b
         return (struct class_info){CODE_BIG, 0};
     struct class_info info = class_of_request((bytes + below) & ~below);
     return likely(!(info.bytes & below)) ? info : (struct class_info){CODE_BIG, 0};
+}
+
+/* The class number of a big object of so many bytes, requested or usable. 0: none, and for up to HEADER_PAGE_BYTES. */
+#define MIDDLE_ROW_BYTES ((size_t)1024) /* all bounds of middle classes are multiples of it */
+#define MIDDLE_ROWS 15
+extern uint8_t middle_class[MIDDLE_ROWS];
+
+HOT_INLINE size_t class_of_big(size_t bytes)
+{
+    size_t row = (bytes + MIDDLE_ROW_BYTES - 1) / MIDDLE_ROW_BYTES;
+    return row < MIDDLE_ROWS ? middle_class[row] : 0;
+}
+
+/* The usable bytes of a big object that jemalloc makes for a request, or 0 where they are not known without asking it.
+ * jemalloc has four classes for each doubling. classes_boot() checks that. */
+extern size_t class_known_bytes; /* up to here */
+
+HOT_INLINE size_t class_big_bytes(size_t request)
+{
+    if (unlikely(request > class_known_bytes))
+        return 0;
+    size_t below = ((size_t)1 << (61 - __builtin_clzl(request - 1))) - 1;
+    return (request + below) & ~below;
 }
 
 void classes_boot(void);

@@ -9,7 +9,8 @@
 
 /* The most objects of one class that a thread keeps. jemalloc's own thread cache is cut in return: jemalloc/binding.c.
  */
-#define CLASS_BYTES_MAX 32768
+#define CLASS_BYTES_MAX 32768u
+#define MIDDLE_CLASS_BYTES_MAX 65536u /* a free buffer has 32 objects, which would be too many otherwise */
 #define CLASS_OBJECTS_MAX 128
 
 uint16_t magazine_max[CLASSES_MAX];
@@ -23,7 +24,7 @@ COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes
     if (!binding_lets_objects_be_kept())
         return;
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
-        uint32_t fit = CLASS_BYTES_MAX / class_bytes[class];
+        uint32_t bytes = class_bytes[class], fit = (bytes > HEADER_PAGE_BYTES ? MIDDLE_CLASS_BYTES_MAX : CLASS_BYTES_MAX) / bytes;
         fit = fit < CLASS_OBJECTS_MAX ? fit : CLASS_OBJECTS_MAX;
         magazine_max[class] = (uint16_t)(fit < entries ? fit : entries);
         entries -= magazine_max[class];

@@ -19,10 +19,11 @@ _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tables_changes;
 /* Gives the page's table back, if it has one. The page holds no object. */
 static void give_table_back(uint64_t entry)
 {
-    if (!page_entry_is_small_any(entry))
-        return;
-    atomic_fetch_add_explicit(&tables_changes, 1, memory_order_relaxed);
-    tables_give_back(page_entry_slot_any(entry, 0), CODE_SLOT_SHIFT(page_entry_plain_code(entry)));
+    bool has_table = page_entry_is_small_any(entry);
+    if (has_table || class_of_big(page_entry_big_bytes(entry)))
+        atomic_fetch_add_explicit(&tables_changes, 1, memory_order_relaxed);
+    if (has_table)
+        tables_give_back(page_entry_slot_any(entry, 0), CODE_SLOT_SHIFT(page_entry_plain_code(entry)));
 }
 
 #define LEAF_BYTES (LEAF_PAGES * sizeof(page_entry_t) + sizeof(struct leaf_more))
@@ -63,12 +64,16 @@ static struct leaf_more *more_of(uintptr_t p)
     return leaf ? (struct leaf_more *)(leaf + LEAF_PAGES) : NULL;
 }
 
+/* Mostly they are known already: the ends of an extent that is split, or of two that are merged. */
 COLD void pagemap_bound(uintptr_t p)
 {
     page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : leaf_or_new(p);
-    if (leaf)
-        atomic_fetch_or_explicit(&((struct leaf_more *)(leaf + LEAF_PAGES))->bounds[page_in_leaf(p) / 64],
-                                 (uint64_t)1 << page_in_leaf(p) % 64, memory_order_release);
+    if (!leaf)
+        return;
+    _Atomic uint64_t *word = &((struct leaf_more *)(leaf + LEAF_PAGES))->bounds[page_in_leaf(p) / 64];
+    uint64_t bit = (uint64_t)1 << page_in_leaf(p) % 64;
+    if (!(load_relaxed(word) & bit))
+        atomic_fetch_or_explicit(word, bit, memory_order_release);
 }
 
 static uint64_t bits_from_to(uintptr_t from, uintptr_t to)
@@ -127,6 +132,10 @@ static void learn_place(uintptr_t p, size_t within, unsigned class)
 COLD bool pagemap_find_start(uintptr_t p, size_t class)
 {
     size_t bytes = class_bytes[class], natural = bytes & -bytes;
+    if (bytes > HEADER_PAGE_BYTES) {
+        const page_entry_t *entry = pagemap_page(p);
+        return entry && page_entry_big_starts_at(load_relaxed(entry), p);
+    }
     uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
     if (p & (natural - 1)) /* slabs begin at pages, so objects are aligned like this */
         return false;
@@ -163,7 +172,7 @@ COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
     return entry;
 }
 
-/* For a page that has a table, or is claimed. */
+/* For a page that has another entry, or is claimed. */
 static COLD int set_big_over(page_entry_t *page, uint64_t old, uint64_t entry)
 {
     give_table_back(old);
@@ -181,6 +190,23 @@ static uint64_t packed_bytes(size_t bytes)
     return (uint64_t)(bytes >> shift) << BIG_BYTES_SHIFT | shift << BIG_SHIFT_SHIFT;
 }
 
+static uint64_t big_entry(uintptr_t p, size_t usable_bytes, uint32_t tag)
+{
+    uint64_t start = (p & (HEADER_PAGE_BYTES - 1)) / BIG_START_UNIT;
+    return (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | PAGE_ENTRY_BIG;
+}
+
+bool pagemap_set_big_again(uintptr_t p, size_t usable_bytes, uint32_t tag)
+{
+    page_entry_t *page = pagemap_page_of(p);
+    uint64_t old = page ? load_relaxed(page) : PAGE_ENTRY_ARENA, entry = big_entry(p, usable_bytes, tag);
+    if (unlikely(old && (uint32_t)old != (uint32_t)entry) &&
+        (old & (PAGE_ENTRY_SMALL_BIT | PAGE_ENTRY_ARENA) || class_of_big(page_entry_big_bytes(old))))
+        return false;
+    store_relaxed(page, entry);
+    return true;
+}
+
 int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
 {
     page_entry_t *page = pagemap_page(p);
@@ -189,10 +215,8 @@ int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag)
         if (!page)
             return -ENOMEM;
     }
-    uint64_t old = load_relaxed(page);
-    uint64_t start = (p & (HEADER_PAGE_BYTES - 1)) / BIG_START_UNIT;
-    uint64_t entry = (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | PAGE_ENTRY_BIG;
-    if (unlikely(old & (PAGE_ENTRY_SMALL_BIT | PAGE_ENTRY_ARENA)))
+    uint64_t old = load_relaxed(page), entry = big_entry(p, usable_bytes, tag);
+    if (unlikely((uint32_t)old != (uint32_t)entry && old))
         return set_big_over(page, old, entry);
     store_relaxed(page, entry);
     return 0;

@@ -57,7 +57,8 @@ void tables_tidy(void);
 uint64_t tables_used_bytes(void);
 uint64_t tables_held_bytes(void);
 
-/* How often a page lost its table. A header that was found before may belong to another page since. */
+/* How often a page lost its table, or the entry of an object of a middle class. A header that was found before may belong
+ * to another object since. */
 extern _Atomic uint64_t tables_changes;
 
 /* ---- The page map ---- */
@@ -140,6 +141,13 @@ HOT_INLINE bool page_entry_is_big(uint64_t entry)
     return (uint8_t)entry == PAGE_ENTRY_BIG;
 }
 
+/* The header of a big object: the upper half of its page's entry. */
+HOT_INLINE header_t *page_entry_big_slot(page_entry_t *page)
+{
+    return (header_t *)page + 1;
+}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && BIG_TAG_SHIFT == 32, "the tag is the entry's upper half");
+
 /* The header of the object at `p`, in a page with this small entry. On x86-64 a shift uses only the lowest bits of its
  * count, so the mask costs no instruction. */
 HOT_INLINE header_t *page_entry_slot(uint64_t entry, uintptr_t p)
@@ -186,6 +194,9 @@ uint64_t pagemap_install(uintptr_t p, uint16_t code);
 /* Writes the entry of the big object at `p`. Returns 0, HEADERS_IN_ARENA in a claimed page, or -ENOMEM. */
 #define HEADERS_IN_ARENA 1
 int pagemap_set_big(uintptr_t p, size_t usable_bytes, uint32_t tag);
+
+/* The same in a page that has the entry of such an object, or none. False: this does not hold, and nothing has changed. */
+bool pagemap_set_big_again(uintptr_t p, size_t usable_bytes, uint32_t tag);
 
 HOT_INLINE size_t page_entry_big_bytes(uint64_t entry)
 {

@@ -61,7 +61,7 @@ struct free_object {
     void *p;
     _Atomic uint32_t *slot; /* its header */
 };
-#define CLASSES_MAX 64
+#define CLASSES_MAX 80
 #define MAGAZINE_ENTRIES 2432 /* of all classes together */
 
 /* The entries of this thread, innermost last. */

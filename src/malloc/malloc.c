@@ -25,10 +25,21 @@ HOT_INLINE struct thread *unsampled(size_t size)
     return likely(t) && likely(stack_context_passes(t, size)) ? t : NULL;
 }
 
+static NOINLINE void *malloc_big(struct thread *t, size_t size)
+{
+    void *p = track_reuse_big(t, size);
+    if (likely(p))
+        return p;
+    p = jespan_je_malloc(size);
+    return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
 HOT_INLINE void *malloc_new(struct thread *t, size_t size)
 {
+    if (unlikely(size > HEADER_PAGE_BYTES))
+        return malloc_big(t, size);
     void *p = jespan_je_malloc(size);
-    return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
+    return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 static NOINLINE void *malloc_new_unsampled(struct thread *t, size_t size)
@@ -114,16 +125,28 @@ static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
     return __builtin_mul_overflow(n, size, &bytes) ? NULL : track_alloc_slow(t, NULL, bytes);
 }
 
+static NOINLINE void *calloc_big(struct thread *t, size_t size)
+{
+    void *p = track_reuse_big(t, size);
+    if (likely(p))
+        return memset(p, 0, class_bytes[class_of_big(size)]);
+    p = jespan_je_calloc(1, size);
+    return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
 static NOINLINE void *calloc_slow(size_t n, size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return calloc_by_policy(n, size);
+    size_t bytes;
+    if (!__builtin_mul_overflow(n, size, &bytes) && bytes > HEADER_PAGE_BYTES)
+        return calloc_big(t, bytes);
     void *p = jespan_je_calloc(n, size);
     if (unlikely(!p))
         return calloc_failed(t, n, size);
     size *= n; /* cannot overflow: jemalloc's calloc succeeded */
-    return likely(track_alloc_fast(t, p, class_of_request(size), size)) ? p : track_alloc_slow(t, p, size);
+    return likely(track_alloc_fast(t, p, class_of(size), size)) ? p : track_alloc_slow(t, p, size);
 }
 
 /* Zeroes all usable bytes, as jemalloc does: a program that asks for the usable size may rely on it. */

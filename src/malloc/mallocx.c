@@ -52,7 +52,7 @@ static int resize_in_place(struct thread *t, void *p, size_t size, int flags, si
     *usable = old_usable;
     if (wanted == 0 || (wanted != old_usable && (wanted <= HEADER_PAGE_BYTES || old_usable <= HEADER_PAGE_BYTES)))
         return 0; /* a small object never changes its class in place */
-    if (old_usable <= HEADER_PAGE_BYTES) /* an object that moves is freed, which finds a double free */
+    if (old_usable <= HEADER_PAGE_BYTES || class_of_big(old_usable)) /* an object that moves is freed, which finds a double free */
         track_check_not_freed(t, p);
     if (unlikely(arenas) && must_move(t, p, wanted < old_usable))
         return 0;

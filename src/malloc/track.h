@@ -63,6 +63,12 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
     return true;
 }
 
+/* Counts a new big object as the calls above do, where no other work is due. False: call track_alloc_slow(). */
+bool track_alloc_big(struct thread *t, void *p, size_t requested);
+
+/* Takes a big object from its magazine. NULL: it has none, the magazine is empty, or other work is due. */
+void *track_reuse_big(struct thread *t, size_t requested);
+
 /* Counts any new object. Returns p, or frees it and returns NULL with ENOMEM if there is no memory for its header. p
  * may be NULL, for a failed allocation, and so may t. */
 void *track_alloc_slow(struct thread *t, void *p, size_t requested);
@@ -125,6 +131,18 @@ HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_o
     o->class = one_value(page_entry_class(entry));
     o->last = magazine_last(t, o->class);
     o->n = one_value(load_relaxed(&t->free_buffer_count));
+    return true;
+}
+
+/* The same for an object of a middle class. */
+HOT_INLINE bool track_find_middle(struct thread *t, const void *p, struct small_object *o)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    size_t class = page_entry_is_big(entry) ? class_of_big(page_entry_big_bytes(entry)) : 0;
+    if (!class || !page_entry_big_starts_at(entry, (uintptr_t)p))
+        return false;
+    *o = (struct small_object){page_entry_big_slot(page), class, magazine_last(t, class), load_relaxed(&t->free_buffer_count)};
     return true;
 }
 

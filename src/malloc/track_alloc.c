@@ -5,8 +5,10 @@
 #include "base/dump_on.h"
 #include "base/lock.h"
 #include "base/mailbox.h"
+#include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
+#include "malloc/peak_looks.h"
 #include "malloc/track_slow.h"
 #include "policy/arena_cache.h"
 #include "policy/arenas.h"
@@ -101,6 +103,33 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
     if (unlikely(!set_own_header(t, p, usable)))
         return NULL;
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
+}
+
+/* Whether an allocation of the thread's context can be counted as on the fast path. If the context came below a limit after
+ * the caller looked, it cannot. */
+static bool has_other_work(struct thread *t)
+{
+    uint32_t section = limits_begin(t);
+    bool has_limit = limits_of(t->tag);
+    limits_end(t, section);
+    return has_limit || load_relaxed(&slow_work);
+}
+
+void *track_reuse_big(struct thread *t, size_t requested)
+{
+    size_t class = class_of_big(requested);
+    return likely(class) && likely(!has_other_work(t)) ? track_reuse(t, class, requested) : NULL;
+}
+
+bool track_alloc_big(struct thread *t, void *p, size_t requested)
+{
+    size_t usable = class_big_bytes(requested);
+    if (unlikely(!p || !usable || usable >= extents_oversize_bytes || has_other_work(t)) ||
+        unlikely(!pagemap_set_big_again((uintptr_t)p, usable, t->tag)))
+        return false;
+    peak_looks_moved(t, usable);
+    counters_add_alloc(t->current, usable, requested);
+    return true;
 }
 
 /* Setting the header cannot fail: the page has a place in the map, since it is claimed. */

@@ -317,11 +317,11 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     return true;
 }
 
-/* As track_free_fast(), and uncharges an object that goes back to the magazine. */
+/* As track_free_fast(), also for middle classes, and uncharges an object that goes back to the magazine. */
 static bool free_small(struct thread *t, void *p)
 {
     struct small_object o;
-    if (!track_find_small(t, p, &o))
+    if (!track_find_small(t, p, &o) && !track_find_middle(t, p, &o))
         return false;
     if (!track_was_taken_last(t, p, &o))
         return track_put_in_buffer(t, p, &o);
@@ -338,8 +338,7 @@ HOT_INLINE void free_after_flush(struct thread *t, void *p)
 {
     load_relaxed(&flush)(t);
     boot_slow_event(t);
-    bool is_freed = likely(load_relaxed(&flush) == track_flush) ? track_free_fast(t, p) : free_small(t, p);
-    if (!is_freed)
+    if ((load_relaxed(&flush) != track_flush || !track_free_fast(t, p)) && !free_small(t, p))
         track_free_now(t, p, 0);
 }
 
@@ -352,9 +351,36 @@ static void free_without_flush(struct thread *t, void *p)
         track_free_now(t, p, 0);
 }
 
+/* Frees a big object without looking for anything that most programs do not use. Those of middle classes are freed as small
+ * ones are. False: nothing has changed. */
+static bool free_big(struct thread *t, void *p)
+{
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    size_t usable = page_entry_is_big(entry) ? page_entry_big_bytes(entry) : 0;
+    uint32_t tag = page_entry_big_tag(entry);
+    if (!usable || !tag || !page_entry_big_starts_at(entry, (uintptr_t)p) || unlikely(load_relaxed(&flush) != track_flush))
+        return false;
+    if (class_of_big(usable))
+        return free_small(t, p);
+    struct counters *c = counters_find(t, tag);
+    if (unlikely(!c))
+        return false;
+    peak_looks_before_free(t, usable);
+    uint32_t section = limits_begin(t);
+    store_relaxed(page, (uint64_t)(uint32_t)entry);
+    counters_add_free(c, usable);
+    limits_give(t, limits_of(tag), usable);
+    limits_end(t, section);
+    int saved = errno;
+    jespan_je_sdallocx(p, usable, 0);
+    errno = saved;
+    return true;
+}
+
 void track_free_slow(void *p, struct thread *t)
 {
-    if (!p)
+    if (!p || (likely(t) && free_big(t, p)))
         return;
     int saved = errno;
     if (!t) {

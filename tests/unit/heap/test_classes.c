@@ -79,7 +79,7 @@ static void test_a_usable_size_is_of_its_own_class(void **state)
 {
     (void)state;
     unsigned n = 1;
-    for (; n < CLASSES_MAX && class_bytes[n]; n++) {
+    for (; class_bytes[n] && class_bytes[n] <= HEADER_PAGE_BYTES; n++) {
         assert_int_equal(CODE_CLASS(class_of(class_bytes[n]).code), n);
         assert_true(class_bytes[n] > class_bytes[n - 1]);
     }
@@ -113,7 +113,7 @@ static void test_objects_start_at_least_a_slot_apart(void **state)
     enum { COUNT = 1500 };
     static uintptr_t objects[COUNT];
     (void)state;
-    for (unsigned n = 1; n < CLASSES_MAX && class_bytes[n]; n++) {
+    for (unsigned n = 1; class_bytes[n] && class_bytes[n] <= HEADER_PAGE_BYTES; n++) {
         size_t slot_bytes = (size_t)1 << CODE_SLOT_SHIFT(class_of(class_bytes[n]).code);
         for (int i = 0; i < COUNT; i++)
             objects[i] = (uintptr_t)jespan_je_malloc(class_bytes[n]);
@@ -123,6 +123,41 @@ static void test_objects_start_at_least_a_slot_apart(void **state)
         for (int i = 0; i < COUNT; i++)
             jespan_je_free((void *)objects[i]);
     }
+}
+
+/* Their objects stay what they are until they are freed, and at most one starts in a page. */
+static void test_middle_classes_are_slabs(void **state)
+{
+    unsigned n = class_of_big(HEADER_PAGE_BYTES + 1);
+    (void)state;
+    assert_int_equal(class_bytes[n - 1], HEADER_PAGE_BYTES);
+    for (; class_bytes[n]; n++) {
+        void *p = jespan_je_malloc(class_bytes[n]);
+        assert_int_equal(jespan_je_xallocx(p, class_bytes[n] + 1, 0, 0), class_bytes[n]);
+        assert_int_equal(jespan_je_xallocx(p, 1, 0, 0), class_bytes[n]);
+        jespan_je_free(p);
+    }
+    assert_int_equal(class_bytes[n - 1], 14336);
+}
+
+/* As jemalloc says. */
+static void test_big_sizes(void **state)
+{
+    (void)state;
+    for (size_t size = HEADER_PAGE_BYTES + 1; size <= 70000; size++) {
+        size_t usable = jespan_je_nallocx(size, 0), class = class_of_big(size);
+        assert_int_equal(class_big_bytes(size), usable);
+        if (usable <= 14336)
+            assert_int_equal(class_bytes[class], usable);
+        else
+            assert_int_equal(class, 0);
+    }
+    for (size_t size = 70000; size < (size_t)1 << 32; size += size / 17)
+        assert_true(class_big_bytes(size) == jespan_je_nallocx(size, 0) || (size > class_known_bytes && !class_big_bytes(size)));
+    for (size_t size = 0; size <= HEADER_PAGE_BYTES; size++)
+        assert_int_equal(class_of_big(size), 0);
+    assert_int_equal(class_of_big(SIZE_MAX), 0);
+    assert_int_equal(class_big_bytes(SIZE_MAX), 0);
 }
 
 int main(void)
@@ -135,6 +170,8 @@ int main(void)
         cmocka_unit_test(test_a_usable_size_is_of_its_own_class),
         cmocka_unit_test(test_the_shift_is_the_logarithm),
         cmocka_unit_test(test_objects_start_at_least_a_slot_apart),
+        cmocka_unit_test(test_middle_classes_are_slabs),
+        cmocka_unit_test(test_big_sizes),
     };
     return cmocka_run_group_tests(tests, boot, NULL);
 }

@@ -56,7 +56,7 @@ static void test_bounded_in_objects_and_bytes(void **state)
         assert_in_range(magazine_max[class], 2, 128);
         assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
         assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
-        assert_in_range(magazine_bytes(t), 1, 32768);
+        assert_in_range(magazine_bytes(t), 1, class_bytes[class] > HEADER_PAGE_BYTES ? 65536 : 32768);
     }
     thread_cache_flush(t);
     assert_int_equal(magazine_bytes(t), 0);
@@ -70,7 +70,7 @@ static void test_room_for_all(void **state)
     for (; class_bytes[class]; class++)
         entries += magazine_max[class];
     assert_in_range(entries, 2000, MAGAZINE_ENTRIES - 1);
-    assert_true(magazine_max[class - 1] == 32768 / class_bytes[class - 1]);
+    assert_true(magazine_max[class - 1] == 65536 / class_bytes[class - 1]);
 }
 
 /* The next allocation returns the object that the thread freed last, however many were freed before. */
@@ -224,9 +224,62 @@ static void test_big_objects_are_not_kept(void **state)
     struct thread *t = track_thread();
     (void)state;
     thread_cache_flush(t);
-    free_many(t, HEADER_PAGE_BYTES + 1, 5);
+    free_many(t, 14337, 5);
     free_many(t, 100000, 5);
     assert_int_equal(magazine_bytes(t), 0);
+}
+
+/* Objects of more than a page that jemalloc makes in slabs are kept, with the header in the page map entry. */
+static void test_middle_objects_are_kept(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    thread_cache_flush(t);
+    free_many(t, 5000, 5);
+    assert_int_equal(magazine_bytes(t), 5 * 5120);
+    struct totals before = sums_of(t->tag);
+    char *p = F(malloc)(4097);
+    struct totals after = sums_of(t->tag);
+    assert_int_equal(magazine_bytes(t), 4 * 5120);
+    assert_int_equal(after.alloc_bytes - before.alloc_bytes, 5120);
+    assert_int_equal(after.alloc_requested_bytes - before.alloc_requested_bytes, 4097);
+    assert_int_equal(track_usable(p), 5120);
+    assert_int_equal(track_context(p), t->tag);
+    assert_int_equal(track_context(p + 16), 0);
+    F(free)(p);
+    assert_int_equal(track_context(p), 0);
+    assert_int_equal(magazine_bytes(t), 5 * 5120);
+    p = F(calloc)(3, 1600);
+    assert_int_equal(magazine_bytes(t), 4 * 5120);
+    for (int i = 0; i < 5120; i++)
+        assert_int_equal(p[i], 0);
+    F(free)(p);
+    thread_cache_flush(t);
+}
+
+/* A thread that remembers the object must not take a later object at its address for it. */
+static void test_entries_of_middle_objects_change(void **state)
+{
+    enum { BYTES = 4 << HEADER_PAGE_BITS };
+    uintptr_t p = (uintptr_t)mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t changes = load_relaxed(&tables_changes);
+    (void)state;
+    assert_int_equal(pagemap_set_big(p, 5120, 1), 0);
+    assert_int_equal(pagemap_set_big(p, 5120, 2), 0);
+    assert_true(pagemap_set_big_again(p, 5120, 3));
+    assert_int_equal(load_relaxed(&tables_changes), changes);
+    assert_false(pagemap_set_big_again(p, 6144, 3));
+    assert_int_equal(pagemap_set_big(p, 6144, 3), 0);
+    assert_int_equal(load_relaxed(&tables_changes), changes + 1);
+    assert_int_equal(pagemap_set_big(p, 20480, 3), 0);
+    assert_int_equal(load_relaxed(&tables_changes), changes + 2);
+    assert_true(pagemap_set_big_again(p, 16384, 3)); /* no thread remembers objects of these sizes */
+    assert_int_equal(load_relaxed(&tables_changes), changes + 2);
+    assert_int_equal(pagemap_set_big(p, 14336, 3), 0);
+    pagemap_release(p, BYTES);
+    assert_int_equal(load_relaxed(&tables_changes), changes + 3);
+    assert_false(pagemap_set_big_again(p + ((uintptr_t)1 << 45), 16384, 3)); /* no leaf */
+    munmap((void *)p, BYTES);
 }
 
 /* An object of a page has a header and a magazine, also if it was asked for by its alignment. */
@@ -307,6 +360,8 @@ int main(void)
         cmocka_unit_test(test_the_last_taken_goes_back_with_its_new_header),
         cmocka_unit_test(test_objects_taken_before_a_change_wait),
         cmocka_unit_test(test_big_objects_are_not_kept),
+        cmocka_unit_test(test_middle_objects_are_kept),
+        cmocka_unit_test(test_entries_of_middle_objects_change),
         cmocka_unit_test(test_objects_of_a_page_are_kept),
         cmocka_unit_test(test_reused_objects_are_counted_like_new_ones),
         cmocka_unit_test(test_calloc_clears_what_it_reuses),

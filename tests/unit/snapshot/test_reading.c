@@ -221,7 +221,7 @@ static void *passed[CROWD + 10];
 
 static void *allocate(void *number)
 {
-    passed[(uintptr_t)number] = F(malloc)(5000); /* large: counted at once */
+    passed[(uintptr_t)number] = F(malloc)(20000); /* large: counted at once */
     pthread_barrier_wait(&counted);
     pthread_barrier_wait(&leave);
     return NULL;
