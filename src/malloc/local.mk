@@ -14,6 +14,7 @@ core_sources += \
 	%D%/temporary.c %D%/temporary.h \
 	%D%/track.h %D%/track_slow.h \
 	%D%/track_alloc.c \
+	%D%/track_flush.c \
 	%D%/track_free.c \
 	%D%/track_header.c \
 	%D%/track_credit.c

@@ -6,7 +6,7 @@
  * their headers are prefetched as they come in. A flush then reads the headers, counts the frees, and puts the objects
  * into the thread's magazines.
  *
- * The fast paths are here. The slow sides are in track_alloc.c, track_free.c and track_credit.c, which also has the
+ * The fast paths are here. The slow sides are in track_alloc.c, track_free.c, track_flush.c and track_credit.c, which also has the
  * figures of a thread. track_header.c finds and sets the header of an object. boot.c defines track_thread_slow().
  */
 #ifndef JESPAN_TRACK_H

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounting of frees off the hot path: full buffers, big objects, span arenas, limits, threads without a block.
+/* Accounting of frees off the hot path: big objects, span arenas, limits, threads without a block.
  * free() arrives at track_free_slow(). */
 #include <errno.h>
 #include <string.h>
 
-#include "base/die.h"
 #include "base/lock.h"
 #include "guard/guard.h"
 #include "heap/sums.h"
@@ -18,7 +17,6 @@
 #include "policy/arenas.h"
 #include "policy/limits.h"
 #include "span/span.h"
-#include "span/tree.h"
 
 /* ---- Counting ---- */
 
@@ -27,13 +25,6 @@ COLD void track_count_frees_orphan(uint32_t context, uint64_t objects, uint64_t 
     lock(LOCK_ORPHAN);
     track_add_frees(counters_orphan(context), objects, bytes);
     limits_uncharge_orphan(context, bytes);
-    unlock(LOCK_ORPHAN);
-}
-
-static COLD void count_free_uncharged(uint32_t context, uint64_t bytes)
-{
-    lock(LOCK_ORPHAN);
-    track_add_frees(counters_orphan(context), 1, bytes);
     unlock(LOCK_ORPHAN);
 }
 
@@ -48,16 +39,6 @@ NOINLINE void track_count_frees(struct thread *t, uint32_t context, uint64_t obj
     track_add_frees(c, objects, bytes);
     limits_give(t, limits_of(context), bytes);
     limits_end(t, section);
-}
-
-/* Counts a context's first free on a thread. Only while there was never a limit. */
-static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64_t bytes)
-{
-    struct counters *c = counters_get(t, context);
-    if (likely(c))
-        counters_add_free(c, bytes);
-    else
-        track_count_frees_orphan(context, 1, bytes);
 }
 
 /* ---- Freeing at once ---- */
@@ -109,162 +90,6 @@ void track_free_now(struct thread *t, void *p, int flags)
     }
     track_count_frees(t, owner.tag, 1, owner.usable);
     jespan_je_sdallocx(p, owner.usable, flags);
-}
-
-/* ---- Flushing the buffer ----
- *
- * For other threads that read the buffer: free_buffer_sequence is odd while the owner flushes. They then try again
- * (sums.c, limit_claims.c).
- *
- * For a child that is forked in the middle of a flush: free_buffer_done passes an entry when the entry is finished. At
- * the end free_buffer_count becomes 0 first, and then free_buffer_done. So track_abandon() knows where to go on.
- *
- * The program's own extent hooks may free objects during a flush, so free_buffer_count may rise. */
-
-#define NO_TAG UINT32_MAX /* 0 is the tag of a freed object */
-
-HOT_INLINE struct counters *find_counters(struct thread *t, uint32_t tag, const void *p)
-{
-    if (unlikely(!tag))
-        track_die_not_allocated(p);
-    return counters_find(t, tag);
-}
-
-/* About half of the magazine goes to jemalloc. */
-static NOINLINE void put_in_full(struct thread *t, size_t class, struct free_object object)
-{
-    peak_looks_moved(t, class_bytes[class % CLASSES_MAX] * (magazine_max[class % CLASSES_MAX] / 2u + 1u));
-    magazine_put_in_full(t, class, object);
-}
-
-void track_flush(struct thread *t)
-{
-    uint32_t sequence = load_relaxed(&t->free_buffer_sequence), last_tag = NO_TAG;
-    struct counters *c = NULL; /* of last_tag: objects that are freed together tend to have the same owner */
-    store_relaxed(&t->free_buffer_sequence, sequence + 1);
-    atomic_thread_fence(memory_order_release); /* the sequence is odd before any header or counter changes; see sums.c */
-    for (size_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {
-        void *p = load_relaxed(&t->free_buffer_object[i]);
-        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
-        size_t class = load_relaxed(&t->free_buffer_class[i]);
-        uint32_t tag = load_relaxed(slot);
-        if (unlikely(!track_is_start(p, class)))
-            track_die_not_allocated(p);
-        store_relaxed(slot, 0);
-        if (unlikely(tag != last_tag) && !(c = find_counters(t, last_tag = tag, p))) {
-            count_first_free(t, tag, class_bytes[class]);
-            last_tag = NO_TAG;
-        } else {
-            counters_add_free(c, t->magazine_object_bytes[class]);
-        }
-        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
-            put_in_full(t, class, (struct free_object){p, slot});
-        store_release(&t->free_buffer_done, (uint32_t)++i);
-    }
-    store_relaxed(&t->free_buffer_count, 0);
-    store_release(&t->free_buffer_done, 0);
-    store_release(&t->free_buffer_sequence, sequence + 2);
-}
-
-/* Counts the buffered free at `i`, and uncharges it unless another thread did so already (limits_claim_all()). */
-HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, size_t usable)
-{
-    uint32_t tag = load_relaxed(slot);
-    struct counters *c = counters_get(t, tag); /* before the section, in which nothing may be allocated */
-    uint32_t section = limits_begin(t);
-    if (load_relaxed(&t->claimed_sequence) != sequence) {
-        store_relaxed(&t->claimed, 0);
-        store_relaxed(&t->claimed_sequence, sequence);
-    }
-    bool is_claimed = i < load_relaxed(&t->claimed);
-    store_relaxed(&t->counted, i + 1);
-    store_relaxed(slot, 0);
-    if (likely(c))
-        counters_add_free(c, usable);
-    if (likely(!is_claimed))
-        limits_give(t, limits_of(tag), usable);
-    limits_end(t, section);
-    if (unlikely(!c))
-        count_free_uncharged(tag, usable);
-}
-
-/* As track_flush(), and uncharges the frees from limits. */
-static void flush_with_limits(struct thread *t)
-{
-    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
-    jespan_assert(!(sequence & 1)); /* no flush within a flush */
-    store_relaxed(&t->free_buffer_sequence, sequence + 1);
-    atomic_thread_fence(memory_order_release);
-    for (uint32_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count); i++) {
-        void *p = load_relaxed(&t->free_buffer_object[i]);
-        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
-        unsigned class = load_relaxed(&t->free_buffer_class[i]);
-        if (unlikely(!load_relaxed(slot) || !track_is_start(p, class)))
-            track_die_not_allocated(p);
-        count_buffered(t, i, sequence, slot, class_bytes[class]);
-        if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
-            put_in_full(t, class, (struct free_object){p, slot});
-        store_release(&t->free_buffer_done, i + 1);
-    }
-    store_relaxed(&t->free_buffer_count, 0);
-    store_release(&t->free_buffer_done, 0);
-    store_release(&t->free_buffer_sequence, sequence + 2);
-}
-
-/* Pointers, so that programs without limits, and flushes that do nothing first, need no branch. `flush` is `plain_flush`
- * or do_first_and_flush(). It is only exchanged for what it should have been, so the first limit, which changes both, is
- * never undone. */
-typedef void flush_function(struct thread *t);
-static flush_function do_first_and_flush;
-static flush_function *_Atomic plain_flush = track_flush, *_Atomic flush = track_flush;
-static _Atomic unsigned flush_first; /* enum flush_first, added up */
-
-COLD void track_begin_limits(void)
-{
-    store_release(&plain_flush, flush_with_limits);
-    store_release(&flush, flush_with_limits);
-}
-
-static bool choose_flush(void)
-{
-    bool does = atomic_load(&flush_first);
-    flush_function *plain = load_acquire(&plain_flush), *expected = does ? plain : do_first_and_flush;
-    atomic_compare_exchange_strong(&flush, &expected, does ? do_first_and_flush : plain);
-    return does;
-}
-
-COLD void track_let_flush(enum flush_first what, bool does)
-{
-    if (does)
-        atomic_fetch_or(&flush_first, what);
-    else
-        atomic_fetch_and(&flush_first, ~(unsigned)what);
-    if (!choose_flush())
-        choose_flush(); /* another thread may have wanted something between the two steps of the first call */
-}
-
-static COLD void do_first_and_flush(struct thread *t)
-{
-    unsigned first = load_relaxed(&flush_first);
-    if (first & FLUSH_LOOKS)
-        peak_looks_now();
-    for (uint32_t i = load_relaxed(&t->free_buffer_done); first & FLUSH_PROBES && i < load_relaxed(&t->free_buffer_count); i++)
-        probes_free(load_relaxed(&t->free_buffer_object[i]), load_relaxed(load_relaxed(&t->free_buffer_slot[i])));
-    if (first & FLUSH_TEMPORARY)
-        temporary_before_flush(t);
-    load_acquire(&plain_flush)(t);
-}
-
-void track_flush_any(struct thread *t)
-{
-    load_relaxed(&flush)(t);
-}
-
-void thread_cache_flush(struct thread *t)
-{
-    track_flush_any(t);
-    magazine_empty(t);
-    arena_cache_flush_thread(t);
 }
 
 /* ---- From free() ---- */
@@ -336,9 +161,9 @@ static bool free_small(struct thread *t, void *p)
 /* Flushes the full buffer first. */
 HOT_INLINE void free_after_flush(struct thread *t, void *p)
 {
-    load_relaxed(&flush)(t);
+    track_flush_any(t);
     boot_slow_event(t);
-    if ((load_relaxed(&flush) != track_flush || !track_free_fast(t, p)) && !free_small(t, p))
+    if ((!track_flush_is_plain() || !track_free_fast(t, p)) && !free_small(t, p))
         track_free_now(t, p, 0);
 }
 
@@ -359,7 +184,7 @@ static bool free_big(struct thread *t, void *p)
     uint64_t entry = page ? load_relaxed(page) : 0;
     size_t usable = page_entry_is_big(entry) ? page_entry_big_bytes(entry) : 0;
     uint32_t tag = page_entry_big_tag(entry);
-    if (!usable || !tag || !page_entry_big_starts_at(entry, (uintptr_t)p) || unlikely(load_relaxed(&flush) != track_flush))
+    if (!usable || !tag || !page_entry_big_starts_at(entry, (uintptr_t)p) || unlikely(!track_flush_is_plain()))
         return false;
     if (class_of_big(usable))
         return free_small(t, p);

@@ -5,6 +5,15 @@
 
 #include "malloc/track.h"
 
+/* What a flush is at present. It is track_flush() where a flush has nothing to do but to count. */
+typedef void flush_function(struct thread *t);
+extern flush_function *_Atomic track_flush_chosen;
+
+HOT_INLINE bool track_flush_is_plain(void)
+{
+    return likely(load_relaxed(&track_flush_chosen) == track_flush);
+}
+
 /* Ends the program, with the pointer's address on stderr. */
 _Noreturn void track_die_not_allocated(const void *p);
 
