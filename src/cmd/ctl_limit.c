@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan ctl PID set 'limit:PATH' BYTES` and `get 'FIGURE:PATH'`: finds the context of a path.
- *
- * A path is names of spans from the outer to the inner one, as far as they are needed: "request > cache". A name may be a
- * pattern, and may have labels: "cache{tenant=blue,shard=*}". */
+/* `jespan ctl PID set 'limit:PATH' BYTES` and `get 'FIGURE:PATH'`: finds the context of a path (snapshot/row_find.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parse.h"
 #include "cmd.h"
 #include "ctl_target.h"
 #include "snapshot/names_outside.h"
+#include "snapshot/row_find.h"
 #include "snapshot/view.h"
 
 #define HARD "limit:"
@@ -21,62 +18,6 @@
 bool ctl_is_limit(const char *name)
 {
     return strncmp(name, HARD, strlen(HARD)) == 0 || strncmp(name, SOFT, strlen(SOFT)) == 0;
-}
-
-static bool has_label(const struct snapshot_row *row, const char *key, const char *value)
-{
-    for (uint32_t i = 0; i < row->n_labels; i++)
-        if (strcmp(row->labels[i].key, key) == 0 && pattern_fits(value, row->labels[i].value))
-            return true;
-    return false;
-}
-
-/* `labels` is KEY=VALUE,…; it is changed. */
-static bool has_labels(const struct snapshot_row *row, char *labels)
-{
-    for (char *one; (one = strsep(&labels, ","));) {
-        char *value = strchr(one, '=');
-        if (!value)
-            return false;
-        *value = '\0';
-        if (!has_label(row, text_trim(one), text_trim(value + 1)))
-            return false;
-    }
-    return true;
-}
-
-/* Whether the row is NAME or NAME{LABELS}; `part` is changed. */
-static bool fits_part(const struct snapshot_row *row, char *part)
-{
-    char *labels = strchr(part, '{');
-    if (labels) {
-        char *end = strrchr(labels, '}');
-        if (!end || end[1])
-            return false;
-        *end = '\0';
-        *labels++ = '\0';
-    }
-    return pattern_fits(text_trim(part), row->name) && (!labels || has_labels(row, labels));
-}
-
-/* Whether the path ends with these spans, of which the last is this row. */
-static bool fits(const struct snapshot *s, uint32_t row, const char *path)
-{
-    char *text = strdup(path);
-    bool good = text;
-    while (good && text[0]) {
-        if (row == 0)
-            good = false;
-        char *last = strrchr(text, '>'), *part = last ? last + 1 : text;
-        good = good && fits_part(&s->rows[row], text_trim(part));
-        row = s->rows[row].parent_row;
-        if (last)
-            *last = '\0';
-        else
-            text[0] = '\0';
-    }
-    free(text);
-    return good;
 }
 
 /* "request {tenant=blue} > cache" */
@@ -101,7 +42,7 @@ static char *describe(const struct snapshot *s, const char *path)
     size_t bytes;
     FILE *to = open_memstream(&text, &bytes);
     for (uint32_t row = 1, n = 0; to && row < s->n_rows && n < SHOWN; row++)
-        if (s->rows[row].kind == CONTEXT_SPAN && fits(s, row, path)) {
+        if (row_fits(s, row, path)) {
             fputs(n++ ? "; " : "", to);
             print_path(to, s, row);
         }
@@ -120,7 +61,7 @@ static uint32_t find(const struct ctl_target *t, const char *name)
     const struct snapshot *s = t->outside.snapshot;
     uint32_t found = 0, n = 0;
     for (uint32_t row = 1; row < s->n_rows; row++)
-        if (s->rows[row].kind == CONTEXT_SPAN && fits(s, row, path)) {
+        if (row_fits(s, row, path)) {
             found = row;
             n++;
         }

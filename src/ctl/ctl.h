@@ -59,9 +59,14 @@ bool ctl_own_name_answers(const struct ctl_own_name *own, const struct ctl_call 
 /* After jemalloc has answered with `error`. True: call it again, which may succeed now. */
 bool ctl_own_name_again(const struct ctl_own_name *own, int error);
 
-/* In ctl_contexts.c. */
+/* In ctl_contexts.c. ctl_figure_is_known(): whether the clocks in use give the figure with that offset in struct totals. */
+bool ctl_figure_is_known(size_t offset);
 extern const struct ctl_group ctl_context_groups[]; /* spans.<id>.total.NAME: a context and all its descendants */
-extern const struct ctl_name ctl_context_names[], ctl_all_names[], ctl_retired_names[];
+extern const struct ctl_name ctl_context_names[], ctl_all_names[], ctl_retired_names[], ctl_sum_names[];
+
+/* In ctl_paths.c. */
+int ctl_find(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
+int ctl_sum(const struct ctl_name *self, uint32_t id, const struct ctl_call *call); /* the offset is one in struct totals */
 
 /* In ctl_arenas.c. */
 extern const struct ctl_name ctl_arenas_names[];

@@ -19,8 +19,7 @@
 
 /* ---- Figures ---- */
 
-/* Whether the clocks in use give this figure. */
-static bool is_known(size_t offset)
+bool ctl_figure_is_known(size_t offset)
 {
     switch (offset) {
     case offsetof(struct totals, wall):
@@ -65,7 +64,7 @@ static int from_snapshot(const struct ctl_name *self, uint32_t id, const struct 
                          int (*take)(const struct snapshot *, uint32_t, struct totals *))
 {
     struct totals t;
-    if (!is_known(self->offset))
+    if (!ctl_figure_is_known(self->offset))
         return ENOENT;
     ctl_flush_own();
     lock(LOCK_CTL);
@@ -411,6 +410,7 @@ const struct ctl_name ctl_all_names[] = {
 const struct ctl_name ctl_retired_names[] = {
     {"peak_bytes", root_peak_figure, RETIRED_TOTAL}, {"at_peak_bytes", root_peak_figure, RETIRED_AT},
     MEMORY_FIGURES(retired_figure), SNAPSHOT_FIGURES(retired_snapshot_figure), {0}};
+const struct ctl_name ctl_sum_names[] = {MEMORY_FIGURES(ctl_sum), SNAPSHOT_FIGURES(ctl_sum), {0}};
 
 static const struct ctl_name total_names[] = {
     {"peak_bytes", peak_figure, PEAK_TOTAL}, MEMORY_FIGURES(total_figure), SNAPSHOT_FIGURES(total_figure), {0}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names under spans.*, except those of contexts (ctl_contexts.c), span arenas (ctl_arenas.c), alerts (ctl_alerts.c)
+/* The names under spans.*, except those of contexts (ctl_contexts.c, ctl_paths.c), span arenas (ctl_arenas.c), alerts (ctl_alerts.c)
  * and jespan itself (ctl_stats.c). To add a name, add a row to a table.
  *
  * Figures are exact for the calling thread: its free buffer is counted first. spans.count and spans.ids answer as of
@@ -214,6 +214,7 @@ const struct ctl_name ctl_top_names[] = {
     {"epoch", top_epoch, 0},
     {"count", top_count, 0},
     {"ids", top_ids, 0},
+    {"find", ctl_find, 0},
     {"dump", top_dump, EXPORTER_HEAP},
     {"dump_time", top_dump, EXPORTER_TIME},
     {"stacks", top_stacks, 0},
@@ -226,6 +227,7 @@ const struct ctl_name ctl_top_names[] = {
 
 const struct ctl_group ctl_groups[] = {
     {"all", ctl_all_names, NULL},          {"retired", ctl_retired_names, NULL},
+    {"sum", ctl_sum_names, NULL},
     {"stats", ctl_stats_names, ctl_stats_groups},  {"arenas", ctl_arenas_names, ctl_arenas_groups},
     {"alerts", ctl_alerts_names, ctl_alerts_groups}, {NULL, ctl_context_names, ctl_context_groups},
     {0},

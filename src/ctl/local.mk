@@ -7,6 +7,7 @@ core_sources += \
 	%D%/ctl_jemalloc.c \
 	%D%/ctl_names.c \
 	%D%/ctl_outside.c \
+	%D%/ctl_paths.c \
 	%D%/ctl_stats.c \
 	%D%/stats_print.c \
 	%D%/stats_section.c %D%/stats_section.h

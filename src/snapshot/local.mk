@@ -7,6 +7,7 @@ snapshot_sources = \
 	%D%/names_permitted.c %D%/names_permitted.h \
 	%D%/reading.h \
 	%D%/reading_add.c \
+	%D%/row_find.c %D%/row_find.h \
 	%D%/row_path.c %D%/row_path.h \
 	%D%/snapshot.c %D%/snapshot.h \
 	%D%/snapshot_builder.h \

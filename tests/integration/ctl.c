@@ -259,6 +259,90 @@ static void identifiers(void)
     CHECK_EQ(mallctl("spans.ids", NULL, NULL, ids, bytes), EPERM);
 }
 
+static uint64_t sum(const char *figure, const char *path)
+{
+    char name[64];
+    uint64_t value = UINT64_MAX;
+    size_t bytes = sizeof value;
+    snprintf(name, sizeof name, "spans.sum.%s", figure);
+    CHECK_EQ(mallctl(name, &value, &bytes, &path, sizeof path), 0);
+    return value;
+}
+
+static size_t find(const char *path, uint32_t ids[8])
+{
+    size_t bytes = 8 * sizeof *ids;
+    CHECK_EQ(mallctl("spans.find", ids, &bytes, &path, sizeof path), 0);
+    return bytes / sizeof *ids;
+}
+
+/* Three tenants, of which each has a cache; and a cache in a cache. */
+static void by_path(void)
+{
+    static const char *const tenants[] = {"blue", "red", "black"};
+    void *request[3], *cache[3], *inner;
+    uint32_t ids[8], cache_id[3], inner_id;
+    size_t usable[3], bytes = 0;
+    for (int i = 0; i < 3; i++) {
+        JESPAN("asked", "tenant", tenants[i]);
+        request[i] = malloc(1000);
+        JESPAN("cached");
+        cache[i] = malloc(2000 * (size_t)(i + 1));
+        usable[i] = malloc_usable_size(cache[i]);
+        cache_id[i] = jespan_current();
+        if (i == 2) {
+            JESPAN("cached");
+            inner = malloc(100000);
+            inner_id = jespan_current();
+        }
+    }
+    size_t all = usable[0] + usable[1] + usable[2] + malloc_usable_size(inner), own = malloc_usable_size(request[0]);
+    CHECK_EQ(find("asked{tenant=red} > cached", ids), 1);
+    CHECK_EQ(ids[0], cache_id[1]);
+    CHECK_EQ(find("cached", ids), 4);
+    CHECK(contains(ids, 4, cache_id[0]) && contains(ids, 4, cache_id[2]) && contains(ids, 4, inner_id));
+    CHECK_EQ(find("cached > cached", ids), 1);
+    CHECK_EQ(ids[0], inner_id);
+    CHECK_EQ(find("asked{tenant=bl*}", ids), 2);
+    CHECK_EQ(find("asked{tenant=green}", ids), 0);
+    CHECK_EQ(find("cached > asked", ids), 0);
+    CHECK_EQ(sum("inuse_bytes", "cached"), all); /* the inner one counts once */
+    CHECK_EQ(sum("inuse_bytes", "*{tenant=red}"), own + usable[1]);
+    CHECK_EQ(sum("inuse_objects", "*{tenant=bl*}"), 5);
+    CHECK_EQ(sum("inuse_bytes", "cached > cached"), malloc_usable_size(inner));
+    CHECK_EQ(sum("enters", "asked"), 7);
+    CHECK_EQ(sum("inuse_bytes", "nobody"), 0);
+    CHECK_EQ(sum("opens", "asked {tenant=red} > cached"), 1);
+    for (int i = 0; i < 3; i++) {
+        free(request[i]);
+        free(cache[i]);
+    }
+    free(inner);
+    CHECK_EQ(sum("inuse_bytes", "asked"), 0);
+    char longest[4096];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    const char *too_long = longest, *empty = "", *null = NULL, *some = "cached";
+    uint64_t value;
+    CHECK_EQ(mallctl("spans.find", NULL, &bytes, &some, sizeof some), 0);
+    CHECK_EQ(bytes, 4 * sizeof *ids);
+    bytes = 2 * sizeof *ids;
+    ids[2] = 0xabcd;
+    CHECK_EQ(mallctl("spans.find", ids, &bytes, &some, sizeof some), 0);
+    CHECK(bytes == 2 * sizeof *ids && ids[2] == 0xabcd);
+    CHECK_EQ(mallctl("spans.find", NULL, NULL, &some, sizeof some), EINVAL);
+    CHECK_EQ(mallctl("spans.find", ids, &bytes, &some, 4), EINVAL);
+    CHECK_EQ(mallctl("spans.find", ids, &bytes, NULL, 0), EINVAL);
+    bytes = sizeof value;
+    CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, NULL, 0), EINVAL);
+    CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &too_long, sizeof too_long), EINVAL);
+    CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &empty, sizeof empty), EINVAL);
+    CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &null, sizeof null), EINVAL);
+    bytes = 4;
+    CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &some, sizeof some), EINVAL);
+    CHECK_EQ(mallctl("spans.sum.peak_bytes", &value, &bytes, &some, sizeof some), ENOENT);
+}
+
 static void dump(const char *name)
 {
     char path[64], value[8];
@@ -332,6 +416,7 @@ int main(void)
     epoch();
     live_and_as_of_epoch();
     identifiers();
+    by_path();
     dump("spans.dump");
     dump("spans.dump_time");
     text_stays();

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds contexts of a snapshot by path. */
+#include "snapshot/row_find.h"
+
+#include <string.h>
+
+#include "base/parse.h"
+
+static bool has_label(const struct snapshot_row *row, const char *key, const char *value)
+{
+    for (uint32_t i = 0; i < row->n_labels; i++)
+        if (strcmp(row->labels[i].key, key) == 0 && pattern_fits(value, row->labels[i].value))
+            return true;
+    return false;
+}
+
+/* `labels` is KEY=VALUE,…; it is changed. */
+static bool has_labels(const struct snapshot_row *row, char *labels)
+{
+    for (char *one; (one = strsep(&labels, ","));) {
+        char *value = strchr(one, '=');
+        if (!value)
+            return false;
+        *value = '\0';
+        if (!has_label(row, text_trim(one), text_trim(value + 1)))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the row is NAME or NAME{LABELS}; `part` is changed. */
+static bool fits_part(const struct snapshot_row *row, char *part)
+{
+    char *labels = strchr(part, '{');
+    if (labels) {
+        char *end = strrchr(labels, '}');
+        if (!end || end[1])
+            return false;
+        *end = '\0';
+        *labels++ = '\0';
+    }
+    return pattern_fits(text_trim(part), row->name) && (!labels || has_labels(row, labels));
+}
+
+bool row_fits(const struct snapshot *s, uint32_t row, const char *path)
+{
+    char text[ROW_PATH_BYTES];
+    size_t bytes = strlen(path) + 1;
+    bool fits = bytes <= sizeof text && s->rows[row].kind == CONTEXT_SPAN;
+    if (!fits)
+        return false;
+    memcpy(text, path, bytes);
+    for (char *last = text; fits && last; row = s->rows[row].parent_row) {
+        last = strrchr(text, '>');
+        fits = row != 0 && fits_part(&s->rows[row], text_trim(last ? last + 1 : text));
+        if (last)
+            *last = '\0';
+    }
+    return fits;
+}
+
+bool row_is_within(const struct snapshot *s, uint32_t row, const char *path)
+{
+    while (row != 0 && !row_fits(s, row, path))
+        row = s->rows[row].parent_row;
+    return row != 0;
+}
