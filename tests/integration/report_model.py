@@ -199,7 +199,7 @@ def check_leaks(dump, paths, least):
 
 SORTS = {"inuse": "inuse_bytes", "objects": "inuse_objects", "alloc": "alloc_bytes", "allocs": "alloc_objects", "peak": "peak_bytes",
          "atpeak": "at_peak_bytes"}
-ALL = "--columns=inuse,share,objects,alloc,allocs,freed,frees,size,peak,atpeak"
+ALL = "--columns=inuse,share,objects,alloc,allocs,freed,frees,size,atpeak"
 
 
 def check_row(what, row, total, sort):
@@ -215,10 +215,12 @@ def numbers_of(line):
     return [int(word) for word in re.findall(r"\d+", line)]
 
 
-def check_forms(dump, words, inclusive):
+def check_forms(dump, words, inclusive, peaks=True):
     for sort, column in SORTS.items():
+        if sort == "peak" and not peaks:
+            continue
         what = " ".join([*words, f"--sort={sort}"])
-        query = [ALL, f"--sort={sort}", *words, dump]
+        query = [ALL + (",peak" if peaks else ""), f"--sort={sort}", *words, dump]
         whole = report(*query)
         rows, total = whole["rows"], whole["total"]
         equal(f"{what}: n_rows", whole["n_rows"], len(rows))
@@ -302,8 +304,10 @@ for name, paths in ("old", old), ("new", new):
     check_contexts(name, paths)
     if stacks:
         check_calls(name, dump, paths)
-for by in "path", "name", "label:tenant", *(["line"] if stacks else []):
-    check_forms(f"{directory}/new.pb.gz", ["--by", by], by == "line")
+for by in "path", "name", "label:tenant":
+    check_forms(f"{directory}/new.pb.gz", ["--by", by], False)
+if stacks:
+    check_forms(f"{directory}/new.pb.gz", ["--by=line"], True, peaks=False)  # peaks of calls do not add up
 check_forms(f"{directory}/new.pb.gz", ["--by=name", "--inclusive"], True)
 if stacks:
     for least in 0, 300, 5000:
