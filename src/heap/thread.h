@@ -192,6 +192,8 @@ struct thread {
     /* Rarely used. */
     uint32_t slow_events, next_name_check;
     uint64_t peak_moved; /* bytes since it made a look for peaks due: malloc/peak_looks.h */
+    /* Objects of middle classes in the free buffer: their bytes, and the buffer's sequence then, made odd. */
+    uint32_t middle_bytes, middle_sequence;
     uint64_t peak_asks_at; /* when it may ask again whether there is time for one; 0: at once */
     struct thread_sums before;     /* what the block had counted when the first of `lives` began */
     uint32_t lives;                /* threads since then: more than one where the sums between them are unknown */

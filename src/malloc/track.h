@@ -134,6 +134,13 @@ HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_o
     return true;
 }
 
+/* Whether an object of a middle class may wait in the free buffer, and the buffer may be flushed. */
+static inline bool track_has_middle(const struct thread *t)
+{
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
+    return !(sequence & 1) && t->middle_sequence == sequence + 1;
+}
+
 /* The same for an object of a middle class. */
 HOT_INLINE bool track_find_middle(struct thread *t, const void *p, struct small_object *o)
 {

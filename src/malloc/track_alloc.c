@@ -115,10 +115,18 @@ static bool has_other_work(struct thread *t)
     return has_limit || load_relaxed(&slow_work);
 }
 
+/* If objects of middle classes wait in the free buffer, looks for one of them there before jemalloc is asked. So a thread that has
+ * one buffer at a time touches the memory of one. */
 void *track_reuse_big(struct thread *t, size_t requested)
 {
     size_t class = class_of_big(requested);
-    return likely(class) && likely(!has_other_work(t)) ? track_reuse(t, class, requested) : NULL;
+    if (unlikely(!class) || unlikely(has_other_work(t)))
+        return NULL;
+    void *p = track_reuse(t, class, requested);
+    if (p || !track_has_middle(t))
+        return p;
+    track_flush_any(t);
+    return track_reuse(t, class, requested);
 }
 
 bool track_alloc_big(struct thread *t, void *p, size_t requested)

@@ -142,14 +142,29 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
     return true;
 }
 
+#define MIDDLE_BYTES_MAX 65536u
+
+/* Objects of middle classes wait as small ones do, but not many of them. */
+static void note_middle(struct thread *t, size_t class)
+{
+    t->middle_bytes = class_bytes[class] + (track_has_middle(t) ? t->middle_bytes : 0);
+    t->middle_sequence = load_relaxed(&t->free_buffer_sequence) + 1;
+    if (t->middle_bytes > MIDDLE_BYTES_MAX && track_has_middle(t))
+        track_flush_any(t);
+}
+
 /* As track_free_fast(), also for middle classes, and uncharges an object that goes back to the magazine. */
 static bool free_small(struct thread *t, void *p)
 {
     struct small_object o;
     if (!track_find_small(t, p, &o) && !track_find_middle(t, p, &o))
         return false;
-    if (!track_was_taken_last(t, p, &o))
-        return track_put_in_buffer(t, p, &o);
+    if (!track_was_taken_last(t, p, &o)) {
+        bool is_put = track_put_in_buffer(t, p, &o);
+        if (is_put && class_bytes[o.class] > HEADER_PAGE_BYTES)
+            note_middle(t, o.class);
+        return is_put;
+    }
     uint32_t section = limits_begin(t);
     track_count_freed(t, &o);
     limits_give(t, limits_of(t->tag), class_bytes[o.class]);

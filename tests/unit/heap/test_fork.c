@@ -26,6 +26,7 @@ static void after_store(void);
 #include "jemalloc/binding.h"
 #define jespan_je_sdallocx(p, bytes, flags) (jespan_je_sdallocx((p), (bytes), (flags)), after_store())
 #include "heap/magazine.c" /* so the library's copy is not linked */
+#include "malloc/track_flush.c"
 #include "malloc/track_free.c"
 
 #include "../../support/family.h"

@@ -29,6 +29,7 @@ static void after_store(void);
 #undef store_release
 #define store_release(p, v) (atomic_store_explicit((p), (v), memory_order_release), after_store())
 #include "heap/magazine.c" /* so that the library's own is not linked */
+#include "malloc/track_flush.c"
 #include "malloc/track_free.c"
 
 #include "../../support/booted.h"
