@@ -383,7 +383,7 @@ static void begin(struct drawing *d)
 static void count_hidden(struct drawing *d)
 {
     for (uint32_t i = 0; i < d->svg->n; i++)
-        d->n_hidden += d->svg->frames[i].depth == 0 && d->svg->frames[i].own > 0;
+        d->n_hidden += d->svg->frames[i].depth == 0 && d->svg->frames[i].total > 0;
 }
 
 static void end(struct drawing *d)

@@ -209,6 +209,20 @@ static int print(struct words *words, struct report_options *options, char *cons
     return reason ? STATUS_USAGE : status;
 }
 
+/* The columns that go with --sort, so that the figure is among them. NULL: the usual ones. */
+static const char *columns_of(const char *sort, bool diff)
+{
+    static const struct {
+        const char *sort, *columns, *diff_columns;
+    } rows[] = {{"temporary", "temporary,share,allocs,alloc", "temporary,allocs,alloc"},
+                {"peak", "peak,share,inuse,objects,alloc", NULL},
+                {"atpeak", "atpeak,share,inuse,objects,alloc", NULL}};
+    for (size_t i = 0; sort && i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(sort, rows[i].sort) == 0)
+            return diff ? rows[i].diff_columns : rows[i].columns;
+    return NULL;
+}
+
 static int run(int argc, char **argv)
 {
     bool is_terminal = isatty(STDOUT_FILENO);
@@ -233,8 +247,8 @@ static int run(int argc, char **argv)
         words.source.peak = words.peak && words.source.frames == REPORT_CALLS;
         options.chains = options.tree && words.source.frames == REPORT_CALLS && options.format != REPORT_SVG;
         words.query.filter = words.filter;
-        if (options.sort && !options.wanted && strcmp(options.sort, "temporary") == 0)
-            options.wanted = "temporary,share,allocs,alloc";
+        if (!options.wanted)
+            options.wanted = columns_of(options.sort, words.diff);
         words.query.inclusive |= options.tree || by_calls;
         words.query.with_own = options.tree || (by_calls && !words.diff);
         status = print(&words, &options, argv + optind, n);

@@ -256,6 +256,7 @@ int report_print_export(struct report_table *table);
 int report_print_folded(struct report_table *table);
 
 /* The rows of a tree as a flame graph. report_svg.c */
+const char *report_svg_refuses(const struct report_table *table); /* NULL: it does not */
 int report_print_svg(struct report_table *table);
 
 /* ---- report_columns.c ---- */

@@ -70,6 +70,14 @@ static void fill_frames(struct flame_svg_frame *frames, const struct report_tabl
     }
 }
 
+const char *report_svg_refuses(const struct report_table *table)
+{
+    for (uint32_t i = 0; i < table->rows.n; i++)
+        if (table->rows.items[i].key < 0)
+            return "--svg cannot draw figures below 0, such as those of a difference; --folded prints them";
+    return NULL;
+}
+
 static int print(struct exporter_sink *sink, const void *data, size_t bytes)
 {
     (void)sink;

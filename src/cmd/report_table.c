@@ -133,6 +133,9 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
         error = sort_rows(&table);
     if (!reason && error == 0) {
         add_sections(&table);
+        reason = options->format == REPORT_SVG ? report_svg_refuses(&table) : NULL;
+    }
+    if (!reason && error == 0) {
         error = options->format == REPORT_TEXT     ? report_print_text(&table)
                 : options->format == REPORT_SVG    ? report_print_svg(&table)
                 : options->format == REPORT_FOLDED ? report_print_folded(&table)
