@@ -100,8 +100,17 @@ test_reset() {
     stop reset
 }
 
+test_columns() {
+    local sort
+    for sort in peak atpeak; do
+        equal "columns of --sort $sort" "$("$JESPAN_CMD" report --stacks --sort $sort sampled 2>&1 | sed -n 2p | tr -s ' ' | sed 's/^ //')" \
+            "$(tr '[:lower:]' '[:upper:]' <<< "${sort/at/at }") SHARE IN USE OBJECTS ALLOCATED CONTEXT"
+    done
+}
+
 test_all
 test_recycled
 test_sampled
+test_columns
 test_reset
 finish

@@ -60,6 +60,8 @@ test_diff() {
     equal "a difference" "$(sed -n 's/^\([0-9]*\),.*"\(site_[a-z]*\)".*/\2 \1/p' changes | sort)" "$(grep site said.0 | sort)"
     equal "no difference" "$("$JESPAN_CMD" report --diff --stacks --sort temporary --csv --columns temporary dumps.0 dumps.0 2> err)" \
         "temporary_objects_change,context"
+    equal "columns of a difference" "$("$JESPAN_CMD" report --diff --sort temporary off dumps.0 2>&1 | grep -o 'TEMPORARY.*' | tr -s ' ' | uniq)" \
+        "TEMPORARY ALLOCS ALLOCATED CONTEXT"
 }
 
 # A line has a path of functions and a count.
