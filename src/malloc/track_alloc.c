@@ -105,14 +105,17 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
 }
 
-/* Whether an allocation of the thread's context can be counted as on the fast path. If the context came below a limit after
- * the caller looked, it cannot. */
-static bool has_other_work(struct thread *t)
+/* ---- Big objects, where no other work is due ----
+ *
+ * If the context came below a limit after the caller looked, the limit must be asked. So an object is counted in the section in
+ * which the context was seen to have none. */
+
+static void *reuse_in_section(struct thread *t, size_t class, size_t requested)
 {
     uint32_t section = limits_begin(t);
-    bool has_limit = limits_of(t->tag);
+    void *p = unlikely(limits_of(t->tag)) ? NULL : track_reuse(t, class, requested);
     limits_end(t, section);
-    return has_limit || load_relaxed(&slow_work);
+    return p;
 }
 
 /* If objects of middle classes wait in the free buffer, looks for one of them there before jemalloc is asked. So a thread that has
@@ -120,24 +123,27 @@ static bool has_other_work(struct thread *t)
 void *track_reuse_big(struct thread *t, size_t requested)
 {
     size_t class = class_of_big(requested);
-    if (unlikely(!class) || unlikely(has_other_work(t)))
+    if (unlikely(!class) || unlikely(load_relaxed(&slow_work)))
         return NULL;
-    void *p = track_reuse(t, class, requested);
+    void *p = reuse_in_section(t, class, requested);
     if (p || !track_has_middle(t))
         return p;
     track_flush_any(t);
-    return track_reuse(t, class, requested);
+    return reuse_in_section(t, class, requested);
 }
 
 bool track_alloc_big(struct thread *t, void *p, size_t requested)
 {
     size_t usable = class_big_bytes(requested);
-    if (unlikely(!p || !usable || usable >= extents_oversize_bytes || has_other_work(t)) ||
-        unlikely(!pagemap_set_big_again((uintptr_t)p, usable, t->tag)))
+    if (unlikely(!p || !usable || usable >= extents_oversize_bytes || load_relaxed(&slow_work)))
         return false;
     peak_looks_moved(t, usable);
-    counters_add_alloc(t->current, usable, requested);
-    return true;
+    uint32_t section = limits_begin(t);
+    bool is_counted = likely(!limits_of(t->tag)) && pagemap_set_big_again((uintptr_t)p, usable, t->tag);
+    if (likely(is_counted))
+        counters_add_alloc(t->current, usable, requested);
+    limits_end(t, section);
+    return is_counted;
 }
 
 /* Setting the header cannot fail: the page has a place in the map, since it is claimed. */
