@@ -85,15 +85,28 @@ int cmd_count(const char *option, const char *word, uint64_t *count)
     return STATUS_USAGE;
 }
 
-static int read_row(const struct cmd_option *row)
+static int read_choice(const struct table *t, const struct cmd_option *row)
+{
+    const struct cmd_option *made = t->rows;
+    while (made->name && !(made->choice == row->choice && made->chosen == *row->choice))
+        made++;
+    if (!made->name || made == row) {
+        *row->choice = row->chosen;
+        return 0;
+    }
+    cmd_error("--%s and --%s cannot go together", made->name, row->name);
+    return STATUS_USAGE;
+}
+
+static int read_row(const struct table *t, const struct cmd_option *row)
 {
     char name[64];
     if (row->on)
         *row->on = true;
     if (row->off)
         *row->off = false;
-    if (row->choice)
-        *row->choice = row->chosen;
+    if (row->choice && read_choice(t, row) != 0)
+        return STATUS_USAGE;
     if (row->text)
         *row->text = optarg ? optarg : row->unset;
     snprintf(name, sizeof name, "--%s", row->name);
@@ -122,7 +135,7 @@ int cmd_options(int argc, char **argv, const struct cmd_option *rows, enum cmd_o
         const struct cmd_option *row = find_letter(&t, option);
         if (!row && option == '?')
             return fail_unknown(&t, argv);
-        int status = read_row(row ? row : &t.rows[option]);
+        int status = read_row(&t, row ? row : &t.rows[option]);
         if (status != 0)
             return status;
     }

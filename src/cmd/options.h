@@ -14,7 +14,7 @@ struct cmd_option {
     char letter;      /* its short form; 0: none */
     bool *on;         /* becomes true */
     bool *off;        /* becomes false */
-    unsigned *choice; /* becomes `chosen` */
+    unsigned *choice; /* becomes `chosen`. Rows with other choices for it cannot go with this one */
     unsigned chosen;
     const char **text; /* becomes the value */
     const char *unset; /* may be left out: the value then. NULL: it must be given */

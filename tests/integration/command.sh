@@ -106,6 +106,16 @@ test_help_and_usage() {
         jespan $words
         says "$words" 2 "jespan: ${line#*|}; see 'jespan help ${words%% *}'"
     done
+    local one other formats="--json --csv --markdown --svg --folded"
+    for one in $formats; do
+        for other in $formats; do
+            [ "$one" != "$other" ] || continue
+            jespan report "$one" "$other" "$scratch/small"
+            says "report $one $other" 2 "jespan: $one and $other cannot go together"
+        done
+        jespan report "$one" "$one" "$scratch/small"
+        says "report $one twice" 0 ""
+    done
     jespan report --sort size a
     says "report --sort size" 2 "jespan: --sort: 'size'*"
     jespan report --sort wall "$scratch/small"
