@@ -20,6 +20,14 @@ bool ctl_is_limit(const char *name)
     return strncmp(name, HARD, strlen(HARD)) == 0 || strncmp(name, SOFT, strlen(SOFT)) == 0;
 }
 
+static int check_path(const char *name)
+{
+    const char *path = strchr(name, ':') + 1, *wrong = row_path_wrong(path);
+    if (wrong)
+        cmd_error("'%s' is no path of spans: %s", path, wrong);
+    return wrong ? STATUS_USAGE : 0;
+}
+
 /* "request {tenant=blue} > cache" */
 static void print_path(FILE *to, const struct snapshot *s, uint32_t row)
 {
@@ -82,7 +90,9 @@ int ctl_begin_limit(struct ctl_target *t, struct mailbox_request *request, const
 {
     char real[64];
     bool soft = strncmp(name, SOFT, strlen(SOFT)) == 0;
-    int status = ctl_read(t);
+    int status = check_path(name);
+    if (!status)
+        status = ctl_read(t);
     if (status)
         return status;
     uint32_t row = find(t, name);
@@ -97,7 +107,9 @@ int ctl_begin_limit(struct ctl_target *t, struct mailbox_request *request, const
 
 int ctl_name_by_path(struct ctl_target *t, const char *name, char real[CTL_NAME_BYTES])
 {
-    int status = ctl_read(t), n = (int)(strchr(name, ':') - name);
+    int status = check_path(name), n = (int)(strchr(name, ':') - name);
+    if (!status)
+        status = ctl_read(t);
     uint32_t row = status ? 0 : find(t, name);
     if (!row)
         return status ? status : STATUS_REFUSED;

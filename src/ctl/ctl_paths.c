@@ -10,7 +10,7 @@
 static int take_path(const struct ctl_call *call, const char **path)
 {
     int error = ctl_write(call, path, sizeof *path);
-    return !error && (!*path || !**path || strlen(*path) >= ROW_PATH_BYTES) ? EINVAL : error;
+    return !error && (!*path || row_path_wrong(*path)) ? EINVAL : error;
 }
 
 /* Copies as many numbers as fit. */

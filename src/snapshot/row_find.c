@@ -6,6 +6,50 @@
 
 #include "base/parse.h"
 
+/* ---- Reading ---- */
+
+/* `labels` is what is between the braces; it is changed. */
+static const char *labels_wrong(char *labels)
+{
+    for (char *one; (one = strsep(&labels, ","));) {
+        char *value = strchr(one, '=');
+        if (!value)
+            return "a label is KEY=VALUE";
+        *value = '\0';
+        if (!*text_trim(one))
+            return "a label has no key";
+    }
+    return NULL;
+}
+
+/* `part` is NAME or NAME{LABELS}; it is changed. */
+static const char *part_wrong(char *part)
+{
+    char *labels = strchr(part, '{'), *end = strrchr(part, '}');
+    if (labels && (!end || end < labels || end[1]))
+        return "a '{' needs a '}' at the end of the name's labels";
+    if (!labels && end)
+        return "a '}' has no '{' before it";
+    if (labels)
+        *labels = *end = '\0';
+    return *text_trim(part) ? labels ? labels_wrong(labels + 1) : NULL : "a name is missing; * is any name";
+}
+
+const char *row_path_wrong(const char *path)
+{
+    char text[ROW_PATH_BYTES], *rest = text;
+    size_t bytes = strlen(path) + 1;
+    const char *wrong = bytes <= sizeof text ? NULL : "it is longer than 2047 bytes";
+    if (wrong)
+        return wrong;
+    memcpy(text, path, bytes);
+    for (char *part; !wrong && (part = strsep(&rest, ">"));)
+        wrong = part_wrong(text_trim(part));
+    return wrong;
+}
+
+/* ---- Fitting ---- */
+
 static bool has_label(const struct snapshot_row *row, const char *key, const char *value)
 {
     for (uint32_t i = 0; i < row->n_labels; i++)

@@ -13,6 +13,9 @@
 
 #define ROW_PATH_BYTES 2048 /* with its NUL. No span fits a longer path */
 
+/* NULL: the path can be read. Else why not. */
+const char *row_path_wrong(const char *path);
+
 /* Whether the row is a span at which the path ends. Needs no memory. */
 bool row_fits(const struct snapshot *s, uint32_t row, const char *path);
 

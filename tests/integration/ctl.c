@@ -338,6 +338,13 @@ static void by_path(void)
     CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &too_long, sizeof too_long), EINVAL);
     CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &empty, sizeof empty), EINVAL);
     CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &null, sizeof null), EINVAL);
+    const char *malformed[] = {"asked{", "asked{b", "asked{tenant}", "asked{tenant=red", "asked}", "asked{tenant=red}x", "asked{}",
+                                            "asked{=red}", "asked{tenant=red,}", "asked >", "> asked", "asked >> cached", " ", ">",
+                                            "{tenant=red}", "asked{tenant=a>b}"};
+    for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
+        CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &malformed[i], sizeof malformed[i]), EINVAL);
+        CHECK_EQ(mallctl("spans.find", NULL, &bytes, &malformed[i], sizeof malformed[i]), EINVAL);
+    }
     bytes = 4;
     CHECK_EQ(mallctl("spans.sum.inuse_bytes", &value, &bytes, &some, sizeof some), EINVAL);
     CHECK_EQ(mallctl("spans.sum.peak_bytes", &value, &bytes, &some, sizeof some), ENOENT);

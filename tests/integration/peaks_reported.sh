@@ -107,6 +107,14 @@ test_ctl() {
     get 'peak_bytes:parse' 2> err || status=$?
     equal "by a path that fits several" "$status $(sed 's/.*Name/Name/' err)" \
         "1 Name the spans above or labels, as in 'peak_bytes:request > cache{tenant=blue}'"
+    local path
+    for path in 'parse{' 'parse{a' 'request >' 'parse{a}' 'parse}'; do
+        status=0
+        get "peak_bytes:$path" 2> err || status=$?
+        equal "by $path" "$status $(sed 's/ spans: .*/ spans/' err)" "2 jespan: '$path' is no path of spans"
+        "$JESPAN_CMD" ctl "$pid" set "limit:$path" 1G 2> err2 && fail "set limit:$path succeeds"
+        equal "set by $path" "$(cat err2)" "$(cat err)"
+    done
     equal "in top" "$("$JESPAN_CMD" top --once --flat --filter cache --interval 0.05 "$pid" | sed 1,2d | tr -s ' ')" \
         " 3.0 MiB 3.0 MiB 0 0 1 cache"
     equal "at the peak" "$(get "spans.$id.at_peak_bytes")" 8388608
