@@ -29,14 +29,16 @@ struct http_request {
     const char *method, *path;
     const char *host, *authorization, *accept; /* headers */
     const char *seconds, *format, *limit, *labels, *pid, *since; /* of the query */
-    bool has_body, has_hosts; /* has_hosts: more than one Host header */
+    bool has_body, has_hosts, has_nul; /* has_hosts: more than one Host header; has_nul: the URL has a NUL */
     const struct http_start *start; /* figures of ?seconds= ago. NULL: the request asks for no difference */
 };
+
+#define HTTP_FILE_BYTES 96
 
 struct http_answer {
     unsigned status; /* 0: not known yet */
     const char *type; /* Content-Type */
-    const char *file; /* name under which a browser saves it. NULL: it shows it */
+    char file[HTTP_FILE_BYTES]; /* name under which a browser saves it. "": it shows it */
     bool is_page;     /* HTML, whose script and style have `nonce` */
     char nonce[33];
     struct http_text body;
@@ -47,6 +49,9 @@ const struct snapshot *http_answer_look(struct http_source *source, struct http_
 
 /* The same. NULL: no memory. */
 const struct snapshot *http_source_look(struct http_source *source);
+
+/* The name of its program, without directories. */
+const char *http_answer_program(const struct snapshot *s);
 
 /* Makes the answer a line of plain text. */
 void http_answer_line(struct http_answer *answer, unsigned status, const char *line);

@@ -134,8 +134,17 @@ static int encode(struct http_source *source, const struct http_request *request
     return encode_history(source, kind, sink);
 }
 
+/* PROGRAM.WHAT.pb.gz. The name of a program may have any bytes; a header may not. */
+static void name_file(struct http_answer *answer, const struct snapshot *s, const char *what)
+{
+    snprintf(answer->file, sizeof answer->file, "%.64s.%s.pb.gz", http_answer_program(s), what);
+    for (char *c = answer->file; *c; c++)
+        if (!strchr("-._", *c) && !((*c | 32) >= 'a' && (*c | 32) <= 'z') && !(*c >= '0' && *c <= '9'))
+            *c = '_';
+}
+
 static void answer_profile(struct http_source *source, const struct http_request *request, struct http_answer *answer,
-                           const struct pprof_kind *kind, const char *file)
+                           const struct pprof_kind *kind, const char *what)
 {
     struct text_sink to = {{write_text}, &answer->body};
     if (request->labels && strcmp(request->labels, "all") != 0) {
@@ -147,7 +156,7 @@ static void answer_profile(struct http_source *source, const struct http_request
     int error = encode(source, request, kind, &to.sink);
     answer->status = 200;
     answer->type = "application/octet-stream";
-    answer->file = file;
+    name_file(answer, source->latest, what);
     if (error != 0)
         http_answer_line(answer, 503, "there is no memory for the profile");
 }

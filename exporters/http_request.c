@@ -33,7 +33,7 @@ static void add_headers(struct MHD_Response *response, const struct http_answer 
     snprintf(text, sizeof text, answer->is_page ? page_policy : "default-src 'none'; frame-ancestors 'none'",
              answer->nonce, answer->nonce);
     MHD_add_response_header(response, "Content-Security-Policy", text);
-    if (answer->file) {
+    if (answer->file[0]) {
         snprintf(text, sizeof text, "attachment; filename=\"%s\"", answer->file);
         MHD_add_response_header(response, "Content-Disposition", text);
     }
@@ -249,9 +249,12 @@ void *http_request_look_at_uri(void *cls, const char *uri, struct MHD_Connection
     struct http_connection *c = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     struct http_server *server = cls;
     unsigned n = 0;
+    if (!c || c->answered)
+        return NULL;
+    c->has_nul = strstr(uri, "%00") != NULL;
     for (; *uri != '\0'; uri++)
         n += *uri == '&';
-    if (!c || c->answered || n < MAX_ARGUMENTS)
+    if (n < MAX_ARGUMENTS)
         return NULL;
     send(c->fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     c->answered = true;
@@ -275,7 +278,7 @@ enum MHD_Result http_request_handle(void *cls, struct MHD_Connection *mhd, const
         .method = method, .path = url, .host = header(mhd, "Host"), .authorization = header(mhd, "Authorization"),
         .accept = header(mhd, "Accept"), .seconds = argument(mhd, "seconds"), .format = argument(mhd, "format"),
         .limit = argument(mhd, "limit"), .labels = argument(mhd, "labels"), .has_body = has_body(mhd),
-        .has_hosts = has_hosts(mhd), .pid = argument(mhd, "pid"), .since = argument(mhd, "since")};
+        .has_hosts = has_hosts(mhd), .has_nul = c->has_nul, .pid = argument(mhd, "pid"), .since = argument(mhd, "since")};
     http_routes_split_target(&request, host);
     if (!c->route)
         return begin(cls, c, &request);

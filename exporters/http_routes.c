@@ -2,6 +2,7 @@
 /* The table of endpoints, and which requests are allowed. */
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,7 +219,9 @@ const struct http_route *http_routes_find(const struct http_source *source, cons
     const struct http_route *route = find(request->path);
     if (!may_ask(source, request, answer))
         return NULL;
-    if (!route)
+    if (request->has_nul)
+        http_answer_line(answer, 400, "a URL must have no NUL (%00)");
+    else if (!route)
         http_answer_line(answer, 404, "there is no such page; / has a list");
     else if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
         http_answer_line(answer, 405, "only GET and HEAD are answered");
@@ -253,9 +256,15 @@ void http_answer_line(struct http_answer *answer, unsigned status, const char *l
     http_text_free(&answer->body);
     answer->status = status;
     answer->type = HTTP_TYPE_TEXT;
-    answer->file = NULL;
+    answer->file[0] = '\0';
     http_text_put(&answer->body, line);
     http_text_put(&answer->body, "\n");
+}
+
+const char *http_answer_program(const struct snapshot *s)
+{
+    const char *slash = s->program ? strrchr(s->program->file, '/') : NULL;
+    return slash ? slash + 1 : s->program ? s->program->file : program_invocation_short_name;
 }
 
 /* The process has executed another program. Its counters began anew. */

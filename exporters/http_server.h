@@ -29,6 +29,7 @@ struct http_connection {
     unsigned seconds;               /* how long it waits */
     struct http_start *start;       /* figures when it began to wait; may be shared */
     bool waiting, answered;
+    bool has_nul; /* the URL has a NUL, where libmicrohttpd ends it */
     bool displaced;   /* it waits no longer, because another request takes its place */
     bool half_closed; /* the client sends nothing more, and may be gone */
     bool gone;        /* if it waits: the client is gone; else: the client sends nothing more. Set by the loop */

@@ -2,7 +2,6 @@
 /* /spans: contexts with their figures, as JSON. */
 #include "http_answer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,17 +103,11 @@ uint64_t http_resident_bytes(const struct snapshot *s)
     return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static const char *name_of(const struct snapshot *s)
-{
-    const char *slash = s->program ? strrchr(s->program->file, '/') : NULL;
-    return slash ? slash + 1 : s->program ? s->program->file : program_invocation_short_name;
-}
-
 static void write_head(struct http_json *to, const struct snapshot *s)
 {
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "pid", s->pid);
-    http_json_string(to, "program", name_of(s));
+    http_json_string(to, "program", http_answer_program(s));
     http_json_number(to, "resident_bytes", http_resident_bytes(s));
     write_totals(to, "all", &s->all, s->all.wall);
     write_totals(to, "retired", &s->retired, s->retired.wall);

@@ -105,7 +105,12 @@ function limitsOf(context) {
   return ["soft", "hard"].map((kind) => ({ title: kind + " limit", bytes: limit?.[kind + "_bytes"] })).filter((made) => made.bytes);
 }
 
+/* What downloads are named after. */
+let savedAs = "jespan";
+const saved = (ending) => savedAs.replace(/[^\w.-]/g, "_") + ending;
+
 function drawHeader(answer) {
+  savedAs = answer.program;
   byId("program").textContent = answer.program + " (" + answer.pid + ")";
   document.title = answer.program + " · jespan";
   byId("sums").textContent = "in use " + bytes(answer.all.inuse_bytes) + " in " + count(answer.all.inuse_objects) +
@@ -279,11 +284,11 @@ byId("since").addEventListener("click", () => {
   draw();
 });
 byId("forget").addEventListener("click", () => { base = null; draw(); });
-byId("folded").addEventListener("click", (event) => download(event.currentTarget, "jespan.folded", "text/plain", foldedText(shownMoment(source.moments()))));
-byId("csv").addEventListener("click", (event) => download(event.currentTarget, "jespan.csv", "text/csv", csvText(shownMoment(source.moments()))));
-byId("pprof").addEventListener("click", (event) => download(event.currentTarget, "jespan.pb", "application/octet-stream",
+byId("folded").addEventListener("click", (event) => download(event.currentTarget, saved(".folded"), "text/plain", foldedText(shownMoment(source.moments()))));
+byId("csv").addEventListener("click", (event) => download(event.currentTarget, saved(".csv"), "text/csv", csvText(shownMoment(source.moments()))));
+byId("pprof").addEventListener("click", (event) => download(event.currentTarget, saved(".pb"), "application/octet-stream",
   pprofBytes(shownMoment(source.moments()), figure, (f) => source.shows(f))));
-byId("svg").addEventListener("click", (event) => download(event.currentTarget, "jespan.svg", "image/svg+xml", pictureSvg()));
+byId("svg").addEventListener("click", (event) => download(event.currentTarget, saved(".svg"), "image/svg+xml", pictureSvg()));
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (view !== "table" && window.innerWidth !== width) draw();

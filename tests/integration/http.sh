@@ -66,11 +66,11 @@ check_endpoints() {
 style-src 'nonce-$nonce'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     for name in heap allocs; do
         answers "/debug/pprof/$name" application/octet-stream
-        equal "name of $name" "$(header Content-Disposition)" "attachment; filename=\"$name\""
+        equal "name of $name" "$(header Content-Disposition)" "attachment; filename=\"http_program.$name.pb.gz\""
         is_whole "$scratch/body" || fail "$name is no gzip file"
     done
     curl -sSI --max-time 600 "$base/debug/pprof/profile" > "$scratch/head"
-    equal "HEAD" "$(header Content-Disposition)" 'attachment; filename="profile"'
+    equal "HEAD" "$(header Content-Disposition)" 'attachment; filename="http_program.profile.pb.gz"'
 }
 
 check_refusals() {
@@ -78,6 +78,10 @@ check_refusals() {
     for path in /nothing /spans/ //spans /../etc/passwd /debug/pprof/../../../etc/passwd /debug/pprof/%2e%2e/heap /etc/passwd; do
         status_is 404 "$path"
     done
+    for path in %00 limits%00 limits%00x healthz%00 debug/pprof/heap%00 spans%00?limit=1 'spans?limit=1%00x' %00spans nothing%00; do
+        status_is 400 "/$path"
+    done
+    status_is 404 /limits%2500
     status_is 405 /spans -X POST
     equal "methods" "$(header Allow)" "GET, HEAD"
     status_is 405 /spans -X DELETE
@@ -143,7 +147,7 @@ difference() {
 
 check_differences() {
     difference /debug/pprof/heap 1 grow 100 shrink 30
-    equal "its name" "$(header Content-Disposition)" 'attachment; filename="heap-delta"'
+    equal "its name" "$(header Content-Disposition)" 'attachment; filename="http_program.heap-delta.pb.gz"'
     equal "grow meanwhile" "$(profile_row grow)" "71680 70 102400"
     equal "hold meanwhile" "$(profile_row hold)" ""
     difference /debug/pprof/profile 1 burn 300

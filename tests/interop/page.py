@@ -244,7 +244,7 @@ def check_downloads(browser, pictures):
     browser.click("input[value=table]")
     for link, suffix in (("folded", "folded"), ("csv", "csv"), ("pprof", "pb")):
         browser.click(f"#{link}")
-        equal("the file", browser.run("return document.getElementById(arguments[0]).download", link), f"jespan.{suffix}")
+        equal("the file", browser.run("return document.getElementById(arguments[0]).download", link), f"page_program.{suffix}")
     check(browser.run("return document.querySelector('#svg').hidden"), "there is a picture of the table")
     browser.click("#pause")
 
