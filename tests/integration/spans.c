@@ -155,6 +155,17 @@ static void what_is_credited(void)
     CHECK_EQ(ctl_span(in_b, "inuse_objects"), 1);
     CHECK_EQ(ctl_span(in_b, "inuse_bytes"), F(malloc_usable_size)(q));
     F(free)(q);
+    jespan_enter(a);
+    p = F(malloc)(100000);
+    jespan_exit(a);
+    jespan_enter(b);
+    CHECK_EQ(F(xallocx)(p, 100000, 0, 0), F(malloc_usable_size)(p)); /* keeps the size, and so the context */
+    CHECK_EQ(ctl_span(in_a, "inuse_objects"), 1);
+    F(xallocx)(p, 60000, 0, 0); /* changes the size: as realloc */
+    CHECK_EQ(ctl_span(in_a, "inuse_objects"), 0);
+    CHECK_EQ(ctl_span(in_b, "inuse_bytes"), F(malloc_usable_size)(p));
+    jespan_exit(b);
+    F(free)(p);
     jespan_close(a);
     jespan_close(b);
 }
