@@ -26,7 +26,7 @@ void events_file_open(struct events_file *f, const struct service_host *host, co
 
 static void fail(struct events_file *f, int error)
 {
-    FILE_SAY(f, f->path, ": ", strerrordesc_np(error), "; no further events are written to it");
+    FILE_SAY(f, f->path, ": ", strerrordesc_np(error), f->fd < 0 ? "; it is not written" : "; nothing more is written to it");
     f->is_broken = true;
     f->n = 0;
 }
@@ -36,7 +36,7 @@ static bool is_own(struct events_file *f)
 {
     if (f->host->has_descriptors(f->host))
         return true;
-    FILE_SAY(f, f->path, ": the program has closed all descriptors; no further events are written to it");
+    FILE_SAY(f, f->path, ": the program has closed all descriptors; nothing more is written to it");
     f->fd = -1;
     f->is_broken = true;
     f->n = 0;

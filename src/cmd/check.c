@@ -53,6 +53,17 @@ static int read_options(struct options *options, int argc, char **argv)
     return cmd_options(argc, argv, rows, OPTIONS_FIRST);
 }
 
+/* The tests may take an hour: what cannot be written is refused before. Returns OPTIONS_READ if all can. */
+static int check_outputs(const struct options *options)
+{
+    int status = options->junit ? cmd_output_file("--junit", options->junit) : 0;
+    if (status == 0 && options->markdown)
+        status = cmd_output_file("--markdown", options->markdown);
+    if (status == 0 && options->dump_dir)
+        status = cmd_no_stdout("--dump-dir", options->dump_dir);
+    return status == 0 ? OPTIONS_READ : status;
+}
+
 /* ---- The program ---- */
 
 /* The rules as alerts. Returns 0 or -E2BIG. */
@@ -230,6 +241,8 @@ static int run(int argc, char **argv)
         cmd_error("%s; see 'jespan help check'", reason);
         status = STATUS_USAGE;
     }
+    if (status == OPTIONS_READ)
+        status = check_outputs(&options);
     text_init();
     if (status == OPTIONS_READ)
         status = check_program(&options, argv + optind, argc - optind);

@@ -2,11 +2,15 @@
 /* Reads command lines with getopt_long(3), with messages of jespan's own. */
 #include "options.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd.h"
 
@@ -141,6 +145,43 @@ int cmd_options(int argc, char **argv, const struct cmd_option *rows, enum cmd_o
     }
     return OPTIONS_READ;
 }
+
+/* ---- Files that are written at the end ---- */
+
+int cmd_no_stdout(const char *option, const char *path)
+{
+    if (strcmp(path, "-") != 0)
+        return 0;
+    cmd_error("%s: '-' is not possible, since standard output belongs to PROGRAM; './-' is a file of that name", option);
+    return STATUS_USAGE;
+}
+
+/* Returns 0 or a positive errno. */
+static int why_unwritable(const char *path)
+{
+    struct stat status;
+    char directory[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (stat(path, &status) == 0)
+        return S_ISDIR(status.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+    if (errno != ENOENT || path[0] == '\0')
+        return errno;
+    if (slash && slash[1] == '\0')
+        return EISDIR;
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash + 1 - path) : 1, slash ? path : ".");
+    return access(directory, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+int cmd_output_file(const char *option, const char *path)
+{
+    int status = cmd_no_stdout(option, path), error = status == 0 ? why_unwritable(path) : 0;
+    if (error == 0)
+        return status;
+    cmd_error("%s: cannot write '%s': %s", option, path, strerror(error));
+    return STATUS_PREPARE;
+}
+
+/* ---- Words ---- */
 
 const char *cmd_only_word(int argc, char **argv, const char *what)
 {

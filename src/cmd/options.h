@@ -35,6 +35,13 @@ enum cmd_order {
  * or the exit status of the command: after an error, which is printed, and after --help or -h, which prints the usage. */
 int cmd_options(int argc, char **argv, const struct cmd_option *rows, enum cmd_order order);
 
+/* Looks whether the file that an option names can be written, without making it. Standard output ("-") belongs to the program that
+ * the command starts. Returns 0, or prints an error and returns STATUS_PREPARE or STATUS_USAGE. */
+int cmd_output_file(const char *option, const char *path);
+
+/* Refuses "-" as the name of an output. Returns 0, or prints an error and returns STATUS_USAGE. */
+int cmd_no_stdout(const char *option, const char *path);
+
 /* The only word after the options, or NULL after an error, which is printed. `what` is its name in the usage. */
 const char *cmd_only_word(int argc, char **argv, const char *what);
 

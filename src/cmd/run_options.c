@@ -103,6 +103,17 @@ static int check_url(const char *option, const char *url)
     return STATUS_USAGE;
 }
 
+static int check_file(const char *option, const char *path)
+{
+    int status = check_value(option, path);
+    return status != 0 || !path ? status : cmd_output_file(option, path);
+}
+
+static int check_directory(const char *option, const char *path)
+{
+    return path ? cmd_no_stdout(option, path) : 0;
+}
+
 static int check_values(const struct run_options *options)
 {
     const struct {
@@ -123,10 +134,11 @@ static int check_values(const struct run_options *options)
                   {check_list, "--dump-on", options->dump_on},
                   {check_list, "--alert", options->alert},
                   {check_list, "--only", options->only},
-                  {check_value, "--flame", options->flame},
-                  {check_value, "--flame-events", options->flame_events},
-                  {check_value, "--flame-svg", options->flame_svg},
-                  {check_value, "--trace", options->trace}};
+                  {check_directory, "--dump-dir", options->dump_dir},
+                  {check_file, "--flame", options->flame},
+                  {check_file, "--flame-events", options->flame_events},
+                  {check_file, "--flame-svg", options->flame_svg},
+                  {check_file, "--trace", options->trace}};
     int status = 0;
     for (size_t i = 0; status == 0 && i < sizeof checks / sizeof *checks; i++)
         status = checks[i].check(checks[i].option, checks[i].value);

@@ -155,7 +155,10 @@ test_wrong() {
     equal "status without rules" "$status" 2
     has err "jespan: there is no rule; see 'jespan help check'"
     check --no-outlived --junit missing/j.xml -- plain 1
-    equal "status of a file that cannot be written" "$status" 1
+    equal "status of a file that cannot be written" "$status" 125
+    check --no-outlived --junit /dev/full -- plain 1
+    equal "status of a full disk" "$status" 1
+    has err 'jespan: /dev/full: No space left on device'
 }
 
 test_holds

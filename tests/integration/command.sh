@@ -278,6 +278,40 @@ test_run_errors() {
     done
 }
 
+# A file that cannot be written is refused before the program starts, and none is made.
+test_outputs() {
+    local option path directory=$scratch/outputs
+    local -A wrong=([none/x]="No such file or directory" [.]="Is a directory" [new/]="Is a directory" [plain/x]="Not a directory")
+    mkdir "$directory"
+    cd "$directory"
+    echo kept > plain
+    for option in --flame --flame-events --flame-svg --trace; do
+        for path in "${!wrong[@]}"; do
+            jespan run $option "$path" -- touch started
+            says "$option $path" 125 "jespan: $option: cannot write '$path': ${wrong[$path]}"
+        done
+        jespan run $option - -- touch started
+        says "$option -" 2 "jespan: $option: '-' is not possible, since standard output belongs to PROGRAM; './-' is a file of that name"
+        equal "files after wrong $option" "$(echo ./*)" ./plain
+        jespan run $option plain -- true
+        says "$option of a file that is there" 0 ""
+        jespan run $option ./- -- true
+        says "$option ./-" 0 ""
+        [ $option = --flame-events ] || [ -e ./- ] || fail "$option ./- is not written"
+        rm -f ./-
+    done
+    jespan run --dump-dir - -- touch started
+    says "--dump-dir -" 2 "jespan: --dump-dir: '-' is not possible, since standard output belongs to PROGRAM; './-' is a file of that name"
+    for option in --junit --markdown; do
+        jespan check --no-outlived $option none/x -- touch started
+        says "check $option none/x" 125 "jespan: $option: cannot write 'none/x': No such file or directory"
+        jespan check --no-outlived $option - -- touch started
+        says "check $option -" 2 "jespan: $option: '-' is not possible, *"
+    done
+    [ ! -e started ] || fail "the program was started"
+    cd - > /dev/null
+}
+
 # A command that its user may execute and not read.
 test_run_unreadable_command() {
     local user=(setpriv --reuid 65534 --regid 65534 --clear-groups) directory
@@ -287,6 +321,9 @@ test_run_unreadable_command() {
         "${user[@]}" "$directory/jespan" run --lib "$library" --dump-dir "$directory" -- true 2> "$scratch/err" || true
         grep -q "cannot write dumps to '$directory': Permission denied" "$scratch/err" ||
             fail_with "a command that cannot be read" "$scratch/err"
+        "${user[@]}" "$directory/jespan" run --lib "$library" --flame-svg "$directory/x" -- true 2> "$scratch/err" || true
+        grep -q -- "--flame-svg: cannot write '$directory/x': Permission denied" "$scratch/err" ||
+            fail_with "a file without permission" "$scratch/err"
     fi
     rm -rf "$directory"
 }
@@ -679,6 +716,7 @@ test_run_services
 test_run_services_wrong
 test_run_passes_through
 test_run_errors
+test_outputs
 test_run_unreadable_command
 test_run_library_without_sections
 test_run_damaged_library

@@ -135,12 +135,14 @@ test_lost() {
 
 # A full disk and closed descriptors are said, and the program goes on.
 test_wrong_files() {
-    local line='/dev/full: No space left on device; no further events are written to it'
+    local line='/dev/full: No space left on device; nothing more is written to it' key
     run --trace /dev/full -- "$program" shop
     equal "a full disk" "$(grep -F /dev/full err)" "jespan: $line"
     run --in-process --flame-events E -- "$program" burst 10 closes shop
-    run --trace none/T -- "$program" shop
-    grep -q '/none/T: No such file or directory; no further events are written to it$' err || fail_with "a missing directory is not said" err
+    for key in trace_file events_file flame_file flame_svg_file; do
+        run --conf $key:none/X -- "$program" shop
+        equal "$key in no directory" "$(sed 's| /.*/none| none|' err)" "jespan: none/X: No such file or directory; it is not written"
+    done
 }
 
 # A killed program's events of the last moment are lost; all others are there.
