@@ -107,7 +107,7 @@ COLD void stack_context_leave_thread(struct thread *t)
         return;
     s->busy = false;
     s->bounds_tries = s->useless = s->rest = s->rested = 0;
-    s->walk.bounds = (struct stack_bounds){0, 0};
+    s->walk.bounds = (struct stack_bounds){0};
     meta_unmap(s->layouts, sizeof *s->layouts);
     s->layouts = NULL;
 }
@@ -198,15 +198,22 @@ static COLD void miss(struct thread *t, struct thread_stacks *s, uint32_t parent
 
 /* ---- Allocations ---- */
 
+static inline bool is_outside(const struct stack_bounds *bounds, uintptr_t sp)
+{
+    return sp - bounds->low >= bounds->high - bounds->low;
+}
+
 static COLD void find_bounds(struct thread_stacks *s, uintptr_t sp)
 {
-    s->bounds_tries++;
+    if (s->walk.bounds.is_whole || s->bounds_tries >= BOUNDS_TRIES)
+        return;
     stack_bounds_find(&s->walk.bounds, sp);
+    s->bounds_tries += is_outside(&s->walk.bounds, sp);
 }
 
 static inline void walk_stack(struct thread_stacks *s, const void *frame)
 {
-    if (unlikely(!s->walk.bounds.high) && s->bounds_tries < BOUNDS_TRIES)
+    if (unlikely(is_outside(&s->walk.bounds, (uintptr_t)frame)))
         find_bounds(s, (uintptr_t)frame);
     if (s->rest)
         unwind_without_layout(&s->walk, frame, (uint32_t)conf.stacks_depth);

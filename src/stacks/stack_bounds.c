@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which memory of a stack can be read. */
+/* Which memory of a stack can be read.
+ *
+ * libc has what belongs to a thread at the upper end of the stack that it made for the thread, and the thread pointer leads
+ * there. So if all pages from the stack pointer up to there can be read, they are the thread's stack: a page that cannot be
+ * read lies between it and other memory below. A page that the stack uses already is asked for once, so this takes the same
+ * time whatever the number of threads. The kernel's list of mappings has a line for each thread, so it is read only where this
+ * is no help: on the main thread, and where the stack pointer is far from what is known. */
 #include "stacks/stack_bounds.h"
 
 #include <errno.h>
@@ -14,13 +20,15 @@
 
 /* The kernel maps nothing else this far below the top of the main thread's stack, so that the stack can grow. */
 #define MAIN_STACK_ROOM ((uintptr_t)128 << 20)
+#define PAGE_BYTES ((uintptr_t)4096)
+#define NEAR_BYTES ((uintptr_t)256 << 10)
 #define LINE_BYTES 512 /* the rest of a longer line is a path */
 
 /* The kernel reads the new mask before it looks at `how`: EFAULT, or EINVAL where the page can be read. */
 COLD bool stack_page_is_readable(uintptr_t address)
 {
     int saved = errno;
-    syscall(SYS_rt_sigprocmask, ~0, address & ~(uintptr_t)4095, NULL, (size_t)8);
+    syscall(SYS_rt_sigprocmask, ~0, address & ~(PAGE_BYTES - 1), NULL, (size_t)8);
     bool is_readable = errno != EFAULT;
     errno = saved;
     return is_readable;
@@ -38,32 +46,36 @@ static const char *take_hex(const char *text, uintptr_t *value)
     }
 }
 
-/* glibc has what belongs to a thread at the upper end of the stack that it made for the thread. The main thread's stack
- * has a name. Returns true once the line of `sp` was seen. */
-static bool take_line(struct stack_bounds *bounds, uintptr_t sp, const char *line, size_t bytes)
+static uintptr_t thread_end(void)
 {
-    uintptr_t low, high, own = (uintptr_t)__builtin_thread_pointer();
+    return (uintptr_t)__builtin_thread_pointer() & ~(uintptr_t)7;
+}
+
+/* The main thread's stack has a name. Returns true once the line of `address` was seen. */
+static bool take_line(struct stack_bounds *bounds, uintptr_t address, const char *line, size_t bytes)
+{
+    uintptr_t low, high, own = thread_end();
     const char *at = take_hex(line, &low);
     if (*at != '-')
         return false;
     at = take_hex(at + 1, &high);
-    if (sp < low || sp >= high)
+    if (address < low || address >= high)
         return false;
-    if (own >= low && own < high && own > sp)
-        *bounds = (struct stack_bounds){low, own & ~(uintptr_t)7};
+    if (own >= low && own < high && own > address)
+        *bounds = (struct stack_bounds){low, own, true};
     else if (memmem(line, bytes, "[stack]", 7))
-        *bounds = (struct stack_bounds){high - low > MAIN_STACK_ROOM || high < MAIN_STACK_ROOM ? low : high - MAIN_STACK_ROOM, high};
+        *bounds = (struct stack_bounds){high - low > MAIN_STACK_ROOM || high < MAIN_STACK_ROOM ? low : high - MAIN_STACK_ROOM, high, true};
     return true;
 }
 
-COLD void stack_bounds_find(struct stack_bounds *bounds, uintptr_t sp)
+/* Looks for the mapping of the address. */
+static void look_in_maps(struct stack_bounds *bounds, uintptr_t address)
 {
     char text[1024], line[LINE_BYTES];
     size_t used = 0;
     ssize_t n;
     bool done = false;
-    int saved = errno, fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
-    *bounds = (struct stack_bounds){0, 0};
+    int fd = descriptor_open("/proc/thread-self/maps", O_RDONLY, 0);
     while (fd >= 0 && !done && (n = read(fd, text, sizeof text)) > 0) {
         for (ssize_t i = 0; i < n && !done; i++) {
             if (text[i] != '\n' && used < sizeof line - 1)
@@ -71,11 +83,38 @@ COLD void stack_bounds_find(struct stack_bounds *bounds, uintptr_t sp)
             if (text[i] != '\n')
                 continue;
             line[used] = '\0';
-            done = take_line(bounds, sp, line, used);
+            done = take_line(bounds, address, line, used);
             used = 0;
         }
     }
     if (fd >= 0)
         close(fd);
+}
+
+/* The main thread's pointer does not lead to its stack. */
+static bool is_main_thread(void)
+{
+    return getpid() == (pid_t)syscall(SYS_gettid);
+}
+
+/* From the upper end, since other memory begins below the stack. */
+static bool pages_are_readable(uintptr_t low, uintptr_t end)
+{
+    while (end > low) {
+        end = (end - 1) & ~(PAGE_BYTES - 1);
+        if (!stack_page_is_readable(end))
+            return false;
+    }
+    return true;
+}
+
+COLD void stack_bounds_find(struct stack_bounds *bounds, uintptr_t sp)
+{
+    int saved = errno;
+    uintptr_t low = sp & ~(PAGE_BYTES - 1), end = bounds->high ? bounds->low : thread_end();
+    if (sp < end && end - sp < NEAR_BYTES && !is_main_thread() && pages_are_readable(low, end))
+        *bounds = (struct stack_bounds){low, thread_end(), false};
+    else
+        look_in_maps(bounds, bounds->high ? bounds->low : sp);
     errno = saved;
 }

@@ -8,10 +8,11 @@
 
 struct stack_bounds {
     uintptr_t low, high; /* both 0: unknown */
+    bool is_whole;       /* the stack has no more below `low` */
 };
 
-/* Looks in /proc for the calling thread's own stack. The bounds stay unknown if `sp` is not on it: a coroutine and a
- * signal handler may have a stack of their own. */
+/* Finds the calling thread's own stack, from `sp` on. The bounds stay as they are if `sp` is not on it: a coroutine and a
+ * signal handler may have a stack of their own. If the bounds are known and not whole, moves `low` down to `sp`. */
 void stack_bounds_find(struct stack_bounds *bounds, uintptr_t sp);
 
 /* Whether the page of the address can be read. A system call. */

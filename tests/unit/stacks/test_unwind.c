@@ -76,7 +76,7 @@ static void look_without_layout(const void *frame)
  * An interrupted instruction is one higher in ours. */
 __attribute__((noinline)) static void look(void)
 {
-    walk.bounds = (struct stack_bounds){0, 0};
+    walk.bounds = (struct stack_bounds){0};
     stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
     n_expected = backtrace(expected, FRAMES);
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
@@ -216,7 +216,7 @@ static ucontext_t main_context, coroutine_context;
 
 static void coroutine(void)
 {
-    walk.bounds = (struct stack_bounds){0, 0};
+    walk.bounds = (struct stack_bounds){0};
     stack_bounds_find(&walk.bounds, (uintptr_t)__builtin_frame_address(0));
     assert_true(SANITIZED || walk.bounds.high == 0);
     unwind_from(&walk, __builtin_frame_address(0), FRAMES);
@@ -269,7 +269,7 @@ static void test_garbage_on_the_stack(void **state)
             words[i] = kind == 0 ? draw() : kind == 1 ? codes[draw() % 3] : kind == 2 ? (uintptr_t)(words + draw() % 2048)
                        : kind == 3 ? (uintptr_t)p + draw() % (bytes + 8192) : draw() % 100;
         }
-        walk.bounds = draw() % 2 ? (struct stack_bounds){(uintptr_t)words, (uintptr_t)words + bytes} : (struct stack_bounds){0, 0};
+        walk.bounds = draw() % 2 ? (struct stack_bounds){(uintptr_t)words, (uintptr_t)words + bytes, true} : (struct stack_bounds){0};
         const uintptr_t *record = words + draw() % 32;
         unwind_from(&walk, record, FRAMES);
         assert_true(walk.n <= FRAMES);
