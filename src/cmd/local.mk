@@ -52,13 +52,11 @@ report_sources = \
 	%D%/report_table.c \
 	%D%/report_tree.c \
 	%D%/rss.c \
-	%D%/rss_mappings.c %D%/rss_mappings.h \
 	%D%/stack.c %D%/stack.h \
 	%D%/suppressions.c \
 	%D%/symbolize.c %D%/symbolize.h \
 	%D%/text.c %D%/text.h \
 	%D%/threads.c %D%/threads.h \
-	%D%/threads_shares.c \
 	%D%/threads_table.c \
 	%D%/top.c %D%/top.h \
 	%D%/top_items.c \

@@ -56,39 +56,22 @@ static int compare(const void *a, const void *b, void *sort)
 
 /* ---- Reading ---- */
 
-/* A thread that is alive may have another name by now. */
-static void find_name(struct threads_row *row, pid_t pid)
-{
-    char path[64];
-    memcpy(row->name, row->thread->name, sizeof row->name);
-    if (row->thread->thread_id == 0)
-        strcpy(row->name, "(no thread)");
-    if (!row->thread->live)
-        return;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)pid, row->thread->thread_id);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        if (fgets(row->name, sizeof row->name, file))
-            row->name[strcspn(row->name, "\n")] = '\0';
-        fclose(file);
-    }
-}
-
 static const char *measure(struct threads_report *r)
 {
     const char *reason = outside_read(&r->process, r->pid);
     if (reason)
         return reason;
-    int error = view_threads_read(&r->threads, r->process.view);
+    int error = view_threads_read(&r->threads, r->process.view, VIEW_MOST_CELLS);
     if (!error) {
-        r->shares = threads_find_shares(&r->threads);
+        r->shares = view_threads_shares(&r->threads);
         r->rows = calloc((size_t)r->threads.n_threads + 1, sizeof *r->rows);
         error = r->shares && r->rows ? 0 : -ENOMEM;
     }
-    for (uint32_t i = 0; i < r->threads.n_threads && !error; i++) {
-        r->rows[i] = (struct threads_row){.thread = &r->threads.threads[i], .shares = &r->shares[i]};
-        find_name(&r->rows[i], r->pid);
-    }
+    if (!error)
+        view_threads_rename(&r->threads, r->pid);
+    for (uint32_t i = 0; i < r->threads.n_threads && !error; i++)
+        r->rows[i] = (struct threads_row){.thread = &r->threads.threads[i], .shares = &r->shares[i],
+                                          .name = view_thread_name(&r->threads.threads[i])};
     return error ? view_error_text(error) : NULL;
 }
 
@@ -143,7 +126,7 @@ static void print_json(const struct threads_report *r)
     printf("{\"pid\": %d, \"inuse_bytes\": %" PRIu64 ", \"not_listed\": %" PRIu64 ", \"threads\": [\n", (int)r->pid,
            totals_inuse_bytes(&r->process.snapshot->all), t->n_left_out);
     for (uint32_t i = 0; i < t->n_threads; i++)
-        if (threads_is_worth_a_line(r->rows[i].thread)) {
+        if (view_thread_has_figures(r->rows[i].thread)) {
             fputs(comma, stdout);
             print_json_row(r, &r->rows[i]);
             comma = ",\n";

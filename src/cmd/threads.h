@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of `jespan threads`: bounds of what threads have in use (threads_shares.c), the tables (threads_table.c), and the
- * rest (threads.c). */
+/* The parts of `jespan threads`: the tables (threads_table.c), and the rest (threads.c). */
 #ifndef JESPAN_CMD_THREADS_H
 #define JESPAN_CMD_THREADS_H
 
@@ -11,22 +10,10 @@
 #include "outside.h"
 #include "snapshot/view_threads.h"
 
-struct bounds {
-    uint64_t low, high;
-};
-
-struct thread_shares {
-    struct bounds in_use;          /* of what the thread allocated */
-    struct bounds freed_by_others; /* of that, too */
-};
-
-/* Returns an array with an item for each thread, to be freed; NULL: out of memory. */
-struct thread_shares *threads_find_shares(const struct view_threads *threads);
-
 struct threads_row {
     const struct view_thread *thread;
     const struct thread_shares *shares;
-    char name[16];
+    const char *name;
 };
 
 struct threads_report {
@@ -46,12 +33,6 @@ struct threads_options {
 /* The path of a context, as text of any bytes. */
 #define THREADS_PATH_BYTES 1024
 void threads_path(const struct threads_report *r, uint32_t context, char path[THREADS_PATH_BYTES]);
-
-/* The block of threads that have none has nothing to tell if it counted nothing. */
-static inline bool threads_is_worth_a_line(const struct view_thread *t)
-{
-    return t->live || t->alloc_objects > 0 || t->free_objects > 0 || (t->thread_id != 0 && t->lives > 0);
-}
 
 /* The threads, in the order of the rows. */
 void threads_print_table(const struct threads_report *r, const struct threads_options *options);

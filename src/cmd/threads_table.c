@@ -90,7 +90,7 @@ void threads_print_table(const struct threads_report *r, const struct threads_op
     printf("%-*s  %7s  %10s  %10s  %13s  %13s  %9s  %9s  %s\n", NAME_COLUMNS, "THREAD", "ID", "ALLOCATED", "FREED", "BY OTHERS", "IN USE",
            "BUSY", "CPU", "NOW IN");
     for (uint32_t i = 0; i < r->threads.n_threads; i++) {
-        if (!threads_is_worth_a_line(r->rows[i].thread))
+        if (!view_thread_has_figures(r->rows[i].thread))
             continue;
         if (options->top == 0 || shown < options->top)
             print_row(r, &r->rows[i], options);

@@ -173,7 +173,7 @@ static int read_process(struct top *top)
     snapshot_free(top->snapshot);
     top->snapshot = s;
     keep_threads(top);
-    return view_threads_read(&top->threads, top->process);
+    return view_threads_read(&top->threads, top->process, VIEW_MOST_CELLS);
 }
 
 /* Another program in the same process is another one to watch. */

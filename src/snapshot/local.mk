@@ -37,6 +37,9 @@ outside_sources = \
 	%D%/view_heap.c %D%/view_heap.h \
 	%D%/view_heap_parts.h \
 	%D%/view_heap_walk.c \
+	%D%/view_mappings.c %D%/view_mappings.h \
+	%D%/view_resident.c %D%/view_resident.h \
+	%D%/view_shares.c \
 	%D%/view_threads.c %D%/view_threads.h
 
 core_sources += \

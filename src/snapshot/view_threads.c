@@ -3,23 +3,24 @@
 #include "snapshot/view_threads.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
+#include "base/descriptor.h"
 #include "base/meta.h"
 #include "base/number.h"
 #include "snapshot/view_parts.h"
 #include "span/tree.h"
-
-#define MAX_CELLS ((size_t)1 << 24) /* damaged books may want any number */
 
 struct threads_reading {
     struct view_threads *to;
     struct view *view;
     uint32_t *owners;
     uint32_t n_contexts;
-    size_t threads_room, cells_room;
+    size_t threads_room, cells_room, most_cells;
     size_t *places; /* by context: the index of its last cell, if that is of this block */
 };
 
@@ -31,7 +32,7 @@ static struct view_cell *find_cell(struct threads_reading *r, uint32_t block, ui
     size_t *place = &r->places[context];
     if (*place < to->n_cells && to->cells[*place].block == block && to->cells[*place].context == context)
         return &to->cells[*place];
-    if (to->n_cells == MAX_CELLS || array_reserve(&to->cells, &r->cells_room, to->n_cells + 1, sizeof *to->cells))
+    if (to->n_cells >= r->most_cells || array_reserve(&to->cells, &r->cells_room, to->n_cells + 1, sizeof *to->cells))
         return NULL;
     *place = to->n_cells;
     to->cells[*place] = (struct view_cell){.block = block, .context = context};
@@ -226,9 +227,9 @@ static int read_all_pasts(struct threads_reading *r)
     return error;
 }
 
-int view_threads_read(struct view_threads *threads, struct view *view)
+int view_threads_read(struct view_threads *threads, struct view *view, size_t most_cells)
 {
-    struct threads_reading r = {.to = threads, .view = view};
+    struct threads_reading r = {.to = threads, .view = view, .most_cells = most_cells};
     *threads = (struct view_threads){.n_blocks = view->outside->n_threads};
     int error = outside_owners(view, &r.owners, &r.n_contexts);
     if (!error && !(r.places = calloc((size_t)r.n_contexts + 1, sizeof *r.places)))
@@ -242,6 +243,28 @@ int view_threads_read(struct view_threads *threads, struct view *view)
     if (error)
         view_threads_free(threads);
     return error;
+}
+
+static void rename_thread(struct view_thread *thread, pid_t pid)
+{
+    char path[64], name[sizeof thread->name + 1] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)pid, thread->thread_id);
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    ssize_t n = fd >= 0 ? read(fd, name, sizeof name - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return;
+    name[n] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    memcpy(thread->name, name, sizeof thread->name - 1);
+}
+
+void view_threads_rename(struct view_threads *threads, pid_t pid)
+{
+    for (uint32_t i = 0; i < threads->n_threads; i++)
+        if (threads->threads[i].live)
+            rename_thread(&threads->threads[i], pid);
 }
 
 void view_threads_free(struct view_threads *threads)

@@ -39,8 +39,39 @@ struct view_threads {
     size_t n_cells;
 };
 
-/* To be called after view_snapshot(), with the same view. Returns 0 or a negative errno. */
-int view_threads_read(struct view_threads *threads, struct view *view);
+/* To be called after view_snapshot(), with the same view. Returns 0 or a negative errno. ENOMEM: also with more than `most_cells`,
+ * of 24 bytes each. */
+int view_threads_read(struct view_threads *threads, struct view *view, size_t most_cells);
 void view_threads_free(struct view_threads *threads);
+
+#define VIEW_MOST_CELLS ((size_t)1 << 24) /* damaged books may want any number */
+
+/* Gives the name that a thread has now, which jespan may not have seen yet, to each that is alive. */
+void view_threads_rename(struct view_threads *threads, pid_t pid);
+
+static inline const char *view_thread_name(const struct view_thread *t)
+{
+    return t->thread_id == 0 ? "(no thread)" : t->name;
+}
+
+/* The block of threads that have none has nothing to tell if it counted nothing. */
+static inline bool view_thread_has_figures(const struct view_thread *t)
+{
+    return t->live || t->alloc_objects > 0 || t->free_objects > 0 || (t->thread_id != 0 && t->lives > 0);
+}
+
+/* ---- view_shares.c ---- */
+
+struct bounds {
+    uint64_t low, high;
+};
+
+struct thread_shares {
+    struct bounds in_use;          /* of what the thread allocated */
+    struct bounds freed_by_others; /* of that, too */
+};
+
+/* Returns an array with an item for each thread, to be freed; NULL: out of memory. */
+struct thread_shares *view_threads_shares(const struct view_threads *threads);
 
 #endif

@@ -164,7 +164,7 @@ static void walk_heap(struct view *view)
 static void walk_threads(struct view *view)
 {
     struct view_threads t;
-    if (view_threads_read(&t, view) != 0)
+    if (view_threads_read(&t, view, VIEW_MOST_CELLS) != 0)
         return;
     FUZZ_REQUIRE(t.n_blocks <= t.n_threads);
     for (uint32_t i = 0; i < t.n_threads; i++) {

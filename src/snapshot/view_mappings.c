@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads /proc/PID/smaps and /proc/PID/pagemap. */
-#include "rss_mappings.h"
+#include "snapshot/view_mappings.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/descriptor.h"
 
 #define PAGE_BYTES 4096u
 #define PRESENT (UINT64_C(1) << 63)
@@ -86,12 +87,31 @@ static int read_smaps(struct mappings *m, FILE *smaps, const char *program)
     return error;
 }
 
+/* Like fopen(3) for reading, and like opendir(3). In the program itself, descriptors are above 2 (descriptor.h). */
+static FILE *open_file(const char *path)
+{
+    int fd = descriptor_open(path, O_RDONLY, 0);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
+static DIR *open_directory(const char *path)
+{
+    int fd = descriptor_open(path, O_RDONLY | O_DIRECTORY, 0);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !directory)
+        close(fd);
+    return directory;
+}
+
 /* The stack pointer of a thread that waits in a system call: the last but one number of its file `syscall`. */
 static uint64_t stack_pointer(pid_t pid, const char *thread)
 {
     char path[300], line[256];
     snprintf(path, sizeof path, "/proc/%d/task/%s/syscall", (int)pid, thread);
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(path);
     char *text = file ? fgets(line, sizeof line, file) : NULL;
     if (file)
         fclose(file);
@@ -107,7 +127,7 @@ static void mark_stacks(struct mappings *m, pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
+    DIR *tasks = open_directory(path);
     for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
         uint64_t at = entry->d_name[0] == '.' ? 0 : stack_pointer(pid, entry->d_name);
         for (size_t i = 0; at && i < m->n; i++)
@@ -126,11 +146,11 @@ int mappings_read(struct mappings *m, pid_t pid)
     if (readlink(path, program, sizeof program - 1) < 0)
         program[0] = '\0';
     snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
-    m->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    m->pagemap = descriptor_open(path, O_RDONLY, 0);
     if (m->pagemap < 0)
         return -errno;
     snprintf(path, sizeof path, "/proc/%d/smaps", (int)pid);
-    FILE *smaps = fopen(path, "re");
+    FILE *smaps = open_file(path);
     if (!smaps)
         return -errno;
     int error = read_smaps(m, smaps, program);

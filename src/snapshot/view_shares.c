@@ -5,7 +5,7 @@
  * Otherwise a thread has in use what it allocated there, less all that was freed there, at least; and the smaller one of what
  * it allocated and what is in use there, at most. Frees by others have bounds of the same kind.
  */
-#include "threads.h"
+#include "snapshot/view_threads.h"
 
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ static struct bounds narrow(const struct bounds *block, uint64_t of_thread, uint
     return (struct bounds){lesser(saturating_sub(block->low, saturating_sub(of_block, of_thread)), high), high};
 }
 
-struct thread_shares *threads_find_shares(const struct view_threads *t)
+struct thread_shares *view_threads_shares(const struct view_threads *t)
 {
     struct sums *sums = sum_contexts(t);
     struct block *blocks = calloc((size_t)t->n_blocks + 1, sizeof *blocks);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The mappings of a process (proc(5)), and which of their pages are in memory. */
-#ifndef JESPAN_CMD_RSS_MAPPINGS_H
-#define JESPAN_CMD_RSS_MAPPINGS_H
+#ifndef JESPAN_VIEW_MAPPINGS_H
+#define JESPAN_VIEW_MAPPINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
