@@ -53,12 +53,20 @@ static bool read_heading(const char *line, struct mapping *mapping, char last_co
     if (n < 3)
         return false;
     mapping->kind = kind_of(path, permissions);
+    mapping->has_no_file = mapping->kind == MAPPING_ANONYMOUS;
     mapping->resident_bytes = mapping->swapped_bytes = 0;
     if (mapping->kind == MAPPING_FILE && strcmp(path, last_code) == 0)
         mapping->kind = MAPPING_CODE;
     if (mapping->kind == MAPPING_CODE)
         snprintf(last_code, 256, "%s", path);
     return true;
+}
+
+/* Behind the data of a library lie its variables that begin as 0. The heap may lie there too, by chance. */
+static bool follows_code(const struct mappings *m, uint64_t start)
+{
+    const struct mapping *before = m->n == 0 ? NULL : &m->items[m->n - 1];
+    return before && before->kind == MAPPING_CODE && !before->has_no_file && before->end == start;
 }
 
 static int read_smaps(struct mappings *m, FILE *smaps, const char *program)
@@ -71,9 +79,8 @@ static int read_smaps(struct mappings *m, FILE *smaps, const char *program)
     while (!error && getline(&line, &room, smaps) > 0) {
         uint64_t kib;
         if (read_heading(line, &mapping, last_code)) {
-            const struct mapping *before = m->n == 0 ? NULL : &m->items[m->n - 1];
-            if (mapping.kind == MAPPING_ANONYMOUS && before && before->kind == MAPPING_CODE && before->end == mapping.start)
-                mapping.kind = MAPPING_CODE; /* variables that begin as 0 */
+            if (mapping.has_no_file && follows_code(m, mapping.start))
+                mapping.kind = MAPPING_CODE;
             error = add(m, &mapping);
         }
         else if (m->n > 0 && sscanf(line, "Rss: %" SCNu64, &kib) == 1)

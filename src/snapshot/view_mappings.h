@@ -13,6 +13,7 @@ enum mapping_kind { MAPPING_ANONYMOUS, MAPPING_STACK, MAPPING_CODE, MAPPING_FILE
 struct mapping {
     uint64_t start, end, resident_bytes, swapped_bytes;
     enum mapping_kind kind; /* MAPPING_CODE: a program or library, with its data */
+    bool has_no_file;       /* so it may be of the heap, also where it lies behind the data of a library, or has a stack */
 };
 
 struct mappings {

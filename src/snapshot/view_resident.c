@@ -96,14 +96,14 @@ static int walk_all(struct walk *w)
     w->resident = malloc(PIECE_BYTES / PAGE_BYTES);
     int error = sums && is_heap && w->resident ? 0 : -ENOMEM;
     for (size_t i = 0; i < n && !error; i++)
-        if (w->mappings.items[i].kind == MAPPING_ANONYMOUS && w->mappings.items[i].resident_bytes > 0)
+        if (w->mappings.items[i].has_no_file && w->mappings.items[i].resident_bytes > 0)
             error = walk_mapping(w, &w->mappings.items[i], &sums[i], &is_heap[i]);
     for (size_t i = 0; i < n && !error; i++) {
         const struct mapping *m = &w->mappings.items[i];
-        if (m->kind == MAPPING_ANONYMOUS && m->resident_bytes > 0)
+        if (m->has_no_file && m->resident_bytes > 0)
             error = own_of_mapping(w, m, &sums[i]);
-        if (m->kind == MAPPING_ANONYMOUS)
-            add_parts(w->to, &sums[i], m->resident_bytes, is_heap[i] ? RESIDENT_JEMALLOC : RESIDENT_OTHER);
+        if (m->has_no_file)
+            add_parts(w->to, &sums[i], m->resident_bytes, is_heap[i] ? RESIDENT_JEMALLOC : part_of[m->kind]);
         else
             w->to->parts[part_of[m->kind]] += m->resident_bytes;
         w->to->all += m->resident_bytes;

@@ -46,6 +46,7 @@ if kind == "program":
     near("zeroes in use", zeroes["inuse_bytes"], 64 * MIB, 0)
     near("zeroes in memory", zeroes["resident_bytes"], 16 * MIB, 0)
     near("other memory", parts["other"], 50 * MIB, 4 * MIB)
+    near("what lies behind code", contexts["behind"]["resident_bytes"], 8 * MIB, 4096)
     near("code", parts["code"], 6 * MIB, 5 * MIB)
 sys.exit(failed)
 END
@@ -62,7 +63,8 @@ compile "$scratch/program" tests/integration/rss_program.c
 mkfifo "$scratch/ready"
 "$scratch/program" > "$scratch/ready" &
 pids+=($!)
-read -r _ < "$scratch/ready"
+IFS= read -r said < "$scratch/ready"
+[ "$said" = "ready " ] || echo "not run: there was no room for code before the heap"
 "$JESPAN_CMD" rss ${pids[0]} > "$scratch/table" 2> "$scratch/err" || ! grep -qE 'permission denied|No such file' "$scratch/err" ||
     skip "this system lets no process read another"
 check program "${pids[0]}"

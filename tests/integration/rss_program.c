@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Leaves holes that one context keeps, memory that was never touched, and a mapping that is no memory of jemalloc's. Writes
- * what `jespan rss` should show: bytes of the objects that are touched, then waits. */
+ * "ready" and waits; with a blank behind it if the object "behind" lies directly behind a mapping of code. */
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,27 @@
 #define EACH 100 /* one of so many is kept */
 #define N_ZEROES 64
 
-static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile mapped;
+static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile mapped, *volatile behind;
+
+static uintptr_t start_of_mapping(uintptr_t of)
+{
+    uintptr_t start = 0, end = 0;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps) && sscanf(line, "%lx-%lx", &start, &end) == 2 && end <= of)
+        ;
+    if (maps)
+        fclose(maps);
+    return start;
+}
+
+/* A library is loaded where there is room, which is often directly before the heap. */
+static int map_code_before(uintptr_t start)
+{
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    void *at = (void *)(start - 4096);
+    return mmap(at, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0) == at;
+}
 
 /* Huge pages would make memory resident that nobody touched. */
 int main(void)
@@ -43,7 +65,11 @@ int main(void)
     }
     mapped = mmap(NULL, 50 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(mapped, 1, 50 << 20);
-    printf("ready\n");
+    {
+        JESPAN("behind");
+        memset(behind = malloc(8 << 20), 1, 8 << 20);
+    }
+    printf(map_code_before(start_of_mapping((uintptr_t)behind)) ? "ready \n" : "ready\n");
     fflush(stdout);
     pause();
     return 0;
