@@ -63,6 +63,9 @@ void http_answer_line(struct http_answer *answer, unsigned status, const char *l
 #define HTTP_SPANS_DEFAULT_LIMIT 1000u
 #define HTTP_SPANS_MAX_LIMIT 100000u
 
+/* Reads ?limit= and ?format=. Returns false if one of them is wrong, and `answer` says why. */
+bool http_spans_limit(const struct http_request *request, uint32_t *limit, struct http_answer *answer);
+
 void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
 /* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. Returns
@@ -91,6 +94,11 @@ void http_arenas_write_metrics(struct http_text *to, const struct service_host *
 /* ---- /limits: the contexts with limits, as JSON ---- */
 
 void http_limits_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* ---- /threads and /rss: as `jespan threads` and `jespan rss`, as JSON ---- */
+
+void http_threads_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+void http_resident_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
 /* ---- The rules of `alert`, for /metrics ---- */
 

@@ -149,24 +149,26 @@ bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t l
     return done && !to->failed;
 }
 
-void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer)
+bool http_spans_limit(const struct http_request *request, uint32_t *limit, struct http_answer *answer)
 {
     char *end;
-    unsigned long limit = request->limit ? strtoul(request->limit, &end, 10) : HTTP_SPANS_DEFAULT_LIMIT;
-    if (request->limit && (request->limit[0] < '0' || request->limit[0] > '9' || *end != '\0'
-                                   || limit > HTTP_SPANS_MAX_LIMIT)) {
+    unsigned long n = request->limit ? strtoul(request->limit, &end, 10) : HTTP_SPANS_DEFAULT_LIMIT;
+    *limit = (uint32_t)n;
+    if (request->limit && (request->limit[0] < '0' || request->limit[0] > '9' || *end != '\0' || n > HTTP_SPANS_MAX_LIMIT))
         http_answer_line(answer, 400, "limit must be a number from 0 to 100000");
-        return;
-    }
-    if (request->format && strcmp(request->format, "json") != 0) {
+    else if (request->format && strcmp(request->format, "json") != 0)
         http_answer_line(answer, 400, "the only format is json");
-        return;
-    }
-    const struct snapshot *s = http_answer_look(source, answer);
+    return answer->status == 0;
+}
+
+void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer)
+{
+    uint32_t limit;
+    const struct snapshot *s = http_spans_limit(request, &limit, answer) ? http_answer_look(source, answer) : NULL;
     if (!s)
         return;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";
-    if (!http_spans_write(&answer->body, s, (uint32_t)limit))
+    if (!http_spans_write(&answer->body, s, limit))
         http_answer_line(answer, 503, "there is no memory for the answer");
 }

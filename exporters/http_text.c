@@ -136,6 +136,12 @@ void http_json_string(struct http_json *j, const char *name, const char *value)
     http_text_json(j->to, value);
 }
 
+void http_json_word(struct http_json *j, const char *name, const char *word)
+{
+    begin_value(j, name);
+    http_text_put(j->to, word);
+}
+
 void http_json_line(struct http_json *j)
 {
     j->new_line = true;

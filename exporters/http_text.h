@@ -40,6 +40,7 @@ void http_json_close(struct http_json *j, char bracket);
 void http_json_number(struct http_json *j, const char *name, uint64_t value);
 void http_json_seconds(struct http_json *j, const char *name, uint64_t ns);
 void http_json_string(struct http_json *j, const char *name, const char *value);
+void http_json_word(struct http_json *j, const char *name, const char *word); /* true, false or null */
 
 /* The next value begins on a new line. */
 void http_json_line(struct http_json *j);

@@ -81,6 +81,7 @@ http_sources = \
 	%D%/http_pprof.c \
 	%D%/http_processes.c \
 	%D%/http_request.c \
+	%D%/http_resident.c \
 	%D%/http_routes.c \
 	%D%/http_rows.c %D%/http_rows.h \
 	%D%/http_series.c %D%/http_series.h \
@@ -88,6 +89,8 @@ http_sources = \
 	%D%/http_spans.c \
 	%D%/http_start.c %D%/http_start.h \
 	%D%/http_text.c %D%/http_text.h \
-	%D%/http_timeline.c %D%/http_timeline.h
+	%D%/http_threads.c \
+	%D%/http_timeline.c %D%/http_timeline.h \
+	%D%/http_view.c %D%/http_view.h
 
 EXTRA_DIST += %D%/README.md

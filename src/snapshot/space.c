@@ -59,6 +59,8 @@ static NOINLINE int copy_some(struct space *space, const struct piece *pieces, s
 {
     struct iovec to[PIECES_AT_ONCE], from[PIECES_AT_ONCE];
     size_t wanted = 0;
+    if (space->by_file)
+        return copy_by_file(space, pieces, n);
     for (size_t i = 0; i < n; i++) {
         to[i] = (struct iovec){pieces[i].to, pieces[i].bytes};
         from[i] = (struct iovec){(void *)(uintptr_t)pieces[i].from, pieces[i].bytes};

@@ -7,6 +7,7 @@
 #ifndef JESPAN_SPACE_H
 #define JESPAN_SPACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,7 +16,8 @@ struct core_file;
 struct piece;
 struct space {
     pid_t pid;  /* 0: this process */
-    int memory; /* /proc/PID/mem, for systems without process_vm_readv(2); 0: not opened */
+    bool by_file; /* reads /proc/PID/mem: this process as if it were another, or a system without process_vm_readv(2) */
+    int memory;   /* that file; 0: not opened */
     /* A process that dumped core has core_file_copy() here, and the core; others have NULL. The function is called through
      * a pointer, because the library does not contain it. */
     int (*copy)(struct core_file *core, const struct piece *pieces, size_t n);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/meta.h"
 #include "snapshot/books.h"
@@ -103,7 +104,8 @@ static int open_space(struct view **view, struct space space, pid_t pid)
 
 int view_open(struct view **view, pid_t pid)
 {
-    return pid <= 0 ? -ESRCH : open_space(view, (struct space){.pid = pid}, pid);
+    const struct space space = {.pid = pid, .by_file = pid == getpid()};
+    return pid <= 0 ? -ESRCH : open_space(view, space, pid);
 }
 
 int view_open_core(struct view **view, const char *path)

@@ -17,7 +17,8 @@
 struct view;
 
 /* Opens the books of a process; `pid` is its number in the caller's namespace. The caller needs the same user or root,
- * and the permission of ptrace(2). Returns 0 or a negative errno:
+ * and the permission of ptrace(2). It may be the caller's own process: that is read through /proc/PID/mem, since a sandbox may
+ * kill a program for process_vm_readv(2). Returns 0 or a negative errno:
  *   ESRCH            there is no such process
  *   EPERM            the system does not permit it: another user, Yama, no system call for it
  *   ENOENT           the process has no jespan in it

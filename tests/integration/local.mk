@@ -116,7 +116,8 @@ all_load_tests += \
 http_script_tests += \
 	%D%/closes_twice.sh \
 	%D%/http.sh \
-	%D%/http_hostile.sh
+	%D%/http_hostile.sh \
+	%D%/http_views.sh
 
 pyroscope_script_tests += \
 	%D%/closes_all.sh \
@@ -147,6 +148,8 @@ test_support += \
 	%D%/heap_bugs_program.c \
 	%D%/http_hostile.py \
 	%D%/http_program.c \
+	%D%/http_views.py \
+	%D%/http_views_program.c \
 	%D%/installed_program.c \
 	%D%/late_start_program.c \
 	%D%/leaks_server.cc \

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""http_views.py JESPAN BASE PID QUERY: compares /threads and /rss with `jespan threads` and `jespan rss` of a process that is quiet.
+http_views.py BASE names: what http_views_program has, and that answers are bounded.
+"""
+import json
+import subprocess
+import sys
+import urllib.request
+
+failed = False
+
+
+def check(what, value, expected, tolerance=0):
+    global failed
+    if (abs(value - expected) > tolerance) if tolerance else value != expected:
+        print(f"{what} is {value}, should be {expected} +- {tolerance}")
+        failed = True
+
+
+def ask(base, path, query):
+    with urllib.request.urlopen(f"{base}{path}?{query}") as answer:
+        return json.loads(answer.read().decode("utf-8", "strict"))
+
+
+def command(jespan, word, pid):
+    return json.loads(subprocess.run([jespan, word, "--json", "--top", "0", pid], stdout=subprocess.PIPE, check=True).stdout)
+
+
+TIMES, BOUNDS = ("busy_ns", "cpu_ns"), ("inuse_bytes", "freed_by_others_bytes")
+
+
+def of_program(report):
+    """Without the threads of jespan, which answer and free what the first thread allocated for them. Clocks are told to a nanosecond."""
+    return {thread["id"]: thread | dict.fromkeys(TIMES) | (dict.fromkeys(BOUNDS) if thread["id"] == report["pid"] else {})
+            for thread in report["threads"] if thread["context"] != "(jespan)" and thread["id"] != 0}
+
+
+def ended_ns(report):
+    return sum(thread[time] for thread in report["threads"] for time in TIMES if not thread["live"])
+
+
+def compare(jespan, base, pid, query):
+    shown, expected = ask(base, "/threads", f"limit=100000&{query}"), command(jespan, "threads", pid)
+    check("pid", shown["pid"], int(pid))
+    for number, thread in of_program(expected).items():
+        check(f"thread {number}", of_program(shown).get(number), thread)
+    check("threads", len(of_program(shown)), len(of_program(expected)))
+    check("the time of ended threads", ended_ns(shown), ended_ns(expected), 2 * len(shown["threads"]))
+    check("a thread's time", all(thread["busy_ns"] > 0 for thread in shown["threads"] if thread["id"] == int(pid)), True)
+    check("left out", shown["left_out"], 0)
+    check("not listed", shown["not_listed"], expected["not_listed"])
+    ordered = [thread["alloc_bytes"] for thread in shown["threads"]]
+    check("the order", ordered, sorted(ordered, reverse=True))
+    ask(base, "/rss", query)  # the memory that it takes for the first answer stays for the next
+    shown, expected = ask(base, "/rss", f"limit=100000&{query}"), command(jespan, "rss", pid)
+    check("pid", shown["pid"], int(pid))
+    rss = expected["rss_bytes"]
+    check("rss", shown["rss_bytes"], rss, 0.1 * rss)
+    check("the sum of the parts", sum(shown["parts"].values()), shown["rss_bytes"], 4096)
+    check("parts", list(shown["parts"]), list(expected["parts"]))
+    check("meanings", list(shown["meanings"]), list(shown["parts"]))
+    reader = (8 << 20) * any(thread["name"] == "http" for thread in command(jespan, "threads", pid)["threads"])
+    for name in ("in_use_bytes", "stacks_bytes", "files_bytes"):  # a service in the program reads with the program's memory
+        check(name, shown["parts"][name], expected["parts"][name], 0.03 * rss + reader)
+    held = {row["context"]: row["inuse_bytes"] for row in shown["contexts"]}
+    for row in expected["contexts"]:
+        if row["context"] != "(jespan)":
+            check(row["context"], held.get(row["context"]), row["inuse_bytes"])
+
+
+def names(base):
+    answers = {path: ask(base, path, "") for path in ("/threads", "/rss")}
+    names = {thread["name"] for thread in answers["/threads"]["threads"]}
+    check("names of threads", {"<b>", "\"'\\", "plain"} <= names, True)
+    check("a name that is no UTF-8", any(name.startswith("\ufffd\ufffd") for name in names), True)
+    check("threads", len(answers["/threads"]["threads"]), 1000)
+    check("threads that are left out", answers["/threads"]["left_out"] >= 1000, True)
+    contexts = answers["/rss"]["contexts"]
+    check("contexts", len(contexts), 1000)
+    check("contexts that are left out", answers["/rss"]["left_out"] > 9000, True)
+    check("the longest path", max(len(row["context"]) for row in contexts) < 1024, True)
+    check("a long label", contexts[0]["context"].startswith("long {label=xxx") and contexts[0]["inuse_bytes"], 2 << 20)
+    hostile = [row["inuse_bytes"] for row in contexts if row["context"] == "</script><script>alert(\"1\")</script>\ufffd?"]
+    check("a hostile name", hostile, [1 << 20])
+    none = ask(base, "/threads", "limit=0")
+    check("no threads", none["threads"], [])
+    check("all are left out", none["left_out"] >= 2000, True)
+
+
+if sys.argv[2] == "names":
+    names(sys.argv[1])
+else:
+    compare(*sys.argv[1:])
+sys.exit(failed)

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+# /threads and /rss of the service http have the figures of `jespan threads` and `jespan rss`, in the program and in a sidecar, also
+# of a process that was chosen. Names of any bytes are valid JSON, and answers are bounded.
+# shellcheck source=tests/support/lib.sh
+. "$(dirname "$0")/../support/lib.sh"
+# shellcheck source=tests/support/http.sh
+. "$(dirname "$0")/../support/http.sh"
+need python3 curl
+[ -f "$JESPAN_MODULES/http.so" ] || skip "built without the service http"
+compile "$scratch/program" tests/integration/threads_program.c
+compile "$scratch/names" tests/integration/http_views_program.c
+
+# compare PID QUERY: what both commands print of a process, and what the service answers
+compare() {
+    python3 -B "$top_srcdir/tests/integration/http_views.py" "$JESPAN_CMD" "$base" "$1" "$2" > "$scratch/compared" 2>&1 ||
+        fail_with "process $1" "$scratch/compared"
+}
+
+# start COMMAND…: a program that says "ready", and says where it listens on stderr
+start() {
+    rm -f "$scratch/says" "$scratch/said"
+    "$@" > "$scratch/says" 2> "$scratch/said" &
+    pids+=($!)
+    await grep -q ready "$scratch/says" || fail_with "the program does not begin" "$scratch/said"
+    find_base 127.0.0.1:0
+}
+
+in_program=(env JESPAN_CONF="module_dir:$JESPAN_MODULES,http_listen:127.0.0.1:0")
+start "${in_program[@]}" "$scratch/program" 300 5
+"$JESPAN_CMD" threads "${pids[0]}" > /dev/null 2> "$scratch/err" || ! grep -q 'permission denied' "$scratch/err" ||
+    skip "this system lets no process read another"
+compare "${pids[0]}" ""
+for path in /threads /rss; do
+    status_is 200 "$path" -I
+    equal "type of $path" "$(header Content-Type)" "application/json; charset=utf-8"
+    status_is 405 "$path" -X POST
+    status_is 413 "$path" -X GET -d a=b
+    status_is 404 "$path/"
+    status_is 404 "$path?pid=1x"
+    status_is 403 "$path" -H 'Host: evil.example'
+    for query in limit=x limit=-1 limit=100001 limit= format=xml; do
+        status_is 400 "$path?$query"
+    done
+done
+kill "${pids[0]}"
+
+# A sidecar, of two processes: one that the program starts, and itself
+both_began() { [ "$(grep -c ready "$scratch/says")" = 2 ]; }
+is_served() { grep -q ":$(< "$scratch/second")," < <(ask /processes); }
+is_gone() { ask "/threads?pid=$(cat "$scratch/second")" > /dev/null; [ "$(cat "$scratch/status")" = 404 ]; }
+export program=$scratch/program scratch
+# shellcheck disable=SC2016
+start "$JESPAN_CMD" run --quiet --http 127.0.0.1:0 --conf "module_dir:$JESPAN_MODULES" -- \
+    bash -c '"$program" 200 7 & echo $! > "$scratch/second"; echo $$ > "$scratch/first"; exec "$program" 100 9'
+await both_began || fail "the second program does not begin"
+await is_served || fail_with "the second process is not served" "$scratch/said"
+compare "$(cat "$scratch/first")" ""
+compare "$(< "$scratch/second")" "pid=$(cat "$scratch/second")"
+kill "$(< "$scratch/second")"
+await is_gone || fail "a process that has ended has threads"
+kill "$(cat "$scratch/first")"
+
+# Names of any bytes, and more threads and contexts than an answer has
+start "${in_program[@]}" "$scratch/names" 2000 10000
+python3 -B "$top_srcdir/tests/integration/http_views.py" "$base" names > "$scratch/compared" 2>&1 || fail_with "names" "$scratch/compared"
+finish
