@@ -42,7 +42,7 @@ struct ctl_name {
 };
 
 struct ctl_group {
-    const char *name; /* NULL: the number of a context or an arena */
+    const char *name; /* NULL: the number of a context, an arena, an alert or a thread */
     const struct ctl_name *names;
     const struct ctl_group *groups; /* inside this group. NULL: none */
 };
@@ -77,6 +77,10 @@ void ctl_refresh_jemalloc(void); /* makes jemalloc update its statistics, if the
 /* In ctl_alerts.c. */
 extern const struct ctl_name ctl_alerts_names[];
 extern const struct ctl_group ctl_alerts_groups[]; /* spans.alerts.<i>.NAME */
+
+/* In ctl_threads.c. */
+extern const struct ctl_name ctl_threads_names[];
+extern const struct ctl_group ctl_threads_groups[]; /* spans.threads.<thread>.NAME */
 
 /* In ctl_stats.c. */
 extern const struct ctl_name ctl_stats_names[];

@@ -229,6 +229,7 @@ const struct ctl_group ctl_groups[] = {
     {"all", ctl_all_names, NULL},          {"retired", ctl_retired_names, NULL},
     {"sum", ctl_sum_names, NULL},
     {"stats", ctl_stats_names, ctl_stats_groups},  {"arenas", ctl_arenas_names, ctl_arenas_groups},
-    {"alerts", ctl_alerts_names, ctl_alerts_groups}, {NULL, ctl_context_names, ctl_context_groups},
+    {"alerts", ctl_alerts_names, ctl_alerts_groups}, {"threads", ctl_threads_names, ctl_threads_groups},
+    {NULL, ctl_context_names, ctl_context_groups},
     {0},
 };

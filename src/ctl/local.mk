@@ -9,6 +9,7 @@ core_sources += \
 	%D%/ctl_outside.c \
 	%D%/ctl_paths.c \
 	%D%/ctl_stats.c \
+	%D%/ctl_threads.c \
 	%D%/stats_print.c \
 	%D%/stats_section.c %D%/stats_section.h
 

@@ -147,17 +147,30 @@ static void add_rest_of(void *range, uint32_t context, struct counters *c)
     add_times(&to->sums[context - to->first], c);
 }
 
+static void add_frees_of_block(struct range *to, struct thread *t, uint32_t end)
+{
+    struct freed freed[FREE_BUFFER_MAX];
+    each_counter(t, to->first, end, add_frees_of, to);
+    for (int i = sums_read_buffer(t, freed); i--;)
+        if (freed[i].context >= to->first && freed[i].context < end)
+            add_buffered(&to->sums[freed[i].context - to->first], &freed[i]);
+}
+
+void sums_read_block(struct totals *sums, struct thread *t, uint32_t first, uint32_t end)
+{
+    struct range to = {sums, first};
+    memset(sums, 0, (end - first) * sizeof *sums);
+    add_frees_of_block(&to, t, end);
+    atomic_thread_fence(memory_order_acquire);
+    each_counter(t, first, end, add_rest_of, &to);
+}
+
 void sums_read(struct totals *sums, uint32_t first, uint32_t end)
 {
     struct range to = {sums, first};
-    struct freed freed[FREE_BUFFER_MAX];
     memset(sums, 0, (end - first) * sizeof *sums);
-    for (struct thread *t = thread_first(); t; t = thread_next(t)) {
-        each_counter(t, first, end, add_frees_of, &to);
-        for (int i = sums_read_buffer(t, freed); i--;)
-            if (freed[i].context >= first && freed[i].context < end)
-                add_buffered(&sums[freed[i].context - first], &freed[i]);
-    }
+    for (struct thread *t = thread_first(); t; t = thread_next(t))
+        add_frees_of_block(&to, t, end);
     atomic_thread_fence(memory_order_acquire);
     for (struct thread *t = thread_first(); t; t = thread_next(t))
         each_counter(t, first, end, add_rest_of, &to);

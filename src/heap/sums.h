@@ -27,6 +27,9 @@
  * inside. */
 void sums_read(struct totals *sums, uint32_t first, uint32_t end);
 
+/* The same of one thread block. */
+void sums_read_block(struct totals *sums, struct thread *t, uint32_t first, uint32_t end);
+
 /* The figures of one context, without times. */
 struct totals sums_of(uint32_t context);
 

@@ -197,8 +197,9 @@ static struct thread_past *next_record(uint64_t n)
  * `n` before the records. */
 COLD void thread_past_add(struct thread *t, const struct thread_sums *now)
 {
+    bool is_kept = true;
+    lock(LOCK_THREADS);
     if (t->lives) {
-        lock(LOCK_THREADS);
         uint64_t n = load_relaxed(&thread_pasts.n);
         struct thread_past *past = next_record(n);
         if (past) {
@@ -209,10 +210,27 @@ COLD void thread_past_add(struct thread *t, const struct thread_sums *now)
             STATE_COPY(*past);
             STATE_COPY(thread_pasts.n);
         }
-        unlock(LOCK_THREADS);
-        if (!past)
-            return;
+        is_kept = past;
     }
-    t->before = *now;
-    t->lives = 0;
+    if (is_kept) {
+        t->before = *now;
+        t->lives = 0;
+    }
+    unlock(LOCK_THREADS);
+}
+
+COLD void thread_introduce(struct thread *t, int thread_id)
+{
+    lock(LOCK_THREADS);
+    t->lives++;
+    t->thread_id = thread_id;
+    t->name[0] = '\0';
+    unlock(LOCK_THREADS);
+}
+
+COLD void thread_rename(struct thread *t, const char name[16])
+{
+    lock(LOCK_THREADS);
+    memcpy(t->name, name, sizeof t->name);
+    unlock(LOCK_THREADS);
 }

@@ -349,6 +349,11 @@ struct thread_pasts {
 
 extern struct thread_pasts thread_pasts;
 
+/* To be called by the calling thread, which has the block from now on, or has another name. What other threads of this process
+ * read of it under LOCK_THREADS are `lives`, `before`, `thread_id` and `name`. */
+void thread_introduce(struct thread *t, int thread_id);
+void thread_rename(struct thread *t, const char name[16]);
+
 /* Called by a thread that takes over a block, before it counts anything. `now` is what the block has counted. */
 void thread_past_add(struct thread *t, const struct thread_sums *now);
 

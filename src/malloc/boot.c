@@ -260,7 +260,7 @@ static COLD void check_name(struct thread *t)
     if (t->base == CONTEXT_ID_SELF || prctl(PR_GET_NAME, name) || !strcmp(name, t->name))
         return;
     if (span_set_base_by_name(t, name) == 0)
-        memcpy(t->name, name, sizeof name);
+        thread_rename(t, name);
 }
 
 static COLD void do_slow_work(struct thread *t, uint32_t work)
@@ -295,8 +295,7 @@ static struct thread *register_thread(void)
         return NULL;
     magazine_start(t);
     track_begin_bytes(t);
-    t->name[0] = '\0';
-    t->thread_id = (int)syscall(SYS_gettid);
+    thread_introduce(t, (int)syscall(SYS_gettid));
     t->slow_events = t->next_name_check = 0;
     if (conf.thread_contexts)
         check_name(t);

@@ -159,7 +159,6 @@ void track_begin_bytes(struct thread *t)
         t->at_start = (struct thread_bytes){sums.alloc_bytes, sums.free_bytes};
         thread_past_add(t, &sums);
     }
-    t->lives++;
 }
 
 static uint64_t jemalloc_says(const char *name)

@@ -16,6 +16,7 @@ snapshot_sources = \
 	%D%/snapshot_rows.c \
 	%D%/snapshot_parts.c \
 	%D%/space.c %D%/space.h \
+	%D%/thread_bounds.h \
 	%D%/view_parts.h
 
 # What only a snapshot of another process needs: for programs of our own, not for the library
@@ -30,6 +31,7 @@ outside_sources = \
 	%D%/names_outside_asked.c \
 	%D%/names_outside_contexts.c \
 	%D%/names_outside_parts.h \
+	%D%/names_outside_threads.c \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \
 	%D%/view.c %D%/view.h \

@@ -119,6 +119,19 @@ static int get_alert(struct view *view, const char *rest, struct mailbox_answer 
     return error ? error : names_outside_alert(view, shown.value, rule, rest + n, answer);
 }
 
+static int get_thread(struct view *view, const char *rest, struct mailbox_answer *answer)
+{
+    uint32_t *ids, thread;
+    size_t count;
+    int n = 0;
+    if (strcmp(rest, "count") == 0) {
+        int error = names_outside_thread_ids(view, &ids, &count);
+        free(ids);
+        return error ? error : names_outside_number(answer, count);
+    }
+    return sscanf(rest, "%10" SCNu32 ".%n", &thread, &n) == 1 && n ? names_outside_thread(view, thread, rest + n, answer) : -EOPNOTSUPP;
+}
+
 static int get(struct view *view, const struct snapshot *s, const char *name, struct mailbox_answer *answer)
 {
     *answer = (struct mailbox_answer){0};
@@ -150,6 +163,8 @@ static int get(struct view *view, const struct snapshot *s, const char *name, st
         return get_arena(view, rest + 7, answer);
     if (strncmp(rest, "alerts.", 7) == 0)
         return get_alert(view, rest + 7, answer);
+    if (strncmp(rest, "threads.", 8) == 0)
+        return get_thread(view, rest + 8, answer);
     return -EOPNOTSUPP;
 }
 
@@ -253,6 +268,20 @@ static int list_alerts(struct listing *l)
     return error;
 }
 
+static int list_threads(struct listing *l)
+{
+    uint32_t *ids;
+    size_t n;
+    int error = names_outside_thread_ids(l->view, &ids, &n);
+    if (!error)
+        error = add(l, "spans.threads.", "count", 0);
+    for (size_t k = 0; k < n && !error; k++)
+        for (size_t i = 0; !error && names_outside_thread_name(i); i++)
+            error = add(l, "spans.threads.", names_outside_thread_name(i), ids[k]);
+    free(ids);
+    return error;
+}
+
 int names_outside_list(struct view *view, const struct snapshot *s, const char *pattern, names_outside_found *found, void *to)
 {
     struct listing l = {view, s, pattern, found, to};
@@ -271,5 +300,7 @@ int names_outside_list(struct view *view, const struct snapshot *s, const char *
         error = list_arenas(&l);
     if (!error)
         error = list_alerts(&l);
+    if (!error)
+        error = list_threads(&l);
     return error ? error : list_contexts(&l);
 }

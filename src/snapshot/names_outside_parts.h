@@ -49,6 +49,20 @@ int names_outside_arena(struct view *view, uint32_t arena, const char *name, str
 /* The names after spans.arenas.<i>, by index. NULL: the end. */
 const char *names_outside_arena_name(size_t i);
 
+/* ---- names_outside_threads.c: spans.threads.<thread>.NAME ---- */
+
+/* As names_outside_get(). */
+int names_outside_thread(struct view *view, uint32_t id, const char *name, struct mailbox_answer *answer);
+
+/* The names after spans.threads.<thread>, by index. NULL: the end. */
+const char *names_outside_thread_name(size_t i);
+
+/* The numbers of all threads, to be freed. Returns 0 or a negative errno. */
+int names_outside_thread_ids(struct view *view, uint32_t **ids, size_t *n);
+
+/* Before a new snapshot. */
+void names_outside_forget_threads(struct view_outside *o);
+
 /* ---- names_outside_alerts.c: spans.alerts.<i>.NAME ---- */
 
 /* As names_outside_get(). `shown_at` is the address of the process's alerts_shown. */

@@ -28,6 +28,7 @@ static const struct permitted_name permitted_names[] = {
     {"spans.arenas.*.value", 0, MAILBOX_NOTHING}, /* arrays */
     {"spans.arenas.*.limit_bytes", READ | WRITE, MAILBOX_UNSIGNED},
     {"spans.alerts.*.rule", READ, MAILBOX_WORDS},
+    {"spans.threads.ids", 0, MAILBOX_NOTHING}, /* an array */
     {"spans.sum.*", 0, MAILBOX_NOTHING}, /* need a path */
     {"spans.*.labels", 0, MAILBOX_NOTHING},
     {"spans.*.ages", 0, MAILBOX_NOTHING},

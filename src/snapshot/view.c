@@ -12,6 +12,7 @@
 #include "snapshot/books.h"
 #include "snapshot/core_file.h"
 #include "snapshot/event_reader.h"
+#include "snapshot/names_outside_parts.h"
 #include "snapshot/view_parts.h"
 
 uint32_t books_fingerprint(void)
@@ -144,6 +145,7 @@ static void set_program(const struct view *view, struct snapshot *s)
 struct snapshot *view_snapshot(struct view *view, struct snapshot *old)
 {
     int error = refresh(view);
+    names_outside_forget_threads(view->outside);
     if (!error)
         error = explain(view, view_take(view, &old));
     if (!error && view->space.core)
@@ -165,6 +167,7 @@ void view_close(struct view *view)
 {
     if (!view)
         return;
+    names_outside_forget_threads(view->outside);
     outside_free(view->outside);
     meta_unmap(view->outside, sizeof *view->outside);
     meta_unmap(view->seen, view->seen_room * sizeof *view->seen);

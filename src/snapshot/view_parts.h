@@ -108,6 +108,7 @@ struct view_outside {
     struct stack_frame *frames; /* a copy; the first `n_frames` */
     uint32_t n_frames;
     size_t frames_bytes;
+    struct named_threads *named_threads; /* names_outside_threads.c; NULL: not read since the last snapshot */
 };
 
 /* ---- view_find.c ---- */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "snapshot/thread_bounds.h"
 #include "snapshot/view.h"
 
 struct view_thread {
@@ -61,15 +62,6 @@ static inline bool view_thread_has_figures(const struct view_thread *t)
 }
 
 /* ---- view_shares.c ---- */
-
-struct bounds {
-    uint64_t low, high;
-};
-
-struct thread_shares {
-    struct bounds in_use;          /* of what the thread allocated */
-    struct bounds freed_by_others; /* of that, too */
-};
 
 /* Returns an array with an item for each thread, to be freed; NULL: out of memory. */
 struct thread_shares *view_threads_shares(const struct view_threads *threads);

@@ -8,7 +8,7 @@ need python3
 "$JESPAN_CMD" help threads > /dev/null 2>&1 || skip "built without the pprof exporter"
 
 cat > "$scratch/check.py" << 'END'
-"""check.py REPORT.json SAYS: the report against what the threads say."""
+"""check.py REPORT.json SAYS NAMES.json: the report against what the threads say, and the names of mallctl against the report."""
 import json
 import sys
 
@@ -42,6 +42,20 @@ if all_freed != cells_freed:
 if sum(c["alloc_bytes"] - c["free_bytes"] for c in report["cells"]) != report["inuse_bytes"]:
     print("the cells are not what is in use")
     failed = True
+with open(sys.argv[3]) as file:
+    names = json.load(file)
+wanted = {"spans.threads.count": sum(t["id"] > 0 for t in threads.values())}
+for number, t in threads.items():
+    values = {"name": t["name"], "live": int(t["live"]), "threads": t["threads"], "inuse_least_bytes": t["inuse_bytes"][0],
+              "inuse_most_bytes": t["inuse_bytes"][1], "freed_by_others_least_bytes": t["freed_by_others_bytes"][0],
+              "freed_by_others_most_bytes": t["freed_by_others_bytes"][1]}
+    values.update((name, t[name]) for name in ("alloc_objects", "alloc_bytes", "free_objects", "free_bytes"))
+    if number > 0:
+        wanted.update((f"spans.threads.{number}.{name}", value) for name, value in values.items())
+for name in sorted(wanted.keys() | names.keys()):
+    if wanted.get(name) != names.get(name):
+        print(f"{name} is {names.get(name)}, should be {wanted.get(name)}")
+        failed = True
 sys.exit(failed)
 END
 
@@ -67,7 +81,8 @@ for conf in track_time:wall stacks:all "stacks:all live"; do
         skip "this system lets no process read another"
     fi
     equal "$conf: status" "$status" 0
-    python3 "$scratch/check.py" "$scratch/json" "$scratch/says" > "$scratch/out" 2>&1 || fail_with "$conf" "$scratch/out"
+    "$JESPAN_CMD" ctl --json "${pids[-1]}" list 'spans.threads.*' > "$scratch/names"
+    python3 "$scratch/check.py" "$scratch/json" "$scratch/says" "$scratch/names" > "$scratch/out" 2>&1 || fail_with "$conf" "$scratch/out"
 done
 
 # What people read: four threads of one name, a bound, and who freed
@@ -76,6 +91,20 @@ equal "live threads of one name" "$(grep -c '^same .* <= .* wait$' "$scratch/tab
 equal "ended threads of one name" "$(grep -c '^same .*(ended)$' "$scratch/table")" 4
 grep -q '^Freed, by the thread' "$scratch/table" && grep -q ' work$' "$scratch/table" || fail_with "the matrix" "$scratch/table"
 equal "--top" "$("$JESPAN_CMD" threads --top 1 "${pids[0]}" | grep -c 'more threads')" 1
+
+# One by one, from outside
+thread=$(awk '$2 == "same" { print $1 }' "$scratch/says" | head -1)
+equal "ctl get" "$("$JESPAN_CMD" ctl "${pids[-1]}" get "spans.threads.$thread.name")" same
+for name in 2147483647.live 4294967297.live 0.live; do
+    status=0
+    "$JESPAN_CMD" ctl "${pids[-1]}" get "spans.threads.$name" 2> "$scratch/err" || status=$?
+    equal "$name" "$status $(cat "$scratch/err")" "1 jespan: ${pids[-1]}: spans.threads.$name does not exist in it"
+done
+for name in "$thread.fish" "fish.live" "$thread." ids; do
+    status=0
+    "$JESPAN_CMD" ctl "${pids[-1]}" get "spans.threads.$name" 2> "$scratch/err" || status=$?
+    equal "$name" "$status $(cat "$scratch/err")" "1 jespan: ${pids[-1]}: spans.threads.$name is no name that can be read from outside"
+done
 
 for words in "" "fish" "$$" "2147483647" "1 2" "--top x 1" "--sort fish 1"; do
     status=0

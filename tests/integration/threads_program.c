@@ -3,10 +3,11 @@
  *
  * threads_program N SEED [live]: N threads one after the other, or with "live" N at the same time that do not end. Then eight at the
  * same time, of which four end. Prints a line for each thread: its number, whether it is alive, and bytes that it allocated, that it
- * freed, that others freed for it, and in use.
+ * freed, that others freed for it, and in use. Before that it compares these with what mallctl says of the last threads.
  */
 #define _GNU_SOURCE
 #include <jespan/jespan.h>
+#include <jespan/mallctl.h>
 
 #include <malloc.h>
 #include <pthread.h>
@@ -132,6 +133,66 @@ static void run_many(unsigned n)
         pthread_barrier_wait(&all_began);
 }
 
+/* ---- The same by mallctl ---- */
+
+static uint64_t ask(const struct did *did, const char *figure)
+{
+    char name[80];
+    uint64_t value = 0;
+    size_t bytes = sizeof value;
+    snprintf(name, sizeof name, "spans.threads.%ld.%s", did->id, figure);
+    int error = mallctl(name, &value, &bytes, NULL, 0);
+    if (error)
+        fprintf(stderr, "%s: %s\n", name, strerror(error));
+    return error ? UINT64_MAX : value;
+}
+
+static bool is_within(const struct did *did, const char *least, size_t value, const char *most)
+{
+    return ask(did, least) <= value && value <= ask(did, most);
+}
+
+static void check(const struct did *did, const char *begin, bool is_live)
+{
+    char name[80];
+    const char *text = "";
+    size_t bytes = sizeof text;
+    snprintf(name, sizeof name, "spans.threads.%ld.name", did->id);
+    if (mallctl(name, &text, &bytes, NULL, 0) || strncmp(text, begin, strlen(begin))
+        || ask(did, "live") != is_live || ask(did, "threads") != 1 || ask(did, "alloc_bytes") != did->allocated
+        || ask(did, "free_bytes") != did->freed || !is_within(did, "inuse_least_bytes", did->in_use, "inuse_most_bytes")
+        || !is_within(did, "freed_by_others_least_bytes", did->by_others, "freed_by_others_most_bytes")) {
+        fprintf(stderr, "mallctl differs from what thread %ld says: %s, live %d, %lu %lu\n", did->id, text, (int)ask(did, "live"),
+                (unsigned long)ask(did, "alloc_bytes"), (unsigned long)ask(did, "free_bytes"));
+        exit(1);
+    }
+}
+
+static void check_all(unsigned n)
+{
+    static uint32_t ids[sizeof all / sizeof all[0] + 1];
+    uint64_t count = 0;
+    size_t bytes = sizeof count, ids_bytes = sizeof ids;
+    for (unsigned i = n > 10 ? n - 10 : 0; i < n; i++) /* each takes time with the number of threads */
+        check(&all[i], "one-", they_live);
+    for (unsigned i = n; i < n + AT_ONCE; i++)
+        check(&all[i], "same", all[i].number % 2);
+    if (mallctl("spans.threads.count", &count, &bytes, NULL, 0) || mallctl("spans.threads.ids", ids, &ids_bytes, NULL, 0)
+        || count < n + AT_ONCE + 1 || ids_bytes != count * sizeof ids[0]) {
+        fprintf(stderr, "%lu threads in %zu bytes, of %u\n", (unsigned long)count, ids_bytes, n + AT_ONCE + 1);
+        exit(1);
+    }
+    for (unsigned i = 0; i < n + AT_ONCE; i++) {
+        size_t k = 0;
+        while (k < count && ids[k] != (uint32_t)all[i].id)
+            k++;
+        if (k == count) {
+            fprintf(stderr, "thread %ld is not in spans.threads.ids\n", all[i].id);
+            exit(1);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 100, seed = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
@@ -147,6 +208,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < AT_ONCE; i++)
         if (!(all[n + i].number % 2))
             pthread_join(threads[i], NULL);
+    check_all(n);
     for (unsigned i = 0; i < n + AT_ONCE; i++)
         printf("%ld %s %d %zu %zu %zu %zu\n", all[i].id, i < n ? "one" : "same", i < n ? they_live : all[i].number % 2, all[i].allocated,
                all[i].freed, all[i].by_others, all[i].in_use);

@@ -138,9 +138,19 @@ static void ask_figures(struct random *r)
     read_table(r, tables[random_below(r, sizeof tables / sizeof tables[0])], 0, 0);
 }
 
+static void ask_thread(struct random *r)
+{
+    uint32_t ids[64];
+    size_t bytes = sizeof ids;
+    CHECK_EQ(F(mallctl)("spans.threads.ids", ids, &bytes, NULL, 0), 0);
+    read_table(r, "spans.threads.1.alloc_bytes", 2, ids[random_below(r, bytes / sizeof ids[0])]);
+}
+
 static void ask_arena_or_alert(struct random *r)
 {
-    if (random_below(r, 2))
+    if (random_below(r, 3) == 0)
+        ask_thread(r);
+    else if (random_below(r, 2))
         read_table(r, "spans.arenas.1.inuse_bytes", 2, 1 + random_below(r, ctl_u64("spans.arenas.count") + 1));
     else
         read_table(r, "spans.alerts.1.bytes", 2, 1 + random_below(r, 3));
