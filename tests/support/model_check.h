@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Compares the model with jespan's figures, one by one. Only at quiet points, on one thread. */
+/* Compares the model with jespan's figures, one by one. Only at quiet points, on one thread.
+ *
+ * All figures are read from a snapshot. mallctl is asked for one figure of each context and of all, another one at each check:
+ * each question adds up the stacks of a context, or of all, over all threads. */
 #ifndef JESPAN_TESTS_MODEL_CHECK_H
 #define JESPAN_TESTS_MODEL_CHECK_H
+
+#include <jespan/snapshot.h>
 
 #include <string.h>
 
@@ -11,6 +16,12 @@
 #define MODEL_TABLE (1u << 21)
 static uint32_t *model_table; /* node index + 1 by context number, open addressing */
 static uint32_t *model_ids;
+static unsigned model_checks; /* so far */
+
+static const enum jespan_figure model_snapshot_figures[FIGURES] = {
+    JESPAN_ALLOC_OBJECTS,      JESPAN_ALLOC_BYTES,           JESPAN_ALLOC_REQUESTED_BYTES, JESPAN_FREE_OBJECTS, JESPAN_FREE_BYTES,
+    JESPAN_CREDITED_IN_OBJECTS, JESPAN_CREDITED_IN_BYTES, JESPAN_CREDITED_OUT_OBJECTS, JESPAN_CREDITED_OUT_BYTES, JESPAN_ENTERS,
+};
 
 static inline uint32_t *model_slot(uint32_t id)
 {
@@ -58,14 +69,20 @@ static inline uint64_t model_read(uint32_t id, const char *leaf)
     return value;
 }
 
-static inline void model_compare(const struct model_node *node)
+static inline void model_expect(const struct model_node *node, int f, uint64_t actual, const char *source)
 {
-    for (int f = 0; f < FIGURES; f++) {
-        uint64_t actual = model_read(node->id, model_figure_names[f]), expected = model_figure(node, f);
-        if (actual != expected)
-            check_fail("context %u %s: %s is %llu, the model says %llu", node->id, node->name, model_figure_names[f],
-                       (unsigned long long)actual, (unsigned long long)expected);
-    }
+    uint64_t expected = model_figure(node, f);
+    if (actual != expected)
+        check_fail("context %u %s: %s is %llu by %s, the model says %llu", node->id, node->name, model_figure_names[f],
+                   (unsigned long long)actual, source, (unsigned long long)expected);
+}
+
+static inline void model_compare(const struct model_node *node, const jespan_row_t *row)
+{
+    for (int f = 0; f < FIGURES; f++)
+        model_expect(node, f, jespan_row_figure(row, model_snapshot_figures[f]), "the snapshot");
+    int live = (int)((node->id + model_checks) % FIGURES);
+    model_expect(node, live, model_read(node->id, model_figure_names[live]), "mallctl");
     const char *name = ctl_span_text(node->id, "name");
     if (strcmp(name, node->name) != 0)
         check_fail("context %u is called %s, not %s", node->id, name, node->name);
@@ -74,11 +91,11 @@ static inline void model_compare(const struct model_node *node)
 }
 
 /* A context that is not alive in the model: that of a dead node, not recycled yet, or one from outside. */
-static inline void model_compare_unknown(uint32_t id)
+static inline void model_compare_unknown(uint32_t id, const jespan_row_t *row)
 {
     if (strcmp(ctl_span_text(id, "kind"), "jespan") == 0)
         return;
-    uint64_t objects = model_read(id, "inuse_objects"), bytes = model_read(id, "inuse_bytes");
+    uint64_t objects = jespan_row_figure(row, JESPAN_INUSE_OBJECTS), bytes = jespan_row_figure(row, JESPAN_INUSE_BYTES);
     if (objects || bytes)
         check_fail("context %u (%s) holds %llu objects, %llu bytes, and the model none", id, ctl_span_text(id, "name"),
                    (unsigned long long)objects, (unsigned long long)bytes);
@@ -91,7 +108,7 @@ static inline bool model_is_outside(uint32_t id, const struct model_node *node)
 
 /* Compares every context that jespan lists, and checks that it lists each one that is alive. Fills `sums` and
  * `outside`. */
-static inline void model_compare_contexts(uint64_t sums[FIGURES], uint64_t outside[FIGURES])
+static inline void model_compare_contexts(const jespan_snapshot_t *snapshot, uint64_t sums[FIGURES], uint64_t outside[FIGURES])
 {
     size_t bytes = (MODEL_NODES + 1024) * sizeof *model_ids;
     int error = F(mallctl)("spans.ids", model_ids, &bytes, NULL, 0);
@@ -102,16 +119,22 @@ static inline void model_compare_contexts(uint64_t sums[FIGURES], uint64_t outsi
     for (uint32_t i = 0; i < n; i++) {
         uint32_t id = model_ids[i], slot = *model_slot(id);
         const struct model_node *node = slot ? &model_nodes[slot - 1] : NULL;
+        bool is_outside = model_is_outside(id, node);
+        const jespan_row_t *row = jespan_snapshot_find(snapshot, id);
         seen += node != NULL;
+        if (!row) {
+            check_fail("context %u is in spans.ids and not in a snapshot", id);
+            continue;
+        }
         for (int f = 0; f < FIGURES; f++) {
-            uint64_t value = model_read(id, model_figure_names[f]);
+            uint64_t value = jespan_row_figure(row, model_snapshot_figures[f]);
             sums[f] += value;
-            outside[f] += model_is_outside(id, node) ? value : 0;
+            outside[f] += is_outside ? value : 0;
         }
         if (!node)
-            model_compare_unknown(id);
+            model_compare_unknown(id, row);
         else if (!node->ignored)
-            model_compare(node);
+            model_compare(node, row);
     }
     for (uint32_t i = 0; i < model_count; i++)
         alive += model_nodes[i].pins != 0;
@@ -119,7 +142,7 @@ static inline void model_compare_contexts(uint64_t sums[FIGURES], uint64_t outsi
         check_fail("%u contexts are alive, spans.ids has %u of them", alive, seen);
 }
 
-static inline void model_compare_sums(const uint64_t sums[FIGURES], const uint64_t outside[FIGURES])
+static inline void model_compare_sums(const jespan_snapshot_t *snapshot, const uint64_t sums[FIGURES], const uint64_t outside[FIGURES])
 {
     uint64_t expected[FIGURES] = {0};
     for (uint32_t i = 0; i < model_count; i++)
@@ -129,7 +152,9 @@ static inline void model_compare_sums(const uint64_t sums[FIGURES], const uint64
         char all[64], retired[64];
         snprintf(all, sizeof all, "spans.all.%s", model_figure_names[f]);
         snprintf(retired, sizeof retired, "spans.retired.%s", model_figure_names[f]);
-        uint64_t total = ctl_u64(all), inside = total - outside[f];
+        uint64_t total = jespan_snapshot_figure(snapshot, model_snapshot_figures[f]), inside = total - outside[f];
+        if (f == (int)(model_checks % FIGURES) && ctl_u64(all) != total)
+            check_fail("%s is %llu, a snapshot has %llu", all, (unsigned long long)ctl_u64(all), (unsigned long long)total);
         if (sums[f] + ctl_u64(retired) != total)
             check_fail("%s is %llu, contexts and retired have %llu", all, (unsigned long long)total,
                        (unsigned long long)(sums[f] + ctl_u64(retired)));
@@ -148,8 +173,12 @@ static inline void model_check(const char *where)
     ctl_refresh();
     ctl_check_identity(where);
     model_index();
-    model_compare_contexts(sums, outside);
-    model_compare_sums(sums, outside);
+    jespan_snapshot_t *snapshot = jespan_snapshot_take();
+    CHECK(snapshot != NULL);
+    model_compare_contexts(snapshot, sums, outside);
+    model_compare_sums(snapshot, sums, outside);
+    jespan_snapshot_free(snapshot);
+    model_checks++;
     CHECK_EQ(ctl_u64("spans.stats.overflow"), 0);
     if (check_failures) {
         check_note("the figures are wrong at %s", where);
