@@ -63,6 +63,10 @@ void report_input_free(struct report_input *input);
 uint64_t report_string_hash(const struct report_input *input, int64_t index);
 uint64_t report_location_hash(const struct report_input *input, uint64_t id);
 
+/* The hash of a call without a name: its library and the offset in that file, since the kernel loads libraries at other addresses in
+ * each run. Without a library, its address. */
+uint64_t report_address_hash(const struct report_input *input, const JespanPprof__Location *location);
+
 /* Returns NULL, or the reason in words: "there is no file of that time". `path` has `bytes` bytes. report_directory.c */
 const char *report_directory_find(char *path, size_t bytes, const char *directory, const struct report_source *source);
 

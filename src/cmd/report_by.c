@@ -100,12 +100,12 @@ static uint64_t hash_library(const struct report_input *input, const struct stac
     return hash_text(input, mapping ? mapping->filename : 0);
 }
 
-/* The hash of a call. A call without a name is an address in a library. */
+/* The hash of a call. A call without a name is a place in a library. */
 static uint64_t hash_function(const struct report_input *input, const struct stack_call *call)
 {
     const JespanPprof__Function *function = stack_profile_function(&input->profile, call);
-    uint64_t address = call->location ? call->location->address : 0, name = hash_text(input, function ? function->name : 0);
-    return hash_mix(name != 0 ? name : hash_mix(address + 1));
+    uint64_t name = hash_text(input, function ? function->name : 0);
+    return hash_mix(name != 0 ? name : report_address_hash(input, call->location));
 }
 
 static bool function_key(const struct report_input *input, const JespanPprof__Sample *sample, const char *argument, size_t i,

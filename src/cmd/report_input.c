@@ -45,9 +45,20 @@ static uint64_t hash_function(const struct report_input *input, uint64_t id)
     return hash_mix(hash + (uint64_t)function->start_line);
 }
 
+/* The build id tells libraries apart, and the file where there is none. */
+uint64_t report_address_hash(const struct report_input *input, const JespanPprof__Location *location)
+{
+    const JespanPprof__Mapping *mapping = location ? symbolize_mapping(&input->profile, location->mapping_id) : NULL;
+    int64_t library = !mapping ? 0 : mapping->build_id != 0 ? mapping->build_id : mapping->filename;
+    if (library == 0 || location->address < mapping->memory_start || location->address >= mapping->memory_limit)
+        return hash_mix((location ? location->address : 0) + 2);
+    uint64_t offset = location->address - mapping->memory_start + mapping->file_offset;
+    return hash_mix(hash_mix(report_string_hash(input, library) + 3) + offset);
+}
+
 static uint64_t hash_location(const struct report_input *input, const JespanPprof__Location *location)
 {
-    uint64_t hash = location->n_line == 0 ? hash_mix(location->address + 2) : 0;
+    uint64_t hash = location->n_line == 0 ? report_address_hash(input, location) : 0;
     for (size_t i = 0; i < location->n_line; i++)
         hash = hash_mix(hash + hash_function(input, location->line[i]->function_id));
     return hash;

@@ -72,6 +72,27 @@ for command in leaks 'report --stacks --tree'; do
     grep -qE 'stripped\+0x' out || fail_with "stripped: $command" out
     ! grep -q '__libc_start' out || fail_with "stripped: $command shows how libc starts a program" out
 done
+# The kernel loads a program elsewhere in each run. A call without a name is still the same call
+cat > nameless.c << 'END'
+#include <stdlib.h>
+static void *objects[60];
+static __attribute__((noinline)) void inner(int i) { objects[i] = malloc(1000); __asm__ volatile(""); }
+static __attribute__((noinline)) void outer(int i) { inner(i); __asm__ volatile(""); }
+int main(int argc, char **argv) { (void)argv; for (int i = 0; i < 50 + argc; i++) i % 3 ? outer(i) : inner(i); return 0; }
+END
+$CC -O1 -fno-builtin -fPIE -pie -s -o nameless nameless.c || fail "the program without names cannot be built"
+"$JESPAN_CMD" run --quiet --stacks --dump-dir once --interval 0 -- ./nameless
+"$JESPAN_CMD" run --quiet --stacks --dump-dir twice --interval 0 -- ./nameless
+"$JESPAN_CMD" run --quiet --stacks --dump-dir more --interval 0 -- ./nameless 1
+for by in "--stacks" "--by function"; do
+    # shellcheck disable=SC2086
+    "$JESPAN_CMD" report $by --diff once twice > out
+    equal "$by of two equal runs" "$(grep -cE '^0 (contexts|rows) have (grown|shrunk)' out)" 2
+    grep -qE ' 50\.[0-9] KiB|51 KiB|5[0-9]\.[0-9] KiB' out || fail_with "$by: the runs have nothing" out
+    # shellcheck disable=SC2086
+    "$JESPAN_CMD" report $by --diff once more > out
+    grep -qE '^\+1\.0 KiB .*nameless\+0x' out || fail_with "$by of a run with one object more" out
+done
 
 # While it runs
 mkfifo input
