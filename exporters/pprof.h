@@ -15,7 +15,7 @@
 
 /* ---- The kinds of profiles ---- */
 
-#define PPROF_MAX_VALUES 8 /* of a sample */
+#define PPROF_MAX_VALUES 9 /* of a sample */
 
 struct pprof_type {
     const char *name, *unit;

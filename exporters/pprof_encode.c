@@ -67,6 +67,14 @@ static void read_dump_temporary(const struct totals *t, int64_t values[PPROF_MAX
     read_heap(t, values + 4);
 }
 
+static void read_dump_lifetimes(const struct totals *t, int64_t values[PPROF_MAX_VALUES])
+{
+    memset(values, 0, PPROF_MAX_VALUES * sizeof *values);
+    values[3] = (int64_t)t->lifetimes;
+    values[4] = (int64_t)t->temporary_objects;
+    read_heap(t, values + 5);
+}
+
 /* The first two are the most that a context had at once: alone, and with all below it. They cannot be added up. The third
  * is what contexts had when the process had most. */
 const struct pprof_kind pprof_dump = {
@@ -87,6 +95,24 @@ static const struct pprof_kind pprof_dump_temporary = {
     .read = read_dump_temporary,
     .has_peaks = true,
 };
+
+/* The same for programs with lifetimes:true. */
+static const struct pprof_kind pprof_dump_lifetimes = {
+    .values = {{"max_space", "bytes"}, {"max_total_space", "bytes"}, {"peak_space", "bytes"}, {"lifetimes", "microseconds"},
+               {"temporary_objects", "count"}, {"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"},
+               {"inuse_space", "bytes"}},
+    .n_values = 9,
+    .period = {"space", "bytes"},
+    .read = read_dump_lifetimes,
+    .has_peaks = true,
+};
+
+static const struct pprof_kind *kind_of(const struct snapshot *snapshot, const struct pprof_kind *kind)
+{
+    if (kind != &pprof_dump)
+        return kind;
+    return snapshot->all.lifetimes ? &pprof_dump_lifetimes : snapshot->all.temporary_objects ? &pprof_dump_temporary : kind;
+}
 
 const struct pprof_kind pprof_heap = {
     .values = {{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
@@ -334,7 +360,7 @@ int pprof_encode(const struct snapshot *snapshot, const struct pprof_kind *kind,
     if (!e)
         return -ENOMEM;
     e->snapshot = snapshot;
-    e->kind = kind == &pprof_dump && snapshot->all.temporary_objects ? &pprof_dump_temporary : kind;
+    e->kind = kind_of(snapshot, kind);
     e->row_location = exporter_memory_take(sink->memory, snapshot->n_rows + (size_t)1, sizeof *e->row_location);
     int error = pprof_out_init(&e->out, form, sink);
     if (error == 0)

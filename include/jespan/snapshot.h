@@ -49,6 +49,7 @@ enum jespan_figure {
     JESPAN_OUTLIVED_BYTES,
     JESPAN_OUTLIVED_OBJECTS,
     JESPAN_TEMPORARY_OBJECTS, /* docs/stacks.md. 0 without stacks; only grows */
+    JESPAN_LIFETIMES_US, /* of all objects so far, added up: docs/stacks.md. JESPAN_UNKNOWN without lifetimes:true */
 };
 
 #define JESPAN_UNKNOWN UINT64_MAX

@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "base/cpu_clock.h"
+#include "conf/conf.h"
 #include "ctl/ctl.h"
 #include "heap/timing.h"
 #include "jespan/snapshot.h"
@@ -148,7 +149,7 @@ EXPORT size_t jespan_row_path(const jespan_snapshot_t *snapshot, const jespan_ro
 
 /* ---- Figures ---- */
 
-enum needs { NOTHING, TIMING, CPU_CLOCK };
+enum needs { NOTHING, TIMING, CPU_CLOCK, LIFETIMES };
 
 static const struct {
     size_t offset;
@@ -175,6 +176,7 @@ static const struct {
     FIGURE(JESPAN_OUTLIVED_BYTES, outlived_bytes),
     FIGURE(JESPAN_OUTLIVED_OBJECTS, outlived_objects),
     FIGURE(JESPAN_TEMPORARY_OBJECTS, temporary_objects),
+    [JESPAN_LIFETIMES_US] = {offsetof(struct totals, lifetimes), LIFETIMES},
 };
 #define FIGURES (sizeof figures / sizeof *figures)
 
@@ -182,7 +184,16 @@ static bool is_known(enum jespan_figure figure)
 {
     if ((size_t)figure >= FIGURES)
         return false;
-    return figures[figure].needs == NOTHING || (figures[figure].needs == TIMING ? timing_is_on : cpu_clock_in_use() != CPU_CLOCK_NONE);
+    switch (figures[figure].needs) {
+    case TIMING:
+        return timing_is_on;
+    case CPU_CLOCK:
+        return cpu_clock_in_use() != CPU_CLOCK_NONE;
+    case LIFETIMES:
+        return conf.lifetimes;
+    default:
+        return true;
+    }
 }
 
 static uint64_t figure_of(const struct totals *t, enum jespan_figure figure)

@@ -21,6 +21,7 @@ struct totals {
     uint64_t credited_out_objects, credited_out_bytes; /* live objects that went to another one */
     uint64_t enters, exits;
     uint64_t temporary_objects; /* of those freed: see malloc/temporary.h */
+    uint64_t lifetimes; /* of all objects, so far: heap/lifetimes.h; in snapshots in µs */
     /* Snapshots add these. */
     uint64_t opens;      /* spans opened */
     uint64_t wall;       /* time that spans were open; in rows of snapshots, without that of spans below */
@@ -106,6 +107,7 @@ static inline void totals_floor_times(struct totals *sum)
     sum->cpu = at_least_0(sum->cpu);
     sum->cpu_user = at_least_0(sum->cpu_user);
     sum->cpu_system = at_least_0(sum->cpu_system);
+    sum->lifetimes = at_least_0(sum->lifetimes);
 }
 
 /* ---- A figure by its offset ---- */

@@ -131,7 +131,8 @@ static const struct {
     const char *names[PROFILE_N_VALUES]; /* NULL: the kind has no more */
     int mark; /* every profile of this kind has this value; the others may be missing */
 } kinds[PROFILE_N_KINDS] = {
-    [PROFILE_HEAP] = {{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "temporary_objects"}, PROFILE_INUSE_BYTES},
+    [PROFILE_HEAP] = {{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space", "temporary_objects", "lifetimes"},
+                      PROFILE_INUSE_BYTES},
     [PROFILE_TIME] = {{"opens", "wall", "busy", "cpu"}, PROFILE_BUSY},
 };
 

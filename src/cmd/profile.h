@@ -15,7 +15,11 @@
 enum profile_kind { PROFILE_HEAP, PROFILE_TIME, PROFILE_N_KINDS };
 
 /* The values of a sample, in this order whatever the order in the file. */
-enum { PROFILE_ALLOC_OBJECTS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_OBJECTS, PROFILE_INUSE_BYTES, PROFILE_TEMPORARY, PROFILE_N_VALUES };
+enum {
+    PROFILE_ALLOC_OBJECTS, PROFILE_ALLOC_BYTES, PROFILE_INUSE_OBJECTS, PROFILE_INUSE_BYTES, PROFILE_TEMPORARY,
+    PROFILE_LIFETIMES, /* in µs */
+    PROFILE_N_VALUES
+};
 enum { PROFILE_OPENS, PROFILE_WALL, PROFILE_BUSY, PROFILE_CPU };
 /* The peaks of a context, in bytes: alone, with all below it, and what it had when the process had most, which adds up.
  * Differences have none of these. */

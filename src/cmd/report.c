@@ -63,7 +63,7 @@ static int read_sort(void *data, const char *word)
     options->sort = word;
     if (report_knows_sort(word))
         return 0;
-    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs, peak, atpeak, temporary; cpu, busy, wall, opens", word);
+    cmd_error("--sort: '%s' is none of inuse, alloc, objects, allocs, peak, atpeak, temporary, lifetime; cpu, busy, wall, opens", word);
     return STATUS_USAGE;
 }
 
@@ -122,8 +122,8 @@ static const char *find_contradiction(const struct report_options *options, cons
         return "--tree and --diff cannot go together";
     if (options->format == REPORT_SVG && (words->query.by || words->diff))
         return words->diff ? "--svg and --diff cannot go together" : "--svg is for paths: it cannot go with another --by";
-    if (options->format >= REPORT_FOLDED && options->sort && strcmp(options->sort, "peak") == 0)
-        return "--svg and --folded are for figures that add up: they cannot go with --sort peak; atpeak does";
+    if (options->format >= REPORT_FOLDED && options->sort && (strcmp(options->sort, "peak") == 0 || strcmp(options->sort, "lifetime") == 0))
+        return "--svg and --folded are for figures that add up: they cannot go with --sort peak or lifetime; atpeak does";
     if (words->peak && (words->diff || words->source.time))
         return words->diff ? "--peak and --diff cannot go together" : "--peak is for memory, and not for times";
     if (options->format == REPORT_FOLDED && (words->query.by || options->tree || words->query.inclusive || words->diff))
@@ -215,6 +215,7 @@ static const char *columns_of(const char *sort, bool diff)
     static const struct {
         const char *sort, *columns, *diff_columns;
     } rows[] = {{"temporary", "temporary,share,allocs,alloc", "temporary,allocs,alloc"},
+                {"lifetime", "lifetime,allocs,inuse,objects,alloc", NULL},
                 {"peak", "peak,share,inuse,objects,alloc", NULL},
                 {"atpeak", "atpeak,share,inuse,objects,alloc", NULL}};
     for (size_t i = 0; sort && i < sizeof rows / sizeof rows[0]; i++)
@@ -298,12 +299,13 @@ const struct command command_report = {
         "  --sort KEY   the largest first, and shares of it. For a heap dump: inuse (bytes\n"
         "               in use, the default), alloc (bytes ever allocated), objects (in use),\n"
         "               allocs, peak (the most that was in use at once), atpeak (what was\n"
-        "               in use when the process had most) or temporary (allocations that\n"
-        "               were freed before the next one; with stacks). For times: cpu (the\n"
-        "               default), busy, wall or opens\n"
+        "               in use when the process had most), temporary (allocations that\n"
+        "               were freed before the next one; with stacks) or lifetime (the\n"
+        "               mean, with lifetimes:true). For times: cpu (the default), busy,\n"
+        "               wall or opens\n"
         "  --columns LIST  these columns, as inuse,share,objects,alloc,allocs,freed,\n"
-        "               frees,size,peak,atpeak,temporary. A wrong word makes it list all\n"
-        "               of them\n"
+        "               frees,size,peak,atpeak,temporary,lifetime. A wrong word makes it\n"
+        "               list all of them\n"
         "  --at TIME    the dump of a directory that was the newest then: 12:04,\n"
         "               '2026-11-24 12:04:30', -10m (so long ago) or @SECONDS\n"
         "  --peak       who held memory when the process had most: --sort atpeak with the\n"

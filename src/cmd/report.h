@@ -229,6 +229,7 @@ struct report_table {
     int sort; /* the value that rows are sorted by, or one of these */
 #define REPORT_SORT_PEAK PROFILE_N_VALUES
 #define REPORT_SORT_AT_PEAK (PROFILE_N_VALUES + 1)
+#define REPORT_SORT_LIFETIME (PROFILE_N_VALUES + 2)
     struct report_rows rows;
     const struct report_column *columns[REPORT_MAX_CELLS];
     int n_columns;

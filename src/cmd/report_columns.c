@@ -19,6 +19,7 @@ enum basis {
     OF_AFTER,
     LESS,       /* less the other value */
     EACH,       /* for each of the other value */
+    LIFETIME,   /* the same, from µs to ns */
     OF_PEAK,    /* the highest; of the sum of all rows, the process's */
     AT_PEAK,
     PER_MINUTE, /* change */
@@ -45,6 +46,7 @@ static const struct report_column heap_columns[] = {
     {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
     {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
     {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, OF_ROW, PROFILE_TEMPORARY, 0, false},
+    {"lifetime", "LIFETIME", "mean_lifetime_ns", UNIT_TIME, LIFETIME, PROFILE_LIFETIMES, PROFILE_ALLOC_OBJECTS, false},
     {NULL},
 };
 
@@ -62,6 +64,7 @@ static const struct report_column heap_tree_columns[] = {
     {"peak", "PEAK", "peak_bytes", UNIT_BYTES, OF_PEAK, 0, 0, false},
     {"atpeak", "AT PEAK", "at_peak_bytes", UNIT_BYTES, AT_PEAK, 0, 0, false},
     {"temporary", "TEMPORARY", "temporary_objects", UNIT_COUNT, OF_ROW, PROFILE_TEMPORARY, 0, false},
+    {"lifetime", "LIFETIME", "mean_lifetime_ns", UNIT_TIME, LIFETIME, PROFILE_LIFETIMES, PROFILE_ALLOC_OBJECTS, false},
     {NULL},
 };
 
@@ -127,10 +130,10 @@ static const struct kind {
         .diff_columns = heap_diff_columns,
         .sorts = {{"inuse", PROFILE_INUSE_BYTES}, {"alloc", PROFILE_ALLOC_BYTES}, {"objects", PROFILE_INUSE_OBJECTS},
                   {"allocs", PROFILE_ALLOC_OBJECTS}, {"peak", REPORT_SORT_PEAK}, {"atpeak", REPORT_SORT_AT_PEAK},
-                  {"temporary", PROFILE_TEMPORARY}},
+                  {"temporary", PROFILE_TEMPORARY}, {"lifetime", REPORT_SORT_LIFETIME}},
         .next = PROFILE_ALLOC_BYTES,
         .own = -1,
-        .sort_error = "a heap profile is sorted by inuse, alloc, objects, allocs, peak, atpeak or temporary",
+        .sort_error = "a heap profile is sorted by inuse, alloc, objects, allocs, peak, atpeak, temporary or lifetime",
     },
     [PROFILE_TIME] = {
         .columns = time_columns,
@@ -194,11 +197,30 @@ static int64_t peak_of(const struct report_table *table, const struct report_row
     return greater(row->peaks[PROFILE_PEAK_OWN], greater(row->peaks[PROFILE_AT_PEAK], row->values[PROFILE_INUSE_BYTES]));
 }
 
+static int64_t in_range(double value)
+{
+    return value >= 9.2e18 ? INT64_MAX : value <= -9.2e18 ? INT64_MIN : (int64_t)value;
+}
+
+/* In ns. */
+static int64_t lifetime_of(const struct report_row *row)
+{
+    int64_t n = row->values[PROFILE_ALLOC_OBJECTS];
+    return n > 0 ? in_range((double)row->values[PROFILE_LIFETIMES] * 1000 / (double)n) : 0;
+}
+
 int64_t report_sort_value(const struct report_table *table, const struct report_row *row)
 {
-    return table->sort == REPORT_SORT_PEAK      ? peak_of(table, row)
-           : table->sort == REPORT_SORT_AT_PEAK ? row->peaks[PROFILE_AT_PEAK]
-                                                : row->values[table->sort];
+    switch (table->sort) {
+    case REPORT_SORT_PEAK:
+        return peak_of(table, row);
+    case REPORT_SORT_AT_PEAK:
+        return row->peaks[PROFILE_AT_PEAK];
+    case REPORT_SORT_LIFETIME:
+        return lifetime_of(row);
+    default:
+        return row->values[table->sort];
+    }
 }
 
 int report_next_value(enum profile_kind kind)
@@ -246,9 +268,9 @@ static const char *find_wanted(struct report_table *table)
 }
 
 /* The older profile of a difference may be from before stacks were taken. */
-static bool has_temporary(const struct report_table *table)
+static bool has_value(const struct report_table *table, int value)
 {
-    return table->inputs[table->n_inputs - 1].profile.columns[PROFILE_TEMPORARY] >= 0;
+    return table->inputs[table->n_inputs - 1].profile.columns[value] >= 0;
 }
 
 /* Leaves out growth for each minute if both profiles are of the same moment. */
@@ -261,10 +283,12 @@ const char *report_columns_find(struct report_table *table)
         return "it has no peaks";
     if (wants(table->options, "peak") && (table->options->chains || (table->query->by && table->query->by->of_calls)))
         return "peaks of calls are known by whole stack, with --stacks alone; atpeak adds up, and goes with --tree and --by";
-    if (wants(table->options, "temporary") && !has_temporary(table))
+    if (wants(table->options, "temporary") && !has_value(table, PROFILE_TEMPORARY))
         return "it has no temporary allocations: they are counted with 'jespan run --stacks'";
+    if (wants(table->options, "lifetime") && !has_value(table, PROFILE_LIFETIMES))
+        return "it has no lifetimes: they are known with 'jespan run --conf lifetimes:true'";
     if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)
-        return "--diff cannot be sorted by peaks";
+        return "--diff cannot be sorted by peaks or lifetimes";
     if (table->options->wanted)
         return find_wanted(table);
     for (const struct report_column *column = all_columns(table); column->word; column++)
@@ -286,17 +310,12 @@ const char *report_column_name(const struct report_column *column)
 bool report_column_has_sum(const struct report_column *column, bool all)
 {
     bool is_alone = column->basis == OF_SECOND || column->basis == OF_AFTER || column->basis == OF_PEAK;
-    return column->basis != EACH && (all || !is_alone);
+    return column->basis != EACH && column->basis != LIFETIME && (all || !is_alone);
 }
 
 bool report_column_is_change(const struct report_column *column)
 {
     return column->basis == PER_MINUTE || strcmp(column->word, "change") == 0;
-}
-
-static int64_t in_range(double value)
-{
-    return value >= 9.2e18 ? INT64_MAX : value <= -9.2e18 ? INT64_MIN : (int64_t)value;
 }
 
 /* Returns false for an empty cell. */
@@ -321,6 +340,9 @@ static bool find_value(const struct report_table *table, const struct report_col
         break;
     case EACH:
         *value = other > 0 ? *value / other : 0;
+        return other > 0;
+    case LIFETIME:
+        *value = lifetime_of(row);
         return other > 0;
     case OF_PEAK:
         *value = peak_of(table, row);

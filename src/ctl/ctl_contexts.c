@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "conf/conf.h"
 #include "ctl/ctl.h"
 #include "heap/sums.h"
 #include "heap/timing.h"
@@ -31,6 +32,8 @@ bool ctl_figure_is_known(size_t offset)
     case offsetof(struct totals, cpu_user):
     case offsetof(struct totals, cpu_system):
         return cpu_clock_in_use() == CPU_CLOCK_RUSAGE;
+    case offsetof(struct totals, lifetimes):
+        return conf.lifetimes;
     default:
         return true;
     }
@@ -48,8 +51,8 @@ bool ctl_figure_is_known(size_t offset)
 #define SNAPSHOT_FIGURES(handle)                                                                                       \
     FIGURE(opens, handle, opens), FIGURE(wall_ns, handle, wall), FIGURE(busy_ns, handle, busy),                        \
         FIGURE(idle_ns, handle, idle), FIGURE(cpu_ns, handle, cpu), FIGURE(cpu_user_ns, handle, cpu_user),                     \
-        FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(outlived_objects, handle, outlived_objects),                 \
-        FIGURE(outlived_bytes, handle, outlived_bytes)
+        FIGURE(cpu_system_ns, handle, cpu_system), FIGURE(lifetimes_us, handle, lifetimes),                       \
+        FIGURE(outlived_objects, handle, outlived_objects), FIGURE(outlived_bytes, handle, outlived_bytes)
 
 const struct snapshot *ctl_look(void)
 {

@@ -11,6 +11,7 @@
 #include "base/state_file.h"
 #include "heap/classes.h"
 #include "heap/counters.h"
+#include "heap/lifetimes.h"
 #include "heap/magazine.h"
 #include "heap/pagemap.h"
 #include "heap/timing.h"
@@ -124,6 +125,7 @@ static void add_times(struct totals *to, struct counters *c)
     to->cpu_system += load_relaxed(&more->cpu_system);
     to->wall += load_relaxed(&more->wall);
     to->opens += load_relaxed(&more->opens) >> OPENS_SHIFT;
+    to->lifetimes += lifetimes_now(c, more);
 }
 
 /* ---- Many contexts, all frees before any allocation ---- */

@@ -35,6 +35,7 @@ struct counters_more {
     _Atomic uint64_t credited_out_objects, credited_out_bytes; /* stored with release, as frees */
     _Atomic uint64_t cpu_user, cpu_system; /* up to the last reading, where the clock tells them apart */
     _Atomic uint64_t temporary_objects; /* malloc/temporary.h */
+    _Atomic uint64_t lifetimes, lifetimes_at; /* lifetimes.h */
 };
 
 /* `opens` is the number of blocks opened so far, shifted by this, plus the number of blocks that are open. */
@@ -148,6 +149,10 @@ struct limit_held {
 };
 #define LIMIT_HELD 4 /* the program's own extent hooks may allocate inside an allocation */
 
+/* What a thread does at each allocation and free. It then takes the slow sides. */
+#define NOTES_BYTES 1u     /* adds up its bytes for a program that reads them by their address */
+#define NOTES_LIFETIMES 2u /* lifetimes.h */
+
 struct thread {
     /* Hot. */
     uint32_t tag;              /* of the current context */
@@ -200,8 +205,9 @@ struct thread {
     int thread_id;                 /* of the kernel */
     uint64_t period_end; /* the end of the period of its new memory: age.h */
     struct thread_bytes at_start;  /* the counters' values when this thread got the block, if `start_is_known` */
-    struct thread_bytes published; /* if `publishes`: kept up to date for a program that reads it by its address */
-    bool start_is_known, publishes;
+    struct thread_bytes published; /* with NOTES_BYTES: kept up to date for a program that reads it by its address */
+    bool start_is_known;
+    uint8_t notes; /* NOTES_* */
     bool guard_due;             /* one of its next allocations is to be guarded: guard/guard_sample.h */
     char name[16];
 

@@ -17,7 +17,7 @@
 /* Whether the thread's allocations have no policy, or only a limit. */
 HOT_INLINE bool has_limit_only(const struct thread *t)
 {
-    return likely(load_acquire(&thread_invalidations) == t->invalidations_seen && !t->region && !t->publishes &&
+    return likely(load_acquire(&thread_invalidations) == t->invalidations_seen && !t->region && !t->notes &&
                   !load_relaxed(&context_heads[t->tag].arena));
 }
 
@@ -49,7 +49,7 @@ HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
 {
     struct small_object o;
     uint32_t section;
-    if (unlikely(!track_find_small(t, p, &o) || t->publishes))
+    if (unlikely(!track_find_small(t, p, &o) || t->notes))
         return false;
     if (!track_was_taken_last(t, p, &o))
         return track_put_in_buffer(t, p, &o);

@@ -87,8 +87,11 @@ EXPORT void *FAMILY(malloc)(size_t size)
 static NOINLINE void free_by_policy(void *p)
 {
     struct thread *t = thread_current;
-    if (unlikely(!t || !alloc_policy_free(t, p)))
-        track_free_slow(p, NULL);
+    if (likely(t) && likely(alloc_policy_free(t, p)))
+        return;
+    track_free_slow(p, NULL);
+    if (unlikely(t && t->notes & NOTES_LIFETIMES) && !(load_relaxed(&t->free_buffer_sequence) & 1))
+        track_flush_any(t); /* so that the object counts as freed now */
 }
 
 EXPORT void FAMILY(free)(void *p)

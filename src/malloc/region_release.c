@@ -48,8 +48,10 @@ struct visit {
 
 static void turn_to(struct visit *v, uint32_t tag)
 {
-    if (v->takes_away && v->freed_objects)
+    if (v->takes_away && v->freed_objects) {
+        track_note_lifetime(v->t, v->tag & ~TAG_SURVIVOR);
         track_count_frees(v->t, v->tag & ~TAG_SURVIVOR, v->freed_objects, v->freed_bytes);
+    }
     v->freed_objects = v->freed_bytes = 0;
     v->tag = tag;
 }

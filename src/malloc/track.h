@@ -280,17 +280,24 @@ struct thread_bytes track_thread_bytes(struct thread *t);
  * the slow side only. Valid until the thread ends. */
 struct thread_bytes *track_publish_bytes(struct thread *t);
 
+/* What they do on threads with `notes`. */
+void track_note_alloc(struct thread *t, const void *p);
+void track_note_free(struct thread *t, const void *p);
+
+/* To be called before the objects in use of the context change, where neither of these two is called. t may be NULL. */
+void track_note_lifetime(struct thread *t, uint32_t context);
+
 /* For the slow sides: the thread got an object, or is about to free one. p may be NULL. */
 static inline void track_publish_alloc(struct thread *t, const void *p)
 {
-    if (unlikely(t && t->publishes))
-        t->published.allocated += track_usable(p);
+    if (unlikely(t && t->notes))
+        track_note_alloc(t, p);
 }
 
 static inline void track_publish_free(struct thread *t, const void *p)
 {
-    if (unlikely(t && t->publishes))
-        t->published.deallocated += track_usable(p);
+    if (unlikely(t && t->notes))
+        track_note_free(t, p);
 }
 
 /* To be called in a forked child, for a block whose thread does not exist there. */

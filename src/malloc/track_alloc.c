@@ -5,6 +5,8 @@
 #include "base/dump_on.h"
 #include "base/lock.h"
 #include "base/mailbox.h"
+#include "conf/conf.h"
+#include "heap/lifetimes.h"
 #include "jemalloc-hooks/extents.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
@@ -21,6 +23,8 @@ static COLD bool count_alloc_orphan(size_t usable, size_t requested)
 {
     lock(LOCK_ORPHAN);
     bool admitted = limits_charge_orphan(CONTEXT_ID_ROOT, usable);
+    if (admitted && conf.lifetimes)
+        lifetimes_pass(counters_orphan(CONTEXT_ID_ROOT), 0);
     if (admitted)
         counters_add_alloc(counters_orphan(CONTEXT_ID_ROOT), usable, requested);
     unlock(LOCK_ORPHAN);

@@ -4,6 +4,8 @@
 
 #include "base/die.h"
 #include "base/lock.h"
+#include "conf/conf.h"
+#include "heap/lifetimes.h"
 #include "heap/sums.h"
 #include "heap/thread.h"
 #include "jemalloc/binding.h"
@@ -56,13 +58,23 @@ static uint32_t count_resize(struct thread *t, uint32_t owner, size_t old_usable
     return moves ? t->tag : owner;
 }
 
-void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
+/* The old object ends here, and the new one begins. */
+static COLD void note_resize(struct thread *t, uint32_t owner, size_t old_usable, size_t new_usable)
 {
-    struct object_owner owner = track_take_header(p);
-    if (unlikely(t && t->publishes)) {
+    if (t->notes & NOTES_BYTES) {
         t->published.allocated += new_usable;
         t->published.deallocated += old_usable;
     }
+    if (t->notes & NOTES_LIFETIMES)
+        lifetimes_pass(t->current, 0);
+    track_note_lifetime(t, owner);
+}
+
+void track_resized(struct thread *t, void *p, size_t old_usable, size_t new_usable, size_t requested)
+{
+    struct object_owner owner = track_take_header(p);
+    if (unlikely(t && t->notes))
+        note_resize(t, owner.tag, old_usable, new_usable);
     uint16_t arena = unlikely(owner.in_arena) ? arenas_find(p) : 0;
     peak_looks_before_free(t, old_usable);
     probes_before_free(p, owner.tag);
@@ -116,6 +128,8 @@ int track_credit(struct thread *t, void *p, uint32_t context)
     struct counters *to = counters_get(t, context), *from = counters_get(t, place.tag);
     if (!to || !from)
         return -ENOMEM;
+    track_note_lifetime(t, place.tag);
+    track_note_lifetime(t, context);
     peak_looks_before_free(t, usable);
     uint32_t section;
     if (unlikely(!limits_begin_transfer(t, place.tag, context, usable, &section)))
@@ -141,6 +155,30 @@ int track_credit(struct thread *t, void *p, uint32_t context)
     return 0;
 }
 
+/* ---- What threads note that are on the slow sides for it ---- */
+
+void track_note_lifetime(struct thread *t, uint32_t context)
+{
+    struct counters *c = t && t->notes & NOTES_LIFETIMES && context ? counters_get(t, context) : NULL;
+    if (c)
+        lifetimes_pass(c, 0);
+}
+
+void track_note_alloc(struct thread *t, const void *p)
+{
+    if (t->notes & NOTES_BYTES)
+        t->published.allocated += track_usable(p);
+    if (t->notes & NOTES_LIFETIMES && p)
+        lifetimes_pass(t->current, 1);
+}
+
+void track_note_free(struct thread *t, const void *p)
+{
+    if (t->notes & NOTES_BYTES)
+        t->published.deallocated += track_usable(p);
+    track_note_lifetime(t, p ? track_context(p) : 0);
+}
+
 /* ---- The bytes that a thread has allocated and freed: jemalloc's thread.allocated and thread.deallocated ---- */
 
 /* A new thread may get a block that has counted for other threads before. Its counts of that time are subtracted. With
@@ -152,7 +190,7 @@ static _Atomic bool bytes_wanted;
 
 void track_begin_bytes(struct thread *t)
 {
-    t->publishes = false;
+    t->notes = conf.lifetimes ? NOTES_LIFETIMES : 0;
     t->start_is_known = tree_end() <= START_CONTEXTS || load_relaxed(&bytes_wanted);
     if (t->start_is_known) {
         const struct thread_sums sums = sums_of_thread(t, tree_end());
@@ -184,9 +222,9 @@ struct thread_bytes track_thread_bytes(struct thread *t)
 
 struct thread_bytes *track_publish_bytes(struct thread *t)
 {
-    if (!t->publishes) {
+    if (!(t->notes & NOTES_BYTES)) {
         t->published = track_thread_bytes(t);
-        t->publishes = true;
+        t->notes |= NOTES_BYTES;
         span_review(t);
     }
     return &t->published;

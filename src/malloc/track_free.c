@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "conf/conf.h"
 #include "guard/guard.h"
+#include "heap/lifetimes.h"
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
 #include "malloc/boot.h"
@@ -23,6 +25,8 @@
 COLD void track_count_frees_orphan(uint32_t context, uint64_t objects, uint64_t bytes)
 {
     lock(LOCK_ORPHAN);
+    if (conf.lifetimes)
+        lifetimes_pass(counters_orphan(context), 0);
     track_add_frees(counters_orphan(context), objects, bytes);
     limits_uncharge_orphan(context, bytes);
     unlock(LOCK_ORPHAN);

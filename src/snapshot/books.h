@@ -48,7 +48,7 @@ struct books {
     const uint16_t *magazine_max;
     const struct clock_state *clock;
     const enum cpu_clock_kind *cpu_clock;
-    const bool *times;
+    const bool *times, *lifetimes;
     const uint64_t *start_ns, *start_unix_ns; /* by CLOCK_BOOTTIME, and by CLOCK_REALTIME as it was set then */
     const _Atomic(page_entry_t *) *page_root; /* the page map */
     const uint8_t *class_slab_pages;          /* CLASSES_MAX */

@@ -57,6 +57,7 @@ static const struct context_name context_names[] = {
     FIGURE(cpu_ns, cpu),
     FIGURE(cpu_user_ns, cpu_user),
     FIGURE(cpu_system_ns, cpu_system),
+    FIGURE(lifetimes_us, lifetimes),
     FIGURE(outlived_objects, outlived_objects),
     FIGURE(outlived_bytes, outlived_bytes),
 };
@@ -89,6 +90,8 @@ static bool is_known(const struct view *view, size_t offset)
     case offsetof(struct totals, cpu_user):
     case offsetof(struct totals, cpu_system):
         return view->cpu_parts;
+    case offsetof(struct totals, lifetimes):
+        return view->lifetimes;
     default:
         return true;
     }

@@ -3,6 +3,7 @@
 #include "snapshot/reading.h"
 
 #include "base/clock.h"
+#include "heap/lifetimes.h"
 #include "heap/timing.h"
 
 /* Sums stay in registers while the counters of several threads are added. */
@@ -113,13 +114,14 @@ static uint64_t open_time_in(const struct counters_more *more, bool times)
 }
 
 /* Adds the counters that only some contexts have on a thread. */
-static void add_more(struct totals *to, struct counters_more *more, bool times)
+static void add_more(struct totals *to, struct counters *c, struct counters_more *more, bool times)
 {
     to->credited_out_objects += load_acquire(&more->credited_out_objects);
     to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
     to->credited_in_objects += load_relaxed(&more->credited_in_objects);
     to->credited_in_bytes += load_relaxed(&more->credited_in_bytes);
     to->temporary_objects += load_relaxed(&more->temporary_objects);
+    to->lifetimes += lifetimes_now(c, more);
     uint64_t opens = load_relaxed(&more->opens);
     to->wall += open_time_in(more, times);
     to->opens += opens >> OPENS_SHIFT;
@@ -132,7 +134,7 @@ static void add_all_more(struct totals *to, const struct reading_batch *b)
     for (uint32_t k = 0; k < b->n; k++) {
         for (uint32_t left = load_relaxed(&counters_chunk(b->chunks[k])->more_used); left; left &= left - 1) {
             uint32_t i = (uint32_t)__builtin_ctz(left);
-            add_more(&to[i], counters_more(&b->chunks[k][i]), b->of->times);
+            add_more(&to[i], &b->chunks[k][i], counters_more(&b->chunks[k][i]), b->of->times);
         }
     }
 }

@@ -15,6 +15,7 @@
 
 #include "base/descriptor.h"
 #include "base/meta.h"
+#include "heap/lifetimes.h"
 #include "heap/timing.h"
 #include "snapshot/view_parts.h"
 
@@ -263,10 +264,13 @@ static void end_times(struct view *view, struct counters_chunk *chunk, struct ou
     }
     for (uint32_t left = load_relaxed(&chunk->more_used); left; left &= left - 1) {
         struct counters_more *more = &chunk->more[__builtin_ctz(left)];
+        struct counters *c = &chunk->counters[__builtin_ctz(left)];
         uint64_t opens = load_relaxed(&more->opens), n = opens & (((uint64_t)1 << OPENS_SHIFT) - 1);
         uint64_t wall = timing_resolve_open(load_relaxed(&more->wall), n, view->times ? now : 0);
         store_relaxed(&more->wall, timing_is_over(wall) ? wall : 0);
         store_relaxed(&more->opens, opens - n);
+        store_relaxed(&more->lifetimes, lifetimes_until(c, more, now));
+        store_relaxed(&more->lifetimes_at, 0);
     }
 }
 

@@ -125,6 +125,7 @@ static void keep_shown(struct shown *shown, struct totals *t)
     raise_to(&shown->cpu_user, &t->cpu_user);
     raise_to(&shown->cpu_system, &t->cpu_system);
     raise_to(&shown->idle, &t->idle);
+    raise_to(&shown->lifetimes, &t->lifetimes);
 }
 
 static void keep_shown_and_add_up(struct snapshot_builder *b)

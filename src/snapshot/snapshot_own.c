@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "conf/conf.h"
 #include "heap/classes.h"
 #include "heap/magazine.h"
 #include "heap/timing.h"
@@ -164,6 +165,7 @@ const struct books books = {
     .clock = &clock_state,
     .cpu_clock = &cpu_clock_wanted,
     .times = &timing_is_on,
+    .lifetimes = &conf.lifetimes,
     .start_ns = &snapshot_start_ns,
     .start_unix_ns = &start_unix_ns,
     .page_root = page_root,

@@ -108,12 +108,12 @@ static double weight_of(const struct snapshot_builder *b, const struct totals *t
     return probability > 1e-9 ? 1 / probability : 1;
 }
 
-enum { ALLOC_OBJECTS, ALLOC_BYTES, REQUESTED_BYTES, INUSE_OBJECTS, INUSE_BYTES, AT_PEAK_BYTES, N_FIGURES };
+enum { ALLOC_OBJECTS, ALLOC_BYTES, REQUESTED_BYTES, INUSE_OBJECTS, INUSE_BYTES, LIFETIMES, AT_PEAK_BYTES, N_FIGURES };
 
 static void take_figures(double figures[N_FIGURES], const struct totals *t, uint64_t at_peak_bytes, double weight)
 {
     const uint64_t values[N_FIGURES] = {t->alloc_objects, t->alloc_bytes, t->alloc_requested_bytes, totals_inuse_objects(t),
-                                        totals_inuse_bytes(t), at_peak_bytes};
+                                        totals_inuse_bytes(t), t->lifetimes, at_peak_bytes};
     for (int i = 0; i < N_FIGURES; i++)
         figures[i] += (double)values[i] * weight;
 }
@@ -125,7 +125,8 @@ static void set_figures(struct snapshot_stack *stack, const double figures[N_FIG
     uint64_t v[N_FIGURES];
     for (int i = 0; i < N_FIGURES; i++)
         v[i] = (uint64_t)(figures[i] * factors[i]);
-    *t = (struct totals){.alloc_objects = v[ALLOC_OBJECTS], .alloc_bytes = v[ALLOC_BYTES], .alloc_requested_bytes = v[REQUESTED_BYTES]};
+    *t = (struct totals){.alloc_objects = v[ALLOC_OBJECTS], .alloc_bytes = v[ALLOC_BYTES], .alloc_requested_bytes = v[REQUESTED_BYTES],
+                         .lifetimes = v[LIFETIMES]};
     t->free_objects = v[ALLOC_OBJECTS] - lesser(v[INUSE_OBJECTS], v[ALLOC_OBJECTS]);
     t->free_bytes = v[ALLOC_BYTES] - lesser(v[INUSE_BYTES], v[ALLOC_BYTES]);
     stack->at_peak_bytes = v[AT_PEAK_BYTES];

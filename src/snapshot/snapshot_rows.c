@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "heap/timing.h"
+#include "heap/lifetimes.h"
 #include "snapshot/snapshot_builder.h"
 
 /* Only a damaged process has a text without its NUL. Such a text ends with the set. */
@@ -57,6 +58,7 @@ void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t)
     t->cpu_user = builder_to_ns(b, t->cpu_user);
     t->cpu_system = builder_to_ns(b, t->cpu_system);
     t->idle = builder_to_ns(b, t->idle);
+    t->lifetimes = lifetimes_to_us(t->lifetimes, b->scale);
 }
 
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum)

@@ -27,6 +27,7 @@ void snapshot_publish_state(void)
     WATCH(books.clock);
     WATCH(books.cpu_clock);
     WATCH(books.times);
+    WATCH(books.lifetimes);
     WATCH(books.start_ns);
     WATCH(books.start_unix_ns);
     WATCH(books.frames);

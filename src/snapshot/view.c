@@ -44,12 +44,13 @@ static int refresh(struct view *view)
     struct view_outside *o = view->outside;
     struct books now;
     enum cpu_clock_kind cpu_clock;
-    uint8_t times;
+    uint8_t times, lifetimes;
     uint64_t start_unix_ns, end_unix_ns = view->space.core ? core_file_unix_ns(view->space.core) : 0;
     const struct piece pieces[] = {{&now, o->books_at, sizeof now},
                                    {&o->clock, space_address(view->books.clock), sizeof o->clock},
                                    {&cpu_clock, space_address(view->books.cpu_clock), sizeof cpu_clock},
                                    {&times, space_address(view->books.times), sizeof times},
+                                   {&lifetimes, space_address(view->books.lifetimes), sizeof lifetimes},
                                    {&view->start_ns, space_address(view->books.start_ns), sizeof view->start_ns},
                                    {&start_unix_ns, space_address(view->books.start_unix_ns), sizeof start_unix_ns},
                                    {o->class_bytes, space_address(view->books.class_bytes), sizeof o->class_bytes},
@@ -66,6 +67,7 @@ static int refresh(struct view *view)
     o->start_ticks = o->clock.start_ticks;
     view->core_age_ns = end_unix_ns > start_unix_ns ? end_unix_ns - start_unix_ns : 0;
     view->times = times;
+    view->lifetimes = lifetimes;
     view->cpu_times = cpu_clock != CPU_CLOCK_NONE;
     view->cpu_parts = cpu_clock == CPU_CLOCK_RUSAGE;
     return 0;

@@ -23,7 +23,7 @@ struct seen {
     uint64_t outlived_objects, outlived_bytes;
     uint64_t exits, closed_time; /* exits then, and in ticks: when a change of them was noticed */
     struct shown {
-        uint64_t wall, wall_inclusive, busy, cpu, cpu_user, cpu_system, idle, idle_inclusive; /* in ns: the highest so far */
+        uint64_t wall, wall_inclusive, busy, cpu, cpu_user, cpu_system, idle, idle_inclusive, lifetimes; /* in ns: the highest so far */
     } shown;
 };
 
@@ -53,7 +53,7 @@ struct view {
     struct books books; /* addresses there */
     uint32_t pid;
     uint64_t epoch; /* of the last snapshot */
-    bool times, cpu_times, cpu_parts; /* they are tracked there; with parts of the user and the system */
+    bool lifetimes, times, cpu_times, cpu_parts; /* they are tracked there; with parts of the user and the system */
     uint64_t start_ns;     /* by CLOCK_BOOTTIME: when tracking began there */
     uint64_t core_age_ns;  /* of a core: how long the process had been tracked when it was written */
     struct seen *seen;     /* by id */

@@ -99,7 +99,7 @@ static bool entry_has_policy(const struct entry *e)
 /* Looks at the innermost entry first: entries inside a context with an allocation policy mostly have one, too. */
 static bool has_policy(const struct thread *t)
 {
-    bool found = t->publishes || tree_has_policy(t->base);
+    bool found = t->notes || tree_has_policy(t->base);
     for (uint32_t i = t->depth; i-- > 0 && !found;)
         found = entry_has_policy(&t->entries[i]);
     return found;

@@ -119,7 +119,7 @@ test_help_and_usage() {
     jespan report --sort size a
     says "report --sort size" 2 "jespan: --sort: 'size'*"
     jespan report --sort wall "$scratch/small"
-    says "report --sort wall of a heap dump" 2 "jespan: *small: a heap profile is sorted by inuse, alloc, objects, allocs, peak, atpeak or temporary"
+    says "report --sort wall of a heap dump" 2 "jespan: *small: a heap profile is sorted by inuse, alloc, objects, allocs, peak, atpeak, temporary or lifetime"
     jespan report --sort inuse "$scratch/times"
     says "report --sort inuse of a dump of times" 2 "jespan: *times: a time profile is sorted by cpu, busy, wall or opens"
     for word in x -1 1.5 4294967296; do

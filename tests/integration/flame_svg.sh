@@ -111,7 +111,7 @@ refuses() {
 test_refusals() {
     refuses "--svg and --diff cannot go together" report --svg --diff dumps dumps
     refuses "--svg is for paths: it cannot go with another --by" report --svg --by name dumps
-    refuses "--svg and --folded are for figures that add up: they cannot go with --sort peak; atpeak does" report --svg --sort peak dumps
+    refuses "--svg and --folded are for figures that add up: they cannot go with --sort peak or lifetime; atpeak does" report --svg --sort peak dumps
     refuses "--flame-svg: the value is empty" run --flame-svg '' -- "$program"
 }
 

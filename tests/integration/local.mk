@@ -102,6 +102,7 @@ all_dump_script_tests += \
 	%D%/sidecar.sh \
 	%D%/stack_modes.sh \
 	%D%/stacks_peaks.sh \
+	%D%/lifetimes.sh \
 	%D%/stacks_temporary.sh \
 	%D%/state_file.sh \
 	%D%/threads.sh \
@@ -133,6 +134,7 @@ test_support += \
 	%D%/alerts_program.c \
 	%D%/peaks_program.c \
 	%D%/stacks_peaks_program.c \
+	%D%/lifetimes_program.c \
 	%D%/stacks_temporary_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \

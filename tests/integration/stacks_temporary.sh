@@ -82,7 +82,7 @@ test_folded() {
     status=0
     "$JESPAN_CMD" report --folded --sort peak dumps.0 2> err || status=$?
     equal "--folded --sort peak" "$status $(cat err)" \
-        "2 jespan: --svg and --folded are for figures that add up: they cannot go with --sort peak; atpeak does"
+        "2 jespan: --svg and --folded are for figures that add up: they cannot go with --sort peak or lifetime; atpeak does"
 }
 
 # html FIGURE: its sum over the page of the dumps
