@@ -7,6 +7,7 @@ import collections
 import csv
 import fnmatch
 import json
+import pathlib
 import random
 import re
 import subprocess
@@ -99,11 +100,16 @@ def rows_of(rows, words=WORDS):
     """Those of the model: the main thread and jespan have others"""
     rows = [row for row in rows if row["path"][0] in OURS] if rows and "path" in rows[0] else [
         row for row in rows if row["has_key"] or [row["key"]] == NONE]
-    return {in_order(row["context"]) if "context" in row else row["key"]: {word: row[word] for word in words} for row in rows}
+    return {in_order(row["context"]) if "context" in row else without_directory(row["key"]): {word: row[word] for word in words}
+            for row in rows}
+
+
+def without_directory(key):
+    return re.sub(r" \(\S*/(\S+:\d+)\)$", r" (\1)", key)
 
 
 def without_others(actual, expected):
-    return {key: row for key, row in actual.items() if key in expected or key not in ("setup", "(jespan)", "(root)", "(retired)")
+    return {key: row for key, row in actual.items() if key in expected or key.split(" (")[0] not in ("setup", "(jespan)", "(root)", "(retired)")
             and not (key.startswith("thread:") and key not in OURS)}
 
 
@@ -113,8 +119,12 @@ NAMES = lambda path: list(reversed(path.names))
 TENANTS = lambda path: [value for key, value in path.labels if key == "tenant"]
 SHARDS = lambda path: [value for key, value in path.labels if key == "shard"]
 THREADS = lambda path: [name for name in path.names if name.startswith("thread:")]
+PROGRAM = "report_model_program.c"
+SITES = {name: f"{name} ({PROGRAM}:{line})" for line, text in enumerate(open(pathlib.Path(__file__).with_name(PROGRAM)), 1)
+         for name in re.findall(r'^ *JESPAN\w*\("(\w+)"', text)}
 ABOVE = lambda path: [text_of(path.spans[:n]) for n in range(1, len(path.spans) + 1)]
-BY = {"path": lambda path: [path.text()], "name": NAMES, "label:tenant": TENANTS, "label:shard": SHARDS, "thread": THREADS}
+BY = {"path": lambda path: [path.text()], "name": NAMES, "label:tenant": TENANTS, "label:shard": SHARDS, "thread": THREADS,
+      "site": lambda path: [SITES.get(name, name) for name in NAMES(path)]}
 FILTERS = {
     "cache": lambda p: "cache" in p.names,
     "request > cache": lambda p: ("request", "cache") in zip(p.names, p.names[1:]),
@@ -133,6 +143,29 @@ def check_spans(name, dump, paths):
     for text, fits in FILTERS.items():
         expected = sums(filter(fits, paths), BY["path"])
         compare(f"{name} --filter {text}", rows_of(report(COLUMNS, "--filter", text, dump)["rows"]), expected)
+
+
+def check_tree(name, dump, paths):
+    """Each row with all below it and alone, below the row that it belongs to, and the largest of a parent first"""
+    expected, own = sums(paths, ABOVE), sums(paths, BY["path"])
+    for key, row in expected.items():
+        for word in "inuse_bytes", "alloc_bytes":
+            row[f"own_{word}"] = own.get(key, {word: 0})[word]
+    actual, above, before = {}, [], {}
+    for row in report("--tree", COLUMNS + ",own,ownalloc", *ONLY_OURS, dump)["rows"]:
+        depth, labels = row["depth"], ", ".join(f"{key}={value}" for key, value in row["labels"].items())
+        key = in_order(" > ".join(row["path"]) + (f" {{{labels}}}" if labels else ""))
+        equal(f"{name} --tree: {key} comes twice", key in actual, False)
+        actual[key] = {word: row[word] for word in (*WORDS, "own_inuse_bytes", "own_alloc_bytes")}
+        parent = above[depth - 1] if depth else {"path": [], "labels": {}}
+        equal(f"{name} --tree: the row above {key}", (len(above) >= depth, parent["path"], parent["labels"].items() <= row["labels"].items()),
+              (True, row["path"][:-1], True))
+        del above[depth:]
+        above.append(row)
+        place = (*map(id, above[:-1]),)
+        equal(f"{name} --tree: order at {key}", before.get(place, row["inuse_bytes"]) >= row["inuse_bytes"], True)
+        before[place] = row["inuse_bytes"]
+    compare(f"{name} --tree", actual, expected)
 
 
 def check_diff(old, new):
@@ -302,6 +335,8 @@ for name, paths in ("old", old), ("new", new):
     dump = f"{directory}/{name}.pb.gz"
     check_spans(name, dump, paths)
     check_contexts(name, paths)
+    if once:
+        check_tree(name, dump, paths)
     if stacks:
         check_calls(name, dump, paths)
 for by in "path", "name", "label:tenant":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# `jespan report` of random programs, compared with what the programs counted themselves: by path, name, label, thread, function, line,
-# file and library, with all below, filters, differences, order, CSV. Also `jespan leaks`, mallctl and `jespan ctl`. report.sh compares
+# `jespan report` of random programs, compared with what the programs counted themselves: by path, name, site, label, thread, function, line,
+# file and library, as a tree, with all below, filters, differences, order, CSV. Also `jespan leaks`, mallctl and `jespan ctl`. report.sh compares
 # reports with dumps; this compares them with the truth. SEEDS="10 11" runs other programs.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
