@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # The most that each stack had in use, and what it had at the peak of the process: of a process, of its dump, and in pprof's
-# file. Not tried: threads, which peaks.c has without stacks.
+# file; of one thread, and of several.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 
@@ -67,6 +67,18 @@ test_all() {
     done
 }
 
+# Threads that hold memory of one stack at once have it together, and those that take turns do not.
+test_threads() {
+    start threads stacks:all threads
+    equal "of threads" "$(rows peak,atpeak,inuse --stacks --sort peak "$pid" | grep -v deep | sed 's/"[^>]* > /"/')" '8388608,8388608,0,"hold > both"
+6291456,0,0,"hold > alone"
+3145728,3145728,3145728,"main > kept"'
+    equal "of threads: the sums" "$(sums "$pid" | tr ' ' '\n' | uniq | wc -l)" 1
+    stop threads
+    equal "of the dump of threads" "$(rows peak,atpeak --stacks --peak threads | grep -v deep | cut -d, -f1,2 | tr '\n' ' ')" \
+        "8388608,8388608 3145728,3145728 6291456,0 "
+}
+
 # More stacks than there are numbers: those that are recycled leave what they had at the peak to their context.
 test_recycled() {
     start recycled stacks:all,max_contexts:64 200
@@ -109,6 +121,7 @@ test_columns() {
 }
 
 test_all
+test_threads
 test_recycled
 test_sampled
 test_columns
