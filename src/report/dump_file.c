@@ -176,7 +176,9 @@ static bool is_unsupported(int error)
     return error == EINVAL || error == ENOSYS || error == EPERM || error == EOPNOTSUPP;
 }
 
-/* The last resort. A process that is killed between the two steps leaves an empty file. */
+/* The last resort, for file systems that have neither RENAME_NOREPLACE nor hard links, such as FAT (vfat refuses link()) on kernels
+ * and FUSE servers without the flag: a name that exists must not be replaced, so an empty file of this process takes it first. A
+ * process that is killed between the two steps leaves an empty file. */
 static int name_by_placeholder(const char *temporary, const char *path)
 {
     int fd = descriptor_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
