@@ -25,6 +25,12 @@ static bool has(const struct stack_bounds *b, uintptr_t sp)
     return sp >= b->low && sp < b->high;
 }
 
+/* Sanitizers keep so much for each thread that its stack is far from its end: then the list of mappings is read. */
+static bool is_near_end(void)
+{
+    return (uintptr_t)__builtin_thread_pointer() - HERE < 128 << 10;
+}
+
 /* What libc says about the calling thread. Its size of the main thread's stack is the one that may be reached. */
 static struct stack_bounds libc_says(void)
 {
@@ -74,6 +80,8 @@ static void *without_descriptors(void *unused)
 {
     struct stack_bounds bounds = {0};
     struct rlimit saved, none;
+    if (!is_near_end())
+        return unused;
     getrlimit(RLIMIT_NOFILE, &saved);
     none = saved;
     none.rlim_cur = 0;
@@ -104,7 +112,7 @@ static void *in_steps(void *unused)
 {
     struct stack_bounds bounds = {0};
     go_down(&bounds, 200, 10000);
-    assert_false(bounds.is_whole);
+    assert_int_equal(bounds.is_whole, !is_near_end());
     return unused;
 }
 
@@ -112,7 +120,7 @@ static void *at_once(void *unused)
 {
     struct stack_bounds bounds = {0};
     stack_bounds_find(&bounds, HERE);
-    assert_false(bounds.is_whole);
+    assert_int_equal(bounds.is_whole, !is_near_end());
     go_down(&bounds, 1, 2 << 20);
     assert_true(bounds.is_whole);
     return unused;
@@ -160,7 +168,7 @@ static void test_beside(void **state)
 {
     (void)state;
     pthread_attr_t attributes;
-    size_t bytes = 4 * BESIDE;
+    size_t bytes = (UNDER_TSAN ? 64 : 3) * BESIDE; /* TSan needs much of it */
     memory = mmap(NULL, BESIDE + 4096 + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(mprotect(memory + BESIDE, 4096, PROT_NONE), 0);
     memset(memory, 1, BESIDE);
