@@ -36,6 +36,7 @@ report_sources = \
 	%D%/outside.c %D%/outside.h \
 	%D%/profile.c %D%/profile.h \
 	%D%/profile_edit.c \
+	%D%/profile_fields.c %D%/profile_fields.h \
 	%D%/profile_frames.c \
 	%D%/ps.c \
 	%D%/report.c %D%/report.h \

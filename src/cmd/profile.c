@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads pprof profiles with zlib and protobuf-c.
+/* Decodes pprof profiles with protobuf-c.
  *
- * A hostile file may be any size once it is unpacked, and may have many tiny messages, each of which takes much more memory
- * than its bytes. Both are bounded: by MAX_FILE_BYTES and MAX_USED_BYTES.
+ * A hostile file may have many tiny messages, each of which takes much more memory than its bytes. MAX_USED_BYTES bounds that.
  */
 #include "profile.h"
 
@@ -13,83 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
-#include "base/array.h"
 
-#define FIRST_BYTES ((size_t)256 << 10)
-#define MAX_FILE_BYTES ((size_t)1 << 30) /* unpacked */
 #define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
-#define MAX_SAMPLES (1u << 24)
+#define CHUNK_BYTES ((size_t)64 << 10)
 
 static const char malformed[] = "not a pprof profile";
 
-/* --- The file ------------------------------------------------------------------------------------------------------- */
-
-struct bytes {
-    uint8_t *at;
-    size_t n, capacity;
-};
-
-static const char *grow(struct bytes *bytes)
-{
-    size_t larger = bytes->capacity == 0 ? FIRST_BYTES : bytes->capacity * 2;
-    if (larger > MAX_FILE_BYTES)
-        return "more than 1 GiB unpacked";
-    return array_reserve(&bytes->at, &bytes->capacity, larger, 1) ? "out of memory" : NULL;
-}
-
-/* gzread() returns 0 at the end of the file, also if the gzip stream goes on. */
-static const char *describe_end(gzFile file)
-{
-    int code;
-    gzerror(file, &code);
-    switch (code) {
-    case Z_OK:
-    case Z_STREAM_END:
-        return NULL;
-    case Z_BUF_ERROR:
-        return "the file is truncated";
-    case Z_ERRNO:
-        return strerror(errno);
-    case Z_MEM_ERROR:
-        return "out of memory";
-    default:
-        return "the gzip data is damaged";
-    }
-}
-
-/* zlib passes files that are not gzipped through. */
-static const char *inflate_all(gzFile file, struct bytes *bytes)
-{
-    for (;;) {
-        const char *error = bytes->n == bytes->capacity ? grow(bytes) : NULL;
-        if (error)
-            return error;
-        int n = gzread(file, bytes->at + bytes->n, (unsigned)(bytes->capacity - bytes->n));
-        if (n <= 0)
-            return describe_end(file);
-        bytes->n += (size_t)n;
-    }
-}
-
-/* zlib closes its descriptor. */
-static const char *read_file(int given, struct bytes *bytes)
-{
-    int fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return strerror(errno);
-    gzFile file = gzdopen(fd, "r");
-    if (!file) {
-        close(fd);
-        return "out of memory";
-    }
-    const char *error = inflate_all(file, bytes);
-    gzclose_r(file);
-    return !error && bytes->n == 0 ? "the file is empty" : error;
-}
-
-/* --- Decoding ------------------------------------------------------------------------------------------------------- */
+/* --- Memory --------------------------------------------------------------------------------------------------------- */
 
 static void *allocate(void *data, size_t bytes)
 {
@@ -109,6 +39,57 @@ static void release(void *data, void *memory)
     profile->used_bytes -= !memory ? 0 : malloc_usable_size(memory);
     free(memory);
 }
+
+/* --- Memory of decoded samples: an allocation takes the next bytes of a chunk ---------------------------------------- */
+
+struct profile_chunk {
+    struct profile_chunk *next;
+    size_t used, bytes;
+    _Alignas(16) uint8_t memory[];
+};
+
+static void *allocate_in_chunk(void *data, size_t bytes)
+{
+    struct profile *profile = data;
+    struct profile_chunk *chunk = profile->chunks;
+    if (bytes > MAX_USED_BYTES) {
+        profile->error = -E2BIG;
+        return NULL;
+    }
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (!chunk || chunk->bytes - chunk->used < bytes) {
+        size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        chunk = allocate(profile, sizeof *chunk + room);
+        if (!chunk)
+            return NULL;
+        *chunk = (struct profile_chunk){.next = profile->chunks, .bytes = room};
+        profile->chunks = chunk;
+    }
+    chunk->used += bytes;
+    return chunk->memory + chunk->used - bytes;
+}
+
+static void release_in_chunk(void *data, void *memory)
+{
+    (void)data;
+    (void)memory;
+}
+
+/* Keeps the first chunk. */
+static void release_chunks(struct profile *profile, bool all)
+{
+    struct profile_chunk *chunk = profile->chunks;
+    while (chunk && (chunk->next || all)) {
+        struct profile_chunk *next = chunk->next;
+        release(profile, chunk);
+        chunk = next;
+    }
+    if (chunk)
+        chunk->used = 0;
+    profile->chunks = chunk;
+}
+
+/* --- Decoding ------------------------------------------------------------------------------------------------------- */
 
 static int by_location_id(const void *a, const void *b)
 {
@@ -158,14 +139,20 @@ static bool find_columns(struct profile *profile, enum profile_kind kind)
     return profile->columns[kinds[kind].mark] >= 0;
 }
 
-static const char *decode(struct profile *profile, const struct bytes *bytes)
+static const char *decode(struct profile *profile)
 {
-    JespanParts__Profile *parts = jespan_parts__profile__unpack(&profile->allocator, bytes->n, bytes->at);
+    struct profile_fields *fields = &profile->fields;
+    profile->used_bytes = fields->of_samples.n + fields->n_samples * sizeof *fields->samples;
+    JespanParts__Profile *parts = jespan_parts__profile__unpack(&profile->allocator, fields->others.n, fields->others.at);
     profile->parts = parts;
-    if (profile->error == -E2BIG || (parts && parts->n_sample > MAX_SAMPLES))
+    if (profile->error == -E2BIG)
         return "too many samples, functions or strings";
     if (!parts)
         return profile->error == -ENOMEM ? "out of memory" : malformed;
+    free(fields->others.at);
+    fields->others.at = NULL;
+    parts->sample = fields->samples;
+    parts->n_sample = fields->n_samples;
     if (parts->n_sample_type == 0)
         return malformed;
     if (parts->n_location > 0)
@@ -179,14 +166,11 @@ static const char *decode(struct profile *profile, const struct bytes *bytes)
 
 const char *profile_read_descriptor(struct profile *profile, int fd)
 {
-    struct bytes bytes = {NULL, 0, 0};
     memset(profile, 0, sizeof *profile);
     profile->allocator = (ProtobufCAllocator){allocate, release, profile};
-    const char *error = read_file(fd, &bytes);
-    if (!error)
-        error = decode(profile, &bytes);
-    free(bytes.at);
-    return error;
+    profile->sample_allocator = (ProtobufCAllocator){allocate_in_chunk, release_in_chunk, profile};
+    const char *error = profile_fields_read(&profile->fields, fd);
+    return error ? error : decode(profile);
 }
 
 const char *profile_read(struct profile *profile, const char *path)
@@ -203,26 +187,32 @@ const char *profile_read(struct profile *profile, const char *path)
 void profile_free(struct profile *profile)
 {
     profile_frames_free(profile);
-    if (profile->parts)
+    release_chunks(profile, true);
+    if (profile->parts) {
+        profile->parts->sample = NULL;
+        profile->parts->n_sample = 0;
         jespan_parts__profile__free_unpacked(profile->parts, &profile->allocator);
+    }
+    profile_fields_free(&profile->fields);
 }
 
 int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **sample)
 {
     ProtobufCBinaryData bytes = profile->parts->sample[i];
-    *sample = jespan_pprof__sample__unpack(&profile->allocator, bytes.len, bytes.data);
-    bool is_whole = *sample && (*sample)->n_value == profile->parts->n_sample_type;
-    int error = !is_whole ? -EBADMSG : profile->frames ? profile_frames_apply(profile, *sample) : 0;
-    if (error == 0)
-        return 0;
-    profile_sample_free(profile, *sample);
-    *sample = NULL;
-    return profile->error != 0 ? -ENOMEM : error;
+    JespanPprof__Sample *made = jespan_pprof__sample__unpack(&profile->sample_allocator, bytes.len, bytes.data);
+    bool is_whole = made && made->n_value == profile->parts->n_sample_type;
+    int error = !is_whole ? -EBADMSG : profile->frames ? profile_frames_apply(profile, made) : 0;
+    if (error != 0 && profile->n_samples == 0)
+        release_chunks(profile, false);
+    profile->n_samples += error == 0;
+    *sample = error == 0 ? made : NULL;
+    return error != 0 && profile->error != 0 ? -ENOMEM : error;
 }
 
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)
 {
-    jespan_pprof__sample__free_unpacked(sample, &profile->allocator);
+    if (sample && --profile->n_samples == 0)
+        release_chunks(profile, false);
 }
 
 void profile_values(const struct profile *profile, const JespanPprof__Sample *sample, int64_t values[PROFILE_N_VALUES])

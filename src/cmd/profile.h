@@ -10,6 +10,7 @@
 
 #include "hash.h"
 #include "profile.pb-c.h"
+#include "profile_fields.h"
 #include "src/cmd/profile_parts.pb-c.h"
 
 enum profile_kind { PROFILE_HEAP, PROFILE_TIME, PROFILE_N_KINDS };
@@ -30,7 +31,11 @@ struct profile {
     enum profile_kind kind;
     int columns[PROFILE_N_VALUES]; /* the place of each value in a sample; -1 = the profile does not have it */
     int peak_columns[PROFILE_N_PEAKS];
+    struct profile_fields fields;  /* the bytes of samples; parts->sample points there */
     ProtobufCAllocator allocator;
+    ProtobufCAllocator sample_allocator; /* of decoded samples: all are freed at once, when the last one is */
+    struct profile_chunk *chunks;
+    size_t n_samples; /* that are decoded now */
     size_t used_bytes; /* allocated now */
     struct profile_frames *frames; /* profile_frames.c; NULL: samples are as in the file */
     int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */

@@ -640,7 +640,7 @@ test_report_terminal() {
 # Too little memory is no fault of the file.
 test_report_no_memory() {
     ( # "tiny" is of test_report_bad_files
-        ulimit -v 300000
+        ulimit -v 150000
         jespan report "$scratch/tiny"
         says "no memory" 2 "jespan: *tiny: out of memory"
         [ "$failures" = 0 ]
