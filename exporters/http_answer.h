@@ -70,7 +70,10 @@ void http_spans_answer(struct http_source *source, const struct http_request *re
 
 /* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. Returns
  * false if there is no memory. */
-bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit);
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks);
+
+/* The mode of stacks in the process, as `spans.stacks`. "": unknown. Valid for good. */
+const char *http_spans_stacks(const struct http_source *source);
 
 /* Writes the name and labels of a row: members of an object. */
 void http_spans_write_context(struct http_json *to, const struct snapshot *s, uint32_t row);
@@ -99,6 +102,10 @@ void http_limits_answer(struct http_source *source, const struct http_request *r
 
 void http_threads_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 void http_resident_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
+
+/* ---- /stacks: as /spans, with the calls that allocated below the contexts ---- */
+
+void http_stacks_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
 /* ---- The rules of `alert`, for /metrics ---- */
 

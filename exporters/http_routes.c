@@ -75,6 +75,7 @@ static const struct http_route routes[] = {
     {"/arenas", http_arenas_answer, "span arenas: a table, or ?format=json", false, false, 0},
     {"/limits", http_limits_answer, "contexts with limits, as JSON", false, false, 0},
     {"/threads", http_threads_answer, "what each thread allocated and freed, as JSON, as `jespan threads`", false, false, 0},
+    {"/stacks", http_stacks_answer, "as /spans, with the calls that allocated, where stacks are taken, as JSON", false, false, 0},
     {"/rss", http_resident_answer, "the parts of the resident memory, and who keeps it, as JSON, as `jespan rss`", false, false, 0},
     {"/metrics", http_metrics_answer, "memory and times by name of span, for Prometheus", false, false, 0},
     {"/debug/pprof/", answer_pprof_list, NULL, false, false, 0},

@@ -103,21 +103,29 @@ uint64_t http_resident_bytes(const struct snapshot *s)
     return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static void write_head(struct http_json *to, const struct snapshot *s)
+const char *http_spans_stacks(const struct http_source *source)
+{
+    const char *mode = "";
+    size_t bytes = sizeof mode;
+    return source->host->mallctl("spans.stacks", &mode, &bytes, NULL, 0) == 0 && mode ? mode : "";
+}
+
+static void write_head(struct http_json *to, const struct snapshot *s, const char *stacks)
 {
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "pid", s->pid);
     http_json_string(to, "program", http_answer_program(s));
     http_json_number(to, "resident_bytes", http_resident_bytes(s));
+    http_json_string(to, "stacks", stacks);
     write_totals(to, "all", &s->all, s->all.wall);
     write_totals(to, "retired", &s->retired, s->retired.wall);
 }
 
-static void write_chosen(struct http_json *to, const struct snapshot *s, const struct totals *sums, const bool *chosen)
+static void write_chosen(struct http_json *to, const struct snapshot *s, const char *stacks, const struct totals *sums, const bool *chosen)
 {
     uint32_t left_out = 0;
     http_json_open(to, NULL, '{');
-    write_head(to, s);
+    write_head(to, s, stacks);
     http_json_line(to);
     http_json_open(to, "spans", '[');
     for (uint32_t i = 0; i < s->n_rows; i++) {
@@ -136,14 +144,14 @@ static uint64_t inuse_of(const struct totals *sum)
     return totals_inuse_bytes(sum);
 }
 
-bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit)
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks)
 {
     struct totals *sums = malloc((s->n_rows + (size_t)1) * sizeof *sums);
     bool *chosen = calloc(s->n_rows + (size_t)1, sizeof *chosen);
     uint32_t room = UINT32_MAX;
     bool done = sums && chosen && http_rows_sum(s, sums) && http_rows_choose(s, sums, inuse_of, limit, &room, chosen);
     if (done)
-        write_chosen(&(struct http_json){.to = to}, s, sums, chosen);
+        write_chosen(&(struct http_json){.to = to}, s, stacks, sums, chosen);
     free(sums);
     free(chosen);
     return done && !to->failed;
@@ -169,6 +177,6 @@ void http_spans_answer(struct http_source *source, const struct http_request *re
         return;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";
-    if (!http_spans_write(&answer->body, s, limit))
+    if (!http_spans_write(&answer->body, s, limit, http_spans_stacks(source)))
         http_answer_line(answer, 503, "there is no memory for the answer");
 }

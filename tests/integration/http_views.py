@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """http_views.py JESPAN BASE PID QUERY: compares /threads and /rss with `jespan threads` and `jespan rss` of a process that is quiet.
-http_views.py BASE names: what http_views_program has, and that answers are bounded.
+http_views.py BASE names: what http_views_program has with its stacks, and that answers are bounded.
 """
 import json
 import subprocess
@@ -87,8 +87,35 @@ def names(base):
     check("all are left out", none["left_out"] >= 2000, True)
 
 
+def stacks(base):
+    """Calls are below the contexts, which have the same totals as without them. The program is quiet, but the service is not."""
+    spans, calls = ask(base, "/spans", "limit=100000"), ask(base, "/stacks", "limit=100000")
+    totals = {span["id"]: span["total"] for span in calls["spans"]}
+    for span in spans["spans"]:
+        if span["kind"] in ("span", "thread"):
+            memory = [name for name in span["total"] if name.endswith(("_bytes", "_objects"))]
+            check(f"the total of {span['name'][:20]}", [totals[span["id"]][name] for name in memory], [span["total"][name] for name in memory])
+    check("what all have", sum(span["inuse_bytes"] for span in calls["spans"]), calls["all"]["inuse_bytes"])
+    check("a figure below 0", [span for span in calls["spans"] if span["inuse_bytes"] >= 1 << 63], [])
+    stacks = [span for span in calls["spans"] if span["kind"] == "stack"]
+    check("calls", 1000 < len(stacks) <= 20000, True)
+    check("names of calls", all("+0x" in call["name"] or call["name"].startswith("0x") for call in stacks), True)
+    large = next(span for span in calls["spans"] if span["name"] == "long")
+    check("what the span has itself", large["inuse_bytes"], 0)
+    ids = {call["parent"]: call for call in stacks}
+    path, at = [], large["id"]
+    while at in ids:
+        path, at = path + [ids[at]], ids[at]["id"]
+    check("what each of its calls has", {call["total"]["inuse_bytes"] for call in path}, {2 << 20})
+    check("its last call", path[-1]["name"].startswith("names+0x") and path[-1]["inuse_bytes"], 2 << 20)
+    check("its file", path[-1]["target"].endswith("/names"), True)
+    check("the mode", (calls["stacks"], spans["stacks"]), ("all", "all"))
+    check("an answer", len(ask(base, "/stacks", "")["spans"]) <= 1300, True)
+
+
 if sys.argv[2] == "names":
     names(sys.argv[1])
+    stacks(sys.argv[1])
 else:
     compare(*sys.argv[1:])
 sys.exit(failed)

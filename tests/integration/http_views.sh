@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
 # /threads and /rss of the service http have the figures of `jespan threads` and `jespan rss`, in the program and in a sidecar, also
-# of a process that was chosen. Names of any bytes are valid JSON, and answers are bounded.
+# of a process that was chosen. /stacks adds calls to /spans. Names of any bytes are valid JSON, and answers are bounded.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/http.sh
@@ -31,7 +31,7 @@ start "${in_program[@]}" "$scratch/program" 300 5
 "$JESPAN_CMD" threads "${pids[0]}" > /dev/null 2> "$scratch/err" || ! grep -q 'permission denied' "$scratch/err" ||
     skip "this system lets no process read another"
 compare "${pids[0]}" ""
-for path in /threads /rss; do
+for path in /threads /rss /stacks; do
     status_is 200 "$path" -I
     equal "type of $path" "$(header Content-Type)" "application/json; charset=utf-8"
     status_is 405 "$path" -X POST
@@ -62,6 +62,7 @@ await is_gone || fail "a process that has ended has threads"
 kill "$(cat "$scratch/first")"
 
 # Names of any bytes, and more threads and contexts than an answer has
+in_program[1]+=,stacks:all
 start "${in_program[@]}" "$scratch/names" 2000 10000
 python3 -B "$top_srcdir/tests/integration/http_views.py" "$base" names > "$scratch/compared" 2>&1 || fail_with "names" "$scratch/compared"
 finish
