@@ -34,7 +34,7 @@ class Dumps {
 
   moments() { return this.list; }
   events() { return []; } /* dumps do not say what happened between them */
-  facts = { limits: null, arenas: null };
+  facts = {};
   shows(figure) { return this.figures.includes(figure); }
 
   rewind() {

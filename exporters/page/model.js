@@ -14,7 +14,7 @@ const FIGURES = [
   { name: "temporary_objects", title: "temporary", show: count, help: "allocations that were freed at once, where stacks are taken" },
   { name: "peak_bytes", title: "peak", show: bytes, help: "the most memory that was in use at once" },
 ];
-const N_FIGURES = FIGURES.length, IN_USE = 0, WALL = 5;
+const N_FIGURES = FIGURES.length, IN_USE = 0, WALL = 5, TEMPORARY = 8;
 const PEAK = N_FIGURES - 1; /* the peaks of several contexts do not add up, so it is in the table only */
 
 class Contexts {

@@ -54,12 +54,13 @@ function draw() {
   byId("figure").value = String(figure);
   for (const made of document.querySelectorAll(".for-table")) made.hidden = view !== "table";
   const isFacts = view in FACTS, isPicture = view !== "table" && !isFacts;
-  for (const made of document.querySelectorAll(".for-spans")) made.hidden = isFacts;
+  for (const made of document.querySelectorAll(".for-spans")) made.hidden = isFacts || (made.classList.contains("live") && !source?.live);
+  byId("no-calls").hidden = isFacts || !source?.calls || source.stacks !== "off";
   byId("spans").hidden = byId("rest").hidden = view !== "table";
   byId("picture").hidden = !isPicture || !hasPictures;
   byId("details").hidden = byId("picture").hidden || view === "history";
   byId("lacks").hidden = !isPicture || hasPictures;
-  byId("facts").hidden = byId("no-facts").hidden = true;
+  for (const made of ["facts", "no-facts", "facts-note", "waterfall"]) byId(made).hidden = true;
   byId("svg").hidden = byId("picture").hidden;
   byId("events").hidden = view !== "history";
   if (isFacts) return drawFacts(view, source?.facts[view]);
@@ -160,37 +161,65 @@ function csvText(moment) {
 class Live {
   live = true;
   history = new History();
+  withCalls = new History(); /* moments in which the calls that allocated are below each span; no samples have them */
+  calls = false; /* whether these are shown */
+  stacks = "";   /* the mode of stacks in the program */
   contexts = new Contexts();
   paused = false;
   token = "";
   process = "";
   happened = []; /* events, the oldest first */
-  facts = { limits: null, arenas: null };
+  facts = {}; /* what is shown in the views of FACTS */
+  readings = {}; /* by view: when the service may be asked next */
   allocated = 0; /* so far, by that process */
   sampled = 0;   /* when the service took the last sample that is here; 0: none is */
   pid = ""; /* the process that was chosen; "": the first */
 
-  moments() { return this.history.moments; }
+  moments() { return (this.calls ? this.withCalls : this.history).moments; }
   events() { return this.happened; }
   shows() { return true; }
   series(figure, context) { return seriesOf(this.moments(), figure, context); }
 
   async refresh() {
     try {
-      const headers = this.token ? { Authorization: "Bearer " + this.token } : {}, how = { headers, cache: "no-store" };
+      const how = this.how();
       await this.refreshProcesses(how);
       const of = this.pid && "&pid=" + this.pid, answer = await fetch("spans?format=json" + of, how);
       byId("ask").hidden = answer.status !== 401;
       if (!answer.ok) throw new Error(await answer.text());
       const spans = await answer.json();
       this.begin(spans);
-      const get = async (path) => (await fetch(path + of, how)).json();
+      const get = async (path) => (await fetch(path + (path.includes("?") ? "&" : "?") + of.slice(1), how)).json();
       const [history, { limits }, { arenas }] = await Promise.all(["history?since=" + this.sampled.toFixed(9),
         "limits?format=json", "arenas?format=json"].map(get));
+      if (this.calls) this.takeCalls(await get("stacks"));
       this.take(spans, history, limits, arenas);
+      await this.read(view);
     } catch (error) {
       say(error.message, "failed");
     }
+  }
+
+  /* Asks for the view that is shown. The service reads the process for it, so that is at most a tenth of the time. */
+  async read(kind) {
+    const path = FACTS[kind]?.path, began = performance.now(), pid = this.pid;
+    if (!path || began < this.readings[kind]) return;
+    this.readings[kind] = Infinity; /* until there is an answer */
+    let answer;
+    try {
+      const got = await fetch(path + (pid && "?pid=" + pid), this.how());
+      answer = got.ok ? await got.json() : { error: await got.text() };
+    } catch (error) {
+      answer = { error: error.message };
+    }
+    this.readings[kind] = pid === this.pid ? performance.now() + 9 * (performance.now() - began) : 0;
+    if (pid !== this.pid) return;
+    this.facts[kind] = answer;
+    if (view === kind) draw();
+  }
+
+  how() {
+    return { headers: this.token ? { Authorization: "Bearer " + this.token } : {}, cache: "no-store" };
   }
 
   /* A menu where there is more than one process. The choice stays when the list changes. */
@@ -216,24 +245,36 @@ class Live {
     const process = answer.program + " " + answer.pid;
     if (this.process !== process || answer.all.alloc_bytes < this.allocated) {
       this.history = new History();
+      this.withCalls = new History();
       this.sampled = 0;
       this.happened = [];
       chosen = base = focus = flame.zoomed = null;
+      this.facts = {};
+      this.readings = {};
       this.process = process;
     }
     this.allocated = answer.all.alloc_bytes;
   }
 
+  takeCalls(answer) {
+    this.withCalls.add(Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes }));
+  }
+
   take(answer, history, limits, arenas) {
+    this.stacks = answer.stacks;
+    byId("ctl-pid").textContent = answer.pid;
+    const unknown = answer.stacks === "off" && !answer.all.temporary_objects ? TEMPORARY : -1; /* counted only where stacks are taken */
+    table.hide(COLUMNS.map((made) => made.figure === unknown));
+    byId("figure").options[TEMPORARY].hidden = byId("figure").options[TEMPORARY].disabled = unknown === TEMPORARY;
     const contextOf = contextsOf(answer.spans, this.contexts);
     const find = (limit) => contextOf.get(limit.id) || contextsOf([limit], this.contexts).get(limit.id);
-    this.facts = { arenas, limits: limits.map((limit) => ({ ...limit, context: find(limit) })) };
+    this.facts = { ...this.facts, arenas, limits: limits.map((limit) => ({ ...limit, context: find(limit) })) };
     const moment = Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes });
     this.happened = [...this.happened, ...eventsOf(history).filter((event) => event.time > this.sampled)]
       .filter((event) => event.time > answer.time - HISTORY_S).slice(-MAX_EVENTS);
     const samples = samplesOf(history, this.contexts).filter((sample) => sample.time > this.sampled); /* times are rounded here */
     if (samples.length) this.sampled = samples.at(-1).time;
-    if (this.history.add(moment, samples, history.interval_s)) this.contexts.keep([...this.history.moments, ...(base ? [base] : [])]);
+    if (this.history.add(moment, samples, history.interval_s)) this.contexts.keep([...this.history.moments, ...this.withCalls.moments, ...(base ? [base] : [])]);
     say(timeText(moment), "");
     drawHeader(answer);
     draw();
@@ -268,7 +309,17 @@ byId("figure").addEventListener("change", () => {
   column = COLUMNS.findIndex((made) => made.figure === figure);
   draw();
 });
-byId("views").addEventListener("change", (event) => { view = event.target.value; draw(); });
+byId("views").addEventListener("change", (event) => {
+  view = event.target.value;
+  draw();
+  if (source?.live) source.read(view);
+});
+byId("calls").addEventListener("change", () => {
+  source.calls = byId("calls").checked;
+  chosen = base = focus = flame.zoomed = null;
+  draw();
+  source.refresh();
+});
 byId("tree").addEventListener("change", draw);
 byId("own").addEventListener("change", draw);
 byId("fold").addEventListener("click", () => table.toggleAll(shownMoment(source.moments())));

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""usage: page.py PICTURES OPEN CLOSED TOKEN PPROF
+"""usage: page.py PICTURES OPEN STACKS CLOSED TOKEN PPROF
 
-Looks at a page_program at the address OPEN, at one at CLOSED that wants a token, and at a google/pprof that has a
-profile of it.
+Looks at a page_program at the address OPEN, at one at STACKS that takes stacks, at one at CLOSED that wants a token, and at a
+google/pprof that has a profile of it.
 """
 import base64
 import json
@@ -22,7 +22,7 @@ REFRESH_S = 3
 # A cell's title has the figure in full. Of the first cell only the name is of interest, which stands before labels.
 ROWS = """return [...document.querySelectorAll('#rows tr')].map(row => [
     row.querySelector('bdi').textContent, ...[...row.cells].slice(1).map(cell => Number(cell.title))])"""
-HEAD = "return [...document.querySelectorAll('#head th')].map(cell => cell.innerText)"
+HEAD = "return [...document.querySelectorAll('#head th')].map(cell => cell.hidden ? '' : cell.innerText)"
 BRIGHTNESS = """return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]].match(/[0-9.]+/g)
     .slice(0, 3).reduce((sum, part) => sum + Number(part), 0) / 3"""
 
@@ -59,8 +59,9 @@ def check_peaks(browser):
 def check_narrow(browser):
     """On a telephone names keep room. The table can be scrolled; the page is not wider than the screen."""
     browser.devtools("Emulation.setDeviceMetricsOverride", width=390, height=700, deviceScaleFactor=2, mobile=True)
-    for view in ("flame", "history", "limits", "table"):
+    for view in ("flame", "history", "threads", "rss", "limits", "table"):
         browser.click(f"input[value={view}]")
+        wait_for(f"the {view}", lambda: view not in ("threads", "rss") or facts(browser))
         equal(f"the width of the {view}", browser.run("return document.documentElement.scrollWidth"), 390)
     width = browser.run("return document.querySelector('#rows td').clientWidth")
     check(width > 120, f"names have {width} pixels")
@@ -160,6 +161,107 @@ def check_limits(browser, pictures, address):
     check("hard limit" in browser.run("return document.querySelector('.u-legend').textContent"), "the limit is not in the chart")
     browser.check_picture(f"{pictures}/limit.png", ["growing", "refused"])
     browser.run("focus = null; draw()")
+    browser.click("input[value=table]")
+
+
+def check_no_calls(browser):
+    """Where no stacks are taken, there is no column that needs them, and the page says how to take them."""
+    check("temporary" not in browser.run(HEAD), "a column has figures that are not counted")
+    browser.click("#calls")
+    wait_for("the switch", lambda: "The program takes no stacks" in browser.text())
+    check(f" {browser.run('return source.process').split()[-1]} stacks sampled" in browser.text(), "nothing says how stacks are taken")
+    browser.click("#calls")
+    check("takes no stacks" not in browser.text(), "the hint stays")
+
+
+def check_calls(browser, pictures, address):
+    """Calls are below their spans, in all pictures. They are those of the answer, and what is in use is the same as without them."""
+    browser.open(address)
+    wait_for("the spans", lambda: SPANS <= set(rows(browser)))
+    check("temporary" in browser.run(HEAD), "a column is missing")
+    browser.click("#calls")
+    wait_for("the calls", lambda: any(name.startswith("page_program+0x") for name in rows(browser)))
+    browser.click("#pause")
+    shown = browser.run("""const moment = source.moments().at(-1); return moment.contexts().map(at =>
+        [pathOf(at).map(titleOf).join(" > "), at.kind, moment.own_of(at, 0), moment.total_of(at, 0)])""")
+    told = {span["id"]: span for span in ask(address, "stacks")["spans"]}
+    equal("calls and spans", {path.split(" > ")[-1].split(" {")[0] for path, *_ in shown} - {span["name"] for span in told.values()}, set())
+    equal("what all have", sum(own for _, _, own, _ in shown), next(total for _, kind, _, total in shown if kind == "root"))
+    below = {path.split(" > ")[-2] for path, kind, own, _ in shown if kind == "stack" and path.startswith("größe")}
+    check(len(below) > 1, f"größe has no calls: {shown}")
+    check(all(own == 0 for path, kind, own, _ in shown if path == "größe 漢字"), "what calls have counts for the span too")
+    browser.type("#search", "page_program+0x")
+    check("spans, " in browser.run("return document.querySelector('#found').textContent"), "calls are not found")
+    browser.click("input[value=icicle]")
+    drawn = browser.run("return [...document.querySelectorAll('g.frame')].map(frame => frame.__data__.data.context.kind)")
+    check(drawn.count("stack") > 5 and drawn.count("root") == 1, f"the icicle has {drawn}")
+    browser.check_picture(f"{pictures}/calls.png", ["page_program", "growing"])
+
+
+FACT_ROWS = """return [...document.querySelectorAll('#facts-rows tr')].map(row => [...row.cells].map(cell => cell.title))"""
+
+
+def facts(browser):
+    """The rows of the table of a view that shows no tree, with all figures in full; none while it is hidden."""
+    return [] if browser.run("return document.querySelector('#facts').hidden") else browser.run(FACT_ROWS)
+
+
+def check_threads(browser, pictures, address):
+    """Each thread has the figures of the answer. Each column sorts, and its button keeps the focus."""
+    browser.click("input[value=threads]")
+    wait_for("the threads", lambda: facts(browser) and browser.run("return source.readings.threads !== Infinity"))
+    told = browser.run("return source.facts.threads.threads")
+    expected = [[t["name"] + (f" {t['id']}" if t["id"] else ""), t["context"] or ("(ended)" if t["id"] else ""), t["alloc_bytes"], t["free_bytes"],
+                 t["freed_by_others_bytes"][1], t["inuse_bytes"][1], t["busy_ns"], t["cpu_ns"]] for t in told]
+    shown = [row[:2] + [int(figure) for figure in row[2:]] for row in facts(browser)]
+    equal("threads", shown, expected)
+    first = next(t for t in ask(address, "threads")["threads"] if t["name"] == "page_program")
+    row = next(row for row in shown if row[0] == f"page_program {first['id']}")
+    check(10 * MIB < row[2] <= first["alloc_bytes"] and row[6] <= first["busy_ns"], f"{row} has more than {first} later")
+    for column in range(len(expected[0])):
+        browser.click(f"#facts-head th:nth-child({column + 1}) button")
+        values = [row[column] if column < 2 else int(row[column]) for row in facts(browser)]
+        if column > 1:
+            equal(f"the order of column {column}", values, sorted(values, reverse=True))
+        else:
+            equal(f"what column {column} has", sorted(values), sorted(row[column] for row in expected))
+        equal("the column that sorts", browser.run("return [...document.querySelectorAll('#facts-head th[aria-sort]')].map(th => th.cellIndex)"), [column])
+    browser.check_picture(f"{pictures}/threads.png", ["program", "allocated"])
+    browser.click("#pause")
+    browser.run("document.querySelector('#facts-head button').focus()")
+    before = browser.run("return JSON.stringify(source.facts.threads)")
+    wait_for("other figures", lambda: browser.run("return JSON.stringify(source.facts.threads)") != before)
+    equal("the focus", browser.run("return document.activeElement.textContent"), "thread")
+    browser.click("#pause")
+
+
+BARS = """return [...document.querySelectorAll('#parts tr')].map(row => [row.cells[0].textContent, Number(row.cells[1].title),
+    ...row.cells[3].style.backgroundImage.match(/[0-9.]+(?=%)/g).map(Number)])"""
+
+
+def check_resident(browser, pictures, address):
+    """The bars of the parts follow each other and add up to the kernel's resident memory. Each span has the figures of the answer."""
+    browser.click("input[value=rss]")
+    wait_for("the parts", lambda: facts(browser) and browser.run("return source.readings.rss !== Infinity"))
+    told = browser.run("return source.facts.rss")
+    *parts, whole = browser.run(BARS)
+    equal("parts", {text: value for text, value, *_ in parts},
+          {told["meanings"][name]: value for name, value in told["parts"].items() if value})
+    equal("the whole", whole[1], told["rss_bytes"])
+    check(abs(sum(part[1] for part in parts) - whole[1]) <= 4096, f"{parts} are not {whole}")
+    resident = ask(address, "spans?limit=0")["resident_bytes"]
+    check(abs(whole[1] - resident) < 0.2 * resident, f"{whole[1]} is not the {resident} of the kernel")
+    at = 0
+    for text, value, start, _, end, _ in parts:
+        check(abs(start - at) < 0.01 and abs(end - start - 100 * value / whole[1]) < 0.01, f"the bar of {text} is from {start} to {end}")
+        at = end
+    equal("the bar of the whole", whole[2::2], [0, 100])
+    equal("spans", {row[0]: [int(figure) for figure in row[1:]] for row in facts(browser)},
+          {c["context"]: [c[f"{name}_bytes"] for name in ("inuse", "resident", "pinned", "pinned_alone")] for c in told["contexts"]})
+    growing = next(row for row in facts(browser) if row[0].startswith("request > growing {"))
+    check(int(growing[1]) > 10 * MIB, "growing has too little")
+    check(not browser.has_dialog(), "there is a dialog")
+    browser.check_picture(f"{pictures}/rss.png", ["objects in use", "growing"])
     browser.click("input[value=table]")
 
 
@@ -279,8 +381,9 @@ def check_refresh(browser):
 def check_order(browser):
     """A click on each column puts the rows in the order of its figures."""
     browser.click("#tree")
-    columns = len(browser.run(HEAD))
-    for column in range(1, columns):
+    for column, title in enumerate(browser.run(HEAD)):
+        if column == 0 or not title:
+            continue
         browser.click(f"#head th:nth-child({column + 1})")
         ordered = [row[column] for row in browser.run(ROWS)]
         equal(f"column {column}", ordered, sorted(ordered, reverse=True))
@@ -312,7 +415,10 @@ def check_page(browser, pictures, address):
     browser.devtools("Emulation.setEmulatedMedia", features=[])
     check_refresh(browser)
     check_tree(browser)
+    check_no_calls(browser)
     check_limits(browser, pictures, address)
+    check_threads(browser, pictures, address)
+    check_resident(browser, pictures, address)
     check_flame(browser, pictures)
     check_history(browser, pictures)
     check_downloads(browser, pictures)
@@ -338,9 +444,10 @@ def check_flame_graph(browser, pictures, address):
     check(not browser.has_dialog(), "there is a dialog")
 
 
-def test(pictures, address, closed, token, pprof):
+def test(pictures, address, stacks, closed, token, pprof):
     with Browser(1200, 700) as browser:
         check_page(browser, pictures, address)
+        check_calls(browser, pictures, stacks)
         check_token(browser, closed, token)
     with Browser(1200, 400) as browser:
         check_flame_graph(browser, pictures, pprof)

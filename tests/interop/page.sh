@@ -44,8 +44,10 @@ compile "$program" tests/interop/page_program.c
 start open ',http_history_s:1,limit:bounded=1M|request=40M'
 start_pprof
 open_address=$address
+start stacks ,stacks:all
+stacks_address=$address
 start closed ,http_token:open-sesame
-TMPDIR=$scratch python3 -B "$top_srcdir/tests/interop/page.py" "$scratch" "$open_address" "$address" open-sesame \
+TMPDIR=$scratch python3 -B "$top_srcdir/tests/interop/page.py" "$scratch" "$open_address" "$stacks_address" "$address" open-sesame \
     "$pprof_address" || failures=1
 # pprof takes names in angle brackets for parameters of templates.
 HOME=$scratch "$pprof_bin/pprof" -top -unit=B -nodecount=1000 "$scratch/page.pb" > "$scratch/top" 2> "$scratch/pprof.said" ||

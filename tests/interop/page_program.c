@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For page.sh: spans whose memory grows, with names that a page must show as they are, for two minutes at most. */
+/* For page.sh: spans whose memory grows, with names that a page must show as they are, for 20 minutes at most. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ static void *held[4], *volatile last;
 static void grow(unsigned n)
 {
     JESPAN("growing", "tenant", "\"><script>alert(2)</script>");
-    held[0] = realloc(held[0], (10 << 20) + n * 10000);
+    held[0] = realloc(held[0], (14 << 20) + n * 1000);
 }
 
 static void request(unsigned n)
@@ -47,7 +47,7 @@ static void hold(void)
 int main(void)
 {
     hold();
-    for (unsigned n = 0; n < 2400; n++) {
+    for (unsigned n = 0; n < 24000; n++) {
         request(n);
         exceed();
         usleep(50000);
