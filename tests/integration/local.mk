@@ -65,6 +65,7 @@ script_tests += \
 	%D%/little_memory.sh \
 	%D%/misuse.sh \
 	%D%/opentelemetry.sh \
+	%D%/operators.sh \
 	%D%/otel_context.sh \
 	%D%/probes.sh \
 	%D%/reporter_modules.sh \
