@@ -58,12 +58,12 @@ static NOINLINE void *malloc_by_policy(size_t size)
         return likely(p) ? p : malloc_new_unsampled(t, size);
     }
     t = thread_current;
+    if (unlikely(!t))
+        t = track_thread_slow();
     if (unlikely(alloc_stack_is_used(t)))
         return alloc_stack_alloc(t, size, 0);
     void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_number_of(size), size) : NULL;
-    if (likely(p))
-        return p;
-    return alloc_policy_alloc_for(likely(t) ? t : track_thread_slow(), size, 0, __builtin_return_address(0));
+    return likely(p) ? p : alloc_policy_alloc_for(t, size, 0, __builtin_return_address(0));
 }
 
 /* For an empty magazine and for big objects. Separate from malloc, so that malloc's fast path needs no stack frame. */
