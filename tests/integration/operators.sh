@@ -171,8 +171,10 @@ cat > replaces.cc << 'END'
 
 int main()
 {
-    delete new int;
-    delete[] new double[5];
+    int *volatile one = new int; /* volatile: else compilers leave both out */
+    delete one;
+    double *volatile some = new double[5];
+    delete[] some;
     operator delete(operator new(10, std::nothrow), std::nothrow);
     operator delete(operator new(10), 10);
     operator delete[](operator new[](10), 10);
