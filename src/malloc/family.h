@@ -46,9 +46,6 @@ int FAMILY(mallctlnametomib)(const char *name, size_t *mib, size_t *mib_length);
 int FAMILY(mallctlbymib)(const size_t *mib, size_t mib_length, void *old, size_t *old_bytes, void *new_value,
                          size_t new_bytes);
 
-/* Does the work of malloc where the thread's magazine is empty, or the object is big, or jespan has more to do. */
-void *family_malloc_slow(size_t size);
-
 /* Does the work of realloc and rallocx: p is an object, size is not 0. Resizes in place if the size class stays or
  * jemalloc can; else allocates, copies and frees. When it returns NULL with ENOMEM, the old object is untouched. */
 void *family_resize(void *p, size_t size, int flags);

@@ -19,7 +19,4 @@ core_sources += \
 	%D%/track_header.c \
 	%D%/track_credit.c
 
-# Only in the shared library, where there is a dynamic linker.
-shared_sources += %D%/operators.c
-
 EXTRA_DIST += %D%/README.md

@@ -67,7 +67,7 @@ static NOINLINE void *malloc_by_policy(size_t size)
 }
 
 /* For an empty magazine and for big objects. Separate from malloc, so that malloc's fast path needs no stack frame. */
-NOINLINE void *family_malloc_slow(size_t size)
+static NOINLINE void *malloc_slow(size_t size)
 {
     struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t)) /* read again, since another thread may clear it at any moment (thread_invalidate_all()) */
@@ -81,7 +81,7 @@ EXPORT void *FAMILY(malloc)(size_t size)
     if (unlikely(!t))
         return malloc_by_policy(size);
     void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
-    return likely(p) ? p : family_malloc_slow(size);
+    return likely(p) ? p : malloc_slow(size);
 }
 
 static NOINLINE void free_by_policy(void *p)

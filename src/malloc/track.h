@@ -49,13 +49,6 @@ HOT_INLINE void *track_reuse(struct thread *t, size_t class, size_t requested)
     return object->p;
 }
 
-/* The same for the thread that calls. NULL also if more is to do. */
-HOT_INLINE void *track_reuse_if_plain(size_t requested)
-{
-    struct thread *t = load_relaxed(&thread_fast.alloc);
-    return likely(t && requested <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(requested), requested) : NULL;
-}
-
 /* Counts a new small object in a page that has a header table of its class already. False: call track_alloc_slow(). */
 HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info info, size_t requested)
 {

@@ -61,7 +61,7 @@ test_report() {
     equal "inuse" "$(report inuse --sort alloc dumps | wc -l)" 6
     "$JESPAN_CMD" report --diff --columns peak dumps dumps 2> err && fail "a difference of peaks"
     "$JESPAN_CMD" report --columns nothing dumps 2> err && fail "a wrong column"
-    grep -q 'size, peak, atpeak, temporary$' err || fail_with "the columns" err
+    grep -q 'size, peak, atpeak, temporary, lifetime$' err || fail_with "the columns" err
 }
 
 test_check() {
