@@ -308,8 +308,11 @@ EXPORT void *FAMILY(pvalloc)(size_t size)
 typedef void *allocator(size_t size);
 static _Atomic(allocator *) program_malloc;
 
+/* The program may have a dlsym() of its own that calls strdup(), so there is an answer meanwhile. */
 static COLD __attribute__((constructor)) void find_program_malloc(void)
 {
+    if (!load_relaxed(&program_malloc))
+        store_relaxed(&program_malloc, FAMILY(malloc));
     allocator *found = INTERPOSES ? (allocator *)(uintptr_t)dlsym(RTLD_DEFAULT, "malloc") : NULL;
     store_relaxed(&program_malloc, found ? found : FAMILY(malloc));
 }

@@ -53,10 +53,10 @@ struct view_heap {
     struct cached *cached;
     uint32_t n_cached;
     size_t cached_room;
+    uint64_t big_end; /* the end of the big object that was met last */
     /* While a mapping is walked */
     struct slab slab;
     struct heap_parts *parts;
-    uint64_t big_end; /* the end of the big object that was met last */
     uint32_t big_context;
     uint64_t entries[BATCH_PAGES];
     header_t *tables;       /* BATCH_PAGES * SLOTS_MAX */

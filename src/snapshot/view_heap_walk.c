@@ -150,10 +150,12 @@ static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bo
         *is_heap = true;
         begin_big(h, page, entry);
     }
-    if (page < h->big_end)
+    if (page < h->big_end) {
+        *is_heap = true;
         add_big_page(h, page, resident);
-    else
+    } else {
         h->parts->other += resident ? PAGE : 0;
+    }
     return 0;
 }
 
@@ -212,8 +214,7 @@ int view_heap_walk(struct view_heap *h, uint64_t start, uint64_t end, const bool
 {
     *parts = (struct heap_parts){0};
     *is_heap = false;
-    h->parts = parts;
-    h->big_end = 0;
+    h->parts = parts; /* big_end stays: a big object may go on in the next piece or mapping */
     memset(&h->slab, 0, sizeof h->slab);
     return walk_batches(h, start, end, resident, is_heap);
 }

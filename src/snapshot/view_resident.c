@@ -88,15 +88,28 @@ static const enum resident_part part_of[MAPPING_N_KINDS] = {
     [MAPPING_ANONYMOUS] = RESIDENT_OTHER, [MAPPING_STACK] = RESIDENT_STACKS, [MAPPING_CODE] = RESIDENT_CODE,
     [MAPPING_FILE] = RESIDENT_FILES, [MAPPING_SHARED] = RESIDENT_SHARED};
 
+/* Which mappings are walked: those with pages, and those before them without a gap, since an object may begin there. madvise() and
+ * mprotect() cut mappings within objects. */
+static void choose_walked(const struct mappings *all, bool *is_walked)
+{
+    for (size_t i = all->n; i-- > 0;) {
+        const struct mapping *m = &all->items[i];
+        bool goes_on = i + 1 < all->n && is_walked[i + 1] && m->end == m[1].start && m->end - m->start <= PIECE_BYTES;
+        is_walked[i] = m->has_no_file && (m->resident_bytes > 0 || goes_on);
+    }
+}
+
 static int walk_all(struct walk *w)
 {
     size_t n = w->mappings.n;
     struct heap_parts *sums = calloc(n + 1, sizeof *sums);
-    bool *is_heap = calloc(n + 1, sizeof *is_heap);
+    bool *is_heap = calloc(n + 1, sizeof *is_heap), *is_walked = calloc(n + 1, sizeof *is_walked);
     w->resident = malloc(PIECE_BYTES / PAGE_BYTES);
-    int error = sums && is_heap && w->resident ? 0 : -ENOMEM;
+    int error = sums && is_heap && is_walked && w->resident ? 0 : -ENOMEM;
+    if (!error)
+        choose_walked(&w->mappings, is_walked);
     for (size_t i = 0; i < n && !error; i++)
-        if (w->mappings.items[i].has_no_file && w->mappings.items[i].resident_bytes > 0)
+        if (is_walked[i])
             error = walk_mapping(w, &w->mappings.items[i], &sums[i], &is_heap[i]);
     for (size_t i = 0; i < n && !error; i++) {
         const struct mapping *m = &w->mappings.items[i];
@@ -111,6 +124,7 @@ static int walk_all(struct walk *w)
     }
     free(sums);
     free(is_heap);
+    free(is_walked);
     return error;
 }
 

@@ -16,7 +16,7 @@
 #define EACH 100 /* one of so many is kept */
 #define N_ZEROES 64
 
-static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile mapped, *volatile behind;
+static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile mapped, *volatile behind, *volatile marked;
 
 static uintptr_t start_of_mapping(uintptr_t of)
 {
@@ -36,6 +36,16 @@ static int map_code_before(uintptr_t start)
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     void *at = (void *)(start - 4096);
     return mmap(at, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd, 0) == at;
+}
+
+/* The kernel cuts the mapping of an object in which pages are marked: at its start, of which nothing is in memory, and in its middle.
+ * numpy marks its arrays so, for huge pages. */
+static void cut(char *object, size_t bytes)
+{
+    uintptr_t page = ((uintptr_t)object + 4095) / 4096 * 4096;
+    memset(object + (1 << 20), 1, bytes - (1 << 20));
+    if (madvise((void *)(page + 4096), 512 << 10, MADV_DONTFORK) != 0 || madvise((void *)(page + (4 << 20)), 1 << 20, MADV_DONTFORK) != 0)
+        perror("madvise");
 }
 
 /* Huge pages would make memory resident that nobody touched. */
@@ -68,6 +78,10 @@ int main(void)
     {
         JESPAN("behind");
         memset(behind = malloc(8 << 20), 1, 8 << 20);
+    }
+    {
+        JESPAN("marked");
+        cut(marked = malloc(12 << 20), 12 << 20);
     }
     printf(map_code_before(start_of_mapping((uintptr_t)behind)) ? "ready \n" : "ready\n");
     fflush(stdout);
