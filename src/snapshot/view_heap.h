@@ -35,8 +35,8 @@ struct view_heap;
 /* Prepares a walk. To be called after view_snapshot(), with the same view. Returns 0 or a negative errno. */
 int view_heap_open(struct view_heap **heap, struct view *view);
 
-/* Adds a mapping of the process, or a part of one, in the order of addresses. resident[i] is whether its page i is in memory. *is_heap: it has objects or slabs. Returns 0 or
- * a negative errno. */
+/* Adds a mapping of the process, or a part of one, in the order of addresses. resident[i] is whether its page i is in memory.
+ * *is_heap: it has objects or slabs. Returns 0 or a negative errno. */
 int view_heap_walk(struct view_heap *heap, uint64_t start, uint64_t end, const bool *resident, struct heap_parts *parts, bool *is_heap);
 
 /* After all mappings were walked: moves jespan's own pages of a mapping from `other` to `own`. */

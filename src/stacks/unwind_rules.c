@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/meta.h"
 #include "stacks/stack_bounds.h"
@@ -81,6 +82,20 @@ static void store(uintptr_t return_address, uint64_t rule)
     store_relaxed(&bucket->entries[i].mixed, return_address ^ rule);
 }
 
+/* In a static program, libc allocates while it prepares _dl_find_object(), which must not be called then. Constructors run later.
+ * A dynamic linker has prepared it before. */
+static _Atomic bool constructors_run;
+
+static COLD __attribute__((constructor)) void note_constructors(void)
+{
+    store_relaxed(&constructors_run, true);
+}
+
+static COLD bool can_find_objects(void)
+{
+    return load_relaxed(&constructors_run) || getauxval(AT_BASE);
+}
+
 COLD uint64_t rules_make(uintptr_t return_address)
 {
     struct unwind_rule rule = {.kind = UNWIND_UNKNOWN};
@@ -88,6 +103,8 @@ COLD uint64_t rules_make(uintptr_t return_address)
     struct eh_frame_section section;
     uint64_t bits = 0;
     int saved = errno;
+    if (!can_find_objects())
+        return pack(&rule, bits);
 #ifdef __x86_64__
     if (return_address > 1 && !_dl_find_object((void *)(return_address - 1), &object)) {
         bits = object_bits(&object);
@@ -115,7 +132,7 @@ static void find_object(uintptr_t address, struct rules_object *found)
 {
     struct dl_find_object object;
     *found = (struct rules_object){0};
-    if (address && !_dl_find_object((void *)address, &object))
+    if (address && can_find_objects() && !_dl_find_object((void *)address, &object))
         *found = (struct rules_object){(uintptr_t)object.dlfo_map_start,
                                        (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start, object_bits(&object)};
 }

@@ -16,7 +16,8 @@
 #define EACH 100 /* one of so many is kept */
 #define N_ZEROES 64
 
-static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile mapped, *volatile behind, *volatile marked;
+static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES];
+static char *volatile mapped, *volatile behind, *volatile marked;
 
 static uintptr_t start_of_mapping(uintptr_t of)
 {

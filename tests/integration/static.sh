@@ -82,8 +82,16 @@ check_conformance() {
     "$scratch/spans" > "$scratch/out" 2>&1 || fail_with "spans, static: status $?" "$scratch/out"
 }
 
+# libc allocates before it can say where code is.
+check_stacks() {
+    for conf in stacks:all stacks:sampled,stacks_sample_bytes:1; do
+        JESPAN_CONF=$conf "$scratch/conformance" > "$scratch/out" 2>&1 || fail_with "conformance, static, $conf: status $?" "$scratch/out"
+    done
+}
+
 check_static
 check_beside_shared_libc
 check_without_exporter
 check_conformance
+check_stacks
 finish
