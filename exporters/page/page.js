@@ -173,7 +173,7 @@ class Live {
   readings = {}; /* by view: when the service may be asked next */
   allocated = 0; /* so far, by that process */
   sampled = 0;   /* when the service took the last sample that is here; 0: none is */
-  pid = ""; /* the process that was chosen; "": the first */
+  pid = new URLSearchParams(location.search).get("pid") ?? ""; /* the process that was chosen; "": the first */
 
   moments() { return (this.calls ? this.withCalls : this.history).moments; }
   events() { return this.happened; }

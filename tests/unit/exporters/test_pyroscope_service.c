@@ -264,7 +264,7 @@ static void check_faults(const char *const *modes, size_t n, enum pyroscope_api 
     int result = -1;
     behave("ok");
     uint64_t objects = accepted("alloc_objects"), bytes = accepted("alloc_space"), wall = accepted("wall"), cpu = accepted("cpu");
-    begin(&result, api, 300);
+    begin(&result, api, 1000); /* what the server takes after that is sent again */
     for (size_t i = 0; i < n; i++) {
         behave(modes[i]);
         wait_for(&stats.failures, 2);
