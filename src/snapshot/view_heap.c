@@ -52,6 +52,30 @@ static int read_magazines(struct view_heap *h, uint64_t thread)
     return error;
 }
 
+/* Objects that wait in the free buffer. Their headers still have owners, but they count as freed. */
+static int read_buffer(struct view_heap *h, uint64_t thread)
+{
+    struct thread *copy = &h->view->outside->copy;
+    const struct piece pieces[] = {
+        {&copy->free_buffer_done, thread + offsetof(struct thread, free_buffer_done), sizeof copy->free_buffer_done},
+        {&copy->free_buffer_count, thread + offsetof(struct thread, free_buffer_count), sizeof copy->free_buffer_count},
+        {copy->free_buffer_object, thread + offsetof(struct thread, free_buffer_object), sizeof copy->free_buffer_object}};
+    int error = space_copy(&h->view->space, pieces, sizeof pieces / sizeof pieces[0]);
+    uint32_t end = load_relaxed(&copy->free_buffer_count);
+    for (uint32_t i = load_relaxed(&copy->free_buffer_done); i < end && i < FREE_BUFFER_MAX && !error; i++) {
+        if (array_reserve(&h->freed, &h->freed_room, h->n_freed + 1, sizeof *h->freed))
+            return -ENOMEM;
+        h->freed[h->n_freed++] = space_address(load_relaxed(&copy->free_buffer_object[i]));
+    }
+    return error;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
 static int by_address(const void *a, const void *b)
 {
     const struct cached *x = a, *y = b;
@@ -66,6 +90,8 @@ static int read_threads(struct view_heap *h)
         error = view_heap_add_own(h, o->threads[i].address, sizeof(struct thread));
         if (!error)
             error = read_magazines(h, o->threads[i].address);
+        if (!error)
+            error = read_buffer(h, o->threads[i].address);
         for (uint32_t c = 0; c < o->n_chunks && o->directories && !error; c++) {
             uint64_t chunk = o->directories[(size_t)i * o->n_chunks + c];
             if (chunk)
@@ -131,6 +157,8 @@ int view_heap_open(struct view_heap **heap, struct view *view)
         error = -ENOMEM;
     if (!error && h->n_cached > 0)
         qsort(h->cached, h->n_cached, sizeof *h->cached, by_address);
+    if (!error && h->n_freed > 0)
+        qsort(h->freed, h->n_freed, sizeof *h->freed, by_number);
     if (error)
         view_heap_close(h);
     else
@@ -146,6 +174,7 @@ void view_heap_close(struct view_heap *h)
     free(h->owners);
     free(h->own);
     free(h->cached);
+    free(h->freed);
     free(h);
 }
 

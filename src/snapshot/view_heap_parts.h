@@ -53,11 +53,15 @@ struct view_heap {
     struct cached *cached;
     uint32_t n_cached;
     size_t cached_room;
+    uint64_t *freed; /* addresses of objects in free buffers, ascending */
+    uint32_t n_freed;
+    size_t freed_room;
     uint64_t big_end; /* the end of the big object that was met last */
     /* While a mapping is walked */
     struct slab slab;
     struct heap_parts *parts;
     uint32_t big_context;
+    bool big_is_freed;
     uint64_t entries[BATCH_PAGES];
     header_t *tables;       /* BATCH_PAGES * SLOTS_MAX */
     uint64_t last_chunk;    /* of header tables: added to `own` already */

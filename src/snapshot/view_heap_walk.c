@@ -73,6 +73,20 @@ static uint64_t cached_in(const struct view_heap *h, uint64_t page)
     return bytes;
 }
 
+/* Whether an object that starts in this range waits in a free buffer. */
+static bool is_freed(const struct view_heap *h, uint64_t start, uint64_t bytes)
+{
+    uint32_t low = 0, high = h->n_freed;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (h->freed[middle] < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < h->n_freed && h->freed[low] < start + bytes;
+}
+
 /* A header table lies in a chunk of 64 KiB that is jespan's. */
 static int note_table(struct view_heap *h, uint64_t table)
 {
@@ -98,10 +112,15 @@ static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool b
     s->pages++;
     s->resident_pages += resident;
     s->cached += resident ? cached_in(h, page) : 0;
+    bool has_freed = is_freed(h, page, PAGE);
     for (size_t i = 0; i < PAGE >> shift; i++) {
         uint32_t tag = load_relaxed(&table[i]);
         if (!tag)
             continue;
+        if (has_freed && is_freed(h, page + (i << shift), UINT64_C(1) << shift)) {
+            s->cached += resident ? bytes : 0;
+            continue;
+        }
         struct heap_context *context = context_of(h, tag);
         context->objects++;
         context->bytes += bytes;
@@ -119,6 +138,10 @@ static void add_big_page(struct view_heap *h, uint64_t page, bool resident)
     uint64_t bytes = h->big_end - page < PAGE ? h->big_end - page : PAGE;
     if (!resident)
         return;
+    if (h->big_is_freed) {
+        h->parts->empty += PAGE;
+        return;
+    }
     h->contexts[h->big_context].resident_bytes += bytes;
     h->contexts[h->big_context].pinned_bytes += PAGE - bytes;
     h->parts->live += bytes;
@@ -132,6 +155,9 @@ static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
     bytes = bytes ? bytes : PAGE;
     h->big_context = (uint32_t)(context - h->contexts);
     h->big_end = page + start + bytes;
+    h->big_is_freed = is_freed(h, page + start, 1);
+    if (h->big_is_freed)
+        return;
     context->objects++;
     context->bytes += bytes;
 }

@@ -48,6 +48,7 @@ if kind == "program":
     near("other memory", parts["other"], 50 * MIB, 4 * MIB)
     near("what lies behind code", contexts["behind"]["resident_bytes"], 8 * MIB, 4096)
     near("an object in several mappings", contexts["marked"]["resident_bytes"], 11 * MIB, 8192)
+    near("what was freed", contexts.get("passing", {}).get("resident_bytes", 0), 0, 0)
     near("code", parts["code"], 6 * MIB, 5 * MIB)
 sys.exit(failed)
 END

@@ -84,6 +84,12 @@ int main(void)
         JESPAN("marked");
         cut(marked = malloc(12 << 20), 12 << 20);
     }
+    for (int i = 0; i < 4; i++) {
+        JESPAN("passing"); /* what is freed waits in the thread's buffer */
+        kept[0] = malloc(8000), kept[1] = malloc(100);
+        memset(kept[0], 1, 8000);
+        free(kept[0]), free(kept[1]);
+    }
     printf(map_code_before(start_of_mapping((uintptr_t)behind)) ? "ready \n" : "ready\n");
     fflush(stdout);
     pause();
