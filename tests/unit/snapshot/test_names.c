@@ -107,5 +107,8 @@ int main(void)
     open_view(NULL);
     if (!snapshot)
         return 77; /* this system lets no process read another */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    snapshot_free(snapshot);
+    view_close(view);
+    return failed;
 }
