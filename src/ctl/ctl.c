@@ -34,6 +34,22 @@ int ctl_read(const struct ctl_call *call, const void *value, size_t bytes)
     return capacity == bytes ? 0 : EINVAL;
 }
 
+int ctl_check_array(const struct ctl_call *call)
+{
+    return call->new_value || call->new_bytes ? EPERM : call->old_bytes ? 0 : EINVAL;
+}
+
+size_t ctl_room(const struct ctl_call *call, size_t item_bytes)
+{
+    return call->old ? *call->old_bytes / item_bytes : 0;
+}
+
+void ctl_end_array(const struct ctl_call *call, size_t n, size_t item_bytes)
+{
+    size_t room = ctl_room(call, item_bytes);
+    *call->old_bytes = (call->old && room < n ? room : n) * item_bytes;
+}
+
 int ctl_write(const struct ctl_call *call, void *value, size_t bytes)
 {
     if (!call->new_value || call->new_bytes != bytes)

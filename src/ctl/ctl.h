@@ -22,6 +22,13 @@ int ctl_read(const struct ctl_call *call, const void *value, size_t bytes);
 
 int ctl_read_u64(const struct ctl_call *call, uint64_t value);
 
+/* For a value that is an array, of which the caller gets the items that fit. ctl_check_array() returns 0, EPERM (the caller wants to
+ * write) or EINVAL (there is nowhere to put the size). ctl_room() is how many items fit. ctl_end_array() tells the caller the size of
+ * what it got, or of all n items if it asked for the size only. */
+int ctl_check_array(const struct ctl_call *call);
+size_t ctl_room(const struct ctl_call *call, size_t item_bytes);
+void ctl_end_array(const struct ctl_call *call, size_t n, size_t item_bytes);
+
 /* Counts the free buffer of the calling thread, so that the answer includes its last frees. */
 void ctl_flush_own(void);
 

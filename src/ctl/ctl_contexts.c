@@ -239,20 +239,20 @@ static int context_closed(const struct ctl_name *self, uint32_t id, const struct
     return row ? ctl_read_u64(call, value) : s ? ENOENT : EAGAIN;
 }
 
-/* Under LOCK_CTL. Copies as many records as fit. */
+/* Under LOCK_CTL. */
 static int answer_ages(const struct snapshot *s, uint32_t row, const struct ctl_call *call)
 {
-    size_t n = 0, capacity = call->old ? *call->old_bytes / sizeof(struct jespan_age) : 0;
+    size_t n = 0, room = ctl_room(call, sizeof(struct jespan_age));
     for (uint32_t i = 0; i < s->n_ages; i++) {
         const struct snapshot_age *age = &s->ages[i];
         if (age->row != row || !totals_inuse_objects(&age->totals))
             continue;
-        if (n < capacity)
+        if (n < room)
             ((struct jespan_age *)call->old)[n] = (struct jespan_age){
                 age->oldest_ns, totals_inuse_objects(&age->totals), totals_inuse_bytes(&age->totals)};
         n++;
     }
-    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(struct jespan_age);
+    ctl_end_array(call, n, sizeof(struct jespan_age));
     return 0;
 }
 

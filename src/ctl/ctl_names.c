@@ -72,17 +72,15 @@ static int answer_count(const struct ctl_call *call)
     return ctl_read_u64(call, enumerated->n_rows);
 }
 
-/* Copies as many ids as fit. */
 static int answer_ids(const struct ctl_call *call)
 {
-    if (call->new_value || call->new_bytes)
-        return EPERM;
-    if (!call->old_bytes)
-        return EINVAL;
-    size_t capacity = call->old ? *call->old_bytes / sizeof(uint32_t) : 0, n = enumerated->n_rows;
-    for (size_t i = 0; i < n && i < capacity; i++)
+    int error = ctl_check_array(call);
+    if (error)
+        return error;
+    size_t room = ctl_room(call, sizeof(uint32_t)), n = enumerated->n_rows;
+    for (size_t i = 0; i < n && i < room; i++)
         ((uint32_t *)call->old)[i] = enumerated->rows[i].id;
-    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(uint32_t);
+    ctl_end_array(call, n, sizeof(uint32_t));
     return 0;
 }
 
@@ -123,14 +121,14 @@ static int top_dump(const struct ctl_name *self, uint32_t id, const struct ctl_c
     return -dump_to_path((enum exporter_profile)self->offset, path);
 }
 
-/* Under LOCK_CTL. Copies as many records as fit. */
+/* Under LOCK_CTL. */
 static int answer_outlived(const struct ctl_call *call)
 {
-    size_t n, capacity = call->old ? *call->old_bytes / sizeof(struct jespan_outlived) : 0;
+    size_t n;
     const struct snapshot *s = ctl_look();
-    if (!s || outlived_list(s, call->old, capacity, &n))
+    if (!s || outlived_list(s, call->old, ctl_room(call, sizeof(struct jespan_outlived)), &n))
         return EAGAIN;
-    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(struct jespan_outlived);
+    ctl_end_array(call, n, sizeof(struct jespan_outlived));
     return 0;
 }
 
@@ -138,13 +136,12 @@ static int top_outlived(const struct ctl_name *self, uint32_t id, const struct c
 {
     (void)self;
     (void)id;
-    if (call->new_value || call->new_bytes)
-        return EPERM;
-    if (!call->old_bytes)
-        return EINVAL;
+    int error = ctl_check_array(call);
+    if (error)
+        return error;
     ctl_flush_own();
     lock(LOCK_CTL);
-    int error = answer_outlived(call);
+    error = answer_outlived(call);
     unlock(LOCK_CTL);
     return error;
 }

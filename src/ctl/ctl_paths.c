@@ -13,18 +13,17 @@ static int take_path(const struct ctl_call *call, const char **path)
     return !error && (!*path || row_path_wrong(*path)) ? EINVAL : error;
 }
 
-/* Copies as many numbers as fit. */
 static void answer_ids(const struct snapshot *s, const char *path, const struct ctl_call *call)
 {
-    size_t n = 0, capacity = call->old ? *call->old_bytes / sizeof(uint32_t) : 0;
+    size_t n = 0, room = ctl_room(call, sizeof(uint32_t));
     for (uint32_t row = 0; row < s->n_rows; row++) {
         if (!row_fits(s, row, path))
             continue;
-        if (n < capacity)
+        if (n < room)
             ((uint32_t *)call->old)[n] = s->rows[row].id;
         n++;
     }
-    *call->old_bytes = (call->old && capacity < n ? capacity : n) * sizeof(uint32_t);
+    ctl_end_array(call, n, sizeof(uint32_t));
 }
 
 int ctl_find(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)

@@ -242,19 +242,14 @@ static int threads_count(const struct ctl_name *self, uint32_t id, const struct 
     return ctl_read_u64(call, list(NULL, 0).n);
 }
 
-/* Copies as many numbers as fit. */
 static int threads_ids(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
 {
     (void)self;
     (void)id;
-    if (call->new_value || call->new_bytes)
-        return EPERM;
-    if (!call->old_bytes)
-        return EINVAL;
-    size_t capacity = call->old ? *call->old_bytes / sizeof(uint32_t) : 0;
-    struct listing l = list(call->old, capacity);
-    *call->old_bytes = (call->old && capacity < l.n ? capacity : l.n) * sizeof(uint32_t);
-    return 0;
+    int error = ctl_check_array(call);
+    if (!error)
+        ctl_end_array(call, list(call->old, ctl_room(call, sizeof(uint32_t))).n, sizeof(uint32_t));
+    return error;
 }
 
 const struct ctl_name ctl_threads_names[] = {{"count", threads_count, 0}, {"ids", threads_ids, 0}, {0}};
