@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 #define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
 #define CHUNK_BYTES ((size_t)64 << 10)
 
