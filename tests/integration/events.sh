@@ -150,7 +150,7 @@ test_killed() {
     rm -f E T
     "$JESPAN_CMD" run --quiet --flame-events E --trace T -- "$program" die > out 2> err &
     local pid=$!
-    await grep -q ready out || fail "the program does not start"
+    await_of "$pid" grep -q ready out || fail "the program does not start"
     await test -s E || fail "nothing is written while the program runs"
     kill -9 "$pid"
     wait "$pid" 2> /dev/null || true

@@ -99,7 +99,7 @@ mkfifo input
 "$JESPAN_CMD" run --quiet --stacks --dump-dir dumps --interval 0 -- ./server ./plugin.so wait < input > said &
 server=$!
 exec 3> input
-await grep -q process said || fail "the server does not wait"
+await_of "$server" grep -q process said || fail "the server does not wait"
 jespan leaks "$(sed -n 's/^process //p' said)"
 equal "leaks of a process: status" "$status" 0
 check_leaks "a process"

@@ -45,7 +45,7 @@ model() {
     JESPAN_CONF="lifetimes:true,$conf" "$program" "dump.$name" "$@" < "in.$name" > "said.$name" &
     pid=$!
     exec 7> "in.$name"
-    await grep -q pid "said.$name" || fail "the program did not come to its end"
+    await_of "$pid" grep -q pid "said.$name" || fail "the program did not come to its end"
     grep ^site "said.$name" > dumped
     sed -n 's/^freed //p' "said.$name" > freed
     child=$(sed -n 's/^pid //p' "said.$name")

@@ -27,7 +27,7 @@ model() {
     pid=$!
     pids+=("$pid")
     exec 3> "$directory/in"
-    await grep -q ready "$directory/out" || fail "seed $seed: the program does not write its dumps"
+    await_of "$pid" grep -q ready "$directory/out" || fail "seed $seed: the program does not write its dumps"
     if ! "$JESPAN_CMD" dump -o "$scratch/outside" "$pid" > "$scratch/err" 2>&1 && grep -q 'permission denied' "$scratch/err"; then
         skip "this system lets no process read another"
     fi

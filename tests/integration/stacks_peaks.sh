@@ -17,7 +17,7 @@ start() {
     JESPAN_CONF="peak_looks_percent:100,dump_dir:$1,dump_at_exit:true,$2" "$program" "${@:3}" < "in.$1" > "said.$1" &
     pid=$!
     exec 7> "in.$1"
-    await grep -q ready "said.$1" || fail "$1 did not come to its end"
+    await_of "$pid" grep -q ready "said.$1" || fail "$1 did not come to its end"
 }
 
 # stop NAME

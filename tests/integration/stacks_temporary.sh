@@ -23,7 +23,7 @@ model() {
     JESPAN_CONF="stacks:all,stacks_temporary:$1,dump_dir:dumps.$1,dump_at_exit:true" "$program" "$1" < "in.$1" > "said.$1" &
     pid=$!
     exec 7> "in.$1"
-    await grep -q total "said.$1" || fail "the program did not come to its end"
+    await_of "$pid" grep -q total "said.$1" || fail "the program did not come to its end"
     grep site "said.$1" | sort > expected
     total=$(awk '{ n += $2 } END { print n }' expected)
     [ "$total" -gt 1000 ] || fail_with "too few to compare, within $1" expected
@@ -107,7 +107,7 @@ test_http() {
     JESPAN_CONF="stacks:all,module_dir:$JESPAN_MODULES,http_listen:unix:$scratch/socket" "$program" 0 < in.http > said.http &
     pid=$!
     exec 7> in.http
-    await grep -q total said.http || fail "the program did not come to its end"
+    await_of "$pid" grep -q total said.http || fail "the program did not come to its end"
     await test -S "$scratch/socket" || fail "nobody listens"
     curl -s --unix-socket "$scratch/socket" 'http://localhost/spans?format=json' > spans
     equal "/spans" "$(jq '.all.temporary_objects, ([.spans[].temporary_objects] | add)' spans | tr '\n' ' ')" \

@@ -67,9 +67,11 @@ start() {
     [ "${2:-}" != live ] || n=${LIVE:-${THREADS:-300}}
     rm -f "$scratch/says"
     # shellcheck disable=SC2086
-    JESPAN_CONF=$1 "$scratch/program" "$n" "$RANDOM" ${2:-} > "$scratch/says" &
+    JESPAN_CONF=$1 "$scratch/program" "$n" "$RANDOM" ${2:-} > "$scratch/says" 2> "$scratch/said" &
     pids+=($!)
-    await grep -q ready "$scratch/says" || fail "the program does not begin"
+    await_of $! grep -q ready "$scratch/says" && return
+    fail_with "the program does not begin: $*" "$scratch/said"
+    finish
 }
 
 for conf in track_time:wall stacks:all "stacks:all live"; do

@@ -59,7 +59,7 @@ mkfifo "$scratch/none"
 exec 5<> "$scratch/none"
 "$scratch/top_program" <&5 > "$scratch/plain" 3>&- 4<&- 5<&- &
 plain=$!
-await grep -q ready "$scratch/plain"
+await_of "$plain" grep -q ready "$scratch/plain"
 for words in "arenas (no span has an arena" "limits (no span has a limit" "stacks (the program takes no stacks"; do
     equal "${words%% *}: none" \
         "$("$JESPAN_CMD" top --once --interval 0.1 --view "${words%% *}" "$plain" | sed 1,2d | cut -c "1-$((${#words} - 7))")" "${words#* }"

@@ -3,7 +3,8 @@
  * figures are as exact. The test also asks jemalloc in which arena each live object lies. jemalloc's objects and bytes
  * there equal the figures of the span arena.
  *
- * ORACLE_OPS, ORACLE_SEED: as for the oracle; 2,000,000 operations by default.
+ * ORACLE_OPS, ORACLE_SEED: as for the oracle; 2,000,000 operations by default. With fewer than 20,000, some arenas have no object in
+ * the first rounds, and no index.
  */
 static void check_arenas(const char *where);
 #define ORACLE_CHECK_MORE check_arenas
@@ -59,7 +60,7 @@ static void check_arenas(const char *where)
     struct held held[ARENAS + 1] = {{0}};
     CHECK_EQ(ctl_u64("spans.arenas.count"), ARENAS);
     CHECK_EQ(ctl_u64("spans.stats.tcache_fallbacks"), 0);
-    CHECK(ctl_u64("spans.stats.limits") > 100);
+    CHECK(ctl_u64("spans.stats.limits") > 50); /* those of shared spans; passing spans add theirs */
     CHECK_EQ(ctl_u64("spans.stats.limit_refusals"), 0);
     for (uint32_t arena = 1; arena <= ARENAS; arena++)
         held[arena].index = arena_figure(arena, "index");

@@ -96,6 +96,17 @@ await() {
     done
 }
 
+# await_of PID COMMAND…: the same, and fails at once where the process, a child of this one, has ended
+await_of() {
+    local pid=$1 end=$((SECONDS + 600)) lives=1
+    shift
+    until "$@" > /dev/null 2>&1; do
+        [ -n "$lives" ] && [ "$SECONDS" -le "$end" ] || return 1
+        kill -0 "$pid" 2> /dev/null || lives= # what it did before it ended counts: once more
+        sleep 0.05
+    done
+}
+
 # remove DIRECTORY: also one in which a program writes
 remove() {
     until rm -rf "$1" 2> "$scratch/rm.err"; do :; done
