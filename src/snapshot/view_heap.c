@@ -12,6 +12,8 @@
 #include "base/meta.h"
 
 #define MAX_OWN (1u << 20)
+#define ROOT_BYTES (((size_t)1 << ROOT_BITS) * sizeof(uint64_t))
+#define TABLES_BYTES (BATCH_PAGES * SLOTS_MAX * sizeof(header_t))
 
 int view_heap_add_own(struct view_heap *h, uint64_t start, uint64_t bytes)
 {
@@ -115,10 +117,9 @@ static int add_array(struct view_heap *h, uint64_t variable, size_t item_bytes)
 static int read_books(struct view_heap *h)
 {
     const struct books *b = &h->view->books;
-    size_t root_bytes = ((size_t)1 << ROOT_BITS) * sizeof *h->root;
     const struct piece pieces[] = {{&h->n_contexts, space_address(b->context_end), sizeof h->n_contexts},
                                    {h->class_slab_pages, space_address(b->class_slab_pages), sizeof h->class_slab_pages},
-                                   {h->root, space_address(b->page_root), root_bytes}};
+                                   {h->root, space_address(b->page_root), ROOT_BYTES}};
     int error = space_copy(&h->view->space, pieces, sizeof pieces / sizeof pieces[0]);
     if (!error && h->n_contexts > 1u << 24)
         error = -EBADMSG;
@@ -138,6 +139,12 @@ static int read_books(struct view_heap *h)
     return error;
 }
 
+static size_t contexts_bytes(const struct view_heap *h)
+{
+    return ((size_t)h->n_contexts + 1) * sizeof *h->contexts;
+}
+
+/* A program may read itself. So what takes much room is mapped after the mappings were read, and is in no figure. */
 int view_heap_open(struct view_heap **heap, struct view *view)
 {
     struct view_heap *h = calloc(1, sizeof *h);
@@ -145,15 +152,15 @@ int view_heap_open(struct view_heap **heap, struct view *view)
     if (!h)
         return error;
     h->view = view;
-    h->root = malloc(((size_t)1 << ROOT_BITS) * sizeof *h->root);
-    h->tables = malloc(BATCH_PAGES * SLOTS_MAX * sizeof *h->tables);
+    h->root = meta_map(ROOT_BYTES);
+    h->tables = meta_map(TABLES_BYTES);
     if (h->root && h->tables)
         error = read_books(h);
     if (!error)
         error = outside_owners(view, &h->owners, &h->n_contexts);
     if (!error)
         error = read_threads(h);
-    if (!error && !(h->contexts = calloc((size_t)h->n_contexts + 1, sizeof *h->contexts)))
+    if (!error && !(h->contexts = meta_map(contexts_bytes(h))))
         error = -ENOMEM;
     if (!error && h->n_cached > 0)
         qsort(h->cached, h->n_cached, sizeof *h->cached, by_address);
@@ -168,9 +175,9 @@ int view_heap_open(struct view_heap **heap, struct view *view)
 
 void view_heap_close(struct view_heap *h)
 {
-    free(h->root);
-    free(h->tables);
-    free(h->contexts);
+    meta_unmap(h->root, ROOT_BYTES);
+    meta_unmap(h->tables, TABLES_BYTES);
+    meta_unmap(h->contexts, contexts_bytes(h));
     free(h->owners);
     free(h->own);
     free(h->cached);

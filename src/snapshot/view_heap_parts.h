@@ -56,7 +56,7 @@ struct view_heap {
     uint64_t *freed; /* addresses of objects in free buffers, ascending */
     uint32_t n_freed;
     size_t freed_room;
-    uint64_t big_end; /* the end of the big object that was met last */
+    uint64_t big_start, big_end; /* the big object that was met last */
     /* While a mapping is walked */
     struct slab slab;
     struct heap_parts *parts;

@@ -135,7 +135,7 @@ static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool b
 
 static void add_big_page(struct view_heap *h, uint64_t page, bool resident)
 {
-    uint64_t bytes = h->big_end - page < PAGE ? h->big_end - page : PAGE;
+    uint64_t end = h->big_end - page < PAGE ? h->big_end - page : PAGE, bytes = end - (h->big_start > page ? h->big_start - page : 0);
     if (!resident)
         return;
     if (h->big_is_freed) {
@@ -154,7 +154,8 @@ static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
     uint64_t start = page_entry_big_start(entry), bytes = page_entry_big_bytes(entry);
     bytes = bytes ? bytes : PAGE;
     h->big_context = (uint32_t)(context - h->contexts);
-    h->big_end = page + start + bytes;
+    h->big_start = page + start;
+    h->big_end = h->big_start + bytes;
     h->big_is_freed = is_freed(h, page + start, 1);
     if (h->big_is_freed)
         return;

@@ -16,6 +16,7 @@
 
 #define PAGE_BYTES 4096u
 #define PRESENT (UINT64_C(1) << 63)
+#define EXCLUSIVE (UINT64_C(1) << 56)
 #define ENTRIES_AT_ONCE 4096
 
 static int add(struct mappings *m, const struct mapping *mapping)
@@ -55,6 +56,7 @@ static bool read_heading(const char *line, struct mapping *mapping, char last_co
     mapping->kind = kind_of(path, permissions);
     mapping->has_no_file = mapping->kind == MAPPING_ANONYMOUS;
     mapping->resident_bytes = mapping->swapped_bytes = 0;
+    mapping->shared_pages = mapping->zero_pages = mapping->shared_seen = 0;
     if (mapping->kind == MAPPING_FILE && strcmp(path, last_code) == 0)
         mapping->kind = MAPPING_CODE;
     if (mapping->kind == MAPPING_CODE)
@@ -174,20 +176,62 @@ void mappings_free(struct mappings *m)
         close(m->pagemap);
 }
 
-long mappings_resident(const struct mappings *m, uint64_t start, uint64_t end, bool *resident)
+/* ---- Pages ---- */
+
+static ssize_t read_entries(const struct mappings *m, uint64_t page, uint64_t n, uint64_t entries[ENTRIES_AT_ONCE])
+{
+    ssize_t bytes = pread(m->pagemap, entries, n * sizeof *entries, (off_t)(page * sizeof *entries));
+    if (bytes < 0)
+        return -errno;
+    memset((char *)entries + bytes, 0, n * sizeof *entries - (size_t)bytes);
+    return bytes;
+}
+
+/* The page is present, and perhaps also elsewhere: it is a zero page, or fork() shares it with another process. */
+static bool is_shared(uint64_t entry)
+{
+    return (entry & (PRESENT | EXCLUSIVE)) == PRESENT;
+}
+
+int mappings_find_zeroes(const struct mappings *m, struct mapping *of)
+{
+    static uint64_t entries[ENTRIES_AT_ONCE];
+    uint64_t present = 0, counted = of->resident_bytes / PAGE_BYTES;
+    of->shared_pages = of->zero_pages = 0;
+    for (uint64_t page = of->start / PAGE_BYTES, end = of->end / PAGE_BYTES, now; page < end; page += now) {
+        now = end - page < ENTRIES_AT_ONCE ? end - page : ENTRIES_AT_ONCE;
+        ssize_t bytes = read_entries(m, page, now, entries);
+        if (bytes < 0)
+            return (int)bytes;
+        for (uint64_t i = 0; i < now; i++) {
+            present += (entries[i] & PRESENT) != 0;
+            of->shared_pages += is_shared(entries[i]);
+        }
+    }
+    of->zero_pages = present > counted ? present - counted : 0;
+    of->zero_pages = of->zero_pages < of->shared_pages ? of->zero_pages : of->shared_pages;
+    return 0;
+}
+
+/* Whether the next shared page of the mapping is a zero page. They are taken evenly. */
+static bool is_zero(struct mapping *of)
+{
+    uint64_t next = ++of->shared_seen;
+    return of->shared_pages > 0 && next * of->zero_pages / of->shared_pages > (next - 1) * of->zero_pages / of->shared_pages;
+}
+
+int mappings_resident(const struct mappings *m, struct mapping *of, uint64_t start, uint64_t end, bool *resident)
 {
     static uint64_t entries[ENTRIES_AT_ONCE];
     uint64_t n = (end - start) / PAGE_BYTES;
-    long found = 0;
-    for (uint64_t i = 0; i < n; i += ENTRIES_AT_ONCE) {
-        uint64_t now = n - i < ENTRIES_AT_ONCE ? n - i : ENTRIES_AT_ONCE;
-        ssize_t bytes = pread(m->pagemap, entries, now * sizeof *entries, (off_t)((start / PAGE_BYTES + i) * sizeof *entries));
+    of->shared_seen = start == of->start ? 0 : of->shared_seen;
+    for (uint64_t i = 0, now; i < n; i += now) {
+        now = n - i < ENTRIES_AT_ONCE ? n - i : ENTRIES_AT_ONCE;
+        ssize_t bytes = read_entries(m, start / PAGE_BYTES + i, now, entries);
         if (bytes < 0)
-            return -errno;
-        for (uint64_t k = 0; k < now; k++) {
-            resident[i + k] = k < (uint64_t)bytes / sizeof *entries && (entries[k] & PRESENT);
-            found += resident[i + k];
-        }
+            return (int)bytes;
+        for (uint64_t k = 0; k < now; k++)
+            resident[i + k] = (entries[k] & PRESENT) && !(is_shared(entries[k]) && is_zero(of));
     }
-    return found;
+    return 0;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/meta.h"
 #include "snapshot/view_mappings.h"
 
 #define PIECE_BYTES ((uint64_t)1 << 30) /* of a mapping, walked at once */
@@ -31,7 +32,7 @@ struct walk {
     bool *resident; /* of a piece of a mapping */
 };
 
-/* The zero page is present in a mapping, but the kernel does not count it, so parts may be more than the mapping has. */
+/* The program runs meanwhile, so parts may be more or less than what the kernel counted. */
 static void add_parts(struct resident *r, const struct heap_parts *p, uint64_t counted, enum resident_part other)
 {
     uint64_t sum = p->live + p->cached + p->holes + p->empty + p->own + p->other;
@@ -55,15 +56,16 @@ static void sum_parts(struct heap_parts *to, const struct heap_parts *from)
 }
 
 /* jespan's pages are known when all mappings have been walked, so there are two rounds. */
-static int walk_mapping(struct walk *w, const struct mapping *m, struct heap_parts *sum, bool *is_heap)
+static int walk_mapping(struct walk *w, struct mapping *m, struct heap_parts *sum, bool *is_heap)
 {
-    int error = 0;
+    int error = mappings_find_zeroes(&w->mappings, m);
     for (uint64_t start = m->start, end; start < m->end && !error; start = end) {
         struct heap_parts piece;
         bool has = false;
         end = m->end - start > PIECE_BYTES ? start + PIECE_BYTES : m->end;
-        long n = mappings_resident(&w->mappings, start, end, w->resident);
-        error = n < 0 ? (int)n : view_heap_walk(w->heap, start, end, w->resident, &piece, &has);
+        error = mappings_resident(&w->mappings, m, start, end, w->resident);
+        if (!error)
+            error = view_heap_walk(w->heap, start, end, w->resident, &piece, &has);
         if (!error) {
             sum_parts(sum, &piece);
             *is_heap |= has;
@@ -72,13 +74,13 @@ static int walk_mapping(struct walk *w, const struct mapping *m, struct heap_par
     return error;
 }
 
-static int own_of_mapping(struct walk *w, const struct mapping *m, struct heap_parts *sum)
+static int own_of_mapping(struct walk *w, struct mapping *m, struct heap_parts *sum)
 {
     for (uint64_t start = m->start, end; start < m->end; start = end) {
         end = m->end - start > PIECE_BYTES ? start + PIECE_BYTES : m->end;
-        long n = mappings_resident(&w->mappings, start, end, w->resident);
-        if (n < 0)
-            return (int)n;
+        int error = mappings_resident(&w->mappings, m, start, end, w->resident);
+        if (error)
+            return error;
         view_heap_own(w->heap, start, end, w->resident, sum);
     }
     return 0;
@@ -104,7 +106,7 @@ static int walk_all(struct walk *w)
     size_t n = w->mappings.n;
     struct heap_parts *sums = calloc(n + 1, sizeof *sums);
     bool *is_heap = calloc(n + 1, sizeof *is_heap), *is_walked = calloc(n + 1, sizeof *is_walked);
-    w->resident = malloc(PIECE_BYTES / PAGE_BYTES);
+    w->resident = meta_map(PIECE_BYTES / PAGE_BYTES);
     int error = sums && is_heap && is_walked && w->resident ? 0 : -ENOMEM;
     if (!error)
         choose_walked(&w->mappings, is_walked);
@@ -112,7 +114,7 @@ static int walk_all(struct walk *w)
         if (is_walked[i])
             error = walk_mapping(w, &w->mappings.items[i], &sums[i], &is_heap[i]);
     for (size_t i = 0; i < n && !error; i++) {
-        const struct mapping *m = &w->mappings.items[i];
+        struct mapping *m = &w->mappings.items[i];
         if (m->has_no_file && m->resident_bytes > 0)
             error = own_of_mapping(w, m, &sums[i]);
         if (m->has_no_file)
@@ -161,6 +163,7 @@ static int find_holders(struct resident *r, const struct view_heap *heap, const 
     return 0;
 }
 
+/* The mappings come first: see view_heap_open(). */
 int view_resident_read(struct resident *r, struct view *view, const struct snapshot *s)
 {
     struct walk w = {.to = r};
@@ -175,7 +178,7 @@ int view_resident_read(struct resident *r, struct view *view, const struct snaps
     if (w.heap)
         view_heap_close(w.heap);
     mappings_free(&w.mappings);
-    free(w.resident);
+    meta_unmap(w.resident, PIECE_BYTES / PAGE_BYTES);
     return error == -ENOENT || error == -EFAULT ? -ESRCH : error;
 }
 

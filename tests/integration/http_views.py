@@ -59,10 +59,12 @@ def compare(jespan, base, pid, query):
     check("the sum of the parts", sum(shown["parts"].values()), shown["rss_bytes"], 4096)
     check("parts", list(shown["parts"]), list(expected["parts"]))
     check("meanings", list(shown["meanings"]), list(shown["parts"]))
-    reader = (8 << 20) * any(thread["name"] == "http" for thread in command(jespan, "threads", pid)["threads"])
+    reader = (1 << 20) * any(thread["name"] == "http" for thread in command(jespan, "threads", pid)["threads"])
     for name in ("in_use_bytes", "stacks_bytes", "files_bytes"):  # a service in the program reads with the program's memory
         check(name, shown["parts"][name], expected["parts"][name], 0.03 * rss + reader)
     held = {row["context"]: row["inuse_bytes"] for row in shown["contexts"]}
+    in_memory = sum(row["resident_bytes"] for row in shown["contexts"])
+    check("contexts have in memory what they have in use", in_memory <= shown["inuse_bytes"] + (256 << 10), True)
     for row in expected["contexts"]:
         if row["context"] != "(jespan)":
             check(row["context"], held.get(row["context"]), row["inuse_bytes"])

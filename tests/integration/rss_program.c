@@ -17,7 +17,7 @@
 #define N_ZEROES 64
 
 static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES];
-static char *volatile mapped, *volatile behind, *volatile marked;
+static char *volatile mapped, *volatile behind, *volatile marked, *volatile looked_at, *volatile looked_at_huge;
 
 static uintptr_t start_of_mapping(uintptr_t of)
 {
@@ -47,6 +47,30 @@ static void cut(char *object, size_t bytes)
     memset(object + (1 << 20), 1, bytes - (1 << 20));
     if (madvise((void *)(page + 4096), 512 << 10, MADV_DONTFORK) != 0 || madvise((void *)(page + (4 << 20)), 1 << 20, MADV_DONTFORK) != 0)
         perror("madvise");
+}
+
+/* Memory that is read and never written has the zero page of the kernel, which does not count as resident. Returns a sum of it. */
+static int look_at(const char *object, size_t bytes)
+{
+    int sum = 0;
+    for (size_t i = 0; i < bytes; i += 4096)
+        sum += object[i];
+    return sum;
+}
+
+/* One page in 32 is written to, and so is resident. Where the system has huge pages, the other object has the huge zero page. */
+static void look(void)
+{
+    JESPAN("looked at");
+    looked_at = calloc(1, 64 << 20);
+    for (size_t i = 4096; i < 64 << 20; i += 32 * 4096)
+        looked_at[i] = 1;
+    looked_at_huge = calloc(1, 32 << 20);
+    void *pages = (void *)(((uintptr_t)looked_at_huge + 4095) & ~(uintptr_t)4095);
+    if (prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0) != 0 || madvise(pages, 31 << 20, MADV_HUGEPAGE) != 0)
+        perror("no huge pages");
+    if (look_at(looked_at, 64 << 20) + look_at(looked_at_huge, 32 << 20) != 64 << 20 >> 17)
+        puts("the memory is not zero");
 }
 
 /* Huge pages would make memory resident that nobody touched. */
@@ -90,6 +114,7 @@ int main(void)
         memset(kept[0], 1, 8000);
         free(kept[0]), free(kept[1]);
     }
+    look();
     printf(map_code_before(start_of_mapping((uintptr_t)behind)) ? "ready \n" : "ready\n");
     fflush(stdout);
     pause();
