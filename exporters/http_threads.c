@@ -6,7 +6,7 @@
 #include "http_view.h"
 #include "snapshot/view_threads.h"
 
-#define MOST_CELLS ((size_t)1 << 20) /* pairs of a thread and a context: 24 MiB */
+#define MOST_CELLS ((size_t)1 << 20) /* pairs of a thread and a context: 24 MiB. With more, the smallest contexts are one */
 
 struct threads {
     struct http_view of;
@@ -28,7 +28,7 @@ static int read_threads(struct threads *t, const struct http_source *source)
 {
     int error = http_view_open(&t->of, source);
     if (!error)
-        error = view_threads_read(&t->all, t->of.view, MOST_CELLS);
+        error = view_threads_read_within(&t->all, t->of.view, t->of.snapshot, MOST_CELLS);
     if (error)
         return error;
     view_threads_rename(&t->all, source->pid);
@@ -65,6 +65,7 @@ static void write_thread(struct http_json *to, const struct threads *t, uint32_t
     if (thread->live) {
         http_view_path(&t->of, thread->context, path);
         http_json_string(to, "context", path);
+        http_json_number(to, "context_id", thread->context);
     } else {
         http_json_word(to, "context", "null");
     }
@@ -87,6 +88,7 @@ static void write_threads(struct http_json *to, const struct threads *t, uint32_
     http_json_number(to, "inuse_bytes", totals_inuse_bytes(&t->of.snapshot->all));
     http_json_number(to, "not_listed", t->all.n_left_out);
     http_json_number(to, "left_out", t->n - n);
+    http_json_number(to, "contexts_as_one", t->all.n_as_one);
     http_json_open(to, "threads", '[');
     for (uint32_t i = 0; i < n; i++)
         write_thread(to, t, t->order[i]);

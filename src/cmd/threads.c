@@ -112,6 +112,8 @@ static void print_json_row(const struct threads_report *r, const struct threads_
         print_json_path(r, t->context);
     else
         fputs("null", stdout);
+    if (t->live)
+        printf(", \"context_id\": %" PRIu32, t->context);
     printf(", \"alloc_objects\": %" PRIu64 ", \"alloc_bytes\": %" PRIu64 ", \"free_objects\": %" PRIu64 ", \"free_bytes\": %" PRIu64
            ", \"freed_by_others_bytes\": [%" PRIu64 ", %" PRIu64 "], \"inuse_bytes\": [%" PRIu64 ", %" PRIu64 "], \"busy_ns\": %" PRIu64
            ", \"cpu_ns\": %" PRIu64 "}",

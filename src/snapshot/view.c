@@ -201,6 +201,8 @@ const char *view_error_text(int error)
         return "this state file had no room for all figures, and what it has is too little to be read";
     case ENOSYS:
         return "/proc has no entry for it: /proc is not mounted, or belongs to another PID namespace";
+    case E2BIG:
+        return "there are too many threads and contexts: more pairs of them than can be counted";
     case ENOMEM:
         return "out of memory";
     default:

@@ -22,6 +22,7 @@ struct threads_reading {
     uint32_t n_contexts;
     size_t threads_room, cells_room, most_cells;
     size_t *places; /* by context: the index of its last cell, if that is of this block */
+    const bool *is_as_one; /* by context: see view_threads_read_within(); NULL: none is */
 };
 
 /* ---- What a block has counted ---- */
@@ -32,7 +33,7 @@ static struct view_cell *find_cell(struct threads_reading *r, uint32_t block, ui
     size_t *place = &r->places[context];
     if (*place < to->n_cells && to->cells[*place].block == block && to->cells[*place].context == context)
         return &to->cells[*place];
-    if (to->n_cells >= r->most_cells || array_reserve(&to->cells, &r->cells_room, to->n_cells + 1, sizeof *to->cells))
+    if (array_reserve(&to->cells, &r->cells_room, to->n_cells + 1, sizeof *to->cells))
         return NULL;
     *place = to->n_cells;
     to->cells[*place] = (struct view_cell){.block = block, .context = context};
@@ -49,12 +50,15 @@ static uint32_t owner_of(const struct threads_reading *r, uint32_t id)
 
 static int add_cell(struct threads_reading *r, uint32_t block, uint32_t id, uint64_t in_bytes, uint64_t out_bytes)
 {
-    struct view_cell *cell = in_bytes || out_bytes ? find_cell(r, block, owner_of(r, id)) : NULL;
-    if (cell) {
-        cell->in_bytes += in_bytes;
-        cell->out_bytes += out_bytes;
-    }
-    return !cell && (in_bytes || out_bytes) ? -ENOMEM : 0;
+    uint32_t context = owner_of(r, id);
+    if (in_bytes == 0 && out_bytes == 0)
+        return 0;
+    struct view_cell *cell = find_cell(r, block, r->is_as_one && r->is_as_one[context] ? 0 : context);
+    if (!cell)
+        return -ENOMEM;
+    cell->in_bytes += in_bytes;
+    cell->out_bytes += out_bytes;
+    return r->to->n_cells > r->most_cells ? -E2BIG : 0;
 }
 
 static int add_counters(struct threads_reading *r, uint32_t block, struct view_thread *t)
@@ -227,22 +231,71 @@ static int read_all_pasts(struct threads_reading *r)
     return error;
 }
 
+/* ---- All ---- */
+
+static int by_allocated(const void *a, const void *b)
+{
+    const struct snapshot_row *const *x = a, *const *y = b;
+    return ((*x)->totals.alloc_bytes < (*y)->totals.alloc_bytes) - ((*x)->totals.alloc_bytes > (*y)->totals.alloc_bytes);
+}
+
+/* Leaves out the contexts in which most was allocated. Returns how many of the snapshot's are marked. */
+static uint32_t mark_as_one(bool *is_as_one, uint32_t n_contexts, const struct snapshot *s, size_t n_alone)
+{
+    const struct snapshot_row **sorted = calloc((size_t)s->n_rows + 1, sizeof *sorted);
+    uint32_t n = !sorted ? 0 : n_alone < s->n_rows ? (uint32_t)n_alone : s->n_rows;
+    memset(is_as_one, true, n_contexts);
+    for (uint32_t i = 0; i < s->n_rows && sorted; i++)
+        sorted[i] = &s->rows[i];
+    if (n > 0)
+        qsort(sorted, s->n_rows, sizeof *sorted, by_allocated);
+    for (uint32_t i = 0; i < n; i++)
+        if (sorted[i]->id < n_contexts)
+            is_as_one[sorted[i]->id] = false;
+    free(sorted);
+    return s->n_rows - n;
+}
+
+/* With a snapshot, some contexts count as one. */
+static int read_all(struct threads_reading *r, const struct snapshot *s)
+{
+    struct view_threads *to = r->to;
+    bool *is_as_one = NULL;
+    int error = outside_owners(r->view, &r->owners, &r->n_contexts);
+    if (!error && !(r->places = calloc((size_t)r->n_contexts + 1, sizeof *r->places)))
+        error = -ENOMEM;
+    if (!error && s && !(is_as_one = calloc((size_t)r->n_contexts + 1, sizeof *is_as_one)))
+        error = -ENOMEM;
+    if (is_as_one)
+        to->n_as_one = mark_as_one(is_as_one, r->n_contexts, s, saturating_sub(r->most_cells / (to->n_blocks + 1), 1));
+    r->is_as_one = is_as_one;
+    for (uint32_t i = 0; i < to->n_blocks && !error; i++)
+        error = read_block(r, i);
+    if (!error && to->n_blocks > 0)
+        error = read_all_pasts(r);
+    free(r->owners);
+    free(r->places);
+    free(is_as_one);
+    if (error)
+        view_threads_free(to);
+    return error;
+}
+
 int view_threads_read(struct view_threads *threads, struct view *view, size_t most_cells)
 {
     struct threads_reading r = {.to = threads, .view = view, .most_cells = most_cells};
     *threads = (struct view_threads){.n_blocks = view->outside->n_threads};
-    int error = outside_owners(view, &r.owners, &r.n_contexts);
-    if (!error && !(r.places = calloc((size_t)r.n_contexts + 1, sizeof *r.places)))
-        error = -ENOMEM;
-    for (uint32_t i = 0; i < threads->n_blocks && !error; i++)
-        error = read_block(&r, i);
-    if (!error && threads->n_blocks > 0)
-        error = read_all_pasts(&r);
-    free(r.owners);
-    free(r.places);
-    if (error)
-        view_threads_free(threads);
-    return error;
+    return read_all(&r, NULL);
+}
+
+int view_threads_read_within(struct view_threads *threads, struct view *view, const struct snapshot *s, size_t most_cells)
+{
+    int error = view_threads_read(threads, view, most_cells);
+    struct threads_reading r = {.to = threads, .view = view, .most_cells = most_cells};
+    if (error != -E2BIG)
+        return error;
+    *threads = (struct view_threads){.n_blocks = view->outside->n_threads};
+    return read_all(&r, s);
 }
 
 static void rename_thread(struct view_thread *thread, pid_t pid)

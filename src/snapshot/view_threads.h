@@ -38,11 +38,16 @@ struct view_threads {
     uint64_t n_left_out; /* threads that ended so long ago that they are not kept */
     struct view_cell *cells; /* by block, and then by context */
     size_t n_cells;
+    uint32_t n_as_one; /* contexts whose cells have the number 0 instead of theirs */
 };
 
-/* To be called after view_snapshot(), with the same view. Returns 0 or a negative errno. ENOMEM: also with more than `most_cells`,
- * of 24 bytes each. */
+/* To be called after view_snapshot(), with the same view. Returns 0 or a negative errno. E2BIG: there are more than `most_cells`
+ * cells, of 24 bytes each. */
 int view_threads_read(struct view_threads *threads, struct view *view, size_t most_cells);
+
+/* The same with the view's snapshot. If there are more cells, the contexts in which least was allocated count as one, so that the
+ * bounds of what threads have in use are further apart. All else is as exact. E2BIG: there are more thread blocks than that. */
+int view_threads_read_within(struct view_threads *threads, struct view *view, const struct snapshot *s, size_t most_cells);
 void view_threads_free(struct view_threads *threads);
 
 #define VIEW_MOST_CELLS ((size_t)1 << 24) /* damaged books may want any number */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """http_views.py JESPAN BASE PID QUERY: compares /threads and /rss with `jespan threads` and `jespan rss` of a process that is quiet.
 http_views.py BASE names: what http_views_program has with its stacks, and that answers are bounded.
+http_views.py BASE threads N BYTES: what http_views_threads has, with more pairs of a thread and a context than an answer takes.
 """
 import json
 import subprocess
@@ -62,9 +63,9 @@ def compare(jespan, base, pid, query):
     reader = (1 << 20) * any(thread["name"] == "http" for thread in command(jespan, "threads", pid)["threads"])
     for name in ("in_use_bytes", "stacks_bytes", "files_bytes"):  # a service in the program reads with the program's memory
         check(name, shown["parts"][name], expected["parts"][name], 0.03 * rss + reader)
-    held = {row["context"]: row["inuse_bytes"] for row in shown["contexts"]}
     in_memory = sum(row["resident_bytes"] for row in shown["contexts"])
     check("contexts have in memory what they have in use", in_memory <= shown["inuse_bytes"] + (256 << 10), True)
+    held = {row["context"]: row["inuse_bytes"] for row in shown["contexts"]}
     for row in expected["contexts"]:
         if row["context"] != "(jespan)":
             check(row["context"], held.get(row["context"]), row["inuse_bytes"])
@@ -115,7 +116,22 @@ def stacks(base):
     check("an answer", len(ask(base, "/stacks", "")["spans"]) <= 1300, True)
 
 
-if sys.argv[2] == "names":
+def threads(base, n, each):
+    """Nothing was freed, so all is exact. Without contexts that count as one, there would be no answer."""
+    answer = ask(base, "/threads", "limit=100000")
+    workers = [thread for thread in answer["threads"]
+               if thread["alloc_bytes"] >= each and thread["id"] != answer["pid"] and thread["context"] != "(jespan)"]
+    check("workers", len(workers), n)
+    check("contexts as one", answer["contexts_as_one"] > 100, True)
+    for i, thread in enumerate(workers):
+        expected = each + (1 << 20) * (i == 0)
+        check(f"worker {i}", thread["alloc_bytes"], expected, 4096)
+        check(f"worker {i} in use", thread["inuse_bytes"], [thread["alloc_bytes"] - thread["free_bytes"]] * 2)
+
+
+if sys.argv[2] == "threads":
+    threads(sys.argv[1], int(sys.argv[3]), int(sys.argv[4]))
+elif sys.argv[2] == "names":
     names(sys.argv[1])
     stacks(sys.argv[1])
 else:

@@ -10,6 +10,7 @@ need python3 curl
 [ -f "$JESPAN_MODULES/http.so" ] || skip "built without the service http"
 compile "$scratch/program" tests/integration/threads_program.c
 compile "$scratch/names" tests/integration/http_views_program.c
+compile "$scratch/threads" tests/integration/http_views_threads.c
 
 # compare PID QUERY: what both commands print of a process, and what the service answers
 compare() {
@@ -22,7 +23,7 @@ start() {
     rm -f "$scratch/says" "$scratch/said"
     "$@" > "$scratch/says" 2> "$scratch/said" &
     pids+=($!)
-    await grep -q ready "$scratch/says" || fail_with "the program does not begin" "$scratch/said"
+    await_of $! grep -q ready "$scratch/says" || fail_with "the program does not begin" "$scratch/said"
     find_base 127.0.0.1:0
 }
 
@@ -65,4 +66,11 @@ kill "$(cat "$scratch/first")"
 in_program[1]+=,stacks:all
 start "${in_program[@]}" "$scratch/names" 2000 10000
 python3 -B "$top_srcdir/tests/integration/http_views.py" "$base" names > "$scratch/compared" 2>&1 || fail_with "names" "$scratch/compared"
+kill "${pids[-1]}"
+
+# A million pairs of a thread and a context, and more
+in_program[1]=${in_program[1]%,stacks:all}
+start "${in_program[@]}" "$scratch/threads" 300 4000
+python3 -B "$top_srcdir/tests/integration/http_views.py" "$base" threads 300 $((4000 * 64)) > "$scratch/compared" 2>&1 ||
+    fail_with "pairs" "$scratch/compared"
 finish

@@ -153,6 +153,7 @@ test_support += \
 	%D%/http_program.c \
 	%D%/http_views.py \
 	%D%/http_views_program.c \
+	%D%/http_views_threads.c \
 	%D%/installed_program.c \
 	%D%/late_start_program.c \
 	%D%/leaks_server.cc \
