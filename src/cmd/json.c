@@ -145,6 +145,13 @@ static void skip_word(struct json *j)
     j->failed |= begin == j->at;
 }
 
+bool json_true(struct json *j)
+{
+    bool is_true = peek(j) == 't';
+    json_skip(j);
+    return is_true && !j->failed;
+}
+
 void json_skip(struct json *j)
 {
     char first = peek(j);

@@ -36,6 +36,9 @@ const char *json_text(struct json *j);
 /* The value is a number. Negative numbers are 0; fractions are cut off. */
 uint64_t json_number(struct json *j);
 
+/* Whether the value, which may be any, is the word true. */
+bool json_true(struct json *j);
+
 /* Any value. */
 void json_skip(struct json *j);
 

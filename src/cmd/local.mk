@@ -67,6 +67,7 @@ report_sources = \
 	%D%/top_rows.c \
 	%D%/top_stacks.c \
 	%D%/top_url.c \
+	%D%/top_url_views.c \
 	exporters/flame_svg.c exporters/flame_svg.h
 if NCURSES
 report_sources += %D%/top_screen.c

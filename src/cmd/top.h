@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "snapshot/limits_outside.h"
 #include "snapshot/view.h"
 #include "snapshot/view_threads.h"
 #include "text.h"
@@ -34,7 +35,7 @@ struct top_row {
     uint64_t peak_bytes;  /* of a context */
 };
 
-/* A row of the views of arenas, limits and stacks. */
+/* A row of the views of arenas, limits and stacks. Threads are in view_threads, as they come from a process. */
 struct top_item {
     uint64_t key; /* names it in all readings */
     wchar_t *chars; /* its text */
@@ -80,6 +81,7 @@ struct top {
     struct top_figures *figures; /* by row of the snapshot: alone */
     uint32_t n_before;
     struct top_before *threads_before; /* by thread id: top_thread_before() */
+    uint64_t threads_time_ns, threads_period_ns; /* as time_ns and period_ns: over HTTP, threads are read less often */
     bool *collapsed;                   /* by number of context */
     uint32_t n_collapsed;
     /* Rows in the order in which they are shown */
@@ -97,8 +99,11 @@ const char *top_open(struct top *top, const char *word);
 /* Reads the process once more, if it has not ended, and arranges the rows. Returns 0 or -ENOMEM. */
 int top_read(struct top *top);
 
-/* How much a figure changed in a second, between the last two readings. */
-int64_t top_rate(const struct top *top, uint64_t now, uint64_t before);
+/* How much a figure changed in a second, between two readings that lie so far apart. */
+int64_t top_rate(uint64_t period_ns, uint64_t now, uint64_t before);
+
+/* Takes over the threads that were read. */
+void top_take_threads(struct top *top, struct view_threads *threads);
 
 /* Where the figures of a thread at the reading before are. Threads may share a place. */
 struct top_before *top_thread_before(const struct top *top, const struct view_thread *t);
@@ -139,11 +144,17 @@ const char *top_url_read(struct top *top);
 
 /* The same for an answer, which top_url_parse() frees at last: memory of malloc(). */
 const char *top_url_parse(struct top *top, char *text, size_t bytes);
-int top_url_arenas(struct top *top, struct top_items *items);
 
-/* Writes the answer to a path into the descriptor. */
+/* Writes the answer to a path into the descriptor; or into *text, which is to be freed in either case. Returns NULL, or the reason. */
 const char *top_url_fetch(const struct top *top, int fd, const char *path);
+const char *top_url_text(const struct top *top, const char *path, char **text, size_t *bytes);
 void top_url_free(struct top_page *page);
+
+/* ---- top_url_views.c: as top_arenas_read(); limits that are found; NULL, or the reason why there are none ---- */
+
+int top_url_arenas(struct top *top, struct top_items *items);
+int top_url_threads(struct top *top, struct top_items *items);
+const char *top_url_limits(struct top *top, limits_outside_found *found, void *to);
 
 /* ---- top_rows.c ---- */
 

@@ -63,6 +63,8 @@ static int find_rates(const struct top_items *old, struct top_items *now)
 static int read_items(struct top *top, struct top_items *items)
 {
     switch (items->view) {
+    case TOP_THREADS:
+        return top->url[0] != '\0' ? top_url_threads(top, items) : 0;
     case TOP_ARENAS:
         return top_arenas_read(top, items);
     case TOP_LIMITS:

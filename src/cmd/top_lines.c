@@ -199,9 +199,7 @@ static void add_what(struct text *what, const struct top *top, const struct top_
 
 const char *top_none(const struct top *top)
 {
-    if (top->view == TOP_THREADS && top->url[0] != '\0')
-        return "threads are not in the answers over HTTP: give the PID";
-    if (top->n_rows > 0 || top->view <= TOP_THREADS)
+    if (top->n_rows > 0 || top->view == TOP_CONTEXTS)
         return NULL;
     if (top->items.view != top->view)
         return top->ended;

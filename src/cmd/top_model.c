@@ -85,9 +85,9 @@ const char *top_open(struct top *top, const char *word)
 
 /* ---- Rates ---- */
 
-int64_t top_rate(const struct top *top, uint64_t now, uint64_t before)
+int64_t top_rate(uint64_t period_ns, uint64_t now, uint64_t before)
 {
-    return top->period_ns == 0 ? 0 : (int64_t)((double)(int64_t)(now - before) * 1e9 / (double)top->period_ns);
+    return period_ns == 0 ? 0 : (int64_t)((double)(int64_t)(now - before) * 1e9 / (double)period_ns);
 }
 
 /* Room for contexts with numbers below `end`. */
@@ -122,8 +122,8 @@ static void find_figures(struct top *top, uint32_t i)
     if (before->generation != row->generation)
         *before = (struct top_before){.generation = row->generation};
     *f = (struct top_figures){.inuse_bytes = totals_inuse_bytes(t), .objects = totals_inuse_objects(t), .alloc_bytes = t->alloc_bytes};
-    f->growth = top_rate(top, f->inuse_bytes, before->inuse_bytes);
-    f->alloc = top_rate(top, f->alloc_bytes, before->alloc_bytes);
+    f->growth = top_rate(top->period_ns, f->inuse_bytes, before->inuse_bytes);
+    f->alloc = top_rate(top->period_ns, f->alloc_bytes, before->alloc_bytes);
     before->inuse_bytes = f->inuse_bytes;
     before->alloc_bytes = f->alloc_bytes;
 }
@@ -141,8 +141,8 @@ static int find_all_figures(struct top *top)
         find_figures(top, i);
     top->all = (struct top_figures){.inuse_bytes = totals_inuse_bytes(&s->all), .objects = totals_inuse_objects(&s->all),
                                     .alloc_bytes = s->all.alloc_bytes};
-    top->all.growth = top_rate(top, top->all.inuse_bytes, inuse);
-    top->all.alloc = top_rate(top, top->all.alloc_bytes, alloc);
+    top->all.growth = top_rate(top->period_ns, top->all.inuse_bytes, inuse);
+    top->all.alloc = top_rate(top->period_ns, top->all.alloc_bytes, alloc);
     top->history[top->n_history++ % TOP_HISTORY] = top->all.inuse_bytes;
     return 0;
 }
@@ -165,15 +165,27 @@ static void keep_threads(struct top *top)
     view_threads_free(&top->threads);
 }
 
+void top_take_threads(struct top *top, struct view_threads *threads)
+{
+    uint64_t now = top_now_ns();
+    keep_threads(top);
+    top->threads = *threads;
+    top->threads_period_ns = top->threads_time_ns == 0 ? 0 : now - top->threads_time_ns;
+    top->threads_time_ns = now;
+}
+
 static int read_process(struct top *top)
 {
+    struct view_threads threads;
     struct snapshot *s = view_snapshot(top->process, NULL); /* if it fails, the one before is shown */
     if (!s)
         return -errno;
     snapshot_free(top->snapshot);
     top->snapshot = s;
-    keep_threads(top);
-    return view_threads_read(&top->threads, top->process, VIEW_MOST_CELLS);
+    int error = view_threads_read(&threads, top->process, VIEW_MOST_CELLS);
+    if (!error)
+        top_take_threads(top, &threads);
+    return error;
 }
 
 /* Another program in the same process is another one to watch. */

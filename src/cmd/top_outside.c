@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "snapshot/limits_outside.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/row_path.h"
 #include "top.h"
@@ -114,14 +113,12 @@ static void add_contexts(const struct limits *l)
 
 int top_limits_read(struct top *top, struct top_items *items)
 {
-    if (top->url[0] != '\0') {
-        items->none = "limits are not in the answers over HTTP: give the PID";
-        return 0;
-    }
     struct limits l = {top, items, calloc((size_t)top->snapshot->n_rows + 1, sizeof *l.of_row), 0};
     if (!l.of_row)
         return -ENOMEM;
-    limits_outside_list(top->process, top->snapshot, add_limit, &l); /* an error is that of the next reading too */
+    items->none = top->url[0] != '\0' ? top_url_limits(top, add_limit, &l) : NULL;
+    if (top->url[0] == '\0')
+        limits_outside_list(top->process, top->snapshot, add_limit, &l); /* an error is that of the next reading too */
     add_contexts(&l);
     free(l.of_row);
     for (uint32_t i = 0; i < items->n; i++) {
@@ -129,6 +126,7 @@ int top_limits_read(struct top *top, struct top_items *items)
         uint64_t bound = row->bound_bytes ? row->bound_bytes : row->soft_bytes;
         row->share = bound ? (double)row->figures.inuse_bytes / (double)bound : 0;
     }
-    items->none = "no span has a limit: 'jespan ctl PID set limit:NAME 64M' sets one";
+    if (!items->none)
+        items->none = "no span has a limit: 'jespan ctl PID set limit:NAME 64M' sets one";
     return l.error;
 }

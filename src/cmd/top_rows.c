@@ -158,10 +158,10 @@ static void arrange_threads(struct top *top)
         *row = (struct top_row){.row = i, .figures = {.inuse_bytes = t->alloc_bytes, .objects = t->alloc_objects}};
         if (b->alloc_bytes > t->alloc_bytes || b->free_bytes > t->free_bytes || b->cpu_ns > t->cpu_ns)
             continue;
-        row->figures.alloc = top_rate(top, t->alloc_bytes, b->alloc_bytes);
-        row->free_rate = top_rate(top, t->free_bytes, b->free_bytes);
+        row->figures.alloc = top_rate(top->threads_period_ns, t->alloc_bytes, b->alloc_bytes);
+        row->free_rate = top_rate(top->threads_period_ns, t->free_bytes, b->free_bytes);
         row->figures.growth = row->figures.alloc - row->free_rate;
-        row->share = top->period_ns == 0 ? 0 : (double)(t->cpu_ns - b->cpu_ns) / (double)top->period_ns;
+        row->share = top->threads_period_ns == 0 ? 0 : (double)(t->cpu_ns - b->cpu_ns) / (double)top->threads_period_ns;
     }
     if (top->n_rows > 0)
         qsort_r(top->rows, top->n_rows, sizeof *top->rows, compare, &top->sort);

@@ -71,8 +71,7 @@ static const char *read_text(int fd, char **text, size_t *bytes)
     return NULL;
 }
 
-/* *text is to be freed in either case. */
-static const char *fetch_text(const struct top *top, const char *path, char **text, size_t *bytes)
+const char *top_url_text(const struct top *top, const char *path, char **text, size_t *bytes)
 {
     int fd = memfd_create("jespan-top", MFD_CLOEXEC);
     *text = NULL;
@@ -325,71 +324,9 @@ const char *top_url_read(struct top *top)
 {
     char *text;
     size_t bytes;
-    const char *reason = fetch_text(top, "/spans?format=json&limit=100000", &text, &bytes);
+    const char *reason = top_url_text(top, "/spans?format=json&limit=100000", &text, &bytes);
     if (!reason)
         return top_url_parse(top, text, bytes);
     free(text);
     return reason;
-}
-
-/* ---- /arenas ---- */
-
-static int read_arena(struct top_items *items, struct json *j)
-{
-    static struct text text;
-    struct top_row row = {0};
-    const char *name = "", *value = "";
-    uint64_t number = 0;
-    json_open(j, '{');
-    for (const char *key; (key = json_key(j));) {
-        uint64_t *to = strcmp(key, "number") == 0          ? &number
-                       : strcmp(key, "inuse_bytes") == 0   ? &row.figures.inuse_bytes
-                       : strcmp(key, "inuse_objects") == 0 ? &row.figures.objects
-                       : strcmp(key, "alloc_bytes") == 0   ? &row.figures.alloc_bytes
-                       : strcmp(key, "mapped_bytes") == 0  ? &row.mapped_bytes
-                       : strcmp(key, "limit_bytes") == 0   ? &row.bound_bytes
-                       : strcmp(key, "refusals") == 0      ? &row.refusals
-                                                           : NULL;
-        if (to)
-            *to = json_number(j);
-        else if (strcmp(key, "name") == 0)
-            name = json_text(j);
-        else if (strcmp(key, "value") == 0)
-            value = json_text(j);
-        else
-            json_skip(j);
-    }
-    top_arena_text(&text, name, value);
-    struct top_item *item = top_items_add(items, number, &text);
-    if (!item)
-        return -ENOMEM;
-    row.row = item->row.row;
-    item->row = row;
-    return 0;
-}
-
-int top_url_arenas(struct top *top, struct top_items *items)
-{
-    char *text;
-    size_t bytes;
-    int error = 0;
-    items->none = fetch_text(top, "/arenas?format=json", &text, &bytes);
-    if (items->none) {
-        free(text);
-        return 0;
-    }
-    struct json j = {text, text + bytes, 0, false};
-    json_open(&j, '{');
-    for (const char *key; !error && (key = json_key(&j));) {
-        if (strcmp(key, "arenas") != 0) {
-            json_skip(&j);
-            continue;
-        }
-        json_open(&j, '[');
-        while (!error && json_item(&j))
-            error = read_arena(items, &j);
-    }
-    free(text);
-    items->none = "no span has an arena of its own: 'jespan run --arena NAME' gives it one";
-    return error;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# `jespan top URL`: what a program answers over HTTP is shown as what is read from outside, also hostile names; views that the
-# answers do not have; a program that ends, and answers that are wrong.
+# `jespan top URL`: what a program answers over HTTP is shown as what is read from outside, also hostile names, in all views; a
+# program that ends, and answers that are wrong.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/http.sh
@@ -19,10 +19,10 @@ top() {
     sed 1d "$scratch/top" | grep -v '(jespan)' | sed $'s/\xef\xbf\xbd/?/g' | sort || true
 }
 
-start_program "arena:hold,stacks:all"
+start_program "arena:hold,stacks:all,limit:hold=1M/2G|inside=1G"
 tell grow 100
 "$JESPAN_CMD" ps > "$scratch/ps"
-for options in "" "--flat" "--flat --filter inside" "--view stacks" "--view arenas"; do
+for options in "" "--flat" "--flat --filter inside" "--view stacks" "--view arenas" "--view limits" "--view threads --filter http_program"; do
     # shellcheck disable=SC2086
     by_pid=$(top $options "$program_pid")
     ! grep -q 'permission denied' "$scratch/err" || skip "this system lets no process read another"
@@ -31,12 +31,12 @@ for options in "" "--flat" "--flat --filter inside" "--view stacks" "--view aren
 done
 equal "a row" "$(top --flat "$base/" | grep -c ' 4.0 KiB .* hold > inside {tenant=green, tenant=blue, request=17}$')" 1
 equal "growth" "$("$JESPAN_CMD" top --count 2 --interval 0.05 "$base/?pid=$program_pid" | grep -c 'KiB  *0  *0  *100 .* grow$')" 2
-equal "threads" "$(top --view threads "$base" | grep "^(")" "(threads are not in the answers over HTTP: give the PID)"
-equal "limits" "$(top --view limits "$base" | grep "^(")" "(limits are not in the answers over HTTP: give the PID)"
+equal "threads" "$(top --view threads "$base" | grep -c " http_program $program_pid in thread:http_program$")" 1
+equal "limits" "$(top --view limits "$base" | grep -cE ' 2.0 GiB +1.0 MiB +0  hold| 1.0 GiB +- +0  hold > inside')" 2
 
 "$JESPAN_CMD" top --interval 0.05 "$base" > "$scratch/batch" 2> "$scratch/err" &
 batch=$!
-await grep -q inside "$scratch/batch"
+await_of "$batch" grep -q inside "$scratch/batch"
 end_program
 wait "$batch" || fail "the end of a program: status $?"
 equal "the end of a program" "$(sed 's/after.*//' "$scratch/err")" "jespan: $base: Failed to connect to 127.0.0.1 port ${base##*:} "
