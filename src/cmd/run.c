@@ -55,10 +55,9 @@ static int start(const struct run_options *options, char **argv)
     if (status == 0)
         status = add_sidecar(&conf, options);
     if (status == 0)
-        status = run_environment_make(&environment, conf, &library);
+        status = run_environment_make(&environment, conf, &library, run_program_check(&program, library.path));
     if (status != 0)
         return status;
-    run_program_check(&program, library.path);
     if (options->in_process) {
         run_dump_dir_check_workers(dump_dir, options);
         dump_dir_remove_empty(dump_dir, (uint64_t)getpid()); /* the first dump makes it again */

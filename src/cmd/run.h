@@ -39,9 +39,10 @@ struct run_program {
 /* Finds the program as the shell does. Returns 0, STATUS_NOT_FOUND or STATUS_NOT_EXECUTABLE. */
 int run_program_find(struct run_program *program, const char *name);
 
-/* Warns if the loader will not preload `library` into the program: if it is linked statically, runs with raised privileges, or
- * is built for another machine. Looks at the interpreter of a script. */
-void run_program_check(const struct run_program *program, const char *library);
+/* Warns if the loader will not preload `library` into the program: if it is linked statically without jespan, runs with raised
+ * privileges, or is built for another machine. Looks at the interpreter of a script. Returns false if the program must not get the
+ * library, because it has jespan in it: both would report. */
+bool run_program_check(const struct run_program *program, const char *library);
 
 /* Returns true if heap dumps are wanted: with services only if there is an option for dumps. */
 bool run_wants_dumps(const struct run_options *options);
@@ -64,8 +65,8 @@ struct run_environment {
  * function and the next is never freed: the process becomes the program. */
 int run_conf_make(char **text, const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid);
 
-/* Makes the environment. Returns 0 or STATUS_PREPARE. */
-int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library);
+/* Makes the environment, with the library as the first one to preload, or without it. Returns 0 or STATUS_PREPARE. */
+int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library, bool preloads);
 
 struct command;
 extern const struct command command_run;
@@ -94,6 +95,7 @@ struct run_elf {
     uint8_t byte_order; /* ELFDATA2LSB or ELFDATA2MSB */
     uint16_t machine;   /* EM_X86_64, … */
     bool is_dynamic;    /* the file names a loader, or is one */
+    bool has_jespan;    /* itself, from libjespan.a */
 };
 
 /* Returns false if `path` cannot be read or is not an ELF file. */

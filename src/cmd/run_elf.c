@@ -9,6 +9,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "snapshot/books.h"
+
 struct file {
     int fd;
     Elf *elf;
@@ -64,6 +66,25 @@ static bool has_soname(const struct file *file)
     return false;
 }
 
+/* A program with libjespan.a in it has the note by which its books are found. */
+static bool has_books(const struct file *file)
+{
+    GElf_Phdr segment;
+    for (size_t i = 0; i < file->n_segments; i++) {
+        if (!gelf_getphdr(file->elf, (int)i, &segment) || segment.p_type != PT_NOTE)
+            continue;
+        Elf_Data *notes = elf_getdata_rawchunk(file->elf, (int64_t)segment.p_offset, segment.p_filesz,
+                                               segment.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+        GElf_Nhdr note;
+        size_t name, content;
+        for (size_t at = 0; notes && (at = gelf_getnote(notes, at, &note, &name, &content)) > 0;)
+            if (note.n_type == BOOKS_NOTE_TYPE && note.n_namesz == sizeof BOOKS_NOTE_NAME
+                && memcmp((const char *)notes->d_buf + name, BOOKS_NOTE_NAME, sizeof BOOKS_NOTE_NAME) == 0)
+                return true;
+    }
+    return false;
+}
+
 static void read_kind(const struct file *file, struct run_elf *elf)
 {
     GElf_Phdr segment;
@@ -71,6 +92,7 @@ static void read_kind(const struct file *file, struct run_elf *elf)
     elf->byte_order = file->header.e_ident[EI_DATA];
     elf->machine = file->header.e_machine;
     elf->is_dynamic = find_segment(file, PT_INTERP, &segment) || has_soname(file);
+    elf->has_jespan = has_books(file);
 }
 
 bool run_elf_read(struct run_elf *elf, const char *path)

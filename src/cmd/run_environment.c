@@ -247,7 +247,7 @@ int run_conf_make(char **text, const struct run_options *options, const char *du
     return STATUS_PREPARE;
 }
 
-int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library)
+int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library, bool preloads)
 {
     const char *others = others_preloaded(library->path);
     size_t n = 0;
@@ -255,7 +255,8 @@ int run_environment_make(struct run_environment *environment, const char *text, 
         n++;
     environment->all = calloc(n + 3, sizeof *environment->all);
     if (!environment->all || asprintf(&environment->conf, "JESPAN_CONF=%s", text) < 0
-        || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", library->path, others[0] == '\0' ? "" : ":", others) < 0) {
+        || asprintf(&environment->preload, "LD_PRELOAD=%s%s%s", preloads ? library->path : "",
+                    !preloads || others[0] == '\0' ? "" : ":", others) < 0) {
         cmd_error("out of memory");
         return STATUS_PREPARE;
     }

@@ -99,7 +99,7 @@ static bool follow_script(char *path)
     return true;
 }
 
-void run_program_check(const struct run_program *program, const char *library)
+bool run_program_check(const struct run_program *program, const char *library)
 {
     char path[PATH_MAX];
     struct run_elf elf, ours;
@@ -107,11 +107,14 @@ void run_program_check(const struct run_program *program, const char *library)
     for (int i = 0; i < MAX_INTERPRETERS && follow_script(path); i++)
         continue;
     if (!run_elf_read(&elf, path))
-        return;
+        return true;
+    if (elf.has_jespan)
+        return !elf.is_dynamic;
     if (!elf.is_dynamic)
-        cmd_warning("%s is statically linked: jespan cannot track it", path);
+        cmd_warning("%s is statically linked, without libjespan.a: jespan cannot track it", path);
     else if (run_elf_read(&ours, library) && !run_elf_same_machine(&ours, &elf))
         cmd_warning("%s is for another kind of machine than %s: jespan cannot track it", path, library);
     else if (is_privileged(path))
         cmd_warning("%s runs with raised privileges: jespan cannot track it", path);
+    return true;
 }

@@ -37,6 +37,18 @@ try() {
     done
 }
 
+# try_run WHAT PROGRAM OPTION: the command reports for it once, and has no complaint, although it cannot preload the library
+try_run() {
+    local status=0
+    rm -rf "$dir"
+    "$JESPAN_CMD" run --quiet --dump-dir "$dir" --interval 0 "$3" -- "$2" check > "$scratch/out" 2> "$scratch/err" || status=$?
+    equal "$1: jespan run $3: status" "$status" 0
+    equal "$1: jespan run $3: stderr" "$(cat "$scratch/err")" ""
+    equal "$1: jespan run $3: dumps" "$(find "$dir" -type f | wc -l)" 1
+    "$JESPAN_CMD" report "$dir" > "$scratch/report" 2>&1 || fail_with "$1: the report of jespan run $3" "$scratch/report"
+    grep -q ' handle > parse {' "$scratch/report" || fail_with "$1: jespan run $3: no parse" "$scratch/report"
+}
+
 # The archive has all exporters.
 check_folded() {
     rm -rf "$dir"
@@ -54,6 +66,8 @@ check_static() {
     fi
     ! grep -q NEEDED < <(readelf -d "$scratch/static") || fail "the static program needs a library"
     try "static" "$scratch/static"
+    try_run "static" "$scratch/static" --sidecar
+    try_run "static" "$scratch/static" --in-process
     check_folded
 }
 
@@ -61,6 +75,8 @@ check_beside_shared_libc() {
     link "$scratch/archive" tests/integration/dump_program.c "${exporter[@]}" -l:libjespan.a "${libraries[@]}"
     ! grep -q jespan < <(readelf -d "$scratch/archive") || fail "the program with the archive needs libjespan.so"
     try "archive" "$scratch/archive"
+    try_run "archive" "$scratch/archive" --sidecar
+    try_run "archive" "$scratch/archive" --in-process
 }
 
 # Without the exporter's archive there are no dumps, and that is said once; all else works.
