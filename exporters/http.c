@@ -94,14 +94,14 @@ static int open_listener(struct http_server *server)
 {
     const struct service_host *host = server->source.host;
     struct http_address address;
-    const char *wrong = http_listen_parse(&address, host->conf->http_listen);
+    const char *wrong = http_address_parse(&address, host->conf->http_listen);
     if (!wrong)
         wrong = http_listen_open(&server->listener, &address);
     if (wrong) {
         say(host, wrong, "; http is left out");
         return -ECANCELED;
     }
-    server->source.local = http_listen_is_local(&address);
+    server->source.local = http_address_is_local(&address);
     say_port(server, &address);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The addresses of http_listen, and the socket that listens there.
+/* The socket that listens at the address of http_listen.
  *
  * One socket at a time listens. A forked child closes the inherited socket, so that nobody waits for answers of a
  * process that gives none.
@@ -7,24 +7,13 @@
 #ifndef JESPAN_HTTP_LISTEN_H
 #define JESPAN_HTTP_LISTEN_H
 
-#include <netinet/in.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
+
+#include "base/http_address.h"
 
 #define HTTP_PATH_BYTES 4096
-
-struct http_address {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in in;
-        struct sockaddr_in6 in6;
-        struct sockaddr_un un;
-    } socket;
-    socklen_t bytes;
-};
 
 struct http_listener {
     int fd;
@@ -34,13 +23,6 @@ struct http_listener {
     ino_t inode;
     char path[HTTP_PATH_BYTES]; /* its absolute path */
 };
-
-/* Parses IPV4:PORT, [IPV6]:PORT, localhost:PORT, :PORT (the loopback address) or unix:PATH. Returns NULL, or the error
- * as a text. */
-const char *http_listen_parse(struct http_address *address, const char *text);
-
-/* Whether only processes of this machine can connect. */
-bool http_listen_is_local(const struct http_address *address);
 
 /* Returns NULL, or the error as a text. Only the owner can connect to a Unix socket. A socket where nobody listens any
  * more is replaced. If several processes ask for the same path at once, one gets it: they lock its directory. */

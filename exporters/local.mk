@@ -92,6 +92,7 @@ http_sources = \
 	%D%/http_text.c %D%/http_text.h \
 	%D%/http_threads.c \
 	%D%/http_timeline.c %D%/http_timeline.h \
-	%D%/http_view.c %D%/http_view.h
+	%D%/http_view.c %D%/http_view.h \
+	src/base/http_address.c src/base/http_address.h
 
 EXTRA_DIST += %D%/README.md

@@ -56,9 +56,8 @@ static int read_options(struct options *options, int argc, char **argv)
 /* The tests may take an hour: what cannot be written is refused before. Returns OPTIONS_READ if all can. */
 static int check_outputs(const struct options *options)
 {
-    int status = options->junit ? cmd_output_file("--junit", options->junit) : 0;
-    if (status == 0 && options->markdown)
-        status = cmd_output_file("--markdown", options->markdown);
+    const struct cmd_output outputs[] = {{"--junit", options->junit}, {"--markdown", options->markdown}};
+    int status = cmd_output_files(outputs, 2);
     if (status == 0 && options->dump_dir)
         status = cmd_no_stdout("--dump-dir", options->dump_dir);
     return status == 0 ? OPTIONS_READ : status;

@@ -5,6 +5,7 @@ command_sources = \
 	%D%/jespan.c \
 	%D%/options.c %D%/options.h \
 	%D%/run.c %D%/run.h \
+	%D%/run_checks.c \
 	%D%/run_elf.c \
 	%D%/run_environment.c \
 	%D%/run_init.c \
@@ -13,6 +14,7 @@ command_sources = \
 	%D%/run_program.c \
 	%D%/run_sidecar.c \
 	%D%/serve.c \
+	src/base/http_address.c src/base/http_address.h \
 	src/base/parse.c src/base/parse.h \
 	src/conf/conf_keys.c
 

@@ -172,13 +172,50 @@ static int why_unwritable(const char *path)
     return access(directory, W_OK | X_OK) == 0 ? 0 : errno;
 }
 
-int cmd_output_file(const char *option, const char *path)
+static int check_output(const struct cmd_output *output)
 {
-    int status = cmd_no_stdout(option, path), error = status == 0 ? why_unwritable(path) : 0;
+    int status = cmd_no_stdout(output->option, output->path), error = status == 0 ? why_unwritable(output->path) : 0;
     if (error == 0)
         return status;
-    cmd_error("%s: cannot write '%s': %s", option, path, strerror(error));
+    cmd_error("%s: cannot write '%s': %s", output->option, output->path, strerror(error));
     return STATUS_PREPARE;
+}
+
+#define PLACE_BYTES (2 * PATH_MAX)
+
+/* The path without links in its directory. The file may not be there yet. */
+static bool find_place(char place[PLACE_BYTES], const char *path)
+{
+    char directory[PATH_MAX], real[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (realpath(path, place))
+        return true;
+    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash + 1 - path) : 1, slash ? path : ".");
+    return realpath(directory, real) && snprintf(place, PLACE_BYTES, "%s/%s", real, name) < PLACE_BYTES;
+}
+
+/* Two outputs to a device or a pipe do not overwrite each other. */
+static bool is_same_file(const char *a, const char *b)
+{
+    char first[PLACE_BYTES], second[PLACE_BYTES];
+    struct stat x, y;
+    if (stat(a, &x) == 0 && stat(b, &y) == 0)
+        return x.st_dev == y.st_dev && x.st_ino == y.st_ino && S_ISREG(x.st_mode);
+    return find_place(first, a) && find_place(second, b) && strcmp(first, second) == 0;
+}
+
+int cmd_output_files(const struct cmd_output *outputs, size_t n)
+{
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < n; i++) {
+        status = outputs[i].path ? check_output(&outputs[i]) : 0;
+        for (size_t k = 0; status == 0 && outputs[i].path && k < i; k++)
+            if (outputs[k].path && is_same_file(outputs[k].path, outputs[i].path)) {
+                cmd_error("%s and %s name the same file, '%s'", outputs[k].option, outputs[i].option, outputs[i].path);
+                status = STATUS_USAGE;
+            }
+    }
+    return status;
 }
 
 /* ---- Words ---- */

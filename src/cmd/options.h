@@ -5,6 +5,7 @@
 
 #include <getopt.h> /* for optind */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -35,9 +36,13 @@ enum cmd_order {
  * or the exit status of the command: after an error, which is printed, and after --help or -h, which prints the usage. */
 int cmd_options(int argc, char **argv, const struct cmd_option *rows, enum cmd_order order);
 
-/* Looks whether the file that an option names can be written, without making it. Standard output ("-") belongs to the program that
- * the command starts. Returns 0, or prints an error and returns STATUS_PREPARE or STATUS_USAGE. */
-int cmd_output_file(const char *option, const char *path);
+struct cmd_output {
+    const char *option, *path; /* NULL: not given */
+};
+
+/* Looks whether the files that options name can be written, without making them, and are different files. Standard output ("-") belongs
+ * to the program that the command starts. Returns 0, or prints an error and returns STATUS_PREPARE or STATUS_USAGE. */
+int cmd_output_files(const struct cmd_output *outputs, size_t n);
 
 /* Refuses "-" as the name of an output. Returns 0, or prints an error and returns STATUS_USAGE. */
 int cmd_no_stdout(const char *option, const char *path);

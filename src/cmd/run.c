@@ -51,6 +51,10 @@ static int start(const struct run_options *options, char **argv)
     if (status == 0 && run_wants_dumps(options))
         status = run_dump_dir_choose(dump_dir, options, default_directory(directory, argv[0]));
     if (status == 0)
+        status = run_check_files(options); /* they may lie in that directory */
+    if (status != 0)
+        dump_dir_remove_empty(dump_dir, (uint64_t)getpid());
+    if (status == 0)
         status = run_conf_make(&conf, options, dump_dir, &library, getpid());
     if (status == 0)
         status = add_sidecar(&conf, options);

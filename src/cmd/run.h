@@ -23,6 +23,20 @@ struct run_options {
 int run_options_read(struct run_options *options, int argc, char **argv);
 int serve_options_read(struct run_options *options, int argc, char **argv);
 
+/* ---- run_checks.c: print an error that names the option, and return its status; or return 0 ---- */
+
+/* An empty text is right: it is nowhere. */
+int run_check_url(const char *option, const char *url);
+int run_check_http(const char *option, const char *address);
+
+/* The addresses in the value of --conf. */
+int run_check_conf(const char *text);
+
+/* The files that a run writes at its end: can they be written, and are they different ones? */
+int run_check_files(const struct run_options *options);
+
+/* ---- The library and the program ---- */
+
 struct run_library {
     char path[PATH_MAX];    /* absolute */
     char modules[PATH_MAX]; /* the directory of its modules; "" if that is the one that was configured */

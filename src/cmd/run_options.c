@@ -17,7 +17,7 @@
 #define MAX_GUARD_SAMPLE (1ul << 30)
 #define MAX_BYTES (UINT64_C(1) << 50)
 
-static int check_number(const char *option, const char *text, unsigned long maximum)
+static int check_number(const char *option, const char *text, unsigned long maximum, const char *of_what)
 {
     char *end;
     errno = 0;
@@ -26,7 +26,7 @@ static int check_number(const char *option, const char *text, unsigned long maxi
     unsigned long value = strtoul(text, &end, 10);
     if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && value <= maximum)
         return 0;
-    cmd_error("%s: '%s' is not a number from 0 to %lu", option, text, maximum);
+    cmd_error("%s: '%s' is not a whole number%s from 0 to %lu", option, text, of_what, maximum);
     return STATUS_USAGE;
 }
 
@@ -52,17 +52,17 @@ static int check_stacks(const char *option, const char *mode)
 
 static int check_interval(const char *option, const char *text)
 {
-    return check_number(option, text, MAX_INTERVAL_S);
+    return check_number(option, text, MAX_INTERVAL_S, " of seconds");
 }
 
 static int check_keep(const char *option, const char *text)
 {
-    return check_number(option, text, MAX_KEEP);
+    return check_number(option, text, MAX_KEEP, "");
 }
 
 static int check_guard(const char *option, const char *text)
 {
-    return check_number(option, text, MAX_GUARD_SAMPLE);
+    return check_number(option, text, MAX_GUARD_SAMPLE, "");
 }
 
 /* For values that JESPAN_CONF takes as they are. The message leaves the value out: a URL may contain a password. */
@@ -94,19 +94,26 @@ static int check_list(const char *option, const char *list)
 static int check_url(const char *option, const char *url)
 {
     int status = check_value(option, url);
-    if (status != 0 || !url)
-        return status;
-    size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
-    if (scheme > 0 && url[scheme] != '\0')
-        return 0;
-    cmd_error("%s: the URL is not http://… or https://…", option);
-    return STATUS_USAGE;
+    return status != 0 || !url ? status : run_check_url(option, url);
 }
 
+static int check_http(const char *option, const char *address)
+{
+    int status = check_value(option, address);
+    return status != 0 || !address ? status : run_check_http(option, address);
+}
+
+static int check_conf(const char *option, const char *text)
+{
+    (void)option;
+    return text ? run_check_conf(text) : 0;
+}
+
+/* Whether it can be written is checked later, since it may lie in the directory of the dumps. */
 static int check_file(const char *option, const char *path)
 {
     int status = check_value(option, path);
-    return status != 0 || !path ? status : cmd_output_file(option, path);
+    return status != 0 || !path ? status : cmd_no_stdout(option, path);
 }
 
 static int check_directory(const char *option, const char *path)
@@ -128,7 +135,8 @@ static int check_values(const struct run_options *options)
                   {check_url, "--pyroscope", options->pyroscope},
                   {check_url, "--otlp", options->otlp},
                   {check_value, "--app", options->app},
-                  {check_value, "--http", options->http},
+                  {check_http, "--http", options->http},
+                  {check_conf, "--conf", options->conf},
                   {check_list, "--limit", options->limit},
                   {check_list, "--arena", options->arena},
                   {check_list, "--dump-on", options->dump_on},

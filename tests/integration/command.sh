@@ -132,6 +132,8 @@ test_help_and_usage() {
         jespan run --interval "$interval" -- true
         says "run --interval '$interval'" 2 "jespan: --interval: '$interval'*"
     done
+    jespan run --interval 0.5 -- true
+    says "run --interval 0.5" 2 "jespan: --interval: '0.5' is not a whole number of seconds from 0 to 31536000"
     for bytes in x -1 1x 1KB "" 1025T 99999999999999999999; do
         jespan run --dir-bytes "$bytes" -- true
         says "run --dir-bytes '$bytes'" 2 "jespan: --dir-bytes: '$bytes' is not a number of bytes from 0 to 1024T, such as 500M"
@@ -278,9 +280,53 @@ test_run_errors() {
     done
 }
 
+# An address that is malformed is refused before the program starts. Passwords are not shown.
+test_run_addresses() {
+    local address line
+    while IFS='|' read -r address line; do
+        jespan run --http "$address" -- touch "$scratch/started"
+        says "--http $address" 2 "jespan: --http: '$address': $line"
+        jespan run --conf "max_contexts:100,http_listen:$address" -- touch "$scratch/started"
+        says "http_listen:$address" 2 "jespan: --conf: http_listen: '$address': $line"
+    done << 'END'
+foo|it must be ADDRESS:PORT or unix:PATH
+127.0.0.1:x|the port must be a number from 0 to 65535
+127.0.0.1:65536|the port must be a number from 0 to 65535
+example.org:80|the address must be an IP address (\[…\] around IPv6) or localhost
+unix:|the path after unix: is missing
+END
+    while IFS='|' read -r address line; do
+        for line in "--pyroscope $address|--pyroscope: $line" "--otlp $address|--otlp: $line" \
+            "--conf otlp_url:$address|--conf: otlp_url: $line" "--conf pyroscope_url:$address|--conf: pyroscope_url: $line"; do
+            jespan run "${line%% *}" "$(cut -d'|' -f1 <<< "${line#* }")" -- touch "$scratch/started"
+            says "${line%%|*}" 2 "jespan: ${line#*|}"
+        done
+    done << 'END'
+foo|the URL is not http://… or https://…
+ftp://host/|the URL is not http://… or https://…
+http://|the URL is not http://… or https://…
+http:///path|the URL has no host
+http://:4040|the URL has no host
+http://user:secret@:4040|the URL has no host
+http://host:4040x/|the port must be a number from 0 to 65535
+https://user:secret@[::1]:99999|the port must be a number from 0 to 65535
+http://a host|the URL contains a blank or a control character
+http://host/?tenant=secret|the URL must be without ? and #
+END
+    jespan serve --http foo $$
+    says "serve --http foo" 2 "jespan: --http: 'foo': it must be ADDRESS:PORT or unix:PATH"
+    [ ! -e "$scratch/started" ] || fail "the program was started"
+    for address in http://host https://host:4040/a/b http://user:p@ss:w/d@host http://[::1]:4040 http://ümläut.example:1; do
+        jespan run --quiet --otlp "$address" --only none -- true
+        says "--otlp $address" 0 ""
+    done
+    jespan run --quiet --conf http_listen:,otlp_url:,pyroscope_url: -- true
+    says "no addresses" 0 ""
+}
+
 # A file that cannot be written is refused before the program starts, and none is made.
 test_outputs() {
-    local option path directory=$scratch/outputs
+    local option path said words directory=$scratch/outputs
     local -A wrong=([none/x]="No such file or directory" [.]="Is a directory" [new/]="Is a directory" [plain/x]="Not a directory")
     mkdir "$directory"
     cd "$directory"
@@ -716,6 +762,7 @@ test_run_services
 test_run_services_wrong
 test_run_passes_through
 test_run_errors
+test_run_addresses
 test_outputs
 test_run_unreadable_command
 test_run_library_without_sections

@@ -26,7 +26,7 @@ static const char *read_back(const char *text)
     static char shown[200];
     char host[INET6_ADDRSTRLEN];
     struct http_address a;
-    if (http_listen_parse(&a, text) != NULL)
+    if (http_address_parse(&a, text) != NULL)
         return "wrong";
     if (a.socket.any.sa_family == AF_UNIX) {
         snprintf(shown, sizeof shown, "unix %s", a.socket.un.sun_path);
@@ -36,7 +36,7 @@ static const char *read_back(const char *text)
     inet_ntop(a.socket.any.sa_family, six ? (void *)&a.socket.in6.sin6_addr : (void *)&a.socket.in.sin_addr, host,
               sizeof host);
     snprintf(shown, sizeof shown, "%s %d%s", host, ntohs(six ? a.socket.in6.sin6_port : a.socket.in.sin_port),
-             http_listen_is_local(&a) ? "" : " open");
+             http_address_is_local(&a) ? "" : " open");
     return shown;
 }
 
@@ -75,7 +75,7 @@ static void test_wrong_addresses(void **state)
 static struct http_address address_of(const char *text)
 {
     struct http_address a;
-    assert_null(http_listen_parse(&a, text));
+    assert_null(http_address_parse(&a, text));
     return a;
 }
 
