@@ -62,6 +62,11 @@ static struct events_node *find_node(struct events *e, const struct event *event
 /* ---- Events ---- */
 
 /* Programs that have no spans, such as the helpers of a script, make no file. The one that `jespan run` was given does. */
+static bool is_first(const struct events *e)
+{
+    return e->host->conf->dump_at_exit_pid == (uint64_t)e->host->pid;
+}
+
 static void begin_trace(struct events *e)
 {
     if (!e->has_begun)
@@ -248,6 +253,14 @@ static void say_all_missing(const struct events *e, const struct events_file *f)
     say_missing(e, f, f->left_out, " are beyond events_max_bytes");
 }
 
+/* Folded stacks have no other sign that nothing is missing. */
+static void say_empty(struct events *e)
+{
+    struct events_file *f = &e->folded;
+    if (is_first(e) && events_file_is_wanted(f) && f->bytes == 0 && !f->is_broken && events_file_make(f))
+        e->host->say((const char *const[]){f->path, ": no thread entered a span, so the file is empty", NULL});
+}
+
 static int open_all(struct events *e)
 {
     const struct conf *c = e->host->conf;
@@ -286,12 +299,13 @@ static int run(const struct service_host *host)
     if (error == 0 && wants_events(e) && host->conf->track_time == TRACK_TIME_OFF)
         host->say((const char *const[]){"track_time:off: there are no events", NULL});
     if (error == 0) {
-        if (host->conf->dump_at_exit_pid == (uint64_t)host->pid)
+        if (is_first(e))
             begin_trace(e);
         loop(e);
         end_lanes(e);
         show_memory(e, true);
         write_flames(e);
+        say_empty(e);
         say_all_missing(e, &e->folded);
         say_all_missing(e, &e->trace);
     }

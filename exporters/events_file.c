@@ -44,7 +44,7 @@ static bool is_own(struct events_file *f)
 }
 
 /* Regular files and pipes that have a reader. A FIFO without one would block. */
-static bool is_made(struct events_file *f)
+bool events_file_make(struct events_file *f)
 {
     if (f->fd >= 0 || f->is_broken)
         return f->fd >= 0;
@@ -57,7 +57,7 @@ static bool is_made(struct events_file *f)
 void events_file_flush(struct events_file *f)
 {
     size_t done = 0;
-    if (f->n == 0 || (f->fd >= 0 && !is_own(f)) || !is_made(f))
+    if (f->n == 0 || (f->fd >= 0 && !is_own(f)) || !events_file_make(f))
         return;
     while (done < f->n) {
         ssize_t n = write(f->fd, f->buffer + done, f->n - done);

@@ -339,13 +339,38 @@ test_outputs() {
         jespan run $option - -- touch started
         says "$option -" 2 "jespan: $option: '-' is not possible, since standard output belongs to PROGRAM; './-' is a file of that name"
         equal "files after wrong $option" "$(echo ./*)" ./plain
+        said=
+        [ $option != --flame-events ] || said="jespan: *: no thread entered a span, so the file is empty"
         jespan run $option plain -- true
-        says "$option of a file that is there" 0 ""
+        says "$option of a file that is there" 0 "$said"
         jespan run $option ./- -- true
-        says "$option ./-" 0 ""
-        [ $option = --flame-events ] || [ -e ./- ] || fail "$option ./- is not written"
+        says "$option ./-" 0 "$said"
+        [ -e ./- ] || fail "$option ./- is not written"
         rm -f ./-
+        jespan run --quiet $option new/file --dump-dir new --interval 0 -- true
+        says "$option in a new directory of dumps" 0 "$said"
+        equal "files of $option in a new directory of dumps" "$(echo new/* | sed 's/[0-9]\{2,\}/N/')" "new/file new/heap.N.1.pb.gz"
+        rm -r new
+        jespan run $option none/x --interval 5 -- touch started
+        says "$option none/x and dumps" 125 "jespan: $option: cannot write 'none/x': No such file or directory"
+        equal "files after wrong $option and dumps" "$(echo ./*)" ./plain
     done
+    mkdir below
+    ln -s below link
+    for words in "--flame a --flame-events a" "--flame-svg a --trace ./a" "--flame below/a --trace link/a" "--flame-svg plain --flame below/../plain"; do
+        # shellcheck disable=SC2086
+        jespan run $words -- touch started
+        # shellcheck disable=SC2086
+        set -- $words
+        case $words in --flame-svg\ plain*) set -- "$3" "$4" "$1" "$2" ;; esac
+        says "one file: $words" 2 "jespan: $1 and $3 name the same file, '$4'"
+    done
+    rm -r below link
+    jespan run --flame-svg /dev/null --trace /dev/null --flame a --flame-events b -- true
+    says "two outputs to a device" 0 "jespan: */b: no thread entered a span, so the file is empty"
+    jespan check --no-outlived --junit a --markdown ./a -- touch started
+    says "check with one file" 2 "jespan: --junit and --markdown name the same file, './a'"
+    rm -f a b
     jespan run --dump-dir - -- touch started
     says "--dump-dir -" 2 "jespan: --dump-dir: '-' is not possible, since standard output belongs to PROGRAM; './-' is a file of that name"
     for option in --junit --markdown; do
