@@ -40,13 +40,14 @@ static void write_dumps(FILE *to, const struct html_pack *dumps)
     html_pack_write_base64(dumps, to);
 }
 
-/* The page of the service http (exporters/http_page.html). Each mark in it begins with @, and is replaced by a text. */
-static void write_page(FILE *to, const struct html_pack *dumps)
+/* The page of the service http (exporters/http_page.html). Each mark in it begins with @, and is replaced by a text. Returns false after
+ * an error, with its errno. */
+static bool write_page(FILE *to, const struct html_pack *dumps)
 {
     static const struct mark marks[] = {
         {"<!--@HEAD@-->", write_policy}, {"@NONCE@", write_nonce}, {"@DUMPS@", write_dumps}};
     const char *from = http_page;
-    for (;;) {
+    while (!ferror(to)) {
         const struct mark *next = NULL;
         const char *at = NULL;
         for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
@@ -57,26 +58,22 @@ static void write_page(FILE *to, const struct html_pack *dumps)
             }
         }
         if (!next)
-            break;
+            return fputs(from, to) != EOF && fflush(to) == 0;
         fwrite(from, 1, (size_t)(at - from), to);
         next->write(to, dumps);
         from = at + strlen(next->text);
     }
-    fputs(from, to);
+    return false;
 }
 
 static int write_file(const char *path, const struct html_pack *dumps)
 {
     bool is_output = strcmp(path, "-") == 0;
     FILE *to = is_output ? stdout : fopen(path, "we");
-    if (!to)
-        return cmd_fail(path, strerror(errno), STATUS_WRITE);
-    write_page(to, dumps);
-    if (is_output)
-        return cmd_finish_output();
-    bool failed = ferror(to);
-    failed = fclose(to) != 0 || failed;
-    return failed ? cmd_fail(path, errno != 0 ? strerror(errno) : "write error", STATUS_WRITE) : 0;
+    int error = !to || !write_page(to, dumps) ? errno : 0;
+    if (to && !is_output && fclose(to) != 0 && error == 0)
+        error = errno;
+    return error == 0 ? 0 : cmd_fail(is_output ? "cannot write the output" : path, strerror(error), STATUS_WRITE);
 }
 
 /* Packs the dumps, with fewer moments if they take too much room. Returns an exit status. */

@@ -156,12 +156,12 @@ static void append(ProtobufCBuffer *buffer, size_t n, const uint8_t *bytes)
 int profile_write(const struct profile *profile, int fd)
 {
     struct out out = {.base = {append}};
-    int copy = dup(fd);
+    int copy = dup(fd), error = copy < 0 ? -errno : -ENOMEM;
     out.file = copy < 0 ? NULL : gzdopen(copy, "wb");
     if (!out.file) {
         if (copy >= 0)
             close(copy);
-        return -ENOMEM;
+        return error;
     }
     jespan_parts__profile__pack_to_buffer(profile->parts, &out.base);
     errno = 0;
