@@ -28,6 +28,8 @@ static void write_figures(struct http_json *to, const struct totals *t, uint64_t
     http_json_number(to, "outlived_bytes", t->outlived_bytes);
     http_json_number(to, "outlived_objects", t->outlived_objects);
     http_json_number(to, "temporary_objects", t->temporary_objects);
+    if (t->lifetimes > 0)
+        http_json_number(to, "lifetimes_us", t->lifetimes);
 }
 
 /* One at a time: figures of the context alone, and with all below it. */

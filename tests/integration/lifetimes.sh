@@ -64,8 +64,23 @@ model() {
         fits "functions from outside, $name" freed found
         ;;
     esac
+    [ "$name" != served ] || over_http
     exec 7>&-
     wait "$pid" || fail "the program failed"
+}
+
+all_lifetimes() {
+    "$JESPAN_CMD" ctl "$child" get spans.all.lifetimes_us
+}
+
+# Objects in use grow older, so the sum grows.
+over_http() {
+    local before after value
+    before=$(all_lifetimes)
+    value=$(curl -sS --max-time 600 --unix-socket "$scratch/socket" http://localhost/spans | sed -n 's/.*"all":{.*"lifetimes_us":\([0-9]*\).*/\1/p')
+    after=$(all_lifetimes)
+    [ "${value:-0}" -gt 0 ] && [ "$before" -le "$value" ] && [ "$value" -le "$after" ] ||
+        fail "over HTTP: lifetimes_us is '$value', should be from $before to $after"
 }
 
 # The order, what does not add up, and what other outputs have
@@ -96,6 +111,9 @@ model off stacks:off
 model sampled stacks:sampled,stacks_sample_bytes:10000
 model switched stacks:off switch
 model forked stacks:all fork
+if have curl && [ -f "$JESPAN_MODULES/http.so" ]; then
+    model served "stacks:all,module_dir:$JESPAN_MODULES,http_listen:unix:$scratch/socket"
+fi
 test_report
 test_none
 finish
