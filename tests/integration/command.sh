@@ -149,6 +149,16 @@ test_full_disk() {
         "$JESPAN_CMD" $words > /dev/full 2> "$scratch/err" || status=$?
         says "$words on a full disk" 1 "jespan: cannot write the output: No space left on device"
     done
+    for words in --help "report $scratch/small" "report --svg $scratch/small" "html -o - $scratch/small" "symbolize -o - $scratch/small" conf ps; do
+        status=0
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" $words >&- 2> "$scratch/err" || status=$?
+        says "$words without an output" 1 "jespan: *: Bad file descriptor"
+        status=0
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" $words > /dev/full 2> "$scratch/err" || status=$?
+        says "$words on a full device" 1 "jespan: *: No space left on device"
+    done
     "$JESPAN_CMD" report "$scratch/many" 2> "$scratch/err" | head -n 1 > /dev/null || true
     equal "stderr of report | head" "$(cat "$scratch/err")" ""
 }
