@@ -15,14 +15,6 @@
 #include "report/dump_dir.h"
 #include "run.h"
 
-/* All files of a run lie in a directory of its own. */
-static const char *default_directory(char directory[PATH_MAX], const char *program)
-{
-    const char *slash = strrchr(program, '/');
-    snprintf(directory, PATH_MAX, "jespan.%s.%d", slash ? slash + 1 : program, (int)getpid());
-    return directory;
-}
-
 /* Adds the sidecar to the program's configuration. Without a sidecar, a thread in the program reports, also if the
  * configuration has the sidecar of a `jespan run` that started this one. */
 static int add_sidecar(char **conf, const struct run_options *options)
@@ -49,7 +41,7 @@ static int start(const struct run_options *options, char **argv)
     if (status == 0)
         status = run_library_find(&library, options->lib);
     if (status == 0 && run_wants_dumps(options))
-        status = run_dump_dir_choose(dump_dir, options, default_directory(directory, argv[0]));
+        status = run_dump_dir_choose(dump_dir, options, run_dump_dir_name(directory, argv[0], getpid()));
     if (status == 0)
         status = run_check_files(options); /* they may lie in that directory */
     if (status != 0)

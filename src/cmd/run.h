@@ -61,6 +61,9 @@ bool run_program_check(const struct run_program *program, const char *library);
 /* Returns true if heap dumps are wanted: with services only if there is an option for dumps. */
 bool run_wants_dumps(const struct run_options *options);
 
+/* All files of a run lie in a directory of its own, jespan.PROGRAM.PID. Returns `directory`. */
+const char *run_dump_dir_name(char directory[PATH_MAX], const char *program, pid_t pid);
+
 /* Sets `dump_dir` (PATH_MAX bytes) to an absolute path that exists and can be written to. Sets it to "" if the user's
  * configuration names the directory, which is then left to the library. Returns 0 or STATUS_PREPARE. */
 int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default);

@@ -17,6 +17,7 @@
 #include "run.h"
 
 #define MIN_LIFE_MS 1000
+#define MAX_NAME 200 /* of a program, in the name of a directory */
 
 /* A value of the configuration ends at the next comma. */
 static int check_path(const char *path)
@@ -73,6 +74,20 @@ static int make_dump_dir(char *path, const char *wanted)
     if (error == 0 && (!realpath(wanted, path) || stat(path, &status) != 0))
         error = errno;
     return error != 0 ? error : !S_ISDIR(status.st_mode) ? ENOTDIR : access(path, W_OK | X_OK) != 0 ? errno : 0;
+}
+
+/* The name of a program may be as long as that of a directory, and have a comma, which JESPAN_CONF cannot name. */
+const char *run_dump_dir_name(char directory[PATH_MAX], const char *program, pid_t pid)
+{
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    size_t n = strnlen(name, MAX_NAME);
+    while (n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80) /* no part of a character of UTF-8 */
+        n--;
+    snprintf(directory, PATH_MAX, "jespan.%.*s.%d", (int)n, name, (int)pid);
+    for (char *at = directory; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127 || *at == ',')
+            *at = '_';
+    return directory;
 }
 
 static int prepare_dump_dir(char *path, const char *wanted)

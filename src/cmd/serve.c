@@ -27,7 +27,7 @@ static void default_directory(char directory[PATH_MAX], pid_t pid)
     if (fd >= 0)
         close(fd);
     name[n > 0 ? strcspn(name, "\n/") : 0] = '\0';
-    snprintf(directory, PATH_MAX, "jespan.%s.%d", name, (int)pid);
+    run_dump_dir_name(directory, name, pid);
 }
 
 static int make_conf(const struct run_options *options, pid_t pid)

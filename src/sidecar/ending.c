@@ -5,6 +5,7 @@
  * for the process, which may be at once. The OOM killer counts its victims for each cgroup. */
 #include "sidecar/ending.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,4 +187,22 @@ void line_find_holder(struct line_holder *h, const struct snapshot *s, bool at_p
         return;
     h->bytes = bytes_of(&s->rows[most], at_peak);
     row_path(h->path, sizeof h->path, s, most);
+}
+
+void line_path(FILE *to, const char *path)
+{
+    bool is_odd = false, is_plain = true;
+    for (const char *at = path; *at; at++) {
+        is_odd |= (unsigned char)*at < ' ' || *at == 127;
+        is_plain &= ((unsigned char)*at >= 128 || isalnum((unsigned char)*at) || strchr("/._-+,:@%=", *at));
+    }
+    fputs(is_odd ? "$'" : is_plain ? "" : "'", to);
+    for (const char *at = path; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 127)
+            fprintf(to, "\\%03o", (unsigned)*at);
+        else if (*at == '\'' && !is_odd)
+            fputs("'\\''", to);
+        else
+            fprintf(to, "%s%c", is_odd && (*at == '\'' || *at == '\\') ? "\\" : "", *at);
+    fputs(is_odd || !is_plain ? "'" : "", to);
 }

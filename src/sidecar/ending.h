@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "snapshot/snapshot.h"
@@ -53,5 +54,8 @@ void line_find_holder(struct line_holder *h, const struct snapshot *s, bool at_p
 /* Writes "1.5 GiB". Returns `text`. */
 #define LINE_SIZE_BYTES 24
 const char *line_size(char text[LINE_SIZE_BYTES], uint64_t bytes);
+
+/* Writes a path, which may have any characters, as a word of a shell: readers copy it into their next command. */
+void line_path(FILE *to, const char *path);
 
 #endif

@@ -61,8 +61,10 @@ static void say_dumps(FILE *to, const struct served_dumps *d)
     fprintf(to, "; %llu dump%s", (unsigned long long)d->n, d->n == 1 ? "" : "s");
     if (d->processes > 1)
         fprintf(to, " of %llu processes", (unsigned long long)d->processes);
-    fprintf(to, " %s %s; next: jespan report %s", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in",
-            conf.dump_dir, d->last);
+    fprintf(to, " %s ", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in");
+    line_path(to, conf.dump_dir);
+    fputs("; next: jespan report ", to);
+    line_path(to, d->last);
 }
 
 static void say_unread(const struct served *p, const struct ending *e)

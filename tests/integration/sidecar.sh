@@ -133,6 +133,25 @@ test_exit() {
     dump_of default 'jespan.sidecar_program.*/heap.*.1.pb.gz' > /dev/null
 }
 
+# The next command of the line at the end can be copied, whatever the program and the directory are called.
+test_names() {
+    local name directory command
+    mkdir names
+    cd names
+    for name in 'a b' "it's" $'two\nlines' 'größe' 'a,b' '%s' '-x' '$HOME' "$(printf 'y%.0s' {1..250})"; do
+        cp "$program" "./$name"
+        for directory in "" "in ${name//,/}"; do
+            "$JESPAN_CMD" run --interval 0 ${directory:+--dump-dir "${directory:0:100}"} -- "./$name" hold 3 2> err
+            await grep -q "; next: jespan report" err || fail_with "$name: no line at the end" err
+            equal "lines of $name" "$(wc -l < err)" 1
+            command=$(sed -n 's/.*; next: jespan //p' err)
+            eval "\"\$JESPAN_CMD\" $command" > report 2>&1 || fail_with "$name: $command" err report
+            grep -q ' held$' report || fail_with "$name: the report" report
+        done
+    done
+    cd ..
+}
+
 # The line at the end names a context as `jespan report` does. A wrong key is reported by the program, and not twice.
 test_line() {
     local path="request > cache {shard=7, tenant=blue, route=/doc}" dump
@@ -546,6 +565,7 @@ test_http() {
 }
 
 test_exit
+test_names
 test_line
 test_directory
 test_helpers
