@@ -85,4 +85,23 @@ END
 printf '{"pid":7,"other":[{"a":[null,true,-1.5e3,"\\\\"]}],"program":"p\\u001b","spans":[%s,%s]}' "$root" \
     '{"id":5,"parent":77,"kind":"span","name":"\u00e4\ud83d\ude00\u0000\ud800\n\"","total":{"peak_bytes":8192},"peak_bytes":7168,"inuse_bytes":2048,"inuse_objects":1}' > "$scratch/answer"
 equal "odd, but right" "$(LC_ALL=C.UTF-8 top --flat "http://127.0.0.1:$port" | grep -v CONTEXT | tr -s ' ')" ' 2.0 KiB 7.0 KiB 0 0 1 ä😀???"'
+
+# Threads and limits that make no sense: those that can be read are shown, until the first mistake
+while IFS= read -r more; do
+    printf '{"pid":7,"program":"p","all":{"inuse_bytes":1},"spans":[%s],%s}' "$root" "$more" > "$scratch/answer"
+    for view in threads limits; do
+        top --view "$view" "http://127.0.0.1:$port" > "$scratch/odd"
+        equal "odd $view: $more" "$(cat "$scratch/err") $(grep -c ' THREAD$\| CONTEXT' "$scratch/odd")" " 1"
+    done
+done << END
+"threads":[{"live":true,"id":-1,"context_id":99999999999999999999,"name":"$(printf 'x%.0s' {1..100})","alloc_bytes":1e400}]
+"threads":[{"live":1,"id":"x","context_id":null}],"limits":[{"id":1,"hard_bytes":-5},{"id":4294967297},{"id":1}]
+"threads":{"live":true},"limits":{"id":1}
+"threads":[null,[],{}],"limits":[null,[],{}]
+"threads":[{"live":true,"name":"\u0000\u001b[31m"}],"limits":[{"id":1,"soft_bytes":18446744073709551615}]
+END
+printf '{"pid":7,"spans":[%s],"threads":[%s],"limits":[%s]}' "$root" '{"id":5,"name":"w\u001b","live":true,"context_id":1},{"live":false,"id":6}' \
+    '{"id":1,"soft_bytes":1024,"hard_bytes":2048,"refusals":3},{"id":9,"hard_bytes":1}' > "$scratch/answer"
+equal "threads" "$(top --view threads "http://127.0.0.1:$port" | grep -v THREAD | tr -s ' ')" " 0 0 0 0.0% w? 5 in (root)"
+equal "limits" "$(top --view limits "http://127.0.0.1:$port" | grep -v CONTEXT | tr -s ' ')" " 0 B 0.0% 2.0 KiB 1.0 KiB 3 (root)"
 finish
