@@ -253,12 +253,14 @@ static void say_all_missing(const struct events *e, const struct events_file *f)
     say_missing(e, f, f->left_out, " are beyond events_max_bytes");
 }
 
-/* Folded stacks have no other sign that nothing is missing. */
+/* Folded stacks have no other sign that nothing is missing. What a program wrote before it executed this one stays. */
 static void say_empty(struct events *e)
 {
     struct events_file *f = &e->folded;
-    if (is_first(e) && events_file_is_wanted(f) && f->bytes == 0 && !f->is_broken && events_file_make(f))
-        e->host->say((const char *const[]){f->path, ": no thread entered a span, so the file is empty", NULL});
+    if (!is_first(e) || !events_file_is_wanted(f) || f->bytes > 0 || f->is_broken || !events_file_touch(f))
+        return;
+    e->host->say((const char *const[]){f->path, ": no span of ", e->host->program, " was seen, so ",
+                                       events_file_is_empty(f) ? "the file is empty" : "the file stays as it was", NULL});
 }
 
 static int open_all(struct events *e)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -44,20 +45,31 @@ static bool is_own(struct events_file *f)
 }
 
 /* Regular files and pipes that have a reader. A FIFO without one would block. */
-bool events_file_make(struct events_file *f)
+static bool is_open(struct events_file *f, int truncate)
 {
     if (f->fd >= 0 || f->is_broken)
         return f->fd >= 0;
-    f->fd = descriptor_open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_NONBLOCK, 0666);
+    f->fd = descriptor_open(f->path, O_WRONLY | O_CREAT | truncate | O_NOCTTY | O_NONBLOCK, 0666);
     if (f->fd < 0)
         fail(f, errno);
     return f->fd >= 0;
 }
 
+bool events_file_touch(struct events_file *f)
+{
+    return is_open(f, 0);
+}
+
+bool events_file_is_empty(const struct events_file *f)
+{
+    struct stat status;
+    return fstat(f->fd, &status) != 0 || status.st_size == 0;
+}
+
 void events_file_flush(struct events_file *f)
 {
     size_t done = 0;
-    if (f->n == 0 || (f->fd >= 0 && !is_own(f)) || !events_file_make(f))
+    if (f->n == 0 || (f->fd >= 0 && !is_own(f)) || !is_open(f, O_TRUNC))
         return;
     while (done < f->n) {
         ssize_t n = write(f->fd, f->buffer + done, f->n - done);

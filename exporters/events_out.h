@@ -55,8 +55,9 @@ static inline bool events_file_is_wanted(const struct events_file *f)
 char *events_file_line(struct events_file *f);
 void events_file_added(struct events_file *f, const char *end);
 
-/* Makes the file, also an empty one. Returns false after an error, which was said. */
-bool events_file_make(struct events_file *f);
+/* Opens a file to which nothing was written, and makes it if it is not there. Returns false after an error, which was said. */
+bool events_file_touch(struct events_file *f);
+bool events_file_is_empty(const struct events_file *f);
 
 /* Writes what was added. */
 void events_file_flush(struct events_file *f);

@@ -170,7 +170,21 @@ test_fork() {
     done
 }
 
+# A program without spans has no events. What the program before it wrote stays.
+test_no_spans() {
+    local mode
+    for mode in --sidecar --in-process; do
+        run "$mode" -- "$program"
+        equal "$mode: the file" "$(stat -c %s E)" 0
+        equal "$mode: stderr" "$(cat err)" "jespan: $scratch/E: no span of events_program was seen, so the file is empty"
+    done
+    run -- "$program" shop written E execute true
+    [ "$(stacks E | grep -c 'shop::request')" -gt 1 ] || fail_with "the events of a program that executes another" E
+    equal "a program that was executed" "$(cat err)" "jespan: $scratch/E: no span of true was seen, so the file stays as it was"
+}
+
 test_every_event
+test_no_spans
 run -- "$program" shop
 cp F F1
 test_times

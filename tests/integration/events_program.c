@@ -10,6 +10,8 @@
  *   fork        a child does the words that follow; this process waits for it and ends
  *   die         ends by SIGKILL when it is killed, inside the span "endless"
  *   closes      closes all descriptors from 3 on
+ *   written F   waits until the file F has something in it
+ *   execute …   executes the program and its arguments that follow
  */
 #define _GNU_SOURCE
 #define JESPAN_TARGET "shop"
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,6 +139,14 @@ static void die(void)
         pause();
 }
 
+/* Events of a program that executes another one are lost if nobody has read them. */
+static void wait_until_written(const char *path)
+{
+    struct stat status;
+    while (stat(path, &status) != 0 || status.st_size == 0)
+        usleep(1000);
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -155,6 +166,10 @@ int main(int argc, char **argv)
             die();
         else if (strcmp(argv[i], "closes") == 0)
             closefrom(3);
+        else if (strcmp(argv[i], "written") == 0)
+            wait_until_written(argv[++i]);
+        else if (strcmp(argv[i], "execute") == 0)
+            execvp(argv[i + 1], argv + i + 1);
         else if (strcmp(argv[i], "fork") == 0) {
             pid_t child = fork();
             if (child != 0)
