@@ -12,6 +12,7 @@
 #include "cmd.h"
 #include "ctl_target.h"
 #include "options.h"
+#include "run.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/names_permitted.h"
 #include "snapshot/view.h"
@@ -198,7 +199,9 @@ static int set(struct ctl_target *t, const char *name, const char *word)
 {
     struct mailbox_request request;
     struct mailbox_answer answer;
-    int status = begin_set(t, &request, name);
+    int status = strcmp(name, "spans.stacks") == 0 ? run_check_stacks(name, word) : 0;
+    if (!status)
+        status = begin_set(t, &request, name);
     if (status)
         return status;
     if (strlen(word) >= sizeof request.words) {

@@ -107,12 +107,21 @@ static const char *describe(CURLcode code, const struct answer *answer, long sta
     return text;
 }
 
+/* libcurl would take the first word of the path for it. */
+static bool has_host(const char *url)
+{
+    const char *host = strstr(url, "://");
+    return strncmp(url, "unix:", 5) == 0 ? url[5] != '\0' : host && host[3] != '\0' && !strchr("/:?#", host[3]);
+}
+
 const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
 {
     struct curl curl;
     struct answer answer = {.fd = fd};
     char whole[4096], message[CURL_ERROR_SIZE] = "";
     long status = 0;
+    if (!has_host(url))
+        return "the URL has no host";
     if (!complete(whole, sizeof whole, url, path))
         return "the URL is too long";
     if (!load(&curl))

@@ -25,6 +25,9 @@ int serve_options_read(struct run_options *options, int argc, char **argv);
 
 /* ---- run_checks.c: print an error that names the option, and return its status; or return 0 ---- */
 
+/* A mode of stacks. NULL is right. */
+int run_check_stacks(const char *option, const char *mode);
+
 /* An empty text is right: it is nowhere. */
 int run_check_url(const char *option, const char *url);
 int run_check_http(const char *option, const char *address);

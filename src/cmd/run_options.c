@@ -39,7 +39,7 @@ static int check_bytes(const char *option, const char *text)
     return STATUS_USAGE;
 }
 
-static int check_stacks(const char *option, const char *mode)
+int run_check_stacks(const char *option, const char *mode)
 {
     if (!mode || strcmp(mode, "all") == 0 || strcmp(mode, "sampled") == 0 || strcmp(mode, "off") == 0)
         return 0;
@@ -126,7 +126,7 @@ static int check_values(const struct run_options *options)
     const struct {
         int (*check)(const char *option, const char *value);
         const char *option, *value;
-    } checks[] = {{check_stacks, "--stacks", options->stacks},
+    } checks[] = {{run_check_stacks, "--stacks", options->stacks},
                   {check_interval, "--interval", options->interval},
                   {check_guard, "--guard", options->guard},
                   {check_keep, "--keep", options->keep},

@@ -117,7 +117,10 @@ start "$scratch/works"
 works "shared"
 refused "a thread's name" 1 "jespan: $pid: thread.arena is no name that can be read from outside" --wait 600 "$pid" get thread.arena
 refused "a name to call" 1 "jespan: $pid: arena.0.purge is no name that can be set from outside" --wait 600 "$pid" set arena.0.purge 1
-refused "a wrong word" 1 "jespan: $pid: spans.stacks does not take this value" --wait 600 "$pid" stacks fish
+for words in "stacks fish" "set spans.stacks fish"; do
+    # shellcheck disable=SC2086
+    refused "a wrong word" 2 "jespan: spans.stacks: 'fish' is none of all, sampled, off, all@NAMES, sampled@NAMES" "$pid" $words
+done
 refused "no context" 1 "jespan: $pid: spans.999999.inuse_bytes does not exist in it" --wait 600 "$pid" get spans.999999.inuse_bytes
 
 kill -STOP "$pid"
@@ -150,7 +153,7 @@ signalled HUP off
 equal "a child did not take them" "$(ctl waiting)" $'arenas.dirty_decay_ms 5000: waits\nspans.stacks all: waits'
 ctl withdraw arenas.dirty_decay_ms || fail "a request was not withdrawn"
 refused "one that does not wait" 1 "jespan: $pid: arenas.dirty_decay_ms: no such request waits" "$pid" withdraw arenas.dirty_decay_ms
-refused "a wrong word is left" 0 "*" "$pid" set spans.stacks fish
+refused "another one is left" 0 "*" "$pid" set spans.stacks sampled
 refused "a right one instead" 0 "*" "$pid" stacks all
 refused "a value that does not fit" 0 "*" "$pid" set background_thread 2
 refused "no context to limit" 1 "jespan: $pid: spans.999999.limit_hard does not exist in it" "$pid" set spans.999999.limit_hard 1

@@ -46,6 +46,15 @@ status=0
 equal "nobody listens: status" "$status" 2
 equal "nobody listens" "$(cat "$scratch/err")" "jespan: unix:$scratch/none: cannot connect to this socket"
 
+for url in http:// https:///x http://:80/ unix: "http://?pid=7"; do
+    for command in report "top --once"; do
+        status=0
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" $command "$url" > "$scratch/top" 2> "$scratch/err" || status=$?
+        equal "$command $url" "$status $(sed "s|^jespan: [^ ]*: ||" "$scratch/err")" "2 the URL has no host"
+    done
+done
+
 # --- Answers of others ------------------------------------------------------------------------------------------------
 
 have python3 || finish
