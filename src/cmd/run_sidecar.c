@@ -29,6 +29,9 @@ struct start {
     bool quiet;
 };
 
+#define HAS_ENDED (-1) /* the sidecar, before it was ready */
+#define NO_PROC (-2)   /* neither does the program find what the sidecar shares with it */
+
 /* Read from the outside, to see whether the system permits it. */
 static const volatile uint32_t probe = 0x6a657370;
 
@@ -39,7 +42,9 @@ static int try_to_read(pid_t program)
     uint32_t found = 0;
     const struct iovec to = {&found, sizeof found}, from = {(void *)(uintptr_t)&probe, sizeof probe};
     ssize_t n = process_vm_readv(program, &to, 1, &from, 1, 0);
-    return n < 0 ? errno : found == probe ? 0 : EIO;
+    char maps[40];
+    snprintf(maps, sizeof maps, "/proc/%d/maps", (int)program);
+    return n < 0 ? errno : found != probe ? EIO : access(maps, R_OK) == 0 ? 0 : errno == ENOENT ? NO_PROC : errno;
 }
 
 /* Keeps standard error and what the sidecar needs. A standard input or output that stayed open would keep readers of a
@@ -106,9 +111,7 @@ static bool fork_twice(void)
     return true;
 }
 
-#define HAS_ENDED (-1) /* the sidecar, before it was ready */
-
-/* Returns 0, an errno or HAS_ENDED. */
+/* Returns 0, an errno, HAS_ENDED or NO_PROC. */
 static int agree(int channel, pid_t *sidecar)
 {
     int error = 0;
@@ -144,9 +147,9 @@ static int prepare(struct start *s, int channel[2])
 
 static void warn(int error)
 {
-    bool is_refused = error == EPERM || error == EACCES || error == ENOSYS;
+    bool is_refused = error == EPERM || error == EACCES || error == ENOSYS || error == NO_PROC;
     cmd_warning("a sidecar cannot %s: %s%s; a thread in the program reports instead", is_refused ? "read the program" : "start",
-                error == HAS_ENDED ? "it has ended" : strerror(error),
+                error == HAS_ENDED ? "it has ended" : error == NO_PROC ? "/proc is not mounted" : strerror(error),
                 error == EMFILE ? " (ulimit -n)" : error == EFBIG ? " (ulimit -f)" : "");
 }
 

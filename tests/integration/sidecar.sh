@@ -469,6 +469,15 @@ long process_vm_readv(void) { errno = EPERM; return -1; }' > refuses.c
     equal "a system that refuses" "$(row "$(dump_of refused 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
     equal "what is said" "$(cat refused.err)" \
         "jespan: warning: a sidecar cannot read the program: Operation not permitted; a thread in the program reports instead"
+    if ! unshare -m umount -l /proc 2> /dev/null; then
+        echo "not run: /proc cannot be unmounted here"
+        return
+    fi
+    # shellcheck disable=SC2016
+    unshare -m sh -c 'umount -l /proc; exec "$0" run --dump-dir noproc -- "$1" hold 256' "$JESPAN_CMD" "$program" 2> noproc.err
+    equal "without /proc" "$(row "$(dump_of noproc 'heap.*.1.pb.gz')" held)" "1048576 256 1048576"
+    equal "what is said without /proc" "$(cat noproc.err)" \
+        "jespan: warning: a sidecar cannot read the program: /proc is not mounted; a thread in the program reports instead"
 }
 
 # The sidecar lives with low limits, or a line says that there is none. The last dump is exact in both cases.
