@@ -70,7 +70,9 @@ static void say_dumps(FILE *to, const struct served_dumps *d)
 static void say_unread(const struct served *p, const struct ending *e)
 {
     char how[ENDING_TEXT_BYTES];
-    dprintf(STDERR_FILENO, "jespan: process %d %s before it could be read; it left no dump\n", (int)p->pid, ending_text(how, e));
+    const char *why = conf.only_programs[0] ? "; its program is left out (only_programs), or it ended before it could be read"
+                                            : " before it could be read";
+    dprintf(STDERR_FILENO, "jespan: process %d %s%s; it left no dump\n", (int)p->pid, ending_text(how, e), why);
 }
 
 /* One system call writes it, so that it is one line among the output of others. */

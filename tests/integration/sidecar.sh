@@ -102,7 +102,11 @@ test_directory() {
     grep -q "dump $PWD/jespan\.sh\.[0-9]* failed: Not a directory" err || fail_with "a link was followed" err
     [ -z "$(find .. -maxdepth 1 -name 'heap.*')" ] || fail "a dump behind a link"
     rm jespan.sh.* err
-    "$JESPAN_CMD" run --quiet --dump-dir named --only nothing -- true
+    "$JESPAN_CMD" run --dump-dir named --only nothing -- true 2> only.err
+    await grep -q . only.err || fail "nobody says that the program is left out"
+    equal "a program that is left out" "$(sed 's/process [0-9]*/process N/' only.err)" \
+        "jespan: process N ended with status 0; its program is left out (only_programs), or it ended before it could be read; it left no dump"
+    rm only.err
     [ -d named ] || fail "a directory that was named is gone"
     cd /proc
     for option in --sidecar --in-process; do
