@@ -161,11 +161,13 @@ static void walk_heap(struct view *view)
     }
 }
 
-static void walk_threads(struct view *view)
+/* `most`: bound of the cells */
+static void walk_threads(struct view *view, const struct snapshot *s, size_t most)
 {
     struct view_threads t;
-    if (view_threads_read(&t, view, VIEW_MOST_CELLS) != 0)
+    if (view_threads_read_within(&t, view, s, most) != 0)
         return;
+    FUZZ_REQUIRE(t.n_cells <= most);
     FUZZ_REQUIRE(t.n_blocks <= t.n_threads);
     for (uint32_t i = 0; i < t.n_threads; i++) {
         FUZZ_REQUIRE(t.threads[i].block < t.n_blocks && (i >= t.n_blocks || t.threads[i].block == i));
@@ -214,8 +216,10 @@ static void read_view(struct view *view, unsigned what)
     FUZZ_REQUIRE(!o || (uint64_t)o->n_chunks * o->n_threads * sizeof *o->directories <= o->directories_bytes);
     if (what & 4)
         walk_heap(view);
-    if (s && what & 8)
-        walk_threads(view);
+    if (s && what & 8) {
+        walk_threads(view, s, VIEW_MOST_CELLS);
+        walk_threads(view, s, 8);
+    }
     if (s && what & 16)
         walk_names(view, s);
     snapshot_free(s);
