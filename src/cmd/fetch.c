@@ -69,16 +69,27 @@ static size_t write_answer(char *data, size_t one, size_t n, void *to)
     return answer->error == 0 ? one * n : 0;
 }
 
-/* A URL without a path gets the default one. Returns whether it fits. */
-static bool complete(char *to, size_t bytes, const char *url, const char *path)
+/* The page's URL may choose a process: "/?pid=17". 0: it does not. */
+static long chosen_pid(const char *query)
+{
+    const char *pid = query[0] == '?' ? strstr(query, "pid=") : NULL;
+    return pid && (pid[-1] == '?' || pid[-1] == '&') ? strtol(pid + 4, NULL, 10) : 0;
+}
+
+/* A URL of the page, or without a path, gets the default path, for the process that the page shows. Returns whether it fits. */
+static bool complete(char *to, size_t bytes, const char *url, const char *path, long *pid)
 {
     bool is_unix = strncmp(url, "unix:", 5) == 0;
-    const char *host = is_unix ? NULL : strstr(url, "://") + 3;
-    size_t host_bytes = is_unix ? 0 : strcspn(host, "/?#");
-    bool has_path = !is_unix && host[host_bytes] != '\0' && strcmp(host + host_bytes, "/") != 0;
-    int n = has_path ? snprintf(to, bytes, "%s", url)
-            : is_unix ? snprintf(to, bytes, "http://localhost%s", path)
-                      : snprintf(to, bytes, "%.*s%s", (int)(host + host_bytes - url), url, path);
+    const char *host = is_unix ? NULL : strstr(url, "://") + 3, *rest = is_unix ? "" : host + strcspn(host, "/?#");
+    const char *query = rest + strspn(rest, "/");
+    bool is_page = query - rest <= 1 && (query[0] == '\0' || query[0] == '?' || query[0] == '#');
+    char choice[32] = "";
+    *pid = is_page ? chosen_pid(query) : 0;
+    if (*pid)
+        snprintf(choice, sizeof choice, "%cpid=%ld", strchr(path, '?') ? '&' : '?', *pid);
+    int n = is_unix    ? snprintf(to, bytes, "http://localhost%s", path)
+            : !is_page ? snprintf(to, bytes, "%s", url)
+                       : snprintf(to, bytes, "%.*s%s%s", (int)(rest - url), url, path, choice);
     return n >= 0 && (size_t)n < bytes;
 }
 
@@ -91,7 +102,7 @@ static struct curl_slist *add_token(const struct curl *curl)
     return curl->append(NULL, header);
 }
 
-static const char *describe(CURLcode code, const struct answer *answer, long status, const char *message)
+static const char *describe(CURLcode code, const struct answer *answer, long status, long pid, const char *message)
 {
     static char text[CURL_ERROR_SIZE + 64];
     if (answer->error != 0)
@@ -100,6 +111,8 @@ static const char *describe(CURLcode code, const struct answer *answer, long sta
         snprintf(text, sizeof text, "%s", message[0] ? message : "the request failed");
     else if (status == 401)
         return "the program wants a token: set JESPAN_HTTP_TOKEN to its http_token";
+    else if (status == 404 && pid)
+        snprintf(text, sizeof text, "process %ld is not served here, or has ended; /processes has a list", pid);
     else if (status != 200)
         snprintf(text, sizeof text, "HTTP status %ld: is this the address of a program with jespan?", status);
     else
@@ -119,10 +132,10 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     struct curl curl;
     struct answer answer = {.fd = fd};
     char whole[4096], message[CURL_ERROR_SIZE] = "";
-    long status = 0;
+    long status = 0, pid;
     if (!has_host(url))
         return "the URL has no host";
-    if (!complete(whole, sizeof whole, url, path))
+    if (!complete(whole, sizeof whole, url, path, &pid))
         return "the URL is too long";
     if (!load(&curl))
         return "libcurl.so.4 cannot be loaded";
@@ -146,7 +159,7 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     curl.getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     if (code == CURLE_COULDNT_CONNECT && strncmp(url, "unix:", 5) == 0) /* curl names localhost and a port */
         strcpy(message, "cannot connect to this socket");
-    const char *reason = describe(code, &answer, status, message);
+    const char *reason = describe(code, &answer, status, pid, message);
     curl.cleanup(handle);
     curl.free_all(headers);
     return reason;

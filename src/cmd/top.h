@@ -65,8 +65,7 @@ struct top {
     bool tree, paused;
     char filter[TOP_FILTER_BYTES];
     /* The process, or the program that is asked over HTTP */
-    char url[4096]; /* "": a process; else its address without a path */
-    pid_t url_pid;  /* which of the processes that a sidecar serves; 0: the first */
+    char url[4096]; /* "": a process; else its address, with "/?pid=17" if one of several is chosen */
     struct top_page *page;
     pid_t pid;
     char name[16];

@@ -28,30 +28,24 @@ struct top_page {
 
 /* ---- What is asked ---- */
 
+/* What follows the host is left out, except the process that a page's URL chooses. */
 bool top_url_take(struct top *top, const char *word)
 {
     const char *query = strchr(word, '?'), *pid = query ? strstr(query, "pid=") : NULL;
     const char *host = strstr(word, "://");
+    char choice[32] = "";
     if (!fetch_is_url(word))
         return false;
     size_t n = host ? (size_t)(host + 3 - word) + strcspn(host + 3, "/?#") : strlen(word);
-    snprintf(top->url, sizeof top->url, "%.*s", (int)(n < sizeof top->url ? n : 0), word);
-    top->url_pid = host && pid ? (pid_t)strtol(pid + 4, NULL, 10) : 0;
+    if (host && pid)
+        snprintf(choice, sizeof choice, "/?pid=%ld", strtol(pid + 4, NULL, 10));
+    snprintf(top->url, sizeof top->url, "%.*s%s", (int)(n < sizeof top->url - sizeof choice ? n : 0), word, choice);
     return true;
-}
-
-static const char *ask(const struct top *top, int fd, const char *path)
-{
-    char whole[128];
-    int n = snprintf(whole, sizeof whole, "%s", path);
-    if (top->url_pid)
-        snprintf(whole + n, sizeof whole - (size_t)n, "%cpid=%d", strchr(path, '?') ? '&' : '?', (int)top->url_pid);
-    return fetch(fd, top->url, whole, WAIT_S);
 }
 
 const char *top_url_fetch(const struct top *top, int fd, const char *path)
 {
-    const char *reason = fd < 0 ? strerror(errno) : ask(top, fd, path);
+    const char *reason = fd < 0 ? strerror(errno) : fetch(fd, top->url, path, WAIT_S);
     return reason || lseek(fd, 0, SEEK_SET) == 0 ? reason : strerror(errno);
 }
 

@@ -33,6 +33,13 @@ equal "a row" "$(top --flat "$base/" | grep -c ' 4.0 KiB .* hold > inside {tenan
 equal "growth" "$("$JESPAN_CMD" top --count 2 --interval 0.05 "$base/?pid=$program_pid" | grep -c 'KiB  *0  *0  *100 .* grow$')" 2
 equal "threads" "$(top --view threads "$base" | grep -c " http_program $program_pid in thread:http_program$")" 1
 equal "limits" "$(top --view limits "$base" | grep -cE ' 2.0 GiB +1.0 MiB +0  hold| 1.0 GiB +- +0  hold > inside')" 2
+"$JESPAN_CMD" report "$base" > "$scratch/expected"
+for page in "/?pid=$program_pid" "?pid=$program_pid" "/?x=y&pid=$program_pid" "/#x" "?x=y"; do
+    equal "report of the page $page" "$("$JESPAN_CMD" report "$base$page" 2>&1 | grep -v '(jespan)\|total\|after')" \
+        "$(grep -v '(jespan)\|total\|after' "$scratch/expected")"
+done
+equal "report of another process" "$("$JESPAN_CMD" report "$base/?pid=1" 2>&1)" \
+    "jespan: $base/?pid=1: process 1 is not served here, or has ended; /processes has a list"
 
 "$JESPAN_CMD" top --interval 0.05 "$base" > "$scratch/batch" 2> "$scratch/err" &
 batch=$!
