@@ -267,6 +267,8 @@ void http_answer_line(struct http_answer *answer, unsigned status, const char *l
 const char *http_answer_program(const struct snapshot *s)
 {
     const char *slash = s->program ? strrchr(s->program->file, '/') : NULL;
+    if (s->program && s->program->name[0])
+        return s->program->name;
     return slash ? slash + 1 : s->program ? s->program->file : program_invocation_short_name;
 }
 

@@ -55,6 +55,7 @@ int readings_open(struct readings **to, pid_t pid, const char *name, const struc
     snprintf(r->process.name, sizeof r->process.name, "%s", name);
     if (exporter && exporter->identify)
         exporter->identify(&r->program, pid);
+    snprintf(r->program.name, sizeof r->program.name, "%s", name);
     *to = r;
     return 0;
 }

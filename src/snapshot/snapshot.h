@@ -24,6 +24,7 @@ struct program {
     uint64_t start, limit, offset; /* 0: unknown */
     char file[PATH_MAX];           /* "(unknown)" without /proc */
     char build_id[2 * PROGRAM_BUILD_ID_BYTES + 1]; /* hexadecimal. "": none */
+    char name[32]; /* of the process, as ps(1) shows it; "": unknown. The file may have another one, if it was a link */
 };
 
 /* ---- Snapshots ---- */
