@@ -50,7 +50,7 @@ const struct snapshot *http_answer_look(struct http_source *source, struct http_
 /* The same. NULL: no memory. */
 const struct snapshot *http_source_look(struct http_source *source);
 
-/* The name of its program, without directories. */
+/* The name of its process, without directories. */
 const char *http_answer_program(const struct snapshot *s);
 
 /* Makes the answer a line of plain text. */
@@ -68,9 +68,9 @@ bool http_spans_limit(const struct http_request *request, uint32_t *limit, struc
 
 void http_spans_answer(struct http_source *source, const struct http_request *request, struct http_answer *answer);
 
-/* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. Returns
- * false if there is no memory. */
-bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks);
+/* Writes at most `limit` contexts, those that hold most with their descendants, and the ancestors of these. `names` says which
+ * calls have names; NULL: there are no calls. Returns false if there is no memory. */
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks, const char *names);
 
 /* The mode of stacks in the process, as `spans.stacks`. "": unknown. Valid for good. */
 const char *http_spans_stacks(const struct http_source *source);

@@ -112,22 +112,22 @@ const char *http_spans_stacks(const struct http_source *source)
     return source->host->mallctl("spans.stacks", &mode, &bytes, NULL, 0) == 0 && mode ? mode : "";
 }
 
-static void write_head(struct http_json *to, const struct snapshot *s, const char *stacks)
+static void write_head(struct http_json *to, const struct snapshot *s, const char *stacks, const char *names)
 {
     http_json_seconds(to, "time", s->time_unix_ns);
     http_json_number(to, "pid", s->pid);
     http_json_string(to, "program", http_answer_program(s));
     http_json_number(to, "resident_bytes", http_resident_bytes(s));
     http_json_string(to, "stacks", stacks);
+    if (names)
+        http_json_string(to, "names", names);
     write_totals(to, "all", &s->all, s->all.wall);
     write_totals(to, "retired", &s->retired, s->retired.wall);
 }
 
-static void write_chosen(struct http_json *to, const struct snapshot *s, const char *stacks, const struct totals *sums, const bool *chosen)
+static void write_chosen(struct http_json *to, const struct snapshot *s, const struct totals *sums, const bool *chosen)
 {
     uint32_t left_out = 0;
-    http_json_open(to, NULL, '{');
-    write_head(to, s, stacks);
     http_json_line(to);
     http_json_open(to, "spans", '[');
     for (uint32_t i = 0; i < s->n_rows; i++) {
@@ -137,8 +137,6 @@ static void write_chosen(struct http_json *to, const struct snapshot *s, const c
     }
     http_json_close(to, ']');
     http_json_number(to, "left_out", left_out);
-    http_json_close(to, '}');
-    http_text_put(to->to, "\n");
 }
 
 static uint64_t inuse_of(const struct totals *sum)
@@ -146,14 +144,20 @@ static uint64_t inuse_of(const struct totals *sum)
     return totals_inuse_bytes(sum);
 }
 
-bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks)
+bool http_spans_write(struct http_text *to, const struct snapshot *s, uint32_t limit, const char *stacks, const char *names)
 {
     struct totals *sums = malloc((s->n_rows + (size_t)1) * sizeof *sums);
     bool *chosen = calloc(s->n_rows + (size_t)1, sizeof *chosen);
     uint32_t room = UINT32_MAX;
     bool done = sums && chosen && http_rows_sum(s, sums) && http_rows_choose(s, sums, inuse_of, limit, &room, chosen);
-    if (done)
-        write_chosen(&(struct http_json){.to = to}, s, stacks, sums, chosen);
+    struct http_json json = {.to = to};
+    if (done) {
+        http_json_open(&json, NULL, '{');
+        write_head(&json, s, stacks, names);
+        write_chosen(&json, s, sums, chosen);
+        http_json_close(&json, '}');
+        http_text_put(to, "\n");
+    }
     free(sums);
     free(chosen);
     return done && !to->failed;
@@ -179,6 +183,6 @@ void http_spans_answer(struct http_source *source, const struct http_request *re
         return;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";
-    if (!http_spans_write(&answer->body, s, limit, http_spans_stacks(source)))
+    if (!http_spans_write(&answer->body, s, limit, http_spans_stacks(source), NULL))
         http_answer_line(answer, 503, "there is no memory for the answer");
 }

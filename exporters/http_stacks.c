@@ -2,7 +2,7 @@
 /* /stacks: as /spans, with the calls that allocated below each context.
  *
  * A call becomes a row of a snapshot that is made for the answer. What was allocated there is taken from the row of its context, so
- * all sums stay as they are. Addresses have no names here: a module reads no debug information. */
+ * all sums stay as they are. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,31 +10,13 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "hash_index.h"
-#include "http_answer.h"
-#include "pprof_parts.h"
+#include "http_stacks.h"
 
 #define MOST_CALLS 20000u /* of all stacks; deeper calls of smaller stacks count for the calls above them */
-#define NAME_BYTES 80
-
-struct key {
-    uint32_t row, frame; /* of the snapshot */
-};
-
-struct calls {
-    struct snapshot shown; /* a copy with more rows */
-    uint32_t n_contexts;   /* rows of the snapshot; those of calls follow */
-    uint32_t n, room;
-    struct snapshot_row *rows;
-    struct key *keys;          /* of each call */
-    char (*names)[NAME_BYTES]; /* of each call */
-    struct hash_index index;
-    struct code_maps maps;
-};
 
 static bool is_call(const void *owner, uint32_t position, const void *key)
 {
-    return memcmp(&((const struct calls *)owner)->keys[position], key, sizeof(struct key)) == 0;
+    return memcmp(&((const struct calls *)owner)->keys[position], key, sizeof(struct call_key)) == 0;
 }
 
 static bool grow(struct calls *c)
@@ -42,30 +24,30 @@ static bool grow(struct calls *c)
     uint32_t room = c->room ? 2 * c->room : 256;
     struct snapshot_row *rows = realloc(c->rows, ((size_t)c->n_contexts + room) * sizeof *rows);
     c->rows = rows ? rows : c->rows;
-    struct key *keys = rows ? realloc(c->keys, room * sizeof *keys) : NULL;
+    struct call_key *keys = rows ? realloc(c->keys, room * sizeof *keys) : NULL;
     c->keys = keys ? keys : c->keys;
-    char(*names)[NAME_BYTES] = keys ? realloc(c->names, room * sizeof *names) : NULL;
+    char(*names)[CALL_NAME_BYTES] = keys ? realloc(c->names, room * sizeof *names) : NULL;
     c->names = names ? names : c->names;
     c->room = names ? room : c->room;
     return names;
 }
 
 /* "libx.so+0x1234": the offset in the file, of the call and not of the return. */
-static void name_call(struct calls *c, struct snapshot_row *row, char name[NAME_BYTES], uint64_t address)
+static void name_call(struct calls *c, struct snapshot_row *row, char name[CALL_NAME_BYTES], uint64_t address)
 {
     const struct code_map *map = code_maps_find(&c->maps, address);
     const char *slash = map ? strrchr(map->file, '/') : NULL;
     if (map)
-        snprintf(name, NAME_BYTES, "%.50s+0x%" PRIx64, slash ? slash + 1 : map->file, address - map->start + map->offset);
+        snprintf(name, CALL_NAME_BYTES, "%.50s+0x%" PRIx64, slash ? slash + 1 : map->file, address - map->start + map->offset);
     else
-        snprintf(name, NAME_BYTES, "0x%" PRIx64, address);
+        snprintf(name, CALL_NAME_BYTES, "0x%" PRIx64, address);
     row->target = map ? map->file : "";
 }
 
 /* Returns the row of a call, which is made below `parent` if there is none. The parent again: there is no room. */
 static uint32_t find_call(struct calls *c, uint32_t context, uint32_t frame, uint32_t parent)
 {
-    struct key key = {context, frame};
+    struct call_key key = {context, frame};
     uint32_t hash = hash_fold(hash_bytes(HASH_START, &key, sizeof key)), found = hash_index_find(&c->index, hash, is_call, c, &key);
     if (found != HASH_INDEX_NONE)
         return c->n_contexts + found;
@@ -132,12 +114,12 @@ void http_stacks_answer(struct http_source *source, const struct http_request *r
         return;
     struct calls c = {.shown = *s, .n_contexts = s->n_rows};
     code_maps_read(&c.maps, s, NULL);
-    bool done = s->n_rows > 0 && add_calls(&c);
+    const char *names = s->n_rows > 0 && add_calls(&c) ? http_stacks_name(&c, source->host) : NULL;
     c.shown.rows = c.rows;
     c.shown.n_rows += c.n;
     answer->status = 200;
     answer->type = "application/json; charset=utf-8";
-    if (!done || !http_spans_write(&answer->body, &c.shown, limit, http_spans_stacks(source)))
+    if (!names || !http_spans_write(&answer->body, &c.shown, limit, http_spans_stacks(source), names))
         http_answer_line(answer, 503, "there is no memory for the answer");
     code_maps_free(&c.maps);
     hash_index_free(&c.index);

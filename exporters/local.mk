@@ -87,7 +87,8 @@ http_sources = \
 	%D%/http_series.c %D%/http_series.h \
 	%D%/http_server.c %D%/http_server.h \
 	%D%/http_spans.c \
-	%D%/http_stacks.c \
+	%D%/http_stack_names.c \
+	%D%/http_stacks.c %D%/http_stacks.h \
 	%D%/http_start.c %D%/http_start.h \
 	%D%/http_text.c %D%/http_text.h \
 	%D%/http_threads.c \

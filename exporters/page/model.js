@@ -139,6 +139,12 @@ function seriesOf(moments, figure, context) {
   return { root, all, below };
 }
 
+/* "file:line". Debug information has whole paths, which are too long for a line. */
+function placeOf({ kind, file, line }) {
+  const name = kind === "stack" ? file.split("/").at(-1) : file;
+  return name + (name && line ? ":" + line : "");
+}
+
 /* From the id of a span in an answer to its context. */
 function contextsOf(spans, contexts) {
   const byId = new Map(spans.map((span) => [span.id, span])), made = new Map();
@@ -146,7 +152,7 @@ function contextsOf(spans, contexts) {
     const path = new Set();
     for (let at = span; at && !made.has(at.id) && !path.has(at); at = byId.get(at.parent)) path.add(at);
     for (const at of [...path].reverse())
-      made.set(at.id, contexts.find(made.get(at.parent) || null, { ...at, place: at.file ? at.file + ":" + at.line : "" }));
+      made.set(at.id, contexts.find(made.get(at.parent) || null, { ...at, place: placeOf(at) }));
   };
   spans.forEach(make);
   return made;

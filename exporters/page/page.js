@@ -1,5 +1,5 @@
 /* The page: what is shown, and where it comes from. */
-const REFRESH_MS = 3000, MAX_EVENTS = 200;
+const REFRESH_MS = 3000, FIRST_NAMES_MS = 150, MAX_EVENTS = 200;
 const byId = (id) => document.getElementById(id);
 let source = null; /* where moments come from: moments(), the moments that there are, the last one last */
 let column = 0, figure = IN_USE, view = "table", search = "";
@@ -56,6 +56,7 @@ function draw() {
   const isFacts = view in FACTS, isPicture = view !== "table" && !isFacts;
   for (const made of document.querySelectorAll(".for-spans")) made.hidden = isFacts || (made.classList.contains("live") && !source?.live);
   byId("no-calls").hidden = isFacts || !source?.calls || source.stacks !== "off";
+  byId("no-names").hidden = isFacts || !source?.calls || source.stacks === "off" || source.names !== "none";
   byId("spans").hidden = byId("rest").hidden = view !== "table";
   byId("picture").hidden = !isPicture || !hasPictures;
   byId("details").hidden = byId("picture").hidden || view === "history";
@@ -164,6 +165,8 @@ class Live {
   withCalls = new History(); /* moments in which the calls that allocated are below each span; no samples have them */
   calls = false; /* whether these are shown */
   stacks = "";   /* the mode of stacks in the program */
+  names = "";    /* which calls have names: docs/http.md */
+  namesMs = FIRST_NAMES_MS; /* until they are asked for again */
   contexts = new Contexts();
   paused = false;
   token = "";
@@ -256,8 +259,15 @@ class Live {
     this.allocated = answer.all.alloc_bytes;
   }
 
+  /* A call without its name would look like another one later. So a moment that lacks names gives way to the next, which is soon. */
   takeCalls(answer) {
-    this.withCalls.add(Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes }));
+    this.names = answer.names;
+    this.withCalls.moments = this.withCalls.moments.filter((moment) => !moment.lacksNames);
+    if (base?.lacksNames) base = null;
+    this.withCalls.add(Object.assign(momentOf(answer, this.contexts), { resident: answer.resident_bytes, lacksNames: answer.names === "some" }));
+    clearTimeout(this.asksAgain);
+    this.namesMs = answer.names === "some" ? Math.min(2 * this.namesMs, REFRESH_MS) : FIRST_NAMES_MS;
+    if (answer.names === "some") this.asksAgain = setTimeout(() => this.refresh(), this.namesMs);
   }
 
   take(answer, history, limits, arenas) {
@@ -275,7 +285,7 @@ class Live {
     const samples = samplesOf(history, this.contexts).filter((sample) => sample.time > this.sampled); /* times are rounded here */
     if (samples.length) this.sampled = samples.at(-1).time;
     if (this.history.add(moment, samples, history.interval_s)) this.contexts.keep([...this.history.moments, ...this.withCalls.moments, ...(base ? [base] : [])]);
-    say(timeText(moment), "");
+    say(timeText(moment) + (this.calls && this.names === "some" ? ", names of calls are looked up" : ""), "");
     drawHeader(answer);
     draw();
   }

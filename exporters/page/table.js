@@ -115,7 +115,7 @@ class Table {
     toggle.textContent = open || view.found ? "▾" : "▸";
     toggle.setAttribute("aria-expanded", String(open));
     toggle.setAttribute("aria-label", (open ? "collapse " : "expand ") + nameOf(context));
-    first.children[2].textContent = context.place && unclear.has(context) ? " " + context.place : "";
+    first.children[2].textContent = context.place && (context.kind === "stack" || unclear.has(context)) ? " " + context.place : "";
     made.classList.toggle("match", Boolean(view.found && view.found.has(context)));
     COLUMNS.forEach((column, i) => {
       const cell = made.cells[i + 1], value = this.value(view.shown, column, view.own, context);

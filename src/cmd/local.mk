@@ -58,6 +58,7 @@ report_sources = \
 	%D%/stack.c %D%/stack.h \
 	%D%/suppressions.c \
 	%D%/symbolize.c %D%/symbolize.h \
+	%D%/symbolize_calls.c \
 	%D%/text.c %D%/text.h \
 	%D%/threads.c %D%/threads.h \
 	%D%/threads_table.c \

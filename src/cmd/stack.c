@@ -135,11 +135,10 @@ static bool ends_with(ProtobufCBinaryData string, const char *text)
 }
 
 /* Functions that allocate for their caller: those of jespan itself, malloc's family, and C++'s operators. */
-bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)
+bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library)
 {
     static const char *const names[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign", "posix_memalign", "aligned_alloc",
                                         "valloc", "pvalloc", "strdup", "strndup", "mallocx", "rallocx"};
-    ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
     bool found = begins_with(name, "operator new") || begins_with(name, "_Znw") || begins_with(name, "_Zna")
         || begins_with(name, "__gnu_cxx::new_allocator") || begins_with(name, "std::__new_allocator")
         || begins_with(name, "alloc::alloc::") || begins_with(name, "<alloc::alloc::") || begins_with(name, "__rust_alloc")
@@ -151,16 +150,25 @@ bool stack_is_allocator(const struct profile *profile, const struct stack_call *
         || ends_with(library, "/libjespan.so.0.0.0");
 }
 
-bool stack_is_start(const struct profile *profile, const struct stack_call *call)
+bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_names_allocator(stack_function(profile, call), stack_library(profile, call));
+}
+
+bool stack_names_start(ProtobufCBinaryData name)
 {
     static const char *const names[] = {"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
                                         "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone", "__clone3",
                                         "__GI___clone", "__GI___clone3"};
-    ProtobufCBinaryData name = stack_function(profile, call);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (is_text(name, names[i]))
             return true;
     return false;
+}
+
+bool stack_is_start(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_names_start(stack_function(profile, call));
 }
 
 bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call)

@@ -54,6 +54,8 @@ ProtobufCBinaryData stack_library(const struct profile *profile, const struct st
 /* Functions that allocate for their callers, functions of libc that start a thread, and those without a name. */
 bool stack_is_allocator(const struct profile *profile, const struct stack_call *call);
 bool stack_is_start(const struct profile *profile, const struct stack_call *call);
+bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library);
+bool stack_names_start(ProtobufCBinaryData name);
 bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call);
 
 /* Adds "function", or "library+0x1234", or "0x1234"; and "file:line", or the library, or nothing. Files are without their

@@ -120,12 +120,16 @@ static void copy_text(const struct profile *profile, int64_t index, char *to, si
         to[n - suffix] = '\0';
 }
 
-/* A name in a file could send commands to the terminal. */
-static void warn(char *reason)
+void symbolize_clean(char *text)
 {
-    for (char *c = reason; *c != '\0'; c++)
+    for (char *c = text; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || ((unsigned char)*c == 0xc2 && (unsigned char)c[1] < 0xa0))
             *c = '?';
+}
+
+static void warn(char *reason)
+{
+    symbolize_clean(reason);
     cmd_warning("%s", reason);
 }
 
@@ -223,10 +227,17 @@ static int symbolize_file(const char *from, const char *to)
 static int run(int argc, char **argv)
 {
     const char *output = NULL;
-    const struct cmd_option rows[] = {{"output", 'o', .text = &output}, {0}};
+    bool of_sidecar = false;
+    const struct cmd_option rows[] = {
+        {"output", 'o', .text = &output},
+        {"calls", .on = &of_sidecar}, /* not for users: a sidecar started this process */
+        {0},
+    };
     int status = cmd_options(argc, argv, rows, OPTIONS_ANYWHERE);
     if (status != OPTIONS_READ)
         return status;
+    if (of_sidecar)
+        return symbolize_calls();
     const char *word = cmd_only_word(argc, argv, "FILE");
     if (!word)
         return STATUS_USAGE;

@@ -12,6 +12,12 @@
  * cannot be read, unless `quiet`. Returns 0, -ENOMEM or -E2BIG. */
 int symbolize_profile(struct profile *profile, bool quiet);
 
+/* Replaces control characters: a name in a file could send commands to the terminal. */
+void symbolize_clean(char *text);
+
+/* Answers the sidecar's questions on standard input. Returns the exit status. */
+int symbolize_calls(void);
+
 /* The mapping of a location, or NULL. */
 const JespanPprof__Mapping *symbolize_mapping(const struct profile *profile, uint64_t id);
 

@@ -21,7 +21,7 @@
 #include "snapshot/event_reader.h"
 #include "snapshot/snapshot.h"
 
-#define SERVICE_ABI 6
+#define SERVICE_ABI 7
 #define SERVICE_NAME_BYTES 32
 
 /* Figures of the services. The service writes them, mallctl shows them as spans.stats.SERVICE.NAME. They are 0 if the
@@ -62,6 +62,26 @@ struct service_process {
     uint64_t inuse_bytes; /* when it was last read */
 };
 
+/* What people do not want to see of a stack: functions that allocate for their caller, and those of libc that start a thread. */
+enum service_role { SERVICE_UNNAMED, SERVICE_OTHER, SERVICE_ALLOCATES, SERVICE_STARTS };
+
+/* A function at a place in its source. */
+struct service_function {
+    const char *name, *file; /* valid UTF-8; file: "" where it is not known */
+    uint32_t line;           /* 0: not known */
+    enum service_role role;
+};
+
+/* A call in a binary. */
+struct service_call {
+    const char *path;  /* of the binary, as the host opens it; "[vdso]"; NULL: there is none, and no names */
+    uint64_t identity; /* differs between two files with the same path */
+    uint64_t offset;   /* in the file */
+    /* name_calls() sets these: the function that the call is in, then those that were inlined there. */
+    const struct service_function *functions;
+    uint32_t n_functions; /* 0: nothing is known */
+};
+
 /* The functions and data that jespan has for a service. Only the threads of the service may use it. The service runs in
  * the program, or in the sidecar, a process of its own that reads the program's books (src/sidecar). */
 struct service_host {
@@ -85,6 +105,11 @@ struct service_host {
      * now on (0: the first). It returns false if the process is not served. */
     size_t (*processes)(struct service_process *all, size_t room);
     bool (*choose)(pid_t pid);
+
+    /* In the sidecar: names calls, as far as it has names. Names of the others are looked for in the background; it returns
+     * how many these are. Texts are valid until the next call. For one thread. NULL in the program, which reads no debug
+     * information. */
+    size_t (*name_calls)(struct service_call *calls, size_t n);
 
     int (*mallctl)(const char *name, void *old, size_t *old_bytes, void *new_value, size_t new_bytes);
 

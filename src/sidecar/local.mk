@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Part of the command. What it shares with the library is compiled again for the command.
 sidecar_sources = \
+	%D%/call_names.c %D%/call_names.h \
+	%D%/call_names_ask.c \
 	%D%/children.c %D%/children.h \
 	%D%/ending.c %D%/ending.h \
 	%D%/event_dumps.c %D%/event_dumps.h \

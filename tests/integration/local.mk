@@ -119,6 +119,7 @@ http_script_tests += \
 	%D%/closes_twice.sh \
 	%D%/http.sh \
 	%D%/http_hostile.sh \
+	%D%/http_names.sh \
 	%D%/http_views.sh
 
 pyroscope_script_tests += \
@@ -150,6 +151,7 @@ test_support += \
 	%D%/guard_program.c \
 	%D%/heap_bugs_program.c \
 	%D%/http_hostile.py \
+	%D%/http_names.py \
 	%D%/http_program.c \
 	%D%/http_views.py \
 	%D%/http_views_program.c \

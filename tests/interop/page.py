@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""usage: page.py PICTURES OPEN STACKS CLOSED TOKEN PPROF
+"""usage: page.py PICTURES OPEN STACKS SIDECAR CLOSED TOKEN PPROF
 
-Looks at a page_program at the address OPEN, at one at STACKS that takes stacks, at one at CLOSED that wants a token, and at a
-google/pprof that has a profile of it.
+Looks at a page_program at the address OPEN, at one at STACKS that takes stacks, at two of a SIDECAR, at one at CLOSED that wants a
+token, and at a google/pprof that has a profile of it.
 """
 import base64
 import json
@@ -181,6 +181,7 @@ def check_calls(browser, pictures, address):
     check("temporary" in browser.run(HEAD), "a column is missing")
     browser.click("#calls")
     wait_for("the calls", lambda: any(name.startswith("page_program+0x") for name in rows(browser)))
+    check("Calls have no names here" in browser.text(), "nothing says where calls have names")
     browser.click("#pause")
     shown = browser.run("""const moment = source.moments().at(-1); return moment.contexts().map(at =>
         [pathOf(at).map(titleOf).join(" > "), at.kind, moment.own_of(at, 0), moment.total_of(at, 0)])""")
@@ -196,6 +197,47 @@ def check_calls(browser, pictures, address):
     drawn = browser.run("return [...document.querySelectorAll('g.frame')].map(frame => frame.__data__.data.context.kind)")
     check(drawn.count("stack") > 5 and drawn.count("root") == 1, f"the icicle has {drawn}")
     browser.check_picture(f"{pictures}/calls.png", ["page_program", "growing"])
+
+
+CALLS = """const moment = source.moments().at(-1); return moment.contexts().filter(at => at.kind === 'stack').map(at =>
+    [at.name, at.place, moment.total_of(at, 0)])"""
+
+
+def check_named_calls(browser, pictures, address):
+    """A sidecar names calls, soon. They keep their names, and moments without names do not stay."""
+    browser.open(address)
+    wait_for("the spans", lambda: SPANS <= set(rows(browser)))
+    browser.click("#calls")
+    wait_for("the names", lambda: browser.run("return source.names") == "all" and "grow" in rows(browser))
+    check("Calls have no names here" not in browser.text(), "calls have names, and the page says that they have none")
+    calls = {name: (place, value) for name, place, value in browser.run(CALLS)}
+    check(calls["grow"][0].startswith("page_program.c:") and calls["grow"][1] > 10 * MIB, f"grow is {calls['grow']}")
+    check(f"grow {calls['grow'][0]}" in " ".join(browser.text().split()), "the line of a call is not shown")
+    check("page_program+0x" not in browser.text(), "a call has no name")
+    wait_for("another moment", lambda: browser.run("return source.moments().length") > 1)
+    equal("moments without names", browser.run("return source.moments().filter(moment => moment.lacksNames).length"), 0)
+    for view in ("flame", "icicle", "table"):
+        browser.click(f"input[value={view}]")
+        browser.check_picture(f"{pictures}/named_{view}.png", ["grow", "request"])
+
+
+def check_views(browser, pictures, address):
+    """Threads, resident memory and calls can be read on a telephone and in the dark."""
+    views = (("threads", "#facts td", ["thread", "page_program"]), ("rss", "#waterfall td", ["objects in use", "bytes"]),
+             ("table", "#rows td", ["grow", "request"]))
+    for name, options in (("dark", {"width": 1200, "height": 700, "deviceScaleFactor": 2, "mobile": False}),
+                          ("narrow", {"width": 390, "height": 700, "deviceScaleFactor": 2, "mobile": True})):
+        browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}] if name == "dark" else [])
+        browser.devtools("Emulation.setDeviceMetricsOverride", **options)
+        for view, cell, words in views:
+            browser.click(f"input[value={view}]")
+            wait_for(view, lambda: view == "table" and "grow" in rows(browser) or facts(browser))
+            bright = browser.run(BRIGHTNESS, cell, "color"), browser.run(BRIGHTNESS, "#head th", "backgroundColor")
+            check(bright[0] > 150 > 80 > bright[1] if name == "dark" else bright[0] < 80, f"{view}: the brightness is {bright}")
+            if name == "narrow":
+                equal(f"the width of {view}", browser.run("return document.documentElement.scrollWidth"), options["width"])
+            browser.check_picture(f"{pictures}/{view}_{name}.png", words)
+    browser.devtools("Emulation.clearDeviceMetricsOverride")
 
 
 FACT_ROWS = """return [...document.querySelectorAll('#facts-rows tr')].map(row => [...row.cells].map(cell => cell.title))"""
@@ -444,10 +486,12 @@ def check_flame_graph(browser, pictures, address):
     check(not browser.has_dialog(), "there is a dialog")
 
 
-def test(pictures, address, stacks, closed, token, pprof):
+def test(pictures, address, stacks, sidecar, closed, token, pprof):
     with Browser(1200, 700) as browser:
         check_page(browser, pictures, address)
         check_calls(browser, pictures, stacks)
+        check_named_calls(browser, pictures, sidecar)
+        check_views(browser, pictures, sidecar)
         check_token(browser, closed, token)
     with Browser(1200, 400) as browser:
         check_flame_graph(browser, pictures, pprof)

@@ -46,8 +46,16 @@ start_pprof
 open_address=$address
 start stacks ,stacks:all
 stacks_address=$address
+# Two programs under a sidecar
+# shellcheck disable=SC2016
+program=$program scratch=$scratch "$JESPAN_CMD" run --quiet --stacks=all --http 127.0.0.1:0 --conf "module_dir:$JESPAN_MODULES" -- \
+    bash -c '"$program" & echo $! > "$scratch/second"; exec "$program"' 2> "$scratch/sidecar.said" &
+pids+=($!)
+wait_for_line "$scratch/sidecar.said" 's/.*listens on port \([0-9]*\).*/\1/p'
+sidecar_address=http://127.0.0.1:$line
+pids+=("$(cat "$scratch/second")")
 start closed ,http_token:open-sesame
-TMPDIR=$scratch python3 -B "$top_srcdir/tests/interop/page.py" "$scratch" "$open_address" "$stacks_address" "$address" open-sesame \
+TMPDIR=$scratch python3 -B "$top_srcdir/tests/interop/page.py" "$scratch" "$open_address" "$stacks_address" "$sidecar_address" "$address" open-sesame \
     "$pprof_address" || failures=1
 # pprof takes names in angle brackets for parameters of templates.
 HOME=$scratch "$pprof_bin/pprof" -top -unit=B -nodecount=1000 "$scratch/page.pb" > "$scratch/top" 2> "$scratch/pprof.said" ||

@@ -52,6 +52,7 @@ unit_tests += \
 	%D%/report/test_oom_forecast \
 	%D%/report/test_reporter_tell \
 	%D%/report/test_reporters \
+	%D%/sidecar/test_call_names \
 	%D%/sidecar/test_event_dumps \
 	%D%/api/test_label_api \
 	%D%/api/test_traceparent

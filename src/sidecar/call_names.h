@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Functions and lines of calls, for services.
+ *
+ * A file with debug information may be damaged or hostile, and this process has threads. So a process of the command reads it:
+ * `jespan symbolize --calls` (src/cmd/symbolize_calls.c), which has one child for each binary. The sidecar keeps what it says.
+ * A thread asks, so that nobody waits. */
+#ifndef JESPAN_CALL_NAMES_H
+#define JESPAN_CALL_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report/service.h"
+
+/* service.h has the meaning of name_calls(). */
+size_t call_names_find(struct service_call *calls, size_t n);
+
+/* ---- call_names_ask.c: asks a process. Both ends are the same program, so they send structures as they are ---- */
+
+#define CALL_NAMES_TEXT_BYTES 256 /* of a name or a file, with the 0 at its end; a longer one is cut */
+#define CALL_NAMES_FUNCTIONS 64   /* at one call */
+
+/* A question, followed by the bytes of the path. The path is that of the question before it if there are none. Questions are
+ * sorted by path and offset. */
+struct call_names_question {
+    uint64_t offset;
+    uint32_t path_bytes;
+};
+
+/* The functions of a question, followed by them. */
+struct call_names_answer {
+    uint32_t question, n_functions;
+};
+
+/* Followed by the bytes of both texts. */
+struct call_names_function {
+    uint32_t line, role, name_bytes, file_bytes;
+};
+
+/* Calls take() for each call whose functions are found, in any order. The texts are valid during the call. `paths` and `offsets`
+ * have n members. */
+void call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+                    void (*take)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The sidecar's table of names of calls: who asks does not wait, each call is asked for once, and memory is bounded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sidecar/call_names.c"
+
+/* ---- In place of the process that reads files ---- */
+
+enum { N_NAMES = 2, LONG = 200 };
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed: it does not answer */
+static _Atomic uint32_t n_asked;
+static _Atomic bool has_long_names, was_unsorted;
+
+static void answer(uint32_t i, const char *path, uint64_t offset,
+                   void (*take_one)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
+{
+    char name[CALL_NAMES_TEXT_BYTES];
+    struct service_function functions[CALL_NAMES_FUNCTIONS];
+    snprintf(name, sizeof name, "%s+%d", path, (int)offset);
+    if (has_long_names)
+        memset(name, 'x', LONG);
+    for (uint32_t k = 0; k < CALL_NAMES_FUNCTIONS; k++)
+        functions[k] = (struct service_function){name, "file.c", k + 1, SERVICE_OTHER};
+    take_one(data, i, functions, has_long_names ? CALL_NAMES_FUNCTIONS : N_NAMES);
+}
+
+/* Odd offsets have no names. */
+void call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+                    void (*take_one)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
+{
+    pthread_mutex_lock(&gate);
+    for (uint32_t i = 0; i < n; i++) {
+        n_asked++;
+        was_unsorted |= i > 0 && paths[i] == paths[i - 1] && offsets[i] <= offsets[i - 1];
+        if (offsets[i] % 2 == 0)
+            answer(i, paths[i], offsets[i], take_one, data);
+    }
+    pthread_mutex_unlock(&gate);
+}
+
+/* ---- What services ask ---- */
+
+static struct service_call calls[MOST_CALLS + 100];
+
+static void make(const char *path, uint64_t identity, uint64_t first, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        calls[i] = (struct service_call){.path = path, .identity = identity, .offset = first + i};
+}
+
+/* Asks until nothing is looked for. Returns how many questions there were meanwhile. */
+static uint32_t await(size_t n)
+{
+    uint32_t before = n_asked;
+    while (call_names_find(calls, n) > 0)
+        usleep(1000);
+    assert_false(was_unsorted);
+    return n_asked - before;
+}
+
+static void test_nobody_waits(void **state)
+{
+    (void)state;
+    make("/a", 1, 10, 3);
+    calls[3] = (struct service_call){.offset = 7};
+    pthread_mutex_lock(&gate);
+    assert_int_equal(call_names_find(calls, 4), 3);
+    assert_int_equal(call_names_find(calls, 4), 3);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(calls[i].n_functions, 0);
+    pthread_mutex_unlock(&gate);
+    await(4);
+    assert_int_equal(n_asked, 3);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(calls[i].n_functions, i == 0 || i == 2 ? N_NAMES : 0);
+    assert_string_equal(calls[0].functions[0].name, "/a+10");
+    assert_string_equal(calls[2].functions[1].name, "/a+12");
+    assert_string_equal(calls[2].functions[1].file, "file.c");
+    assert_int_equal(calls[2].functions[1].line, 2);
+    assert_int_equal(calls[2].functions[1].role, SERVICE_OTHER);
+}
+
+static void test_once(void **state)
+{
+    (void)state;
+    make("/once", 1, 0, 1000);
+    assert_int_equal(await(1000), 1000);
+    assert_int_equal(await(1000), 0);
+    make("/once", 2, 0, 10); /* the file was replaced */
+    assert_int_equal(await(10), 10);
+    make("/twice", 1, 0, 10);
+    assert_int_equal(await(10), 10);
+    assert_string_equal(calls[4].functions[0].name, "/twice+4");
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    make("/many", 1, 0, MOST_CALLS);
+    assert_int_equal(await(MOST_CALLS), MOST_CALLS);
+    assert_int_equal(await(MOST_CALLS), 0);
+    make("/others", 1, 0, 1000); /* the others are forgotten */
+    assert_int_equal(await(1000), 1000);
+    assert_int_equal(names.n_calls, 1000);
+    make("/too many", 1, 0, MOST_CALLS + 100); /* the last ones stay without names */
+    assert_int_equal(await(MOST_CALLS + 100), MOST_CALLS);
+    assert_int_equal(await(MOST_CALLS + 100), 0);
+    assert_int_equal(calls[MOST_CALLS - 2].n_functions, N_NAMES);
+    assert_int_equal(calls[MOST_CALLS + 2].n_functions, 0);
+    assert_int_equal(names.n_calls, MOST_CALLS);
+}
+
+static void test_long_names(void **state)
+{
+    (void)state;
+    size_t n_named = 0;
+    has_long_names = true;
+    make("/long", 1, 0, 20000);
+    await(20000);
+    assert_in_range(names.bytes, MOST_TEXT_BYTES / 2, MOST_TEXT_BYTES);
+    for (size_t i = 0; i < 20000; i++)
+        n_named += calls[i].n_functions > 0;
+    assert_in_range(n_named, 100, 9999);
+    has_long_names = false;
+    make("/short", 1, 0, 100);
+    await(100);
+    assert_int_equal(calls[0].n_functions, N_NAMES);
+    assert_in_range(names.bytes, 1, 100000);
+}
+
+static void test_binaries(void **state)
+{
+    static char paths[MOST_BINARIES + 10][16];
+    (void)state;
+    for (uint32_t i = 0; i < MOST_BINARIES + 10; i++) {
+        snprintf(paths[i], sizeof paths[i], "/b/%u", i);
+        calls[i] = (struct service_call){.path = paths[i], .offset = 2};
+    }
+    await(MOST_BINARIES + 10);
+    assert_int_equal(names.n_binaries, MOST_BINARIES);
+    assert_int_equal(calls[0].n_functions, N_NAMES);
+    assert_int_equal(calls[MOST_BINARIES + 9].n_functions, 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_waits), cmocka_unit_test(test_once),     cmocka_unit_test(test_full),
+        cmocka_unit_test(test_long_names),   cmocka_unit_test(test_binaries),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
