@@ -171,6 +171,7 @@ class Live {
   paused = false;
   token = "";
   process = "";
+  shown = null; /* { pid, program, time } of the last answer; null: none yet of the process that was chosen */
   happened = []; /* events, the oldest first */
   facts = {}; /* what is shown in the views of FACTS */
   readings = {}; /* by view: when the service may be asked next */
@@ -186,11 +187,12 @@ class Live {
   async refresh() {
     try {
       const how = this.how();
-      await this.refreshProcesses(how);
-      const of = this.pid && "&pid=" + this.pid, answer = await fetch("spans?format=json" + of, how);
+      if (!await this.refreshProcesses(how)) return say(this.ended(), "failed");
+      const pid = this.pid, of = pid && "&pid=" + pid, answer = await fetch("spans?format=json" + of, how);
       byId("ask").hidden = answer.status !== 401;
       if (!answer.ok) throw new Error(await answer.text());
       const spans = await answer.json();
+      if (pid !== this.pid) return; /* another one was chosen meanwhile */
       this.begin(spans);
       const get = async (path) => (await fetch(path + (path.includes("?") ? "&" : "?") + of.slice(1), how)).json();
       const [history, { limits }, { arenas }] = await Promise.all(["history?since=" + this.sampled.toFixed(9),
@@ -199,25 +201,42 @@ class Live {
       this.take(spans, history, limits, arenas);
       await this.read(view);
     } catch (error) {
-      say(error.message, "failed");
+      say(this.why(error), "failed");
     }
+  }
+
+  /* What is said when the process is served no longer. Its figures stay. */
+  ended() {
+    if (!this.shown) return "Process " + this.pid + " is not here, or has ended. Choose another one.";
+    return this.shown.program + " (" + this.shown.pid + ") has ended. Its last figures are of " + timeText(this.shown) +
+      "; they stay here until you choose another process.";
+  }
+
+  /* Why there is no answer. fetch() throws a TypeError where nobody answers. */
+  why(error) {
+    if (!(error instanceof TypeError)) return error.message;
+    if (!this.shown) return "Nobody answers at this address.";
+    return "Nobody answers here any more: " + this.shown.program + " (" + this.shown.pid +
+      ") has ended, or cannot be reached. The last figures are of " + timeText(this.shown) + ", and all of them stay here.";
   }
 
   /* Asks for the view that is shown. The service reads the process for it, so that is at most a tenth of the time. */
   async read(kind) {
-    const path = FACTS[kind]?.path, began = performance.now(), pid = this.pid;
+    const path = FACTS[kind]?.path, began = performance.now(), pid = this.pid, of = pid || this.shown?.pid;
     if (!path || began < this.readings[kind]) return;
     this.readings[kind] = Infinity; /* until there is an answer */
-    let answer;
+    let answer, isGone = false;
     try {
-      const got = await fetch(path + (pid && "?pid=" + pid), this.how());
-      answer = got.ok ? await got.json() : { error: await got.text() };
+      const got = await fetch(path + (of ? "?pid=" + of : ""), this.how());
+      isGone = got.status === 404;
+      answer = got.ok ? await got.json() : { error: isGone ? this.ended() : await got.text() };
     } catch (error) {
-      answer = { error: error.message };
+      isGone = error instanceof TypeError;
+      answer = { error: this.why(error) };
     }
     this.readings[kind] = pid === this.pid ? performance.now() + 9 * (performance.now() - began) : 0;
     if (pid !== this.pid) return;
-    this.facts[kind] = answer;
+    if (!isGone || !this.facts[kind]) this.facts[kind] = answer; /* the last figures stay */
     if (view === kind) draw();
   }
 
@@ -225,22 +244,24 @@ class Live {
     return { headers: this.token ? { Authorization: "Bearer " + this.token } : {}, cache: "no-store" };
   }
 
-  /* A menu where there is more than one process. The choice stays when the list changes. */
+  /* A menu where there is a choice. The choice stays when the list changes. Returns false if the process is served no longer. */
   async refreshProcesses(how) {
     const answer = await fetch("processes", how);
-    if (!answer.ok) return;
-    const processes = (await answer.json()).processes, menu = byId("pid");
-    byId("which").hidden = processes.length < 2;
-    menu.replaceChildren(...processes.map((process) =>
-      Object.assign(element("option", process.program + " (" + process.pid + ") " + bytes(process.inuse_bytes)), { value: String(process.pid) })));
-    if (!processes.some((process) => String(process.pid) === this.pid)) this.pid = "";
-    menu.value = this.pid || menu.options[0]?.value;
+    if (!answer.ok) return true;
+    const processes = (await answer.json()).processes, menu = byId("pid"), chosenPid = this.pid || String(this.shown?.pid ?? "");
+    const isServed = !chosenPid || processes.some((process) => String(process.pid) === chosenPid);
+    const option = (text, pid) => Object.assign(element("option", text), { value: String(pid) });
+    byId("which").hidden = isServed ? processes.length < 2 : !processes.length;
+    menu.replaceChildren(...processes.map((process) => option(process.program + " (" + process.pid + ") " + bytes(process.inuse_bytes), process.pid)));
+    if (!isServed) menu.append(option((this.shown ? this.shown.program + " (" + chosenPid + ")" : chosenPid) + " has ended", chosenPid));
+    menu.value = chosenPid || menu.options[0]?.value;
     for (const link of document.querySelectorAll("#links a")) {
       const url = new URL(link.getAttribute("href"), location);
       if (this.pid) url.searchParams.set("pid", this.pid);
       else url.searchParams.delete("pid");
       link.href = url;
     }
+    return isServed;
   }
 
   /* Another process, or another program in it, whose counters began anew, has a history of its own. */
@@ -257,6 +278,7 @@ class Live {
       this.process = process;
     }
     this.allocated = answer.all.alloc_bytes;
+    this.shown = { pid: answer.pid, program: answer.program, time: answer.time };
   }
 
   /* A call without its name would look like another one later. So a moment that lacks names gives way to the next, which is soon. */
@@ -297,6 +319,7 @@ class Live {
     });
     byId("pid").addEventListener("change", () => {
       this.pid = byId("pid").value;
+      this.shown = null;
       this.refresh();
     });
     byId("ask").addEventListener("submit", (event) => {

@@ -6,7 +6,9 @@ token, and at a google/pprof that has a profile of it.
 """
 import base64
 import json
+import os
 import pathlib
+import signal
 import sys
 import urllib.request
 import xml.etree.ElementTree
@@ -238,6 +240,33 @@ def check_views(browser, pictures, address):
                 equal(f"the width of {view}", browser.run("return document.documentElement.scrollWidth"), options["width"])
             browser.check_picture(f"{pictures}/{view}_{name}.png", words)
     browser.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+STATE = "return document.querySelector('#state').textContent"
+
+
+def check_ends(browser, address):
+    """The page says that the process that is shown has ended, and that all have, and keeps its history."""
+    pids = [process["pid"] for process in ask(address, "processes")["processes"]]
+    browser.open(address)
+    wait_for("the menu", lambda: browser.run("return document.querySelectorAll('#pid option').length") == 2)
+    choose = "const menu = document.querySelector('#pid'); menu.value = arguments[0]; menu.dispatchEvent(new Event('change'))"
+    for pid in (pids[1], pids[0]):
+        browser.run(choose, str(pid))
+        wait_for("the process", lambda: browser.run("return source.shown?.pid") == pid and SPANS <= set(rows(browser)))
+        wait_for("a moment", lambda: browser.run("return source.moments().filter(moment => !moment.sampled).length") > 1)
+        os.kill(pid, signal.SIGKILL)
+        wait_for("the end", lambda: f"page_program ({pid}) has ended" in browser.run(STATE))
+        check(SPANS <= set(rows(browser)) and browser.run("return source.moments().length") > 1, "the history is gone")
+        if pid == pids[1]:
+            equal("the menu", browser.run("return document.querySelector('#pid').selectedOptions[0].textContent"), f"page_program ({pid}) has ended")
+            browser.click("input[value=threads]")
+            wait_for("the end of threads", lambda: browser.text().count(f"page_program ({pid}) has ended. Its last figures") == 2)
+            browser.click("input[value=table]")
+    wait_for("nobody", lambda: "Nobody answers here any more" in browser.run(STATE))
+    check("Failed to fetch" not in browser.text(), "the page does not say it in plain words")
+    browser.click("input[value=flame]")
+    check("growing" in frames(browser), "a picture of the last moment is missing")
 
 
 FACT_ROWS = """return [...document.querySelectorAll('#facts-rows tr')].map(row => [...row.cells].map(cell => cell.title))"""
@@ -492,6 +521,7 @@ def test(pictures, address, stacks, sidecar, closed, token, pprof):
         check_calls(browser, pictures, stacks)
         check_named_calls(browser, pictures, sidecar)
         check_views(browser, pictures, sidecar)
+        check_ends(browser, sidecar)
         check_token(browser, closed, token)
     with Browser(1200, 400) as browser:
         check_flame_graph(browser, pictures, pprof)
