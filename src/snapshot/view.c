@@ -203,6 +203,8 @@ const char *view_error_text(int error)
         return "/proc has no entry for it: /proc is not mounted, or belongs to another PID namespace";
     case E2BIG:
         return "there are too many threads and contexts: more pairs of them than can be counted";
+    case EROFS:
+        return "/proc is mounted read-only, so nothing can be changed in a process";
     case ENOMEM:
         return "out of memory";
     default:

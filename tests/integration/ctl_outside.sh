@@ -117,6 +117,16 @@ start "$scratch/works"
 works "shared"
 refused "a thread's name" 1 "jespan: $pid: thread.arena is no name that can be read from outside" --wait 600 "$pid" get thread.arena
 refused "a name to call" 1 "jespan: $pid: arena.0.purge is no name that can be set from outside" --wait 600 "$pid" set arena.0.purge 1
+# Only this mount of /proc, which other processes do not see
+if unshare -m sh -c 'mount --bind /proc /proc && mount -o remount,bind,ro /proc' 2> /dev/null; then
+    status=0
+    # shellcheck disable=SC2016
+    unshare -m sh -c 'mount --bind /proc /proc && mount -o remount,bind,ro /proc && exec "$@"' sh "$JESPAN_CMD" ctl "$pid" purge \
+        2> "$scratch/err" || status=$?
+    equal "/proc is read-only" "$status $(cat "$scratch/err")" "2 jespan: $pid: /proc is mounted read-only, so nothing can be changed in a process"
+else
+    echo "not run: /proc cannot be mounted here"
+fi
 for words in "stacks fish" "set spans.stacks fish"; do
     # shellcheck disable=SC2086
     refused "a wrong word" 2 "jespan: spans.stacks: 'fish' is none of all, sampled, off, all@NAMES, sampled@NAMES" "$pid" $words
