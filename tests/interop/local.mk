@@ -41,6 +41,7 @@ test_support += \
 	%D%/push_program.c \
 	%D%/pyroscope_client.py \
 	%D%/python_fastapi.py \
+	%D%/python_gunicorn.py \
 	%D%/python_numpy.py \
 	%D%/python_service.py \
 	%D%/python_spans.py \

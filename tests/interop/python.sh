@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# bindings/python: the memory of a Flask and of a FastAPI service by route, which OpenTelemetry instruments and nobody changed; spans of a
-# program's own in threads and tasks; and both without jespan.
+# bindings/python: the memory of a Flask and of a FastAPI service by route, which OpenTelemetry instruments and nobody changed, also in each
+# worker of gunicorn; spans of a program's own in threads and tasks; and both without jespan.
 # shellcheck source=tests/support/lib.sh
 . "$(dirname "$0")/../support/lib.sh"
 # shellcheck source=tests/support/fetched.sh
@@ -11,11 +11,11 @@ fill_environment() {
     python3 -m venv "$1/venv"
     "$1/venv/bin/pip" install -q --disable-pip-version-check setuptools==80.9.0 wheel==0.45.1 flask==3.1.3 \
         fastapi==0.165.0 uvicorn==0.54.0 opentelemetry-distro==0.66b1 opentelemetry-instrumentation-flask==0.66b1 \
-        opentelemetry-instrumentation-fastapi==0.66b1 numpy==2.1.3 uvloop==0.22.1
+        opentelemetry-instrumentation-fastapi==0.66b1 numpy==2.1.3 uvloop==0.22.1 gunicorn==27.0.1
 }
 
 need python3
-build_once python-flask-fastapi-otel-2 fill_environment
+build_once python-flask-fastapi-otel-3 fill_environment
 
 cp -r "$top_srcdir/bindings/python" "$scratch/source"
 chmod -R u+w "$scratch/source"
@@ -102,6 +102,31 @@ for loop in asyncio uvloop; do
     holds "fastapi-$loop" $((10 << 10)) "GET /task/{number} {http.method=GET, http.route=/task/{number}}"
     holds "fastapi-$loop" $((10 << 10)) "GET /thread/{number} {http.method=GET, http.route=/thread/{number}}"
 done
+
+# gunicorn forks its workers: each has a report while it runs.
+listens_or_ended() { grep -q 'Listening at: ' "$scratch/gunicorn.said" || ! kill -0 "${pids[-1]}"; }
+test_gunicorn() {
+    local pid count address
+    PYTHONPATH=$scratch/site:$top_srcdir/tests/interop PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 "$JESPAN_CMD" run --quiet --follow-fork \
+        --dump-dir "$scratch/gunicorn" --interval 0 --conf "module_dir:$JESPAN_MODULES" -- "$built/venv/bin/python" \
+        "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" -m gunicorn -w 2 --bind 127.0.0.1:0 python_gunicorn:app > "$scratch/gunicorn.said" 2>&1 &
+    pids+=($!)
+    await listens_or_ended || true
+    grep -q 'Listening at: ' "$scratch/gunicorn.said" || { fail_with "gunicorn does not begin" "$scratch/gunicorn.said"; return; }
+    address=$(sed -n 's/.*Listening at: \(http:[^ ]*\).*/\1/p' "$scratch/gunicorn.said")
+    "$built/venv/bin/python" "$top_srcdir/tests/interop/python_gunicorn.py" "$address" > "$scratch/workers" 2> "$scratch/err" ||
+        fail_with "gunicorn does not answer" "$scratch/err" "$scratch/gunicorn.said"
+    equal "workers of gunicorn" "$(wc -l < "$scratch/workers")" 2
+    while read -r pid count; do
+        "$JESPAN_CMD" report --inclusive --exact --columns inuse "$pid" > "$scratch/worker.report" 2> "$scratch/err" ||
+            fail_with "a worker has no report" "$scratch/err" "$scratch/gunicorn.said"
+        holds worker $((count * 1280)) "GET /keep/<int:number> {http.method=GET, http.route=/keep/<int:number>}"
+        holds worker 0 "GET /look {http.method=GET, http.route=/look}"
+    done < "$scratch/workers"
+    kill "${pids[-1]}"
+    wait "${pids[-1]}" || fail_with "gunicorn ends with $?" "$scratch/gunicorn.said"
+}
+test_gunicorn
 
 # Each request is a trace.
 JESPAN_OTEL_LABELS=http.route,trace_id python traces "$built/venv/bin/opentelemetry-instrument" "$built/venv/bin/python" \
