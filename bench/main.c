@@ -23,7 +23,7 @@
 #define DEFAULT_ROUND_MS 5
 #define NS_PER_MS 1000000u
 
-static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "contexts", "snapshot", "pause",
+static const char *const kind_names[] = {"time", "span", "memory", "peer", "heap", "idle", "contexts", "snapshot", "pause",
                                          "timed", "stacks"};
 
 void bench_fail(const char *what)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Measures the resident memory of an object, and provides the memory that the benchmark itself uses. */
+/* Measures the resident memory of an object, and of a thread that is idle. Provides the memory that the benchmark itself
+ * uses. */
 #define _GNU_SOURCE
+#include "spans.h"
 #include "workload.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +61,62 @@ struct bench_result memory_bytes_per_object(const void *shape)
     size_t before = bench_resident_bytes();
     fill(objects + first, count, memory->object_bytes);
     return bench_value((double)(bench_resident_bytes() - before) / (double)count);
+}
+
+/* Both jespan and jemalloc have it. Without it, memory that threads gave back may still be counted. */
+int mallctl(const char *name, void *old_value, size_t *old_bytes, void *new_value, size_t new_bytes) __attribute__((weak));
+#define PURGE_ALL_ARENAS "arena.4096.purge"
+
+struct idlers {
+    const struct idle_shape *shape;
+    pthread_mutex_t turn; /* one thread allocates at a time, so that the number of processors does not matter */
+    pthread_barrier_t allocated, measured;
+};
+
+static void replace_and_free_all(const struct idle_shape *shape)
+{
+    struct churn_shape churn = {shape->live, shape->min_bytes, shape->max_bytes};
+    void *state = churn_start(&churn);
+    churn_round(state, 4 * (size_t)shape->live);
+    churn_stop(state);
+}
+
+static void *idler(void *argument)
+{
+    struct idlers *idlers = argument;
+    spans_enter_if_wanted();
+    pthread_mutex_lock(&idlers->turn);
+    replace_and_free_all(idlers->shape);
+    pthread_mutex_unlock(&idlers->turn);
+    pthread_barrier_wait(&idlers->allocated);
+    pthread_barrier_wait(&idlers->measured);
+    return NULL;
+}
+
+/* Includes the thread's stack, which all allocators have. */
+struct bench_result memory_bytes_per_idle_thread(const void *shape)
+{
+    const struct idle_shape *idle = shape;
+    struct idlers idlers = {.shape = idle, .turn = PTHREAD_MUTEX_INITIALIZER};
+    pthread_barrier_init(&idlers.allocated, NULL, idle->threads + 1);
+    pthread_barrier_init(&idlers.measured, NULL, idle->threads + 1);
+    pthread_t *threads = bench_array(idle->threads * sizeof *threads);
+    replace_and_free_all(idle);
+    size_t before = bench_resident_bytes();
+    for (unsigned i = 0; i < idle->threads; i++) {
+        if (pthread_create(&threads[i], NULL, idler, &idlers)) {
+            bench_fail("cannot start a thread");
+        }
+    }
+    pthread_barrier_wait(&idlers.allocated);
+    if (mallctl) {
+        mallctl(PURGE_ALL_ARENAS, NULL, NULL, NULL, 0);
+    }
+    size_t kept = bench_resident_bytes() - before;
+    pthread_barrier_wait(&idlers.measured);
+    for (unsigned i = 0; i < idle->threads; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    bench_array_free(threads, idle->threads * sizeof *threads);
+    return bench_value((double)kept / idle->threads);
 }

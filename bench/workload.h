@@ -18,6 +18,7 @@ enum workload_kind {
     WORKLOAD_MEMORY,   /* bytes of RSS per object, any allocator */
     WORKLOAD_PEER,     /* as WORKLOAD_TIME, small enough for the slowest profilers */
     WORKLOAD_HEAP,     /* as WORKLOAD_TIME, over heaps of growing size */
+    WORKLOAD_IDLE,     /* bytes of RSS that an idle thread keeps, any allocator */
     WORKLOAD_CONTEXTS, /* as WORKLOAD_SPAN, with a growing number of contexts */
     WORKLOAD_SNAPSHOT, /* milliseconds of elapsed time, or bytes, for a snapshot of a growing number of contexts */
     WORKLOAD_PAUSE,    /* microseconds that snapshots hold up a thread that allocates */
@@ -125,6 +126,12 @@ struct memory_shape {
     size_t object_bytes, total_bytes;
 };
 struct bench_result memory_bytes_per_object(const void *shape);
+
+struct idle_shape {
+    unsigned threads;
+    uint32_t live, min_bytes, max_bytes; /* what each of them replaced by chance and freed, as in churn_shape */
+};
+struct bench_result memory_bytes_per_idle_thread(const void *shape);
 
 /* The resident memory of the process, counted by pages. */
 size_t bench_resident_bytes(void);

@@ -32,6 +32,13 @@
      .shape = &(const struct memory_shape){bytes_, (bytes_) < 256 ? 64 * MIB : 256 * MIB},                             \
      .figure = memory_bytes_per_object}
 
+#define IDLE(name_, help_, threads_, live_, min_, max_)                                                                \
+    {.name = name_,                                                                                                    \
+     .help = "bytes that an idle thread keeps of " help_,                                                              \
+     .kind = WORKLOAD_IDLE,                                                                                            \
+     .shape = &(const struct idle_shape){threads_, live_, min_, max_},                                                 \
+     .figure = memory_bytes_per_idle_thread}
+
 #define STACKS(name_, help_, stacks_, frame_pointers_)                                                                 \
     {name_, help_, &(const struct stacks_shape){stacks_, frame_pointers_}, stacks_start, stacks_round, stacks_stop, NULL, \
      20 * (stacks_), 0, WORKLOAD_STACKS}
@@ -122,6 +129,10 @@ const struct workload workloads[] = {
     STACKS("stack-fp", "the same, with frame pointers", 1, 1),
     STACKS("stacks-10000", "pair at the end of one of 10,000 stacks by chance", 10000, 0),
     STACKS("stacks-10000-fp", "the same, with frame pointers", 10000, 1),
+
+    IDLE("idle-1000t", "5,000 objects of 16-1024 B, one of 1,000", 1000, 5000, 16, 1024),
+    IDLE("idle-100t", "5,000 objects of 16-8192 B, one of 100", 100, 5000, 16, 8192),
+    IDLE("idle-light", "20 objects of 16-128 B, one of 1,000", 1000, 20, 16, 128),
 
     RSS(16), RSS(48), RSS(64), RSS(112), RSS(256), RSS(512), RSS(640), RSS(1024), RSS(2560), RSS(4096), RSS(8192),
 

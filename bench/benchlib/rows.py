@@ -129,8 +129,8 @@ class Shared:
         return lambda variant: self.take(name, variant)
 
 
-UNITS = {"memory": "B"}
-# Memory figures hardly vary.
+# Memory figures hardly vary, so a few rounds are enough.
+UNITS = {"memory": "B", "idle": "B"}
 MEMORY_ROUNDS = 3
 
 
@@ -147,7 +147,7 @@ def workload_rows(program, variants, kinds, milliseconds, memory_rounds=MEMORY_R
     for name, kind, text in target.list_workloads(program):
         able = [v for v in variants if kind in v.kinds]
         if kind in kinds and able:
-            rounds = memory_rounds if kind == "memory" else Row.most_rounds
+            rounds = memory_rounds if kind in UNITS else Row.most_rounds
             yield Row(name, kind, UNITS.get(kind, "ns"), text, able, measure(name), rounds)
 
 

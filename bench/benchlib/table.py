@@ -124,6 +124,7 @@ def tables(measured):
         ("Time, and real programs", of_kind("time", "program")),
         ("Time, small enough for all", of_kind("peer")),
         ("Growing heap", of_kind("heap")),
+        ("Memory that an idle thread keeps", of_kind("idle")),
     ):
         variants = all_variants(rows)
         if {v.name for v in variants} in ({PLAIN, JESPAN}, {PLAIN, JESPAN, SPAN}):

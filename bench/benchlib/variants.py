@@ -21,7 +21,7 @@ LIBC = "libc.so.6"
 # Long enough for two dumps at one per second, also with --quick.
 DUMPS_MS = 2200
 
-ALL_KINDS = ("time", "program", "memory", "peer", "heap")
+ALL_KINDS = ("time", "program", "memory", "idle", "peer", "heap")
 
 
 @dataclasses.dataclass(frozen=True)
