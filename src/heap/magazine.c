@@ -12,8 +12,10 @@
 #define CLASS_BYTES_MAX 32768u
 #define MIDDLE_CLASS_BYTES_MAX 65536u /* a free buffer has 32 objects, which would be too many otherwise */
 #define CLASS_OBJECTS_MAX 128
+#define SPILLS_IN_A_ROW 3 /* the last of them makes it smaller */
 
 uint16_t magazine_max[CLASSES_MAX];
+static uint16_t bottoms[CLASSES_MAX]; /* places in t->magazine */
 static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);
 
 /* Where jemalloc must see every allocation and free, magazine_max stays 0. */
@@ -21,27 +23,30 @@ COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes
 {
     uint32_t entries = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each class has a bottom entry; one more follows all magazines */
     give_to_arena = to_arena;
-    if (!binding_lets_objects_be_kept())
-        return;
-    for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++) {
+    bool keeps = binding_lets_objects_be_kept();
+    for (unsigned class = 1; keeps && class < CLASSES_MAX && class_bytes[class]; class++) {
         uint32_t bytes = class_bytes[class], fit = (bytes > HEADER_PAGE_BYTES ? MIDDLE_CLASS_BYTES_MAX : CLASS_BYTES_MAX) / bytes;
         fit = fit < CLASS_OBJECTS_MAX ? fit : CLASS_OBJECTS_MAX;
         magazine_max[class] = (uint16_t)(fit < entries ? fit : entries);
         entries -= magazine_max[class];
     }
+    magazine_find_bottoms(bottoms, magazine_max);
+}
+
+static struct free_object *bottom_of(struct thread *t, unsigned class)
+{
+    return t->magazine + bottoms[class];
 }
 
 void magazine_start(struct thread *t)
 {
-    struct free_object *bottom = t->magazine;
     if (load_relaxed(&t->magazine_top[CLASSES_MAX - 1])) /* already done. The last top is set last, since a child may be forked meanwhile */
         return;
     store_relaxed(&t->taken_from, &t->magazine_top[0]);
     for (unsigned class = 0; class < CLASSES_MAX; class++) {
         t->magazine_object_bytes[class] = class_bytes[class];
-        t->magazine_end[class] = bottom + magazine_max[class];
-        store_release(&t->magazine_top[class], bottom);
-        bottom += magazine_max[class] + 1;
+        t->magazine_full[class] = bottom_of(t, class) + magazine_max[class];
+        store_release(&t->magazine_top[class], bottom_of(t, class));
     }
 }
 
@@ -57,12 +62,13 @@ COLD void magazine_forget_taken(struct thread *t)
 uint32_t magazine_objects(struct thread *t, unsigned class)
 {
     struct free_object *top = load_acquire(&t->magazine_top[class]);
-    return top ? magazine_max[class] - (uint32_t)(t->magazine_end[class] - top) : 0; /* NULL: not started */
+    return top ? (uint32_t)(top - bottom_of(t, class)) : 0; /* NULL: not started */
 }
 
-static struct free_object *oldest_of(struct thread *t, unsigned class)
+/* The objects that a full magazine has at present. */
+static uint32_t room_of(struct thread *t, unsigned class)
 {
-    return t->magazine_end[class] - magazine_max[class] + 1;
+    return (uint32_t)(t->magazine_full[class] - bottom_of(t, class));
 }
 
 /* Clears the entry first. The program's own extent hooks may get the object and free it, and then it must not look like
@@ -78,38 +84,55 @@ static void give_to_jemalloc(struct free_object *object, unsigned class)
  * memory that they do not overlap, so a forked child can do it again. */
 static void close_ranks(struct thread *t, unsigned class, uint32_t given)
 {
-    jespan_assert(given <= magazine_max[class]);
-    struct free_object *oldest = oldest_of(t, class);
-    memmove(oldest, oldest + given, (magazine_max[class] - given) * sizeof *oldest);
-    store_release(&t->magazine_top[class], t->magazine_end[class] - given);
+    struct free_object *bottom = bottom_of(t, class);
+    uint32_t full = room_of(t, class);
+    jespan_assert(given <= full);
+    memmove(bottom + 1, bottom + 1 + given, (full - given) * sizeof *bottom);
+    store_release(&t->magazine_top[class], bottom + (full - given));
     store_release(&t->spill_class, 0);
 }
 
-static uint32_t older_half(unsigned class)
-{
-    return (magazine_max[class] + 1u) / 2;
-}
-
 /* The magazine is empty while objects go to jemalloc, since the program's own extent hooks may allocate. */
-NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
+static void give_oldest(struct thread *t, unsigned class, uint32_t n)
 {
-    struct free_object *oldest = oldest_of(t, class);
-    if (!magazine_max[class]) {
-        if (class < CLASS_IN_ARENA)
-            give_to_jemalloc(&object, class);
-        else
-            give_to_arena(t, object.p, class_bytes[class]);
-        return;
-    }
+    struct free_object *bottom = bottom_of(t, class);
     store_relaxed(&t->spill_given, 0);
     store_release(&t->spill_class, class);
-    store_release(&t->magazine_top[class], oldest - 1);
-    for (uint32_t i = 0; i < older_half(class); i++) {
-        give_to_jemalloc(&oldest[i], class);
-        store_release(&t->spill_given, i + 1);
+    store_release(&t->magazine_top[class], bottom);
+    for (uint32_t i = 1; i <= n; i++) {
+        give_to_jemalloc(&bottom[i], class);
+        store_release(&t->spill_given, i);
     }
-    close_ranks(t, class, older_half(class));
-    magazine_put(t, class, object);
+    close_ranks(t, class, n);
+}
+
+/* A thread that only frees has no use for what it keeps. Then the magazine has a quarter of its size and gives all of that, until
+ * it was empty when the thread allocated. */
+static void spill(struct thread *t, unsigned class)
+{
+    uint32_t full = room_of(t, class), room = magazine_max[class];
+    uint8_t *spills = &t->magazine_spills[class];
+    if (*spills < SPILLS_IN_A_ROW)
+        ++*spills;
+    if (*spills == SPILLS_IN_A_ROW) {
+        room = (room + 3) / 4;
+        give_oldest(t, class, full);
+    } else if (full == room) {
+        give_oldest(t, class, full - full / 2);
+    }
+    t->magazine_full[class] = bottom_of(t, class) + room; /* not below the top at any moment */
+}
+
+NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_object object)
+{
+    if (magazine_max[class]) {
+        spill(t, class);
+        magazine_put(t, class, object);
+    } else if (class < CLASS_IN_ARENA) {
+        give_to_jemalloc(&object, class);
+    } else {
+        give_to_arena(t, object.p, class_bytes[class]);
+    }
 }
 
 /* jemalloc may have got the object at spill_given already, so leak it. */
@@ -118,7 +141,7 @@ COLD void magazine_after_fork(struct thread *t)
     unsigned class = load_relaxed(&t->spill_class);
     uint32_t given = load_relaxed(&t->spill_given);
     if (class)
-        close_ranks(t, class, given < older_half(class) ? given + 1 : given);
+        close_ranks(t, class, given < room_of(t, class) ? given + 1 : given);
 }
 
 COLD void magazine_empty(struct thread *t)

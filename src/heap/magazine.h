@@ -10,11 +10,13 @@
  *
  * The magazines of a thread lie one behind the other in t->magazine. Each begins with an entry whose pointer is NULL, its
  * bottom. `magazine_top` points to the entry of the newest object, or to the bottom if the magazine is empty.
- * `magazine_end` points to the last entry that may hold an object. Behind that is the bottom of the next magazine.
+ * `magazine_full` points to the last entry that may hold an object at present. Behind the last of magazine_max is the
+ * bottom of the next magazine.
  *
  * Only the owning thread takes objects out and puts them in. Other threads read the counts. A magazine is bounded in
- * objects and bytes. Objects go to jemalloc when a magazine is full, when the thread ends, and when the program tells
- * jemalloc to clean up.
+ * objects and bytes. It becomes smaller in a long run of frees, and has its full size again when it was used: a thread
+ * that frees all it has, and then waits, keeps little. Objects go to jemalloc when a magazine is full, when the thread
+ * ends, and when the program tells jemalloc to clean up.
  */
 #ifndef JESPAN_MAGAZINE_H
 #define JESPAN_MAGAZINE_H
@@ -25,6 +27,14 @@
 
 /* By class number: the number of objects that a thread keeps at most; 0: none. */
 extern uint16_t magazine_max[CLASSES_MAX];
+
+/* Writes the places of the bottoms in `magazine` of struct thread, for magazines of these sizes. */
+static inline void magazine_find_bottoms(uint16_t bottoms[CLASSES_MAX], const uint16_t max[CLASSES_MAX])
+{
+    bottoms[0] = 0;
+    for (unsigned class = 1; class < CLASSES_MAX; class++)
+        bottoms[class] = (uint16_t)(bottoms[class - 1] + max[class - 1] + 1u);
+}
 
 /* To be called after classes_boot(). Objects of span arenas are passed to `give_to_arena`. */
 void magazine_boot(void (*give_to_arena)(struct thread *t, void *p, size_t bytes));
@@ -43,8 +53,14 @@ HOT_INLINE struct free_object *magazine_take(struct thread *t, size_t class)
     return top;
 }
 
+/* To be called where an allocation found it empty. */
+HOT_INLINE void magazine_was_empty(struct thread *t, size_t class)
+{
+    t->magazine_spills[class] = 0;
+}
+
 /* The entry above the top. It holds the object that was taken out last, if nothing was put in since. For a full
- * magazine it is the bottom entry of the next one, whose pointer is NULL. */
+ * magazine its pointer is NULL, and it may be the bottom entry of the next one. */
 HOT_INLINE struct free_object *magazine_last(struct thread *t, size_t class)
 {
     return load_relaxed(&t->magazine_top[class]) + 1;
@@ -87,7 +103,7 @@ HOT_INLINE void magazine_put_last(struct thread *t, size_t class, struct free_ob
 HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object object)
 {
     struct free_object *top = load_relaxed(&t->magazine_top[class]);
-    if (top == t->magazine_end[class])
+    if (top == t->magazine_full[class])
         return false;
     __atomic_store_n(&top[1].p, object.p, __ATOMIC_RELAXED); /* two stores: joining them first takes longer */
     __atomic_store_n(&top[1].slot, object.slot, __ATOMIC_RELAXED);
@@ -96,8 +112,8 @@ HOT_INLINE bool magazine_put(struct thread *t, size_t class, struct free_object 
     return true;
 }
 
-/* The same for a full magazine. It gives its older half to jemalloc and keeps what was freed last, as jemalloc's own
- * caches do. Keeping the oldest objects would pin slabs all over the heap. Classes without a magazine free the object
+/* The same for a full magazine. It gives its older half to jemalloc, or more, and keeps what was freed last, as jemalloc's
+ * own caches do. Keeping the oldest objects would pin slabs all over the heap. Classes without a magazine free the object
  * immediately. */
 void magazine_put_in_full(struct thread *t, size_t class, struct free_object object);
 

@@ -169,9 +169,10 @@ struct thread {
     _Atomic(_Atomic uint32_t *) free_buffer_slot[FREE_BUFFER_MAX]; /* its header */
     _Atomic uint8_t free_buffer_class[FREE_BUFFER_MAX]; /* CLASS_IN_ARENA higher for objects of span arenas */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object; or the bottom, which is none */
-    struct free_object *magazine_end[CLASSES_MAX];           /* the place of the newest object in a full magazine */
+    struct free_object *magazine_full[CLASSES_MAX];          /* the place of the newest object in a full magazine */
+    uint8_t magazine_spills[CLASSES_MAX]; /* times that it was full since an allocation found it empty; up to a few */
     uint64_t magazine_object_bytes[CLASSES_MAX];             /* class_bytes: one addition leads there from the top */
-    /* The magazine that gives its older half away, 0: none; and the objects that it has given so far. */
+    /* The magazine that gives its older objects away, 0: none; and the objects that it has given so far. */
     _Atomic uint32_t spill_class, spill_given;
 
     /* Spans. */

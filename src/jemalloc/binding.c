@@ -11,8 +11,10 @@
 /* Options that jemalloc has by default. A malloc_conf of the program, /etc/malloc.conf and MALLOC_CONF override them.
  *
  * Magazines (heap/magazine.h) are in front of jemalloc's thread cache. With both at full size, a thread would keep twice
- * as much. So jemalloc's cache has half as many objects of a slab, at most 64 of a class. See docs/decisions/007. */
-#define OPTIONS "lg_tcache_nslots_mul:0,tcache_nslots_small_min:8,tcache_nslots_small_max:64"
+ * as much. So jemalloc's cache has as many objects of a class as one slab has, 8 to 48. When it is full, it keeps the
+ * newest sixteenth of them instead of half. See docs/decisions/007 and 061. */
+#define OPTIONS                                                                                                        \
+    "lg_tcache_nslots_mul:0,tcache_nslots_small_min:8,tcache_nslots_small_max:48,lg_tcache_flush_small_div:4"
 
 #ifdef JESPAN_BINDING_SHARED
 #include <dlfcn.h>

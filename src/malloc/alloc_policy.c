@@ -74,6 +74,8 @@ static void *alloc_without_arena(struct thread *t, size_t size, int flags)
         return refuse_late(p);
     if (likely(p))
         return flags ? memset(p, 0, info.bytes) : p;
+    if (t && info.bytes)
+        magazine_was_empty(t, CODE_CLASS(info.code));
     unsigned arena = (unsigned)flags >> ARENA_SHIFT;
     if (unlikely(arena))
         extents_watch_arena(arena - 1);

@@ -49,9 +49,11 @@ HOT_INLINE void *track_reuse(struct thread *t, size_t class, size_t requested)
     return object->p;
 }
 
-/* Counts a new small object in a page that has a header table of its class already. False: call track_alloc_slow(). */
+/* Counts a new small object in a page that has a header table of its class already. Its magazine was empty. False: call
+ * track_alloc_slow(). */
 HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info info, size_t requested)
 {
+    magazine_was_empty(t, CODE_CLASS(info.code));
     page_entry_t *page = pagemap_page_of((uintptr_t)p);
     if (unlikely(!page))
         return false;

@@ -130,8 +130,11 @@ void *track_reuse_big(struct thread *t, size_t requested)
     if (unlikely(!class) || unlikely(load_relaxed(&slow_work)))
         return NULL;
     void *p = reuse_in_section(t, class, requested);
-    if (p || !track_has_middle(t))
+    if (likely(p))
         return p;
+    magazine_was_empty(t, class);
+    if (!track_has_middle(t))
+        return NULL;
     track_flush_any(t);
     return reuse_in_section(t, class, requested);
 }

@@ -94,15 +94,19 @@ static int grow_threads(struct view_outside *o)
     return 0;
 }
 
-static uint64_t magazine_bytes_of(const struct view_outside *o, struct thread *copy)
+uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class)
+{
+    uint64_t bottom = thread + offsetof(struct thread, magazine) + o->magazine_bottom[class] * sizeof(struct free_object);
+    uint64_t top = space_address(load_relaxed(&copy->magazine_top[class]));
+    uint64_t n = (top - bottom) / sizeof(struct free_object);
+    return top >= bottom && n <= o->magazine_max[class] ? (uint32_t)n : 0;
+}
+
+static uint64_t magazine_bytes_of(const struct view_outside *o, uint64_t thread, const struct thread *copy)
 {
     uint64_t bytes = 0;
-    for (unsigned class = 1; class < CLASSES_MAX; class++) {
-        uint64_t top = space_address(load_relaxed(&copy->magazine_top[class])), end = space_address(copy->magazine_end[class]);
-        uint64_t missing = (end - top) / sizeof(struct free_object);
-        if (top && end >= top && missing <= o->magazine_max[class])
-            bytes += (o->magazine_max[class] - missing) * o->class_bytes[class];
-    }
+    for (unsigned class = 1; class < CLASSES_MAX; class++)
+        bytes += (uint64_t)outside_magazine_objects(o, thread, copy, class) * o->class_bytes[class];
     return bytes;
 }
 
@@ -140,7 +144,6 @@ static int copy_block(struct view *view, uint64_t address, struct thread *copy)
         {copy->free_buffer_slot, at + offsetof(struct thread, free_buffer_slot), sizeof copy->free_buffer_slot},
         {copy->free_buffer_class, at + offsetof(struct thread, free_buffer_class), sizeof copy->free_buffer_class},
         {copy->magazine_top, at + offsetof(struct thread, magazine_top), sizeof copy->magazine_top},
-        {copy->magazine_end, at + offsetof(struct thread, magazine_end), sizeof copy->magazine_end},
         {&copy->cpu, at + offsetof(struct thread, cpu), sizeof copy->cpu},
         {&copy->next, at + offsetof(struct thread, next), sizeof copy->next}};
     return space_copy(&view->space, pieces, sizeof pieces / sizeof pieces[0]);
@@ -172,7 +175,7 @@ static int read_thread(struct view *view, uint64_t address, struct outside_threa
     }
     t->sequence = sequence;
     t->chunks = space_address(copy->chunks);
-    t->magazine_bytes = magazine_bytes_of(view->outside, copy);
+    t->magazine_bytes = magazine_bytes_of(view->outside, address, copy);
     t->cpu = copy->cpu.readings[load_relaxed(&copy->cpu.sequence) % 2];
     *next = space_address(load_relaxed(&copy->next));
     return error;

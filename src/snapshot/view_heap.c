@@ -38,18 +38,13 @@ static int read_magazines(struct view_heap *h, uint64_t thread)
     struct thread *copy = &o->copy;
     const struct piece pieces[] = {
         {copy->magazine_top, thread + offsetof(struct thread, magazine_top), sizeof copy->magazine_top},
-        {copy->magazine_end, thread + offsetof(struct thread, magazine_end), sizeof copy->magazine_end},
         {copy->magazine, thread + offsetof(struct thread, magazine), sizeof copy->magazine}};
     int error = space_copy(&h->view->space, pieces, sizeof pieces / sizeof pieces[0]);
-    uint64_t base = thread + offsetof(struct thread, magazine);
     for (unsigned class = 1; class < CLASSES_MAX && !error; class++) {
-        uint64_t top = space_address(load_relaxed(&copy->magazine_top[class])), end = space_address(copy->magazine_end[class]);
-        uint64_t most = o->magazine_max[class], missing = (end - top) / sizeof(struct free_object);
-        if (!top || end < top || missing > most || top < base)
-            continue;
-        uint64_t index = (top - base) / sizeof(struct free_object);
-        for (uint64_t n = most - missing; n > 0 && index < MAGAZINE_ENTRIES && !error; n--, index--)
-            error = add_cached(h, space_address(copy->magazine[index].p), o->class_bytes[class]);
+        const struct free_object *bottom = copy->magazine + o->magazine_bottom[class] % MAGAZINE_ENTRIES;
+        uint32_t n = outside_magazine_objects(o, thread, copy, class);
+        for (uint32_t i = 1; i <= n && bottom + i < copy->magazine + MAGAZINE_ENTRIES && !error; i++)
+            error = add_cached(h, space_address(bottom[i].p), o->class_bytes[class]);
     }
     return error;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "heap/classes.h"
+#include "heap/magazine.h"
 #include "heap/sums.h"
 #include "snapshot/books.h"
 #include "snapshot/reading.h"
@@ -95,6 +96,7 @@ struct view_outside {
     struct clock_state clock;
     uint32_t class_bytes[CLASSES_MAX];
     uint16_t magazine_max[CLASSES_MAX];
+    uint16_t magazine_bottom[CLASSES_MAX]; /* places in a thread's `magazine` */
     struct thread copy; /* the parts that are read, of one thread after the other */
     struct outside_thread *threads;
     uint32_t n_threads, room;
@@ -128,6 +130,9 @@ uint64_t outside_end(struct reading *r, void (*add)(void *to, uint32_t context, 
 uint64_t outside_ticks(struct view *view);
 uint64_t outside_scale(struct view *view);
 void outside_free(struct view_outside *o);
+
+/* The number of objects in a magazine of the thread at that address, from a copy of its tops. */
+uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class);
 
 /* The figures of one thread, by its index in `threads`, as read after the last snapshot began. Times are in ticks. */
 int outside_chunk_of(struct view *view, uint32_t thread, uint32_t first, struct totals sums[READING_CHUNK]);

@@ -52,7 +52,7 @@ static void test_bounded_in_objects_and_bytes(void **state)
     (void)state;
     for (unsigned class = 1; class_bytes[class]; class++) {
         thread_cache_flush(t);
-        free_many(t, class_bytes[class], MANY);
+        free_many(t, class_bytes[class], magazine_max[class] + 1);
         assert_in_range(magazine_max[class], 2, 128);
         assert_in_range(magazine_objects(t, class), magazine_max[class] / 2 + 1, magazine_max[class]);
         assert_int_equal(magazine_bytes(t), (uint64_t)magazine_objects(t, class) * class_bytes[class]);
@@ -60,6 +60,29 @@ static void test_bounded_in_objects_and_bytes(void **state)
     }
     thread_cache_flush(t);
     assert_int_equal(magazine_bytes(t), 0);
+}
+
+/* A thread that only frees keeps a quarter. When it has used what it kept, it keeps all again. */
+static void test_smaller_after_many_frees(void **state)
+{
+    struct thread *t = track_thread();
+    (void)state;
+    for (unsigned class = 1; class_bytes[class]; class++) {
+        void *p[MANY];
+        thread_cache_flush(t);
+        for (int rounds = 3; rounds > 0; rounds--) {
+            free_many(t, class_bytes[class], magazine_max[class]);
+            assert_int_equal(magazine_objects(t, class), magazine_max[class]);
+            for (int i = 0; i < MANY; i++)
+                p[i] = F(malloc)(class_bytes[class]);
+            for (int i = 0; i < MANY; i++)
+                F(free)(p[i]);
+            track_flush(t);
+            unsigned long most = magazine_max[class] > MANY / 2 ? magazine_max[class] : (magazine_max[class] + 3u) / 4;
+            assert_in_range(magazine_objects(t, class), 1, most);
+        }
+    }
+    thread_cache_flush(t);
 }
 
 /* Each class has its share of the entries. */
@@ -352,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_newest_comes_first),
         cmocka_unit_test(test_bounded_in_objects_and_bytes),
+        cmocka_unit_test(test_smaller_after_many_frees),
         cmocka_unit_test(test_room_for_all),
         cmocka_unit_test(test_a_full_one_keeps_the_newest),
         cmocka_unit_test(test_what_is_given_back_is_jemallocs),
