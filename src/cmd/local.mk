@@ -40,6 +40,7 @@ report_sources = \
 	%D%/profile_edit.c \
 	%D%/profile_fields.c %D%/profile_fields.h \
 	%D%/profile_frames.c \
+	%D%/profile_sample.c \
 	%D%/ps.c \
 	%D%/report.c %D%/report.h \
 	%D%/report_by.c \
@@ -71,6 +72,7 @@ report_sources = \
 	%D%/top_stacks.c \
 	%D%/top_url.c \
 	%D%/top_url_views.c \
+	%D%/wire.h \
 	exporters/flame_svg.c exporters/flame_svg.h
 if NCURSES
 report_sources += %D%/top_screen.c

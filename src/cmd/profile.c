@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Decodes pprof profiles with protobuf-c.
  *
- * A hostile file may have many tiny messages, each of which takes much more memory than its bytes. MAX_USED_BYTES bounds that.
+ * A hostile file may have many tiny messages, each of which takes much more memory than its bytes. PROFILE_MAX_USED_BYTES bounds that.
  */
 #include "profile.h"
 
@@ -13,9 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
-#define CHUNK_BYTES ((size_t)64 << 10)
-
 static const char malformed[] = "not a pprof profile";
 
 /* --- Memory --------------------------------------------------------------------------------------------------------- */
@@ -23,7 +20,7 @@ static const char malformed[] = "not a pprof profile";
 static void *allocate(void *data, size_t bytes)
 {
     struct profile *profile = data;
-    bool fits = bytes <= MAX_USED_BYTES && profile->used_bytes + bytes <= MAX_USED_BYTES;
+    bool fits = bytes <= PROFILE_MAX_USED_BYTES && profile->used_bytes + bytes <= PROFILE_MAX_USED_BYTES;
     void *memory = fits ? malloc(bytes) : NULL;
     if (!memory)
         profile->error = fits ? -ENOMEM : -E2BIG;
@@ -37,55 +34,6 @@ static void release(void *data, void *memory)
     struct profile *profile = data;
     profile->used_bytes -= !memory ? 0 : malloc_usable_size(memory);
     free(memory);
-}
-
-/* --- Memory of decoded samples: an allocation takes the next bytes of a chunk ---------------------------------------- */
-
-struct profile_chunk {
-    struct profile_chunk *next;
-    size_t used, bytes;
-    _Alignas(16) uint8_t memory[];
-};
-
-static void *allocate_in_chunk(void *data, size_t bytes)
-{
-    struct profile *profile = data;
-    struct profile_chunk *chunk = profile->chunks;
-    if (bytes > MAX_USED_BYTES) {
-        profile->error = -E2BIG;
-        return NULL;
-    }
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (!chunk || chunk->bytes - chunk->used < bytes) {
-        size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        chunk = allocate(profile, sizeof *chunk + room);
-        if (!chunk)
-            return NULL;
-        *chunk = (struct profile_chunk){.next = profile->chunks, .bytes = room};
-        profile->chunks = chunk;
-    }
-    chunk->used += bytes;
-    return chunk->memory + chunk->used - bytes;
-}
-
-static void release_in_chunk(void *data, void *memory)
-{
-    (void)data;
-    (void)memory;
-}
-
-/* Keeps the first chunk. */
-static void release_chunks(struct profile *profile, bool all)
-{
-    struct profile_chunk *chunk = profile->chunks;
-    while (chunk && (chunk->next || all)) {
-        struct profile_chunk *next = chunk->next;
-        release(profile, chunk);
-        chunk = next;
-    }
-    if (chunk)
-        chunk->used = 0;
-    profile->chunks = chunk;
 }
 
 /* --- Decoding ------------------------------------------------------------------------------------------------------- */
@@ -167,7 +115,6 @@ const char *profile_read_descriptor(struct profile *profile, int fd)
 {
     memset(profile, 0, sizeof *profile);
     profile->allocator = (ProtobufCAllocator){allocate, release, profile};
-    profile->sample_allocator = (ProtobufCAllocator){allocate_in_chunk, release_in_chunk, profile};
     const char *error = profile_fields_read(&profile->fields, fd);
     return error ? error : decode(profile);
 }
@@ -186,32 +133,13 @@ const char *profile_read(struct profile *profile, const char *path)
 void profile_free(struct profile *profile)
 {
     profile_frames_free(profile);
-    release_chunks(profile, true);
+    profile_samples_free(profile);
     if (profile->parts) {
         profile->parts->sample = NULL;
         profile->parts->n_sample = 0;
         jespan_parts__profile__free_unpacked(profile->parts, &profile->allocator);
     }
     profile_fields_free(&profile->fields);
-}
-
-int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **sample)
-{
-    ProtobufCBinaryData bytes = profile->parts->sample[i];
-    JespanPprof__Sample *made = jespan_pprof__sample__unpack(&profile->sample_allocator, bytes.len, bytes.data);
-    bool is_whole = made && made->n_value == profile->parts->n_sample_type;
-    int error = !is_whole ? -EBADMSG : profile->frames ? profile_frames_apply(profile, made) : 0;
-    if (error != 0 && profile->n_samples == 0)
-        release_chunks(profile, false);
-    profile->n_samples += error == 0;
-    *sample = error == 0 ? made : NULL;
-    return error != 0 && profile->error != 0 ? -ENOMEM : error;
-}
-
-void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample)
-{
-    if (sample && --profile->n_samples == 0)
-        release_chunks(profile, false);
 }
 
 void profile_values(const struct profile *profile, const JespanPprof__Sample *sample, int64_t values[PROFILE_N_VALUES])

@@ -13,6 +13,8 @@
 #include "profile_fields.h"
 #include "src/cmd/profile_parts.pb-c.h"
 
+#define PROFILE_MAX_USED_BYTES ((size_t)3 << 30) /* decoded */
+
 enum profile_kind { PROFILE_HEAP, PROFILE_TIME, PROFILE_N_KINDS };
 
 /* The values of a sample, in this order whatever the order in the file. */
@@ -33,9 +35,7 @@ struct profile {
     int peak_columns[PROFILE_N_PEAKS];
     struct profile_fields fields;  /* the bytes of samples; parts->sample points there */
     ProtobufCAllocator allocator;
-    ProtobufCAllocator sample_allocator; /* of decoded samples: all are freed at once, when the last one is */
-    struct profile_chunk *chunks;
-    size_t n_samples; /* that are decoded now */
+    struct profile_decoded *free_samples; /* memory for samples to be decoded; profile_sample.c */
     size_t used_bytes; /* allocated now */
     struct profile_frames *frames; /* profile_frames.c; NULL: samples are as in the file */
     int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */
@@ -47,10 +47,18 @@ const char *profile_read(struct profile *profile, const char *path);
 const char *profile_read_descriptor(struct profile *profile, int fd);
 void profile_free(struct profile *profile);
 
+/* ---- profile_sample.c ---- */
+
 /* Decodes one sample, which the caller frees. Returns 0, -ENOMEM, or -EBADMSG if its bytes are no sample or do not
  * have a value of each type. */
 int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **sample);
 void profile_sample_free(struct profile *profile, JespanPprof__Sample *sample);
+
+/* For profile.c and profile_frames.c. The latter sets the locations of a decoded sample. Returns 0 or -ENOMEM. */
+void profile_samples_free(struct profile *profile);
+int profile_sample_set_locations(struct profile *profile, JespanPprof__Sample *sample, const uint64_t *ids, size_t n);
+
+/* ---- profile.c ---- */
 
 /* The values of a sample. Missing values are 0. */
 void profile_values(const struct profile *profile, const JespanPprof__Sample *sample, int64_t values[PROFILE_N_VALUES]);

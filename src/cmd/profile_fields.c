@@ -16,63 +16,14 @@
 #include <zlib.h>
 
 #include "base/array.h"
+#include "wire.h"
 
 #define WINDOW_BYTES ((size_t)256 << 10)
-#define MAX_FILE_BYTES ((size_t)1 << 30)
+#define MAX_FILE_BYTES WIRE_MAX_BYTES
 
 static const char malformed[] = "not a pprof profile", no_memory[] = "out of memory";
 
 /* --- Fields --------------------------------------------------------------------------------------------------------- */
-
-enum { WIRE_NUMBER = 0, WIRE_8_BYTES = 1, WIRE_BYTES = 2, WIRE_4_BYTES = 5 };
-
-/* Returns the bytes that a number takes; 0: it goes on behind `n`; more than n: there is no such number. */
-static size_t read_number(const uint8_t *at, size_t n, uint64_t *value)
-{
-    enum { MOST = 10 };
-    *value = 0;
-    for (size_t i = 0; i < n && i < MOST; i++) {
-        *value |= (uint64_t)(at[i] & 0x7f) << (7 * i);
-        if (at[i] < 0x80)
-            return i + 1;
-    }
-    return n < MOST ? 0 : SIZE_MAX;
-}
-
-/* A field: its tag, perhaps a length, and its content. */
-struct field {
-    uint64_t number;
-    size_t content, bytes; /* where its content begins, and where it ends */
-};
-
-/* Returns the bytes that must be there to say more: as many as the field has, if it is whole. SIZE_MAX: it is no field. */
-static size_t read_field(const uint8_t *at, size_t n, struct field *field)
-{
-    uint64_t tag, length = 0;
-    size_t tag_bytes = read_number(at, n, &tag), more = 0;
-    if (tag_bytes == 0 || tag_bytes == SIZE_MAX)
-        return tag_bytes == 0 ? n + 1 : SIZE_MAX;
-    field->number = tag >> 3;
-    switch (tag & 7) {
-    case WIRE_NUMBER:
-    case WIRE_BYTES:
-        more = read_number(at + tag_bytes, n - tag_bytes, &length);
-        if (more == 0 || more == SIZE_MAX)
-            return more == 0 ? n + 1 : SIZE_MAX;
-        length = (tag & 7) == WIRE_BYTES ? length : 0;
-        break;
-    case WIRE_8_BYTES:
-    case WIRE_4_BYTES:
-        length = (tag & 7) == WIRE_8_BYTES ? 8 : 4;
-        break;
-    default:
-        return SIZE_MAX;
-    }
-    if (length > MAX_FILE_BYTES)
-        return SIZE_MAX;
-    field->content = tag_bytes + more;
-    return field->bytes = field->content + (size_t)length;
-}
 
 static const char *append(struct profile_bytes *to, const uint8_t *from, size_t n)
 {
@@ -99,10 +50,10 @@ static const char *take_fields(struct profile_fields *f, struct profile_bytes *w
 {
     const char *error = NULL;
     size_t done = 0;
-    struct field field = {0};
+    struct wire_field field = {0};
     while (!error && done < window->n) {
         const uint8_t *at = window->at + done;
-        *wanted = read_field(at, window->n - done, &field);
+        *wanted = wire_field(at, window->n - done, &field);
         if (*wanted == SIZE_MAX)
             return malformed;
         if (*wanted > window->n - done)

@@ -228,12 +228,5 @@ int profile_frames_apply(struct profile *profile, JespanPprof__Sample *sample)
     }
     for (size_t i = n_calls; i < sample->n_location_id && error == 0; i++)
         error = add_id(frames, &n, sample->location_id[i]);
-    uint64_t *ids = error == 0 ? profile->sample_allocator.alloc(profile, (n + 1) * sizeof *ids) : NULL;
-    if (!ids)
-        return -ENOMEM;
-    if (n > 0)
-        memcpy(ids, frames->ids, n * sizeof *ids);
-    sample->location_id = ids;
-    sample->n_location_id = n;
-    return 0;
+    return error == 0 ? profile_sample_set_locations(profile, sample, frames->ids, n) : error;
 }
