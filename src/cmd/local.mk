@@ -54,6 +54,7 @@ report_sources = \
 	%D%/report_rows.c \
 	%D%/report_svg.c \
 	%D%/report_table.c \
+	%D%/report_top.c \
 	%D%/report_tree.c \
 	%D%/rss.c \
 	%D%/stack.c %D%/stack.h \

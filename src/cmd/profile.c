@@ -89,7 +89,7 @@ static bool find_columns(struct profile *profile, enum profile_kind kind)
 static const char *decode(struct profile *profile)
 {
     struct profile_fields *fields = &profile->fields;
-    profile->used_bytes = fields->of_samples.n + fields->n_samples * sizeof *fields->samples;
+    profile->used_bytes = fields->of_samples.n + fields->n_kept * sizeof *fields->samples;
     JespanParts__Profile *parts = jespan_parts__profile__unpack(&profile->allocator, fields->others.n, fields->others.at);
     profile->parts = parts;
     if (profile->error == -E2BIG)
@@ -111,11 +111,11 @@ static const char *decode(struct profile *profile)
     return "neither a heap profile nor a time profile: it has no inuse_space and no busy";
 }
 
-const char *profile_read_descriptor(struct profile *profile, int fd)
+const char *profile_read_descriptor(struct profile *profile, int fd, size_t most_sample_bytes)
 {
     memset(profile, 0, sizeof *profile);
     profile->allocator = (ProtobufCAllocator){allocate, release, profile};
-    const char *error = profile_fields_read(&profile->fields, fd);
+    const char *error = profile_fields_read(&profile->fields, fd, most_sample_bytes);
     return error ? error : decode(profile);
 }
 
@@ -125,7 +125,7 @@ const char *profile_read(struct profile *profile, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
-    const char *error = profile_read_descriptor(profile, fd);
+    const char *error = profile_read_descriptor(profile, fd, SIZE_MAX);
     close(fd);
     return error;
 }

@@ -33,7 +33,7 @@ struct profile {
     enum profile_kind kind;
     int columns[PROFILE_N_VALUES]; /* the place of each value in a sample; -1 = the profile does not have it */
     int peak_columns[PROFILE_N_PEAKS];
-    struct profile_fields fields;  /* the bytes of samples; parts->sample points there */
+    struct profile_fields fields;  /* the bytes of samples; parts->sample points there if all are kept */
     ProtobufCAllocator allocator;
     struct profile_decoded *free_samples; /* memory for samples to be decoded; profile_sample.c */
     size_t used_bytes; /* allocated now */
@@ -41,10 +41,10 @@ struct profile {
     int error;         /* why an allocation failed: -ENOMEM, or -E2BIG for the bound on used_bytes */
 };
 
-/* Reads a file, or a descriptor from where it is. Returns NULL, or the reason in words. `profile` must stay where it is, and is freed in
- * either case. */
+/* Reads a file, or a descriptor from where it is; samples of more than `most_sample_bytes` are left in the file, if they can
+ * be read again from there. Returns NULL, or the reason in words. `profile` must stay where it is, and is freed in either case. */
 const char *profile_read(struct profile *profile, const char *path);
-const char *profile_read_descriptor(struct profile *profile, int fd);
+const char *profile_read_descriptor(struct profile *profile, int fd, size_t most_sample_bytes);
 void profile_free(struct profile *profile);
 
 /* ---- profile_sample.c ---- */

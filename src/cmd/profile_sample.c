@@ -177,9 +177,11 @@ static int decode(struct profile *profile, struct profile_decoded *decoded, cons
 
 int profile_sample(struct profile *profile, size_t i, JespanPprof__Sample **sample)
 {
-    ProtobufCBinaryData bytes = profile->parts->sample[i];
+    ProtobufCBinaryData bytes;
     struct profile_decoded *decoded = take(profile);
-    int error = decoded ? decode(profile, decoded, bytes.data, bytes.len) : -ENOMEM;
+    int error = decoded ? profile_fields_sample(&profile->fields, i, &bytes) : -ENOMEM;
+    if (error == 0)
+        error = decode(profile, decoded, bytes.data, bytes.len);
     if (error == 0 && decoded->sample.n_value != profile->parts->n_sample_type)
         error = -EBADMSG;
     if (error == 0 && profile->frames)

@@ -20,6 +20,7 @@
 
 #define FILE_COLUMNS 120 /* if the output is no terminal */
 #define MIN_COLUMNS 60
+#define KEPT_BYTES ((size_t)64 << 20) /* of samples */
 #define TERMINAL_ROWS 50 /* shown on a terminal unless --top says otherwise */
 
 static size_t clamp_columns(unsigned long columns)
@@ -228,7 +229,7 @@ static int run(int argc, char **argv)
 {
     bool is_terminal = isatty(STDOUT_FILENO);
     struct report_options options = {.bold = is_terminal && wants_bold(), .columns = find_columns(is_terminal)};
-    struct words words = {.pager = true, .query = {.argument = ""}};
+    struct words words = {.pager = true, .query = {.argument = ""}, .source = {.kept_bytes = KEPT_BYTES}};
     options.top = is_terminal ? TERMINAL_ROWS : 0;
     int status = read_options(&options, &words, argc, argv);
     const char *contradiction = find_contradiction(&options, &words);

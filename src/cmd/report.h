@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "exporters/hash_index.h"
 #include "hash.h"
 #include "profile.h"
 #include "text.h"
@@ -46,6 +47,7 @@ struct report_source {
     bool peak;      /* of a directory, the newest dump of a peak, if there is one */
     bool outlived;  /* of a process, only contexts without an open span */
     const char *at; /* the newest file of a directory that is not younger; NULL: the newest of all */
+    size_t kept_bytes; /* the most bytes of samples in memory; a file with more is read again for each pass. 0: no bound */
 };
 
 /* Reads a file, "-", a directory, a URL or a process. Returns NULL, or the reason in words. `input` must stay where it is, and
@@ -56,7 +58,7 @@ const char *report_input_read(struct report_input *input, const char *word, cons
 bool report_input_is_of_peak(const struct report_input *input);
 
 /* The same for a descriptor from where it is, and `input` that was zeroed. `quiet`: without warnings. */
-const char *report_input_read_descriptor(struct report_input *input, int fd, enum report_frames frames, bool quiet);
+const char *report_input_read_descriptor(struct report_input *input, int fd, const struct report_source *source, bool quiet);
 void report_input_free(struct report_input *input);
 
 /* Hashes that are equal in all profiles. */
@@ -90,7 +92,7 @@ void report_filter_free(struct report_filter *filter);
 
 /* --- Rows ----------------------------------------------------------------------------------------------------------- */
 
-#define REPORT_NONE UINT32_MAX
+#define REPORT_NONE HASH_INDEX_NONE
 
 /* The group that a row stands for. By path: the context of a sample, without the sample's innermost `frames` frames and
  * first `labels` labels. By something else: the place of a key among the sample's keys in `frames`, or REPORT_NONE. */
@@ -119,12 +121,13 @@ struct report_rows {
     struct report_row *items;
     uint32_t n;
     size_t capacity;
-    uint32_t *slots; /* a hash table of rows: the row's index and 1 */
-    uint64_t n_slots;
+    struct hash_index index;
     struct report_row all;         /* the sum of all samples */
     struct report_values *seconds; /* the row alone where `values` include rows below; or the values before */
     uint32_t n_seconds;
     size_t seconds_capacity;
+    uint32_t n_left_out;         /* rows that --top does not show, and their sum */
+    struct report_row left_out;
 };
 
 /* A kind of groups of samples (--by), besides the path. */
@@ -160,6 +163,12 @@ int report_rows_read(struct report_rows *rows, struct report_input *input, const
 
 void report_rows_free(struct report_rows *rows);
 
+/* With those that are left out. */
+static inline uint32_t report_rows_count(const struct report_rows *rows)
+{
+    return rows->n + rows->n_left_out;
+}
+
 /* The row with the hash, or NULL. */
 struct report_row *report_rows_find(const struct report_rows *rows, uint64_t hash);
 
@@ -173,6 +182,27 @@ struct report_values *report_rows_second(struct report_rows *rows, struct report
 void report_row_add(struct report_row *to, const int64_t values[PROFILE_N_VALUES], int but_for);
 int64_t report_sum(int64_t a, int64_t b);
 int64_t report_difference(int64_t a, int64_t b);
+
+/* --- The largest rows: report_top.c ---------------------------------------------------------------------------------- */
+
+struct report_table;
+struct report_top;
+
+/* Reads the rows of one profile. With --top, makes only those that may be shown, if it can. Returns what report_rows_read()
+ * returns. */
+int report_top_read(struct report_table *table);
+
+/* Keeps the samples of the rows that are shown. Returns 0, -ENOMEM or -EBADMSG. */
+int report_top_keep(struct report_table *table);
+
+/* For report_top.c. Sums up all samples in `rows`, without rows, and gives each that counts to report_top_add() with the
+ * hash of its row. */
+int report_rows_tell(struct report_rows *rows, struct report_input *input, const struct report_query *query, struct report_top *top);
+int report_top_add(struct report_top *top, uint32_t sample, uint64_t hash, const int64_t values[PROFILE_N_VALUES], int64_t at_peak);
+
+/* The same as report_rows_read() for some samples, added to `rows`, which keep the sum of all. Without --inclusive. */
+int report_rows_read_some(struct report_rows *rows, struct report_input *input, const struct report_query *query,
+                          const uint32_t *samples, size_t n);
 
 /* --- Paths ---------------------------------------------------------------------------------------------------------- */
 

@@ -153,7 +153,7 @@ static int print_json(struct writer *w)
             error = print_json_row(w, &table->rows.items[section->first + i]);
         printf("\n  ]");
     }
-    printf(",\n  \"n_rows\": %" PRIu32 ",\n  \"total\": {", table->rows.n);
+    printf(",\n  \"n_rows\": %" PRIu32 ",\n  \"total\": {", report_rows_count(&table->rows));
     print_json_values(w, &table->rows.all, true);
     fputs("}\n}\n", stdout);
     return error;
@@ -228,7 +228,7 @@ static int print_markdown(struct writer *w)
     }
     fputs(table->n_sections == 2 ? "\n|" : "|", stdout);
     print_markdown_cells(w, &table->rows.all, true);
-    printf(" **total of %" PRIu32 "** |\n", table->rows.n);
+    printf(" **total of %" PRIu32 "** |\n", report_rows_count(&table->rows));
     return error;
 }
 

@@ -95,12 +95,13 @@ static int read_frames(struct report_input *input, enum report_frames frames, bo
     return error;
 }
 
-const char *report_input_read_descriptor(struct report_input *input, int fd, enum report_frames frames, bool quiet)
+const char *report_input_read_descriptor(struct report_input *input, int fd, const struct report_source *source, bool quiet)
 {
-    const char *reason = profile_read_descriptor(&input->profile, fd);
+    size_t most = source->kept_bytes;
+    const char *reason = profile_read_descriptor(&input->profile, fd, most == 0 ? SIZE_MAX : most);
     if (reason)
         return reason;
-    int error = read_frames(input, frames, quiet);
+    int error = read_frames(input, source->frames, quiet);
     if (error == 0)
         error = hash_strings(input);
     if (error == 0)
@@ -110,13 +111,13 @@ const char *report_input_read_descriptor(struct report_input *input, int fd, enu
     return error == 0 ? NULL : error == -EBADMSG ? "not a pprof profile" : "out of memory";
 }
 
-static const char *read_path(struct report_input *input, const char *path, enum report_frames frames)
+static const char *read_path(struct report_input *input, const char *path, const struct report_source *source)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return strerror(errno);
     snprintf(input->name, sizeof input->name, "%s", path);
-    const char *reason = report_input_read_descriptor(input, fd, frames, false);
+    const char *reason = report_input_read_descriptor(input, fd, source, false);
     close(fd);
     return reason;
 }
@@ -147,7 +148,7 @@ static const char *read_memory(struct report_input *input, const char *word, pid
     if (!reason && lseek(fd, 0, SEEK_SET) < 0)
         reason = strerror(errno);
     if (!reason)
-        reason = report_input_read_descriptor(input, fd, source->frames, false);
+        reason = report_input_read_descriptor(input, fd, source, false);
     close(fd);
     return reason;
 }
@@ -174,12 +175,12 @@ const char *report_input_read(struct report_input *input, const char *word, cons
         return "--time is for a process's number, a core, a URL or a directory";
     if (is_directory) {
         const char *reason = report_directory_find(path, sizeof path, word, source);
-        return reason ? reason : read_path(input, path, source->frames);
+        return reason ? reason : read_path(input, path, source);
     }
     if (pid != 0 || is_url || is_core)
         return read_memory(input, word, pid, is_url, source);
-    return strcmp(word, "-") == 0 ? report_input_read_descriptor(input, STDIN_FILENO, source->frames, false)
-                                  : read_path(input, word, source->frames);
+    return strcmp(word, "-") == 0 ? report_input_read_descriptor(input, STDIN_FILENO, source, false)
+                                  : read_path(input, word, source);
 }
 
 void report_input_free(struct report_input *input)

@@ -16,7 +16,6 @@
 #define MAX_ROWS (1u << 26)   /* bounds memory */
 #define MAX_LABELS 256        /* of a sample; further ones do not tell contexts apart */
 #define MAX_ADDED (1u << 20)  /* rows without a sample; a profile whose paths were cut has very many of them */
-#define FIRST_SLOTS 256u
 
 /* --- Rows ----------------------------------------------------------------------------------------------------------- */
 
@@ -44,50 +43,28 @@ static int reserve(struct report_rows *rows)
     return rows->n == MAX_ROWS ? -ENOMEM : array_reserve(&rows->items, &rows->capacity, rows->n + (size_t)1, sizeof *rows->items);
 }
 
-/* The slot of the hash, or the free one where it belongs. */
-static uint32_t *find_slot(const struct report_rows *rows, uint64_t hash)
+static bool has_hash(const void *rows, uint32_t i, const void *hash)
 {
-    uint64_t i = hash & (rows->n_slots - 1);
-    while (rows->slots[i] != 0 && rows->items[rows->slots[i] - 1].hash != hash)
-        i = (i + 1) & (rows->n_slots - 1);
-    return &rows->slots[i];
-}
-
-static int reserve_slots(struct report_rows *rows)
-{
-    if (rows->n < rows->n_slots / 2)
-        return 0;
-    uint64_t n = rows->n_slots == 0 ? FIRST_SLOTS : rows->n_slots * 2;
-    uint32_t *slots = calloc(n, sizeof *slots);
-    if (!slots)
-        return -ENOMEM;
-    free(rows->slots);
-    rows->slots = slots;
-    rows->n_slots = n;
-    for (uint32_t i = 0; i < rows->n; i++)
-        *find_slot(rows, rows->items[i].hash) = i + 1;
-    return 0;
-}
-
-struct report_row *report_rows_find(const struct report_rows *rows, uint64_t hash)
-{
-    uint32_t slot = rows->n_slots == 0 ? 0 : *find_slot(rows, hash);
-    return slot == 0 ? NULL : &rows->items[slot - 1];
-}
-
-uint32_t report_rows_add(struct report_rows *rows, uint64_t hash, struct report_place place)
-{
-    if (reserve(rows) != 0 || reserve_slots(rows) != 0)
-        return REPORT_NONE;
-    rows->items[rows->n] = (struct report_row){.hash = hash, .place = place, .parent = REPORT_NONE};
-    *find_slot(rows, hash) = rows->n + 1;
-    return rows->n++;
+    return ((const struct report_rows *)rows)->items[i].hash == *(const uint64_t *)hash;
 }
 
 static uint32_t find(const struct report_rows *rows, uint64_t hash)
 {
-    const struct report_row *row = report_rows_find(rows, hash);
-    return row ? (uint32_t)(row - rows->items) : REPORT_NONE;
+    return hash_index_find(&rows->index, (uint32_t)hash, has_hash, rows, &hash);
+}
+
+struct report_row *report_rows_find(const struct report_rows *rows, uint64_t hash)
+{
+    uint32_t i = find(rows, hash);
+    return i == REPORT_NONE ? NULL : &rows->items[i];
+}
+
+uint32_t report_rows_add(struct report_rows *rows, uint64_t hash, struct report_place place)
+{
+    if (reserve(rows) != 0)
+        return REPORT_NONE;
+    rows->items[rows->n] = (struct report_row){.hash = hash, .place = place, .parent = REPORT_NONE};
+    return hash_index_add(&rows->index, (uint32_t)hash, rows->n) == 0 ? rows->n++ : REPORT_NONE;
 }
 
 /* Number 0 is that of rows that have none. */
@@ -108,7 +85,7 @@ struct report_values *report_rows_second(struct report_rows *rows, struct report
 void report_rows_free(struct report_rows *rows)
 {
     free(rows->items);
-    free(rows->slots);
+    hash_index_free(&rows->index);
     free(rows->seconds);
 }
 
@@ -119,6 +96,7 @@ struct reader {
     const struct report_query *query;
     struct report_rows *rows;
     int own;
+    struct report_top *top;
     uint32_t n_samples; /* rows that stand for a sample */
     uint32_t number;    /* of the sample */
     JespanPprof__Sample *sample;
@@ -164,20 +142,24 @@ static int add(struct reader *r, uint64_t hash, struct report_place place, bool 
 
 /* --- By a key other than the path ---------------------------------------------------------------------------------- */
 
-static int add_keys(struct reader *r)
+/* Returns the place of the first key that counts, from i on; REPORT_NONE: there is none. */
+static uint32_t find_key(const struct reader *r, size_t i, uint64_t *hash)
 {
     const struct report_query *query = r->query;
     size_t n = query->by->n_keys(r->sample);
-    bool found = false;
-    int error = 0;
-    for (size_t i = 0; i < n && error == 0 && (!found || query->inclusive); i++) {
-        uint64_t hash;
-        if (!query->by->key(r->input, r->sample, query->argument, i, &hash))
-            continue;
-        error = add(r, hash, (struct report_place){.sample = r->number, .frames = (uint32_t)i}, !found);
-        found = true;
-    }
-    return found ? error : add(r, 0, (struct report_place){.sample = r->number, .frames = REPORT_NONE}, true);
+    while (i < n && !query->by->key(r->input, r->sample, query->argument, i, hash))
+        i++;
+    return i < n ? (uint32_t)i : REPORT_NONE;
+}
+
+static int add_keys(struct reader *r)
+{
+    uint64_t hash = 0;
+    uint32_t i = find_key(r, 0, &hash);
+    int error = add(r, i == REPORT_NONE ? 0 : hash, (struct report_place){.sample = r->number, .frames = i}, true);
+    while (r->query->inclusive && i != REPORT_NONE && error == 0 && (i = find_key(r, i + (size_t)1, &hash)) != REPORT_NONE)
+        error = add(r, hash, (struct report_place){.sample = r->number, .frames = i}, false);
+    return error;
 }
 
 /* --- By path ---------------------------------------------------------------------------------------------------------- */
@@ -293,6 +275,43 @@ int report_rows_read(struct report_rows *rows, struct report_input *input, const
     r.n_samples = rows->n;
     if (error == 0 && query->inclusive && !query->by)
         error = read_all(&r, add_above, false);
+    free(r.paths);
+    return error;
+}
+
+/* --- The largest rows only ------------------------------------------------------------------------------------------- */
+
+static int tell(struct reader *r)
+{
+    uint64_t hash = 0;
+    int error = r->query->by ? 0 : hash_sample(r);
+    if (error != 0)
+        return error;
+    if (!r->query->by)
+        hash = hash_of(r, 0, 0);
+    else if (find_key(r, 0, &hash) == REPORT_NONE)
+        hash = 0;
+    return report_top_add(r->top, r->number, hash, r->values, r->peaks[PROFILE_AT_PEAK]);
+}
+
+int report_rows_tell(struct report_rows *rows, struct report_input *input, const struct report_query *query, struct report_top *top)
+{
+    struct reader r = {.input = input, .query = query, .rows = rows, .own = -1, .top = top};
+    memset(rows, 0, sizeof *rows);
+    int error = read_all(&r, tell, true);
+    free(r.paths);
+    return error;
+}
+
+int report_rows_read_some(struct report_rows *rows, struct report_input *input, const struct report_query *query,
+                          const uint32_t *samples, size_t n)
+{
+    struct reader r = {.input = input, .query = query, .rows = rows, .own = -1};
+    int error = 0;
+    for (size_t i = 0; i < n && error == 0; i++) {
+        r.number = samples[i];
+        error = read_sample(&r, query->by ? add_keys : add_path, false);
+    }
     free(r.paths);
     return error;
 }

@@ -57,7 +57,8 @@ static void add_section(struct report_table *table, const char *word, uint32_t f
     struct report_section *section = &table->sections[table->n_sections++];
     uint64_t top = table->options->top;
     bool all = top == 0 || top > n || table->options->tree;
-    *section = (struct report_section){.word = word, .first = first, .n = n, .n_shown = all ? n : (uint32_t)top};
+    *section = (struct report_section){.word = word, .first = first, .n = n + table->rows.n_left_out,
+                                       .n_shown = all ? n : (uint32_t)top, .hidden = table->rows.left_out};
     for (uint32_t i = section->n_shown; i < n; i++) {
         const struct report_row *row = &table->rows.items[first + i];
         report_row_add(&section->hidden, row->values, -1);
@@ -90,7 +91,7 @@ static int read_rows(struct report_table *table)
     int own = report_own_value(table->kind);
     struct report_rows before, after;
     if (table->n_inputs == 1)
-        return report_rows_read(&table->rows, &table->inputs[0], table->query, own);
+        return report_top_read(table);
     int error = report_rows_read(&before, &table->inputs[0], table->query, own);
     memset(&after, 0, sizeof after);
     if (error == 0)
@@ -134,6 +135,7 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
     if (!reason && error == 0) {
         add_sections(&table);
         reason = options->format == REPORT_SVG ? report_svg_refuses(&table) : NULL;
+        error = reason ? 0 : report_top_keep(&table);
     }
     if (!reason && error == 0) {
         error = options->format == REPORT_TEXT     ? report_print_text(&table)
@@ -367,6 +369,7 @@ static void print_section_title(const struct printer *p, const struct report_sec
 int report_print_text(struct report_table *table)
 {
     struct printer p = {.table = table, .line = malloc(sizeof *p.line)};
+    uint32_t n = report_rows_count(&table->rows);
     char what[64];
     int error = p.line ? 0 : -ENOMEM;
     if (error != 0)
@@ -383,7 +386,7 @@ int report_print_text(struct report_table *table)
     }
     if (table->n_sections == 2)
         putchar('\n');
-    snprintf(what, sizeof what, "total of %" PRIu32 " %s%s", table->rows.n, what_rows_are(table), table->rows.n == 1 ? "" : "s");
+    snprintf(what, sizeof what, "total of %" PRIu32 " %s%s", n, what_rows_are(table), n == 1 ? "" : "s");
     if (error == 0)
         print_sum(&p, &table->rows.all, what);
     free(p.line);

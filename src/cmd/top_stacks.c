@@ -87,6 +87,7 @@ static const char *write_dump(const struct top *top, int fd)
 /* A dump that cannot be read has no stacks: the next one may have. */
 int top_stacks_read(struct top *top, struct top_items *items)
 {
+    static const struct report_source source = {.frames = REPORT_LOCATIONS};
     static struct report_input input;
     int fd = memfd_create("jespan-top", MFD_CLOEXEC);
     items->none = "the program takes no stacks: 'jespan ctl PID stacks sampled' turns them on";
@@ -95,7 +96,7 @@ int top_stacks_read(struct top *top, struct top_items *items)
     memset(&input, 0, sizeof input);
     const char *reason = top->url[0] != '\0' ? top_url_fetch(top, fd, "/debug/pprof/heap?labels=all") : write_dump(top, fd);
     if (!reason)
-        reason = report_input_read_descriptor(&input, fd, REPORT_LOCATIONS, true);
+        reason = report_input_read_descriptor(&input, fd, &source, true);
     int error = reason ? 0 : add_stacks(items, &input);
     if (reason)
         items->none = reason;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan report` of a file that is damaged or hostile. The first byte says which options are used, the rest is the file. */
+/* `jespan report` of a file that is damaged or hostile. The first byte says which options are used, the rest is the file. The number of
+ * bytes says how many rows are shown, and whether samples are left in the file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdbool.h>
@@ -14,9 +15,9 @@
 
 static int file = -1;
 
-static const char *read_input(struct report_input *input)
+static const char *read_input(struct report_input *input, size_t bytes)
 {
-    static const struct report_source source = {.frames = REPORT_SPANS};
+    const struct report_source source = {.frames = REPORT_SPANS, .kept_bytes = bytes & 4 ? 32 : 0};
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     return report_input_read(input, path, &source);
@@ -43,9 +44,10 @@ static void fuzz_one(const uint8_t *data, size_t bytes)
     FUZZ_REQUIRE(ftruncate(file, 0) == 0);
     FUZZ_REQUIRE(!bytes || pwrite(file, data + 1, bytes - 1, 0) == (ssize_t)bytes - 1);
     choose(&query, &options, &filter, what);
-    const char *reason = read_input(&inputs[0]);
+    options.top = bytes & 3;
+    const char *reason = read_input(&inputs[0], bytes);
     if (n == 2 && !reason)
-        reason = read_input(&inputs[1]);
+        reason = read_input(&inputs[1], bytes);
     else
         n = 1;
     if (!reason)

@@ -97,6 +97,7 @@ all_dump_script_tests += \
 	%D%/outside.sh \
 	%D%/peaks_reported.sh \
 	%D%/report.sh \
+	%D%/report_large.sh \
 	%D%/report_model.sh \
 	%D%/rss.sh \
 	%D%/sandbox.sh \

@@ -9,6 +9,17 @@
 
 enum { MESSAGES = 200000, MOST_BYTES = 4096 };
 
+/* What profile_sample() needs besides. */
+static ProtobufCBinaryData given;
+
+int profile_fields_sample(struct profile_fields *f, size_t i, ProtobufCBinaryData *bytes)
+{
+    (void)f;
+    (void)i;
+    *bytes = given;
+    return 0;
+}
+
 int profile_frames_apply(struct profile *profile, JespanPprof__Sample *sample)
 {
     (void)profile;
@@ -131,7 +142,7 @@ static bool check_message(struct profile *profile, const struct message *m)
     if (m->n > 0)
         memcpy(exact, m->at, m->n);
     JespanPprof__Sample *theirs = jespan_pprof__sample__unpack(NULL, m->n, exact);
-    profile->parts->sample = &(ProtobufCBinaryData){m->n, exact};
+    given = (ProtobufCBinaryData){m->n, exact};
     profile->parts->n_sample_type = theirs ? theirs->n_value : below(5);
     int error = profile_sample(profile, 0, &ours);
     CHECK_EQ(error, theirs ? 0 : -EBADMSG);
