@@ -220,13 +220,13 @@ def check_named_calls(browser, pictures, address):
     equal("moments without names", browser.run("return source.moments().filter(moment => moment.lacksNames).length"), 0)
     for view in ("flame", "icicle", "table"):
         browser.click(f"input[value={view}]")
-        browser.check_picture(f"{pictures}/named_{view}.png", ["grow", "request"])
+        browser.check_picture(f"{pictures}/named_{view}.png", ["main", "request"])
 
 
 def check_views(browser, pictures, address):
     """Threads, resident memory and calls can be read on a telephone and in the dark."""
     views = (("threads", "#facts td", ["thread", "page_program"]), ("rss", "#waterfall td", ["objects in use", "bytes"]),
-             ("table", "#rows td", ["grow", "request"]))
+             ("table", "#rows td", ["main", "request"]))
     for name, options in (("dark", {"width": 1200, "height": 700, "deviceScaleFactor": 2, "mobile": False}),
                           ("narrow", {"width": 390, "height": 700, "deviceScaleFactor": 2, "mobile": True})):
         browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}] if name == "dark" else [])
