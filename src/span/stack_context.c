@@ -215,10 +215,7 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
 {
     if (unlikely(is_outside(&s->walk.bounds, (uintptr_t)frame)))
         find_bounds(s, (uintptr_t)frame);
-    if (s->rest)
-        unwind_without_layout(&s->walk, frame, (uint32_t)conf.stacks_depth);
-    else
-        unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
+    unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
 }
 
 /* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns
@@ -354,9 +351,19 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
 
 /* ---- With a walk ---- */
 
+/* For a stack of usual frames that is in the cache. False: nothing has changed. */
+static bool find_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
+{
+    uint64_t hash;
+    return likely(unwind_hash(&s->walk.bounds, frame, (uint32_t)conf.stacks_depth, &hash)) &&
+           likely(use_line(t, find_line(s, key_of(s, parent, hash, 0)), hold));
+}
+
 /* Walks the stack, finds or makes its context, and enters that. Stores the context in *hold. */
 static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
 {
+    if (s->rest && likely(find_by_hash(t, s, frame, parent, hold)))
+        return;
     walk_stack(s, frame);
     if (unlikely(!s->lines))
         grow_lines(s);

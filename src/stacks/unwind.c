@@ -264,77 +264,77 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     u->layout.checks_from = (uint16_t)(LAYOUT_WORDS - w.checks);
 }
 
-/* ---- Without a layout ---- */
+/* ---- The hash of usual frames ---- */
 
-/* Reads a word of the thread's own stack, in use from `low` on. */
+/* It is misaligned only where the stack has garbage. */
+struct any_word {
+    uintptr_t value;
+} __attribute__((packed, may_alias));
+
 __attribute__((no_sanitize("address", "thread"), always_inline))
-static inline bool read_own(uintptr_t low, uintptr_t high, uintptr_t at, uintptr_t *value)
+static inline uintptr_t word_at(uintptr_t at)
 {
-    if (unlikely(at - low >= high - low || at & (sizeof at - 1)))
-        return false;
-    *value = *(const volatile uintptr_t *)at;
-    return true;
+    return ((const volatile struct any_word *)at)->value;
 }
 
-/* What code that keeps a frame pointer has at it. */
-struct frame_record {
-    uintptr_t bp, pc; /* of the caller */
-};
-
-/* As walk_frames(), for usual frames in the thread's own stack. All that changes is in variables of this function. False:
- * there is another frame. */
-__attribute__((no_sanitize("address", "thread"))) static bool walk_usual(struct unwind *u, const uintptr_t *record, uint32_t most)
+static bool is_own(uintptr_t pc)
 {
-    const uintptr_t low = (uintptr_t)record, high = u->bounds.high, own_bytes = own_end - own_start;
-    uintptr_t bp = record[0], pc = record[1], sp = (uintptr_t)(record + 2);
-    uint64_t hash = 0;
-    uint32_t n = 0;
-    if (unlikely(sp < u->bounds.low || sp >= high))
+    return pc - own_start < own_end - own_start;
+}
+
+/* All that changes is in variables of one function. A frame takes few instructions, since those of all frames wait for
+ * the load of a step and the load of a return address in the frame before. */
+__attribute__((no_sanitize("address", "thread")))
+bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t most, uint64_t *result)
+{
+    const uintptr_t high = own->high, begin = (uintptr_t)frame;
+    const _Atomic uint64_t *const steps = rules_steps;
+    uintptr_t pc = word_at(begin + sizeof pc), sp = begin + 2 * sizeof sp;
+    uintptr_t bp_at = begin; /* where the frame pointer is saved. It is read when it is used */
+    uintptr_t all_bits = 0;  /* of all frame pointers that were used */
+    bool is_inside = is_own(pc); /* our own frames at the inner end are not counted */
+    size_t i = 0, last = most - 1 + is_inside, stop = is_inside ? 1 : last;
+    uint64_t hash = pc * layout_factors[0];
+    if (unlikely(begin < own->low || sp >= high || high - begin > LARGEST_FRAME || !last))
         return false;
-    for (uint32_t step = 0;; step++) {
-        hash += pc * layout_factors[step % LAYOUT_FACTORS];
-        if (!pc)
+    for (;;) {
+        uint64_t word = load_relaxed(&steps[pc % STEPS]), step = rules_mix_step(pc, word);
+        if (likely(step < STEP_FRAME_POINTER)) {
+            uintptr_t bp_words = step >> STEP_BP_SHIFT;
+            sp += (uint16_t)word * sizeof sp;
+            if (unlikely(sp > high))
+                return false;
+            if (bp_words)
+                bp_at = sp + bp_words * sizeof sp - STEP_BP_WORDS * sizeof sp;
+            pc = word_at(sp - sizeof pc);
+        } else if (likely(step == STEP_FRAME_POINTER)) {
+            uintptr_t bp = word_at(bp_at);
+            if (unlikely(bp < sp || bp > high - 2 * sizeof bp))
+                return false;
+            all_bits |= bp;
+            bp_at = bp;
+            sp = bp + 2 * sizeof bp;
+            pc = word_at(bp + sizeof bp);
+        } else if (step == STEP_END) {
             break;
-        uint64_t rule = rules_find(pc);
-        if (likely(n) || pc - own_start >= own_bytes) {
-            u->frames[n++] = pc;
-            if (n == most)
+        } else if (step == STEP_NONE || !rules_make_step(pc)) {
+            return false;
+        } else {
+            continue; /* with the step that was made */
+        }
+        hash += pc * layout_factors[++i];
+        if (unlikely(i == stop)) {
+            is_inside = is_inside && is_own(pc);
+            last += is_inside;
+            if (i == last)
                 break;
+            if (last == LAYOUT_FACTORS)
+                return false;
+            stop = is_inside ? i + 1 : last;
         }
-        if ((rule & ~RULE_OBJECT_MASK) == RULE_FRAME_POINTER &&
-            likely(bp - sp < LARGEST_FRAME - 16 && bp < high - 15 && !(bp & (sizeof bp - 1)))) {
-            const volatile struct frame_record *r = (const volatile void *)bp; /* does not wait for the rule */
-            pc = r->pc;
-            sp = bp + sizeof *r;
-            bp = r->bp;
-            continue;
-        }
-        if (rule_kind(rule) == UNWIND_END)
-            break;
-        if (unlikely(rule_kind(rule) != UNWIND_SP && rule_kind(rule) != UNWIND_BP))
-            return false;
-        uintptr_t cfa = (rule_kind(rule) == UNWIND_SP ? sp : bp) + (uintptr_t)rule_cfa(rule), old_bp = bp;
-        if (unlikely(cfa - sp - 1 >= LARGEST_FRAME) || !read_own(low, high, cfa - sizeof cfa, &pc))
-            return false;
-        sp = cfa;
-        if (rule_bp_kind(rule) != UNWIND_BP_SAME &&
-            !read_own(low, high, (rule_bp_kind(rule) == UNWIND_BP_AT_CFA ? cfa : old_bp) + (uintptr_t)rule_bp(rule), &bp))
-            return false;
     }
-    u->n = n;
-    u->hash = hash;
-    return true;
-}
-
-void unwind_without_layout(struct unwind *u, const void *frame, uint32_t most)
-{
-    if (unlikely(!walk_usual(u, frame, most))) {
-        unwind_from(u, frame, most);
-    } else {
-        u->ends_early = false;
-    }
-    u->has_layout = false;
-    u->layout.id = 0;
+    *result = hash;
+    return !(all_bits % sizeof(uintptr_t));
 }
 
 COLD bool unwind_check(const struct unwind *u)

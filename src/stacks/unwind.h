@@ -122,8 +122,8 @@ void unwind_boot(void);
 /* Walks from the function whose __builtin_frame_address(0) is given, which is left out. The caller sets the bounds. */
 void unwind_from(struct unwind *u, const void *frame, uint32_t most);
 
-/* The same, faster, without a layout. The hash is the same. */
-void unwind_without_layout(struct unwind *u, const void *frame, uint32_t most);
+/* Stores the hash that unwind_from() would find. False: a frame is not usual, or not in the thread's own stack. Faster. */
+bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t most, uint64_t *result);
 
 /* Looks again at the rules of all frames of a walk. False: there is new code at one of the addresses; walk again. */
 bool unwind_check(const struct unwind *u);

@@ -20,12 +20,23 @@
 #define MAX_SEGMENTS 64
 
 struct rules_bucket *rules_table;
+_Atomic uint64_t *rules_steps;
 
-int rules_boot(void)
+/* No address leads to a step: the places of the lowest ones would. */
+static COLD void begin_steps(void)
+{
+    rules_steps = meta_map(sizeof *rules_steps * STEPS);
+    for (uintptr_t i = 0; rules_steps && i < STEP_BP_WORDS; i++)
+        store_relaxed(&rules_steps[i], rules_mix_step(i, STEP_NONE));
+}
+
+COLD int rules_boot(void)
 {
     if (!rules_table)
         rules_table = meta_map(sizeof *rules_table * RULES_BUCKETS);
-    return rules_table ? 0 : -ENOMEM;
+    if (!rules_steps)
+        begin_steps();
+    return rules_table && rules_steps ? 0 : -ENOMEM;
 }
 
 /* ---- Objects ---- */
@@ -120,6 +131,52 @@ COLD uint64_t rules_make(uintptr_t return_address)
     return packed;
 }
 
+/* ---- Steps ---- */
+
+static uint64_t step_of_sp(uint64_t rule)
+{
+    const int64_t word = sizeof(uintptr_t);
+    int64_t cfa = rule_cfa(rule), bp = -rule_bp(rule);
+    if (cfa <= 0 || cfa % word || cfa / word > UINT16_MAX)
+        return STEP_NONE;
+    if (rule_bp_kind(rule) == UNWIND_BP_SAME)
+        return (uint64_t)(cfa / word);
+    if (rule_bp_kind(rule) != UNWIND_BP_AT_CFA || bp <= 0 || bp > cfa || bp % word || bp / word >= STEP_BP_WORDS)
+        return STEP_NONE;
+    return (STEP_BP_WORDS - (uint64_t)(bp / word)) << STEP_BP_SHIFT | (uint64_t)(cfa / word);
+}
+
+static uint64_t step_of(uint64_t rule)
+{
+    if (rule_kind(rule) == UNWIND_SP)
+        return step_of_sp(rule);
+    if ((rule & ~RULE_OBJECT_MASK) == RULE_FRAME_POINTER)
+        return STEP_FRAME_POINTER;
+    return rule_kind(rule) == UNWIND_END ? STEP_END : STEP_NONE;
+}
+
+COLD bool rules_make_step(uintptr_t return_address)
+{
+    uint64_t step = return_address ? step_of(rules_find(return_address)) : STEP_END;
+    if ((return_address << STEP_ADDRESS_SHIFT) >> STEP_ADDRESS_SHIFT != return_address)
+        return false;
+    store_relaxed(&rules_steps[return_address % STEPS], rules_mix_step(return_address, step));
+    return true;
+}
+
+/* Corrects the step of a rule that has changed, and returns false. */
+static bool check_step(uintptr_t return_address, uint64_t rule)
+{
+    _Atomic uint64_t *place = &rules_steps[return_address % STEPS];
+    uint64_t step = rules_mix_step(return_address, load_relaxed(place)), right = step_of(rule);
+    if (step > STEP_END || step == right)
+        return true; /* the place has another address, or the right step */
+    store_relaxed(place, rules_mix_step(return_address, right));
+    return false;
+}
+
+/* ---- Checks ---- */
+
 static void forget(uintptr_t return_address)
 {
     struct rules_bucket *bucket = rules_bucket_of(return_address);
@@ -141,8 +198,9 @@ COLD bool rules_check(uintptr_t return_address, struct rules_object *last)
 {
     if (return_address - 1 - last->start >= last->bytes)
         find_object(return_address - 1, last);
-    if ((rules_find(return_address) & RULE_OBJECT_MASK) == last->bits)
-        return true;
+    uint64_t rule = rules_find(return_address);
+    if ((rule & RULE_OBJECT_MASK) == last->bits)
+        return check_step(return_address, rule);
     forget(return_address);
     return false;
 }

@@ -75,6 +75,33 @@ HOT_INLINE uint64_t rules_find(uintptr_t return_address)
     return rules_make(return_address);
 }
 
+/* ---- Steps: the usual rules in one word ----
+ *
+ * The table has one place for each low half of an address. The word there is the return address, shifted, mixed with its
+ * step by exclusive or. So one load gets both, and the word of another address is no step. Addresses with the same place
+ * take it from each other; the table of rules has both. A step by the stack pointer is less than the others. It has, from
+ * the low end:
+ *
+ *   16 bits  words from the stack pointer to the CFA. They are not mixed, so a walk does not wait for the exclusive or
+ *    8 bits  256 less the words from the CFA down to the caller's frame pointer; 0: the frame does not change it */
+#define STEPS (1u << 16)
+#define STEP_ADDRESS_SHIFT 17
+#define STEP_BP_SHIFT 16
+#define STEP_BP_WORDS 256u
+#define STEP_FRAME_POINTER (UINT64_C(1) << 24) /* RULE_FRAME_POINTER */
+#define STEP_NONE (UINT64_C(2) << 24) /* any other rule */
+#define STEP_END (UINT64_C(3) << 24)
+
+extern _Atomic uint64_t *rules_steps;
+
+HOT_INLINE uint64_t rules_mix_step(uintptr_t return_address, uint64_t word)
+{
+    return word ^ (uint64_t)return_address << STEP_ADDRESS_SHIFT;
+}
+
+/* Finds the rule and remembers its step. False: the table cannot have the address. */
+bool rules_make_step(uintptr_t return_address);
+
 /* Loaded code that rules_check() found last. Return addresses in a row are often in one object. */
 struct rules_object {
     uintptr_t start, bytes;
