@@ -114,29 +114,38 @@ COLD void stack_context_leave_thread(struct thread *t)
 
 /* ---- The cache ---- */
 
-static inline struct stack_line *set_of(const struct thread_stacks *s, uint64_t key)
+/* A key has two sets. The second one is used while the first one is full, so that a few keys of the same set do not take
+ * each other's place again and again. */
+static inline struct stack_line *set_of(const struct thread_stacks *s, uint64_t key, unsigned which)
 {
-    return &s->lines[key >> 1 & s->mask & ~(LINES_WAYS - 1)];
+    return &s->lines[key >> (which ? 33 : 1) & s->mask & ~(LINES_WAYS - 1)];
 }
 
 /* NULL: it is not there. There is no branch for each place in the set, since nothing predicts which it is. */
+static inline struct stack_line *find_in_set(struct stack_line *set, uint64_t key)
+{
+    uint32_t way = (set[1].key == key) + 2 * (set[2].key == key) + 3 * (set[3].key == key);
+    return likely(set[way].key == key) ? &set[way] : NULL;
+}
+
 static inline struct stack_line *find_line(const struct thread_stacks *s, uint64_t key)
 {
     if (unlikely(!s->lines))
         return NULL;
-    struct stack_line *set = set_of(s, key);
-    uint32_t way = (set[1].key == key) + 2 * (set[2].key == key) + 3 * (set[3].key == key);
-    return likely(set[way].key == key) ? &set[way] : NULL;
+    struct stack_line *line = find_in_set(set_of(s, key, 0), key);
+    return likely(line) ? line : find_in_set(set_of(s, key, 1), key);
 }
 
 /* A line that may be overwritten. */
 static struct stack_line *spare_line(const struct thread_stacks *s, uint64_t key)
 {
-    struct stack_line *set = set_of(s, key);
-    for (uint32_t i = 0; i < LINES_WAYS; i++)
-        if (!set[i].key)
-            return &set[i];
-    return &set[s->misses % LINES_WAYS];
+    for (unsigned which = 0; which < 2; which++) {
+        struct stack_line *set = set_of(s, key, which);
+        for (uint32_t i = 0; i < LINES_WAYS; i++)
+            if (!set[i].key)
+                return &set[i];
+    }
+    return &set_of(s, key, s->misses / LINES_WAYS % 2)[s->misses % LINES_WAYS];
 }
 
 static COLD void grow_lines(struct thread_stacks *s)
