@@ -69,6 +69,21 @@ static inline struct counters_more *counters_used_more(struct counters *c)
     return load_relaxed(&counters_chunk(c)->more_used) >> counters_index(c) & 1 ? counters_more(c) : NULL;
 }
 
+/* Only the owner may call it. */
+static inline void counters_add_temporary(struct counters *c, uint64_t objects)
+{
+    struct counters_chunk *chunk = counters_chunk(c);
+    if (unlikely(!load_relaxed(&chunk->has_temporary)))
+        store_relaxed(&chunk->has_temporary, 1);
+    own_add(&chunk->temporary_objects[counters_index(c)], objects);
+}
+
+static inline uint64_t counters_temporary(struct counters *c)
+{
+    struct counters_chunk *chunk = counters_chunk(c);
+    return likely(!load_relaxed(&chunk->has_temporary)) ? 0 : load_relaxed(&chunk->temporary_objects[counters_index(c)]);
+}
+
 HOT_INLINE void counters_add_alloc(struct counters *c, uint64_t usable_bytes, uint64_t requested_bytes)
 {
     own_add(&c->alloc_objects, 1);

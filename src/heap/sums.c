@@ -92,11 +92,11 @@ static void add_frees(struct totals *to, struct counters *c)
     to->free_objects += load_acquire(&c->free_objects);
     to->free_bytes += load_acquire(&c->free_bytes);
     to->exits += load_acquire(&c->exits);
+    to->temporary_objects += counters_temporary(c);
     struct counters_more *more = counters_used_more(c);
     if (more) {
         to->credited_out_objects += load_acquire(&more->credited_out_objects);
         to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
-        to->temporary_objects += load_relaxed(&more->temporary_objects);
     }
 }
 

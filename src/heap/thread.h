@@ -34,7 +34,6 @@ struct counters_more {
     _Atomic uint64_t credited_in_objects, credited_in_bytes;
     _Atomic uint64_t credited_out_objects, credited_out_bytes; /* stored with release, as frees */
     _Atomic uint64_t cpu_user, cpu_system; /* up to the last reading, where the clock tells them apart */
-    _Atomic uint64_t temporary_objects; /* malloc/temporary.h */
     _Atomic uint64_t lifetimes, lifetimes_at; /* lifetimes.h */
 };
 
@@ -49,7 +48,10 @@ struct counters_more {
 struct counters_chunk {
     struct counters counters[COUNTERS_PER_CHUNK];
     _Atomic uint64_t cpu[COUNTERS_PER_CHUNK]; /* eight share a cache line: written at each enter, by this thread only */
-    _Atomic uint32_t more_used;               /* bit i: more[i] is in use, and stays so */
+    _Atomic uint64_t temporary_objects[COUNTERS_PER_CHUNK]; /* malloc/temporary.h. Beside `counters`, since each allocation
+                                                             * of a stack may be one: it would be the only one of `more` */
+    _Atomic uint32_t more_used;     /* bit i: more[i] is in use, and stays so */
+    _Atomic uint32_t has_temporary; /* 1: some temporary_objects are not 0 */
     _Alignas(COUNTERS_PAGE_BYTES) struct counters_more more[COUNTERS_PER_CHUNK];
 };
 typedef _Atomic(struct counters *) counters_chunk_t; /* the first of a chunk */

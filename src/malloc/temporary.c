@@ -28,7 +28,7 @@ static void count(struct thread *t, uint32_t tag, uint64_t objects)
 {
     struct counters *c = tag ? counters_find(t, tag & ~TAG_SURVIVOR) : NULL;
     if (c)
-        own_add(&counters_use_more(c)->temporary_objects, objects);
+        counters_add_temporary(c, objects);
 }
 
 /* While the buffer is flushed, its entries are no longer those that `scanned` counts. */

@@ -120,7 +120,6 @@ static void add_more(struct totals *to, struct counters *c, struct counters_more
     to->credited_out_bytes += load_acquire(&more->credited_out_bytes);
     to->credited_in_objects += load_relaxed(&more->credited_in_objects);
     to->credited_in_bytes += load_relaxed(&more->credited_in_bytes);
-    to->temporary_objects += load_relaxed(&more->temporary_objects);
     to->lifetimes += lifetimes_now(c, more);
     uint64_t opens = load_relaxed(&more->opens);
     to->wall += open_time_in(more, times);
@@ -153,9 +152,17 @@ static void add_times(struct totals *to, const struct reading_batch *b)
     }
 }
 
+static void add_temporary(struct totals *to, const struct reading_batch *b)
+{
+    for (uint32_t k = 0; k < b->n; k++)
+        for (uint32_t i = 0; i < READING_CHUNK && load_relaxed(&counters_chunk(b->chunks[k])->has_temporary); i++)
+            to[i].temporary_objects += counters_temporary(&b->chunks[k][i]);
+}
+
 void reading_add(struct totals sums[READING_CHUNK], const struct reading_batch *b)
 {
     add_pairs(sums, b);
     add_times(sums, b);
     add_all_more(sums, b);
+    add_temporary(sums, b);
 }

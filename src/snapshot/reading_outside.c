@@ -297,7 +297,7 @@ static int copy_chunks(struct view *view, const uint64_t *addresses, uint32_t n,
     uint64_t patience = clock_ns_to_ticks(PATIENCE_NS, outside_scale(view));
     int error = 0;
     for (uint32_t i = 0; i < n; i++)
-        pieces[i] = (struct piece){&slots[i], addresses[i], offsetof(struct counters_chunk, more_used) + sizeof slots[i].more_used};
+        pieces[i] = (struct piece){&slots[i], addresses[i], offsetof(struct counters_chunk, has_temporary) + sizeof slots[i].has_temporary};
     for (int i = 0; !error && i < CHUNK_TRIES; i++) {
         *now = outside_ticks(view);
         error = space_copy(&view->space, pieces, n);
