@@ -125,7 +125,7 @@ if "$scratch/unshared" help > /dev/null 2>&1; then
     refused "no /proc" 2 "jespan: $$: /proc has no entry for it: *" dump $$ -o "$scratch/none"
     refused "ps without /proc" 2 "jespan: /proc: has no processes; is it mounted?" ps
     refused "no process and no /proc" 2 "jespan: 2147483647: there is no such process" dump 2147483647
-    refused "run without /proc" 0 "" run --quiet --dump-dir "$scratch" --interval 0 -- true
+    refused "run without /proc" 0 "*: /proc is not mounted; a thread in the program reports instead" run --quiet --dump-dir "$scratch" --interval 0 -- true
     JESPAN_CMD=$own
 fi
 [ -z "$(find "$scratch" -name 'none*')" ] || fail "a dump that failed has left a file"
