@@ -133,19 +133,31 @@ static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool b
 
 /* ---- Pages ---- */
 
-static void add_big_page(struct view_heap *h, uint64_t page, bool resident)
+/* The rest of a big object, in a page in which another one starts. Returns its resident bytes. */
+static uint64_t add_big_tail(struct view_heap *h, uint64_t page, uint64_t next, bool resident)
+{
+    uint64_t end = h->big_end < next ? h->big_end : next;
+    if (!resident || h->big_is_freed || end <= page)
+        return 0;
+    h->contexts[h->big_context].resident_bytes += end - page;
+    h->parts->live += end - page;
+    return end - page;
+}
+
+/* `tail` bytes of the page are of another object. */
+static void add_big_page(struct view_heap *h, uint64_t page, uint64_t tail, bool resident)
 {
     uint64_t end = h->big_end - page < PAGE ? h->big_end - page : PAGE, bytes = end - (h->big_start > page ? h->big_start - page : 0);
     if (!resident)
         return;
     if (h->big_is_freed) {
-        h->parts->empty += PAGE;
+        h->parts->empty += PAGE - tail;
         return;
     }
     h->contexts[h->big_context].resident_bytes += bytes;
-    h->contexts[h->big_context].pinned_bytes += PAGE - bytes;
+    h->contexts[h->big_context].pinned_bytes += PAGE - tail - bytes;
     h->parts->live += bytes;
-    h->parts->holes += PAGE - bytes;
+    h->parts->holes += PAGE - tail - bytes;
 }
 
 static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
@@ -173,13 +185,15 @@ static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bo
     }
     if (h->slab.pages)
         end_slab(h);
+    uint64_t tail = 0;
     if (page_entry_is_big_any(entry) && page_entry_big_tag(entry) != 0) {
         *is_heap = true;
+        tail = add_big_tail(h, page, page + page_entry_big_start(entry), resident);
         begin_big(h, page, entry);
     }
     if (page < h->big_end) {
         *is_heap = true;
-        add_big_page(h, page, resident);
+        add_big_page(h, page, tail, resident);
     } else {
         h->parts->other += resident ? PAGE : 0;
     }

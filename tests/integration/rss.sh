@@ -53,6 +53,7 @@ if kind == "program":
     near("an object in several mappings", contexts["marked"]["resident_bytes"], 11 * MIB, 8192)
     near("memory that was only read", contexts["looked at"]["resident_bytes"], 2 * MIB, 8192)
     near("memory that was only read, in use", contexts["looked at"]["inuse_bytes"], 96 * MIB, 8192)
+    near("buffers in memory", contexts["buffers"]["resident_bytes"], contexts["buffers"]["inuse_bytes"], 64 * 4096)
     near("what was freed", contexts.get("passing", {}).get("resident_bytes", 0), 0, 0)
     near("code", parts["code"], 6 * MIB, 5 * MIB)
 sys.exit(failed)

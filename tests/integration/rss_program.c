@@ -15,8 +15,9 @@
 #define N 400000
 #define EACH 100 /* one of so many is kept */
 #define N_ZEROES 64
+#define N_BUFFERS 2000
 
-static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES];
+static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile buffers[N_BUFFERS];
 static char *volatile mapped, *volatile behind, *volatile marked, *volatile looked_at, *volatile looked_at_huge;
 
 static uintptr_t start_of_mapping(uintptr_t of)
@@ -73,6 +74,14 @@ static void look(void)
         puts("the memory is not zero");
 }
 
+/* Objects that begin in the page in which the one before ends. */
+static void buffer(void)
+{
+    JESPAN("buffers");
+    for (int i = 0; i < N_BUFFERS; i++)
+        memset(buffers[i] = malloc(5000), 1, 5000);
+}
+
 /* Huge pages would make memory resident that nobody touched. */
 int main(void)
 {
@@ -115,6 +124,7 @@ int main(void)
         free(kept[0]), free(kept[1]);
     }
     look();
+    buffer();
     printf(map_code_before(start_of_mapping((uintptr_t)behind)) ? "ready \n" : "ready\n");
     fflush(stdout);
     pause();
