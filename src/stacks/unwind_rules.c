@@ -41,30 +41,68 @@ COLD int rules_boot(void)
 
 /* ---- Objects ---- */
 
-/* A hash of the object, which is never 0. */
+/* What the first page of an object has: its program headers, and as a rule its build id. */
+struct headers {
+    const char *start;
+    size_t room;                /* bytes up to the end of the page */
+    const ElfW(Phdr) *segments; /* NULL: they cannot be read */
+    int n;
+};
+
+static struct headers headers_of(const struct dl_find_object *object)
+{
+    const ElfW(Ehdr) *elf = object->dlfo_map_start;
+    struct headers h = {object->dlfo_map_start, 4096 - ((uintptr_t)elf & 4095), NULL, 0};
+    if (!stack_page_is_readable((uintptr_t)elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phnum > MAX_SEGMENTS || elf->e_phoff > h.room ||
+        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > h.room)
+        return h;
+    h.segments = (const void *)(h.start + elf->e_phoff);
+    h.n = elf->e_phnum;
+    return h;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return ((hash ^ value) * 0x9e3779b97f4a7c15u) ^ hash >> 32;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i + sizeof hash <= n; i += sizeof hash) {
+        uint64_t word;
+        memcpy(&word, (const char *)bytes + i, sizeof word);
+        hash = mix(hash, word);
+    }
+    return hash;
+}
+
+/* A hash of the object, which is never 0. Another one may be loaded later at the same place, with the same size: the sizes of
+ * segments and the build id tell them apart. */
 static uint64_t object_bits(const struct dl_find_object *object)
 {
-    uint64_t h = (uintptr_t)object->dlfo_map_start * 0x9e3779b97f4a7c15u;
-    h = (h ^ (uintptr_t)object->dlfo_map_end ^ (uintptr_t)object->dlfo_eh_frame << 7) * 0xbf58476d1ce4e5b9u;
-    return (h >> OBJECT_BITS_SHIFT | 1) << RULE_OBJECT_SHIFT;
+    struct headers headers = headers_of(object);
+    uint64_t h = mix(mix((uintptr_t)object->dlfo_map_start, (uintptr_t)object->dlfo_map_end), (uintptr_t)object->dlfo_eh_frame);
+    for (int i = 0; i < headers.n; i++) {
+        const ElfW(Phdr) *segment = &headers.segments[i];
+        h = mix_bytes(h, segment, sizeof *segment);
+        if (segment->p_type == PT_NOTE && segment->p_offset < headers.room && segment->p_filesz <= headers.room - segment->p_offset)
+            h = mix_bytes(h, headers.start + segment->p_offset, segment->p_filesz);
+    }
+    return (mix(h, h >> 29) >> OBJECT_BITS_SHIFT | 1) << RULE_OBJECT_SHIFT;
 }
 
 /* Finds the loaded segment that has the header in it. */
 static bool find_segment(const struct dl_find_object *object, struct eh_frame_section *section)
 {
     const char *start = object->dlfo_map_start, *header = object->dlfo_eh_frame;
-    const ElfW(Ehdr) *elf = (const void *)start;
-    if (!header || header < start || header >= (const char *)object->dlfo_map_end || !stack_page_is_readable((uintptr_t)start))
+    if (!header || header < start || header >= (const char *)object->dlfo_map_end)
         return false;
-    size_t room = 4096 - ((uintptr_t)start & 4095);
-    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phnum > MAX_SEGMENTS ||
-        elf->e_phoff > room || elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > room)
-        return false;
-    const ElfW(Phdr) *segments = (const void *)(start + elf->e_phoff);
+    struct headers headers = headers_of(object);
     uintptr_t base = object->dlfo_link_map->l_addr;
-    for (int i = 0; i < elf->e_phnum; i++) {
-        uintptr_t from = base + segments[i].p_vaddr, end = from + segments[i].p_filesz;
-        if (segments[i].p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
+    for (int i = 0; i < headers.n; i++) {
+        uintptr_t from = base + headers.segments[i].p_vaddr, end = from + headers.segments[i].p_filesz;
+        if (headers.segments[i].p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
             continue;
         *section = (struct eh_frame_section){(const void *)from, (const void *)end, (const void *)header};
         return stack_page_is_readable((uintptr_t)header);

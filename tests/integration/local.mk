@@ -105,6 +105,7 @@ all_dump_script_tests += \
 	%D%/stack_modes.sh \
 	%D%/stacks_peaks.sh \
 	%D%/lifetimes.sh \
+	%D%/stacks_reloaded.sh \
 	%D%/stacks_temporary.sh \
 	%D%/state_file.sh \
 	%D%/threads.sh \
@@ -138,6 +139,7 @@ test_support += \
 	%D%/peaks_program.c \
 	%D%/stacks_peaks_program.c \
 	%D%/lifetimes_program.c \
+	%D%/stacks_reloaded_program.c \
 	%D%/stacks_temporary_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \
