@@ -242,9 +242,9 @@ equal "JSON" "$(ctl --json "$pid" get "spans.$cache.name" spans.stats.truncated)
 }"
 ctl --json "$pid" list | python3 -c 'import json, sys; sys.exit(len(json.load(sys.stdin)) < 200)' || fail "list is not JSON"
 equal "nothing waits" "$(ctl --json "$pid" waiting)" '[]'
-refused "UTF-8 that waits" 0 "*waits in the program*" "$pid" set spans.stacks blåbær
+refused "UTF-8 that waits" 0 "*waits in the program*" "$pid" set spans.stacks all@blåbær
 equal "UTF-8 in JSON" "$(ctl --json "$pid" waiting)" '[
-  {"name": "spans.stacks", "value": "blåbær", "result": "waits"}
+  {"name": "spans.stacks", "value": "all@blåbær", "result": "waits"}
 ]'
 ctl "$pid" withdraw
 
