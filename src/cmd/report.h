@@ -126,7 +126,7 @@ struct report_rows {
     struct report_values *seconds; /* the row alone where `values` include rows below; or the values before */
     uint32_t n_seconds;
     size_t seconds_capacity;
-    uint32_t n_left_out;         /* rows that --top does not show, and their sum */
+    uint32_t n_left_out;         /* rows that --top does not show, and their sum; of a tree they have none */
     struct report_row left_out;
 };
 
@@ -286,6 +286,10 @@ int report_row_text(const struct report_table *table, struct text *text, const s
 
 /* The program, the time of the profile, and how long the program had run. */
 void report_title(const struct report_table *table, uint32_t input, char *when, size_t when_bytes, char *duration);
+
+/* Whether the column has a figure in a line of sums: that of hidden rows, or rows.all. A sum has no mean. Rows that include
+ * each other have no sum, except that of all samples. The sum of hidden differences has no value before. */
+bool report_table_has_sum(const struct report_table *table, const struct report_column *column, const struct report_row *sum);
 
 int report_print_text(struct report_table *table);
 int report_print_export(struct report_table *table);

@@ -185,12 +185,24 @@ static int print_csv(struct writer *w)
     return error;
 }
 
-static void print_markdown_cells(const struct writer *w, const struct report_row *row, bool all)
+static void print_markdown_cells(const struct writer *w, const struct report_row *row)
 {
     char cell[FIGURE_BYTES];
+    putchar('|');
     for (int i = 0; i < w->table->n_columns; i++) {
         report_cell(w->table, cell, w->table->columns[i], row, w->table->options->exact);
-        printf(" %s |", all && !report_column_has_sum(w->table->columns[i], true) ? "" : cell);
+        printf(" %s |", cell);
+    }
+}
+
+/* Cells are empty where the rows have no sum. */
+static void print_markdown_sum(const struct writer *w, const struct report_row *sum)
+{
+    char cell[FIGURE_BYTES];
+    putchar('|');
+    for (int i = 0; i < w->table->n_columns; i++) {
+        report_cell(w->table, cell, w->table->columns[i], sum, w->table->options->exact);
+        printf(" %s |", report_table_has_sum(w->table, w->table->columns[i], sum) ? cell : "");
     }
 }
 
@@ -216,8 +228,7 @@ static int print_markdown(struct writer *w)
         puts("---|");
         for (uint32_t i = 0; i < section->n_shown && error == 0 && !ferror(stdout); i++) {
             const struct report_row *row = &table->rows.items[section->first + i];
-            putchar('|');
-            print_markdown_cells(w, row, false);
+            print_markdown_cells(w, row);
             error = report_row_text(table, w->text, row);
             putchar(' ');
             for (uint32_t k = 0; table->options->tree && k < row->depth; k++)
@@ -225,9 +236,13 @@ static int print_markdown(struct writer *w)
             print_markdown_string(w->text);
             puts(" |");
         }
+        if (section->n_shown < section->n && error == 0) {
+            print_markdown_sum(w, &section->hidden);
+            printf(" (%" PRIu32 " more) |\n", section->n - section->n_shown);
+        }
     }
-    fputs(table->n_sections == 2 ? "\n|" : "|", stdout);
-    print_markdown_cells(w, &table->rows.all, true);
+    fputs(table->n_sections == 2 ? "\n" : "", stdout);
+    print_markdown_sum(w, &table->rows.all);
     printf(" **total of %" PRIu32 "** |\n", report_rows_count(&table->rows));
     return error;
 }

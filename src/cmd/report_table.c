@@ -224,14 +224,17 @@ static void format_row(const struct report_table *table, struct cells *cells, co
         report_cell(table, cells->text[i], table->columns[i], row, table->options->exact);
 }
 
-/* A sum has no mean. Rows that include each other have no sum, except that of all samples. The sum of hidden
- * differences has no value before. */
+bool report_table_has_sum(const struct report_table *table, const struct report_column *column, const struct report_row *sum)
+{
+    bool all = sum == &table->rows.all;
+    return (all || !table->query->inclusive) && report_column_has_sum(column, all);
+}
+
 static void format_sum(const struct report_table *table, struct cells *cells, const struct report_row *row)
 {
-    bool has_sum = !table->query->inclusive || row == &table->rows.all;
     format_row(table, cells, row);
     for (int i = 0; i < table->n_columns; i++)
-        if (!has_sum || !report_column_has_sum(table->columns[i], row == &table->rows.all))
+        if (!report_table_has_sum(table, table->columns[i], row))
             cells->text[i][0] = '\0';
 }
 

@@ -130,6 +130,7 @@ int report_tree_order(struct report_rows *rows, uint64_t top, bool chains)
         struct report_row *sorted = rows->items;
         rows->items = ordered;
         ordered = sorted;
+        rows->n_left_out = rows->n - n;
         rows->n = n;
     }
     free(links);

@@ -130,8 +130,19 @@ test_formats() {
     jespan report --markdown --by label:tenant "$scratch/new"
     grep -q '^|---:|---:|---:|---:|---|$' "$scratch/out" || fail_with "--markdown" "$scratch/out"
     grep -q 'and \\|' "$scratch/out" || fail_with "--markdown does not escape" "$scratch/out"
+    local all shown
+    all=$("$JESPAN_CMD" report --json --tree "$scratch/new" | jq '.rows | length')
+    shown=$("$JESPAN_CMD" report --json --top 3 --tree "$scratch/new" | jq '.rows | length')
+    [ "$shown" -lt "$all" ] || fail "--tree --top 3 shows all of $all rows"
+    equal "--tree --top 3: n_rows" "$("$JESPAN_CMD" report --json --top 3 --tree "$scratch/new" | jq .n_rows)" "$all"
     jespan report --top 3 --tree "$scratch/new"
-    equal "--tree --top 3" "$(grep -c . "$scratch/out")" "$(($(jq '.rows | length' <("$JESPAN_CMD" report --json --top 3 --tree "$scratch/new")) + 3))"
+    equal "--tree --top 3" "$(wc -l < "$scratch/out") $(tail -n 2 "$scratch/out" | grep -o '[(t].*' | tr '\n' ' ')" \
+        "$((shown + 4)) ($((all - shown)) more) total of $all contexts "
+    jespan report --markdown --top 3 --tree "$scratch/new"
+    equal "--markdown --tree --top 3" "$(tail -n 2 "$scratch/out" | sed 's/.*| \(.*\) |$/\1/' | tr '\n' ' ')" \
+        "($((all - shown)) more) **total of $all** "
+    jespan report --markdown --exact --top 2 --by name --columns inuse "$scratch/new"
+    equal "--markdown --top 2" "$(awk '/^\| [0-9]/ { n += 1; sum += n < 4 ? $2 : -$2 } END { print n, sum }' "$scratch/out")" "4 0"
     jespan report --diff "$scratch/old" "$scratch/old"
     grep -q '^0 contexts have grown$' "$scratch/out" && grep -q '^0 contexts have shrunk$' "$scratch/out" ||
         fail_with "no difference" "$scratch/out"
