@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Keeps the functions of calls, and has a thread ask for those that are missing.
  *
- * A call is asked for once: if nothing is found, it has no functions for good. When the memory is full, calls that the present
- * request does not have are forgotten. If all of it is theirs, the others stay without names. */
+ * A call is asked for once: if nothing is found, it has no functions for good. If the process that answers is killed, the binaries that
+ * it left out are asked for once more, each one alone, so that one of them costs no names of others. When the memory is full, calls
+ * that the present request does not have are forgotten. If all of it is theirs, the others stay without names. */
 #include "sidecar/call_names.h"
 
 #include <pthread.h>
@@ -95,6 +96,24 @@ static void take(void *data, uint32_t i, const struct service_function *function
     pthread_mutex_unlock(&mutex);
 }
 
+static bool ask_some(const struct batch *all, size_t first, size_t n)
+{
+    struct batch some = {all->calls + first, n, all->paths + first, all->offsets + first};
+    return call_names_ask(some.paths, some.offsets, (uint32_t)n, take, &some);
+}
+
+/* Asks for those binaries that have calls without an answer. Only this thread writes has_answer. */
+static void ask_again(const struct batch *b)
+{
+    for (size_t i = 0, end; i < b->n; i = end) {
+        bool is_left_out = false;
+        for (end = i; end < b->n && b->calls[end]->binary == b->calls[i]->binary; end++)
+            is_left_out |= !b->calls[end]->has_answer;
+        if (is_left_out)
+            ask_some(b, i, end - i);
+    }
+}
+
 static void ask(struct batch *b)
 {
     qsort(b->calls, b->n, sizeof *b->calls, compare);
@@ -104,8 +123,8 @@ static void ask(struct batch *b)
         b->paths[i] = b->calls[i]->binary->path;
         b->offsets[i] = b->calls[i]->offset;
     }
-    if (b->paths && b->offsets)
-        call_names_ask(b->paths, b->offsets, (uint32_t)b->n, take, b);
+    if (b->paths && b->offsets && !ask_some(b, 0, b->n))
+        ask_again(b);
     free(b->paths);
     free(b->offsets);
 }

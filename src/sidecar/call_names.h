@@ -39,8 +39,8 @@ struct call_names_function {
 };
 
 /* Calls take() for each call whose functions are found, in any order. The texts are valid during the call. `paths` and `offsets`
- * have n members. */
-void call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+ * have n members. Returns false if the process did not end well: it may have left out any of them. */
+bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
                     void (*take)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data);
 
 #endif

@@ -123,16 +123,16 @@ static FILE *open_stream(int fd, const char *mode)
     return made;
 }
 
-void call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
                     void (*take)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
 {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0)
-        return;
+        return false;
     if (pipe2(out, O_CLOEXEC) != 0) {
         close(in[0]);
         close(in[1]);
-        return;
+        return false;
     }
     pid_t pid = start(in[0], out[1]);
     close(in[0]);
@@ -146,6 +146,8 @@ void call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t 
         read_answers(from, n, take, data);
     if (from)
         fclose(from);
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    int status = -1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    return status == 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The sidecar's table of names of calls: who asks does not wait, each call is asked for once, and memory is bounded. */
+/* The sidecar's table of names of calls: who asks does not wait, each call is asked for once, once more if the process is
+ * killed, and memory is bounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,8 @@ enum { N_NAMES = 2, LONG = 200 };
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed: it does not answer */
 static _Atomic uint32_t n_asked;
 static _Atomic bool has_long_names, was_unsorted;
+static const char *killer; /* a file at which the process is killed so many times */
+static _Atomic uint32_t n_kills;
 
 static void answer(uint32_t i, const char *path, uint64_t offset,
                    void (*take_one)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
@@ -33,17 +36,24 @@ static void answer(uint32_t i, const char *path, uint64_t offset,
 }
 
 /* Odd offsets have no names. */
-void call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
+bool call_names_ask(const char *const *paths, const uint64_t *offsets, uint32_t n,
                     void (*take_one)(void *data, uint32_t i, const struct service_function *functions, uint32_t n_functions), void *data)
 {
+    bool lives = true;
     pthread_mutex_lock(&gate);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && lives; i++) {
         n_asked++;
+        if (n_kills > 0 && strcmp(paths[i], killer) == 0) {
+            n_kills--;
+            lives = false;
+            break;
+        }
         was_unsorted |= i > 0 && paths[i] == paths[i - 1] && offsets[i] <= offsets[i - 1];
         if (offsets[i] % 2 == 0)
             answer(i, paths[i], offsets[i], take_one, data);
     }
     pthread_mutex_unlock(&gate);
+    return lives;
 }
 
 /* ---- What services ask ---- */
@@ -150,11 +160,38 @@ static void test_binaries(void **state)
     assert_int_equal(calls[MOST_BINARIES + 9].n_functions, 0);
 }
 
+/* Asks for two calls of each of three files. The process is killed so many times at the second one. */
+static void make_killed(uint64_t identity, uint32_t times)
+{
+    static const char *const paths[] = {"/k/1", "/k/2", "/k/3"};
+    killer = paths[1];
+    n_kills = times;
+    for (uint32_t i = 0; i < 6; i++)
+        calls[i] = (struct service_call){.path = paths[i / 2], .identity = identity, .offset = 2 * (i % 2)};
+    await(6);
+}
+
+static void test_killed(void **state)
+{
+    (void)state;
+    make_killed(1, 1);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(calls[i].n_functions, N_NAMES);
+    assert_string_equal(calls[3].functions[0].name, "/k/2+2");
+    make_killed(2, 1000); /* it is given up, and costs no names of the others */
+    assert_int_equal(1000 - n_kills, 2);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(calls[i].n_functions, i / 2 == 1 ? 0 : N_NAMES);
+    assert_int_equal(await(6), 0);
+    n_kills = 0;
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_waits), cmocka_unit_test(test_once),     cmocka_unit_test(test_full),
-        cmocka_unit_test(test_long_names),   cmocka_unit_test(test_binaries),
+        cmocka_unit_test(test_long_names),   cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_binaries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
