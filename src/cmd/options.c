@@ -156,19 +156,50 @@ int cmd_no_stdout(const char *option, const char *path)
     return STATUS_USAGE;
 }
 
+#define PLACE_BYTES (2 * PATH_MAX)
+#define MAX_LINKS 40 /* the kernel follows as many */
+
+/* The directory of a path, with the slash at its end. Returns the name in it. */
+static const char *split_path(char directory[PATH_MAX], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(directory, PATH_MAX, "%.*s", slash ? (int)(slash + 1 - path) : 2, slash ? path : "./");
+    return slash ? slash + 1 : path;
+}
+
+/* Where a file will be that is not there yet: a link to a file that is missing makes that file. Returns 0 or a positive
+ * errno. */
+static int find_new_place(char place[PLACE_BYTES], const char *path)
+{
+    char directory[PATH_MAX], link[PATH_MAX];
+    if (snprintf(place, PLACE_BYTES, "%s", path) >= PATH_MAX)
+        return ENAMETOOLONG;
+    for (int i = 0; i < MAX_LINKS; i++) {
+        ssize_t n = readlink(place, link, sizeof link - 1);
+        if (n < 0)
+            return errno == EINVAL || errno == ENOENT ? 0 : errno;
+        link[n] = '\0';
+        split_path(directory, place);
+        if (snprintf(place, PLACE_BYTES, "%s%s", link[0] == '/' ? "" : directory, link) >= PATH_MAX)
+            return ENAMETOOLONG;
+    }
+    return ELOOP;
+}
+
 /* Returns 0 or a positive errno. */
 static int why_unwritable(const char *path)
 {
     struct stat status;
-    char directory[PATH_MAX];
-    const char *slash = strrchr(path, '/');
+    char directory[PATH_MAX], place[PLACE_BYTES];
     if (stat(path, &status) == 0)
         return S_ISDIR(status.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
     if (errno != ENOENT || path[0] == '\0')
         return errno;
-    if (slash && slash[1] == '\0')
+    int error = find_new_place(place, path);
+    if (error != 0)
+        return error;
+    if (*split_path(directory, place) == '\0')
         return EISDIR;
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash + 1 - path) : 1, slash ? path : ".");
     return access(directory, W_OK | X_OK) == 0 ? 0 : errno;
 }
 
@@ -181,16 +212,15 @@ static int check_output(const struct cmd_output *output)
     return STATUS_PREPARE;
 }
 
-#define PLACE_BYTES (2 * PATH_MAX)
-
-/* The path without links in its directory. The file may not be there yet. */
+/* The path without links. The file may not be there yet. */
 static bool find_place(char place[PLACE_BYTES], const char *path)
 {
-    char directory[PATH_MAX], real[PATH_MAX];
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char directory[PATH_MAX], real[PATH_MAX], new[PLACE_BYTES];
     if (realpath(path, place))
         return true;
-    snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash + 1 - path) : 1, slash ? path : ".");
+    if (find_new_place(new, path) != 0)
+        return false;
+    const char *name = split_path(directory, new);
     return realpath(directory, real) && snprintf(place, PLACE_BYTES, "%s/%s", real, name) < PLACE_BYTES;
 }
 

@@ -109,11 +109,21 @@ static int check_conf(const char *option, const char *text)
     return text ? run_check_conf(text) : 0;
 }
 
+/* A sidecar has another standard output. */
+static const char *const stdout_paths[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+
 /* Whether it can be written is checked later, since it may lie in the directory of the dumps. */
 static int check_file(const char *option, const char *path)
 {
     int status = check_value(option, path);
-    return status != 0 || !path ? status : cmd_no_stdout(option, path);
+    if (status != 0 || !path)
+        return status;
+    for (size_t i = 0; i < sizeof stdout_paths / sizeof *stdout_paths; i++)
+        if (strcmp(path, stdout_paths[i]) == 0) {
+            cmd_error("%s: '%s' is not possible, since standard output belongs to PROGRAM", option, path);
+            return STATUS_USAGE;
+        }
+    return cmd_no_stdout(option, path);
 }
 
 static int check_directory(const char *option, const char *path)

@@ -348,6 +348,10 @@ test_outputs() {
         done
         jespan run $option - -- touch started
         says "$option -" 2 "jespan: $option: '-' is not possible, since standard output belongs to PROGRAM; './-' is a file of that name"
+        for path in /dev/stdout /dev/fd/1 /proc/self/fd/1; do
+            jespan run $option $path -- touch started
+            says "$option $path" 2 "jespan: $option: '$path' is not possible, since standard output belongs to PROGRAM"
+        done
         equal "files after wrong $option" "$(echo ./*)" ./plain
         said=
         [ $option != --flame-events ] || said="jespan: $directory/*: no span of true was seen, so the file is empty"
@@ -369,7 +373,15 @@ test_outputs() {
     done
     mkdir below
     ln -s below link
-    for words in "--flame a --flame-events a" "--flame-svg a --trace ./a" "--flame below/a --trace link/a" "--flame-svg plain --flame below/../plain"; do
+    ln -s a to_a
+    ln -s "$directory/to_a" below/to_a
+    ln -s none/x dangling
+    ln -s loop loop
+    jespan run --flame dangling -- touch started
+    says "--flame of a link to nowhere" 125 "jespan: --flame: cannot write 'dangling': No such file or directory"
+    jespan run --flame loop -- touch started
+    says "--flame of a loop of links" 125 "jespan: --flame: cannot write 'loop': Too many levels of symbolic links"
+    for words in "--flame a --flame-events a" "--flame a --flame-events to_a" "--flame-events to_a --trace a" "--flame to_a --trace link/to_a" "--flame-svg a --trace ./a" "--flame below/a --trace link/a" "--flame-svg plain --flame below/../plain"; do
         # shellcheck disable=SC2086
         jespan run $words -- touch started
         # shellcheck disable=SC2086
@@ -377,7 +389,7 @@ test_outputs() {
         case $words in --flame-svg\ plain*) set -- "$3" "$4" "$1" "$2" ;; esac
         says "one file: $words" 2 "jespan: $1 and $3 name the same file, '$4'"
     done
-    rm -r below link
+    rm -r below link to_a dangling loop
     jespan run --flame-svg /dev/null --trace /dev/null --flame a --flame-events b -- true
     says "two outputs to a device" 0 "jespan: $directory/b: no span of true was seen, so the file is empty"
     jespan check --no-outlived --junit a --markdown ./a -- touch started
