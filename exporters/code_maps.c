@@ -2,6 +2,7 @@
 /* Reads the mappings of a process that have code. */
 #include "pprof_parts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -38,26 +39,37 @@ static char *read_text(int fd, const struct exporter_memory *memory)
     return text;
 }
 
-static bool take_line(struct code_map *map, char *line)
-{
-    char access[5];
-    int path_at = 0;
-    *map = (struct code_map){.file = "[anon]"};
-    int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &map->start, &map->limit, access, &map->offset,
-                   &map->inode, &path_at);
-    if (n != 5 || access[2] != 'x')
-        return false;
-    if (path_at && line[path_at])
-        map->file = line + path_at;
-    return true;
-}
+/* The mapping of a file's first bytes. The others of the file follow it. */
+struct image {
+    uint64_t start, inode;
+};
 
-static void cut_deleted(char *line)
+static bool cut_deleted(char *line)
 {
     static const char deleted[] = " (deleted)";
     size_t bytes = strlen(line), suffix = sizeof deleted - 1;
-    if (bytes > suffix && strcmp(line + bytes - suffix, deleted) == 0)
+    bool is_deleted = bytes > suffix && strcmp(line + bytes - suffix, deleted) == 0;
+    if (is_deleted)
         line[bytes - suffix] = '\0';
+    return is_deleted;
+}
+
+/* Returns whether the mapping has code. */
+static bool take_line(struct code_map *map, struct image *image, char *line)
+{
+    char access[5];
+    int path_at = 0;
+    *map = (struct code_map){.file = "[anon]", .is_deleted = cut_deleted(line)};
+    int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &map->start, &map->limit, access, &map->offset,
+                   &map->inode, &path_at);
+    if (n == 5 && map->offset == 0)
+        *image = (struct image){map->start, map->inode};
+    if (n != 5 || access[2] != 'x')
+        return false;
+    map->image = map->inode && map->inode == image->inode ? image->start : 0;
+    if (path_at && line[path_at])
+        map->file = line + path_at;
+    return true;
 }
 
 static uint32_t count_lines(const char *text)
@@ -68,14 +80,19 @@ static uint32_t count_lines(const char *text)
     return n;
 }
 
-static char *read_maps(pid_t pid, const struct exporter_memory *memory)
+static int open_in_proc(pid_t pid, const char *what)
 {
     char path[40];
     if (pid)
-        snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
     else
-        snprintf(path, sizeof path, "/proc/thread-self/maps");
-    int fd = descriptor_open(path, O_RDONLY, 0);
+        snprintf(path, sizeof path, "/proc/thread-self/%s", what);
+    return descriptor_open(path, O_RDONLY, 0);
+}
+
+static char *read_maps(pid_t pid, const struct exporter_memory *memory)
+{
+    int fd = open_in_proc(pid, "maps");
     if (fd < 0)
         return NULL;
     char *text = read_text(fd, memory);
@@ -92,15 +109,15 @@ static char *copy_text(const char *text, const struct exporter_memory *memory)
 void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory)
 {
     pid_t pid = snapshot->from_outside && !snapshot->code_maps ? (pid_t)snapshot->pid : 0;
-    *maps = (struct code_maps){.memory = memory, .pid = pid};
+    *maps = (struct code_maps){.memory = memory, .pid = pid, .is_of_core = snapshot->code_maps};
     maps->text = snapshot->code_maps ? copy_text(snapshot->code_maps, memory) : read_maps(pid, memory);
     maps->maps = maps->text ? exporter_memory_take(memory, count_lines(maps->text) + (size_t)1, sizeof *maps->maps) : NULL;
     if (!maps->maps)
         return;
+    struct image image = {0};
     for (char *line = maps->text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        cut_deleted(line);
-        maps->n += take_line(&maps->maps[maps->n], line);
+        maps->n += take_line(&maps->maps[maps->n], &image, line);
     }
 }
 
@@ -123,21 +140,43 @@ struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)
     return low < maps->n && maps->maps[low].start <= address ? &maps->maps[low] : NULL;
 }
 
-/* Another process may have another root directory. */
+/* Maps of a core file have no inodes. */
+static bool is_file_of(const struct code_map *map, int fd)
+{
+    struct stat file;
+    return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && (map->inode ? file.st_ino == map->inode : !map->is_deleted);
+}
+
+static int open_file(const char *path, const struct code_map *map)
+{
+    int fd = descriptor_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
+    if (fd >= 0 && !is_file_of(map, fd)) {
+        close(fd);
+        return -ESTALE;
+    }
+    return fd >= 0 ? fd : -1;
+}
+
+/* A process in another root directory has names as they are there if that is the root of its mounts, as in a container, and as they are
+ * here after chroot(). */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map)
 {
     char path[PATH_MAX + 32];
-    struct stat file;
+    int fd = -1;
     if (map->file[0] != '/')
         return -1;
-    if (maps->pid)
+    if (maps->pid) {
         snprintf(path, sizeof path, "/proc/%d/root%s", (int)maps->pid, map->file);
-    else
-        snprintf(path, sizeof path, "%s", map->file);
-    int fd = descriptor_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
-    if (fd >= 0 && (fstat(fd, &file) || !S_ISREG(file.st_mode) || (map->inode && file.st_ino != map->inode))) {
-        close(fd);
-        return -1;
+        fd = open_file(path, map);
     }
-    return fd;
+    if (fd < 0) {
+        int here = open_file(map->file, map);
+        fd = here >= 0 || fd == -1 ? here : fd;
+    }
+    return fd == -1 && map->is_deleted ? -ESTALE : fd;
+}
+
+int code_maps_open_memory(const struct code_maps *maps)
+{
+    return maps->is_of_core ? -1 : open_in_proc(maps->pid, "mem");
 }

@@ -116,13 +116,13 @@ static void search_notes(char *build_id, const unsigned char *notes, size_t byte
     }
 }
 
-static NOINLINE void read_segment(char *build_id, int fd, const ElfW(Phdr) *segment)
+static NOINLINE void read_segment(char *build_id, int fd, uint64_t start, const ElfW(Phdr) *segment)
 {
     unsigned char notes[MAX_NOTES_BYTES];
     if (segment->p_type != PT_NOTE || build_id[0] != '\0')
         return;
     size_t wanted = segment->p_filesz < sizeof notes ? segment->p_filesz : sizeof notes;
-    ssize_t bytes = pread(fd, notes, wanted, (off_t)segment->p_offset);
+    ssize_t bytes = pread(fd, notes, wanted, (off_t)(start + segment->p_offset));
     if (bytes > 0)
         search_notes(build_id, notes, (size_t)bytes);
 }
@@ -134,15 +134,15 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
 
 /* Reads the headers without libelf, which allocates. A file of another class has other headers, and no notes are found
  * in it. */
-void pprof_head_build_id(char *build_id, int fd)
+void pprof_head_build_id(char *build_id, int fd, uint64_t start)
 {
     ElfW(Ehdr) header;
     ElfW(Phdr) segment;
-    if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segment)
+    if (!read_at(fd, &header, sizeof header, start) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segment)
         return;
     for (size_t i = 0; i < header.e_phnum; i++)
-        if (read_at(fd, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
-            read_segment(build_id, fd, &segment);
+        if (read_at(fd, &segment, sizeof segment, start + header.e_phoff + i * sizeof segment))
+            read_segment(build_id, fd, start, &segment);
 }
 
 static void read_build_id(struct program *program, pid_t pid)
@@ -151,7 +151,7 @@ static void read_build_id(struct program *program, pid_t pid)
     int fd = descriptor_open(path_in_proc(path, pid, "exe"), O_RDONLY, 0);
     if (fd < 0)
         return;
-    pprof_head_build_id(program->build_id, fd);
+    pprof_head_build_id(program->build_id, fd, 0);
     close(fd);
 }
 

@@ -19,8 +19,10 @@
 
 struct code_map {
     uint64_t start, limit, offset, inode;
+    uint64_t image;   /* where the file's first bytes are in memory; 0: not known */
     const char *file; /* "[vdso]" and the like are no files; "[anon]" for code that was generated */
     uint32_t id;      /* the user's. 0 at first */
+    bool is_deleted;  /* no file has this name, or another one has it */
 };
 
 struct code_maps {
@@ -28,6 +30,7 @@ struct code_maps {
     struct code_map *maps; /* by address */
     uint32_t n;
     pid_t pid;
+    bool is_of_core;
     char *text;
 };
 
@@ -38,8 +41,12 @@ void code_maps_free(struct code_maps *maps);
 /* NULL: the address is in none of them. */
 struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address);
 
-/* Opens the file of a mapping. -1: it has none, or another file has its name now. */
+/* Opens the file of a mapping, by its name here or in the root directory of the process. -ESTALE: another file has its name now. -1:
+ * there is none. */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map);
+
+/* Opens the memory of the process. -1: it cannot be read, or the maps are those of a core file. */
+int code_maps_open_memory(const struct code_maps *maps);
 
 /* ---- pprof_out.c: messages go to the sink in pieces, gzipped or plain ---- */
 
@@ -124,8 +131,8 @@ uint32_t pprof_sites_location(struct pprof_sites *sites, const char *name, const
  * dl_iterate_phdr() is not used: the dynamic loader may hold its lock. */
 void pprof_head_identify(struct program *program, pid_t pid);
 
-/* Reads the build id of an ELF file, as struct program has it. Nothing is written if it has none. */
-void pprof_head_build_id(char *build_id, int fd);
+/* Reads the build id of an ELF file that begins there in `fd`, as struct program has it. Nothing is written if it has none. */
+void pprof_head_build_id(char *build_id, int fd, uint64_t start);
 
 /* The string table refers to these texts while it is in use. */
 struct pprof_head {

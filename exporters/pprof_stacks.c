@@ -41,6 +41,20 @@ void pprof_stacks_free(struct pprof_stacks *stacks)
     code_maps_free(&stacks->maps);
 }
 
+/* A file that was replaced is still in memory. If it has no build id there either, what is written is that of no file: names of the
+ * new file would be wrong. */
+static void find_build_id(const struct pprof_stacks *stacks, const struct code_map *map, char *build_id)
+{
+    int file = code_maps_open(&stacks->maps, map);
+    int fd = file >= 0 || !map->image ? file : code_maps_open_memory(&stacks->maps);
+    if (fd >= 0) {
+        pprof_head_build_id(build_id, fd, file >= 0 ? 0 : map->image);
+        close(fd);
+    }
+    if (file == -ESTALE && build_id[0] == '\0')
+        strcpy(build_id, "(replaced)");
+}
+
 static void write_mapping(struct pprof_stacks *stacks, struct code_map *map)
 {
     JespanPprof__Mapping mapping = JESPAN_PPROF__MAPPING__INIT, *mappings = &mapping;
@@ -50,11 +64,9 @@ static void write_mapping(struct pprof_stacks *stacks, struct code_map *map)
     mapping.memory_limit = map->limit;
     mapping.file_offset = map->offset;
     mapping.filename = pprof_strings_intern(stacks->strings, map->file);
-    int fd = stacks->build_ids ? code_maps_open(&stacks->maps, map) : -1;
-    if (fd >= 0) {
+    if (stacks->build_ids) {
         char *build_id = stacks->build_ids[stacks->n_mappings];
-        pprof_head_build_id(build_id, fd);
-        close(fd);
+        find_build_id(stacks, map, build_id);
         mapping.build_id = pprof_strings_intern(stacks->strings, build_id);
     }
     stacks->n_mappings++;

@@ -95,6 +95,47 @@ mv copy replaced
 names /replaced > named
 [ -s named ] && ! grep -qv '^replaced+0x' named || fail_with "a file that was replaced gives names" named
 
+# A library that was replaced gives no names anywhere, with its build id and without
+library() { $CC -g -O2 -shared -fPIC -o "$@" "$top_srcdir/tests/integration/symbols_library.c"; }
+ids() { "$JESPAN_CMD" symbolize -o - "$1" 2> err | gzip -dc | strings -n 40 | grep -oE '[0-9a-f]{40}' | sort -u; }
+for id in sha1 none; do
+    library replaced.so "-Wl,--build-id=$id"
+    in_sidecar ./server ./replaced.so wait
+    "$JESPAN_CMD" dump -o before.pb.gz "$server"
+    "$JESPAN_CMD" report --by function "$server" > report 2> err
+    grep -q call_twice report && [ ! -s err ] || fail_with "build id $id: a library has no names before" report err
+    library new.so "-Wl,--build-id=$id" -Dcall_twice=other_twice
+    mv new.so replaced.so
+    "$JESPAN_CMD" dump -o after.pb.gz "$server"
+    equal "build id $id: build ids in a dump after a library was replaced" "$(ids after.pb.gz)" "$(ids before.pb.gz)"
+    for command in "report --by function $server" "report --by function after.pb.gz" "leaks $server"; do
+        # shellcheck disable=SC2086
+        "$JESPAN_CMD" $command > report 2> err || true
+        ! grep -q '_twice' report || fail_with "build id $id: $command has names of a replaced library" report
+        grep -q "replaced.so has the build id .*: the file was replaced" err || fail_with "build id $id: $command does not warn" err
+    done
+    COLUMNS=300 "$JESPAN_CMD" top --once --view stacks "$server" > report 2> err || fail_with "top ends with $?" err
+    ! grep -q '_twice' report || fail_with "build id $id: top has names of a replaced library" report
+    names /replaced.so > named
+    [ -s named ] && ! grep -qv '^replaced.so+0x' named || fail_with "build id $id: /stacks has names of a replaced library" named
+done
+
+# In another root directory
+if [ "$(id -u)" = 0 ]; then
+    mkdir root
+    for file in "$scratch/server" "$scratch/plugin.so" "$JESPAN_LIB" $(ldd ./server ./plugin.so "$JESPAN_LIB" | grep -o ' /[^ ]*\|^	/[^ ]*' | sort -u); do
+        mkdir -p "root${file%/*}"
+        cp -Lf "$file" "root$file"
+    done
+    in_sidecar chroot root "$scratch/server" "$scratch/plugin.so" wait
+    names /server > named
+    grep -qx 'sessions::get(std::string const&) leaks_server.cc' named || fail_with "in a chroot: a function is missing" named
+    names /plugin.so > named
+    grep -qx 'call_twice symbols_library.c' named || fail_with "in a chroot: a function of a library is missing" named
+else
+    echo "http_names.sh: not run: another root directory, which needs root"
+fi
+
 # Nothing of it stays
 exec 3>&-
 wait "${pids[-1]}" || fail "the server ends with $?"
