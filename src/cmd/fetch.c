@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,28 +70,43 @@ static size_t write_answer(char *data, size_t one, size_t n, void *to)
     return answer->error == 0 ? one * n : 0;
 }
 
-/* The page's URL may choose a process: "/?pid=17". 0: it does not. */
-static long chosen_pid(const char *query)
+/* The page's URL may choose a process: "/?pid=17". Sets *pid to 0 if it does not. Returns NULL, or the reason in words. */
+static const char *choose_pid(const char *query, long *pid)
 {
-    const char *pid = query[0] == '?' ? strstr(query, "pid=") : NULL;
-    return pid && (pid[-1] == '?' || pid[-1] == '&') ? strtol(pid + 4, NULL, 10) : 0;
+    static char text[128];
+    const char *at = query[0] == '?' ? query + 1 : "";
+    for (*pid = 0; *at != '\0' && *at != '#'; at += *at == '&') {
+        size_t n = strcspn(at, "&#"), digits = n > 4 && at[4] != '0' ? strspn(at + 4, "0123456789") : 0;
+        bool is_pid = n >= 4 && strncmp(at, "pid=", 4) == 0;
+        if (is_pid && (digits == 0 || digits != n - 4 || digits > 10 || strtol(at + 4, NULL, 10) > INT32_MAX)) {
+            snprintf(text, sizeof text, "'%.*s' is not the number of a process", n < 64 ? (int)n : 64, at);
+            return text;
+        }
+        if (is_pid)
+            *pid = strtol(at + 4, NULL, 10);
+        at += n;
+    }
+    return NULL;
 }
 
-/* A URL of the page, or without a path, gets the default path, for the process that the page shows. Returns whether it fits. */
-static bool complete(char *to, size_t bytes, const char *url, const char *path, long *pid)
+/* A URL of the page, or without a path, gets the default path, for the process that the page shows. Returns NULL, or the reason
+ * in words. */
+static const char *complete(char *to, size_t bytes, const char *url, const char *path, long *pid)
 {
     bool is_unix = strncmp(url, "unix:", 5) == 0;
     const char *host = is_unix ? NULL : strstr(url, "://") + 3, *rest = is_unix ? "" : host + strcspn(host, "/?#");
     const char *query = rest + strspn(rest, "/");
     bool is_page = query - rest <= 1 && (query[0] == '\0' || query[0] == '?' || query[0] == '#');
     char choice[32] = "";
-    *pid = is_page ? chosen_pid(query) : 0;
+    const char *wrong = choose_pid(is_page ? query : "", pid);
+    if (wrong)
+        return wrong;
     if (*pid)
         snprintf(choice, sizeof choice, "%cpid=%ld", strchr(path, '?') ? '&' : '?', *pid);
     int n = is_unix    ? snprintf(to, bytes, "http://localhost%s", path)
             : !is_page ? snprintf(to, bytes, "%s", url)
                        : snprintf(to, bytes, "%.*s%s%s", (int)(rest - url), url, path, choice);
-    return n >= 0 && (size_t)n < bytes;
+    return n >= 0 && (size_t)n < bytes ? NULL : "the URL is too long";
 }
 
 static struct curl_slist *add_token(const struct curl *curl)
@@ -135,8 +151,9 @@ const char *fetch(int fd, const char *url, const char *path, unsigned seconds)
     long status = 0, pid;
     if (!has_host(url))
         return "the URL has no host";
-    if (!complete(whole, sizeof whole, url, path, &pid))
-        return "the URL is too long";
+    const char *wrong = complete(whole, sizeof whole, url, path, &pid);
+    if (wrong)
+        return wrong;
     if (!load(&curl))
         return "libcurl.so.4 cannot be loaded";
     CURL *handle = curl.init();

@@ -28,18 +28,15 @@ struct top_page {
 
 /* ---- What is asked ---- */
 
-/* What follows the host is left out, except the process that a page's URL chooses. */
+/* The path is left out. The query, which may choose a process, is for fetch(). */
 bool top_url_take(struct top *top, const char *word)
 {
-    const char *query = strchr(word, '?'), *pid = query ? strstr(query, "pid=") : NULL;
-    const char *host = strstr(word, "://");
-    char choice[32] = "";
+    const char *query = strchr(word, '?'), *host = strstr(word, "://");
     if (!fetch_is_url(word))
         return false;
     size_t n = host ? (size_t)(host + 3 - word) + strcspn(host + 3, "/?#") : strlen(word);
-    if (host && pid)
-        snprintf(choice, sizeof choice, "/?pid=%ld", strtol(pid + 4, NULL, 10));
-    snprintf(top->url, sizeof top->url, "%.*s%s", (int)(n < sizeof top->url - sizeof choice ? n : 0), word, choice);
+    bool has_query = host && query, fits = n + 1 + (has_query ? strlen(query) : 0) < sizeof top->url;
+    snprintf(top->url, sizeof top->url, "%.*s%s%s", fits ? (int)n : 0, word, has_query ? "/" : "", has_query ? query : "");
     return true;
 }
 

@@ -102,7 +102,14 @@ END
     fi
     reads "a URL" "$scratch/new" "http://127.0.0.1:$port"
     reads "a URL that ends with /" "$scratch/new" "http://127.0.0.1:$port/"
+    reads "a URL with a process" "$scratch/new" "http://127.0.0.1:$port/?pid=17"
     reads "a URL with a path" "$scratch/old" "http://127.0.0.1:$port/other"
+    local pid
+    for pid in x '' 0 017 +17 17%20 17x 4294967313 99999999999; do
+        refuses "jespan: http://*: 'pid=$pid' is not the number of a process" report "http://127.0.0.1:$port/?pid=$pid"
+    done
+    refuses "jespan: http://*: 'pid=x' is not the number of a process" report "http://127.0.0.1:$port?a=b&pid=x#c"
+    reads "a URL with other parameters" "$scratch/new" "http://127.0.0.1:$port/?xpid=x#pid=x"
     refuses "jespan: http://*: HTTP status 404: *" report "http://127.0.0.1:$port/none"
     refuses "jespan: http://*: not a pprof profile" report "http://127.0.0.1:$port/debug/"
     kill "$server"

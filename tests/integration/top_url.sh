@@ -53,6 +53,11 @@ status=0
 equal "nobody listens: status" "$status" 2
 equal "nobody listens" "$(cat "$scratch/err")" "jespan: unix:$scratch/none: cannot connect to this socket"
 
+for pid in x '' 0 017 +17 17%20; do
+    for page in "/?pid=$pid" "?x=y&pid=$pid"; do
+        equal "top of $page" "$("$JESPAN_CMD" top --once "$base$page" 2>&1)" "jespan: $base$page: 'pid=$pid' is not the number of a process"
+    done
+done
 for url in http:// https:///x http://:80/ unix: "http://?pid=7"; do
     for command in report "top --once"; do
         status=0
