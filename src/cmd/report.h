@@ -33,6 +33,7 @@ struct report_input {
     uint64_t *strings;   /* hashes of texts, by index */
     uint64_t *locations; /* hashes of functions and their places in the code, in the order of profile.parts->location */
     char name[4096];     /* the file that was read: the newest one of a directory */
+    bool is_url;
 };
 
 enum report_frames {

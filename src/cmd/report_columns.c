@@ -267,10 +267,20 @@ static const char *find_wanted(struct report_table *table)
     return NULL;
 }
 
-/* The older profile of a difference may be from before stacks were taken. */
-static bool has_value(const struct report_table *table, int value)
+/* Why figures are missing, or NULL. A program that answers HTTP leaves some out. The older profile of a difference may be from
+ * before stacks were taken. */
+static const char *why_none(const struct report_table *table)
 {
-    return table->inputs[table->n_inputs - 1].profile.columns[value] >= 0;
+    const struct report_input *last = &table->inputs[table->n_inputs - 1];
+    bool peaks = report_wants_peaks(table->options) && table->inputs[0].profile.peak_columns[PROFILE_PEAK_TOTAL] < 0;
+    bool temporary = wants(table->options, "temporary") && last->profile.columns[PROFILE_TEMPORARY] < 0;
+    bool lifetimes = wants(table->options, "lifetime") && last->profile.columns[PROFILE_LIFETIMES] < 0;
+    if ((peaks && table->inputs[0].is_url) || ((temporary || lifetimes) && last->is_url))
+        return "profiles over HTTP have no peaks, temporary allocations and lifetimes: dumps have them, and 'jespan report PID'";
+    return peaks       ? "it has no peaks"
+           : temporary ? "it has no temporary allocations: they are counted with 'jespan run --stacks'"
+           : lifetimes ? "it has no lifetimes: they are known with 'jespan run --conf lifetimes:true'"
+                       : NULL;
 }
 
 /* Leaves out growth for each minute if both profiles are of the same moment. */
@@ -279,14 +289,11 @@ const char *report_columns_find(struct report_table *table)
     table->sort = find_sort(table->kind, table->options->sort);
     if (table->sort < 0)
         return kinds[table->kind].sort_error;
-    if (report_wants_peaks(table->options) && table->inputs[0].profile.peak_columns[PROFILE_PEAK_TOTAL] < 0)
-        return "it has no peaks";
+    const char *none = why_none(table);
+    if (none)
+        return none;
     if (wants(table->options, "peak") && (table->options->chains || (table->query->by && table->query->by->of_calls)))
         return "peaks of calls are known by whole stack, with --stacks alone; atpeak adds up, and goes with --tree and --by";
-    if (wants(table->options, "temporary") && !has_value(table, PROFILE_TEMPORARY))
-        return "it has no temporary allocations: they are counted with 'jespan run --stacks'";
-    if (wants(table->options, "lifetime") && !has_value(table, PROFILE_LIFETIMES))
-        return "it has no lifetimes: they are known with 'jespan run --conf lifetimes:true'";
     if (table->sort >= PROFILE_N_VALUES && table->n_inputs == 2)
         return "--diff cannot be sorted by peaks or lifetimes";
     if (table->options->wanted)

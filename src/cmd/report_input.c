@@ -167,7 +167,7 @@ const char *report_input_read(struct report_input *input, const char *word, cons
     bool exists = stat(word, &status) == 0, is_directory = exists && S_ISDIR(status.st_mode);
     pid_t pid = exists ? 0 : cmd_pid(word);
     bool is_url = !exists && fetch_is_url(word), is_core = exists && S_ISREG(status.st_mode) && outside_is_core(word);
-    *input = (struct report_input){.name = ""};
+    *input = (struct report_input){.is_url = is_url};
     snprintf(input->name, sizeof input->name, "%s", word);
     if (source->at && !is_directory)
         return "--at is for a directory";
