@@ -189,6 +189,12 @@ void line_find_holder(struct line_holder *h, const struct snapshot *s, bool at_p
     row_path(h->path, sizeof h->path, s, most);
 }
 
+void line_name(FILE *to, const char *name)
+{
+    for (; *name; name++)
+        fputc((unsigned char)*name < ' ' || *name == 127 ? '?' : *name, to);
+}
+
 void line_path(FILE *to, const char *path)
 {
     bool is_odd = false, is_plain = true;

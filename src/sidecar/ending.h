@@ -55,6 +55,9 @@ void line_find_holder(struct line_holder *h, const struct snapshot *s, bool at_p
 #define LINE_SIZE_BYTES 24
 const char *line_size(char text[LINE_SIZE_BYTES], uint64_t bytes);
 
+/* Writes the name of a program, with ? for control characters. */
+void line_name(FILE *to, const char *name);
+
 /* Writes a path, which may have any characters, as a word of a shell: readers copy it into their next command. */
 void line_path(FILE *to, const char *path);
 

@@ -72,7 +72,8 @@ static void say_unread(const struct served *p, const struct ending *e)
     char how[ENDING_TEXT_BYTES];
     const char *why = conf.only_programs[0] ? "; its program is left out (only_programs), or it ended before it could be read"
                                             : " before it could be read";
-    dprintf(STDERR_FILENO, "jespan: process %d %s%s; it left no dump\n", (int)p->pid, ending_text(how, e), why);
+    dprintf(STDERR_FILENO, "jespan: process %d %s%s; it left no %s\n", (int)p->pid, ending_text(how, e), why,
+            conf.dump_dir[0] ? "dump" : "figures");
 }
 
 /* One system call writes it, so that it is one line among the output of others. */
@@ -83,7 +84,9 @@ static void say_end(const struct served *p, const struct ending *e)
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return;
-    fprintf(to, "jespan: %s (process %d) %s", p->name, (int)p->pid, ending_text(how, e));
+    fputs("jespan: ", to);
+    line_name(to, p->name);
+    fprintf(to, " (process %d) %s", (int)p->pid, ending_text(how, e));
     if (p->peak.all_bytes > 0) {
         say_holder(to, "at its peak", &p->peak);
         say_holder(to, "at last", &p->last);
@@ -208,7 +211,7 @@ static void end_served(struct served *p)
         return;
     if (was_read || served_dumps.n > 0)
         say_end(p, &e);
-    else if (conf.dump_dir[0])
+    else if (conf.dump_dir[0] || conf.flame_file[0] || conf.flame_svg_file[0] || conf.events_file[0] || conf.trace_file[0])
         say_unread(p, &e);
 }
 

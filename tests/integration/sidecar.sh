@@ -106,7 +106,14 @@ test_directory() {
     await grep -q . only.err || fail "nobody says that the program is left out"
     equal "a program that is left out" "$(sed 's/process [0-9]*/process N/' only.err)" \
         "jespan: process N ended with status 0; its program is left out (only_programs), or it ended before it could be read; it left no dump"
-    rm only.err
+    "$JESPAN_CMD" run --flame only.folded --only nothing -- true 2> only.err
+    await grep -q . only.err || fail "nobody says that there is no flame graph"
+    equal "a flame graph of a program that is left out" "$(sed 's/process [0-9]*/process N/' only.err)" \
+        "jespan: process N ended with status 0; its program is left out (only_programs), or it ended before it could be read; it left no figures"
+    cp /bin/true $'odd\033name'
+    "$JESPAN_CMD" run --dump-dir named -- $'./odd\033name' 2> only.err
+    await grep -q '^jespan: odd?name (process' only.err || fail_with "a name with an escape" only.err
+    rm only.err $'odd\033name'
     [ -d named ] || fail "a directory that was named is gone"
     cd /proc
     for option in --sidecar --in-process; do
