@@ -330,7 +330,7 @@ END
         jespan run --quiet --otlp "$address" --only none -- true
         says "--otlp $address" 0 ""
     done
-    jespan run --quiet --conf http_listen:,otlp_url:,pyroscope_url: -- true
+    jespan run --quiet --dump-dir "$scratch/no_services" --conf http_listen:,otlp_url:,pyroscope_url: -- true
     says "no addresses" 0 ""
 }
 
