@@ -123,7 +123,7 @@ static void add_functions(struct naming *n, const struct service_call *named)
     }
 }
 
-/* ---- Functions that are left out, as in src/cmd/stack.c ---- */
+/* ---- Functions that are left out, as in src/profile/stack.c ---- */
 
 /* The start of a stripped program has no name. */
 static void mark_unnamed_starts(struct naming *n)

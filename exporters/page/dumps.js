@@ -1,4 +1,4 @@
-/* The dumps that `jespan html` has put into the page, as moments; src/cmd/html.h describes them. */
+/* The dumps that `jespan html` has put into the page, as moments; src/analysis/html.h describes them. */
 const MAX_LOADED = 3;
 
 class Dumps {

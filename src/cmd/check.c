@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "cmd.h"
 #include "conf/conf.h"
-#include "options.h"
-#include "run.h"
-#include "text.h"
+#include "console/command.h"
+#include "console/options.h"
+#include "console/text.h"
+#include "run/run.h"
 
 #define STATUS_RULE 3 /* a rule does not hold */
 

@@ -7,8 +7,8 @@
 #include <wchar.h>
 #include <wctype.h>
 
+#include "analysis/report.h"
 #include "check.h"
-#include "report.h"
 
 /* "96.0 MiB in process 4711, most of it in use by request > parse" */
 static void describe(char *to, size_t bytes, const struct check_rule *rule)

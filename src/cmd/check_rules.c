@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/leaks.h"
+#include "analysis/report.h"
 #include "base/parse.h"
 #include "check.h"
-#include "leaks.h"
-#include "report.h"
 
 const char *check_add_max(struct check *check, const char *text)
 {

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmd.h"
 #include "conf/conf.h"
-#include "options.h"
+#include "console/command.h"
+#include "console/options.h"
 
 #define INDENT 4
 #define COLUMNS 80

@@ -9,14 +9,14 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "cmd.h"
+#include "console/command.h"
+#include "console/options.h"
+#include "console/text.h"
 #include "ctl_target.h"
-#include "options.h"
-#include "run.h"
+#include "run/run.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/names_permitted.h"
 #include "snapshot/view.h"
-#include "text.h"
 
 #define DEFAULT_READ_WAIT_S 5
 #define DEFAULT_WAIT_S 1 /* then a request that changes something is left in the program */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "console/command.h"
 #include "ctl_target.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/row_find.h"

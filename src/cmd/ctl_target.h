@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "outside.h"
+#include "processes/outside.h"
 #include "snapshot/mailbox_outside.h"
 
 enum { STATUS_REFUSED = 1, STATUS_NO_ANSWER = 3 };

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd.h"
+#include "console/command.h"
+#include "console/text.h"
 #include "ctl_target.h"
 #include "snapshot/names_outside.h"
 #include "snapshot/view.h"
-#include "text.h"
 
 /* ---- Values ---- */
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "console/command.h"
+#include "console/text.h"
 #include "ctl_target.h"
-#include "text.h"
 
 static int explain_entry(const struct ctl_target *t, int error)
 {

@@ -5,15 +5,12 @@
  */
 #include <config.h>
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "console/command.h"
 
 #define COMMANDS(ROW) \
     ROW(run)          \
@@ -43,59 +40,6 @@ static const char *const names[] = {COMMANDS(NAME)};
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
-static void say(const char *kind, const char *format, va_list args)
-{
-    fflush(stdout);
-    fprintf(stderr, "jespan: %s", kind);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
-void cmd_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say("", format, args);
-    va_end(args);
-}
-
-void cmd_warning(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say("warning: ", format, args);
-    va_end(args);
-}
-
-int cmd_fail(const char *what, const char *reason, int status)
-{
-    cmd_error("%s: %s", what, reason);
-    return status;
-}
-
-pid_t cmd_pid(const char *word)
-{
-    char *end;
-    errno = 0;
-    long number = strtol(word, &end, 10);
-    return word[0] >= '1' && word[0] <= '9' && !*end && !errno && number == (pid_t)number ? (pid_t)number : 0;
-}
-
-int cmd_no_pid(const char *word)
-{
-    cmd_error("'%s' is not the number of a process", word);
-    return STATUS_USAGE;
-}
-
-int cmd_finish_output(void)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    cmd_error("cannot write the output: %s", errno != 0 ? strerror(errno) : "write error");
-    return STATUS_WRITE;
-}
-
 static const struct command *find(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -121,13 +65,10 @@ static int help_all(FILE *to)
     return to == stdout ? cmd_finish_output() : STATUS_USAGE;
 }
 
-int cmd_help(const char *name)
+static int help(const char *name)
 {
     const struct command *command = find(name);
-    if (!command)
-        return STATUS_USAGE;
-    fputs(command->usage, stdout);
-    return cmd_finish_output();
+    return command ? cmd_usage(command) : STATUS_USAGE;
 }
 
 static int version(void)
@@ -142,8 +83,8 @@ static int run(int argc, char **argv)
     if (!command)
         return STATUS_USAGE;
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return cmd_help(argv[0]);
-    return command->run(argc, argv);
+        return cmd_usage(command);
+    return cmd_run(command, argc, argv);
 }
 
 int main(int argc, char **argv)
@@ -154,7 +95,7 @@ int main(int argc, char **argv)
     if (strcmp(word, "--version") == 0)
         return version();
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
-        return argc > 2 ? cmd_help(argv[2]) : help_all(stdout);
+        return argc > 2 ? help(argv[2]) : help_all(stdout);
     if (word[0] == '-') {
         cmd_error("unknown option '%s'; see 'jespan --help'", word);
         return STATUS_USAGE;

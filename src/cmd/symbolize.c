@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `jespan symbolize`: writes functions and lines into a profile, so that it can be read on another machine.
- *
- * Addresses are those of the call, not of the return, as in all profiles of this format. */
-#include "symbolize.h"
-
+/* `jespan symbolize`: writes functions and lines into a profile, so that it can be read on another machine. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,162 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd.h"
-#include "options.h"
-#include "profile.h"
-#include "symbols/symbols.h"
-
-#define MAX_BUILD_ID_CHARS 128
-#define MAX_MAPPINGS (1u << 20)
-
-/* --- Which addresses are wanted, by binary ------------------------------------------------------------------------------ */
-
-struct wanted {
-    JespanPprof__Mapping *mapping;
-    JespanPprof__Location *location;
-    uint64_t offset;
-};
-
-const JespanPprof__Mapping *symbolize_mapping(const struct profile *profile, uint64_t id)
-{
-    const JespanParts__Profile *parts = profile->parts;
-    if (id == 0)
-        return NULL;
-    if (id <= parts->n_mapping && parts->mapping[id - 1]->id == id) /* most writers number them so */
-        return parts->mapping[id - 1];
-    for (size_t i = 0; i < parts->n_mapping && i < MAX_MAPPINGS; i++)
-        if (parts->mapping[i]->id == id)
-            return parts->mapping[i];
-    return NULL;
-}
-
-/* "[jespan]" has the spans, and "[heap]" and the like have no file. A mapping without a name is code made at run time. */
-static bool is_binary(const struct profile *profile, const JespanPprof__Mapping *mapping)
-{
-    ProtobufCBinaryData name = profile_string(profile, mapping->filename);
-    return name.len > 0 && name.len < PATH_MAX && !memchr(name.data, '\0', name.len)
-        && (name.data[0] == '/' || (name.len == 6 && memcmp(name.data, "[vdso]", 6) == 0));
-}
-
-static size_t find_wanted(const struct profile *profile, struct wanted *wanted)
-{
-    const JespanParts__Profile *parts = profile->parts;
-    size_t n = 0;
-    for (size_t i = 0; i < parts->n_location; i++) {
-        JespanPprof__Location *location = parts->location[i];
-        JespanPprof__Mapping *mapping =
-            location->n_line > 0 ? NULL : (JespanPprof__Mapping *)(uintptr_t)symbolize_mapping(profile, location->mapping_id);
-        if (mapping && is_binary(profile, mapping) && location->address >= mapping->memory_start
-            && location->address < mapping->memory_limit)
-            wanted[n++] = (struct wanted){mapping, location, location->address - mapping->memory_start + mapping->file_offset};
-    }
-    return n;
-}
-
-/* A binary has several mappings. Its name and build id are texts that are written once in the profiles of most writers. */
-static int compare_binary(const struct wanted *a, const struct wanted *b)
-{
-    if (a->mapping->filename != b->mapping->filename)
-        return a->mapping->filename < b->mapping->filename ? -1 : 1;
-    return (a->mapping->build_id > b->mapping->build_id) - (a->mapping->build_id < b->mapping->build_id);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const struct wanted *x = a, *y = b;
-    int binary = compare_binary(x, y);
-    return binary != 0 ? binary : (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-/* --- One binary --------------------------------------------------------------------------------------------------------- */
-
-struct binary {
-    struct profile_edit *edit;
-    struct wanted *wanted;
-};
-
-static int take(void *data, const struct symbols_found *found)
-{
-    const struct binary *binary = data;
-    struct wanted *wanted = &binary->wanted[found->i];
-    struct profile_line lines[SYMBOLS_MAX_INLINED];
-    if (found->n_frames == 0 || wanted->location->n_line > 0)
-        return 0;
-    for (size_t i = 0; i < found->n_frames; i++) {
-        const struct symbols_frame *frame = &found->frames[i];
-        lines[i].line = frame->line;
-        int error = profile_edit_function(binary->edit, frame->name, frame->system, frame->file, frame->start_line, &lines[i].function);
-        if (error != 0)
-            return error;
-    }
-    JespanPprof__Mapping *mapping = wanted->mapping;
-    mapping->has_functions = mapping->has_filenames = mapping->has_line_numbers = mapping->has_inline_frames = 1;
-    return profile_edit_lines(binary->edit, wanted->location, lines, found->n_frames);
-}
-
-/* The kernel adds a suffix to the name of a file that was removed or replaced. */
-static void copy_text(const struct profile *profile, int64_t index, char *to, size_t room)
-{
-    static const char deleted[] = " (deleted)";
-    ProtobufCBinaryData text = profile_string(profile, index);
-    size_t n = text.len < room ? text.len : room - 1, suffix = sizeof deleted - 1;
-    if (n > 0)
-        memcpy(to, text.data, n);
-    to[n] = '\0';
-    if (n > suffix && strcmp(to + n - suffix, deleted) == 0)
-        to[n - suffix] = '\0';
-}
-
-void symbolize_clean(char *text)
-{
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || ((unsigned char)*c == 0xc2 && (unsigned char)c[1] < 0xa0))
-            *c = '?';
-}
-
-static void warn(char *reason)
-{
-    symbolize_clean(reason);
-    cmd_warning("%s", reason);
-}
-
-static int symbolize_binary(struct profile_edit *edit, struct wanted *wanted, size_t n, uint64_t *offsets, bool quiet)
-{
-    char path[PATH_MAX], build_id[MAX_BUILD_ID_CHARS + 1], reason[SYMBOLS_REASON_BYTES];
-    struct binary binary = {edit, wanted};
-    copy_text(edit->profile, wanted->mapping->filename, path, sizeof path);
-    copy_text(edit->profile, wanted->mapping->build_id, build_id, sizeof build_id);
-    for (size_t i = 0; i < n; i++)
-        offsets[i] = wanted[i].offset;
-    struct symbols_wanted request = {path, build_id, offsets, n};
-    if (symbols_find(&request, take, &binary, reason) && !quiet)
-        warn(reason);
-    return edit->profile->error;
-}
-
-int symbolize_profile(struct profile *profile, bool quiet)
-{
-    size_t room = profile->parts->n_location + 1;
-    struct wanted *wanted = calloc(room, sizeof *wanted);
-    uint64_t *offsets = calloc(room, sizeof *offsets);
-    struct profile_edit edit;
-    int error = wanted && offsets ? 0 : -ENOMEM;
-    size_t n = error == 0 ? find_wanted(profile, wanted) : 0;
-    if (n > 0)
-        qsort(wanted, n, sizeof *wanted, compare);
-    profile_edit_begin(&edit, profile);
-    for (size_t i = 0, end; i < n && error == 0; i = end) {
-        for (end = i + 1; end < n && compare_binary(&wanted[i], &wanted[end]) == 0; end++)
-            ;
-        error = symbolize_binary(&edit, wanted + i, end - i, offsets, quiet);
-    }
-    profile_edit_end(&edit);
-    free(wanted);
-    free(offsets);
-    return error;
-}
-
-/* --- The command -------------------------------------------------------------------------------------------------------- */
+#include "console/command.h"
+#include "console/options.h"
+#include "profile/profile.h"
+#include "profile/symbolize.h"
+#include "symbolize_calls.h"
 
 /* A device or a FIFO is written to, and not replaced by a file. */
 static bool is_special(const char *path)

@@ -2,6 +2,8 @@
 /* `jespan symbolize --calls`, not for users: answers the sidecar's questions for the functions of calls (src/sidecar/call_names.h).
  *
  * This process may need much memory and time. So it gives way to all others, and ends with the sidecar. */
+#include "symbolize_calls.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,12 +16,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "cmd.h"
+#include "console/command.h"
+#include "console/text.h"
+#include "profile/stack.h"
+#include "profile/symbolize.h"
 #include "sidecar/call_names.h"
-#include "stack.h"
-#include "symbolize.h"
 #include "symbols/symbols.h"
-#include "text.h"
 
 #define NICE 10
 #define WANTED_NAME_BYTES 70 /* as in other lists of calls */

@@ -9,7 +9,7 @@
 
 #include "command_parts.h"
 #include "fuzz.h"
-#include "src/cmd/report.h"
+#include "src/analysis/report.h"
 
 /* ---- A run ---- */
 

@@ -6,7 +6,7 @@
 #include "command_parts.h"
 #include "fuzz.h"
 #include "snapshot/row_path.h"
-#include "src/cmd/top.h"
+#include "src/top/top.h"
 
 static void check_rows(const struct snapshot *s)
 {

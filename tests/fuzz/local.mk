@@ -16,7 +16,7 @@ fuzz_targets += \
 check_LIBRARIES += tests/libcommand.a
 endif
 endif
-tests_libcommand_a_SOURCES = src/cmd/options.c src/cmd/options.h $(report_sources) $(symbols_sources)
+tests_libcommand_a_SOURCES = src/console/options.c src/console/options.h $(report_sources) $(symbols_sources)
 nodist_tests_libcommand_a_SOURCES = $(profile_parts_c)
 tests_libcommand_a_CPPFLAGS = $(jespan_CPPFLAGS)
 tests_libcommand_a_CFLAGS = $(AM_CFLAGS) $(SANITIZER_CFLAGS)

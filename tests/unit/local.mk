@@ -59,7 +59,7 @@ unit_tests += \
 
 if PPROF
 unit_tests += \
-	%D%/cmd/test_samples \
+	%D%/profile/test_samples \
 	%D%/snapshot/test_period \
 	%D%/exporters/test_digest \
 	%D%/exporters/test_folded \

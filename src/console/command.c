@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The subcommand that runs, and the messages of all subcommands. */
+#include "command.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command *running;
+
+int cmd_run(const struct command *command, int argc, char **argv)
+{
+    running = command;
+    return command->run(argc, argv);
+}
+
+int cmd_usage(const struct command *command)
+{
+    fputs(command->usage, stdout);
+    return cmd_finish_output();
+}
+
+int cmd_help(void)
+{
+    return cmd_usage(running);
+}
+
+static void say(const char *kind, const char *format, va_list args)
+{
+    fflush(stdout);
+    fprintf(stderr, "jespan: %s", kind);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void cmd_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("", format, args);
+    va_end(args);
+}
+
+void cmd_warning(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say("warning: ", format, args);
+    va_end(args);
+}
+
+int cmd_fail(const char *what, const char *reason, int status)
+{
+    cmd_error("%s: %s", what, reason);
+    return status;
+}
+
+pid_t cmd_pid(const char *word)
+{
+    char *end;
+    errno = 0;
+    long number = strtol(word, &end, 10);
+    return word[0] >= '1' && word[0] <= '9' && !*end && !errno && number == (pid_t)number ? (pid_t)number : 0;
+}
+
+int cmd_no_pid(const char *word)
+{
+    cmd_error("'%s' is not the number of a process", word);
+    return STATUS_USAGE;
+}
+
+int cmd_finish_output(void)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    cmd_error("cannot write the output: %s", errno != 0 ? strerror(errno) : "write error");
+    return STATUS_WRITE;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The stack of a sample: its frames, those that are left out, and their texts. */
+#include "stack.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "console/text.h"
+#include "hash.h"
+#include "symbolize.h"
+
+#define MAX_NAME_CHARS 2000
+#define MAX_NAME_BYTES 4096
+#define WANTED_NAME_BYTES 70
+
+static bool is_text(ProtobufCBinaryData string, const char *text)
+{
+    return string.len == strlen(text) && memcmp(string.data, text, string.len) == 0;
+}
+
+/* --- Which locations are stack frames ----------------------------------------------------------------------------------- */
+
+static bool is_span(const struct profile *profile, uint64_t id)
+{
+    const JespanPprof__Location *location = profile_location(profile, id);
+    const JespanPprof__Mapping *mapping = !location ? NULL : symbolize_mapping(profile, location->mapping_id);
+    return mapping && is_text(profile_string(profile, mapping->filename), "[jespan]");
+}
+
+size_t stack_locations(const struct profile *profile, const JespanPprof__Sample *sample)
+{
+    size_t n = sample->n_location_id;
+    while (n > 0 && is_span(profile, sample->location_id[n - 1]))
+        n--;
+    return n;
+}
+
+/* --- Texts -------------------------------------------------------------------------------------------------------------- */
+
+const JespanPprof__Function *stack_profile_function(const struct profile *profile, const struct stack_call *call)
+{
+    return call->line ? profile_function(profile, call->line->function_id) : NULL;
+}
+
+struct stack_call stack_outermost(const JespanPprof__Location *location)
+{
+    size_t n = location ? location->n_line : 0;
+    return (struct stack_call){location, n > 0 ? location->line[n - 1] : NULL};
+}
+
+ProtobufCBinaryData stack_function(const struct profile *profile, const struct stack_call *call)
+{
+    const JespanPprof__Function *function = stack_profile_function(profile, call);
+    return profile_string(profile, function ? function->name : 0);
+}
+
+ProtobufCBinaryData stack_system_name(const struct profile *profile, const struct stack_call *call)
+{
+    const JespanPprof__Function *function = stack_profile_function(profile, call);
+    return profile_string(profile, function ? function->system_name : 0);
+}
+
+ProtobufCBinaryData stack_file(const struct profile *profile, const struct stack_call *call)
+{
+    const JespanPprof__Function *function = stack_profile_function(profile, call);
+    return profile_string(profile, function ? function->filename : 0);
+}
+
+ProtobufCBinaryData stack_library(const struct profile *profile, const struct stack_call *call)
+{
+    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, call->location ? call->location->mapping_id : 0);
+    return profile_string(profile, mapping ? mapping->filename : 0);
+}
+
+/* Adds the text behind the last slash. */
+static void add_base_name(struct text *text, ProtobufCBinaryData path)
+{
+    size_t start = path.len;
+    while (start > 0 && path.data[start - 1] != '/')
+        start--;
+    if (path.len > start)
+        text_add_bytes(text, path.data + start, path.len - start, MAX_NAME_CHARS);
+}
+
+void stack_add_name(struct text *text, const struct profile *profile, const struct stack_call *call)
+{
+    ProtobufCBinaryData name = stack_function(profile, call), library = stack_library(profile, call);
+    char address[32];
+    if (name.len > 0) {
+        char short_text[MAX_NAME_BYTES + 1];
+        size_t n = name.len < MAX_NAME_BYTES ? name.len : MAX_NAME_BYTES;
+        memcpy(short_text, name.data, n);
+        short_text[n] = '\0';
+        short_name(short_text, WANTED_NAME_BYTES);
+        text_add_bytes(text, short_text, strlen(short_text), MAX_NAME_CHARS);
+        return;
+    }
+    const JespanPprof__Mapping *mapping = symbolize_mapping(profile, call->location ? call->location->mapping_id : 0);
+    uint64_t at = !call->location ? 0 : call->location->address;
+    add_base_name(text, library);
+    snprintf(address, sizeof address, "%s0x%" PRIx64, library.len > 0 ? "+" : "",
+             library.len > 0 && mapping ? at - mapping->memory_start + mapping->file_offset : at);
+    text_add(text, address);
+}
+
+void stack_add_place(struct text *text, const struct profile *profile, const struct stack_call *call)
+{
+    ProtobufCBinaryData file = stack_file(profile, call);
+    char line[32];
+    if (file.len > 0) {
+        add_base_name(text, file);
+        snprintf(line, sizeof line, ":%" PRId64, call->line->line);
+        text_add(text, call->line->line > 0 ? line : "");
+    } else if (stack_function(profile, call).len > 0) {
+        add_base_name(text, stack_library(profile, call));
+    }
+}
+
+/* --- Frames that are left out --------------------------------------------------------------------------------------------- */
+
+static bool begins_with(ProtobufCBinaryData string, const char *text)
+{
+    size_t n = strlen(text);
+    return string.len >= n && memcmp(string.data, text, n) == 0;
+}
+
+static bool ends_with(ProtobufCBinaryData string, const char *text)
+{
+    size_t n = strlen(text);
+    return string.len >= n && memcmp(string.data + string.len - n, text, n) == 0;
+}
+
+/* Functions that allocate for their caller: those of jespan itself, malloc's family, and C++'s operators. */
+bool stack_names_allocator(ProtobufCBinaryData name, ProtobufCBinaryData library)
+{
+    static const char *const names[] = {"malloc", "calloc", "realloc", "reallocarray", "memalign", "posix_memalign", "aligned_alloc",
+                                        "valloc", "pvalloc", "strdup", "strndup", "mallocx", "rallocx"};
+    bool found = begins_with(name, "operator new") || begins_with(name, "_Znw") || begins_with(name, "_Zna")
+        || begins_with(name, "__gnu_cxx::new_allocator") || begins_with(name, "std::__new_allocator")
+        || begins_with(name, "alloc::alloc::") || begins_with(name, "<alloc::alloc::") || begins_with(name, "__rust_alloc")
+        || begins_with(name, "__rust_realloc") || begins_with(name, "__rdl_") || begins_with(name, "alloc::raw_vec::")
+        || begins_with(name, "<alloc::raw_vec::") || begins_with(name, "std::allocator_traits<") || begins_with(name, "std::allocator<");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        found |= is_text(name, names[i]);
+    return found || ends_with(library, "/libjespan.so") || ends_with(library, "/libjespan.so.0")
+        || ends_with(library, "/libjespan.so.0.0.0");
+}
+
+bool stack_is_allocator(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_names_allocator(stack_function(profile, call), stack_library(profile, call));
+}
+
+bool stack_names_start(ProtobufCBinaryData name)
+{
+    static const char *const names[] = {"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_main@@GLIBC_2.34",
+                                        "__libc_start_call_main", "start_thread", "clone", "clone3", "__clone", "__clone3",
+                                        "__GI___clone", "__GI___clone3"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is_text(name, names[i]))
+            return true;
+    return false;
+}
+
+bool stack_is_start(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_names_start(stack_function(profile, call));
+}
+
+bool stack_is_unnamed(const struct profile *profile, const struct stack_call *call)
+{
+    return stack_function(profile, call).len == 0;
+}
+
+static void leave_out(struct stack *stack, const struct profile *profile)
+{
+    size_t first = 0, end = stack->n;
+    if (end > 1 && stack_is_unnamed(profile, &stack->frames[end - 1]) && stack_is_start(profile, &stack->frames[end - 2]))
+        end--; /* _start of a stripped program */
+    while (end > 0 && stack_is_start(profile, &stack->frames[end - 1]))
+        end--;
+    while (first < end && stack_is_allocator(profile, &stack->frames[first]))
+        first++;
+    if (first == end)
+        return;
+    memmove(stack->frames, stack->frames + first, (end - first) * sizeof *stack->frames);
+    stack->n = end - first;
+}
+
+/* --- Reading -------------------------------------------------------------------------------------------------------------- */
+
+static int add_frame(struct stack *stack, const JespanPprof__Location *location, const JespanPprof__Line *line)
+{
+    if (stack->n == STACK_MAX_FRAMES) {
+        stack->is_cut = true;
+        return 0;
+    }
+    if (array_reserve(&stack->frames, &stack->room, stack->n + 1, sizeof *stack->frames))
+        return -ENOMEM;
+    stack->frames[stack->n++] = (struct stack_call){location, line};
+    return 0;
+}
+
+int stack_read(struct stack *stack, const struct profile *profile, const JespanPprof__Sample *sample, bool all_frames)
+{
+    size_t n = stack_locations(profile, sample);
+    int error = 0;
+    stack->n = 0;
+    stack->is_cut = false;
+    for (size_t i = 0; i < n && error == 0; i++) {
+        const JespanPprof__Location *location = profile_location(profile, sample->location_id[i]);
+        size_t n_lines = location ? location->n_line : 0;
+        if (n_lines == 0)
+            error = add_frame(stack, location, NULL);
+        for (size_t k = 0; k < n_lines && error == 0; k++)
+            error = add_frame(stack, location, location->line[k]);
+    }
+    if (error == 0 && !all_frames)
+        leave_out(stack, profile);
+    return error;
+}
+
+void stack_free(struct stack *stack)
+{
+    free(stack->frames);
+}
+
+uint64_t stack_hash(const struct stack *stack)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < stack->n; i++) {
+        const struct stack_call *call = &stack->frames[i];
+        uint64_t function = call->line ? call->line->function_id : 0, line = call->line ? (uint64_t)call->line->line : 0;
+        uint64_t address = call->line || !call->location ? 0 : call->location->address;
+        hash = hash_mix(hash + hash_mix(hash_mix(hash_mix(function + 1) + line) + address));
+    }
+    return hash;
+}

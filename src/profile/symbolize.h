@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names for the addresses in a profile (src/symbols). */
+#ifndef JESPAN_PROFILE_SYMBOLIZE_H
+#define JESPAN_PROFILE_SYMBOLIZE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profile.h"
+
+/* Gives each location that has an address and no lines its functions and lines, and prints a warning for each binary that
+ * cannot be read, unless `quiet`. Returns 0, -ENOMEM or -E2BIG. */
+int symbolize_profile(struct profile *profile, bool quiet);
+
+/* Replaces control characters: a name in a file could send commands to the terminal. */
+void symbolize_clean(char *text);
+
+/* The mapping of a location, or NULL. */
+const JespanPprof__Mapping *symbolize_mapping(const struct profile *profile, uint64_t id);
+
+#endif
