@@ -8,17 +8,45 @@
 #include "json.h"
 #include "top.h"
 
+/* ---- Any of them ---- */
+
+/* Reads an item of the list. Returns 0 or -ENOMEM. */
+typedef int list_item(void *to, struct json *j);
+
+/* Asks for a path, and reads the list of that name in the answer. Returns NULL, or the reason why there is none; *error is 0 or -ENOMEM. */
+static const char *read_list(const struct top *top, const char *path, const char *name, list_item *read, void *to, int *error)
+{
+    char *text;
+    size_t bytes;
+    const char *reason = top_url_text(top, path, &text, &bytes);
+    struct json j = {text, text + (reason ? 0 : bytes), 0, reason != NULL};
+    *error = 0;
+    json_open(&j, '{');
+    for (const char *key; !*error && (key = json_key(&j));) {
+        if (strcmp(key, name) != 0) {
+            json_skip(&j);
+            continue;
+        }
+        json_open(&j, '[');
+        while (!*error && json_item(&j))
+            *error = read(to, &j);
+    }
+    free(text);
+    return reason;
+}
+
 /* ---- /arenas ---- */
 
-static int read_arena(struct top_items *items, struct json *j)
+static int read_arena(void *to, struct json *j)
 {
+    struct top_items *items = to;
     static struct text text;
     struct top_row row = {0};
     const char *name = "", *value = "";
     uint64_t number = 0;
     json_open(j, '{');
     for (const char *key; (key = json_key(j));) {
-        uint64_t *to = strcmp(key, "number") == 0          ? &number
+        uint64_t *at = strcmp(key, "number") == 0          ? &number
                        : strcmp(key, "inuse_bytes") == 0   ? &row.figures.inuse_bytes
                        : strcmp(key, "inuse_objects") == 0 ? &row.figures.objects
                        : strcmp(key, "alloc_bytes") == 0   ? &row.figures.alloc_bytes
@@ -26,8 +54,8 @@ static int read_arena(struct top_items *items, struct json *j)
                        : strcmp(key, "limit_bytes") == 0   ? &row.bound_bytes
                        : strcmp(key, "refusals") == 0      ? &row.refusals
                                                            : NULL;
-        if (to)
-            *to = json_number(j);
+        if (at)
+            *at = json_number(j);
         else if (strcmp(key, "name") == 0)
             name = json_text(j);
         else if (strcmp(key, "value") == 0)
@@ -46,34 +74,25 @@ static int read_arena(struct top_items *items, struct json *j)
 
 int top_url_arenas(struct top *top, struct top_items *items)
 {
-    char *text;
-    size_t bytes;
-    int error = 0;
-    items->none = top_url_text(top, "/arenas?format=json", &text, &bytes);
-    if (items->none) {
-        free(text);
-        return 0;
-    }
-    struct json j = {text, text + bytes, 0, false};
-    json_open(&j, '{');
-    for (const char *key; !error && (key = json_key(&j));) {
-        if (strcmp(key, "arenas") != 0) {
-            json_skip(&j);
-            continue;
-        }
-        json_open(&j, '[');
-        while (!error && json_item(&j))
-            error = read_arena(items, &j);
-    }
-    free(text);
-    items->none = "no span has an arena of its own: 'jespan run --arena NAME' gives it one";
+    int error;
+    items->none = read_list(top, "/arenas?format=json", "arenas", read_arena, items, &error);
+    if (!items->none)
+        items->none = "no span has an arena of its own: 'jespan run --arena NAME' gives it one";
     return error;
 }
 
 /* ---- /limits ---- */
 
-static void read_limit(const struct top *top, struct json *j, limits_outside_found *found, void *to)
+struct limits {
+    const struct top *top;
+    limits_outside_found *found;
+    void *to;
+};
+
+static int read_limit(void *to, struct json *j)
 {
+    const struct limits *limits = to;
+    const struct snapshot *snapshot = limits->top->snapshot;
     struct limit_outside limit = {0};
     uint64_t id = 0;
     json_open(j, '{');
@@ -88,31 +107,19 @@ static void read_limit(const struct top *top, struct json *j, limits_outside_fou
         else
             json_skip(j);
     }
-    const struct snapshot_row *row = id <= UINT32_MAX ? snapshot_find(top->snapshot, (uint32_t)id) : NULL;
+    const struct snapshot_row *row = id <= UINT32_MAX ? snapshot_find(snapshot, (uint32_t)id) : NULL;
     if (row && !j->failed) {
-        limit.row = (uint32_t)(row - top->snapshot->rows);
-        found(to, &limit);
+        limit.row = (uint32_t)(row - snapshot->rows);
+        limits->found(limits->to, &limit);
     }
+    return 0;
 }
 
 const char *top_url_limits(struct top *top, limits_outside_found *found, void *to)
 {
-    char *text;
-    size_t bytes;
-    const char *reason = top_url_text(top, "/limits", &text, &bytes);
-    struct json j = {text, text + (reason ? 0 : bytes), 0, reason != NULL};
-    json_open(&j, '{');
-    for (const char *key; (key = json_key(&j));) {
-        if (strcmp(key, "limits") != 0) {
-            json_skip(&j);
-            continue;
-        }
-        json_open(&j, '[');
-        while (json_item(&j))
-            read_limit(top, &j, found, to);
-    }
-    free(text);
-    return reason;
+    int error;
+    struct limits limits = {top, found, to};
+    return read_list(top, "/limits", "limits", read_limit, &limits, &error);
 }
 
 /* ---- /threads ---- */
@@ -139,39 +146,32 @@ static void read_thread_member(struct view_thread *t, struct json *j, const char
         json_skip(j);
 }
 
-static int read_thread(struct view_threads *to, size_t *room, struct json *j)
+struct threads {
+    struct view_threads of;
+    size_t room;
+};
+
+static int read_thread(void *to, struct json *j)
 {
+    struct threads *threads = to;
+    struct view_threads *of = &threads->of;
     struct view_thread t = {0};
     json_open(j, '{');
     for (const char *key; (key = json_key(j));)
         read_thread_member(&t, j, key);
     if (!t.live)
         return 0;
-    if (array_reserve(&to->threads, room, (size_t)to->n_threads + 1, sizeof *to->threads))
+    if (array_reserve(&of->threads, &threads->room, (size_t)of->n_threads + 1, sizeof *of->threads))
         return -ENOMEM;
-    to->threads[to->n_threads++] = t;
+    of->threads[of->n_threads++] = t;
     return 0;
 }
 
 int top_url_threads(struct top *top, struct top_items *items)
 {
-    char *text;
-    size_t bytes, room = 0;
-    struct view_threads threads = {0};
-    int error = 0;
-    items->none = top_url_text(top, "/threads?limit=100000", &text, &bytes);
-    struct json j = {text, text + (items->none ? 0 : bytes), 0, items->none != NULL};
-    json_open(&j, '{');
-    for (const char *key; !error && (key = json_key(&j));) {
-        if (strcmp(key, "threads") != 0) {
-            json_skip(&j);
-            continue;
-        }
-        json_open(&j, '[');
-        while (!error && json_item(&j))
-            error = read_thread(&threads, &room, &j);
-    }
-    free(text);
-    top_take_threads(top, &threads);
+    int error;
+    struct threads threads = {0};
+    items->none = read_list(top, "/threads?limit=100000", "threads", read_thread, &threads, &error);
+    top_take_threads(top, &threads.of);
     return error;
 }
