@@ -13,7 +13,10 @@
  * did not, as where a program frees as much as it allocates. */
 #define STEP_SHARE_RAISED 256u
 #define STEP_SHARE_SAME 64u
+/* After the time for looks is used up, a thread asks again when it has moved this many steps more, or this share more of what it
+ * has moved since it made a look due. So it reads the clock rarely, and waits too long by at most that share. */
 #define STEPS_REFUSED 4u
+#define REFUSED_SHARE 4u
 
 /* Looks may take `peak_looks_percent` of the time since the start, and this much more, which is some milliseconds. What is
  * not used within the last of these is lost. */
@@ -45,13 +48,14 @@ static bool may_look(void)
     return used < earned + BURST_TICKS;
 }
 
-/* Where the time is used up, asks again after some more steps: reading the clock takes longer than the rest of malloc. */
+/* Reading the clock takes longer than the rest of malloc. */
 COLD void peak_looks_make_due(struct thread *t)
 {
     if (t->peak_moved < t->peak_asks_at)
         return;
     if (!may_look()) {
-        t->peak_asks_at = t->peak_moved + STEPS_REFUSED * load_relaxed(&peak_looks_step);
+        uint64_t steps = STEPS_REFUSED * load_relaxed(&peak_looks_step), share = t->peak_moved / REFUSED_SHARE;
+        t->peak_asks_at = t->peak_moved + (steps > share ? steps : share);
         return;
     }
     t->peak_moved = t->peak_asks_at = 0;
