@@ -100,7 +100,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     (void)hooks;
     void *p = default_hooks->alloc(default_hooks, address, size, alignment, zero, commit, arena);
     if (p) {
-        pagemap_unbound((uintptr_t)p, (uintptr_t)p + size);
+        pagemap_unbound_all((uintptr_t)p, (uintptr_t)p + size);
         bound_extent(p, size);
         count_of_arena(arena, size, *commit ? size : 0, 1);
     }
@@ -115,7 +115,7 @@ static bool hook_dalloc(extent_hooks_t *hooks, void *address, size_t size, bool 
     if (extents_retain || !default_hooks->dalloc)
         return true;
     pagemap_release((uintptr_t)address, size);
-    pagemap_unbound((uintptr_t)address, (uintptr_t)address + size);
+    pagemap_unbound_all((uintptr_t)address, (uintptr_t)address + size);
     count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     bool refused = default_hooks->dalloc(default_hooks, address, size, committed, arena);
     if (refused) {
@@ -129,7 +129,7 @@ static void hook_destroy(extent_hooks_t *hooks, void *address, size_t size, bool
 {
     (void)hooks;
     pagemap_release((uintptr_t)address, size);
-    pagemap_unbound((uintptr_t)address, (uintptr_t)address + size);
+    pagemap_unbound_all((uintptr_t)address, (uintptr_t)address + size);
     count_of_arena(arena, -(uint64_t)size, committed ? -(uint64_t)size : 0, (uint64_t)-1);
     if (default_hooks->destroy)
         default_hooks->destroy(default_hooks, address, size, committed, arena);
@@ -203,7 +203,7 @@ static bool hook_merge(extent_hooks_t *hooks, void *a, size_t size_a, void *b, s
         !default_hooks->merge || default_hooks->merge(default_hooks, a, size_a, b, size_b, committed, arena);
     if (!refused) {
         bound_extent(a, size_a + size_b);
-        pagemap_unbound((uintptr_t)b, (uintptr_t)b + HEADER_PAGE_BYTES);
+        pagemap_unbound((uintptr_t)b);
         add(&extents_heap.extents, (uint64_t)-1);
     }
     return refused;

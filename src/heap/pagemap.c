@@ -64,37 +64,37 @@ static struct leaf_more *more_of(uintptr_t p)
     return leaf ? (struct leaf_more *)(leaf + LEAF_PAGES) : NULL;
 }
 
-/* Mostly they are known already: the ends of an extent that is split, or of two that are merged. */
-COLD void pagemap_bound(uintptr_t p)
+static COLD struct leaf_more *more_or_new(uintptr_t p)
 {
     page_entry_t *leaf = p >> ADDRESS_BITS ? NULL : leaf_or_new(p);
-    if (!leaf)
+    return leaf ? (struct leaf_more *)(leaf + LEAF_PAGES) : NULL;
+}
+
+/* Mostly they are known already: the ends of an extent that is split, or of two that are merged. */
+void pagemap_bound(uintptr_t p)
+{
+    struct leaf_more *more = more_of(p);
+    if (unlikely(!more) && !(more = more_or_new(p)))
         return;
-    _Atomic uint64_t *word = &((struct leaf_more *)(leaf + LEAF_PAGES))->bounds[page_in_leaf(p) / 64];
-    uint64_t bit = (uint64_t)1 << page_in_leaf(p) % 64;
-    if (!(load_relaxed(word) & bit))
-        atomic_fetch_or_explicit(word, bit, memory_order_release);
+    if (!load_relaxed(&more->begins[page_in_leaf(p)]))
+        store_release(&more->begins[page_in_leaf(p)], 1);
 }
 
-static uint64_t bits_from_to(uintptr_t from, uintptr_t to)
+void pagemap_unbound(uintptr_t p)
 {
-    uint64_t below = to - from < 64 ? ((uint64_t)1 << (to - from)) - 1 : UINT64_MAX;
-    return below << from;
+    struct leaf_more *more = more_of(p);
+    if (likely(more))
+        store_release(&more->begins[page_in_leaf(p)], 0);
 }
 
-COLD void pagemap_unbound(uintptr_t from, uintptr_t to)
+COLD void pagemap_unbound_all(uintptr_t from, uintptr_t to)
 {
-    while (from < to) {
-        struct leaf_more *more = more_of(from);
-        uintptr_t step = more ? 64 * HEADER_PAGE_BYTES : LEAF_SPAN;
-        uintptr_t next = (from & ~(step - 1)) + step, end = next < to ? next : to;
-        if (more) {
-            _Atomic uint64_t *word = &more->bounds[page_in_leaf(from) / 64];
-            uint64_t gone = bits_from_to(page_in_leaf(from) % 64, page_in_leaf(from) % 64 + (end - from) / HEADER_PAGE_BYTES);
-            if (load_relaxed(word) & gone)
-                atomic_fetch_and_explicit(word, ~gone, memory_order_release);
-        }
-        from = end;
+    for (uintptr_t p = from; p < to; p += HEADER_PAGE_BYTES) {
+        struct leaf_more *more = more_of(p);
+        if (!more)
+            p |= LEAF_SPAN - HEADER_PAGE_BYTES;
+        else if (load_relaxed(&more->begins[page_in_leaf(p)]))
+            store_release(&more->begins[page_in_leaf(p)], 0);
     }
 }
 
@@ -106,7 +106,7 @@ COLD void pagemap_void_bounds(void)
 static bool is_bound(uintptr_t page)
 {
     const struct leaf_more *more = more_of(page);
-    return more && load_acquire(&more->bounds[page_in_leaf(page) / 64]) >> page_in_leaf(page) % 64 & 1;
+    return more && load_acquire(&more->begins[page_in_leaf(page)]);
 }
 
 /* The extent that the page is in, if it is as large as a slab of the class. Returns 0 if it is not, or if its bounds

@@ -98,12 +98,13 @@ HOT_INLINE page_entry_t *pagemap_page(uintptr_t p)
     return unlikely(p >> (HEADER_PAGE_BITS + LEAF_BITS) >= (uintptr_t)1 << ROOT_BITS) ? NULL : pagemap_page_of(p);
 }
 
-/* Follows each leaf: places, one bit for each page at which an extent begins, and the pages' span arenas. */
+/* Follows each leaf: places, whether an extent begins at a page, and the pages' span arenas. Each of them has bytes of its own for
+ * a page, so hooks write them without a lock prefix: jemalloc has the page for one thread at a time. */
 struct leaf_more {
     /* The number that makes the lowest 32 bits of each object's address, added to it, a multiple of the class's
      * bytes. */
     _Atomic uint16_t place[(size_t)1 << LEAF_BITS];
-    _Atomic uint64_t bounds[((size_t)1 << LEAF_BITS) / 64];
+    _Atomic uint8_t begins[(size_t)1 << LEAF_BITS]; /* 1: an extent begins here */
     _Atomic uint16_t arena[(size_t)1 << LEAF_BITS]; /* 0: none */
 };
 
@@ -217,9 +218,10 @@ HOT_INLINE bool page_entry_big_starts_at(uint64_t entry, uintptr_t p)
 /* ---- For extent hooks ----
  * These functions wait for no lock and allocate nothing from the heap. The pages hold no object. */
 
-/* Notes that an extent begins at p, or that none begins between two addresses any more. */
+/* Notes that an extent begins at p, that none begins there any more, or nowhere between two addresses. */
 void pagemap_bound(uintptr_t p);
-void pagemap_unbound(uintptr_t from, uintptr_t to);
+void pagemap_unbound(uintptr_t p);
+void pagemap_unbound_all(uintptr_t from, uintptr_t to);
 
 /* The program has extent hooks of its own, so bounds are not reliable any more. */
 void pagemap_void_bounds(void);

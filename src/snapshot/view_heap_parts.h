@@ -63,6 +63,7 @@ struct view_heap {
     uint32_t big_context;
     bool big_is_freed;
     uint64_t entries[BATCH_PAGES];
+    uint8_t begins[BATCH_PAGES]; /* not 0: an extent begins there */
     header_t *tables;       /* BATCH_PAGES * SLOTS_MAX */
     uint64_t last_chunk;    /* of header tables: added to `own` already */
 };

@@ -218,17 +218,17 @@ static int copy_tables(struct view_heap *h, size_t n)
     return error;
 }
 
-static int copy_batch(struct view_heap *h, uint64_t page, size_t n, uint64_t *bounds)
+static int copy_batch(struct view_heap *h, uint64_t page, size_t n)
 {
     uint64_t leaf = h->root[page >> (HEADER_PAGE_BITS + LEAF_BITS)];
     size_t at = (page >> HEADER_PAGE_BITS) & (LEAF_PAGES - 1);
-    *bounds = 0;
     memset(h->entries, 0, sizeof h->entries);
+    memset(h->begins, 0, sizeof h->begins);
     if (!leaf)
         return 0;
     uint64_t more = leaf + LEAF_PAGES * sizeof(page_entry_t);
     const struct piece pieces[] = {{h->entries, leaf + at * sizeof(page_entry_t), n * sizeof *h->entries},
-                                   {bounds, more + offsetof(struct leaf_more, bounds) + at / 64 * 8, sizeof *bounds}};
+                                   {h->begins, more + offsetof(struct leaf_more, begins) + at, n}};
     int error = space_copy(&h->view->space, pieces, 2);
     return error ? error : copy_tables(h, n);
 }
@@ -237,13 +237,13 @@ static int walk_batches(struct view_heap *h, uint64_t start, uint64_t end, const
 {
     int error = 0;
     for (uint64_t page = start, next; page < end && !error; page = next) {
-        uint64_t bounds, batch_end = (page & ~(BATCH_PAGES * PAGE - 1)) + BATCH_PAGES * PAGE;
+        uint64_t batch_end = (page & ~(BATCH_PAGES * PAGE - 1)) + BATCH_PAGES * PAGE;
         next = batch_end < end ? batch_end : end;
         if (page >> ADDRESS_BITS)
             return 0;
-        error = copy_batch(h, page, (next - page) / PAGE, &bounds);
+        error = copy_batch(h, page, (next - page) / PAGE);
         for (uint64_t p = page; p < next && !error; p += PAGE)
-            error = walk_page(h, p, h->entries[(p - page) / PAGE], bounds >> (p / PAGE % BATCH_PAGES) & 1,
+            error = walk_page(h, p, h->entries[(p - page) / PAGE], h->begins[(p - page) / PAGE],
                               resident[(p - start) / PAGE], h->tables + (p - page) / PAGE * SLOTS_MAX, is_heap);
     }
     if (h->slab.pages)

@@ -195,9 +195,9 @@ static void test_where_small_objects_start(void **state)
         assert_int_equal(is_start(p, class), (p - slab) % 48 == 0);
     pagemap_bound(slab + PAGE); /* a slab that starts here is not of this class */
     assert_true(pagemap_find_start(slab + 16, class));
-    pagemap_unbound(slab + PAGE, slab + 2 * PAGE);
+    pagemap_unbound_all(slab + PAGE, slab + 2 * PAGE);
     assert_false(pagemap_find_start(slab + 16, class));
-    pagemap_unbound(area, area + 128 * PAGE);
+    pagemap_unbound_all(area, area + 128 * PAGE);
     assert_true(pagemap_find_start(slab + 16, class));
     pagemap_release(area, 128 * PAGE);
 }
