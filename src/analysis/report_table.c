@@ -103,13 +103,15 @@ static int read_rows(struct report_table *table)
     return error;
 }
 
-static const char *describe(int error)
+static const char *describe(int error, const struct report_options *options)
 {
     switch (error) {
     case 0:
         return NULL;
     case -E2BIG:
-        return "too many contexts for --inclusive";
+        return options->format == REPORT_SVG ? "too many contexts for --svg"
+             : options->tree                 ? "too many contexts for --tree"
+                                             : "too many contexts for --inclusive";
     case -EBADMSG:
         return "not a pprof profile";
     default:
@@ -144,7 +146,7 @@ const char *report_print(struct report_input *inputs, uint32_t n_inputs, const s
                                                    : report_print_export(&table);
     }
     report_rows_free(&table.rows);
-    return reason ? reason : describe(error);
+    return reason ? reason : describe(error, options);
 }
 
 /* --- Texts ---------------------------------------------------------------------------------------------------------- */

@@ -87,6 +87,7 @@ test_memory() {
     grep -q 'a\\ufffd\\ufffd\\ufffdb\\ufffd {' S.frames || fail_with "no frame of a name that is not XML" S.frames
     grep -q '(unnamed) {' S.frames || fail_with "no frame of a span without a name" S.frames
     "$JESPAN_CMD" report --svg dumps/heap.*.pb.gz | cmp - R || fail "the same dump has another picture"
+    "$JESPAN_CMD" report --svg --inclusive dumps/heap.*.pb.gz | cmp - R || fail "--inclusive changes the picture, which adds up anyway"
     "$JESPAN_CMD" report --svg --filter parse dumps/heap.*.pb.gz > R
     read_svg R
     equal "--filter" "$(frames R.frames | sed 's/.*;//' | sort -u)" parse
