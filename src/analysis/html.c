@@ -8,6 +8,7 @@
 
 #include "console/command.h"
 #include "console/options.h"
+#include "console/output.h"
 #include "exporters/http_page.h"
 #include "html.h"
 
@@ -66,14 +67,9 @@ static bool write_page(FILE *to, const struct html_pack *dumps)
     return false;
 }
 
-static int write_file(const char *path, const struct html_pack *dumps)
+static int write_packed(FILE *to, const void *packed)
 {
-    bool is_output = strcmp(path, "-") == 0;
-    FILE *to = is_output ? stdout : fopen(path, "we");
-    int error = !to || !write_page(to, dumps) ? errno : 0;
-    if (to && !is_output && fclose(to) != 0 && error == 0)
-        error = errno;
-    return error == 0 ? 0 : cmd_fail(is_output ? "cannot write the output" : path, strerror(error), STATUS_WRITE);
+    return write_page(to, packed) ? 0 : errno != 0 ? -errno : -EIO;
 }
 
 /* Packs the dumps, with fewer moments if they take too much room. Returns an exit status. */
@@ -110,7 +106,7 @@ static int write_words(const char *path, bool calls, char **words, size_t n)
         cmd_error("%s: %s", failed, reason);
     int status = reason ? STATUS_USAGE : pack(&packed, dumps, files, n);
     if (status == 0)
-        status = write_file(path, &packed);
+        status = cmd_write_file(path, write_packed, &packed);
     html_pack_free(&packed);
     html_dumps_free(dumps);
     free(files);

@@ -1,60 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan symbolize`: writes functions and lines into a profile, so that it can be read on another machine. */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "console/command.h"
 #include "console/options.h"
+#include "console/output.h"
 #include "profile/profile.h"
 #include "profile/symbolize.h"
 #include "symbolize_calls.h"
 
-/* A device or a FIFO is written to, and not replaced by a file. */
-static bool is_special(const char *path)
+static int write_profile(FILE *to, const void *data)
 {
-    struct stat status;
-    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
-static int write_and_close(const struct profile *profile, int fd)
-{
-    int error = fd < 0 ? -errno : profile_write(profile, fd);
-    return fd >= 0 && close(fd) != 0 && error == 0 ? -errno : error;
-}
-
-/* A file is written beside its place and then moved there: it may be the one that was read. */
-static int replace_file(const struct profile *profile, const char *path)
-{
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= (int)sizeof temporary)
-        return -ENAMETOOLONG;
-    int fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
-    int error = write_and_close(profile, fd);
-    if (error == 0 && rename(temporary, path) != 0)
-        error = -errno;
-    if (error != 0)
-        unlink(temporary);
-    return error;
-}
-
-static int write_file(const struct profile *profile, const char *path)
-{
-    int error = strcmp(path, "-") == 0 ? profile_write(profile, STDOUT_FILENO)
-        : is_special(path)             ? write_and_close(profile, open(path, O_WRONLY | O_CLOEXEC))
-                                       : replace_file(profile, path);
-    return error == 0 ? 0 : cmd_fail(path, strerror(-error), STATUS_WRITE);
+    return profile_write(data, fileno(to));
 }
 
 static int symbolize_file(const char *from, const char *to)
@@ -64,7 +23,7 @@ static int symbolize_file(const char *from, const char *to)
     int error = reason ? 0 : symbolize_profile(&profile, false);
     if (error != 0)
         reason = error == -E2BIG ? "too many functions" : "out of memory";
-    int status = reason ? cmd_fail(from, reason, STATUS_USAGE) : write_file(&profile, to);
+    int status = reason ? cmd_fail(from, reason, STATUS_USAGE) : cmd_write_file(to, write_profile, &profile);
     profile_free(&profile);
     return status;
 }

@@ -163,6 +163,33 @@ test_full_disk() {
     equal "stderr of report | head" "$(cat "$scratch/err")" ""
 }
 
+# A file that cannot be written to its end is not there, or is the one of before.
+test_whole_files() {
+    local words
+    mkdir "$scratch/whole" "$scratch/whole/there"
+    "$make_profile" rows 3000 > "$scratch/whole/rows"
+    echo before > "$scratch/whole/there/file"
+    ln -s there/file "$scratch/whole/link"
+    for words in "html $scratch/whole/rows" "symbolize $scratch/whole/rows"; do
+        for file in new there/file link; do
+            status=0
+            # shellcheck disable=SC2086
+            (trap '' XFSZ; ulimit -f 1; exec "$JESPAN_CMD" $words -o "$scratch/whole/$file") > "$scratch/out" 2> "$scratch/err" || status=$?
+            says "$words: $file" 1 "jespan: *whole/$file: File too large"
+        done
+        equal "$words: files" "$(find "$scratch/whole" -type f -printf '%P\n' | sort | paste -sd' ')" "rows there/file"
+        equal "$words: the file of before" "$(cat "$scratch/whole/there/file")" before
+    done
+    chmod 600 "$scratch/whole/there/file"
+    jespan html -o "$scratch/whole/link" "$scratch/whole/rows"
+    says "html through a link" 0 ""
+    [ -L "$scratch/whole/link" ] || fail "html through a link: the link is gone"
+    equal "html through a link: mode" "$(stat -c %a "$scratch/whole/there/file")" 600
+    grep -q '</html>' "$scratch/whole/link" || fail "html through a link: no page"
+    (umask 027; jespan html -o "$scratch/whole/new" "$scratch/whole/rows")
+    equal "html: mode" "$(stat -c %a "$scratch/whole/new")" 640
+}
+
 # Values of a run's environment. What is tested is the command, so nothing needs to be tracked.
 environment_of() {
     jespan run "$@" -- env
@@ -694,8 +721,14 @@ test_report_inclusive_tree() {
 test_report_inclusive_deep() {
     jespan report --inclusive "$scratch/hostile"
     says "hostile --inclusive" 0 ""
-    jespan report --inclusive "$scratch/deep"
-    says "deep --inclusive" 2 "jespan: *deep: too many contexts for --inclusive"
+    local option
+    for option in --inclusive --tree --svg; do
+        jespan report "$option" "$scratch/deep"
+        says "deep $option" 2 "jespan: *deep: too many contexts for $option"
+        prints "deep $option" ""
+    done
+    jespan report --svg --inclusive "$scratch/deep"
+    says "deep --svg --inclusive" 2 "jespan: *deep: too many contexts for --svg"
 }
 
 # Lines of at most so many columns, control characters only at their ends
@@ -806,6 +839,7 @@ mv "$scratch/chain" "$scratch/deep"
 test_help_and_usage
 test_completion
 test_full_disk
+test_whole_files
 test_run_environment
 test_run_services
 test_run_services_wrong
