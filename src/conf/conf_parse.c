@@ -120,6 +120,11 @@ static void complain(const char *origin, const struct conf_key *key, const char 
         CONF_WARN(origin, ": ", name, ": the value is longer than 1023 bytes and is ignored");
 }
 
+void conf_warn_item(const char *key, const char *item, const char *why)
+{
+    WARN(key, ": '", item, "' ", why, ", and is ignored");
+}
+
 /* ---- Pairs of key and value ---- */
 
 const struct conf_key *conf_find(const char *name)

@@ -193,7 +193,7 @@ static int boot_locked(void)
     conf_boot();
     timing_boot();
     sampler_boot();
-    arena_conf_boot();
+    arena_conf_read(conf.arena, conf_warn_item, "arena");
     if (conf.state_file[0])
         open_state_file();
     reserve_spend();

@@ -33,6 +33,7 @@
 #include "base/compiler.h"
 #include "heap/classes.h"
 #include "heap/thread.h"
+#include "policy/limit_rules.h"
 #include "span/tree.h"
 
 #define LIMITS_MAX 65535u
@@ -213,10 +214,6 @@ extern _Atomic bool limits_are_used;
 extern void (*limits_first_use)(void);
 
 /* ---- Setting them: limits.c ---- */
-
-struct limit_bounds {
-    uint64_t soft, hard;
-};
 
 /* Sets the bounds that are not NULL of a context's limit. Makes the limit if there is none, and removes it when both
  * bounds are 0. Any thread, no lock held. Returns 0, -EINVAL (no such context, or one that cannot have a limit; soft

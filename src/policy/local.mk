@@ -9,6 +9,7 @@ core_sources += \
 	%D%/limit_claims.c \
 	%D%/limit_conf.c \
 	%D%/limit_internal.h \
+	%D%/limit_rules.c %D%/limit_rules.h \
 	%D%/limit_sections.c \
 	%D%/limit_tree.c \
 	%D%/regions.c %D%/regions.h

@@ -147,7 +147,7 @@ void alert_watch_boot(void)
         WARN("dump_peak needs a sidecar, as jespan run starts one, and is ignored");
     if (!conf.alert[0])
         return;
-    alerts_parse(has_sidecar()); /* the sidecar names wrong rules */
+    alerts_read(conf.alert, has_sidecar() ? NULL : conf_warn_item, "alert"); /* the sidecar names wrong rules */
     show_figures();
 }
 

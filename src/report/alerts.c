@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/die.h"
 #include "base/figures.h"
 #include "base/parse.h"
 #include "conf/conf.h"
@@ -132,27 +131,22 @@ static bool is_there(unsigned n, const char *text)
     return false;
 }
 
-static void refuse(const char *rule, const char *why, bool quietly)
+unsigned alerts_read(const char *list, conf_wrong_item *wrong, const char *key)
 {
-    if (!quietly)
-        WARN("alert: '", rule, "' is ", why);
-}
-
-unsigned alerts_parse(bool quietly)
-{
-    char *list = strcpy(words, conf.alert), *texts_end = texts;
+    char *rest = strcpy(words, list), *texts_end = texts;
     unsigned n = 0;
-    for (char *item; (item = strsep(&list, "|"));) {
+    for (char *item; (item = strsep(&rest, "|"));) {
         struct rule r = {.text = texts_end};
         texts_end = stpcpy(texts_end, text_trim(item)) + 1;
         if (!*r.text || is_there(n, r.text))
             continue;
-        if (n == ALERTS_MOST)
-            refuse(r.text, "ignored: there are more than 32 rules", quietly);
-        else if (parse_rule(&r, item))
-            refuse(r.text, "not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or outlived(*)>64M, and is ignored", quietly);
-        else
+        const char *why = n == ALERTS_MOST     ? "comes after 32 others, which is the most"
+                          : parse_rule(&r, item) ? "is not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or outlived(*)>64M"
+                                               : NULL;
+        if (!why)
             rules[n++] = r;
+        else if (wrong)
+            wrong(key, r.text, why);
     }
     for (unsigned i = 0; i < n; i++)
         alerts_shown.rules[i] = rules[i].text;

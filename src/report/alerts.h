@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "conf/conf.h"
 #include "snapshot/alert_figures.h"
 #include "snapshot/snapshot.h"
 
@@ -35,9 +36,9 @@ struct alert_news {
     uint64_t row_bytes;   /* 0: no context has any */
 };
 
-/* Reads the rules of conf.alert into alerts_shown (snapshot/alert_figures.h). Leaves wrong rules out, and names them on
- * stderr unless `quietly`. Returns how many rules there are. */
-unsigned alerts_parse(bool quietly);
+/* Reads rules, fewer than CONF_STRING_BYTES bytes, into alerts_shown (snapshot/alert_figures.h). Leaves wrong rules out; `wrong` may be
+ * NULL. Returns how many rules there are. */
+unsigned alerts_read(const char *list, conf_wrong_item *wrong, const char *key);
 
 /* Evaluates all rules with a snapshot taken at `now_ns`. `states`, `figures` and `news` have an element for each rule;
  * `figures` may be NULL. Returns how many rules have begun to hold. */

@@ -172,9 +172,9 @@ void event_watch_end(struct event_watch *w)
 
 /* ---- The configuration ---- */
 
-uint32_t event_watch_parse(const char *text, bool says)
+uint32_t event_watch_read(const char *list, conf_wrong_item *wrong, const char *key)
 {
-    char words[CONF_STRING_BYTES], *rest = strcpy(words, text);
+    char words[CONF_STRING_BYTES], *rest = strcpy(words, list);
     uint32_t reasons = 0;
     for (const char *word; (word = list_take(&rest));) {
         enum dump_reason reason = 0;
@@ -182,13 +182,14 @@ uint32_t event_watch_parse(const char *text, bool says)
             reason++;
         if (reason < DUMP_N_EVENTS)
             reasons |= DUMP_BIT(reason);
-        else if (says)
-            WARN("dump_on: '", word, "' is none of oom|limit|peak|signal and is ignored");
+        else if (wrong)
+            wrong(key, word, "is none of oom|limit|peak|signal");
     }
     return reasons;
 }
 
 uint32_t event_watch_wanted(bool says)
 {
-    return event_watch_parse(conf.dump_on, says) | (conf.on_limit == ON_LIMIT_DUMP ? DUMP_BIT(DUMP_LIMIT) : 0);
+    uint32_t asked_for = event_watch_read(conf.dump_on, says ? conf_warn_item : NULL, "dump_on");
+    return asked_for | (conf.on_limit == ON_LIMIT_DUMP ? DUMP_BIT(DUMP_LIMIT) : 0);
 }

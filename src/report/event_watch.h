@@ -13,6 +13,7 @@
 
 #include "base/dump_on.h"
 #include "base/memory_bounds.h"
+#include "conf/conf.h"
 
 struct event_watch_calls {
     void (*dump)(void *arg, enum dump_reason reason, const char *why); /* `why`: a message to print first. NULL: none */
@@ -46,10 +47,10 @@ uint64_t event_watch_handle(struct event_watch *w);
 /* Closes files. */
 void event_watch_end(struct event_watch *w);
 
-/* Parses dump_on. Returns the DUMP_BIT() of each reason. Unknown reasons are named on stderr if it `says` so. */
-uint32_t event_watch_parse(const char *text, bool says);
+/* Reads a list of reasons, fewer than CONF_STRING_BYTES bytes. Returns the DUMP_BIT() of each. `wrong` may be NULL. */
+uint32_t event_watch_read(const char *list, conf_wrong_item *wrong, const char *key);
 
-/* The reasons of the configuration, with that of on_limit. */
+/* The reasons of the configuration, with that of on_limit. Wrong ones are named on stderr if it `says` so. */
 uint32_t event_watch_wanted(bool says);
 
 #endif

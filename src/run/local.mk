@@ -11,6 +11,8 @@ command_sources += \
 	%D%/run_sidecar.c \
 	%D%/serve.c \
 	src/base/http_address.c src/base/http_address.h \
-	src/base/parse.c src/base/parse.h
+	src/base/parse.c src/base/parse.h \
+	src/policy/limit_rules.c src/policy/limit_rules.h \
+	src/span/arena_conf.c src/span/arena_conf.h
 
 EXTRA_DIST += %D%/README.md

@@ -32,6 +32,12 @@ int run_check_stacks(const char *option, const char *mode);
 int run_check_url(const char *option, const char *url);
 int run_check_http(const char *option, const char *address);
 
+/* Lists of limits, arenas, rules of alerts, events. */
+int run_check_limits(const char *option, const char *list);
+int run_check_arenas(const char *option, const char *list);
+int run_check_alerts(const char *option, const char *list);
+int run_check_events(const char *option, const char *list);
+
 /* The addresses in the value of --conf. */
 int run_check_conf(const char *text);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Refuses addresses and files with which a run would have nothing to show at its end. */
+/* Refuses addresses, lists and files with which a run would have nothing to show at its end. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,11 @@
 #include "conf/conf.h"
 #include "console/command.h"
 #include "console/options.h"
+#include "policy/limit_rules.h"
+#include "report/alerts.h"
+#include "report/event_watch.h"
 #include "run.h"
+#include "span/arena_conf.h"
 
 /* ---- Addresses ---- */
 
@@ -17,7 +22,8 @@ static const char *why_no_port(const char *text)
 {
     char *end;
     unsigned long port = strtoul(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && port <= 65535 ? NULL : "the port must be a number from 0 to 65535";
+    bool is_port = text[0] >= '0' && text[0] <= '9' && *end == '\0' && port > 0 && port <= 65535;
+    return is_port ? NULL : "the port must be a number from 1 to 65535";
 }
 
 /* HOST, HOST:PORT or [ADDRESS]:PORT */
@@ -68,6 +74,47 @@ int run_check_http(const char *option, const char *text)
         return 0;
     cmd_error("%s: '%s': %s", option, text, wrong);
     return STATUS_USAGE;
+}
+
+/* ---- Lists, by the code with which the program reads them ---- */
+
+static bool is_wrong; /* an item of the list that is read */
+
+static void refuse(const char *option, const char *item, const char *why)
+{
+    cmd_error("%s: '%s' %s", option, item, why);
+    is_wrong = true;
+}
+
+static int refused(void)
+{
+    return is_wrong ? STATUS_USAGE : 0;
+}
+
+int run_check_limits(const char *option, const char *list)
+{
+    static struct limit_rule rules[LIMIT_RULES_MAX];
+    char text[CONF_STRING_BYTES];
+    limit_rules_read(rules, strcpy(text, list), refuse, option);
+    return refused();
+}
+
+int run_check_arenas(const char *option, const char *list)
+{
+    arena_conf_read(list, refuse, option);
+    return refused();
+}
+
+int run_check_alerts(const char *option, const char *list)
+{
+    alerts_read(list, refuse, option);
+    return refused();
+}
+
+int run_check_events(const char *option, const char *list)
+{
+    event_watch_read(list, refuse, option);
+    return refused();
 }
 
 /* ---- Addresses in a configuration ---- */

@@ -91,18 +91,6 @@ static int check_list(const char *option, const char *list)
     return STATUS_USAGE;
 }
 
-static int check_url(const char *option, const char *url)
-{
-    int status = check_value(option, url);
-    return status != 0 || !url ? status : run_check_url(option, url);
-}
-
-static int check_http(const char *option, const char *address)
-{
-    int status = check_value(option, address);
-    return status != 0 || !address ? status : run_check_http(option, address);
-}
-
 static int check_conf(const char *option, const char *text)
 {
     (void)option;
@@ -136,21 +124,22 @@ static int check_values(const struct run_options *options)
     const struct {
         int (*check)(const char *option, const char *value);
         const char *option, *value;
+        int (*more)(const char *option, const char *value); /* where the value is given and right so far; may be NULL */
     } checks[] = {{run_check_stacks, "--stacks", options->stacks},
                   {check_interval, "--interval", options->interval},
                   {check_guard, "--guard", options->guard},
                   {check_keep, "--keep", options->keep},
                   {check_keep, "--dir-files", options->dir_files},
                   {check_bytes, "--dir-bytes", options->dir_bytes},
-                  {check_url, "--pyroscope", options->pyroscope},
-                  {check_url, "--otlp", options->otlp},
+                  {check_value, "--pyroscope", options->pyroscope, run_check_url},
+                  {check_value, "--otlp", options->otlp, run_check_url},
                   {check_value, "--app", options->app},
-                  {check_http, "--http", options->http},
+                  {check_value, "--http", options->http, run_check_http},
                   {check_conf, "--conf", options->conf},
-                  {check_list, "--limit", options->limit},
-                  {check_list, "--arena", options->arena},
-                  {check_list, "--dump-on", options->dump_on},
-                  {check_list, "--alert", options->alert},
+                  {check_list, "--limit", options->limit, run_check_limits},
+                  {check_list, "--arena", options->arena, run_check_arenas},
+                  {check_list, "--dump-on", options->dump_on, run_check_events},
+                  {check_list, "--alert", options->alert, run_check_alerts},
                   {check_list, "--only", options->only},
                   {check_directory, "--dump-dir", options->dump_dir},
                   {check_file, "--flame", options->flame},
@@ -158,8 +147,11 @@ static int check_values(const struct run_options *options)
                   {check_file, "--flame-svg", options->flame_svg},
                   {check_file, "--trace", options->trace}};
     int status = 0;
-    for (size_t i = 0; status == 0 && i < sizeof checks / sizeof *checks; i++)
+    for (size_t i = 0; status == 0 && i < sizeof checks / sizeof *checks; i++) {
         status = checks[i].check(checks[i].option, checks[i].value);
+        if (status == 0 && checks[i].value && checks[i].more)
+            status = checks[i].more(checks[i].option, checks[i].value);
+    }
     return status;
 }
 

@@ -24,7 +24,7 @@ static unsigned n_alerts;
 
 void watched_boot(void)
 {
-    n_alerts = alerts_parse(false);
+    n_alerts = alerts_read(conf.alert, conf_warn_item, "alert");
 }
 
 static bool keeps_peak(void)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/die.h"
 #include "base/parse.h"
 #include "conf/conf.h"
 
@@ -107,34 +106,42 @@ static bool read_property(char *property, struct jespan_arena *arena)
     return false;
 }
 
-static void read_rule(char *text)
+static void read_properties(struct rule *rule, char *text, conf_wrong_item *wrong, const char *key)
+{
+    char item[CONF_STRING_BYTES];
+    for (char *property; (property = strsep(&text, "+"));) {
+        stpcpy(stpcpy(stpcpy(item, rule->name), "="), property);
+        if (!read_property(property, &rule->arena))
+            wrong(key, item, "is not a known property or has a bad value");
+    }
+}
+
+static void read_rule(char *text, conf_wrong_item *wrong, const char *key)
 {
     if (*text == '=') {
-        WARN("arena: '", text, "' has no name and is ignored");
+        wrong(key, text, "has no name");
         return;
     }
     struct rule rule = {.name = strsep(&text, "="), .arena.flags = JESPAN_ARENA};
     if (n_rules == RULES_MAX) {
-        WARN("arena: '", rule.name, "' is ignored: there are 64 rules already");
+        wrong(key, rule.name, "comes after 64 others, which is the most");
         return;
     }
-    for (char *property; (property = strsep(&text, "+"));)
-        if (!read_property(property, &rule.arena))
-            WARN("arena: '", rule.name, "=", property, "' is not a known property or has a bad value and is ignored");
+    read_properties(&rule, text, wrong, key);
     if (rule.arena.flags == (JESPAN_ARENA | JESPAN_ARENA_NONE))
         rule.arena.flags = JESPAN_ARENA_NONE;
     if (arena_is_valid(&rule.arena))
         rules[n_rules++] = rule;
     else
-        WARN("arena: '", rule.name, "' has properties that contradict each other and is ignored");
+        wrong(key, rule.name, "has properties that contradict each other");
 }
 
-COLD void arena_conf_boot(void)
+COLD void arena_conf_read(const char *list, conf_wrong_item *wrong, const char *key)
 {
-    char *rest = strcpy(texts, conf.arena);
+    char *rest = strcpy(texts, list);
     n_rules = 0;
     for (char *rule; (rule = list_take(&rest));)
-        read_rule(rule);
+        read_rule(rule, wrong, key);
 }
 
 const struct jespan_arena *arena_conf_find(const char *name)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "conf/conf.h"
 #include "jespan/jespan.h"
 
 /* Whether there is any property. */
@@ -17,8 +18,8 @@ static inline bool arena_has_properties(const struct jespan_arena *arena)
 /* Whether all flags are known, no two contradict each other, and properties come with an arena. */
 bool arena_is_valid(const struct jespan_arena *arena);
 
-/* To be called once. Reads the configuration, names errors on stderr and ignores wrong parts. */
-void arena_conf_boot(void);
+/* To be called once, with the key's value. Leaves wrong parts out. */
+void arena_conf_read(const char *list, conf_wrong_item *wrong, const char *key);
 
 /* The properties that the configuration has for a site of this name; NULL: none. The result stays valid. */
 const struct jespan_arena *arena_conf_find(const char *name);

@@ -345,8 +345,10 @@ http://|the URL is not http://… or https://…
 http:///path|the URL has no host
 http://:4040|the URL has no host
 http://user:secret@:4040|the URL has no host
-http://host:4040x/|the port must be a number from 0 to 65535
-https://user:secret@[::1]:99999|the port must be a number from 0 to 65535
+http://host:4040x/|the port must be a number from 1 to 65535
+http://host:0|the port must be a number from 1 to 65535
+http://host:|the port must be a number from 1 to 65535
+https://user:secret@[::1]:99999|the port must be a number from 1 to 65535
 http://a host|the URL contains a blank or a control character
 http://host/?tenant=secret|the URL must be without ? and #
 END
@@ -359,6 +361,40 @@ END
     done
     jespan run --quiet --dump-dir "$scratch/no_services" --conf http_listen:,otlp_url:,pyroscope_url: -- true
     says "no addresses" 0 ""
+}
+
+# So are items of lists, with their own names.
+test_run_lists() {
+    local option item line
+    local -A right=([--limit]="a=1M" [--arena]="a" [--alert]="inuse(a)>1M" [--dump-on]="oom")
+    while read -r option item line; do
+        jespan run "$option" "$item" -- touch "$scratch/started"
+        says "$option $item" 2 "jespan: $option: '$item' $line"
+        jespan run "$option" "${right[$option]}|$item" -- touch "$scratch/started"
+        says "$option, a right item before" 2 "jespan: $option: '$item' $line"
+    done << 'END'
+--limit a is not NAME=HARD, NAME=SOFT/HARD or NAME{KEY=VALUE}=HARD, in bytes with K, M, G or T
+--limit a=64Q is not NAME=HARD, *
+--limit a{b}=1M is not NAME=HARD, *
+--limit =1M is not NAME=HARD, *
+--limit a=2M/1M has a soft limit above its hard limit
+--arena a=wet is not a known property or has a bad value
+--arena a=limit:5m is not a known property or has a bad value
+--arena =huge has no name
+--alert inuse is not a rule such as inuse(SPAN)>1G, growth(SPAN)>10M/min or outlived(\*)>64M
+--alert inuse(a)<1G is not a rule such as *
+--alert growth(a)>1M is not a rule such as *
+--dump-on boom is none of oom|limit|peak|signal
+--dump-on OOM is none of oom|limit|peak|signal
+END
+    jespan run --arena 'a=huge+nohuge' -- touch "$scratch/started"
+    says "--arena with a contradiction" 2 "jespan: --arena: 'a' has properties that contradict each other"
+    jespan serve --alert 'inuse' $$
+    says "serve --alert" 2 "jespan: --alert: 'inuse' is not a rule such as *"
+    [ ! -e "$scratch/started" ] || fail "the program was started"
+    jespan run --quiet --dump-dir "$scratch/lists" --limit 'a=1M||b{k=*}=1M/2M|c=1/' --arena 'a=off|b|c*=by:k+decay:5/-1' \
+        --alert 'inuse( a > b {c=d} ) >= 1M|growth(*)>1K/min|' --dump-on '|peak|oom' -- true
+    says "right lists" 0 ""
 }
 
 # A file that cannot be written is refused before the program starts, and none is made.
@@ -846,6 +882,7 @@ test_run_services_wrong
 test_run_passes_through
 test_run_errors
 test_run_addresses
+test_run_lists
 test_outputs
 test_run_unreadable_command
 test_run_library_without_sections

@@ -75,16 +75,16 @@ wrong() {
 # What arenas make of it: tests/integration/arenas.c.
 wrong_arenas() {
     local rules="a=wet+wiped|b=limit:0+limit:17000000T+limit:5m+node:-1+decay:-2+by:|=wiped|c=huge+nohuge|d=off+wiped"
-    try "arena" "arena:$rules" "$defaults" "jespan: arena: 'a=wet' is not a known property or has a bad value and is ignored
-jespan: arena: 'b=limit:0' is not a known property or has a bad value and is ignored
-jespan: arena: 'b=limit:17000000T' is not a known property or has a bad value and is ignored
-jespan: arena: 'b=limit:5m' is not a known property or has a bad value and is ignored
-jespan: arena: 'b=node:-1' is not a known property or has a bad value and is ignored
-jespan: arena: 'b=decay:-2' is not a known property or has a bad value and is ignored
-jespan: arena: 'b=by:' is not a known property or has a bad value and is ignored
-jespan: arena: '=wiped' has no name and is ignored
-jespan: arena: 'c' has properties that contradict each other and is ignored
-jespan: arena: 'd' has properties that contradict each other and is ignored"
+    try "arena" "arena:$rules" "$defaults" "jespan: arena: 'a=wet' is not a known property or has a bad value, and is ignored
+jespan: arena: 'b=limit:0' is not a known property or has a bad value, and is ignored
+jespan: arena: 'b=limit:17000000T' is not a known property or has a bad value, and is ignored
+jespan: arena: 'b=limit:5m' is not a known property or has a bad value, and is ignored
+jespan: arena: 'b=node:-1' is not a known property or has a bad value, and is ignored
+jespan: arena: 'b=decay:-2' is not a known property or has a bad value, and is ignored
+jespan: arena: 'b=by:' is not a known property or has a bad value, and is ignored
+jespan: arena: '=wiped' has no name, and is ignored
+jespan: arena: 'c' has properties that contradict each other, and is ignored
+jespan: arena: 'd' has properties that contradict each other, and is ignored"
 }
 
 wrong_limits() {
@@ -94,7 +94,7 @@ wrong_limits() {
         rules+="$item|"
     done
     try "limit" "limit:${rules}b=2M/1M|c=1M/2M|d=1M/" "$defaults" \
-        "${wrong}jespan: limit: 'b=2M/1M' has a soft limit above its hard limit and is ignored"
+        "${wrong}jespan: limit: 'b=2M/1M' has a soft limit above its hard limit, and is ignored"
 }
 
 # What the sampler makes of its keys is tried in tests/unit/span/test_sampler.c.

@@ -41,7 +41,7 @@ not_asked_for() {
 bad_values() {
     run "dump_dir:$dir,dump_on:om|peak|OOM" threads
     ran "bad words" $'dump_on_program\njespan:oom' "" \
-        "jespan: dump_on: 'om' is none of oom|limit|peak|signal and is ignored"$'\n'"jespan: dump_on: 'OOM' is none of oom|limit|peak|signal and is ignored"
+        "jespan: dump_on: 'om' is none of oom|limit|peak|signal, and is ignored"$'\n'"jespan: dump_on: 'OOM' is none of oom|limit|peak|signal, and is ignored"
     run "dump_dir:$dir,dump_signal:FOO" threads
     ran "no signal, not asked for" "dump_on_program" "" "jespan: dump_signal: 'FOO' is not a signal that can request a dump, and is ignored"
     run "dump_dir:$dir,dump_on:signal,dump_signal:KILL" threads

@@ -23,10 +23,11 @@
 static void test_reasons(void **state)
 {
     (void)state;
-    assert_int_equal(event_watch_parse("", true), 0);
-    assert_int_equal(event_watch_parse("oom", true), DUMP_BIT(DUMP_OOM));
-    assert_int_equal(event_watch_parse("signal|peak||limit", true), DUMP_BIT(DUMP_SIGNAL) | DUMP_BIT(DUMP_PEAK) | DUMP_BIT(DUMP_LIMIT));
-    assert_int_equal(event_watch_parse("OOM|o|oomx", true), 0);
+    assert_int_equal(event_watch_read("", conf_warn_item, "dump_on"), 0);
+    assert_int_equal(event_watch_read("oom", conf_warn_item, "dump_on"), DUMP_BIT(DUMP_OOM));
+    assert_int_equal(event_watch_read("signal|peak||limit", conf_warn_item, "dump_on"),
+                     DUMP_BIT(DUMP_SIGNAL) | DUMP_BIT(DUMP_PEAK) | DUMP_BIT(DUMP_LIMIT));
+    assert_int_equal(event_watch_read("OOM|o|oomx", conf_warn_item, "dump_on"), 0);
 }
 
 static void test_signals(void **state)
