@@ -186,18 +186,33 @@ static enum peaks_look look_with(struct sums *sums, uint32_t end)
     return raise_peaks(sums, end) ? PEAKS_RAISED : PEAKS_SAME;
 }
 
-/* Under LOCK_TREE, so no context is recycled meanwhile. The sums are mapped for each look: what stays mapped takes time in each
- * fork. */
+#define FEW_CONTEXTS 128u
+
+static enum peaks_look look_at_few(uint32_t end)
+{
+    static struct sums few[FEW_CONTEXTS];
+    memset(few, 0, end * sizeof *few);
+    return look_with(few, end);
+}
+
+/* For many contexts, the sums are mapped for each look: what stays mapped takes time in each fork. A mapping and its page fault take
+ * longer than a look at few. */
+static enum peaks_look look_at_many(uint32_t end)
+{
+    struct sums *sums = meta_map(end * sizeof *sums);
+    enum peaks_look result = sums ? look_with(sums, end) : PEAKS_TOO_MANY;
+    meta_unmap(sums, end * sizeof *sums);
+    return result;
+}
+
+/* Under LOCK_TREE, so no context is recycled meanwhile. */
 static enum peaks_look look(void)
 {
     uint32_t end = tree_end();
     if (end > MOST_COUNTERS || thread_blocks() > MOST_COUNTERS / FREE_BUFFER_MAX ||
         !meta_array_grow(&peak_array, end * sizeof *all_peaks.of))
         return PEAKS_TOO_MANY;
-    struct sums *sums = meta_map(end * sizeof *sums);
-    enum peaks_look result = sums ? look_with(sums, end) : PEAKS_TOO_MANY;
-    meta_unmap(sums, end * sizeof *sums);
-    return result;
+    return end <= FEW_CONTEXTS ? look_at_few(end) : look_at_many(end);
 }
 
 COLD enum peaks_look peaks_look(void)
