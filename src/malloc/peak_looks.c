@@ -20,7 +20,8 @@
 
 /* Looks may take `peak_looks_percent` of the time since the start, and this much more, which is some milliseconds. What is
  * not used within the last of these is lost. */
-#define BURST_TICKS UINT64_C(30000000)
+#define BURST_TICKS UINT64_C(15000000)
+#define LOOK_AROUND_TICKS UINT64_C(1000) /* what a look takes before and after it: the slow sides of malloc and free */
 #define LOOK_TICKS_MOST UINT64_C(3000000) /* what one look counts at most: its thread may have lost the processor */
 #define PAUSE_TICKS UINT64_C(3000000000)  /* after a look at too many counters */
 
@@ -78,7 +79,7 @@ COLD void peak_looks_now(void)
         return; /* it stays due */
     store_relaxed(&peak_looks_due, false);
     track_let_flush(FLUSH_LOOKS, false);
-    uint64_t now = clock_ticks(), took = now - begin;
+    uint64_t now = clock_ticks(), took = now - begin + LOOK_AROUND_TICKS;
     store_relaxed(&spent, load_relaxed(&spent) + (took < LOOK_TICKS_MOST ? took : LOOK_TICKS_MOST));
     if (result == PEAKS_TOO_MANY)
         store_relaxed(&pause_until, now + PAUSE_TICKS);
