@@ -3,12 +3,10 @@
 #include "report/goodbye.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -17,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "base/descriptor.h"
 #include "base/dump_on.h"
 #include "base/forked.h"
 #include "conf/conf.h"
@@ -33,50 +30,20 @@ static WRITTEN_AT_FORK struct sidecar_slot *own; /* NULL: the sidecar does not r
 
 /* ---- The page ---- */
 
-/* A file that can shrink could make an access fail. */
-static bool is_page(int fd)
+/* Slots have numbers of the sidecar's PID namespace. A process in another namespace would take the slot of another process, or be
+ * taken for it. */
+static bool is_outside_namespace(void)
 {
-    int seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK) && lseek(fd, 0, SEEK_END) >= SIDECAR_PAGE_BYTES;
-}
-
-static struct sidecar_page *map_page(void)
-{
-    int fd = descriptor_open(conf.sidecar, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd < 0)
-        return NULL;
-    void *p = is_page(fd) ? mmap(NULL, SIDECAR_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    close(fd);
-    if (p == MAP_FAILED)
-        return NULL;
-    if (load_acquire(&((struct sidecar_page *)p)->layout) == SIDECAR_PAGE_LAYOUT)
-        return p;
-    munmap(p, SIDECAR_PAGE_BYTES);
-    return NULL;
-}
-
-/* Slots have numbers of the sidecar's PID namespace, as /proc has, through which the page was reached. A process in another
- * namespace would take the slot of another process, or be taken for it. Returns 0 without /proc. */
-static uint32_t number_in_proc(void)
-{
-    char number[16] = "";
-    ssize_t n = readlink("/proc/self", number, sizeof number - 1);
-    return n > 0 ? (uint32_t)strtoul(number, NULL, 10) : 0;
+    uint32_t number = sidecar_page_number();
+    if (number != (uint32_t)getpid())
+        store_relaxed(&page->left_out, number);
+    return number != (uint32_t)getpid();
 }
 
 /* The first process of a fork in another PID namespace. Its children inherit that they have no slot. */
 static bool is_forked_into_namespace(void)
 {
     return getppid() == 0;
-}
-
-/* A program that executes another one keeps its slot. */
-static struct sidecar_slot *find_slot(uint32_t pid)
-{
-    for (struct sidecar_slot *slot = page->slots; slot < page->slots + SIDECAR_SLOTS; slot++)
-        if (load_acquire(&slot->pid) == pid)
-            return slot;
-    return NULL;
 }
 
 static struct sidecar_slot *take_free_slot(uint32_t pid)
@@ -94,7 +61,7 @@ static struct sidecar_slot *take_free_slot(uint32_t pid)
 static struct sidecar_slot *take_slot(bool forked)
 {
     uint32_t pid = (uint32_t)getpid();
-    struct sidecar_slot *slot = forked ? NULL : find_slot(pid);
+    struct sidecar_slot *slot = forked ? NULL : sidecar_page_find(page, pid); /* a program that executes another one keeps it */
     if (!slot)
         slot = take_free_slot(pid);
     if (!slot)
@@ -115,27 +82,17 @@ static struct sidecar_slot *take_slot(bool forked)
     return slot;
 }
 
-/* The sidecar may have reported for the program that executed this one. */
-static void leave_slot(void)
-{
-    struct sidecar_slot *slot = find_slot((uint32_t)getpid());
-    if (slot)
-        store_release(&slot->pid, 0);
-}
-
 void goodbye_start(void)
 {
     if (!conf.sidecar[0])
         return;
-    page = map_page();
-    uint32_t number = page ? number_in_proc() : 0;
-    if (page && number != (uint32_t)getpid()) {
-        store_relaxed(&page->left_out, number);
+    page = sidecar_page_map(conf.sidecar);
+    if (page && is_outside_namespace()) {
         munmap(page, SIDECAR_PAGE_BYTES);
         page = NULL;
     }
     if (page && conf_is_silent)
-        leave_slot();
+        sidecar_page_leave(page, (uint32_t)getpid()); /* it may have reported for the program that executed this one */
     own = page && !conf_is_silent ? take_slot(false) : NULL;
     conf_leave_to_sidecar();
 }

@@ -23,7 +23,7 @@ core_sources += \
 	%D%/reporter_tell.c \
 	%D%/reporters.c %D%/reporters.h \
 	%D%/service.h \
-	%D%/sidecar_page.h \
+	%D%/sidecar_page.c %D%/sidecar_page.h \
 	%D%/services.c %D%/services.h \
 	%D%/unfollowed.c %D%/unfollowed.h
 

@@ -55,12 +55,30 @@ struct sidecar_page {
     _Atomic uint32_t tracer; /* the process that Yama must let read. 0: it need not be told */
     _Atomic uint32_t alive;  /* a robust futex: has FUTEX_OWNER_DIED when the sidecar has died */
     _Atomic uint32_t left_out; /* the last process that is in another PID namespace, or has a child there. 0: none */
-    uint32_t unused;
+    _Atomic uint32_t handed_over; /* the last process that another sidecar reports for, by another `jespan run`. 0: none */
     struct sidecar_slot slots[SIDECAR_SLOTS];
     /* Of the processes with these slots. The sidecar writes them: */
     struct alert_figures alerts[SIDECAR_SLOTS][ALERTS_MOST];
     _Atomic uint64_t dumps[SIDECAR_SLOTS][DUMP_N_EVENTS]; /* for events */
 };
+
+/* ---- For processes: sidecar_page.c ---- */
+
+/* Maps the page that `sidecar` in a configuration names. NULL: there is none. */
+struct sidecar_page *sidecar_page_map(const char *path);
+
+/* The number of this process in /proc, through which the page was reached: slots have it. In another PID namespace it is not
+ * that of getpid(). 0: there is no /proc. */
+uint32_t sidecar_page_number(void);
+
+/* The slot of a process. NULL: it has none. */
+struct sidecar_slot *sidecar_page_find(struct sidecar_page *page, uint32_t pid);
+
+/* Gives back the slot of a process, if it has one: the sidecar then does not report for it. */
+void sidecar_page_leave(struct sidecar_page *page, uint32_t pid);
+
+/* The same, because another sidecar or a thread of the process reports from now on. */
+void sidecar_page_hand_over(struct sidecar_page *page, uint32_t pid);
 
 _Static_assert(sizeof(struct sidecar_page) <= SIDECAR_PAGE_BYTES, "it fits");
 

@@ -58,6 +58,7 @@ static int start(const struct run_options *options, char **argv)
         run_dump_dir_check_workers(dump_dir, options);
         dump_dir_remove_empty(dump_dir, (uint64_t)getpid()); /* the first dump makes it again */
     }
+    run_sidecar_leave_outer();
     execvpe(program.path, argv, environment.all);
     int error = errno;
     cmd_error("cannot run '%s': %s", argv[0], strerror(error));

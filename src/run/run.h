@@ -111,6 +111,9 @@ void run_init_tell(pid_t sidecar);
 #define RUN_SIDECAR_BYTES 64
 bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *text, bool quiet);
 
+/* This process becomes a program of its own run, so the sidecar of a `jespan run` that started it reports for it no longer. */
+void run_sidecar_leave_outer(void);
+
 /* Where the sidecar finds what this process gave it. */
 enum { RUN_SIDECAR_PIDFD = 3, RUN_SIDECAR_PAGE = 4, RUN_SIDECAR_READY = 5 };
 

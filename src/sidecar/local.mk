@@ -29,6 +29,7 @@ sidecar_sources = \
 	src/report/dump_series.c \
 	src/report/event_watch.c \
 	src/report/module_dl.c \
+	src/report/sidecar_page.c \
 	src/report/unfollowed.c
 
 EXTRA_DIST += %D%/README.md

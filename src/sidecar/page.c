@@ -201,6 +201,11 @@ pid_t page_left_out(void)
     return page ? (pid_t)load_relaxed(&page->left_out) : 0;
 }
 
+bool page_is_handed_over(pid_t pid)
+{
+    return page && load_relaxed(&page->handed_over) == (uint32_t)pid;
+}
+
 bool page_leaves_events(const struct sidecar_slot *slot, pid_t pid)
 {
     return page_is_of(slot, pid) && load_acquire(&slot->events) & DUMP_ON_ACCEPTS;

@@ -60,6 +60,9 @@ void page_count_dump(struct sidecar_slot *slot, pid_t pid, enum dump_reason reas
 void page_done(struct sidecar_slot *slot, pid_t pid);
 void page_be_open(struct sidecar_slot *slot, pid_t pid);
 
+/* Whether another `jespan run` has taken over the process. */
+bool page_is_handed_over(pid_t pid);
+
 /* A process that is in another PID namespace, or has a child there. 0: none was seen. */
 pid_t page_left_out(void);
 

@@ -205,13 +205,16 @@ static void end_served(struct served *p)
 {
     struct ending e = ending_of(&p->watch);
     e.by_ns = sidecar.woke_ns;
-    bool was_read = p->peak.all_bytes > 0;
+    bool is_anothers = page_is_handed_over(p->pid), was_read = p->peak.all_bytes > 0;
+    bool wants_files = conf.dump_dir[0] || conf.flame_file[0] || conf.flame_svg_file[0] || conf.events_file[0] || conf.trace_file[0];
     served_end(p, &e);
     if (!p->is_first || sidecar.quiet)
         return;
-    if (was_read || served_dumps.n > 0)
+    if (is_anothers) /* the figures are those of `jespan run`, before it became the program */
+        p->peak.all_bytes = 0;
+    if ((was_read && !is_anothers) || served_dumps.n > 0)
         say_end(p, &e);
-    else if (conf.dump_dir[0] || conf.flame_file[0] || conf.flame_svg_file[0] || conf.events_file[0] || conf.trace_file[0])
+    else if (!is_anothers && wants_files)
         say_unread(p, &e);
 }
 

@@ -582,6 +582,19 @@ test_run_nested() {
     jespan run --dump-dir "$scratch/outer" -- sh -c "'$JESPAN_CMD' run --quiet --dump-dir '$scratch/short' -- sleep 0; exit 3"
     says "nested" 3 ""
     equal "nested: dumps of the inner program" "$(dumps_in "$scratch/short" | wc -l)" 1
+    local mode
+    for mode in --sidecar --in-process; do
+        rm -rf "$scratch/outer" "$scratch/inner"
+        jespan run --interval 0 --dump-dir "$scratch/outer" -- "$JESPAN_CMD" run "$mode" --quiet --interval 0 --dump-dir "$scratch/inner" -- sh -c 'exec sleep 0'
+        says "nested, $mode" 0 ""
+        equal "nested, $mode: dumps of the inner run" "$(dumps_in "$scratch/inner" | wc -l)" 1
+        equal "nested, $mode: dumps of the outer run" "$(dumps_in "$scratch/outer" | wc -l)" 0
+    done
+    rm -rf "$scratch/outer" "$scratch/inner"
+    jespan run --quiet --interval 0 --dump-dir "$scratch/outer" -- sh -c "'$JESPAN_CMD' run --quiet --interval 0 --dump-dir '$scratch/inner' -- sleep 0; exit 0"
+    equal "nested in a shell: dumps of the inner run" "$(dumps_in "$scratch/inner" | wc -l)" 1
+    equal "nested in a shell: dumps of the outer run" "$(dumps_in "$scratch/outer" | wc -l)" 1
+    [ "$(dumps_in "$scratch/outer")" != "$(dumps_in "$scratch/inner")" ] || fail "nested in a shell: both of one program"
 }
 
 test_run_dumps() {
