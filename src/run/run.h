@@ -87,9 +87,13 @@ struct run_environment {
     char **all;
 };
 
-/* Composes the configuration for the process `pid`. `dump_dir` may be "". Returns 0 or STATUS_PREPARE. The memory of this
+/* Composes the configuration for the process `pid`. `dump_dir` may be "". Warns if it names a directory of the user in which no dump
+ * can be written. Returns 0 or STATUS_PREPARE. The memory of this
  * function and the next is never freed: the process becomes the program. */
 int run_conf_make(char **text, const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid);
+
+/* The value of a key in a configuration: the last one counts. "": there is none, or it is longer. */
+void run_conf_value(char *value, size_t bytes, const char *text, const char *key);
 
 /* Makes the environment, with the library as the first one to preload, or without it. Returns 0 or STATUS_PREPARE. */
 int run_environment_make(struct run_environment *environment, const char *text, const struct run_library *library, bool preloads);

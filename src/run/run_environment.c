@@ -250,14 +250,44 @@ static const char *others_preloaded(const char *library)
     return preload[n] == ':' ? preload + n + 1 : "";
 }
 
+void run_conf_value(char *value, size_t bytes, const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    value[0] = '\0';
+    for (; *text; text += strcspn(text, ","), text += *text == ',') {
+        size_t n_value = strncmp(text, key, n) == 0 && text[n] == ':' ? strcspn(text + n + 1, ",") : bytes;
+        if (n_value < bytes)
+            *(char *)mempcpy(value, text + n + 1, n_value) = '\0';
+    }
+}
+
+/* The program runs, since it may make the directory. The first dump makes those that are named by default. */
+static void check_dump_dir(const char *text)
+{
+    char directory[CONF_STRING_BYTES];
+    struct stat status;
+    run_conf_value(directory, sizeof directory, text, "dump_dir");
+    const char *slash = strrchr(directory, '/');
+    if (directory[0] == '\0' || strncmp(slash ? slash + 1 : directory, "jespan.", 7) == 0)
+        return;
+    int error = stat(directory, &status) != 0 ? errno
+              : !S_ISDIR(status.st_mode)      ? ENOTDIR
+              : access(directory, W_OK | X_OK) != 0 ? errno
+                                              : 0;
+    if (error != 0)
+        cmd_warning("dump_dir: '%s' cannot be written to: %s; dumps will fail", directory, strerror(error));
+}
+
 int run_conf_make(char **text, const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid)
 {
     int status = check_path(library->modules);
     if (status != 0)
         return status;
     *text = compose_conf(options, dump_dir, library, pid);
-    if (*text)
+    if (*text) {
+        check_dump_dir(*text);
         return 0;
+    }
     cmd_error("out of memory");
     return STATUS_PREPARE;
 }

@@ -179,21 +179,12 @@ bool run_sidecar_start(char page[RUN_SIDECAR_BYTES], const char *conf, bool quie
 
 /* ---- A `jespan run` that started this one ---- */
 
-/* The last value of the key `sidecar` counts. */
-static const char *find_outer(char path[RUN_SIDECAR_BYTES])
-{
-    const char *text = getenv("JESPAN_CONF"), *value = "";
-    for (; text && *text; text += strcspn(text, ","), text += *text == ',')
-        if (strncmp(text, "sidecar:", 8) == 0)
-            value = text + 8;
-    snprintf(path, RUN_SIDECAR_BYTES, "%.*s", (int)strcspn(value, ","), value);
-    return path;
-}
-
 void run_sidecar_leave_outer(void)
 {
     char path[RUN_SIDECAR_BYTES];
-    struct sidecar_page *page = *find_outer(path) ? sidecar_page_map(path) : NULL;
+    const char *conf = getenv("JESPAN_CONF");
+    run_conf_value(path, sizeof path, conf ? conf : "", "sidecar");
+    struct sidecar_page *page = path[0] != '\0' ? sidecar_page_map(path) : NULL;
     if (page && sidecar_page_number() == (uint32_t)getpid())
         sidecar_page_hand_over(page, (uint32_t)getpid());
 }

@@ -397,6 +397,36 @@ END
     says "right lists" 0 ""
 }
 
+# The directory of a configuration is the user's: the program may make it, so it runs.
+test_run_conf_directory() {
+    local directory reason says_so
+    echo text > "$scratch/a_file"
+    while IFS='|' read -r directory reason; do
+        directory=$scratch/$directory
+        says_so="jespan: warning: dump_dir: '$directory' cannot be written to: $reason; dumps will fail"
+        jespan run --quiet --interval 0 --conf "dump_dir:$scratch/a,dump_dir:$directory" -- echo runs
+        equal "--conf dump_dir:$directory: the first line" "$(head -n 1 "$scratch/err")" "$says_so"
+        prints "--conf dump_dir:$directory" runs
+        JESPAN_CONF=dump_dir:$directory jespan run --quiet --interval 0 -- true
+        equal "JESPAN_CONF=dump_dir:$directory: the first line" "$(head -n 1 "$scratch/err")" "$says_so"
+        JESPAN_CONF=dump_dir:$directory jespan run --quiet --interval 0 --dump-dir "$scratch/d" -- true
+        says "--dump-dir beside dump_dir:$directory" 0 ""
+        JESPAN_CONF=dump_dir:$directory jespan run --quiet --interval 0 --conf dump_dir: -- true
+        says "--conf dump_dir: beside dump_dir:$directory" 0 ""
+    done << 'END'
+missing|No such file or directory
+missing/below|No such file or directory
+a_file|Not a directory
+END
+    mkdir -p "$scratch/there"
+    jespan run --quiet --interval 0 --conf "dump_dir:$scratch/there" -- true
+    says "--conf dump_dir" 0 ""
+    equal "--conf dump_dir: dumps" "$(dumps_in "$scratch/there" | wc -l)" 1
+    (cd "$scratch" && jespan run --quiet --interval 0 --conf dump_dir:jespan.mine.1 -- true; says "--conf dump_dir of a default name" 0 ""; [ "$failures" = 0 ]) ||
+        fail "--conf dump_dir of a default name"
+    [ -e "$scratch/jespan.mine.1" ] || fail "the first dump makes no directory of a default name"
+}
+
 # A file that cannot be written is refused before the program starts, and none is made.
 test_outputs() {
     local option path said words directory=$scratch/outputs
@@ -895,6 +925,7 @@ test_run_services_wrong
 test_run_passes_through
 test_run_errors
 test_run_addresses
+test_run_conf_directory
 test_run_lists
 test_outputs
 test_run_unreadable_command
