@@ -91,6 +91,7 @@ uint32_t books_fingerprint(void);
                                      cpu), thread, next), thread, arena_caches)
 #define BOOKS_FINGERPRINT                                                                                              \
     FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
-                    counters_chunk, temporary_objects), LEAF_BITS + (sizeof(struct mailbox) << 8))
+                    counters_chunk, temporary_objects),                                                            \
+         LEAF_BITS + (sizeof(struct mailbox) << 8) + sizeof(struct leaf_more))
 
 #endif
