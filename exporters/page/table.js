@@ -107,9 +107,14 @@ class Table {
     return made;
   }
 
+  /* Each level is further in. On a narrow screen the levels get closer, so that the name keeps its room. */
+  indentation(depth) {
+    return `max(${(9 * depth / (depth + 6) + 0.2).toFixed(2)}em, min(${(1.2 * Math.min(depth, 40) + 0.2).toFixed(2)}em, 100vw - 80rem))`;
+  }
+
   fill({ context, depth, below }, view, most, unclear) {
     const made = this.row(context), first = made.cells[0], toggle = first.firstChild, open = !this.collapsed.has(context);
-    first.style.paddingLeft = Math.min(depth, 40) * 1.2 + 0.2 + "em";
+    first.style.paddingLeft = this.indentation(depth);
     toggle.style.visibility = below ? "" : "hidden";
     toggle.hidden = !view.tree;
     toggle.textContent = open || view.found ? "▾" : "▸";
