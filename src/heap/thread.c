@@ -122,6 +122,8 @@ static bool clear(struct thread_fast *fast)
     bool was_hot = atomic_exchange_explicit(&fast->other, NULL, memory_order_acq_rel);
     store_relaxed(&fast->alloc, NULL);
     store_relaxed(&fast->alloc_unsampled, NULL);
+    store_relaxed(&fast->alloc_stacks, NULL);
+    store_relaxed(&fast->free, NULL);
     return was_hot;
 }
 

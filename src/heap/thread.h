@@ -234,6 +234,8 @@ struct thread {
     /* Stacks: span/stack_context.h. NULL: its allocations are not credited to stacks now. */
     struct thread_stacks *stacks, *stacks_kept;
     struct recent_objects recent;
+    struct counters *stack_counters; /* those of `stack_tag`: what its last allocation was credited to, if that was a stack */
+    uint32_t stack_tag;
     uint64_t until_sample; /* bytes until the next sample: the allocation that reaches this number is the sample */
 
     /* Events: span/events.c. `ring` is the block's; `events` is NULL until this thread has entered a span. */
@@ -272,15 +274,19 @@ enum thread_state { THREAD_NEW, THREAD_REGISTERING, THREAD_ENDED };
 struct thread_fast {
     _Atomic(struct thread *) alloc;
     _Atomic(struct thread *) alloc_unsampled; /* where `alloc` is NULL because samples of stacks are taken, and for nothing else */
-    _Atomic(struct thread *) other;           /* frees, enters and exits; stacks do not matter for these */
+    _Atomic(struct thread *) alloc_stacks;    /* the same where all stacks are taken */
+    _Atomic(struct thread *) free;            /* as `other`, but NULL where all stacks are taken */
+    _Atomic(struct thread *) other;           /* enters and exits; stacks do not matter for these */
 };
 extern THREAD_LOCAL struct thread_fast thread_fast;
 
-/* On the calling thread. `other` is NULL only if both others are. */
-static inline void thread_fast_set(struct thread *alloc, struct thread *alloc_unsampled, struct thread *other)
+/* On the calling thread, which takes samples of stacks, all stacks, or none. `other` is NULL only if `alloc` is. */
+static inline void thread_fast_set(struct thread *alloc, struct thread *other, bool takes_samples, bool takes_all)
 {
-    store_relaxed(&thread_fast.alloc, alloc);
-    store_relaxed(&thread_fast.alloc_unsampled, alloc_unsampled);
+    store_relaxed(&thread_fast.alloc, takes_samples || takes_all ? NULL : alloc);
+    store_relaxed(&thread_fast.alloc_unsampled, takes_samples ? alloc : NULL);
+    store_relaxed(&thread_fast.alloc_stacks, takes_all ? alloc : NULL);
+    store_relaxed(&thread_fast.free, takes_all ? NULL : other);
     store_relaxed(&thread_fast.other, other);
 }
 

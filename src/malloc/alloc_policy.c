@@ -20,6 +20,7 @@
 #include "policy/limits.h"
 #include "span/span.h"
 #include "span/stack_context.h"
+#include "span/stack_find.h"
 #include "span/tree.h"
 
 #define ALIGN_MASK 63         /* of MALLOCX_LG_ALIGN() */
@@ -306,6 +307,44 @@ NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
     if (unlikely(hold.is_sample))
         probes_alloc(p, size);
     temporary_after_alloc(t, p, hold.stack);
+    return p;
+}
+
+/* Takes an object from the magazine for a stack that the thread has entered. NULL: the magazine is empty, or another thread
+ * has just set a limit. */
+HOT_INLINE void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag, struct counters *c)
+{
+    _Atomic(struct free_object *) *top = &t->magazine_top[class_number_of(size)];
+    struct free_object *object = load_relaxed(top);
+    uint32_t section;
+    if (unlikely(!object->p) || unlikely(!limits_try_begin(t, &section)))
+        return NULL;
+    bool is_taken = likely(!limits_of(tag));
+    if (is_taken) {
+        store_relaxed(top, object - 1);
+        store_relaxed(&t->taken_from, top);
+        store_relaxed(object->slot, tag);
+        counters_add_alloc(c, magazine_bytes_beside(top), size);
+    }
+    limits_end_tried(t, section);
+    return is_taken ? object->p : NULL;
+}
+
+/* Reached by a jump, as alloc_stack_alloc(), which does all that is not usual. The thread's tag stays that of its context. */
+__attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_is_same() */
+NOINLINE void *alloc_stack_alloc_quick(struct thread *t, size_t size)
+{
+    struct stack_entered stack = stack_enter_known(t, __builtin_frame_address(0), size);
+    if (unlikely(!stack.counters))
+        return alloc_stack_alloc(t, size, 0);
+    void *p = reuse_for_stack(t, size, stack.tag, stack.counters);
+    span_undo_enter(stack.counters);
+    if (unlikely(!p))
+        return alloc_stack_alloc(t, size, 0);
+    t->stack_tag = stack.tag;
+    t->stack_counters = stack.counters;
+    if (unlikely(!temporary_keep(t, p)))
+        temporary_count(t, p, stack.tag);
     return p;
 }
 

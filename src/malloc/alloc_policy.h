@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "heap/thread.h"
+#include "malloc/temporary.h"
 #include "malloc/track.h"
 #include "policy/limits.h"
 
@@ -37,6 +38,7 @@ HOT_INLINE void *alloc_policy_reuse(struct thread *t, size_t class, size_t reque
         return NULL;
     }
     store_relaxed(top, object - 1);
+    store_relaxed(&t->taken_from, top);
     store_relaxed(object->slot, t->tag);
     counters_add_alloc(t->current, magazine_bytes_beside(top), requested);
     limits_end_tried(t, section);
@@ -96,6 +98,32 @@ static inline bool alloc_stack_is_used(const struct thread *t)
 /* As alloc_policy_alloc_for(), for the malloc family, which reaches this function by a jump. So the stack begins with
  * the caller of malloc. */
 void *alloc_stack_alloc(struct thread *t, size_t size, int flags);
+
+/* The same for thread_fast.alloc_stacks: a thread that takes all stacks and has no policy. */
+void *alloc_stack_alloc_quick(struct thread *t, size_t size);
+
+/* Frees the object that the thread took from a magazine last, if it belongs to the stack of the thread's last allocation. It
+ * goes back to the magazine at once, as track_free_taken() puts back what belongs to the thread's context. False: nothing has
+ * changed. */
+HOT_INLINE bool alloc_stack_free(struct thread *t, void *p)
+{
+    _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
+    struct free_object *taken = magazine_taken(taken_from);
+    uint32_t tag = t->stack_tag, section;
+    if (unlikely(taken->p != p || !p || !magazine_knows_headers(t) || !tag || load_relaxed(taken->slot) != tag ||
+                 free_buffer_newest(t, load_relaxed(&t->free_buffer_count)) == p || !limits_try_begin(t, &section)))
+        return false;
+    bool is_free = likely(!limits_of(tag));
+    if (is_free) {
+        store_relaxed(taken->slot, 0);
+        counters_add_free(t->stack_counters, magazine_bytes_beside(taken_from));
+        store_release(taken_from, taken);
+    }
+    limits_end_tried(t, section);
+    if (is_free)
+        temporary_after_free(t, p, tag, t->stack_counters);
+    return is_free;
+}
 
 /* After stack_context_enter(): allocates in the thread's context as it is. */
 void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags);

@@ -95,7 +95,7 @@ static void end_thread(struct thread *t)
     regions_leave_all(t);
     arena_cache_end_thread(t);
     limits_leave_thread(t);
-    thread_fast_set(NULL, NULL, NULL);
+    thread_fast_set(NULL, NULL, false, false);
     thread_current = NULL;
     thread_state = THREAD_ENDED;
     span_leave_all(t);

@@ -57,6 +57,9 @@ static NOINLINE void *malloc_by_policy(size_t size)
         void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
         return likely(p) ? p : malloc_new_unsampled(t, size);
     }
+    t = load_relaxed(&thread_fast.alloc_stacks);
+    if (likely(t))
+        return alloc_stack_alloc_quick(t, size);
     t = thread_current;
     if (unlikely(!t))
         t = track_thread_slow();
@@ -86,7 +89,13 @@ EXPORT void *FAMILY(malloc)(size_t size)
 
 static NOINLINE void free_by_policy(void *p)
 {
-    struct thread *t = thread_current;
+    struct thread *t = load_relaxed(&thread_fast.other);
+    if (likely(t)) { /* it takes all stacks, and there is no policy */
+        if (unlikely(!alloc_stack_free(t, p)) && unlikely(!track_free_fast(t, p)))
+            track_free_slow(p, t);
+        return;
+    }
+    t = thread_current;
     if (likely(t) && likely(alloc_policy_free(t, p)))
         return;
     track_free_slow(p, NULL);
@@ -96,7 +105,7 @@ static NOINLINE void free_by_policy(void *p)
 
 EXPORT void FAMILY(free)(void *p)
 {
-    struct thread *t = load_relaxed(&thread_fast.other);
+    struct thread *t = load_relaxed(&thread_fast.free);
     if (unlikely(!t))
         free_by_policy(p);
     else if (unlikely(!track_free_fast(t, p)))

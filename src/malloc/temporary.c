@@ -7,7 +7,7 @@
 #include "heap/pagemap.h"
 #include "malloc/track.h"
 
-static _Atomic bool flushes_count;
+_Atomic bool temporary_flushes_count;
 
 /* The places that are in use. */
 HOT_INLINE uint32_t n_places(void)
@@ -50,13 +50,13 @@ HOT_INLINE void scan(struct thread *t)
 
 static COLD void let_flushes_count(void)
 {
-    store_relaxed(&flushes_count, true);
+    store_relaxed(&temporary_flushes_count, true);
     track_let_flush(FLUSH_TEMPORARY, true);
 }
 
 void temporary_count(struct thread *t, const void *p, uint32_t stack)
 {
-    if (unlikely(!load_relaxed(&flushes_count)))
+    if (unlikely(!load_relaxed(&temporary_flushes_count)))
         let_flushes_count();
     scan(t);
     struct recent_objects *recent = &t->recent;

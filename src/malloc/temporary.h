@@ -17,8 +17,13 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "conf/conf.h"
+#include "heap/counters.h"
 #include "heap/thread.h"
 #include "stacks/stacks.h"
+
+/* A flush counts too, from the first recent object on. */
+extern _Atomic bool temporary_flushes_count;
 
 /* Counts what the thread has freed since the last look, and keeps the address of a new object. `stack` is its context, or
  * 0. */
@@ -31,11 +36,33 @@ HOT_INLINE void temporary_after_alloc(struct thread *t, const void *p, uint32_t 
         temporary_count(t, p, stack);
 }
 
+/* The same for an object that has a stack, where there is one recent object, and nothing came into the free buffer. False:
+ * nothing has changed. */
+HOT_INLINE bool temporary_keep(struct thread *t, const void *p)
+{
+    if (unlikely(t->recent.scanned != load_relaxed(&t->free_buffer_count)) || unlikely(conf.stacks_temporary) ||
+        unlikely(!load_relaxed(&temporary_flushes_count)))
+        return false;
+    t->recent.p[0] = p;
+    return true;
+}
+
 /* To be called before the thread's free buffer is flushed. */
 void temporary_before_flush(struct thread *t);
 
 /* Counts an object that is freed without the buffer. `tag` is its owner. */
 void temporary_free(struct thread *t, const void *p, uint32_t tag);
+
+/* Counts an object that went back to its magazine, and whose context has these counters. */
+HOT_INLINE void temporary_after_free(struct thread *t, const void *p, uint32_t tag, struct counters *c)
+{
+    if (likely(!conf.stacks_temporary) && likely(t->recent.p[0] == p)) {
+        t->recent.p[0] = NULL;
+        counters_add_temporary(c, 1);
+    } else if (conf.stacks_temporary) {
+        temporary_free(t, p, tag);
+    }
+}
 
 /* The same, at a place where few threads take stacks. t may be NULL. */
 static inline void temporary_before_free(struct thread *t, const void *p, uint32_t tag)

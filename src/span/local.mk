@@ -13,6 +13,7 @@ core_sources += \
 	%D%/sites.c %D%/sites.h \
 	%D%/span.c %D%/span.h \
 	%D%/stack_context.c %D%/stack_context.h \
+	%D%/stack_find.h \
 	%D%/stack_mode.c %D%/stack_mode.h \
 	%D%/tree.c %D%/tree.h \
 	%D%/tree_recycle.c

@@ -144,7 +144,8 @@ COLD void span_review(struct thread *t)
         struct thread *other = has_policy(t) ? NULL : t;
         is_due = t->guard_due;
         struct thread *alloc = is_due ? NULL : other;
-        thread_fast_set(t->stacks ? NULL : alloc, stack_context_is_sampling(t) ? alloc : NULL, other);
+        bool is_sampling = stack_context_is_sampling(t);
+        thread_fast_set(alloc, other, is_sampling, t->stacks && !is_sampling);
         atomic_thread_fence(memory_order_seq_cst);
     } while (unlikely(load_relaxed(&thread_invalidations) != t->invalidations_seen));
     t->invalidations_seen -= is_due;
@@ -171,7 +172,7 @@ COLD void span_review_innermost(struct thread *t)
     else if (t->region && !is_part_of(e, t->region))
         t->region = 0;
     if (entry_has_policy(e))
-        thread_fast_set(NULL, NULL, NULL);
+        thread_fast_set(NULL, NULL, false, false);
 }
 
 static void move_innermost(struct thread *t, uint32_t period)

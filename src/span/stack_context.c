@@ -11,6 +11,7 @@
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "span/span.h"
+#include "span/stack_find.h"
 #include "span/stack_mode.h"
 #include "span/tree.h"
 #include "stacks/stacks.h"
@@ -23,21 +24,7 @@ _Static_assert(LINES_WAYS * sizeof(struct stack_line) == CACHE_LINE_BYTES, "one 
 #define LINES_MOST 65536u
 #define RETRY_AFTER 1024u
 
-struct thread_stacks {
-    struct stack_line *lines;
-    uint32_t mask, misses; /* since the lines were allocated */
-    uint32_t bounds_tries;
-    bool busy; /* inside this file: a signal handler may have interrupted it */
-    uint32_t sampled;     /* STACK_SAMPLED where the present allocation is a sample, else 0 */
-    uint64_t random;
-    struct layouts *layouts;
-    uint32_t tried;   /* layouts that led to no line, for the present allocation */
-    uint32_t useless; /* the same for stacks that a walk then found in the cache, less layouts that led to a line */
-    uint32_t rest;    /* this many allocations do not look at layouts, since layouts were of no use */
-    uint32_t rested;  /* how long the rest before was; 0: layouts have been of use since */
-    struct unwind walk;
-};
-
+#define STRANGERS_MOST 4u
 #define USELESS_MOST 64u
 #define REST_FIRST 1024u
 #define REST_MOST 65536u
@@ -227,20 +214,6 @@ static inline void walk_stack(struct thread_stacks *s, const void *frame)
     unwind_from(&s->walk, frame, (uint32_t)conf.stacks_depth);
 }
 
-/* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns
- * false: the caller then locks the tree. */
-static inline bool enter_cached(const struct stack_line *line, struct counters *counters)
-{
-    if (unlikely(!tree_has_membarrier))
-        return false;
-    own_add(&counters->enters, 1);
-    compiler_barrier();
-    if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation))
-        return true;
-    span_undo_enter(counters);
-    return false;
-}
-
 /* The key of a stack in a context: by a walk, whose layout_id is 0, or by a layout. It is never 0. */
 static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, uint64_t hash, uint64_t layout_id)
 {
@@ -252,7 +225,7 @@ static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, ui
 
 static inline bool use_child(const struct stack_line *line, struct counters *counters, struct stack_hold *hold)
 {
-    if (unlikely(!counters) || unlikely(!enter_cached(line, counters)))
+    if (unlikely(!counters) || unlikely(!stack_enter_cached(line, counters)))
         return false;
     hold->stack = line->context;
     hold->counters = counters;
@@ -274,22 +247,27 @@ static inline bool use_line(const struct thread *t, struct stack_line *line, str
 }
 
 /* A line without a child is not kept: its count would have two places. */
-static inline void keep_last(struct layout *l, uint64_t key, const struct stack_line *line, struct counters *counters)
+static inline void keep_last(struct layout *l, uint32_t parent, uint64_t key, const struct stack_line *line, struct counters *counters)
 {
-    l->last = line->context ? (struct stack_line){key, line->context, line->generation} : (struct stack_line){0};
+    l->last = (struct stack_line){key, line->context, line->generation};
     l->last_counters = counters;
+    l->last_parent = line->context ? parent : 0;
 }
 
 /* ---- Without a walk ---- */
 
-/* Other stacks may have the same layout. */
-static inline bool use_other_line(const struct thread *t, const struct thread_stacks *s, struct layout *l, uint64_t key,
-                                  struct stack_hold *hold)
+/* Other stacks may have the same layout. If only others come, the layout keeps the words of one of them. */
+static NOINLINE bool use_other_line(const struct thread *t, const struct thread_stacks *s, struct layout *l, uint32_t parent,
+                                    struct stack_hold *hold)
 {
+    uint64_t key = key_of(s, parent, layout_hash(l), l->id);
     struct stack_line *line = find_line(s, key);
     if (unlikely(!use_line(t, line, hold)))
         return false;
-    keep_last(l, key, line, hold->counters);
+    if (++l->strangers < STRANGERS_MOST)
+        return true;
+    layout_keep_words(l);
+    keep_last(l, parent | s->sampled, key, line, hold->counters);
     return true;
 }
 
@@ -305,20 +283,17 @@ static inline bool find_by_layout(const struct thread *t, struct thread_stacks *
     }
     if (unlikely(!s->layouts))
         return false;
-    struct layout *set = layouts_set(s->layouts, begin, pc);
-    for (uint32_t i = 0; i < LAYOUT_WAYS; i++) {
-        struct layout *l = &set[i];
+    struct layout *l = s->looked ? NULL : stack_find_last(s, frame, parent | s->sampled);
+    bool found = l && likely(use_child(&l->last, l->last_counters, hold));
+    l = layouts_set(s->layouts, begin, pc);
+    for (uint32_t i = 0; i < LAYOUT_WAYS && !found; i++, l++) {
         if (l->begin != begin || l->pc != pc)
             continue;
-        uint64_t key = key_of(s, parent, layout_read(l), l->id);
-        if ((likely(l->last.key == key) && likely(use_child(&l->last, l->last_counters, hold))) ||
-            use_other_line(t, s, l, key, hold)) {
-            s->useless -= s->useless != 0;
-            return true;
-        }
-        s->tried++;
+        found = use_other_line(t, s, l, parent, hold);
+        s->tried += !found;
     }
-    return false;
+    s->useless -= found && s->useless;
+    return found;
 }
 
 /* A second line, by which the layout leads to what a walk found. */
@@ -349,29 +324,39 @@ static void keep_layout(struct thread_stacks *s, uint32_t parent, const struct s
         s->rested = 0;
     if (unlikely(!s->layouts) && !(s->layouts = meta_map(sizeof *s->layouts)))
         return;
-    struct layout *set = layouts_set(s->layouts, s->walk.layout.begin, s->walk.layout.pc);
-    for (uint32_t i = 1; i < LAYOUT_WAYS; i++)
+    struct layout *set = layouts_set(s->layouts, s->walk.notes.begin, s->walk.notes.pc);
+    for (uint32_t i = LAYOUT_WAYS; --i;)
         set[i] = set[i - 1]; /* the oldest goes */
-    set[0] = s->walk.layout;
-    layout_fill_up(&set[0], s->walk.pointers);
-    keep_last(&set[0], key_of(s, parent, s->walk.hash, s->walk.layout.id), line, counters);
+    layout_make(&set[0], &s->walk.notes);
+    keep_last(&set[0], parent | s->sampled, key_of(s, parent, layout_hash(&set[0]), set[0].id), line, counters);
     add_layout_line(s, &set[0].last);
 }
 
 /* ---- With a walk ---- */
 
-/* For a stack of usual frames that is in the cache. False: nothing has changed. */
-static bool find_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
+/* The line of a stack of usual frames. NULL: it is not in the cache, or has other frames. */
+HOT_INLINE struct stack_line *find_by_hash(const struct thread_stacks *s, const void *frame, uint32_t parent)
 {
     uint64_t hash;
-    return likely(unwind_hash(&s->walk.bounds, frame, (uint32_t)conf.stacks_depth, &hash)) &&
-           likely(use_line(t, find_line(s, key_of(s, parent, hash, 0)), hold));
+    bool is_usual = unwind_hash(&s->walk.bounds, frame, (uint32_t)conf.stacks_depth, &hash);
+    return likely(is_usual) ? find_line(s, key_of(s, parent, hash, 0)) : NULL;
+}
+
+struct stack_entered stack_enter_by_hash(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent)
+{
+    s->sampled = 0;
+    struct stack_line *line = find_by_hash(s, frame, parent);
+    if (unlikely(!line) || unlikely(!line->context))
+        return (struct stack_entered){NULL, 0};
+    struct stack_entered entered = stack_enter_line(line, counters_find(t, line->context));
+    s->rest -= entered.counters != NULL;
+    return entered;
 }
 
 /* Walks the stack, finds or makes its context, and enters that. Stores the context in *hold. */
 static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent, struct stack_hold *hold)
 {
-    if (s->rest && likely(find_by_hash(t, s, frame, parent, hold)))
+    if (s->rest && !s->looked && likely(use_line(t, find_by_hash(s, frame, parent), hold)))
         return;
     walk_stack(s, frame);
     if (unlikely(!s->lines))
@@ -404,7 +389,7 @@ static inline bool is_taken(struct thread *t, struct thread_stacks *s, size_t by
     return bytes >= load_relaxed(&stacks_min_bytes);
 }
 
-__attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_read() */
+__attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_is_same() */
 void stack_context_enter(struct thread *t, const void *frame, size_t bytes, struct stack_hold *hold)
 {
     struct thread_stacks *s = t->stacks;
@@ -421,14 +406,18 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
         return;
     s->busy = true;
     compiler_barrier();
-    if (!likely(find_by_layout(t, s, frame, parent, hold)))
+    bool found = find_by_layout(t, s, frame, parent, hold);
+    if (!likely(found))
         find_by_walk(t, s, frame, parent, hold);
+    s->looked = false;
     if (likely(hold->stack)) {
         hold->tag = t->tag;
         hold->current = t->current;
         hold->is_sample = s->sampled;
         t->tag = hold->stack;
         t->current = hold->counters;
+        t->stack_tag = s->sampled ? 0 : hold->stack;
+        t->stack_counters = hold->counters;
     }
     compiler_barrier();
     s->busy = false;

@@ -2,6 +2,7 @@
 core_sources += \
 	%D%/cfi.c %D%/cfi.h \
 	%D%/eh_frame.c %D%/eh_frame.h \
+	%D%/layouts.c %D%/layouts.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
 	%D%/stacks.c %D%/stacks.h \
 	%D%/unwind.c %D%/unwind.h \

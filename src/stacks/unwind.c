@@ -20,8 +20,6 @@
 
 static uintptr_t own_start, own_end; /* the library's code; empty in a static program */
 
-uint64_t layout_factors[LAYOUT_FACTORS];
-
 COLD void unwind_boot(void)
 {
     struct dl_find_object object;
@@ -49,8 +47,7 @@ struct walk {
     bool bp_is_noted;
     uint32_t steps, checks;
     uint64_t hash, id;
-    uintptr_t *pointers;
-    struct layout *layout;
+    struct layout_notes *notes;
 };
 
 /* ---- The layout ---- */
@@ -64,7 +61,7 @@ HOT_INLINE void note_pc(struct walk *w)
     w->hash += w->pc * factor;
     w->id += offset * (factor << 1 | 1);
     if (likely(offset < w->room && step < LAYOUT_STEPS))
-        w->layout->at[step] = (uint16_t)(offset / sizeof w->pc);
+        w->notes->steps_at[step] = (uint16_t)(offset / sizeof w->pc);
     else
         w->room = 0;
 }
@@ -72,11 +69,11 @@ HOT_INLINE void note_pc(struct walk *w)
 /* The word at `at` has to have the value. */
 HOT_INLINE void note_check(struct walk *w, uintptr_t at, uintptr_t value)
 {
-    uint32_t check = w->checks++, place = LAYOUT_WORDS - 1 - check % LAYOUT_WORDS;
+    uint32_t check = w->checks++;
     at -= w->begin;
     w->id += (at << 32 ^ (value - w->begin)) * (layout_factors[(check + LAYOUT_FACTORS / 2) % LAYOUT_FACTORS] << 1 | 1);
-    if (likely(at < w->room && check < LAYOUT_WORDS - LAYOUT_STEPS))
-        w->layout->at[place] = (uint16_t)(at / sizeof at), w->pointers[check] = value;
+    if (likely(at < w->room && check < LAYOUT_STEPS))
+        w->notes->checks_at[check] = (uint16_t)(at / sizeof at);
     else
         w->room = 0;
 }
@@ -248,20 +245,19 @@ __attribute__((no_sanitize("address", "thread"))) void unwind_from(struct unwind
     const uintptr_t *record = frame;
     struct walk w = {
         .own = u->bounds, .own_used = u->bounds.high, .pc = record[1], .sp = (uintptr_t)(record + 2), .bp = record[0],
-        .begin = (uintptr_t)record, .pc_at = (uintptr_t)(record + 1), .bp_at = (uintptr_t)record, .layout = &u->layout,
-        .pointers = u->pointers};
+        .begin = (uintptr_t)record, .pc_at = (uintptr_t)(record + 1), .bp_at = (uintptr_t)record, .notes = &u->notes};
     if (w.sp >= w.own.low && w.sp < w.own.high) {
         use_own_stack(&w, (uintptr_t)record);
         w.room = w.own.high - w.begin < LAYOUT_MOST_BYTES ? w.own.high - w.begin : LAYOUT_MOST_BYTES;
     }
-    u->layout.pc = w.pc;
+    u->notes.pc = w.pc;
     walk_frames(u, &w, most);
     u->hash = w.hash;
     u->has_layout = w.room && !u->ends_early && u->n;
-    u->layout.id = u->has_layout ? w.id | 1 : 0;
-    u->layout.begin = w.begin;
-    u->layout.steps = (uint16_t)w.steps;
-    u->layout.checks_from = (uint16_t)(LAYOUT_WORDS - w.checks);
+    u->notes.id = w.id | 1;
+    u->notes.begin = w.begin;
+    u->notes.steps = w.steps;
+    u->notes.checks = w.checks;
 }
 
 /* ---- The hash of usual frames ---- */

@@ -95,12 +95,12 @@ static void after_store(void)
     if (!forking_after_stores)
         return;
     forking_after_stores = false;
-    thread_fast_set(NULL, NULL, NULL);
+    thread_fast_set(NULL, NULL, false, false);
     thread_current = NULL;
     pid_t pid = fork();
     if (pid == 0)
         _exit(go_on(t));
-    thread_fast_set(t, NULL, t);
+    thread_fast_set(t, t, false, false);
     thread_current = t;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (status)

@@ -91,12 +91,12 @@ static int go_on(struct thread *abandoned, bool (*first)(void), bool (*then)(voi
 static void fork_with(struct thread *t, bool (*first)(void), bool (*then)(void))
 {
     int status = -1;
-    thread_fast_set(NULL, NULL, NULL);
+    thread_fast_set(NULL, NULL, false, false);
     thread_current = NULL;
     pid_t pid = fork();
     if (pid == 0)
         _exit(go_on(t, first, then));
-    thread_fast_set(t, NULL, t);
+    thread_fast_set(t, t, false, false);
     thread_current = t;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (status)

@@ -28,7 +28,7 @@
 static struct unwind walk;
 static void *expected[FRAMES];
 static int n_expected;
-static unsigned looks, layouts_seen, checks_seen, hashes_seen;
+static unsigned looks, layouts_seen, checks_seen, pairs_seen, hashes_seen;
 
 /* Sanitizers replace backtrace() and signal handlers, and move frames to stacks of their own: there the walk only has to
  * end well. */
@@ -38,25 +38,37 @@ static unsigned looks, layouts_seen, checks_seen, hashes_seen;
 #define SANITIZED false
 #endif
 
-/* The layout of a walk leads to the same words, as long as they are there. */
+/* The word differs, so the layout does not fit. */
+static void change_word(const struct layout *l, uint64_t hash, uint32_t at, uintptr_t by)
+{
+    volatile uintptr_t *word = (volatile uintptr_t *)l->begin + at;
+    *word += by;
+    assert_false(layout_is_same(l));
+    assert_false(layout_hash(l) == hash);
+    *word -= by;
+}
+
+/* A layout has all words that the walk read, and fits as long as they are there. */
 __attribute__((noinline)) static void look_by_layout(void)
 {
+    static struct layout layout;
     if (SANITIZED || !walk.has_layout)
         return;
-    uint32_t last = walk.layout.at[walk.layout.steps - 1], checks = LAYOUT_WORDS - walk.layout.checks_from;
-    volatile uintptr_t *words = (volatile uintptr_t *)walk.layout.begin;
-    layout_fill_up(&walk.layout, walk.pointers);
-    assert_true(layout_read(&walk.layout) == walk.hash);
-    words[last] += 4;
-    assert_false(layout_read(&walk.layout) == walk.hash);
-    words[last] -= 4;
-    for (uint32_t i = 1; i <= checks; i++) {
-        words[walk.layout.at[LAYOUT_WORDS - i]] += 8;
-        assert_false(layout_read(&walk.layout) == walk.hash);
-        words[walk.layout.at[LAYOUT_WORDS - i]] -= 8;
-    }
+    layout_make(&layout, &walk.notes);
+    uint64_t hash = layout_hash(&layout);
+    assert_true(layout_is_same(&layout));
+    assert_int_equal(layout.pairs % LAYOUT_UNROLL, 0);
+    assert_int_equal(layout.singles % LAYOUT_UNROLL, 0);
+    for (uint32_t i = 1; i < walk.notes.steps; i++)
+        change_word(&layout, hash, walk.notes.steps_at[i], 4);
+    for (uint32_t i = 0; i < walk.notes.checks; i++)
+        change_word(&layout, hash, walk.notes.checks_at[i], 8);
+    assert_true(layout_is_same(&layout));
+    layout.pc += 4; /* the same stack below another call of malloc */
+    assert_false(layout_hash(&layout) == hash);
     layouts_seen++;
-    checks_seen += checks;
+    checks_seen += walk.notes.checks;
+    pairs_seen += layout.pairs;
 }
 
 /* The hash of the same walk, where all frames are usual. */
@@ -154,7 +166,7 @@ static void test_frames(void **state)
         assert_true(SANITIZED || hashes_seen == before + 2);
         aligned(i);
     }
-    assert_true(SANITIZED || (layouts_seen > 50 && checks_seen > 50 && hashes_seen > 100));
+    assert_true(SANITIZED || (layouts_seen > 50 && checks_seen > 50 && pairs_seen > 50 && hashes_seen > 100));
 }
 
 static int compare(const void *a, const void *b)
