@@ -46,7 +46,8 @@ HOT_INLINE bool stack_enter_cached(const struct stack_line *line, struct counter
 }
 
 /* Whether the layout has the present stack, in that context. */
-HOT_INLINE bool stack_is_last(const struct layout *l, uintptr_t begin, uintptr_t pc, uint32_t parent)
+__attribute__((no_sanitize("address", "thread"), always_inline))
+static inline bool stack_is_last(const struct layout *l, uintptr_t begin, uintptr_t pc, uint32_t parent)
 {
     return likely(l->begin == begin) && likely(l->pc == pc) && likely(l->last_parent == parent) && likely(layout_is_same(l));
 }
