@@ -81,11 +81,6 @@ static struct site_cache_line *policy_line(struct thread *t, uint32_t hash, bool
     return t->policy_sites ? &t->policy_sites[hash % SITE_CACHE_LINES] : NULL;
 }
 
-HOT_INLINE bool is_same_text(const char *kept, const char *text)
-{
-    return *kept == *text && (!*text || likely(!strcmp(kept, text)));
-}
-
 /* The same for a site that has a NULL text, or a text that was cut. */
 static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_site *site)
 {
@@ -93,13 +88,9 @@ static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_s
            sites_is_kept_as(kept->target, site->target) && sites_is_kept_as(kept->file, site->file);
 }
 
-/* Compares the contents: a plugin may be loaded where another one was, with another site at the same address. If
- * both were made from one template, line and name are equal too. */
 HOT_INLINE bool is_same_site(const struct site *kept, const struct jespan_site *site)
 {
-    return (likely(site->target && site->file) && likely(kept->line == site->line) && is_same_text(kept->name, site->name) &&
-            is_same_text(kept->target, site->target) && is_same_text(kept->file, site->file)) ||
-           is_same_odd_site(kept, site);
+    return sites_is_whole_copy(kept, site) || is_same_odd_site(kept, site);
 }
 
 HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)

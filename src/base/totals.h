@@ -7,6 +7,7 @@
 #ifndef JESPAN_TOTALS_H
 #define JESPAN_TOTALS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,20 +49,35 @@ static inline uint64_t totals_idle(const struct totals *t)
     return t->wall > t->busy ? t->wall - t->busy : 0;
 }
 
+/* Two members at a time, since compilers do not find that by themselves. */
+typedef uint64_t totals_pair __attribute__((vector_size(16), aligned(8), may_alias));
+#define TOTALS_PAIRS (sizeof(struct totals) / sizeof(totals_pair))
+_Static_assert(sizeof(struct totals) % sizeof(totals_pair) == 0, "an even number of members");
+
 static inline void totals_add(struct totals *sum, const struct totals *more)
 {
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)more;
-    for (unsigned i = 0; i < sizeof *sum / sizeof *to; i++)
+    totals_pair *to = (totals_pair *)sum;
+    const totals_pair *from = (const totals_pair *)more;
+    for (unsigned i = 0; i < TOTALS_PAIRS; i++)
         to[i] += from[i];
 }
 
 static inline void totals_subtract(struct totals *sum, const struct totals *base)
 {
-    uint64_t *to = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)base;
-    for (unsigned i = 0; i < sizeof *sum / sizeof *to; i++)
+    totals_pair *to = (totals_pair *)sum;
+    const totals_pair *from = (const totals_pair *)base;
+    for (unsigned i = 0; i < TOTALS_PAIRS; i++)
         to[i] -= from[i];
+}
+
+/* Computes sum − base. Returns false if there is no difference. */
+static inline bool totals_differ(struct totals *difference, const struct totals *sum, const struct totals *base)
+{
+    totals_pair *to = (totals_pair *)difference, any = {0};
+    const totals_pair *from = (const totals_pair *)sum, *less = (const totals_pair *)base;
+    for (unsigned i = 0; i < TOTALS_PAIRS; i++)
+        any |= to[i] = from[i] - less[i];
+    return any[0] | any[1];
 }
 
 /* Returns the difference between `now` and `told`, and adds it to `told`. A member that went down counts as

@@ -83,7 +83,7 @@ int labels_add_own(union label_draft *draft, const struct jespan_label *label)
 void labels_end(union label_draft *draft)
 {
     struct label_set *set = &draft->set;
-    set->hash = hash_fold(hash_bytes(HASH_START ^ set->integers, set->text, set->bytes));
+    set->hash = hash_fold(hash_words(HASH_START ^ set->integers, set->text, set->bytes));
 }
 
 int labels_draft(union label_draft *draft, const struct jespan_label *labels, size_t count)

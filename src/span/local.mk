@@ -16,6 +16,7 @@ core_sources += \
 	%D%/stack_find.h \
 	%D%/stack_mode.c %D%/stack_mode.h \
 	%D%/tree.c %D%/tree.h \
+	%D%/tree_hash.c %D%/tree_hash.h \
 	%D%/tree_recycle.c
 
 EXTRA_DIST += %D%/README.md

@@ -131,16 +131,22 @@ static struct site *find_or_make(const struct jespan_site *site, const struct te
     return s;
 }
 
+/* `site` is in none of the recent places, or has a text that is NULL or too long. */
+static struct site *find_again(struct site *recent, const struct jespan_site *site)
+{
+    struct texts t = {{site->name, site->target ? site->target : "", site->file ? site->file : ""}, {0}, site->line};
+    for (int i = 0; i < 3; i++)
+        t.bytes[i] = sites_bounded_length(t.of[i]);
+    return recent && is_same(recent, &t) ? recent : find_or_make(site, &t);
+}
+
 const struct site *site_intern(const struct jespan_site *site)
 {
     static struct site *recent[RECENT]; /* by the address of the program's site, which may have other contents by now */
-    struct texts t = {{site->name, site->target ? site->target : "", site->file ? site->file : ""}, {0}, site->line};
     jespan_assert(lock_is_held(LOCK_TREE));
-    for (int i = 0; i < 3; i++)
-        t.bytes[i] = sites_bounded_length(t.of[i]);
     struct site **place = &recent[(uintptr_t)site / sizeof *site % RECENT];
-    if (!*place || !is_same(*place, &t))
-        *place = find_or_make(site, &t);
+    if (!*place || !sites_is_whole_copy(*place, site))
+        *place = find_again(*place, site);
     return *place;
 }
 

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/compiler.h"
 #include "jespan/jespan.h"
 
 struct site {
@@ -31,6 +33,21 @@ size_t sites_bounded_length(const char *s);
 
 /* Whether `kept` is the copy of `text` (NULL: ""). */
 bool sites_is_kept_as(const char *kept, const char *text);
+
+HOT_INLINE bool sites_is_same_text(const char *kept, const char *text)
+{
+    return *kept == *text && (!*text || likely(!strcmp(kept, text)));
+}
+
+/* Whether `kept` is the copy of this site, which has no NULL text and no text that was cut. False for other sites. Compares
+ * the contents: a plugin may be loaded where another one was, with another site at the same address. If both were made from
+ * one template, line and name are equal too. Needs no lock. */
+HOT_INLINE bool sites_is_whole_copy(const struct site *kept, const struct jespan_site *site)
+{
+    return likely(site->target && site->file) && likely(kept->line == site->line) &&
+           sites_is_same_text(kept->name, site->name) && sites_is_same_text(kept->target, site->target) &&
+           sites_is_same_text(kept->file, site->file);
+}
 
 /* The number of strings and lists of labels that were cut. */
 uint64_t sites_truncated(void);

@@ -19,6 +19,7 @@
 #include "span/age.h"
 #include "span/context_policy.h"
 #include "span/handles.h"
+#include "span/tree_hash.h"
 
 struct context *contexts;
 struct context_head *context_heads;
@@ -28,9 +29,8 @@ struct totals *context_pasts;
 bool tree_lockless, tree_has_membarrier;
 _Atomic uint32_t tree_next_id = CONTEXT_ID_ROOT;
 
-static uint32_t max_contexts, mapped_contexts, hash_mask;
+static uint32_t max_contexts, mapped_contexts;
 static struct meta_array context_array, base_array, past_array;
-static uint32_t *hash_heads;
 struct tree_ids tree_ids;
 FIGURE_ROW(figure_next, ".tree_next_id", tree_next_id, FIGURE_NUMBER);
 FIGURE_ROW(figure_free, ".tree_free", tree_ids.free, FIGURE_NUMBER);
@@ -38,25 +38,8 @@ FIGURE_ROW(figure_stacks, "spans.stats.stacks.stacks", tree_ids.stacks, FIGURE_N
 FIGURE_ROW(figure_overflow, "spans.stats.overflow", tree_ids.overflow, FIGURE_NUMBER);
 FIGURE_ROW(figure_recycled, "spans.stats.recycled", tree_ids.recycled, FIGURE_NUMBER);
 
-static uint32_t power_of_two_at_least(uint32_t n)
-{
-    uint32_t p = 1;
-    while (p < n)
-        p *= 2;
-    return p;
-}
-
 /* The arrays grow by this number of contexts. */
 #define GROWTH 1024u
-
-static int map_hash(uint32_t *max)
-{
-    uint32_t buckets = power_of_two_at_least(*max);
-    while (!(hash_heads = meta_map((size_t)buckets * sizeof *hash_heads)) && *max > CONTEXTS_MIN)
-        *max = buckets /= 2;
-    hash_mask = buckets - 1;
-    return hash_heads ? 0 : -ENOMEM;
-}
 
 static int begin_arrays(uint32_t max)
 {
@@ -121,7 +104,7 @@ COLD int tree_boot(uint32_t max)
     age_boot();
     register_membarrier();
     errno = saved;
-    int error = map_hash(&max);
+    int error = tree_hash_begin(&max);
     if (!error)
         error = begin_arrays(max);
     if (error)
@@ -179,23 +162,6 @@ static void set_labels(struct context *c, struct label_set *labels)
     c->label_bytes = labels ? labels->bytes : 0;
     c->label_count = labels ? labels->count : 0;
     c->label_integers = labels ? labels->integers : 0;
-}
-
-static void link_context(uint32_t id, uint32_t hash)
-{
-    contexts[id].hash = hash;
-    contexts[id].hash_next = hash_heads[hash & hash_mask];
-    hash_heads[hash & hash_mask] = id;
-}
-
-void tree_unlink(uint32_t id)
-{
-    uint32_t *link = &hash_heads[contexts[id].hash & hash_mask];
-    while (*link != id) {
-        jespan_assert(*link); /* the list has the context */
-        link = &contexts[*link].hash_next;
-    }
-    *link = contexts[id].hash_next;
 }
 
 static void join_stacks(uint32_t id, uint32_t parent)
@@ -279,7 +245,9 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     c->opens_seen = id < load_relaxed(&tree_next_id) ? context_bases[id].opens : 0;
     policy_context_made(id);
     contexts[parent].children++;
-    link_context(id, hash);
+    if (id == load_relaxed(&tree_next_id))
+        tree_hash_grow(id);
+    tree_hash_add(id, hash);
     tree_change_life(id);
     if (id == load_relaxed(&tree_next_id))
         store_release(&tree_next_id, id + 1); /* generation is 0: live */
@@ -302,7 +270,7 @@ uint32_t tree_intern(uint32_t parent, enum context_kind kind, const struct jespa
     if (!kept)
         return 0;
     uint32_t hash = hash_context(parent, kind, kept, labels);
-    for (uint32_t id = hash_heads[hash & hash_mask]; id; id = contexts[id].hash_next) {
+    for (uint32_t id = tree_hash_first(hash); id; id = contexts[id].hash_next) {
         const struct context *c = &contexts[id];
         if (c->hash == hash && c->parent == parent && c->site == kept && c->kind == kind &&
             labels_equal(c->labels, labels)) {
@@ -348,7 +316,7 @@ uint32_t tree_intern_stack(uint32_t parent, uint32_t stack)
     if (!kept)
         return 0;
     uint32_t hash = hash_context(parent, CONTEXT_STACK, kept, NULL) ^ stack * 0x9e3779b1u;
-    for (uint32_t id = hash_heads[hash & hash_mask]; id; id = contexts[id].hash_next) {
+    for (uint32_t id = tree_hash_first(hash); id; id = contexts[id].hash_next) {
         const struct context *c = &contexts[id];
         if (c->hash == hash && c->parent == parent && c->stack == stack && c->kind == CONTEXT_STACK) {
             if (unlikely(c->lost_arena))

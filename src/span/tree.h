@@ -200,9 +200,6 @@ extern struct tree_ids tree_ids;
 /* Brings the copy of a context in the state file up to date, with its life and its base. */
 void tree_copy_to_state(uint32_t id);
 
-/* Removes a context from the hash table, which has it. */
-void tree_unlink(uint32_t id);
-
 /* Recycles early, so that numbers are used again and the memory of counters stays small. To be called for each new
  * context. */
 void tree_recycle_early(void);

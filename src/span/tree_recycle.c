@@ -16,6 +16,7 @@
 #include "span/labels.h"
 #include "span/peaks.h"
 #include "span/tree.h"
+#include "span/tree_hash.h"
 
 struct contexts_retired contexts_retired;
 
@@ -124,13 +125,14 @@ static COLD void copy_freed_to_state(uint32_t id)
 
 static void free_context(uint32_t id, const struct totals *sum)
 {
-    struct totals own = *sum;
+    struct totals own;
     struct context *c = &contexts[id];
     jespan_assert(load_relaxed(&context_heads[id].generation) & 1 && !c->children && !c->open_spans);
     change_retired();
     tree_change_life(id);
     atomic_thread_fence(memory_order_release); /* readers see both before any change below */
-    totals_subtract(&own, &context_bases[id]);
+    if (totals_differ(&own, sum, &context_bases[id]))
+        totals_add(&context_bases[id], &own);
     add_spans(&own, c);
     tree_add_past(&own, id);
     if (context_pasts)
@@ -146,11 +148,10 @@ static void free_context(uint32_t id, const struct totals *sum)
         own.idle = totals_idle(&own);
         totals_add(&contexts_retired.totals, &own);
     }
-    context_bases[id] = *sum;
     peaks_retire(id);
     change_retired();
     copy_freed_to_state(id);
-    tree_unlink(id);
+    tree_hash_remove(id);
     policy_context_freed(id);
     labels_free(c->labels);
     c->labels = NULL;
@@ -209,7 +210,7 @@ static void keep_all(const struct pass *p)
 }
 
 /* Returns the number of contexts that it recycled. */
-static COLD uint32_t recycle(const struct pass *p)
+static NOINLINE uint32_t recycle(const struct pass *p)
 {
     jespan_assert(lock_is_held(LOCK_TREE));
     int saved = errno;

@@ -260,6 +260,31 @@ static void test_a_long_key_is_replaced(void **state)
     labels_free(set);
 }
 
+/* The tree's table uses the low bits of the hash. Labels that differ in a digit only, as numbers of requests do, must not meet
+ * there: wherever that digit stands. */
+static void test_numbers_are_spread(void **state)
+{
+    enum { NUMBERS = 4096 };
+    static const char *const values[] = {"0000", "0000 abcdefghijklmno", "abcdefghijkl 0000", "abc 0000 defghijk"};
+    (void)state;
+    for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        static unsigned char used[NUMBERS];
+        char value[32];
+        unsigned free = 0, at = (unsigned)(strchr(values[v], '0') - values[v]);
+        strcpy(value, values[v]);
+        memset(used, 0, sizeof used);
+        for (unsigned n = 0; n < NUMBERS; n++) {
+            for (unsigned digit = 0, left = n; digit < 4; digit++, left /= 10)
+                value[at + 3 - digit] = (char)('0' + left % 10);
+            draft_one((struct jespan_label)JESPAN_LABEL("request", value));
+            used[draft.set.hash % NUMBERS] = 1;
+        }
+        for (unsigned i = 0; i < NUMBERS; i++)
+            free += !used[i];
+        assert_in_range(free, NUMBERS / 3, NUMBERS * 2 / 5); /* 37 % where chance chooses */
+    }
+}
+
 /* The tested functions run under LOCK_TREE. */
 static int take_lock(void **state)
 {
@@ -282,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_one_more),
         cmocka_unit_test(test_one_more_than_there_may_be),
         cmocka_unit_test(test_a_long_key_is_replaced),
+        cmocka_unit_test(test_numbers_are_spread),
     };
     return cmocka_run_group_tests(tests, take_lock, NULL);
 }
