@@ -52,10 +52,13 @@ HOT_INLINE void exit_block(struct jespan_block *block, enum entry_kind kind)
     struct thread *t = load_relaxed(&thread_fast.other);
     if (unlikely(!block || !block->entered))
         return;
-    if (unlikely(!t))
+    if (unlikely(!t)) {
         exit_by_policy(kind, (uintptr_t)block);
-    else if (likely(span_is_innermost(t, kind, (uintptr_t)block)))
-        span_pop(t, kind);
+        return;
+    }
+    uint64_t now = kind == ENTRY_CREDIT || !t->depth ? 0 : timing_now();
+    if (likely(t->depth && span_is_entry(&t->entries[t->depth - 1], kind, (uintptr_t)block)))
+        span_pop_at(t, kind, now);
     else
         exit_outer(t, kind, (uintptr_t)block);
 }
@@ -95,11 +98,12 @@ HOT_INLINE bool is_same_site(const struct site *kept, const struct jespan_site *
 
 HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
 {
+    uint64_t now = timing_now();
     struct counters *c = counters_find(t, line->context); /* made when the line was filled */
     own_add(&c->enters, 1);
     compiler_barrier();
     if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation) &&
-        likely(span_push(t, ENTRY_BLOCK, key, line->context, c) == 0))
+        likely(span_push_at(t, ENTRY_BLOCK, key, line->context, c, now) == 0))
         return true;
     span_undo_enter(c);
     return false;

@@ -2,6 +2,7 @@
 core_sources += \
 	%D%/block_api.c \
 	%D%/context_api.c \
+	%D%/enter_api.c \
 	%D%/label_api.c \
 	%D%/snapshot_api.c \
 	%D%/span_api.c \

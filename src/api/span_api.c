@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans: open, enter, exit, close; and JESPAN_REGION() blocks. Arguments are checked here, at the edge. Inside, errors
+/* Spans: open and close; and JESPAN_REGION() blocks. Arguments are checked here, at the edge. Inside, errors
  * are negative errno values. The API returns positive ones. */
 #include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/libc_calls.h"
 #include "base/lock.h"
@@ -129,13 +128,6 @@ static void end_span(jespan_span_t *span, uint32_t context)
     handle_set_period(handle_at((uint32_t)(uintptr_t)span - 1), 0);
 }
 
-/* Whether the span is open and a region. */
-HOT_INLINE bool is_region(jespan_span_t *span)
-{
-    const struct open_span *record = handle_find(span);
-    return record && record->region;
-}
-
 /* The arena of the region if closing it ends the arena's use: no other span has the arena, no thread is inside, and
  * with `counts` this is the last reference. Else 0. Under LOCK_TREE. */
 static uint16_t last_region(jespan_span_t *span, bool counts)
@@ -200,7 +192,7 @@ static int close_all(jespan_span_t *span, uint32_t *context)
 
 EXPORT int jespan_close(jespan_span_t *span)
 {
-    if (unlikely(span && is_region(span)))
+    if (unlikely(span && handle_is_region(span)))
         return close_region(span, close_all, true);
     return span ? close_span(span, close_all) : 0;
 }
@@ -215,134 +207,7 @@ EXPORT int jespan_ref(jespan_span_t *span)
 
 EXPORT int jespan_unref(jespan_span_t *span)
 {
-    return unlikely(is_region(span)) ? close_region(span, handle_unref, true) : close_span(span, handle_unref);
-}
-
-/* ---- Enter and exit ---- */
-
-/* Counts the enter before it checks the span, so that the context is not recycled meanwhile: tree.h. EAGAIN: the span
- * was closed, or moved to another context, meanwhile. */
-HOT_INLINE int enter_span(struct thread *t, jespan_span_t *span, bool (*is_right)(struct open_span *, jespan_span_t *))
-{
-    struct open_span *record = handle_at((uint32_t)(uintptr_t)span - 1);
-    if (unlikely(!record || !is_right(record, span)))
-        return EINVAL;
-    uint32_t own = load_relaxed(&record->context), context = age_period_of(own);
-    struct counters *c = context ? span_count_enter(t, context) : NULL;
-    if (unlikely(!c))
-        return ENOMEM;
-    compiler_barrier();
-    bool stands = is_right(record, span) && load_relaxed(&record->context) == own;
-    int error = likely(stands) ? span_push(t, ENTRY_SPAN, (uintptr_t)span, context, c) : -EAGAIN;
-    if (unlikely(error))
-        span_undo_enter(c);
-    return -error;
-}
-
-/* LOCK_TREE keeps others from closing the span meanwhile. */
-static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
-{
-    lock(LOCK_TREE);
-    int error = enter_span(t, span, handle_is_open);
-    uint16_t region = error ? 0 : handle_find(span)->region;
-    if (region) {
-        t->entries[t->depth - 1].kind |= (unsigned)region << ENTRY_REGION_SHIFT;
-        t->regions_entered++;
-        regions_enter(t, region);
-    }
-    unlock(LOCK_TREE);
-    return error;
-}
-
-/* The span is innermost. It belongs to the region that the thread is in if it was opened inside that region. */
-static void note_where_it_was_opened(struct thread *t, jespan_span_t *span, uint64_t here)
-{
-    struct entry *e = &t->entries[t->depth - 1];
-    const struct open_span *record = handle_at((uint32_t)(uintptr_t)span - 1);
-    if (!entry_region(e) && load_relaxed(&record->inside) == here)
-        e->kind |= ENTRY_INSIDE | (unsigned)(uint16_t)here << ENTRY_REGION_SHIFT;
-}
-
-/* Enters a span with an allocation policy, a region, or a span that the fast way could not enter. */
-static NOINLINE int enter_span_slow(struct thread *t, jespan_span_t *span)
-{
-    uint64_t here = arenas_place_in_time(t->region);
-    int error = likely(tree_lockless && !is_region(span)) ? enter_span(t, span, handle_is_open) : EAGAIN;
-    if (unlikely(error == EAGAIN))
-        error = enter_span_locked(t, span);
-    if (!error && unlikely(here))
-        note_where_it_was_opened(t, span, here);
-    if (!error)
-        span_review_innermost(t);
-    if (t->region)
-        libc_calls_learn();
-    return error;
-}
-
-static NOINLINE int enter_span_by_policy(jespan_span_t *span)
-{
-    struct thread *t = track_thread();
-    if (!t)
-        return handle_context(span) ? ENOMEM : EINVAL;
-    return enter_span_slow(t, span);
-}
-
-EXPORT int jespan_enter(jespan_span_t *span)
-{
-    struct thread *t = load_relaxed(&thread_fast.other);
-    if (unlikely(!t))
-        return enter_span_by_policy(span);
-    int error = likely(tree_lockless) ? enter_span(t, span, handle_is_free) : EAGAIN;
-    return likely(!error) ? 0 : enter_span_slow(t, span);
-}
-
-static void leave_region(struct thread *t, uint16_t region)
-{
-    regions_begin();
-    lock(LOCK_TREE);
-    bool ends = regions_leave(t, region);
-    unlock(LOCK_TREE);
-    if (ends)
-        regions_release(t, region);
-    regions_end();
-}
-
-/* Removes blocks that were entered inside the span and left by longjmp(). The stack now ends above their addresses.
- * Blocks further below may belong to other stacks, those of coroutines, so they stay. */
-#define LEFT_STACK_BYTES ((uintptr_t)1 << 20)
-
-static void remove_left_blocks(struct thread *t, int64_t index, uintptr_t stack)
-{
-    for (int64_t i = (int64_t)t->depth - 1; i > index; i--)
-        if (entry_is_block(&t->entries[i]) && stack - t->entries[i].key - 1 < LEFT_STACK_BYTES)
-            span_remove(t, (uint32_t)i);
-}
-
-/* For a span that is not innermost, or a thread that has entered something with an allocation policy. */
-static NOINLINE int exit_slow(jespan_span_t *span)
-{
-    struct thread *t = track_thread();
-    int64_t index = t ? span_find(t, ENTRY_SPAN, (uintptr_t)span) : -1;
-    if (index < 0)
-        return handle_context(span) ? EPERM : EINVAL;
-    uint16_t region = entry_region(&t->entries[index]);
-    remove_left_blocks(t, index, (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(void *)); /* where the caller's frame ends */
-    span_remove(t, (uint32_t)index);
-    if (!load_relaxed(&thread_fast.other)) /* else nothing entered has an allocation policy, before and now */
-        span_review(t);
-    if (region)
-        leave_region(t, region);
-    return 0;
-}
-
-EXPORT int jespan_exit(jespan_span_t *span)
-{
-    struct thread *t = load_relaxed(&thread_fast.other);
-    if (likely(t && span_is_innermost(t, ENTRY_SPAN, (uintptr_t)span))) {
-        span_pop(t, ENTRY_SPAN);
-        return 0;
-    }
-    return exit_slow(span);
+    return unlikely(handle_is_region(span)) ? close_region(span, handle_unref, true) : close_span(span, handle_unref);
 }
 
 /* ---- JESPAN_REGION(): a span that is opened and entered, exited and closed ---- */
@@ -385,7 +250,7 @@ EXPORT void jespan_exit_region(struct jespan_block *block)
     if (!span)
         return;
     jespan_exit(span);
-    if (is_region(span))
+    if (handle_is_region(span))
         close_region(span, close_all, false);
     else
         close_span(span, close_all);

@@ -4,12 +4,13 @@
 
 #include "conf/conf.h"
 
-bool timing_is_on, timing_is_recorded;
+bool timing_is_on, timing_is_raw, timing_is_recorded;
 
 COLD void timing_boot(void)
 {
     clock_boot();
     timing_is_on = conf.track_time != TRACK_TIME_OFF;
+    timing_is_raw = timing_is_on && clock_is_raw;
     cpu_clock_boot(conf.track_time == TRACK_TIME_CPU ? (enum cpu_clock_kind)conf.cpu_clock : CPU_CLOCK_NONE);
     timing_is_recorded = timing_is_on && (conf.events_file[0] || conf.trace_file[0]);
     cpu_clock_always_asks = timing_is_recorded;

@@ -18,6 +18,7 @@
 #define TIME_OPEN ((uint64_t)1 << 61)
 
 extern bool timing_is_on; /* constant after timing_boot() */
+extern bool timing_is_raw; /* the same, and the clock is the processor's counter */
 
 /* Whether each switch of time is recorded as an event. If so, timing_switch() always calls timing_read_clocks(), which
  * it otherwise does only where the CPU clock must be read. So recording costs no instruction where it is off. */
@@ -47,25 +48,39 @@ void timing_record_end(struct thread *t, uint64_t now);
 /* The time in ticks; 0 where times are not tracked. */
 HOT_INLINE uint64_t timing_now(void)
 {
-    return timing_is_on ? clock_ticks() : 0;
+    return likely(timing_is_raw) ? clock_raw() : timing_is_on ? clock_ticks() : 0;
 }
 
-/* Time passes for `to` from now on. Returns the time in ticks, or 0 where times are not tracked. */
-HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
+/* Time passes for `to` from `now` on, at which the CPU clock stands. */
+HOT_INLINE void timing_pass(struct thread *t, struct counters *to, uint64_t now)
 {
     struct counters *from = t->timed;
-    if (unlikely(!timing_is_on))
-        return 0;
-    uint64_t now = clock_ticks();
-    if (unlikely(!cpu_clock_stands(&t->cpu)))
-        now = timing_read_clocks(t, now);
     uint64_t cpu = cpu_clock_ticks(&t->cpu, now) + TIME_INSIDE;
     own_add(&from->busy, now + TIME_INSIDE);
     own_add(counters_cpu(from), cpu);
     own_add(&to->busy, -(now + TIME_INSIDE));
     own_add(counters_cpu(to), -cpu);
     t->timed = to;
+}
+
+/* Time passes for `to` from now on: `now` is of timing_now(). Returns the time in ticks, or 0 where times are not tracked.
+ *
+ * Many processors read their counter only when all instructions before it are done, and begin those after it when it is read.
+ * So the fast paths read the clock in the middle of what they do: then what follows the reading of an enter and what
+ * precedes that of the next exit, neither of which waits for the other, run at the same time. */
+HOT_INLINE uint64_t timing_switch_at(struct thread *t, struct counters *to, uint64_t now)
+{
+    if (unlikely(!now))
+        return 0;
+    if (unlikely(!cpu_clock_stands(&t->cpu)))
+        now = timing_read_clocks(t, now);
+    timing_pass(t, to, now);
     return now;
+}
+
+HOT_INLINE uint64_t timing_switch(struct thread *t, struct counters *to)
+{
+    return timing_switch_at(t, to, timing_now());
 }
 
 /* A JESPAN() block of this context begins, or ends, at `now` on this thread. Its counters_more are in use. */

@@ -58,6 +58,13 @@ HOT_INLINE struct open_span *handle_find(jespan_span_t *span)
     return record && handle_is_open(record, span) ? record : NULL;
 }
 
+/* Whether the span is open and a region. */
+HOT_INLINE bool handle_is_region(jespan_span_t *span)
+{
+    const struct open_span *record = handle_find(span);
+    return record && record->region;
+}
+
 /* Moves the span to another context. Under LOCK_TREE. */
 void handle_set_context(struct open_span *record, uint32_t context);
 

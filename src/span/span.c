@@ -31,6 +31,14 @@ static void show_innermost(struct thread *t)
     t->current = innermost ? innermost->counters : t->base_counters;
 }
 
+NOINLINE int span_switch_slowly(struct thread *t, struct counters *to, uint64_t now, struct counters *left)
+{
+    timing_switch_at(t, to, now);
+    if (left)
+        span_count_exit(left);
+    return 0;
+}
+
 /* To be called after entries changed. Finds the counters for which time passes from now on. Returns the time. */
 static uint64_t resume_time(struct thread *t)
 {

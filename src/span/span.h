@@ -71,12 +71,15 @@ static inline void span_undo_enter(struct counters *c)
 /* Makes room for one more entry. Returns 0 or -ENOMEM. */
 int span_grow_entries(struct thread *t);
 
-/* Pushes an entry for `context`. Its enter is already counted in `c`, so it cannot be recycled. Returns 0 or
- * -ENOMEM. */
-HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
+HOT_INLINE bool span_has_room(const struct thread *t)
 {
-    if (unlikely(t->depth == t->capacity) && span_grow_entries(t))
-        return -ENOMEM;
+    return likely(t->depth != t->capacity);
+}
+
+/* Puts an entry for `context` on top, where there is room. Its enter is already counted in `c`, so it cannot be recycled. Time
+ * passes as before. */
+HOT_INLINE void span_put(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
+{
     struct counters *timed = kind == ENTRY_CREDIT ? t->timed : c;
     struct entry *e = &t->entries[t->depth++];
     e->key = key;
@@ -86,39 +89,67 @@ HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, u
     e->kind = kind;
     t->tag = context;
     t->current = c;
+}
+
+/* Puts an entry on top, after making room, and switches the time: `now` is of timing_now(), read before, and does not matter
+ * for ENTRY_CREDIT. Returns 0 or -ENOMEM. */
+HOT_INLINE int span_push_at(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c,
+                            uint64_t now)
+{
+    if (unlikely(!span_has_room(t)) && span_grow_entries(t))
+        return -ENOMEM;
+    span_put(t, kind, key, context, c);
     if (kind == ENTRY_CREDIT)
         return 0;
-    uint64_t now = timing_switch(t, c);
+    now = timing_switch_at(t, c, now);
     if (kind == ENTRY_BLOCK)
         timing_open_block(c, now);
     return 0;
 }
 
-/* Removes the innermost entry, which is of this kind. It counts the exit last, since the context may be recycled from
- * then on. */
-HOT_INLINE void span_pop(struct thread *t, enum entry_kind kind)
+HOT_INLINE int span_push(struct thread *t, enum entry_kind kind, uint64_t key, uint32_t context, struct counters *c)
 {
-    struct counters *c = t->entries[--t->depth].counters, *timed = t->base_counters;
+    return span_push_at(t, kind, key, context, c, timing_now());
+}
+
+/* Takes the innermost entry away, and tells for which counters time passes from now on. Returns those of the entry. */
+HOT_INLINE struct counters *span_take(struct thread *t, struct counters **timed)
+{
+    struct counters *c = t->entries[--t->depth].counters;
+    *timed = t->base_counters;
     t->tag = t->base;
     t->current = t->base_counters;
     if (likely(t->depth)) {
         const struct entry *innermost = &t->entries[t->depth - 1];
         t->tag = innermost->context;
         t->current = innermost->counters;
-        timed = innermost->timed;
+        *timed = innermost->timed;
     }
+    return c;
+}
+
+/* Removes the innermost entry, which is of this kind. `now` is as above. It counts the exit last, since the context may be
+ * recycled from then on. */
+HOT_INLINE void span_pop_at(struct thread *t, enum entry_kind kind, uint64_t now)
+{
+    struct counters *timed, *c = span_take(t, &timed);
     if (kind != ENTRY_CREDIT) {
-        uint64_t now = timing_switch(t, timed);
+        now = timing_switch_at(t, timed, now);
         if (kind == ENTRY_BLOCK)
             timing_close_block(c, now);
     }
     span_count_exit(c);
 }
 
-/* False for an entry that was moved to another period, since only span_remove() can remove it. */
-HOT_INLINE bool span_is_innermost(const struct thread *t, enum entry_kind kind, uint64_t key)
+/* Time passes for `to` from `now` on, then the exit from `left` is counted (NULL: none). Returns 0. For callers that call it
+ * last, where the CPU clock may not stand. */
+int span_switch_slowly(struct thread *t, struct counters *to, uint64_t now, struct counters *left);
+
+/* Whether it is the entry that ends with an exit of that kind and key. False for an entry that was moved to another period,
+ * since only span_remove() can remove it. */
+HOT_INLINE bool span_is_entry(const struct entry *e, enum entry_kind kind, uint64_t key)
 {
-    return t->depth && t->entries[t->depth - 1].key == key && t->entries[t->depth - 1].kind == kind;
+    return e->key == key && e->kind == kind;
 }
 
 /* Removes the entry at any `index`, and the entry that was attached while it was innermost. */
