@@ -10,7 +10,7 @@
 #include "base/meta.h"
 #include "span/tree.h"
 
-#define BUCKETS_PER_CONTEXT 2u
+#define BUCKETS_PER_CONTEXT 4u
 
 static uint32_t *heads; /* ids; 0: none */
 static uint32_t buckets = 1, buckets_most;
