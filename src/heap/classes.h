@@ -106,6 +106,12 @@ HOT_INLINE size_t class_of_big(size_t bytes)
     return row < MIDDLE_ROWS ? middle_class[row] : 0;
 }
 
+/* Whether objects of the class are big. */
+HOT_INLINE bool class_is_big(size_t class)
+{
+    return class_bytes[class % CLASSES_MAX] > HEADER_PAGE_BYTES;
+}
+
 /* The usable bytes of a big object that jemalloc makes for a request, or 0 where they are not known without asking it.
  * jemalloc has four classes for each doubling. classes_boot() checks that. */
 extern size_t class_known_bytes; /* up to here */

@@ -193,7 +193,7 @@ static uint64_t packed_bytes(size_t bytes)
 static uint64_t big_entry(uintptr_t p, size_t usable_bytes, uint32_t tag)
 {
     uint64_t start = (p & (HEADER_PAGE_BYTES - 1)) / BIG_START_UNIT;
-    return (uint64_t)tag << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | PAGE_ENTRY_BIG;
+    return (uint64_t)header_pack(tag) << BIG_TAG_SHIFT | start << BIG_START_SHIFT | packed_bytes(usable_bytes) | PAGE_ENTRY_BIG;
 }
 
 bool pagemap_set_big_again(uintptr_t p, size_t usable_bytes, uint32_t tag)

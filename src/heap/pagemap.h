@@ -4,14 +4,14 @@
  *
  * The page map is a two-level radix tree from a 4 KiB page to one 64-bit entry:
  *     small   address of the page's header table (48 bits) | class number (8) | 52 + slot shift (8)
- *     big     tag (32 bits) | where in the page the object starts, in units of 16 bytes (8) | usable bytes (11 bits and
- *             a shift of 5 bits; 0: ask jemalloc) | PAGE_ENTRY_BIG (8)
+ *     big     header (16 bits) and its second word (16) | where in the page the object starts, in units of 16 bytes (8) | usable
+ *             bytes (11 bits and a shift of 5 bits; 0: ask jemalloc) | PAGE_ENTRY_BIG (8)
  *     0       no object starts in this page
  * The lowest byte is 55 to 63, which have PAGE_ENTRY_SMALL_BIT in common, or PAGE_ENTRY_BIG, or 0. In a page that a span arena
  * has claimed, the byte has PAGE_ENTRY_ARENA and lacks PAGE_ENTRY_SMALL_BIT: 0x97 to 0x9f, 0xc0, or 0x80. The fast paths look for
  * PAGE_ENTRY_SMALL_BIT or a whole code, so they leave such pages to the slow paths, which use the functions whose names end
- * in _any. The number of the arena follows the leaf's entries. A table has one 4-byte slot for every
- * 2^slot_shift bytes of the page. The slot of an object is that of its first byte. Objects of one class start at least
+ * in _any. The number of the arena follows the leaf's entries. A table has one header for every
+ * 2^slot_shift bytes of the page: header.h. The slot of an object is that of its first byte. Objects of one class start at least
  * that far apart, so each has its own slot. Tag 0 means no object.
  *
  * A slot does not tell where its object starts: an address inside the object may have the same slot. So each page also
@@ -35,13 +35,12 @@
 #include <stdint.h>
 
 #include "heap/classes.h"
+#include "heap/header.h"
 
 /* ---- Memory of header tables, which goes back to the system when the heap has shrunk ---- */
 
 /* Tables of one slot shift lie together in chunks. A chunk without tables in use gives its pages to the system, but
  * keeps its addresses. So a reader that comes too late reads zeroes. */
-
-typedef _Atomic uint32_t header_t;
 
 /* Returns an empty table for pages of this slot shift, or NULL when out of memory. Under LOCK_HEADERS. */
 header_t *tables_take(uint32_t slot_shift);
@@ -77,10 +76,6 @@ extern _Atomic uint64_t tables_changes;
 #define BIG_START_SHIFT 24
 #define BIG_START_UNIT 16
 #define BIG_TAG_SHIFT 32
-
-/* Marks the tag of an object in a region that another owner has: regions.h. Only headers of span arenas' pages have it,
- * so the fast paths never see it. */
-#define TAG_SURVIVOR 0x80000000u
 
 typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
@@ -142,12 +137,12 @@ HOT_INLINE bool page_entry_is_big(uint64_t entry)
     return (uint8_t)entry == PAGE_ENTRY_BIG;
 }
 
-/* The header of a big object: the upper half of its page's entry. */
+/* The header of a big object: its two words are the upper half of its page's entry. */
 HOT_INLINE header_t *page_entry_big_slot(page_entry_t *page)
 {
-    return (header_t *)page + 1;
+    return (header_t *)page + 2;
 }
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && BIG_TAG_SHIFT == 32, "the tag is the entry's upper half");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && BIG_TAG_SHIFT == 32, "the header is in the entry's upper half");
 
 /* The header of the object at `p`, in a page with this small entry. On x86-64 a shift uses only the lowest bits of its
  * count, so the mask costs no instruction. */
@@ -155,6 +150,14 @@ HOT_INLINE header_t *page_entry_slot(uint64_t entry, uintptr_t p)
 {
     header_t *table = (header_t *)(uintptr_t)(entry >> 16);
     return &table[(uint64_t)p << (64 - HEADER_PAGE_BITS) >> (entry & CODE_SHIFT_MASK)];
+}
+
+/* The tag of the object at `i` in a free buffer. If the thread flushes meanwhile, it may be another object's. 0: the object
+ * was freed twice, or nothing was ever there. */
+static inline uint32_t free_buffer_tag(const struct thread *t, uint32_t i)
+{
+    header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
+    return slot ? header_get(slot, class_is_big(load_relaxed(&t->free_buffer_class[i]))) : 0;
 }
 
 /* ---- The same, also for pages of span arenas ---- */
@@ -185,7 +188,7 @@ HOT_INLINE uint16_t page_entry_plain_code(uint64_t entry)
 
 HOT_INLINE uint32_t page_entry_big_tag(uint64_t entry)
 {
-    return (uint32_t)(entry >> BIG_TAG_SHIFT);
+    return header_unpack((uint32_t)(entry >> BIG_TAG_SHIFT));
 }
 
 /* Gives the page of `p` this class and an empty table. Returns its new entry, with PAGE_ENTRY_ARENA in a claimed page, or 0

@@ -36,8 +36,7 @@ static int read_buffer_once(struct thread *t, struct freed freed[FREE_BUFFER_MAX
     int n = 0;
     for (uint32_t i = load_relaxed(&t->free_buffer_done); i < count && i < FREE_BUFFER_MAX; i++) {
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
-        header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
-        uint32_t tag = slot ? load_relaxed(slot) : 0;
+        uint32_t tag = free_buffer_tag(t, i);
         if (tag) /* else the object was freed twice; its thread reports that when it flushes */
             freed[n++] = (struct freed){tag, class_bytes[class % CLASSES_MAX], arena_of(class, load_relaxed(&t->free_buffer_object[i]))};
     }

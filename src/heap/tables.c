@@ -12,7 +12,7 @@
 #include "heap/classes.h"
 
 #define CHUNK_BYTES ((uintptr_t)64 * 1024) /* chunks are aligned to their size */
-#define REGION_CHUNKS 16
+#define REGION_BYTES HEADER_MORE_BYTES /* of chunks. As many for the second words of their headers follow */
 #define PAGE_BYTES HEADER_PAGE_BYTES
 #define TIDY_BYTES ((uint64_t)256 * 1024)
 
@@ -46,7 +46,8 @@ FIGURE_ROW(figure_held, "spans.stats.header_held_bytes", held_bytes, FIGURE_NUMB
 
 static uint32_t bytes_of_table(uint32_t slot_shift)
 {
-    return (uint32_t)((PAGE_BYTES >> slot_shift) * sizeof(header_t));
+    size_t bytes = (PAGE_BYTES >> slot_shift) * sizeof(header_t);
+    return (uint32_t)(bytes < sizeof(struct free_table) ? sizeof(struct free_table) : bytes);
 }
 
 static struct chunk *chunk_of(const struct free_table *table)
@@ -81,11 +82,11 @@ static void unlink_chunk(struct chunk *chunk)
 static struct chunk *chunk_from_region(void)
 {
     if (region == region_end) {
-        char *start = meta_map((REGION_CHUNKS + 1) * CHUNK_BYTES);
+        char *start = meta_map(REGION_BYTES + HEADER_MORE_BYTES + CHUNK_BYTES);
         if (!start)
             return NULL;
         region = (char *)(((uintptr_t)start + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1));
-        region_end = region + REGION_CHUNKS * CHUNK_BYTES;
+        region_end = region + REGION_BYTES;
     }
     struct chunk *chunk = (struct chunk *)region;
     region += CHUNK_BYTES;
@@ -122,6 +123,7 @@ static void retire_chunk(struct chunk *chunk)
     clear(chunk, CHUNK_HEADER_BYTES, PAGE_BYTES);
     if (madvise((char *)chunk + PAGE_BYTES, CHUNK_BYTES - PAGE_BYTES, MADV_DONTNEED))
         clear(chunk, PAGE_BYTES, CHUNK_BYTES);
+    (void)madvise((char *)chunk + HEADER_MORE_BYTES, CHUNK_BYTES, MADV_DONTNEED); /* they need not be zero */
     chunk->next = empty;
     empty = chunk;
     atomic_fetch_sub_explicit(&held_bytes, CHUNK_BYTES, memory_order_relaxed);

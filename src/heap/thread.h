@@ -17,6 +17,7 @@
 
 #include "base/compiler.h"
 #include "base/cpu_clock.h"
+#include "heap/header.h"
 
 /* One context's figures on one thread: those that allocations and enters change, in one cache line. They only grow,
  * except times while they pass: timing.h. */
@@ -62,7 +63,7 @@ typedef _Atomic(struct counters *) counters_chunk_t; /* the first of a chunk */
 /* An entry of a magazine: a freed object that the thread keeps; see magazine.h. */
 struct free_object {
     void *p;
-    _Atomic uint32_t *slot; /* its header */
+    header_t *slot; /* its header */
 };
 #define CLASSES_MAX 80
 #define MAGAZINE_ENTRIES 2432 /* of all classes together */
@@ -168,7 +169,7 @@ struct thread {
     _Atomic uint32_t free_buffer_done; /* entries flushed so far; not 0 only during a flush, and after a fork in one */
     _Atomic(void *) free_buffer_none; /* NULL: the newest object of an empty buffer, see free_buffer_newest() */
     _Atomic(void *) free_buffer_object[FREE_BUFFER_MAX];
-    _Atomic(_Atomic uint32_t *) free_buffer_slot[FREE_BUFFER_MAX]; /* its header */
+    _Atomic(header_t *) free_buffer_slot[FREE_BUFFER_MAX]; /* its header */
     _Atomic uint8_t free_buffer_class[FREE_BUFFER_MAX]; /* CLASS_IN_ARENA higher for objects of span arenas */
     _Atomic(struct free_object *) magazine_top[CLASSES_MAX]; /* the newest object; or the bottom, which is none */
     struct free_object *magazine_full[CLASSES_MAX];          /* the place of the newest object in a full magazine */
@@ -259,7 +260,7 @@ HOT_INLINE void *free_buffer_newest(const struct thread *t, size_t n)
 }
 /* The place of the header that belongs to that object. One address with a displacement takes fewer instructions than two
  * with an index. */
-HOT_INLINE _Atomic(_Atomic uint32_t *) *free_buffer_slot_beside(_Atomic(void *) *object)
+HOT_INLINE _Atomic(header_t *) *free_buffer_slot_beside(_Atomic(void *) *object)
 {
     return (void *)((char *)object + offsetof(struct thread, free_buffer_slot) - offsetof(struct thread, free_buffer_object));
 }

@@ -50,7 +50,7 @@ HOT_INLINE bool count_small(struct thread *t, header_t *slot, size_t usable, siz
             return false;
         section = limits_begin(t);
     }
-    store_relaxed(slot, t->tag);
+    header_set_fast(slot, false, t->tag);
     counters_add_alloc(t->current, usable, requested);
     if (limits_has_held(t))
         limits_use(t, usable);
@@ -323,7 +323,7 @@ HOT_INLINE void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag, st
     if (is_taken) {
         store_relaxed(top, object - 1);
         store_relaxed(&t->taken_from, top);
-        store_relaxed(object->slot, tag);
+        header_set_fast(object->slot, false, tag);
         counters_add_alloc(c, magazine_bytes_beside(top), size);
     }
     limits_end_tried(t, section);

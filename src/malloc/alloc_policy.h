@@ -39,7 +39,7 @@ HOT_INLINE void *alloc_policy_reuse(struct thread *t, size_t class, size_t reque
     }
     store_relaxed(top, object - 1);
     store_relaxed(&t->taken_from, top);
-    store_relaxed(object->slot, t->tag);
+    header_set_fast(object->slot, false, t->tag);
     counters_add_alloc(t->current, magazine_bytes_beside(top), requested);
     limits_end_tried(t, section);
     return object->p;
@@ -110,7 +110,8 @@ HOT_INLINE bool alloc_stack_free(struct thread *t, void *p)
     _Atomic(struct free_object *) *taken_from = load_relaxed(&t->taken_from);
     struct free_object *taken = magazine_taken(taken_from);
     uint32_t tag = t->stack_tag, section;
-    if (unlikely(taken->p != p || !p || !magazine_knows_headers(t) || !tag || load_relaxed(taken->slot) != tag ||
+    bool is_big = magazine_bytes_beside(taken_from) > HEADER_PAGE_BYTES;
+    if (unlikely(taken->p != p || !p || !magazine_knows_headers(t) || !tag || header_get(taken->slot, is_big) != tag ||
                  free_buffer_newest(t, load_relaxed(&t->free_buffer_count)) == p || !limits_try_begin(t, &section)))
         return false;
     bool is_free = likely(!limits_of(tag));

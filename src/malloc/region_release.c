@@ -82,7 +82,7 @@ static void visit_small(struct visit *v, uintptr_t page, uintptr_t end, uint64_t
     header_t *table = page_entry_slot_any(entry, page);
     uint64_t n = 0;
     for (header_t *slot = table; slot < table + n_slots; slot++) {
-        uint32_t tag = load_relaxed(slot);
+        uint32_t tag = header_get(slot, false);
         if (tag != v->tag && tag) {
             visit_objects(v, n, usable);
             turn_to(v, tag);

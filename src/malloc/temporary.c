@@ -43,7 +43,7 @@ HOT_INLINE void scan(struct thread *t)
         if (place == RECENT_MAX)
             continue;
         recent->p[place] = NULL;
-        count(t, load_relaxed(load_relaxed(&t->free_buffer_slot[i])), 1);
+        count(t, free_buffer_tag(t, i), 1);
     }
     recent->scanned = n;
 }

@@ -35,18 +35,23 @@ HOT_INLINE struct thread *track_thread(void)
     return likely(t) ? t : track_thread_slow();
 }
 
-/* Takes an object of the class from the thread's magazine and counts it. NULL: the magazine is empty. */
-HOT_INLINE void *track_reuse(struct thread *t, size_t class, size_t requested)
+/* Takes an object of the class, big or not, from the thread's magazine and counts it. NULL: the magazine is empty. */
+HOT_INLINE void *track_reuse_of(struct thread *t, size_t class, bool is_big, size_t requested)
 {
     _Atomic(struct free_object *) *top = &t->magazine_top[class];
     struct free_object *object = magazine_take(t, class);
     if (unlikely(!object))
         return NULL;
-    store_relaxed(object->slot, t->tag);
+    header_set_fast(object->slot, is_big, t->tag);
     counters_add_alloc(t->current, magazine_bytes_beside(top), requested);
     if (!object->p) /* tells the compiler that it is not NULL, so that callers test once */
         __builtin_unreachable();
     return object->p;
+}
+
+HOT_INLINE void *track_reuse(struct thread *t, size_t class, size_t requested)
+{
+    return track_reuse_of(t, class, false, requested);
 }
 
 /* Counts a new small object in a page that has a header table of its class already. Its magazine was empty. False: call
@@ -60,7 +65,7 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
     uint64_t entry = load_acquire(page);
     if (unlikely(page_entry_code(entry) != info.code))
         return false;
-    store_relaxed(page_entry_slot(entry, (uintptr_t)p), t->tag);
+    header_set_fast(page_entry_slot(entry, (uintptr_t)p), false, t->tag);
     counters_add_alloc(t->current, info.bytes, requested);
     return true;
 }
@@ -159,7 +164,7 @@ HOT_INLINE bool track_find_middle(struct thread *t, const void *p, struct small_
  * Then track_put_back() may follow. */
 HOT_INLINE bool track_was_taken_last(const struct thread *t, const void *p, const struct small_object *o)
 {
-    return o->last->p == p && likely(load_relaxed(o->slot) == t->tag) && likely(free_buffer_newest(t, o->n) != p);
+    return o->last->p == p && likely(header_is(o->slot, t->tag)) && likely(free_buffer_newest(t, o->n) != p);
 }
 
 /* Counts that the thread's context freed the object. */
@@ -191,7 +196,7 @@ HOT_INLINE bool track_put_in_buffer(struct thread *t, void *p, const struct smal
 HOT_INLINE bool track_free_taken(struct thread *t, void *p, _Atomic(struct free_object *) *taken_from,
                                  struct free_object *taken)
 {
-    if (unlikely(!p || !magazine_knows_headers(t) || load_relaxed(taken->slot) != t->tag ||
+    if (unlikely(!p || !magazine_knows_headers(t) || !header_is(taken->slot, t->tag) ||
                  free_buffer_newest(t, load_relaxed(&t->free_buffer_count)) == p))
         return false;
     store_relaxed(taken->slot, 0);

@@ -117,7 +117,7 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
 static void *reuse_in_section(struct thread *t, size_t class, size_t requested)
 {
     uint32_t section = limits_begin(t);
-    void *p = unlikely(limits_of(t->tag)) ? NULL : track_reuse(t, class, requested);
+    void *p = unlikely(limits_of(t->tag)) ? NULL : track_reuse_of(t, class, true, requested);
     limits_end(t, section);
     return p;
 }

@@ -30,13 +30,29 @@ static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64
         track_count_frees_orphan(context, 1, bytes);
 }
 
-#define NO_TAG UINT32_MAX /* 0 is the tag of a freed object */
+#define NO_HEADER INT32_MAX /* 0 is the header of a freed object */
 
-HOT_INLINE struct counters *find_counters(struct thread *t, uint32_t tag, const void *p)
+/* The tag of an object with a wide header. */
+static NOINLINE uint32_t wide_tag(int32_t header, header_t *slot, size_t class)
 {
-    if (unlikely(!tag))
-        track_die_not_allocated(p);
-    return counters_find(t, tag);
+    return tag_of_header((uint16_t)header, load_relaxed(header_more(slot, class_is_big(class))));
+}
+
+/* The counters of the owner of an object. *last is its header, if that and the owner are the same for the next object. NULL: the
+ * thread had none, and the free was counted. */
+HOT_INLINE struct counters *find_counters(struct thread *t, int32_t header, struct free_object object, size_t class, int32_t *last)
+{
+    bool is_wide = unlikely(header < 0);
+    if (unlikely(!header))
+        track_die_not_allocated(object.p);
+    uint32_t tag = is_wide ? wide_tag(header, object.slot, class) : (uint32_t)header;
+    struct counters *c = counters_find(t, tag);
+    *last = is_wide ? NO_HEADER : header;
+    if (unlikely(!c)) {
+        count_first_free(t, tag, class_bytes[class]);
+        *last = NO_HEADER;
+    }
+    return c;
 }
 
 /* About half of the magazine goes to jemalloc. */
@@ -48,24 +64,21 @@ static NOINLINE void put_in_full(struct thread *t, size_t class, struct free_obj
 
 void track_flush(struct thread *t)
 {
-    uint32_t sequence = load_relaxed(&t->free_buffer_sequence), last_tag = NO_TAG;
-    struct counters *c = NULL; /* of last_tag: objects that are freed together tend to have the same owner */
+    uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
+    int32_t last = NO_HEADER;
+    struct counters *c = NULL; /* of the header `last`, if that is not wide: objects that are freed together tend to have the same owner */
     store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* the sequence is odd before any header or counter changes; see sums.c */
     for (size_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {
         void *p = load_relaxed(&t->free_buffer_object[i]);
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         size_t class = load_relaxed(&t->free_buffer_class[i]);
-        uint32_t tag = load_relaxed(slot);
+        int32_t header = header_signed(slot);
         if (unlikely(!track_is_start(p, class)))
             track_die_not_allocated(p);
         store_relaxed(slot, 0);
-        if (unlikely(tag != last_tag) && !(c = find_counters(t, last_tag = tag, p))) {
-            count_first_free(t, tag, class_bytes[class]);
-            last_tag = NO_TAG;
-        } else {
+        if (likely(header == last) || likely(c = find_counters(t, header, (struct free_object){p, slot}, class, &last)))
             counters_add_free(c, t->magazine_object_bytes[class]);
-        }
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, (uint32_t)++i);
@@ -85,15 +98,16 @@ static COLD void count_free_uncharged(uint32_t context, uint64_t bytes)
 }
 
 /* Counts the buffered free at `i`, and uncharges it unless another thread did so already (limits_claim_all()). */
-HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, size_t usable)
+HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, header_t *slot, unsigned class)
 {
-    uint32_t tag = load_relaxed(slot);
+    uint32_t tag = header_get(slot, class_is_big(class));
     struct counters *c = counters_get(t, tag); /* before the section, in which nothing may be allocated */
     uint32_t section = limits_begin(t);
     if (load_relaxed(&t->claimed_sequence) != sequence) {
         store_relaxed(&t->claimed, 0);
         store_relaxed(&t->claimed_sequence, sequence);
     }
+    size_t usable = class_bytes[class];
     bool is_claimed = i < load_relaxed(&t->claimed);
     store_relaxed(&t->counted, i + 1);
     store_relaxed(slot, 0);
@@ -119,7 +133,7 @@ static void flush_with_limits(struct thread *t)
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
         if (unlikely(!load_relaxed(slot) || !track_is_start(p, class)))
             track_die_not_allocated(p);
-        count_buffered(t, i, sequence, slot, class_bytes[class]);
+        count_buffered(t, i, sequence, slot, class);
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))
             put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, i + 1);
@@ -169,7 +183,7 @@ static COLD void do_first_and_flush(struct thread *t)
     if (first & FLUSH_LOOKS)
         peak_looks_now();
     for (uint32_t i = load_relaxed(&t->free_buffer_done); first & FLUSH_PROBES && i < load_relaxed(&t->free_buffer_count); i++)
-        probes_free(load_relaxed(&t->free_buffer_object[i]), load_relaxed(load_relaxed(&t->free_buffer_slot[i])));
+        probes_free(load_relaxed(&t->free_buffer_object[i]), free_buffer_tag(t, i));
     if (first & FLUSH_TEMPORARY)
         temporary_before_flush(t);
     load_acquire(&plain_flush)(t);

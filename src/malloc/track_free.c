@@ -103,15 +103,16 @@ void track_free_now(struct thread *t, void *p, int flags)
 HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, void *p, uint64_t entry)
 {
     header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
-    struct counters *c = counters_find(t, load_relaxed(slot) & ~TAG_SURVIVOR);
-    if (unlikely(!c || !load_relaxed(slot) || !track_is_start(p, page_entry_class(entry))))
+    uint32_t tag = header_get(slot, false) & ~TAG_SURVIVOR;
+    struct counters *c = counters_find(t, tag);
+    if (unlikely(!c || !tag || !track_is_start(p, page_entry_class(entry))))
         return false;
     size_t usable = class_bytes[page_entry_class(entry)];
     peak_looks_before_free(t, usable);
-    probes_before_free(p, load_relaxed(slot) & ~TAG_SURVIVOR);
-    temporary_before_free(t, p, load_relaxed(slot) & ~TAG_SURVIVOR);
+    probes_before_free(p, tag);
+    temporary_before_free(t, p, tag);
     uint32_t section = limits_begin(t);
-    uint32_t limit = limits_of(load_relaxed(slot) & ~TAG_SURVIVOR);
+    uint32_t limit = limits_of(tag);
     store_relaxed(slot, 0);
     counters_add_free(c, usable);
     limits_give(t, limit, usable);

@@ -34,7 +34,7 @@ struct object_place track_find_header(void *p)
     struct object_place place = {.page = page, .tag = page_entry_big_tag(entry)};
     if (page_entry_is_small_any(entry)) {
         place.slot = page_entry_slot_any(entry, (uintptr_t)p);
-        place.tag = load_relaxed(place.slot);
+        place.tag = header_get(place.slot, false);
     }
     if (place.tag && !starts_at(p, entry))
         place.tag = 0;
@@ -112,16 +112,16 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
     }
     if (unlikely(!entry))
         return -ENOMEM;
-    store_relaxed(page_entry_slot_any(entry, (uintptr_t)p), tag_of(t, owner)); /* not earlier: the tag may have changed */
+    header_set(page_entry_slot_any(entry, (uintptr_t)p), false, tag_of(t, owner)); /* not earlier: the tag may have changed */
     return entry & PAGE_ENTRY_ARENA ? HEADERS_IN_ARENA : 0;
 }
 
 void track_set_tag(const struct object_place *place, uint32_t tag)
 {
     if (place->slot)
-        store_relaxed(place->slot, tag);
+        header_set(place->slot, false, tag);
     else
-        store_relaxed(place->page, (uint64_t)tag << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
+        store_relaxed(place->page, (uint64_t)header_pack(tag) << BIG_TAG_SHIFT | (uint32_t)load_relaxed(place->page));
 }
 
 /* After the mark: a thread that finds `has_survivors` finds the mark too. */
@@ -139,15 +139,22 @@ void track_hand_over(const struct object_place *place, uint16_t arena, uint32_t 
 
 static bool change_big_tag(page_entry_t *page, uint32_t from, uint32_t to)
 {
-    uint64_t entry = load_relaxed(page), with = (uint64_t)to << BIG_TAG_SHIFT | (uint32_t)entry;
+    uint64_t entry = load_relaxed(page), with = (uint64_t)header_pack(to) << BIG_TAG_SHIFT | (uint32_t)entry;
     return page_entry_big_tag(entry) == from && atomic_compare_exchange_strong(page, &entry, with);
+}
+
+/* The tags differ in TAG_SURVIVOR only. */
+static bool change_small_tag(header_t *slot, uint32_t from, uint32_t to)
+{
+    uint16_t header = header_of_tag(from);
+    return atomic_compare_exchange_strong(slot, &header, header_of_tag(to));
 }
 
 /* A free that comes first makes the tag 0. */
 bool track_keep(const struct object_place *place, uint16_t arena)
 {
     uint32_t with = place->tag | TAG_SURVIVOR, tag = place->is_survivor ? with : place->tag;
-    bool is_kept = place->slot ? atomic_compare_exchange_strong(place->slot, &tag, with) : change_big_tag(place->page, tag, with);
+    bool is_kept = place->slot ? change_small_tag(place->slot, tag, with) : change_big_tag(place->page, tag, with);
     if (is_kept)
         note_survivor(arena);
     return is_kept;
@@ -164,7 +171,7 @@ struct object_owner track_take_header(void *p)
         track_die_not_allocated(p);
     if (page_entry_is_small_any(entry)) {
         header_t *slot = page_entry_slot_any(entry, (uintptr_t)p);
-        owner.tag = load_relaxed(slot);
+        owner.tag = header_get(slot, false);
         owner.usable = class_bytes[page_entry_class(entry)];
         store_relaxed(slot, 0);
     } else {

@@ -51,8 +51,7 @@ static uint32_t first_waiting(const struct thread *t, uint32_t number)
  * callers that allow this check afterwards whether the buffer changed. */
 static uint32_t tag_waiting(const struct thread *t, uint32_t i)
 {
-    const _Atomic uint32_t *slot = load_relaxed(&t->free_buffer_slot[i]);
-    uint32_t tag = slot ? load_relaxed(slot) & ~TAG_SURVIVOR : 0;
+    uint32_t tag = free_buffer_tag(t, i) & ~TAG_SURVIVOR;
     return tag < tree_end() ? tag : 0;
 }
 

@@ -110,25 +110,50 @@ static uint64_t magazine_bytes_of(const struct view_outside *o, uint64_t thread,
     return bytes;
 }
 
+/* A header in the other process, and its copy. */
+struct header_copy {
+    uint64_t at;
+    uint16_t header, more;
+    unsigned class;
+};
+
+/* Copies the second words of those headers that have one. */
+static int read_more(struct view *view, struct header_copy *headers, int n)
+{
+    struct piece pieces[FREE_BUFFER_MAX] = {{0}};
+    size_t used = 0;
+    for (int i = 0; i < n; i++) {
+        bool is_big = view->outside->class_bytes[headers[i].class] > HEADER_PAGE_BYTES;
+        uint64_t at = (uintptr_t)header_more((header_t *)(uintptr_t)headers[i].at, is_big);
+        if (header_has_more(headers[i].header))
+            pieces[used++] = (struct piece){&headers[i].more, at, sizeof headers[i].more};
+    }
+    return space_copy(&view->space, pieces, used);
+}
+
 /* The tags of what is in the free buffer. */
 static int read_tags(struct view *view, struct outside_thread *t, struct thread *copy)
 {
-    uint32_t tags[FREE_BUFFER_MAX] = {0}, classes[FREE_BUFFER_MAX], count = load_relaxed(&copy->free_buffer_count);
+    struct header_copy headers[FREE_BUFFER_MAX] = {{0}};
     struct piece pieces[FREE_BUFFER_MAX] = {{0}};
+    uint32_t count = load_relaxed(&copy->free_buffer_count);
     int n = 0;
     for (uint32_t i = load_relaxed(&copy->free_buffer_done); i < count && i < FREE_BUFFER_MAX; i++) {
         uint64_t slot = space_address(load_relaxed(&copy->free_buffer_slot[i]));
         if (!slot)
             continue;
-        classes[n] = load_relaxed(&copy->free_buffer_class[i]) % CLASSES_MAX;
-        pieces[n] = (struct piece){&tags[n], slot, sizeof tags[n]};
+        headers[n] = (struct header_copy){.at = slot, .class = load_relaxed(&copy->free_buffer_class[i]) % CLASSES_MAX};
+        pieces[n] = (struct piece){&headers[n].header, slot, sizeof headers[n].header};
         n++;
     }
     int error = space_copy(&view->space, pieces, (size_t)n);
+    if (!error)
+        error = read_more(view, headers, n);
     t->n_freed = 0;
     for (int i = 0; i < n && !error; i++)
-        if (tags[i])
-            t->freed[t->n_freed++] = (struct freed){.context = tags[i], .bytes = view->outside->class_bytes[classes[i]]};
+        if (headers[i].header)
+            t->freed[t->n_freed++] = (struct freed){.context = tag_of_header(headers[i].header, headers[i].more),
+                                                    .bytes = view->outside->class_bytes[headers[i].class]};
     return error;
 }
 

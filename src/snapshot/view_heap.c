@@ -13,7 +13,7 @@
 
 #define MAX_OWN (1u << 20)
 #define ROOT_BYTES (((size_t)1 << ROOT_BITS) * sizeof(uint64_t))
-#define TABLES_BYTES (BATCH_PAGES * SLOTS_MAX * sizeof(header_t))
+#define TABLES_BYTES (BATCH_PAGES * sizeof(struct table))
 
 int view_heap_add_own(struct view_heap *h, uint64_t start, uint64_t bytes)
 {

@@ -31,6 +31,11 @@ struct holder {
     uint64_t bytes;
 };
 
+/* Copies of a page's headers, and of their second words where some have one. */
+struct table {
+    uint16_t headers[SLOTS_MAX], more[SLOTS_MAX];
+};
+
 /* The slab that is being walked. */
 struct slab {
     uint16_t code;
@@ -64,7 +69,7 @@ struct view_heap {
     bool big_is_freed;
     uint64_t entries[BATCH_PAGES];
     uint8_t begins[BATCH_PAGES]; /* not 0: an extent begins there */
-    header_t *tables;       /* BATCH_PAGES * SLOTS_MAX */
+    struct table *tables;   /* BATCH_PAGES of them */
     uint64_t last_chunk;    /* of header tables: added to `own` already */
 };
 

@@ -87,7 +87,7 @@ static bool is_freed(const struct view_heap *h, uint64_t start, uint64_t bytes)
     return low < h->n_freed && h->freed[low] < start + bytes;
 }
 
-/* A header table lies in a chunk of 64 KiB that is jespan's. */
+/* A header table lies in a chunk of 64 KiB that is jespan's, and so do the second words of its headers. */
 static int note_table(struct view_heap *h, uint64_t table)
 {
     enum { CHUNK = 64 << 10 };
@@ -95,10 +95,11 @@ static int note_table(struct view_heap *h, uint64_t table)
     if (chunk == h->last_chunk)
         return 0;
     h->last_chunk = chunk;
-    return view_heap_add_own(h, chunk, CHUNK);
+    int error = view_heap_add_own(h, chunk, CHUNK);
+    return error ? error : view_heap_add_own(h, chunk + HEADER_MORE_BYTES, CHUNK);
 }
 
-static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const header_t *table)
+static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const struct table *table)
 {
     uint16_t code = page_entry_plain_code(entry);
     unsigned class = CODE_CLASS(code) % CLASSES_MAX, shift = CODE_SLOT_SHIFT(code);
@@ -114,7 +115,7 @@ static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool b
     s->cached += resident ? cached_in(h, page) : 0;
     bool has_freed = is_freed(h, page, PAGE);
     for (size_t i = 0; i < PAGE >> shift; i++) {
-        uint32_t tag = load_relaxed(&table[i]);
+        uint32_t tag = tag_of_header(table->headers[i], table->more[i]);
         if (!tag)
             continue;
         if (has_freed && is_freed(h, page + (i << shift), UINT64_C(1) << shift)) {
@@ -176,7 +177,8 @@ static void begin_big(struct view_heap *h, uint64_t page, uint64_t entry)
 }
 
 /* Returns whether the page is one of the heap's. */
-static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const header_t *table, bool *is_heap)
+static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bound, bool resident, const struct table *table,
+                     bool *is_heap)
 {
     if (page_entry_is_small_any(entry)) {
         *is_heap = true;
@@ -200,10 +202,20 @@ static int walk_page(struct view_heap *h, uint64_t page, uint64_t entry, bool bo
     return 0;
 }
 
+/* Copies the second words of a page's headers, if there are any. */
+static int copy_more(struct view_heap *h, struct table *table, uint64_t at, size_t n)
+{
+    size_t i = 0;
+    while (i < n && !header_has_more(table->headers[i]))
+        i++;
+    const struct piece piece = {table->more, (uintptr_t)header_more((header_t *)(uintptr_t)at, false), n * sizeof *table->more};
+    return i < n ? space_copy(&h->view->space, &piece, 1) : 0;
+}
+
 /* Copies the header tables of pages that have one. A table that is gone meanwhile counts as empty. */
 static int copy_tables(struct view_heap *h, size_t n)
 {
-    struct piece pieces[BATCH_PAGES];
+    struct piece pieces[BATCH_PAGES] = {{0}};
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t entry = h->entries[i];
@@ -212,9 +224,13 @@ static int copy_tables(struct view_heap *h, size_t n)
             continue;
         if (shift < 3 || shift >= HEADER_PAGE_BITS)
             return -EBADMSG;
-        pieces[used++] = (struct piece){h->tables + i * SLOTS_MAX, entry >> 16, (PAGE >> shift) * sizeof(header_t)};
+        pieces[used++] = (struct piece){h->tables[i].headers, entry >> 16, (PAGE >> shift) * sizeof(header_t)};
     }
     int error = space_copy(&h->view->space, pieces, used);
+    for (size_t i = 0; i < n && !error; i++)
+        if (page_entry_is_small_any(h->entries[i]))
+            error = copy_more(h, &h->tables[i], h->entries[i] >> 16,
+                              PAGE >> CODE_SLOT_SHIFT(page_entry_plain_code(h->entries[i])));
     return error;
 }
 
@@ -244,7 +260,7 @@ static int walk_batches(struct view_heap *h, uint64_t start, uint64_t end, const
         error = copy_batch(h, page, (next - page) / PAGE);
         for (uint64_t p = page; p < next && !error; p += PAGE)
             error = walk_page(h, p, h->entries[(p - page) / PAGE], h->begins[(p - page) / PAGE],
-                              resident[(p - start) / PAGE], h->tables + (p - page) / PAGE * SLOTS_MAX, is_heap);
+                              resident[(p - start) / PAGE], &h->tables[(p - page) / PAGE], is_heap);
     }
     if (h->slab.pages)
         end_slab(h);

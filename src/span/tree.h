@@ -24,6 +24,7 @@
 
 #include "base/compiler.h"
 #include "base/totals.h"
+#include "heap/header.h"
 #include "span/labels.h"
 #include "span/sites.h"
 
@@ -31,7 +32,7 @@
 #define CONTEXT_ID_SELF 2u
 #define CONTEXT_ID_UNSAMPLED 3u /* all spans that a sampler declined, and all spans below them; has no row of its own */
 #define CONTEXTS_MIN 64u
-#define CONTEXTS_MAX (1u << 24)
+#define CONTEXTS_MAX TAGS_MAX
 
 /* What threads read of a context on their fast paths. Eight share a cache line, since allocations with stacks read one of
  * thousands at a time. Written under LOCK_TREE. */

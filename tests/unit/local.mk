@@ -13,6 +13,7 @@ unit_tests += \
 	%D%/conf/test_conf \
 	%D%/conf/test_conf_variables \
 	%D%/heap/test_classes \
+	%D%/heap/test_header \
 	%D%/heap/test_concurrent \
 	%D%/heap/test_fork \
 	%D%/heap/test_magazine \

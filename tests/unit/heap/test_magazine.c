@@ -336,7 +336,7 @@ static void test_reused_objects_are_counted_like_new_ones(void **state)
     assert_int_equal(after.alloc_objects - before.alloc_objects, 1);
     assert_int_equal(after.alloc_bytes - before.alloc_bytes, jespan_je_nallocx(650, 0));
     assert_int_equal(after.alloc_requested_bytes - before.alloc_requested_bytes, 650);
-    assert_int_equal(*page_entry_slot(*pagemap_page((uintptr_t)p), (uintptr_t)p), t->tag);
+    assert_int_equal(header_get(page_entry_slot(*pagemap_page((uintptr_t)p), (uintptr_t)p), false), t->tag);
     F(free)(p);
 }
 

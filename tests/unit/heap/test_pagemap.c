@@ -132,10 +132,10 @@ static void test_big_entries(void **state)
     uintptr_t p = BASE + 13 * LEAF;
     (void)state;
     for (size_t usable = PAGE; usable <= (size_t)1 << 40; usable = jespan_je_nallocx(usable + 1, 0)) {
-        assert_int_equal(pagemap_set_big(p, usable, UINT32_MAX - 1), 0);
+        assert_int_equal(pagemap_set_big(p, usable, (TAGS_MAX - 1) | TAG_SURVIVOR), 0);
         uint64_t entry = entry_at(p);
         assert_true(page_entry_is_big(entry) && !page_entry_is_small(entry));
-        assert_int_equal(page_entry_big_tag(entry), UINT32_MAX - 1);
+        assert_int_equal(page_entry_big_tag(entry), (TAGS_MAX - 1) | TAG_SURVIVOR);
         assert_int_equal(page_entry_big_bytes(entry), usable);
         assert_int_not_equal(page_entry_code(entry), CODE_BIG);
     }
@@ -204,6 +204,12 @@ static void test_where_small_objects_start(void **state)
 
 static pthread_barrier_t together;
 
+/* Threads have neighbouring leaves. */
+static uint16_t value_of(uintptr_t p, uint32_t i)
+{
+    return (uint16_t)(p / LEAF << 14 | i);
+}
+
 static void *install_and_release(void *page)
 {
     uintptr_t p = (uintptr_t)page;
@@ -211,9 +217,9 @@ static void *install_and_release(void *page)
     for (uint32_t i = 1; i <= 5000; i++) {
         uint64_t entry = pagemap_install(p, class_of(128).code);
         for (size_t at = 0; at < PAGE; at += 128)
-            store_relaxed(page_entry_slot(entry, at), (uint32_t)(p >> 12) + i);
+            store_relaxed(page_entry_slot(entry, at), value_of(p, i));
         for (size_t at = 0; at < PAGE; at += 128)
-            if (atomic_exchange(page_entry_slot(entry, at), 0) != (uint32_t)(p >> 12) + i)
+            if (atomic_exchange(page_entry_slot(entry, at), 0) != value_of(p, i))
                 return page;
         pagemap_release(p, PAGE);
     }

@@ -443,18 +443,18 @@ static void *free_and_be_found(void *p)
  * have a survivor's mark. */
 static void test_wrong_tags_in_buffers_are_ignored(void **state)
 {
-    static const uint32_t wrong[] = {0x3fffffff, 0x7fffffff, 4095, TAG_SURVIVOR - 1};
+    static const uint32_t wrong[] = {TAGS_MAX - 1, TAGS_MAX / 2 + 1, 4095, HEADER_PLAIN};
     (void)state;
     pthread_t thread = begin_free_by_other(free_and_be_found);
-    _Atomic uint32_t *slot = load_relaxed(&load_acquire(&who_freed)->free_buffer_slot[0]);
-    assert_int_equal(load_relaxed(slot), s.c);
+    header_t *slot = load_relaxed(&load_acquire(&who_freed)->free_buffer_slot[0]);
+    assert_int_equal(header_get(slot, false), s.c);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        store_relaxed(slot, wrong[i]);
+        header_set(slot, false, wrong[i]);
         assert_false(take(self, s.c, 99000));
     }
-    store_relaxed(slot, s.c | TAG_SURVIVOR);
+    header_set(slot, false, s.c | TAG_SURVIVOR);
     assert_true(take(self, s.c, 99000));
-    store_relaxed(slot, s.c);
+    header_set(slot, false, s.c);
     pthread_barrier_wait(&step);
     pthread_barrier_wait(&step);
     assert_int_equal(pthread_join(thread, NULL), 0);
