@@ -312,7 +312,8 @@ NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
 
 /* Takes an object from the magazine for a stack that the thread has entered. NULL: the magazine is empty, or another thread
  * has just set a limit. */
-HOT_INLINE void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag, struct counters *c)
+__attribute__((no_sanitize("address", "thread"), always_inline)) /* as its caller: see unwind.c */
+static inline void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag, struct counters *c)
 {
     _Atomic(struct free_object *) *top = &t->magazine_top[class_number_of(size)];
     struct free_object *object = load_relaxed(top);
