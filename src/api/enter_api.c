@@ -38,7 +38,7 @@ static COLD int enter_span_locked(struct thread *t, jespan_span_t *span)
 {
     lock(LOCK_TREE);
     int error = enter_span(t, span);
-    uint16_t region = error ? 0 : handle_find(span)->region;
+    uint16_t region = error ? 0 : load_relaxed(&handle_find(span)->region);
     if (region) {
         t->entries[t->depth - 1].kind |= (unsigned)region << ENTRY_REGION_SHIFT;
         t->regions_entered++;

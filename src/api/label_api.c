@@ -97,8 +97,8 @@ static int move_subject(struct thread *t, const struct subject *s, uint32_t to)
         uint64_t now = timing_now();
         tree_open_span(to, now);
         handle_set_context(s->record, to);
-        if (s->record->region)
-            regions_move(s->record->region, s->context, to);
+        if (load_relaxed(&s->record->region))
+            regions_move(load_relaxed(&s->record->region), s->context, to);
         tree_close_span(s->context, now);
         handle_set_period(s->record, period == to ? 0 : period);
     }

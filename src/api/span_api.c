@@ -133,7 +133,7 @@ static void end_span(jespan_span_t *span, uint32_t context)
 static uint16_t last_region(jespan_span_t *span, bool counts)
 {
     const struct open_span *record = handle_find(span);
-    uint16_t region = record && !(counts && record->references > 1) ? record->region : 0;
+    uint16_t region = record && !(counts && record->references > 1) ? load_relaxed(&record->region) : 0;
     return region && arenas[region].users == 1 && !arenas[region].inside ? region : 0;
 }
 
@@ -160,7 +160,7 @@ static int close_region_locked(struct thread *t, jespan_span_t *span, int (*clos
                                bool may_refuse, uint16_t *ends)
 {
     const struct open_span *record = handle_find(span);
-    uint16_t region = record ? record->region : 0;
+    uint16_t region = record ? load_relaxed(&record->region) : 0;
     uint32_t context = 0;
     if (may_refuse && is_kept_open(t, span, close == handle_unref))
         return EBUSY;

@@ -300,7 +300,7 @@ static bool close_block(const struct entry *e)
     jespan_assert(lock_is_held(LOCK_TREE));
     jespan_span_t *span = (jespan_span_t *)(uintptr_t)e->key;
     const struct open_span *record = handle_find(span);
-    uint16_t arena = record ? record->region : 0;
+    uint16_t arena = record ? load_relaxed(&record->region) : 0;
     uint32_t context = handle_close(span);
     if (!context)
         return false;

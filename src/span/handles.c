@@ -40,7 +40,7 @@ static struct open_span *take_record(uint32_t *index)
 /* The generation for a record whose handle has this generation: with HANDLE_HAS_POLICY, or without. */
 static uint32_t by_policy(const struct open_span *record, uint32_t generation)
 {
-    bool has_policy = record->region || tree_has_policy(load_relaxed(&record->context));
+    bool has_policy = load_relaxed(&record->region) || tree_has_policy(load_relaxed(&record->context));
     return (generation & ~HANDLE_HAS_POLICY) | (has_policy ? HANDLE_HAS_POLICY : 0);
 }
 
@@ -54,7 +54,7 @@ jespan_span_t *handle_open(uint32_t context, bool borrows, uint16_t region)
     uint32_t generation = load_relaxed(&record->generation) + 1;
     generation &= ~HANDLE_HAS_POLICY;
     record->borrows = borrows;
-    record->region = region;
+    store_relaxed(&record->region, region);
     store_relaxed(&record->inside, 0);
     store_relaxed(&record->context, context);
     record->references = 1;

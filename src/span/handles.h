@@ -24,7 +24,7 @@ struct open_span {
     uint32_t references;      /* LOCK_TREE */
     uint32_t born;            /* LOCK_TREE: the period in which it was opened; 0: none */
     bool borrows;             /* LOCK_TREE: the context belongs to an ancestor */
-    uint16_t region;          /* LOCK_TREE: its arena if it is a region, else 0 */
+    _Atomic uint16_t region;  /* its arena if it is a region, else 0; set under LOCK_TREE when it is opened */
     _Atomic uint64_t inside;  /* the region in which the span was opened: arenas_place_in_time(); 0: none */
 };
 #define SPANS_PER_CHUNK 1024u
@@ -58,11 +58,12 @@ HOT_INLINE struct open_span *handle_find(jespan_span_t *span)
     return record && handle_is_open(record, span) ? record : NULL;
 }
 
-/* Whether the span is open and a region. */
+/* Whether the span is open and a region. Without the lock, the answer may be that of a later span of the record; then the
+ * handle is no longer valid. */
 HOT_INLINE bool handle_is_region(jespan_span_t *span)
 {
     const struct open_span *record = handle_find(span);
-    return record && record->region;
+    return record && load_relaxed(&record->region);
 }
 
 /* Moves the span to another context. Under LOCK_TREE. */
