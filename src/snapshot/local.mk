@@ -34,6 +34,7 @@ outside_sources = \
 	%D%/names_outside_threads.c \
 	%D%/reading_outside.c \
 	%D%/sites_outside.c \
+	%D%/threads_outside.c \
 	%D%/view.c %D%/view.h \
 	%D%/view_find.c \
 	%D%/view_heap.c %D%/view_heap.h \

@@ -131,11 +131,19 @@ uint64_t outside_ticks(struct view *view);
 uint64_t outside_scale(struct view *view);
 void outside_free(struct view_outside *o);
 
-/* The number of objects in a magazine of the thread at that address, from a copy of its tops. */
-uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class);
-
 /* The figures of one thread, by its index in `threads`, as read after the last snapshot began. Times are in ticks. */
 int outside_chunk_of(struct view *view, uint32_t thread, uint32_t first, struct totals sums[READING_CHUNK]);
+
+/* ---- threads_outside.c ---- */
+
+/* Reads the blocks of all threads. Returns 0 or a negative errno. */
+int outside_read_threads(struct view *view);
+
+/* Copies free_buffer_sequence of the thread at that address. */
+int outside_copy_sequence(struct view *view, uint64_t address, uint32_t *sequence);
+
+/* The number of objects in a magazine of the thread at that address, from a copy of its tops. */
+uint32_t outside_magazine_objects(const struct view_outside *o, uint64_t thread, const struct thread *copy, unsigned class);
 
 /* ---- sites_outside.c: sites, owners, frames ---- */
 
