@@ -11,6 +11,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "base/state_file.h"
+#include "conf/conf.h"
 #include "heap/counters.h"
 #include "heap/sums.h"
 #include "span/tree.h"
@@ -18,6 +19,7 @@
 /* A look reads at most so many counters, so that the thread that looks is not held up: 32,768 take about 0.1 ms. There are
  * no more contexts either, and no more objects in free buffers. */
 #define MOST_COUNTERS 32768u
+#define MORE_COUNTERS (64 * MOST_COUNTERS) /* for programs that shall look as often as it helps: a look takes some ms */
 /* Reading a chunk of all threads should take no longer: at least 20 µs, and 1 µs for each thread. A look needs no exact
  * times, so it does not wait until the rate of the clock is known. */
 #define PATIENCE_TICKS 100000u
@@ -41,6 +43,11 @@ int peaks_boot(uint32_t max_contexts)
     meta_array_watch(&peak_array);
     store_release(&all_peaks.of, (struct context_peaks *)peak_array.start);
     return 0;
+}
+
+static uint32_t most_counters(void)
+{
+    return conf.peak_looks_percent == 100 ? MORE_COUNTERS : MOST_COUNTERS;
 }
 
 /* ---- Adding up ---- */
@@ -112,7 +119,7 @@ static bool add_up(struct sums *sums, uint32_t end)
             n += add_threads(bytes, first / COUNTERS_PER_CHUNK, most);
             is_quick = clock_ticks_after_loads() - begin <= patience;
         }
-        if (!is_quick || n > MOST_COUNTERS)
+        if (!is_quick || n > most_counters())
             return false;
         for (uint32_t i = 0; i < most; i++)
             sums[first + i].raw += bytes[i];
@@ -209,7 +216,7 @@ static enum peaks_look look_at_many(uint32_t end)
 static enum peaks_look look(void)
 {
     uint32_t end = tree_end();
-    if (end > MOST_COUNTERS || thread_blocks() > MOST_COUNTERS / FREE_BUFFER_MAX ||
+    if (end > most_counters() || thread_blocks() > most_counters() / FREE_BUFFER_MAX ||
         !meta_array_grow(&peak_array, end * sizeof *all_peaks.of))
         return PEAKS_TOO_MANY;
     return end <= FEW_CONTEXTS ? look_at_few(end) : look_at_many(end);

@@ -4,6 +4,7 @@
  *   work N     allocates N bytes in the spans work > part {tenant=blue}
  *   drop       frees the last of them
  *   keep N     the same in the span "session", and keeps them when it is closed
+ *   many N     allocates an object in each of N spans with a label of its own, and keeps them
  *   plain N    allocates N bytes outside spans and keeps them
  *   await F    waits until a file that fits F exists (glob(7)), 600 s at most
  *   callback   has the callback print what it is told
@@ -51,6 +52,16 @@ static void keep(size_t n)
 {
     JESPAN("session");
     take(n);
+}
+
+static void many(size_t n)
+{
+    char label[24];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(label, sizeof label, "%zu", i);
+        JESPAN("one", "of", label);
+        take(1);
+    }
 }
 
 static int await(const char *pattern)
@@ -173,6 +184,8 @@ int main(int argc, char **argv)
             work(n), i++;
         else if (!strcmp(word, "keep"))
             keep(n), i++;
+        else if (!strcmp(word, "many"))
+            many(n), i++;
         else if (!strcmp(word, "plain"))
             take(n), i++;
         else if (!strcmp(word, "drop"))

@@ -60,6 +60,13 @@ test_before_exit() {
     has err 'jespan: alert: inuse(work)>=1M: '
 }
 
+# Memory that comes and goes at once, beside more contexts than looks for peaks read in other programs.
+test_many_contexts() {
+    check --max 'work<1M' -- many 40000 work 8000000 drop
+    equal "status" "$status" 3
+    has out 'FAIL  work<1M: 8.0 MiB in process '
+}
+
 # Dumps that JESPAN_CONF would remove or leave out are there: a broken rule never holds because its dump is gone.
 test_environment() {
     local key
@@ -164,6 +171,7 @@ test_wrong() {
 test_holds
 test_exit
 test_before_exit
+test_many_contexts
 test_environment
 test_outlived
 test_program_status
