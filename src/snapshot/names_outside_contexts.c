@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/meta.h"
 #include "snapshot/names_outside_parts.h"
 
 /* ---- Names of a context ---- */
@@ -271,22 +272,34 @@ static int get_of_row(struct view *view, const struct snapshot *s, const struct 
     }
 }
 
-/* A list asks for many figures of the same row. */
+/* A list asks for figures of all rows, so all are added up at once. NULL: no memory. */
+static const struct totals *inclusive_of_all(const struct snapshot *s)
+{
+    static _Thread_local struct {
+        const struct snapshot_row *rows;
+        uint64_t epoch;
+        uint32_t n_rows;
+        struct totals *sums;
+    } last;
+    if (last.sums && last.rows == s->rows && last.epoch == s->epoch)
+        return last.sums;
+    meta_unmap(last.sums, last.n_rows * sizeof *last.sums);
+    last.rows = s->rows;
+    last.epoch = s->epoch;
+    last.n_rows = s->n_rows;
+    last.sums = meta_map(s->n_rows * sizeof *last.sums);
+    if (last.sums)
+        snapshot_inclusive_all(s, last.sums);
+    return last.sums;
+}
+
 static int get_inclusive(struct view *view, const struct snapshot *s, const struct snapshot_row *row, const char *name,
                          struct mailbox_answer *answer)
 {
-    static _Thread_local struct {
-        const struct snapshot_row *row;
-        uint64_t epoch;
-        struct totals totals;
-    } last;
     if (strcmp(name, "peak_bytes") == 0)
         return get_peak(&row->peaks, offsetof(struct snapshot_peaks, total_bytes), answer);
-    if (last.row != row || last.epoch != s->epoch)
-        last.totals = snapshot_inclusive(s, (uint32_t)(row - s->rows));
-    last.row = row;
-    last.epoch = s->epoch;
-    return names_outside_total(view, &last.totals, name, answer);
+    const struct totals *sums = inclusive_of_all(s);
+    return sums ? names_outside_total(view, &sums[row - s->rows], name, answer) : -ENOMEM;
 }
 
 int names_outside_context(struct view *view, const struct snapshot *s, const char *rest, struct mailbox_answer *answer)

@@ -192,3 +192,16 @@ struct totals snapshot_inclusive(const struct snapshot *s, uint32_t row)
     sum.idle = totals_idle(&sum);
     return sum;
 }
+
+void snapshot_inclusive_all(const struct snapshot *s, struct totals *sums)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        sums[i] = s->rows[i].totals;
+    for (uint32_t i = 1; i < s->n_rows; i++)
+        for (uint32_t at = i; at; at = s->rows[at].parent_row)
+            totals_add(&sums[s->rows[at].parent_row], &s->rows[i].totals);
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        sums[i].wall = s->rows[i].wall_ns;
+        sums[i].idle = totals_idle(&sums[i]);
+    }
+}
