@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/die.h"
 #include "base/meta.h"
+#include "base/number.h"
 #include "heap/classes.h"
 
 #define NODES_MAX 1024
@@ -90,7 +91,7 @@ static const struct part {
     {"memory that is not dumped", wants_dontdump, set_dontdump},
     {"memory that is not forked", wants_dontfork, set_dontfork},
     {"locked memory", wants_locked, set_locked},
-    {"memory of a node", wants_numa_node, set_numa_node},
+    {"memory of the NUMA node that they name", wants_numa_node, set_numa_node},
 };
 #define PARTS (sizeof parts / sizeof *parts)
 
@@ -126,11 +127,15 @@ COLD void span_policy_try(const struct extent_policy *policy)
 {
     static _Atomic bool said[PARTS], said_nodes;
     int saved = errno;
-    if (policy->numa_node >= 0 && count_nodes() < 2 && first_time(&said_nodes))
-        WARN("there is one NUMA node only: span arenas have their memory there");
+    bool has_one_node = policy->numa_node >= 0 && count_nodes() < 2;
+    char node[NUMBER_BYTES];
+    if (has_one_node && first_time(&said_nodes))
+        WARN("there is one NUMA node only: span arenas have their memory there, and node:",
+             number_text(node, (uint64_t)policy->numa_node, 10), " has no effect");
     void *page = meta_map(HEADER_PAGE_BYTES);
     for (size_t i = 0; page && i < PARTS; i++)
-        if (parts[i].wanted(policy) && parts[i].set(policy, page, HEADER_PAGE_BYTES) && first_time(&said[i]))
+        if (parts[i].wanted(policy) && parts[i].set(policy, page, HEADER_PAGE_BYTES)
+            && !(has_one_node && parts[i].wanted == wants_numa_node) && first_time(&said[i]))
             WARN("span arenas cannot have ", parts[i].name, " here: ", errno_text(errno));
     meta_unmap(page, HEADER_PAGE_BYTES);
     errno = saved;

@@ -90,7 +90,10 @@ static void run(struct worker *w)
 
 static void say_no_signal(void)
 {
-    WARN("dump_signal: '", conf.dump_signal, "' is not a signal that can request a dump, and is ignored");
+    if (!conf.dump_signal[0])
+        WARN("dump_on:signal needs dump_signal, such as dump_signal:USR2, and is ignored");
+    else
+        WARN("dump_signal: '", conf.dump_signal, "' is not a signal that can request a dump, and is ignored");
 }
 
 static void install_signal(void)

@@ -48,7 +48,7 @@ bad_values() {
     ran "bad signal" "dump_on_program" "" \
         "jespan: dump_signal: 'KILL' is not a signal that can request a dump, and is ignored"
     run "dump_dir:$dir,dump_on:signal" threads
-    ran "no signal" "dump_on_program" "" "jespan: dump_signal: '' is not a signal that can request a dump, and is ignored"
+    ran "no signal" "dump_on_program" "" "jespan: dump_on:signal needs dump_signal, such as dump_signal:USR2, and is ignored"
 }
 
 # One message says that the exporter is missing; none blames dump_reserve_bytes.
