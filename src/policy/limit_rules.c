@@ -3,6 +3,7 @@
 #include "policy/limit_rules.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -16,9 +17,10 @@ static int parse_bounds(char *text, struct limit_bounds *bounds)
     *bounds = (struct limit_bounds){0, 0};
     if (slash) {
         *slash = '\0';
-        if (bytes_parse(text, &bounds->soft))
+        if (bytes_parse(text_trim(text), &bounds->soft))
             return -EINVAL;
     }
+    hard = text_trim(hard);
     if ((!slash || *hard) && bytes_parse(hard, &bounds->hard))
         return -EINVAL;
     if (bounds->hard && bounds->soft > bounds->hard)
@@ -26,20 +28,30 @@ static int parse_bounds(char *text, struct limit_bounds *bounds)
     return bounds->soft || bounds->hard ? 0 : -EINVAL;
 }
 
-/* "NAME" or "NAME{KEY=VALUE}". */
+/* Reports print paths as "request > cache". A name of C++ may have both of <>. */
+static bool is_path(const char *text)
+{
+    size_t n = strcspn(text, "<>{");
+    const char *arrow = strstr(text, " > ");
+    return text[n] == '>' || (arrow && arrow < text + strcspn(text, "{"));
+}
+
+/* "NAME" or "NAME{KEY=VALUE}", with blanks as reports print them. */
 static int parse_pattern(char *text, struct limit_rule *rule)
 {
+    text = text_trim(text);
     char *brace = strchr(text, '{'), *equals = brace ? strchr(brace, '=') : NULL, *end = text + strlen(text) - 1;
     rule->name = text;
     rule->key = rule->value = NULL;
     if (!brace)
         return *text ? 0 : -EINVAL;
-    if (brace == text || !equals || equals == brace + 1 || *end != '}')
+    if (!equals || *end != '}')
         return -EINVAL;
     *brace = *equals = *end = '\0';
-    rule->key = brace + 1;
-    rule->value = equals + 1;
-    return 0;
+    rule->name = text_trim(text);
+    rule->key = text_trim(brace + 1);
+    rule->value = text_trim(equals + 1);
+    return *rule->name && *rule->key ? 0 : -EINVAL;
 }
 
 /* Returns NULL, or why the item is wrong. */
@@ -49,6 +61,8 @@ static const char *read_rule(struct limit_rule *rule, char *text)
     if (equals)
         *equals = '\0';
     int error = equals && equals != text ? parse_bounds(equals + 1, &rule->bounds) : -EINVAL;
+    if (equals && is_path(text))
+        return "is for a path; a limit is for the spans of one name, under whichever they are";
     if (error == -ERANGE)
         return "has a soft limit above its hard limit";
     if (error || parse_pattern(text, rule))

@@ -44,16 +44,16 @@ static int start(const struct run_options *options, char **argv)
         status = run_dump_dir_choose(dump_dir, options, run_dump_dir_name(directory, argv[0], getpid()));
     if (status == 0)
         status = run_check_files(options); /* they may lie in that directory */
-    if (status != 0)
-        dump_dir_remove_empty(dump_dir, (uint64_t)getpid());
     if (status == 0)
         status = run_conf_make(&conf, options, dump_dir, &library, getpid());
     if (status == 0)
         status = add_sidecar(&conf, options);
     if (status == 0)
         status = run_environment_make(&environment, conf, &library, run_program_check(&program, library.path));
-    if (status != 0)
+    if (status != 0) {
+        run_dump_dir_undo();
         return status;
+    }
     if (options->in_process) {
         run_dump_dir_check_workers(dump_dir, options);
         dump_dir_remove_empty(dump_dir, (uint64_t)getpid()); /* the first dump makes it again */

@@ -77,6 +77,9 @@ const char *run_dump_dir_name(char directory[PATH_MAX], const char *program, pid
  * configuration names the directory, which is then left to the library. Returns 0 or STATUS_PREPARE. */
 int run_dump_dir_choose(char *dump_dir, const struct run_options *options, const char *by_default);
 
+/* Removes the directories that run_dump_dir_choose() has created, as long as they are empty. */
+void run_dump_dir_undo(void);
+
 /* Warns if forked processes shall write dumps and only root can: a server's workers run as another user. */
 void run_dump_dir_check_workers(const char *dump_dir, const struct run_options *options);
 

@@ -51,18 +51,43 @@ static bool names_dump_dir(const char *text)
     return text && (strncmp(text, "dump_dir:", 9) == 0 || strstr(text, ",dump_dir:"));
 }
 
+static char made[PATH_MAX];  /* the directory that this run has created, as it was named */
+static size_t made_from_bytes; /* of the first one above it that is new; 0: none is */
+
+static int create_directory(const char *path)
+{
+    if (mkdir(path, 0777) != 0)
+        return errno;
+    if (made_from_bytes == 0)
+        made_from_bytes = strlen(path);
+    return 0;
+}
+
 /* Creates a directory and those above it. Returns 0 or a positive errno. */
 static int create_directories(const char *directory)
 {
-    char path[PATH_MAX];
-    if ((size_t)snprintf(path, sizeof path, "%s", directory) >= sizeof path)
+    made_from_bytes = 0;
+    if ((size_t)snprintf(made, sizeof made, "%s", directory) >= sizeof made)
         return ENAMETOOLONG;
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(made + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        mkdir(path, 0777); /* if it fails, so does the last one */
+        create_directory(made); /* if it fails, so does the last one */
         *slash = '/';
     }
-    return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
+    int error = create_directory(made);
+    return error == EEXIST ? 0 : error;
+}
+
+void run_dump_dir_undo(void)
+{
+    while (made_from_bytes > 0 && strlen(made) >= made_from_bytes) {
+        char *slash = strrchr(made, '/');
+        rmdir(made);
+        if (!slash)
+            break;
+        *slash = '\0';
+    }
+    made_from_bytes = 0;
 }
 
 /* Creates the directory. Sets `path` to the absolute path, since the program may change its directory. Returns 0 or a

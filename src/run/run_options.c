@@ -65,15 +65,30 @@ static int check_guard(const char *option, const char *text)
     return check_number(option, text, MAX_GUARD_SAMPLE, "");
 }
 
-/* For values that JESPAN_CONF takes as they are. The message leaves the value out: a URL may contain a password. */
+/* A comma ends a value of JESPAN_CONF. The message leaves the value out: a URL may contain a password. */
+static int check_comma(const char *option, const char *value)
+{
+    if (!value || !strchr(value, ','))
+        return 0;
+    cmd_error("%s: the value cannot contain a ','", option);
+    return STATUS_USAGE;
+}
+
+static int check_stacks(const char *option, const char *mode)
+{
+    int status = check_comma(option, mode);
+    return status != 0 ? status : run_check_stacks(option, mode);
+}
+
+/* For values that JESPAN_CONF takes as they are. */
 static int check_value(const char *option, const char *value)
 {
     if (!value)
         return 0;
+    if (check_comma(option, value) != 0)
+        return STATUS_USAGE;
     if (value[0] == '\0')
         cmd_error("%s: the value is empty", option);
-    else if (strchr(value, ','))
-        cmd_error("%s: the value cannot contain a ','", option);
     else if (strlen(value) >= CONF_STRING_BYTES)
         cmd_error("%s: the value is longer than %d bytes", option, CONF_STRING_BYTES - 1);
     else
@@ -116,7 +131,8 @@ static int check_file(const char *option, const char *path)
 
 static int check_directory(const char *option, const char *path)
 {
-    return path ? cmd_no_stdout(option, path) : 0;
+    int status = check_comma(option, path);
+    return status != 0 || !path ? status : cmd_no_stdout(option, path);
 }
 
 static int check_values(const struct run_options *options)
@@ -125,7 +141,7 @@ static int check_values(const struct run_options *options)
         int (*check)(const char *option, const char *value);
         const char *option, *value;
         int (*more)(const char *option, const char *value); /* where the value is given and right so far; may be NULL */
-    } checks[] = {{run_check_stacks, "--stacks", options->stacks},
+    } checks[] = {{check_stacks, "--stacks", options->stacks},
                   {check_interval, "--interval", options->interval},
                   {check_guard, "--guard", options->guard},
                   {check_keep, "--keep", options->keep},

@@ -296,7 +296,7 @@ test_run_errors() {
     jespan run -- "$scratch"
     says "a directory" 126 "jespan: cannot run '*': Permission denied"
     jespan run --dump-dir "$scratch/with,comma" -- true
-    says "a comma" 125 "jespan: *with,comma: JESPAN_CONF cannot name*"
+    says "a comma" 2 "jespan: --dump-dir: the value cannot contain a ','"
     [ ! -e "$scratch/with,comma" ] || fail "a comma: the directory was made"
     jespan run --dump-dir "$scratch/plain" -- true
     says "dump dir is a file" 125 "jespan: cannot write dumps to '*plain': Not a directory"
@@ -389,6 +389,18 @@ test_run_lists() {
 END
     jespan run --arena 'a=huge+nohuge' -- touch "$scratch/started"
     says "--arena with a contradiction" 2 "jespan: --arena: 'a' has properties that contradict each other"
+    jespan run --limit 'request > cache=1G' -- touch "$scratch/started"
+    says "--limit of a path" 2 "jespan: --limit: 'request > cache=1G' is for a path; *"
+    jespan run --stacks='all@a,max_contexts:64' -- touch "$scratch/started"
+    says "--stacks with a comma" 2 "jespan: --stacks: the value cannot contain a ','"
+    jespan run --dump-dir "$scratch/refused/a/" --flame /nonexistent/a -- touch "$scratch/started"
+    says "a refused run" 125 "jespan: --flame: cannot write *"
+    [ ! -e "$scratch/refused" ] || fail "a refused run leaves its directory"
+    mkdir "$scratch/refused"
+    jespan run --dump-dir "$scratch/refused/a" --flame /nonexistent/a -- touch "$scratch/started"
+    equal "a refused run: the directory of before" "$(find "$scratch/refused")" "$scratch/refused"
+    jespan run --dump-dir "$scratch/refused" --flame /nonexistent/a -- touch "$scratch/started"
+    [ -d "$scratch/refused" ] || fail "a refused run removes the directory of before"
     jespan serve --alert 'inuse' $$
     says "serve --alert" 2 "jespan: --alert: 'inuse' is not a rule such as *"
     [ ! -e "$scratch/started" ] || fail "the program was started"
@@ -537,7 +549,7 @@ test_run_library_without_sections() {
     done
 }
 
-# Any byte may be wrong. Nothing is run: the directory for dumps has a comma.
+# Any byte may be wrong. Nothing is run: there is no such directory for dumps.
 test_run_damaged_library() {
     local at limit
     $CC -shared -fPIC -Wl,--hash-style=both -o "$scratch/whole.so" "$scratch/hashed.c"
@@ -545,7 +557,7 @@ test_run_damaged_library() {
     for ((at = 4; at < limit; at += 1 + at / 40)); do
         cp "$scratch/whole.so" "$scratch/damaged.so"
         printf '\xff\xff\xff\x7f' | dd of="$scratch/damaged.so" bs=1 seek="$at" conv=notrunc status=none
-        jespan run --lib "$scratch/damaged.so" --dump-dir "$scratch/comma,comma" -- true
+        jespan run --lib "$scratch/damaged.so" --dump-dir /proc/none -- true
         [ "$status" = 125 ] || fail_with "a library damaged at $at: status $status" "$scratch/err"
     done
 }

@@ -664,6 +664,12 @@ static void test_patterns(void **state)
     assert_true(matches("b", NULL, NULL, 0, 2));
     assert_int_equal(configure("x=y=8|"), 0);
     assert_true(matches("x=y", NULL, NULL, 0, 8));
+    assert_int_equal(configure(" tenant {name=acme}=1M / 2M|a b{ k = v w } = 5|vector<int> =6"), 0); /* as reports print them */
+    assert_true(matches("tenant", "name", "acme", MIB, 2 * MIB));
+    assert_true(matches("a b", "k", "v w", 0, 5));
+    assert_true(matches("vector<int>", NULL, NULL, 0, 6));
+    assert_int_equal(configure("a{route=x > y}=7"), 0);
+    assert_true(matches("a", "route", "x > y", 0, 7));
 }
 
 static void test_bad_patterns_are_named(void **state)
@@ -672,6 +678,7 @@ static void test_bad_patterns_are_named(void **state)
         "a", "=5", "a=", "a=0", "a=0/0", "a=/5",
         "a=5X", "a=1KK", "a=-1", "a=1/2/3", "a=16777216T", "a=99999999999999999999",
         "a{b}=5", "a{=c}=5", "{b=c}=5", "a{b=c=5", "a{b=c}x=5", "a=K",
+        "request > cache=5", "request>cache=5", "request > cache{b=c}=5", "f<int> > cache=5", " =5", " {b=c}=5", "a{ =c}=5",
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
