@@ -178,6 +178,13 @@ static bool parse_number(const char *word, uint64_t *value)
     return isdigit((unsigned char)word[1]) && !*end && !errno;
 }
 
+/* The program would take a negative number for a very large one. */
+static bool is_negative(const struct mailbox_request *request, const char *word)
+{
+    const struct permitted_name *name = names_permitted_find(request->name, MAILBOX_SET);
+    return word[0] == '-' && request->has_value && name && name->kind == MAILBOX_UNSIGNED;
+}
+
 /* A limit is for the context that has the number now, also if the program makes the change much later. */
 static int begin_set(struct ctl_target *t, struct mailbox_request *request, const char *name)
 {
@@ -210,6 +217,10 @@ static int set(struct ctl_target *t, const char *name, const char *word)
     }
     memcpy(request.words, word, strlen(word));
     request.has_value = parse_number(word, &request.value);
+    if (is_negative(&request, word)) {
+        cmd_error("%s: '%s' is negative, and %s takes no negative number", t->word, word, name);
+        return STATUS_USAGE;
+    }
     if (!request.has_value && names_outside_limited(request.name)) { /* the program may sleep, and say so hours later */
         cmd_error("'%s' is no number of bytes, such as 64M", word);
         return STATUS_USAGE;

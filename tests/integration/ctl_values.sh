@@ -254,6 +254,8 @@ refused "no such span" 1 "jespan: $pid: no span fits 'fish'" "$pid" set limit:fi
 for bytes in 64MB abc ''; do
     refused "no number of bytes" 2 "jespan: '$bytes' is no number of bytes, such as 64M" "$pid" set 'limit:request{tenant=bl*} > cache' "$bytes"
 done
+refused "a negative limit by path" 2 "jespan: $pid: '-1' is negative, and limit:passing takes no negative number" "$pid" set limit:passing -1
+refused "a negative number" 2 "jespan: $pid: '-1' is negative, *" "$pid" set spans.stacks_min_bytes -1
 refused "several spans" 1 "jespan: $pid: 2 spans fit 'request > cache': request *cache; request *cache. Name the spans above or labels*" \
     "$pid" set 'limit:request > cache' 64M
 refused "no limit of a context that does not exist" 1 "jespan: $pid: spans.99.limit_hard does not exist in it" "$pid" set spans.99.limit_hard 1M
