@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `jespan html`: dumps as a page in one file. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "console/command.h"
 #include "console/options.h"
@@ -113,6 +116,28 @@ static int write_words(const char *path, bool calls, char **words, size_t n)
     return status;
 }
 
+static bool is_packed(const char *path)
+{
+    unsigned char begin[2] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, begin, sizeof begin);
+    if (fd >= 0)
+        close(fd);
+    return n == sizeof begin && begin[0] == 0x1f && begin[1] == 0x8b;
+}
+
+/* Without its name, the page would take the place of the first dump. Returns 0, or prints an error and returns STATUS_USAGE. */
+static int check_page(const char *path, char **words, size_t n)
+{
+    struct stat page, dump;
+    if (strcmp(path, "-") == 0 || path[0] == '\0' || stat(path, &page) != 0 || !S_ISREG(page.st_mode))
+        return cmd_output_name(path);
+    bool is_dump = is_packed(path);
+    for (size_t i = 0; i < n && !is_dump; i++)
+        is_dump = stat(words[i], &dump) == 0 && dump.st_dev == page.st_dev && dump.st_ino == page.st_ino;
+    return is_dump ? cmd_fail(path, "is a dump and would be lost; --output needs the name of a page", STATUS_USAGE) : 0;
+}
+
 static int run(int argc, char **argv)
 {
     const char *path = NULL;
@@ -125,8 +150,11 @@ static int run(int argc, char **argv)
         cmd_error("%s; see 'jespan help html'", path ? "there is no FILE" : "there is no --output PAGE");
         return STATUS_USAGE;
     }
+    char **words = argv + optind;
+    size_t n = (size_t)(argc - optind);
     text_init();
-    return write_words(path, calls, argv + optind, (size_t)(argc - optind));
+    status = check_page(path, words, n);
+    return status != 0 ? status : write_words(path, calls, words, n);
 }
 
 const struct command command_html = {

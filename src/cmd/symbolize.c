@@ -43,7 +43,7 @@ static int run(int argc, char **argv)
     if (of_sidecar)
         return symbolize_calls();
     const char *word = cmd_only_word(argc, argv, "FILE");
-    if (!word)
+    if (!word || (output && cmd_output_name(output) != 0))
         return STATUS_USAGE;
     return symbolize_file(word, output ? output : word);
 }

@@ -190,6 +190,111 @@ test_whole_files() {
     equal "html: mode" "$(stat -c %a "$scratch/whole/new")" 640
 }
 
+# A file that is more than a name is written in place, and never replaced.
+test_outputs_in_place() {
+    local page name words
+    directory=$scratch/in_place
+    mkdir "$directory"
+    cd "$directory"
+    cp "$scratch/small" dump
+    "$JESPAN_CMD" html -o page dump
+    page=$(md5sum < page)
+    for name in /dev/stdout /dev/fd/1 /proc/self/fd/1 out; do
+        (echo a; "$JESPAN_CMD" html -o $name dump; echo b) > out
+        equal "-o $name: first and last line" "$(sed -n '1p;$p' out | paste -sd' ')" "a b"
+        equal "-o $name: the page" "$(sed '1d;$d' out | md5sum)" "$page"
+        echo before > log
+        [ $name = out ] || "$JESPAN_CMD" html -o $name dump >> log
+        [ $name = out ] || equal "-o $name >> log" "$(head -n 1 log) $(tail -n +2 log | md5sum)" "before $page"
+    done
+    (echo a; "$JESPAN_CMD" html -o /dev/stderr dump; echo b >&2) 2> out > /dev/null
+    equal "-o /dev/stderr: last line" "$(tail -n 1 out)" b
+    (echo a >&3; "$JESPAN_CMD" html -o /dev/fd/3 dump; echo b >&3) 3> out
+    equal "-o /dev/fd/3: first and last line" "$(sed -n '1p;$p' out | paste -sd' ')" "a b"
+    echo before > linked
+    ln linked other
+    jespan html -o linked dump
+    equal "a file with two names" "$(md5sum < other)" "$page"
+    name=$(printf '%0255d' 0)
+    jespan html -o "$name" dump
+    says "a name of 255 bytes" 0 ""
+    equal "a name of 255 bytes" "$(md5sum < "$name")" "$page"
+    ln -s none/x dangling
+    ln -s loop loop
+    for words in "html dump" "symbolize dump"; do
+        # shellcheck disable=SC2086
+        jespan $words -o dangling
+        says "$words to a link to nowhere" 1 "jespan: dangling: No such file or directory"
+        # shellcheck disable=SC2086
+        jespan $words -o loop
+        says "$words to a loop of links" 1 "jespan: loop: Too many levels of symbolic links"
+        # shellcheck disable=SC2086
+        jespan $words -o ''
+        says "$words without a name" 2 "jespan: --output: the name is empty"
+    done
+    [ -L dangling ] && [ -L loop ] || fail "a link was replaced"
+    gzip -k dump
+    cp dump.gz kept.gz
+    jespan html -o dump.gz dump
+    says "a dump as the page" 2 "jespan: dump.gz: is a dump and would be lost; --output needs the name of a page"
+    jespan html -o dump dump dump.gz
+    says "the first dump as the page" 2 "jespan: dump: is a dump and would be lost; *"
+    cmp -s dump "$scratch/small" && cmp -s dump.gz kept.gz || fail "a dump was replaced"
+    equal "files that are left" "$(find . -name '*.??????' ! -name '*.gz')" ""
+    cd - > /dev/null
+}
+
+# Another user's file, and directories that permit no other.
+test_outputs_of_others() {
+    local user=(setpriv --reuid 65534 --regid 65534 --clear-groups) directory
+    directory=$(mktemp -d "${TMPDIR:-/tmp}/jespan-test.XXXXXX")
+    chmod 755 "$directory" && cp "$JESPAN_CMD" "$directory/jespan" && cp "$scratch/small" "$directory/dump"
+    if "${user[@]}" "$directory/jespan" --version > /dev/null 2>&1; then
+        mkdir "$directory/closed" "$directory/sticky"
+        chmod 1777 "$directory/sticky"
+        for name in closed/mine sticky/theirs closed/old; do
+            echo before > "$directory/$name"
+            chmod 666 "$directory/$name"
+        done
+        chown 65534 "$directory/closed/mine"
+        ! "${user[@]}" "$directory/jespan" html -o "$directory/closed/new" "$directory/dump" 2> "$scratch/err" ||
+            fail "a page in a closed directory"
+        for name in closed/mine sticky/theirs; do
+            "${user[@]}" "$directory/jespan" html -o "$directory/$name" "$directory/dump" 2> "$scratch/err" ||
+                fail_with "html -o $name" "$scratch/err"
+            grep -q '</html>' "$directory/$name" || fail "html -o $name: no page"
+        done
+        equal "the owner of another's file" "$(stat -c %u "$directory/sticky/theirs")" "$(id -u)"
+        chown 65534 "$directory/closed/old"
+        jespan html -o "$directory/closed/old" "$directory/dump"
+        equal "the owner of another's file, by root" "$(stat -c %u "$directory/closed/old")" 65534
+        chmod 444 "$directory/closed/mine"
+        ! "${user[@]}" "$directory/jespan" html -o "$directory/closed/mine" "$directory/dump" 2> "$scratch/err" ||
+            fail "a page over a file that is only to be read"
+    fi
+    rm -rf "$directory"
+}
+
+# A signal leaves no part of a file. It comes where the file would get its name.
+test_outputs_signals() {
+    local signal file=$scratch/signals
+    ! grep -q '__[at]san_init' < <(nm "$JESPAN_CMD" 2> /dev/null) || return 0
+    printf '#include <signal.h>\n#include <stdlib.h>\nint rename(const char *a, const char *b) { (void)a, (void)b; raise(atoi(getenv("RAISED"))); return -1; }\n' > "$scratch/rename.c"
+    $CC -shared -fPIC -o "$scratch/rename.so" "$scratch/rename.c"
+    mkdir "$file"
+    echo before > "$file/page"
+    for signal in 1 2 15; do
+        status=0
+        { (RAISED=$signal LD_PRELOAD=$scratch/rename.so exec "$JESPAN_CMD" html -o "$file/page" "$scratch/small") || status=$?; } 2> /dev/null
+        equal "signal $signal: status" "$status" $((128 + signal))
+        equal "signal $signal: files" "$(echo "$file"/*) $(cat "$file/page")" "$file/page before"
+    done
+    status=0
+    (ulimit -f 1; exec "$JESPAN_CMD" html -o "$file/page" "$scratch/small") 2> "$scratch/err" || status=$?
+    says "a file that becomes too large" 1 "jespan: *page: File too large"
+    equal "a file that becomes too large: files" "$(echo "$file"/*) $(cat "$file/page")" "$file/page before"
+}
+
 # Values of a run's environment. What is tested is the command, so nothing needs to be tracked.
 environment_of() {
     jespan run "$@" -- env
@@ -931,6 +1036,9 @@ test_help_and_usage
 test_completion
 test_full_disk
 test_whole_files
+test_outputs_in_place
+test_outputs_of_others
+test_outputs_signals
 test_run_environment
 test_run_services
 test_run_services_wrong
