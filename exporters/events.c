@@ -182,10 +182,20 @@ static void show_memory(struct events *e, bool is_last)
 
 /* ---- The flames, at the end ---- */
 
+static bool has_spans(const struct snapshot *s)
+{
+    bool found = s->retired.busy > 0;
+    for (uint32_t i = 0; i < s->n_rows && !found; i++)
+        found = s->rows[i].kind == CONTEXT_SPAN;
+    return found;
+}
+
 static void write_flames(struct events *e)
 {
     bool wants_folded = events_file_is_wanted(&e->flame), wants_svg = events_file_is_wanted(&e->svg);
     const struct snapshot *s = wants_folded || wants_svg ? take_snapshot(e) : NULL;
+    if (s && !is_first(e) && e->host->conf->dump_at_exit_pid != 0 && !has_spans(s))
+        return; /* as a helper of a script */
     if (s && wants_folded)
         events_flame_folded(&e->flame, s);
     if (s && wants_svg)

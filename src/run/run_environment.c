@@ -218,6 +218,44 @@ static void add_bytes(FILE *to, const char *key, const char *text)
     add(to, key, digits);
 }
 
+/* ---- What a `jespan run` that started this one set for itself ---- */
+
+/* Returns false if the key is not set. */
+static bool inherits(char value[CONF_STRING_BYTES], const char *key)
+{
+    const char *outer = getenv("JESPAN_CONF");
+    value[0] = '\0';
+    if (outer && strstr(outer, ",sidecar:")) /* each run sets it */
+        run_conf_value(value, CONF_STRING_BYTES, outer, key);
+    return value[0] != '\0';
+}
+
+/* Two runs cannot write one file, so this one writes FILE.PID, as other programs of the first run do. Returns whether it
+ * inherits a file. */
+static bool add_inherited_files(FILE *to, pid_t pid)
+{
+    static const char *const keys[] = {"flame_file", "events_file", "flame_svg_file", "trace_file"};
+    char value[CONF_STRING_BYTES];
+    bool any = false;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (inherits(value, keys[i])) {
+            fprintf(to, ",%s:%s.%d", keys[i], value, (int)pid);
+            any = true;
+        }
+    return any;
+}
+
+/* Two runs cannot listen at one address, so this one listens at a free port, or at PATH.PID. */
+static void add_inherited_address(FILE *to, pid_t pid)
+{
+    char value[CONF_STRING_BYTES];
+    const char *port = inherits(value, "http_listen") ? strrchr(value, ':') : NULL;
+    if (port && strncmp(value, "unix:", 5) == 0)
+        fprintf(to, ",http_listen:%s.%d", value, (int)pid);
+    else if (port)
+        fprintf(to, ",http_listen:%.*s:0", (int)(port - value), value);
+}
+
 /* The last value of a key counts: first those of this function, then the environment's, those of options, and --conf. A
  * program that PROGRAM executes writes a dump at exit only if it ran for a while. PROGRAM has the number `pid`. */
 static char *compose_conf(const struct run_options *options, const char *dump_dir, const struct run_library *library, pid_t pid)
@@ -232,7 +270,9 @@ static char *compose_conf(const struct run_options *options, const char *dump_di
     add_number(to, "dump_at_exit_min_ms:", waits ? MIN_LIFE_MS : 0);
     add(to, "module_dir:", library->modules);
     add(to, "", getenv("JESPAN_CONF"));
-    add_number(to, "dump_at_exit_pid:", waits || wants_files(options) ? (uint64_t)pid : 0);
+    add_inherited_address(to, pid);
+    bool has_files = add_inherited_files(to, pid) || wants_files(options);
+    add_number(to, "dump_at_exit_pid:", waits || has_files ? (uint64_t)pid : 0);
     add(to, "dump_dir:", dump_dir);
     add(to, "dump_interval_s:", options->interval);
     add(to, "dump_keep:", options->keep);

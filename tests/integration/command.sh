@@ -744,6 +744,21 @@ test_run_nested() {
     [ "$(dumps_in "$scratch/outer")" != "$(dumps_in "$scratch/inner")" ] || fail "nested in a shell: both of one program"
 }
 
+# The first run keeps its address. The second has another one, which stderr or the directory shows.
+test_run_nested_http() {
+    jespan run --http 127.0.0.1:61999 -- sh -c "'$JESPAN_CMD' run --quiet --interval 0 --dump-dir '$scratch/inner' -- env; exit 0"
+    grep -q '^JESPAN_CONF=.*,http_listen:127\.0\.0\.1:0,' "$scratch/out" || fail_with "nested: no address of its own" "$scratch/out"
+    jespan run --http 127.0.0.1:61999 -- "$JESPAN_CMD" run --quiet --interval 0 --dump-dir "$scratch/inner" --http :61998 -- env
+    [[ $(sed 's/^JESPAN_CONF=.*,http_listen/http_listen/p' "$scratch/out") == *http_listen::61998* ]] ||
+        fail_with "nested: not the address that was given" "$scratch/out"
+    mkdir "$scratch/sockets"
+    # shellcheck disable=SC2016
+    jespan run --http "unix:$scratch/sockets/s" -- timeout 600 sh -c '
+        "$0" run --quiet -- sh -c "until test -S \$0/s && test -S \$0/s.\$\$; do sleep 0.01; done; ls \$0" "$1"; exit 0' "$JESPAN_CMD" "$scratch/sockets"
+    says "nested: --http unix:" 0 ""
+    prints "nested: --http unix:" "s*s.[0-9]*"
+}
+
 test_run_dumps() {
     local dump
     jespan run --dump-dir "$scratch/dumps" --interval 0 -- sh -c 'exec sleep 0'
@@ -1057,6 +1072,7 @@ test_run_loader
 test_run_warns_of_privileges
 test_run_fifo
 test_run_nested
+test_run_nested_http
 test_run_dumps
 test_run_helpers
 test_report_table

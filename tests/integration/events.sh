@@ -170,6 +170,33 @@ test_fork() {
     done
 }
 
+# nested MODE OPTION…: the child of the program is another `jespan run`
+nested() {
+    local mode=$1
+    shift
+    run "$mode" --flame-svg F.svg -- "$program" shop fork execute "$JESPAN_CMD" run "$mode" --quiet "$@" -- "$program" threads shop
+    equal "$mode $*: the outer program" "$(stacks E)" "$shop"
+    python3 -c 'import json; json.load(open("T"))' || fail_with "$mode $*: the outer trace cannot be read" T
+}
+
+# A run in another one writes FILE.PID, or the FILE that it names. Programs without spans write none.
+test_nested() {
+    local mode file
+    for mode in --sidecar --in-process; do
+        nested "$mode"
+        equal "$mode: files" "$(find . -name '[ETF].*' | sed 's/[0-9]*$//' | sort | tr '\n' ' ')" "./E. ./F. ./F.svg ./F.svg. ./T. "
+        equal "$mode: the inner program" "$(grep '^ThreadId(2)' E.* | stacks -)" "$(of_thread 2 -worker)"
+        python3 -c 'import json, sys; json.load(open(sys.argv[1]))' T.* || fail_with "$mode: the inner trace cannot be read" T.*
+        grep -q '^job;step ' F.[0-9]* || fail_with "$mode: the inner times" F.[0-9]*
+        nested "$mode" --flame-events E_inner
+        equal "$mode: a file of its own" "$(grep '^ThreadId(2)' E_inner | stacks -)" "$(of_thread 2 -worker)"
+        equal "$mode: files of events" "$(find . -name 'E*' | sort | tr '\n' ' ')" "./E ./E_inner "
+    done
+    run --flame-svg F.svg -- sh -c 'sleep 0; exit 0'
+    await test -s F.svg || fail "no file of the shell" # the shell does not wait for the sidecar
+    equal "files of a helper" "$(find . -name 'F.*[0-9]')" ""
+}
+
 # A program without spans has no events. What the program before it wrote stays.
 test_no_spans() {
     local mode
@@ -193,4 +220,5 @@ test_lost
 test_wrong_files
 test_killed
 test_fork
+test_nested
 finish
