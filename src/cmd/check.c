@@ -85,7 +85,7 @@ static int make_alerts(char alerts[CONF_STRING_BYTES], const struct check *check
 /* Keys that JESPAN_CONF of the environment must not change: all dumps of the run must be there to be checked. */
 #define CONF                                                                                                           \
     "reading_interval_ms:10,dump_format:pprof,dump_keep:0,dump_dir_files:0,dump_dir_bytes:0,"                          \
-    "peak_looks_percent:100,contexts_kept:16777216"
+    "dump_at_exit_min_ms:0,peak_looks_percent:100,contexts_kept:16777216"
 
 /* Becomes the program. A process between it and the check waits for the sidecar, as process 1 of a container does. */
 static _Noreturn void become_program(const struct options *options, const char *directory, const char *alerts, char **words, int n)

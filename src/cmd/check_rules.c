@@ -143,7 +143,16 @@ static const char *read_dump(struct check *check, const char *path, pid_t proces
 
 enum kind { OTHER, BEFORE_END, AT_EXIT, AT_KILL };
 
-/* `suffix` is what follows heap.PID.NUMBER. in the name of a file. */
+/* Returns what follows heap.PID.NUMBER. in the name of a dump, or heap.PID.TIME.NUMBER. if another process had the number PID
+ * before, or another `jespan run` wrote dumps of this process. NULL: it is no dump. */
+static const char *find_suffix(const char *name, int *pid)
+{
+    int end = 0, more = 0;
+    sscanf(name, "heap.%d.%*u.%n", pid, &end);
+    sscanf(name + end, "%*u.%n", &more);
+    return end > 0 ? name + end + more : NULL;
+}
+
 static enum kind find_kind(const char *suffix)
 {
     if (strcmp(suffix, "pb.gz") == 0)
@@ -161,11 +170,9 @@ const char *check_read(struct check *check, const char *directory)
     if (!files)
         return "the directory of the dumps cannot be read";
     for (struct dirent *file; !reason && (file = readdir(files));) {
-        int pid = 0, end = 0;
-        sscanf(file->d_name, "heap.%d.%*u.%n", &pid, &end);
-        if (end == 0)
-            continue;
-        enum kind kind = find_kind(file->d_name + end);
+        int pid = 0;
+        const char *suffix = find_suffix(file->d_name, &pid);
+        enum kind kind = suffix ? find_kind(suffix) : OTHER;
         if (kind == OTHER)
             continue;
         snprintf(path, sizeof path, "%s/%s", directory, file->d_name);

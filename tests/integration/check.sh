@@ -76,6 +76,18 @@ test_environment() {
     done
 }
 
+# The limits of a `jespan run` around it or inside do not keep a short program's dump away.
+test_nested() {
+    status=0
+    "$JESPAN_CMD" run --quiet --dump-dir outer -- "$JESPAN_CMD" check --max 'session<1K' -- "$program" keep 300000 > out 2> err || status=$?
+    equal "status in a run" "$status" 3
+    has out 'FAIL  session<1K: 320.0 KiB in process '
+    status=0
+    "$JESPAN_CMD" check --max 'session<1K' -- "$JESPAN_CMD" run --quiet -- "$program" keep 300000 > out 2> err || status=$?
+    equal "status of a run in it" "$status" 3
+    has out 'FAIL  session<1K: 320.0 KiB in process '
+}
+
 test_outlived() {
     check --no-outlived -- plain 100000
     equal "status of memory outside spans" "$status" 0
@@ -173,6 +185,7 @@ test_exit
 test_before_exit
 test_many_contexts
 test_environment
+test_nested
 test_outlived
 test_program_status
 test_no_dump
