@@ -74,3 +74,33 @@ pid_t children_outside(pid_t process)
 {
     return find_by_thread(process, find_outside);
 }
+
+/* ---- Configurations ---- */
+
+static bool has_conf(pid_t process, const char *ending)
+{
+    static const char variable[] = "JESPAN_CONF=";
+    char path[40], *one = NULL;
+    size_t room = 0, n_ending = strlen(ending);
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)process);
+    FILE *all = fopen(path, "re");
+    for (ssize_t n; all && !found && (n = getdelim(&one, &room, '\0', all)) > 0;)
+        found = strncmp(one, variable, sizeof variable - 1) == 0 && strlen(one) > n_ending
+             && strcmp(one + strlen(one) - n_ending, ending) == 0;
+    if (all)
+        fclose(all);
+    free(one);
+    return found;
+}
+
+bool children_have_conf(const char *ending)
+{
+    bool found = false;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *one; processes && !found && (one = readdir(processes));)
+        found = atoi(one->d_name) > 0 && has_conf((pid_t)atoi(one->d_name), ending);
+    if (processes)
+        closedir(processes);
+    return found;
+}

@@ -4,6 +4,7 @@ sidecar_sources = \
 	%D%/call_names.c %D%/call_names.h \
 	%D%/call_names_ask.c \
 	%D%/children.c %D%/children.h \
+	%D%/end_line.c %D%/end_line.h \
 	%D%/ending.c %D%/ending.h \
 	%D%/event_dumps.c %D%/event_dumps.h \
 	%D%/holders.c %D%/holders.h \

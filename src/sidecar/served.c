@@ -102,6 +102,7 @@ static bool wants_last(const struct served *p, const struct ending *e)
 /* For the line at the end. */
 static void note_holders(struct served *p, const struct snapshot *s)
 {
+    p->was_read = true;
     line_find_holder(&p->last, s, false);
     if (snapshot_peak_bytes(s) >= p->peak.all_bytes)
         line_find_holder(&p->peak, s, true);

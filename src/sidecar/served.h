@@ -31,6 +31,7 @@ struct served {
     struct line_holder peak, last;
     struct watched *watched; /* NULL: nothing is watched for */
     struct event_dumps *event_dumps; /* NULL: no events are watched for */
+    bool was_read;         /* once at least; it may have had nothing in use */
     bool has_said_goodbye; /* its last dump is written */
     bool pushes;           /* to Pyroscope or a collector */
 };

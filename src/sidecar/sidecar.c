@@ -24,6 +24,8 @@
 #include "base/number.h"
 #include "conf/conf.h"
 #include "report/dump_dir.h"
+#include "sidecar/children.h"
+#include "sidecar/end_line.h"
 #include "sidecar/ending.h"
 #include "sidecar/event_dumps.h"
 #include "sidecar/modules.h"
@@ -32,6 +34,8 @@
 #include "snapshot/view.h"
 
 #define LOOK_EVERY_NS UINT64_C(1000000000) /* for processes that have taken a slot */
+#define EXPECT_FOR_NS UINT64_C(1000000000) /* after the last end, for processes that are about to take one */
+#define EXPECT_EVERY_NS UINT64_C(50000000)
 
 enum { SIGNALS, RINGS, MODULES, FIRST_PROCESS };
 
@@ -43,61 +47,10 @@ static struct sidecar {
     size_t room; /* of fds */
     int signals, rings, modules;
     uint64_t next_look_ns;
+    uint64_t last_end_ns; /* of a process that was served */
+    char page_ending[64]; /* of the configuration of processes that use the page. "": there is none */
     uint64_t woke_ns; /* others may take long to end, so each age counts until here */
 } sidecar;
-
-/* ---- The line at the end ---- */
-
-static void say_holder(FILE *to, const char *when, const struct line_holder *h)
-{
-    char all[LINE_SIZE_BYTES], most[LINE_SIZE_BYTES];
-    fprintf(to, "; %s %s in use, most of it by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
-}
-
-/* Bounds may have removed the older ones. */
-static void say_dumps(FILE *to, const struct served_dumps *d)
-{
-    bool is_bounded = conf.dump_keep || conf.dump_dir_files || conf.dump_dir_bytes;
-    fprintf(to, "; %llu dump%s", (unsigned long long)d->n, d->n == 1 ? "" : "s");
-    if (d->processes > 1)
-        fprintf(to, " of %llu processes", (unsigned long long)d->processes);
-    fprintf(to, " %s ", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in");
-    line_path(to, conf.dump_dir);
-    fputs("; next: jespan report ", to);
-    line_path(to, d->last);
-}
-
-static void say_unread(const struct served *p, const struct ending *e)
-{
-    char how[ENDING_TEXT_BYTES];
-    const char *why = conf.only_programs[0] ? "; its program is left out (only_programs), or it ended before it could be read"
-                                            : " before it could be read";
-    dprintf(STDERR_FILENO, "jespan: process %d %s%s; it left no %s\n", (int)p->pid, ending_text(how, e), why,
-            conf.dump_dir[0] ? "dump" : "figures");
-}
-
-/* One system call writes it, so that it is one line among the output of others. */
-static void say_end(const struct served *p, const struct ending *e)
-{
-    char *text = NULL, how[ENDING_TEXT_BYTES];
-    size_t bytes;
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to)
-        return;
-    fputs("jespan: ", to);
-    line_name(to, p->name);
-    fprintf(to, " (process %d) %s", (int)p->pid, ending_text(how, e));
-    if (p->peak.all_bytes > 0) {
-        say_holder(to, "at its peak", &p->peak);
-        say_holder(to, "at last", &p->last);
-    }
-    if (served_dumps.n > 0)
-        say_dumps(to, &served_dumps);
-    fputc('\n', to);
-    if (fclose(to) == 0 && write(STDERR_FILENO, text, bytes) < 0)
-        errno = 0; /* nobody reads it */
-    free(text);
-}
 
 /* ---- The processes ---- */
 
@@ -205,17 +158,17 @@ static void end_served(struct served *p)
 {
     struct ending e = ending_of(&p->watch);
     e.by_ns = sidecar.woke_ns;
-    bool is_anothers = page_is_handed_over(p->pid), was_read = p->peak.all_bytes > 0;
+    bool is_anothers = page_is_handed_over(p->pid);
     bool wants_files = conf.dump_dir[0] || conf.flame_file[0] || conf.flame_svg_file[0] || conf.events_file[0] || conf.trace_file[0];
     served_end(p, &e);
     if (!p->is_first || sidecar.quiet)
         return;
     if (is_anothers) /* the figures are those of `jespan run`, before it became the program */
         p->peak.all_bytes = 0;
-    if ((was_read && !is_anothers) || served_dumps.n > 0)
-        say_end(p, &e);
+    if ((p->was_read && !is_anothers) || served_dumps.n > 0)
+        end_line_say(p, &e);
     else if (!is_anothers && wants_files)
-        say_unread(p, &e);
+        end_line_say_unread(p, &e);
 }
 
 /* Frees those that have ended. Their descriptors follow one another in the order of the list. */
@@ -232,6 +185,7 @@ static void end_those_that_ended(size_t n_polled)
         *at = p->next;
         sidecar.n_served--;
         served_free(p);
+        sidecar.last_end_ns = sidecar.woke_ns;
     }
 }
 
@@ -305,10 +259,20 @@ static bool run_once(void)
     return !is_told;
 }
 
+/* A child of the program that ended may be about to execute a program. It has no slot before that. */
+static bool expects_more(void)
+{
+    uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (!page_is_open() || now - sidecar.last_end_ns >= EXPECT_FOR_NS || !children_have_conf(sidecar.page_ending))
+        return false;
+    sidecar.next_look_ns = now + EXPECT_EVERY_NS;
+    return true;
+}
+
 /* A process that takes a slot now is found by the last look, or is left out. */
 static bool is_over(void)
 {
-    if (sidecar.first_served || modules_next_ns() != UINT64_MAX)
+    if (sidecar.first_served || modules_next_ns() != UINT64_MAX || expects_more())
         return false;
     page_close(true);
     look_for_processes();
@@ -372,8 +336,10 @@ static int start(const struct sidecar_options *o)
     if (o->page >= 0 && sidecar.rings < 0)
         return sidecar.rings;
     struct served *p = add_served(o->pid, o->pidfd, true, page_is_open());
-    if (page_is_open())
+    if (page_is_open()) {
         sidecar.next_look_ns = 0;
+        snprintf(sidecar.page_ending, sizeof sidecar.page_ending, ",sidecar:/proc/%d/fd/%d", (int)getpid(), o->page);
+    }
     return !p ? -ENOMEM : o->is_early ? 0 : served_find(p);
 }
 

@@ -84,6 +84,27 @@ END
     equal "pushes of the shell and of what has spans" "$(wc -l < pushed)" 2
 }
 
+# A program that had nothing in use was read. Its file has its time.
+test_empty_program() {
+    echo 'int main(void) { return 0; }' | $CC -x c - -o nothing
+    "$JESPAN_CMD" run --flame nothing.folded -- ./nothing 2> nothing.err
+    await grep -q . nothing.err || fail "no line of a program without memory"
+    equal "a program without memory" "$(sed 's/process [0-9]*/process N/; s/;.*//' nothing.err)" "jespan: nothing (process N) ended with status 0"
+    grep -q '^thread:nothing ' nothing.folded || fail_with "no time of a program without memory" nothing.folded
+}
+
+# A child executes a program when the first program has ended. The pipe is open until the child's program ends.
+test_late_program() {
+    local i shell
+    for i in 1 2 3 4 5; do
+        rm -rf late
+        # shellcheck disable=SC2016
+        shell=$("$JESPAN_CMD" run --quiet --dump-dir late --interval 0 -- \
+            sh -c 'echo $$; { while kill -0 $$; do :; done; exec "$0" hold 1; } 2> /dev/null & exit 0' "$program")
+        equal "dumps of a program that begins late, $i" "$(find late -name 'heap.*' ! -name "heap.$shell.*" | wc -l)" 1
+    done
+}
+
 # No empty directory is left. A directory that cannot be made does not keep the program from running.
 test_directory() {
     local status=0 option
@@ -588,6 +609,8 @@ test_exit
 test_names
 test_line
 test_directory
+test_empty_program
+test_late_program
 test_helpers
 test_wrong_key
 test_unnoticed

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The line that the sidecar writes to stderr when the first process has ended. */
+#include "sidecar/end_line.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "conf/conf.h"
+
+static void say_holder(FILE *to, const char *when, const struct line_holder *h)
+{
+    char all[LINE_SIZE_BYTES], most[LINE_SIZE_BYTES];
+    fprintf(to, "; %s %s in use, most of it by %s (%s)", when, line_size(all, h->all_bytes), h->path, line_size(most, h->bytes));
+}
+
+/* Bounds may have removed the older ones. */
+static void say_dumps(FILE *to, const struct served_dumps *d)
+{
+    bool is_bounded = conf.dump_keep || conf.dump_dir_files || conf.dump_dir_bytes;
+    fprintf(to, "; %llu dump%s", (unsigned long long)d->n, d->n == 1 ? "" : "s");
+    if (d->processes > 1)
+        fprintf(to, " of %llu processes", (unsigned long long)d->processes);
+    fprintf(to, " %s ", d->n == 1 ? "is in" : is_bounded ? "were written, the newest are in" : "are in");
+    line_path(to, conf.dump_dir);
+    fputs("; next: jespan report ", to);
+    line_path(to, d->last);
+}
+
+void end_line_say_unread(const struct served *p, const struct ending *e)
+{
+    char how[ENDING_TEXT_BYTES];
+    const char *why = conf.only_programs[0] ? "; its program is left out (only_programs), or it ended before it could be read"
+                                            : " before it could be read";
+    dprintf(STDERR_FILENO, "jespan: process %d %s%s; it left no %s\n", (int)p->pid, ending_text(how, e), why,
+            conf.dump_dir[0] ? "dump" : "figures");
+}
+
+/* One system call writes it, so that it is one line among the output of others. */
+void end_line_say(const struct served *p, const struct ending *e)
+{
+    char *text = NULL, how[ENDING_TEXT_BYTES];
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return;
+    fputs("jespan: ", to);
+    line_name(to, p->name);
+    fprintf(to, " (process %d) %s", (int)p->pid, ending_text(how, e));
+    if (p->peak.all_bytes > 0) {
+        say_holder(to, "at its peak", &p->peak);
+        say_holder(to, "at last", &p->last);
+    }
+    if (served_dumps.n > 0)
+        say_dumps(to, &served_dumps);
+    fputc('\n', to);
+    if (fclose(to) == 0 && write(STDERR_FILENO, text, bytes) < 0)
+        errno = 0; /* nobody reads it */
+    free(text);
+}
