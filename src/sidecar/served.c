@@ -132,11 +132,12 @@ static bool write_exact(struct served *p, const struct ending *e)
     return s;
 }
 
-/* `e` is NULL if the process has executed another program, or the sidecar was told to end. */
+/* `e` is NULL if the process has executed another program, or the sidecar was told to end. Where another sidecar reports for it
+ * now, the figures are those of `jespan run`, before it became the program. */
 static void write_last(struct served *p, const struct ending *e)
 {
     char note[160], how[ENDING_TEXT_BYTES];
-    if (p->has_said_goodbye || !wants_last(p, e) || (e && write_exact(p, e)))
+    if (p->has_said_goodbye || page_is_handed_over(p->pid) || !wants_last(p, e) || (e && write_exact(p, e)))
         return;
     uint64_t began_ns, until_ns = e ? e->by_ns : now_ns();
     struct snapshot *s = readings_last(p->readings, &began_ns);
