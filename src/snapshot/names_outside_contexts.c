@@ -273,24 +273,16 @@ static int get_of_row(struct view *view, const struct snapshot *s, const struct 
 }
 
 /* A list asks for figures of all rows, so all are added up at once. NULL: no memory. */
-static const struct totals *inclusive_of_all(const struct snapshot *s)
+static const struct totals *inclusive_of_all(struct view_outside *o, const struct snapshot *s)
 {
-    static _Thread_local struct {
-        const struct snapshot_row *rows;
-        uint64_t epoch;
-        uint32_t n_rows;
-        struct totals *sums;
-    } last;
-    if (last.sums && last.rows == s->rows && last.epoch == s->epoch)
-        return last.sums;
-    meta_unmap(last.sums, last.n_rows * sizeof *last.sums);
-    last.rows = s->rows;
-    last.epoch = s->epoch;
-    last.n_rows = s->n_rows;
-    last.sums = meta_map(s->n_rows * sizeof *last.sums);
-    if (last.sums)
-        snapshot_inclusive_all(s, last.sums);
-    return last.sums;
+    struct inclusive_sums *of = &o->inclusive;
+    if (of->sums && of->rows == s->rows && of->epoch == s->epoch)
+        return of->sums;
+    meta_unmap(of->sums, of->n_rows * sizeof *of->sums);
+    *of = (struct inclusive_sums){s->rows, s->epoch, s->n_rows, meta_map(s->n_rows * sizeof *of->sums)};
+    if (of->sums)
+        snapshot_inclusive_all(s, of->sums);
+    return of->sums;
 }
 
 static int get_inclusive(struct view *view, const struct snapshot *s, const struct snapshot_row *row, const char *name,
@@ -298,7 +290,7 @@ static int get_inclusive(struct view *view, const struct snapshot *s, const stru
 {
     if (strcmp(name, "peak_bytes") == 0)
         return get_peak(&row->peaks, offsetof(struct snapshot_peaks, total_bytes), answer);
-    const struct totals *sums = inclusive_of_all(s);
+    const struct totals *sums = inclusive_of_all(view->outside, s);
     return sums ? names_outside_total(view, &sums[row - s->rows], name, answer) : -ENOMEM;
 }
 

@@ -252,6 +252,7 @@ void outside_free(struct view_outside *o)
     meta_unmap(o->threads, o->room * sizeof *o->threads);
     meta_unmap(o->directories, o->directories_bytes);
     meta_unmap(o->slots, OUTSIDE_SLOTS * sizeof *o->slots);
+    meta_unmap(o->inclusive.sums, o->inclusive.n_rows * sizeof *o->inclusive.sums);
     outside_free_sites(o);
     outside_free_frames(o);
 }

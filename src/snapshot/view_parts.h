@@ -90,6 +90,14 @@ struct outside_site {
     const struct site *site;
 };
 
+/* The figures of all rows of a snapshot with the rows below them: names_outside_contexts.c. `sums` NULL: none. */
+struct inclusive_sums {
+    const struct snapshot_row *rows;
+    uint64_t epoch;
+    uint32_t n_rows;
+    struct totals *sums;
+};
+
 struct view_outside {
     uint64_t books_at; /* the address of the books there */
     uint64_t start_ticks;
@@ -110,6 +118,7 @@ struct view_outside {
     struct stack_frame *frames; /* a copy; the first `n_frames` */
     uint32_t n_frames;
     size_t frames_bytes;
+    struct inclusive_sums inclusive;
     struct named_threads *named_threads; /* names_outside_threads.c; NULL: not read since the last snapshot */
 };
 
