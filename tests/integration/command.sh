@@ -754,7 +754,8 @@ test_run_nested_http() {
     mkdir "$scratch/sockets"
     # shellcheck disable=SC2016
     jespan run --http "unix:$scratch/sockets/s" -- timeout 600 sh -c '
-        "$0" run --quiet -- sh -c "until test -S \$0/s && test -S \$0/s.\$\$; do sleep 0.01; done; ls \$0" "$1"; exit 0' "$JESPAN_CMD" "$scratch/sockets"
+        "$0" run --quiet --dump-dir "$2" -- sh -c "until test -S \$0/s && test -S \$0/s.\$\$; do sleep 0.01; done; ls \$0" "$1"
+        exit 0' "$JESPAN_CMD" "$scratch/sockets" "$scratch/inner"
     says "nested: --http unix:" 0 ""
     prints "nested: --http unix:" "s*s.[0-9]*"
 }
