@@ -70,7 +70,8 @@ const struct conf_key *conf_find(const char *name);
 /* Sets a key, or names the error on stderr. `name` and `origin` are for the message. */
 void conf_set(const struct conf_key *key, const char *name, const char *value, const char *origin);
 
-/* Told of each wrong item of a list, and why it is wrong, such as "has no name". `key` names the list. */
+/* A reader of a list calls such a function for each wrong item. `why` says what is wrong, such as "has no name". `key` names the
+ * list. */
 typedef void conf_wrong_item(const char *key, const char *item, const char *why);
 
 /* One that names the item on stderr, and says that it is ignored. */
