@@ -4,12 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
+
+#define NS_PER_MS 1000000u
+#define READER_IDLE_NS (10000ull * NS_PER_MS) /* the reader of a FIFO must take some bytes in this time */
+#define STOP_MARGIN_NS (200ull * NS_PER_MS)   /* left to say what is missing, and to end */
 
 #define FILE_SAY(f, ...) (f)->host->say((const char *const[]){__VA_ARGS__, NULL})
 
@@ -25,11 +31,16 @@ void events_file_open(struct events_file *f, const struct service_host *host, co
         snprintf(f->path, sizeof f->path, "%s", path);
 }
 
+static void give_up(struct events_file *f)
+{
+    f->is_broken = true;
+    f->n = 0;
+}
+
 static void fail(struct events_file *f, int error)
 {
     FILE_SAY(f, f->path, ": ", strerrordesc_np(error), f->fd < 0 ? "; it is not written" : "; nothing more is written to it");
-    f->is_broken = true;
-    f->n = 0;
+    give_up(f);
 }
 
 /* The program may have closed all descriptors. Then the number may be that of a file of its own. */
@@ -39,8 +50,7 @@ static bool is_own(struct events_file *f)
         return true;
     FILE_SAY(f, f->path, ": the program has closed all descriptors; nothing more is written to it");
     f->fd = -1;
-    f->is_broken = true;
-    f->n = 0;
+    give_up(f);
     return false;
 }
 
@@ -66,6 +76,37 @@ bool events_file_is_empty(const struct events_file *f)
     return fstat(f->fd, &status) != 0 || status.st_size == 0;
 }
 
+/* Until when the reader of a full FIFO may take its time. A program that ends waits for its last events. */
+static uint64_t reader_until_ns(const struct events_file *f, uint64_t idle_until_ns)
+{
+    uint64_t stop_ns = f->host->stop_by_ns(f->host);
+    if (stop_ns == 0)
+        return idle_until_ns;
+    stop_ns = stop_ns > STOP_MARGIN_NS ? stop_ns - STOP_MARGIN_NS : 0;
+    return stop_ns < idle_until_ns ? stop_ns : idle_until_ns;
+}
+
+/* A FIFO or a terminal is full. Threads of the program go on meanwhile, so events may be overwritten, which are counted. */
+static bool wait_for_reader(struct events_file *f)
+{
+    uint64_t idle_until_ns = clock_ns(CLOCK_MONOTONIC) + READER_IDLE_NS;
+    for (;;) {
+        uint64_t now = clock_ns(CLOCK_MONOTONIC), until = reader_until_ns(f, idle_until_ns);
+        bool is_stopping = f->host->stop_by_ns(f->host) != 0;
+        struct pollfd fds[] = {{.fd = f->fd, .events = POLLOUT}, {.fd = is_stopping ? -1 : f->host->stop_fd, .events = POLLIN}};
+        if (now >= until) {
+            FILE_SAY(f, f->path, ": its reader is too slow; nothing more is written to it");
+            give_up(f);
+            return false;
+        }
+        poll(fds, 2, (int)((until - now) / NS_PER_MS) + 1);
+        if (!is_own(f))
+            return false;
+        if (fds[0].revents != 0)
+            return true;
+    }
+}
+
 void events_file_flush(struct events_file *f)
 {
     size_t done = 0;
@@ -75,6 +116,11 @@ void events_file_flush(struct events_file *f)
         ssize_t n = write(f->fd, f->buffer + done, f->n - done);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EAGAIN) {
+            if (!wait_for_reader(f))
+                return;
+            continue;
+        }
         if (n < 0) {
             fail(f, errno);
             return;

@@ -145,6 +145,41 @@ test_wrong_files() {
     done
 }
 
+# fifo MODE OPTION… -- WORD…: the trace into a FIFO whose reader begins when the FIFO is full
+fifo() {
+    rm -f P reading over && mkfifo P
+    python3 - 2> reader.err > T << 'END' &
+import os, select, shutil, sys
+p, w = os.open("P", os.O_RDONLY | os.O_NONBLOCK), os.open("P", os.O_WRONLY)
+os.set_blocking(p, True)
+open("reading", "w").close()
+while select.select([], [w], [], 0)[1] and not os.path.exists("over"):
+    pass
+os.close(w)
+shutil.copyfileobj(os.fdopen(p, "rb", buffering=0), sys.stdout.buffer, 4096)
+END
+    local reader=$!
+    await_of "$reader" test -e reading || fail_with "no reader" reader.err
+    "$JESPAN_CMD" run --quiet --trace P "$@" 2> err || fail_with "the program fails: $*" err
+    touch over
+    wait "$reader" || fail_with "the reader fails" reader.err
+}
+
+# A slow reader gets everything. A reader that takes nothing is given up at the end, which is said.
+test_fifo() {
+    local mode
+    for mode in --sidecar --in-process; do
+        fifo "$mode" --conf events_buffer_bytes:67108864 -- "$program" burst 20000
+        equal "$mode: stderr" "$(cat err)" ""
+        equal "$mode: spans of the trace" "$(python3 -c 'import json; print(sum(e["ph"] == "B" for e in json.load(open("T"))))')" 20000
+        exec 9<> P
+        "$JESPAN_CMD" run --quiet "$mode" --trace P --conf events_buffer_bytes:67108864,shutdown_timeout_ms:500 -- \
+            "$program" burst 20000 2> err || fail_with "the program fails" err
+        exec 9<&-
+        equal "$mode: a reader that takes nothing" "$(cat err)" "jespan: $scratch/P: its reader is too slow; nothing more is written to it"
+    done
+}
+
 # A killed program's events of the last moment are lost; all others are there.
 test_killed() {
     rm -f E T
@@ -218,6 +253,7 @@ test_times
 test_options
 test_lost
 test_wrong_files
+test_fifo
 test_killed
 test_fork
 test_nested
