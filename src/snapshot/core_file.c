@@ -18,6 +18,7 @@
 
 #define PAGE_BYTES ((uint64_t)4096)
 #define MAX_SEGMENTS 65534u /* more would need another header */
+#define MOST_PARTS 16       /* mappings of a file, which follow each other */
 
 /* The file may change while it is read: that of a process that lives, or a hostile one. So what is checked is copied before,
  * and nothing is mapped, as a file that is cut off meanwhile would be a SIGBUS. */
@@ -29,6 +30,7 @@ struct core_file {
     struct core_notes notes; /* their files in the order of the addresses */
     char *maps;
     struct program program;
+    bool lacks_state; /* a shared file's memory was asked for */
 };
 
 static bool is_core(const Elf64_Ehdr *h)
@@ -147,9 +149,17 @@ static size_t copy_from_file(const struct core_file *c, struct mapped *m, char *
     return n;
 }
 
+static bool has_code(const struct core_file *c, const char *path)
+{
+    bool found = false;
+    for (uint64_t i = 0; i < c->notes.n_files && !found; i++)
+        found = c->notes.files[i].flags & PF_X && !strcmp(c->notes.files[i].path, path);
+    return found;
+}
+
 /* Copies as many bytes as are in one place. Returns their number; 0: there is nothing at the address. The kernel leaves out
  * mappings of no file that were never written to; they are zero. So is what had no room in a state file. */
-static size_t copy_some(const struct core_file *c, char *to, uint64_t from, size_t bytes)
+static size_t copy_some(struct core_file *c, char *to, uint64_t from, size_t bytes)
 {
     const Elf64_Phdr *s = find_segment(c, from);
     uint64_t at = s ? from - s->p_vaddr : 0;
@@ -158,8 +168,11 @@ static size_t copy_some(const struct core_file *c, char *to, uint64_t from, size
         return read_at(c, to, s->p_offset + at, n) ? 0 : n;
     }
     struct mapped *m = find_file(c, from);
-    if (m)
-        return copy_from_file(c, m, to, from, bytes);
+    if (m) {
+        size_t n = copy_from_file(c, m, to, from, bytes);
+        c->lacks_state |= !n && !has_code(c, m->path);
+        return n;
+    }
     size_t n = s ? lesser(s->p_memsz - at, bytes) : 0;
     if (!s && c->notes.is_incomplete)
         n = lesser(PAGE_BYTES - from % PAGE_BYTES, bytes);
@@ -189,20 +202,47 @@ static int read_notes(struct core_file *c, const Elf64_Phdr *s)
 
 /* ---- What is known of the program ---- */
 
-static const char *access_of(const struct core_file *c, uint64_t start)
+
+static const char *access_of(const struct mapped *m)
 {
-    for (uint32_t i = 0; i < c->n_segments; i++) {
-        const Elf64_Phdr *s = &c->segments[i];
-        if (s->p_type == PT_LOAD && start >= s->p_vaddr && start - s->p_vaddr < s->p_memsz)
-            return s->p_flags & PF_X ? "r-xp" : s->p_flags & PF_W ? "rw-p" : "r--p";
-    }
-    return "---p";
+    return m->flags & PF_X ? "r-xp" : m->flags & PF_W ? "rw-p" : m->flags & PF_R ? "r--p" : "---p";
 }
 
 static int by_address(const void *a, const void *b)
 {
     const struct mapped *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
+}
+
+/* gcore(1) has no segments of code. The program headers say what it was; they are in the first page of the file. */
+static uint32_t flags_by_headers(struct core_file *c, const struct mapped *m)
+{
+    const struct mapped *image = m, *first = m - c->notes.files > MOST_PARTS ? m - MOST_PARTS : c->notes.files;
+    char page[PAGE_BYTES];
+    Elf64_Ehdr header;
+    Elf64_Phdr part;
+    while (image > first && image->offset)
+        image--;
+    const struct piece piece = {page, image->start, sizeof page};
+    if (image->offset || strcmp(image->path, m->path) || !find_segment(c, image->start) || core_file_copy(c, &piece, 1))
+        return 0;
+    memcpy(&header, page, sizeof header);
+    for (size_t i = 0; !memcmp(header.e_ident, ELFMAG, SELFMAG) && i < header.e_phnum; i++) {
+        if (header.e_phoff > sizeof page || header.e_phoff + (i + 1) * sizeof part > sizeof page)
+            return 0;
+        memcpy(&part, page + header.e_phoff + i * sizeof part, sizeof part);
+        if (part.p_type == PT_LOAD && part.p_offset / PAGE_BYTES * PAGE_BYTES == m->offset)
+            return part.p_flags;
+    }
+    return 0;
+}
+
+static void find_flags(struct core_file *c)
+{
+    for (struct mapped *m = c->notes.files; m < c->notes.files + c->notes.n_files; m++) {
+        const Elf64_Phdr *s = find_segment(c, m->start);
+        m->flags = s ? s->p_flags : flags_by_headers(c, m);
+    }
 }
 
 static int write_maps(struct core_file *c)
@@ -214,8 +254,7 @@ static int write_maps(struct core_file *c)
     for (uint64_t i = 0; i < c->notes.n_files; i++) {
         const struct mapped *m = &c->notes.files[i];
         if (!strchr(m->path, '\n'))
-            fprintf(out, "%" PRIx64 "-%" PRIx64 " %s %" PRIx64 " 00:00 0 %s\n", m->start, m->end, access_of(c, m->start), m->offset,
-                    m->path);
+            fprintf(out, "%" PRIx64 "-%" PRIx64 " %s %" PRIx64 " 00:00 0 %s\n", m->start, m->end, access_of(m), m->offset, m->path);
     }
     return fclose(out) ? -ENOMEM : 0;
 }
@@ -234,7 +273,7 @@ static void find_program(struct core_file *c)
         found = &c->notes.files[0];
     for (uint64_t i = 0; found && i < c->notes.n_files; i++) {
         const struct mapped *m = &c->notes.files[i];
-        if (!strcmp(m->path, found->path) && access_of(c, m->start)[2] == 'x' && !c->program.limit) {
+        if (!strcmp(m->path, found->path) && m->flags & PF_X && !c->program.limit) {
             c->program.start = m->start;
             c->program.limit = m->end;
             c->program.offset = m->offset;
@@ -267,8 +306,10 @@ static int read_core(struct core_file *c)
         qsort(c->notes.files, c->notes.n_files, sizeof *c->notes.files, by_address);
     if (c->notes.changed_ns > c->unix_ns)
         c->unix_ns = c->notes.changed_ns;
-    if (!error)
+    if (!error) {
+        find_flags(c);
         error = write_maps(c);
+    }
     if (!error)
         find_program(c);
     return error;
@@ -332,4 +373,9 @@ uint64_t core_file_unix_ns(const struct core_file *core)
 bool core_file_is_incomplete(const struct core_file *core)
 {
     return core->notes.is_incomplete;
+}
+
+bool core_file_lacks_state(const struct core_file *core)
+{
+    return core->lacks_state;
 }

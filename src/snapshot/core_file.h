@@ -37,4 +37,7 @@ pid_t core_file_pid(const struct core_file *core);
 uint64_t core_file_unix_ns(const struct core_file *core); /* when it was written */
 bool core_file_is_incomplete(const struct core_file *core); /* a state file without room for all */
 
+/* Memory of a file without code was asked for, which the core lacks. Of what jespan keeps, this is the state file. */
+bool core_file_lacks_state(const struct core_file *core);
+
 #endif

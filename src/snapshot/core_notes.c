@@ -41,7 +41,7 @@ static int read_files(struct core_notes *n, const char *content, uint64_t bytes)
         memcpy(entry, content + sizeof head + i * sizeof entry, sizeof entry);
         if (entry[1] < entry[0] || (head[1] && entry[2] > INT64_MAX / head[1]))
             return -EBADMSG;
-        n->files[n->n_files] = (struct mapped){entry[0], entry[1], entry[2] * head[1], path, 0};
+        n->files[n->n_files] = (struct mapped){entry[0], entry[1], entry[2] * head[1], path, 0, 0};
         path += length + 1;
     }
     return 0;

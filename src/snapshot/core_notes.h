@@ -11,6 +11,7 @@
 struct mapped {
     uint64_t start, end, offset; /* in bytes */
     const char *path;
+    uint32_t flags; /* PF_R, PF_W, PF_X; for the reader */
     int fd; /* for the reader. 0: not opened yet; -1: it cannot be opened, or is another file now */
 };
 

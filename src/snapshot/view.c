@@ -74,6 +74,14 @@ static int refresh(struct view *view)
     return 0;
 }
 
+/* What a core lacks seems to be damaged. */
+static int explain_core(const struct core_file *core, int error)
+{
+    if (error && core && core_file_is_incomplete(core))
+        return -ENOSPC; /* what had no room reads as zeros, and so the rest makes no sense */
+    return (error == -EBADMSG || error == -ENOENT) && core && core_file_lacks_state(core) ? -EREMOTE : error;
+}
+
 /* Returns why there was no memory at an address: the process has ended or has executed another program, or its books
  * are damaged. */
 static int explain(struct view *view, int error)
@@ -81,7 +89,7 @@ static int explain(struct view *view, int error)
     if (error != -EFAULT)
         return error;
     error = refresh(view);
-    return error ? error : -EBADMSG;
+    return explain_core(view->space.core, error ? error : -EBADMSG);
 }
 
 static int open_space(struct view **view, struct space space, pid_t pid)
@@ -118,9 +126,7 @@ int view_open_core(struct view **view, const char *path)
     int error = core_file_open(&core, path);
     if (error)
         return error;
-    error = open_space(view, (struct space){.copy = core_file_copy, .core = core}, core_file_pid(core));
-    if (error && core_file_is_incomplete(core))
-        error = -ENOSPC; /* what had no room reads as zeros, and so the rest makes no sense */
+    error = explain_core(core, open_space(view, (struct space){.copy = core_file_copy, .core = core}, core_file_pid(core)));
     if (error)
         core_file_close(core);
     return error;
@@ -198,6 +204,8 @@ const char *view_error_text(int error)
         return "the core is cut off; is there a limit on its size (ulimit -c)?";
     case EBADMSG:
         return "the books that jespan keeps in this process are damaged";
+    case EREMOTE:
+        return "the figures were in a state file, which the core does not have: read the state file (the key state_file)";
     case ENOSPC:
         return "this state file had no room for all figures, and what it has is too little to be read";
     case ENOSYS:

@@ -30,7 +30,9 @@ struct view;
 int view_open(struct view **view, pid_t pid);
 
 /* Opens the books of a process in its core file, or in its state file, which is one. Returns 0 or a negative errno: those
- * of core_file_open(), and ENOENT, EAGAIN, EPROTONOSUPPORT, EBADMSG and ENOMEM as above. */
+ * of core_file_open(), ENOENT, EAGAIN, EPROTONOSUPPORT, EBADMSG and ENOMEM as above, and
+ *   EREMOTE          a core of a process whose books were in its state file
+ *   ENOSPC           a state file that had no room for most figures */
 int view_open_core(struct view **view, const char *path);
 
 /* It is a state file (base/state_file.h) that had no room for some of the figures. */

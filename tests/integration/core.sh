@@ -62,20 +62,23 @@ says() {
     [[ $(cat err) == $3 ]] || fail_with "$1: stderr is not like: $3" err
 }
 
-# make_core: the file core, of the kernel or else of gcore(1)
-make_core() {
-    local pid
+# kernel_core: the file core, unless the kernel gives its cores to a program (core_pattern)
+kernel_core() {
     rm -f core*
     ulimit -c unlimited 2> /dev/null || true
-    { JESPAN_CONF=stacks:all ./crash || true; } > said 2> /dev/null
+    { JESPAN_CONF=$conf ./crash || true; } > said 2> /dev/null
     [ ! -s said ] || fail_with "the program says something" said
-    if compgen -G 'core*' > /dev/null; then
-        mv core* core 2> /dev/null || true
-        return
-    fi
-    command -v gcore > /dev/null || skip "the kernel gives its cores to a program (core_pattern), and there is no gcore"
+    compgen -G 'core*' > /dev/null || return 1
+    mv core* core 2> /dev/null || true
+}
+
+# gdb_core: the file core, by gcore(1)
+gdb_core() {
+    local pid
+    command -v gcore > /dev/null || return 1
+    rm -f core* words
     mkfifo words
-    JESPAN_CONF=stacks:all ./crash wait > words &
+    JESPAN_CONF=$conf ./crash wait > words &
     pid=$!
     read -r < words
     gcore -o core "$pid" > said 2>&1 || fail_with gcore said
@@ -91,21 +94,42 @@ rows_of() {
     sed -n 's/^[0-9]*,[^,]*,\([0-9]*\),[^,]*,\(.*\)$/\1000,\2/p' out | LC_ALL=C sort -rn
 }
 
-make_core
 rows='300000,"request > cache {route=/a}"
 100000,"request {route=/a}"
 50000,"thread:crash"'
-equal "a core" "$(rows_of core)" "$rows"
-jespan report core
-grep -q "^$(realpath crash)  20" out || fail_with "the program's name" out
-jespan leaks core
 line=$(grep -n 'malloc(1000)' crash.c | cut -d: -f1)
-grep -qx "        fill  crash.c:$line" out || fail_with "the line" out
-[[ $(tail -n 1 out) == "in use: 450.0 KiB in 450 objects of "* ]] || fail_with "leaks" out
-jespan report --time core
-grep -q '  last$' out || fail_with "the span that was open" out
-jespan report --diff core core
-says "the difference to itself" 0 ""
+
+# has_all WHO: the core has all, with the lines
+has_all() {
+    equal "$1: rows" "$(rows_of core)" "$rows"
+    jespan report core
+    grep -q "^$(realpath crash)  20" out || fail_with "$1: the program's name" out
+    jespan leaks core
+    says "$1: leaks" 0 ""
+    grep -qx "        fill  crash.c:$line" out || fail_with "$1: the line" out
+    [[ $(tail -n 1 out) == "in use: 450.0 KiB in 450 objects of "* ]] || fail_with "$1: leaks" out
+    jespan report --time core
+    grep -q '  last$' out || fail_with "$1: the span that was open" out
+    jespan report --diff core core
+    says "$1: the difference to itself" 0 ""
+}
+
+# The figures are in the state file then, which has no place in a core.
+lacks_state() {
+    jespan report core
+    says "$1 with a state file" 2 \
+        "jespan: core: the figures were in a state file, which the core does not have: read the state file (the key state_file)"
+}
+
+for maker in gdb_core kernel_core; do
+    conf=state_file:$scratch/state
+    $maker || continue
+    lacks_state "$maker"
+    conf=stacks:all
+    $maker
+    has_all "$maker"
+done
+[ -f core ] || skip "the kernel gives its cores to a program (core_pattern), and there is no gcore"
 
 # Another program has the path now.
 mv crash was
