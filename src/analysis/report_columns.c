@@ -6,6 +6,8 @@
 
 #include "report.h"
 
+#define MOST_WORD_BYTES 80 /* of a wrong word in an error */
+
 enum unit {
     UNIT_COUNT,
     UNIT_BYTES,
@@ -239,11 +241,12 @@ static const struct report_column *all_columns(const struct report_table *table)
     return table->n_inputs == 2 ? kind->diff_columns : table->query->with_own ? kind->tree_columns : kind->columns;
 }
 
-/* The words of the columns that there are, for an error. */
-static const char *list_columns(const struct report_table *table)
+/* The error for a word that is none of the columns that there are. */
+static const char *list_columns(const struct report_table *table, const char *word, size_t word_bytes)
 {
-    static char text[256];
-    size_t n = (size_t)snprintf(text, sizeof text, "--columns: the columns are ");
+    static char text[512];
+    int shown = word_bytes < MOST_WORD_BYTES ? (int)word_bytes : MOST_WORD_BYTES;
+    size_t n = (size_t)snprintf(text, sizeof text, "--columns: '%.*s' is none of them; the columns are ", shown, word);
     for (const struct report_column *column = all_columns(table); column->word; column++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", column == all_columns(table) ? "" : ", ", column->word);
     return text;
@@ -252,18 +255,19 @@ static const char *list_columns(const struct report_table *table)
 /* "inuse,share" */
 static const char *find_wanted(struct report_table *table)
 {
-    for (const char *at = table->options->wanted; *at != '\0';) {
+    const char *at = table->options->wanted;
+    do {
         size_t n = strcspn(at, ",");
         const struct report_column *column = all_columns(table);
         while (column->word && !(strlen(column->word) == n && strncmp(column->word, at, n) == 0))
             column++;
         if (!column->word)
-            return list_columns(table);
+            return list_columns(table, at, n);
         if (table->n_columns == REPORT_MAX_CELLS)
             return "--columns: there are too many";
         table->columns[table->n_columns++] = column;
         at += n + (at[n] == ',');
-    }
+    } while (*at != '\0');
     return NULL;
 }
 
