@@ -17,6 +17,7 @@ core_sources += \
 	%D%/stack_mode.c %D%/stack_mode.h \
 	%D%/tree.c %D%/tree.h \
 	%D%/tree_hash.c %D%/tree_hash.h \
-	%D%/tree_recycle.c
+	%D%/tree_recycle.c \
+	%D%/tree_totals.c
 
 EXTRA_DIST += %D%/README.md

@@ -207,6 +207,22 @@ COLD void tree_copy_to_state(uint32_t id)
     STATE_COPY(tree_next_id);
 }
 
+/* Figures of the context that is not made count for its parent, which the user must know. */
+static COLD void say_overflow(enum context_kind kind)
+{
+    static bool is_said;
+    char most[NUMBER_BYTES];
+    tree_ids.overflow++;
+    if (is_said || kind == CONTEXT_STACK)
+        return;
+    is_said = true;
+    if (mapped_contexts < max_contexts)
+        WARN("no memory for more contexts: spans that need one are credited to an ancestor");
+    else
+        WARN("all ", number_text(most, max_contexts, 10), " contexts are in use (max_contexts): spans that need another one are credited "
+             "to an ancestor");
+}
+
 static uint32_t make_context(uint32_t parent, enum context_kind kind, const struct site *site,
                              const struct label_set *labels, uint32_t stack, uint32_t hash)
 {
@@ -219,7 +235,7 @@ static uint32_t make_context(uint32_t parent, enum context_kind kind, const stru
     contexts[parent].open_spans--;
     if (!id) {
         labels_free(copy);
-        tree_ids.overflow++;
+        say_overflow(kind);
         return parent;
     }
     struct context *c = &contexts[id];
@@ -361,45 +377,4 @@ void tree_close_span(uint32_t id, uint64_t now)
     store_relaxed(&c->handles, load_relaxed(&c->handles) - 1);
     own_add(&c->wall, now + TIME_OPEN);
     STATE_COPY(*c);
-}
-
-/* Adds the figures of the context's stacks, also of those that were recycled. */
-static COLD void add_stacks(struct totals *sum, uint32_t id)
-{
-    tree_add_past(sum, id);
-    for (uint32_t i = contexts[id].first_stack; i; i = contexts[i].stack_next) {
-        struct totals stack = sums_of(i);
-        totals_subtract(&stack, &context_bases[i]);
-        stack.enters = stack.exits = 0;
-        totals_add(sum, &stack);
-    }
-}
-
-static struct totals own_totals(uint32_t id)
-{
-    struct totals t = sums_of(id);
-    totals_subtract(&t, &context_bases[id]);
-    if (unlikely(context_pasts) && !age_is_on)
-        add_stacks(&t, id);
-    return t;
-}
-
-struct totals tree_totals(uint32_t id)
-{
-    struct totals t = own_totals(id);
-    if (id == CONTEXT_ID_ROOT) {
-        const struct totals unsampled = own_totals(CONTEXT_ID_UNSAMPLED);
-        totals_add(&t, &unsampled);
-    }
-    totals_floor_frees(&t);
-    totals_floor_inuse(&t);
-    return t;
-}
-
-struct tree_stats tree_stats(void)
-{
-    uint32_t made = load_relaxed(&tree_next_id) - CONTEXT_ID_ROOT - 1; /* that of unsampled spans has no row */
-    return (struct tree_stats){
-        .contexts = made - tree_ids.free - tree_ids.stacks, .stacks = tree_ids.stacks, .overflow = tree_ids.overflow,
-        .recycled = tree_ids.recycled};
 }
