@@ -92,6 +92,12 @@ static uint64_t object_bits(const struct dl_find_object *object)
     return (mix(h, h >> 29) >> OBJECT_BITS_SHIFT | 1) << RULE_OBJECT_SHIFT;
 }
 
+static struct rules_object rules_object_of(const struct dl_find_object *object)
+{
+    uintptr_t start = (uintptr_t)object->dlfo_map_start;
+    return (struct rules_object){start, (uintptr_t)object->dlfo_map_end - start, object_bits(object)};
+}
+
 /* Finds the loaded segment that has the header in it. */
 static bool find_segment(const struct dl_find_object *object, struct eh_frame_section *section)
 {
@@ -131,6 +137,27 @@ static void store(uintptr_t return_address, uint64_t rule)
     store_relaxed(&bucket->entries[i].mixed, return_address ^ rule);
 }
 
+/* ---- Objects that are never unloaded: the program, and libc ---- */
+
+static struct permanent {
+    struct rules_object object;
+    struct eh_frame_section section;
+    bool has_section;
+} permanents[2];
+static _Atomic uint32_t n_permanents; /* stored with release, after the objects */
+
+static COLD void add_permanent(uintptr_t address)
+{
+    struct dl_find_object object;
+    uint32_t n = load_relaxed(&n_permanents);
+    struct permanent *p = &permanents[n];
+    if (!address || _dl_find_object((void *)address, &object))
+        return;
+    p->object = rules_object_of(&object);
+    p->has_section = find_segment(&object, &p->section);
+    store_release(&n_permanents, n + 1);
+}
+
 /* In a static program, libc allocates while it prepares _dl_find_object(), which must not be called then. Constructors run later.
  * A dynamic linker has prepared it before. */
 static _Atomic bool constructors_run;
@@ -138,6 +165,8 @@ static _Atomic bool constructors_run;
 static COLD __attribute__((constructor)) void note_constructors(void)
 {
     store_relaxed(&constructors_run, true);
+    add_permanent(getauxval(AT_ENTRY));
+    add_permanent((uintptr_t)getauxval);
 }
 
 static COLD bool can_find_objects(void)
@@ -145,24 +174,48 @@ static COLD bool can_find_objects(void)
     return load_relaxed(&constructors_run) || getauxval(AT_BASE);
 }
 
+static const struct permanent *find_permanent(uintptr_t address)
+{
+    for (uint32_t i = 0, n = load_acquire(&n_permanents); i < n; i++)
+        if (address - permanents[i].object.start < permanents[i].object.bytes)
+            return &permanents[i];
+    return NULL;
+}
+
+/* ---- New rules ---- */
+
+/* Finds the rule of the code before a return address, and the bits of its object. */
+static void look_for_rule(uintptr_t address, struct unwind_rule *rule, uint64_t *bits)
+{
+#ifdef __x86_64__
+    const struct permanent *p = find_permanent(address);
+    struct dl_find_object object;
+    struct eh_frame_section section;
+    bool has_section = false;
+    if (p) {
+        *bits = p->object.bits;
+        section = p->section;
+        has_section = p->has_section;
+    } else if (!_dl_find_object((void *)address, &object)) {
+        *bits = object_bits(&object);
+        has_section = find_segment(&object, &section);
+    }
+    if (has_section)
+        eh_frame_find(&section, address, rule);
+#else
+    (void)address, (void)rule, (void)bits;
+#endif
+}
+
 COLD uint64_t rules_make(uintptr_t return_address)
 {
     struct unwind_rule rule = {.kind = UNWIND_UNKNOWN};
-    struct dl_find_object object;
-    struct eh_frame_section section;
     uint64_t bits = 0;
     int saved = errno;
     if (!can_find_objects())
         return pack(&rule, bits);
-#ifdef __x86_64__
-    if (return_address > 1 && !_dl_find_object((void *)(return_address - 1), &object)) {
-        bits = object_bits(&object);
-        if (find_segment(&object, &section))
-            eh_frame_find(&section, return_address - 1, &rule);
-    }
-#else
-    (void)object, (void)section, (void)find_segment;
-#endif
+    if (return_address > 1)
+        look_for_rule(return_address - 1, &rule, &bits);
     errno = saved;
     uint64_t packed = pack(&rule, bits);
     store(return_address, packed);
@@ -225,11 +278,13 @@ static void forget(uintptr_t return_address)
 
 static void find_object(uintptr_t address, struct rules_object *found)
 {
+    const struct permanent *p = find_permanent(address);
     struct dl_find_object object;
     *found = (struct rules_object){0};
-    if (address && can_find_objects() && !_dl_find_object((void *)address, &object))
-        *found = (struct rules_object){(uintptr_t)object.dlfo_map_start,
-                                       (uintptr_t)object.dlfo_map_end - (uintptr_t)object.dlfo_map_start, object_bits(&object)};
+    if (p)
+        *found = p->object;
+    else if (address && can_find_objects() && !_dl_find_object((void *)address, &object))
+        *found = rules_object_of(&object);
 }
 
 COLD bool rules_check(uintptr_t return_address, struct rules_object *last)
