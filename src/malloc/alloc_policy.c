@@ -296,18 +296,32 @@ void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags)
     return likely(p) ? p : alloc_policy_alloc(t, size, flags);
 }
 
+/* Allocates in the child that was entered, and leaves it. */
+HOT_INLINE void *alloc_and_leave(struct thread *t, size_t size, int flags, const struct stack_hold *hold, const void *return_address)
+{
+    void *p = reuse(t, size, flags);
+    if (unlikely(!p))
+        p = alloc_policy_alloc_for(t, size, flags, return_address);
+    stack_context_leave(t, hold);
+    if (unlikely(hold->is_sample))
+        probes_alloc(p, size);
+    temporary_after_alloc(t, p, hold->stack);
+    return p;
+}
+
 NOINLINE void *alloc_stack_alloc(struct thread *t, size_t size, int flags)
 {
     struct stack_hold hold;
     stack_context_enter(t, __builtin_frame_address(0), size, &hold);
-    void *p = reuse(t, size, flags);
-    if (unlikely(!p))
-        p = alloc_policy_alloc_for(t, size, flags, __builtin_return_address(0));
-    stack_context_leave(t, &hold);
-    if (unlikely(hold.is_sample))
-        probes_alloc(p, size);
-    temporary_after_alloc(t, p, hold.stack);
-    return p;
+    return alloc_and_leave(t, size, flags, &hold, __builtin_return_address(0));
+}
+
+/* The same for a child that the quick way has entered. */
+static NOINLINE void *alloc_stack_entered(struct thread *t, size_t size, int flags, struct stack_entered stack)
+{
+    struct stack_hold hold = {.stack = stack.tag, .counters = stack.counters};
+    stack_context_hold(t, &hold);
+    return alloc_and_leave(t, size, flags, &hold, __builtin_return_address(0));
 }
 
 /* Takes an object from the magazine for a stack that the thread has entered. NULL: the magazine is empty, or another thread
@@ -333,20 +347,20 @@ static inline void *reuse_for_stack(struct thread *t, size_t size, uint32_t tag,
 
 /* Reached by a jump, as alloc_stack_alloc(), which does all that is not usual. The thread's tag stays that of its context. */
 __attribute__((no_sanitize("address", "thread"))) /* it reads the stack itself: layout_is_same() */
-NOINLINE void *alloc_stack_alloc_quick(struct thread *t, size_t size)
+NOINLINE void *alloc_stack_alloc_quick(struct thread *t, size_t size, int flags)
 {
     struct stack_entered stack = stack_enter_known(t, __builtin_frame_address(0), size);
     if (unlikely(!stack.counters))
-        return alloc_stack_alloc(t, size, 0);
+        return alloc_stack_alloc(t, size, flags);
     void *p = reuse_for_stack(t, size, stack.tag, stack.counters);
-    span_undo_enter(stack.counters);
     if (unlikely(!p))
-        return alloc_stack_alloc(t, size, 0);
+        return alloc_stack_entered(t, size, flags, stack);
+    span_undo_enter(stack.counters);
     t->stack_tag = stack.tag;
     t->stack_counters = stack.counters;
     if (unlikely(!temporary_keep(t, p)))
         temporary_count(t, p, stack.tag);
-    return p;
+    return flags ? memset(p, 0, t->magazine_object_bytes[class_number_of(size)]) : p;
 }
 
 /* ---- Guarded objects ---- */

@@ -59,7 +59,7 @@ static NOINLINE void *malloc_by_policy(size_t size)
     }
     t = load_relaxed(&thread_fast.alloc_stacks);
     if (likely(t))
-        return alloc_stack_alloc_quick(t, size);
+        return alloc_stack_alloc_quick(t, size, 0);
     t = thread_current;
     if (unlikely(!t))
         t = track_thread_slow();
@@ -120,9 +120,13 @@ EXPORT void FAMILY(cfree)(void *p)
 
 static NOINLINE void *calloc_by_policy(size_t n, size_t size)
 {
-    struct thread *t = track_thread_slow();
     size_t bytes;
-    if (unlikely(__builtin_mul_overflow(n, size, &bytes))) {
+    bool is_too_large = __builtin_mul_overflow(n, size, &bytes);
+    struct thread *t = load_relaxed(&thread_fast.alloc_stacks);
+    if (likely(t) && likely(!is_too_large))
+        return alloc_stack_alloc_quick(t, bytes, MALLOCX_ZERO);
+    t = track_thread_slow();
+    if (unlikely(is_too_large)) {
         errno = ENOMEM;
         return track_may_allocate(t) ? jespan_je_calloc(n, size) : NULL; /* which fails */
     }

@@ -411,13 +411,8 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
         find_by_walk(t, s, frame, parent, hold);
     s->looked = false;
     if (likely(hold->stack)) {
-        hold->tag = t->tag;
-        hold->current = t->current;
         hold->is_sample = s->sampled;
-        t->tag = hold->stack;
-        t->current = hold->counters;
-        t->stack_tag = s->sampled ? 0 : hold->stack;
-        t->stack_counters = hold->counters;
+        stack_context_hold(t, hold);
     }
     compiler_barrier();
     s->busy = false;

@@ -52,4 +52,15 @@ struct stack_hold {
 void stack_context_enter(struct thread *t, const void *frame, size_t bytes, struct stack_hold *hold);
 void stack_context_leave(struct thread *t, const struct stack_hold *hold);
 
+/* Makes the child in hold->stack and hold->counters, which was entered, the thread's current context. Sets the rest of *hold. */
+HOT_INLINE void stack_context_hold(struct thread *t, struct stack_hold *hold)
+{
+    hold->tag = t->tag;
+    hold->current = t->current;
+    t->tag = hold->stack;
+    t->current = hold->counters;
+    t->stack_tag = hold->is_sample ? 0 : hold->stack;
+    t->stack_counters = hold->counters;
+}
+
 #endif
