@@ -37,20 +37,22 @@ void layout_make(struct layout *l, const struct layout_notes *notes)
     l->pairs = (uint8_t)(pairs = fill_up(l->at, pairs));
     for (uint32_t i = 0; i < n; i++)
         l->at[pairs + i] = singles[i];
-    l->singles = (uint8_t)fill_up(&l->at[pairs], n);
+    l->singles = (uint8_t)(n = fill_up(&l->at[pairs], n));
+    size_t end = (size_t)((char *)&l->at[pairs + n] - (char *)l);
+    l->words_at = (uint8_t)((end + sizeof(layout_pair_t) - 1) / sizeof(layout_pair_t));
     layout_keep_words(l);
 }
 
 __attribute__((no_sanitize("address", "thread"))) void layout_keep_words(struct layout *l)
 {
     const struct layout_there *there = (const void *)l->begin;
-    uintptr_t *word = l->words;
+    struct layout_there *word = (void *)((char *)l + l->words_at * sizeof(layout_pair_t));
     for (uint32_t i = 0; i < l->pairs; i++) {
-        *word++ = there[l->at[i]].value;
-        *word++ = there[l->at[i] + 1].value;
+        *word++ = there[l->at[i]];
+        *word++ = there[l->at[i] + 1];
     }
     for (uint32_t i = 0; i < l->singles; i++)
-        *word++ = there[l->at[l->pairs + i]].value;
+        *word++ = there[l->at[l->pairs + i]];
     l->strangers = 0;
 }
 

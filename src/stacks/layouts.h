@@ -20,6 +20,7 @@
 #define LAYOUT_WAYS 2u
 #define LAYOUT_SETS_BITS 9
 #define LAYOUT_UNROLL 4u
+#define LAYOUT_BYTES 1600u
 
 struct counters;
 
@@ -40,19 +41,30 @@ struct layout_pair_there {
 } __attribute__((packed, aligned(sizeof(uintptr_t)), may_alias));
 
 /* Positions are in words from the beginning of the walk on. Those of pairs come first: a frame pointer and the return
- * address above it. Pairs and other words are filled up to a multiple of LAYOUT_UNROLL with the last one. */
+ * address above it. Pairs and other words are filled up to a multiple of LAYOUT_UNROLL with the last one. The words that stood
+ * there lie behind the positions, as near as their alignment lets them, so a layout of 20 words takes 4 cache lines. A
+ * layout has room for an odd number of cache lines: so the first lines of all layouts do not share a few places of the
+ * processor's cache. */
 struct layout {
     _Alignas(CACHE_LINE_BYTES) uintptr_t begin;
     uintptr_t pc;           /* `begin` and `pc` are the key; 0: the place is free */
     uint64_t id;            /* of all positions and frame pointers */
-    struct stack_line last; /* of the stack that has `words` */
+    struct stack_line last; /* of the stack that has the words */
     struct counters *last_counters;
     uint32_t last_parent;   /* the context in which it was used, perhaps with STACK_SAMPLED; 0: there is no `last` */
     uint8_t pairs, singles;
-    uint8_t strangers;      /* other stacks since `words` were there last */
-    uint16_t at[LAYOUT_WORDS + 2 * LAYOUT_UNROLL];
-    _Alignas(layout_pair_t) uintptr_t words[LAYOUT_WORDS + 4 * LAYOUT_UNROLL];
+    uint8_t strangers;      /* other stacks since the words of `last` were there */
+    uint8_t words_at;       /* where the words begin in the layout, in units of their alignment */
+    uint16_t at[(LAYOUT_BYTES - 56) / sizeof(uint16_t)]; /* and the words */
 };
+_Static_assert(sizeof(struct layout) == LAYOUT_BYTES && LAYOUT_BYTES / CACHE_LINE_BYTES % 2 == 1, "as above");
+_Static_assert(56 + (LAYOUT_WORDS + 2 * LAYOUT_UNROLL) * sizeof(uint16_t) + sizeof(layout_pair_t) +
+               (LAYOUT_WORDS + 4 * LAYOUT_UNROLL) * sizeof(uintptr_t) <= LAYOUT_BYTES, "room for all words");
+
+HOT_INLINE const layout_pair_t *layout_words(const struct layout *l)
+{
+    return (const void *)((const char *)l + l->words_at * sizeof(layout_pair_t));
+}
 
 struct layouts {
     struct layout sets[1u << LAYOUT_SETS_BITS][LAYOUT_WAYS];
@@ -72,7 +84,7 @@ void layout_make(struct layout *l, const struct layout_notes *notes);
 /* Keeps the words that stand there now. */
 void layout_keep_words(struct layout *l);
 
-/* The hash is the sum of each word times the factor of its place in `words`, and of `pc` times the last factor. unwind_boot() sets
+/* The hash is the sum of each word times the factor of its place among the words, and of `pc` times the last factor. unwind_boot() sets
  * the factors. */
 #define LAYOUT_FACTORS 256u
 extern uint64_t layout_factors[LAYOUT_FACTORS];
@@ -89,12 +101,13 @@ HOT_INLINE layout_pair_t layout_pair(const struct layout_there *there)
     return ((const struct layout_pair_there *)there)->value;
 }
 
-/* Whether all words are the same again. The loads do not wait for each other. */
+/* Whether all words are the same again. The loads do not wait for each other. Other stacks with the same layout often differ in
+ * one of their inner frames, so the answer is known early. */
 __attribute__((no_sanitize("address", "thread"), always_inline))
 static inline bool layout_is_same(const struct layout *l)
 {
     const struct layout_there *there = (const void *)l->begin;
-    const layout_pair_t *pair = (const void *)l->words;
+    const layout_pair_t *pair = layout_words(l);
     const uint16_t *at = l->at;
     layout_pair_t even_pair = {0}, odd_pair = {0};
     for (const uint16_t *end = at + l->pairs; at < end; at += LAYOUT_UNROLL, pair += LAYOUT_UNROLL) {
@@ -102,13 +115,12 @@ static inline bool layout_is_same(const struct layout *l)
         odd_pair |= (layout_pair(&there[at[1]]) ^ pair[1]) | (layout_pair(&there[at[3]]) ^ pair[3]);
     }
     even_pair |= odd_pair;
-    uintptr_t even = even_pair[0] | even_pair[1], odd = 0;
-    const uintptr_t *word = (const void *)pair;
-    for (const uint16_t *end = at + l->singles; at < end; at += LAYOUT_UNROLL, word += LAYOUT_UNROLL) {
-        even |= (there[at[0]].value ^ word[0]) | (there[at[2]].value ^ word[2]);
-        odd |= (there[at[1]].value ^ word[1]) | (there[at[3]].value ^ word[3]);
-    }
-    return !(even | odd);
+    uintptr_t differ = even_pair[0] | even_pair[1];
+    const struct layout_there *word = (const void *)pair;
+    for (const uint16_t *end = at + l->singles; !differ && at < end; at += LAYOUT_UNROLL, word += LAYOUT_UNROLL)
+        differ = (there[at[0]].value ^ word[0].value) | (there[at[1]].value ^ word[1].value) |
+                 (there[at[2]].value ^ word[2].value) | (there[at[3]].value ^ word[3].value);
+    return !differ;
 }
 
 #endif
