@@ -36,14 +36,20 @@ HOT_INLINE void temporary_after_alloc(struct thread *t, const void *p, uint32_t 
         temporary_count(t, p, stack);
 }
 
-/* The same for an object that has a stack, where there is one recent object, and nothing came into the free buffer. False:
- * nothing has changed. */
+/* The same for an object that has a stack, where there is one recent object, which is not among those that the thread has freed
+ * since the last look. False: nothing has changed. */
 HOT_INLINE bool temporary_keep(struct thread *t, const void *p)
 {
-    if (unlikely(t->recent.scanned != load_relaxed(&t->free_buffer_count)) || unlikely(conf.stacks_temporary) ||
-        unlikely(!load_relaxed(&temporary_flushes_count)))
+    struct recent_objects *recent = &t->recent;
+    uint32_t n = load_relaxed(&t->free_buffer_count), i = recent->scanned;
+    if (unlikely(i > n) || unlikely(conf.stacks_temporary) || unlikely(!load_relaxed(&temporary_flushes_count)) ||
+        unlikely(load_relaxed(&t->free_buffer_sequence) & 1))
         return false;
-    t->recent.p[0] = p;
+    for (; i < n; i++)
+        if (unlikely(load_relaxed(&t->free_buffer_object[i]) == recent->p[0]))
+            return false;
+    recent->scanned = n;
+    recent->p[0] = p;
     return true;
 }
 
