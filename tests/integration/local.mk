@@ -104,6 +104,7 @@ all_dump_script_tests += \
 	%D%/sidecar.sh \
 	%D%/stack_modes.sh \
 	%D%/stacks_peaks.sh \
+	%D%/stacks_random.sh \
 	%D%/lifetimes.sh \
 	%D%/stacks_reloaded.sh \
 	%D%/stacks_temporary.sh \
@@ -138,6 +139,7 @@ test_support += \
 	%D%/alerts_program.c \
 	%D%/peaks_program.c \
 	%D%/stacks_peaks_program.c \
+	%D%/stacks_random_program.c \
 	%D%/lifetimes_program.c \
 	%D%/stacks_reloaded_program.c \
 	%D%/stacks_temporary_program.c \
