@@ -105,8 +105,8 @@ const struct ctl_name ctl_stats_names[] = {
     /* jespan's own memory in small pieces; address space of jespan's own mappings, most of which is never touched */
     {"meta_bytes", stat_value, .value = meta_alloc_bytes},
     {"map_bytes", stat_value, .value = meta_map_bytes},
-    /* header tables in use; the chunks that they lie in (part of `map_bytes`), without second words of headers. The
-     * memory of a chunk goes back to the system when all tables of the chunk are free */
+    /* header tables in use, and those that threads keep; the chunks that they lie in (part of `map_bytes`), without
+     * second words of headers. The memory of a chunk goes back to the system when all tables of the chunk are free */
     {"header_bytes", stat_value, .value = tables_used_bytes},
     {"header_held_bytes", stat_value, .value = tables_held_bytes},
     /* freed by the program and kept by threads for their next allocations; jemalloc counts these bytes as allocated */

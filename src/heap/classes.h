@@ -16,9 +16,6 @@
 #include "base/compiler.h"
 #include "heap/thread.h"
 
-#define HEADER_PAGE_BITS 12
-#define HEADER_PAGE_BYTES ((size_t)1 << HEADER_PAGE_BITS)
-
 /* Usable bytes by class number. If `classes_of_arenas`, each class has a second number, which is CLASS_IN_ARENA higher.
  * It is for objects of span arenas in the free buffer, which go into no magazine. */
 extern uint32_t class_bytes[CLASSES_MAX];

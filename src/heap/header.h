@@ -18,9 +18,14 @@
 #define JESPAN_HEADER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
+
+/* Pages of which each has a table of headers. */
+#define HEADER_PAGE_BITS 12
+#define HEADER_PAGE_BYTES ((size_t)1 << HEADER_PAGE_BITS)
 
 typedef _Atomic uint16_t header_t;
 

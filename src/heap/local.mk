@@ -7,7 +7,7 @@ core_sources += \
 	%D%/magazine.c %D%/magazine.h \
 	%D%/pagemap.c %D%/pagemap.h \
 	%D%/sums.c %D%/sums.h \
-	%D%/tables.c \
+	%D%/tables.c %D%/tables.h \
 	%D%/thread.c %D%/thread.h \
 	%D%/timing.c %D%/timing.h
 

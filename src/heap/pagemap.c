@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "base/lock.h"
 #include "base/meta.h"
 #include "jemalloc/binding.h"
 
@@ -16,14 +15,29 @@ static _Atomic bool keeps_tables[HEADERS_ARENAS_MAX];
 
 _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tables_changes;
 
+static header_t *table_of(uint64_t entry)
+{
+    return page_entry_is_small_any(entry) ? page_entry_slot_any(entry, 0) : NULL;
+}
+
+static uint32_t shift_of(uint64_t small_entry)
+{
+    return CODE_SLOT_SHIFT(page_entry_plain_code(small_entry));
+}
+
+/* To be called before a page's entry becomes another one. The page holds no object. */
+static void note_change(uint64_t entry)
+{
+    if (page_entry_is_small_any(entry) || class_of_big(page_entry_big_bytes(entry)))
+        atomic_fetch_add_explicit(&tables_changes, 1, memory_order_relaxed);
+}
+
 /* Gives the page's table back, if it has one. The page holds no object. */
 static void give_table_back(uint64_t entry)
 {
-    bool has_table = page_entry_is_small_any(entry);
-    if (has_table || class_of_big(page_entry_big_bytes(entry)))
-        atomic_fetch_add_explicit(&tables_changes, 1, memory_order_relaxed);
-    if (has_table)
-        tables_give_back(page_entry_slot_any(entry, 0), CODE_SLOT_SHIFT(page_entry_plain_code(entry)));
+    note_change(entry);
+    if (page_entry_is_small_any(entry))
+        tables_give_back(table_of(entry), shift_of(entry));
 }
 
 #define LEAF_BYTES (LEAF_PAGES * sizeof(page_entry_t) + sizeof(struct leaf_more))
@@ -152,24 +166,39 @@ static uint64_t code_beside(uint64_t old, uint16_t code)
     return old & PAGE_ENTRY_ARENA ? (code & ~PAGE_ENTRY_SMALL_BIT) | PAGE_ENTRY_ARENA : code;
 }
 
-COLD uint64_t pagemap_install(uintptr_t p, uint16_t code)
+/* Nothing has the entry's table any more: the page has another entry, or never had this one. */
+static void keep_table(struct table_cache *cache, uint64_t entry)
 {
-    uint64_t entry = 0;
-    lock(LOCK_HEADERS);
+    if (page_entry_is_small_any(entry))
+        tables_keep(cache, table_of(entry), shift_of(entry));
+}
+
+/* A table of the same slot shift stays. 0: no memory. */
+static uint64_t next_entry(struct table_cache *cache, uint64_t old, uint16_t code)
+{
+    bool stays = page_entry_is_small_any(old) && shift_of(old) == CODE_SLOT_SHIFT(code);
+    header_t *table = stays ? table_of(old) : tables_take(cache, CODE_SLOT_SHIFT(code));
+    return table ? (uint64_t)(uintptr_t)table << 16 | code_beside(old, code) : 0;
+}
+
+/* Threads that allocate in the page at the same time all want this class, so one of them wins. */
+NOINLINE uint64_t pagemap_install(struct table_cache *cache, uintptr_t p, uint16_t code)
+{
     page_entry_t *page = page_or_leaf(p);
-    if (page) {
-        entry = load_acquire(page);
-        if (page_entry_plain_code(entry) != code) {
-            give_table_back(entry);
-            uint64_t claim = entry & PAGE_ENTRY_ARENA;
-            header_t *table = tables_take(CODE_SLOT_SHIFT(code));
-            entry = table ? (uint64_t)(uintptr_t)table << 16 | code_beside(claim, code) : 0;
-            learn_place(p, 0, CODE_CLASS(code));
-            store_release(page, table ? entry : claim);
-        }
+    uint64_t old = page ? load_acquire(page) : 0;
+    while (page && page_entry_plain_code(old) != code) {
+        uint64_t entry = next_entry(cache, old, code), seen = old;
+        if (!entry)
+            return 0;
+        note_change(old);
+        learn_place(p, 0, CODE_CLASS(code));
+        bool is_set = atomic_compare_exchange_strong(page, &seen, entry);
+        uint64_t unused = is_set ? old : entry;
+        if (table_of(old) != table_of(entry))
+            keep_table(cache, unused);
+        old = is_set ? entry : seen;
     }
-    unlock(LOCK_HEADERS);
-    return entry;
+    return old;
 }
 
 /* For a page that has another entry, or is claimed. */

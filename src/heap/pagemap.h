@@ -21,8 +21,8 @@
  *
  * Who writes what:
  * - slots and big entries: the thread that allocates or frees the object, its only owner then;
- * - a new table: the first thread that allocates in a page whose slab changed class, under LOCK_HEADERS. All objects of
- *   the old class are gone by then;
+ * - a new table: the first thread that allocates in a page whose slab changed class, by compare-and-swap. All objects of
+ *   the old class are gone by then, and the slab cannot change again while this thread has an object in it;
  * - releases, claims and the end of claims: extent hooks, for pages that hold no object;
  * - leaves: any thread, by compare-and-swap.
  *
@@ -36,29 +36,7 @@
 
 #include "heap/classes.h"
 #include "heap/header.h"
-
-/* ---- Memory of header tables, which goes back to the system when the heap has shrunk ---- */
-
-/* Tables of one slot shift lie together in chunks. A chunk without tables in use gives its pages to the system, but
- * keeps its addresses. So a reader that comes too late reads zeroes. */
-
-/* Returns an empty table for pages of this slot shift, or NULL when out of memory. Under LOCK_HEADERS. */
-header_t *tables_take(uint32_t slot_shift);
-
-/* Gives a table back. All its headers must be 0. Takes no lock and calls nothing, so extent hooks may use it. */
-void tables_give_back(header_t *table, uint32_t slot_shift);
-
-/* Returns given-back tables to their chunks and empty chunks to the system, if there are many and LOCK_HEADERS is
- * free. */
-void tables_tidy(void);
-
-/* Bytes of the tables in use, and of the chunks that hold memory. */
-uint64_t tables_used_bytes(void);
-uint64_t tables_held_bytes(void);
-
-/* How often a page lost its table, or the entry of an object of a middle class. A header that was found before may belong
- * to another object since. */
-extern _Atomic uint64_t tables_changes;
+#include "heap/tables.h"
 
 /* ---- The page map ---- */
 
@@ -191,9 +169,9 @@ HOT_INLINE uint32_t page_entry_big_tag(uint64_t entry)
     return header_unpack((uint32_t)(entry >> BIG_TAG_SHIFT));
 }
 
-/* Gives the page of `p` this class and an empty table. Returns its new entry, with PAGE_ENTRY_ARENA in a claimed page, or 0
- * when out of memory. */
-uint64_t pagemap_install(uintptr_t p, uint16_t code);
+/* Gives the page of `p`, in which an object of the caller begins, this class and an empty table. The table comes from `cache`, and
+ * the page's old one goes there. Returns the new entry, with PAGE_ENTRY_ARENA in a claimed page, or 0 when out of memory. */
+uint64_t pagemap_install(struct table_cache *cache, uintptr_t p, uint16_t code);
 
 /* Writes the entry of the big object at `p`. Returns 0, HEADERS_IN_ARENA in a claimed page, or -ENOMEM. */
 #define HEADERS_IN_ARENA 1

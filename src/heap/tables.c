@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of header tables. LOCK_HEADERS protects all of it except the lists of given-back tables. */
-#include "heap/pagemap.h"
+#include "heap/tables.h"
 
 #include <sys/mman.h>
 
@@ -15,6 +15,8 @@
 #define REGION_BYTES HEADER_MORE_BYTES /* of chunks. As many for the second words of their headers follow */
 #define PAGE_BYTES HEADER_PAGE_BYTES
 #define TIDY_BYTES ((uint64_t)256 * 1024)
+#define KEPT_BYTES 2048u /* of one slot shift, by one thread */
+#define KEPT_MAX 16u
 
 /* Lies in the first bytes of a table that is not in use. It is atomic, since a late reader may read it as headers. */
 struct free_table {
@@ -171,9 +173,8 @@ static struct free_table *take_from(struct chunk *chunk)
     return table;
 }
 
-header_t *tables_take(uint32_t slot_shift)
+static header_t *take_locked(uint32_t slot_shift)
 {
-    jespan_assert(lock_is_held(LOCK_HEADERS));
     if (!with_room[slot_shift])
         sort_given_back(slot_shift);
     struct chunk *chunk = with_room[slot_shift] ? with_room[slot_shift] : make_chunk(slot_shift);
@@ -193,6 +194,96 @@ void tables_give_back(header_t *headers, uint32_t slot_shift)
                                                     memory_order_relaxed));
     atomic_fetch_sub_explicit(&used_bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&given_back_bytes, bytes, memory_order_relaxed);
+}
+
+/* ---- Tables that threads keep ---- */
+
+static uint32_t most_kept(uint32_t slot_shift)
+{
+    uint32_t most = KEPT_BYTES / bytes_of_table(slot_shift);
+    return most > KEPT_MAX ? KEPT_MAX : most;
+}
+
+static void push(struct table_cache *cache, header_t *headers, uint32_t slot_shift)
+{
+    struct free_table *table = (struct free_table *)headers;
+    store_relaxed(&table->next, cache->first[slot_shift]);
+    cache->first[slot_shift] = table;
+    cache->n[slot_shift]++;
+}
+
+static header_t *pop(struct table_cache *cache, uint32_t slot_shift)
+{
+    struct free_table *table = cache->first[slot_shift];
+    if (!table)
+        return NULL;
+    cache->first[slot_shift] = load_relaxed(&table->next);
+    cache->n[slot_shift]--;
+    store_relaxed(&table->next, NULL);
+    return (header_t *)table;
+}
+
+static bool begin(struct table_cache *cache)
+{
+    if (!cache || cache->busy)
+        return false;
+    cache->busy = true;
+    compiler_barrier();
+    return true;
+}
+
+static void end(struct table_cache *cache)
+{
+    compiler_barrier();
+    cache->busy = false;
+}
+
+/* Takes as many as fill a cache line: two threads that write headers in one line would wait for each other. */
+static header_t *take_line(struct table_cache *cache, uint32_t slot_shift)
+{
+    lock(LOCK_HEADERS);
+    header_t *table = take_locked(slot_shift);
+    for (uint32_t bytes = bytes_of_table(slot_shift); cache && table && bytes < CACHE_LINE_BYTES; bytes += bytes_of_table(slot_shift)) {
+        header_t *more = take_locked(slot_shift);
+        if (!more)
+            break;
+        push(cache, more, slot_shift);
+    }
+    unlock(LOCK_HEADERS);
+    return table;
+}
+
+header_t *tables_take(struct table_cache *cache, uint32_t slot_shift)
+{
+    if (!begin(cache))
+        return take_line(NULL, slot_shift);
+    header_t *table = pop(cache, slot_shift);
+    if (!table)
+        table = take_line(cache, slot_shift);
+    end(cache);
+    return table;
+}
+
+void tables_keep(struct table_cache *cache, header_t *table, uint32_t slot_shift)
+{
+    bool has_begun = begin(cache), is_kept = has_begun && cache->n[slot_shift] < most_kept(slot_shift);
+    if (is_kept)
+        push(cache, table, slot_shift);
+    else
+        tables_give_back(table, slot_shift);
+    if (has_begun)
+        end(cache);
+}
+
+COLD void tables_empty_cache(struct table_cache *cache)
+{
+    for (uint32_t slot_shift = 0; slot_shift < HEADER_PAGE_BITS; slot_shift++) {
+        header_t *table;
+        while ((table = pop(cache, slot_shift)))
+            tables_give_back(table, slot_shift);
+        cache->n[slot_shift] = 0; /* a fork in push() may have left another number */
+    }
+    cache->busy = false;
 }
 
 COLD void tables_tidy(void)

@@ -98,6 +98,7 @@ void thread_release_block(struct thread *t)
 {
     if (pthread_getspecific(end_key) == t)
         pthread_setspecific(end_key, NULL);
+    tables_empty_cache(&t->tables);
     lock(LOCK_THREADS);
     jespan_assert(load_relaxed(&t->live) && !t->depth);
     store_relaxed(&t->live, false);

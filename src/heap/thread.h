@@ -18,6 +18,7 @@
 #include "base/compiler.h"
 #include "base/cpu_clock.h"
 #include "heap/header.h"
+#include "heap/tables.h"
 
 /* One context's figures on one thread: those that allocations and enters change, in one cache line. They only grow,
  * except times while they pass: timing.h. */
@@ -197,6 +198,8 @@ struct thread {
     uint32_t invalidations_seen;       /* the value of thread_invalidations that it saw last */
     uint16_t region;      /* the arena of the region in which it allocates now; 0: none. See span_review() */
     uint32_t regions_entered; /* number of entries that are regions */
+
+    struct table_cache tables; /* header tables for pages that change their class */
 
     /* Rarely used. */
     uint32_t slow_events, next_name_check;

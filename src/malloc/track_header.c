@@ -108,7 +108,7 @@ int track_set_header(struct thread *t, void *p, size_t usable, uint32_t owner)
         if (!extents_oversize_bytes)
             extents_watch_pointer(p);
         peak_looks_moved(t, HEADER_PAGE_BYTES);
-        entry = pagemap_install((uintptr_t)p, code);
+        entry = pagemap_install(t ? &t->tables : NULL, (uintptr_t)p, code);
     }
     if (unlikely(!entry))
         return -ENOMEM;

@@ -16,6 +16,7 @@ unit_tests += \
 	%D%/heap/test_header \
 	%D%/heap/test_concurrent \
 	%D%/heap/test_fork \
+	%D%/heap/test_install \
 	%D%/heap/test_magazine \
 	%D%/heap/test_pagemap \
 	%D%/heap/test_pagemap_arena \

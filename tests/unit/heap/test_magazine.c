@@ -162,7 +162,7 @@ static void test_the_last_taken_goes_back_at_once(void **state)
 static header_t *put_page(struct thread *t, void *page, size_t bytes)
 {
     uint16_t code = class_of(bytes).code;
-    header_t *slot = page_entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
+    header_t *slot = page_entry_slot(pagemap_install(NULL, (uintptr_t)page, code), (uintptr_t)page);
     assert_true(magazine_put(t, CODE_CLASS(code), (struct free_object){page, slot}));
     return slot;
 }
@@ -173,13 +173,13 @@ static void test_the_last_taken_has_another_header(void **state)
 {
     struct thread *t = track_thread();
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uint16_t code = class_of(80).code;
+    uint16_t code = class_of(256).code;
     (void)state;
     thread_cache_flush(t);
     header_t *old = put_page(t, page, 64);
     magazine_forget_taken(t);
     assert_ptr_equal(F(malloc)(64), page);
-    header_t *new = page_entry_slot(pagemap_install((uintptr_t)page, code), (uintptr_t)page);
+    header_t *new = page_entry_slot(pagemap_install(NULL, (uintptr_t)page, code), (uintptr_t)page);
     assert_ptr_not_equal(old, new);
     *old = *new = t->tag;
     uint64_t before = sums_of(t->tag).free_bytes;
@@ -187,9 +187,30 @@ static void test_the_last_taken_has_another_header(void **state)
     track_flush(t);
     assert_int_equal(*old, t->tag);
     assert_int_equal(*new, 0);
+    assert_int_equal(sums_of(t->tag).free_bytes - before, 256);
+    assert_ptr_equal(F(malloc)(256), page);
+    *old = *new = 0;
+    pagemap_release((uintptr_t)page, 4096);
+    munmap(page, 4096);
+}
+
+/* The new class has the same table, but other usable bytes. */
+static void test_the_last_taken_has_another_class(void **state)
+{
+    struct thread *t = track_thread();
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)state;
+    thread_cache_flush(t);
+    header_t *slot = put_page(t, page, 64);
+    magazine_forget_taken(t);
+    assert_ptr_equal(F(malloc)(64), page);
+    assert_ptr_equal(page_entry_slot(pagemap_install(NULL, (uintptr_t)page, class_of(80).code), (uintptr_t)page), slot);
+    uint64_t before = sums_of(t->tag).free_bytes;
+    F(free)(page);
+    track_flush(t);
     assert_int_equal(sums_of(t->tag).free_bytes - before, 80);
     assert_ptr_equal(F(malloc)(80), page);
-    *old = *new = 0;
+    *slot = 0;
     pagemap_release((uintptr_t)page, 4096);
     munmap(page, 4096);
 }
@@ -206,9 +227,9 @@ static void test_the_last_taken_goes_back_with_its_new_header(void **state)
     magazine_forget_taken(t);
     assert_ptr_equal(F(malloc)(64), pages);
     *old = 0;
-    pagemap_install((uintptr_t)pages, class_of(80).code);
-    pagemap_install((uintptr_t)pages + 4096, code); /* perhaps takes the old table */
-    header_t *new = page_entry_slot(pagemap_install((uintptr_t)pages, code), (uintptr_t)pages);
+    pagemap_install(NULL, (uintptr_t)pages, class_of(256).code);
+    pagemap_install(NULL, (uintptr_t)pages + 4096, code); /* perhaps takes the old table */
+    header_t *new = page_entry_slot(pagemap_install(NULL, (uintptr_t)pages, code), (uintptr_t)pages);
     assert_ptr_not_equal(old, new);
     *new = t->tag;
     F(free)(pages);
@@ -381,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_what_is_given_back_is_jemallocs),
         cmocka_unit_test(test_the_last_taken_goes_back_at_once),
         cmocka_unit_test(test_the_last_taken_has_another_header),
+        cmocka_unit_test(test_the_last_taken_has_another_class),
         cmocka_unit_test(test_the_last_taken_goes_back_with_its_new_header),
         cmocka_unit_test(test_objects_taken_before_a_change_wait),
         cmocka_unit_test(test_big_objects_are_not_kept),

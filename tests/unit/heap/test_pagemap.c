@@ -22,7 +22,7 @@ static void test_unknown_addresses_have_no_page(void **state)
     assert_null(pagemap_page(((uintptr_t)1 << ADDRESS_BITS) - 1));
     assert_null(pagemap_page((uintptr_t)1 << ADDRESS_BITS));
     assert_null(pagemap_page(UINTPTR_MAX));
-    assert_int_equal(pagemap_install((uintptr_t)1 << ADDRESS_BITS, class_of(64).code), 0);
+    assert_int_equal(pagemap_install(NULL, (uintptr_t)1 << ADDRESS_BITS, class_of(64).code), 0);
     assert_int_not_equal(pagemap_set_big(UINTPTR_MAX, PAGE, 1), 0);
 }
 
@@ -32,11 +32,11 @@ static void test_each_class_has_its_table(void **state)
     (void)state;
     for (unsigned n = 1; class_bytes[n] && class_bytes[n] <= HEADER_PAGE_BYTES; n++, p += PAGE) {
         uint16_t code = class_of(class_bytes[n]).code;
-        uint64_t entry = pagemap_install(p + 17, code);
+        uint64_t entry = pagemap_install(NULL, p + 17, code);
         assert_int_equal(entry_at(p), entry);
         assert_true(page_entry_is_small(entry) && !page_entry_is_big(entry));
         assert_int_equal(page_entry_class(entry), n);
-        assert_int_equal(pagemap_install(p, code), entry);
+        assert_int_equal(pagemap_install(NULL, p, code), entry);
         assert_int_equal(entry_at(p + PAGE), 0);
     }
 }
@@ -47,7 +47,7 @@ static void test_slots_are_distinct(void **state)
     uintptr_t p = BASE + 2 * LEAF;
     uint32_t tag = 0;
     (void)state;
-    uint64_t entries[2] = {pagemap_install(p, class_of(48).code), pagemap_install(p + PAGE, class_of(48).code)};
+    uint64_t entries[2] = {pagemap_install(NULL, p, class_of(48).code), pagemap_install(NULL, p + PAGE, class_of(48).code)};
     for (int page = 0; page < 2; page++)
         for (size_t at = 0; at < PAGE; at += 32) {
             header_t *slot = page_entry_slot(entries[page], p + (size_t)page * PAGE + at);
@@ -73,7 +73,7 @@ static void test_tables_come_back_empty(void **state)
     (void)state;
     uint64_t before = tables_used_bytes();
     for (int i = 0; i < 4; i++)
-        pagemap_install(p + (size_t)i * PAGE, class_of(16).code);
+        pagemap_install(NULL, p + (size_t)i * PAGE, class_of(16).code);
     assert_int_equal(tables_used_bytes() - before, 4 * PAGE / 16 * sizeof(header_t));
     pagemap_release(p, 4 * PAGE);
     assert_int_equal(tables_used_bytes(), before);
@@ -81,7 +81,7 @@ static void test_tables_come_back_empty(void **state)
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4; i++) {
             assert_int_equal(entry_at(p + (size_t)i * PAGE), 0);
-            entries[i] = pagemap_install(p + (size_t)i * PAGE, class_of(16).code);
+            entries[i] = pagemap_install(NULL, p + (size_t)i * PAGE, class_of(16).code);
             assert_table_is_empty(entries[i]);
             for (int k = 0; k < i; k++)
                 assert_int_not_equal(entries[i], entries[k]);
@@ -95,13 +95,13 @@ static void test_a_page_changes_its_class(void **state)
 {
     uintptr_t p = BASE + 4 * LEAF;
     (void)state;
-    pagemap_install(p, class_of(16).code);
-    uint64_t before = tables_used_bytes(), entry = pagemap_install(p, class_of(1024).code);
+    pagemap_install(NULL, p, class_of(16).code);
+    uint64_t before = tables_used_bytes(), entry = pagemap_install(NULL, p, class_of(1024).code);
     assert_int_equal(page_entry_class(entry), CODE_CLASS(class_of(1024).code));
     assert_int_equal(before - tables_used_bytes(), (PAGE / 16 - PAGE / 1024) * sizeof(header_t));
     assert_int_equal(pagemap_set_big(p, 2 * PAGE, 77), 0);
     assert_int_equal(before - tables_used_bytes(), PAGE / 16 * sizeof(header_t));
-    entry = pagemap_install(p, class_of(16).code);
+    entry = pagemap_install(NULL, p, class_of(16).code);
     assert_true(page_entry_is_small(entry));
     assert_int_equal(tables_used_bytes(), before);
 }
@@ -114,7 +114,7 @@ static void test_release_takes_its_range_only(void **state)
     const uintptr_t outside[] = {start - PAGE, end};
     (void)state;
     for (int i = 0; i < 5; i++)
-        pagemap_install(inside[i], class_of(256).code);
+        pagemap_install(NULL, inside[i], class_of(256).code);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pagemap_set_big(outside[i], PAGE, 5), 0);
     assert_null(pagemap_page(BASE + 9 * LEAF));
@@ -177,7 +177,7 @@ static void test_where_small_objects_start(void **state)
     (void)state;
     assert_int_equal(class_slab_pages[class], 3);
     for (uintptr_t page = slab; page < slab + 4 * PAGE; page += PAGE)
-        pagemap_install(first_start_in(page, slab), class_of(48).code);
+        pagemap_install(NULL, first_start_in(page, slab), class_of(48).code);
     for (uintptr_t p = slab; p < slab + 3 * PAGE; p++)
         assert_int_equal(pagemap_is_start(p, class), (p - slab) % 48 == 0);
     slab += PAGE;
@@ -215,7 +215,7 @@ static void *install_and_release(void *page)
     uintptr_t p = (uintptr_t)page;
     pthread_barrier_wait(&together);
     for (uint32_t i = 1; i <= 5000; i++) {
-        uint64_t entry = pagemap_install(p, class_of(128).code);
+        uint64_t entry = pagemap_install(NULL, p, class_of(128).code);
         for (size_t at = 0; at < PAGE; at += 128)
             store_relaxed(page_entry_slot(entry, at), value_of(p, i));
         for (size_t at = 0; at < PAGE; at += 128)

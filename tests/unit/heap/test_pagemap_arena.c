@@ -69,9 +69,9 @@ static void test_small_entries_are_for_the_slow_ways(void **state)
     assert_int_equal(pagemap_claim(claimed, PAGE, 9), 0);
     for (unsigned n = 1; class_bytes[n] && class_bytes[n] <= HEADER_PAGE_BYTES; n++) {
         uint16_t code = class_of(class_bytes[n]).code;
-        uint64_t entry = pagemap_install(claimed, code), other = pagemap_install(plain, code);
+        uint64_t entry = pagemap_install(NULL, claimed, code), other = pagemap_install(NULL, plain, code);
         assert_int_equal(entry_at(claimed), entry);
-        assert_int_equal(pagemap_install(claimed, code), entry);
+        assert_int_equal(pagemap_install(NULL, claimed, code), entry);
         assert_true(!page_entry_is_small(entry) && !page_entry_is_big(entry));
         for (unsigned k = 1; class_bytes[k] && class_bytes[k] <= HEADER_PAGE_BYTES; k++)
             assert_int_not_equal(page_entry_code(entry), class_of(class_bytes[k]).code);
@@ -117,20 +117,20 @@ static void test_no_table_is_lost(void **state)
     const uint64_t before = tables_used_bytes();
     (void)state;
     assert_int_equal(pagemap_claim(p, 2 * PAGE, 9), 0);
-    pagemap_install(p, class_of(16).code);
-    pagemap_install(p, class_of(1024).code);
+    pagemap_install(NULL, p, class_of(16).code);
+    pagemap_install(NULL, p, class_of(1024).code);
     assert_int_equal(tables_used_bytes() - before, PAGE / 1024 * sizeof(header_t));
     assert_int_equal(pagemap_set_big(p, 2 * PAGE, 77), HEADERS_IN_ARENA);
     assert_int_equal(tables_used_bytes(), before);
-    pagemap_install(p, class_of(16).code);
-    pagemap_install(p + PAGE, class_of(16).code);
+    pagemap_install(NULL, p, class_of(16).code);
+    pagemap_install(NULL, p + PAGE, class_of(16).code);
     pagemap_release(p, PAGE);
     assert_int_equal(tables_used_bytes() - before, PAGE / 16 * sizeof(header_t));
     assert_claimed(p, 9);
     pagemap_disown(p, 2 * PAGE);
     assert_int_equal(tables_used_bytes(), before);
     assert_claimed(p + PAGE, 0);
-    pagemap_install(p, class_of(16).code);
+    pagemap_install(NULL, p, class_of(16).code);
     assert_int_equal(pagemap_claim(p, PAGE, 8), 0);
     assert_int_equal(tables_used_bytes(), before);
     assert_claimed(p, 8);
@@ -146,7 +146,7 @@ static void *claim_and_disown(void *number)
     for (uintptr_t round = 0; round < ROUNDS; round++) {
         uintptr_t p = BASE + (16 + round) * LEAF + mine * PAGE;
         pthread_barrier_wait(&together);
-        if (pagemap_claim(p, PAGE, (uint16_t)(mine + 1)) || !pagemap_install(p, class_of(128).code))
+        if (pagemap_claim(p, PAGE, (uint16_t)(mine + 1)) || !pagemap_install(NULL, p, class_of(128).code))
             return number;
         pthread_barrier_wait(&together);
         if (pagemap_arena(p) != mine + 1 || !(entry_at(p) & PAGE_ENTRY_ARENA))

@@ -28,10 +28,8 @@ static size_t slots(uint32_t shift)
 
 static void take_many(uint32_t shift, int n)
 {
-    lock(LOCK_HEADERS);
     for (int i = 0; i < n; i++)
-        tables[i] = tables_take(shift);
-    unlock(LOCK_HEADERS);
+        tables[i] = tables_take(NULL, shift);
 }
 
 static void give_back_many(uint32_t shift, int n)
@@ -119,6 +117,70 @@ static void test_tidying_does_not_wait(void **state)
     tables_tidy();
 }
 
+/* Tables that a thread keeps come back to it, are empty, and are not more than a few. */
+static void test_a_thread_keeps_some(void **state)
+{
+    (void)state;
+    for (uint32_t shift = 3; shift < HEADER_PAGE_BITS; shift++) {
+        struct table_cache cache = {0};
+        uint64_t used = tables_used_bytes();
+        for (int i = 0; i < 200; i++)
+            tables[i] = tables_take(&cache, shift);
+        check_apart_and_empty(shift, 200);
+        for (int i = 0; i < 200; i++)
+            tables_keep(&cache, tables[i], shift);
+        assert_in_range(tables_used_bytes() - used, bytes_of(shift), 4096);
+        uint64_t kept = tables_used_bytes();
+        header_t *again = tables_take(&cache, shift);
+        assert_int_equal(tables_used_bytes(), kept);
+        tables[200] = again;
+        for (int i = 0; i < 200; i++)
+            tables[i] = tables_take(NULL, shift);
+        check_apart_and_empty(shift, 201);
+        tables_keep(&cache, again, shift);
+        give_back_many(shift, 200);
+        tables_empty_cache(&cache);
+        assert_int_equal(tables_used_bytes(), used);
+    }
+}
+
+/* So that threads do not write headers in the same cache line. */
+static void test_a_thread_takes_a_line(void **state)
+{
+    (void)state;
+    for (uint32_t shift = 3; shift < HEADER_PAGE_BITS; shift++) {
+        struct table_cache caches[2] = {{{0}}};
+        for (int i = 0; i < 64; i++)
+            tables[i] = tables_take(&caches[i % 2], shift);
+        for (int i = 0; i < 64; i++)
+            for (int j = 0; j < i; j++)
+                assert_true(i % 2 == j % 2 || (uintptr_t)tables[i] / 64 != (uintptr_t)tables[j] / 64);
+        for (int i = 0; i < 64; i++)
+            tables_keep(&caches[i % 2], tables[i], shift);
+        tables_empty_cache(&caches[0]);
+        tables_empty_cache(&caches[1]);
+    }
+}
+
+/* A signal handler that comes while its thread takes a table, and a forked child in which a number is wrong. */
+static void test_a_busy_cache_is_left_alone(void **state)
+{
+    struct table_cache cache = {0};
+    uint64_t used = tables_used_bytes();
+    (void)state;
+    tables_keep(&cache, tables_take(NULL, 6), 6);
+    cache.busy = true;
+    header_t *other = tables_take(&cache, 6);
+    assert_int_equal(tables_used_bytes() - used, 2 * bytes_of(6));
+    tables_keep(&cache, other, 6);
+    assert_int_equal(tables_used_bytes() - used, bytes_of(6));
+    cache.n[6] = 3;
+    tables_empty_cache(&cache);
+    assert_int_equal(tables_used_bytes(), used);
+    assert_false(cache.busy);
+    assert_int_equal(cache.n[6], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +188,9 @@ int main(void)
         cmocka_unit_test(test_memory_goes_back),
         cmocka_unit_test(test_a_block_in_use_stays),
         cmocka_unit_test(test_tidying_does_not_wait),
+        cmocka_unit_test(test_a_thread_takes_a_line),
+        cmocka_unit_test(test_a_thread_keeps_some),
+        cmocka_unit_test(test_a_busy_cache_is_left_alone),
     };
     return cmocka_run_group_tests(tests, boot, NULL);
 }
