@@ -27,13 +27,17 @@ static size_t aside_bytes, aside_used;
 static bool aside_sufficed;
 static THREAD_LOCAL bool in_emergency;
 
-/* `at` is a hint, or NULL; `flags` are more flags of mmap(2). */
+/* `at` is a hint, or NULL; `flags` are more flags of mmap(2). Most of what is mapped is never touched. So where the system gives
+ * huge pages to all (transparent_hugepage is `always`), it must not give them to these pages. */
 static void *map_pages_at(void *at, size_t bytes, int flags)
 {
     int saved = errno;
     void *p = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+    p = p == MAP_FAILED ? NULL : p;
+    if (p)
+        (void)madvise(p, bytes, MADV_NOHUGEPAGE); /* fails on kernels without huge pages */
     errno = saved;
-    return p == MAP_FAILED ? NULL : p;
+    return p;
 }
 
 static void *map_pages(size_t bytes)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Arrays that grow without moving: each byte is zero at first and stays, wherever the array lies. */
+/* Arrays that grow without moving: each byte is zero at first and stays, wherever the array lies. No huge pages for any of jespan's
+ * memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -70,12 +74,50 @@ static void test_an_array_stops_at_another_mapping(void **state)
     assert_true(meta_array_grow(&a, 16 * PAGE));
 }
 
+/* Whether the kernel may back the address with a huge page: "nh" in the flags of its mapping says that it may not. */
+static bool may_be_huge(const void *address)
+{
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    assert_non_null(smaps);
+    char line[4096];
+    bool is_here = false, may = true;
+    while (fgets(line, sizeof line, smaps)) {
+        unsigned long start, end;
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+            is_here = start <= (uintptr_t)address && (uintptr_t)address < end;
+        if (is_here && !strncmp(line, "VmFlags:", 8))
+            may = !strstr(line, " nh");
+    }
+    fclose(smaps);
+    return may;
+}
+
+/* Else a program takes megabytes more where the system gives huge pages to all. */
+static void test_no_huge_pages(void **state)
+{
+    (void)state;
+    struct meta_array a;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
+        skip(); /* a kernel without huge pages */
+    assert_int_equal(meta_array_begin(&a, 4096 * PAGE), 0);
+    assert_true(meta_array_grow(&a, 2048 * PAGE));
+    assert_false(may_be_huge(a.start));
+    assert_false(may_be_huge(a.start + 2047 * PAGE));
+    char *map = meta_map(2048 * PAGE), *small = meta_alloc(100), *other = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_false(may_be_huge(map));
+    assert_false(may_be_huge(small));
+    assert_true(may_be_huge(other));
+    munmap(other, PAGE);
+    meta_unmap(map, 2048 * PAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arrays_of_odd_sizes),
         cmocka_unit_test(test_arrays_whose_addresses_are_taken),
         cmocka_unit_test(test_an_array_stops_at_another_mapping),
+        cmocka_unit_test(test_no_huge_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
