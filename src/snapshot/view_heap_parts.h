@@ -28,7 +28,7 @@ struct cached {
 
 struct holder {
     uint32_t context;
-    uint64_t bytes;
+    uint64_t bytes, resident; /* of its objects; of those that start in a resident page */
 };
 
 /* Copies of a page's headers, and of their second words where some have one. */

@@ -22,6 +22,22 @@ static struct heap_context *context_of(struct view_heap *h, uint32_t tag)
     return &h->contexts[id < h->n_contexts ? id : h->n_contexts];
 }
 
+/* Objects that start in a resident page may end in one that is not. Where they have more bytes than the slab has resident, each
+ * context gives up its share of the excess, so that contexts add up to the objects in use. */
+static void cut_to_resident(struct view_heap *h, uint64_t resident)
+{
+    const struct slab *s = &h->slab;
+    uint64_t left = s->live > resident ? s->live - resident : 0;
+    double share = (double)left / (double)s->live;
+    for (uint32_t i = 0; i < s->n_holders && left > 0; i++) {
+        struct heap_context *context = &h->contexts[s->holders[i].context];
+        uint64_t cut = i + 1 == s->n_holders ? left : (uint64_t)((double)s->holders[i].resident * share);
+        cut = cut < context->resident_bytes ? cut : context->resident_bytes;
+        context->resident_bytes -= cut;
+        left -= cut;
+    }
+}
+
 static void end_slab(struct view_heap *h)
 {
     struct slab *s = &h->slab;
@@ -29,6 +45,7 @@ static void end_slab(struct view_heap *h)
     if (s->n_holders == 0) {
         h->parts->empty += resident;
     } else {
+        cut_to_resident(h, resident);
         uint64_t live = s->live < resident ? s->live : resident;
         uint64_t cached = s->cached < resident - live ? s->cached : resident - live, free_bytes = resident - live, all = 0;
         h->parts->live += live;
@@ -46,14 +63,16 @@ static void end_slab(struct view_heap *h)
     s->live = s->cached = 0;
 }
 
-static void hold(struct slab *s, uint32_t context, uint64_t bytes)
+static void hold(struct slab *s, uint32_t context, uint64_t bytes, bool resident)
 {
     uint32_t i = 0;
     while (i < s->n_holders && s->holders[i].context != context)
         i++;
     if (i == s->n_holders && i < MAX_HOLDERS)
-        s->holders[s->n_holders++] = (struct holder){context, 0};
-    s->holders[i < MAX_HOLDERS ? i : MAX_HOLDERS - 1].bytes += bytes;
+        s->holders[s->n_holders++] = (struct holder){context, 0, 0};
+    struct holder *holder = &s->holders[i < MAX_HOLDERS ? i : MAX_HOLDERS - 1];
+    holder->bytes += bytes;
+    holder->resident += resident ? bytes : 0;
 }
 
 /* Bytes of freed objects in the page that magazines keep. */
@@ -127,7 +146,7 @@ static int walk_small(struct view_heap *h, uint64_t page, uint64_t entry, bool b
         context->bytes += bytes;
         context->resident_bytes += resident ? bytes : 0;
         s->live += resident ? bytes : 0;
-        hold(s, (uint32_t)(context - h->contexts), bytes);
+        hold(s, (uint32_t)(context - h->contexts), bytes, resident);
     }
     return note_table(h, entry >> 16);
 }

@@ -34,7 +34,7 @@ MIB = 1 << 20
 near("the sum of the parts", sum(parts.values()), kernel, 0.03 * kernel)
 near("RSS", report["rss_bytes"], kernel, 0.03 * kernel)
 near("what is in use by all contexts", sum(row["inuse_bytes"] for row in contexts.values()), report["inuse_bytes"], 0)
-near("objects in use", parts["in_use"], sum(row["resident_bytes"] for row in contexts.values()), 0.02 * kernel)
+near("objects in use", parts["in_use"], sum(row["resident_bytes"] for row in contexts.values()), 4096)
 if sum(row["resident_bytes"] for row in contexts.values()) > min(report["inuse_bytes"], report["rss_bytes"]):
     print(f"{kind}: contexts have more in memory than they have in use, or than the process has")
     failed = True

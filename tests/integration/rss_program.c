@@ -16,8 +16,10 @@
 #define EACH 100 /* one of so many is kept */
 #define N_ZEROES 64
 #define N_BUFFERS 2000
+#define N_TOUCHED 300
 
 static char *volatile objects[N], *volatile kept[N / EACH], *volatile zeroes[N_ZEROES], *volatile buffers[N_BUFFERS];
+static char *volatile touched[N_TOUCHED];
 static char *volatile mapped, *volatile behind, *volatile marked, *volatile looked_at, *volatile looked_at_huge;
 
 static uintptr_t start_of_mapping(uintptr_t of)
@@ -82,6 +84,17 @@ static void buffer(void)
         memset(buffers[i] = malloc(5000), 1, 5000);
 }
 
+/* Small objects of which only some were touched: some begin in a resident page and end in one that is not. */
+static void touch_some(void)
+{
+    JESPAN("touched");
+    for (int i = 0; i < N_TOUCHED; i++) {
+        touched[i] = malloc(1000 + (size_t)i * 9);
+        if (i % 3 == 0)
+            touched[i][0] = 1;
+    }
+}
+
 /* Huge pages would make memory resident that nobody touched. */
 int main(void)
 {
@@ -125,6 +138,7 @@ int main(void)
     }
     look();
     buffer();
+    touch_some();
     printf(map_code_before(start_of_mapping((uintptr_t)behind)) ? "ready \n" : "ready\n");
     fflush(stdout);
     pause();
