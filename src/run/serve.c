@@ -95,7 +95,10 @@ static int run(int argc, char **argv)
     status = o.is_early ? 0 : check(o.pid);
     if (!o.is_early && status == 0)
         status = make_conf(&options, o.pid);
-    return status != 0 ? status : serve(&o);
+    if (status == 0)
+        status = serve(&o);
+    run_dump_dir_undo(); /* if it has no dump */
+    return status;
 }
 
 const struct command command_serve = {

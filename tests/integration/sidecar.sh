@@ -572,6 +572,13 @@ test_serve() {
         grep -q '^jespan: sidecar_program .* was killed by signal 9; ' serve.err || fail_with "no line at the end" serve.err
     fi
     exec {served_in}>&-
+    begin used say hold 256 wait
+    "$JESPAN_CMD" serve --conf dump_format:none --dump-dir new/one "$pid" 2> serve.err {input}>&- &
+    server=$!
+    await [ -d new/one ] || fail_with "serve makes no directory" serve.err
+    release
+    wait "$pid" "$server" || fail_with "serve without an exporter" serve.err
+    equal "a directory without a dump" "$(find . -name new)" ""
     "$JESPAN_CMD" serve "$$" 2> serve.err || status=$?
     equal "serve of a process without jespan" "$status" 125
     grep -q "^jespan: process $$: " serve.err || fail_with "serve of a process without jespan" serve.err
