@@ -81,6 +81,11 @@ extern const struct ctl_group ctl_arenas_groups[]; /* spans.arenas.<i>.NAME */
 int ctl_context_arena(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
 void ctl_refresh_jemalloc(void); /* makes jemalloc update its statistics, if there are span arenas */
 
+/* In ctl_limits.c: the limit of a context, which can be written, and its figures. `self->offset` says which. */
+enum ctl_limit_figure { CTL_LIMIT_SOFT, CTL_LIMIT_HARD, CTL_LIMIT_INUSE, CTL_LIMIT_REFUSALS };
+int ctl_context_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
+int ctl_context_limit_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call);
+
 /* In ctl_alerts.c. */
 extern const struct ctl_name ctl_alerts_names[];
 extern const struct ctl_group ctl_alerts_groups[]; /* spans.alerts.<i>.NAME */

@@ -12,8 +12,6 @@
 #include "heap/sums.h"
 #include "heap/timing.h"
 #include "jespan/jespan.h"
-#include "policy/limits.h"
-#include "report/limit_events.h"
 #include "snapshot/snapshot.h"
 #include "span/age.h"
 #include "span/tree.h"
@@ -344,48 +342,6 @@ static int context_number(const struct ctl_name *self, uint32_t id, const struct
     return shown ? ctl_read_u64(call, value) : ENOENT;
 }
 
-/* ---- The limit of a context ---- */
-
-enum { LIMIT_SOFT, LIMIT_HARD, LIMIT_INUSE, LIMIT_REFUSALS };
-
-static uint64_t limit_figure(const struct limit_figures *figures, size_t which)
-{
-    switch (which) {
-    case LIMIT_SOFT:
-        return figures->bounds.soft;
-    case LIMIT_HARD:
-        return figures->bounds.hard;
-    case LIMIT_INUSE:
-        return figures->inuse_bytes;
-    default:
-        return figures->refusals;
-    }
-}
-
-static int context_limit_figure(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
-{
-    struct limit_figures figures;
-    if (limits_get(id, &figures) || (!figures.exists && self->offset >= LIMIT_INUSE))
-        return ENOENT;
-    return ctl_read_u64(call, limit_figure(&figures, self->offset));
-}
-
-static int context_limit(const struct ctl_name *self, uint32_t id, const struct ctl_call *call)
-{
-    const struct ctl_call read_only = {call->old, call->old_bytes, NULL, 0};
-    uint64_t bytes;
-    int error = context_limit_figure(self, id, &read_only);
-    if (error || (!call->new_value && !call->new_bytes))
-        return error;
-    error = ctl_write(call, &bytes, sizeof bytes);
-    if (error)
-        return error;
-    error = limits_set(id, self->offset == LIMIT_SOFT ? &bytes : NULL, self->offset == LIMIT_HARD ? &bytes : NULL);
-    if (!error)
-        limit_events_start();
-    return -error;
-}
-
 const struct ctl_name ctl_context_names[] = {
     {"name", context_site, offsetof(struct site, name)},
     {"target", context_site, offsetof(struct site, target)},
@@ -398,10 +354,10 @@ const struct ctl_name ctl_context_names[] = {
     {"ages", context_ages, 0},
     {"labels", context_labels, 0},
     {"arena", ctl_context_arena, 0},
-    {"limit_soft", context_limit, LIMIT_SOFT},
-    {"limit_hard", context_limit, LIMIT_HARD},
-    {"limit_inuse_bytes", context_limit_figure, LIMIT_INUSE},
-    {"limit_refusals", context_limit_figure, LIMIT_REFUSALS},
+    {"limit_soft", ctl_context_limit, CTL_LIMIT_SOFT},
+    {"limit_hard", ctl_context_limit, CTL_LIMIT_HARD},
+    {"limit_inuse_bytes", ctl_context_limit_figure, CTL_LIMIT_INUSE},
+    {"limit_refusals", ctl_context_limit_figure, CTL_LIMIT_REFUSALS},
     {"peak_bytes", peak_figure, PEAK_OWN},
     {"at_peak_bytes", peak_figure, PEAK_AT},
     MEMORY_FIGURES(context_figure),

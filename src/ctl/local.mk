@@ -5,6 +5,7 @@ core_sources += \
 	%D%/ctl_arenas.c \
 	%D%/ctl_contexts.c \
 	%D%/ctl_jemalloc.c \
+	%D%/ctl_limits.c \
 	%D%/ctl_names.c \
 	%D%/ctl_outside.c \
 	%D%/ctl_paths.c \

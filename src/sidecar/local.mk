@@ -13,6 +13,7 @@ sidecar_sources = \
 	%D%/page.c %D%/page.h \
 	%D%/readings.c %D%/readings.h \
 	%D%/served.c %D%/served.h \
+	%D%/served_push.c %D%/served_push.h \
 	%D%/sidecar.c %D%/sidecar.h \
 	%D%/watched.c %D%/watched.h \
 	src/base/dump_on.c \

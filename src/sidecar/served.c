@@ -22,6 +22,7 @@
 #include "report/unfollowed.h"
 #include "sidecar/children.h"
 #include "sidecar/event_dumps.h"
+#include "sidecar/served_push.h"
 #include "sidecar/watched.h"
 #include "snapshot/view.h"
 
@@ -209,45 +210,9 @@ static void begin_program(struct served *p)
     modules_start_common(p->pid, p->name);
 }
 
-static uint64_t push_interval_ms(void)
-{
-    uint64_t pyroscope = conf.pyroscope_url[0] ? conf.pyroscope_interval_ms : UINT64_MAX;
-    return conf.otlp_url[0] ? lesser(pyroscope, conf.otlp_interval_ms) : conf.pyroscope_interval_ms;
-}
-
-/* Scripts execute many programs for a moment. Each push has a connection of its own, and each process is a series of its
- * own at the server. So a program is pushed from the end of its first period on, or if it ends before that, has spans. The
- * first push has all since the program began. */
-static void push_if_worth(struct served *p, bool anyway)
-{
-    bool is_long = now_ns() - p->began_ns >= push_interval_ms() * NS_PER_MS;
-    if (p->pushes || (!is_long && !anyway))
-        return;
-    p->pushes = true;
-    modules_start_pushing(p->modules, p->readings, p->name, false);
-}
-
-static bool has_spans(const struct snapshot *s)
-{
-    for (uint32_t i = 0; i < s->n_rows; i++)
-        if (s->rows[i].kind == CONTEXT_SPAN)
-            return true;
-    return false;
-}
-
-static void push_at_end(struct served *p)
-{
-    uint64_t began_ns;
-    struct snapshot *s = p->readings && !p->pushes ? readings_last(p->readings, &began_ns) : NULL;
-    if (!s)
-        return;
-    push_if_worth(p, has_spans(s));
-    readings_give_back(s);
-}
-
 static void stop_modules(struct served *p, struct sidecar_slot *slot)
 {
-    push_at_end(p);
+    served_push_at_end(p);
     modules_stop(p->modules, now_ns() + conf.shutdown_timeout_ms * NS_PER_MS, slot, p->pid);
     p->modules = NULL;
 }
@@ -324,7 +289,7 @@ static void read_program(struct served *p)
         leave_program(p);
         return;
     }
-    push_if_worth(p, false);
+    served_push_if_worth(p, false);
     if (s && is_dump_due)
         served_write_dump(p, s, DUMP_N_REASONS, NULL);
     if (is_dump_due)
