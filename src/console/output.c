@@ -104,6 +104,36 @@ static int begin_beside(const char *place)
     return create_temporary();
 }
 
+/* A file without a name, which a process that is killed does not leave. Returns −1 where the file system or the system has none. */
+static int begin_nameless(const char *place)
+{
+    char directory[PATH_MAX];
+    const char *slash = strrchr(place, '/');
+    int n = slash ? (int)(slash - place) + 1 : 1;
+    if (access("/proc/self/fd", X_OK) != 0 || snprintf(directory, sizeof directory, "%.*s", n, slash ? place : ".") != n)
+        return -1;
+    return open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+}
+
+/* A new file gets its name here. Another one keeps its place until the new one is moved there: it has a temporary name before. */
+static int give_name(int fd, const char *place)
+{
+    char file[40];
+    snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
+    if (linkat(AT_FDCWD, file, AT_FDCWD, place, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
+    int named = errno == EEXIST ? begin_beside(place) : -EXDEV; /* it is then written in place */
+    if (named < 0)
+        return named;
+    close(named);
+    unlink(temporary); /* linkat() replaces nothing */
+    int error = linkat(AT_FDCWD, file, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) != 0 || rename(temporary, place) != 0 ? -errno : 0;
+    if (error != 0)
+        unlink(temporary);
+    has_temporary = false;
+    return error;
+}
+
 /* A new file has the mode that open(2) gives, another one keeps its own, and its group. Returns 0 or a negative errno. */
 static int take_rights(int fd, const struct stat *old)
 {
@@ -119,17 +149,20 @@ static int replace_file(const char *path, const struct stat *old, write_file *wr
     char place[PATH_MAX];
     if (!realpath(path, place) && snprintf(place, sizeof place, "%s", path) >= (int)sizeof place)
         return -ENAMETOOLONG;
-    int fd = begin_beside(place);
-    if (fd < 0)
-        return fd;
-    int error = take_rights(fd, old);
-    if (error != 0)
-        close(fd);
-    else
+    int nameless = begin_nameless(place), fd = nameless >= 0 ? fcntl(nameless, F_DUPFD_CLOEXEC, 0) : begin_beside(place);
+    int error = fd < 0 ? (nameless >= 0 ? -errno : fd) : take_rights(fd, old);
+    if (error == 0)
         error = write_and_close(fd, write, data);
+    else if (fd >= 0)
+        close(fd);
+    if (nameless >= 0) {
+        error = error == 0 ? give_name(nameless, place) : error;
+        close(nameless);
+        return error;
+    }
     if (error == 0 && rename(temporary, place) != 0)
         error = -errno;
-    if (error != 0)
+    if (error != 0 && has_temporary)
         unlink(temporary);
     has_temporary = false;
     return error;

@@ -277,7 +277,7 @@ test_outputs_of_others() {
 
 # A signal leaves no part of a file. It comes where the file would get its name.
 test_outputs_signals() {
-    local signal file=$scratch/signals
+    local signal name file=$scratch/signals
     ! grep -q '__[at]san_init' < <(nm "$JESPAN_CMD" 2> /dev/null) || return 0
     printf '#include <signal.h>\n#include <stdlib.h>\nint rename(const char *a, const char *b) { (void)a, (void)b; raise(atoi(getenv("RAISED"))); return -1; }\n' > "$scratch/rename.c"
     $CC -shared -fPIC -o "$scratch/rename.so" "$scratch/rename.c"
@@ -289,6 +289,17 @@ test_outputs_signals() {
         equal "signal $signal: status" "$status" $((128 + signal))
         equal "signal $signal: files" "$(echo "$file"/*) $(cat "$file/page")" "$file/page before"
     done
+    # SIGKILL: where a file can be written before it has a name
+    if have python3 && python3 -c 'import os, sys; os.open(sys.argv[1], os.O_TMPFILE | os.O_WRONLY)' "$file" 2> /dev/null; then
+        printf '#include <signal.h>\nint linkat(int a, const char *b, int c, const char *d, int e) { (void)a, (void)b, (void)c, (void)d, (void)e; raise(SIGKILL); return -1; }\n' > "$scratch/link.c"
+        $CC -shared -fPIC -o "$scratch/link.so" "$scratch/link.c"
+        for name in page new; do
+            status=0
+            { (LD_PRELOAD=$scratch/link.so exec "$JESPAN_CMD" html -o "$file/$name" "$scratch/small") || status=$?; } 2> /dev/null
+            equal "SIGKILL, $name: status" "$status" 137
+            equal "SIGKILL, $name: files" "$(echo "$file"/*) $(cat "$file/page")" "$file/page before"
+        done
+    fi
     status=0
     (ulimit -f 1; exec "$JESPAN_CMD" html -o "$file/page" "$scratch/small") 2> "$scratch/err" || status=$?
     says "a file that becomes too large" 1 "jespan: *page: File too large"
