@@ -74,13 +74,23 @@ void snapshot(void)
     }
 }
 
-/* Takes the best one. The first snapshot also allocates its memory. */
+static void move_some(struct crowd *crowd, uint32_t n, uint32_t apart)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        contexts_visit(crowd->contexts, i * apart % crowd->contexts->count);
+    }
+}
+
+/* Takes the best one. The first snapshot also allocates its memory. Before each, the calling thread allocates and frees in some of
+ * the contexts. */
 struct bench_result snapshot_ms(const void *shape)
 {
     struct crowd crowd;
+    const struct contexts_shape *s = shape;
     crowd_gather(&crowd, shape);
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < SNAPSHOTS; i++) {
+        move_some(&crowd, s->moved, s->apart);
         uint64_t start = bench_now_ns(CLOCK_MONOTONIC);
         snapshot();
         uint64_t ns = bench_now_ns(CLOCK_MONOTONIC) - start;

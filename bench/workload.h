@@ -98,6 +98,7 @@ struct contexts_shape {
     uint32_t contexts;
     uint32_t threads;  /* for snapshots: each thread allocates in every context */
     uint32_t heap_mib; /* for snapshots: other live memory */
+    uint32_t moved, apart; /* for snapshots: so many contexts change between two, one of `apart` */
 };
 void *contexts_start(const void *shape);
 void contexts_pair_round(void *state, size_t operations);

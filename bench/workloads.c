@@ -49,20 +49,20 @@
             1024, mib_ * MIB / 520)
 
 #define CONTEXTS(count_)                                                                                               \
-    {"pair-" #count_, "pair in one of " #count_ " contexts", &(const struct contexts_shape){count_, 0, 0},             \
+    {"pair-" #count_, "pair in one of " #count_ " contexts", &(const struct contexts_shape){.contexts = count_},             \
      contexts_start, contexts_pair_round, contexts_stop, NULL, 0, 0, WORKLOAD_CONTEXTS},                               \
     {"roam-" #count_, "enter one of " #count_ " contexts by chance, pair, exit",                                       \
-     &(const struct contexts_shape){count_, 0, 0}, contexts_start, contexts_roam_round, contexts_stop, NULL, count_,   \
+     &(const struct contexts_shape){.contexts = count_}, contexts_start, contexts_roam_round, contexts_stop, NULL, count_,   \
      0, WORKLOAD_CONTEXTS}
 
 #define REFUSED(count_)                                                                                                \
     {"refused-" #count_, "malloc that a limit above " #count_ " contexts refuses",                                      \
-     &(const struct contexts_shape){count_, 0, 0}, refused_start, refused_round, refused_stop, NULL, 0, 0,             \
+     &(const struct contexts_shape){.contexts = count_}, refused_start, refused_round, refused_stop, NULL, 0, 0,             \
      WORKLOAD_CONTEXTS}
 
 #define SNAPSHOT(name_, help_, kind_, figure_, contexts_, threads_, heap_mib_)                                         \
     {.name = name_, .help = help_, .kind = WORKLOAD_##kind_, .figure = figure_,                                        \
-     .shape = &(const struct contexts_shape){contexts_, threads_, heap_mib_}}
+     .shape = &(const struct contexts_shape){contexts_, threads_, heap_mib_, 0, 0}}
 
 #define SNAPSHOT_OF_CONTEXTS(count_)                                                                                   \
     SNAPSHOT("snapshot-" #count_, "spans.epoch with " #count_ " contexts on 16 threads (ms)", SNAPSHOT, snapshot_ms,   \
@@ -72,6 +72,9 @@
 #define SNAPSHOT_OF_THREADS(count_)                                                                                    \
     SNAPSHOT("snapshot-" #count_ "t", "snapshot-10000 with " #count_ " instead of 16 threads (ms)", SNAPSHOT,          \
              snapshot_ms, 10000, count_, 0)
+#define SNAPSHOT_OF_MOVED(name_, help_, apart_)                                                                        \
+    {.name = name_, .help = help_, .kind = WORKLOAD_SNAPSHOT, .figure = snapshot_ms,                                   \
+     .shape = &(const struct contexts_shape){100000, 16, 0, 1000, apart_}}
 #define SNAPSHOT_OF_HEAP(mib_)                                                                                         \
     SNAPSHOT("snapshot-heap-" #mib_ "M", "snapshot-10000 with " #mib_ " MiB of live objects (ms)", SNAPSHOT,           \
              snapshot_ms, 10000, 16, mib_)
@@ -143,6 +146,8 @@ const struct workload workloads[] = {
     REFUSED(10), REFUSED(10000),
     SNAPSHOT_OF_CONTEXTS(10), SNAPSHOT_OF_CONTEXTS(1000), SNAPSHOT_OF_CONTEXTS(10000), SNAPSHOT_OF_CONTEXTS(100000),
     SNAPSHOT_OF_CONTEXTS(1000000),
+    SNAPSHOT_OF_MOVED("snapshot-moved", "snapshot-100000 after malloc and free in 1,000 contexts side by side (ms)", 1),
+    SNAPSHOT_OF_MOVED("snapshot-moved-apart", "the same with each hundredth context (ms)", 100),
     SNAPSHOT_OF_THREADS(1), SNAPSHOT_OF_THREADS(4), SNAPSHOT_OF_THREADS(64),
     SNAPSHOT_OF_HEAP(64), SNAPSHOT_OF_HEAP(8192),
     PAUSE(1000), PAUSE(100000), PAUSE_OF_OPENS(100000),

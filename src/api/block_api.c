@@ -101,6 +101,7 @@ HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *lin
     uint64_t now = timing_now();
     struct counters *c = counters_find(t, line->context); /* made when the line was filled */
     own_add(&c->enters, 1);
+    counters_moved(t, line->context);
     compiler_barrier();
     if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation) &&
         likely(span_push_at(t, ENTRY_BLOCK, key, line->context, c, now) == 0))

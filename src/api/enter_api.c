@@ -114,6 +114,7 @@ HOT_INLINE int enter_fast(struct thread *t, jespan_span_t *span, enum time_read 
     if (unlikely(!c || !span_has_room(t)))
         return enter_span_slow(t, span);
     own_add(&c->enters, 1);
+    counters_moved(t, context);
     compiler_barrier();
     if (unlikely(!handle_is_free(record, span) || load_relaxed(&record->context) != context)) {
         span_undo_enter(c);

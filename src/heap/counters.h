@@ -23,6 +23,17 @@ HOT_INLINE struct counters *counters_find(const struct thread *t, uint32_t conte
     return likely(chunk) ? &chunk[context & (COUNTERS_PER_CHUNK - 1)] : NULL;
 }
 
+/* Tells readers that counters of the context's chunk changed, so that they need not read all chunks each time (snapshot/sums_kept.h).
+ * Only the owner may call it, in one of two places:
+ *
+ * - after it has counted an enter. From then on until the exit is counted, which is the last that is counted, it counts what it
+ *   likes: a reader that saw the enter, and no exit, reads the chunk again.
+ * - after it has counted anything outside of such a time. */
+HOT_INLINE void counters_moved(struct thread *t, uint32_t context)
+{
+    own_add_release(&t->moved[context >> COUNTERS_CHUNK_BITS], 1);
+}
+
 /* Allocates the counters of the context. Returns NULL when out of memory. Only the owner may call it. */
 struct counters *counters_make(struct thread *t, uint32_t context);
 

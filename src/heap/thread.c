@@ -28,10 +28,17 @@ static struct thread *free_blocks;           /* LOCK_THREADS */
 static _Atomic uint32_t live_count, block_count = 1;
 FIGURE_ROW(figure_threads, "spans.stats.threads", live_count, FIGURE_NUMBER);
 
+/* Both have a word for each chunk of counters. */
+static void set_directories(struct thread *t, char *memory)
+{
+    t->chunks = (counters_chunk_t *)memory;
+    t->moved = (_Atomic uint64_t *)(memory + directory_bytes);
+}
+
 int thread_boot(uint32_t max_contexts, void (*ended)(struct thread *))
 {
     directory_bytes = max_contexts / COUNTERS_PER_CHUNK * sizeof(counters_chunk_t);
-    thread_orphan.chunks = meta_map(directory_bytes);
+    set_directories(&thread_orphan, meta_map(2 * directory_bytes));
     if (!thread_orphan.chunks)
         return -ENOMEM;
     state_watch(thread_orphan.chunks, directory_bytes);
@@ -57,10 +64,11 @@ static struct thread *make_block(void)
     if (!t)
         return NULL;
     /* With a state file, each mapping is a segment of it, and there are only so many. */
-    t->chunks = state_is_on() && directory_bytes <= META_CHUNK_BYTES ? meta_alloc(directory_bytes) : meta_map(directory_bytes);
+    bool is_part = state_is_on() && 2 * directory_bytes <= META_CHUNK_BYTES;
+    set_directories(t, is_part ? meta_alloc(2 * directory_bytes) : meta_map(2 * directory_bytes));
     if (!t->chunks)
         return NULL; /* the block's few KiB are lost */
-    if (directory_bytes > META_CHUNK_BYTES)
+    if (!is_part)
         state_watch(t->chunks, directory_bytes);
     t->entries = t->entries_inline;
     t->capacity = ENTRIES_INLINE;

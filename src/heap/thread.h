@@ -165,6 +165,7 @@ struct thread {
     _Atomic(_Atomic(struct free_object *) *) taken_from; /* one of magazine_top: the last object came from there */
     uint64_t tables_seen; /* the value of tables_changes when the entries above the tops were forgotten: magazine.h */
     counters_chunk_t *chunks;  /* by context / COUNTERS_PER_CHUNK */
+    _Atomic uint64_t *moved;   /* the same: grows when a counter of the chunk may have changed; see counters_moved() */
     /* Odd while the free buffer is flushed. A reader discards what it read if this changed meanwhile. */
     _Atomic uint32_t free_buffer_sequence;
     _Atomic uint32_t free_buffer_done; /* entries flushed so far; not 0 only during a flush, and after a fork in one */

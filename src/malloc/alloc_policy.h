@@ -118,6 +118,7 @@ HOT_INLINE bool alloc_stack_free(struct thread *t, void *p)
     if (is_free) {
         store_relaxed(taken->slot, 0);
         counters_add_free(t->stack_counters, magazine_bytes_beside(taken_from));
+        counters_moved(t, tag);
         store_release(taken_from, taken);
     }
     limits_end_tried(t, section);

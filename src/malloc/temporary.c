@@ -27,8 +27,10 @@ HOT_INLINE uint32_t find(const struct recent_objects *recent, const void *p)
 static void count(struct thread *t, uint32_t tag, uint64_t objects)
 {
     struct counters *c = tag ? counters_find(t, tag & ~TAG_SURVIVOR) : NULL;
-    if (c)
-        counters_add_temporary(c, objects);
+    if (!c)
+        return;
+    counters_add_temporary(c, objects);
+    counters_moved(t, tag & ~TAG_SURVIVOR);
 }
 
 /* While the buffer is flushed, its entries are no longer those that `scanned` counts. */

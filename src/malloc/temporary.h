@@ -65,6 +65,7 @@ HOT_INLINE void temporary_after_free(struct thread *t, const void *p, uint32_t t
     if (likely(!conf.stacks_temporary) && likely(t->recent.p[0] == p)) {
         t->recent.p[0] = NULL;
         counters_add_temporary(c, 1);
+        counters_moved(t, tag);
     } else if (conf.stacks_temporary) {
         temporary_free(t, p, tag);
     }

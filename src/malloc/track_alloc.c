@@ -27,6 +27,7 @@ static COLD bool count_alloc_orphan(size_t usable, size_t requested)
         lifetimes_pass(counters_orphan(CONTEXT_ID_ROOT), 0);
     if (admitted)
         counters_add_alloc(counters_orphan(CONTEXT_ID_ROOT), usable, requested);
+    counters_moved(&thread_orphan, CONTEXT_ID_ROOT);
     unlock(LOCK_ORPHAN);
     return admitted;
 }

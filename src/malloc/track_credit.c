@@ -29,6 +29,7 @@ static COLD void count_resize_orphan(uint32_t owner, size_t old_usable, size_t n
     limits_uncharge_orphan(owner, old_usable);
     limits_charge_anyway(limits_of(owner), 0, new_usable); /* without a block, no object grows whose owner has a limit */
     counters_add_alloc(counters_orphan(owner), new_usable, requested);
+    counters_moved(&thread_orphan, owner);
     unlock(LOCK_ORPHAN);
 }
 
@@ -54,6 +55,7 @@ static uint32_t count_resize(struct thread *t, uint32_t owner, size_t old_usable
     bool moves = limits_transfer(t, owner, t->tag, new_usable);
     counters_add_alloc(moves ? t->current : from, new_usable, requested);
     track_add_frees(from, 1, old_usable);
+    counters_moved(t, owner);
     limits_end(t, section);
     return moves ? t->tag : owner;
 }
@@ -138,6 +140,7 @@ int track_credit(struct thread *t, void *p, uint32_t context)
     compiler_barrier();
     if (!tree_is_live(context)) {
         count_moved_in(counters_more(to), (uint64_t)-1, -(uint64_t)usable);
+        counters_moved(t, context);
         limits_transfer(t, context, place.tag, usable);
         limits_end(t, section);
         return -EINVAL;
@@ -151,6 +154,8 @@ int track_credit(struct thread *t, void *p, uint32_t context)
         store_release(&arenas[arena].aside_objects, UINT64_MAX);
     own_add_release(&counters_use_more(from)->credited_out_objects, 1);
     own_add_release(&counters_more(from)->credited_out_bytes, usable);
+    counters_moved(t, place.tag);
+    counters_moved(t, context);
     limits_end(t, section);
     return 0;
 }

@@ -20,36 +20,39 @@
 
 /* ---- In programs that never had a limit ---- */
 
-/* Counts a context's first free on a thread. Only while there was never a limit. */
-static NOINLINE void count_first_free(struct thread *t, uint32_t context, uint64_t bytes)
+/* Counts a context's first free on a thread, or one of an object with a wide header. Only while there was never a limit. */
+static NOINLINE void count_free(struct thread *t, uint32_t context, uint64_t bytes)
 {
     struct counters *c = counters_get(t, context);
-    if (likely(c))
-        counters_add_free(c, bytes);
-    else
+    if (unlikely(!c)) {
         track_count_frees_orphan(context, 1, bytes);
+        return;
+    }
+    counters_add_free(c, bytes);
+    counters_moved(t, context);
 }
 
 #define NO_HEADER INT32_MAX /* 0 is the header of a freed object */
 
-/* The tag of an object with a wide header. */
-static NOINLINE uint32_t wide_tag(int32_t header, header_t *slot, size_t class)
+/* All frees of the owner with this header are counted. */
+HOT_INLINE void end_owner(struct thread *t, int32_t last)
 {
-    return tag_of_header((uint16_t)header, load_relaxed(header_more(slot, class_is_big(class))));
+    if (last != NO_HEADER)
+        counters_moved(t, (uint32_t)last);
 }
 
-/* The counters of the owner of an object. *last is its header, if that and the owner are the same for the next object. NULL: the
- * thread had none, and the free was counted. */
+/* The counters of the owner of an object. *last is the header of the object before, and becomes that of this one. NULL: the free was
+ * counted, as the header is wide, or the thread had no counters; then *last is none. */
 HOT_INLINE struct counters *find_counters(struct thread *t, int32_t header, struct free_object object, size_t class, int32_t *last)
 {
-    bool is_wide = unlikely(header < 0);
     if (unlikely(!header))
         track_die_not_allocated(object.p);
-    uint32_t tag = is_wide ? wide_tag(header, object.slot, class) : (uint32_t)header;
-    struct counters *c = counters_find(t, tag);
-    *last = is_wide ? NO_HEADER : header;
+    end_owner(t, *last);
+    struct counters *c = likely(header > 0) ? counters_find(t, (uint32_t)header) : NULL;
+    *last = header;
     if (unlikely(!c)) {
-        count_first_free(t, tag, class_bytes[class]);
+        uint32_t more = header < 0 ? load_relaxed(header_more(object.slot, class_is_big(class))) : 0;
+        count_free(t, header < 0 ? tag_of_header((uint16_t)header, more) : (uint32_t)header, class_bytes[class]);
         *last = NO_HEADER;
     }
     return c;
@@ -66,7 +69,7 @@ void track_flush(struct thread *t)
 {
     uint32_t sequence = load_relaxed(&t->free_buffer_sequence);
     int32_t last = NO_HEADER;
-    struct counters *c = NULL; /* of the header `last`, if that is not wide: objects that are freed together tend to have the same owner */
+    struct counters *c = NULL; /* of the header `last`: objects that are freed together tend to have the same owner */
     store_relaxed(&t->free_buffer_sequence, sequence + 1);
     atomic_thread_fence(memory_order_release); /* the sequence is odd before any header or counter changes; see sums.c */
     for (size_t i = load_relaxed(&t->free_buffer_done); i < load_relaxed(&t->free_buffer_count);) {
@@ -83,6 +86,7 @@ void track_flush(struct thread *t)
             put_in_full(t, class, (struct free_object){p, slot});
         store_release(&t->free_buffer_done, (uint32_t)++i);
     }
+    end_owner(t, last);
     store_relaxed(&t->free_buffer_count, 0);
     store_release(&t->free_buffer_done, 0);
     store_release(&t->free_buffer_sequence, sequence + 2);
@@ -94,6 +98,7 @@ static COLD void count_free_uncharged(uint32_t context, uint64_t bytes)
 {
     lock(LOCK_ORPHAN);
     track_add_frees(counters_orphan(context), 1, bytes);
+    counters_moved(&thread_orphan, context);
     unlock(LOCK_ORPHAN);
 }
 
@@ -111,8 +116,10 @@ HOT_INLINE void count_buffered(struct thread *t, uint32_t i, uint32_t sequence, 
     bool is_claimed = i < load_relaxed(&t->claimed);
     store_relaxed(&t->counted, i + 1);
     store_relaxed(slot, 0);
-    if (likely(c))
+    if (likely(c)) {
         counters_add_free(c, usable);
+        counters_moved(t, tag);
+    }
     if (likely(!is_claimed))
         limits_give(t, limits_of(tag), usable);
     limits_end(t, section);

@@ -28,6 +28,7 @@ COLD void track_count_frees_orphan(uint32_t context, uint64_t objects, uint64_t 
     if (conf.lifetimes)
         lifetimes_pass(counters_orphan(context), 0);
     track_add_frees(counters_orphan(context), objects, bytes);
+    counters_moved(&thread_orphan, context);
     limits_uncharge_orphan(context, bytes);
     unlock(LOCK_ORPHAN);
 }
@@ -41,6 +42,7 @@ NOINLINE void track_count_frees(struct thread *t, uint32_t context, uint64_t obj
     }
     uint32_t section = limits_begin(t);
     track_add_frees(c, objects, bytes);
+    counters_moved(t, context);
     limits_give(t, limits_of(context), bytes);
     limits_end(t, section);
 }
@@ -115,6 +117,7 @@ HOT_INLINE bool free_at_once(struct thread *t, struct arena_cache *arena_cache, 
     uint32_t limit = limits_of(tag);
     store_relaxed(slot, 0);
     counters_add_free(c, usable);
+    counters_moved(t, tag);
     limits_give(t, limit, usable);
     limits_end(t, section);
     arena_cache_count_frees(arena_cache, 1, usable);
@@ -215,6 +218,7 @@ static bool free_big(struct thread *t, void *p)
     uint32_t section = limits_begin(t);
     store_relaxed(page, (uint64_t)(uint32_t)entry);
     counters_add_free(c, usable);
+    counters_moved(t, tag);
     limits_give(t, limits_of(tag), usable);
     limits_end(t, section);
     int saved = errno;

@@ -89,9 +89,9 @@ uint32_t books_fingerprint(void);
 #define FINGERPRINT_THREAD                                                                                             \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_CONTEXT, thread, chunks), thread, before), thread, \
                                      cpu), thread, next), thread, arena_caches)
+#define FINGERPRINT_BUFFER FOLD(FOLD(FOLD_PLACE(FINGERPRINT_THREAD, thread, moved), FREE_BUFFER_MAX), CLASSES_MAX)
 #define BOOKS_FINGERPRINT                                                                                              \
-    FOLD(FOLD_PLACE(FOLD_PLACE(FOLD(FOLD(FINGERPRINT_THREAD, FREE_BUFFER_MAX), CLASSES_MAX), counters_chunk, more),       \
-                    counters_chunk, temporary_objects),                                                            \
+    FOLD(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_BUFFER, counters_chunk, more), counters_chunk, temporary_objects),             \
          LEAF_BITS + (sizeof(struct mailbox) << 8) + sizeof(struct leaf_more))
 
 #endif

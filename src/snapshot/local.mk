@@ -13,9 +13,11 @@ snapshot_sources = \
 	%D%/snapshot_builder.h \
 	%D%/snapshot_collect.c \
 	%D%/snapshot_finish.c \
+	%D%/snapshot_known.c \
 	%D%/snapshot_rows.c \
 	%D%/snapshot_parts.c \
 	%D%/space.c %D%/space.h \
+	%D%/sums_kept.c %D%/sums_kept.h \
 	%D%/thread_bounds.h \
 	%D%/view_parts.h
 

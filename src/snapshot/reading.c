@@ -13,6 +13,7 @@
 struct source {
     struct thread *thread;
     counters_chunk_t *chunks;
+    const _Atomic uint64_t *moved;
     uint32_t sequence;
     int n_freed;
 };
@@ -42,7 +43,8 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
     *r = (struct reading){.end = end, .freed = freed, .time = timing_now(), .patience = sums_patience()};
     for (struct thread *t = thread_first(); t && r->n_sources < room; t = thread_next(t)) {
         struct source *s = &r->sources[r->n_sources++];
-        *s = (struct source){.thread = t, .chunks = t->chunks, .sequence = load_acquire(&t->free_buffer_sequence)};
+        *s = (struct source){.thread = t, .chunks = t->chunks, .moved = t->moved,
+                              .sequence = load_acquire(&t->free_buffer_sequence)};
         s->n_freed = sums_read_buffer(t, freed);
         cpu_clock_doubt(&t->cpu);
         freed += s->n_freed;
@@ -53,6 +55,17 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end)
 uint64_t reading_time(const struct reading *r)
 {
     return r->time;
+}
+
+uint64_t reading_moved(const struct reading *r, uint32_t chunk)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < r->n_sources; i++)
+        sum += load_acquire(&r->sources[i].moved[chunk]);
+    struct thread *t = r->sources[r->n_sources - 1].thread;
+    while ((t = thread_next(t)))
+        sum += load_acquire(&t->moved[chunk]);
+    return sum;
 }
 
 static uint64_t cpu_now(struct thread *t)

@@ -35,6 +35,9 @@ struct reading *reading_begin(void *memory, size_t bytes, uint32_t end);
 /* Writes the figures of contexts first … first + READING_CHUNK − 1. `first` is a multiple of that, below `end`. */
 void reading_chunk(const struct reading *r, uint32_t first, struct totals sums[READING_CHUNK]);
 
+/* The sum of what all threads say of a chunk by counters_moved(). */
+uint64_t reading_moved(const struct reading *r, uint32_t chunk);
+
 /* After the last chunk: calls `add` for each free that was buffered all the time. Returns the bytes in free buffers and
  * magazines. */
 uint64_t reading_end(const struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to);

@@ -84,11 +84,26 @@ size_t outside_bytes(struct view *view, uint32_t end)
     return sizeof(struct reading);
 }
 
-static int copy_directories(struct view *view, uint32_t end)
+static int add_moved(struct view *view, const struct outside_thread *t, uint64_t *copy, uint32_t n_chunks)
+{
+    const struct piece piece = {copy, t->moved, n_chunks * sizeof *copy};
+    int error = space_copy(&view->space, &piece, 1);
+    for (uint32_t i = 0; !error && i < n_chunks; i++)
+        view->outside->moved[i] += copy[i];
+    return error;
+}
+
+uint64_t outside_moved(const struct reading *r, uint32_t chunk)
+{
+    return r->view->outside->moved[chunk];
+}
+
+/* What threads say of their chunks is copied before any address of a chunk. */
+static int copy_directories(struct view *view, uint32_t end, bool keeps)
 {
     struct view_outside *o = view->outside;
     uint32_t n_chunks = (end + READING_CHUNK - 1) / READING_CHUNK;
-    size_t each = n_chunks * sizeof *o->directories, bytes = each * o->n_threads;
+    size_t each = n_chunks * sizeof *o->directories, bytes = each * (o->n_threads + 2);
     if (bytes > MAX_DIRECTORIES_BYTES)
         return -ENOMEM;
     if (bytes > o->directories_bytes) {
@@ -101,6 +116,10 @@ static int copy_directories(struct view *view, uint32_t end)
         return -ENOMEM;
     }
     int error = 0;
+    o->moved = o->directories + (size_t)o->n_threads * n_chunks;
+    memset(o->moved, 0, each);
+    for (uint32_t i = 0; !error && keeps && i < o->n_threads; i++)
+        error = add_moved(view, &o->threads[i], o->moved + n_chunks, n_chunks);
     for (uint32_t i = 0; !error && i < o->n_threads; i++) {
         const struct piece piece = {o->directories + (size_t)i * n_chunks, o->threads[i].chunks, each};
         error = space_copy(&view->space, &piece, 1);
@@ -121,7 +140,7 @@ int outside_begin(struct view *view, struct reading **r, void *memory, size_t by
         return error;
     if (!o->slots)
         o->slots = meta_map(OUTSIDE_SLOTS * sizeof *o->slots);
-    return o->slots ? copy_directories(view, end) : -ENOMEM;
+    return o->slots ? copy_directories(view, end, sums_kept_begin(view, end, o->n_threads)) : -ENOMEM;
 }
 
 /* Ends the times that pass in a copy, at the moment `now` before it was copied. */

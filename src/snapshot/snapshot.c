@@ -14,17 +14,7 @@ struct extent {
 
 /* ---- Which rows there are ---- */
 
-/* Only the first three ids have contexts of these kinds. */
-static bool has_good_kind(uint32_t id, unsigned kind)
-{
-    static const enum context_kind fixed[] = {
-        [CONTEXT_ID_ROOT] = CONTEXT_ROOT, [CONTEXT_ID_SELF] = CONTEXT_SELF, [CONTEXT_ID_UNSAMPLED] = CONTEXT_UNSAMPLED};
-    if (id <= CONTEXT_ID_UNSAMPLED)
-        return kind == fixed[id];
-    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD || kind == CONTEXT_PERIOD || kind == CONTEXT_STACK;
-}
-
-static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id, const struct context *c)
+static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id, const struct known *known)
 {
     struct place *place = &b->places[id];
     if (id == CONTEXT_ID_UNSAMPLED) {
@@ -37,8 +27,8 @@ static void count_row(struct snapshot_builder *b, struct extent *n, uint32_t id,
         if (place->kind != CONTEXT_SPAN)
             b->last_special_row = n->rows;
         place->row = n->rows++;
-        n->labels += c->label_count;
-        n->text_bytes += lesser(c->label_bytes, LABEL_TEXT_MAX) + LABEL_ALIGN;
+        n->labels += known->label_count;
+        n->text_bytes += lesser(known->label_bytes, LABEL_TEXT_MAX) + LABEL_ALIGN;
     }
 }
 
@@ -47,18 +37,19 @@ static int count_rows(struct snapshot_builder *b, struct extent *n)
 {
     int error = 0;
     for (uint32_t first = 0; !error && first < b->end; first += BLOCK_IDS) {
-        error = builder_copy_block(b, first);
+        error = builder_find_known(b, first);
         for (uint32_t i = first ? 0 : 1; !error && i < BLOCK_IDS && first + i < b->end; i++) {
-            const struct context *c = &b->block->contexts[i];
+            const struct known *known = &b->block->known[i];
             struct place *place = &b->places[first + i];
-            bool is_live = b->block->lives[i] & 1 && has_good_kind(first + i, c->kind);
-            *place = (struct place){.life = is_live ? b->block->lives[i] : 0, .kind = is_live ? c->kind & 7 : 0};
+            bool is_live = known->life & 1 && known->kind != KIND_DAMAGED;
+            *place = (struct place){.life = is_live ? known->life : 0, .kind = is_live ? known->kind & 7 : 0};
             if (is_live)
-                count_row(b, n, first + i, c);
+                count_row(b, n, first + i, known);
             else if (first + i <= CONTEXT_ID_UNSAMPLED)
                 return -EBADMSG;
         }
     }
+    view_tidy_texts(b->view, n->text_bytes);
     return error;
 }
 
@@ -119,8 +110,7 @@ static int make(struct snapshot_builder *b)
     builder_floor_frees(b);
     ages_fold(b);
     stacks_estimate(b);
-    builder_finish_times(b);
-    builder_finish_peaks(b);
+    builder_finish(b);
     set_clock(&b->mapping->public, b->view->start_ns);
     return 0;
 }

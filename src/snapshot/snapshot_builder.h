@@ -33,13 +33,13 @@ struct place {
 
 /* Contexts are copied a block at a time. */
 #define BLOCK_IDS 256u
-#define LABEL_ALIGN 8u
 struct block {
     uint32_t lives[BLOCK_IDS];
     struct context contexts[BLOCK_IDS];
     struct totals bases[BLOCK_IDS], pasts[BLOCK_IDS];
     struct context_peaks peaks[BLOCK_IDS];
     char *texts[BLOCK_IDS]; /* the copies of the labels' texts */
+    struct known known[BLOCK_IDS];
     struct piece pieces[BLOCK_IDS];
 };
 
@@ -65,6 +65,7 @@ struct snapshot_builder {
     struct place *places;    /* by id */
     uint64_t *children_wall; /* by row; there are no more rows than ids. In ns */
     uint64_t *recycled_wall; /* by row: the part of recycled children, in ticks */
+    uint64_t *inuse_below;   /* by row: bytes that it and all rows below it have in use */
     struct totals *past;     /* by row, in ticks: the figures of recycled periods; NULL without periods. In both of
                                 these the last one, of no row, is that of unsampled spans */
     struct block *block;
@@ -102,7 +103,10 @@ static inline uint64_t builder_age_ns(const struct snapshot_builder *b, uint64_t
 int builder_begin(struct snapshot_builder *b);
 void builder_end(struct snapshot_builder *b);
 
-/* Copies contexts from `first` on; with the texts of labels, if there is a mapping. */
+/* Copies the lives of contexts from `first` on, and sets what is known of them, in the block. */
+int builder_find_known(struct snapshot_builder *b, uint32_t first);
+
+/* Copies contexts from `first` on, with the texts of their labels. */
 int builder_copy_block(struct snapshot_builder *b, uint32_t first);
 
 /* Notes the figures of children of a context that were recycled, from the block. */
@@ -137,11 +141,9 @@ void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
 /* Removes rows whose context was recycled, and cuts the circles of damaged books. */
 void builder_remove_dropped(struct snapshot_builder *b);
 
-/* Raises peaks to what is in use, when all rows and stacks are filled and have their places. Overwrites children_wall. */
-void builder_finish_peaks(struct snapshot_builder *b);
-
-/* Subtracts the wall time of children, keeps times from falling, and sums up all rows. */
-void builder_finish_times(struct snapshot_builder *b);
+/* The last step, when all rows and stacks are filled and have their places: subtracts the wall time of children, keeps
+ * times from falling, raises peaks to what is in use, and sums up all rows. */
+void builder_finish(struct snapshot_builder *b);
 
 /* ---- snapshot_parts.c ---- */
 

@@ -50,33 +50,6 @@ static size_t rounded(size_t bytes)
     return (bytes + 7) & ~(size_t)7;
 }
 
-/* Room grows by doubling. Without memory, contexts beyond it are as if seen for the first time. */
-static void grow_seen(struct view *view, uint32_t end)
-{
-    enum { LEAST = 4096 };
-    uint32_t room = view->seen_room ? view->seen_room : LEAST;
-    while (room < end)
-        room *= 2;
-    if (room == view->seen_room)
-        return;
-    struct seen *more = meta_map(room * sizeof *more);
-    if (!more)
-        return;
-    if (view->seen)
-        memcpy(more, view->seen, view->seen_room * sizeof *more);
-    meta_unmap(view->seen, view->seen_room * sizeof *more);
-    view->seen = more;
-    view->seen_room = room;
-}
-
-struct seen *view_seen(struct view *view, uint32_t id, uint32_t life, struct seen *spare)
-{
-    struct seen *seen = id < view->seen_room ? &view->seen[id] : spare;
-    if (seen == spare || seen->life != life)
-        *seen = (struct seen){.life = life};
-    return seen;
-}
-
 int builder_begin(struct snapshot_builder *b)
 {
     const struct view_reader *reader = b->view->reader;
@@ -86,16 +59,17 @@ int builder_begin(struct snapshot_builder *b)
     size_t places = b->end * sizeof *b->places, walls = b->end * sizeof *b->children_wall;
     size_t past = b->pasts ? b->end * sizeof *b->past : 0, block = rounded(sizeof *b->block);
     size_t rest = reader->bytes(b->view, b->end);
-    b->scratch_bytes = places + 2 * walls + past + block + rest;
+    b->scratch_bytes = places + 3 * walls + past + block + rest;
     char *p = b->scratch = meta_emergency_alloc(b->scratch_bytes);
     if (!p)
         return -ENOMEM;
     b->places = (struct place *)p;
     b->children_wall = (uint64_t *)(p += places);
     b->recycled_wall = (uint64_t *)(p += walls);
+    b->inuse_below = (uint64_t *)(p += walls);
     b->past = b->pasts ? (struct totals *)(p += walls) : NULL;
     b->block = (struct block *)(p += b->pasts ? past : walls);
-    grow_seen(b->view, b->end);
+    view_grow(b->view, b->end);
     b->scale = reader->scale(b->view);
     b->now = reader->ticks(b->view);
     b->time = b->view->times ? b->now : 0;
@@ -120,11 +94,13 @@ static bool has_good_labels(const struct context *c)
 }
 
 /* A label set that is freed stays a label set, so what is read of it too late is text, and its row is dropped. There is
- * room for the labels of the contexts that were counted, so those of a later life are not copied. */
+ * room for the labels of the contexts that were counted, so those of a later life are not copied. Texts that are known come out
+ * of the view's memory. */
 static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
 {
     struct block *block = b->block;
     uint32_t n_pieces = 0;
+    uint8_t copied[BLOCK_IDS]; /* small, for small stacks */
     for (uint32_t i = 0; i < n; i++) {
         const struct context *c = &block->contexts[i];
         block->texts[i] = NULL;
@@ -133,11 +109,80 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
             text_room(c) > (size_t)(b->text_end - b->text))
             continue;
         block->texts[i] = b->text;
+        const struct known *known = view_known(b->view, first + i, place->life);
+        const char *kept = known && known->label_bytes == c->label_bytes ? view_text(b->view, known) : NULL;
         uint64_t text = space_address(c->labels) + offsetof(struct label_set, text); /* of damaged books, it may be any number */
-        block->pieces[n_pieces++] = (struct piece){b->text, text, text_room(c)};
+        copied[n_pieces] = (uint8_t)i;
+        if (kept)
+            memcpy(b->text, kept, text_room(c));
+        else
+            block->pieces[n_pieces++] = (struct piece){b->text, text, text_room(c)};
         b->text += text_room(c);
     }
-    return space_copy(&b->view->space, block->pieces, n_pieces);
+    int error = space_copy(&b->view->space, block->pieces, n_pieces);
+    for (uint32_t i = 0; !error && i < n_pieces; i++) {
+        uint32_t at = copied[i];
+        struct known *known = view_known(b->view, first + at, block->lives[at]);
+        if (known && known->label_bytes == block->contexts[at].label_bytes)
+            view_keep_text(b->view, known, block->texts[at], block->pieces[i].bytes);
+    }
+    return error;
+}
+
+static int copy_lives(struct snapshot_builder *b, uint32_t first, uint32_t n)
+{
+    const struct piece piece = {b->block->lives, b->lives + first * sizeof *b->block->lives, n * sizeof *b->block->lives};
+    int error = space_copy(&b->view->space, &piece, 1);
+    atomic_thread_fence(memory_order_acquire);
+    return error;
+}
+
+static struct piece piece_of_contexts(const struct snapshot_builder *b, uint32_t first, uint32_t n)
+{
+    struct context *to = b->block->contexts;
+    return (struct piece){to, b->contexts + first * sizeof *to, n * sizeof *to};
+}
+
+/* Only the first three ids have contexts of these kinds. */
+static bool has_good_kind(uint32_t id, unsigned kind)
+{
+    static const enum context_kind fixed[] = {
+        [CONTEXT_ID_ROOT] = CONTEXT_ROOT, [CONTEXT_ID_SELF] = CONTEXT_SELF, [CONTEXT_ID_UNSAMPLED] = CONTEXT_UNSAMPLED};
+    if (id <= CONTEXT_ID_UNSAMPLED)
+        return kind == fixed[id];
+    return kind == CONTEXT_SPAN || kind == CONTEXT_THREAD || kind == CONTEXT_PERIOD || kind == CONTEXT_STACK;
+}
+
+static void note_known(struct snapshot_builder *b, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct known *known = &b->block->known[i];
+        const struct context *c = &b->block->contexts[i];
+        if (!(b->block->lives[i] & 1) || known->life)
+            continue;
+        *known = (struct known){.life = b->block->lives[i], .label_bytes = c->label_bytes, .label_count = c->label_count,
+                                .kind = has_good_kind(first + i, c->kind) ? (uint8_t)c->kind : KIND_DAMAGED};
+        view_know(b->view, first + i, known);
+    }
+}
+
+int builder_find_known(struct snapshot_builder *b, uint32_t first)
+{
+    uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
+    bool all = true;
+    int error = copy_lives(b, first, n);
+    for (uint32_t i = 0; !error && i < n; i++) {
+        const struct known *known = b->block->lives[i] & 1 ? view_known(b->view, first + i, b->block->lives[i]) : NULL;
+        b->block->known[i] = known ? *known : (struct known){.life = 0};
+        all &= known || !(b->block->lives[i] & 1);
+    }
+    if (error || all)
+        return error;
+    const struct piece piece = piece_of_contexts(b, first, n);
+    error = space_copy(&b->view->space, &piece, 1);
+    if (!error)
+        note_known(b, first, n);
+    return error;
 }
 
 /* Lives come first: a context whose life stays the same from then on is copied whole. */
@@ -145,24 +190,22 @@ int builder_copy_block(struct snapshot_builder *b, uint32_t first)
 {
     struct block *block = b->block;
     uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
-    struct piece pieces[5] = {{block->lives, b->lives + first * sizeof *block->lives, n * sizeof *block->lives},
-                              {block->contexts, b->contexts + first * sizeof *block->contexts, n * sizeof *block->contexts}};
-    uint32_t used = 2, n_peaks = b->peaks_end <= first ? 0 : (uint32_t)lesser(b->peaks_end - first, n);
-    int error = space_copy(&b->view->space, pieces, 1);
-    atomic_thread_fence(memory_order_acquire);
+    struct piece pieces[4] = {piece_of_contexts(b, first, n)};
+    uint32_t used = 1, n_peaks = b->peaks_end <= first ? 0 : (uint32_t)lesser(b->peaks_end - first, n);
+    int error = copy_lives(b, first, n);
     bool recycled = false;
     for (uint32_t i = 0; i < n; i++)
         recycled |= block->lives[i] > 2;
-    if (b->mapping && recycled) /* otherwise there are no bases, and their memory was never touched */
+    if (recycled) /* otherwise there are no bases, and their memory was never touched */
         pieces[used++] = (struct piece){block->bases, b->bases + first * sizeof *block->bases, n * sizeof *block->bases};
-    if (b->mapping && b->pasts)
+    if (b->pasts)
         pieces[used++] = (struct piece){block->pasts, b->pasts + first * sizeof *block->pasts, n * sizeof *block->pasts};
-    if (b->mapping && b->peaks_end > first)
+    if (b->peaks_end > first)
         pieces[used++] = (struct piece){block->peaks, b->peaks + first * sizeof *block->peaks, n_peaks * sizeof *block->peaks};
     memset(block->peaks + n_peaks, 0, (n - n_peaks) * sizeof *block->peaks);
     if (!error)
-        error = space_copy(&b->view->space, pieces + 1, used - 1);
-    return error || !b->mapping ? error : copy_texts(b, first, n);
+        error = space_copy(&b->view->space, pieces, used);
+    return error ? error : copy_texts(b, first, n);
 }
 
 /* ---- At last ---- */

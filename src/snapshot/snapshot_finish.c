@@ -89,22 +89,20 @@ static void set_self_wall(struct snapshot_row *row, uint64_t wall)
     row->totals.idle = totals_idle(&row->totals);
 }
 
-/* Subtracts the wall time of its children from each row. The wall time of a row that is no span is its own busy time
- * and its children's wall time; there are few such rows, and their parents come before them. */
-static void subtract_children_wall(struct snapshot_builder *b)
+/* Subtracts the wall time of its children from the row. The wall time of a row that is no span is its own busy time and its
+ * children's wall time; there are few such rows, and their parents come before them. */
+static void subtract_children_wall(struct snapshot_builder *b, uint32_t i)
 {
-    for (uint32_t i = b->mapping->public.n_rows; i--;) {
-        struct snapshot_row *row = &b->rows[i];
-        uint64_t children = b->children_wall[i] + builder_to_ns(b, b->recycled_wall[i]);
-        bool is_special = i <= b->last_special_row && row->kind != CONTEXT_SPAN;
-        if (!children && !is_special)
-            continue;
-        if (is_special) {
-            row->wall_ns = row->totals.busy + children;
-            b->children_wall[row->parent_row] += i ? row->wall_ns : 0;
-        }
-        set_self_wall(row, row->wall_ns - lesser(children, row->wall_ns));
+    struct snapshot_row *row = &b->rows[i];
+    uint64_t children = b->children_wall[i] + builder_to_ns(b, b->recycled_wall[i]);
+    bool is_special = i <= b->last_special_row && row->kind != CONTEXT_SPAN;
+    if (!children && !is_special)
+        return;
+    if (is_special) {
+        row->wall_ns = row->totals.busy + children;
+        b->children_wall[row->parent_row] += i ? row->wall_ns : 0;
     }
+    set_self_wall(row, row->wall_ns - lesser(children, row->wall_ns));
 }
 
 /* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
@@ -126,31 +124,6 @@ static void keep_shown(struct shown *shown, struct totals *t)
     raise_to(&shown->cpu_system, &t->cpu_system);
     raise_to(&shown->idle, &t->idle);
     raise_to(&shown->lifetimes, &t->lifetimes);
-}
-
-static void keep_shown_and_add_up(struct snapshot_builder *b)
-{
-    struct snapshot *s = &b->mapping->public;
-    struct totals all = {0};
-    for (struct snapshot_row *row = b->rows; row < b->rows + s->n_rows; row++) {
-        struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
-        keep_shown(&seen->shown, &row->totals);
-        raise_to(&seen->shown.wall_inclusive, &row->wall_ns);
-        totals_add(&all, &row->totals);
-    }
-    keep_shown(&b->view->retired_shown, &s->retired);
-    totals_add(&all, &s->retired);
-    keep_shown(&b->view->all_shown, &all);
-    s->all = all;
-}
-
-void builder_finish_times(struct snapshot_builder *b)
-{
-    struct totals *retired = &b->mapping->public.retired;
-    subtract_children_wall(b);
-    totals_floor_times(retired);
-    builder_times_to_ns(b, retired);
-    keep_shown_and_add_up(b);
 }
 
 /* ---- Peaks ---- */
@@ -175,22 +148,53 @@ static void raise_stack_peaks(struct snapshot_stack *stack, bool is_peak)
         stack->at_peak_bytes = inuse;
 }
 
-void builder_finish_peaks(struct snapshot_builder *b)
+/* ---- All rows ---- */
+
+/* From the last row to the first. */
+static void finish_walls(struct snapshot_builder *b)
 {
-    struct snapshot *s = &b->mapping->public;
-    uint64_t *total = b->children_wall; /* by row */
-    memset(total, 0, s->n_rows * sizeof *total);
-    for (uint32_t i = 0; i < s->n_rows; i++) {
+    memset(b->inuse_below, 0, b->mapping->public.n_rows * sizeof *b->inuse_below);
+    for (uint32_t i = b->mapping->public.n_rows; i--;) {
         uint64_t inuse = totals_inuse_bytes(&b->rows[i].totals);
         for (uint32_t row = i; inuse && row; row = b->rows[row].parent_row)
-            total[row] += inuse;
-        total[0] += inuse;
+            b->inuse_below[row] += inuse;
+        b->inuse_below[0] += inuse;
+        subtract_children_wall(b, i);
     }
-    bool is_peak = total[0] > b->rows[0].peaks.total_bytes;
-    for (uint32_t i = 0; i < s->n_rows; i++)
-        raise_peaks(&b->rows[i], total[i], is_peak);
-    for (uint32_t i = 0; i < s->n_stacks; i++)
-        raise_stack_peaks(&b->stacks[i], is_peak);
+}
+
+static void finish_row(struct snapshot_builder *b, uint32_t i, bool is_peak)
+{
+    struct snapshot_row *row = &b->rows[i];
+    struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
+    keep_shown(&seen->shown, &row->totals);
+    raise_to(&seen->shown.wall_inclusive, &row->wall_ns);
+    raise_peaks(row, b->inuse_below[i], is_peak);
+}
+
+static void finish_retired(struct snapshot_builder *b, bool is_peak)
+{
+    struct snapshot *s = &b->mapping->public;
+    totals_floor_times(&s->retired);
+    builder_times_to_ns(b, &s->retired);
+    keep_shown(&b->view->retired_shown, &s->retired);
     if (is_peak)
         s->retired_peaks.at_peak_bytes = 0;
+}
+
+/* The rows of many contexts fill more memory than the caches have, so there are as few passes as possible. */
+void builder_finish(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    finish_walls(b);
+    bool is_peak = b->inuse_below[0] > b->rows[0].peaks.total_bytes;
+    finish_retired(b, is_peak);
+    s->all = s->retired;
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        finish_row(b, i, is_peak);
+        totals_add(&s->all, &b->rows[i].totals);
+    }
+    keep_shown(&b->view->all_shown, &s->all);
+    for (uint32_t i = 0; i < s->n_stacks; i++)
+        raise_stack_peaks(&b->stacks[i], is_peak);
 }

@@ -28,7 +28,7 @@ static size_t own_bytes(struct view *view, uint32_t end)
 
 static int own_begin(struct view *view, struct reading **r, void *memory, size_t bytes, uint32_t end)
 {
-    (void)view;
+    (void)sums_kept_begin(view, end, thread_blocks());
     *r = reading_begin(memory, bytes, end);
     return 0;
 }
@@ -91,7 +91,8 @@ static void own_end_wait(void)
     unlock(LOCK_TREE);
 }
 
-static const struct view_reader own_reader = {.bytes = own_bytes, .begin = own_begin, .chunk = own_chunk, .end = own_end,
+static const struct view_reader own_reader = {
+    .bytes = own_bytes, .begin = own_begin, .chunk = own_chunk, .moved = reading_moved, .end = own_end,
     .site = own_site, .frames = own_frames, .ticks = own_ticks, .scale = own_scale, .wait = own_wait, .end_wait = own_end_wait};
 
 static struct view own = {.reader = &own_reader}; /* LOCK_SNAPSHOT */
@@ -103,6 +104,7 @@ struct snapshot *snapshot_retake(struct snapshot *old)
     own.pid = (uint32_t)getpid();
     own.start_ns = snapshot_start_ns;
     own.times = timing_is_on;
+    own.lifetimes = conf.lifetimes;
     own.cpu_times = cpu_clock_in_use() != CPU_CLOCK_NONE;
     int error = view_take(&own, &old);
     unlock(LOCK_SNAPSHOT);

@@ -77,7 +77,7 @@ struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const
     return own;
 }
 
-/* For now all wall time is the row's own. builder_finish_times() corrects it when all rows are filled. */
+/* For now all wall time is the row's own. builder_finish() corrects it when all rows are filled. */
 static void fill_wall(struct snapshot_builder *b, struct snapshot_row *row)
 {
     row->wall_ns = row->totals.wall;
@@ -130,10 +130,30 @@ static void fill_unsampled(struct snapshot_builder *b, const struct totals *sum)
     totals_add(&root->totals, &own);
 }
 
+/* Sets *sums to those of a chunk. They lie in `memory`, or where the view keeps them. The block has the lives. */
+static int read_sums(struct snapshot_builder *b, uint32_t first, struct totals memory[READING_CHUNK], const struct totals **sums)
+{
+    const struct view_reader *reader = b->view->reader;
+    struct kept_chunk *kept = sums_kept_chunk(b->view, first);
+    if (!kept)
+        return reader->chunk(b->reading, first, memory);
+    uint64_t key = reader->moved(b->reading, first / READING_CHUNK);
+    for (uint32_t id = first; id < b->end && id < first + READING_CHUNK; id++)
+        key += b->block->lives[id % BLOCK_IDS];
+    *sums = kept->sums;
+    if (sums_kept_stand(kept, key))
+        return 0;
+    int error = reader->chunk(b->reading, first, kept->sums);
+    if (!error)
+        sums_kept_note(kept);
+    return error;
+}
+
 static int fill_chunk(struct snapshot_builder *b, uint32_t first)
 {
-    struct totals sums[READING_CHUNK];
-    int error = b->view->reader->chunk(b->reading, first, sums);
+    struct totals memory[READING_CHUNK];
+    const struct totals *sums = memory;
+    int error = read_sums(b, first, memory, &sums);
     for (uint32_t id = first ? first : CONTEXT_ID_ROOT; !error && id < b->end && id < first + READING_CHUNK; id++) {
         if (!(b->places[id].life & 1))
             continue;

@@ -99,6 +99,7 @@ static int copy_block(struct view *view, uint64_t address, struct thread *copy)
         {&copy->free_buffer_done, at + offsetof(struct thread, free_buffer_done), sizeof(uint32_t)},
         {&copy->free_buffer_count, at + offsetof(struct thread, free_buffer_count), sizeof(uint32_t)},
         {&copy->chunks, at + offsetof(struct thread, chunks), sizeof copy->chunks},
+        {&copy->moved, at + offsetof(struct thread, moved), sizeof copy->moved},
         {copy->free_buffer_slot, at + offsetof(struct thread, free_buffer_slot), sizeof copy->free_buffer_slot},
         {copy->free_buffer_class, at + offsetof(struct thread, free_buffer_class), sizeof copy->free_buffer_class},
         {copy->magazine_top, at + offsetof(struct thread, magazine_top), sizeof copy->magazine_top},
@@ -133,6 +134,7 @@ static int read_thread(struct view *view, uint64_t address, struct outside_threa
     }
     t->sequence = sequence;
     t->chunks = space_address(copy->chunks);
+    t->moved = space_address(copy->moved);
     t->magazine_bytes = magazine_bytes_of(view->outside, address, copy);
     t->cpu = copy->cpu.readings[load_relaxed(&copy->cpu.sequence) % 2];
     *next = space_address(load_relaxed(&copy->next));

@@ -33,7 +33,7 @@ static void end_wait_outside(void)
 }
 
 static const struct view_reader outside_reader = {
-    .bytes = outside_bytes, .begin = outside_begin, .chunk = outside_chunk, .end = outside_end,
+    .bytes = outside_bytes, .begin = outside_begin, .chunk = outside_chunk, .moved = outside_moved, .end = outside_end,
     .site = outside_find_site, .frames = outside_frames,
     .ticks = outside_ticks, .scale = outside_scale, .wait = wait_outside, .end_wait = end_wait_outside};
 
@@ -179,7 +179,7 @@ void view_close(struct view *view)
     names_outside_forget_threads(view->outside);
     outside_free(view->outside);
     meta_unmap(view->outside, sizeof *view->outside);
-    meta_unmap(view->seen, view->seen_room * sizeof *view->seen);
+    view_forget(view);
     space_close(&view->space);
     core_file_close(view->space.core);
     meta_unmap(view, sizeof *view);

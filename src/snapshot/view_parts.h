@@ -13,6 +13,7 @@
 #include "snapshot/reading.h"
 #include "snapshot/snapshot.h"
 #include "snapshot/space.h"
+#include "snapshot/sums_kept.h"
 
 struct view;
 
@@ -28,6 +29,17 @@ struct seen {
     } shown;
 };
 
+/* What never changes in the life of a context. */
+struct known {
+    uint32_t life;
+    uint32_t label_bytes;
+    uint32_t text; /* the place of the labels' text in `texts`; 0: it is not there */
+    uint16_t label_count;
+    uint8_t kind; /* enum context_kind, or KIND_DAMAGED */
+};
+#define KIND_DAMAGED 255
+#define LABEL_ALIGN 8u /* of texts */
+
 /* How figures are read: where they are, or out of another process. Errors are negative errnos. */
 struct view_reader {
     /* Memory for a reading of contexts below `end`. */
@@ -35,6 +47,8 @@ struct view_reader {
     /* As reading_begin() and so on, in reading.h. */
     int (*begin)(struct view *view, struct reading **r, void *memory, size_t bytes, uint32_t end);
     int (*chunk)(struct reading *r, uint32_t first, struct totals sums[READING_CHUNK]);
+    /* The sum of what all threads say of a chunk by counters_moved(), where sums are kept. */
+    uint64_t (*moved)(const struct reading *r, uint32_t chunk);
     uint64_t (*end)(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to);
     /* A site whose strings can be read here as long as there is the view. NULL: *error says why. */
     const struct site *(*site)(struct view *view, const struct site *there, int *error);
@@ -58,13 +72,38 @@ struct view {
     uint64_t start_ns;     /* by CLOCK_BOOTTIME: when tracking began there */
     uint64_t core_age_ns;  /* of a core: how long the process had been tracked when it was written */
     struct seen *seen;     /* by id */
-    uint32_t seen_room;
+    uint32_t seen_room, known_room;
+    struct known *known; /* by id */
+    char *texts;         /* of labels */
+    size_t texts_used, texts_bytes;
+    struct kept_chunk *kept; /* sums_kept.h; NULL: none */
+    uint32_t kept_room;
     struct shown retired_shown, all_shown;
     struct view_outside *outside; /* view.c; NULL: this process */
 };
 
+/* ---- snapshot_known.c ---- */
+
+/* Makes room for what is remembered of contexts below `end`. Without memory, contexts beyond it are as if seen for the first
+ * time. view_forget() is for a view that ends. */
+void view_grow(struct view *view, uint32_t end);
+void view_forget(struct view *view);
+
 /* Returns the figures that were shown of a context; `spare` if none were, or without memory. */
 struct seen *view_seen(struct view *view, uint32_t id, uint32_t life, struct seen *spare);
+
+/* Returns what is known of a context in that life, or NULL; and keeps it. */
+struct known *view_known(struct view *view, uint32_t id, uint32_t life);
+void view_know(struct view *view, uint32_t id, const struct known *known);
+
+/* Returns the text of its labels, or NULL; and keeps it, if there is memory. `bytes` is a multiple of LABEL_ALIGN. */
+const char *view_text(const struct view *view, const struct known *known);
+void view_keep_text(struct view *view, struct known *known, const char *text, size_t bytes);
+
+/* Drops all texts where most of the memory is of contexts that are gone. Those that there are take `needed` bytes. */
+void view_tidy_texts(struct view *view, size_t needed);
+
+/* ---- snapshot.c ---- */
 
 /* As view_snapshot(). Returns 0 or a negative errno. On success, *old is the new one. */
 int view_take(struct view *view, struct snapshot **old);
@@ -73,7 +112,7 @@ int view_take(struct view *view, struct snapshot **old);
 
 /* The copied parts of a thread block there. */
 struct outside_thread {
-    uint64_t address, chunks; /* there */
+    uint64_t address, chunks, moved; /* there */
     uint32_t sequence;
     int n_freed;
     struct freed freed[FREE_BUFFER_MAX];
@@ -109,6 +148,7 @@ struct view_outside {
     struct outside_thread *threads;
     uint32_t n_threads, room;
     uint64_t *directories; /* by thread: the addresses of its chunks */
+    uint64_t *moved;       /* by chunk, where sums are kept; in the same memory */
     size_t directories_bytes;
     uint32_t n_chunks; /* of each thread; 0: there is no reading, so there are no directories */
     struct counters_chunk *slots;
@@ -135,6 +175,7 @@ int view_why_no_entry(pid_t pid);
 size_t outside_bytes(struct view *view, uint32_t end);
 int outside_begin(struct view *view, struct reading **r, void *memory, size_t bytes, uint32_t end);
 int outside_chunk(struct reading *r, uint32_t first, struct totals sums[READING_CHUNK]);
+uint64_t outside_moved(const struct reading *r, uint32_t chunk);
 uint64_t outside_end(struct reading *r, void (*add)(void *to, uint32_t context, uint32_t bytes), void *to);
 uint64_t outside_ticks(struct view *view);
 uint64_t outside_scale(struct view *view);

@@ -251,11 +251,14 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
 {
     jespan_assert(lock_is_held(LOCK_TREE)); /* so no context is recycled */
     struct counters *former = NULL;
+    uint32_t left = 0;
     for (struct entry *e = t->entries; e < t->entries + t->depth; e++) {
         if (e->key != key || entry_kind(e) != kind)
             continue;
         former = e->counters;
+        left = e->context;
         own_add(&c->enters, 1);
+        counters_moved(t, context);
         count_exits(e);
         e->counters = e->timed = c;
         e->context = context;
@@ -269,6 +272,7 @@ COLD void span_move(struct thread *t, enum entry_kind kind, uint64_t key, uint32
         counters_use_more(c);
         timing_open_block(c, now);
     }
+    counters_moved(t, left); /* its time ended after its exit was counted */
     span_review(t);
 }
 

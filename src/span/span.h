@@ -52,8 +52,10 @@ static inline uint32_t span_context_named(const struct thread *t, jespan_context
 HOT_INLINE struct counters *span_count_enter(struct thread *t, uint32_t context)
 {
     struct counters *c = counters_get(t, context);
-    if (likely(c))
+    if (likely(c)) {
         own_add(&c->enters, 1);
+        counters_moved(t, context);
+    }
     return c;
 }
 

@@ -223,9 +223,9 @@ static inline uint64_t key_of(const struct thread_stacks *s, uint32_t parent, ui
     return (key ^ key >> 32) | 1;
 }
 
-static inline bool use_child(const struct stack_line *line, struct counters *counters, struct stack_hold *hold)
+static inline bool use_child(struct thread *t, const struct stack_line *line, struct counters *counters, struct stack_hold *hold)
 {
-    if (unlikely(!counters) || unlikely(!stack_enter_cached(line, counters)))
+    if (unlikely(!counters) || unlikely(!stack_enter_cached(t, line, counters)))
         return false;
     hold->stack = line->context;
     hold->counters = counters;
@@ -233,12 +233,12 @@ static inline bool use_child(const struct stack_line *line, struct counters *cou
 }
 
 /* Returns true if the line decides which context the allocation is credited to, and stores the context in *hold. */
-static inline bool use_line(const struct thread *t, struct stack_line *line, struct stack_hold *hold)
+static inline bool use_line(struct thread *t, struct stack_line *line, struct stack_hold *hold)
 {
     if (unlikely(!line))
         return false;
     if (likely(line->context))
-        return use_child(line, counters_find(t, line->context), hold);
+        return use_child(t, line, counters_find(t, line->context), hold);
     if (!line->generation)
         return false;
     line->generation--;
@@ -257,7 +257,7 @@ static inline void keep_last(struct layout *l, uint32_t parent, uint64_t key, co
 /* ---- Without a walk ---- */
 
 /* Other stacks may have the same layout. If only others come, the layout keeps the words of one of them. */
-static NOINLINE bool use_other_line(const struct thread *t, const struct thread_stacks *s, struct layout *l, uint32_t parent,
+static NOINLINE bool use_other_line(struct thread *t, const struct thread_stacks *s, struct layout *l, uint32_t parent,
                                     struct stack_hold *hold)
 {
     uint64_t key = key_of(s, parent, layout_hash(l), l->id);
@@ -272,7 +272,7 @@ static NOINLINE bool use_other_line(const struct thread *t, const struct thread_
 }
 
 __attribute__((no_sanitize("address", "thread"), always_inline))
-static inline bool find_by_layout(const struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent,
+static inline bool find_by_layout(struct thread *t, struct thread_stacks *s, const void *frame, uint32_t parent,
                                   struct stack_hold *hold)
 {
     uintptr_t begin = (uintptr_t)frame, pc = ((const uintptr_t *)frame)[1];
@@ -284,7 +284,7 @@ static inline bool find_by_layout(const struct thread *t, struct thread_stacks *
     if (unlikely(!s->layouts))
         return false;
     struct layout *l = s->looked ? NULL : stack_find_last(s, frame, parent | s->sampled);
-    bool found = l && likely(use_child(&l->last, l->last_counters, hold));
+    bool found = l && likely(use_child(t, &l->last, l->last_counters, hold));
     l = layouts_set(s->layouts, begin, pc);
     for (uint32_t i = 0; i < LAYOUT_WAYS && !found; i++, l++) {
         if (l->begin != begin || l->pc != pc)
@@ -348,7 +348,7 @@ struct stack_entered stack_enter_by_hash(struct thread *t, struct thread_stacks 
     struct stack_line *line = find_by_hash(s, frame, parent);
     if (unlikely(!line) || unlikely(!line->context))
         return (struct stack_entered){NULL, 0};
-    struct stack_entered entered = stack_enter_line(line, counters_find(t, line->context));
+    struct stack_entered entered = stack_enter_line(t, line, counters_find(t, line->context));
     s->rest -= entered.counters != NULL;
     return entered;
 }

@@ -33,11 +33,12 @@ struct thread_stacks {
 
 /* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns
  * false: the caller then locks the tree. */
-HOT_INLINE bool stack_enter_cached(const struct stack_line *line, struct counters *counters)
+HOT_INLINE bool stack_enter_cached(struct thread *t, const struct stack_line *line, struct counters *counters)
 {
     if (unlikely(!tree_has_membarrier))
         return false;
     own_add(&counters->enters, 1);
+    counters_moved(t, line->context);
     compiler_barrier();
     if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation))
         return true;
@@ -72,9 +73,9 @@ struct stack_entered {
     uint32_t tag;
 };
 
-HOT_INLINE struct stack_entered stack_enter_line(const struct stack_line *line, struct counters *counters)
+HOT_INLINE struct stack_entered stack_enter_line(struct thread *t, const struct stack_line *line, struct counters *counters)
 {
-    bool is_entered = likely(counters) && likely(stack_enter_cached(line, counters));
+    bool is_entered = likely(counters) && likely(stack_enter_cached(t, line, counters));
     return (struct stack_entered){likely(is_entered) ? counters : NULL, line->context};
 }
 
@@ -99,7 +100,7 @@ static inline struct stack_entered stack_enter_known(struct thread *t, const voi
     } else {
         struct layout *l = stack_find_last(s, frame, parent);
         if (likely(l)) {
-            entered = stack_enter_line(&l->last, l->last_counters);
+            entered = stack_enter_line(t, &l->last, l->last_counters);
             l->strangers = 0;
             s->useless -= s->useless != 0;
         }

@@ -46,6 +46,7 @@ unit_tests += \
 	%D%/malloc/test_mailbox \
 	%D%/snapshot/test_reading \
 	%D%/snapshot/test_snapshot \
+	%D%/snapshot/test_sums_kept \
 	%D%/snapshot/test_names \
 	%D%/snapshot/test_view \
 	%D%/snapshot/test_view_hostile \
