@@ -36,20 +36,28 @@ HOT_INLINE void temporary_after_alloc(struct thread *t, const void *p, uint32_t 
         temporary_count(t, p, stack);
 }
 
-/* The same for an object that has a stack, where there is one recent object, which is not among those that the thread has freed
- * since the last look. False: nothing has changed. */
+/* Whether the one recent object is among the first n in the free buffer, as far as these were not looked at. True also while
+ * the buffer is flushed. */
+HOT_INLINE bool temporary_was_freed(const struct thread *t, uint32_t n)
+{
+    const struct recent_objects *recent = &t->recent;
+    bool found = recent->scanned > n || load_relaxed(&t->free_buffer_sequence) & 1;
+    for (uint32_t i = recent->scanned; i < n && !found; i++)
+        found = load_relaxed(&t->free_buffer_object[i]) == recent->p[0];
+    return found;
+}
+
+/* The same for an object that has a stack, where there is one recent object, which was not freed since the last look. False:
+ * nothing has changed. */
 HOT_INLINE bool temporary_keep(struct thread *t, const void *p)
 {
-    struct recent_objects *recent = &t->recent;
-    uint32_t n = load_relaxed(&t->free_buffer_count), i = recent->scanned;
-    if (unlikely(i > n) || unlikely(conf.stacks_temporary) || unlikely(!load_relaxed(&temporary_flushes_count)) ||
-        unlikely(load_relaxed(&t->free_buffer_sequence) & 1))
+    uint32_t n = load_relaxed(&t->free_buffer_count);
+    if (unlikely(conf.stacks_temporary) || unlikely(!load_relaxed(&temporary_flushes_count)))
         return false;
-    for (; i < n; i++)
-        if (unlikely(load_relaxed(&t->free_buffer_object[i]) == recent->p[0]))
-            return false;
-    recent->scanned = n;
-    recent->p[0] = p;
+    if (t->recent.scanned != n && unlikely(temporary_was_freed(t, n)))
+        return false;
+    t->recent.scanned = n;
+    t->recent.p[0] = p;
     return true;
 }
 
