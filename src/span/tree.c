@@ -213,7 +213,7 @@ static COLD void say_overflow(enum context_kind kind)
     static bool is_said;
     char most[NUMBER_BYTES];
     tree_ids.overflow++;
-    if (is_said || kind == CONTEXT_STACK)
+    if (is_said || kind == CONTEXT_STACK || load_relaxed(&tree_next_id) <= CONTEXT_ID_UNSAMPLED) /* else jespan does not start */
         return;
     is_said = true;
     if (mapped_contexts < max_contexts)
