@@ -141,6 +141,42 @@ void span_clock_round(void *state, size_t operations)
     }
 }
 
+/* A region as of a request: what it allocates goes with it. */
+struct region_state {
+    size_t objects;
+    uint64_t random;
+};
+
+void *region_start(const void *shape)
+{
+    struct region_state *s = bench_array(sizeof *s);
+    s->objects = *(const size_t *)shape;
+    s->random = BENCH_SEED;
+    return s;
+}
+
+void region_stop(void *state)
+{
+    bench_array_free(state, sizeof(struct region_state));
+}
+
+void region_round(void *state, size_t operations)
+{
+    JESPAN_SITE(site, "bench region", .arena = {.flags = JESPAN_ARENA_REGION});
+    struct region_state *s = state;
+    for (size_t i = 0; i < operations; i++) {
+        jespan_span_t *region = open_span(&site, NULL, 0);
+        if (span_api.enter(region)) {
+            bench_fail("jespan_enter failed");
+        }
+        for (size_t n = 0; n < s->objects; n++) {
+            bench_touch(malloc(16 + bench_below(bench_random(&s->random), 241)));
+        }
+        span_api.exit(region);
+        span_api.close(region);
+    }
+}
+
 /* Does the same as JESPAN("bench scope", "route", "/orders", "tenant", "acme"), with the labels of the shape. */
 void span_block_round(void *state, size_t operations)
 {

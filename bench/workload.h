@@ -112,6 +112,11 @@ struct bench_result snapshot_bytes_per_context(const void *shape);
 struct bench_result snapshot_pauses(const void *shape);
 struct bench_result snapshot_pauses_of_opens(const void *shape);
 
+/* The shape is the number of objects. */
+void *region_start(const void *shape);
+void region_round(void *state, size_t operations);
+void region_stop(void *state);
+
 struct stacks_shape {
     uint32_t stacks; /* so many of up to 16,384 */
     int frame_pointers;

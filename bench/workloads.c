@@ -85,6 +85,10 @@
     SNAPSHOT("pause-open-" #count_, "gaps between labelled spans with " #count_ " contexts on 16 threads (us)", PAUSE,  \
              snapshot_pauses_of_opens, count_, 16, 0)
 
+#define REGION(count_)                                                                                                 \
+    {"region-" #count_, "open a region, " #count_ " objects of 16-256 B, close it", &(const size_t){count_}, region_start, \
+     region_round, region_stop, NULL, (count_) < 1000 ? 100 : 10, 0, WORKLOAD_SPAN}
+
 #define FORK(name_, help_, bytes_)                                                                                     \
     {.name = name_, .help = help_, .shape = &(const size_t){bytes_}, .figure = fork_ns, .kind = WORKLOAD_TIME}
 
@@ -123,6 +127,8 @@ const struct workload workloads[] = {
     SPAN("scope-labels", "JESPAN(\"name\", ...) with two labels", span_block_round, 5, 0),
     SPAN("open+close", "open and close a span, each of 1,000,000 with a label of its own", span_distinct_round, 1,
          1000000),
+
+    REGION(10), REGION(100), REGION(10000),
 
     TIMED("clock-read", "one read of the processor's raw clock", span_clock_round),
     TIMED("timed-enter+exit", "enter+exit by what is tracked: two clock reads, if any", span_enter_exit_round),

@@ -19,23 +19,19 @@
 #define RANGES_MAX 16
 #define CALLERS_MAX 32
 
-struct range {
-    uintptr_t start, end;
-};
-
 /* The code of libc's objects at the first look. */
 struct libc_code {
     uint32_t n;
-    struct range ranges[RANGES_MAX];
+    struct libc_calls_range ranges[RANGES_MAX];
 };
 
 /* Stored once, when it is complete (release); libc_calls() acquires it. Threads may look at the same moment. None waits for
  * another, which may have been lost in a fork, or wait for a lock of the dynamic linker. */
 static _Atomic(struct libc_code *) code;
 
-/* The object that called malloc last on this thread, if it is not libc's. The thread forgets it when libc calls malloc:
- * the dynamic linker does that when it loads an object, perhaps to the place of one that was unloaded. */
-static THREAD_LOCAL struct range other;
+/* The thread forgets it when libc calls malloc: the dynamic linker does that when it loads an object, perhaps to the place of one
+ * that was unloaded. */
+THREAD_LOCAL struct libc_calls_range libc_calls_other;
 static _Atomic bool learned;
 
 /* The places from which libc calls malloc for its callers. */
@@ -61,7 +57,7 @@ static int add_object(struct dl_phdr_info *object, size_t bytes, void *found)
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         uintptr_t start = object->dlpi_addr + part->p_vaddr;
         if (part->p_type == PT_LOAD && part->p_flags & PF_X && all->n < RANGES_MAX)
-            all->ranges[all->n++] = (struct range){start, start + part->p_memsz};
+            all->ranges[all->n++] = (struct libc_calls_range){start, start + part->p_memsz};
     }
     return 0;
 }
@@ -129,15 +125,15 @@ COLD void libc_calls_learn(void)
 static bool is_in_libcs(uintptr_t address)
 {
     struct dl_find_object object;
-    if (address - other.start < other.end - other.start || _dl_find_object((void *)address, &object))
+    if (_dl_find_object((void *)address, &object))
         return false;
     if (is_libcs(object.dlfo_link_map->l_name))
         return true;
-    other = (struct range){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end};
+    libc_calls_other = (struct libc_calls_range){(uintptr_t)object.dlfo_map_start, (uintptr_t)object.dlfo_map_end};
     return false;
 }
 
-bool libc_calls(const void *return_address)
+bool libc_calls_look(const void *return_address)
 {
     uintptr_t address = (uintptr_t)return_address;
     const struct libc_code *all = load_acquire(&code);
@@ -146,7 +142,7 @@ bool libc_calls(const void *return_address)
         i++;
     if (likely(i == n))
         return n && is_in_libcs(address);
-    other.end = other.start;
+    libc_calls_other.end = libc_calls_other.start;
     if (learning)
         learn_address(address);
     for (int k = 0; k < CALLERS_MAX && load_relaxed(&for_others[k]); k++)

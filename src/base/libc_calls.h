@@ -11,6 +11,9 @@
 #define JESPAN_LIBC_CALLS_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
 
 /* Finds libc's code. To be called before a region is opened, without locks. False: no memory for it. */
 bool libc_calls_find(void);
@@ -19,8 +22,20 @@ bool libc_calls_find(void);
  * that region and frees again. */
 void libc_calls_learn(void);
 
+/* The object that called malloc last on this thread, if it is not libc's. */
+struct libc_calls_range {
+    uintptr_t start, end;
+};
+extern THREAD_LOCAL struct libc_calls_range libc_calls_other;
+
 /* Whether libc called malloc for itself, given the address to which malloc returns. Safe everywhere. False where libc
  * is part of the program, or is not recognised. */
-bool libc_calls(const void *return_address);
+bool libc_calls_look(const void *return_address);
+
+HOT_INLINE bool libc_calls(const void *return_address)
+{
+    const struct libc_calls_range *other = &libc_calls_other;
+    return unlikely((uintptr_t)return_address - other->start >= other->end - other->start) && libc_calls_look(return_address);
+}
 
 #endif

@@ -17,9 +17,8 @@
 #include "heap/thread.h"
 
 /* Usable bytes by class number. If `classes_of_arenas`, each class has a second number, which is CLASS_IN_ARENA higher.
- * It is for objects of span arenas in the free buffer, which go into no magazine. */
+ * It is for objects of span arenas in the free buffer, which go into other magazines: struct arena_magazines. */
 extern uint32_t class_bytes[CLASSES_MAX];
-#define CLASS_IN_ARENA (CLASSES_MAX / 2)
 extern bool classes_of_arenas;
 
 /* By class number: ceil(2^64 / bytes). A number n up to 2^32 is a multiple of the class's bytes if and only if n

@@ -16,10 +16,10 @@
 
 uint16_t magazine_max[CLASSES_MAX];
 static uint16_t bottoms[CLASSES_MAX]; /* places in t->magazine */
-static void (*give_to_arena)(struct thread *t, void *p, size_t bytes);
+static void (*give_to_arena)(struct thread *t, size_t class, struct free_object object);
 
 /* Where jemalloc must see every allocation and free, magazine_max stays 0. */
-COLD void magazine_boot(void (*to_arena)(struct thread *t, void *p, size_t bytes))
+COLD void magazine_boot(void (*to_arena)(struct thread *t, size_t class, struct free_object object))
 {
     uint32_t entries = MAGAZINE_ENTRIES - CLASSES_MAX - 1; /* each class has a bottom entry; one more follows all magazines */
     give_to_arena = to_arena;
@@ -55,6 +55,9 @@ COLD void magazine_forget_taken(struct thread *t)
     uint64_t changes = load_relaxed(&tables_changes);
     for (unsigned class = 0; class < CLASSES_MAX; class++)
         magazine_last(t, class)->p = NULL;
+    for (struct arena_magazines *m = load_relaxed(&t->arena_magazines); m; m = m->next)
+        for (unsigned class = 0; class < CLASS_IN_ARENA; class++)
+            load_relaxed(&m->top[class])[1].p = NULL;
     store_relaxed(&t->taken_from, &t->magazine_top[0]);
     __atomic_store_n(&t->tables_seen, changes, __ATOMIC_RELEASE); /* last, since a child may be forked meanwhile */
 }
@@ -131,7 +134,7 @@ NOINLINE void magazine_put_in_full(struct thread *t, size_t class, struct free_o
     } else if (class < CLASS_IN_ARENA) {
         give_to_jemalloc(&object, class);
     } else {
-        give_to_arena(t, object.p, class_bytes[class]);
+        give_to_arena(t, class - CLASS_IN_ARENA, object);
     }
 }
 
@@ -153,9 +156,22 @@ COLD void magazine_empty(struct thread *t)
     }
 }
 
+static uint64_t bytes_for_arena(struct arena_magazines *m)
+{
+    uint64_t bytes = 0;
+    for (unsigned class = 1; class < CLASS_IN_ARENA; class++) {
+        struct free_object *top = load_acquire(&m->top[class]), *bottom = load_relaxed(&m->bottom[class]);
+        uint64_t n = ((uintptr_t)top - (uintptr_t)bottom) / sizeof *top;
+        bytes += n <= ARENA_MAGAZINE_MAX ? n * class_bytes[class] : 0; /* more: it gets its room just now */
+    }
+    return bytes;
+}
+
 uint64_t magazine_bytes(struct thread *t)
 {
     uint64_t bytes = 0;
+    for (struct arena_magazines *m = load_acquire(&t->arena_magazines); m; m = m->next)
+        bytes += bytes_for_arena(m);
     for (unsigned class = 1; class < CLASSES_MAX && class_bytes[class]; class++)
         bytes += (uint64_t)magazine_objects(t, class) * class_bytes[class];
     return bytes;

@@ -36,8 +36,9 @@ static inline void magazine_find_bottoms(uint16_t bottoms[CLASSES_MAX], const ui
         bottoms[class] = (uint16_t)(bottoms[class - 1] + max[class - 1] + 1u);
 }
 
-/* To be called after classes_boot(). Objects of span arenas are passed to `give_to_arena`. */
-void magazine_boot(void (*give_to_arena)(struct thread *t, void *p, size_t bytes));
+/* To be called after classes_boot(). Objects of span arenas, with the number of their class outside of these, are passed to
+ * `give_to_arena`. */
+void magazine_boot(void (*give_to_arena)(struct thread *t, size_t class, struct free_object object));
 
 /* To be called for a block that a thread begins to use. The objects in its magazines stay. */
 void magazine_start(struct thread *t);
@@ -123,7 +124,8 @@ void magazine_empty(struct thread *t);
 /* To be called in a forked child, for a block whose thread does not exist there. */
 void magazine_after_fork(struct thread *t);
 
-/* Objects of a class in a thread's magazine, and bytes in all its magazines. Any thread may call these. */
+/* Objects of a class in a thread's magazine, and bytes in all its magazines, those for span arenas included. Any thread may call
+ * these. */
 uint32_t magazine_objects(struct thread *t, unsigned class);
 uint64_t magazine_bytes(struct thread *t);
 

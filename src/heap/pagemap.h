@@ -110,6 +110,14 @@ HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
     return pagemap_place_is_start(pagemap_place_in(pagemap_leaf_of(p), pagemap_index_of(p)), p, class);
 }
 
+/* The arena of a page that one has claimed. */
+HOT_INLINE uint16_t pagemap_claimed_by(uintptr_t p)
+{
+    const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
+    const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
+    return load_relaxed(&more->arena[(p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1)]);
+}
+
 /* Decides when pagemap_is_start() returned false, and sets the page's place. Returns true also where it is not
  * known. */
 bool pagemap_find_start(uintptr_t p, size_t class);

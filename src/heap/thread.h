@@ -67,7 +67,18 @@ struct free_object {
     header_t *slot; /* its header */
 };
 #define CLASSES_MAX 80
+#define CLASS_IN_ARENA (CLASSES_MAX / 2) /* classes.h */
 #define MAGAZINE_ENTRIES 2432 /* of all classes together */
+
+/* The magazines of a thread for one span arena, by class number: policy/arena_cache.h. As in t->magazine, the bottom of each is an
+ * entry whose pointer is NULL. Magazines that were never used share one that has room for nothing. */
+#define ARENA_MAGAZINE_MAX 16 /* objects of one class */
+struct arena_magazines {
+    _Atomic(struct free_object *) top[CLASS_IN_ARENA]; /* the newest object, or the bottom */
+    struct free_object *full[CLASS_IN_ARENA];          /* the place of the newest object in a full one */
+    _Atomic(struct free_object *) bottom[CLASS_IN_ARENA];
+    struct arena_magazines *next; /* of the same thread */
+};
 
 /* The entries of this thread, innermost last. */
 enum entry_kind { ENTRY_SPAN, ENTRY_BLOCK, ENTRY_CREDIT, ENTRY_ATTACHED, ENTRY_SELF };
@@ -195,6 +206,9 @@ struct thread {
 
     /* Allocation policy. Allocated when first needed. */
     _Atomic(struct arena_cache **) arena_caches; /* by number of span arena: arena_cache.h */
+    _Atomic(struct arena_magazines *) arena_magazines; /* those in arena_caches */
+    struct arena_cache *taken_in; /* an object came from there last, of this class; NULL: none did. Regions do not count */
+    uint32_t taken_class;
     struct site_cache_line *policy_sites; /* as site_cache, for contexts with an allocation policy */
     uint32_t invalidations_seen;       /* the value of thread_invalidations that it saw last */
     uint16_t region;      /* the arena of the region in which it allocates now; 0: none. See span_review() */

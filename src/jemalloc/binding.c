@@ -188,6 +188,27 @@ COLD enum zero_realloc binding_zero_realloc(void)
     return strcmp(action, "abort") ? ZERO_REALLOC_FREE : ZERO_REALLOC_ABORT;
 }
 
+static size_t batch_mib[2], batch_mib_length; /* 0: this jemalloc cannot do it */
+
+COLD void binding_find_batches(void)
+{
+    size_t length = 2;
+    batch_mib_length = jespan_je_mallctlnametomib("experimental.batch_alloc", batch_mib, &length) ? 0 : length;
+}
+
+size_t binding_alloc_batch(void **objects, size_t n, size_t bytes, int flags)
+{
+    struct {
+        void **objects;
+        size_t n, bytes;
+        int flags;
+    } request = {objects, n, bytes, flags}; /* batch_alloc_packet_t of jemalloc's src/ctl.c */
+    size_t got = 0, got_bytes = sizeof got;
+    if (!batch_mib_length || jespan_je_mallctlbymib(batch_mib, batch_mib_length, &got, &got_bytes, &request, sizeof request))
+        return 0;
+    return got;
+}
+
 /* An option that this jemalloc does not have is off. */
 static bool option(const char *name)
 {

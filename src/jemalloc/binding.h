@@ -45,6 +45,13 @@ enum zero_realloc binding_zero_realloc(void);
  * or not cache. */
 bool binding_lets_objects_be_kept(void);
 
+/* To be called once, before other threads: finds what the next function needs. */
+void binding_find_batches(void);
+
+/* As jespan_je_mallocx(), for up to n objects of a small class at once. Returns their number. The flags name a tcache, and n is
+ * less than the objects of a slab, or they all come from a new one. */
+size_t binding_alloc_batch(void **objects, size_t n, size_t bytes, int flags);
+
 /* Whether jemalloc has threads of its own. */
 bool binding_has_threads(void);
 

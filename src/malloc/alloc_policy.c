@@ -131,7 +131,12 @@ static void *alloc_at(struct thread *t, uint16_t arena, int place, size_t size, 
         errno = ENOMEM;
         return load_relaxed(&arenas[arena].extents.limit_bytes) ? NULL : track_alloc_slow(t, NULL, size);
     }
-    return count_in_arena(t, arena_cache, p, plain_class(size, flags), size);
+    struct class_info info = plain_class(size, flags);
+    p = count_in_arena(t, arena_cache, p, info, size);
+    if (likely(p && arena_cache) && info.bytes && arena_cache_is_tcache(place) && !arenas_wipes(arena) &&
+        !load_relaxed(&arenas[arena].extents.limit_bytes))
+        arena_cache_refill(arena_cache, info);
+    return p;
 }
 
 static void *alloc_in_arena(struct thread *t, uint16_t arena, size_t size, int flags)
@@ -228,7 +233,7 @@ HOT_INLINE void *reuse(struct thread *t, size_t size, int flags)
     if (flags & ~MALLOCX_ZERO)
         return NULL;
     size_t class = class_number_of(size);
-    void *p = alloc_policy_reuse(t, class, size);
+    void *p = alloc_policy_reuse(t, t->region, class, size);
     return p && flags ? memset(p, 0, t->magazine_object_bytes[class]) : p;
 }
 
@@ -236,10 +241,10 @@ static void *alloc_by_policy(struct thread *t, size_t size, int flags)
 {
     const struct context_head *c = &context_heads[t->tag];
     uint16_t limit = load_relaxed(&c->limit), arena = t->region ? t->region : load_relaxed(&c->arena);
-    if (!limit)
-        return alloc(t, arena, size, flags);
-    void *p = reuse(t, size, flags);
-    return p ? p : alloc_with_limit(t, arena, size, flags);
+    void *p = limit || arena ? reuse(t, size, flags) : NULL;
+    if (p)
+        return p;
+    return limit ? alloc_with_limit(t, arena, size, flags) : alloc(t, arena, size, flags);
 }
 
 void *alloc_policy_alloc(struct thread *t, size_t size, int flags)
@@ -299,7 +304,7 @@ void *alloc_stack_alloc_more(struct thread *t, size_t size, int flags)
 /* Allocates in the child that was entered, and leaves it. */
 HOT_INLINE void *alloc_and_leave(struct thread *t, size_t size, int flags, const struct stack_hold *hold, const void *return_address)
 {
-    void *p = reuse(t, size, flags);
+    void *p = likely(!t->region) ? reuse(t, size, flags) : NULL;
     if (unlikely(!p))
         p = alloc_policy_alloc_for(t, size, flags, return_address);
     stack_context_leave(t, hold);

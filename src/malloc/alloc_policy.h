@@ -13,30 +13,62 @@
 #include "heap/thread.h"
 #include "malloc/temporary.h"
 #include "malloc/track.h"
+#include "policy/arena_cache.h"
 #include "policy/limits.h"
 
-/* Whether the thread's allocations have no policy, or only a limit. */
-HOT_INLINE bool has_limit_only(const struct thread *t)
+/* Begins a section and takes bytes of a new object from the thread's stock, if there is a limit. False: the stock does not have
+ * them, or the thread would have to wait; nothing has changed. */
+HOT_INLINE bool alloc_policy_begin(struct thread *t, uint64_t usable, uint32_t *section)
 {
-    return likely(load_acquire(&thread_invalidations) == t->invalidations_seen && !t->region && !t->notes &&
-                  !load_relaxed(&context_heads[t->tag].arena));
+    if (unlikely(!limits_try_begin(t, section)))
+        return false;
+    uint32_t limit = limits_of(t->tag);
+    if (likely(!limit) || likely(limits_take(t, limit, usable)))
+        return true;
+    limits_end_tried(t, *section);
+    return false;
 }
 
-/* Takes an object of the class from the thread's magazine and counts it. If there is a limit, the thread's stock must
- * have enough for it. NULL: one of these conditions does not hold, and nothing has changed. Calls no function, so
- * callers need no stack frame. */
-HOT_INLINE void *alloc_policy_reuse(struct thread *t, size_t class, size_t requested)
+/* Takes an object of the class from the thread's magazine for the arena and counts it. NULL: the magazine is empty, or the
+ * limit must be asked. */
+HOT_INLINE void *alloc_policy_reuse_in_arena(struct thread *t, uint16_t arena, bool is_region, size_t class, size_t requested)
+{
+    struct arena_cache *c = arena_cache_of(t, arena);
+    _Atomic(struct free_object *) *top = c ? &c->magazines.top[class] : NULL;
+    struct free_object *object = likely(top) ? load_relaxed(top) : NULL;
+    void *p = likely(object) && likely(c->place) ? object->p : NULL;
+    uint64_t usable = class_bytes[class];
+    uint32_t section;
+    if (unlikely(!p) || unlikely(!alloc_policy_begin(t, usable, &section)))
+        return NULL;
+    store_relaxed(top, object - 1);
+    header_set_fast(object->slot, false, t->tag);
+    counters_add_alloc(t->current, usable, requested);
+    limits_end_tried(t, section);
+    arena_cache_count_alloc(c, usable);
+    c->last = p;
+    if (!is_region) { /* an object of a region is looked at before it is freed */
+        t->taken_in = c;
+        t->taken_class = (uint32_t)class;
+    }
+    return p;
+}
+
+/* Takes an object of the class from the thread's magazine and counts it. `region` is that of the thread. If there is a limit, the
+ * thread's stock must have enough for the object. NULL: one of these conditions does not hold, and nothing has changed. Calls no
+ * function, so callers need no stack frame. */
+HOT_INLINE void *alloc_policy_reuse(struct thread *t, uint16_t region, size_t class, size_t requested)
 {
     _Atomic(struct free_object *) *top = &t->magazine_top[class];
     struct free_object *object = load_relaxed(top);
     uint32_t section;
-    if (unlikely(!object->p || !has_limit_only(t) || !limits_try_begin(t, &section)))
+    if (unlikely(load_acquire(&thread_invalidations) != t->invalidations_seen || t->notes))
         return NULL;
-    uint32_t limit = limits_of(t->tag);
-    if (limit && unlikely(!limits_take(t, limit, magazine_bytes_beside(top)))) {
-        limits_end_tried(t, section);
+    uint16_t arena = region ? region : load_relaxed(&context_heads[t->tag].arena);
+    if (unlikely(arena))
+        return alloc_policy_reuse_in_arena(t, arena, region, class, requested);
+    if (unlikely(!object->p || !alloc_policy_begin(t, magazine_bytes_beside(top), &section)))
         return NULL;
-    }
     store_relaxed(top, object - 1);
     store_relaxed(&t->taken_from, top);
     header_set_fast(object->slot, false, t->tag);
@@ -45,26 +77,77 @@ HOT_INLINE void *alloc_policy_reuse(struct thread *t, size_t class, size_t reque
     return object->p;
 }
 
+/* Begins a section, counts that the thread's context freed an object, and puts its bytes into the thread's stock. The caller ends
+ * the section. False: the stock is full, or the thread would have to wait; nothing has changed, and no section was begun. */
+HOT_INLINE bool alloc_policy_begin_free(struct thread *t, header_t *slot, uint64_t usable, uint32_t *section)
+{
+    if (unlikely(!limits_try_begin(t, section)))
+        return false;
+    uint32_t limit = limits_of(t->tag);
+    if (limit && unlikely(!limits_try_give(t, limit, usable))) {
+        limits_end_tried(t, *section);
+        return false;
+    }
+    store_relaxed(slot, 0);
+    counters_add_free(t->current, usable);
+    return true;
+}
+
+/* Whether track_free_taken() could free this object, which lies above the top of a magazine. */
+HOT_INLINE bool alloc_policy_was_taken(const struct thread *t, const struct free_object *taken, const void *p)
+{
+    return taken->p == p && likely(p) && likely(magazine_knows_headers(t)) && likely(header_is(taken->slot, t->tag)) &&
+           likely(free_buffer_newest(t, load_relaxed(&t->free_buffer_count)) != p);
+}
+
+/* As track_free_taken(), with a policy: frees the object that the thread took last, from its magazine or from one for an arena. */
+HOT_INLINE bool alloc_policy_free_taken(struct thread *t, void *p)
+{
+    _Atomic(struct free_object *) *top = load_relaxed(&t->taken_from);
+    struct free_object *taken = magazine_taken(top);
+    uint32_t section;
+    if (!alloc_policy_was_taken(t, taken, p) || unlikely(!alloc_policy_begin_free(t, taken->slot, magazine_bytes_beside(top), &section)))
+        return false;
+    limits_end_tried(t, section);
+    store_release(top, taken);
+    return true;
+}
+
+HOT_INLINE bool alloc_policy_free_taken_in_arena(struct thread *t, struct arena_cache *c, void *p)
+{
+    if (unlikely(!c))
+        return false;
+    _Atomic(struct free_object *) *top = &c->magazines.top[t->taken_class];
+    struct free_object *taken = magazine_taken(top);
+    uint64_t usable = class_bytes[t->taken_class];
+    uint32_t section;
+    if (!alloc_policy_was_taken(t, taken, p) || unlikely(!c->place) || unlikely(!alloc_policy_begin_free(t, taken->slot, usable, &section)))
+        return false;
+    limits_end_tried(t, section);
+    arena_cache_count_frees(c, 1, usable);
+    store_release(top, taken);
+    return true;
+}
+
 /* As track_free_fast(), and puts the bytes of an object that goes back to the magazine into the thread's stock. False:
  * call track_free_slow(). */
 HOT_INLINE bool alloc_policy_free(struct thread *t, void *p)
 {
     struct small_object o;
     uint32_t section;
-    if (unlikely(!track_find_small(t, p, &o) || t->notes))
+    if (unlikely(t->notes))
+        return false;
+    if (load_relaxed(&context_heads[t->tag].arena) ? alloc_policy_free_taken_in_arena(t, t->taken_in, p) : alloc_policy_free_taken(t, p))
+        return true;
+    if (unlikely(!track_find_small(t, p, &o)))
         return false;
     if (!track_was_taken_last(t, p, &o))
         return track_put_in_buffer(t, p, &o);
-    if (unlikely(!limits_try_begin(t, &section)))
+    if (unlikely(!alloc_policy_begin_free(t, o.slot, class_bytes[o.class], &section)))
         return false;
-    uint32_t limit = limits_of(t->tag);
-    bool given = !limit || limits_try_give(t, limit, class_bytes[o.class]);
-    if (likely(given))
-        track_count_freed(t, &o);
     limits_end_tried(t, section);
-    if (likely(given))
-        track_put_back(t, &o);
-    return given;
+    track_put_back(t, &o);
+    return true;
 }
 
 /* Allocates as jemalloc's mallocx(), by the policy of the thread's context. The size may be 0, and t NULL. Returns NULL

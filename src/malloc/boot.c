@@ -216,6 +216,7 @@ static int boot_locked(void)
     guard_boot();
     if (guard_region.bytes)
         atomic_fetch_or(&slow_work, SLOW_GUARD);
+    binding_find_batches();
     magazine_boot(arena_cache_take_back);
     peak_looks_boot();
     first_use_end();

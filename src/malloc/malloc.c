@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/libc_calls.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
@@ -47,6 +48,14 @@ static NOINLINE void *malloc_new_unsampled(struct thread *t, size_t size)
     return malloc_new(t, size);
 }
 
+static NOINLINE void *malloc_in_region(struct thread *t, size_t size, const void *return_address)
+{
+    if (unlikely(libc_calls(return_address)))
+        return alloc_policy_alloc_in(t, 0, size, 0);
+    void *p = alloc_policy_reuse(t, t->region, class_number_of(size), size);
+    return likely(p) ? p : alloc_policy_alloc(t, size, 0);
+}
+
 /* Starts jespan first, if this is the first call. malloc reaches this function by a jump, so the return address is
  * malloc's caller: libc or the program (alloc_policy_alloc_for()). If the compiler makes a call instead, all callers
  * look alike, which does no harm. The same holds for calloc and aligned_alloc. */
@@ -65,8 +74,10 @@ static NOINLINE void *malloc_by_policy(size_t size)
         t = track_thread_slow();
     if (unlikely(alloc_stack_is_used(t)))
         return alloc_stack_alloc(t, size, 0);
-    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, class_number_of(size), size) : NULL;
-    return likely(p) ? p : alloc_policy_alloc_for(t, size, 0, __builtin_return_address(0));
+    if (likely(t) && unlikely(t->region))
+        return malloc_in_region(t, size, __builtin_return_address(0));
+    void *p = likely(t && size <= HEADER_PAGE_BYTES) ? alloc_policy_reuse(t, 0, class_number_of(size), size) : NULL;
+    return likely(p) ? p : alloc_policy_alloc(t, size, 0);
 }
 
 /* For an empty magazine and for big objects. Separate from malloc, so that malloc's fast path needs no stack frame. */

@@ -162,6 +162,15 @@ static int drop_range(void *unused, uintptr_t start, size_t bytes)
     return 0;
 }
 
+/* Without a live object, or with all of them counted out. */
+static void reset(struct span_arena *a)
+{
+    arena_magazines_forget_all(a->extents.id);
+    arena_cache_flush_region(a->extents.id);
+    arenas_call("arena.0.reset", a);
+    store_relaxed(&a->has_survivors, false);
+}
+
 /* Gives header tables back if jemalloc purged much since the last time. That means that a large part of the arena was
  * not in use lately. No other thread uses the arena. */
 #define TABLES_PURGED_BYTES ((uint64_t)16 << 20)
@@ -171,6 +180,8 @@ static void drop_tables(struct span_arena *a)
     if (purged - a->purged_bytes < TABLES_PURGED_BYTES)
         return;
     a->purged_bytes = purged;
+    if (arena_magazines_forget_all(a->extents.id)) /* they know headers in the tables */
+        reset(a);
     extent_arena_each_range(&a->extents, drop_range, NULL);
 }
 
@@ -185,9 +196,7 @@ static void release_all(struct thread *t, uint16_t arena)
         return;
     }
     arena_cache_count_frees_by(t, arena, v.objects, v.bytes);
-    arena_cache_flush_region(arena);
-    arenas_call("arena.0.reset", a);
-    store_relaxed(&a->has_survivors, false);
+    reset(a);
     drop_tables(a);
     regions_count(&regions_counters.released_objects, v.objects);
     regions_count(&regions_counters.released_bytes, v.bytes);

@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
+#include "heap/pagemap.h"
 #include "heap/sums.h"
 #include "jemalloc/binding.h"
 
@@ -32,8 +33,12 @@ static COLD struct arena_cache *make_cache(struct thread *t, uint16_t arena)
         store_release(&t->arena_caches, arena_caches);
     }
     struct arena_cache *arena_cache = arena_caches ? meta_alloc(sizeof *arena_cache) : NULL;
-    if (arena_cache)
+    if (arena_cache) {
+        arena_magazines_start(&arena_cache->magazines);
+        arena_cache->magazines.next = load_relaxed(&t->arena_magazines);
+        store_release(&t->arena_magazines, &arena_cache->magazines);
         __atomic_store_n(&arena_caches[arena], arena_cache, __ATOMIC_RELEASE);
+    }
     return arena_cache;
 }
 
@@ -114,12 +119,12 @@ void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objec
     unlock(LOCK_ORPHAN);
 }
 
-void arena_cache_take_back(struct thread *t, void *p, size_t usable)
+void arena_cache_take_back(struct thread *t, size_t class, struct free_object object)
 {
-    struct arena_cache *arena_cache = arena_cache_of(t, arenas_find(p));
+    struct arena_cache *arena_cache = arena_cache_of(t, pagemap_claimed_by((uintptr_t)object.p));
     jespan_assert(arena_cache);
-    arena_cache_count_frees(arena_cache, 1, usable);
-    jespan_je_sdallocx(p, usable, arena_cache_free_flags(arena_cache));
+    arena_cache_count_frees(arena_cache, 1, class_bytes[class]);
+    arena_cache_free(arena_cache, class, object);
 }
 
 /* ---- Figures ---- */
@@ -177,23 +182,18 @@ uint64_t arena_cache_fallbacks(void)
 
 /* ---- A thread's caches ---- */
 
-static bool is_tcache(int flags)
-{
-    return flags && flags != MALLOCX_TCACHE_NONE;
-}
-
 /* Calls jemalloc for a tcache, if these flags name one. */
 static void call_tcache(const char *name, int flags)
 {
     unsigned index = (unsigned)(flags >> 8 & 0xfff) - 2; /* MALLOCX_TCACHE() undone */
-    if (is_tcache(flags))
+    if (arena_cache_is_tcache(flags))
         jespan_je_mallctl(name, NULL, NULL, &index, sizeof index);
 }
 
 static void destroy_tcache(int flags)
 {
     call_tcache("tcache.destroy", flags);
-    atomic_fetch_sub(&tcaches, is_tcache(flags));
+    atomic_fetch_sub(&tcaches, arena_cache_is_tcache(flags));
 }
 
 void arena_cache_flush_region(uint16_t arena)
@@ -216,8 +216,11 @@ static void each_cache(struct thread *t, void (*act)(struct arena_cache *))
     }
 }
 
+/* What a thread keeps of a region has no tcache here, and stays. */
 static void flush(struct arena_cache *arena_cache)
 {
+    if (arena_cache->flags)
+        arena_magazines_empty(arena_cache);
     call_tcache("tcache.flush", arena_cache->flags);
 }
 
@@ -232,6 +235,8 @@ static int forget(struct arena_cache *arena_cache)
 /* Forgets the tcache first: a signal handler that allocates meanwhile must not find a destroyed one. */
 static void end(struct arena_cache *arena_cache)
 {
+    if (arena_cache->flags)
+        arena_magazines_empty(arena_cache);
     int flags = forget(arena_cache);
     compiler_barrier();
     destroy_tcache(flags);
@@ -239,7 +244,7 @@ static void end(struct arena_cache *arena_cache)
 
 static void lose(struct arena_cache *arena_cache)
 {
-    bool is_lost = is_tcache(forget(arena_cache));
+    bool is_lost = arena_cache_is_tcache(forget(arena_cache));
     atomic_fetch_add_explicit(&tcache_fallbacks, is_lost, memory_order_relaxed);
 }
 
@@ -260,6 +265,8 @@ COLD void arena_cache_give_back(struct thread *t, uint16_t arena)
     struct arena_cache *arena_cache = arena_cache_of(t, arena);
     if (arena_cache)
         flush(arena_cache);
+    if (arena_cache && arena_cache->place)
+        arena_magazines_empty(arena_cache);
     if (load_relaxed(&arenas[arena].owner) == t)
         arena_cache_flush_region(arena);
     arenas_call("arena.0.purge", &arenas[arena]);

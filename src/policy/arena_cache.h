@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Arena caches: a thread's free objects and counters of a span arena.
  *
- * The objects are in an explicit tcache of jemalloc's, which holds objects of no other arena. Only this thread writes
- * the counters. The counters are exact, while jemalloc's figures of an arena count objects in tcaches as allocated.
+ * The objects are in magazines (as in heap/magazine.h, but small), and behind these in an explicit tcache of jemalloc's,
+ * which holds objects of no other arena. Only this thread writes the counters. The counters are exact, while jemalloc's
+ * figures of an arena count objects in magazines and tcaches as allocated.
+ *
+ * A thread uses the magazines while it has a `place` in the arena: in a region's, while it is the owner. When that place is
+ * left, objects of a region stay in the magazine, until the thread has the place again or the arena is released. The thread that
+ * releases it has the arena to itself, so it forgets the objects in the magazines of all threads.
  */
 #ifndef JESPAN_ARENA_CACHE_H
 #define JESPAN_ARENA_CACHE_H
@@ -11,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "heap/classes.h"
 #include "heap/thread.h"
 #include "jemalloc/binding.h"
 #include "policy/arenas.h"
@@ -21,6 +27,8 @@ struct arena_cache {
     void *last; /* the small object that the thread allocated last; its header is in the processor's cache */
     int flags;  /* for jemalloc: MALLOCX_TCACHE() of its tcache, or MALLOCX_TCACHE_NONE; 0: not asked for yet */
     int place;  /* flags to allocate with now: the arena and a tcache, the thread's or a region's; 0: arena_cache_find_place() says */
+    uint8_t next_refill[CLASS_IN_ARENA]; /* by class: how many objects the next refill gets; 0: it is the first one */
+    struct arena_magazines magazines;
 };
 #define PLACE_TCACHE 0xfff00 /* of MALLOCX_TCACHE() */
 
@@ -55,6 +63,50 @@ static inline int arena_cache_free_flags(const struct arena_cache *arena_cache)
     return arena_cache && arena_cache->place ? arena_cache->place & PLACE_TCACHE : MALLOCX_TCACHE_NONE;
 }
 
+/* Whether these flags of jemalloc's name an explicit tcache. */
+static inline bool arena_cache_is_tcache(int flags)
+{
+    return flags & PLACE_TCACHE && (flags & PLACE_TCACHE) != MALLOCX_TCACHE_NONE;
+}
+
+/* ---- Magazines: arena_magazines.c ---- */
+
+/* Puts a small object, which is counted as freed and has no owner, into the magazine. False: it is full, or the thread has no
+ * place in the arena. The entry is written before the top moves, as in magazine_put(). */
+HOT_INLINE bool arena_cache_keep(struct arena_cache *c, size_t class, struct free_object object)
+{
+    struct free_object *top = load_relaxed(&c->magazines.top[class]);
+    if (unlikely(top == c->magazines.full[class] || !c->place))
+        return false;
+    top[1] = object;
+    top[2].p = NULL;
+    store_release(&c->magazines.top[class], top + 1);
+    return true;
+}
+
+void arena_cache_free_slow(struct arena_cache *c, size_t class, struct free_object object);
+
+/* The same. Without room, the older half of the magazine, or the object, goes to jemalloc. */
+HOT_INLINE void arena_cache_free(struct arena_cache *c, size_t class, struct free_object object)
+{
+    if (unlikely(!arena_cache_keep(c, class, object)))
+        arena_cache_free_slow(c, class, object);
+}
+
+/* Puts new objects into an empty magazine. The thread has a place in the arena, with a tcache. */
+void arena_cache_refill(struct arena_cache *c, struct class_info info);
+
+void arena_magazines_start(struct arena_magazines *m);
+
+/* Gives all objects to jemalloc. The thread has a place in the arena. */
+void arena_magazines_empty(struct arena_cache *c);
+
+/* Forgets the objects in all threads' magazines of a region's arena, which the caller has to itself and is about to reset. True:
+ * there were any. */
+bool arena_magazines_forget_all(uint16_t arena);
+
+/* ---- Places and figures ---- */
+
 /* The region's tcache is no longer the thread's. */
 void arena_cache_leave_place(struct thread *t, uint16_t arena);
 
@@ -63,7 +115,7 @@ void arena_cache_count_alloc_by(struct thread *t, uint16_t arena, uint64_t bytes
 void arena_cache_count_frees_by(struct thread *t, uint16_t arena, uint64_t objects, uint64_t bytes);
 
 /* Gives an object that was in the free buffer to the thread's cache of its arena, which exists, and counts it. */
-void arena_cache_take_back(struct thread *t, void *p, size_t usable);
+void arena_cache_take_back(struct thread *t, size_t class, struct free_object object);
 
 /* Gives the objects in the thread's cache of an arena to jemalloc, and the arena's free pages to the system. With no
  * lock. */

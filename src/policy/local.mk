@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/arena_cache.c %D%/arena_cache.h \
+	%D%/arena_magazines.c \
 	%D%/arenas.c %D%/arenas.h \
 	%D%/context_policy.c \
 	%D%/limits.c %D%/limits.h \

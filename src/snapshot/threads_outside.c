@@ -43,6 +43,27 @@ static uint64_t magazine_bytes_of(const struct view_outside *o, uint64_t thread,
     return bytes;
 }
 
+/* The objects of one class in magazines for a span arena. If the thread changes them meanwhile, it may be wrong. */
+static uint64_t objects_for_arena(const struct arena_magazines *m, unsigned class)
+{
+    uint64_t top = space_address(load_relaxed(&m->top[class])), bottom = space_address(load_relaxed(&m->bottom[class]));
+    uint64_t n = (top - bottom) / sizeof(struct free_object);
+    return n <= ARENA_MAGAZINE_MAX ? n : 0;
+}
+
+/* Bytes in all magazines for span arenas. What cannot be read counts as none. */
+static uint64_t arena_magazine_bytes_of(struct view *view, const struct thread *copy)
+{
+    uint64_t bytes = 0, at = space_address(load_relaxed(&copy->arena_magazines));
+    struct arena_magazines m;
+    for (uint32_t i = 0; at && i < UINT16_MAX && !space_copy(&view->space, &(struct piece){&m, at, sizeof m}, 1); i++) {
+        for (unsigned class = 1; class < CLASS_IN_ARENA; class++)
+            bytes += objects_for_arena(&m, class) * view->outside->class_bytes[class];
+        at = space_address(m.next);
+    }
+    return bytes;
+}
+
 /* A header in the other process, and its copy. */
 struct header_copy {
     uint64_t at;
@@ -135,7 +156,7 @@ static int read_thread(struct view *view, uint64_t address, struct outside_threa
     t->sequence = sequence;
     t->chunks = space_address(copy->chunks);
     t->moved = space_address(copy->moved);
-    t->magazine_bytes = magazine_bytes_of(view->outside, address, copy);
+    t->magazine_bytes = magazine_bytes_of(view->outside, address, copy) + arena_magazine_bytes_of(view, copy);
     t->cpu = copy->cpu.readings[load_relaxed(&copy->cpu.sequence) % 2];
     *next = space_address(load_relaxed(&copy->next));
     return error;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 integration_tests += \
 	%D%/ages \
+	%D%/arena_magazines \
 	%D%/arenas \
 	%D%/arenas_policy \
 	%D%/arenas_promised \
