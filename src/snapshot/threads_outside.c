@@ -124,6 +124,7 @@ static int copy_block(struct view *view, uint64_t address, struct thread *copy)
         {copy->free_buffer_slot, at + offsetof(struct thread, free_buffer_slot), sizeof copy->free_buffer_slot},
         {copy->free_buffer_class, at + offsetof(struct thread, free_buffer_class), sizeof copy->free_buffer_class},
         {copy->magazine_top, at + offsetof(struct thread, magazine_top), sizeof copy->magazine_top},
+        {&copy->arena_magazines, at + offsetof(struct thread, arena_magazines), sizeof copy->arena_magazines},
         {&copy->cpu, at + offsetof(struct thread, cpu), sizeof copy->cpu},
         {&copy->next, at + offsetof(struct thread, next), sizeof copy->next}};
     return space_copy(&view->space, pieces, sizeof pieces / sizeof pieces[0]);
