@@ -94,6 +94,18 @@ static void unmap(const struct extent_arena *a, void *address, size_t bytes, boo
 
 /* ---- The hooks ---- */
 
+/* The arena whose limit has just refused to commit a range on this thread. jemalloc keeps that range, and then asks for one more, which
+ * the limit would refuse too. So each refused request would map addresses and keep them. Where the next request has another reason,
+ * it is refused once, and asked for again (alloc_after_flush()). */
+static THREAD_LOCAL const struct extent_arena *refused_by;
+
+static bool was_just_refused(const struct extent_arena *a)
+{
+    bool was = refused_by == a;
+    refused_by = NULL;
+    return was;
+}
+
 static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero, bool *commit,
                         unsigned index)
 {
@@ -101,7 +113,7 @@ static void *span_alloc(extent_hooks_t *hooks, void *address, size_t size, size_
     if (a->policy.guarded && address)
         return NULL; /* jemalloc then asks without an address */
     bool is_used = *commit, purges = only_purges(a);
-    if (is_used && !take_from_limit(a, size))
+    if (is_used ? !take_from_limit(a, size) : was_just_refused(a))
         return NULL;
     *commit = is_used || purges;
     void *p = a->policy.guarded ? map_guarded(a, size, alignment, zero, commit, index)
@@ -150,8 +162,10 @@ static void span_destroy(extent_hooks_t *hooks, void *address, size_t size, bool
 static bool span_commit(extent_hooks_t *hooks, void *address, size_t size, size_t offset, size_t length, unsigned index)
 {
     struct extent_arena *a = arena_of(hooks);
-    if (!take_from_limit(a, length))
+    if (!take_from_limit(a, length)) {
+        refused_by = a;
         return true;
+    }
     if (only_purges(a)) {
         extents_count(&extents_heap, 0, length, 0);
         return false;

@@ -31,7 +31,8 @@ typedef struct jespan_row jespan_row_t;           /* a context in a snapshot; ne
 enum jespan_figure {
     JESPAN_INUSE_BYTES,
     JESPAN_INUSE_OBJECTS,
-    JESPAN_ALLOC_BYTES, /* this and all below but OUTLIVED only grow, while the context lives */
+    JESPAN_ALLOC_BYTES, /* this and all below but OUTLIVED only grow, while the context lives. While threads work, FREE may go back by
+                           objects whose free one snapshot saw in a thread's buffer and the next one saw nowhere yet */
     JESPAN_ALLOC_OBJECTS,
     JESPAN_ALLOC_REQUESTED_BYTES,
     JESPAN_FREE_BYTES,

@@ -8,6 +8,7 @@
 #include "jespan/jespan.h"
 #include "malloc/region_release.h"
 #include "malloc/track.h"
+#include "policy/arena_cache.h"
 #include "policy/arenas.h"
 #include "policy/regions.h"
 #include "span/age.h"
@@ -145,6 +146,7 @@ EXPORT int jespan_enter(jespan_span_t *span)
 static void leave_region(struct thread *t, uint16_t region)
 {
     regions_begin();
+    arena_cache_before_leaving(t, region);
     lock(LOCK_TREE);
     bool ends = regions_leave(t, region);
     unlock(LOCK_TREE);

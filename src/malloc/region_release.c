@@ -329,6 +329,8 @@ void regions_leave_all(struct thread *t)
         if (!arena && !is_block)
             continue;
         e->kind &= ~ENTRY_REGION_BLOCK;
+        if (arena)
+            arena_cache_before_leaving(t, arena);
         lock(LOCK_TREE);
         bool ends = leave(t, e);
         ends |= is_block && close_block(e);

@@ -85,6 +85,21 @@ bool arena_cache_find_place(struct thread *t, uint16_t arena, int *flags)
     return true;
 }
 
+/* Gives what is in the magazines to the thread's tcache or the region's. Without either, the thread is not the owner of the region:
+ * others may be about to reset the arena. */
+static void empty_magazines(struct arena_cache *arena_cache)
+{
+    if (arena_cache->place || arena_cache->flags)
+        arena_magazines_empty(arena_cache);
+}
+
+void arena_cache_before_leaving(struct thread *t, uint16_t arena)
+{
+    struct arena_cache *arena_cache = find_cache(t, arena);
+    if (arena_cache && load_relaxed(&arenas[arena].owner) == t && arenas[arena].owner_depth == 1)
+        empty_magazines(arena_cache);
+}
+
 void arena_cache_leave_place(struct thread *t, uint16_t arena)
 {
     struct arena_cache *arena_cache = find_cache(t, arena);
@@ -216,12 +231,10 @@ static void each_cache(struct thread *t, void (*act)(struct arena_cache *))
     }
 }
 
-/* What a thread keeps of a region has no tcache here, and stays. */
 static void flush(struct arena_cache *arena_cache)
 {
-    if (arena_cache->flags)
-        arena_magazines_empty(arena_cache);
-    call_tcache("tcache.flush", arena_cache->flags);
+    empty_magazines(arena_cache);
+    call_tcache("tcache.flush", arena_cache->place ? arena_cache->place : arena_cache->flags);
 }
 
 /* Takes the tcache out of the cache. Returns the tcache's flags. */
@@ -235,8 +248,7 @@ static int forget(struct arena_cache *arena_cache)
 /* Forgets the tcache first: a signal handler that allocates meanwhile must not find a destroyed one. */
 static void end(struct arena_cache *arena_cache)
 {
-    if (arena_cache->flags)
-        arena_magazines_empty(arena_cache);
+    empty_magazines(arena_cache);
     int flags = forget(arena_cache);
     compiler_barrier();
     destroy_tcache(flags);
@@ -265,8 +277,6 @@ COLD void arena_cache_give_back(struct thread *t, uint16_t arena)
     struct arena_cache *arena_cache = arena_cache_of(t, arena);
     if (arena_cache)
         flush(arena_cache);
-    if (arena_cache && arena_cache->place)
-        arena_magazines_empty(arena_cache);
     if (load_relaxed(&arenas[arena].owner) == t)
         arena_cache_flush_region(arena);
     arenas_call("arena.0.purge", &arenas[arena]);

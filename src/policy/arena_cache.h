@@ -5,9 +5,9 @@
  * which holds objects of no other arena. Only this thread writes the counters. The counters are exact, while jemalloc's
  * figures of an arena count objects in magazines and tcaches as allocated.
  *
- * A thread uses the magazines while it has a `place` in the arena: in a region's, while it is the owner. When that place is
- * left, objects of a region stay in the magazine, until the thread has the place again or the arena is released. The thread that
- * releases it has the arena to itself, so it forgets the objects in the magazines of all threads.
+ * A thread uses the magazines while it has a `place` in the arena: in a region's, while it is the owner. Before it leaves the region,
+ * it gives its objects to the region's tcache. The thread that releases a region has the arena to itself. A forked child may have
+ * objects in the magazines of threads that it does not have, so the releasing thread forgets those of all threads.
  */
 #ifndef JESPAN_ARENA_CACHE_H
 #define JESPAN_ARENA_CACHE_H
@@ -106,6 +106,10 @@ void arena_magazines_empty(struct arena_cache *c);
 bool arena_magazines_forget_all(uint16_t arena);
 
 /* ---- Places and figures ---- */
+
+/* The thread is about to leave the region. If it is the owner and leaves for good, it gives what it keeps to the region's tcache. Not
+ * under a lock, since jemalloc is called. */
+void arena_cache_before_leaving(struct thread *t, uint16_t arena);
 
 /* The region's tcache is no longer the thread's. */
 void arena_cache_leave_place(struct thread *t, uint16_t arena);

@@ -119,6 +119,30 @@ static void in_a_region(void)
     ctl_check_identity("after a region");
 }
 
+static void *pass_through(void *region)
+{
+    CHECK_EQ(jespan_enter(region), 0);
+    for (int i = 0; i < 1000; i++)
+        F(free)(F(malloc)(1 + (size_t)i * 7 % 4096));
+    CHECK_EQ(jespan_exit(region), 0);
+    return NULL;
+}
+
+/* Neither threads that have left a region keep something of it, nor those that have ended in one. */
+static void a_thread_that_leaves_keeps_nothing(void)
+{
+    pthread_t thread;
+    jespan_span_t *region = jespan_open(&region_site, JESPAN_ROOT, NULL, 0);
+    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+    uint64_t before = ctl_u64("spans.stats.pending_bytes");
+    pass_through(region);
+    CHECK_EQ(pthread_create(&thread, NULL, pass_through, region), 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+    CHECK_EQ(ctl_u64("spans.stats.pending_bytes"), before);
+    CHECK_EQ(jespan_close(region), 0);
+}
+
 /* Each thread finds the region's arena as the other one left it. */
 static void *in_regions(void *unused)
 {
@@ -165,6 +189,7 @@ static const struct test_case cases[] = {
     {"given_back_at_the_end_of_a_thread", given_back_at_the_end_of_a_thread, NULL, NULL},
     {"none_is_given_out_twice", none_is_given_out_twice, NULL, NULL},
     {"none_is_given_out_twice, with a limit", none_is_given_out_twice, NULL, "limit:cache=64M"},
+    {"a_thread_that_leaves_keeps_nothing", a_thread_that_leaves_keeps_nothing, NULL, NULL},
     {"regions_leave_nothing", regions_leave_nothing, NULL, NULL},
     {"regions_leave_nothing, with a limit", regions_leave_nothing, NULL, "limit:region=64M"},
     {"in_a_child", in_a_child, NULL, NULL},

@@ -295,6 +295,33 @@ static void a_refusal_empties_one_cache(void)
     pthread_join(thread, NULL);
 }
 
+/* jemalloc must not map and keep a new range for each request that is refused. */
+static void refusals_take_no_memory(void)
+{
+    static void *objects[2 * 8 * MIB / 2000];
+    size_t n = 0;
+    uint64_t mapped = 0;
+    {
+        ARENA_BLOCK(&limited_site);
+        while (n < MEMBERS(objects) && (objects[n] = F(malloc)(2000)))
+            n++;
+        CHECK(n < MEMBERS(objects));
+        for (int i = 0; i < 1000; i++) {
+            if (i == 10)
+                mapped = ctl_u64("spans.stats.map_bytes");
+            for (size_t bytes = 2000; bytes < 3 * MIB; bytes *= 10)
+                CHECK(F(malloc)(bytes) == NULL);
+        }
+        CHECK(ctl_u64("spans.stats.map_bytes") < mapped + 16 * MIB); /* it grew by 111 MB: page map for addresses */
+        while (n)
+            F(free)(objects[--n]);
+        CHECK_EQ(F(mallctl)("thread.tcache.flush", NULL, NULL, NULL, 0), 0);
+        void *large = F(malloc)(opaque(6 * MIB));
+        CHECK(large != NULL); /* and what was refused before fits when there is room */
+        F(free)(large);
+    }
+}
+
 /* ---- mallocx ---- */
 
 static void the_caller_chooses_an_arena(void)
@@ -588,6 +615,7 @@ static const struct test_case cases[] = {
     {"handed_over_it_stays", handed_over_it_stays, NULL, NULL},
     {"configured_by_label", configured_by_label, NULL, "arena:tenant=by:who"},
     {"the_first_rule_counts", the_first_rule_counts, NULL, "arena:par*=alone|parse=off|gone*=off|*=wiped"},
+    {"refusals_take_no_memory", refusals_take_no_memory, NULL, NULL},
     {"a_configured_limit_refuses", a_configured_limit_refuses, NULL, "arena:bounded=limit:8M+wiped"},
     {"there_are_64", there_are_64, NULL, NULL},
     {"it_serves_the_next_site", it_serves_the_next_site, "retain:false", "max_arenas:1"},
