@@ -12,12 +12,17 @@ compile "$with_conf" tests/integration/conf_program.c -DWITH_CONF='"max_contexts
 defaults="contexts many thread_contexts true"
 
 # try WHAT CONF OUT ERR : the program with JESPAN_CONF=CONF
+# What the program wrote to stderr, without the line that all contexts are in use, which it makes happen
+said() {
+    grep -v '^jespan: all [0-9]* contexts are in use (max_contexts): ' "$scratch/err" || true
+}
+
 try() {
     local status=0
     JESPAN_CONF=$2 "$program" > "$scratch/out" 2> "$scratch/err" || status=$?
     equal "$1: status" "$status" 0
     equal "$1: output" "$(cat "$scratch/out")" "$3"
-    equal "$1: stderr" "$(cat "$scratch/err")" "$4"
+    equal "$1: stderr" "$(said)" "$4"
 }
 
 number() {
@@ -139,7 +144,7 @@ confirmed_settings() {
     conf+=,http_token:secret
     PYROSCOPE_AUTH_TOKEN=secret PYROSCOPE_LABELS=a=1,b=2 JESPAN_CONF=$conf "$program" > "$scratch/out" 2> "$scratch/err" ||
         fail "confirm_conf with settings: status $?"
-    equal "confirm_conf with settings" "$(diff "$scratch/plain" "$scratch/err" | sed -n 's/^> //p')" \
+    equal "confirm_conf with settings" "$(said | diff "$scratch/plain" - | sed -n 's/^> //p')" \
 "jespan: max_contexts:100
 jespan: dump_interval_s:7
 jespan: pyroscope_labels:a=1|b=2
