@@ -197,8 +197,8 @@ JESPAN_API int jespan_exit(jespan_span_t *span);
 /* Closes the span, whatever references to it there are. The handle is valid for jespan_exit() only from here on. Threads that have
  * the span entered stay in its context until they exit it. NULL is ignored. The objects of a region are freed now, or when the
  * last thread exits it.
- * Returns 0, EINVAL (not an open span; closed before, perhaps) or EBUSY (a region with JESPAN_ARENA_REFUSE and survivors; it
- * stays open). */
+ * Returns 0, EINVAL (not an open span; closed before, perhaps) or EBUSY (a region with JESPAN_ARENA_REFUSE and survivors
+ * that no thread is in; it stays open). */
 JESPAN_API int jespan_close(jespan_span_t *span);
 
 /* Count the references to a span that several parts of a program use, where none knows which is the last. jespan_open() makes the
