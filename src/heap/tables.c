@@ -218,7 +218,7 @@ static header_t *pop(struct table_cache *cache, uint32_t slot_shift)
     if (!table)
         return NULL;
     cache->first[slot_shift] = load_relaxed(&table->next);
-    cache->n[slot_shift]--;
+    cache->n[slot_shift] -= cache->n[slot_shift] != 0; /* a fork of another thread in push() may have left a lower number */
     store_relaxed(&table->next, NULL);
     return (header_t *)table;
 }
@@ -281,7 +281,7 @@ COLD void tables_empty_cache(struct table_cache *cache)
         header_t *table;
         while ((table = pop(cache, slot_shift)))
             tables_give_back(table, slot_shift);
-        cache->n[slot_shift] = 0; /* a fork in push() may have left another number */
+        cache->n[slot_shift] = 0;
     }
     cache->busy = false;
 }

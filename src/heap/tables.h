@@ -28,7 +28,7 @@ header_t *tables_take(struct table_cache *cache, uint32_t slot_shift);
 /* Keeps a table for tables_take(), or gives it back. All its headers must be 0. `cache` may be NULL. */
 void tables_keep(struct table_cache *cache, header_t *table, uint32_t slot_shift);
 
-/* Gives all of a cache back. Its thread has ended, or does not exist in this forked child. */
+/* Gives all of a cache back. Its thread ends. */
 void tables_empty_cache(struct table_cache *cache);
 
 /* Gives a table back. All its headers must be 0. Takes no lock and calls nothing, so extent hooks may use it. */

@@ -106,7 +106,6 @@ void thread_release_block(struct thread *t)
 {
     if (pthread_getspecific(end_key) == t)
         pthread_setspecific(end_key, NULL);
-    tables_empty_cache(&t->tables);
     lock(LOCK_THREADS);
     jespan_assert(load_relaxed(&t->live) && !t->depth);
     store_relaxed(&t->live, false);
@@ -174,6 +173,7 @@ COLD void thread_after_fork(void (*abandon)(struct thread *))
         if (t == thread_current || !load_relaxed(&t->live))
             continue;
         abandon(t);
+        t->tables.busy = false; /* its tables stay for the next owner of the block: to give them back, the child would copy their pages */
         thread_release_block(t);
     }
 }

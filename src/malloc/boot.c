@@ -99,6 +99,7 @@ static void end_thread(struct thread *t)
     thread_current = NULL;
     thread_state = THREAD_ENDED;
     span_leave_all(t);
+    tables_empty_cache(&t->tables);
     thread_release_block(t);
     if (load_relaxed(&thread_ends_awaited)) {
         atomic_fetch_add_explicit(&thread_ends, 1, memory_order_release);

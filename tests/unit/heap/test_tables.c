@@ -162,7 +162,7 @@ static void test_a_thread_takes_a_line(void **state)
     }
 }
 
-/* A signal handler that comes while its thread takes a table, and a forked child in which a number is wrong. */
+/* A signal handler that comes while its thread takes a table, and a number that a fork left wrong. */
 static void test_a_busy_cache_is_left_alone(void **state)
 {
     struct table_cache cache = {0};
