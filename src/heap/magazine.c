@@ -50,6 +50,13 @@ void magazine_start(struct thread *t)
     }
 }
 
+/* Magazines without room share their top, above which is nothing. So threads do not write there. */
+static void forget_above(struct free_object *top)
+{
+    if (top[1].p)
+        top[1].p = NULL;
+}
+
 COLD void magazine_forget_taken(struct thread *t)
 {
     uint64_t changes = load_relaxed(&tables_changes);
@@ -57,7 +64,7 @@ COLD void magazine_forget_taken(struct thread *t)
         magazine_last(t, class)->p = NULL;
     for (struct arena_magazines *m = load_relaxed(&t->arena_magazines); m; m = m->next)
         for (unsigned class = 0; class < CLASS_IN_ARENA; class++)
-            load_relaxed(&m->top[class])[1].p = NULL;
+            forget_above(load_relaxed(&m->top[class]));
     store_relaxed(&t->taken_from, &t->magazine_top[0]);
     __atomic_store_n(&t->tables_seen, changes, __ATOMIC_RELEASE); /* last, since a child may be forked meanwhile */
 }

@@ -96,7 +96,7 @@ static void empty_magazines(struct arena_cache *arena_cache)
 void arena_cache_before_leaving(struct thread *t, uint16_t arena)
 {
     struct arena_cache *arena_cache = find_cache(t, arena);
-    if (arena_cache && load_relaxed(&arenas[arena].owner) == t && arenas[arena].owner_depth == 1)
+    if (arena_cache && load_relaxed(&arenas[arena].owner) == t)
         empty_magazines(arena_cache);
 }
 

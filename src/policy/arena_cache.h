@@ -107,8 +107,8 @@ bool arena_magazines_forget_all(uint16_t arena);
 
 /* ---- Places and figures ---- */
 
-/* The thread is about to leave the region. If it is the owner and leaves for good, it gives what it keeps to the region's tcache. Not
- * under a lock, since jemalloc is called. */
+/* The thread is about to leave the region. If it is the owner, it gives what it keeps to the region's tcache. Not under a lock, since
+ * jemalloc is called. */
 void arena_cache_before_leaving(struct thread *t, uint16_t arena);
 
 /* The region's tcache is no longer the thread's. */
