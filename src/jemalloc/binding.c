@@ -190,10 +190,13 @@ COLD enum zero_realloc binding_zero_realloc(void)
 
 static size_t batch_mib[2], batch_mib_length; /* 0: this jemalloc cannot do it */
 
+/* A shared jemalloc's batches call mallocx() by its name for a part of the objects. That is jespan's, which counts them. */
 COLD void binding_find_batches(void)
 {
+#ifndef JESPAN_BINDING_SHARED
     size_t length = 2;
     batch_mib_length = jespan_je_mallctlnametomib("experimental.batch_alloc", batch_mib, &length) ? 0 : length;
+#endif
 }
 
 size_t binding_alloc_batch(void **objects, size_t n, size_t bytes, int flags)
