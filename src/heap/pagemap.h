@@ -58,22 +58,11 @@
 typedef _Atomic uint64_t page_entry_t;
 extern _Atomic(page_entry_t *) page_root[(size_t)1 << ROOT_BITS];
 
-/* The part of the map for the address `p`, which is below 2^ADDRESS_BITS; NULL: there is none. And the number of the page in it. */
-HOT_INLINE page_entry_t *pagemap_leaf_of(uintptr_t p)
-{
-    return load_acquire(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
-}
-
-HOT_INLINE size_t pagemap_index_of(uintptr_t p)
-{
-    return (p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1);
-}
-
-/* The entry of the page of `p`, or NULL where the map has no leaf. */
+/* The entry of the page of `p`, or NULL where the map has no leaf. `p` is below 2^ADDRESS_BITS. */
 HOT_INLINE page_entry_t *pagemap_page_of(uintptr_t p)
 {
-    page_entry_t *leaf = pagemap_leaf_of(p);
-    return likely(leaf) ? &leaf[pagemap_index_of(p)] : NULL;
+    page_entry_t *leaf = load_acquire(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
+    return likely(leaf) ? &leaf[(p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1)] : NULL;
 }
 
 /* The same for any address. */
@@ -92,22 +81,14 @@ struct leaf_more {
     _Atomic uint16_t arena[(size_t)1 << LEAF_BITS]; /* 0: none */
 };
 
-/* The place of page `index` in `leaf`, which has an entry. */
-HOT_INLINE uint64_t pagemap_place_in(const page_entry_t *leaf, size_t index)
-{
-    return load_relaxed(&((const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS)))->place[index]);
-}
-
-/* Whether an object of this class starts at p, by the place of its page. False may be wrong: then pagemap_find_start() decides. */
-HOT_INLINE bool pagemap_place_is_start(uint64_t place, uintptr_t p, size_t class)
-{
-    return (place + (uint32_t)p) * class_reciprocal[class] < class_reciprocal[class];
-}
-
-/* The same for a page that has an entry. */
+/* Whether an object of this class starts at p, by the place of its page, which has an entry. False may be wrong: then
+ * pagemap_find_start() decides. */
 HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
 {
-    return pagemap_place_is_start(pagemap_place_in(pagemap_leaf_of(p), pagemap_index_of(p)), p, class);
+    const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
+    const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
+    uint64_t place = load_relaxed(&more->place[((uint32_t)p >> HEADER_PAGE_BITS) & (((uint32_t)1 << LEAF_BITS) - 1)]);
+    return (place + (uint32_t)p) * class_reciprocal[class] < class_reciprocal[class];
 }
 
 /* The arena of a page that one has claimed. */

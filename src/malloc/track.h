@@ -123,22 +123,17 @@ struct small_object {
     size_t class;
     struct free_object *last; /* of its class: magazine_last() */
     size_t n;                 /* objects in the free buffer */
-    uint64_t place;           /* of its page, to see that an object starts there */
 };
 
 /* Finds what track_free_fast() needs. False: p is not a small object, or its page belongs to a span arena. */
 HOT_INLINE bool track_find_small(struct thread *t, const void *p, struct small_object *o)
 {
-    if (unlikely((uintptr_t)p >> (HEADER_PAGE_BITS + LEAF_BITS) >= (uintptr_t)1 << ROOT_BITS))
+    page_entry_t *page = pagemap_page((uintptr_t)p);
+    if (unlikely(!page))
         return false;
-    const page_entry_t *leaf = pagemap_leaf_of((uintptr_t)p);
-    size_t index = pagemap_index_of((uintptr_t)p);
-    if (unlikely(!leaf))
-        return false;
-    uint64_t entry = load_relaxed(&leaf[index]);
+    uint64_t entry = load_relaxed(page);
     if (unlikely(!page_entry_is_small(entry)))
         return false;
-    o->place = pagemap_place_in(leaf, index);
     o->slot = page_entry_slot(entry, (uintptr_t)p);
     o->class = one_value(page_entry_class(entry));
     o->last = magazine_last(t, o->class);
@@ -161,7 +156,7 @@ HOT_INLINE bool track_find_middle(struct thread *t, const void *p, struct small_
     size_t class = page_entry_is_big(entry) ? class_of_big(page_entry_big_bytes(entry)) : 0;
     if (!class || !page_entry_big_starts_at(entry, (uintptr_t)p))
         return false;
-    *o = (struct small_object){page_entry_big_slot(page), class, magazine_last(t, class), load_relaxed(&t->free_buffer_count), 0};
+    *o = (struct small_object){page_entry_big_slot(page), class, magazine_last(t, class), load_relaxed(&t->free_buffer_count)};
     return true;
 }
 
@@ -187,18 +182,12 @@ HOT_INLINE void track_put_back(struct thread *t, const struct small_object *o)
 }
 
 /* False: the buffer is full, or the object is in the magazine already. */
-HOT_INLINE bool track_put_start_in_buffer(struct thread *t, void *p, const struct small_object *o)
+HOT_INLINE bool track_put_in_buffer(struct thread *t, void *p, const struct small_object *o)
 {
     if (unlikely(o->n == FREE_BUFFER_MAX || o->last[-1].p == p))
         return false;
     track_free_later(t, o->n, p, o->slot, o->class);
     return true;
-}
-
-/* The same. False also where the place of the page does not tell that an object starts at p. */
-HOT_INLINE bool track_put_in_buffer(struct thread *t, void *p, const struct small_object *o)
-{
-    return likely(pagemap_place_is_start(o->place, (uintptr_t)p, o->class)) && track_put_start_in_buffer(t, p, o);
 }
 
 /* Frees the object that this thread took from a magazine last. The entry that the object came from has the address of its

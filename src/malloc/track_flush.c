@@ -77,6 +77,8 @@ void track_flush(struct thread *t)
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         size_t class = load_relaxed(&t->free_buffer_class[i]);
         int32_t header = header_signed(slot);
+        if (unlikely(!track_is_start(p, class)))
+            track_die_not_allocated(p);
         store_relaxed(slot, 0);
         if (likely(header == last) || likely(c = find_counters(t, header, (struct free_object){p, slot}, class, &last)))
             counters_add_free(c, t->magazine_object_bytes[class]);
@@ -136,7 +138,7 @@ static void flush_with_limits(struct thread *t)
         void *p = load_relaxed(&t->free_buffer_object[i]);
         header_t *slot = load_relaxed(&t->free_buffer_slot[i]);
         unsigned class = load_relaxed(&t->free_buffer_class[i]);
-        if (unlikely(!load_relaxed(slot)))
+        if (unlikely(!load_relaxed(slot) || !track_is_start(p, class)))
             track_die_not_allocated(p);
         count_buffered(t, i, sequence, slot, class);
         if (unlikely(!magazine_put(t, class, (struct free_object){p, slot})))

@@ -145,8 +145,6 @@ HOT_INLINE bool free_in_arena(struct thread *t, void *p)
         return free_at_once(t, arena_cache, p, entry);
     if (unlikely(!classes_of_arenas || load_relaxed(&t->free_buffer_count) == FREE_BUFFER_MAX))
         return false;
-    if (unlikely(!track_is_start(p, page_entry_class(entry))))
-        return false;
     track_free_later(t, load_relaxed(&t->free_buffer_count), p, page_entry_slot_any(entry, (uintptr_t)p),
                      page_entry_class(entry) + CLASS_IN_ARENA);
     return true;
@@ -167,10 +165,10 @@ static void note_middle(struct thread *t, size_t class)
 static bool free_small(struct thread *t, void *p)
 {
     struct small_object o;
-    if (track_find_small(t, p, &o) ? !track_is_start(p, o.class) : !track_find_middle(t, p, &o))
+    if (!track_find_small(t, p, &o) && !track_find_middle(t, p, &o))
         return false;
     if (!track_was_taken_last(t, p, &o)) {
-        bool is_put = track_put_start_in_buffer(t, p, &o);
+        bool is_put = track_put_in_buffer(t, p, &o);
         if (is_put && class_bytes[o.class] > HEADER_PAGE_BYTES)
             note_middle(t, o.class);
         return is_put;
