@@ -91,14 +91,14 @@ static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_s
            sites_is_kept_as(kept->target, site->target) && sites_is_kept_as(kept->file, site->file);
 }
 
-HOT_INLINE bool is_same_site(const struct site *kept, const struct jespan_site *site)
+/* Whether the site that the line was made for still has the same contents. */
+HOT_INLINE bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
 {
-    return sites_is_whole_copy(kept, site) || is_same_odd_site(kept, site);
+    return likely(line->is_constant) || sites_is_whole_copy(line->kept, site) || is_same_odd_site(line->kept, site);
 }
 
-HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key)
+HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key, uint64_t now)
 {
-    uint64_t now = timing_now();
     struct counters *c = counters_find(t, line->context); /* made when the line was filled */
     own_add(&c->enters, 1);
     counters_moved(t, line->context);
@@ -110,9 +110,21 @@ HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *lin
     return false;
 }
 
+/* Whether the line is for the site and the current context, if the site still has the same contents: is_same_site(). */
 HOT_INLINE bool line_fits(const struct thread *t, const struct site_cache_line *line, const struct jespan_site *site)
 {
-    return tree_lockless && line->site == site && line->parent == t->tag && is_same_site(line->kept, site);
+    return tree_lockless && line->site == site && line->parent == t->tag;
+}
+
+/* The clock is read before the texts are compared: nothing waits for the result, but a reading would wait until they are
+ * compared. See timing_switch_at(). */
+HOT_INLINE bool enter_by_line(struct thread *t, const struct site_cache_line *line, const struct jespan_site *site,
+                              uint64_t key)
+{
+    if (unlikely(!line_fits(t, line, site)))
+        return false;
+    uint64_t now = timing_now();
+    return likely(is_same_site(line, site)) && likely(enter_cached(t, line, key, now));
 }
 
 /* Under LOCK_TREE. */
@@ -140,7 +152,8 @@ static bool line_to_current(struct site_cache_line *line, const struct thread *t
 {
     const struct context *c = &contexts[t->tag];
     *line = (struct site_cache_line){.site = site, .kept = c->site, .parent = parent, .context = t->tag,
-                                     .generation = load_relaxed(&context_heads[t->tag].generation)};
+                                     .generation = load_relaxed(&context_heads[t->tag].generation),
+                                     .is_constant = sites_is_constant(site)};
     /* At max_contexts this is an ancestor, which must not stick. */
     return c->kind == CONTEXT_SPAN && t->tag != parent;
 }
@@ -167,7 +180,7 @@ static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_
 static NOINLINE int enter_block_uncached(struct thread *t, uint64_t key, const struct jespan_site *site)
 {
     const struct site_cache_line *line = policy_line(t, cache_hash(t, site), false);
-    if (!line || !line_fits(t, line, site) || !enter_cached(t, line, key))
+    if (!line || !enter_by_line(t, line, site, key))
         return enter_block(t, key, site);
     span_review_innermost(t);
     return 0;
@@ -221,8 +234,11 @@ static NOINLINE int enter_labelled(struct thread *t, uint64_t key, const struct 
     if (unlikely(!label_cache_hash(&hash, &lengths, given)))
         return enter_new_labels(t, key, site, given, hash, NULL);
     const struct label_cache_line *line = label_cache_line(t, hash, false);
-    if (unlikely(!line || !line_fits(t, &line->way, site) || !label_cache_has(line, given, &lengths) ||
-                 !enter_cached(t, &line->way, key)))
+    if (unlikely(!line || !line_fits(t, &line->way, site)))
+        return enter_new_labels(t, key, site, given, hash, &lengths);
+    uint64_t now = timing_now();
+    if (unlikely(!is_same_site(&line->way, site) || !label_cache_has(line, given, &lengths) ||
+                 !enter_cached(t, &line->way, key, now)))
         return enter_new_labels(t, key, site, given, hash, &lengths);
     if (unlikely(line->has_policy))
         span_review_innermost(t);
@@ -278,7 +294,7 @@ EXPORT void jespan_enter_block(struct jespan_block *block, const struct jespan_s
         return;
     }
     const struct site_cache_line *line = cache_line(t, site);
-    if (likely(line_fits(t, line, site)) && likely(enter_cached(t, line, key)))
+    if (likely(enter_by_line(t, line, site, key)))
         block->entered = 1;
     else
         block->entered = enter_block_uncached(t, key, site) == 0;

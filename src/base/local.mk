@@ -6,6 +6,7 @@ core_sources += \
 	%D%/path_writer.h \
 	%D%/clock.c %D%/clock.h \
 	%D%/compiler.h \
+	%D%/constants.c %D%/constants.h \
 	%D%/cpu_clock.c %D%/cpu_clock.h \
 	%D%/descriptor.h \
 	%D%/die.c %D%/die.h \
@@ -27,6 +28,7 @@ core_sources += \
 	%D%/state_create.c \
 	%D%/state_maps.c \
 	%D%/stop_sockets.c %D%/stop_sockets.h \
+	%D%/text_is.h \
 	%D%/totals.h \
 	%D%/utf8.h
 

@@ -127,6 +127,7 @@ struct site_cache_line {
     const void *site;
     const struct site *kept; /* the site of the context */
     uint32_t parent, context, generation;
+    bool is_constant; /* another site cannot have the address: sites_is_constant() */
 };
 #define SITE_CACHE_LINES 64
 

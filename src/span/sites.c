@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/constants.h"
 #include "base/die.h"
 #include "base/figures.h"
 #include "base/hash.h"
@@ -49,11 +50,11 @@ void sites_count_truncated(void)
 
 static const char *copy_string(const char *s, size_t n)
 {
-    char *copy = meta_alloc(n + 1);
-    if (copy) {
-        memcpy(copy, s, n);
-        state_copy(copy, n + 1);
-    }
+    char *memory = meta_alloc(TEXT_MARGIN + n + 1 + TEXT_MARGIN), *copy = memory + TEXT_MARGIN;
+    if (!memory)
+        return NULL;
+    memcpy(copy, s, n);
+    state_copy(copy, n + 1);
     return copy;
 }
 
@@ -107,6 +108,9 @@ static struct site *make_site(const struct jespan_site *site, const struct texts
     s->name = copy_string(t->of[0], t->bytes[0]);
     s->target = copy_string(t->of[1], t->bytes[1]);
     s->file = copy_string(t->of[2], t->bytes[2]);
+    s->name_bytes = (uint16_t)t->bytes[0];
+    s->target_bytes = (uint16_t)t->bytes[1];
+    s->file_bytes = (uint16_t)t->bytes[2];
     if (!s->name || !s->target || !s->file || !keep_properties(s, site))
         return NULL;
     STATE_COPY(*s);
@@ -140,14 +144,35 @@ static struct site *find_again(struct site *recent, const struct jespan_site *si
     return recent && is_same(recent, &t) ? recent : find_or_make(site, &t);
 }
 
+bool sites_is_constant(const struct jespan_site *site)
+{
+    return constants_have(site, sizeof *site) && constants_have_text(site->name) &&
+           (!site->target || constants_have_text(site->target)) && (!site->file || constants_have_text(site->file));
+}
+
+/* By the address of the program's site, which may have other contents by now if it is not `constant`. */
+struct recent {
+    const struct jespan_site *constant; /* NULL: it is none */
+    struct site *kept;
+};
+
+static const struct site *intern_in(struct recent *place, const struct jespan_site *site)
+{
+    struct site *kept = place->kept;
+    if (kept && sites_is_whole_copy(kept, site))
+        return kept;
+    kept = find_again(kept, site);
+    place->kept = kept;
+    place->constant = kept && sites_is_constant(site) ? site : NULL;
+    return kept;
+}
+
 const struct site *site_intern(const struct jespan_site *site)
 {
-    static struct site *recent[RECENT]; /* by the address of the program's site, which may have other contents by now */
+    static struct recent recent[RECENT];
     jespan_assert(lock_is_held(LOCK_TREE));
-    struct site **place = &recent[(uintptr_t)site / sizeof *site % RECENT];
-    if (!*place || !sites_is_whole_copy(*place, site))
-        *place = find_again(*place, site);
-    return *place;
+    struct recent *place = &recent[(uintptr_t)site / sizeof *site % RECENT];
+    return likely(place->constant == site) ? place->kept : intern_in(place, site);
 }
 
 uint64_t sites_truncated(void)

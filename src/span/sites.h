@@ -13,12 +13,14 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/text_is.h"
 #include "jespan/jespan.h"
 
 struct site {
     struct site *next; /* same hash bucket */
     uint32_t hash, line;
-    const char *name, *target, *file; /* never NULL */
+    const char *name, *target, *file; /* never NULL; for text_is() */
+    uint16_t name_bytes, target_bytes, file_bytes;
     struct jespan_arena arena;        /* the properties of the site, or of the configuration; by_label may be NULL */
 };
 
@@ -34,20 +36,20 @@ size_t sites_bounded_length(const char *s);
 /* Whether `kept` is the copy of `text` (NULL: ""). */
 bool sites_is_kept_as(const char *kept, const char *text);
 
-HOT_INLINE bool sites_is_same_text(const char *kept, const char *text)
-{
-    return *kept == *text && (!*text || likely(!strcmp(kept, text)));
-}
-
 /* Whether `kept` is the copy of this site, which has no NULL text and no text that was cut. False for other sites. Compares
  * the contents: a plugin may be loaded where another one was, with another site at the same address. If both were made from
  * one template, line and name are equal too. Needs no lock. */
 HOT_INLINE bool sites_is_whole_copy(const struct site *kept, const struct jespan_site *site)
 {
     return likely(site->target && site->file) && likely(kept->line == site->line) &&
-           sites_is_same_text(kept->name, site->name) && sites_is_same_text(kept->target, site->target) &&
-           sites_is_same_text(kept->file, site->file);
+           likely(text_is(site->name, kept->name, kept->name_bytes)) &&
+           likely(text_is(site->target, kept->target, kept->target_bytes)) &&
+           likely(text_is(site->file, kept->file, kept->file_bytes));
 }
+
+/* Whether the site and its texts are constants of the program itself, so the same address always means the same site. Without
+ * a lock. */
+bool sites_is_constant(const struct jespan_site *site);
 
 /* The number of strings and lists of labels that were cut. */
 uint64_t sites_truncated(void);

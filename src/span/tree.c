@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/constants.h"
 #include "base/die.h"
 #include "base/figures.h"
 #include "base/lock.h"
@@ -102,6 +103,7 @@ COLD int tree_boot(uint32_t max)
 {
     int saved = errno;
     age_boot();
+    constants_boot();
     register_membarrier();
     errno = saved;
     int error = tree_hash_begin(&max);

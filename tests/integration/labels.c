@@ -257,6 +257,42 @@ static void blocks_are_in_the_context_of_spans(void)
     ctl_check_identity("after blocks");
 }
 
+static jespan_context_t context_of_block(const struct jespan_site *where, const char *const *pairs, size_t count)
+{
+    struct jespan_block block;
+    jespan_enter_block(&block, where, pairs, count);
+    jespan_context_t id = jespan_current();
+    jespan_exit_block(&block);
+    return id;
+}
+
+/* A site may lie in memory that is used again, and so may its texts. Constants of the program do not change. */
+static void sites_are_known_by_their_contents(void)
+{
+    static char texts[3][301];
+    const char *pairs[] = {"reused", "tenant", "blue"};
+    struct jespan_site reused = {texts[0], texts[1], texts[2], 0}, constant = {"reused", "labels", "labels.c", 0};
+    for (int round = 0; round < 3000; round++) {
+        static char other[3][301]; /* at another place than `texts`, so no cache has it by address */
+        for (int i = 0; i < 3; i++)
+            strcpy(other[i], random_value(texts[i]));
+        reused.line = next_random(2);
+        struct jespan_site copy = {other[0], other[1], other[2], reused.line};
+        size_t count = next_random(2) ? 1 : 3;
+        jespan_span_t *span = jespan_open(&copy, JESPAN_ROOT, &blue, count / 3);
+        CHECK_EQ(jespan_enter(span), 0);
+        jespan_context_t expected = jespan_current();
+        CHECK_EQ(jespan_exit(span), 0);
+        jespan_close(span);
+        CHECK_EQ(context_of_block(&reused, pairs, count), expected);
+    }
+    jespan_context_t id = context_of_block(&constant, pairs, 1);
+    constant.name = "another";
+    CHECK(context_of_block(&constant, pairs, 1) != id);
+    constant.name = "reused";
+    CHECK_EQ(context_of_block(&constant, pairs, 1), id);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -272,6 +308,7 @@ int main(int argc, char **argv)
         {"blocks_recycled", blocks_are_in_the_context_of_spans, NULL, "contexts_kept:300"},
         {"blocks_recorded", blocks_are_in_the_context_of_spans, NULL, "record_labels:tenant|a"},
         {"blocks_of_limits", blocks_are_in_the_context_of_spans, NULL, "limit:request{tenant=a*}=1G"},
+        {"sites", sites_are_known_by_their_contents, NULL, NULL},
         {"blocks_limited", blocks_keep_their_limit, NULL, "limit:request{tenant=blue}=64K"},
     };
     return cases_main(argc, argv, cases, sizeof cases / sizeof *cases);

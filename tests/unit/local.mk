@@ -3,6 +3,7 @@
 unit_tests += \
 	%D%/base/test_array \
 	%D%/base/test_clock \
+	%D%/base/test_constants \
 	%D%/base/test_cpu_clock \
 	%D%/base/test_dump_on \
 	%D%/base/test_encode \
@@ -10,6 +11,7 @@ unit_tests += \
 	%D%/base/test_memory_pressure \
 	%D%/base/test_meta_array \
 	%D%/base/test_pattern \
+	%D%/base/test_text_is \
 	%D%/conf/test_conf \
 	%D%/conf/test_conf_variables \
 	%D%/heap/test_classes \
