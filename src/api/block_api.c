@@ -1,31 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Blocks: JESPAN() and JESPAN_CREDIT(). The address of a block's struct jespan_block is its key.
  *
- * For JESPAN() a cache of the thread leads from the current context and a site to the child context. If the cache has
- * no entry, the thread asks the tree.
- */
+ * For JESPAN() a cache of the thread leads from the current context and a site to the child context: block_slow.c. */
 #include <errno.h>
-#include <string.h>
 
+#include "api/block_slow.h"
 #include "base/lock.h"
-#include "base/mailbox.h"
-#include "base/meta.h"
 #include "jespan/jespan.h"
 #include "malloc/track.h"
 #include "span/age.h"
 #include "span/label_cache.h"
-#include "span/labels.h"
 #include "span/sampler.h"
 #include "span/span.h"
 
 /* ---- Both kinds of blocks ---- */
-
-/* Removes a block that has the same address. It was left by longjmp(), since no block is entered twice. */
-HOT_INLINE void drop_dead(struct thread *t, uint64_t key)
-{
-    while (t->depth && unlikely(t->entries[t->depth - 1].key == key) && entry_is_block(&t->entries[t->depth - 1]))
-        span_remove(t, t->depth - 1);
-}
 
 /* Ends a block that is not innermost. The blocks inside it are over too, with what was attached in them. Spans that
  * were entered inside and not exited stay. */
@@ -63,258 +51,105 @@ HOT_INLINE void exit_block(struct jespan_block *block, enum entry_kind kind)
         exit_outer(t, kind, (uintptr_t)block);
 }
 
-/* ---- JESPAN(): the way from a site to a context ---- */
+/* ---- JESPAN(): the fast paths, for the processor's counter ----
+ *
+ * They call other functions last, if at all, so they save no registers. Where anything is in the way, they have changed nothing. */
 
-static uint32_t cache_hash(const struct thread *t, const struct jespan_site *site)
+/* The thread's block. NULL: something is in the way. */
+HOT_INLINE struct thread *thread_for_block(const struct jespan_block *block, const struct jespan_site *site)
 {
-    return ((uint32_t)((uintptr_t)site >> 3) * 2654435761u ^ t->tag * 2246822519u) >> 16;
+    struct thread *t = load_relaxed(&thread_fast.alloc);
+    if (unlikely(!t || !block || !site || !site->name || !timing_is_raw || sampler_is_used()))
+        return NULL;
+    bool may_be_dead = t->depth && t->entries[t->depth - 1].key == (uintptr_t)block;
+    return likely(!may_be_dead) ? t : NULL;
 }
 
-static struct site_cache_line *cache_line(struct thread *t, const struct jespan_site *site)
+/* As enter_cached(). */
+HOT_INLINE bool enter_raw(struct thread *t, const struct site_cache_line *line, struct jespan_block *block, uint64_t now)
 {
-    return &t->site_cache[cache_hash(t, site) % SITE_CACHE_LINES];
-}
-
-/* The same in a second cache, for contexts with an allocation policy. So a context from the first cache has none. NULL:
- * the thread has no second cache yet, or with `makes`, there is no memory for it. */
-static struct site_cache_line *policy_line(struct thread *t, uint32_t hash, bool makes)
-{
-    if (!t->policy_sites && makes)
-        t->policy_sites = meta_alloc(SITE_CACHE_LINES * sizeof(struct site_cache_line));
-    return t->policy_sites ? &t->policy_sites[hash % SITE_CACHE_LINES] : NULL;
-}
-
-/* The same for a site that has a NULL text, or a text that was cut. */
-static COLD bool is_same_odd_site(const struct site *kept, const struct jespan_site *site)
-{
-    return kept->line == site->line && sites_is_kept_as(kept->name, site->name) &&
-           sites_is_kept_as(kept->target, site->target) && sites_is_kept_as(kept->file, site->file);
-}
-
-/* Whether the site that the line was made for still has the same contents. */
-HOT_INLINE bool is_same_site(const struct site_cache_line *line, const struct jespan_site *site)
-{
-    return likely(line->is_constant) || sites_is_whole_copy(line->kept, site) || is_same_odd_site(line->kept, site);
-}
-
-HOT_INLINE bool enter_cached(struct thread *t, const struct site_cache_line *line, uint64_t key, uint64_t now)
-{
-    struct counters *c = counters_find(t, line->context); /* made when the line was filled */
+    struct counters *c = counters_find(t, line->context);
+    if (unlikely(!span_has_room(t)))
+        return false;
     own_add(&c->enters, 1);
     counters_moved(t, line->context);
     compiler_barrier();
-    if (likely(load_relaxed(&context_heads[line->context].generation) == line->generation) &&
-        likely(span_push_at(t, ENTRY_BLOCK, key, line->context, c, now) == 0))
-        return true;
-    span_undo_enter(c);
-    return false;
-}
-
-/* Whether the line is for the site and the current context, if the site still has the same contents: is_same_site(). */
-HOT_INLINE bool line_fits(const struct thread *t, const struct site_cache_line *line, const struct jespan_site *site)
-{
-    return tree_lockless && line->site == site && line->parent == t->tag;
-}
-
-/* The clock is read before the texts are compared: nothing waits for the result, but a reading would wait until they are
- * compared. See timing_switch_at(). */
-HOT_INLINE bool enter_by_line(struct thread *t, const struct site_cache_line *line, const struct jespan_site *site,
-                              uint64_t key)
-{
-    if (unlikely(!line_fits(t, line, site)))
-        return false;
-    uint64_t now = timing_now();
-    return likely(is_same_site(line, site)) && likely(enter_cached(t, line, key, now));
-}
-
-/* Under LOCK_TREE. */
-static int enter_block_locked(struct thread *t, uint64_t key, const struct jespan_site *site,
-                              const struct label_set *labels)
-{
-    uint32_t parent = t->tag, context = tree_intern(parent, CONTEXT_SPAN, site, labels);
-    context = age_period_of(context);
-    struct counters *c = context ? span_count_enter(t, context) : NULL;
-    if (!c)
-        return ENOMEM;
-    counters_use_more(c); /* stays in use, so enter_cached() need not ask */
-    if (span_push(t, ENTRY_BLOCK, key, context, c)) {
+    if (unlikely(load_relaxed(&context_heads[line->context].generation) != line->generation || !cpu_clock_stands(&t->cpu))) {
         span_undo_enter(c);
-        return ENOMEM;
-    }
-    if (tree_whole(context) == tree_parent_in(parent))
-        t->entries[t->depth - 1].kind |= ENTRY_BORROWS;
-    return 0;
-}
-
-/* The line that leads from `parent` to the current context, where nothing keeps it from being valid. Under LOCK_TREE. */
-static bool line_to_current(struct site_cache_line *line, const struct thread *t, const struct jespan_site *site,
-                            uint32_t parent)
-{
-    const struct context *c = &contexts[t->tag];
-    *line = (struct site_cache_line){.site = site, .kept = c->site, .parent = parent, .context = t->tag,
-                                     .generation = load_relaxed(&context_heads[t->tag].generation),
-                                     .is_constant = sites_is_constant(site)};
-    /* At max_contexts this is an ancestor, which must not stick. */
-    return c->kind == CONTEXT_SPAN && t->tag != parent;
-}
-
-static COLD int enter_block(struct thread *t, uint64_t key, const struct jespan_site *site)
-{
-    mailbox_start_if_due();
-    uint32_t parent = t->tag, hash = cache_hash(t, site);
-    lock(LOCK_TREE);
-    int error = enter_block_locked(t, key, site, NULL);
-    struct site_cache_line fresh;
-    if (!error && line_to_current(&fresh, t, site, parent)) {
-        struct site_cache_line *line = tree_has_policy(t->tag) ? policy_line(t, hash, true)
-                                                               : &t->site_cache[hash % SITE_CACHE_LINES];
-        if (line)
-            *line = fresh;
-    }
-    if (!error)
-        span_review_innermost(t);
-    unlock(LOCK_TREE);
-    return error;
-}
-
-static NOINLINE int enter_block_uncached(struct thread *t, uint64_t key, const struct jespan_site *site)
-{
-    const struct site_cache_line *line = policy_line(t, cache_hash(t, site), false);
-    if (!line || !enter_by_line(t, line, site, key))
-        return enter_block(t, key, site);
-    span_review_innermost(t);
-    return 0;
-}
-
-/* ---- JESPAN(): blocks ---- */
-
-/* Leaves invalid labels out. */
-static void compose(union label_draft *draft, const struct labels_given *given)
-{
-    int error = 0;
-    labels_begin(draft);
-    for (size_t i = 0; i < given->n && error != -ENOSPC; i++) {
-        const struct jespan_label label = labels_given_at(given, i);
-        error = labels_add(draft, &label);
-    }
-    labels_end(draft);
-}
-
-/* `lengths` is NULL for labels that are not cached. */
-static COLD int enter_new_labels(struct thread *t, uint64_t key, const struct jespan_site *site,
-                                 const struct labels_given *given, uint32_t hash, const struct label_lengths *lengths)
-{
-    mailbox_start_if_due();
-    struct label_cache_line *line = lengths ? label_cache_line(t, hash, true) : NULL;
-    union label_draft *draft = labels_draft_of(t);
-    uint32_t parent = t->tag;
-    struct site_cache_line way;
-    if (!draft)
-        return ENOMEM;
-    compose(draft, given);
-    lock(LOCK_TREE);
-    int error = enter_block_locked(t, key, site, &draft->set);
-    if (!error && line && line_to_current(&way, t, site, parent)) {
-        line->way.site = NULL;
-        if (label_cache_keep(line, given, lengths))
-            line->way = way;
-        line->has_policy = tree_has_policy(t->tag);
-    }
-    if (!error)
-        span_review_innermost(t);
-    unlock(LOCK_TREE);
-    return error;
-}
-
-static NOINLINE int enter_labelled(struct thread *t, uint64_t key, const struct jespan_site *site,
-                                   const struct labels_given *given)
-{
-    struct label_lengths lengths;
-    uint32_t hash = cache_hash(t, site);
-    if (unlikely(!label_cache_hash(&hash, &lengths, given)))
-        return enter_new_labels(t, key, site, given, hash, NULL);
-    const struct label_cache_line *line = label_cache_line(t, hash, false);
-    if (unlikely(!line || !line_fits(t, &line->way, site)))
-        return enter_new_labels(t, key, site, given, hash, &lengths);
-    uint64_t now = timing_now();
-    if (unlikely(!is_same_site(&line->way, site) || !label_cache_has(line, given, &lengths) ||
-                 !enter_cached(t, &line->way, key, now)))
-        return enter_new_labels(t, key, site, given, hash, &lengths);
-    if (unlikely(line->has_policy))
-        span_review_innermost(t);
-    return 0;
-}
-
-/* False: the block cannot be entered. */
-HOT_INLINE bool begin_block(struct thread *t, struct jespan_block *block, const struct jespan_site *site)
-{
-    if (unlikely(!block))
         return false;
-    block->entered = 0;
-    if (unlikely(!t || !site || !site->name))
-        return false;
-    drop_dead(t, (uintptr_t)block);
+    }
+    span_put(t, ENTRY_BLOCK, (uintptr_t)block, line->context, c);
+    block->entered = 1;
+    timing_pass(t, c, now);
+    timing_open_block(c, now);
     return true;
 }
 
-/* Asks the sampler. If it declines the block, enters the context of all unsampled spans and returns true. */
-static COLD bool enter_unsampled(struct thread *t, struct jespan_block *block, const struct jespan_site *site,
-                                 const struct labels_given *given)
+/* Whether the site is that of the line, and not an odd one. */
+HOT_INLINE bool is_site_of(const struct site_cache_line *line, const struct jespan_site *site)
 {
-    struct jespan_label labels[JESPAN_MAX_LABELS];
-    size_t n = 0;
-    for (size_t i = 0; i < given->n && n < JESPAN_MAX_LABELS; i++) {
-        labels[n] = labels_given_at(given, i);
-        n += labels_is_valid(&labels[n]);
+    return likely(line->is_constant) || sites_is_whole_copy(line->kept, site);
+}
+
+static NOINLINE void enter_labels_raw(struct jespan_block *block, const struct jespan_site *site,
+                                      const char *const *name_and_labels, size_t count)
+{
+    struct thread *t = load_relaxed(&thread_fast.alloc);
+    const struct labels_given given = {name_and_labels + 1, NULL, (count - 1) / 2};
+    if (unlikely(!name_and_labels || !t->label_cache)) {
+        block_enter_slowly(block, site, name_and_labels, count);
+        return;
     }
-    if (!sampler_declines(t, JESPAN_CURRENT, site, labels, n))
-        return false;
-    struct counters *c = span_count_enter(t, CONTEXT_ID_UNSAMPLED);
-    if (c)
-        counters_use_more(c);
-    if (c && span_push(t, ENTRY_BLOCK, (uintptr_t)block, CONTEXT_ID_UNSAMPLED, c))
-        span_undo_enter(c);
-    else
-        block->entered = c != NULL;
-    return true;
+    const struct label_guess *guess = label_cache_guess(t, site, given);
+    if (unlikely(!line_fits(t, &guess->way, site) || guess->has_policy)) {
+        block_enter_slowly(block, site, name_and_labels, count);
+        return;
+    }
+    uint64_t now = clock_raw();
+    if (unlikely(!label_guess_is_right(guess, given) || !enter_raw(t, &guess->way, block, now)))
+        block_enter_slowly(block, site, name_and_labels, count);
 }
 
 EXPORT void jespan_enter_block(struct jespan_block *block, const struct jespan_site *site,
                                const char *const *name_and_labels, size_t count)
 {
-    struct thread *t = track_thread();
-    uint64_t key = (uintptr_t)block;
-    if (unlikely(!begin_block(t, block, site)))
-        return;
-    const struct labels_given given = {name_and_labels + 1, NULL, name_and_labels && count ? (count - 1) / 2 : 0};
-    if (unlikely(sampler_is_used()) && enter_unsampled(t, block, site, &given))
-        return;
-    if (unlikely(count > 1 && name_and_labels)) {
-        block->entered = enter_labelled(t, key, site, &given) == 0;
+    struct thread *t = thread_for_block(block, site);
+    if (likely(t) && count > 1) {
+        enter_labels_raw(block, site, name_and_labels, count);
         return;
     }
-    const struct site_cache_line *line = cache_line(t, site);
-    if (likely(enter_by_line(t, line, site, key)))
-        block->entered = 1;
-    else
-        block->entered = enter_block_uncached(t, key, site) == 0;
+    const struct site_cache_line *line = likely(t) ? block_line(t, site) : NULL;
+    if (unlikely(!line || !line_fits(t, line, site))) {
+        block_enter_slowly(block, site, name_and_labels, count);
+        return;
+    }
+    uint64_t now = clock_raw();
+    if (unlikely(!is_site_of(line, site) || !enter_raw(t, line, block, now)))
+        block_enter_slowly(block, site, name_and_labels, count);
 }
 
-EXPORT void jespan_enter_block_labels(struct jespan_block *block, const struct jespan_site *site,
-                                      const struct jespan_label *labels, size_t n_labels)
+static NOINLINE void exit_block_slowly(struct jespan_block *block)
 {
-    struct thread *t = track_thread();
-    const struct labels_given given = {NULL, labels, labels ? n_labels : 0};
-    if (!begin_block(t, block, site))
-        return;
-    if (unlikely(sampler_is_used()) && enter_unsampled(t, block, site, &given))
-        return;
-    block->entered = enter_labelled(t, (uintptr_t)block, site, &given) == 0;
+    exit_block(block, ENTRY_BLOCK);
 }
 
 EXPORT void jespan_exit_block(struct jespan_block *block)
 {
-    exit_block(block, ENTRY_BLOCK);
+    struct thread *t = load_relaxed(&thread_fast.other);
+    if (unlikely(!t || !block || !block->entered || !t->depth || !timing_is_raw)) {
+        exit_block_slowly(block);
+        return;
+    }
+    const struct entry *e = &t->entries[t->depth - 1];
+    uint64_t now = clock_raw();
+    if (unlikely(!span_is_entry(e, ENTRY_BLOCK, (uintptr_t)block) || !cpu_clock_stands(&t->cpu))) {
+        exit_block_slowly(block);
+        return;
+    }
+    struct counters *timed, *c = span_take(t, &timed);
+    timing_pass(t, timed, now);
+    timing_close_block(c, now);
+    span_count_exit(c);
 }
 
 /* ---- JESPAN_CREDIT() ---- */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/block_api.c \
+	%D%/block_slow.c %D%/block_slow.h \
 	%D%/context_api.c \
 	%D%/enter_api.c \
 	%D%/label_api.c \

@@ -201,7 +201,7 @@ struct thread {
     uint32_t depth, capacity;
     struct entry *entries;
     void *label_draft; /* allocated when first used */
-    struct label_cache_line *label_lines; /* allocated when first used: span/label_cache.h */
+    struct label_cache *label_cache; /* allocated when first used: span/label_cache.h */
     uint64_t sampler_draws;
     bool sampler_asking; /* inside the program's sampler */
 

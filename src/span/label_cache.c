@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/constants.h"
 #include "base/meta.h"
 #include "span/labels.h"
-
-#define LINES 128
 
 /* The first and the last bytes of a value, at most 16. They may overlap. */
 static uint64_t ends_of(const char *value, size_t n)
@@ -27,7 +26,7 @@ static uint64_t ends_of(const char *value, size_t n)
     return first ^ (last << 29 | last >> 35);
 }
 
-bool label_cache_hash(uint32_t *hash, struct label_lengths *lengths, const struct labels_given *given)
+bool label_cache_hash(uint32_t *hash, const struct labels_given *given)
 {
     uint64_t h = *hash;
     if (given->n > JESPAN_MAX_LABELS)
@@ -37,11 +36,8 @@ bool label_cache_hash(uint32_t *hash, struct label_lengths *lengths, const struc
         uint64_t value = (uint64_t)label.integer;
         if (unlikely(!labels_is_valid(&label)))
             return false;
-        lengths->n[i] = LABEL_IS_INTEGER;
-        if (likely(label.type == JESPAN_TYPE_STRING)) {
-            lengths->n[i] = strlen(label.value);
-            value = ends_of(label.value, lengths->n[i]);
-        }
+        if (likely(label.type == JESPAN_TYPE_STRING))
+            value = ends_of(label.value, strlen(label.value));
         h = (h ^ value) * 0x9e3779b97f4a7c15u;
         h ^= h >> 32;
     }
@@ -51,60 +47,113 @@ bool label_cache_hash(uint32_t *hash, struct label_lengths *lengths, const struc
 
 struct label_cache_line *label_cache_line(struct thread *t, uint32_t hash, bool makes)
 {
-    if (!t->label_lines && makes)
-        t->label_lines = meta_alloc(LINES * sizeof(struct label_cache_line));
-    return t->label_lines ? &t->label_lines[hash % LINES] : NULL;
+    if (!t->label_cache && makes)
+        t->label_cache = meta_alloc(sizeof *t->label_cache);
+    if (!t->label_cache)
+        return NULL;
+    return &t->label_cache->lines[hash % (sizeof t->label_cache->lines / sizeof *t->label_cache->lines)];
 }
 
-/* A label in a line: the length of its key, the key with its NUL, the length of its value, the value without NUL. An
- * integer has the length INTEGER and 8 bytes. */
+/* A label in a line: the length of its key, the key with its zero, the length of its value, the value with its zero. An integer
+ * has the length INTEGER and 8 bytes. */
 #define INTEGER 0xff
 
-static const void *bytes_of(const struct jespan_label *label, size_t *length)
+struct kept_label {
+    const char *key, *value;
+    uint8_t key_bytes, value_bytes;
+};
+
+/* Reads the label that begins there. Returns where the next one begins. */
+static const char *read_kept(struct kept_label *label, const char *at)
 {
-    if (likely(*length != LABEL_IS_INTEGER))
-        return label->value;
-    *length = sizeof label->integer;
-    return &label->integer;
+    label->key_bytes = (uint8_t)*at++;
+    label->key = at;
+    at += label->key_bytes + 1;
+    label->value_bytes = (uint8_t)*at++;
+    label->value = at;
+    return at + (label->value_bytes == INTEGER ? sizeof(int64_t) : label->value_bytes + 1u);
 }
 
-bool label_cache_has(const struct label_cache_line *line, const struct labels_given *given,
-                     const struct label_lengths *lengths)
+/* The label is valid. */
+static bool is_kept(const struct kept_label *kept, const struct jespan_label *label)
 {
-    const unsigned char *at = (const unsigned char *)line->text;
+    if (!text_is(label->key, kept->key, kept->key_bytes))
+        return false;
+    if (label->type == JESPAN_TYPE_INTEGER)
+        return kept->value_bytes == INTEGER && !memcmp(kept->value, &label->integer, sizeof label->integer);
+    return kept->value_bytes != INTEGER && text_is(label->value, kept->value, kept->value_bytes);
+}
+
+bool label_cache_has(const struct label_cache_line *line, const struct labels_given *given)
+{
+    const char *at = line->text;
     if (line->n != given->n)
         return false;
     for (size_t i = 0; i < given->n; i++) {
         const struct jespan_label label = labels_given_at(given, i);
-        size_t length = lengths->n[i];
-        const unsigned char *kept = at + 1 + *at + 1;
-        const void *value = bytes_of(&label, &length);
-        if (*kept != (lengths->n[i] == LABEL_IS_INTEGER ? INTEGER : length) || strcmp((const char *)at + 1, label.key) != 0 ||
-            memcmp(kept + 1, value, length) != 0)
+        struct kept_label kept;
+        at = read_kept(&kept, at);
+        if (!is_kept(&kept, &label))
             return false;
-        at = kept + 1 + length;
     }
     return true;
 }
 
-bool label_cache_keep(struct label_cache_line *line, const struct labels_given *given,
-                      const struct label_lengths *lengths)
+void label_guess_keep(struct label_guess *guess, struct label_cache_line *line, const struct labels_given *given)
 {
-    char *at = line->text, *end = at + sizeof line->text;
-    for (size_t i = 0; i < given->n; i++) {
+    const char *at = line->text;
+    bool is_good = !guess->rests && given->n <= LABEL_GUESS_MAX && line->way.is_constant;
+    guess->rests -= guess->rests != 0;
+    for (size_t i = 0; is_good && i < given->n; i++) {
         const struct jespan_label label = labels_given_at(given, i);
-        size_t key = strlen(label.key), length = lengths->n[i];
-        const void *value = bytes_of(&label, &length);
-        size_t room = (size_t)(end - at);
-        if (key > room || length > room || key + length + 3 > room)
-            return false;
-        *at++ = (char)key;
-        memcpy(at, label.key, key + 1);
-        at += key + 1;
-        *at++ = (char)(lengths->n[i] == LABEL_IS_INTEGER ? INTEGER : length);
-        memcpy(at, value, length);
-        at += length;
+        struct kept_label kept;
+        at = read_kept(&kept, at);
+        guess->of[i] = (struct guessed_label){.key = label.key, .value = label_value(*given, i), .kept = kept.value,
+                                              .length = kept.value_bytes, .proof = LABEL_TEXT};
+        if (label.type == JESPAN_TYPE_INTEGER)
+            guess->of[i].proof = LABEL_NUMBER;
+        else if (constants_have_text(label.value))
+            guess->of[i].proof = LABEL_CONSTANT;
+        is_good = constants_have_text(label.key);
+    }
+    guess->n = (uint16_t)given->n;
+    guess->has_policy = line->has_policy;
+    guess->line = line;
+    guess->way = line->way;
+    if (!is_good)
+        guess->way.site = NULL;
+}
+
+/* Appends the length and the bytes. Returns what is behind them; NULL: they do not fit. */
+static char *put(char *at, const char *end, size_t length, const void *bytes, size_t n)
+{
+    size_t room = (size_t)(end - at);
+    if (n >= room)
+        return NULL;
+    *at = (char)length;
+    memcpy(at + 1, bytes, n);
+    return at + 1 + n;
+}
+
+static char *put_text(char *at, const char *end, const char *text)
+{
+    size_t n = strlen(text);
+    return n < INTEGER ? put(at, end, n, text, n + 1) : NULL;
+}
+
+bool label_cache_keep(struct thread *t, struct label_cache_line *line, const struct labels_given *given)
+{
+    for (struct label_guess *g = t->label_cache->guesses; g < t->label_cache->guesses + LABEL_GUESSES; g++)
+        g->way.site = g->line == line ? NULL : g->way.site;
+    char *at = line->text, *end = at + sizeof line->text;
+    for (size_t i = 0; at && i < given->n; i++) {
+        const struct jespan_label label = labels_given_at(given, i);
+        at = put_text(at, end, label.key);
+        if (at && label.type == JESPAN_TYPE_INTEGER)
+            at = put(at, end, INTEGER, &label.integer, sizeof label.integer);
+        else if (at)
+            at = put_text(at, end, label.value);
     }
     line->n = (uint8_t)given->n;
-    return true;
+    return at;
 }
