@@ -28,12 +28,17 @@ static uint8_t slab_pages(size_t bin, size_t usable)
     return bin_figure("arenas.bin.0.size", bin) == usable && pages <= UINT8_MAX ? (uint8_t)pages : 0;
 }
 
+static void set_bytes(unsigned class, size_t usable)
+{
+    class_bytes[class] = (uint32_t)usable;
+    class_reciprocal[class] = UINT64_MAX / usable + 1;
+}
+
 static struct class_info next_class(unsigned class, size_t usable)
 {
     uint32_t log2 = 31 - (uint32_t)__builtin_clz((uint32_t)usable);
     uint32_t shift = log2 < HEADER_PAGE_BITS ? log2 : HEADER_PAGE_BITS - 1;
-    class_bytes[class] = (uint32_t)usable;
-    class_reciprocal[class] = UINT64_MAX / usable + 1;
+    set_bytes(class, usable);
     class_slab_pages[class] = slab_pages(class - 1, usable);
     return (struct class_info){(uint16_t)(class << 8 | (64 - HEADER_PAGE_BITS + shift)), (uint16_t)usable};
 }
@@ -45,7 +50,7 @@ static void copy_for_arenas(unsigned class)
     class_slab_pages[class + CLASS_IN_ARENA] = class_slab_pages[class];
 }
 
-/* Objects of a middle class never need their place in the slab: the page map entry says where they start. */
+/* The slabs of middle classes are not needed: the page map entry says where an object starts. */
 static unsigned find_middle_classes(unsigned classes)
 {
     for (size_t row = HEADER_PAGE_BYTES / MIDDLE_ROW_BYTES + 1; row < MIDDLE_ROWS; row++) {
@@ -53,7 +58,7 @@ static unsigned find_middle_classes(unsigned classes)
         if (usable != class_bytes[classes]) {
             if (classes + 1 >= CLASS_IN_ARENA || !slab_pages(classes, usable))
                 break;
-            class_bytes[++classes] = (uint32_t)usable;
+            set_bytes(++classes, usable);
         }
         if (jespan_je_nallocx(bytes - MIDDLE_ROW_BYTES + 1, 0) == usable)
             middle_class[row] = (uint8_t)classes;

@@ -148,7 +148,10 @@ COLD bool pagemap_find_start(uintptr_t p, size_t class)
     size_t bytes = class_bytes[class], natural = bytes & -bytes;
     if (bytes > HEADER_PAGE_BYTES) {
         const page_entry_t *entry = pagemap_page(p);
-        return entry && page_entry_big_starts_at(load_relaxed(entry), p);
+        bool is_start = entry && page_entry_big_starts_at(load_relaxed(entry), p);
+        if (is_start)
+            learn_place(p, 0, class);
+        return is_start;
     }
     uintptr_t page = p & ~(HEADER_PAGE_BYTES - 1), slab = slab_of(page, class);
     if (p & (natural - 1)) /* slabs begin at pages, so objects are aligned like this */

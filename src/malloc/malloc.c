@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/libc_calls.h"
+#include "base/mailbox.h"
 #include "jemalloc/binding.h"
 #include "malloc/alloc_policy.h"
 #include "malloc/family.h"
@@ -26,13 +27,27 @@ HOT_INLINE struct thread *unsampled(size_t size)
     return likely(t) && likely(stack_context_passes(t, size)) ? t : NULL;
 }
 
+/* Takes a big object from its magazine. NULL: it has none, the magazine is empty, or other work is due. */
+HOT_INLINE void *reuse_big(struct thread *t, size_t size)
+{
+    size_t class = class_of_big(size);
+    if (unlikely(!class) || unlikely(load_relaxed(&slow_work)))
+        return NULL;
+    void *p = track_reuse_of(t, class, true, size);
+    return likely(p) ? p : track_reuse_waiting(t, class, size);
+}
+
+static NOINLINE void *malloc_new_big(struct thread *t, size_t size)
+{
+    void *p = jespan_je_malloc(size);
+    return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
+}
+
+/* Separate from the two above, so that it needs no stack frame where the magazine has an object. */
 static NOINLINE void *malloc_big(struct thread *t, size_t size)
 {
-    void *p = track_reuse_big(t, size);
-    if (likely(p))
-        return p;
-    p = jespan_je_malloc(size);
-    return likely(track_alloc_big(t, p, size)) ? p : track_alloc_slow(t, p, size);
+    void *p = reuse_big(t, size);
+    return likely(p) ? p : malloc_new_big(t, size);
 }
 
 HOT_INLINE void *malloc_new(struct thread *t, size_t size)
@@ -94,7 +109,9 @@ EXPORT void *FAMILY(malloc)(size_t size)
     struct thread *t = load_relaxed(&thread_fast.alloc);
     if (unlikely(!t))
         return malloc_by_policy(size);
-    void *p = likely(size <= HEADER_PAGE_BYTES) ? track_reuse(t, class_number_of(size), size) : NULL;
+    if (unlikely(size > HEADER_PAGE_BYTES))
+        return malloc_big(t, size);
+    void *p = track_reuse(t, class_number_of(size), size);
     return likely(p) ? p : malloc_slow(size);
 }
 
@@ -154,7 +171,7 @@ static COLD void *calloc_failed(struct thread *t, size_t n, size_t size)
 
 static NOINLINE void *calloc_big(struct thread *t, size_t size)
 {
-    void *p = track_reuse_big(t, size);
+    void *p = reuse_big(t, size);
     if (likely(p))
         return memset(p, 0, class_bytes[class_of_big(size)]);
     p = jespan_je_calloc(1, size);

@@ -73,8 +73,8 @@ HOT_INLINE bool track_alloc_fast(struct thread *t, void *p, struct class_info in
 /* Counts a new big object as the calls above do, where no other work is due. False: call track_alloc_slow(). */
 bool track_alloc_big(struct thread *t, void *p, size_t requested);
 
-/* Takes a big object from its magazine. NULL: it has none, the magazine is empty, or other work is due. */
-void *track_reuse_big(struct thread *t, size_t requested);
+/* Takes an object of a middle class after the thread found its magazine empty. NULL: there is none. */
+void *track_reuse_waiting(struct thread *t, size_t class, size_t requested);
 
 /* Counts any new object. Returns p, or frees it and returns NULL with ENOMEM if there is no memory for its header. p
  * may be NULL, for a failed allocation, and so may t. */

@@ -110,36 +110,21 @@ void *track_alloc_usable(struct thread *t, void *p, size_t requested, size_t usa
     return likely(count_alloc(t, usable, requested)) ? p : refuse(t, p);
 }
 
-/* ---- Big objects, where no other work is due ----
- *
- * If the context came below a limit after the caller looked, the limit must be asked. So an object is counted in the section in
- * which the context was seen to have none. */
-
-static void *reuse_in_section(struct thread *t, size_t class, size_t requested)
-{
-    uint32_t section = limits_begin(t);
-    void *p = unlikely(limits_of(t->tag)) ? NULL : track_reuse_of(t, class, true, requested);
-    limits_end(t, section);
-    return p;
-}
+/* ---- Big objects, where no other work is due ---- */
 
 /* If objects of middle classes wait in the free buffer, looks for one of them there before jemalloc is asked. So a thread that has
  * one buffer at a time touches the memory of one. */
-void *track_reuse_big(struct thread *t, size_t requested)
+void *track_reuse_waiting(struct thread *t, size_t class, size_t requested)
 {
-    size_t class = class_of_big(requested);
-    if (unlikely(!class) || unlikely(load_relaxed(&slow_work)))
-        return NULL;
-    void *p = reuse_in_section(t, class, requested);
-    if (likely(p))
-        return p;
     magazine_was_empty(t, class);
     if (!track_has_middle(t))
         return NULL;
     track_flush_any(t);
-    return reuse_in_section(t, class, requested);
+    return track_reuse_of(t, class, true, requested);
 }
 
+/* If the context came below a limit after the caller looked, the limit must be asked. So an object is counted in the section in
+ * which the context was seen to have none. */
 bool track_alloc_big(struct thread *t, void *p, size_t requested)
 {
     size_t usable = class_big_bytes(requested);

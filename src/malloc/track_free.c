@@ -199,37 +199,9 @@ static void free_without_flush(struct thread *t, void *p)
         track_free_now(t, p, 0);
 }
 
-/* Frees a big object without looking for anything that most programs do not use. Those of middle classes are freed as small
- * ones are. False: nothing has changed. */
-static bool free_big(struct thread *t, void *p)
+static NOINLINE void free_slow(void *p, struct thread *t)
 {
-    page_entry_t *page = pagemap_page((uintptr_t)p);
-    uint64_t entry = page ? load_relaxed(page) : 0;
-    size_t usable = page_entry_is_big(entry) ? page_entry_big_bytes(entry) : 0;
-    uint32_t tag = page_entry_big_tag(entry);
-    if (!usable || !tag || !page_entry_big_starts_at(entry, (uintptr_t)p) || unlikely(!track_flush_is_plain()))
-        return false;
-    if (class_of_big(usable))
-        return free_small(t, p);
-    struct counters *c = counters_find(t, tag);
-    if (unlikely(!c))
-        return false;
-    peak_looks_before_free(t, usable);
-    uint32_t section = limits_begin(t);
-    store_relaxed(page, (uint64_t)(uint32_t)entry);
-    counters_add_free(c, usable);
-    counters_moved(t, tag);
-    limits_give(t, limits_of(tag), usable);
-    limits_end(t, section);
-    int saved = errno;
-    jespan_je_sdallocx(p, usable, 0);
-    errno = saved;
-    return true;
-}
-
-void track_free_slow(void *p, struct thread *t)
-{
-    if (!p || (likely(t) && free_big(t, p)))
+    if (!p)
         return;
     int saved = errno;
     if (!t) {
@@ -246,6 +218,57 @@ void track_free_slow(void *p, struct thread *t)
             free_without_flush(t, p);
     }
     errno = saved;
+}
+
+/* ---- The short ways for big objects, in programs that never had a limit ---- */
+
+HOT_INLINE void free_middle(struct thread *t, void *p, page_entry_t *page, size_t class)
+{
+    struct small_object o = {page_entry_big_slot(page), class, magazine_last(t, class), load_relaxed(&t->free_buffer_count)};
+    if (track_was_taken_last(t, p, &o)) {
+        track_count_freed(t, &o);
+        track_put_back(t, &o);
+    } else if (likely(track_put_in_buffer(t, p, &o))) {
+        note_middle(t, class);
+    } else {
+        free_slow(p, t);
+    }
+}
+
+static NOINLINE void free_big(struct thread *t, void *p, page_entry_t *page, uint64_t entry)
+{
+    uint32_t tag = page_entry_big_tag(entry);
+    size_t usable = page_entry_big_bytes(entry);
+    struct counters *c = tag && usable ? counters_find(t, tag) : NULL; /* the entry has no room for the bytes of some */
+    if (unlikely(!c)) {
+        free_slow(p, t);
+        return;
+    }
+    peak_looks_before_free(t, usable);
+    uint32_t section = limits_begin(t);
+    store_relaxed(page, (uint64_t)(uint32_t)entry);
+    counters_add_free(c, usable);
+    counters_moved(t, tag);
+    limits_give(t, limits_of(tag), usable);
+    limits_end(t, section);
+    int saved = errno;
+    jespan_je_sdallocx(p, usable, 0);
+    errno = saved;
+}
+
+void track_free_slow(void *p, struct thread *t)
+{
+    page_entry_t *page = likely(t) ? pagemap_page((uintptr_t)p) : NULL;
+    uint64_t entry = page ? load_relaxed(page) : 0;
+    if (!page_entry_is_big(entry) || unlikely(!page_entry_big_starts_at(entry, (uintptr_t)p) || !track_flush_is_plain())) {
+        free_slow(p, t);
+        return;
+    }
+    size_t class = class_of_big(page_entry_big_bytes(entry));
+    if (class)
+        free_middle(t, p, page, class);
+    else
+        free_big(t, p, page, entry);
 }
 
 /* ---- Freed twice ---- */
