@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads the mappings of a process that have code. */
+/* Reads the mappings of a process that have code, and adds those that its table of code knows. */
 #include "pprof_parts.h"
 
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/encode.h"
 #include "exporter_memory.h"
 
 #define FIRST_TEXT_BYTES ((size_t)64 << 10)
@@ -106,19 +107,32 @@ static char *copy_text(const char *text, const struct exporter_memory *memory)
     return copy ? strcpy(copy, text) : NULL;
 }
 
+static void add_codes(struct code_maps *maps, const struct snapshot *snapshot)
+{
+    for (; maps->n_codes < snapshot->n_codes; maps->n_codes++) {
+        const struct code *code = &snapshot->codes[maps->n_codes];
+        uint64_t moved = code->shown - code->start;
+        maps->maps[maps->n + maps->n_codes] =
+            (struct code_map){.start = code->parts.start + moved, .limit = code->parts.limit + moved, .offset = code->parts.offset,
+                              .file = code->file[0] ? code->file : "[anon]", .code = code};
+    }
+}
+
 void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory)
 {
     pid_t pid = snapshot->from_outside && !snapshot->code_maps ? (pid_t)snapshot->pid : 0;
     *maps = (struct code_maps){.memory = memory, .pid = pid, .is_of_core = snapshot->code_maps};
     maps->text = snapshot->code_maps ? copy_text(snapshot->code_maps, memory) : read_maps(pid, memory);
-    maps->maps = maps->text ? exporter_memory_take(memory, count_lines(maps->text) + (size_t)1, sizeof *maps->maps) : NULL;
+    size_t most = (maps->text ? count_lines(maps->text) : 0) + (size_t)snapshot->n_codes + 1;
+    maps->maps = exporter_memory_take(memory, most, sizeof *maps->maps);
     if (!maps->maps)
         return;
     struct image image = {0};
-    for (char *line = maps->text, *end; (end = strchr(line, '\n')); line = end + 1) {
+    for (char *line = maps->text, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         maps->n += take_line(&maps->maps[maps->n], &image, line);
     }
+    add_codes(maps, snapshot);
 }
 
 void code_maps_free(struct code_maps *maps)
@@ -127,7 +141,7 @@ void code_maps_free(struct code_maps *maps)
     exporter_memory_give(maps->memory, maps->text);
 }
 
-struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)
+static struct code_map *find_mapped(const struct code_maps *maps, uint64_t address)
 {
     uint32_t low = 0, high = maps->n;
     while (low < high) {
@@ -140,10 +154,49 @@ struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)
     return low < maps->n && maps->maps[low].start <= address ? &maps->maps[low] : NULL;
 }
 
+static struct code_map *find_code(const struct code_maps *maps, uint64_t address)
+{
+    for (uint32_t i = maps->n; i < maps->n + maps->n_codes; i++)
+        if (address - maps->maps[i].code->shown < maps->maps[i].code->bytes)
+            return &maps->maps[i];
+    return NULL;
+}
+
+/* Whether the code is still what is mapped. The program may have unloaded it without noticing yet. */
+static bool is_mapped(const struct code_map *code, const struct code_map *mapped)
+{
+    return mapped && code->code->shown == code->code->start && load_relaxed(&code->code->state) == CODE_LOADED &&
+           mapped->start == code->start && mapped->offset == code->offset && strcmp(mapped->file, code->file) == 0;
+}
+
+struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address)
+{
+    struct code_map *mapped = find_mapped(maps, address), *code = find_code(maps, address);
+    if (!code || is_mapped(code, mapped))
+        return mapped;
+    return address - code->start < code->limit - code->start ? code : NULL;
+}
+
+void code_maps_build_id(char *build_id, const struct code *code)
+{
+    hex_encode(build_id, code->parts.build_id, code->parts.build_id_bytes);
+}
+
+/* Another file may have the name of code that was unloaded. */
+static bool has_build_id(int fd, const struct code *code)
+{
+    char right[2 * PROGRAM_BUILD_ID_BYTES + 1], is[2 * PROGRAM_BUILD_ID_BYTES + 1] = "";
+    code_maps_build_id(right, code);
+    pprof_head_build_id(is, fd, 0);
+    return is[0] && strcmp(is, right) == 0;
+}
+
 /* Maps of a core file have no inodes. */
 static bool is_file_of(const struct code_map *map, int fd)
 {
     struct stat file;
+    if (map->code)
+        return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && has_build_id(fd, map->code);
     return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && (map->inode ? file.st_ino == map->inode : !map->is_deleted);
 }
 

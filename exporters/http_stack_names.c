@@ -319,7 +319,7 @@ const char *http_stacks_name(struct calls *c, const struct service_host *host)
     if (!host->name_calls)
         return "none";
     struct service_call *calls = calloc(c->n + (size_t)1, sizeof *calls);
-    struct binary *binaries = calloc(c->maps.n + (size_t)1, sizeof *binaries);
+    struct binary *binaries = calloc(c->maps.n + c->maps.n_codes + (size_t)1, sizeof *binaries);
     bool done = calls && binaries;
     size_t n_missing = 0;
     if (done) {

@@ -14,6 +14,7 @@
 #include "pprof.h"
 #include "report/exporter.h"
 #include "snapshot/snapshot.h"
+#include "stacks/codes.h"
 
 /* ---- code_maps.c: the mappings of a process that have code, for addresses of stacks ---- */
 
@@ -22,13 +23,14 @@ struct code_map {
     uint64_t image;   /* where the file's first bytes are in memory; 0: not known */
     const char *file; /* "[vdso]" and the like are no files; "[anon]" for code that was generated */
     uint32_t id;      /* the user's. 0 at first */
+    const struct code *code; /* what the table of code says: the mapping may have been unloaded. NULL: it is there */
     bool is_deleted;  /* no file has this name, or another one has it */
 };
 
 struct code_maps {
     const struct exporter_memory *memory;
-    struct code_map *maps; /* by address */
-    uint32_t n;
+    struct code_map *maps; /* by address, then those of the table of code */
+    uint32_t n, n_codes;
     pid_t pid;
     bool is_of_core;
     char *text;
@@ -38,12 +40,15 @@ struct code_maps {
 void code_maps_read(struct code_maps *maps, const struct snapshot *snapshot, const struct exporter_memory *memory);
 void code_maps_free(struct code_maps *maps);
 
-/* NULL: the address is in none of them. */
+/* The address is one of a frame. NULL: it is in none of them. */
 struct code_map *code_maps_find(const struct code_maps *maps, uint64_t address);
 
-/* Opens the file of a mapping, by its name here or in the root directory of the process. -ESTALE: another file has its name now. -1:
- * there is none. */
+/* Opens the file of a mapping, by its name here or in the root directory of the process. -ESTALE: another file has its name now, or
+ * may have. -1: there is none. */
 int code_maps_open(const struct code_maps *maps, const struct code_map *map);
+
+/* The build id in the table of code. "" if the table has none. */
+void code_maps_build_id(char *build_id, const struct code *code);
 
 /* Opens the memory of the process. -1: it cannot be read, or the maps are those of a core file. */
 int code_maps_open_memory(const struct code_maps *maps);

@@ -2,6 +2,7 @@
 /* Writes the frames of stacks as pprof's locations. */
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ void pprof_stacks_init(struct pprof_stacks *stacks, struct pprof_strings *string
     if (!stacks->locations)
         pprof_out_fail(stacks->out, -ENOMEM);
     code_maps_read(&stacks->maps, snapshot, memory);
-    stacks->build_ids = exporter_memory_take(memory, stacks->maps.n + (size_t)1, sizeof *stacks->build_ids);
+    stacks->build_ids = exporter_memory_take(memory, stacks->maps.n + stacks->maps.n_codes + (size_t)1, sizeof *stacks->build_ids);
     struct code_map *main_map = program->limit ? code_maps_find(&stacks->maps, program->start) : NULL;
     if (main_map)
         main_map->id = PPROF_PROGRAM_MAPPING_ID;
@@ -42,9 +43,15 @@ void pprof_stacks_free(struct pprof_stacks *stacks)
 }
 
 /* A file that was replaced is still in memory. If it has no build id there either, what is written is that of no file: names of the
- * new file would be wrong. */
+ * new file would be wrong. So it is with each piece of code that was unloaded. */
 static void find_build_id(const struct pprof_stacks *stacks, const struct code_map *map, char *build_id)
 {
+    if (map->code) {
+        code_maps_build_id(build_id, map->code);
+        if (build_id[0] == '\0' && map->code->identity)
+            snprintf(build_id, sizeof *stacks->build_ids, "(unloaded %u)", (unsigned)(map->code - stacks->snapshot->codes));
+        return;
+    }
     int file = code_maps_open(&stacks->maps, map);
     int fd = file >= 0 || !map->image ? file : code_maps_open_memory(&stacks->maps);
     if (fd >= 0) {

@@ -25,10 +25,11 @@
 #include "span/events.h"
 #include "span/peaks.h"
 #include "span/tree.h"
+#include "stacks/codes.h"
 #include "stacks/stacks.h"
 
 #define BOOKS_MAGIC "jespan\n" /* with its NUL */
-#define BOOKS_LAYOUT 8u        /* of struct books itself */
+#define BOOKS_LAYOUT 9u        /* of struct books itself */
 #define BOOKS_NOTE_NAME "jespan"
 #define BOOKS_NOTE_TYPE 1u /* the note's content is the books' address less its own: 64 bits */
 
@@ -54,6 +55,8 @@ struct books {
     const uint8_t *class_slab_pages;          /* CLASSES_MAX */
     struct stack_frame **frames;
     _Atomic uint32_t *frames_end;
+    struct code **codes;
+    _Atomic uint32_t *codes_end;
     struct stacks_stats *stacks;
     const struct thread_pasts *thread_pasts;
     struct mailbox *mailbox;
@@ -82,7 +85,7 @@ uint32_t books_fingerprint(void);
              sizeof(struct event_ring) + sizeof(struct event_rings) + sizeof(struct thread_past) +                     \
              (sizeof(struct limit) << 8) + (sizeof(struct span_arena) << 12) + (sizeof(struct arena_cache) << 20) +    \
              sizeof(struct alerts_shown) + (sizeof(struct alert_figures) << 16) +                                      \
-             sizeof(struct context_head) + (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
+             sizeof(struct context_head) + (sizeof(struct code) << 14) + (sizeof(struct peaks) << 4) + (sizeof(struct context_peaks) << 10))
 #define FINGERPRINT_CONTEXT                                                                                            \
     FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FOLD_PLACE(FINGERPRINT_SIZES, context, stack), context, site), context,      \
                           label_integers), context, wall), context, open_spans)

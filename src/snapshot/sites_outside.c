@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copies of another process's sites, and of the frames of its stacks.
+/* Copies of another process's sites, of the frames of its stacks, and of the table of their code.
  *
  * Sites stay as they are, so each is copied once, and stays as long as the view. */
 #include <errno.h>
@@ -216,8 +216,38 @@ int outside_frames(struct view *view, const struct stack_frame **frames, uint32_
     return 0;
 }
 
+/* Only the state of an entry changes, so a snapshot may read the copy while the next one is taken. */
+int outside_codes(struct view *view, const struct code **table, uint32_t *n)
+{
+    struct view_outside *o = view->outside;
+    uint64_t from = 0;
+    uint32_t end = 0;
+    const struct piece pieces[] = {{&end, space_address(view->books.codes_end), sizeof end},
+                                   {&from, space_address(view->books.codes), sizeof from}};
+    int error = space_copy(&view->space, pieces, sizeof pieces / sizeof pieces[0]);
+    if (!error && (end > CODES_MOST || from & 7))
+        error = -EBADMSG;
+    if (!error && end && !o->codes && !(o->codes = meta_map(CODES_MOST * sizeof *o->codes)))
+        error = -ENOMEM;
+    const struct piece all = {o->codes, from, end * sizeof *o->codes};
+    if (!error && end)
+        error = space_copy(&view->space, &all, 1);
+    if (error)
+        return error;
+    for (uint32_t i = 0; i < end; i++) {
+        struct code *c = &o->codes[i];
+        c->file[CODE_FILE_BYTES - 1] = '\0';
+        if (c->parts.build_id_bytes > OBJECT_BUILD_ID_BYTES)
+            c->parts.build_id_bytes = 0;
+    }
+    *table = o->codes;
+    *n = end;
+    return 0;
+}
+
 void outside_free_frames(struct view_outside *o)
 {
+    meta_unmap(o->codes, CODES_MOST * sizeof *o->codes);
     for (struct outside_frames_room *room = o->frames ? room_of(o->frames) : NULL, *older; room; room = older) {
         older = room->older;
         meta_unmap(room, room->bytes);

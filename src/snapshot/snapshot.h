@@ -98,6 +98,8 @@ struct snapshot {
     uint32_t n_stacks;
     uint32_t n_frames;               /* one more than the highest number of a frame; 0: no stack was ever taken */
     const struct stack_frame *frames; /* by number. They never change; later snapshots may have more */
+    const struct code *codes;        /* what their addresses stood for, where that may have changed since: stacks/codes.h */
+    uint32_t n_codes;
     uint64_t stacks_ended_early;     /* stacks that end before the outermost frame */
     struct totals retired; /* contexts that were recycled; in use is 0 */
     struct snapshot_peaks retired_peaks; /* the highest of any of them; `at_peak_bytes` of all together */

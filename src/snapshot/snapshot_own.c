@@ -60,6 +60,14 @@ static int own_frames(struct view *view, const struct stack_frame **frames, uint
     return 0;
 }
 
+static int own_codes(struct view *view, const struct code **all, uint32_t *n)
+{
+    (void)view;
+    *n = load_acquire(&codes_end);
+    *all = codes;
+    return 0;
+}
+
 static uint64_t own_ticks(struct view *view)
 {
     (void)view;
@@ -93,7 +101,8 @@ static void own_end_wait(void)
 
 static const struct view_reader own_reader = {
     .bytes = own_bytes, .begin = own_begin, .chunk = own_chunk, .moved = reading_moved, .end = own_end,
-    .site = own_site, .frames = own_frames, .ticks = own_ticks, .scale = own_scale, .wait = own_wait, .end_wait = own_end_wait};
+    .site = own_site, .frames = own_frames, .codes = own_codes,
+    .ticks = own_ticks, .scale = own_scale, .wait = own_wait, .end_wait = own_end_wait};
 
 static struct view own = {.reader = &own_reader}; /* LOCK_SNAPSHOT */
 
@@ -174,6 +183,8 @@ const struct books books = {
     .class_slab_pages = class_slab_pages,
     .frames = &stack_frames,
     .frames_end = &stack_frames_end,
+    .codes = &codes,
+    .codes_end = &codes_end,
     .stacks = &stacks_stats,
     .thread_pasts = &thread_pasts,
     .mailbox = &mailbox,

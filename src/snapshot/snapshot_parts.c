@@ -10,6 +10,8 @@ int stacks_begin(struct snapshot_builder *b)
     struct snapshot *s = &b->mapping->public;
     struct stacks_stats stats = {0};
     int error = s->n_stacks ? b->view->reader->frames(b->view, &s->frames, &s->n_frames, &stats) : 0;
+    if (!error && s->n_stacks)
+        error = b->view->reader->codes(b->view, &s->codes, &s->n_codes);
     s->stacks_ended_early = load_relaxed(&stats.ended_early);
     b->sample_bytes = load_relaxed(&stats.sample_bytes);
     return error;

@@ -32,6 +32,8 @@ void snapshot_publish_state(void)
     WATCH(books.start_unix_ns);
     WATCH(books.frames);
     WATCH(books.frames_end);
+    WATCH(books.codes);
+    WATCH(books.codes_end);
     WATCH(books.stacks);
     WATCH(books.thread_pasts);
     state_file_publish();

@@ -34,7 +34,7 @@ static void end_wait_outside(void)
 
 static const struct view_reader outside_reader = {
     .bytes = outside_bytes, .begin = outside_begin, .chunk = outside_chunk, .moved = outside_moved, .end = outside_end,
-    .site = outside_find_site, .frames = outside_frames,
+    .site = outside_find_site, .frames = outside_frames, .codes = outside_codes,
     .ticks = outside_ticks, .scale = outside_scale, .wait = wait_outside, .end_wait = end_wait_outside};
 
 /* Reads again everything that may have changed since the last snapshot. Another program, or another process with the

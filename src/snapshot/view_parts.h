@@ -54,6 +54,8 @@ struct view_reader {
     const struct site *(*site)(struct view *view, const struct site *there, int *error);
     /* The frames of stacks, which can be read here as long as there is the view, their end, and a copy of the figures. */
     int (*frames)(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats);
+    /* The same of the table of code, to be read after the frames. */
+    int (*codes)(struct view *view, const struct code **table, uint32_t *n);
     /* Time there. */
     uint64_t (*ticks)(struct view *view);
     uint64_t (*scale)(struct view *view);
@@ -158,6 +160,7 @@ struct view_outside {
     struct stack_frame *frames; /* a copy; the first `n_frames` */
     uint32_t n_frames;
     size_t frames_bytes;
+    struct code *codes; /* a copy, with room for CODES_MOST */
     struct inclusive_sums inclusive;
     struct named_threads *named_threads; /* names_outside_threads.c; NULL: not read since the last snapshot */
 };
@@ -205,5 +208,6 @@ void outside_free_sites(struct view_outside *o);
 
 int outside_frames(struct view *view, const struct stack_frame **frames, uint32_t *n_frames, struct stacks_stats *stats);
 void outside_free_frames(struct view_outside *o);
+int outside_codes(struct view *view, const struct code **table, uint32_t *n);
 
 #endif

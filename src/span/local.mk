@@ -12,9 +12,11 @@ core_sources += \
 	%D%/sampler.c %D%/sampler.h \
 	%D%/sites.c %D%/sites.h \
 	%D%/span.c %D%/span.h \
+	%D%/stack_code.c %D%/stack_code.h \
 	%D%/stack_context.c %D%/stack_context.h \
 	%D%/stack_find.h \
 	%D%/stack_mode.c %D%/stack_mode.h \
+	%D%/stack_thread.c \
 	%D%/tree.c %D%/tree.h \
 	%D%/tree_hash.c %D%/tree_hash.h \
 	%D%/tree_recycle.c \

@@ -4,16 +4,17 @@
 
 #include <errno.h>
 
-#include "base/clock.h"
 #include "base/die.h"
 #include "base/lock.h"
 #include "base/meta.h"
 #include "conf/conf.h"
 #include "heap/counters.h"
 #include "span/span.h"
+#include "span/stack_code.h"
 #include "span/stack_find.h"
 #include "span/stack_mode.h"
 #include "span/tree.h"
+#include "stacks/objects.h"
 #include "stacks/stacks.h"
 #include "stacks/unwind.h"
 
@@ -29,75 +30,6 @@ _Static_assert(LINES_WAYS * sizeof(struct stack_line) == CACHE_LINE_BYTES, "one 
 #define REST_FIRST 1024u
 #define REST_MOST 65536u
 #define BOUNDS_TRIES 8
-
-/* ---- Samples ---- */
-
-/* For numbers between 0 and 1, to 40 bits. libm is not used. Each squaring gives one bit of the binary logarithm. */
-static double natural_logarithm(double x)
-{
-    double binary = 0, bit = 0.5;
-    for (; x < 1; x *= 2)
-        binary -= 1;
-    for (int i = 0; i < 40; i++, bit /= 2) {
-        x *= x;
-        if (x >= 2) {
-            x /= 2;
-            binary += bit;
-        }
-    }
-    return binary * 0.69314718055994530942;
-}
-
-/* A seed that is not 0. Threads that start together must not take their samples together. */
-static uint64_t seed(const struct thread_stacks *s)
-{
-    uint64_t x = ((uintptr_t)s ^ clock_ticks()) * 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9u;
-    return (x ^ x >> 29) | 1;
-}
-
-/* The bytes until the next sample are distributed exponentially, so each byte is sampled with the same probability. */
-static COLD void draw(struct thread *t, struct thread_stacks *s)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    double uniform = ((double)(s->random >> 11) + 0.5) / 9007199254740992.0;
-    t->until_sample = (uint64_t)(-natural_logarithm(uniform) * (double)conf.stacks_sample_bytes);
-}
-
-/* Another thread may unset the mode at any time. This thread is then reviewed again. */
-COLD void stack_context_review(struct thread *t)
-{
-    t->stacks = NULL;
-    if (load_relaxed(&stacks_mode) != STACKS_ALL)
-        t->recent = (struct recent_objects){0}; /* allocations that follow are not seen */
-    if (load_relaxed(&stacks_mode) == STACKS_OFF)
-        return;
-    if (!t->stacks_kept) {
-        struct thread_stacks *s = meta_alloc(sizeof *s);
-        if (!s)
-            return;
-        s->random = seed(s);
-        t->stacks_kept = s;
-        draw(t, s);
-    }
-    t->stacks = t->stacks_kept;
-}
-
-COLD void stack_context_leave_thread(struct thread *t)
-{
-    struct thread_stacks *s = t->stacks_kept;
-    t->stacks = NULL;
-    t->recent = (struct recent_objects){0};
-    if (!s)
-        return;
-    s->busy = false;
-    s->bounds_tries = s->useless = s->rest = s->rested = 0;
-    s->walk.bounds = (struct stack_bounds){0};
-    meta_unmap(s->layouts, sizeof *s->layouts);
-    s->layouts = NULL;
-}
 
 /* ---- The cache ---- */
 
@@ -163,8 +95,9 @@ static struct stack_line *new_line(struct thread_stacks *s, uint64_t key)
 /* ---- A stack that is not in the cache ---- */
 
 /* Under LOCK_TREE. Returns the child, entered; or 0. */
-static uint32_t intern(struct thread *t, const struct thread_stacks *s, uint32_t parent, struct counters **counters)
+static uint32_t intern(struct thread *t, struct thread_stacks *s, uint32_t parent, struct counters **counters)
 {
+    stack_code_translate(s->walk.frames, s->walk.n);
     uint32_t stack = frames_intern(s->walk.frames, s->walk.n);
     uint32_t id = stack ? tree_intern_stack(parent, stack | s->sampled) : 0;
     *counters = id ? span_count_enter(t, id) : NULL;
@@ -367,7 +300,10 @@ static NOINLINE void find_by_walk(struct thread *t, struct thread_stacks *s, con
         keep_layout(s, parent, line, hold->counters);
         return;
     }
-    if (!line)
+    bool is_linker = s->walk.n && object_is_linker(s->walk.frames[0]);
+    if (unlikely(is_linker) && !object_is_linker(((const uintptr_t *)frame)[1]))
+        stack_code_look(); /* the caller of malloc was not known before: a build where malloc does not jump */
+    if (!line && !is_linker)
         line = new_line(s, key);
     if (unlikely(!unwind_check(&s->walk))) {
         walk_stack(s, frame);
@@ -383,7 +319,7 @@ static inline bool is_taken(struct thread *t, struct thread_stacks *s, size_t by
     if (load_relaxed(&stacks_mode) == STACKS_SAMPLED) {
         if (stack_context_passes(t, bytes))
             return false;
-        draw(t, s);
+        stack_thread_draw(t, s);
         s->sampled = STACK_SAMPLED;
     }
     return bytes >= load_relaxed(&stacks_min_bytes);
@@ -395,6 +331,8 @@ void stack_context_enter(struct thread *t, const void *frame, size_t bytes, stru
     struct thread_stacks *s = t->stacks;
     hold->stack = 0;
     hold->is_sample = false;
+    if (unlikely(object_is_linker(((const uintptr_t *)frame)[1])))
+        stack_code_look();
     if (unlikely(s->busy)) {
         stacks_count(&stacks_stats.missed);
         return;

@@ -31,6 +31,9 @@ struct thread_stacks {
     struct unwind walk;
 };
 
+/* stack_thread.c: the thread's next sample. */
+void stack_thread_draw(struct thread *t, struct thread_stacks *s);
+
 /* Counts the enter before it checks that the child was not recycled: tree.h. Where membarrier(2) is missing, returns
  * false: the caller then locks the tree. */
 HOT_INLINE bool stack_enter_cached(struct thread *t, const struct stack_line *line, struct counters *counters)

@@ -11,6 +11,7 @@
 #include "base/meta.h"
 #include "base/parse.h"
 #include "heap/thread.h"
+#include "span/stack_code.h"
 
 _Atomic(const char *) stack_mode_text = "off";
 FIGURE_ROW(figure_mode, "spans.stacks", stack_mode_text, FIGURE_TEXT);
@@ -74,8 +75,10 @@ static COLD int set(enum stacks_mode mode, const char *text)
         return -ENOMEM;
     stacks_mode_of(kept, &names);
     store_release(&stack_mode_text, kept);
-    store_relaxed(&stack_mode_taken, load_relaxed(&stack_mode_taken) + 2);
+    atomic_fetch_add_explicit(&stack_mode_taken, 2, memory_order_relaxed);
     store_relaxed(&stacks_mode, mode);
+    if (mode != STACKS_OFF)
+        stack_code_begin();
     return 0;
 }
 
@@ -127,6 +130,7 @@ COLD bool stack_mode_decide(uint32_t context)
         stacks_count(&stacks_stats.missed);
         return false;
     }
+    stack_code_look_if_due();
     bool covered = is_covered(context);
     store_relaxed(&contexts[context].stacks_for, load_relaxed(&stack_mode_taken) - !covered);
     unlock(LOCK_TREE);

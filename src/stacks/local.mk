@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 core_sources += \
 	%D%/cfi.c %D%/cfi.h \
+	%D%/codes.c %D%/codes.h \
 	%D%/eh_frame.c %D%/eh_frame.h \
 	%D%/layouts.c %D%/layouts.h \
+	%D%/objects.c %D%/objects.h \
 	%D%/stack_bounds.c %D%/stack_bounds.h \
 	%D%/stacks.c %D%/stacks.h \
 	%D%/unwind.c %D%/unwind.h \

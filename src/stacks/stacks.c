@@ -11,6 +11,7 @@
 #include "base/meta.h"
 #include "base/state_file.h"
 #include "conf/conf.h"
+#include "stacks/codes.h"
 #include "stacks/unwind.h"
 #include "stacks/unwind_rules.h"
 
@@ -29,6 +30,8 @@ COLD int stacks_boot(void)
     int error = rules_boot();
     if (!error)
         error = frames_boot((uint32_t)conf.max_stacks);
+    if (!error)
+        error = codes_boot();
     if (!error)
         unwind_boot();
     return error;
@@ -111,7 +114,8 @@ static uint32_t intern_one(uint32_t parent, uintptr_t return_address)
     STATE_COPY(stack_frames[number]);
     STATE_COPY(stack_frames_end);
     STATE_COPY(stacks_stats);
-    state_see_code(return_address);
+    if (return_address < CODES_OWN_START)
+        state_see_code(return_address);
     return number;
 }
 

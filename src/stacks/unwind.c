@@ -336,7 +336,7 @@ bool unwind_hash(const struct stack_bounds *own, const void *frame, uint32_t mos
 COLD bool unwind_check(const struct unwind *u)
 {
     bool same = true;
-    struct rules_object last = {0};
+    struct object last = {0};
     for (uint32_t i = 0; i < u->n; i++)
         same &= rules_check(u->frames[i], &last);
     return same;

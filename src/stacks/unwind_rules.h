@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "stacks/eh_frame.h"
+#include "stacks/objects.h"
 
 /* A bucket is a cache line with four entries. The first word of an entry is the return address, mixed with the rule by
  * exclusive or. So a reader that sees half of a write finds another address, and no wrong rule. */
@@ -102,14 +103,12 @@ HOT_INLINE uint64_t rules_mix_step(uintptr_t return_address, uint64_t word)
 /* Finds the rule and remembers its step. False: the table cannot have the address. */
 bool rules_make_step(uintptr_t return_address);
 
-/* Loaded code that rules_check() found last. Return addresses in a row are often in one object. */
-struct rules_object {
-    uintptr_t start, bytes;
-    uint64_t bits; /* as in a rule */
-};
-
 /* Whether the code at the address is still that of the object for which the rule was made. If not, forgets the rule.
- * *last is zero before the first of several addresses that are checked at once. */
-bool rules_check(uintptr_t return_address, struct rules_object *last);
+ * *last is zero before the first of several addresses that are checked at once: return addresses in a row are often in one
+ * object. */
+bool rules_check(uintptr_t return_address, struct object *last);
+
+/* Forgets the rules of code that was unloaded. */
+void rules_forget_code(uintptr_t start, uintptr_t end);
 
 #endif

@@ -109,6 +109,7 @@ all_dump_script_tests += \
 	%D%/lifetimes.sh \
 	%D%/stacks_reloaded.sh \
 	%D%/stacks_temporary.sh \
+	%D%/stacks_unloaded.sh \
 	%D%/state_file.sh \
 	%D%/threads.sh \
 	%D%/top.sh \
@@ -144,6 +145,7 @@ test_support += \
 	%D%/lifetimes_program.c \
 	%D%/stacks_reloaded_program.c \
 	%D%/stacks_temporary_program.c \
+	%D%/stacks_unloaded_program.c \
 	%D%/api_classes.cc \
 	%D%/api_disabled.c \
 	%D%/api_mallctl.c \

@@ -24,7 +24,7 @@ END
     $CC -g -O1 -fPIC -shared -fno-stack-protector -o "plugin$frame.so" plugin.c
 done
 
-# callers WHAT LIBRARY…: all objects of `outer` have the caller main, and no other. It has no name, since no library is there at the end.
+# callers WHAT LIBRARY…: all objects of `outer` have the caller main, and no other.
 callers() {
     local what=$1 objects
     shift
@@ -33,7 +33,7 @@ callers() {
     JESPAN_CONF=stacks:all,dump_dir:dumps,dump_at_exit:true ./program "$@" > addresses || fail "$what: the program failed"
     equal "$what: one place" "$(sort -u addresses | wc -l)" 1
     "$JESPAN_CMD" report --folded --stacks --sort objects dumps > folded 2> err || fail_with "$what: report" err
-    objects=$(awk '$0 ~ /;main;0x[0-9a-f]* [0-9]*$/ { n += $NF } END { print n + 0 }' folded)
+    objects=$(awk '$0 ~ /;main;outer [0-9]*$/ { n += $NF } END { print n + 0 }' folded)
     equal "$what: objects of outer, called by main" "$objects" $((300 * $#))
 }
 

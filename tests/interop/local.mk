@@ -8,6 +8,7 @@ all_peer_tests += \
 	%D%/otlp_collector.sh \
 	%D%/page.sh \
 	%D%/pprof.sh \
+	%D%/pprof_unloaded.sh \
 	%D%/prometheus.sh \
 	%D%/python.sh \
 	%D%/pyroscope_client.sh \

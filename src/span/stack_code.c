@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stacks through code that was unloaded. */
+#include "span/stack_code.h"
+
+#include "base/lock.h"
+#include "span/stack_mode.h"
+#include "span/tree.h"
+#include "stacks/codes.h"
+#include "stacks/stacks.h"
+
+static _Atomic bool is_due;
+
+static bool goes_through(uint32_t frame, uint64_t start, uint64_t end)
+{
+    while (frame && (stack_frames[frame].return_address <= start || stack_frames[frame].return_address > end))
+        frame = stack_frames[frame].parent;
+    return frame;
+}
+
+/* A thread that has such a context in its cache finds that the generation is another one. */
+static COLD void forget_unloaded(void)
+{
+    uint64_t start, end;
+    while (codes_take_unloaded(&start, &end))
+        for (uint32_t id = CONTEXT_ID_ROOT; id < tree_end(); id++)
+            if (tree_is_live(id) && contexts[id].kind == CONTEXT_STACK && goes_through(contexts[id].stack & ~STACK_SAMPLED, start, end))
+                tree_forget(id);
+}
+
+COLD void stack_code_begin(void)
+{
+    codes_look(true);
+    forget_unloaded();
+}
+
+static COLD void look(void)
+{
+    store_relaxed(&is_due, false);
+    codes_look(false);
+    forget_unloaded();
+}
+
+/* Without the lock, each context has to ask again whether its stacks are taken, which takes the lock. */
+COLD void stack_code_look(void)
+{
+    if (stack_mode_lock_tree()) {
+        look();
+        unlock(LOCK_TREE);
+        return;
+    }
+    store_relaxed(&is_due, true);
+    atomic_fetch_add_explicit(&stack_mode_taken, 2, memory_order_seq_cst);
+}
+
+COLD void stack_code_look_if_due(void)
+{
+    if (load_relaxed(&is_due))
+        look();
+}
+
+COLD void stack_code_translate(uintptr_t *return_addresses, uint32_t n)
+{
+    codes_translate(return_addresses, n);
+    forget_unloaded();
+}

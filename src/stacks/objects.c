@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds loaded objects by _dl_find_object() of glibc 2.35, which takes no lock, and reads the first page of each. */
+#include "stacks/objects.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "stacks/stack_bounds.h"
+
+#define MAX_SEGMENTS 64
+#define PAGE_BYTES ((uintptr_t)4096)
+
+/* ---- The first page of an object ---- */
+
+/* It has the program headers, and as a rule the build id. */
+struct headers {
+    const char *start;
+    size_t room;                /* bytes up to the end of the page */
+    const ElfW(Phdr) *segments; /* NULL: they cannot be read */
+    int n;
+};
+
+static struct headers headers_of(const struct dl_find_object *object)
+{
+    const ElfW(Ehdr) *elf = object->dlfo_map_start;
+    struct headers h = {object->dlfo_map_start, PAGE_BYTES - ((uintptr_t)elf & (PAGE_BYTES - 1)), NULL, 0};
+    if (!stack_page_is_readable((uintptr_t)elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phnum > MAX_SEGMENTS || elf->e_phoff > h.room ||
+        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > h.room)
+        return h;
+    h.segments = (const void *)(h.start + elf->e_phoff);
+    h.n = elf->e_phnum;
+    return h;
+}
+
+/* The notes of a segment, if it has any and they are in the first page. */
+static bool find_notes(const struct headers *headers, const ElfW(Phdr) *segment, const char **notes, size_t *bytes)
+{
+    *notes = headers->start + segment->p_offset;
+    *bytes = segment->p_filesz;
+    return segment->p_type == PT_NOTE && segment->p_offset < headers->room && *bytes <= headers->room - segment->p_offset;
+}
+
+/* ---- Identity ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return ((hash ^ value) * 0x9e3779b97f4a7c15u) ^ hash >> 32;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i + sizeof hash <= n; i += sizeof hash) {
+        uint64_t word;
+        memcpy(&word, (const char *)bytes + i, sizeof word);
+        hash = mix(hash, word);
+    }
+    return hash;
+}
+
+/* Another object may be loaded later at the same place, with the same size: the sizes of segments and the build id tell them
+ * apart. */
+static uint64_t identity_of(const struct dl_find_object *object)
+{
+    struct headers headers = headers_of(object);
+    const char *notes;
+    size_t bytes;
+    uint64_t h = mix(mix((uintptr_t)object->dlfo_map_start, (uintptr_t)object->dlfo_map_end), (uintptr_t)object->dlfo_eh_frame);
+    for (int i = 0; i < headers.n; i++) {
+        h = mix_bytes(h, &headers.segments[i], sizeof headers.segments[i]);
+        if (find_notes(&headers, &headers.segments[i], &notes, &bytes))
+            h = mix_bytes(h, notes, bytes);
+    }
+    h = mix(h, h >> 29);
+    return h ? h : 1;
+}
+
+static struct object object_of(const struct dl_find_object *found)
+{
+    uintptr_t start = (uintptr_t)found->dlfo_map_start;
+    return (struct object){.start = start, .bytes = (uintptr_t)found->dlfo_map_end - start, .link_map = (uintptr_t)found->dlfo_link_map};
+}
+
+/* Finds the loaded segment that has the header in it. */
+static bool find_section(const struct dl_find_object *object, struct eh_frame_section *section)
+{
+    const char *start = object->dlfo_map_start, *header = object->dlfo_eh_frame;
+    if (!header || header < start || header >= (const char *)object->dlfo_map_end)
+        return false;
+    struct headers headers = headers_of(object);
+    uintptr_t base = object->dlfo_link_map->l_addr;
+    for (int i = 0; i < headers.n; i++) {
+        uintptr_t from = base + headers.segments[i].p_vaddr, end = from + headers.segments[i].p_filesz;
+        if (headers.segments[i].p_type != PT_LOAD || (uintptr_t)header < from || (uintptr_t)header >= end)
+            continue;
+        *section = (struct eh_frame_section){(const void *)from, (const void *)end, (const void *)header};
+        return stack_page_is_readable((uintptr_t)header);
+    }
+    return false;
+}
+
+/* ---- Objects that are never unloaded: the program, libc, and the dynamic linker ---- */
+
+static struct permanent {
+    struct object object;
+    struct eh_frame_section section;
+    bool has_section;
+} permanents[3];
+static _Atomic uint32_t n_permanents; /* stored with release, after the objects */
+uintptr_t object_linker_start, object_linker_bytes;
+
+static COLD void add_permanent(uintptr_t address)
+{
+    struct dl_find_object found;
+    uint32_t n = load_relaxed(&n_permanents);
+    struct permanent *p = &permanents[n];
+    if (!address || _dl_find_object((void *)address, &found))
+        return;
+    p->object = object_of(&found);
+    p->object.identity = identity_of(&found);
+    p->object.stays = true;
+    p->has_section = find_section(&found, &p->section);
+    store_release(&n_permanents, n + 1);
+}
+
+static const struct permanent *find_permanent(uintptr_t address)
+{
+    for (uint32_t i = 0, n = load_acquire(&n_permanents); i < n; i++)
+        if (address - permanents[i].object.start < permanents[i].object.bytes)
+            return &permanents[i];
+    return NULL;
+}
+
+/* Where the linker was executed with the program as an argument, the entry is its own. A static program has none. */
+static COLD void find_linker(uintptr_t base, uintptr_t entry)
+{
+    const struct permanent *p = find_permanent(base ? base : entry);
+    if (!p || p == find_permanent((uintptr_t)getauxval))
+        return;
+    object_linker_start = p->object.start;
+    object_linker_bytes = p->object.bytes;
+}
+
+/* In a static program, libc allocates while it prepares _dl_find_object(), which must not be called then. Constructors run later.
+ * A dynamic linker has prepared it before. */
+static _Atomic bool constructors_run;
+
+static COLD __attribute__((constructor)) void note_constructors(void)
+{
+    uintptr_t base = getauxval(AT_BASE), entry = getauxval(AT_ENTRY);
+    store_relaxed(&constructors_run, true);
+    add_permanent(entry);
+    add_permanent((uintptr_t)getauxval);
+    add_permanent(base);
+    find_linker(base, entry);
+}
+
+COLD bool objects_can_be_found(void)
+{
+    return load_relaxed(&constructors_run) || getauxval(AT_BASE);
+}
+
+/* ---- Looking ---- */
+
+COLD bool object_find_section(uintptr_t address, struct object *object, struct eh_frame_section *section)
+{
+    const struct permanent *p = find_permanent(address);
+    struct dl_find_object found;
+    *object = (struct object){0};
+    if (p) {
+        *object = p->object;
+        *section = p->section;
+        return p->has_section;
+    }
+    if (_dl_find_object((void *)address, &found))
+        return false;
+    *object = object_of(&found);
+    object->identity = identity_of(&found);
+    return find_section(&found, section);
+}
+
+static bool find(uintptr_t address, struct object *object, bool with_identity)
+{
+    const struct permanent *p = find_permanent(address);
+    struct dl_find_object found;
+    *object = p ? p->object : (struct object){0};
+    if (p || !address || !objects_can_be_found() || _dl_find_object((void *)address, &found))
+        return p;
+    *object = object_of(&found);
+    object->identity = with_identity ? identity_of(&found) : 0;
+    return true;
+}
+
+COLD bool object_find(uintptr_t address, struct object *object)
+{
+    return find(address, object, true);
+}
+
+COLD bool object_find_quick(uintptr_t address, struct object *object)
+{
+    return find(address, object, false);
+}
+
+/* ---- Describing ---- */
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 3) & ~(size_t)3;
+}
+
+/* Each note is a header, a name and a content, the last two padded to 4 bytes. */
+static void take_build_id(struct object_code *code, const char *notes, size_t bytes)
+{
+    ElfW(Nhdr) note;
+    for (size_t at = 0; bytes - at >= sizeof note;) {
+        memcpy(&note, notes + at, sizeof note);
+        size_t name_at = at + sizeof note, content_at = name_at + padded(note.n_namesz);
+        if (note.n_namesz > bytes || content_at > bytes || note.n_descsz > bytes - content_at)
+            return;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof "GNU" && !memcmp(notes + name_at, "GNU", sizeof "GNU") &&
+            note.n_descsz <= sizeof code->build_id) {
+            code->build_id_bytes = note.n_descsz;
+            memcpy(code->build_id, notes + content_at, note.n_descsz);
+        }
+        at = content_at + padded(note.n_descsz);
+        if (at > bytes)
+            return;
+    }
+}
+
+static void take_segment(struct object_code *code, const ElfW(Phdr) *segment, uintptr_t base, uintptr_t address)
+{
+    uintptr_t start = base + segment->p_vaddr, end = start + segment->p_filesz;
+    if (segment->p_type != PT_LOAD || address < start || address >= end)
+        return;
+    code->start = start & ~(PAGE_BYTES - 1);
+    code->limit = (end + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    code->offset = segment->p_offset & ~(PAGE_BYTES - 1);
+}
+
+/* "/proc/self/map_files/START-END" links to the file of a mapping, with its whole path. */
+static char *put_hex(char *to, uint64_t value)
+{
+    int shift = 60;
+    while (shift && !(value >> shift))
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        *to++ = "0123456789abcdef"[value >> shift & 15];
+    return to;
+}
+
+static void find_path(const struct object_code *code, const char *name, char *path, size_t room)
+{
+    char link[64] = "/proc/self/map_files/", *end = put_hex(link + strlen(link), code->start);
+    *end++ = '-';
+    *put_hex(end, code->limit) = '\0';
+    ssize_t n = readlink(link, path, room);
+    if (n > 0 && (size_t)n < room)
+        path[n] = '\0';
+    else if (name[0] == '/' && strlen(name) < room)
+        strcpy(path, name);
+}
+
+COLD void object_describe(uintptr_t address, struct object_code *code, char *path, size_t room)
+{
+    struct dl_find_object found;
+    int saved = errno;
+    *code = (struct object_code){0};
+    path[0] = '\0';
+    if (_dl_find_object((void *)address, &found))
+        return;
+    struct headers headers = headers_of(&found);
+    const char *notes;
+    size_t bytes;
+    for (int i = 0; i < headers.n; i++) {
+        take_segment(code, &headers.segments[i], found.dlfo_link_map->l_addr, address);
+        if (find_notes(&headers, &headers.segments[i], &notes, &bytes))
+            take_build_id(code, notes, bytes);
+    }
+    if (code->limit)
+        find_path(code, found.dlfo_link_map->l_name, path, room);
+    errno = saved;
+}
