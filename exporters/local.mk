@@ -65,6 +65,7 @@ events_sources = \
 	%D%/events_text.c \
 	%D%/events_formats.c \
 	%D%/flame_svg.c %D%/flame_svg.h \
+	%D%/svg_text.c %D%/svg_text.h \
 	%D%/folded.c %D%/folded.h \
 	%D%/utf8.c %D%/utf8.h
 

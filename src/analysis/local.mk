@@ -21,7 +21,7 @@ report_sources += \
 	%D%/report_top.c \
 	%D%/report_tree.c \
 	%D%/suppressions.c \
-	exporters/flame_svg.c exporters/flame_svg.h
+	exporters/flame_svg.c exporters/flame_svg.h exporters/svg_text.c exporters/svg_text.h
 if PYROSCOPE
 report_sources += %D%/fetch.c
 else

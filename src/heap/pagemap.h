@@ -81,22 +81,31 @@ struct leaf_more {
     _Atomic uint16_t arena[(size_t)1 << LEAF_BITS]; /* 0: none */
 };
 
+/* What follows the leaf of p, which has one. */
+HOT_INLINE const struct leaf_more *pagemap_more_of(uintptr_t p)
+{
+    const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
+    return (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
+}
+
+/* The place of p's page in its leaf. */
+HOT_INLINE uintptr_t pagemap_place_in_leaf(uintptr_t p)
+{
+    return (p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1);
+}
+
 /* Whether an object of this class starts at p, by the place of its page, which has an entry. False may be wrong: then
  * pagemap_find_start() decides. */
 HOT_INLINE bool pagemap_is_start(uintptr_t p, size_t class)
 {
-    const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
-    const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
-    uint64_t place = load_relaxed(&more->place[((uint32_t)p >> HEADER_PAGE_BITS) & (((uint32_t)1 << LEAF_BITS) - 1)]);
+    uint64_t place = load_relaxed(&pagemap_more_of(p)->place[((uint32_t)p >> HEADER_PAGE_BITS) & (((uint32_t)1 << LEAF_BITS) - 1)]);
     return (place + (uint32_t)p) * class_reciprocal[class] < class_reciprocal[class];
 }
 
 /* The arena of a page that one has claimed. */
 HOT_INLINE uint16_t pagemap_claimed_by(uintptr_t p)
 {
-    const page_entry_t *leaf = load_relaxed(&page_root[p >> (HEADER_PAGE_BITS + LEAF_BITS)]);
-    const struct leaf_more *more = (const struct leaf_more *)(leaf + ((size_t)1 << LEAF_BITS));
-    return load_relaxed(&more->arena[(p >> HEADER_PAGE_BITS) & (((uintptr_t)1 << LEAF_BITS) - 1)]);
+    return load_relaxed(&pagemap_more_of(p)->arena[pagemap_place_in_leaf(p)]);
 }
 
 /* Decides when pagemap_is_start() returned false, and sets the page's place. Returns true also where it is not

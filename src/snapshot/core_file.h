@@ -37,7 +37,8 @@ pid_t core_file_pid(const struct core_file *core);
 uint64_t core_file_unix_ns(const struct core_file *core); /* when it was written */
 bool core_file_is_incomplete(const struct core_file *core); /* a state file without room for all */
 
-/* Memory of a file without code was asked for, which the core lacks. Of what jespan keeps, this is the state file. */
+/* A reader asked for memory that the core does not have, since it was mapped from a file that is no program and no library. Of what
+ * jespan keeps, that is the state file. */
 bool core_file_lacks_state(const struct core_file *core);
 
 #endif

@@ -177,9 +177,7 @@ static void in_a_child(void)
         arena_check_inuse(1, 0, 0, "in a child");
         _exit(check_result());
     }
-    int status = -1;
-    CHECK_EQ(waitpid(pid, &status, 0), pid);
-    CHECK_EQ(status, 0);
+    CHECK_CHILD(pid);
     ctl_check_identity("in the parent");
 }
 

@@ -113,8 +113,7 @@ static void child_has_its_own(void)
         CHECK(otel_thread_ctx_v1); /* the thread still works for the trace */
         _exit(check_result());
     }
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK_CHILD(child);
     free(message);
 }
 

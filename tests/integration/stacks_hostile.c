@@ -218,9 +218,7 @@ static void forks(void)
                 small(j, 8);
             _exit(0);
         }
-        int status = -1;
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(status, 0);
+        CHECK_CHILD(pid);
     }
     atomic_store(&stop, true);
     pthread_join(thread, NULL);
