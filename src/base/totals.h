@@ -25,12 +25,13 @@ struct totals {
     uint64_t lifetimes; /* of all objects, so far: heap/lifetimes.h; in snapshots in µs */
     /* Snapshots add these. */
     uint64_t opens;      /* spans opened */
-    uint64_t wall;       /* time that spans were open; in rows of snapshots, without that of spans below */
+    uint64_t outlived_objects, outlived_bytes; /* live objects of closed spans; see tree.h */
     uint64_t busy;       /* time that the context was current, summed over all threads */
     uint64_t cpu;        /* CPU time in that time */
     uint64_t cpu_user, cpu_system; /* its parts up to the last enter or exit, where the clock knows them (cpu_clock) */
+    /* These pass while nothing is counted. They are the last ones, so that they lie close to others of a row of a snapshot. */
+    uint64_t wall;       /* time that spans were open; in rows of snapshots, without that of spans below */
     uint64_t idle;       /* wall without busy time, for each context alone: one that works does not hide another that rests */
-    uint64_t outlived_objects, outlived_bytes; /* live objects of closed spans; see tree.h */
 };
 
 static inline uint64_t totals_inuse_objects(const struct totals *t)

@@ -32,6 +32,19 @@ uint64_t outside_ticks(struct view *view)
     return clock->is_raw ? clock_raw() : clock_ns(CLOCK_MONOTONIC);
 }
 
+/* Until the process has measured its clock for CLOCK_LONGEST_NS, the scale is measured here, and stays from then on. */
+static uint64_t measure_scale(struct view_outside *o, uint64_t ticks, uint64_t ns)
+{
+    const struct clock_state *clock = &o->clock;
+    if (o->scale)
+        return o->scale;
+    if (ticks <= clock->start_ticks || ns <= clock->start_ns)
+        return load_relaxed(&clock->scale);
+    uint64_t scale = (uint64_t)(((unsigned __int128)(ns - clock->start_ns) << 32) / (ticks - clock->start_ticks));
+    o->scale = ns - clock->start_ns >= CLOCK_LONGEST_NS ? scale : 0;
+    return scale;
+}
+
 /* The scale that the process uses from its first second on. Before that, as exact as it can be. */
 uint64_t outside_scale(struct view *view)
 {
@@ -39,10 +52,8 @@ uint64_t outside_scale(struct view *view)
     uint64_t scale = load_relaxed(&clock->scale);
     if (view->space.core)
         return scale ? scale : clock->is_raw ? clock_scale() : (uint64_t)1 << 32;
-    uint64_t ticks = outside_ticks(view), ns = clock_ns(CLOCK_MONOTONIC);
-    if (clock->is_raw && load_relaxed(&clock->measured_ns) < CLOCK_LONGEST_NS && ticks > clock->start_ticks &&
-        ns > clock->start_ns)
-        scale = (uint64_t)(((unsigned __int128)(ns - clock->start_ns) << 32) / (ticks - clock->start_ticks));
+    if (clock->is_raw && load_relaxed(&clock->measured_ns) < CLOCK_LONGEST_NS)
+        scale = measure_scale(view->outside, outside_ticks(view), clock_ns(CLOCK_MONOTONIC));
     return scale ? scale : 1;
 }
 

@@ -3,6 +3,7 @@
 #include "snapshot/snapshot.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/meta.h"
 #include "snapshot/snapshot_builder.h"
@@ -70,7 +71,8 @@ static struct snapshot_mapping *get_mapping(struct snapshot_mapping *old, size_t
 static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct snapshot *old)
 {
     b->mapping = get_mapping((struct snapshot_mapping *)old,
-                             sizeof *b->mapping + n->rows * sizeof *b->rows + n->labels * sizeof *b->label +
+                             sizeof *b->mapping + n->rows * (sizeof *b->rows + sizeof *b->below + sizeof *b->children_wall) +
+                                 b->end * (sizeof *b->places + 2 * sizeof *b->list) + n->labels * sizeof *b->label +
                                  n->ages * sizeof *b->ages + n->stacks * sizeof *b->stacks + n->text_bytes);
     if (!b->mapping)
         return false;
@@ -79,11 +81,18 @@ static bool lay_out(struct snapshot_builder *b, const struct extent *n, struct s
     b->ages = (struct snapshot_age *)(b->label + n->labels);
     b->labels_end = (struct snapshot_label *)b->ages;
     b->stacks = (struct snapshot_stack *)(b->ages + n->ages);
-    b->text = (char *)(b->stacks + n->stacks);
+    b->below = (struct below *)(b->stacks + n->stacks);
+    b->children_wall = (uint64_t *)(b->below + n->rows);
+    struct place *places = (struct place *)(b->children_wall + n->rows);
+    b->list = (uint32_t *)(places + b->end);
+    b->text = (char *)(b->list + 2 * b->end);
     b->text_end = b->text + n->text_bytes;
-    b->mapping->public = (struct snapshot){
-        .n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks,
-        .epoch = ++b->view->epoch, .pid = b->view->pid, .from_outside = b->view->outside};
+    *b->mapping = (struct snapshot_mapping){
+        .bytes = b->mapping->bytes, .below = b->below, .children_wall = b->children_wall, .places = places, .list = b->list,
+        .public = {.n_rows = n->rows, .rows = b->rows, .n_ages = n->ages, .ages = b->ages, .n_stacks = n->stacks, .stacks = b->stacks,
+                   .epoch = b->epoch, .pid = b->view->pid, .from_outside = b->view->outside}};
+    memset(b->children_wall, 0, n->rows * sizeof *b->children_wall);
+    b->view->epoch = b->epoch;
     return true;
 }
 
@@ -111,19 +120,32 @@ static int make(struct snapshot_builder *b)
     ages_fold(b);
     stacks_estimate(b);
     builder_finish(b);
+    builder_keep_rows(b);
     set_clock(&b->mapping->public, b->view->start_ns);
     return 0;
+}
+
+static int build(struct snapshot_builder *b, struct snapshot *old)
+{
+    struct extent n = {0};
+    int error = count_rows(b, &n);
+    if (error)
+        return error;
+    return lay_out(b, &n, old) ? make(b) : -ENOMEM;
 }
 
 int view_take(struct view *view, struct snapshot **old)
 {
     struct snapshot_builder b = {.view = view};
-    struct extent n = {0};
-    int error = builder_begin(&b);
+    int error = builder_begin(&b), done = 0;
     if (!error)
-        error = count_rows(&b, &n);
-    if (!error)
-        error = lay_out(&b, &n, *old) ? make(&b) : -ENOMEM;
+        done = builder_again(&b, *old);
+    if (done < 0)
+        error = done;
+    else if (done)
+        set_clock(&b.mapping->public, view->start_ns);
+    else if (!error)
+        error = build(&b, *old);
     builder_end(&b);
     struct snapshot *s = b.mapping ? &b.mapping->public : NULL;
     if (error && s != *old)

@@ -17,18 +17,36 @@
 #include "snapshot/snapshot.h"
 #include "snapshot/view_parts.h"
 
-/* The mapping of a snapshot. Rows, labels, ages, stacks and the text of labels follow the public part. Sites are kept for
- * good, so rows point to their strings; labels are copied. */
-struct snapshot_mapping {
-    struct snapshot public;
-    size_t bytes;
-};
-
 /* The state of an id at the first look. An id with an even life has no row. */
 struct place {
     uint32_t life;
     uint32_t row : 26; /* for a period, an index into ages; for a stack, into stacks */
     uint32_t kind : 6; /* enum context_kind */
+};
+
+/* What the peaks of a row are computed from. */
+struct below {
+    uint64_t inuse;                 /* bytes that it and all rows below it have in use */
+    uint64_t own_peak, total_peak;  /* those that looks have seen */
+    uint64_t opened;                /* the snapshot (its epoch) that changed the row: snapshot_again.c */
+};
+
+/* The mapping of a snapshot. Rows, labels, ages, stacks, what is below rows, places and the text of labels follow the
+ * public part. Sites are kept for good, so rows point to their strings; labels are copied. */
+struct snapshot_mapping {
+    struct snapshot public;
+    size_t bytes;
+    struct below *below;     /* by row */
+    uint64_t *children_wall; /* by row */
+    struct place *places;    /* by id */
+    uint32_t *list;          /* room for two numbers by id */
+    /* For the next snapshot in this memory: snapshot_again.c. */
+    uint64_t kept; /* kept_number of the view whose sums the rows are of; 0: rows cannot be used again */
+    uint64_t scale, peaks_changes;
+    uint32_t end, sequence, last_special_row;
+    bool is_peak;
+    bool parents_first; /* each row comes after its parent */
+    struct totals rows_sum; /* of all rows */
 };
 
 /* Contexts are copied a block at a time. */
@@ -48,6 +66,8 @@ struct snapshot_builder {
     uint64_t contexts, lives, bases, pasts; /* addresses there; pasts: 0 without periods */
     uint64_t peaks;
     uint32_t peaks_end; /* contexts from there on have no peaks */
+    uint64_t peaks_changes;                 /* how often any was changed */
+    uint64_t epoch;                         /* of this snapshot */
     uint32_t end;                           /* of ids */
     uint32_t sequence;                      /* of contexts_retired, at the beginning */
     uint64_t now;                           /* in ticks, when the reading began */
@@ -59,13 +79,16 @@ struct snapshot_builder {
     struct snapshot_stack *stacks;
     char *text, *text_end; /* where the next label's text goes */
     bool owes_frees;       /* a context has negative frees: builder_floor_frees() */
+    bool is_again;         /* rows are those of an earlier snapshot: snapshot_again.c */
     bool has_dropped;      /* rows without id, and ages of row NO_ROW, are to be removed */
     void *scratch;         /* memory that is needed only while the snapshot is built */
     size_t scratch_bytes;
     struct place *places;    /* by id */
-    uint64_t *children_wall; /* by row; there are no more rows than ids. In ns */
-    uint64_t *recycled_wall; /* by row: the part of recycled children, in ticks */
-    uint64_t *inuse_below;   /* by row: bytes that it and all rows below it have in use */
+    uint64_t *children_wall; /* by row. In ns */
+    uint64_t *recycled_wall; /* by row; there are no more rows than ids. The part of recycled children, in ticks */
+    struct below *below;     /* by row */
+    uint32_t *list;          /* as in the mapping */
+    uint32_t n_opened;       /* rows in the second half of the list: snapshot_again.c */
     struct totals *past;     /* by row, in ticks: the figures of recycled periods; NULL without periods. In both of
                                 these the last one, of no row, is that of unsampled spans */
     struct block *block;
@@ -106,8 +129,11 @@ void builder_end(struct snapshot_builder *b);
 /* Copies the lives of contexts from `first` on, and sets what is known of them, in the block. */
 int builder_find_known(struct snapshot_builder *b, uint32_t first);
 
-/* Copies contexts from `first` on, with the texts of their labels. */
+/* Copies contexts from `first` on, with the texts of their labels where there is room for these. */
 int builder_copy_block(struct snapshot_builder *b, uint32_t first);
+
+/* Copies the lives of n contexts. */
+int builder_copy_lives(struct snapshot_builder *b, uint32_t *lives, uint32_t first, uint32_t n);
 
 /* Notes the figures of children of a context that were recycled, from the block. */
 void builder_note_recycled(struct snapshot_builder *b, uint32_t id);
@@ -115,12 +141,22 @@ void builder_note_recycled(struct snapshot_builder *b, uint32_t id);
 /* Copies the sum of recycled contexts, and drops rows that were recycled. */
 int builder_validate(struct snapshot_builder *b);
 
+/* The same, where no context was recycled since the beginning. Otherwise *rests becomes false. */
+int builder_validate_rest(struct snapshot_builder *b, bool *rests);
+
 /* ---- snapshot_rows.c ---- */
 
 void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t);
 
 /* Figures of one context without its periods, with times in nanoseconds, from the sum of its counters. */
 struct totals builder_own_figures(struct snapshot_builder *b, uint32_t id, const struct totals *sum);
+
+/* Sets *sums to those of a chunk of contexts, with these lives. They lie in `memory`, or where the view keeps them. */
+int builder_read_sums(struct snapshot_builder *b, uint32_t first, const uint32_t *lives, struct totals memory[READING_CHUNK],
+                      const struct totals **sums);
+
+/* Fills the rows of a chunk with the sums. The block has the contexts. */
+int builder_fill_chunk(struct snapshot_builder *b, uint32_t first, const struct totals *sums);
 
 /* Fills all rows, without buffered frees and without figures that need all rows. Returns 0 or a negative errno. */
 int builder_fill_rows(struct snapshot_builder *b);
@@ -141,9 +177,54 @@ void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
 /* Removes rows whose context was recycled, and cuts the circles of damaged books. */
 void builder_remove_dropped(struct snapshot_builder *b);
 
+/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
+ * clock's rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the
+ * former time is shown until the new one has caught up. */
+static inline void builder_raise_to(uint64_t *shown, uint64_t *now)
+{
+    if (*shown < *now)
+        *shown = *now;
+    *now = *shown;
+}
+void builder_keep_shown(struct shown *shown, struct shown_walls *walls, struct totals *t);
+
+/* What a row and all above it have below them grows by that many bytes. */
+static inline void builder_add_below(struct snapshot_builder *b, uint32_t row, uint64_t bytes)
+{
+    for (; bytes && row; row = b->rows[row].parent_row)
+        b->below[row].inuse += bytes;
+    b->below[0].inuse += bytes;
+}
+
+/* Whether the process has more in use than ever before. */
+static inline bool builder_is_peak(const struct snapshot_builder *b)
+{
+    return b->below[0].inuse > b->below[0].total_peak;
+}
+void builder_raise_peaks(struct snapshot_builder *b, uint32_t row, bool is_peak);
+
+/* Notes times of a row as they are before they are raised to what was shown. */
+void builder_note_times(struct snapshot_builder *b, uint32_t row);
+
+/* The figures of recycled contexts, and of all. */
+void builder_finish_retired(struct snapshot_builder *b, bool is_peak);
+void builder_finish_all(struct snapshot_builder *b);
+
 /* The last step, when all rows and stacks are filled and have their places: subtracts the wall time of children, keeps
  * times from falling, raises peaks to what is in use, and sums up all rows. */
 void builder_finish(struct snapshot_builder *b);
+
+/* ---- snapshot_again.c ---- */
+
+/* Makes the snapshot out of an earlier one (or NULL): only rows that may have changed are filled again. Returns 1, 0 if that is
+ * not possible, or a negative errno. */
+int builder_again(struct snapshot_builder *b, struct snapshot *old);
+
+/* Notes what builder_again() needs. */
+void builder_keep_rows(struct snapshot_builder *b);
+
+/* A row is about to get other figures of memory, where rows are used again. */
+void builder_open_row(struct snapshot_builder *b, uint32_t row);
 
 /* ---- snapshot_parts.c ---- */
 

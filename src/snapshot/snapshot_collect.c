@@ -20,6 +20,7 @@ static int find_peaks(struct snapshot_builder *b)
     int error = copy_one(b->view, &found, space_address(b->view->books.peaks), sizeof found);
     uint64_t of = error ? 0 : space_address(load_relaxed(&found.of));
     b->peaks = of;
+    b->peaks_changes = error ? 0 : load_relaxed(&found.changes);
     b->peaks_end = of && !(of & 7) ? (uint32_t)lesser(load_relaxed(&found.end), CONTEXTS_MAX) : 0;
     return error;
 }
@@ -56,20 +57,19 @@ int builder_begin(struct snapshot_builder *b)
     int error = find_arrays(b);
     if (error)
         return error;
-    size_t places = b->end * sizeof *b->places, walls = b->end * sizeof *b->children_wall;
+    size_t places = b->end * sizeof *b->places, walls = b->end * sizeof *b->recycled_wall;
     size_t past = b->pasts ? b->end * sizeof *b->past : 0, block = rounded(sizeof *b->block);
     size_t rest = reader->bytes(b->view, b->end);
-    b->scratch_bytes = places + 3 * walls + past + block + rest;
+    b->scratch_bytes = places + walls + past + block + rest;
     char *p = b->scratch = meta_emergency_alloc(b->scratch_bytes);
     if (!p)
         return -ENOMEM;
     b->places = (struct place *)p;
-    b->children_wall = (uint64_t *)(p += places);
-    b->recycled_wall = (uint64_t *)(p += walls);
-    b->inuse_below = (uint64_t *)(p += walls);
+    b->recycled_wall = (uint64_t *)(p += places);
     b->past = b->pasts ? (struct totals *)(p += walls) : NULL;
     b->block = (struct block *)(p += b->pasts ? past : walls);
     view_grow(b->view, b->end);
+    b->epoch = b->view->epoch + 1;
     b->scale = reader->scale(b->view);
     b->now = reader->ticks(b->view);
     b->time = b->view->times ? b->now : 0;
@@ -129,9 +129,9 @@ static int copy_texts(struct snapshot_builder *b, uint32_t first, uint32_t n)
     return error;
 }
 
-static int copy_lives(struct snapshot_builder *b, uint32_t first, uint32_t n)
+int builder_copy_lives(struct snapshot_builder *b, uint32_t *lives, uint32_t first, uint32_t n)
 {
-    const struct piece piece = {b->block->lives, b->lives + first * sizeof *b->block->lives, n * sizeof *b->block->lives};
+    const struct piece piece = {lives, b->lives + first * sizeof *lives, n * sizeof *lives};
     int error = space_copy(&b->view->space, &piece, 1);
     atomic_thread_fence(memory_order_acquire);
     return error;
@@ -170,7 +170,7 @@ int builder_find_known(struct snapshot_builder *b, uint32_t first)
 {
     uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
     bool all = true;
-    int error = copy_lives(b, first, n);
+    int error = builder_copy_lives(b, b->block->lives, first, n);
     for (uint32_t i = 0; !error && i < n; i++) {
         const struct known *known = b->block->lives[i] & 1 ? view_known(b->view, first + i, b->block->lives[i]) : NULL;
         b->block->known[i] = known ? *known : (struct known){.life = 0};
@@ -192,7 +192,7 @@ int builder_copy_block(struct snapshot_builder *b, uint32_t first)
     uint32_t n = b->end - first < BLOCK_IDS ? b->end - first : BLOCK_IDS;
     struct piece pieces[4] = {piece_of_contexts(b, first, n)};
     uint32_t used = 1, n_peaks = b->peaks_end <= first ? 0 : (uint32_t)lesser(b->peaks_end - first, n);
-    int error = copy_lives(b, first, n);
+    int error = builder_copy_lives(b, b->block->lives, first, n);
     bool recycled = false;
     for (uint32_t i = 0; i < n; i++)
         recycled |= block->lives[i] > 2;
@@ -271,6 +271,16 @@ static int sequence_now(struct snapshot_builder *b, uint32_t *sequence)
 {
     atomic_thread_fence(memory_order_acquire);
     return copy_one(b->view, sequence, space_address(&b->view->books.retired->sequence), sizeof *sequence);
+}
+
+int builder_validate_rest(struct snapshot_builder *b, bool *rests)
+{
+    uint32_t before, after = 0;
+    int error = copy_retired(b, &before);
+    if (!error)
+        error = sequence_now(b, &after);
+    *rests = before == after && before == b->sequence;
+    return error;
 }
 
 /* Usually no context was recycled, and there is nothing to do. Otherwise all contexts are compared again, until none is

@@ -18,6 +18,7 @@ static uint32_t pack_rows(struct snapshot_builder *b)
         b->recycled_wall[n] = b->recycled_wall[i];
         if (b->past)
             b->past[n] = b->past[i];
+        b->below[n] = b->below[i];
         b->rows[n++] = b->rows[i];
     }
     return n;
@@ -59,7 +60,7 @@ static void drop_rows(struct snapshot_builder *b)
 /* Only damaged books have paths that go in a circle. The circle is cut at the root. */
 static void cut_circles(struct snapshot_builder *b)
 {
-    uint32_t *walk = (uint32_t *)b->places; /* by row: the row from which it was reached first, plus 1 */
+    uint32_t *walk = b->list; /* by row: the row from which it was reached first, plus 1 */
     memset(walk, 0, b->mapping->public.n_rows * sizeof *walk);
     b->rows[0].parent_row = 0;
     for (uint32_t i = 0; i < b->mapping->public.n_rows; i++) {
@@ -68,8 +69,10 @@ static void cut_circles(struct snapshot_builder *b)
             walk[row] = i + 1;
             last = row;
         }
-        if (row && walk[row] == i + 1)
+        if (row && walk[row] == i + 1) {
             b->rows[last].parent_row = 0;
+            b->has_dropped = true;
+        }
     }
 }
 
@@ -105,36 +108,30 @@ static void subtract_children_wall(struct snapshot_builder *b, uint32_t i)
     set_self_wall(row, row->wall_ns - lesser(children, row->wall_ns));
 }
 
-/* Times that are shown never go back. A time may fall for three reasons: not all times are read at the same moment, the
- * clock's rate becomes known better, and wall time less that of the spans below shrinks where these overlap. Then the
- * former time is shown until the new one has caught up. */
-static void raise_to(uint64_t *shown, uint64_t *now)
+void builder_keep_shown(struct shown *shown, struct shown_walls *walls, struct totals *t)
 {
-    if (*shown < *now)
-        *shown = *now;
-    *now = *shown;
-}
-
-static void keep_shown(struct shown *shown, struct totals *t)
-{
-    raise_to(&shown->wall, &t->wall);
-    raise_to(&shown->busy, &t->busy);
-    raise_to(&shown->cpu, &t->cpu);
-    raise_to(&shown->cpu_user, &t->cpu_user);
-    raise_to(&shown->cpu_system, &t->cpu_system);
-    raise_to(&shown->idle, &t->idle);
-    raise_to(&shown->lifetimes, &t->lifetimes);
+    builder_raise_to(&walls->wall, &t->wall);
+    builder_raise_to(&walls->idle, &t->idle);
+    builder_raise_to(&shown->busy, &t->busy);
+    builder_raise_to(&shown->cpu, &t->cpu);
+    builder_raise_to(&shown->cpu_user, &t->cpu_user);
+    builder_raise_to(&shown->cpu_system, &t->cpu_system);
+    builder_raise_to(&shown->lifetimes, &t->lifetimes);
 }
 
 /* ---- Peaks ---- */
 
-static void raise_peaks(struct snapshot_row *row, uint64_t total, bool is_peak)
+static uint64_t greater(uint64_t a, uint64_t b)
 {
+    return a > b ? a : b;
+}
+
+void builder_raise_peaks(struct snapshot_builder *b, uint32_t i, bool is_peak)
+{
+    struct snapshot_row *row = &b->rows[i];
     uint64_t inuse = totals_inuse_bytes(&row->totals);
-    if (row->peaks.own_bytes < inuse)
-        row->peaks.own_bytes = inuse;
-    if (row->peaks.total_bytes < total)
-        row->peaks.total_bytes = total;
+    row->peaks.own_bytes = greater(b->below[i].own_peak, inuse);
+    row->peaks.total_bytes = greater(b->below[i].total_peak, b->below[i].inuse);
     if (is_peak)
         row->peaks.at_peak_bytes = inuse;
 }
@@ -153,33 +150,47 @@ static void raise_stack_peaks(struct snapshot_stack *stack, bool is_peak)
 /* From the last row to the first. */
 static void finish_walls(struct snapshot_builder *b)
 {
-    memset(b->inuse_below, 0, b->mapping->public.n_rows * sizeof *b->inuse_below);
     for (uint32_t i = b->mapping->public.n_rows; i--;) {
-        uint64_t inuse = totals_inuse_bytes(&b->rows[i].totals);
-        for (uint32_t row = i; inuse && row; row = b->rows[row].parent_row)
-            b->inuse_below[row] += inuse;
-        b->inuse_below[0] += inuse;
+        builder_add_below(b, i, totals_inuse_bytes(&b->rows[i].totals));
         subtract_children_wall(b, i);
     }
+}
+
+void builder_note_times(struct snapshot_builder *b, uint32_t i)
+{
+    const struct snapshot_row *row = &b->rows[i];
+    struct passing spare, *passing = view_passing(b->view, row->id, &spare);
+    passing->busy = row->totals.busy;
+    passing->recycled = builder_to_ns(b, b->recycled_wall[i]);
 }
 
 static void finish_row(struct snapshot_builder *b, uint32_t i, bool is_peak)
 {
     struct snapshot_row *row = &b->rows[i];
     struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
-    keep_shown(&seen->shown, &row->totals);
-    raise_to(&seen->shown.wall_inclusive, &row->wall_ns);
-    raise_peaks(row, b->inuse_below[i], is_peak);
+    struct passing also_spare, *passing = view_passing(b->view, row->id, &also_spare);
+    builder_note_times(b, i);
+    builder_keep_shown(&seen->shown, &passing->shown, &row->totals);
+    builder_raise_to(&passing->shown.wall_inclusive, &row->wall_ns);
+    builder_raise_peaks(b, i, is_peak);
 }
 
-static void finish_retired(struct snapshot_builder *b, bool is_peak)
+void builder_finish_retired(struct snapshot_builder *b, bool is_peak)
 {
     struct snapshot *s = &b->mapping->public;
     totals_floor_times(&s->retired);
     builder_times_to_ns(b, &s->retired);
-    keep_shown(&b->view->retired_shown, &s->retired);
+    builder_keep_shown(&b->view->retired_shown, &b->view->retired_walls, &s->retired);
     if (is_peak)
         s->retired_peaks.at_peak_bytes = 0;
+}
+
+void builder_finish_all(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    s->all = s->retired;
+    totals_add(&s->all, &b->mapping->rows_sum);
+    builder_keep_shown(&b->view->all_shown, &b->view->all_walls, &s->all);
 }
 
 /* The rows of many contexts fill more memory than the caches have, so there are as few passes as possible. */
@@ -187,14 +198,13 @@ void builder_finish(struct snapshot_builder *b)
 {
     struct snapshot *s = &b->mapping->public;
     finish_walls(b);
-    bool is_peak = b->inuse_below[0] > b->rows[0].peaks.total_bytes;
-    finish_retired(b, is_peak);
-    s->all = s->retired;
+    bool is_peak = builder_is_peak(b);
+    builder_finish_retired(b, is_peak);
     for (uint32_t i = 0; i < s->n_rows; i++) {
         finish_row(b, i, is_peak);
-        totals_add(&s->all, &b->rows[i].totals);
+        totals_add(&b->mapping->rows_sum, &b->rows[i].totals);
     }
-    keep_shown(&b->view->all_shown, &s->all);
+    builder_finish_all(b);
     for (uint32_t i = 0; i < s->n_stacks; i++)
         raise_stack_peaks(&b->stacks[i], is_peak);
 }

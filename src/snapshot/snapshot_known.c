@@ -36,12 +36,14 @@ static bool grow(void *array, uint32_t *room, uint32_t end, size_t each)
 void view_grow(struct view *view, uint32_t end)
 {
     (void)grow(&view->seen, &view->seen_room, end, sizeof *view->seen);
+    (void)grow(&view->passing, &view->passing_room, end, sizeof *view->passing);
     (void)grow(&view->known, &view->known_room, end, sizeof *view->known);
 }
 
 void view_forget(struct view *view)
 {
     meta_unmap(view->seen, view->seen_room * sizeof *view->seen);
+    meta_unmap(view->passing, view->passing_room * sizeof *view->passing);
     meta_unmap(view->known, view->known_room * sizeof *view->known);
     meta_unmap(view->texts, view->texts_bytes);
     sums_kept_forget(view);
@@ -50,9 +52,20 @@ void view_forget(struct view *view)
 struct seen *view_seen(struct view *view, uint32_t id, uint32_t life, struct seen *spare)
 {
     struct seen *seen = id < view->seen_room ? &view->seen[id] : spare;
-    if (seen == spare || seen->life != life)
+    if (seen == spare || seen->life != life) {
         *seen = (struct seen){.life = life};
+        if (id < view->passing_room)
+            view->passing[id] = (struct passing){.wall = 0};
+    }
     return seen;
+}
+
+struct passing *view_passing(struct view *view, uint32_t id, struct passing *spare)
+{
+    if (id < view->passing_room)
+        return &view->passing[id];
+    *spare = (struct passing){.wall = 0};
+    return spare;
 }
 
 struct known *view_known(struct view *view, uint32_t id, uint32_t life)

@@ -41,13 +41,14 @@ void builder_fill_outlived(struct snapshot_builder *b, struct snapshot_row *row)
 static void fill_closed(struct snapshot_builder *b, struct snapshot_row *row, const struct context *c)
 {
     struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
+    struct passing also_spare, *passing = view_passing(b->view, row->id, &also_spare);
     if (load_relaxed(&c->opens))
-        seen->closed_time = load_relaxed(&c->closed_time);
+        passing->closed_time = load_relaxed(&c->closed_time);
     else if (seen->exits != row->totals.exits)
-        seen->closed_time = b->time;
+        passing->closed_time = b->time;
     seen->exits = row->totals.exits;
-    if (seen->closed_time)
-        row->closed_ns = builder_age_ns(b, b->time, seen->closed_time);
+    if (passing->closed_time)
+        row->closed_ns = builder_age_ns(b, b->time, passing->closed_time);
 }
 
 void builder_times_to_ns(const struct snapshot_builder *b, struct totals *t)
@@ -85,6 +86,29 @@ static void fill_wall(struct snapshot_builder *b, struct snapshot_row *row)
         b->children_wall[row->parent_row] += row->wall_ns;
 }
 
+/* What the row's wall time is computed from while its counters stand. */
+static void note_passing(struct snapshot_builder *b, const struct snapshot_row *row, const struct totals *sum)
+{
+    uint32_t i = row->id % BLOCK_IDS;
+    const struct context *c = &b->block->contexts[i];
+    struct seen spare, *seen = view_seen(b->view, row->id, 2 * row->generation + 1, &spare);
+    struct passing also_spare, *passing = view_passing(b->view, row->id, &also_spare);
+    seen->wall_rest = sum->wall - (row->generation ? b->block->bases[i].wall : 0);
+    passing->handles = load_relaxed(&c->handles) | (seen->wall_rest ? PASSING_HAS_REST : 0);
+    passing->wall = load_relaxed(&c->wall);
+    passing->parent_row = row->parent_row;
+}
+
+/* Where rows are used again, what lies below a row is corrected by what changes. */
+static void note_below(struct snapshot_builder *b, uint32_t row)
+{
+    struct below *below = &b->below[row];
+    if (!b->is_again)
+        *below = (struct below){.inuse = 0};
+    below->own_peak = b->rows[row].peaks.own_bytes;
+    below->total_peak = b->rows[row].peaks.total_bytes;
+}
+
 /* A row without id has no context any more. */
 static int fill_row(struct snapshot_builder *b, uint32_t id, const struct totals *sum)
 {
@@ -106,6 +130,8 @@ static int fill_row(struct snapshot_builder *b, uint32_t id, const struct totals
                                  .name = site->name, .target = site->target, .file = site->file,
                                  .totals = builder_own_figures(b, id, sum),
                                  .peaks = builder_peaks(&b->block->peaks[id % BLOCK_IDS])};
+    note_below(b, place->row);
+    note_passing(b, row, sum);
     row->open_spans = load_relaxed(&c->handles) + (uint32_t)(row->totals.enters - row->totals.exits);
     fill_wall(b, row);
     builder_note_recycled(b, id);
@@ -130,8 +156,8 @@ static void fill_unsampled(struct snapshot_builder *b, const struct totals *sum)
     totals_add(&root->totals, &own);
 }
 
-/* Sets *sums to those of a chunk. They lie in `memory`, or where the view keeps them. The block has the lives. */
-static int read_sums(struct snapshot_builder *b, uint32_t first, struct totals memory[READING_CHUNK], const struct totals **sums)
+int builder_read_sums(struct snapshot_builder *b, uint32_t first, const uint32_t *lives, struct totals memory[READING_CHUNK],
+                      const struct totals **sums)
 {
     const struct view_reader *reader = b->view->reader;
     struct kept_chunk *kept = sums_kept_chunk(b->view, first);
@@ -139,21 +165,20 @@ static int read_sums(struct snapshot_builder *b, uint32_t first, struct totals m
         return reader->chunk(b->reading, first, memory);
     uint64_t key = reader->moved(b->reading, first / READING_CHUNK);
     for (uint32_t id = first; id < b->end && id < first + READING_CHUNK; id++)
-        key += b->block->lives[id % BLOCK_IDS];
+        key += lives[id - first];
     *sums = kept->sums;
     if (sums_kept_stand(kept, key))
         return 0;
+    kept->since = b->epoch;
     int error = reader->chunk(b->reading, first, kept->sums);
     if (!error)
         sums_kept_note(kept);
     return error;
 }
 
-static int fill_chunk(struct snapshot_builder *b, uint32_t first)
+int builder_fill_chunk(struct snapshot_builder *b, uint32_t first, const struct totals *sums)
 {
-    struct totals memory[READING_CHUNK];
-    const struct totals *sums = memory;
-    int error = read_sums(b, first, memory, &sums);
+    int error = 0;
     for (uint32_t id = first ? first : CONTEXT_ID_ROOT; !error && id < b->end && id < first + READING_CHUNK; id++) {
         if (!(b->places[id].life & 1))
             continue;
@@ -169,13 +194,21 @@ static int fill_chunk(struct snapshot_builder *b, uint32_t first)
     return error;
 }
 
+static int read_chunk(struct snapshot_builder *b, uint32_t first)
+{
+    struct totals memory[READING_CHUNK];
+    const struct totals *sums = memory;
+    int error = builder_read_sums(b, first, &b->block->lives[first % BLOCK_IDS], memory, &sums);
+    return error ? error : builder_fill_chunk(b, first, sums);
+}
+
 int builder_fill_rows(struct snapshot_builder *b)
 {
     int error = 0;
     for (uint32_t block = 0; !error && block < b->end; block += BLOCK_IDS) {
         error = builder_copy_block(b, block);
         for (uint32_t first = block; !error && first < b->end && first < block + BLOCK_IDS; first += READING_CHUNK)
-            error = fill_chunk(b, first);
+            error = read_chunk(b, first);
     }
     return error ? error : b->rows[0].id ? 0 : -EBADMSG;
 }
@@ -201,6 +234,10 @@ void builder_add_buffered(void *builder, uint32_t id, uint32_t bytes)
         return;
     }
     struct snapshot_row *row = &b->rows[b->places[id].row];
+    builder_open_row(b, b->places[id].row);
+    struct kept_chunk *kept = sums_kept_chunk(b->view, id - id % READING_CHUNK);
+    if (kept)
+        kept->since = b->epoch + 1; /* the next snapshot may find the free elsewhere */
     totals_add(&row->totals, &freed);
     totals_floor_inuse(&row->totals);
     if (row->kind == CONTEXT_SPAN)

@@ -2,6 +2,7 @@
 /* The sums of counters that a view keeps. */
 #include "snapshot/sums_kept.h"
 
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #include "base/meta.h"
@@ -15,6 +16,8 @@ void sums_kept_forget(struct view *view)
     view->kept = NULL;
     view->kept_room = 0;
 }
+
+static _Atomic uint64_t made;
 
 /* A new array knows nothing, and is full of zeroes. Lives are not 0, so no key is. */
 static void make_room(struct view *view, uint32_t chunks)
@@ -31,6 +34,7 @@ static void make_room(struct view *view, uint32_t chunks)
     }
     view->kept = kept;
     view->kept_room = kept ? room : 0;
+    view->kept_number = atomic_fetch_add(&made, 1) + 1;
 }
 
 /* The time that objects have lived grows by itself. A core is read once. */

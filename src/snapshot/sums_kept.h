@@ -30,6 +30,7 @@ struct view;
 
 struct kept_chunk {
     uint64_t key;
+    uint64_t since; /* the snapshot (its epoch) from which on rows are as the sums say; older ones may have others */
     bool closed; /* the last reading saw all enters with their exits */
     bool stands;
     struct totals sums[READING_CHUNK];

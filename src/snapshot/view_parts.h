@@ -20,14 +20,28 @@ struct view;
 /* The figures of a context that earlier snapshots of the view showed. */
 struct seen {
     uint32_t life;
+    uint64_t exits;
+    uint64_t wall_rest; /* in ticks: what its counters add to the wall time of the context */
+    struct shown {
+        uint64_t busy, cpu, cpu_user, cpu_system, idle_inclusive, lifetimes; /* in ns: the highest so far */
+    } shown;
     /* Live memory of closed spans. While a span is open, its memory cannot be told from that of closed spans. Then this
      * is the last value from when none was open, at most the live bytes. */
     uint64_t outlived_objects, outlived_bytes;
-    uint64_t exits, closed_time; /* exits then, and in ticks: when a change of them was noticed */
-    struct shown {
-        uint64_t wall, wall_inclusive, busy, cpu, cpu_user, cpu_system, idle, idle_inclusive, lifetimes; /* in ns: the highest so far */
+};
+
+/* What the times of a row that pass by themselves are computed from. One cache line, since snapshot_again.c does so for all rows. */
+struct passing {
+    uint32_t handles; /* of the context. Their highest bit: wall_rest is not 0 */
+    uint32_t parent_row;
+    uint64_t wall;           /* of the context, in ticks */
+    uint64_t busy, recycled; /* in ns: the row's busy time before it was raised to what was shown; wall time of recycled children */
+    uint64_t closed_time;    /* in ticks; of blocks, when a change of `exits` was noticed */
+    struct shown_walls {
+        uint64_t wall, idle, wall_inclusive; /* as in struct shown */
     } shown;
 };
+#define PASSING_HAS_REST (1u << 31)
 
 /* What never changes in the life of a context. */
 struct known {
@@ -74,13 +88,16 @@ struct view {
     uint64_t start_ns;     /* by CLOCK_BOOTTIME: when tracking began there */
     uint64_t core_age_ns;  /* of a core: how long the process had been tracked when it was written */
     struct seen *seen;     /* by id */
-    uint32_t seen_room, known_room;
+    struct passing *passing; /* by id */
+    uint32_t seen_room, passing_room, known_room;
     struct known *known; /* by id */
     char *texts;         /* of labels */
     size_t texts_used, texts_bytes;
     struct kept_chunk *kept; /* sums_kept.h; NULL: none */
     uint32_t kept_room;
+    uint64_t kept_number; /* of the array `kept`; no other one of this program has it */
     struct shown retired_shown, all_shown;
+    struct shown_walls retired_walls, all_walls;
     struct view_outside *outside; /* view.c; NULL: this process */
 };
 
@@ -93,6 +110,7 @@ void view_forget(struct view *view);
 
 /* Returns the figures that were shown of a context; `spare` if none were, or without memory. */
 struct seen *view_seen(struct view *view, uint32_t id, uint32_t life, struct seen *spare);
+struct passing *view_passing(struct view *view, uint32_t id, struct passing *spare); /* after view_seen() */
 
 /* Returns what is known of a context in that life, or NULL; and keeps it. */
 struct known *view_known(struct view *view, uint32_t id, uint32_t life);
@@ -143,6 +161,7 @@ struct view_outside {
     uint64_t books_at; /* the address of the books there */
     uint64_t start_ticks;
     struct clock_state clock;
+    uint64_t scale; /* measured here over at least CLOCK_LONGEST_NS, so that it stays; 0: not yet */
     uint32_t class_bytes[CLASSES_MAX];
     uint16_t magazine_max[CLASSES_MAX];
     uint16_t magazine_bottom[CLASSES_MAX]; /* places in a thread's `magazine` */

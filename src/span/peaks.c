@@ -177,6 +177,8 @@ static bool raise_peaks(const struct sums *sums, uint32_t end)
     store_relaxed(&all_peaks.inuse_bytes, sums[CONTEXT_ID_ROOT].total);
     store_release(&all_peaks.end, end);
     store_relaxed(&all_peaks.looks, load_relaxed(&all_peaks.looks) + 1);
+    if (has_raised || has_raised_stack || is_highest)
+        own_add_release(&all_peaks.changes, 1);
     if (has_raised || has_raised_stack)
         state_copy(of, end * sizeof *of);
     STATE_COPY(all_peaks);
@@ -244,6 +246,7 @@ COLD void peaks_reset(void)
         store_relaxed(&of[id].total_bytes, 0);
         store_relaxed(&of[id].at_peak_bytes, 0);
     }
+    own_add_release(&all_peaks.changes, 1);
     store_relaxed(&all_peaks.retired.own_bytes, 0);
     store_relaxed(&all_peaks.retired.total_bytes, 0);
     store_relaxed(&all_peaks.retired.at_peak_bytes, 0);

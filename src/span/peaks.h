@@ -26,6 +26,7 @@ struct peaks {
     _Atomic(struct context_peaks *) of;
     _Atomic uint32_t end;               /* of ids that were looked at */
     struct context_peaks retired; /* the highest peaks of recycled contexts; what they had together at the process's peak */
+    _Atomic uint64_t changes;           /* how often any peak was changed, other than that of a recycled context */
     _Atomic uint64_t looks, inuse_bytes; /* looks so far; what the process had at the last one */
 };
 extern struct peaks all_peaks;

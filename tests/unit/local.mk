@@ -46,6 +46,7 @@ unit_tests += \
 	%D%/malloc/test_kept_exceptions \
 	%D%/malloc/test_late_refusals \
 	%D%/malloc/test_mailbox \
+	%D%/snapshot/test_again \
 	%D%/snapshot/test_reading \
 	%D%/snapshot/test_snapshot \
 	%D%/snapshot/test_sums_kept \

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A snapshot out of an earlier one: rows stay where they are, and only those whose figures may have changed are filled again.
+ *
+ * That is possible where the view keeps sums of counters (sums_kept.h), each id has the life that it had then, and no peak
+ * was raised by a look. A row stands if its chunk does, from that snapshot on (kept_chunk.since), so the memory may be that of
+ * any earlier snapshot of the view. What passes by itself, the wall time of open spans and the age of closed ones, is computed
+ * for all rows out of the begins in struct seen. What a row adds to others, to peaks above it and to the sum of all rows, is
+ * corrected by the difference. The result is, to the byte, what snapshot.c builds in its steps: tests/unit/snapshot/test_again.c.
+ *
+ * Periods, stacks, and contexts that were recycled add to several rows. With them, and where ids were given out or
+ * recycled since, the snapshot is built from the beginning. */
+#include <string.h>
+
+#include "heap/timing.h"
+#include "snapshot/snapshot_builder.h"
+
+static bool parents_first(const struct snapshot_builder *b)
+{
+    bool are = true;
+    for (uint32_t i = 1; i < b->mapping->public.n_rows; i++)
+        are &= b->rows[i].parent_row < i;
+    return are;
+}
+
+/* Whether there is room for what is remembered of all contexts. */
+static bool has_room(const struct snapshot_builder *b)
+{
+    return b->view->seen_room >= b->end && b->view->passing_room >= b->end;
+}
+
+void builder_keep_rows(struct snapshot_builder *b)
+{
+    struct snapshot_mapping *m = b->mapping;
+    struct view *view = b->view;
+    bool can = view->kept && has_room(b) && !b->has_dropped && !b->owes_frees && !b->pasts && !m->public.n_ages &&
+               !m->public.n_stacks;
+    if (!can)
+        return;
+    memcpy(m->places, b->places, b->end * sizeof *m->places);
+    m->kept = view->kept_number;
+    m->scale = b->scale;
+    m->peaks_changes = b->peaks_changes;
+    m->end = b->end;
+    m->sequence = b->sequence;
+    m->last_special_row = b->last_special_row;
+    m->is_peak = builder_is_peak(b);
+    m->parents_first = parents_first(b);
+}
+
+static bool fits(const struct snapshot_builder *b, const struct snapshot_mapping *m)
+{
+    const struct view *view = b->view;
+    return m && m->kept && view->kept && m->kept == view->kept_number && m->end == b->end && m->sequence == b->sequence &&
+           !(b->sequence & 1) && m->scale == b->scale && m->peaks_changes == b->peaks_changes && !b->pasts && has_room(b);
+}
+
+/* Whether the same ids have contexts as then, in the same lives. */
+static bool same_lives(const struct snapshot_builder *b, const uint32_t *lives)
+{
+    uint32_t other = 0;
+    for (uint32_t id = 1; id < b->end; id++)
+        other |= b->places[id].life ^ (lives[id] & 1 ? lives[id] : 0);
+    return !other;
+}
+
+/* ---- Rows that may have changed ---- */
+
+void builder_open_row(struct snapshot_builder *b, uint32_t row)
+{
+    if (b->below[row].opened == b->epoch || !b->is_again)
+        return;
+    b->below[row].opened = b->epoch;
+    b->list[b->end + b->n_opened++] = row;
+    totals_subtract(&b->mapping->rows_sum, &b->rows[row].totals);
+    builder_add_below(b, row, -totals_inuse_bytes(&b->rows[row].totals));
+}
+
+/* Labels stay where they are. Only damaged books have another parent now. */
+static int fill_again(struct snapshot_builder *b, uint32_t first, const struct totals *sums)
+{
+    struct kept_row {
+        const struct snapshot_label *labels;
+        uint32_t n_labels, parent_row;
+    } kept[READING_CHUNK];
+    uint32_t n = (uint32_t)lesser(READING_CHUNK, b->end - first);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct place *place = &b->places[first + i];
+        const struct snapshot_row *row = &b->rows[place->row];
+        if (!place_has_row(place))
+            continue;
+        builder_open_row(b, place->row);
+        kept[i] = (struct kept_row){row->labels, row->n_labels, row->parent_row};
+    }
+    int error = builder_fill_chunk(b, first, sums);
+    for (uint32_t i = 0; !error && !b->has_dropped && i < n; i++) {
+        const struct place *place = &b->places[first + i];
+        struct snapshot_row *row = &b->rows[place->row];
+        if (!place_has_row(place))
+            continue;
+        row->labels = kept[i].labels;
+        row->n_labels = kept[i].n_labels;
+        b->has_dropped |= row->parent_row != kept[i].parent_row;
+        builder_note_times(b, place->row);
+    }
+    return error;
+}
+
+/* *block is the first id of those that the block has. */
+static int refresh_chunk(struct snapshot_builder *b, uint32_t first, const uint32_t *lives, uint64_t epoch, uint32_t *block)
+{
+    const struct totals *sums;
+    int error = builder_read_sums(b, first, lives, NULL, &sums);
+    if (error || sums_kept_chunk(b->view, first)->since <= epoch)
+        return error;
+    if (*block != first - first % BLOCK_IDS)
+        error = builder_copy_block(b, *block = first - first % BLOCK_IDS);
+    return error ? error : fill_again(b, first, sums);
+}
+
+/* ---- What passes by itself ---- */
+
+/* The time that spans of a context were open. */
+static uint64_t wall_of(const struct snapshot_builder *b, uint32_t id)
+{
+    const struct passing *passing = &b->view->passing[id];
+    uint64_t ticks = timing_resolve_open(passing->wall, passing->handles & ~PASSING_HAS_REST, b->time);
+    if (unlikely(passing->handles & PASSING_HAS_REST))
+        ticks += b->view->seen[id].wall_rest;
+    return builder_to_ns(b, at_least_0(ticks));
+}
+
+/* Ids that were recycled may have parents that come after them. */
+static void add_children_walls(struct snapshot_builder *b)
+{
+    for (uint32_t id = CONTEXT_ID_UNSAMPLED + 1; id < b->end; id++)
+        if (b->places[id].life && b->places[id].kind == CONTEXT_SPAN)
+            b->children_wall[b->view->passing[id].parent_row] += wall_of(b, id);
+}
+
+static void set_times(struct snapshot_builder *b, uint32_t id, bool adds_to_parent)
+{
+    const struct place *place = &b->places[id];
+    struct passing *passing = &b->view->passing[id];
+    struct snapshot_row *row = &b->rows[place->row];
+    bool is_span = place->kind == CONTEXT_SPAN;
+    uint64_t children = b->children_wall[place->row] + passing->recycled, wall = is_span ? wall_of(b, id) : passing->busy + children;
+    if ((adds_to_parent || !is_span) && place->row)
+        b->children_wall[passing->parent_row] += wall;
+    uint64_t self = wall - lesser(children, wall), idle = self > passing->busy ? self - passing->busy : 0;
+    builder_raise_to(&passing->shown.wall, &self);
+    builder_raise_to(&passing->shown.idle, &idle);
+    builder_raise_to(&passing->shown.wall_inclusive, &wall);
+    row->totals.wall = self;
+    row->totals.idle = idle;
+    row->wall_ns = wall;
+    row->closed_ns = is_span && passing->closed_time ? builder_age_ns(b, b->time, passing->closed_time) : 0;
+    b->mapping->rows_sum.wall += self;
+    b->mapping->rows_sum.idle += idle;
+}
+
+/* From the last row to the first, so that children come before their parents. */
+static void pass_time(struct snapshot_builder *b)
+{
+    bool parents_first = b->mapping->parents_first;
+    memset(b->children_wall, 0, b->mapping->public.n_rows * sizeof *b->children_wall);
+    if (!parents_first)
+        add_children_walls(b);
+    b->mapping->rows_sum.wall = b->mapping->rows_sum.idle = 0;
+    for (uint32_t id = b->end; id-- > CONTEXT_ID_ROOT;)
+        if (b->places[id].life && id != CONTEXT_ID_UNSAMPLED)
+            set_times(b, id, parents_first);
+}
+
+/* ---- All together ---- */
+
+static void close_rows(struct snapshot_builder *b)
+{
+    struct totals *sum = &b->mapping->rows_sum;
+    for (uint32_t i = 0; i < b->n_opened; i++) {
+        uint32_t at = b->list[b->end + i];
+        struct snapshot_row *row = &b->rows[at];
+        uint64_t wall = sum->wall, idle = sum->idle;
+        builder_keep_shown(&b->view->seen[row->id].shown, &b->view->passing[row->id].shown, &row->totals);
+        totals_add(sum, &row->totals);
+        sum->wall = wall; /* pass_time() has added these */
+        sum->idle = idle;
+        builder_add_below(b, at, totals_inuse_bytes(&row->totals));
+    }
+}
+
+static void raise_peaks(struct snapshot_builder *b)
+{
+    for (uint32_t i = 0; i < b->n_opened; i++)
+        for (uint32_t at = b->list[b->end + i];; at = b->rows[at].parent_row) {
+            builder_raise_peaks(b, at, b->mapping->is_peak);
+            if (!at)
+                break;
+        }
+}
+
+/* Whether it is a peak is known when rows are closed. If that is not as it was, all rows change. */
+static bool finish(struct snapshot_builder *b)
+{
+    struct snapshot_mapping *m = b->mapping;
+    pass_time(b);
+    close_rows(b);
+    if (builder_is_peak(b) != m->is_peak)
+        return false;
+    raise_peaks(b);
+    builder_finish_retired(b, m->is_peak);
+    builder_finish_all(b);
+    return true;
+}
+
+/* Returns 1, 0 if the snapshot has to be built from the beginning, or a negative errno. */
+static int refresh(struct snapshot_builder *b)
+{
+    struct snapshot *s = &b->mapping->public;
+    uint32_t *lives = b->list, block = UINT32_MAX;
+    bool rests = false;
+    uint64_t epoch = s->epoch;
+    int error = builder_copy_lives(b, lives, 0, b->end);
+    if (error || !same_lives(b, lives))
+        return error;
+    for (uint32_t first = 0; !error && !b->has_dropped && first < b->end; first += READING_CHUNK)
+        error = refresh_chunk(b, first, lives + first, epoch, &block);
+    if (error || b->has_dropped)
+        return error;
+    uint64_t pending_bytes = b->view->reader->end(b->reading, builder_add_buffered, b);
+    *s = (struct snapshot){.n_rows = s->n_rows, .rows = s->rows, .ages = s->ages, .stacks = s->stacks, .epoch = b->epoch,
+                           .pid = b->view->pid, .from_outside = s->from_outside, .pending_bytes = pending_bytes};
+    error = builder_validate_rest(b, &rests);
+    return error ? error : rests && !b->owes_frees && finish(b);
+}
+
+int builder_again(struct snapshot_builder *b, struct snapshot *old)
+{
+    struct snapshot_mapping *m = (struct snapshot_mapping *)old;
+    struct place *places = b->places;
+    if (!fits(b, m))
+        return 0;
+    uint64_t kept = m->kept;
+    m->kept = 0;
+    b->is_again = true;
+    b->mapping = m;
+    b->rows = (struct snapshot_row *)(m + 1);
+    b->below = m->below;
+    b->children_wall = m->children_wall;
+    b->list = m->list;
+    b->places = m->places;
+    b->last_special_row = m->last_special_row;
+    int done = refresh(b);
+    if (done == 1) {
+        m->kept = kept;
+        b->view->epoch = b->epoch;
+        return 1;
+    }
+    b->mapping = NULL;
+    b->places = places;
+    b->is_again = b->has_dropped = b->owes_frees = false;
+    memset(b->recycled_wall, 0, b->end * sizeof *b->recycled_wall);
+    return done;
+}
